@@ -15,7 +15,7 @@ GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**' ':(glo
   docs/reference/annotations-and-labels.md docs/reference/conditions-and-reasons.md docs/reference/kyma-settings.md charts/kcp-publisher/policy/settings.yaml charts/kcp-publisher/rbac/operator.yaml \
   docs/reference/configuration.md docs/reference/crds.md docs/reference/wire-format.md
 
-# The programs are built without C, so they are tested without it: linking seventy test binaries takes a quarter less.
+# The programs are built and tested without cgo. Linking seventy test binaries then takes a quarter less time.
 export CGO_ENABLED := 0
 
 .DEFAULT_GOAL := help
@@ -26,39 +26,39 @@ help: ## list the targets
 
 # Long steps print their progress: with an empty cache, the first run compiles for minutes.
 demo: ASSETS_FLAGS := -alerts=false
-demo: assets ## one control plane and two runtimes, live; EXIT=1 ends by itself
+demo: assets ## run the demo with a control plane and two runtimes; EXIT=1 exits after the last step
 	@hack/elapsed "compiling kcp-publisher and skr-agent" $(MAKE) --no-print-directory build
 	@hack/elapsed "compiling the demo" go build -o bin/demo ./integration/demo
 	@KYMA_PULL_PROGRAMS="$(CURDIR)/bin" bin/demo $(if $(EXIT),--exit)
 
-recording: build assets ## the recording of the demo that the README shows, docs/images/demo.svg
+recording: build assets ## record the demo for the README into docs/images/demo.svg
 	@go build -o bin/demo ./integration/demo && KYMA_PULL_PROGRAMS="$(CURDIR)/bin" bin/demo --exit --record docs/images/demo.svg
 
-try-module: build assets ## a module through install, upgrade, faults, undo and removal: COMPONENT=NAME FROM=1.0.0 TO=1.1.0 COMPONENTS=WHERE [TEMPLATES=FOLDER] [FLAGS=...] [KIND=1]
+try-module: build assets ## try a module: install, upgrade, faults, undo, removal; COMPONENT=NAME FROM=1.0.0 TO=1.1.0 COMPONENTS=WHERE [TEMPLATES=FOLDER] [FLAGS=...] [KIND=1]
 	@$(if $(KIND),trap : INT TERM; started=$$(hack/offline/kind-node/dockerd start) || exit;) \
 	  go run ./integration/try/cmd $(if $(KIND),--kind) $(if $(COMPONENT),--component '$(COMPONENT)') $(if $(FROM),--from '$(FROM)') $(if $(TO),--to '$(TO)') \
 	  $(if $(COMPONENTS),--components '$(COMPONENTS)') $(if $(TEMPLATES),--templates '$(TEMPLATES)') $(FLAGS); \
 	  code=$$?; $(if $(KIND),[ -z "$$started" ] || hack/offline/kind-node/dockerd stop;) exit $$code
 
-# The program is built first, because a `go run` that Ctrl-C kills leaves a folder behind.
-chaos: build assets ## random faults for DURATION (5m) in a fleet of 2 REAL and 18 SIMULATED runtimes, and a checker; SEED=N for a plan again; NETWORK=1, CLOCKS=1 for more kinds
+# The program is built first, because an interrupted `go run` leaves a temporary folder behind.
+chaos: build assets ## inject random faults for DURATION (5m) into a fleet of 2 REAL and 18 SIMULATED runtimes; SEED=N repeats a plan; NETWORK=1, CLOCKS=1 add faults
 	@go build -o bin/chaos ./integration/chaos/cmd && KYMA_PULL_PROGRAMS="$(CURDIR)/bin" TMPDIR="$$(hack/scratch)" bin/chaos \
 	  --duration $(or $(DURATION),5m) $(if $(SEED),--seed $(SEED)) $(if $(REAL),--real $(REAL)) $(if $(SIMULATED),--simulated $(SIMULATED)) $(if $(NETWORK),--network) $(if $(CLOCKS),--clocks) $(FLAGS)
 
-soak: ## the same fleet for DURATION (1h) with nothing broken: whether memory, goroutines and files grow, as a table, also in .chaos/soak.md
+soak: ## run the chaos fleet without faults for DURATION (1h) and report the growth of memory, goroutines and files, also in .chaos/soak.md
 	@$(MAKE) --no-print-directory chaos DURATION=$(or $(DURATION),1h) FLAGS="--soak $(FLAGS)"
 
-# The scenarios come first, because they take half of the time, and the other packages run while they wait. make lint vets.
-# Random tests repeat the same cases here: $$RAPID_SEED and hack/suite define them.
-test: build assets bin/lend ## the short suite, over real API servers and a real registry
+# The scenarios come first, because they take half of the time, and the other packages run while scenarios wait. make
+# lint runs go vet. Random tests repeat the same cases, which $$RAPID_SEED and hack/suite define.
+test: build assets bin/lend ## run the short test suite with real API servers and a real registry
 	GOTMPDIR="$${GOTMPDIR:-$${TMPDIR:-/tmp}}" TMPDIR="$$(hack/scratch)" KYMA_PULL_PROGRAMS="$(CURDIR)/bin" RAPID_SEED=1 \
 	  KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" \
 	  bin/lend $(TOOL) gotestsum --format standard-quiet --hide-summary skipped \
 	  --packages './integration/scenario ./...' -- -vet=off -ldflags='-s -w' -timeout $(TIMEOUT)
 	@echo "make test: passed"
 
-# Every part of it can run alone. The bucket and the release come with the programs that they need.
-test-long: build assets bin/lend ## the long suite: expensive tests of code that seldom changes, for one to two hours; CONTRIBUTING.md lists the folders
+# Each part can also run alone.
+test-long: build assets bin/lend ## run the long test suite of rarely changed code, for one to two hours; CONTRIBUTING.md lists the folders
 	set -a; eval "$$(go run ./hack/browser)"; TMPDIR="$$(hack/scratch)" KYMA_PULL_PROGRAMS="$(CURDIR)/bin" KYMA_PULL_LONG=1 \
 	  KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" \
 	  bin/lend go test -count=1 -vet=off -ldflags='-s -w' -timeout $(LONG_TIMEOUT) $$(hack/suite/list)
@@ -68,116 +68,116 @@ test-long: build assets bin/lend ## the long suite: expensive tests of code that
 	$(MAKE) test-kubernetes
 	$(MAKE) chaos DURATION=10m
 
-# The scenarios that need pods, nodes and a network; the others run with make test. They share one fleet, so the run ends with
-# the first failure.
-# The test handles Ctrl-C and removes the clusters. The shell outlives it to stop the Docker that it started.
-test-kind: build ## all scenarios on kind clusters; RUN=TestX some, KEEP=1 leaves them up, KIND_NODE_IMAGE=NAME for other nodes, RELEASE=dist installs a release
+# These scenarios need pods, nodes and a network. They share one fleet, so the run ends with the first failure. The test
+# handles Ctrl-C and removes the clusters. The shell ignores Ctrl-C and stops Docker afterwards if it started Docker.
+test-kind: build ## run the scenarios on kind clusters; RUN=TestX selects, KEEP=1 keeps the clusters, KIND_NODE_IMAGE=NAME sets the node image, RELEASE=dist installs a release
 	@trap : INT TERM; started=$$(hack/offline/kind-node/dockerd start) || exit; \
 	  go test -count=1 -failfast -timeout $(KIND_TIMEOUT) -v $(if $(RUN),-run '$(RUN)') ./integration/kindscenario -args -kind $(if $(KEEP),-keep) $(if $(RELEASE),-release '$(abspath $(RELEASE))'); \
 	  code=$$?; $(if $(KEEP),,[ -z "$$started" ] || hack/offline/kind-node/dockerd stop;) exit $$code
 
-# The random histories run one step after the other and would take ten times as long.
+# The random histories are skipped: they have no concurrency, and would take ten times as long.
 RACE_PACKAGES := ./kcp-publisher/internal/controller ./kcp-publisher/internal/publish ./skr-agent/internal/pull ./skr-agent/internal/agent/subscription
-test-race: assets ## the race detector over publishing while keys change, and over the agent's pulls; needs a C compiler
+test-race: assets ## run the race detector on the publisher's and the agent's concurrent packages; needs a C compiler
 	@if command -v $$(go env CC) >/dev/null; then \
 	  KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" CGO_ENABLED=1 \
 	    go test -race -vet=off -skip 'RandomHistories' $(RACE_PACKAGES); \
 	else echo "SKIPPED: the race detector needs a C compiler"; fi
 
-# make test runs a part of the same histories.
-histories: ## 10,000 random histories each of attackers and of key changes, and 100,000 of rollouts; HISTORIES=N for another number
+# make test runs a part of these histories.
+histories: ## test 10,000 random histories each of attackers and key changes, and 100,000 of rollouts; HISTORIES=N sets the number
 	KYMA_PULL_HISTORIES=$(HISTORIES) go test -count=1 -v -timeout $(TIMEOUT) ./kcp-publisher/internal/controller ./kcp-publisher/internal/core/rollout \
-	  -run 'TestOtherRuntimesCannotChangeARuntimesBundle|TestRandomHistoriesFollowTheModel|TestRandomHistoriesKeepEveryPromise'
+	  -run 'TestOtherRuntimesCannotChangeARuntimesBundle|TestRandomHistoriesFollowTheModel|TestRandomHistoriesKeepAllGuarantees'
 
-# Root of a Debian gets the browser from its archive; elsewhere $CHROMIUM names one. Without, the tests skip and say so.
-test-ui: ## the web page in a real Chromium, judged by axe-core; pictures of it in bin/screenshots
+# On Debian, root installs Chromium from the archive. Otherwise set $CHROMIUM. Without a browser, the tests are skipped.
+test-ui: ## test the web page in Chromium and with axe-core; screenshots are in bin/screenshots
 	@set -a; eval "$$(go run ./hack/browser)"; SCREENSHOTS="$${SCREENSHOTS:-$(CURDIR)/bin/screenshots}"; \
 	  go test -count=1 -timeout $(TIMEOUT) -v ./kcp-publisher/internal/web/ui
 
-# Without a browser the tests skip, and the copy fails.
-picture: ## the page's picture for the documentation, as the tests in a browser take it
+# Without a browser, the tests are skipped and the copy fails.
+picture: ## update the documentation's picture of the web page from a screenshot of test-ui
 	@rm -f bin/screenshots/overview-light-1280.png
 	@$(MAKE) --no-print-directory test-ui SCREENSHOTS="$(CURDIR)/bin/screenshots"
 	cp bin/screenshots/overview-light-1280.png docs/images/ui-overview.png
 
-# Its go.mod follows the project's by itself: a new version there must not fail here.
-test-oracle: ## sigstore-go, in a module of its own, judges every attestation that bundle writes
+# -mod=mod updates the module's go.mod, so a new version in the project's go.mod does not fail here.
+test-oracle: ## verify every attestation of package bundle with sigstore-go, in a separate module
 	cd integration/oracle && go vet -mod=mod ./... && go test -mod=mod .
 
-test-cosign: ## crane, jq and cosign, built from their modules (minutes, once), run the commands of docs/guides/provenance.md
+test-cosign: ## run the commands of docs/guides/provenance.md with crane, jq and cosign, which are built once (minutes)
 	cd integration/oracle && go test -mod=mod -timeout $(TIMEOUT) ./cosign
 
-# The scenarios use the kinds that differ between versions: policies, webhooks, rights, server-side apply.
+# The scenarios cover features that differ between Kubernetes versions: policies, webhooks, RBAC, server-side apply.
 KUBERNETES_SCENARIOS := 'TestDefaultChartRightsSufficeForAModule|TestModuleIsInstalledUpgradedPrunedAndRemoved|TestHelmInstallsUpgradesAndRemovesTheCharts'
 
-test-kubernetes: build ## install, upgrade and remove charts and modules on the oldest and the newest supported API server, each built from its module (minutes, once)
+test-kubernetes: build ## install, upgrade and remove charts and modules on the oldest and the newest supported API server, which are built once (minutes)
 	@set -e; for limit in oldest newest; do \
 	  assets=$$(go run ./hack/assets/cmd/assets -kubernetes $$limit); echo "== $$limit: $$assets"; \
 	  KUBEBUILDER_ASSETS="$$assets" KYMA_PULL_PROGRAMS="$(CURDIR)/bin" TMPDIR="$$(hack/scratch)" go test -count=1 -vet=off -timeout $(TIMEOUT) \
 	    -run $(KUBERNETES_SCENARIOS) ./integration/scenario ./integration/chart; \
 	done
 
-# Versions of the programs that a registry on S3 is tested with.
+# Versions of the programs for the test of a registry on S3.
 VERSITYGW_VERSION := v1.8.0
 DISTRIBUTION_VERSION := v3.1.2
 S3_PROGRAMS := $(HOME)/.cache/kyma-pull/s3-$(VERSITYGW_VERSION)-$(DISTRIBUTION_VERSION)
 
-test-s3: ## a fleet over distribution with a bucket of versitygw; both are built from their modules (six minutes on two cores, once)
+test-s3: ## test a fleet with distribution on an S3 bucket of versitygw; both are built once (six minutes on two cores)
 	GOBIN=$(S3_PROGRAMS) CGO_ENABLED=0 go install -ldflags="-s -w" github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION)
 	GOBIN=$(S3_PROGRAMS) CGO_ENABLED=0 go install -ldflags="-s -w" github.com/distribution/distribution/v3/cmd/registry@$(DISTRIBUTION_VERSION)
-	KYMA_PULL_LONG=1 VERSITYGW=$(S3_PROGRAMS)/versitygw DISTRIBUTION=$(S3_PROGRAMS)/registry go test -count=1 -timeout $(TIMEOUT) -run TestFleetOnABucket ./integration/scenario
+	KYMA_PULL_LONG=1 VERSITYGW=$(S3_PROGRAMS)/versitygw DISTRIBUTION=$(S3_PROGRAMS)/registry go test -count=1 -timeout $(TIMEOUT) -run TestFleetWorksWithRegistryOnABucket ./integration/scenario
 
-# One process lends API servers to all test binaries, so each is started once and used many times.
+# One process lends API servers to all test binaries, so each API server is started once and used many times.
 .PHONY: bin/lend
 bin/lend:
 	@mkdir -p bin
 	@go build -ldflags='-s -w' -o bin/lend ./integration/cluster/lend
 
-build: ## both programs into bin/
+build: ## build both programs into bin/
 	@mkdir -p bin
 	$(GO_BUILD) -o bin/ ./kcp-publisher ./skr-agent
 
-images: ## both programs as images in bin/*.tar, without Docker; ARCH=arm64 for another machine, IMAGES=HOST/PATH for their names
+images: ## build images of both programs into bin/*.tar, without Docker; ARCH=arm64 sets the architecture, IMAGES=HOST/PATH the names
 	@mkdir -p bin/linux-$(ARCH)
 	GOOS=linux GOARCH=$(ARCH) $(GO_BUILD) -trimpath -o bin/linux-$(ARCH)/ ./kcp-publisher ./skr-agent
 	@go run ./hack/images -repository $(IMAGES) -version $(VERSION) -created "$$(git log -1 --format=%cI 2>/dev/null || echo 1970-01-01T00:00:00Z)" \
 	  bin/linux-$(ARCH)/kcp-publisher bin/linux-$(ARCH)/skr-agent
 
-release: ## programs, images, charts, definitions, bills of materials and checksums of VERSION=0.2.0 into dist/; KEY=FILE signs them
+release: ## build release VERSION=0.2.0 into dist/: programs, images, charts, CRDs, bills of materials and checksums; KEY=FILE signs
 	@go run ./hack/release -version "$(VERSION)" -images $(IMAGES) $(if $(KEY),-key $(KEY)) $(FLAGS)
 
-manifests: ## manifests for kubectl and bases of kustomize from the charts, in bin/manifests, for images of VERSION=1.0.0 in IMAGES=HOST/PATH
+manifests: ## render the charts into bin/manifests as manifests for kubectl and kustomize, for images of VERSION=1.0.0 in IMAGES=HOST/PATH
 	@rm -rf bin/manifests && go run ./hack/release -version $(VERSION) -images $(IMAGES) -manifests bin/manifests
 
-release-push: ## images and charts of the release VERSION=0.2.0 in dist/ to IMAGES=HOST/PATH, with $$REGISTRY_USER and $$REGISTRY_PASSWORD or the logins of docker
+release-push: ## push images and charts of release VERSION=0.2.0 from dist/ to IMAGES=HOST/PATH, with $$REGISTRY_USER and $$REGISTRY_PASSWORD or the logins of docker
 	@go run ./hack/release -push -version "$(VERSION)" -images $(IMAGES) $(FLAGS)
 
-test-release: ## two releases of the newest commit are the same, and stock tools verify them
+test-release: ## test that two release builds of HEAD are identical and that stock tools verify them
 	KYMA_PULL_LONG=1 go test -count=1 -timeout $(TIMEOUT) ./hack/release
 
-# golangci-lint has a module of its own: its dependencies would hold those of the other tools back. A quarter of its work would be to
-# collect garbage.
+# golangci-lint has its own module, because its dependencies would hold back the versions of other tools' dependencies.
+# A high GOGC saves a quarter of its CPU time.
 lint: LINT := go tool -modfile=hack/golangci/go.mod golangci-lint
-lint: ## gofmt, the linters of .golangci.yml, and actionlint for the workflows
+lint: ## run gofmt, the voice check, the linters of .golangci.yml, and actionlint for the workflows
 	@unformatted=$$(gofmt -l $(FOLDERS)); [ -z "$$unformatted" ] || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
 	go run ./hack/voice
 	$(TOOL) actionlint -shellcheck= -pyflakes=
 	$(LINT) config verify
 	GOGC="$${GOGC:-400}" GOMEMLIMIT="$${GOMEMLIMIT:-6GiB}" $(LINT) run ./...
 
-lint-docs: ## the prose of the pages, by Vale; it is compiled once, for minutes, and needs a C compiler
+lint-docs: ## check the prose of the documentation with Vale; Vale is compiled once (minutes) and needs a C compiler
 	@if command -v $$(go env CC) >/dev/null; then \
 	  CGO_ENABLED=1 go tool -modfile=hack/vale/go.mod vale --config hack/vale/vale.ini docs README.md CONTRIBUTING.md SECURITY.md; \
-	else echo "lint-docs: no C compiler here, so nothing was checked"; fi
+	else echo "lint-docs: skipped, because Vale needs a C compiler"; fi
 
 # npm's folder stays out of bin/, because the configuration imports from it.
-docs: ## the documentation as a searchable site in bin/site, and a check of its links and anchors; needs Node 20
+docs: ## build the documentation site in bin/site, and check its links and anchors; needs Node 20
 	@command -v npm >/dev/null || { echo "make docs needs Node 20 or newer with npm"; exit 1; }
 	cd hack/site && npm ci --no-audit --no-fund --loglevel=error && npx vitepress build .
 	go run ./hack/site/linkcheck bin/site
 
-# The later steps of .ci/run then compile little, so their CPU budgets hold with empty caches too. go tool -n builds a tool.
-prepare: build assets bin/lend ## compile all packages and tools, and install the browser, for the steps of .ci/run
+# The later steps of .ci/run then compile little, so their CPU budgets are valid with empty caches too. go tool -n
+# builds a tool.
+prepare: build assets bin/lend ## compile all packages and tools and install the browser for the steps of .ci/run
 	@go list -export -test -deps ./... >/dev/null
 	@if command -v $$(go env CC) >/dev/null; then CGO_ENABLED=1 go list -race -export -test -deps $(RACE_PACKAGES) >/dev/null; fi
 	@cd integration/oracle && go list -mod=mod -export -test -deps . >/dev/null
@@ -187,13 +187,13 @@ prepare: build assets bin/lend ## compile all packages and tools, and install th
 	@go run ./hack/browser
 	@[ "$$(go env GOOS)" != linux ] || go run ./integration/chaos/cmd --compile
 
-kind-nodes: ## pull or build the image of kind's nodes, and print its name; needs Docker
+kind-nodes: ## pull or build the node image for kind and print its name; needs Docker
 	@timeout 30m go run ./integration/kind/nodes
 
-vulncheck: ## known vulnerabilities that our code can reach; VULNDB=URL for a copy of the database
+vulncheck: ## report known vulnerabilities in reachable code; VULNDB=URL uses a copy of the database
 	@go run ./hack/vulncheck $(if $(VULNDB),-db $(VULNDB)) ./...
 
-generate: ## deepcopy functions, CRDs, the charts' READMEs and the references of command lines, configuration, metrics, definitions, the wire, annotations and conditions
+generate: ## generate deepcopy functions, CRDs, the charts' READMEs and the reference pages
 	$(TOOL) controller-gen object paths=./apis/...
 	$(TOOL) controller-gen crd paths=./apis/... output:crd:dir=charts/kcp-publisher/files/crds
 	cd charts && for kind in kymas manifests moduletemplates modulereleasemetas; do cp kcp-publisher/files/crds/*_$$kind.yaml skr-agent/crds/; done
@@ -205,24 +205,25 @@ verify-generated: generate ## fail when generated files are not current
 	  git --no-pager diff -- $(GENERATED); echo "$$changed"; \
 	  echo "generated files are not current: run make generate and commit them"; exit 1; }
 
-bench: build assets ## benchmarks as a table, also in bench/
+bench: build assets ## run the benchmarks and print a table, also written to bench/
 	@go run ./integration/bench
 
-# Built first, as `go run` would leave a folder behind where it is killed. Nothing else should run on the machine.
-bench-fleet: build assets ## a control plane with N=1000 simulated runtimes, measured into bench/fleet-N.md; FLAGS="-only idle,waves" and others
+# The program is built first, because an interrupted `go run` leaves a temporary folder behind. Other programs on the
+# machine distort the results.
+bench-fleet: build assets ## measure a control plane with N=1000 simulated runtimes, into bench/fleet-N.md; FLAGS="-only idle,waves" selects stages
 	@go build -o bin/bench-fleet ./integration/bench/scale && KYMA_PULL_PROGRAMS="$(CURDIR)/bin" bin/bench-fleet -n $(or $(N),1000) $(FLAGS)
 
-bench-flux: build assets ## the agent beside Flux's controllers, N applications (100) in one cluster each, as a table, also in bench/
+bench-flux: build assets ## compare the agent with Flux's controllers, each with N applications (100) in one cluster; prints a table, also written to bench/
 	@go build -o bin/bench-flux ./integration/bench/flux && KYMA_PULL_PROGRAMS="$(CURDIR)/bin" bin/bench-flux -n $(or $(N),100) $(FLAGS)
 
-fuzz: ## every fuzz target for FUZZTIME (10s) each
+fuzz: ## run every fuzz target for FUZZTIME (10s)
 	@set -e; for package in $$(grep -rl --include='*_test.go' '^func Fuzz' $(FOLDERS) | xargs -n1 dirname | sort -u); do \
 	  for target in $$(grep -h '^func Fuzz' $$package/*_test.go | sed 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/'); do \
 	    echo "== $$package $$target"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./$$package; \
 	  done; done
 
-# Before the tests, so that the minutes of a first build are seen and count against no test's time.
-assets: ## kube-apiserver, etcd and kwok, from a cache or built once
+# The tests depend on this target, so a first build shows its progress and does not count against a test's time limit.
+assets: ## get kube-apiserver, etcd and kwok from the cache, or download or build them once
 	@mkdir -p bin
 	@hack/elapsed "compiling hack/assets" go build -o bin/assets ./hack/assets/cmd/assets
 	@bin/assets $(ASSETS_FLAGS) >/dev/null

@@ -6,10 +6,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Adopt verifies a bundle that the publisher found in the registry: it must be authentic, complete and for this
-// runtime. Its time and sequence are not checked, because an expired bundle can still be the latest one. Former are
-// previous versions of the root: bundles of their publishers are valid, except bundles that a revoked key signed. The
-// error is a *Refusal.
+// Adopt verifies a bundle that the publisher found in the registry: the bundle must be authentic, complete and intended
+// for this runtime. Its time and sequence are not checked, because an expired bundle can still be the latest one.
+// former contains previous versions of the root. Bundles signed by their publisher keys are valid unless the key was
+// revoked since. The error is a *refusal.Error.
 func Adopt(fetched Fetched, runtime string, root trust.Root, former ...trust.Root) (Verified, error) {
 	manifest, refusal := readBundleManifest(fetched)
 	if refusal != nil {

@@ -9,10 +9,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// AgentComponent stands for the agent in the rollbacks of a statement, and in the floors of a root of trust.
+// AgentComponent is the component name of the agent in the rollbacks of a statement and in the floors of a root of
+// trust.
 const AgentComponent = "kyma-pull.dev/skr-agent"
 
-// ImageDigest returns the digest of an image reference, or the whole reference without one.
+// ImageDigest returns the digest of an image reference, or the whole reference if it has no digest.
 func ImageDigest(image string) string {
 	if _, pin, pinned := strings.Cut(image, "@"); pinned {
 		return pin
@@ -20,7 +21,8 @@ func ImageDigest(image string) string {
 	return image
 }
 
-// ImageRelease returns the tag of an image reference, such as 1.2.0 of HOST/PATH:1.2.0@sha256:…, "" without one.
+// ImageRelease returns the tag of an image reference, such as 1.2.0 for HOST/PATH:1.2.0@sha256:…, or "" if the
+// reference has no tag.
 func ImageRelease(image string) string {
 	parsed, err := reference.Parse(image)
 	if tagged, is := parsed.(reference.Tagged); err == nil && is {
@@ -29,14 +31,14 @@ func ImageRelease(image string) string {
 	return ""
 }
 
-// AgentGoesBack reports whether the statement allows the agent to return from one image to another, by their digests. A
-// setting from an earlier bundle names another image than the running one.
-func (p Predicate) AgentGoesBack(from, to string) bool {
+// AllowsAgentRollback reports whether the statement allows the agent to roll back from one image to another. It
+// compares the digests of the images.
+func (p Predicate) AllowsAgentRollback(from, to string) bool {
 	return slices.Contains(p.Rollback, Rollback{Module: AgentComponent, From: ImageDigest(from), To: ImageDigest(to)})
 }
 
-// AgentRollbacks returns the rollbacks of a statement whose bundle sets an agent's image. from are the images that the
-// operator allows the agent to leave for it.
+// AgentRollbacks returns the rollbacks for the statement of a bundle that sets the agent's image. from lists the images
+// from which the operator allows the agent to roll back.
 func AgentRollbacks(from []string, image string) (all []Rollback) {
 	if image == "" {
 		return nil
@@ -47,7 +49,8 @@ func AgentRollbacks(from []string, image string) (all []Rollback) {
 	return all
 }
 
-// checkAgentFloor refuses an agent's image below the root's floor, or without a release if there is a floor.
+// checkAgentFloor refuses an agent image below the root's floor. If the root has a floor, an image without a tag is
+// also refused.
 func (s Settings) checkAgentFloor(root trust.Root) error {
 	if s.Agent == "" {
 		return nil

@@ -77,7 +77,7 @@ func attestWithin(statement any, signer trust.Signer, most int) ([]byte, error) 
 		return nil, err
 	}
 	if len(encoded) > most {
-		return nil, fmt.Errorf("attestation of %d bytes, at most %d", len(encoded), most)
+		return nil, fmt.Errorf("attestation has %d bytes, must be at most %d", len(encoded), most)
 	}
 	return encoded, nil
 }
@@ -93,7 +93,7 @@ func readAttestationWithin(data []byte, most int) (attestation, *refusal.Error) 
 		return a, refusal.New(refusal.Unsigned, "the attestation is missing")
 	}
 	if len(data) > most {
-		return a, refusal.New(refusal.TooLarge, "attestation of %d bytes, at most %d", len(data), most)
+		return a, refusal.New(refusal.TooLarge, "attestation has %d bytes, must be at most %d", len(data), most)
 	}
 	if err := decodeStrict(data, &a); err != nil {
 		return a, refusal.New(refusal.Malformed, "attestation: %w", err)
@@ -123,7 +123,7 @@ func (a attestation) authenticate(key crypto.PublicKey) ([]byte, *refusal.Error)
 	return a.Envelope.Payload, nil
 }
 
-// preAuthEncoding returns the signed bytes. Its lengths keep the payload and its type from being confused.
+// preAuthEncoding returns the bytes to sign. The lengths separate the payload from its type.
 //
 // Source: DSSE v1.0.2, protocol.md, "PAE".
 func preAuthEncoding(payload []byte) []byte {

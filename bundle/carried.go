@@ -14,13 +14,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Carried lists the container images in a file that is carried to runtimes. A bundle names most images by tag, and only
-// the publisher can resolve those tags, so the list is signed like a bundle.
+// Carried lists the container images in an air-gap file. A bundle names most images by tag, and only the publisher can
+// resolve those tags, so the list is signed like a bundle.
 type Carried struct {
 	APIVersion string         `json:"apiVersion"`
 	Kind       string         `json:"kind"`
 	Images     []CarriedImage `json:"images"`
-	// Bundles are the bundles that need the images. The list is valid for them only.
+	// Bundles are the bundles that need the images. The list is valid only for these bundles.
 	Bundles []CarriedBundle `json:"bundles,omitempty"`
 }
 
@@ -30,8 +30,8 @@ type CarriedBundle struct {
 	Digest  digest.Digest `json:"digest"`
 }
 
-// CarriedPredicate contains the age of an image list. The lists of a fleet are ordered by epoch and sequence, like
-// bundles.
+// CarriedPredicate contains the position and validity period of an image list. Epoch and sequence order the lists of a
+// fleet, as they order bundles.
 type CarriedPredicate struct {
 	Epoch     int64     `json:"epoch,omitempty"`
 	Sequence  int64     `json:"sequence,omitempty"`
@@ -47,7 +47,7 @@ func (p CarriedPredicate) Before(other CarriedPredicate) bool {
 // CarriedImage is an image, or an index of images, with the reference that the modules use.
 type CarriedImage struct {
 	Reference string `json:"reference"`
-	// Name is the image's name in the file and below the prefix: "images/HOST/PATH:TAG".
+	// Name is the image's name in the file and below the registry prefix: "images/HOST/PATH:TAG".
 	Name      string        `json:"name"`
 	MediaType string        `json:"mediaType"`
 	Digest    digest.Digest `json:"digest"`
@@ -68,14 +68,14 @@ type carriedStatement struct {
 	Predicate     CarriedPredicate `json:"predicate"`
 }
 
-// NewCarried encodes a list of images for bundles. Equal lists have equal bytes.
+// NewCarried encodes a list of images for bundles. Equal lists have the same encoding.
 func NewCarried(images []CarriedImage, bundles []CarriedBundle) (Blob, error) {
 	images, bundles = slices.Clone(images), slices.Clone(bundles)
 	slices.SortFunc(images, func(a, b CarriedImage) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(bundles, func(a, b CarriedBundle) int { return strings.Compare(a.Runtime, b.Runtime) })
 	data, err := json.Marshal(Carried{APIVersion: APIVersion, Kind: kindCarried, Images: images, Bundles: bundles})
 	if err == nil && len(data) > MaxDocumentBytes {
-		err = fmt.Errorf("list of %d images: %d bytes, at most %d", len(images), len(data), MaxDocumentBytes)
+		err = fmt.Errorf("list of %d images has %d bytes, must be at most %d", len(images), len(data), MaxDocumentBytes)
 	}
 	return NewBlob(MediaTypeCarried, data), err
 }
@@ -114,7 +114,7 @@ type VerifiedCarried struct {
 	Predicate CarriedPredicate
 }
 
-// VerifyCarried checks that a publisher of the root signed the list in the manifest. The error is a *Refusal.
+// VerifyCarried checks that a publisher of the root signed the list in the manifest. The error is a *refusal.Error.
 func VerifyCarried(fetched Fetched, root trust.Root) (VerifiedCarried, error) {
 	list, refusal := verifyCarried(fetched, root)
 	if refusal != nil {
@@ -151,14 +151,14 @@ func verifyCarried(fetched Fetched, root trust.Root) (VerifiedCarried, *refusal.
 	}
 	if len(statement.Subject) != 1 || statement.Subject[0].digest() != manifest.Config.Digest {
 		return none,
-			refusal.New(refusal.WrongDigest, "the list of images has digest %s, which is not the signed one",
+			refusal.New(refusal.WrongDigest, "the list of images has digest %s, which is not the signed digest",
 				manifest.Config.Digest)
 	}
 	return VerifiedCarried{manifest.Config, statement.Predicate}, nil
 }
 
 // CheckCarried checks that the signed image list of an air-gap file is valid now, covers the bundles in that file, and
-// is not older than last, the list last imported for the same runtimes (nil for the first list).
+// is not older than last. last is the list that was last imported for these runtimes, or nil before the first import.
 func CheckCarried(
 	p CarriedPredicate, list Carried, with []CarriedBundle, last *CarriedPredicate, epoch int64, now time.Time,
 	skew time.Duration,

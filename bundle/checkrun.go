@@ -8,12 +8,13 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// CheckRun requests one measurement of checks in a runtime, outside of a rollout. The measurement changes nothing: it
-// starts no Job and counts for no wave.
+// CheckRun requests one measurement of checks in a runtime, outside of a rollout. The measurement starts no Job and
+// does not affect any wave.
 type CheckRun struct {
 	// ID identifies the request. The agent's result has the same ID.
 	ID string `json:"id"`
-	// Module is the module whose rights the measurement uses, and that ships checks without a kind.
+	// Module is the module whose permissions the measurement uses. A check without a kind refers to a check that the
+	// module ships.
 	Module string `json:"module"`
 	// Checks are sorted by name.
 	Checks []fleet.Check `json:"checks"`
@@ -23,13 +24,13 @@ type CheckRun struct {
 type ReportedCheckRun struct {
 	ID     string `json:"id"`
 	Module string `json:"module"`
-	// Version is the version that the module had. Empty if the runtime does not have the module.
+	// Version is the installed version of the module, or empty if the module is not installed.
 	Version string `json:"version,omitempty"`
 	// Measured is the time when the last measurement ended.
 	Measured time.Time `json:"measured"`
-	// Problem is the reason why no check was measured. Empty if the checks were measured.
+	// Problem is the reason why no check was measured, or empty if the checks were measured.
 	Problem string `json:"problem,omitempty"`
-	// Checks are the results, sorted by name. Passed and Failed follow from a single measurement.
+	// Checks are the results, sorted by name. A single measurement decides between Passed and Failed.
 	Checks []ReportedCheck `json:"checks,omitempty"`
 }
 
@@ -42,7 +43,7 @@ func ParseCheckRun(text string) (*CheckRun, error) {
 		return nil, nil
 	}
 	if len(text) > maxCheckRunBytes {
-		return nil, fmt.Errorf("%d bytes, at most %d", len(text), maxCheckRunBytes)
+		return nil, fmt.Errorf("check run has %d bytes, must be at most %d", len(text), maxCheckRunBytes)
 	}
 	run := &CheckRun{}
 	if err := decodeStrict([]byte(text), run); err != nil {
@@ -76,10 +77,10 @@ func (r *ReportedCheckRun) check() error {
 		return nil
 	}
 	if longest := max(len(r.ID), len(r.Version)); longest > MaxVersionBytes {
-		return fmt.Errorf("id or version of %d bytes, at most %d", longest, MaxVersionBytes)
+		return fmt.Errorf("id or version has %d bytes, must be at most %d", longest, MaxVersionBytes)
 	}
 	if len(r.Module) > MaxModuleNameBytes || len(r.Problem) > MaxMessageBytes {
-		return fmt.Errorf("module of %d bytes and problem of %d bytes, at most %d and %d",
+		return fmt.Errorf("module has %d bytes and problem has %d bytes, must be at most %d and %d",
 			len(r.Module), len(r.Problem), MaxModuleNameBytes, MaxMessageBytes)
 	}
 	return checkResults(r.Checks)

@@ -16,19 +16,20 @@ func TestCheckRunIsParsed(t *testing.T) {
 		t.Fatalf("got %+v, %v", run, err)
 	}
 	if run, err := ParseCheckRun(""); run != nil || err != nil {
-		t.Errorf("no request: %+v, %v", run, err)
+		t.Errorf("empty text: got %+v, error %v, want neither", run, err)
 	}
 	for name, c := range map[string]struct{ text, want string }{
-		"no JSON":          {"now", "invalid character"},
-		"null":             {"null", "id"},
-		"no id":            {strings.Replace(valid, `"1"`, `""`, 1), "check run: id: 0 bytes"},
-		"no module":        {strings.Replace(valid, `"keda"`, `""`, 1), "check run: module: 0 bytes"},
-		"no checks":        {`{"id":"1","module":"keda","checks":[]}`, "check run: checks: at least one"},
-		"an unknown field": {strings.Replace(valid, `"id"`, `"repeat":true,"id"`, 1), "repeat"},
-		"a job": {strings.Replace(valid, `"cel":{"expression":"true"}`, `"job":{"namespace":"a","template":{}}`, 1),
+		"text that is not JSON":     {"now", "invalid character"},
+		"null instead of an object": {"null", "id"},
+		"missing id":                {strings.Replace(valid, `"1"`, `""`, 1), "check run: id: 0 bytes"},
+		"missing module":            {strings.Replace(valid, `"keda"`, `""`, 1), "check run: module: 0 bytes"},
+		"empty list of checks":      {`{"id":"1","module":"keda","checks":[]}`, "check run: checks: at least one"},
+		"unknown field":             {strings.Replace(valid, `"id"`, `"repeat":true,"id"`, 1), "repeat"},
+		"check with a Job": {
+			strings.Replace(valid, `"cel":{"expression":"true"}`, `"job":{"namespace":"a","template":{}}`, 1),
 			"job: only a check that a module ships"},
-		"a bad name":  {strings.Replace(valid, "works", "Works!", 1), "checks[0].name"},
-		"a large one": {strings.Repeat(" ", maxCheckRunBytes+1), "at most 65536"},
+		"invalid check name":            {strings.Replace(valid, "works", "Works!", 1), "checks[0].name"},
+		"request larger than the limit": {strings.Repeat(" ", maxCheckRunBytes+1), "must be at most 65536"},
 	} {
 		if run, err := ParseCheckRun(c.text); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %+v, %v", name, run, err)
@@ -36,7 +37,7 @@ func TestCheckRunIsParsed(t *testing.T) {
 	}
 }
 
-func TestSettingsLeaveTheCheckRunOutForAgentsWithoutSupport(t *testing.T) {
+func TestSettingsOmitTheCheckRunForAgentsWithoutSupport(t *testing.T) {
 	settings := Settings{CheckRun: &CheckRun{ID: "1", Module: "keda", Checks: []fleet.Check{{Name: "works"}}}}
 	if err := settings.Check(); err != nil {
 		t.Fatal(err)
@@ -47,11 +48,11 @@ func TestSettingsLeaveTheCheckRunOutForAgentsWithoutSupport(t *testing.T) {
 	}
 	settings.CheckRun.ID = ""
 	if err := settings.Check(); err == nil {
-		t.Error("settings with an invalid check run are valid")
+		t.Error("settings with an invalid check run: got no error, want an error")
 	}
 }
 
-func TestReportedCheckRunHasLimits(t *testing.T) {
+func TestReportedCheckRunBeyondALimitIsRefused(t *testing.T) {
 	result := func(name string) ReportedCheck {
 		return ReportedCheck{CheckOutcome: v1beta2.CheckOutcome{Name: name, Result: v1beta2.CheckPassed}}
 	}
@@ -60,14 +61,26 @@ func TestReportedCheckRunHasLimits(t *testing.T) {
 		run  *ReportedCheckRun
 		want string
 	}{
-		"none":            {nil, ""},
-		"a usual one":     {&ReportedCheckRun{ID: "1", Checks: []ReportedCheck{result("a"), result("b")}}, ""},
-		"a long id":       {&ReportedCheckRun{ID: strings.Repeat("x", MaxVersionBytes+1)}, "id or version"},
-		"a long version":  {&ReportedCheckRun{Version: strings.Repeat("x", MaxVersionBytes+1)}, "id or version"},
-		"a long module":   {&ReportedCheckRun{Module: strings.Repeat("x", MaxModuleNameBytes+1)}, "module of"},
-		"a long problem":  {&ReportedCheckRun{Problem: strings.Repeat("x", MaxMessageBytes+1)}, "problem of 513"},
-		"unsorted checks": {&ReportedCheckRun{Checks: []ReportedCheck{result("b"), result("a")}}, "sorted"},
-		"another result":  {&ReportedCheckRun{Checks: []ReportedCheck{maybe}}, "want Passed"},
+		"no check run": {nil, ""},
+		"valid check run": {
+			&ReportedCheckRun{ID: "1", Checks: []ReportedCheck{result("a"), result("b")}}, "",
+		},
+		"id longer than the limit": {
+			&ReportedCheckRun{ID: strings.Repeat("x", MaxVersionBytes+1)}, "id or version",
+		},
+		"version longer than the limit": {
+			&ReportedCheckRun{Version: strings.Repeat("x", MaxVersionBytes+1)}, "id or version",
+		},
+		"module name longer than the limit": {
+			&ReportedCheckRun{Module: strings.Repeat("x", MaxModuleNameBytes+1)}, "module has",
+		},
+		"problem longer than the limit": {
+			&ReportedCheckRun{Problem: strings.Repeat("x", MaxMessageBytes+1)}, "problem has 513",
+		},
+		"unsorted results": {
+			&ReportedCheckRun{Checks: []ReportedCheck{result("b"), result("a")}}, "sorted",
+		},
+		"unknown result": {&ReportedCheckRun{Checks: []ReportedCheck{maybe}}, "want Passed"},
 	} {
 		err := Report{Runtime: "one", Sequence: 1, Time: time.Unix(1, 0), CheckRun: c.run}.Check()
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), "checkRun: ") ||
@@ -77,12 +90,12 @@ func TestReportedCheckRunHasLimits(t *testing.T) {
 	}
 }
 
-// A publisher that knows the rest of a report does not record the result of a check run.
-func TestCheckRunIsNotPartOfAReportsContent(t *testing.T) {
+// A publisher does not record a report again if only the result of its check run changed.
+func TestReportContentExcludesTheCheckRun(t *testing.T) {
 	plain := Report{Runtime: "one"}
 	with := plain
 	with.CheckRun = &ReportedCheckRun{ID: "1"}
 	if plain.content() != with.content() || with.WithoutDetails().CheckRun != nil {
-		t.Error("the result of a check run makes another content")
+		t.Error("the content changed with the result of a check run, want the same content")
 	}
 }

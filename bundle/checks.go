@@ -13,12 +13,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// ContentChecks is the name of the content with the checks that a module ships: YAML with a list "checks".
+// ContentChecks is the name of the content that contains the checks of a module, as YAML with a list "checks".
 const ContentChecks = "checks"
 
-// Limits of checks. The schema of RolloutPolicy has the same ones.
+// Limits of checks. The schema of RolloutPolicy has the same limits.
 const (
-	// MaxChecks limits the checks of a module, MaxCheckFor the time in which an agent measures them.
+	// MaxChecks limits the number of checks of a module. MaxCheckFor limits how long an agent measures them.
 	MaxChecks   = 10
 	MaxCheckFor = 7 * 24 * time.Hour
 	// MinCheckInterval and MaxCheckTimeout limit the load that a check causes in a runtime.
@@ -37,7 +37,7 @@ const (
 // can have a Job and must have a kind.
 func CheckChecks(checks []fleet.Check, shipped bool) error {
 	if len(checks) > MaxChecks {
-		return fmt.Errorf("checks: %d checks, at most %d", len(checks), MaxChecks)
+		return fmt.Errorf("checks: %d checks, must be at most %d", len(checks), MaxChecks)
 	}
 	seen := map[string]bool{}
 	for i, c := range checks {
@@ -65,17 +65,17 @@ func checkCheck(c fleet.Check, shipped bool) error {
 	}
 	switch {
 	case kinds > 1:
-		return fmt.Errorf("%d of cel, http, promql and job are set, want one", kinds)
+		return fmt.Errorf("%d of cel, http, promql and job are set, want exactly one", kinds)
 	case shipped && kinds == 0:
 		return fmt.Errorf("one of cel, http, promql and job is required")
 	case !shipped && c.Job != nil:
 		return fmt.Errorf("job: only a check that a module ships can have a Job")
 	}
 	if d := c.Interval.Duration; d != 0 && d < MinCheckInterval {
-		return fmt.Errorf("interval: %s, at least %s", d, MinCheckInterval)
+		return fmt.Errorf("interval: %s, must be at least %s", d, MinCheckInterval)
 	}
 	if d := c.Timeout.Duration; d < 0 || d > MaxCheckTimeout {
-		return fmt.Errorf("timeout: %s, at most %s", d, MaxCheckTimeout)
+		return fmt.Errorf("timeout: %s, must be at most %s", d, MaxCheckTimeout)
 	}
 	for field, threshold := range map[string]int32{
 		"successThreshold": c.SuccessThreshold, "failureThreshold": c.FailureThreshold,
@@ -100,8 +100,8 @@ func checkCheck(c fleet.Check, shipped bool) error {
 	return nil
 }
 
-// checkCEL refuses checks over Secrets. The agent may read its own key and credentials, and the result of an expression
-// would return them in the report: even a boolean returns one bit of a value with each check.
+// checkCEL refuses checks over Secrets. The agent can read its own key and credentials, and the report would contain
+// the result of an expression over them. Even a boolean result reveals one bit of a value with each check.
 func checkCEL(c fleet.CELCheck) error {
 	version, err := schema.ParseGroupVersion(c.APIVersion)
 	switch {
@@ -133,7 +133,7 @@ func checkExpression(field, text string, required bool) error {
 		return fmt.Errorf("%s is required", field)
 	}
 	if len(text) > maxExpressionBytes {
-		return fmt.Errorf("%s: %d bytes, at most %d", field, len(text), maxExpressionBytes)
+		return fmt.Errorf("%s: %d bytes, must be at most %d", field, len(text), maxExpressionBytes)
 	}
 	return nil
 }
@@ -164,7 +164,7 @@ func checkNamespaced(field, name string) error {
 // checkResults checks the results of checks in a report.
 func checkResults(checks []ReportedCheck) error {
 	if len(checks) > MaxChecks {
-		return fmt.Errorf("checks: %d results, at most %d", len(checks), MaxChecks)
+		return fmt.Errorf("checks: %d results, must be at most %d", len(checks), MaxChecks)
 	}
 	for i, c := range checks {
 		switch c.Result {
@@ -175,7 +175,7 @@ func checkResults(checks []ReportedCheck) error {
 		}
 		if len(c.Name) > maxCheckNameBytes || len(c.Message) > MaxCheckMessageBytes ||
 			len(c.Value) > MaxCheckValueBytes || len(c.Before) > MaxCheckValueBytes {
-			return fmt.Errorf("checks[%d]: a text is too long", i)
+			return fmt.Errorf("checks[%d]: name, message, value or before is too long", i)
 		}
 		if i > 0 && checks[i-1].Name >= c.Name {
 			return fmt.Errorf("checks[%d].name: %s: want sorted, unique names", i, Quote(c.Name, maxCheckNameBytes))

@@ -25,88 +25,88 @@ func TestChecksOutsideTheLimitsAreRefused(t *testing.T) {
 		shipped bool
 		want    string
 	}{
-		"a check of a policy":           {[]fleet.Check{{Name: "ready", CEL: cel}}, false, ""},
-		"a check that the module ships": {[]fleet.Check{{Name: "smoke"}}, false, ""},
-		"a shipped Job": {
+		"check of a RolloutPolicy":                   {[]fleet.Check{{Name: "ready", CEL: cel}}, false, ""},
+		"reference to a check that the module ships": {[]fleet.Check{{Name: "smoke"}}, false, ""},
+		"shipped check with a Job": {
 			[]fleet.Check{{Name: "smoke", Job: &fleet.JobCheck{Namespace: "a"}}},
 			true, "",
 		},
-		"too many checks": {make([]fleet.Check, MaxChecks+1), false, "11 checks, at most 10"},
-		"a name with capitals": {
+		"more checks than the limit": {make([]fleet.Check, MaxChecks+1), false, "11 checks, must be at most 10"},
+		"name with upper-case letters": {
 			[]fleet.Check{{Name: "Ready", CEL: cel}},
 			false, "checks[0].name",
 		},
-		"a name twice": {
+		"duplicate name": {
 			[]fleet.Check{{Name: "a", CEL: cel}, {Name: "a", CEL: cel}},
 			false, "duplicate a",
 		},
-		"two kinds": {
+		"check with two kinds": {
 			[]fleet.Check{{Name: "a", CEL: cel, HTTP: &fleet.HTTPCheck{Service: service}}},
 			false, "2 of cel, http, promql and job are set",
 		},
-		"a shipped check without a kind": {
+		"shipped check without a kind": {
 			[]fleet.Check{{Name: "a"}},
 			true, "one of cel, http, promql and job is required",
 		},
-		"a Job of a policy": {
+		"Job in a RolloutPolicy": {
 			[]fleet.Check{{Name: "a", Job: &fleet.JobCheck{Namespace: "a"}}},
 			false, "only a check that a module ships",
 		},
-		"a check over Secrets": {
+		"check that reads Secrets": {
 			[]fleet.Check{{Name: "a", CEL: &fleet.CELCheck{APIVersion: "v1", Kind: "Secret", Expression: "true"}}},
 			false, "cel.kind: a check cannot read Secrets",
 		},
-		"a shipped check over Secrets": {
+		"shipped check that reads Secrets": {
 			[]fleet.Check{{Name: "a", CEL: &fleet.CELCheck{APIVersion: "/v1", Kind: "Secret", Expression: "true"}}},
 			true, "cel.kind: a check cannot read Secrets",
 		},
-		"another kind of that name": {
+		"custom resource of kind Secret": {
 			[]fleet.Check{{
 				Name: "a", CEL: &fleet.CELCheck{APIVersion: "example.com/v1", Kind: "Secret", Expression: "true"},
 			}},
 			false, "",
 		},
-		"an invalid API version": {
+		"invalid API version": {
 			[]fleet.Check{{Name: "a", CEL: &fleet.CELCheck{APIVersion: "a/b/c", Kind: "Secret", Expression: "true"}}},
 			false, "cel.apiVersion",
 		},
-		"an interval of a second": {
+		"interval below the minimum": {
 			[]fleet.Check{{Name: "a", CEL: cel, Interval: metav1.Duration{Duration: time.Second}}},
-			false, "interval: 1s, at least 10s",
+			false, "interval: 1s, must be at least 10s",
 		},
-		"a timeout of an hour": {
+		"timeout above the maximum": {
 			[]fleet.Check{{Name: "a", CEL: cel, Timeout: metav1.Duration{Duration: time.Hour}}},
-			false, "timeout: 1h0m0s, at most 5m0s",
+			false, "timeout: 1h0m0s, must be at most 5m0s",
 		},
-		"a threshold of 101": {
+		"threshold above the maximum": {
 			[]fleet.Check{{Name: "a", CEL: cel, FailureThreshold: 101}},
 			false, "failureThreshold: 101",
 		},
-		"an expression of three kilobytes": {
+		"expression longer than the limit": {
 			[]fleet.Check{{Name: "a", CEL: &fleet.CELCheck{Expression: strings.Repeat("a", 3000)}}},
 			false, "cel.expression: 3000 bytes",
 		},
-		"no query": {
+		"missing query": {
 			[]fleet.Check{{Name: "a", PromQL: &fleet.PromQLCheck{Service: service, Max: "1"}}},
 			false, "promql.query is required",
 		},
-		"a query without a bound": {
+		"query without a bound": {
 			[]fleet.Check{{Name: "a", PromQL: &fleet.PromQLCheck{Service: service, Query: "up"}}},
 			false, "one of max, min and maxIncreasePercent",
 		},
-		"a bound that is not a number": {
+		"bound that is not a number": {
 			[]fleet.Check{{Name: "a", PromQL: &fleet.PromQLCheck{Service: service, Query: "up", Max: "many"}}},
 			false, "promql.max",
 		},
-		"a Service of another host": {
+		"Service name with a host": {
 			[]fleet.Check{{Name: "a", HTTP: &fleet.HTTPCheck{Service: at("evil.example/", 80)}}},
 			false, "http.service.name",
 		},
-		"a Service with port 0": {
+		"Service with port 0": {
 			[]fleet.Check{{Name: "a", HTTP: &fleet.HTTPCheck{Service: at("b", 0)}}},
 			false, "http.service.port",
 		},
-		"a Service with the scheme of files": {
+		"Service with an unsupported scheme": {
 			[]fleet.Check{{Name: "a", HTTP: &fleet.HTTPCheck{Service: files}}},
 			false, "http.service.scheme",
 		},
@@ -130,14 +130,14 @@ func TestReportsWithInvalidCheckResultsAreRefused(t *testing.T) {
 		"":                          {result("a", v1beta2.CheckPassed), result("b", v1beta2.CheckInconclusive)},
 		"want sorted, unique names": {result("b", v1beta2.CheckPassed), result("a", v1beta2.CheckPassed)},
 		"want Passed, Failed":       {result("a", "Fine")},
-		"a text is too long": {
+		"is too long": {
 			{
 				CheckOutcome: v1beta2.CheckOutcome{
 					Name: "a", Result: v1beta2.CheckFailed, Message: strings.Repeat("x", 257),
 				},
 			},
 		},
-		"checks: 11 results, at most 1": make([]ReportedCheck, MaxChecks+1),
+		"checks: 11 results, must be at most 1": make([]ReportedCheck, MaxChecks+1),
 	} {
 		err := (Report{Time: time.Now(), Modules: []ReportedModule{{Name: "keda", Checks: checks}}}).Check()
 		if want == "" {
@@ -148,7 +148,7 @@ func TestReportsWithInvalidCheckResultsAreRefused(t *testing.T) {
 	}
 }
 
-func TestMeasurementsAloneDoNotCauseAReport(t *testing.T) {
+func TestReportContentExcludesMeasurements(t *testing.T) {
 	report := func(result v1beta2.CheckResult, value string, passes int32) Report {
 		outcome := v1beta2.CheckOutcome{Name: "latency", Result: result, Value: value}
 		checks := []ReportedCheck{{CheckOutcome: outcome, Passes: passes}}

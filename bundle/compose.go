@@ -33,7 +33,7 @@ type Documents struct {
 }
 
 // NewDocuments encodes state and catalog, and decodes the result as an agent does. It returns a *RefusedDocument if an
-// agent would refuse a document, so that the publisher never signs it.
+// agent would refuse a document, so the publisher never signs such a document.
 func NewDocuments(state DesiredState, catalog Catalog) (Documents, error) {
 	stateBytes, err := EncodeDesiredState(state)
 	if err != nil {
@@ -45,7 +45,8 @@ func NewDocuments(state DesiredState, catalog Catalog) (Documents, error) {
 	}
 	if len(stateBytes) > MaxDocumentBytes || len(catalogBytes) > MaxDocumentBytes {
 		return Documents{},
-			&RefusedDocument{Err: fmt.Errorf("desired state of %d and catalog of %d bytes, at most %d each",
+			&RefusedDocument{Err: fmt.Errorf(
+				"desired state has %d bytes and catalog has %d bytes, each must be at most %d",
 				len(stateBytes), len(catalogBytes), MaxDocumentBytes)}
 	}
 	if _, err := DecodeDesiredState(stateBytes); err != nil {
@@ -60,7 +61,7 @@ func NewDocuments(state DesiredState, catalog Catalog) (Documents, error) {
 
 // RefusedDocument is the error for a document that an agent would refuse.
 type RefusedDocument struct {
-	// Err is the agent's decoding error. It names the field.
+	// Err is the agent's decoding error. It contains the field.
 	Err error
 }
 
@@ -113,7 +114,7 @@ func NewManifest(manifest ocispec.Manifest) (Blob, error) {
 		return Blob{}, err
 	}
 	if len(data) > MaxManifestBytes {
-		return Blob{}, fmt.Errorf("manifest of %d bytes, at most %d", len(data), MaxManifestBytes)
+		return Blob{}, fmt.Errorf("manifest has %d bytes, must be at most %d", len(data), MaxManifestBytes)
 	}
 	return NewBlob(ocispec.MediaTypeImageManifest, data), nil
 }

@@ -12,7 +12,7 @@ type Detail string
 const (
 	// DetailEvents adds conditions and recent Events of the objects that keep a module from being ready.
 	DetailEvents Detail = "events"
-	// DetailLogs adds the last log lines of their failing containers.
+	// DetailLogs adds the last log lines of the failing containers of such objects.
 	DetailLogs Detail = "logs"
 	// DetailObjects adds the objects of each module with their states.
 	DetailObjects Detail = "objects"
@@ -21,20 +21,20 @@ const (
 // AllDetails returns all details, sorted.
 func AllDetails() []Detail { return []Detail{DetailEvents, DetailLogs, DetailObjects} }
 
-// ModuleDetails are the requested details of one module. Secrets in them are masked as far as the agent recognizes
-// them. They stay in the report: no status contains them.
+// ModuleDetails are the requested details of one module. The agent masks the secrets that it recognizes. The details
+// appear only in the report, never in a status.
 type ModuleDetails struct {
-	// Taken is the time when the agent read them.
+	// Taken is the time when the agent read the details.
 	Taken time.Time `json:"taken"`
 	// Failing are the objects that keep the module from being ready, with their Pods.
 	Failing []FailingObject `json:"failing,omitempty"`
 	// Objects are the module's objects.
 	Objects []DetailedObject `json:"objects,omitempty"`
-	// LeftOut is the number of objects beyond the limits.
+	// LeftOut is the number of objects that were omitted because of the limits.
 	LeftOut int `json:"leftOut,omitempty"`
 	// Shortened is true if texts were shortened or omitted to fit into the report.
 	Shortened bool `json:"shortened,omitempty"`
-	// Problem is the reason why something could not be read, such as a missing right.
+	// Problem is the reason why some details could not be read, such as a missing permission.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -52,18 +52,18 @@ type DetailedObject struct {
 // FailingObject is an object that is not ready.
 type FailingObject struct {
 	DetailedObject
-	// Conditions are its conditions that are not as they should be, as TYPE=STATUS REASON: MESSAGE.
+	// Conditions are the unhealthy conditions of the object, in the form TYPE=STATUS REASON: MESSAGE.
 	Conditions []string `json:"conditions,omitempty"`
-	// Events are its latest Events, the newest last.
+	// Events are the latest Events of the object, newest last.
 	Events []string `json:"events,omitempty"`
-	// Logs are the last lines of its failing containers.
+	// Logs are the last log lines of the object's failing containers.
 	Logs []ContainerLog `json:"logs,omitempty"`
 }
 
 // ContainerLog is the end of a container's log.
 type ContainerLog struct {
 	Container string `json:"container"`
-	// Previous is true if the container was restarted since, and the lines come from its last run.
+	// Previous is true if the lines were written before the container's last restart.
 	Previous bool   `json:"previous,omitempty"`
 	Text     string `json:"text"`
 }
@@ -87,7 +87,8 @@ const (
 func (s Settings) checkDetails() error {
 	for i, d := range s.Details {
 		if !slices.Contains(AllDetails(), d) || i > 0 && s.Details[i-1] >= d {
-			return fmt.Errorf("settings: details %q: want %v, sorted, each once", s.Details, AllDetails())
+			return fmt.Errorf("settings: details %q: want a sorted list of %v without duplicates", s.Details,
+				AllDetails())
 		}
 	}
 	return nil
@@ -98,11 +99,11 @@ func (d *ModuleDetails) check() error {
 		return nil
 	}
 	if len(d.Failing) > MaxFailingObjects || len(d.Objects) > MaxDetailedObjects || d.LeftOut < 0 {
-		return fmt.Errorf("%d failing objects and %d objects, at most %d and %d", len(d.Failing), len(d.Objects),
-			MaxFailingObjects, MaxDetailedObjects)
+		return fmt.Errorf("%d failing objects and %d objects, must be at most %d and %d", len(d.Failing),
+			len(d.Objects), MaxFailingObjects, MaxDetailedObjects)
 	}
 	if len(d.Problem) > MaxMessageBytes {
-		return fmt.Errorf("problem: %d bytes, at most %d", len(d.Problem), MaxMessageBytes)
+		return fmt.Errorf("problem: %d bytes, must be at most %d", len(d.Problem), MaxMessageBytes)
 	}
 	for i, o := range d.Objects {
 		if err := o.check(); err != nil {
@@ -120,10 +121,11 @@ func (d *ModuleDetails) check() error {
 func (o DetailedObject) check() error {
 	if longest := max(len(o.Group), len(o.Kind), len(o.Namespace), len(o.Name),
 		len(o.State)); longest > MaxModuleNameBytes {
-		return fmt.Errorf(": name of %d bytes, at most %d", longest, MaxModuleNameBytes)
+		return fmt.Errorf(": group, kind, namespace, name or state has %d bytes, must be at most %d", longest,
+			MaxModuleNameBytes)
 	}
 	if len(o.Message) > MaxDetailTextBytes {
-		return fmt.Errorf(".message: %d bytes, at most %d", len(o.Message), MaxDetailTextBytes)
+		return fmt.Errorf(".message: %d bytes, must be at most %d", len(o.Message), MaxDetailTextBytes)
 	}
 	return nil
 }
@@ -133,24 +135,24 @@ func (f FailingObject) check() error {
 		return err
 	}
 	if len(f.Conditions) > MaxDetailLines || len(f.Events) > MaxDetailLines || len(f.Logs) > MaxDetailLogs {
-		return fmt.Errorf(": %d conditions, %d events and %d logs, at most %d, %d and %d",
+		return fmt.Errorf(": %d conditions, %d events and %d logs, must be at most %d, %d and %d",
 			len(f.Conditions), len(f.Events), len(f.Logs), MaxDetailLines, MaxDetailLines, MaxDetailLogs)
 	}
 	for _, line := range slices.Concat(f.Conditions, f.Events) {
 		if len(line) > MaxDetailTextBytes {
-			return fmt.Errorf(": line of %d bytes, at most %d", len(line), MaxDetailTextBytes)
+			return fmt.Errorf(": condition or event has %d bytes, must be at most %d", len(line), MaxDetailTextBytes)
 		}
 	}
 	for i, l := range f.Logs {
 		if len(l.Container) > MaxModuleNameBytes || len(l.Text) > MaxLogBytes {
-			return fmt.Errorf(".logs[%d]: %d bytes, at most %d", i, len(l.Text), MaxLogBytes)
+			return fmt.Errorf(".logs[%d]: %d bytes, must be at most %d", i, len(l.Text), MaxLogBytes)
 		}
 	}
 	return nil
 }
 
 // WithoutDetails returns the report without the details of modules and the result of a check run. Only the report in
-// the registry has them.
+// the registry contains them.
 func (r Report) WithoutDetails() Report {
 	r.CheckRun = nil
 	if !slices.ContainsFunc(r.Modules, func(m ReportedModule) bool { return m.Details != nil }) {

@@ -15,29 +15,41 @@ func TestDetailsBeyondALimitAreRefused(t *testing.T) {
 		details ModuleDetails
 		want    string
 	}{
-		"nothing": {ModuleDetails{}, ""},
-		"a usual excerpt": {ModuleDetails{Failing: []FailingObject{{DetailedObject: DetailedObject{Kind: "Pod",
+		"no details": {ModuleDetails{}, ""},
+		"valid details": {ModuleDetails{Failing: []FailingObject{{DetailedObject: DetailedObject{Kind: "Pod",
 			Name: "a"}, Logs: []ContainerLog{{Container: "a", Text: long[1:]}}}}}, ""},
-		"many failing":      {ModuleDetails{Failing: make([]FailingObject, MaxFailingObjects+1)}, "failing objects"},
-		"many objects":      {ModuleDetails{Objects: make([]DetailedObject, MaxDetailedObjects+1)}, "201 objects"},
-		"a negative number": {ModuleDetails{LeftOut: -1}, "objects"},
-		"a long problem":    {ModuleDetails{Problem: strings.Repeat("x", MaxMessageBytes+1)}, "problem"},
-		"a long name": {ModuleDetails{Objects: []DetailedObject{{Name: strings.Repeat("x",
-			MaxModuleNameBytes+1)}}}, "objects[0]: name"},
-		"a long message": {ModuleDetails{Objects: []DetailedObject{{Message: line}}}, "objects[0].message"},
-		"a long event":   {ModuleDetails{Failing: []FailingObject{{Events: []string{line}}}}, "failing[0]: line"},
-		"many conditions": {ModuleDetails{Failing: []FailingObject{{Conditions: make([]string, MaxDetailLines+1)}}},
+		"more failing objects than the limit": {
+			ModuleDetails{Failing: make([]FailingObject, MaxFailingObjects+1)}, "failing objects",
+		},
+		"more objects than the limit": {
+			ModuleDetails{Objects: make([]DetailedObject, MaxDetailedObjects+1)}, "201 objects",
+		},
+		"negative number of omitted objects": {ModuleDetails{LeftOut: -1}, "objects"},
+		"problem longer than the limit": {
+			ModuleDetails{Problem: strings.Repeat("x", MaxMessageBytes+1)}, "problem",
+		},
+		"object name longer than the limit": {ModuleDetails{Objects: []DetailedObject{{Name: strings.Repeat("x",
+			MaxModuleNameBytes+1)}}}, "objects[0]: group, kind, namespace, name or state"},
+		"message longer than the limit": {
+			ModuleDetails{Objects: []DetailedObject{{Message: line}}}, "objects[0].message",
+		},
+		"Event longer than the limit": {
+			ModuleDetails{Failing: []FailingObject{{Events: []string{line}}}}, "failing[0]: condition or event",
+		},
+		"more conditions than the limit": {
+			ModuleDetails{Failing: []FailingObject{{Conditions: make([]string, MaxDetailLines+1)}}},
 			"7 conditions"},
-		"many logs": {ModuleDetails{Failing: []FailingObject{{Logs: make([]ContainerLog, MaxDetailLogs+1)}}},
+		"more logs than the limit": {
+			ModuleDetails{Failing: []FailingObject{{Logs: make([]ContainerLog, MaxDetailLogs+1)}}},
 			"4 logs"},
-		"a long log": {ModuleDetails{Failing: []FailingObject{{Logs: []ContainerLog{{Text: long}}}}},
+		"log longer than the limit": {ModuleDetails{Failing: []FailingObject{{Logs: []ContainerLog{{Text: long}}}}},
 			"failing[0].logs[0]"},
-		"a long state": {
+		"state longer than the limit": {
 			ModuleDetails{
 				Failing: []FailingObject{
 					{DetailedObject: DetailedObject{State: strings.Repeat("x", MaxModuleNameBytes+1)}},
 				},
-			}, "failing[0]: name",
+			}, "failing[0]: group, kind, namespace, name or state",
 		},
 	} {
 		r := Report{Runtime: "one", Sequence: 1, Time: time.Unix(1, 0), Modules: []ReportedModule{{Name: "keda",
@@ -52,25 +64,27 @@ func TestDetailsBeyondALimitAreRefused(t *testing.T) {
 
 // Details change often and no decision depends on them. A report that differs only in its details has the same content,
 // so a publisher does not record it again.
-func TestDetailsAreNotPartOfAReportsContent(t *testing.T) {
+func TestReportContentExcludesDetails(t *testing.T) {
 	r := Report{Runtime: "one", Modules: []ReportedModule{{Name: "keda"}, {Name: "nats"}}}
 	with := r
 	with.Modules = []ReportedModule{{Name: "keda", Details: &ModuleDetails{Taken: time.Unix(1, 0)}}, {Name: "nats"}}
 	if r.content() != with.content() {
-		t.Error("details make another content")
+		t.Error("the content changed with the details, want the same content")
 	}
 	if without := with.WithoutDetails(); without.Modules[0].Details != nil || with.Modules[0].Details == nil {
 		t.Errorf("got %+v from %+v", without.Modules, with.Modules)
 	}
 }
 
-func TestSettingsRequestKnownDetailsOnce(t *testing.T) {
+func TestSettingsWithInvalidDetailsAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		details []Detail
 		valid   bool
 	}{
-		"none": {nil, true}, "all": {AllDetails(), true}, "an unknown one": {[]Detail{"secrets"}, false},
-		"twice": {[]Detail{DetailLogs, DetailLogs}, false}, "unsorted": {[]Detail{DetailLogs, DetailEvents}, false},
+		"no details requested": {
+			nil, true}, "all details": {AllDetails(), true}, "unknown detail": {[]Detail{"secrets"}, false},
+		"duplicate detail": {
+			[]Detail{DetailLogs, DetailLogs}, false}, "unsorted details": {[]Detail{DetailLogs, DetailEvents}, false},
 	} {
 		if err := (Settings{Details: c.details}).Check(); (err == nil) != c.valid {
 			t.Errorf("%s: got %v", name, err)
@@ -78,6 +92,7 @@ func TestSettingsRequestKnownDetailsOnce(t *testing.T) {
 	}
 	left, missing := Settings{Details: AllDetails()}.Without(func(f Feature) bool { return f != FeatureDetails })
 	if left.Details != nil || len(missing) != 1 {
-		t.Errorf("an agent without the feature gets %v, lacks %v", left.Details, missing)
+		t.Errorf("agent without the feature: got details %v and missing features %v, want only report-details",
+			left.Details, missing)
 	}
 }

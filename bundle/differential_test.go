@@ -42,27 +42,27 @@ func TestVerifyRefusesAmbiguousJSON(t *testing.T) {
 			})
 		}
 	}
-	// Below the top level, in types with their own decoder and in maps.
+	// Changes below the top level, in types with their own decoder and in maps.
 	for name, change := range map[string]func(*testing.T, *attempt){
-		"in the manifest's annotations a key appears twice": func(t *testing.T, a *attempt) {
+		"duplicate key in the manifest's annotations": func(t *testing.T, a *attempt) {
 			a.body = append(a.body, replace(t, `"annotations":{`, `"annotations":{"`+AnnotationAttestation+`":"",`))
 		},
-		"in the manifest's config a key appears in another case": func(t *testing.T, a *attempt) {
+		"key in another case in the manifest's config": func(t *testing.T, a *attempt) {
 			a.body = append(a.body, replace(t, `"config":{`, `"config":{"Digest":"x",`))
 		},
-		"in the envelope the payload appears twice": func(t *testing.T, a *attempt) {
+		"duplicate payload in the envelope": func(t *testing.T, a *attempt) {
 			a.attestation = append(a.attestation, replace(t, `"dsseEnvelope":{`, `"dsseEnvelope":{"payload":"e30=",`))
 		},
-		"in the envelope a signature has an unknown key": func(t *testing.T, a *attempt) {
+		"unknown key in a signature of the envelope": func(t *testing.T, a *attempt) {
 			a.attestation = append(a.attestation, replace(t, `{"sig":`, `{"keyid":"x","sig":`))
 		},
-		"in the audience the runtime appears twice": func(t *testing.T, a *attempt) {
+		"duplicate runtime in the audience": func(t *testing.T, a *attempt) {
 			a.payload = append(a.payload, replace(t, `"audience":{`, `"audience":{"runtime":"r-18",`))
 		},
-		"in the audience the runtime appears in another case": func(t *testing.T, a *attempt) {
+		"runtime in another case in the audience": func(t *testing.T, a *attempt) {
 			a.payload = append(a.payload, replace(t, `"audience":{`, `"audience":{"Runtime":"r-18",`))
 		},
-		"in a subject a digest appears twice": func(t *testing.T, a *attempt) {
+		"duplicate digest in a subject": func(t *testing.T, a *attempt) {
 			a.payload = append(a.payload, replace(t, `"digest":{`, `"digest":{"sha256":"00",`))
 		},
 	} {
@@ -102,22 +102,22 @@ func TestOpenRefusesAmbiguousJSON(t *testing.T) {
 		})
 	}
 	for name, change := range map[string]func(*testing.T, *Documents){
-		"in a template's spec, which is kept as it is, a key appears twice": func(t *testing.T, ds *Documents) {
+		"duplicate key in the raw spec of a ModuleTemplate": func(t *testing.T, ds *Documents) {
 			rewrite(&ds.Catalog, replace(t, `"spec":{`, `"spec":{"version":"6.6.6",`))
 		},
-		"in a template's spec there is more depth than the limit": func(t *testing.T, ds *Documents) {
+		"spec of a ModuleTemplate nested deeper than the limit": func(t *testing.T, ds *Documents) {
 			rewrite(&ds.Catalog, replace(t, `"spec":{`, `"spec":{"x":`+trusttest.Nested(strict.MaxJSONDepth)+`,`))
 		},
-		"in a module's spec a key appears in another case": func(t *testing.T, ds *Documents) {
+		"key in another case in a module's spec": func(t *testing.T, ds *Documents) {
 			rewrite(&ds.State, replace(t, `"install":{`, `"Install":{},"install":{`))
 		},
-		"in a module's content a digest appears twice": func(t *testing.T, ds *Documents) {
+		"duplicate digest in a module's content": func(t *testing.T, ds *Documents) {
 			rewrite(&ds.State, replace(t, `"content":[{`, `"content":[{"digest":"sha256:00",`))
 		},
-		"the catalog is in place of the desired state": func(_ *testing.T, ds *Documents) {
+		"catalog in place of the desired state": func(_ *testing.T, ds *Documents) {
 			ds.State = NewBlob(MediaTypeDesiredState, ds.Catalog.Bytes)
 		},
-		"the desired state is in place of the catalog": func(_ *testing.T, ds *Documents) {
+		"desired state in place of the catalog": func(_ *testing.T, ds *Documents) {
 			ds.Catalog = NewBlob(MediaTypeCatalog, ds.State.Bytes)
 		},
 	} {
@@ -144,7 +144,7 @@ func TestOpenRefusesUnsignedBytes(t *testing.T) {
 		"the catalog has an extra byte":    {state, append(catalog[:len(catalog):len(catalog)], ' ')},
 		"the config is missing":            {nil, catalog},
 		"the two documents are swapped":    {catalog, state},
-		"the config is in both places":     {state, state},
+		"config in both places":            {state, state},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := verified.Open(c.config, c.catalog)
@@ -153,8 +153,8 @@ func TestOpenRefusesUnsignedBytes(t *testing.T) {
 	}
 }
 
-// TestFlippedByteNeverChangesTheAcceptedBundle flips every byte of a manifest. Verify returns the signed bundle or an
-// error.
+// TestFlippedByteNeverChangesTheAcceptedBundle flips every byte of a manifest. Verify must return the signed bundle or
+// an error.
 func TestFlippedByteNeverChangesTheAcceptedBundle(t *testing.T) {
 	a := newAttempt(t)
 	honest := a.fetched(t)
@@ -172,12 +172,12 @@ func TestFlippedByteNeverChangesTheAcceptedBundle(t *testing.T) {
 			refusal.Of(err).Reason != refusal.WrongDigest {
 			t.Fatalf("byte %d: got %v, want %s", i, err, refusal.WrongDigest)
 		}
-		// The same without a digest to compare, as for a tag from a malicious registry.
+		// Repeat without a digest to compare, as for a tag from a malicious registry.
 		flipped.Descriptor.Digest = ""
 		got, err := Verify(flipped, a.trust, a.now)
 		if err != nil {
 			if refusal.Of(err) == nil {
-				t.Fatalf("byte %d: %v is not a refusal", i, err)
+				t.Fatalf("byte %d: got error %v, want a refusal", i, err)
 			}
 			continue
 		}
@@ -188,7 +188,7 @@ func TestFlippedByteNeverChangesTheAcceptedBundle(t *testing.T) {
 	}
 }
 
-func TestVerifyReportsAGap(t *testing.T) {
+func TestVerifyReportsMissedBundlesAsAGap(t *testing.T) {
 	last := Accepted{Epoch: 1, Sequence: 90, Digest: digest.FromString("90")}
 	for name, c := range map[string]struct {
 		last     Accepted
@@ -196,7 +196,7 @@ func TestVerifyReportsAGap(t *testing.T) {
 		want     bool
 	}{
 		"no gap before the first bundle of a runtime": {Accepted{}, nil, false},
-		"no gap before the first bundle that a runtime receives": {
+		"no gap before the first received bundle of a runtime": {
 			Accepted{}, &Position{90, last.Digest}, false,
 		},
 		"no gap before the successor of the last bundle": {last, &Position{90, last.Digest},
@@ -207,7 +207,7 @@ func TestVerifyReportsAGap(t *testing.T) {
 		"a gap if the previous bundle has the same sequence but another digest": {
 			last, &Position{90, digest.FromString("another")}, true,
 		},
-		"a gap if the bundle names no previous one": {last, nil, true},
+		"a gap if the bundle names no previous bundle": {last, nil, true},
 		"no gap before the first bundle of a new epoch": {
 			Accepted{Sequence: 90, Digest: last.Digest}, nil, false,
 		},
@@ -221,25 +221,27 @@ func TestVerifyReportsAGap(t *testing.T) {
 				t.Fatal(err)
 			}
 			if verified.Gap != c.want {
-				t.Errorf("gap is %t, want %t", verified.Gap, c.want)
+				t.Errorf("got gap %t, want %t", verified.Gap, c.want)
 			}
 		})
 	}
-	t.Run("no gap before the same bundle again", func(t *testing.T) {
+	t.Run("no gap if the same bundle is verified again", func(t *testing.T) {
 		a := newAttempt(t)
 		fetched := a.fetched(t)
 		a.trust.Last = Accepted{Epoch: 1, Sequence: 100, Digest: fetched.Descriptor.Digest}
 		verified, err := Verify(fetched, a.trust, a.now)
 		if err != nil || verified.Gap {
-			t.Errorf("gap is %t, %v", verified.Gap, err)
+			t.Errorf("got gap %t, error %v", verified.Gap, err)
 		}
 	})
 }
 
 func TestAcceptedTimeNeverDecreases(t *testing.T) {
 	for name, c := range map[string]struct{ before, want time.Time }{
-		"it advances to the bundle's time of issue": {trusttest.Now.Add(-2 * time.Hour), trusttest.Now.Add(-time.Hour)},
-		"it stays at a later time":                  {trusttest.Now, trusttest.Now},
+		"time advances to the bundle's time of issue": {
+			trusttest.Now.Add(-2 * time.Hour), trusttest.Now.Add(-time.Hour),
+		},
+		"later time is kept": {trusttest.Now, trusttest.Now},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAttempt(t)
@@ -252,7 +254,7 @@ func TestAcceptedTimeNeverDecreases(t *testing.T) {
 	}
 }
 
-func TestAdoptIgnoresTime(t *testing.T) {
+func TestAdoptIgnoresTimeAndEpoch(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*attempt)
@@ -294,10 +296,10 @@ func TestAdoptIgnoresTime(t *testing.T) {
 func TestNextSequenceAlwaysGrows(t *testing.T) {
 	at := time.UnixMilli(1_000)
 	for name, c := range map[string]struct{ last, want int64 }{
-		"the first is the current time":                  {0, 1_000},
-		"the next is the current time":                   {500, 1_000},
-		"two in one millisecond differ":                  {1_000, 1_001},
-		"a clock that was set back does not decrease it": {5_000, 5_001},
+		"first sequence is the current time":            {0, 1_000},
+		"next sequence is the current time":             {500, 1_000},
+		"two sequences in one millisecond differ":       {1_000, 1_001},
+		"clock set back does not decrease the sequence": {5_000, 5_001},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := NextSequence(c.last, at); got != c.want {
@@ -329,35 +331,35 @@ func TestAttestationOfOtherToolsIsAccepted(t *testing.T) {
 		t.Errorf("hint is %s, want %s", read.VerificationMaterial.PublicKey.Hint, hint)
 	}
 	if !trust.CheckSignature(key, preAuthEncoding(read.Envelope.Payload), read.Envelope.Signatures[0].Sig) {
-		t.Error("the signature does not verify")
+		t.Error("signature is not valid, want a valid signature")
 	}
 	read.Envelope.Payload[0] ^= 1
 	if _, refused := read.authenticate(key); refused == nil || refused.Reason != refusal.BadSignature {
-		t.Errorf("got %v for a changed payload", refused)
+		t.Errorf("changed payload: got %v, want a refusal", refused)
 	}
 }
 
-func TestCheckJSONBoundsDepth(t *testing.T) {
+func TestCheckJSONLimitsDepthAndRefusesDuplicateKeys(t *testing.T) {
 	for name, c := range map[string]struct {
 		in string
 		ok bool
 	}{
-		"arrays as deep as the limit": {trusttest.Nested(strict.MaxJSONDepth), true},
-		"arrays one level deeper":     {trusttest.Nested(strict.MaxJSONDepth + 1), false},
-		"objects as deep as the limit": {
+		"arrays nested to the limit":     {trusttest.Nested(strict.MaxJSONDepth), true},
+		"arrays nested beyond the limit": {trusttest.Nested(strict.MaxJSONDepth + 1), false},
+		"objects nested to the limit": {
 			strings.Repeat(`{"a":`, strict.MaxJSONDepth) + "1" + strings.Repeat("}", strict.MaxJSONDepth), true,
 		},
-		"objects one level deeper": {
+		"objects nested beyond the limit": {
 			strings.Repeat(`{"a":`, strict.MaxJSONDepth+1) + "1" + strings.Repeat("}", strict.MaxJSONDepth+1), false,
 		},
-		"the same key in two objects":               {`[{"a":1},{"a":2}]`, true},
-		"a duplicate key after a nested object":     {`{"a":{"b":1},"b":2,"a":3}`, false},
-		"a duplicate key after an array of objects": {`{"a":[{"a":1}],"a":2}`, false},
-		"a value equal to a key":                    {`{"a":"a","b":"a"}`, true},
-		"nothing":                                   {``, false},
-		"only white space":                          {" \n", false},
-		"two numbers":                               {`1 2`, false},
-		"an unterminated array":                     {strings.Repeat("[", 1<<16), false},
+		"equal keys in two objects":               {`[{"a":1},{"a":2}]`, true},
+		"duplicate key after a nested object":     {`{"a":{"b":1},"b":2,"a":3}`, false},
+		"duplicate key after an array of objects": {`{"a":[{"a":1}],"a":2}`, false},
+		"value equal to its key":                  {`{"a":"a","b":"a"}`, true},
+		"empty input":                             {``, false},
+		"only white space":                        {" \n", false},
+		"two documents":                           {`1 2`, false},
+		"unterminated array":                      {strings.Repeat("[", 1<<16), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := checkJSON([]byte(c.in)); (err == nil) != c.ok {
@@ -390,7 +392,7 @@ func FuzzVerify(f *testing.F) {
 			Bytes: data}, a.trust, a.now)
 		switch {
 		case err != nil && refusal.Of(err) == nil:
-			t.Errorf("%v is not a refusal", err)
+			t.Errorf("got error %v, want a refusal", err)
 		case err == nil &&
 			(!reflect.DeepEqual(got.Statement, want.Statement) || got.Config.Digest != want.Config.Digest ||
 				got.Catalog.Digest != want.Catalog.Digest):

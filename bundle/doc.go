@@ -1,29 +1,30 @@
 // Package bundle defines the wire format between the control plane and a runtime. It contains only rules that both
-// sides must agree on.
+// sides must share.
 //
 // The control plane (KCP) decides which modules a runtime must run and publishes them in a bundle: one OCI image
 // manifest in a registry, or in a folder that is carried by hand. The runtime's agent pulls that manifest. The two
 // sides never connect directly. The owner of the registry or the network sits between them, so the location of a bundle
-// proves nothing.
+// does not authenticate it.
 //
 // # A bundle
 //
 //	manifest   artifactType application/vnd.kyma-pull.bundle.v1
-//	├── config       DesiredState: the modules to install. It names no runtime, so equal runtimes share the blob.
+//	├── config       DesiredState: the modules to install. It identifies no runtime, so equal runtimes share the blob.
 //	├── layers[0]    Catalog: the modules that this runtime can see, shared in the same way.
 //	└── annotations  dev.kyma-pull.bundle.attestation: the audience, the signer and the validity period
 //
 // The attestation is a sigstore bundle v0.3 with one DSSE signature over an in-toto Statement v1. The subjects of the
-// statement are the sha256 digests of config and layers. Its predicate binds them to one runtime, one position in that
-// runtime's history (epoch, sequence, previous) and one period of time. A single PUT publishes the signature together
-// with the content, so a reader sees either the old bundle or the new one, never a mix.
+// statement are the sha256 digests of config and layers. Its predicate binds the documents to one runtime, one position
+// in that runtime's history (epoch, sequence, previous) and one period of time. A single PUT publishes the signature
+// together with the content, so a reader sees either the old bundle or the new one, never a mix.
 //
 // # Accepting a bundle
 //
-// Verify decides from the manifest's bytes alone and fetches nothing. The order of its checks matters. It limits the
-// size of bytes before it parses them, and authenticates them before it interprets them. It checks audience, epoch,
-// time and sequence before any referenced content is fetched. Open then takes the referenced blobs, checks their
-// digests and decodes exactly those bytes. A failed check returns a *Refusal with a Reason for people and metrics.
+// Verify decides from the manifest's bytes alone and does not fetch blobs. The order of its checks matters. Verify
+// checks the size of its input before it parses the input, and authenticates the input before it interprets the
+// content. It checks audience, epoch, time and sequence before any referenced content is fetched. Open then takes the
+// referenced blobs, checks their digests and decodes exactly those bytes. A failed check returns a *refusal.Error with
+// a Reason for people and metrics.
 //
 // # Trust
 //

@@ -34,8 +34,8 @@ type DesiredState struct {
 	// contain every available module, once for each channel, resolved like Manifests, sorted by module and channel. An
 	// offer is installed only if the runtime's Kyma requests it.
 	Offers []Manifest `json:"offers,omitempty"`
-	// Leaving are modules that must be removed but may still be blocked, sorted by name. A blocked module is kept at
-	// this version. They are never installed again.
+	// Leaving are the modules to remove, sorted by name. A module whose removal is blocked stays installed in this
+	// version. The agent never installs a leaving module again.
 	Leaving []Manifest `json:"leaving,omitempty"`
 	// Problems are the requested modules that could not be resolved, or only partially, sorted by module.
 	Problems []Problem `json:"problems,omitempty"`
@@ -45,16 +45,16 @@ type DesiredState struct {
 	Settings Settings `json:"settings"`
 	// Watchers select the objects that the runtime watches, sorted by name.
 	Watchers []Watcher `json:"watchers,omitempty"`
-	// Maintenance contains the windows for upgrades of modules that require downtime. Nil allows them at any time. A
+	// Maintenance contains the windows for upgrades that require downtime. Nil allows such upgrades at any time. A
 	// schedule without windows never allows them.
 	Maintenance *window.Schedule `json:"maintenance,omitempty"`
 	// Takeover is the phase of the runtime's takeover from another product, or empty. Agents without FeatureTakeover
-	// refuse such a state.
+	// refuse a state with a phase.
 	Takeover TakeoverPhase `json:"takeover,omitempty"`
 }
 
-// KymaSeed is the control plane's part of the runtime's Kyma. The agent keeps labels and annotations in line. It writes
-// the spec only once, when it creates the Kyma: the spec then belongs to the runtime.
+// KymaSeed is the control plane's part of the runtime's Kyma. The agent continuously applies the labels and
+// annotations. It writes the spec only when it creates the Kyma. Afterwards, the runtime owns the spec.
 type KymaSeed struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
@@ -75,7 +75,7 @@ type Manifest struct {
 	Template  string `json:"template,omitempty"`
 	// Spec is written to the object unchanged.
 	Spec v1beta2.ManifestSpec `json:"spec"`
-	// Content lists all blobs that the installation needs. The agent resolves nothing itself.
+	// Content lists all blobs that the installation needs. The agent does not resolve versions or references itself.
 	Content []Content `json:"content"`
 	// Release lists the documents that prove the component's release: its descriptor, referenced descriptors, and the
 	// manifests of artifacts among its contents. It is empty unless the root of trust has release keys.
@@ -88,9 +88,9 @@ type Manifest struct {
 	// The installed module takes them over. The agent deletes those that the module does not contain, if they still
 	// belong to the other product.
 	Inherited []ObjectRef `json:"inherited,omitempty"`
-	// Checks are the checks that the agent runs once the module is ready in this version, sorted by name. It stops after
-	// CheckFor and keeps the results; an Inconclusive check is measured for up to MaxCheckFor, because its wave waits for
-	// the result. They do not change the installation.
+	// Checks are the checks that the agent runs once the module is ready in this version, sorted by name. It stops
+	// after CheckFor and keeps the results; an Inconclusive check is measured for up to MaxCheckFor, because its wave
+	// waits for the result. The checks do not change the installation.
 	Checks   []fleet.Check   `json:"checks,omitempty"`
 	CheckFor metav1.Duration `json:"checkFor,omitzero"`
 }
@@ -117,7 +117,7 @@ type Problem struct {
 	Module  string        `json:"module"`
 	Channel string        `json:"channel,omitempty"`
 	State   v1beta2.State `json:"state"`
-	// Reason is one of reason.Problems. It is empty for a remark and from a publisher without reasons.
+	// Reason is one of reason.Problems. It is empty for a remark, and if the publisher does not support reasons.
 	Reason  reason.Reason `json:"reason,omitempty"`
 	Message string        `json:"message"`
 }
@@ -130,8 +130,8 @@ type Catalog struct {
 	ModuleReleaseMetas []CatalogEntry `json:"moduleReleaseMetas"`
 }
 
-// CatalogEntry is one ModuleTemplate or ModuleReleaseMeta for the runtime. The spec is kept unchanged, so fields that
-// this version does not know also reach the runtime.
+// CatalogEntry is one ModuleTemplate or ModuleReleaseMeta for the runtime. The spec is passed on unchanged, so fields
+// that this version does not know also reach the runtime.
 type CatalogEntry struct {
 	Name        string            `json:"name"`
 	Labels      map[string]string `json:"labels,omitempty"`
@@ -161,7 +161,7 @@ func EncodeCatalog(catalog Catalog) ([]byte, error) {
 func DecodeDesiredState(data []byte) (DesiredState, error) {
 	var state DesiredState
 	if len(data) > MaxDocumentBytes {
-		return state, fmt.Errorf("desired state: larger than %d bytes", MaxDocumentBytes)
+		return state, fmt.Errorf("desired state is larger than %d bytes", MaxDocumentBytes)
 	}
 	if err := decodeVerified(data, &state); err != nil {
 		return state, fmt.Errorf("desired state: %w", err)
@@ -176,7 +176,7 @@ func DecodeDesiredState(data []byte) (DesiredState, error) {
 func DecodeCatalog(data []byte) (Catalog, error) {
 	var catalog Catalog
 	if len(data) > MaxDocumentBytes {
-		return catalog, fmt.Errorf("catalog: larger than %d bytes", MaxDocumentBytes)
+		return catalog, fmt.Errorf("catalog is larger than %d bytes", MaxDocumentBytes)
 	}
 	if err := decodeVerified(data, &catalog); err != nil {
 		return catalog, fmt.Errorf("catalog: %w", err)
@@ -186,7 +186,7 @@ func DecodeCatalog(data []byte) (Catalog, error) {
 
 func (s DesiredState) checkOffers() error {
 	if len(s.Offers) > MaxOffers {
-		return fmt.Errorf("offers: %d, at most %d", len(s.Offers), MaxOffers)
+		return fmt.Errorf("offers: %d entries, must be at most %d", len(s.Offers), MaxOffers)
 	}
 	if len(s.Offers) > 0 && s.Settings.Autonomy != AutonomyCatalog {
 		return fmt.Errorf("offers: only allowed with settings.autonomy %s", AutonomyCatalog)
@@ -207,8 +207,7 @@ func (s DesiredState) checkOffers() error {
 	return nil
 }
 
-// Check returns the first problem of a manifest by itself, independent of the rest of its document. The error names the
-// field.
+// Check validates a manifest independently of the rest of its document. The error contains the field.
 func (m Manifest) Check() error {
 	if m.Name == "" || m.Module == "" {
 		return errors.New("name and module are required")
@@ -217,7 +216,7 @@ func (m Manifest) Check() error {
 		return fmt.Errorf("annotation %s: %w", v1beta2.AnnotationUsesValues, err)
 	}
 	if n := len(m.Release); n > trust.MaxReleaseDocuments {
-		return fmt.Errorf("release: %d documents, at most %d", n, trust.MaxReleaseDocuments)
+		return fmt.Errorf("release: %d documents, must be at most %d", n, trust.MaxReleaseDocuments)
 	}
 	for _, field := range []struct {
 		name     string
@@ -230,7 +229,7 @@ func (m Manifest) Check() error {
 		}
 	}
 	if d := m.CheckFor.Duration; d < 0 || d > MaxCheckFor {
-		return fmt.Errorf("checkFor: %s, at most %s", d, MaxCheckFor)
+		return fmt.Errorf("checkFor: %s, must be at most %s", d, MaxCheckFor)
 	}
 	return CheckChecks(m.Checks, false)
 }
@@ -245,10 +244,10 @@ func (m Manifest) ContentBytes() int64 {
 }
 
 // CheckCatalogEntry returns an error if a CatalogEntry, given as JSON, is too large for a bundle or nested more deeply
-// than agents accept. The error names the field.
+// than agents accept. The error contains the field.
 func CheckCatalogEntry(encoded []byte) error {
 	if len(encoded) > MaxCatalogEntryBytes {
-		return fmt.Errorf("%d bytes, at most %d: move large content into the component",
+		return fmt.Errorf("%d bytes, must be at most %d: move large content into the component",
 			len(encoded), MaxCatalogEntryBytes)
 	}
 	if err := strict.CheckJSON(encoded, strict.MaxJSONDepth-entryDepth); err != nil {
@@ -268,7 +267,7 @@ func (c Content) check() error {
 		return fmt.Errorf("digest: algorithm %s is not supported", c.Digest.Algorithm())
 	}
 	if c.SizeBytes < 0 || c.SizeBytes > MaxLayerBytes {
-		return fmt.Errorf("size: %d, at most %d", c.SizeBytes, MaxLayerBytes)
+		return fmt.Errorf("size: %d bytes, must be at most %d", c.SizeBytes, MaxLayerBytes)
 	}
 	return nil
 }
@@ -285,7 +284,7 @@ func (s DesiredState) All() []Manifest { return slices.Concat(s.Manifests, s.Lea
 
 func (s DesiredState) check() error {
 	if n := len(s.Manifests) + len(s.Leaving); n > MaxManifests {
-		return fmt.Errorf("desired state: manifests: %d, at most %d", n, MaxManifests)
+		return fmt.Errorf("desired state: manifests: %d entries, must be at most %d", n, MaxManifests)
 	}
 	if err := s.Settings.Check(); err != nil {
 		return fmt.Errorf("desired state: %w", err)
@@ -318,7 +317,7 @@ func (s DesiredState) check() error {
 		total += m.ContentBytes()
 	}
 	if total > MaxBundleBytes {
-		return fmt.Errorf("desired state: %d bytes of content in total, at most %d", total, MaxBundleBytes)
+		return fmt.Errorf("desired state: %d bytes of content in total, must be at most %d", total, MaxBundleBytes)
 	}
 	return checkWatchers(s.Watchers)
 }

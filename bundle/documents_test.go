@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/window"
 )
 
-func TestEqualDocumentsAreEqualBytes(t *testing.T) {
+func TestEqualDocumentsHaveEqualBytes(t *testing.T) {
 	first, second := sampleDocuments(t), sampleDocuments(t)
 	if !reflect.DeepEqual(first, second) {
 		t.Errorf("got %+v and %+v", first, second)
@@ -38,7 +38,7 @@ func TestEqualDocumentsAreEqualBytes(t *testing.T) {
 	}
 }
 
-func TestDecodeDesiredStateChecksValues(t *testing.T) {
+func TestDecodeDesiredStateRefusesInvalidValues(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*DesiredState)
@@ -48,7 +48,7 @@ func TestDecodeDesiredStateChecksValues(t *testing.T) {
 		{"a state without modules is accepted", func(s *DesiredState) { s.Manifests = nil }, ""},
 		{"a module without content is accepted", func(s *DesiredState) { s.Manifests[0].Content = nil }, ""},
 		{
-			"a problem whose reason is a sentence is refused",
+			"a problem with an invalid reason is refused",
 			func(s *DesiredState) {
 				s.Problems = []Problem{{Module: "x", Reason: "is forbidden"}}
 			}, "problems[0].reason",
@@ -66,7 +66,7 @@ func TestDecodeDesiredStateChecksValues(t *testing.T) {
 			again.Name = "other"
 			s.Manifests = append(s.Manifests, again)
 		}, "manifests[1]: module keda or name other appears twice"},
-		{"two modules of one name are refused", func(s *DesiredState) {
+		{"two modules with the same name are refused", func(s *DesiredState) {
 			again := s.Manifests[0]
 			again.Module = "other"
 			s.Manifests = append(s.Manifests, again)
@@ -76,40 +76,42 @@ func TestDecodeDesiredStateChecksValues(t *testing.T) {
 			"manifests[0]: content[0].digest",
 		},
 		{
-			"content named by a tag is refused", func(s *DesiredState) { s.Manifests[0].Content[0].Digest = "latest" },
+			"content with a tag as digest is refused",
+			func(s *DesiredState) { s.Manifests[0].Content[0].Digest = "latest" },
 			"manifests[0]: content[0].digest",
 		},
 		{
-			"content named by a sha512 is accepted",
+			"content with a sha512 digest is accepted",
 			func(s *DesiredState) { s.Manifests[0].Content[0].Digest = digest.SHA512.FromString("x") }, "",
 		},
 		{
-			"content named by a sha384 is refused",
+			"content with a sha384 digest is refused",
 			func(s *DesiredState) {
 				s.Manifests[0].Content[0].Digest = digest.SHA384.FromString("x")
 			}, "algorithm sha384 is not supported",
 		},
 		{
-			"content named by an md5 is refused",
+			"content with an md5 digest is refused",
 			func(s *DesiredState) {
 				s.Manifests[0].Content[0].Digest = "md5:d41d8cd98f00b204e9800998ecf8427e"
 			}, "manifests[0]: content[0].digest",
 		},
 		{
-			"content of exactly the limit is accepted",
+			"content with exactly the maximum size is accepted",
 			func(s *DesiredState) { s.Manifests[0].Content[0].SizeBytes = MaxLayerBytes }, "",
 		},
 		{
-			"content of more than the limit is refused",
+			"content larger than the maximum size is refused",
 			func(s *DesiredState) {
 				s.Manifests[0].Content[0].SizeBytes = MaxLayerBytes + 1
 			}, "manifests[0]: content[0].size",
 		},
 		{
-			"content of negative size is refused", func(s *DesiredState) { s.Manifests[0].Content[0].SizeBytes = -1 },
+			"content with a negative size is refused",
+			func(s *DesiredState) { s.Manifests[0].Content[0].SizeBytes = -1 },
 			"manifests[0]: content[0].size",
 		},
-		{"more content in total than the limit is refused", func(s *DesiredState) {
+		{"content with a total size above the limit is refused", func(s *DesiredState) {
 			content := s.Manifests[0].Content[0]
 			content.SizeBytes = MaxLayerBytes
 			for range MaxBundleBytes / MaxLayerBytes {
@@ -121,7 +123,7 @@ func TestDecodeDesiredStateChecksValues(t *testing.T) {
 			for i := range MaxManifests + 1 {
 				s.Manifests = append(s.Manifests, Manifest{Name: fmt.Sprint(i), Module: fmt.Sprint(i)})
 			}
-		}, "manifests: 501, at most 500"},
+		}, "manifests: 501 entries, must be at most 500"},
 		{"a schedule with windows is accepted", func(s *DesiredState) { s.Maintenance = saturdays() }, ""},
 		{
 			"a schedule without windows is accepted",
@@ -166,22 +168,22 @@ func TestMaintenanceSurvivesEncoding(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got.Maintenance, saturdays()) || !got.Manifests[0].RequiresDowntime {
 		t.Errorf("got %+v, %v", got.Maintenance, err)
 	}
-	// A missing schedule and a schedule without windows have opposite meanings, so encoding must keep them apart.
+	// A missing schedule and a schedule without windows have opposite meanings, so encoding must distinguish them.
 	state.Maintenance = nil
 	without, err := EncodeDesiredState(state)
 	if err != nil || bytes.Contains(without, []byte("maintenance")) {
-		t.Errorf("no schedule is written as %s, %v", without, err)
+		t.Errorf("state without a schedule: got %s, error %v, want no field maintenance", without, err)
 	}
 	state.Maintenance = &window.Schedule{}
 	if data, err = EncodeDesiredState(state); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := DecodeDesiredState(data); err != nil || got.Maintenance == nil {
-		t.Errorf("a schedule without windows arrived as %+v, %v", got.Maintenance, err)
+		t.Errorf("schedule without windows: got %+v, error %v, want an empty schedule", got.Maintenance, err)
 	}
 	unknown := bytes.Replace(data, []byte(`"maintenance":{`), []byte(`"maintenance":{"anytime":true,`), 1)
 	if got, err := DecodeDesiredState(unknown); err != nil || got.Maintenance == nil {
-		t.Errorf("a field of a later version: %v", err)
+		t.Errorf("field of a later version: got error %v, want no error", err)
 	}
 }
 
@@ -191,12 +193,12 @@ func TestDocumentsOfAnotherVersionAreRefused(t *testing.T) {
 		change := func(data []byte) []byte { return bytes.Replace(data, []byte(replaced), []byte("Other"), 1) }
 		if data := change(documents.State.Bytes); !bytes.Equal(data, documents.State.Bytes) {
 			if _, err := DecodeDesiredState(data); err == nil {
-				t.Errorf("a desired state without %s was accepted", replaced)
+				t.Errorf("desired state without %s: got no error, want an error", replaced)
 			}
 		}
 		if data := change(documents.Catalog.Bytes); !bytes.Equal(data, documents.Catalog.Bytes) {
 			if _, err := DecodeCatalog(data); err == nil {
-				t.Errorf("a catalog without %s was accepted", replaced)
+				t.Errorf("catalog without %s: got no error, want an error", replaced)
 			}
 		}
 	}
@@ -244,7 +246,7 @@ func FuzzDecodeDesiredState(f *testing.F) {
 		}
 		twice, err := EncodeDesiredState(again)
 		if err != nil || !bytes.Equal(twice, encoded) {
-			t.Errorf("%s became %s, %v", encoded, twice, err)
+			t.Errorf("%s changed to %s when decoded and encoded again, error %v", encoded, twice, err)
 		}
 	})
 }
@@ -272,7 +274,7 @@ func FuzzDecodeCatalog(f *testing.F) {
 		}
 		twice, err := EncodeCatalog(again)
 		if err != nil || !bytes.Equal(twice, encoded) {
-			t.Errorf("%s became %s, %v", encoded, twice, err)
+			t.Errorf("%s changed to %s when decoded and encoded again, error %v", encoded, twice, err)
 		}
 	})
 }

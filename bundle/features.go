@@ -10,30 +10,30 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// Feature names a part of the wire format that a supported version may lack. Names are a contract: add new ones, never
-// rename or reuse one.
+// Feature identifies a part of the wire format that some supported versions do not have. Names are a contract: new
+// names can be added, but names are never changed or reused.
 type Feature string
 
 const (
-	// FeatureTakeover is DesiredState.Takeover and Manifest.Inherited.
+	// FeatureTakeover covers DesiredState.Takeover and Manifest.Inherited.
 	FeatureTakeover Feature = "takeover"
-	// FeatureImagePullSecret is Settings.ImagePullSecret.
+	// FeatureImagePullSecret covers Settings.ImagePullSecret.
 	FeatureImagePullSecret Feature = "image-pull-secret"
-	// FeatureNamespaceLabels is Settings.NamespaceLabels.
+	// FeatureNamespaceLabels covers Settings.NamespaceLabels.
 	FeatureNamespaceLabels Feature = "namespace-labels"
-	// FeatureRecreate is the annotation recreate of a Manifest and of objects in a module's content. An agent without
-	// it recreates nothing and reports the objects instead.
+	// FeatureRecreate covers the annotation recreate of a Manifest and of objects in a module's content. An agent
+	// without the feature reports such objects instead of recreating them.
 	FeatureRecreate Feature = "recreate"
-	// FeatureChecks is Manifest.Checks and ReportedModule.Checks. It is never critical: the publisher leaves the checks
-	// out for an agent without it.
+	// FeatureChecks covers Manifest.Checks and ReportedModule.Checks. It is never critical: the publisher omits the
+	// checks for an agent without the feature.
 	FeatureChecks Feature = "checks"
-	// FeatureDetails is Settings.Details.
+	// FeatureDetails covers Settings.Details.
 	FeatureDetails Feature = "report-details"
-	// FeatureCheckRun is Settings.CheckRun and Report.CheckRun.
+	// FeatureCheckRun covers Settings.CheckRun and Report.CheckRun.
 	FeatureCheckRun Feature = "check-run"
-	// FeatureValues is Predicate.Values and the annotation uses-values of a Manifest.
+	// FeatureValues covers Predicate.Values and the annotation uses-values of a Manifest.
 	FeatureValues Feature = "values"
-	// FeatureNextRegistry is Settings.NextRegistry.
+	// FeatureNextRegistry covers Settings.NextRegistry.
 	FeatureNextRegistry Feature = "next-registry"
 )
 
@@ -120,8 +120,8 @@ func (m Manifest) Features() []Feature {
 	return all
 }
 
-// Critical returns the features without which an agent would deviate from the state, sorted. It excludes settings,
-// which are left out for an agent without support.
+// Critical returns the features that an agent must support to follow the state, sorted. It excludes the features of
+// settings, because the publisher omits settings that an agent does not support.
 func (s DesiredState) Critical() []Feature {
 	var all []Feature
 	if s.Takeover != "" {
@@ -169,7 +169,7 @@ func checkCritical(payload []byte) *refusal.Error {
 // checkFeatures checks that features have valid names, are sorted, and are unique.
 func checkFeatures(list []Feature) error {
 	if len(list) > maxFeatures {
-		return fmt.Errorf(": %d features, at most %d", len(list), maxFeatures)
+		return fmt.Errorf(": %d features, must be at most %d", len(list), maxFeatures)
 	}
 	for i, f := range list {
 		if !f.Valid() {

@@ -49,16 +49,16 @@ func TestAuthenticatedUnknownFieldsAreIgnored(t *testing.T) {
 		}
 	}
 	for place, change := range map[string]func(string) string{
-		"predicate in another case": replace(t, `"predicate":{`, `"predicate":{"onlyOnMondays":1,"Epoch":1,`),
-		"list of strings in another": replace(t, `"predicate":{`,
+		"predicate field in another case": replace(t, `"predicate":{`, `"predicate":{"onlyOnMondays":1,"Epoch":1,`),
+		"list field in another case": replace(t, `"predicate":{`,
 			`"predicate":{"onlyOnMondays":1,"RemovalS":["keda"],`),
-		"subject in another case":        replace(t, `"digest":{`, `"later":1,"DIGEST":{},"digest":{`),
-		"unknown field with a field two": replace(t, `"predicate":{`, `"predicate":{"later":{"a":1,"a":2},`),
+		"subject field in another case":      replace(t, `"digest":{`, `"later":1,"DIGEST":{},"digest":{`),
+		"unknown field with a duplicate key": replace(t, `"predicate":{`, `"predicate":{"later":{"a":1,"a":2},`),
 	} {
 		a := newAttempt(t)
 		a.payload = append(a.payload, change)
 		if _, err := a.verify(t); refusal.Of(err) == nil || refusal.Of(err).Reason != refusal.Malformed {
-			t.Errorf("%s: %v", place, err)
+			t.Errorf("%s: got error %v, want refusal reason %s", place, err, refusal.Malformed)
 		}
 	}
 }
@@ -68,13 +68,15 @@ func TestUnknownCriticalFeatureIsRefused(t *testing.T) {
 		critical []Feature
 		want     refusal.Reason
 	}{
-		"an unknown one":     {[]Feature{"teleport"}, refusal.UnsupportedFeature},
-		"one among others":   {[]Feature{FeatureTakeover, "teleport"}, refusal.UnsupportedFeature},
-		"one without a name": {[]Feature{""}, refusal.Malformed},
-		"one in two cases":   {[]Feature{"Takeover"}, refusal.Malformed},
-		"one twice":          {[]Feature{FeatureTakeover, FeatureTakeover}, refusal.Malformed},
-		"too many":           {slices.Repeat([]Feature{"a"}, maxFeatures+1), refusal.Malformed},
-		"a very long one":    {[]Feature{Feature(strings.Repeat("a", maxFeatureBytes+1))}, refusal.Malformed},
+		"unknown feature":                   {[]Feature{"teleport"}, refusal.UnsupportedFeature},
+		"unknown feature after a known one": {[]Feature{FeatureTakeover, "teleport"}, refusal.UnsupportedFeature},
+		"feature with an empty name":        {[]Feature{""}, refusal.Malformed},
+		"feature with an upper-case letter": {[]Feature{"Takeover"}, refusal.Malformed},
+		"duplicate feature":                 {[]Feature{FeatureTakeover, FeatureTakeover}, refusal.Malformed},
+		"more features than the limit":      {slices.Repeat([]Feature{"a"}, maxFeatures+1), refusal.Malformed},
+		"feature name longer than the limit": {
+			[]Feature{Feature(strings.Repeat("a", maxFeatureBytes+1))}, refusal.Malformed,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAttempt(t)
@@ -107,7 +109,7 @@ func TestReportsOfOtherVersionsAreAccepted(t *testing.T) {
 	}
 	today, err := VerifyReport(Fetched(composed), from)
 	if err != nil || !slices.Equal(today.Features, AllFeatures()) {
-		t.Fatalf("an agent of this version: %v, %v", today.Features, err)
+		t.Fatalf("agent of this version: got features %v, error %v, want all features", today.Features, err)
 	}
 	text := attested(t, composed)
 	all := encode(t, AllFeatures())
@@ -116,15 +118,15 @@ func TestReportsOfOtherVersionsAreAccepted(t *testing.T) {
 	}
 	newer, err := verify(replace(t, `"runtime"`, `"later":{"x":1},"runtime"`)(listing(`["teleport"]`)(text)))
 	if err != nil || !slices.Equal(newer.Features, []Feature{"teleport"}) {
-		t.Errorf("an agent of a later version: %v, %v", newer.Features, err)
+		t.Errorf("agent of a later version: got features %v, error %v", newer.Features, err)
 	}
 	if today.Content == newer.Content {
-		t.Error("reports with other features have the same content")
+		t.Error("reports with different features have the same content, want different contents")
 	}
 	for name, features := range map[string]string{
-		"a feature twice": `["teleport","teleport"]`, "features out of order": `["teleport","recreate"]`,
-		"a bad name":        `["Teleport"]`,
-		"too many features": encode(t, slices.Repeat([]Feature{"a"}, maxFeatures+1)),
+		"duplicate feature": `["teleport","teleport"]`, "features out of order": `["teleport","recreate"]`,
+		"invalid feature name": `["Teleport"]`,
+		"too many features":    encode(t, slices.Repeat([]Feature{"a"}, maxFeatures+1)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := verify(listing(features)(text))
@@ -163,7 +165,7 @@ func TestImageListsOfOtherVersionsAreAccepted(t *testing.T) {
 	}
 	verified, err := verify(replace(t, `"predicate":{`, `"predicate":{"later":{"x":1},"critical":["takeover"],`))
 	if err != nil || verified.Predicate.Sequence != 1 {
-		t.Fatalf("a list of a later version: %+v, %v", verified, err)
+		t.Fatalf("image list of a later version: got %+v, error %v", verified, err)
 	}
 	read, err := DecodeCarried(list.Bytes)
 	if err != nil || len(read.Bundles) != 1 || read.Bundles[0].Runtime != trusttest.Runtime {
@@ -186,9 +188,9 @@ func attested(t *testing.T, manifest Blob) string {
 	return string(a.Envelope.Payload)
 }
 
-func TestFeaturesOfAState(t *testing.T) {
+func TestFeaturesOfADesiredStateAreListed(t *testing.T) {
 	if !slices.IsSorted(AllFeatures()) || checkFeatures(AllFeatures()) != nil {
-		t.Errorf("features %v: want valid names, sorted", AllFeatures())
+		t.Errorf("got features %v, want sorted, valid names", AllFeatures())
 	}
 	state := DesiredState{Takeover: TakeoverAdopt, Settings: Settings{
 		ImagePullSecret: "pull", NamespaceLabels: map[string]string{"istio-injection": "enabled"},
@@ -202,14 +204,14 @@ func TestFeaturesOfAState(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if got := state.Critical(); !slices.Equal(got, []Feature{FeatureRecreate, FeatureTakeover}) {
-		t.Errorf("critical: got %v", got)
+		t.Errorf("got critical features %v", got)
 	}
 	settings, left := state.Settings.Without(func(f Feature) bool { return f == FeatureNamespaceLabels })
 	if settings.ImagePullSecret != "" || settings.NamespaceLabels == nil || settings.NextRegistry != nil ||
 		!slices.Equal(left, []Feature{FeatureImagePullSecret, FeatureNextRegistry}) {
-		t.Errorf("got %+v without %v", settings, left)
+		t.Errorf("got settings %+v and missing features %v", settings, left)
 	}
 	if text, err := json.Marshal(Predicate{}); err != nil || strings.Contains(string(text), "critical") {
-		t.Errorf("a predicate without critical features has the field: %s, %v", text, err)
+		t.Errorf("predicate without critical features: got %s, error %v, want no field critical", text, err)
 	}
 }

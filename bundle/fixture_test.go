@@ -65,13 +65,13 @@ func samplePredicate() Predicate {
 	}
 }
 
-// attempt is a bundle on its way to a runtime, with hooks to change every part. A nil hook changes nothing.
+// attempt is a bundle for a runtime, with hooks that change each of its parts. A nil hook changes nothing.
 type attempt struct {
 	signer    trust.Signer
 	documents Documents
 	trust     Trust
 	now       time.Time
-	// Each list runs in order: on the statement and its bytes before signing, on the attestation afterwards, and so on.
+	// Each list of hooks runs in order: on the statement and its bytes before signing, then on the signed parts.
 	statement   []func(*Statement)
 	payload     []func(string) string
 	envelope    []func(*attestation)
@@ -196,7 +196,8 @@ func replace(tb testing.TB, old, by string) func(string) string {
 type differential struct {
 	name   string
 	change func(object string) string
-	// later is true if a later version could have written the object. It is accepted once it is authenticated.
+	// later is true if a later version could have written the object. Such an object is accepted once it is
+	// authenticated.
 	later bool
 }
 
@@ -207,18 +208,18 @@ func differentials(tb testing.TB, firstKey string) []differential {
 	prepend := func(member string) func(string) string { return replace(tb, "{", "{"+member+",") }
 	return []differential{
 		{name: "a key appears twice", change: prepend(fmt.Sprintf("%q:null", firstKey))},
-		{name: "a key appears twice, once escaped", change: prepend(escaped + ":null")},
+		{name: "a key appears twice, once in escaped form", change: prepend(escaped + ":null")},
 		{name: "a key appears in another case", change: prepend(fmt.Sprintf("%q:null", upper))},
 		{name: "a key is unknown", change: prepend(`"extra":1`), later: true},
 		{name: "a key below an unknown key appears twice", change: prepend(`"extra":{"a":1,"a":2}`)},
-		{name: "it nests one level too deep", change: prepend(`"extra":` + trusttest.Nested(strict.MaxJSONDepth))},
-		{name: "it nests ten times too deep", change: prepend(`"extra":` + trusttest.Nested(10*strict.MaxJSONDepth))},
+		{name: "nesting is one level too deep", change: prepend(`"extra":` + trusttest.Nested(strict.MaxJSONDepth))},
+		{name: "nesting is ten times too deep", change: prepend(`"extra":` + trusttest.Nested(10*strict.MaxJSONDepth))},
 		{name: "a second document follows", change: func(o string) string { return o + "{}" }},
-		{name: "garbage follows", change: func(o string) string { return o + "x" }},
-		{name: "its end is cut off", change: func(o string) string { return o[:len(o)-1] }},
-		{name: "it is inside an array", change: func(o string) string { return "[" + o + "]" }},
-		{name: "it is a string", change: func(string) string { return `"x"` }},
-		{name: "it starts with a byte order mark", change: func(o string) string { return "\ufeff" + o }},
-		{name: "it has a comment", change: func(o string) string { return o + "//" }},
+		{name: "other text follows", change: func(o string) string { return o + "x" }},
+		{name: "the end is cut off", change: func(o string) string { return o[:len(o)-1] }},
+		{name: "the object is inside an array", change: func(o string) string { return "[" + o + "]" }},
+		{name: "the object is a string", change: func(string) string { return `"x"` }},
+		{name: "a byte order mark precedes the object", change: func(o string) string { return "\ufeff" + o }},
+		{name: "a comment follows the object", change: func(o string) string { return o + "//" }},
 	}
 }

@@ -12,8 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// Existing runtimes read bundles of later publishers. Different bytes are a change of the wire format and require a new
-// version.
+// Existing runtimes read bundles of later publishers. Different bytes change the wire format and require a new version.
 func TestWireFormatIsUnchanged(t *testing.T) {
 	documents := sampleDocuments(t)
 	manifest, err := Compose(documents, samplePredicate(), trusttest.NewSigner(t))

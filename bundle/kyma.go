@@ -7,18 +7,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// MaxFormerKymas bounds the Kymas that handed a runtime over, one after the other.
+// MaxFormerKymas limits the list of the Kymas that previously owned a runtime.
 const MaxFormerKymas = 8
 
-// Assigned is the Kyma that an operator assigned a runtime to in its bootstrap Secret.
+// Assigned is the Kyma in the runtime's bootstrap Secret. An operator assigned the runtime to this Kyma.
 type Assigned struct {
 	Kyma trust.Kyma
-	// TokenExpires is the expiry of the token that came with it, Unix seconds. A later token replaces the Kyma that the
-	// runtime accepts.
+	// TokenExpires is the expiry of the token in the same Secret, in Unix seconds. A token with a later expiry replaces
+	// the Kyma that the runtime accepts.
 	TokenExpires int64
 }
 
-// Owner returns the Kyma that a statement comes from. It has no name in a statement of a publisher from before 0.1.0.
+// Owner returns the Kyma that the statement comes from. In statements of publishers before 0.1.0, the Kyma has a UID
+// but no name.
 func (p Predicate) Owner() trust.Kyma {
 	if p.Kyma == nil {
 		return trust.Kyma{UID: p.KymaUID}
@@ -26,8 +27,8 @@ func (p Predicate) Owner() trust.Kyma {
 	return *p.Kyma
 }
 
-// Owner returns the Kyma whose statements the runtime accepts, zero if none is known: the Kyma of the newest accepted
-// statement, or the assigned one if its token is newer.
+// Owner returns the Kyma whose statements the runtime accepts: the Kyma of the newest accepted statement, or the
+// assigned Kyma if its token is newer. It returns the zero Kyma if neither is known.
 func (t Trust) Owner() trust.Kyma {
 	if t.Last.Kyma.IsZero() || t.Renewed() {
 		return t.Assigned.Kyma
@@ -35,8 +36,8 @@ func (t Trust) Owner() trust.Kyma {
 	return t.Last.Kyma
 }
 
-// Renewed reports whether an operator assigned the runtime again since the newest accepted statement. The agent then
-// introduces its key once more.
+// Renewed reports whether an operator assigned the runtime again after the newest accepted statement. The agent then
+// enrolls its key again.
 func (t Trust) Renewed() bool {
 	return !t.Assigned.Kyma.IsZero() && t.Assigned.TokenExpires > t.Last.TokenExpires
 }
@@ -50,9 +51,9 @@ func (t Trust) ownerAfter(p Predicate) trust.Kyma {
 	return *p.Kyma
 }
 
-// checkKyma refuses a statement of another Kyma than the one that the runtime enrolled under, unless the statement
-// names that one among those that handed the runtime over. A statement that names no Kyma is refused if the runtime
-// knows one: only a UID can prove that it comes from the same.
+// checkKyma refuses a statement from a Kyma other than the runtime's owner, unless the statement lists the owner as a
+// former Kyma. A statement without the name of a Kyma is accepted only if its UID matches, or if the runtime has no
+// owner.
 func checkKyma(p Predicate, t Trust) *refusal.Error {
 	expected := t.Owner()
 	if expected.IsZero() || names(p.Owner(), expected) ||
@@ -68,7 +69,8 @@ func checkKyma(p Predicate, t Trust) *refusal.Error {
 	)
 }
 
-// names reports whether an identity is the expected one. Each part that is expected must be there.
+// names reports whether an identity matches the expected one: by UID if the expected identity has one, otherwise by
+// namespace and name. A different name is a mismatch even if the UID matches.
 func names(found, expected trust.Kyma) bool {
 	if expected.UID != "" {
 		return found.UID == expected.UID && (found.Name == "" || found.SameName(expected))
@@ -76,8 +78,8 @@ func names(found, expected trust.Kyma) bool {
 	return found.SameName(expected)
 }
 
-// checkOwner refuses a report of a runtime that belongs to another Kyma. The UID is not compared: it differs after a
-// control plane was rebuilt.
+// checkOwner refuses a report of a runtime that belongs to another Kyma. The UID is not compared, because it changes
+// when a control plane is rebuilt.
 func (from Reporter) checkOwner(report Report) *refusal.Error {
 	if report.Owner == nil || from.Owner.Name == "" || report.Owner.SameName(from.Owner) ||
 		slices.ContainsFunc(from.Former, report.Owner.SameName) {
@@ -88,7 +90,7 @@ func (from Reporter) checkOwner(report Report) *refusal.Error {
 		report.Owner, from.Owner, from.Runtime, trust.Kyma{Namespace: from.Owner.Namespace, Name: from.Owner.Name})
 }
 
-// checkCluster refuses a report from another cluster than the one that enrolled. A runtime in a new cluster enrolls
+// checkCluster refuses a report from a cluster other than the enrolled one. A runtime in a new cluster must enroll
 // again.
 func (from Reporter) checkCluster(report Report, enrolled bool) *refusal.Error {
 	if enrolled || from.ClusterUID == "" || report.ClusterUID == from.ClusterUID {

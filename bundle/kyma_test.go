@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// TestAgentFollowsOnlyItsOwnKyma uses bundles that one publisher signed for several Kymas.
-func TestAgentFollowsOnlyItsOwnKyma(t *testing.T) {
+// TestAgentAcceptsStatementsOfItsOwnKymaOnly uses bundles that one publisher signed for several Kymas.
+func TestAgentAcceptsStatementsOfItsOwnKymaOnly(t *testing.T) {
 	victim := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u1"}
 	rebuilt, mallory := victim, trust.Kyma{Namespace: "kcp-system", Name: "mallory", UID: "u3"}
 	rebuilt.UID = "u2"
@@ -30,63 +30,63 @@ func TestAgentFollowsOnlyItsOwnKyma(t *testing.T) {
 		predicate Predicate
 		follow    bool
 	}{
-		"its own":                                {accepted, from(victim), true},
-		"another Kyma":                           {accepted, from(mallory), false},
-		"the name with another UID":              {accepted, from(rebuilt), false},
-		"the name with another UID, handed over": {accepted, from(rebuilt, victim), true},
-		"another Kyma, handed over":              {accepted, from(mallory, rebuilt, victim), true},
-		"another Kyma, handed over by another":   {accepted, from(mallory, rebuilt), false},
-		"the name without a UID": {
+		"statement of its own Kyma":                             {accepted, from(victim), true},
+		"statement of another Kyma":                             {accepted, from(mallory), false},
+		"same name with another UID":                            {accepted, from(rebuilt), false},
+		"same name with another UID, own Kyma listed as former": {accepted, from(rebuilt, victim), true},
+		"another Kyma, own Kyma listed as former":               {accepted, from(mallory, rebuilt, victim), true},
+		"another Kyma, own Kyma not listed as former":           {accepted, from(mallory, rebuilt), false},
+		"own name without a UID": {
 			accepted, from(trust.Kyma{Namespace: "kcp-system", Name: "victim"}), false,
 		},
-		"no name, and the UID":     {accepted, unnamed("u1"), true},
-		"no name, and another UID": {accepted, unnamed("u3"), false},
-		"no name and no UID":       {accepted, unnamed(""), false},
-		"the UID under another name": {
+		"own UID without a name":         {accepted, unnamed("u1"), true},
+		"another UID without a name":     {accepted, unnamed("u3"), false},
+		"statement without name and UID": {accepted, unnamed(""), false},
+		"own UID with another name": {
 			accepted, from(trust.Kyma{Namespace: "kcp-system", Name: "mallory", UID: "u1"}), false,
 		},
-		"another Kyma by a newer token":               {assigned(mallory, 11), from(mallory), true},
-		"its own after a newer token for another one": {assigned(mallory, 11), from(victim), false},
-		"another Kyma by the same token":              {assigned(mallory, 10), from(mallory), false},
-		"another Kyma by an older token":              {assigned(mallory, 9), from(mallory), false},
-		"before the first bundle, its token's Kyma":   {byName, from(victim), true},
-		"before the first bundle, another Kyma":       {byName, from(mallory), false},
-		"before the first bundle, no name":            {byName, unnamed("u1"), false},
-		"an agent that knows no Kyma":                 {Trust{}, from(mallory), true},
-		"an agent that knows no Kyma, and no name":    {Trust{}, unnamed(""), true},
+		"another Kyma assigned by a newer token":           {assigned(mallory, 11), from(mallory), true},
+		"own Kyma after a newer token for another Kyma":    {assigned(mallory, 11), from(victim), false},
+		"another Kyma assigned by the same token":          {assigned(mallory, 10), from(mallory), false},
+		"another Kyma assigned by an older token":          {assigned(mallory, 9), from(mallory), false},
+		"first bundle, Kyma of its token":                  {byName, from(victim), true},
+		"first bundle, another Kyma":                       {byName, from(mallory), false},
+		"first bundle without the name of a Kyma":          {byName, unnamed("u1"), false},
+		"agent without an owner":                           {Trust{}, from(mallory), true},
+		"agent without an owner, statement without a name": {Trust{}, unnamed(""), true},
 	} {
 		refused := checkKyma(c.predicate, c.trust)
 		if (refused == nil) != c.follow {
-			t.Errorf("%s: %v", name, refused)
+			t.Errorf("%s: got refusal %v, want accepted: %t", name, refused, c.follow)
 		}
 		if refused != nil && refused.Reason != refusal.WrongKyma {
-			t.Errorf("%s: %v", name, refused)
+			t.Errorf("%s: got refusal %v, want reason %s", name, refused, refusal.WrongKyma)
 		}
 	}
 }
 
-// TestAgentKeepsTheKymaOfItsKey checks that the agent adopts the Kyma of a statement only if the statement contains the
-// agent's key.
-func TestAgentKeepsTheKymaOfItsKey(t *testing.T) {
+// TestAgentAdoptsTheOwnerOnlyFromStatementsForItsKey checks that the agent adopts the Kyma of a statement only if the
+// statement contains the agent's key.
+func TestAgentAdoptsTheOwnerOnlyFromStatementsForItsKey(t *testing.T) {
 	victim := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u1"}
 	for name, c := range map[string]struct {
 		thumbprint string
 		kyma       *trust.Kyma
 		want       trust.Kyma
 	}{
-		"enrolled":                     {"mine", &victim, victim},
-		"not enrolled yet":             {"", &victim, trust.Kyma{}},
-		"enrolled with an old version": {"mine", nil, trust.Kyma{}},
+		"statement contains the agent's key":    {"mine", &victim, victim},
+		"statement without a key":               {"", &victim, trust.Kyma{}},
+		"statement of a publisher before 0.1.0": {"mine", nil, trust.Kyma{}},
 	} {
 		pinned := Trust{KeyThumbprint: "mine", Assigned: Assigned{TokenExpires: 4}}
 		got := pinned.ownerAfter(Predicate{Kyma: c.kyma, Audience: Audience{KeyThumbprint: c.thumbprint}})
 		if got != c.want {
-			t.Errorf("%s: it keeps %v", name, got)
+			t.Errorf("%s: got owner %v", name, got)
 		}
 	}
 }
 
-func TestReportBelongsToOneKymaAndOneCluster(t *testing.T) {
+func TestReportOfAnotherKymaOrClusterIsRefused(t *testing.T) {
 	mine := trusttest.NewSigner(t)
 	public := trusttest.PublicKey(t, mine)
 	victim := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u1"}
@@ -100,14 +100,16 @@ func TestReportBelongsToOneKymaAndOneCluster(t *testing.T) {
 		token   bool
 		want    refusal.Reason
 	}{
-		"its own": {owner: &victim, cluster: "c1"},
-		"from before the control plane was rebuilt": {owner: &rebuilt, cluster: "c1"},
-		"another Kyma":                         {owner: &mallory, cluster: "c1", want: refusal.WrongKyma},
-		"a Kyma that handed over":              {owner: &mallory, former: []trust.Kyma{mallory}, cluster: "c1"},
-		"an agent that knows no Kyma":          {cluster: "c1"},
-		"a copy of the key in another cluster": {owner: &victim, cluster: "c2", want: refusal.WrongCluster},
-		"a copy that hides its cluster":        {owner: &victim, want: refusal.WrongCluster},
-		"another cluster that enrolls":         {owner: &victim, cluster: "c2", token: true},
+		"report of its own Kyma":                           {owner: &victim, cluster: "c1"},
+		"report from before the control plane was rebuilt": {owner: &rebuilt, cluster: "c1"},
+		"report of another Kyma":                           {owner: &mallory, cluster: "c1", want: refusal.WrongKyma},
+		"report of a former Kyma": {
+			owner: &mallory, former: []trust.Kyma{mallory}, cluster: "c1",
+		},
+		"report of an agent without an owner":   {cluster: "c1"},
+		"copy of the key in another cluster":    {owner: &victim, cluster: "c2", want: refusal.WrongCluster},
+		"copy of the key without a cluster UID": {owner: &victim, want: refusal.WrongCluster},
+		"enrollment from another cluster":       {owner: &victim, cluster: "c2", token: true},
 	} {
 		report := sampleReport()
 		report.Owner, report.ClusterUID, report.Enrollment = c.owner, c.cluster, nil
@@ -120,7 +122,7 @@ func TestReportBelongsToOneKymaAndOneCluster(t *testing.T) {
 		})
 		if refused := refusal.Of(err); (refused == nil) != (c.want == "") || refused != nil &&
 			refused.Reason != c.want {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got error %v, want reason %q", name, err, c.want)
 		}
 		if err == nil && got.Enrolled != c.token {
 			t.Errorf("%s: enrolled %v", name, got.Enrolled)

@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// manifestShape has every field that a manifest of this format can have. Strict decoding refuses all others, such as
-// `manifests` (a disguised index), `subject` and descriptor `urls`.
+// manifestShape has every field that a manifest of this format can have. Strict decoding refuses all other fields, such
+// as `manifests` (a disguised index), `subject` and descriptor `urls`.
 type manifestShape struct {
 	SchemaVersion int               `json:"schemaVersion"`
 	MediaType     string            `json:"mediaType"`
@@ -33,10 +33,11 @@ func (d descriptorShape) descriptor() ocispec.Descriptor {
 	return ocispec.Descriptor{MediaType: d.MediaType, Digest: d.Digest, Size: d.Size}
 }
 
-// ReadManifest limits, parses and cross-checks a manifest. Its content is not authenticated yet.
+// ReadManifest parses a manifest and checks its size, digest, types and annotations. It does not authenticate the
+// content.
 func ReadManifest(fetched Fetched, artifactType string) (ocispec.Manifest, *refusal.Error) {
 	if len(fetched.Bytes) > MaxManifestBytes {
-		return ocispec.Manifest{}, refusal.New(refusal.TooLarge, "manifest of more than %d bytes", MaxManifestBytes)
+		return ocispec.Manifest{}, refusal.New(refusal.TooLarge, "manifest is larger than %d bytes", MaxManifestBytes)
 	}
 	if d := fetched.Descriptor.Digest; d != "" && d != digest.FromBytes(fetched.Bytes) {
 		return ocispec.Manifest{},
@@ -61,8 +62,8 @@ func ReadManifest(fetched Fetched, artifactType string) (ocispec.Manifest, *refu
 		return ocispec.Manifest{},
 			refusal.New(refusal.MediaType, "artifact type is %q, want %q", shape.ArtifactType, artifactType)
 	}
-	// Annotations are not signed. The owner of the registry could create any number of manifests of one bundle with
-	// them.
+	// Annotations are not signed. By adding annotations, the owner of the registry could create any number of manifests
+	// of one bundle.
 	for name := range shape.Annotations {
 		if name != AnnotationAttestation && name != AnnotationReport {
 			return ocispec.Manifest{}, refusal.New(refusal.Malformed, "manifest: annotation %q is not allowed", name)
@@ -85,7 +86,7 @@ func readBundleManifest(fetched Fetched) (ocispec.Manifest, *refusal.Error) {
 	}
 	if len(manifest.Layers) != 1 {
 		return manifest,
-			refusal.New(refusal.MediaType, "bundle has %d layers, want only the catalog", len(manifest.Layers))
+			refusal.New(refusal.MediaType, "bundle has %d layers, want exactly one, the catalog", len(manifest.Layers))
 	}
 	for i, d := range []ocispec.Descriptor{manifest.Config, manifest.Layers[0]} {
 		if want := []string{MediaTypeDesiredState, MediaTypeCatalog}[i]; d.MediaType != want {
@@ -94,7 +95,8 @@ func readBundleManifest(fetched Fetched) (ocispec.Manifest, *refusal.Error) {
 		}
 		if d.Size < 0 || d.Size > MaxDocumentBytes {
 			return manifest,
-				refusal.New(refusal.TooLarge, "%s of %d bytes, at most %d", blobName(i), d.Size, MaxDocumentBytes)
+				refusal.New(refusal.TooLarge, "%s has %d bytes, must be at most %d", blobName(i), d.Size,
+					MaxDocumentBytes)
 		}
 	}
 	return manifest, nil
@@ -127,13 +129,14 @@ type Bundle struct {
 	Modules Catalog
 }
 
-// Open compares the two blobs with the signed digests and decodes exactly those bytes. The error is a *Refusal.
+// Open compares the two blobs with the signed digests and decodes exactly those bytes. The error is a *refusal.Error.
 func (v Verified) Open(config, catalog []byte) (Bundle, error) {
 	for i, blob := range [][]byte{config, catalog} {
 		want := []ocispec.Descriptor{v.Config, v.Catalog}[i]
 		if int64(len(blob)) != want.Size || digest.FromBytes(blob) != want.Digest {
 			return Bundle{},
-				refusal.New(refusal.WrongDigest, "%s has %d bytes and digest %s, the signed one has %d bytes and %s",
+				refusal.New(refusal.WrongDigest,
+					"%s has %d bytes and digest %s, but the signed blob has %d bytes and digest %s",
 					blobName(i), len(blob), digest.FromBytes(blob), want.Size, want.Digest)
 		}
 	}

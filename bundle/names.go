@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Media types and artifact types on the wire. They are contracts: a change needs a new version suffix.
+// Media types and artifact types on the wire. A change of the format requires a new version suffix.
 const (
 	ArtifactTypeBundle    = "application/vnd.kyma-pull.bundle.v1"
 	ArtifactTypeReport    = "application/vnd.kyma-pull.report.v1"
@@ -17,12 +17,13 @@ const (
 	MediaTypeCarried      = "application/vnd.kyma-pull.carried.v1+json"
 	MediaTypeRoot         = "application/vnd.kyma-pull.root.v1+json"
 
-	// AnnotationAttestation contains a bundle's attestation, AnnotationReport a runtime's signed report.
+	// AnnotationAttestation contains a bundle's attestation. AnnotationReport contains a runtime's signed report.
 	AnnotationAttestation = "dev.kyma-pull.bundle.attestation"
 	AnnotationReport      = "dev.kyma-pull.report"
 )
 
-// Predicate types of the in-toto statements. Both sides compare them, so one kind of statement cannot replace another.
+// Predicate types of the in-toto statements. Both sides check the predicate type, so one kind of statement cannot
+// replace another.
 const (
 	PredicateDesiredState = "https://kyma-pull.dev/desired-state/v1"
 	PredicateReport       = "https://kyma-pull.dev/report/v1"
@@ -33,7 +34,7 @@ const (
 const (
 	TagDesired = "desired"
 	TagLatest  = "latest"
-	// TagRoot, followed by the version, is the tag of a version of the root of trust.
+	// TagRoot is the prefix of the tags of the root of trust. The version number follows.
 	TagRoot = "root-"
 )
 

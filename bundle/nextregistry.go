@@ -10,20 +10,20 @@ import (
 	"github.com/distribution/reference"
 )
 
-// NextRegistry announces the location and the CA certificates of the fleet's registry before they change, so that no
-// runtime needs a visit. Agents use both in addition to the location and the CA of their installation.
+// NextRegistry announces the location and the CA certificates of the fleet's registry before they change, so runtimes
+// need no manual change. Agents use both in addition to the location and the CA of their installation.
 type NextRegistry struct {
-	// Location is HOST[:PORT]/PATH, empty for no other location. Agents also look for bundles there, and report to the
-	// location of their newest bundle.
+	// Location is HOST[:PORT]/PATH, or empty if the location does not change. Agents look for bundles in both
+	// locations, and report to the location of their newest bundle.
 	Location string `json:"location,omitempty"`
-	// CA is a PEM bundle of CA certificates for registries, empty for none.
+	// CA is a PEM bundle of CA certificates for registries, or empty if the CA does not change.
 	CA string `json:"ca,omitempty"`
 }
 
 // Limits of NextRegistry.
 const (
 	maxLocationBytes = 512
-	// MaxCABytes bounds the PEM text, and maxCACertificates the certificates in it.
+	// MaxCABytes limits the size of the PEM text, and maxCACertificates the number of certificates in it.
 	MaxCABytes        = 64 << 10
 	maxCACertificates = 32
 )
@@ -57,7 +57,7 @@ func (n *NextRegistry) check() error {
 // checkCA returns an error for a text that is not a list of CA certificates in PEM.
 func checkCA(text string) error {
 	if len(text) > MaxCABytes {
-		return fmt.Errorf("%d bytes, at most %d", len(text), MaxCABytes)
+		return fmt.Errorf("%d bytes, must be at most %d", len(text), MaxCABytes)
 	}
 	rest, count := []byte(text), 0
 	for len(strings.TrimSpace(string(rest))) > 0 {

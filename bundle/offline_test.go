@@ -13,7 +13,7 @@ import (
 func TestVerifyAfterNinetyDaysOffline(t *testing.T) {
 	const days = 24 * time.Hour
 	signer := trusttest.NewSigner(t)
-	root := trusttest.RootFor(t, signer) // valid until a year after testNow
+	root := trusttest.RootFor(t, signer) // valid until a year after trusttest.Now
 	at := func(sequence int64, issued time.Time, life time.Duration) Fetched {
 		predicate := samplePredicate()
 		predicate.Sequence, predicate.IssuedAt, predicate.ExpiresAt = sequence, issued, issued.Add(life)
@@ -40,7 +40,7 @@ func TestVerifyAfterNinetyDaysOffline(t *testing.T) {
 	}{
 		{"the applied bundle has expired", first, back, nil, refusal.Expired},
 		{
-			"a bundle that an attacker withheld has expired too", at(2, trusttest.Now.Add(10*days), 7*days), back, nil,
+			"a bundle that an attacker withheld has expired", at(2, trusttest.Now.Add(10*days), 7*days), back, nil,
 			refusal.Expired,
 		},
 		{"the next bundle is accepted", at(3, back, 7*days), back, nil, ""},
@@ -48,9 +48,9 @@ func TestVerifyAfterNinetyDaysOffline(t *testing.T) {
 			"a bundle with a long validity for slow transport is accepted", at(3, trusttest.Now.Add(days), 90*days),
 			back, nil, "",
 		},
-		{"a clock that stopped is too far behind", at(3, back, 7*days), trusttest.Now, nil, refusal.NotYetIssued},
+		{"a stopped clock refuses the bundle", at(3, back, 7*days), trusttest.Now, nil, refusal.NotYetIssued},
 		{
-			"a larger clock skew accepts it", at(3, back, 7*days), trusttest.Now,
+			"a stopped clock with a larger clock skew accepts the bundle", at(3, back, 7*days), trusttest.Now,
 			func(t Trust) Trust { t.ClockSkew = 91 * days; return t }, "",
 		},
 		{

@@ -8,7 +8,7 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// Origin is the origin of one module of a bundle: its versions, contents and the bundle that requested it.
+// Origin describes where a module comes from: its version, its content and the bundle that requested it.
 type Origin struct {
 	Module    string         `json:"module"`
 	Channel   string         `json:"channel,omitempty"`
@@ -35,7 +35,8 @@ type BundleIdentity struct {
 	IssuedAt  time.Time     `json:"issuedAt"`
 	ExpiresAt time.Time     `json:"expiresAt"`
 	Previous  *Position     `json:"previous,omitempty"`
-	// PublisherKey is the thumbprint of the signing key. RootVersion is the latest root of trust at that time.
+	// PublisherKey is the thumbprint of the signing key. RootVersion is the latest version of the root of trust when
+	// the bundle was issued.
 	PublisherKey string `json:"publisherKey"`
 	RootVersion  int64  `json:"rootVersion"`
 	// Source is the Git commit that the bundle was built from, or nil if it was not built from a repository.
@@ -52,7 +53,7 @@ func (v Verified) Identity() BundleIdentity {
 	}
 }
 
-// Origins returns the origin of every module of the bundle, including leaving ones, sorted by module.
+// Origins returns the origin of every module of the bundle, including leaving modules, sorted by module.
 func (b Bundle) Origins() []Origin {
 	identity, all := b.Identity(), b.State.All()
 	origins := make([]Origin, 0, len(all))

@@ -22,20 +22,20 @@ func TestOriginsListEveryModuleWithItsBundle(t *testing.T) {
 	origins := Bundle{Verified: verified, State: state}.Origins()
 	if len(origins) != 2 || origins[0].Module != "api" || len(origins[0].Content) != 0 || origins[1].Module != "keda" ||
 		origins[1].Version != "1.8.0" {
-		t.Fatalf("origins are %+v", origins)
+		t.Fatalf("got origins %+v, want one for each module", origins)
 	}
 	if content := state.Manifests[0].Content[0]; origins[1].Content[0] != (Ingredient{content.Name, content.Repository,
 		content.Digest}) {
-		t.Errorf("content is %+v", origins[1].Content)
+		t.Errorf("got content %+v", origins[1].Content)
 	}
 	for _, o := range origins {
 		id := o.Bundle
 		if id.Digest != verified.Digest || id.Runtime != trusttest.Runtime || id.Epoch != 1 || id.Sequence != 100 ||
 			id.RootVersion != 1 || *id.Previous != *previous || *id.Source != *source {
-			t.Errorf("%s: bundle is %+v", o.Module, id)
+			t.Errorf("%s: got bundle %+v", o.Module, id)
 		}
 		if id.PublisherKey != trusttest.Thumbprint(t, a.signer) || !id.IssuedAt.Equal(samplePredicate().IssuedAt) {
-			t.Errorf("%s: signed by %s at %s", o.Module, id.PublisherKey, id.IssuedAt)
+			t.Errorf("%s: got signer %s and time %s", o.Module, id.PublisherKey, id.IssuedAt)
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// OwnRequest is the part of a runtime's request that the runtime may decide, and a problem for each module that it may
-// not request.
+// OwnRequest contains the requested modules that the runtime is allowed to decide on, and a problem for each requested
+// module that is mandatory.
 type OwnRequest struct {
 	Modules []v1beta2.Module
 	Ignored []Problem
@@ -19,14 +19,14 @@ type OwnRequest struct {
 // module, choose its version, set it to unmanaged, or omit or delete its default CR. A module that the request lists
 // twice is kept once.
 //
-// The control plane resolves with this function, and an agent with autonomy applies it to its own Kyma, so both
-// interpret a request in the same way.
+// The control plane uses this function to resolve requests, and an agent with autonomy applies it to its own Kyma. Both
+// therefore interpret a request in the same way.
 func LimitRequest(modules []v1beta2.Module, mandatory func(module string) bool) OwnRequest {
 	var own OwnRequest
 	for _, m := range modules {
 		switch {
 		case !mandatory(m.Name):
-			if !own.AsksFor(m.Name) {
+			if !own.Contains(m.Name) {
 				own.Modules = append(own.Modules, m)
 			}
 		case !slices.ContainsFunc(own.Ignored, func(p Problem) bool { return p.Module == m.Name }):
@@ -41,8 +41,8 @@ func LimitRequest(modules []v1beta2.Module, mandatory func(module string) bool) 
 	return own
 }
 
-// AsksFor reports whether the request contains a module that the runtime is allowed to decide.
-func (r OwnRequest) AsksFor(module string) bool {
+// Contains reports whether Modules contains the module.
+func (r OwnRequest) Contains(module string) bool {
 	return slices.ContainsFunc(r.Modules, func(m v1beta2.Module) bool { return m.Name == module })
 }
 

@@ -21,7 +21,7 @@ func TestRequestsCannotChangeMandatoryModules(t *testing.T) {
 	require.Len(t, own.Ignored, 1)
 	require.Contains(t, own.Ignored[0].Message, "module watcher is mandatory")
 	require.Equal(t, v1beta2.StateWarning, own.Ignored[0].State)
-	require.True(t, own.AsksFor("keda"))
-	require.False(t, own.AsksFor("watcher"))
+	require.True(t, own.Contains("keda"))
+	require.False(t, own.Contains("watcher"))
 	require.Equal(t, v1beta2.PolicyCreateAndDelete, own.PolicyFor("watcher"))
 }

@@ -26,7 +26,7 @@ func TestPrintableEscapesControlSequences(t *testing.T) {
 		}
 	}
 	if got := PrintableLine("a\r\nb\nc\td\x1b"); got != `a b c d\x1b` {
-		t.Errorf("a line: got %q", got)
+		t.Errorf("PrintableLine: got %q", got)
 	}
 }
 

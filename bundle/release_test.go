@@ -186,69 +186,69 @@ func TestOnlyReleasedContentIsInstalled(t *testing.T) {
 		documents map[digest.Digest][]byte
 		want      string
 	}{
-		"all released content": {root, all, good.documents, ""},
+		"released content only": {root, all, good.documents, ""},
 		"two signatures required, two present": {
 			locked(t, 2, key, second), all, newRelease(t, "1.2.0", key, second).documents, "",
 		},
 		"two signatures required, one present": {
 			locked(t, 2, key, second), all, good.documents, "is signed by 1 of the release keys",
 		},
-		"two signatures required, one present twice": {
+		"two signatures required, two by one key": {
 			locked(t, 2, key, second), all, newRelease(t, "1.2.0", key, key).documents,
 			"is signed by 1 of the release keys",
 		},
-		"signed by an unknown key": {
+		"descriptor signed by an unknown key": {
 			root, all, newRelease(t, "1.2.0", attacker).documents, "is signed by 0",
 		},
-		"not signed": {root, all, newRelease(t, "1.2.0").documents, "is signed by 0"},
-		"another descriptor, signed by an attacker": {
+		"descriptor without a signature": {root, all, newRelease(t, "1.2.0").documents, "is signed by 0"},
+		"changed descriptor, signed by an attacker": {
 			root, with(func(r *trust.Released) { r.Contents[0] = named("raw-manifest", evil) }), resigned.documents,
 			"is signed by 0",
 		},
-		"no proof":       {root, all, nil, "is not among the proofs of its release"},
-		"too much proof": {root, all, many(), "at most 250"},
-		"proof that is garbage": {
+		"release proof is missing":             {root, all, nil, "release proof does not contain its descriptor"},
+		"release proof has too many documents": {root, all, many(), "at most 250"},
+		"release proof is not a descriptor": {
 			root, all, map[digest.Digest][]byte{"sha256:00": []byte("garbage")}, "document sha256:00",
 		},
-		"another file": {
+		"file that was not released": {
 			root, with(func(r *trust.Released) { r.Contents[0] = named("raw-manifest", evil) }), good.documents,
 			"was not released",
 		},
-		"a file under another's name": {
+		"released file under the name of another resource": {
 			root, with(func(r *trust.Released) { r.Contents[0] = named("chart", good.file) }), good.documents,
 			"was not released",
 		},
-		"another layer": {
+		"layer that was not released": {
 			root, with(func(r *trust.Released) { r.Contents[1] = named("chart", evil) }), good.documents,
 			"was not released",
 		},
-		"another image": {
+		"image that was not released": {
 			root, with(func(r *trust.Released) { r.Images[0] = imageOf("operator", "1.2.0", "evil") }), good.documents,
 			"was not released",
 		},
-		"one image for another": {
+		"released image under the name of another image": {
 			root, with(func(r *trust.Released) { r.Images[0] = imageOf("operator", "1.2.0", "proxy1.2.0") }),
 			good.documents, "was not released",
 		},
-		"an image without a digest": {
+		"image without a digest": {
 			root, with(func(r *trust.Released) { r.Images[0] = "evil.example/operator:1.2.0" }), good.documents,
 			"was not released",
 		},
-		"another part than the referenced one": {root, all, swapped.documents, "is not the one that was released"},
-		"below the floor": {
+		"other component than the referenced one": {root, all, swapped.documents, "does not match the released digest"},
+		"version below the floor": {
 			root, with(func(r *trust.Released) { r.Version = "1.1.9" }), newRelease(t, "1.1.9", key).documents,
-			"is below 1.2.0",
+			"is older than 1.2.0",
 		},
-		"an invalid version": {
-			root, with(func(r *trust.Released) { r.Version = "latest" }), good.documents, "is below 1.2.0",
+		"invalid version": {
+			root, with(func(r *trust.Released) { r.Version = "latest" }), good.documents, "is older than 1.2.0",
 		},
-		"a component without release keys": {
+		"component without release keys": {
 			root, with(func(r *trust.Released) { r.Component = "else.example/keda" }), good.documents,
-			"no release key covers components of that name",
+			"no release key covers this component name",
 		},
-		"another version's proof": {
+		"release proof of another version": {
 			root, with(func(r *trust.Released) { r.Version = "1.3.0" }), good.documents,
-			"is not among the proofs of its release",
+			"release proof does not contain its descriptor",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -268,7 +268,7 @@ func many() map[digest.Digest][]byte {
 	return documents
 }
 
-func TestReleaseKeysAllowNoOtherContent(t *testing.T) {
+func TestReleaseKeysForbidContentFromOtherFields(t *testing.T) {
 	key := trusttest.RSAKey(t)
 	root := locked(t, 1, key)
 	r := newRelease(t, "1.2.0", key)
@@ -304,48 +304,48 @@ func TestReleaseKeysAllowNoOtherContent(t *testing.T) {
 		change func(*Manifest, *DesiredState)
 		want   string
 	}{
-		"as released": {func(*Manifest, *DesiredState) {}, ""},
-		"without proof": {
-			func(m *Manifest, _ *DesiredState) { m.Release = nil }, "is not among the proofs of its release",
+		"released module": {func(*Manifest, *DesiredState) {}, ""},
+		"module without a release proof": {
+			func(m *Manifest, _ *DesiredState) { m.Release = nil }, "release proof does not contain its descriptor",
 		},
-		"a leaving module too": {func(_ *Manifest, s *DesiredState) {
+		"leaving module without a release proof": {func(_ *Manifest, s *DesiredState) {
 			s.Leaving = []Manifest{{Module: "x", Component: "else.example/x", Version: "1"}}
 		}, "no release key covers"},
-		"a mirror": {func(_ *Manifest, s *DesiredState) {
+		"settings with a mirror": {func(_ *Manifest, s *DesiredState) {
 			s.Settings.Mirrors = map[string]string{"good.example": "evil.example"}
 		}, "settings.mirrors"},
-		"an image for the agent": {func(_ *Manifest, s *DesiredState) {
+		"settings with an agent image": {func(_ *Manifest, s *DesiredState) {
 			s.Settings.Agent = "evil.example/agent@sha256:" + strings.Repeat("a", 64)
 		}, "settings.agent"},
-		"images by annotation": {
+		"annotation that replaces images": {
 			func(m *Manifest, _ *DesiredState) {
 				m.Annotations = map[string]string{v1beta2.AnnotationImages: "{}"}
 			}, "can only be set by the agent",
 		},
-		"another source than content": {
+		"source that is not part of the content": {
 			func(m *Manifest, _ *DesiredState) {
 				m.Spec.Install.Source.Raw = []byte(`{"ref":"sha256:00"}`)
 			}, "is not part of the module's content",
 		},
-		"values from elsewhere": {
+		"chart values that are not part of the content": {
 			func(m *Manifest, _ *DesiredState) {
 				m.Spec.Config = &v1beta2.ImageSpec{Ref: "sha256:00"}
 			}, "is not part of the module's content",
 		},
-		"a right as default object": {func(m *Manifest, _ *DesiredState) {
+		"ClusterRoleBinding as default object": {func(m *Manifest, _ *DesiredState) {
 			m.Spec.Resource = object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding")
 		}, "want a custom resource of the module"},
-		"a Secret as default object": {
+		"Secret as default object": {
 			func(m *Manifest, _ *DesiredState) {
 				m.Spec.Resource = object("v1", "Secret")
 			}, "want a custom resource of the module",
 		},
-		"a workload as default object": {
+		"Deployment as default object": {
 			func(m *Manifest, _ *DesiredState) {
 				m.Spec.Resource = object("apps/v1", "Deployment")
 			}, "want a custom resource of the module",
 		},
-		"a Manifest as default object": {func(m *Manifest, _ *DesiredState) {
+		"Manifest as default object": {func(m *Manifest, _ *DesiredState) {
 			m.Spec.Resource = object("operator.kyma-project.io/v1beta2", "Manifest")
 		}, "want a custom resource of the module"},
 	} {
@@ -359,6 +359,6 @@ func TestReleaseKeysAllowNoOtherContent(t *testing.T) {
 	open := trusttest.RootFor(t, trusttest.NewSigner(t))
 	if err := CheckReleases(open, state(func(m *Manifest, _ *DesiredState) { m.Release = nil }), nil,
 		trusttest.Now); err != nil {
-		t.Errorf("without release keys: %v", err)
+		t.Errorf("without release keys: got error %v, want no error", err)
 	}
 }

@@ -14,21 +14,23 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// CheckReleases reports whether all content of a desired state was released; see CheckRelease. It also limits other
-// ways in which a publisher could bring in content: mirrors, the agent's image, and the default objects of modules.
+// CheckReleases returns an error if some content of a desired state was not released; see CheckRelease. It also
+// restricts other fields through which a publisher could add content: mirrors, the agent's image, and the default
+// objects of modules.
 func CheckReleases(r trust.Root, state DesiredState, documents map[digest.Digest][]byte, now time.Time) error {
-	if !r.Locked() && len(r.Floors) == 0 {
+	if !r.HasReleaseKeys() && len(r.Floors) == 0 {
 		return nil
 	}
 	if err := state.Settings.checkAgentFloor(r); err != nil {
 		return fmt.Errorf("settings.agent: %w", err)
 	}
-	if r.Locked() && len(state.Settings.Mirrors) > 0 {
+	if r.HasReleaseKeys() && len(state.Settings.Mirrors) > 0 {
 		return errors.New(
-			"settings.mirrors: the root of trust has release keys, and mirrors could bring in other images")
+			"settings.mirrors: not allowed if the root of trust has release keys, because mirrors could add images")
 	}
-	if r.Locked() && state.Settings.Agent != "" {
-		return errors.New("settings.agent: the root of trust has release keys, which do not cover the agent")
+	if r.HasReleaseKeys() && state.Settings.Agent != "" {
+		return errors.New(
+			"settings.agent: not allowed if the root of trust has release keys, which do not cover the agent")
 	}
 	for _, m := range slices.Concat(state.All(), state.Offers) {
 		found := make(map[digest.Digest][]byte, len(m.Release))
@@ -40,7 +42,7 @@ func CheckReleases(r trust.Root, state DesiredState, documents map[digest.Digest
 		if err := r.CheckRelease(m.released(), found, now); err != nil {
 			return err
 		}
-		if !r.Locked() {
+		if !r.HasReleaseKeys() {
 			continue
 		}
 		if err := m.checkLocked(); err != nil {
@@ -58,7 +60,7 @@ func (m Manifest) released() trust.Released {
 	return released
 }
 
-// checkLocked refuses manifest fields that could bring in content besides Content.
+// checkLocked refuses manifest fields that could add content that Content does not list.
 func (m Manifest) checkLocked() error {
 	named := []v1beta2.ImageSpec{{}}
 	if err := json.Unmarshal(m.Spec.Install.Source.Raw, &named[0]); err != nil {
@@ -73,7 +75,7 @@ func (m Manifest) checkLocked() error {
 		}
 	}
 	if _, there := m.Annotations[v1beta2.AnnotationImages]; there {
-		return fmt.Errorf("annotation %s: can only be set by the agent", v1beta2.AnnotationImages)
+		return fmt.Errorf("annotation %s can only be set by the agent", v1beta2.AnnotationImages)
 	}
 	if m.Spec.Resource == nil {
 		return nil
@@ -83,7 +85,7 @@ func (m Manifest) checkLocked() error {
 	ours := gvk.Group == v1beta2.Group &&
 		slices.Contains([]string{"Kyma", "Manifest", "ModuleTemplate", "ModuleReleaseMeta", "Watcher"}, gvk.Kind)
 	if builtIn || ours {
-		return fmt.Errorf("spec.resource: is a %s, want a custom resource of the module", gvk.GroupKind())
+		return fmt.Errorf("spec.resource is a %s, want a custom resource of the module", gvk.GroupKind())
 	}
 	return nil
 }

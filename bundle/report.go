@@ -21,14 +21,15 @@ import (
 // Report is a runtime's report about itself. The runtime's key signs it. Its content is a claim of the runtime.
 type Report struct {
 	Runtime string `json:"runtime"`
-	// Fleet is the fleet of the runtime's root of trust: one key can have served in two fleets.
+	// Fleet is the fleet of the runtime's root of trust. Without this field, a report could be accepted in another
+	// fleet in which the same key was used.
 	Fleet string `json:"fleet,omitempty"`
 	// Sequence grows with every report that a key signs; see NextReportSequence.
 	Sequence int64 `json:"sequence"`
-	// Time is the time when the runtime wrote the report, by its own clock. The control plane measures silence by its own
-	// clock.
+	// Time is the time when the runtime wrote the report, by its own clock. The control plane uses its own clock to
+	// detect silent runtimes.
 	Time time.Time `json:"time"`
-	// AgentVersion and KubernetesVersion are in the form that the two programs print, such as "v1.36.3".
+	// AgentVersion and KubernetesVersion are the versions as the two programs print them, such as "v1.36.3".
 	AgentVersion      string `json:"agentVersion"`
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
 	// ClusterUID is the UID of the runtime's kube-system namespace.
@@ -48,8 +49,8 @@ type Report struct {
 	// Certificate is the certificate that the control plane issued to the runtime's key, in PEM. It identifies the key
 	// to a control plane that lost its data.
 	Certificate string `json:"certificate,omitempty"`
-	// CertificateRequest requests a certificate, in PEM (PKCS #10). It is set without a certificate or after a third of
-	// its lifetime.
+	// CertificateRequest requests a certificate, in PEM (PKCS #10). It is set if the agent has no certificate, or after
+	// a third of the certificate's lifetime.
 	CertificateRequest string `json:"certificateRequest,omitempty"`
 	// CheckRun is the result of the latest check run since the agent started. It is nil during a run, and if the report
 	// would be too large.
@@ -60,29 +61,29 @@ type Report struct {
 	AgentProblem string `json:"agentProblem,omitempty"`
 	// Trouble describes objects that the agent could not write in its runtime, or nil.
 	Trouble *ReportedTrouble `json:"trouble,omitempty"`
-	// Secrets is the outcome for the Secrets of the applied bundle, or nil if it had none.
+	// Secrets is the outcome for the Secrets of the applied bundle, or nil if the bundle has no Secrets.
 	Secrets *ReportedSecrets `json:"secrets,omitempty"`
 	// Watched lists the changes that the applied bundle's watchers observed, sorted by watcher.
 	Watched []ReportedWatch `json:"watched,omitempty"`
-	// Takeover is the progress of the takeover from another product, or nil if the applied bundle has none.
+	// Takeover is the progress of the takeover from another product, or nil if the applied bundle has no takeover.
 	Takeover *ReportedTakeover `json:"takeover,omitempty"`
 	// Truncated lists the omitted parts of a report that would be too large, or nil if it is complete.
 	Truncated *Truncated `json:"truncated,omitempty"`
 	// Features lists the features that the agent supports, sorted. ComposeReport sets it to the features of its own
 	// version if it is nil.
 	Features []Feature `json:"features,omitempty"`
-	// Owner is the Kyma that the runtime belongs to, as its agent knows it; nil before that is known.
+	// Owner is the Kyma that the runtime belongs to, or nil if the agent does not know its Kyma yet.
 	Owner *trust.Kyma `json:"owner,omitempty"`
-	// Instance is a nonce that the agent chooses at its start. One that returns after another belongs to a second agent
-	// with the same key.
+	// Instance is a random value that the agent chooses when it starts. If reports alternate between two instances, two
+	// agents use the same key.
 	Instance string `json:"instance,omitempty"`
-	// Follows is the digest of the report that this agent found in the registry, empty for none. Its own reports form a
-	// chain.
+	// Follows is the digest of the report that this agent found in the registry, or empty if it found none. The reports
+	// of one agent form a chain.
 	Follows digest.Digest `json:"follows,omitempty"`
-	// Confirmed reports whether the agent has found its own report in the registry often enough to be the only agent
-	// with its key. The requests of an agent that has just started count from then on.
+	// Confirmed is true once the agent has found its own report in the registry often enough to be the only agent with
+	// its key. The publisher ignores the requests of a new instance until then.
 	Confirmed bool `json:"confirmed,omitempty"`
-	// Twin is the instance of another agent whose report, signed with the same key, took the place of this agent's.
+	// Twin is the instance of another agent that uses the same key and replaced this agent's report.
 	Twin string `json:"twin,omitempty"`
 }
 
@@ -97,17 +98,17 @@ type Truncated struct {
 	Lists bool `json:"lists,omitempty"`
 	// Modules is the number of omitted installed modules.
 	Modules int `json:"modules,omitempty"`
-	// Asked is the number of modules that the runtime's Kyma requests, if they are omitted from its spec.
-	Asked int `json:"asked,omitempty"`
+	// Requested is the number of modules that the runtime's Kyma requests, if the report omits them.
+	Requested int `json:"asked,omitempty"`
 }
 
-// LeavesModulesOut reports whether the report omits installed modules.
-func (r Report) LeavesModulesOut() bool { return r.Truncated != nil && r.Truncated.Modules > 0 }
+// OmitsModules reports whether the report omits installed modules.
+func (r Report) OmitsModules() bool { return r.Truncated != nil && r.Truncated.Modules > 0 }
 
-// LeavesWishesOut reports whether the report omits the modules that the runtime's Kyma requests.
-func (r Report) LeavesWishesOut() bool { return r.Truncated != nil && r.Truncated.Asked > 0 }
+// OmitsRequest reports whether the report omits the modules that the runtime's Kyma requests.
+func (r Report) OmitsRequest() bool { return r.Truncated != nil && r.Truncated.Requested > 0 }
 
-// MaxRefusedReported limits the refused bundles in a report, so that an attacker cannot displace the rest.
+// MaxRefusedReported limits the refused bundles in a report, so an attacker cannot displace the rest of the report.
 const MaxRefusedReported = 8
 
 // Observed identifies the bundle that a report describes.
@@ -115,7 +116,7 @@ type Observed struct {
 	Epoch    int64         `json:"epoch"`
 	Sequence int64         `json:"sequence"`
 	Digest   digest.Digest `json:"digest"`
-	// Expired is true if the bundle has expired. It stays in effect until a newer one arrives.
+	// Expired is true if the bundle has expired. An expired bundle stays in effect until a newer one arrives.
 	Expired bool `json:"expired,omitempty"`
 }
 
@@ -141,8 +142,8 @@ type ReportedModule struct {
 	Reason reason.Reason `json:"reason,omitempty"`
 	// Message explains the reason in readable form, at most MaxMessageBytes.
 	Message string `json:"message,omitempty"`
-	// Maintenance is true if an upgrade waits for a maintenance window, which Message names. State and Version are
-	// those of the installed version.
+	// Maintenance is true if an upgrade waits for a maintenance window, which Message names. State and Version describe
+	// the installed version.
 	Maintenance bool `json:"maintenance,omitempty"`
 	// Manifest and Resource identify the Manifest object and the module's default CR.
 	Manifest *v1beta2.TrackingObject `json:"manifest,omitempty"`
@@ -150,7 +151,7 @@ type ReportedModule struct {
 	// Checks are the results of the checks in the module's Manifest, sorted by name. A check without a result is
 	// missing.
 	Checks []ReportedCheck `json:"checks,omitempty"`
-	// Details are the details that the settings request, nil for none.
+	// Details are the details that the settings request, or nil if they request none.
 	Details *ModuleDetails `json:"details,omitempty"`
 }
 
@@ -166,7 +167,7 @@ type ReportedCheck struct {
 type ReportedTrouble struct {
 	// Reason is the reason for condition Synced.
 	Reason string `json:"reason"`
-	// Message names the objects and the cause, at most MaxMessageBytes.
+	// Message contains the objects and the cause, at most MaxMessageBytes.
 	Message string `json:"message"`
 	// Catalog is true if some of the objects are ModuleTemplates or ModuleReleaseMetas.
 	Catalog bool `json:"catalog,omitempty"`
@@ -176,23 +177,22 @@ type ReportedTrouble struct {
 type ReportedSecrets struct {
 	// Revision is the revision of the Sealed that the outcome refers to.
 	Revision string `json:"revision"`
-	// Reason is the cause of Trouble: one of reason.Secrets, or empty without trouble and from an agent without
-	// reasons.
+	// Reason is the cause of Trouble: one of reason.Secrets, or empty if there is no trouble or the agent does not
+	// report reasons.
 	Reason reason.Reason `json:"reason,omitempty"`
-	// Trouble names the Secrets that differ from the bundle and the cause, at most MaxMessageBytes. Empty if all match.
+	// Trouble lists the Secrets that differ from the bundle and the cause, at most MaxMessageBytes. Empty if all match.
 	Trouble string `json:"trouble,omitempty"`
 }
 
 // MaxMessageBytes limits one message in a report. Agents omit messages if many modules fail.
 const MaxMessageBytes = 512
 
-// MaxNoteBytes is the limit of the API for the note of an Event.
+// MaxNoteBytes is the API's size limit for the note of an Event.
 //
 // Source: Kubernetes API, events.k8s.io/v1, Event.note, "The maximum length is 1kB".
 const MaxNoteBytes = 1024
 
-// Bounded returns the start of a text as printable text of at most that many bytes. It does not cut a character in
-// half.
+// Bounded makes a text printable and truncates it to at most the given number of bytes. It never splits a character.
 func Bounded(text string, most int) string {
 	if text = Printable(text[:min(len(text), 2*most)]); len(text) > most {
 		return strings.ToValidUTF8(text[:most], "")
@@ -200,7 +200,7 @@ func Bounded(text string, most int) string {
 	return text
 }
 
-// Quote returns the start of an external text, quoted and printable.
+// Quote truncates an external text and returns it quoted and printable.
 func Quote(text string, most int) string {
 	if len(text) > most {
 		return strconv.Quote(strings.ToValidUTF8(text[:most], "")) + "..."
@@ -224,7 +224,7 @@ type reportStatement struct {
 }
 
 // ComposeReport signs the report with the runtime's key and returns the manifest to push. Its config is the OCI empty
-// descriptor, so the blob EmptyBlob must be pushed too.
+// descriptor, so the caller must push EmptyBlob too.
 func ComposeReport(report Report, signer trust.Signer) (Blob, error) {
 	// A statement needs a subject: the described bundle, or a placeholder before the first bundle.
 	subject := subjectOf("none", EmptyBlob().Descriptor.Digest)
@@ -255,14 +255,14 @@ func reportManifest(signed []byte) (Blob, error) {
 // EmptyBlob returns the blob of the OCI empty descriptor.
 func EmptyBlob() Blob { return NewBlob(ocispec.MediaTypeEmptyJSON, []byte(`{}`)) }
 
-// Reporter is the control plane's knowledge of the runtime that a report claims to come from.
+// Reporter contains the control plane's data about the runtime that a report claims to come from.
 type Reporter struct {
 	Runtime string
 	// Fleet is the fleet's name, or empty if its root has none.
 	Fleet string
 	// Key is the runtime's enrolled key, nil before enrollment.
 	Key crypto.PublicKey
-	// Owner is the Kyma that the runtime must belong to, zero for any. Former are the Kymas that handed the runtime over.
+	// Owner is the Kyma that the runtime must belong to, zero for any. Former are the previous Kymas of the runtime.
 	Owner  trust.Kyma
 	Former []trust.Kyma
 	// ClusterUID is the cluster that enrolled Key, empty if unknown.
@@ -275,8 +275,8 @@ type Reporter struct {
 	// Content decides whether the report's content is plausible, for example by the API's schemas. Nil accepts all
 	// content within the limits of a report.
 	Content func(Report) error
-	// Known is the AcceptedReport.Content of a report that Content accepted. Content is not called again for the same
-	// content.
+	// Known is the AcceptedReport.Content of a report that the function Content accepted. The function is not called
+	// again for equal content.
 	Known digest.Digest
 	// Enroll decides on an enrollment. It is called if Key is nil or another key enrolls. Nil refuses every enrollment.
 	Enroll func(trust.Enrollment) error
@@ -290,8 +290,8 @@ type Reporter struct {
 type AcceptedReport struct {
 	Report
 	Digest digest.Digest
-	// Content is the digest of the report without its time, its sequence, the report that it follows, its details, and
-	// the measurements of checks: of those it covers the results only.
+	// Content is the digest of the report without its time, sequence, previous report and details. It covers the
+	// results of checks, but not their measurements.
 	Content digest.Digest
 	Key     crypto.PublicKey
 	// Enrolled is true if this report enrolled Key.
@@ -299,7 +299,7 @@ type AcceptedReport struct {
 }
 
 // VerifyReport decides whether a report really comes from the runtime. It accepts the last accepted report (with the
-// same sequence) again, but not an older one. Refusals are *Refusal.
+// same sequence) again, but not an older one. A refusal is a *refusal.Error.
 func VerifyReport(fetched Fetched, from Reporter) (AcceptedReport, error) {
 	accepted, refusal := verifyReport(fetched, from)
 	if refusal != nil {
@@ -376,7 +376,7 @@ func (from Reporter) checkIdentity(report Report) *refusal.Error {
 
 // content returns AcceptedReport.Content.
 func (r Report) content() digest.Digest {
-	r = r.WithoutDetails() // they change often, and no decision depends on them
+	r = r.WithoutDetails() // details change often, and no decision depends on them
 	r.Time, r.Sequence, r.Follows = time.Time{}, 0, ""
 	r.Modules = slices.Clone(r.Modules)
 	for i := range r.Modules {
@@ -388,14 +388,14 @@ func (r Report) content() digest.Digest {
 	}
 	text, err := json.Marshal(r)
 	if err != nil {
-		return "" // a decoded report always encodes; no other value equals this one
+		return "" // cannot happen for a decoded report; callers never treat an empty digest as equal
 	}
 	return digest.FromBytes(text)
 }
 
-// reportKey returns the key that must have signed: the enrolled key, or one that the report enrolls or certifies. The
-// enrollment is read before the report is authenticated, but it proves itself: creating it requires the token, and
-// exactly the key that it enrolls must sign the report.
+// reportKey returns the key that must have signed the report: the enrolled key, or a key that the report enrolls or
+// certifies. Reading the enrollment before the report is authenticated is safe: an enrollment cannot be created without
+// the token, and the enrolled key must have signed the report.
 func reportKey(signed attestation, from Reporter) (crypto.PublicKey, bool, *refusal.Error) {
 	hint := signed.VerificationMaterial.PublicKey.Hint
 	if from.Revoked != nil && from.Revoked(hint) {
@@ -455,7 +455,7 @@ func introducedKey(enrollment trust.Enrollment, hint string, from Reporter) (cry
 		return nil, false, refusal.New(refusal.Malformed, "enrollment: %w", err)
 	}
 	if introduced, err := trust.Thumbprint(key); err != nil || introduced != hint {
-		return nil, false, refusal.New(refusal.ForeignKey, "enrolls another key than the one that signed it")
+		return nil, false, refusal.New(refusal.ForeignKey, "enrolls a key other than the one that signed the report")
 	}
 	if from.Enroll == nil {
 		return nil, false,
@@ -468,7 +468,7 @@ func introducedKey(enrollment trust.Enrollment, hint string, from Reporter) (cry
 	return key, true, nil
 }
 
-// introduces reports whether an enrollment is a valid introduction of a key.
+// introduces reports whether an enrollment is valid and enrolls the key.
 func (from Reporter) introduces(enrollment trust.Enrollment, key crypto.PublicKey) bool {
 	encoded, err := trust.EncodePublicKey(key)
 	return err == nil && encoded == enrollment.PublicKey && from.Enroll != nil && from.Enroll(enrollment) == nil
@@ -483,7 +483,8 @@ func certifiedKey(certificate, hint string, from Reporter) (crypto.PublicKey, bo
 	}
 	if certified, err := trust.Thumbprint(key); err != nil || certified != hint {
 		return nil, false,
-			refusal.New(refusal.ForeignKey, "contains the certificate of another key than the one that signed it")
+			refusal.New(refusal.ForeignKey,
+				"contains a certificate for a key other than the one that signed the report")
 	}
 	return key, true, nil
 }

@@ -31,7 +31,7 @@ func sampleReport() Report {
 	}
 }
 
-// response returns a report as a registry returns it.
+// response returns a report in the form of a registry's response.
 func response(tb testing.TB, report Report, signer trust.Signer) Fetched {
 	tb.Helper()
 	manifest, err := ComposeReport(report, signer)
@@ -64,13 +64,13 @@ func introduction(tb testing.TB, token trust.Token, runtime string, signer trust
 	return &trust.Enrollment{PublicKey: public, Proof: proof, TokenExpires: token.Expires.Unix()}
 }
 
-// tokenChecker checks the secret, as a control plane does that accepts every valid token.
+// tokenChecker checks an enrollment like a control plane that accepts every valid token.
 func tokenChecker(e trust.Enrollment) error {
 	return trust.TokenSecrets{testSecret}.Check(trust.Kyma{Name: trusttest.Runtime}, trusttest.Runtime, e,
 		trusttest.Now)
 }
 
-func TestVerifyReportDecides(t *testing.T) {
+func TestVerifyReportAcceptsOnlyValidReports(t *testing.T) {
 	mine, foreign := trusttest.NewSigner(t), trusttest.NewSigner(t)
 	known := Reporter{
 		Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, mine), LastSequence: 49, Enroll: tokenChecker,
@@ -118,7 +118,8 @@ func TestVerifyReportDecides(t *testing.T) {
 			"", true,
 		},
 		{
-			"without enrollment, a new key is a foreign key", enrolling(good, trusttest.Runtime, foreign), foreign,
+			"a new key is foreign if enrollments are not accepted",
+			enrolling(good, trusttest.Runtime, foreign), foreign,
 			Reporter{Runtime: trusttest.Runtime, Key: known.Key}, refusal.ForeignKey, false,
 		},
 		{
@@ -140,7 +141,7 @@ func TestVerifyReportDecides(t *testing.T) {
 			enrolling(issue(t, testSecret, trusttest.Runtime, trusttest.Now), trusttest.Runtime, mine), mine, unknown,
 			refusal.NotEnrolled, false,
 		},
-		{"an expired token with a later time is refused", with(func(r *Report) {
+		{"an expired token with a changed expiry is refused", with(func(r *Report) {
 			r.Enrollment = introduction(t, issue(t, testSecret, trusttest.Runtime, trusttest.Now.Add(-time.Hour)),
 				trusttest.Runtime, mine)
 			r.Enrollment.TokenExpires = trusttest.Now.Add(time.Hour).Unix()
@@ -150,14 +151,15 @@ func TestVerifyReportDecides(t *testing.T) {
 			r.Enrollment.PublicKey = introduction(t, good, trusttest.Runtime, foreign).PublicKey
 		}), foreign, unknown, refusal.NotEnrolled, false},
 		{
-			"a copied enrollment does not cover another signature", enrolling(good, trusttest.Runtime, mine), foreign,
+			"a copied enrollment does not cover a report of another key",
+			enrolling(good, trusttest.Runtime, mine), foreign,
 			unknown, refusal.ForeignKey, false,
 		},
 		{"an enrollment with a damaged key is refused", with(func(r *Report) {
 			r.Enrollment = introduction(t, good, trusttest.Runtime, mine)
 			r.Enrollment.PublicKey = "AAAA"
 		}), mine, unknown, refusal.Malformed, false},
-		{"a used token is refused if the control plane refuses it", enrolling(good, trusttest.Runtime, mine), mine,
+		{"a token that the control plane refuses is refused", enrolling(good, trusttest.Runtime, mine), mine,
 			Reporter{Runtime: trusttest.Runtime,
 				Enroll: func(trust.Enrollment) error { return errors.New("used before") }}, refusal.NotEnrolled, false},
 		{"an enrollment for another runtime is refused", with(func(r *Report) {
@@ -171,7 +173,7 @@ func TestVerifyReportDecides(t *testing.T) {
 				return
 			}
 			if accepted.Enrolled != c.enrolled {
-				t.Errorf("enrolled is %t, want %t", accepted.Enrolled, c.enrolled)
+				t.Errorf("got enrolled %t, want %t", accepted.Enrolled, c.enrolled)
 			}
 			c.report.Features = AllFeatures()
 			if !reflect.DeepEqual(accepted.Report, c.report) ||
@@ -191,7 +193,7 @@ func statementOf(tb testing.TB, report Report) string {
 	})
 }
 
-// carried puts an attestation into a report's manifest.
+// carried returns a report manifest with the attestation.
 func carried(tb testing.TB, text string) Fetched {
 	tb.Helper()
 	manifest, err := NewManifest(ocispec.Manifest{
@@ -234,11 +236,11 @@ func TestVerifyReportRefusesOtherManifests(t *testing.T) {
 			refusal.MediaType,
 		},
 		{
-			"a report of more than the limit is refused", carried(t, strings.Repeat(" ", MaxReportBytes+1)),
+			"a report larger than the limit is refused", carried(t, strings.Repeat(" ", MaxReportBytes+1)),
 			refusal.TooLarge,
 		},
 		{
-			"a manifest of more than the limit is refused",
+			"a manifest larger than the limit is refused",
 			Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest},
 				Bytes: make([]byte, MaxManifestBytes+1)}, refusal.TooLarge,
 		},
@@ -264,7 +266,7 @@ func TestVerifyReportRefusesOtherManifests(t *testing.T) {
 				report.Enrollment = introduction(t, token, trusttest.Runtime, signer)
 				_, err := VerifyReport(carried(t, encode(t, signed(t, signer, d.change(statementOf(t, report))))), from)
 				if err == nil {
-					t.Fatal("was accepted")
+					t.Fatal("got no error, want an error")
 				}
 				if from.Key != nil {
 					trusttest.WantReason(t, err, refusal.Malformed)
@@ -293,7 +295,7 @@ func TestComposeReportRefusesOversizedReport(t *testing.T) {
 	}
 }
 
-func TestTokens(t *testing.T) {
+func TestTokenParsingRefusesInvalidTokens(t *testing.T) {
 	token := issue(t, testSecret, trusttest.Runtime, trusttest.Now)
 	t.Run("a token survives its text form", func(t *testing.T) {
 		parsed, err := trust.ParseToken(" " + token.String() + "\n")
@@ -303,23 +305,23 @@ func TestTokens(t *testing.T) {
 	})
 	t.Run("a short secret is refused", func(t *testing.T) {
 		if _, err := trust.TokenSecret("short").Issue(trusttest.Runtime, trusttest.Now); err == nil {
-			t.Error("was accepted")
+			t.Error("got no error, want an error")
 		}
 		if err := (trust.TokenSecrets{trust.TokenSecret("short")}).
 			Check(trust.Kyma{}, trusttest.Runtime, trust.Enrollment{}, trusttest.Now); err == nil {
-			t.Error("was accepted")
+			t.Error("got no error, want an error")
 		}
 	})
 	parts := strings.Split(token.String(), ".")
 	for name, text := range map[string]string{
-		"an empty token is refused":                "",
-		"a token of another version is refused":    "kpt2." + parts[1] + "." + parts[2],
-		"a token with a part missing is refused":   parts[0] + "." + parts[1],
-		"a token with a part too many is refused":  token.String() + ".x",
-		"a token whose time is not a number":       parts[0] + ".soon." + parts[2],
-		"a token whose time is out of range":       parts[0] + ".99999999999999999999." + parts[2],
-		"a token whose code is cut off is refused": token.String()[:len(token.String())-2],
-		"a token whose code is not base64":         parts[0] + "." + parts[1] + "." + strings.Repeat("!", 43),
+		"an empty token is refused":                   "",
+		"a token of another version is refused":       "kpt2." + parts[1] + "." + parts[2],
+		"a token with too few parts is refused":       parts[0] + "." + parts[1],
+		"a token with too many parts is refused":      token.String() + ".x",
+		"a token with an invalid time is refused":     parts[0] + ".soon." + parts[2],
+		"a token with a time out of range is refused": parts[0] + ".99999999999999999999." + parts[2],
+		"a token with a truncated code is refused":    token.String()[:len(token.String())-2],
+		"a token without a base64 code is refused":    parts[0] + "." + parts[1] + "." + strings.Repeat("!", 43),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := trust.ParseToken(text); err == nil || !strings.HasPrefix(err.Error(), "enrollment token: ") {
@@ -350,9 +352,9 @@ func FuzzVerifyReport(f *testing.F) {
 			accepted, err := VerifyReport(fetched, from)
 			switch {
 			case err != nil && refusal.Of(err) == nil:
-				t.Errorf("%v is not a refusal", err)
+				t.Errorf("got error %v, want a refusal", err)
 			case err == nil && !reflect.DeepEqual(accepted.Key, trusttest.PublicKey(t, signer)):
-				t.Errorf("accepted with a key that signed nothing: %+v", accepted)
+				t.Errorf("got accepted report %+v, want a refusal because the key did not sign it", accepted)
 			}
 		}
 	})
@@ -371,7 +373,7 @@ func FuzzParseToken(f *testing.F) {
 		}
 		again, err := trust.ParseToken(token.String())
 		if err != nil || again.String() != token.String() {
-			t.Errorf("%q became %q, %v", token, again, err)
+			t.Errorf("%q changed to %q when parsed and printed again, error %v", token, again, err)
 		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Limits of reports. Agents comply with them, and control planes refuse a report that exceeds one.
+// Limits of reports. Agents comply with these limits, and control planes refuse a report that exceeds a limit.
 const (
 	// MaxModuleNameBytes limits the requested name of a module. NAMESPACE/NAME is the longest form.
 	MaxModuleNameBytes = maxNamespaceBytes + 1 + maxNameBytes
@@ -23,16 +23,16 @@ const (
 	maxQuotedBytes = 64
 )
 
-// aheadOf returns the highest valid sequence of a report at the time. Sequences are milliseconds, and clocks differ by
-// at most trust.MaxClockSkew.
-func aheadOf(now time.Time) int64 { return now.Add(trust.MaxClockSkew).UnixMilli() }
+// maxReportSequence returns the highest valid sequence of a report at the given time. Sequences are milliseconds, and
+// clocks differ by at most trust.MaxClockSkew.
+func maxReportSequence(now time.Time) int64 { return now.Add(trust.MaxClockSkew).UnixMilli() }
 
-// NextReportSequence returns the sequence after the last one, which is 0 for the first report. Verified is the latest
-// time with a trusted signature, or zero. If the clock is further ahead of it than the allowed skew, the clock may be
-// wrong: a control plane would refuse the sequence, or accept it and refuse later ones after the clock is corrected.
-// The verified time is then used instead. The sequence only goes back from one that no control plane can have accepted.
+// NextReportSequence returns the sequence of the next report. last is the previous sequence, or 0 for the first report.
+// verified is the latest time with a trusted signature, or zero. If the clock is ahead of verified by more than the
+// allowed skew, verified is used instead. With a wrong clock, a control plane would refuse this report, or refuse later
+// reports after the clock is corrected. The sequence decreases only if no control plane can have accepted the last one.
 func NextReportSequence(last int64, now, verified time.Time) int64 {
-	if last > aheadOf(now) {
+	if last > maxReportSequence(now) {
 		last = 0
 	}
 	if !verified.IsZero() && now.After(verified.Add(trust.MaxClockSkew)) {
@@ -43,7 +43,7 @@ func NextReportSequence(last int64, now, verified time.Time) int64 {
 
 // CheckReportTime refuses a report whose time or sequence is further ahead of now than trust.MaxClockSkew.
 func CheckReportTime(report Report, now time.Time) *refusal.Error {
-	if !report.Time.After(now.Add(trust.MaxClockSkew)) && report.Sequence <= aheadOf(now) {
+	if !report.Time.After(now.Add(trust.MaxClockSkew)) && report.Sequence <= maxReportSequence(now) {
 		return nil
 	}
 	return refusal.New(refusal.NotYetIssued,
@@ -59,13 +59,13 @@ func CheckReportTime(report Report, now time.Time) *refusal.Error {
 func (from Reporter) checkClock(report Report, enrolled bool) *refusal.Error {
 	last := from.LastSequence
 	if enrolled {
-		last = 0 // LastSequence belongs to another key
+		last = 0 // LastSequence belongs to the previous key
 	}
 	if !from.Now.IsZero() {
 		if err := CheckReportTime(report, from.Now); err != nil {
 			return err
 		}
-		if last > aheadOf(from.Now) {
+		if last > maxReportSequence(from.Now) {
 			last = 0 // an invalid last sequence: no report could follow it
 		}
 	}
@@ -83,7 +83,7 @@ func shownTime(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// Check returns an error if a report exceeds a limit or cannot come from a runtime. The error names the field.
+// Check returns an error if a report exceeds a limit or cannot come from a runtime. The error contains the field.
 func (r Report) Check() error {
 	// Stored times must have a JSON form.
 	if year := r.Time.UTC().Year(); year < 1970 || year > 9999 {
@@ -101,7 +101,7 @@ func (r Report) Check() error {
 		{"follows", r.Follows.String(), MaxVersionBytes},
 	} {
 		if len(text.value) > text.most {
-			return fmt.Errorf("%s: %d bytes, at most %d", text.field, len(text.value), text.most)
+			return fmt.Errorf("%s: %d bytes, must be at most %d", text.field, len(text.value), text.most)
 		}
 	}
 	if r.Owner != nil {
@@ -128,12 +128,13 @@ func (r Report) Check() error {
 // checkLists checks the lists other than the installed and requested modules.
 func (r Report) checkLists() error {
 	if n := len(r.Refused); n > MaxRefusedReported {
-		return fmt.Errorf("refused: %d bundles, at most %d", n, MaxRefusedReported)
+		return fmt.Errorf("refused: %d bundles, must be at most %d", n, MaxRefusedReported)
 	}
 	for i, refused := range r.Refused {
 		if len(refused.Detail) > MaxMessageBytes || len(refused.Reason) > MaxVersionBytes ||
 			len(refused.Digest) > MaxVersionBytes {
-			return fmt.Errorf("refused[%d]: detail of %d bytes, at most %d", i, len(refused.Detail), MaxMessageBytes)
+			return fmt.Errorf("refused[%d]: detail, reason or digest is too long: detail has %d bytes, limit %d",
+				i, len(refused.Detail), MaxMessageBytes)
 		}
 		if err := reason.Reason(refused.Reason).Check(); err != nil {
 			return fmt.Errorf("refused[%d].reason: %w", i, err)
@@ -143,31 +144,32 @@ func (r Report) checkLists() error {
 		return fmt.Errorf("features%w", err)
 	}
 	if n := len(r.Decided); n > 2*MaxManifests {
-		return fmt.Errorf("decided: %d modules, at most %d", n, 2*MaxManifests)
+		return fmt.Errorf("decided: %d modules, must be at most %d", n, 2*MaxManifests)
 	}
 	for i, module := range r.Decided {
 		if len(module) > MaxModuleNameBytes {
-			return fmt.Errorf("decided[%d]: %d bytes, at most %d", i, len(module), MaxModuleNameBytes)
+			return fmt.Errorf("decided[%d]: %d bytes, must be at most %d", i, len(module), MaxModuleNameBytes)
 		}
 	}
 	if n := len(r.Watched); n > MaxWatchers {
-		return fmt.Errorf("watched: %d watchers, at most %d", n, MaxWatchers)
+		return fmt.Errorf("watched: %d watchers, must be at most %d", n, MaxWatchers)
 	}
 	for i, w := range r.Watched {
 		if len(w.Watcher) > maxNameBytes || len(w.Trouble) > MaxMessageBytes || len(w.Objects) > MaxWatchedReported {
-			return fmt.Errorf("watched[%d]: %d objects, at most %d; trouble: %d bytes, at most %d; "+
-				"watcher: %d bytes, at most %d", i, len(w.Objects), MaxWatchedReported, len(w.Trouble), MaxMessageBytes,
-				len(w.Watcher), maxNameBytes)
+			return fmt.Errorf("watched[%d]: %d objects, must be at most %d; trouble: %d bytes, must be at most %d; "+
+				"watcher: %d bytes, must be at most %d", i, len(w.Objects), MaxWatchedReported, len(w.Trouble),
+				MaxMessageBytes, len(w.Watcher), maxNameBytes)
 		}
 	}
 	return nil
 }
 
-// checkTrouble checks the agent's reports about itself.
+// checkTrouble checks the reported problems with Secrets and other objects, and the counts of omitted parts.
 func (r Report) checkTrouble() error {
 	if s := r.Secrets; s != nil && (len(s.Trouble) > MaxMessageBytes || len(s.Revision) > MaxVersionBytes) {
-		return fmt.Errorf("secrets.trouble: %d bytes, at most %d; secrets.revision: %d bytes, at most %d", len(s.Trouble),
-			MaxMessageBytes, len(s.Revision), MaxVersionBytes)
+		return fmt.Errorf(
+			"secrets.trouble: %d bytes, must be at most %d; secrets.revision: %d bytes, must be at most %d",
+			len(s.Trouble), MaxMessageBytes, len(s.Revision), MaxVersionBytes)
 	}
 	if s := r.Secrets; s != nil {
 		if err := s.Reason.Check(); err != nil {
@@ -175,15 +177,16 @@ func (r Report) checkTrouble() error {
 		}
 	}
 	if t := r.Trouble; t != nil && (len(t.Message) > MaxMessageBytes || len(t.Reason) > MaxVersionBytes) {
-		return fmt.Errorf("trouble.message: %d bytes, at most %d; trouble.reason: %d bytes, at most %d", len(t.Message),
-			MaxMessageBytes, len(t.Reason), MaxVersionBytes)
+		return fmt.Errorf(
+			"trouble.message: %d bytes, must be at most %d; trouble.reason: %d bytes, must be at most %d",
+			len(t.Message), MaxMessageBytes, len(t.Reason), MaxVersionBytes)
 	}
 	if t := r.Trouble; t != nil {
 		if err := reason.Reason(t.Reason).Check(); err != nil {
 			return fmt.Errorf("trouble.reason: %w", err)
 		}
 	}
-	if t := r.Truncated; t != nil && (t.Modules < 0 || t.Asked < 0) {
+	if t := r.Truncated; t != nil && (t.Modules < 0 || t.Requested < 0) {
 		return errors.New("truncated: counts must not be negative")
 	}
 	return nil
@@ -191,7 +194,7 @@ func (r Report) checkTrouble() error {
 
 func (r Report) checkModules() error {
 	if n := len(r.Modules); n > MaxManifests {
-		return fmt.Errorf("modules: %d, at most %d", n, MaxManifests)
+		return fmt.Errorf("modules: %d entries, must be at most %d", n, MaxManifests)
 	}
 	seen := make(map[string]bool, len(r.Modules))
 	for i, m := range r.Modules {
@@ -201,12 +204,12 @@ func (r Report) checkModules() error {
 		case seen[m.Name]:
 			return fmt.Errorf("modules[%d].name: duplicate %s", i, Quote(m.Name, maxQuotedBytes))
 		case max(len(m.Channel), len(m.Version), len(m.Wanted)) > MaxVersionBytes:
-			return fmt.Errorf("modules[%d]: channel of %d and version of %d bytes, at most %d", i, len(m.Channel),
-				max(len(m.Version), len(m.Wanted)), MaxVersionBytes)
+			return fmt.Errorf("modules[%d]: channel has %d bytes and version has %d bytes, must be at most %d", i,
+				len(m.Channel), max(len(m.Version), len(m.Wanted)), MaxVersionBytes)
 		case m.Reason.Check() != nil:
 			return fmt.Errorf("modules[%d].reason: %w", i, m.Reason.Check())
 		case len(m.Message) > MaxMessageBytes:
-			return fmt.Errorf("modules[%d].message: %d bytes, at most %d", i, len(m.Message), MaxMessageBytes)
+			return fmt.Errorf("modules[%d].message: %d bytes, must be at most %d", i, len(m.Message), MaxMessageBytes)
 		case !shortObject(m.Manifest) || !shortObject(m.Resource):
 			return fmt.Errorf("modules[%d]: manifest or resource has a name, namespace or kind of more than %d bytes",
 				i, MaxModuleNameBytes)
@@ -235,12 +238,13 @@ func (r Report) checkAsked() error {
 		return nil
 	}
 	if n := len(r.Kyma.Spec.Modules); n > MaxManifests {
-		return fmt.Errorf("kyma.spec.modules: %d, at most %d", n, MaxManifests)
+		return fmt.Errorf("kyma.spec.modules: %d entries, must be at most %d", n, MaxManifests)
 	}
 	for i, m := range r.Kyma.Spec.Modules {
 		if longest := max(len(m.Name), len(m.ControllerName),
 			len(m.RemoteModuleTemplateRef)); longest > MaxModuleNameBytes {
-			return fmt.Errorf("kyma.spec.modules[%d]: name of %d bytes, at most %d", i, longest, MaxModuleNameBytes)
+			return fmt.Errorf("kyma.spec.modules[%d]: name has %d bytes, must be at most %d", i, longest,
+				MaxModuleNameBytes)
 		}
 	}
 	return nil

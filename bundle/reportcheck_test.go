@@ -35,17 +35,17 @@ func TestReportTimeMustBePlausible(t *testing.T) {
 		want   refusal.Reason
 	}{
 		"a report of the current time is accepted": {at(now.UnixMilli(), now), mine, 49, ""},
-		"clocks may differ by a day": {
+		"a clock that is a day ahead is accepted": {
 			at(ahead, now.Add(trust.MaxClockSkew)), mine, 49, "",
 		},
 		"a clock that is behind is accepted": {at(50, now.AddDate(-30, 0, 0)), mine, 49, ""},
-		"a sequence of the day after tomorrow is refused": {
+		"a sequence two days ahead is refused": {
 			at(ahead+1, now), mine, 49, refusal.NotYetIssued,
 		},
 		"the largest sequence is refused": {
 			at(math.MaxInt64, now), mine, 49, refusal.NotYetIssued,
 		},
-		"a time of the day after tomorrow is refused": {
+		"a time two days ahead is refused": {
 			at(50, now.Add(trust.MaxClockSkew+time.Second)), mine, 49, refusal.NotYetIssued,
 		},
 		"a time without a JSON form is refused": {
@@ -55,13 +55,13 @@ func TestReportTimeMustBePlausible(t *testing.T) {
 		"a missing time is refused": {
 			at(50, time.Time{}), mine, 49, refusal.Malformed,
 		},
-		"an impossible last sequence is ignored":     {at(50, now), mine, math.MaxInt64, ""},
-		"a possible last sequence is not":            {at(50, now), mine, ahead, refusal.Rollback},
-		"sequences start again with an enrolled key": {introducing(at(1, now)), next, ahead, ""},
-		"sequences continue with the previous key, even if it enrolls": {
+		"an impossible last sequence is ignored": {at(50, now), mine, math.MaxInt64, ""},
+		"a plausible last sequence is compared":  {at(50, now), mine, ahead, refusal.Rollback},
+		"sequences start over with a new key":    {introducing(at(1, now)), next, ahead, ""},
+		"sequences continue if the same key enrolls again": {
 			introducing(at(50, now)), mine, ahead, refusal.Rollback,
 		},
-		"a new key's sequence has the same upper limit": {
+		"the sequence of a new key has the same upper limit": {
 			introducing(at(ahead+1, now)), next, 49, refusal.NotYetIssued,
 		},
 	} {
@@ -84,26 +84,26 @@ func TestNextReportSequenceFollowsTheClock(t *testing.T) {
 		verified time.Time
 		want     int64
 	}{
-		"the first is the current time":           {0, time.Time{}, now.UnixMilli()},
-		"the next at the same time is one higher": {now.UnixMilli(), time.Time{}, now.UnixMilli() + 1},
-		"a clock that was set back by hours": {
+		"first sequence is the current time":             {0, time.Time{}, now.UnixMilli()},
+		"second sequence at the same time is one higher": {now.UnixMilli(), time.Time{}, now.UnixMilli() + 1},
+		"clock set back by hours": {
 			now.Add(20 * time.Hour).UnixMilli(), now, now.Add(20*time.Hour).UnixMilli() + 1,
 		},
-		"a clock that was set back by a year": {
+		"clock set back by a year": {
 			now.AddDate(1, 0, 0).UnixMilli(), now, now.UnixMilli(),
 		},
-		"the largest possible sequence": {math.MaxInt64, now, now.UnixMilli()},
-		"a clock that may be right": {
+		"largest possible sequence": {math.MaxInt64, now, now.UnixMilli()},
+		"clock within the allowed skew": {
 			now.Add(-2 * day).UnixMilli(), now.Add(-day), now.UnixMilli(),
 		},
-		"a clock that may be days ahead": {0, now.Add(-3 * day), now.Add(-3 * day).UnixMilli()},
-		"a clock that may be days ahead, with a sequence of it": {
+		"clock beyond the allowed skew": {0, now.Add(-3 * day), now.Add(-3 * day).UnixMilli()},
+		"clock beyond the allowed skew, last sequence of that clock": {
 			now.Add(-2 * day).UnixMilli(), now.Add(-3 * day), now.Add(-2*day).UnixMilli() + 1,
 		},
-		"the last is as far ahead as allowed": {ahead, now, ahead + 1},
+		"last sequence as far ahead as allowed": {ahead, now, ahead + 1},
 	} {
 		if got := NextReportSequence(c.last, now, c.verified); got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
+			t.Errorf("%s: got sequence %d, want %d", name, got, c.want)
 		}
 	}
 }
@@ -178,7 +178,7 @@ func TestReportBeyondALimitIsRefused(t *testing.T) {
 	}
 }
 
-func TestErrorOfALongReportFieldNamesItsLength(t *testing.T) {
+func TestErrorForALongReportFieldContainsItsLength(t *testing.T) {
 	signer := trusttest.NewSigner(t)
 	long := func(n int) string { return strings.Repeat("x", n) }
 	for name, c := range map[string]struct {
@@ -186,23 +186,28 @@ func TestErrorOfALongReportFieldNamesItsLength(t *testing.T) {
 		want   string
 	}{
 		"secrets: trouble": {
-			func(r *Report) { r.Secrets = &ReportedSecrets{Trouble: long(513)} }, "secrets.trouble: 513 bytes, at most 512",
+			func(r *Report) { r.Secrets = &ReportedSecrets{Trouble: long(513)} },
+			"secrets.trouble: 513 bytes, must be at most 512",
 		},
 		"secrets: revision": {
 			func(r *Report) { r.Secrets = &ReportedSecrets{Revision: long(129)} },
-			"secrets.revision: 129 bytes, at most 128",
+			"secrets.revision: 129 bytes, must be at most 128",
 		},
 		"watched: trouble": {
-			func(r *Report) { r.Watched = []ReportedWatch{{Trouble: long(513)}} }, "trouble: 513 bytes, at most 512",
+			func(r *Report) { r.Watched = []ReportedWatch{{Trouble: long(513)}} },
+			"trouble: 513 bytes, must be at most 512",
 		},
 		"watched: watcher": {
-			func(r *Report) { r.Watched = []ReportedWatch{{Watcher: long(254)}} }, "watcher: 254 bytes, at most 253",
+			func(r *Report) { r.Watched = []ReportedWatch{{Watcher: long(254)}} },
+			"watcher: 254 bytes, must be at most 253",
 		},
 		"trouble: message": {
-			func(r *Report) { r.Trouble = &ReportedTrouble{Message: long(513)} }, "trouble.message: 513 bytes, at most 512",
+			func(r *Report) { r.Trouble = &ReportedTrouble{Message: long(513)} },
+			"trouble.message: 513 bytes, must be at most 512",
 		},
 		"trouble: reason": {
-			func(r *Report) { r.Trouble = &ReportedTrouble{Reason: long(129)} }, "trouble.reason: 129 bytes, at most 128",
+			func(r *Report) { r.Trouble = &ReportedTrouble{Reason: long(129)} },
+			"trouble.reason: 129 bytes, must be at most 128",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -235,8 +240,8 @@ func TestExternalTextIsShortenedAndPrintable(t *testing.T) {
 	const escapes = "a\x1b]0;owned\a\u202e\nb\xff"
 	for _, shown := range []string{Bounded(escapes, 64), Quote(escapes, 64)} {
 		for _, r := range shown {
-			if !unicode.IsPrint(r) && r != '\n' { // a line end is harmless
-				t.Errorf("%q holds %q", shown, r)
+			if !unicode.IsPrint(r) && r != '\n' { // line ends are harmless
+				t.Errorf("printable text %q contains %q", shown, r)
 			}
 		}
 	}

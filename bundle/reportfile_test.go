@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-func TestReportFileIsItsManifest(t *testing.T) {
+func TestReportFileContainsTheManifest(t *testing.T) {
 	signer := trusttest.NewSigner(t)
 	manifest := response(t, sampleReport(), signer)
 	read, err := ReadReportFile(manifest.Bytes)
@@ -20,13 +20,13 @@ func TestReportFileIsItsManifest(t *testing.T) {
 	}
 	claimed, err := ClaimedReport(read)
 	if err != nil || claimed.Runtime != trusttest.Runtime || claimed.Sequence != 50 {
-		t.Errorf("claims %+v, %v", claimed, err)
+		t.Errorf("got claimed report %+v, error %v", claimed, err)
 	}
 }
 
 func TestOversizedReportFileIsRefused(t *testing.T) {
 	if _, err := ReadReportFile(make([]byte, MaxManifestBytes)); err != nil {
-		t.Errorf("exactly the limit: %v", err)
+		t.Errorf("file with exactly the maximum size: got error %v, want no error", err)
 	}
 	_, err := ReadReportFile(make([]byte, MaxManifestBytes+1))
 	trusttest.WantReason(t, err, refusal.TooLarge)

@@ -26,9 +26,9 @@ func TestBundlesOfRevokedKeysAreRefused(t *testing.T) {
 	_, err = Verify(fetched, a.trust, a.now)
 	trusttest.WantReason(t, err, refusal.UnknownKey)
 	if _, err := Adopt(fetched, trusttest.Runtime, second, first); refusal.Of(err) == nil {
-		t.Error("adopted a bundle of a revoked key")
+		t.Error("adopted a bundle of a revoked key, want a refusal")
 	}
 	if _, err := Adopt(fetched, trusttest.Runtime, first); err != nil {
-		t.Errorf("lost the bundle of the former root: %v", err)
+		t.Errorf("bundle of the former root: got error %v, want no error", err)
 	}
 }

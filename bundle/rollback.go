@@ -4,13 +4,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// CheckVersions refuses a bundle with an older version of a module than the runtime has, unless the bundle's statement
-// names that rollback. A deceived publisher, or one that lost its data, must not return a fleet to versions with known
-// faults. The error is a *Refusal.
+// CheckVersions refuses a bundle that downgrades a module, unless the bundle's statement lists this rollback. A
+// publisher that was deceived or lost its data must not return a fleet to versions with known faults. The error is a
+// *refusal.Error.
 func (t Trust) CheckVersions(b Bundle) error {
 	for _, m := range b.State.Manifests {
 		has := t.Installed[m.Module]
-		if !Older(m.Version, has) || b.Statement.Predicate.GoesBack(m.Module, has, m.Version) {
+		if !Older(m.Version, has) || b.Statement.Predicate.AllowsRollback(m.Module, has, m.Version) {
 			continue
 		}
 		return refusal.New(refusal.Downgrade,

@@ -12,24 +12,24 @@ func TestDowngradeRequiresARollbackInTheStatement(t *testing.T) {
 		rollback  []Rollback
 		refused   bool
 	}{
-		"a newer version":                {"1.6.0", nil, false},
-		"the same version":               {"1.7.0", nil, false},
-		"a module that is not installed": {"", nil, false},
-		"an invalid version":             {"main", nil, false},
-		"an older version":               {"1.8.0", nil, true},
-		"an older version with a named rollback": {
+		"installed version is older":   {"1.6.0", nil, false},
+		"installed version is equal":   {"1.7.0", nil, false},
+		"module is not installed":      {"", nil, false},
+		"installed version is invalid": {"main", nil, false},
+		"installed version is newer":   {"1.8.0", nil, true},
+		"installed version is newer, rollback listed": {
 			"1.8.0", []Rollback{{Module: "keda", From: "1.8.0", To: "1.7.0"}}, false,
 		},
-		"a named rollback from a newer version than installed": {
+		"rollback listed from a newer version than installed": {
 			"1.8.0", []Rollback{{Module: "keda", From: "1.9.0", To: "1.7.0"}}, false,
 		},
-		"a named rollback from an older version than installed": {
+		"rollback listed from an older version than installed": {
 			"1.9.0", []Rollback{{Module: "keda", From: "1.8.0", To: "1.7.0"}}, true,
 		},
-		"a named rollback to another version": {
+		"rollback listed to another version": {
 			"1.8.0", []Rollback{{Module: "keda", From: "1.8.0", To: "1.6.0"}}, true,
 		},
-		"a named rollback of another module": {
+		"rollback listed for another module": {
 			"1.8.0", []Rollback{{Module: "nats", From: "1.8.0", To: "1.7.0"}}, true,
 		},
 	} {
@@ -38,11 +38,11 @@ func TestDowngradeRequiresARollbackInTheStatement(t *testing.T) {
 		err := Trust{Installed: map[string]string{"keda": c.installed}}.CheckVersions(b)
 		refused := refusal.Of(err)
 		if (refused != nil) != c.refused || refused != nil && refused.Reason != refusal.Downgrade {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s: got error %v", name, err)
 		}
 	}
 	b := Bundle{State: DesiredState{Manifests: []Manifest{{Module: "keda", Version: "1.7.0"}}}}
 	if err := (Trust{}).CheckVersions(b); err != nil {
-		t.Errorf("without installed versions: %v", err)
+		t.Errorf("without installed versions: got error %v, want no error", err)
 	}
 }

@@ -64,8 +64,8 @@ type RuntimeSecret struct {
 // At returns the name of the Secret in its runtime as "NAMESPACE/NAME".
 func (s RuntimeSecret) At() string { return s.Namespace + "/" + s.Name }
 
-// Check refuses Secrets that agents never write: the agent's own Secrets, those of the cluster's system namespaces, and
-// those that Kubernetes creates. The error contains names only.
+// Check refuses Secrets that agents never write: the agent's own Secrets, Secrets in the cluster's system namespaces,
+// and Secrets that Kubernetes creates. The error contains names only.
 func (s RuntimeSecret) Check() error {
 	if err := checkSecretName(s.Namespace, s.Name); err != nil {
 		return err
@@ -93,8 +93,8 @@ func checkSecretName(namespace, name string) error {
 // check refuses Secrets that exceed a limit, are ambiguous, or that agents never write.
 func (s Secrets) check() error {
 	if len(s.Secrets) > MaxSecrets || len(s.Removals) > MaxSecretRemovals {
-		return fmt.Errorf("%d Secrets and %d removals, at most %d and %d", len(s.Secrets), len(s.Removals), MaxSecrets,
-			MaxSecretRemovals)
+		return fmt.Errorf("%d Secrets and %d removals, must be at most %d and %d", len(s.Secrets), len(s.Removals),
+			MaxSecrets, MaxSecretRemovals)
 	}
 	seen := map[string]bool{}
 	for _, one := range s.Secrets {
@@ -102,7 +102,7 @@ func (s Secrets) check() error {
 			return err
 		}
 		if seen[one.At()] {
-			return fmt.Errorf("secret %s: duplicate", one.At())
+			return fmt.Errorf("duplicate secret %s", one.At())
 		}
 		seen[one.At()] = true
 	}
@@ -112,7 +112,7 @@ func (s Secrets) check() error {
 			return err
 		}
 		if seen[at] {
-			return fmt.Errorf("secret %s: is in both secrets and removals", at)
+			return fmt.Errorf("secret %s is in both secrets and removals", at)
 		}
 	}
 	return nil
@@ -125,7 +125,7 @@ func CheckRecipient(recipient string) error {
 }
 
 func recipientOf(text string) (*age.X25519Recipient, error) {
-	const maxRecipientBytes = 100 // it has 62
+	const maxRecipientBytes = 100 // a recipient has 62 bytes
 	if len(text) > maxRecipientBytes {
 		return nil, errors.New("recipient: want an X25519 recipient of age")
 	}
@@ -136,9 +136,9 @@ func recipientOf(text string) (*age.X25519Recipient, error) {
 	return recipient, nil
 }
 
-// Named returns the revision of the Secrets for a recipient. It is derived from the revisions of the Secrets, not from
-// their content, because a digest of a short password would reveal it.
-func (s Secrets) Named(recipient string) string {
+// RevisionFor returns the revision of the Secrets for a recipient. It is derived from the revisions of the Secrets, not
+// from their content, because a digest of a short password would reveal the password.
+func (s Secrets) RevisionFor(recipient string) string {
 	lines := []string{recipient}
 	for _, one := range sorted(s.Secrets) {
 		lines = append(lines, strings.Join([]string{"keep", one.At(), one.Revision}, " "))
@@ -190,22 +190,24 @@ func (s Secrets) Seal(runtime, recipient string) (*Sealed, error) {
 	}
 	if out.Len() > MaxSealedBytes {
 		return nil,
-			fmt.Errorf("%d bytes when encrypted, at most %d: use fewer or smaller Secrets", out.Len(), MaxSealedBytes)
+			fmt.Errorf("%d bytes when encrypted, must be at most %d: use fewer or smaller Secrets", out.Len(),
+				MaxSealedBytes)
 	}
-	return &Sealed{Recipient: recipient, Revision: s.Named(recipient), Data: out.Bytes()}, nil
+	return &Sealed{Recipient: recipient, Revision: s.RevisionFor(recipient), Data: out.Bytes()}, nil
 }
 
 // ageBytes is an upper bound for the overhead of age with one recipient.
 const ageBytes = 512
 
-// Fitting returns the Secrets that can be sealed together, smallest first. The error names each Secret that does not
+// Fitting returns the Secrets that can be sealed together, smallest first. The error lists each Secret that does not
 // fit, so one large Secret does not block the others.
 func (s Secrets) Fitting(runtime string) (Secrets, error) {
 	fitting := Secrets{Removals: s.Removals}
 	var problems []error
 	if n := len(s.Removals); n > MaxSecretRemovals {
 		fitting.Removals = s.Removals[:MaxSecretRemovals]
-		problems = append(problems, fmt.Errorf("%d Secrets to remove, at most %d at once", n, MaxSecretRemovals))
+		problems = append(problems, fmt.Errorf("%d Secrets to remove, must be at most %d at once", n,
+			MaxSecretRemovals))
 	}
 	left := MaxSealedBytes - ageBytes - encodedBytes(sealedContent{Runtime: runtime, Secrets: fitting})
 	most := left
@@ -221,16 +223,17 @@ func (s Secrets) Fitting(runtime string) (Secrets, error) {
 		switch {
 		case size > most:
 			problems = append(problems,
-				fmt.Errorf("secret %s: %d bytes when encoded, at most %d for all Secrets of a runtime: make it smaller",
-					one.At(), size, most))
+				fmt.Errorf(
+					"secret %s: %d bytes when encoded, must be at most %d for all Secrets of a runtime: "+
+						"make it smaller", one.At(), size, most))
 		case size > left:
 			problems = append(problems,
 				fmt.Errorf(
-					"secret %s: %d bytes when encoded, %d of %d left by the others: use fewer or smaller Secrets",
+					"secret %s: %d bytes when encoded, but only %d of %d are left: use fewer or smaller Secrets",
 					one.At(), size, left, most))
 		case len(fitting.Secrets) == MaxSecrets:
 			problems = append(problems,
-				fmt.Errorf("secret %s: the runtime already has the maximum of %d", one.At(), MaxSecrets))
+				fmt.Errorf("secret %s: the runtime already has the maximum of %d Secrets", one.At(), MaxSecrets))
 		default:
 			fitting.Secrets = append(fitting.Secrets, one)
 			left -= size
@@ -250,7 +253,7 @@ func encodedBytes(v any) int {
 // Open decrypts the sealed Secrets of the runtime with the identity. Errors never contain content.
 func (s *Sealed) Open(runtime string, identity *age.X25519Identity) (Secrets, error) {
 	if len(s.Data) > MaxSealedBytes {
-		return Secrets{}, fmt.Errorf("%d bytes when encrypted, at most %d", len(s.Data), MaxSealedBytes)
+		return Secrets{}, fmt.Errorf("%d bytes when encrypted, must be at most %d", len(s.Data), MaxSealedBytes)
 	}
 	if s.Recipient != identity.Recipient().String() {
 		return Secrets{},

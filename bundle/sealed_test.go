@@ -31,7 +31,7 @@ func password(revision string) RuntimeSecret {
 	}
 }
 
-func TestOnlyTheRuntimeOpensItsSecrets(t *testing.T) {
+func TestOnlyTheRecipientCanOpenSealedSecrets(t *testing.T) {
 	own, other := identity(t), identity(t)
 	secrets := Secrets{Secrets: []RuntimeSecret{password("1")}, Removals: []string{"kyma-system/old"}}
 	sealed, err := secrets.Seal(trusttest.Runtime, own.Recipient().String())
@@ -44,7 +44,7 @@ func TestOnlyTheRuntimeOpensItsSecrets(t *testing.T) {
 	}
 	for _, secret := range []string{plainValue, "password", "btp-operator", "kyma-system/old"} {
 		if bytes.Contains(travels, []byte(secret)) || bytes.Contains(sealed.Data, []byte(secret)) {
-			t.Errorf("%q is readable in transit", secret)
+			t.Errorf("sealed data contains %q in plain text", secret)
 		}
 	}
 	opened, err := sealed.Open(trusttest.Runtime, own)
@@ -55,7 +55,7 @@ func TestOnlyTheRuntimeOpensItsSecrets(t *testing.T) {
 		s.Labels["app"] != "btp" ||
 		s.Module != "" ||
 		opened.Removals[0] != "kyma-system/old" {
-		t.Errorf("opened %+v", opened)
+		t.Errorf("got opened Secrets %+v", opened)
 	}
 
 	posing := *sealed
@@ -73,22 +73,24 @@ func TestOnlyTheRuntimeOpensItsSecrets(t *testing.T) {
 		by      *age.X25519Identity
 		why     string
 	}{
-		"by another agent": {sealed, trusttest.Runtime, other, "another agent's key"},
-		"by another agent that is named as recipient": {&posing, trusttest.Runtime, other, "cannot be decrypted"},
-		"in another runtime":                          {sealed, "r-18", own, "another runtime"},
-		"cut short":                                   {&cut, trusttest.Runtime, own, "cannot be decrypted"},
-		"with a bit turned":                           {&turned, trusttest.Runtime, own, "cannot be decrypted"},
-		"too large":                                   {&large, trusttest.Runtime, own, "at most"},
+		"opened by another agent": {sealed, trusttest.Runtime, other, "another agent's key"},
+		"opened by another agent that is named as recipient": {
+			&posing, trusttest.Runtime, other, "cannot be decrypted",
+		},
+		"opened in another runtime":  {sealed, "r-18", own, "another runtime"},
+		"truncated data":             {&cut, trusttest.Runtime, own, "cannot be decrypted"},
+		"data with a flipped bit":    {&turned, trusttest.Runtime, own, "cannot be decrypted"},
+		"data larger than the limit": {&large, trusttest.Runtime, own, "at most"},
 	} {
 		if opened, err := c.sealed.Open(c.runtime, c.by); err == nil || !strings.Contains(err.Error(), c.why) ||
 			strings.Contains(err.Error(), plainValue) ||
 			len(opened.Secrets) > 0 {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got error %v", name, err)
 		}
 	}
 }
 
-// encrypted encrypts text as the holder of a publisher key could.
+// encrypted encrypts any text, as an attacker with a publisher key could.
 func encrypted(t *testing.T, to *age.X25519Identity, plain string) *Sealed {
 	t.Helper()
 	var out bytes.Buffer
@@ -114,48 +116,50 @@ func TestOpenRefusesProtectedAndInvalidSecrets(t *testing.T) {
 	many := `{"runtime":"r-17","secrets":[` +
 		strings.TrimSuffix(strings.Repeat(`{"namespace":"a","name":"b","data":{}},`, MaxSecrets+1), ",") + `]}`
 	for name, c := range map[string]struct{ plain, why string }{
-		"the agent's own state":             {one("kyma-system", "skr-agent-state", ""), "reserved for the agent"},
-		"the agent's stored content":        {one("kyma-system", "kyma-pull-content-1", ""), "reserved for the agent"},
-		"a system namespace of the cluster": {one("kube-system", "a", ""), "reserved for the cluster"},
-		"a token of a ServiceAccount": {
+		"Secret with the agent's state": {one("kyma-system", "skr-agent-state", ""), "reserved for the agent"},
+		"Secret with the agent's stored content": {
+			one("kyma-system", "kyma-pull-content-1", ""), "reserved for the agent",
+		},
+		"Secret in a system namespace": {one("kube-system", "a", ""), "reserved for the cluster"},
+		"ServiceAccount token": {
 			one("a", "b", "kubernetes.io/service-account-token"), "reserved for Kubernetes",
 		},
-		"a token to join the cluster": {
+		"bootstrap token": {
 			one("a", "b", "bootstrap.kubernetes.io/token"), "reserved for Kubernetes",
 		},
-		"a namespace with a path": {one("a/../b", "c", ""), "want a valid namespace and name"},
-		"a name with a path":      {one("a", "b/c", ""), "want a valid namespace and name"},
-		"two of a name": {
+		"namespace that is a path": {one("a/../b", "c", ""), "want a valid namespace and name"},
+		"name that is a path":      {one("a", "b/c", ""), "want a valid namespace and name"},
+		"duplicate Secret": {
 			`{"runtime":"r-17","secrets":[{"namespace":"a","name":"b","data":{}},{"namespace":"a","name":"b","data":{}}]}`, "duplicate",
 		},
-		"one that is also a removal": {
+		"Secret that is also a removal": {
 			`{"runtime":"r-17","secrets":[{"namespace":"a","name":"b","data":{}}],"removals":["a/b"]}`,
 			"in both secrets and removals",
 		},
-		"a removal of the agent's key": {
+		"removal of the agent's key": {
 			`{"runtime":"r-17","secrets":[],"removals":["kyma-system/skr-agent-key"]}`, "reserved for the agent",
 		},
-		"a removal without a namespace": {
+		"removal without a namespace": {
 			`{"runtime":"r-17","secrets":[],"removals":["b"]}`, "want a valid namespace and name",
 		},
-		"too many": {many, "at most 64"},
-		"an unknown field": {
+		"more Secrets than the limit": {many, "at most 64"},
+		"unknown field": {
 			`{"runtime":"r-17","secrets":[],"finalizers":["c2VjcmV0"]}`, "cannot be decoded",
 		},
-		"a duplicate field":       {`{"runtime":"r-17","runtime":"r-17","secrets":[]}`, "cannot be decoded"},
-		"a field in another case": {`{"runtime":"r-17","Secrets":[]}`, "cannot be decoded"},
-		"text other than JSON":    {"c2VjcmV0", "cannot be decoded"},
-		"JSON of another shape":   {`["c2VjcmV0"]`, "cannot be decoded"},
-		"data that is not in base64": {
+		"duplicate field":                 {`{"runtime":"r-17","runtime":"r-17","secrets":[]}`, "cannot be decoded"},
+		"field in another case":           {`{"runtime":"r-17","Secrets":[]}`, "cannot be decoded"},
+		"content that is not JSON":        {"c2VjcmV0", "cannot be decoded"},
+		"JSON array instead of an object": {`["c2VjcmV0"]`, "cannot be decoded"},
+		"data that is not base64": {
 			`{"runtime":"r-17","secrets":[{"namespace":"a","name":"b","data":{"a":"-c2VjcmV0-"}}]}`,
 			"cannot be decoded",
 		},
-		"an empty object": {`{}`, "another runtime"},
+		"empty object": {`{}`, "another runtime"},
 	} {
 		if _, err := encrypted(t, own, c.plain).Open(trusttest.Runtime, own); err == nil ||
 			!strings.Contains(err.Error(), c.why) ||
 			strings.Contains(err.Error(), "c2VjcmV0") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got error %v", name, err)
 		}
 	}
 }
@@ -171,22 +175,22 @@ func TestSealRefusesInvalidInput(t *testing.T) {
 		recipient string
 		why       string
 	}{
-		"an invalid recipient":               {[]RuntimeSecret{password("1")}, "age1nobody", "X25519"},
-		"a recipient of another kind":        {[]RuntimeSecret{password("1")}, "ssh-ed25519 AAAA", "X25519"},
-		"an identity instead of a recipient": {[]RuntimeSecret{password("1")}, identity(t).String(), "X25519"},
-		"no recipient":                       {[]RuntimeSecret{password("1")}, "", "X25519"},
-		"more than fits into an attestation": {[]RuntimeSecret{big}, to, "smaller"},
-		"a protected name":                   {[]RuntimeSecret{own}, to, "reserved for the agent"},
+		"invalid recipient":               {[]RuntimeSecret{password("1")}, "age1nobody", "X25519"},
+		"SSH key as recipient":            {[]RuntimeSecret{password("1")}, "ssh-ed25519 AAAA", "X25519"},
+		"identity instead of a recipient": {[]RuntimeSecret{password("1")}, identity(t).String(), "X25519"},
+		"missing recipient":               {[]RuntimeSecret{password("1")}, "", "X25519"},
+		"Secrets larger than the limit":   {[]RuntimeSecret{big}, to, "smaller"},
+		"name reserved for the agent":     {[]RuntimeSecret{own}, to, "reserved for the agent"},
 	} {
 		if _, err := (Secrets{Secrets: c.secrets}).Seal(trusttest.Runtime, c.recipient); err == nil ||
 			!strings.Contains(err.Error(), c.why) ||
 			strings.Contains(err.Error(), "AGE-SECRET-KEY") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got error %v", name, err)
 		}
 	}
 }
 
-// TestLargestSealedSecretsFitIntoABundle checks that the limits are consistent.
+// TestLargestSealedSecretsFitIntoABundle checks that the limits of Secrets and attestations are consistent.
 func TestLargestSealedSecretsFitIntoABundle(t *testing.T) {
 	to := identity(t).Recipient().String()
 	fill := func(n int) Secrets {
@@ -201,7 +205,7 @@ func TestLargestSealedSecretsFitIntoABundle(t *testing.T) {
 		}
 	}
 	if n < 17_000 {
-		t.Errorf("docs/guides/secrets.md promises 17,000 bytes, %d fit", n)
+		t.Errorf("docs/guides/secrets.md promises 17,000 bytes, but only %d fit", n)
 	}
 	sealed, err := fill(n).Seal(trusttest.Runtime, to)
 	if err != nil {
@@ -210,7 +214,7 @@ func TestLargestSealedSecretsFitIntoABundle(t *testing.T) {
 	statement := reportStatement{
 		Type:          StatementType,
 		PredicateType: strings.Repeat("x", 8<<10),
-	} // stands for the rest of a statement
+	} // placeholder for the rest of a statement
 	data, err := json.Marshal(struct {
 		reportStatement
 		Sealed *Sealed
@@ -220,7 +224,7 @@ func TestLargestSealedSecretsFitIntoABundle(t *testing.T) {
 	}
 	signed, err := attest(json.RawMessage(data), trusttest.NewSigner(t))
 	if err != nil || len(signed) > MaxAttestationBytes {
-		t.Errorf("%d bytes signed, at most %d: %v", len(signed), MaxAttestationBytes, err)
+		t.Errorf("signed statement has %d bytes, want at most %d; error %v", len(signed), MaxAttestationBytes, err)
 	}
 }
 
@@ -230,28 +234,30 @@ func TestRevisionDoesNotRevealContent(t *testing.T) {
 		Secrets:  []RuntimeSecret{password("1"), {Namespace: "a", Name: "b", Revision: "7"}},
 		Removals: []string{"a/x", "a/y"},
 	}
-	named := base.Named(to)
+	named := base.RevisionFor(to)
 	turned := Secrets{Secrets: []RuntimeSecret{base.Secrets[1], base.Secrets[0]}, Removals: []string{"a/y", "a/x"}}
-	if turned.Named(to) != named {
-		t.Error("the revision depends on the order")
+	if turned.RevisionFor(to) != named {
+		t.Error("the revision depends on the order, want the same revision")
 	}
 	guess := password("1")
 	guess.Data = map[string][]byte{"password": []byte("a guess")}
-	if (Secrets{Secrets: []RuntimeSecret{guess, base.Secrets[1]}, Removals: base.Removals}).Named(to) != named {
-		t.Error("the revision confirms a guess of the content")
+	if (Secrets{Secrets: []RuntimeSecret{guess, base.Secrets[1]}, Removals: base.Removals}).RevisionFor(to) != named {
+		t.Error("the revision depends on the content, want the same revision")
 	}
 	for name, other := range map[string]Secrets{
-		"another content":         {Secrets: []RuntimeSecret{password("2"), base.Secrets[1]}, Removals: base.Removals},
-		"one less":                {Secrets: base.Secrets[:1], Removals: base.Removals},
-		"one removal less":        {Secrets: base.Secrets, Removals: base.Removals[:1]},
-		"one that is removed now": {Secrets: base.Secrets[:1], Removals: []string{"a/x", "a/y", "a/b"}},
+		"Secret with another content": {
+			Secrets: []RuntimeSecret{password("2"), base.Secrets[1]}, Removals: base.Removals,
+		},
+		"Secret missing":           {Secrets: base.Secrets[:1], Removals: base.Removals},
+		"removal missing":          {Secrets: base.Secrets, Removals: base.Removals[:1]},
+		"Secret moved to removals": {Secrets: base.Secrets[:1], Removals: []string{"a/x", "a/y", "a/b"}},
 	} {
-		if other.Named(to) == named {
-			t.Errorf("%s has the same name", name)
+		if other.RevisionFor(to) == named {
+			t.Errorf("%s: got the same revision, want another one", name)
 		}
 	}
-	if base.Named(identity(t).Recipient().String()) == named {
-		t.Error("the revision is the same for another recipient")
+	if base.RevisionFor(identity(t).Recipient().String()) == named {
+		t.Error("another recipient: got the same revision, want another one")
 	}
 }
 
@@ -279,8 +285,8 @@ func BenchmarkSecrets(b *testing.B) {
 	b.ReportMetric(float64(len(sealed.Data)), "bytes")
 }
 
-// TestOversizedSecretDoesNotBlockOthers tries many sizes. Fitting Secrets can be sealed, and the error names the
-// others.
+// TestOversizedSecretDoesNotBlockOthers tries many sizes. Fitting Secrets can be sealed, and the error names all other
+// Secrets.
 func TestOversizedSecretDoesNotBlockOthers(t *testing.T) {
 	to := identity(t).Recipient().String()
 	of := func(name string, n int) RuntimeSecret {
@@ -298,15 +304,16 @@ func TestOversizedSecretDoesNotBlockOthers(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "secret kyma-system/huge: 32") ||
 			!strings.Contains(err.Error(), "at most 2") ||
 			strings.Contains(err.Error(), "/small") {
-			t.Fatalf("%d bytes: %v", n, err)
+			t.Fatalf("%d bytes: got error %v", n, err)
 		}
 		named := strings.Count(err.Error(), "secret kyma-system/")
 		if len(fitting.Secrets)+named != len(all.Secrets) || len(fitting.Removals) != 1 ||
 			fitting.Secrets[0].Name != "small" {
-			t.Fatalf("%d bytes: %d fit, %d are named in the error", n, len(fitting.Secrets), named)
+			t.Fatalf("%d bytes: %d Secrets fit and the error names %d, want all Secrets in one of both", n,
+				len(fitting.Secrets), named)
 		}
 		if _, err := fitting.Seal(trusttest.Runtime, to); err != nil {
-			t.Fatalf("%d bytes: %v", n, err)
+			t.Fatalf("%d bytes: got error %v", n, err)
 		}
 	}
 	var many Secrets
@@ -315,10 +322,10 @@ func TestOversizedSecretDoesNotBlockOthers(t *testing.T) {
 	}
 	fitting, err := many.Fitting(trusttest.Runtime)
 	if err == nil || !strings.Contains(err.Error(), "secret kyma-system/s-64: ") || len(fitting.Secrets) != MaxSecrets {
-		t.Errorf("%d fit: %v", len(fitting.Secrets), err)
+		t.Errorf("got %d fitting Secrets, error %v", len(fitting.Secrets), err)
 	}
 	promised := Secrets{Secrets: []RuntimeSecret{of("promised", 17_000)}}
 	if fitting, err := promised.Fitting(trusttest.Runtime); err != nil || len(fitting.Secrets) != 1 {
-		t.Errorf("docs/guides/secrets.md promises 17,000 bytes: %v", err)
+		t.Errorf("17,000 bytes must fit, as docs/guides/secrets.md promises: got error %v", err)
 	}
 }

@@ -16,15 +16,15 @@ import (
 type Settings struct {
 	// PollInterval is the interval at which the agent checks for a newer bundle.
 	PollInterval metav1.Duration `json:"pollInterval,omitzero"`
-	// ReportInterval is the interval at which the agent reports if nothing changed.
+	// ReportInterval is the interval at which the agent reports if its state is unchanged.
 	ReportInterval metav1.Duration `json:"reportInterval,omitzero"`
 	// Mirrors maps a registry host, or host and path, to its mirror. It applies to images and to the content of
 	// modules.
 	Mirrors map[string]string `json:"mirrors,omitempty"`
 	// ImagePaths are fields of custom resources that contain images, in addition to the image fields of pods.
 	ImagePaths []ImagePath `json:"imagePaths,omitempty"`
-	// ImagePullSecret is the Secret in namespace kyma-system of the runtime with which the pods of modules pull their
-	// images. Its content is sealed in the statement, as for any other Secret.
+	// ImagePullSecret is the name of the Secret that the pods of modules use to pull images, in namespace kyma-system
+	// of the runtime. Its content is sealed in the statement, like any other Secret.
 	ImagePullSecret string `json:"imagePullSecret,omitempty"`
 	// NamespaceLabels are labels for namespace kyma-system in the runtime; see NamespaceLabelKeys.
 	NamespaceLabels map[string]string `json:"namespaceLabels,omitempty"`
@@ -33,18 +33,18 @@ type Settings struct {
 	Autonomy string `json:"autonomy,omitempty"`
 	// Details are the details that the agent adds to its reports, sorted.
 	Details []Detail `json:"details,omitempty"`
-	// CheckRun requests one measurement of checks, nil for none.
+	// CheckRun requests one measurement of checks, or is nil.
 	CheckRun *CheckRun `json:"checkRun,omitempty"`
-	// Agent is the image of the agent, by digest. Empty leaves the agent's image to its installation.
+	// Agent is the image of the agent, by digest. If empty, the agent keeps the image of its installation.
 	Agent string `json:"agent,omitempty"`
-	// NextRegistry announces a change of the fleet's registry, nil for none.
+	// NextRegistry announces a change of the fleet's registry, or is nil.
 	NextRegistry *NextRegistry `json:"nextRegistry,omitempty"`
 }
 
 // AutonomyCatalog allows a runtime to choose among the offers of its last bundle.
 const AutonomyCatalog = "Catalog"
 
-// ImagePath names a field that contains an image reference.
+// ImagePath identifies a field that contains an image reference.
 type ImagePath struct {
 	Group string `json:"group"`
 	Kind  string `json:"kind"`
@@ -52,8 +52,8 @@ type ImagePath struct {
 	Field string `json:"field"`
 }
 
-// NamespaceLabelKeys are the labels that settings can set on kyma-system: those with which Istio and Warden select
-// pods. Other labels could disable the runtime's own policies for the namespace, which a bundle must not do.
+// NamespaceLabelKeys are the labels that settings can set on kyma-system. Istio and Warden use them to select pods.
+// Other labels could disable the runtime's own policies for the namespace, which a bundle must not do.
 //
 // Source: lifecycle-manager, api/shared/operator_labels.go; Istio, automatic sidecar injection.
 var NamespaceLabelKeys = []string{"istio-injection", "istio.io/rev", "namespaces.warden.kyma-project.io/validate"}
@@ -83,11 +83,11 @@ func (s Settings) checkNamespace() error {
 	return nil
 }
 
-// Check returns an error for settings that agents cannot follow. Both sides call it: settings affect every module, so
-// invalid ones must not reach any.
+// Check returns an error for settings that agents cannot follow. Both sides call it, because invalid settings would
+// affect every module.
 func (s Settings) Check() error {
 	if len(s.Mirrors) > maxMirrors || len(s.ImagePaths) > maxImagePaths {
-		return fmt.Errorf("settings: %d mirrors and %d image paths, at most %d and %d", len(s.Mirrors),
+		return fmt.Errorf("settings: %d mirrors and %d image paths, must be at most %d and %d", len(s.Mirrors),
 			len(s.ImagePaths), maxMirrors, maxImagePaths)
 	}
 	if s.Autonomy != "" && s.Autonomy != AutonomyCatalog {
@@ -113,7 +113,7 @@ func (s Settings) Check() error {
 	}
 	names := map[string]string{}
 	for from, to := range s.Mirrors {
-		one := OneName(from)
+		one := CanonicalRegistry(from)
 		if other, twice := names[one]; twice {
 			return fmt.Errorf("settings: mirrors of %s and %s: both names refer to %s", from, other, one)
 		}
@@ -147,7 +147,7 @@ func (p ImagePath) Steps() ([]string, error) {
 		}
 	}
 	if len(steps) > maxImagePathSteps {
-		return nil, fmt.Errorf("field %q: %d steps, at most %d", p.Field, len(steps), maxImagePathSteps)
+		return nil, fmt.Errorf("field %q: %d steps, must be at most %d", p.Field, len(steps), maxImagePathSteps)
 	}
 	return steps, nil
 }
@@ -157,7 +157,7 @@ func ParseMirrors(flags []string) (map[string]string, error) {
 	var mirrors map[string]string
 	for _, text := range flags {
 		from, to, ok := strings.Cut(text, "=")
-		from, to = OneName(from), strings.TrimSuffix(to, "/")
+		from, to = CanonicalRegistry(from), strings.TrimSuffix(to, "/")
 		if !ok || from == "" || to == "" || strings.Contains(text, "://") {
 			return nil,
 				fmt.Errorf("--mirror %q: want FROM=TO without schemes, such as docker.io=registry.example/docker", text)
@@ -176,8 +176,8 @@ func ParseMirrors(flags []string) (map[string]string, error) {
 	return mirrors, nil
 }
 
-// OneName returns the canonical name of a registry, HOST or HOST/PATH. Docker Hub has several names.
-func OneName(registry string) string {
+// CanonicalRegistry returns the canonical name of a registry, HOST or HOST/PATH. Docker Hub has several names.
+func CanonicalRegistry(registry string) string {
 	host, path, _ := strings.Cut(strings.TrimSuffix(registry, "/"), "/")
 	if host == "index.docker.io" || host == "registry-1.docker.io" {
 		host = "docker.io"

@@ -41,16 +41,16 @@ type Predicate struct {
 	Previous *Position `json:"previous,omitempty"`
 	// KymaGeneration is the generation of the runtime's Kyma whose spec was resolved, or 0 if it was unknown.
 	KymaGeneration int64 `json:"kymaGeneration,omitempty"`
-	// KymaSpec is the WishDigest of that spec, for runtimes that compare it with their own Kyma. Empty for other
+	// KymaSpec is the RequestDigest of that spec, for runtimes that compare it with their own Kyma. Empty for other
 	// runtimes.
 	KymaSpec digest.Digest `json:"kymaSpec,omitempty"`
-	// Removals lists the names of the modules to remove, sorted. A module that is neither here nor in the desired state
-	// stays.
+	// Removals lists the names of the modules to remove, sorted. A module that is missing from both this list and the
+	// desired state stays installed.
 	Removals []string `json:"removals,omitempty"`
 	// Rollback lists the modules that return to an older version, sorted by name. An agent refuses a bundle with an
 	// older version of any other module.
 	Rollback []Rollback `json:"rollback,omitempty"`
-	// KymaUID is the UID of the runtime's Kyma in the control plane, or empty without a control plane.
+	// KymaUID is the UID of the runtime's Kyma in the control plane, or empty if the runtime has no control plane.
 	KymaUID string `json:"kymaUID,omitempty"`
 	// Deleting is true if the runtime's Kyma was deleted in the control plane. The agent removes everything that came
 	// from the control plane, and the runtime's own Kyma last.
@@ -61,19 +61,19 @@ type Predicate struct {
 	Sealed *Sealed `json:"sealed,omitempty"`
 	// RootVersion is the latest version of the root of trust at the time of issue.
 	RootVersion int64 `json:"rootVersion"`
-	// Source is the Git commit from which the bundle was built, or nil without one. A later commit that does not affect
-	// the runtime does not create a new bundle, so this one keeps naming the earlier commit.
+	// Source is the Git commit from which the bundle was built, or nil if it was not built from a repository. A later
+	// commit that does not affect the runtime does not create a new bundle, so Source can be older than the latest
+	// commit.
 	Source *Source `json:"source,omitempty"`
-	// Critical lists the features that a reader must support to follow the bundle, sorted. A reader without one of them
-	// refuses the bundle.
+	// Critical lists the features that a reader must support to follow the bundle, sorted. A reader that does not
+	// support all of them refuses the bundle.
 	Critical []Feature `json:"critical,omitempty"`
-	// Values are the values that the state's modules use and the runtime has.
+	// Values are the runtime's values that the state's modules use.
 	Values Values `json:"values,omitempty"`
-	// Kyma names the runtime's Kyma in the control plane. Its UID is KymaUID. Publishers from before 0.1.0 leave it
-	// out.
+	// Kyma identifies the runtime's Kyma in the control plane. Its UID is KymaUID. Publishers before 0.1.0 omit it.
 	Kyma *trust.Kyma `json:"kyma,omitempty"`
-	// FormerKymas are the Kymas that handed the runtime over, the newest last, at most MaxFormerKymas. An agent that
-	// enrolled under one of them accepts the statement.
+	// FormerKymas are the previous Kymas of the runtime, newest last, at most MaxFormerKymas. An agent that enrolled
+	// under one of them accepts the statement.
 	FormerKymas []trust.Kyma `json:"formerKymas,omitempty"`
 }
 
@@ -95,34 +95,36 @@ type Rollback struct {
 	To   string `json:"to"`
 }
 
-// AudienceNobody is a key thumbprint that no agent has: the runtime's key is revoked and no other key is enrolled.
-const AudienceNobody = "nobody"
+// AudienceNone is a key thumbprint that no agent has. It is used if the runtime's key is revoked and no other key is
+// enrolled.
+const AudienceNone = "nobody"
 
 // Audience identifies the recipient of a bundle. Runtime is always set.
 type Audience struct {
 	Runtime string `json:"runtime"`
-	// ClusterUID is the UID of the kube-system namespace in the cluster that enrolled. A copy of the agent's Secrets in
-	// another cluster refuses the bundle. A cluster that is restored from a snapshot has the same UID: see
+	// ClusterUID is the UID of the kube-system namespace in the cluster that enrolled. An agent with a copy of the
+	// Secrets in another cluster refuses the bundle. A cluster that is restored from a snapshot has the same UID: see
 	// Report.Instance.
 	ClusterUID string `json:"clusterUID,omitempty"`
 	// KeyThumbprint is the thumbprint of the agent's key, once enrolled.
 	KeyThumbprint string `json:"keyThumbprint,omitempty"`
 }
 
-// Position is the place of a bundle in the history of one runtime.
+// Position identifies a bundle in the history of one runtime.
 type Position struct {
 	Sequence int64         `json:"sequence"`
 	Digest   digest.Digest `json:"digest"`
 }
 
-// NextSequence returns the sequence of a bundle that is issued at the time after the last one (0 if there is none).
+// NextSequence returns the sequence of a bundle that is issued at the given time. last is the previous sequence, or 0
+// for the first bundle.
 func NextSequence(last int64, now time.Time) int64 { return max(last+1, now.UnixMilli()) }
 
 func subjectOf(name string, d digest.Digest) Subject {
 	return Subject{Name: name, Digest: map[string]string{d.Algorithm().String(): d.Encoded()}}
 }
 
-// digest returns the subject's digest if it is exactly one sha256, and "" otherwise.
+// digest returns the subject's sha256 digest, or "" if the subject has another digest or several digests.
 func (s Subject) digest() digest.Digest {
 	value, ok := s.Digest[digest.SHA256.String()]
 	if !ok || len(s.Digest) != 1 {

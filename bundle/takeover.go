@@ -15,8 +15,8 @@ import (
 type TakeoverPhase string
 
 const (
-	// TakeoverAdopt means that the agent adopts modules at their installed versions. It removes nothing of the other
-	// product, so that product can resume.
+	// TakeoverAdopt means that the agent adopts modules at their installed versions. It does not remove objects of the
+	// other product, so that product can resume.
 	TakeoverAdopt TakeoverPhase = "adopt"
 	// TakeoverClean means that the agent removes lifecycle-manager's own objects from the runtime. This phase cannot be
 	// undone.
@@ -72,8 +72,8 @@ func SortObjects(objects []ObjectRef) []ObjectRef {
 	return slices.CompactFunc(objects, func(a, b ObjectRef) bool { return compareObjects(a, b) == 0 })
 }
 
-// Check returns an error if no API server can have such an object. The error names the field. A publisher omits such an
-// object, because agents would refuse the whole bundle for it.
+// Check returns an error if no API server can have such an object. The error contains the field. A publisher omits an
+// invalid object, because agents would refuse the whole bundle.
 func (o ObjectRef) Check() error {
 	if o.Group != "" {
 		if problems := validation.IsDNS1123Subdomain(o.Group); len(problems) > 0 {
@@ -127,11 +127,11 @@ func (s DesiredState) checkTakeover() error {
 		inherited += len(m.Inherited)
 	}
 	if inherited > MaxInherited {
-		return fmt.Errorf("manifests inherit %d objects in total, at most %d", inherited, MaxInherited)
+		return fmt.Errorf("manifests inherit %d objects in total, must be at most %d", inherited, MaxInherited)
 	}
 	for i, m := range s.Offers {
 		if len(m.Inherited) > 0 {
-			return fmt.Errorf("offers[%d].inherited: only manifests inherit objects", i)
+			return fmt.Errorf("offers[%d].inherited: only manifests can inherit objects", i)
 		}
 	}
 	return nil
@@ -150,8 +150,8 @@ type ReportedTakeover struct {
 	Done bool `json:"done,omitempty"`
 	// Adopted lists the adopted modules with inherited objects, sorted. It is only set in the phase adopt.
 	Adopted []string `json:"adopted,omitempty"`
-	// Removed lists objects that were removed as leftovers, sorted, at most MaxRemovedReported. It omits objects that
-	// only lost their marks.
+	// Removed lists objects that were removed as leftovers, sorted, at most MaxRemovedReported. It omits objects from
+	// which the agent only removed the other product's marks.
 	Removed []ObjectRef `json:"removed,omitempty"`
 	// Message describes the problem that blocks the phase, at most MaxMessageBytes.
 	Message string `json:"message,omitempty"`
@@ -168,10 +168,10 @@ func (r Report) checkTakeover() error {
 			TakeoverClean, TakeoverRelease)
 	}
 	if len(t.Message) > MaxMessageBytes {
-		return fmt.Errorf("takeover.message: %d bytes, at most %d", len(t.Message), MaxMessageBytes)
+		return fmt.Errorf("takeover.message: %d bytes, must be at most %d", len(t.Message), MaxMessageBytes)
 	}
 	if n := len(t.Adopted); n > MaxManifests {
-		return fmt.Errorf("takeover.adopted: %d modules, at most %d", n, MaxManifests)
+		return fmt.Errorf("takeover.adopted: %d modules, must be at most %d", n, MaxManifests)
 	}
 	for i, module := range t.Adopted {
 		if module == "" || len(module) > MaxModuleNameBytes {
@@ -179,7 +179,7 @@ func (r Report) checkTakeover() error {
 		}
 	}
 	if n := len(t.Removed); n > MaxRemovedReported {
-		return fmt.Errorf("takeover.removed: %d objects, at most %d", n, MaxRemovedReported)
+		return fmt.Errorf("takeover.removed: %d objects, must be at most %d", n, MaxRemovedReported)
 	}
 	if err := checkObjects(t.Removed); err != nil {
 		return fmt.Errorf("takeover.removed%w", err)

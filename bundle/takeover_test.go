@@ -49,29 +49,29 @@ func TestInheritedObjectsMustBeUniqueAndSorted(t *testing.T) {
 		inherited []ObjectRef
 		want      string // empty for no error
 	}{
-		"nothing":                   {nil, ""},
-		"objects in order":          {[]ObjectRef{service, role}, ""},
-		"the maximum number":        {many[:MaxInherited], ""},
-		"one more than the maximum": {many, "inherit 5001 objects in total, at most 5000"},
-		"one twice": {
+		"no objects":                       {nil, ""},
+		"objects in order":                 {[]ObjectRef{service, role}, ""},
+		"maximum number of objects":        {many[:MaxInherited], ""},
+		"one object more than the maximum": {many, "inherit 5001 objects in total, must be at most 5000"},
+		"duplicate object": {
 			[]ObjectRef{service, service},
 			"manifests[0].inherited[1]: Service kyma-system/keda: want unique objects, sorted",
 		},
-		"one twice, in another version": {
+		"duplicate object in another version": {
 			[]ObjectRef{service, {Version: "v2", Kind: "Service", Namespace: "kyma-system", Name: "keda"}},
 			"want unique objects",
 		},
-		"not in order":                   {[]ObjectRef{role, service}, "manifests[0].inherited[1]"},
-		"without a kind":                 {with(func(o *ObjectRef) { o.Kind = "" }), "manifests[0].inherited[0]: kind"},
-		"a kind that is a path":          {with(func(o *ObjectRef) { o.Kind = "pods/exec" }), "kind"},
-		"without a version":              {with(func(o *ObjectRef) { o.Version = "" }), "version"},
-		"an invalid group":               {with(func(o *ObjectRef) { o.Group = "a/b" }), "group"},
-		"a namespace that is a path":     {with(func(o *ObjectRef) { o.Namespace = "../x" }), "namespace"},
-		"without a name":                 {with(func(o *ObjectRef) { o.Name = "" }), "name"},
-		"a name that is a path":          {with(func(o *ObjectRef) { o.Name = "a/b" }), "name"},
-		"a name of two dots":             {with(func(o *ObjectRef) { o.Name = ".." }), "name"},
-		"a name with a control sequence": {with(func(o *ObjectRef) { o.Name = "a\x1b[2J" }), `name "a\x1b[2J"`},
-		"a name that is too long": {
+		"unsorted objects":             {[]ObjectRef{role, service}, "manifests[0].inherited[1]"},
+		"object without a kind":        {with(func(o *ObjectRef) { o.Kind = "" }), "manifests[0].inherited[0]: kind"},
+		"kind that is a path":          {with(func(o *ObjectRef) { o.Kind = "pods/exec" }), "kind"},
+		"object without a version":     {with(func(o *ObjectRef) { o.Version = "" }), "version"},
+		"invalid group":                {with(func(o *ObjectRef) { o.Group = "a/b" }), "group"},
+		"namespace that is a path":     {with(func(o *ObjectRef) { o.Namespace = "../x" }), "namespace"},
+		"object without a name":        {with(func(o *ObjectRef) { o.Name = "" }), "name"},
+		"name that is a path":          {with(func(o *ObjectRef) { o.Name = "a/b" }), "name"},
+		"name of two dots":             {with(func(o *ObjectRef) { o.Name = ".." }), "name"},
+		"name with a control sequence": {with(func(o *ObjectRef) { o.Name = "a\x1b[2J" }), `name "a\x1b[2J"`},
+		"name longer than the limit": {
 			with(func(o *ObjectRef) { o.Name = strings.Repeat("a", 254) }), "at most 253",
 		},
 	} {
@@ -92,7 +92,7 @@ func TestInheritedObjectsMustBeUniqueAndSorted(t *testing.T) {
 		role, service, role, {Version: "v2", Kind: "Service", Namespace: "kyma-system", Name: "keda"},
 	}
 	if got := SortObjects(shuffled); !slices.Equal(got, []ObjectRef{service, role}) || shuffled[0] != role {
-		t.Errorf("sorted is %v of %v", got, shuffled)
+		t.Errorf("got sorted objects %v from %v", got, shuffled)
 	}
 }
 
@@ -109,10 +109,10 @@ func TestUnknownTakeoverPhasesAreRefused(t *testing.T) {
 		if good &&
 			(err != nil || !reflect.DeepEqual(read.Manifests[0].Inherited, state.Manifests[0].Inherited) ||
 				read.Takeover != phase) {
-			t.Errorf("%q: %v, %v", phase, read, err)
+			t.Errorf("phase %q: got %v, error %v", phase, read, err)
 		}
 		if !good && (err == nil || !strings.Contains(err.Error(), "want adopt, clean, release or nothing")) {
-			t.Errorf("%q: %v", phase, err)
+			t.Errorf("phase %q: got error %v", phase, err)
 		}
 	}
 	state := sampleState()
@@ -123,12 +123,13 @@ func TestUnknownTakeoverPhasesAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := DecodeDesiredState(data); err == nil ||
-		!strings.Contains(err.Error(), "offers[0].inherited: only manifests inherit objects") {
-		t.Errorf("an offer with inherited objects: %v", err)
+		!strings.Contains(err.Error(), "offers[0].inherited: only manifests can inherit objects") {
+		t.Errorf("offer with inherited objects: got error %v", err)
 	}
 }
 
-// Older agents and publishers decode strictly, so documents of a runtime without a takeover must omit its fields.
+// Older agents and publishers decode strictly, so documents of a runtime without a takeover must omit the fields of a
+// takeover.
 func TestDocumentsWithoutTakeoverOmitItsFields(t *testing.T) {
 	documents, err := NewDocuments(sampleState(), sampleCatalog())
 	if err != nil {
@@ -137,7 +138,7 @@ func TestDocumentsWithoutTakeoverOmitItsFields(t *testing.T) {
 	report := encode(t, Report{Modules: []ReportedModule{{Name: "keda", State: v1beta2.StateReady}}})
 	for _, text := range []string{string(documents.State.Bytes), report} {
 		if strings.Contains(text, "takeover") || strings.Contains(text, "inherited") {
-			t.Errorf("prints %s", text)
+			t.Errorf("got %s, want no fields of a takeover", text)
 		}
 	}
 }

@@ -34,7 +34,7 @@ const (
 	MaxValues      = 64
 	MaxValueBytes  = 1 << 10
 	MaxValuesBytes = 6 << 10
-	// maxSubstitutedBytes limits the strings that placeholders become in one document.
+	// maxSubstitutedBytes limits the total size of the strings with replaced placeholders in one document.
 	maxSubstitutedBytes = 1 << 20
 )
 
@@ -61,7 +61,7 @@ func CheckValueName(name string) error {
 // Check returns an error if the values exceed a limit. The error does not contain a value.
 func (v Values) Check() error {
 	if len(v) > MaxValues {
-		return fmt.Errorf("%d values, at most %d", len(v), MaxValues)
+		return fmt.Errorf("%d values, must be at most %d", len(v), MaxValues)
 	}
 	total := 0
 	for _, name := range slices.Sorted(maps.Keys(v)) {
@@ -70,7 +70,7 @@ func (v Values) Check() error {
 		}
 		value := v[name]
 		if len(value) > MaxValueBytes {
-			return fmt.Errorf("value %s: %d bytes, at most %d", name, len(value), MaxValueBytes)
+			return fmt.Errorf("value %s: %d bytes, must be at most %d", name, len(value), MaxValueBytes)
 		}
 		if !utf8.ValidString(value) || strings.ContainsFunc(value, isControl) {
 			return fmt.Errorf("value %s: want text without control characters except tab and newline", name)
@@ -78,21 +78,21 @@ func (v Values) Check() error {
 		total += len(name) + len(value)
 	}
 	if total > MaxValuesBytes {
-		return fmt.Errorf("%d bytes of values in total, at most %d", total, MaxValuesBytes)
+		return fmt.Errorf("%d bytes of values in total, must be at most %d", total, MaxValuesBytes)
 	}
 	return nil
 }
 
 func isControl(r rune) bool { return r < ' ' && r != '\t' && r != '\n' || r == 0x7f }
 
-// ParseValues parses the AnnotationValues of a Kyma in KCP, a JSON object of strings. Names of labels are not allowed:
-// the labels define them.
+// ParseValues parses the AnnotationValues of a Kyma in KCP, a JSON object of strings. Names with LabelValuePrefix are
+// not allowed, because labels of the Kyma define those values.
 func ParseValues(text string) (Values, error) {
 	if text == "" {
 		return nil, nil
 	}
 	if len(text) > 4*MaxValuesBytes {
-		return nil, fmt.Errorf("%d bytes, at most %d", len(text), 4*MaxValuesBytes)
+		return nil, fmt.Errorf("%d bytes, must be at most %d", len(text), 4*MaxValuesBytes)
 	}
 	var values Values
 	if err := decodeStrict([]byte(text), &values); err != nil {
@@ -100,8 +100,8 @@ func ParseValues(text string) (Values, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if strings.HasPrefix(name, LabelValuePrefix) {
-			return nil, fmt.Errorf("value %s: names with %s are labels of the Kyma: set the label", Quote(name,
-				maxQuotedBytes), LabelValuePrefix)
+			return nil, fmt.Errorf("value %s: names with prefix %s refer to labels of the Kyma: set the label",
+				Quote(name, maxQuotedBytes), LabelValuePrefix)
 		}
 	}
 	return values, values.Check()
@@ -113,7 +113,7 @@ func ParseUsedValues(text string) ([]string, error) {
 	slices.Sort(names)
 	names = slices.Compact(names)
 	if len(names) > MaxValues {
-		return nil, fmt.Errorf("%d names, at most %d", len(names), MaxValues)
+		return nil, fmt.Errorf("%d names, must be at most %d", len(names), MaxValues)
 	}
 	for _, name := range names {
 		if err := CheckValueName(name); err != nil {
@@ -123,8 +123,8 @@ func ParseUsedValues(text string) ([]string, error) {
 	return names, nil
 }
 
-// UsedValues returns the names of the values that the module uses, sorted. Check has refused a list that cannot be
-// parsed.
+// UsedValues returns the names of the values that the module uses, sorted. It returns nil for a list that cannot be
+// parsed, which Check refuses.
 func (m Manifest) UsedValues() []string {
 	names, err := ParseUsedValues(m.Annotations[v1beta2.AnnotationUsesValues])
 	if err != nil {
@@ -161,7 +161,8 @@ func (v Values) Only(names []string) Values {
 	return some
 }
 
-// UndefinedValues returns the error for a module that uses values which its runtime does not have, nil for no names.
+// UndefinedValues returns the error for a module that uses values which its runtime does not have, or nil if names is
+// empty.
 func UndefinedValues(module string, names []string) error {
 	if len(names) == 0 {
 		return nil
@@ -176,8 +177,8 @@ func UndefinedValues(module string, names []string) error {
 	)
 }
 
-// ModuleValues are the values that one module uses. A nil value is not defined. The agent writes them to the module's
-// Manifest.
+// ModuleValues are the values that one module uses. A nil value means that the runtime does not define the value. The
+// agent writes the values to the module's Manifest.
 type ModuleValues map[string]*string
 
 // For returns the values that the module uses.
@@ -207,7 +208,7 @@ func (v ModuleValues) Undefined() []string {
 	return names
 }
 
-// String returns the value of AnnotationValues on a Manifest, empty for a module that uses none.
+// String returns the value of AnnotationValues on a Manifest. It is empty for a module that uses no values.
 func (v ModuleValues) String() string {
 	if len(v) == 0 {
 		return ""
@@ -231,7 +232,7 @@ func ParseModuleValues(text string) (ModuleValues, error) {
 	return values, nil
 }
 
-// identityFields are the fields of an object without placeholders: they decide which object it is.
+// identityFields are the fields that identify an object. They must not contain placeholders.
 var identityFields = []string{"apiVersion", "kind", "metadata"}
 
 // SubstituteObject replaces the placeholders in an object, in place. It refuses placeholders in the fields that
@@ -258,8 +259,8 @@ func (v ModuleValues) SubstituteObject(object map[string]any) error {
 	return nil
 }
 
-// Substitute replaces the placeholders in the strings of a decoded JSON or YAML tree, in place. Keys stay as they are.
-// A value is always inserted into a parsed string, so it cannot add fields, and it is not searched for placeholders.
+// Substitute replaces the placeholders in the strings of a decoded JSON or YAML tree, in place. Keys stay unchanged. A
+// value is always inserted into a parsed string, so it cannot add fields. Placeholders inside a value are not replaced.
 func (v ModuleValues) Substitute(tree map[string]any) error {
 	if len(v) == 0 {
 		return nil
@@ -298,7 +299,7 @@ func (s *substitution) tree(node any) (any, error) {
 	return node, nil
 }
 
-// text replaces the placeholders of one string. A further dollar sign in front of one makes it literal text.
+// text replaces the placeholders of one string. An additional dollar sign before a placeholder makes it literal text.
 func (s *substitution) text(text string) (string, error) {
 	if !strings.Contains(text, placeholderStart) {
 		return text, nil
@@ -322,7 +323,7 @@ func (s *substitution) text(text string) (string, error) {
 		value, listed := s.values[name]
 		switch {
 		case !listed:
-			return "", fmt.Errorf("value %s: annotation %s of the ModuleTemplate does not list it", Quote(name,
+			return "", fmt.Errorf("value %s is not listed in annotation %s of the ModuleTemplate", Quote(name,
 				maxQuotedBytes), v1beta2.AnnotationUsesValues)
 		case value == nil:
 			return "", fmt.Errorf("value %s is not defined", name)
@@ -334,7 +335,7 @@ func (s *substitution) text(text string) (string, error) {
 		}
 	}
 	if s.bytes += out.Len(); s.bytes > maxSubstitutedBytes {
-		return "", fmt.Errorf("values make its strings larger than %d bytes", maxSubstitutedBytes)
+		return "", fmt.Errorf("the strings with values are larger than %d bytes in total", maxSubstitutedBytes)
 	}
 	return out.String(), nil
 }

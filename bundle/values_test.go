@@ -17,22 +17,22 @@ func TestValuesReplaceTextInParsedStringsOnly(t *testing.T) {
 		"gone": nil}
 	*values["region"], *values["zone"], *values["labels.example.org/tier"] = "eu", "a", hostile
 	for name, c := range map[string]struct{ text, want, wrong string }{
-		"no placeholder": {"region: $region ${region} ${{ values.region }}",
+		"text without a placeholder": {"region: $region ${region} ${{ values.region }}",
 			"region: $region ${region} ${{ values.region }}", ""},
-		"the whole string": {"${kyma-pull.dev/values.region}", "eu", ""},
-		"several in one string": {"${kyma-pull.dev/values.region}-${kyma-pull.dev/values.zone}!",
+		"placeholder as the whole string": {"${kyma-pull.dev/values.region}", "eu", ""},
+		"several placeholders in one string": {"${kyma-pull.dev/values.region}-${kyma-pull.dev/values.zone}!",
 			"eu-a!", ""},
-		"a label": {"tier=${kyma-pull.dev/values.labels.example.org/tier}",
+		"placeholder of a label": {"tier=${kyma-pull.dev/values.labels.example.org/tier}",
 			"tier=" + hostile, ""},
-		"an escaped placeholder": {"$${kyma-pull.dev/values.region} ${kyma-pull.dev/values.region}",
+		"escaped placeholder": {"$${kyma-pull.dev/values.region} ${kyma-pull.dev/values.region}",
 			"${kyma-pull.dev/values.region} eu", ""},
-		"a dollar sign elsewhere":   {"$5 ${kyma-pull.dev/values.region}", "$5 eu", ""},
-		"a name that is not listed": {"${kyma-pull.dev/values.other}", "", "does not list it"},
-		"an undefined value":        {"${kyma-pull.dev/values.gone}", "", "value gone is not defined"},
-		"no closing brace":          {"${kyma-pull.dev/values.region", "", "no closing brace"},
-		"an empty name":             {"${kyma-pull.dev/values.}", "", "does not list it"},
-		"a placeholder inside a placeholder": {"${kyma-pull.dev/values.${kyma-pull.dev/values.region}}", "",
-			"does not list it"},
+		"dollar sign outside a placeholder":   {"$5 ${kyma-pull.dev/values.region}", "$5 eu", ""},
+		"value that is not listed":            {"${kyma-pull.dev/values.other}", "", "is not listed in annotation"},
+		"undefined value":                     {"${kyma-pull.dev/values.gone}", "", "value gone is not defined"},
+		"placeholder without a closing brace": {"${kyma-pull.dev/values.region", "", "no closing brace"},
+		"placeholder with an empty name":      {"${kyma-pull.dev/values.}", "", "is not listed in annotation"},
+		"placeholder inside a placeholder": {"${kyma-pull.dev/values.${kyma-pull.dev/values.region}}", "",
+			"is not listed in annotation"},
 	} {
 		tree := map[string]any{"a": []any{map[string]any{"b": c.text}, int64(1), true, nil},
 			"${kyma-pull.dev/values.region}": 1.5}
@@ -51,11 +51,11 @@ func TestValuesReplaceTextInParsedStringsOnly(t *testing.T) {
 	}
 	if tree := map[string]any{"a": "${kyma-pull.dev/values.region}"}; (ModuleValues{}).Substitute(tree) != nil ||
 		tree["a"] != "${kyma-pull.dev/values.region}" {
-		t.Errorf("a module that uses no values is changed: %v", tree)
+		t.Errorf("module that uses no values: got changed tree %v", tree)
 	}
 }
 
-func TestValuesDoNotMakeADocumentGrowWithoutEnd(t *testing.T) {
+func TestSubstitutedValuesAreLimitedInSize(t *testing.T) {
 	long := strings.Repeat("x", MaxValueBytes)
 	values := ModuleValues{"long": &long}
 	one := strings.Repeat("${kyma-pull.dev/values.long}", 100)
@@ -67,11 +67,11 @@ func TestValuesDoNotMakeADocumentGrowWithoutEnd(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if err := values.Substitute(map[string]any{"a": strings.Repeat(one, 1000)}); err == nil {
-		t.Error("one string of 100 MiB is built")
+		t.Error("got no error for a string of 100 MiB, want an error")
 	}
 }
 
-func TestValuesDoNotDecideWhichObjectItIs(t *testing.T) {
+func TestPlaceholdersInIdentityFieldsAreRefused(t *testing.T) {
 	region := "eu"
 	values := ModuleValues{"region": &region}
 	for _, object := range []string{
@@ -94,7 +94,7 @@ func TestValuesDoNotDecideWhichObjectItIs(t *testing.T) {
 	}
 }
 
-func TestValuesWithinLimitsAreAccepted(t *testing.T) {
+func TestValuesBeyondALimitAreRefused(t *testing.T) {
 	many := Values{}
 	for i := range MaxValues + 1 {
 		many["n"+strings.Repeat("x", i%60)+string(rune('a'+i/60))] = ""
@@ -103,21 +103,21 @@ func TestValuesWithinLimitsAreAccepted(t *testing.T) {
 		values Values
 		wrong  string
 	}{
-		"none":                {nil, ""},
-		"a text of two lines": {Values{"ca": "-----BEGIN CERTIFICATE-----\nMII\t=\n"}, ""},
-		"a label":             {Values{"labels.kyma-project.io/region": "eu"}, ""},
-		"too many":            {many, "65 values, at most 64"},
-		"a long value":        {Values{"a": strings.Repeat("x", MaxValueBytes+1)}, "value a: 1025 bytes"},
-		"too much in total": {Values{"a": strings.Repeat("x", 1024), "b": strings.Repeat("x", 1024),
+		"no values":                   {nil, ""},
+		"text with two lines":         {Values{"ca": "-----BEGIN CERTIFICATE-----\nMII\t=\n"}, ""},
+		"value of a label":            {Values{"labels.kyma-project.io/region": "eu"}, ""},
+		"more values than the limit":  {many, "65 values, must be at most 64"},
+		"value longer than the limit": {Values{"a": strings.Repeat("x", MaxValueBytes+1)}, "value a: 1025 bytes"},
+		"values larger than the limit in total": {Values{"a": strings.Repeat("x", 1024), "b": strings.Repeat("x", 1024),
 			"c": strings.Repeat("x", 1024),
 			"d": strings.Repeat("x", 1024), "e": strings.Repeat("x", 1024), "f": strings.Repeat("x",
 				1024)}, "in total"},
-		"an upper-case name":     {Values{"Region": "x"}, "value name"},
-		"a name with a brace":    {Values{"a}b": "x"}, "value name"},
-		"a label with a bad key": {Values{"labels.a b": "x"}, "value name"},
-		"a control character":    {Values{"a": "x\x00"}, "control characters"},
-		"an escape sequence":     {Values{"a": "\x1b[2J"}, "control characters"},
-		"invalid UTF-8":          {Values{"a": "\xff"}, "control characters"},
+		"upper-case name":           {Values{"Region": "x"}, "value name"},
+		"name with a brace":         {Values{"a}b": "x"}, "value name"},
+		"label with an invalid key": {Values{"labels.a b": "x"}, "value name"},
+		"control character":         {Values{"a": "x\x00"}, "control characters"},
+		"escape sequence":           {Values{"a": "\x1b[2J"}, "control characters"},
+		"invalid UTF-8":             {Values{"a": "\xff"}, "control characters"},
 	} {
 		err := c.values.Check()
 		if c.wrong == "" && err != nil || c.wrong != "" && (err == nil || !strings.Contains(err.Error(), c.wrong)) {
@@ -128,13 +128,13 @@ func TestValuesWithinLimitsAreAccepted(t *testing.T) {
 
 func TestAnnotationsOfValuesAreParsedStrictly(t *testing.T) {
 	for name, c := range map[string]struct{ text, wrong string }{
-		"strings":        {`{"region":"eu","zone":"a"}`, ""},
-		"nothing":        {"", ""},
-		"a number":       {`{"replicas": 3}`, "want a JSON object of strings"},
-		"a list":         {`["a"]`, "want a JSON object of strings"},
-		"twice the same": {`{"a":"1","a":"2"}`, "want a JSON object of strings"},
-		"a label":        {`{"labels.region":"eu"}`, "set the label"},
-		"very long":      {`{"a":"` + strings.Repeat("x", 1<<20) + `"}`, "at most"},
+		"object of strings":          {`{"region":"eu","zone":"a"}`, ""},
+		"empty text":                 {"", ""},
+		"number as value":            {`{"replicas": 3}`, "want a JSON object of strings"},
+		"list instead of an object":  {`["a"]`, "want a JSON object of strings"},
+		"duplicate name":             {`{"a":"1","a":"2"}`, "want a JSON object of strings"},
+		"name of a label":            {`{"labels.region":"eu"}`, "set the label"},
+		"text longer than the limit": {`{"a":"` + strings.Repeat("x", 1<<20) + `"}`, "at most"},
 	} {
 		_, err := ParseValues(c.text)
 		if c.wrong == "" && err != nil || c.wrong != "" && (err == nil || !strings.Contains(err.Error(), c.wrong)) {
@@ -146,7 +146,7 @@ func TestAnnotationsOfValuesAreParsedStrictly(t *testing.T) {
 		t.Errorf("got %v, %v", names, err)
 	}
 	if _, err := ParseUsedValues("a, B"); err == nil {
-		t.Error("an invalid name is accepted")
+		t.Error("invalid name: got no error, want an error")
 	}
 }
 
@@ -163,18 +163,18 @@ func TestAgentsRefuseStatementsWithInvalidValues(t *testing.T) {
 	}
 }
 
-func TestAModuleWithValuesNeedsAnAgentThatKnowsThem(t *testing.T) {
+func TestModuleWithValuesRequiresTheValuesFeature(t *testing.T) {
 	state := sampleState()
 	if len(state.Critical()) != 0 {
-		t.Fatalf("critical without values: %v", state.Critical())
+		t.Fatalf("state without values: got critical features %v", state.Critical())
 	}
 	state.Manifests[0].Annotations = map[string]string{v1beta2.AnnotationUsesValues: "region, zone"}
 	if got := state.Critical(); !reflect.DeepEqual(got, []Feature{FeatureValues}) {
-		t.Errorf("critical: %v", got)
+		t.Errorf("state with values: got critical features %v", got)
 	}
 	values := Values{"region": "eu", "unused": "x"}
 	if got := values.Only(state.UsedValues()); !reflect.DeepEqual(got, Values{"region": "eu"}) {
-		t.Errorf("the statement has %v", got)
+		t.Errorf("statement: got values %v", got)
 	}
 	used := values.For(state.Manifests[0])
 	err := UndefinedValues("keda", used.Undefined())
@@ -183,6 +183,6 @@ func TestAModuleWithValuesNeedsAnAgentThatKnowsThem(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if again, err := ParseModuleValues(used.String()); err != nil || !reflect.DeepEqual(again, used) {
-		t.Errorf("%s is read as %v, %v", used, again, err)
+		t.Errorf("%s was parsed as %v, error %v", used, again, err)
 	}
 }

@@ -19,7 +19,7 @@ type Fetched struct {
 	Bytes      []byte
 }
 
-// Trust is a runtime's knowledge before it verifies a bundle.
+// Trust contains the data that a runtime needs to verify a bundle.
 type Trust struct {
 	Root    trust.Root
 	Runtime string
@@ -30,10 +30,10 @@ type Trust struct {
 	ClockSkew time.Duration
 	// Last is the last accepted bundle.
 	Last Accepted
-	// Assigned is the Kyma of the bootstrap Secret, zero for none.
+	// Assigned is the Kyma of the bootstrap Secret, or zero if no bootstrap Secret exists.
 	Assigned Assigned
-	// Installed contains the installed versions by module. No version may decrease unless the statement names it. Nil
-	// disables the check.
+	// Installed contains the installed versions by module. A version must not decrease unless the statement lists the
+	// rollback. Nil disables the check.
 	Installed map[string]string
 }
 
@@ -48,7 +48,7 @@ type Accepted struct {
 	// NewestTime is the latest verified time. No check runs with an older clock.
 	NewestTime time.Time `json:"newestTime"`
 	// Kyma is the Kyma that the runtime enrolled under, zero before that is known. TokenExpires is the expiry of the
-	// newest token that assigned it, Unix seconds, 0 for none.
+	// newest token that assigned the runtime, in Unix seconds, or 0 for none.
 	Kyma         trust.Kyma `json:"kyma,omitzero"`
 	TokenExpires int64      `json:"tokenExpires,omitempty"`
 }
@@ -68,10 +68,10 @@ type Verified struct {
 	Accepted Accepted
 }
 
-// Verify decides whether a runtime can apply the bundle. It reads nothing but its arguments.
+// Verify decides whether a runtime can apply the bundle. It reads only its arguments.
 //
 // The checks run in the order of docs/concepts/verification.md and stop at the first failure. No data is parsed before
-// it is authenticated, and no content is fetched before the bundle is accepted. The error is always a *Refusal.
+// it is authenticated, and no content is fetched before the bundle is accepted. The error is always a *refusal.Error.
 //
 // Source: in-toto Attestation Framework, Statement v1; DSSE v1.0.2; TUF 1.0.33 section 5 (rollback, freeze).
 func Verify(fetched Fetched, trust Trust, now time.Time) (Verified, error) {
@@ -131,7 +131,7 @@ type signedBy struct {
 	statement  digest.Digest
 }
 
-// publisherKey returns the publisher key with this thumbprint from the root, or from a former root unless it was
+// publisherKey returns the publisher key with this thumbprint from the root, or from a former root unless the key was
 // revoked since.
 func publisherKey(thumbprint string, root trust.Root, former ...trust.Root) crypto.PublicKey {
 	key := root.PublisherKey(thumbprint)
@@ -215,7 +215,7 @@ func checkAudience(audience Audience, pinned Trust) *refusal.Error {
 			"intended for cluster %s, but this is cluster %s: a cluster cannot use another cluster's runtime id",
 			audience.ClusterUID, pinned.ClusterUID)
 	}
-	if audience.KeyThumbprint == AudienceNobody && pinned.KeyThumbprint != "" {
+	if audience.KeyThumbprint == AudienceNone && pinned.KeyThumbprint != "" {
 		return refusal.New(refusal.WrongCluster,
 			"the control plane revoked this agent's key: delete the key's Secret and enroll the runtime again")
 	}

@@ -30,7 +30,7 @@ func TestVerifyAcceptsAnHonestBundle(t *testing.T) {
 	}
 	if want.Statement == "" || verified.Accepted != want || verified.Gap ||
 		verified.KeyThumbprint != trusttest.Thumbprint(t, a.signer) {
-		t.Errorf("got %+v, want to remember %+v", verified, want)
+		t.Errorf("got %+v, want accepted record %+v", verified, want)
 	}
 	opened, err := verified.Open(a.documents.State.Bytes, a.documents.Catalog.Bytes)
 	if err != nil {
@@ -70,7 +70,7 @@ func TestVerifyAcceptsComposedBundle(t *testing.T) {
 	}
 }
 
-func TestBundleNamesItsCommit(t *testing.T) {
+func TestBundleStatementContainsTheCommit(t *testing.T) {
 	a := newAttempt(t)
 	want := Source{Repository: "https://git.example/fleet", Commit: strings.Repeat("a", 40)}
 	a.predicate(func(p *Predicate) { p.Source = &want })
@@ -80,11 +80,11 @@ func TestBundleNamesItsCommit(t *testing.T) {
 	}
 	if verified.Config.Digest != a.documents.State.Descriptor.Digest ||
 		strings.Contains(string(a.documents.State.Bytes), want.Commit) {
-		t.Error("the shared documents contain the commit")
+		t.Error("the shared documents contain the commit, want it only in the statement")
 	}
 }
 
-// checks returns faults that can be combined, in the order in which Verify must find them.
+// checks returns combinable faults, in the order in which Verify must detect them.
 func checks(tb testing.TB) []struct {
 	name  string
 	fault func(*attempt)
@@ -108,7 +108,7 @@ func checks(tb testing.TB) []struct {
 			f.Bytes = append(f.Bytes, strings.Repeat(" ", MaxManifestBytes)...)
 		}), refusal.TooLarge},
 		{
-			"the manifest is not what its digest says",
+			"the manifest does not match its digest",
 			onResponse(func(f *Fetched) { f.Descriptor.Digest = digest.FromString("other") }), refusal.WrongDigest,
 		},
 		{
@@ -122,16 +122,16 @@ func checks(tb testing.TB) []struct {
 		},
 		{"the artifact is a report", onBody(replace(tb, ArtifactTypeBundle, ArtifactTypeReport)), refusal.MediaType},
 		{
-			"the config is of another type", onBody(replace(tb, MediaTypeDesiredState, MediaTypeCatalog)),
+			"the config has another media type", onBody(replace(tb, MediaTypeDesiredState, MediaTypeCatalog)),
 			refusal.MediaType,
 		},
 		{
-			"the attestation is of another version",
+			"the attestation has another version",
 			onEnvelope(func(a *attestation) { a.MediaType = strings.Replace(a.MediaType, "v0.3", "v0.2", 1) }),
 			refusal.MediaType,
 		},
 		{
-			"the payload is of another type",
+			"the payload has another type",
 			onEnvelope(func(a *attestation) { a.Envelope.PayloadType = "text/plain" }), refusal.MediaType,
 		},
 		{"there are two signatures", onEnvelope(func(a *attestation) {
@@ -141,32 +141,33 @@ func checks(tb testing.TB) []struct {
 			"the root does not list the key",
 			func(a *attempt) { a.trust.Root = trusttest.RootFor(tb, trusttest.NewSigner(tb)) }, refusal.UnknownKey,
 		},
-		{"the signature is another key's", onEnvelope(func(at *attestation) {
+		{"another key made the signature", onEnvelope(func(at *attestation) {
 			at.Envelope.Signatures[0].Sig = sign(tb, trusttest.NewSigner(tb), string(at.Envelope.Payload))
 		}), refusal.BadSignature},
 		{"the statement is about a report", func(a *attempt) {
 			a.statement = append(a.statement, func(s *Statement) { s.PredicateType = PredicateReport })
 		}, refusal.PredicateType},
 		{
-			"it is meant for another runtime",
+			"the bundle is intended for another runtime",
 			func(a *attempt) { a.predicate(func(p *Predicate) { p.Audience.Runtime = "r-18" }) }, refusal.WrongRuntime,
 		},
 		{
-			"it is meant for another cluster of the same id",
+			"the bundle is intended for another cluster with the same runtime id",
 			func(a *attempt) {
 				a.predicate(func(p *Predicate) { p.Audience.ClusterUID = "clone" })
 			}, refusal.WrongCluster,
 		},
 		{
-			"it is of another epoch", func(a *attempt) { a.predicate(func(p *Predicate) { p.Epoch = 2 }) },
+			"the bundle has another epoch", func(a *attempt) { a.predicate(func(p *Predicate) { p.Epoch = 2 }) },
 			refusal.WrongEpoch,
 		},
-		{"its time is over", func(a *attempt) { a.now = trusttest.Now.AddDate(0, 1, 0) }, refusal.Expired},
+		{"the bundle has expired", func(a *attempt) { a.now = trusttest.Now.AddDate(0, 1, 0) }, refusal.Expired},
 		{
-			"a newer one was accepted", func(a *attempt) { a.trust.Last.Epoch, a.trust.Last.Sequence = 1, 101 },
+			"a newer bundle was accepted before",
+			func(a *attempt) { a.trust.Last.Epoch, a.trust.Last.Sequence = 1, 101 },
 			refusal.Rollback,
 		},
-		{"the config is not what was signed", func(a *attempt) {
+		{"the config does not match the signed digest", func(a *attempt) {
 			a.statement = append(a.statement, func(s *Statement) {
 				s.Subject[0] = subjectOf("config", digest.FromString("other"))
 			})
@@ -183,7 +184,7 @@ func TestVerifyStopsAtTheFirstFailedCheck(t *testing.T) {
 			_, err := a.verify(t)
 			trusttest.WantReason(t, err, c.want)
 		})
-		t.Run(c.name+", and every later check fails too", func(t *testing.T) {
+		t.Run(c.name+", and every later check also fails", func(t *testing.T) {
 			a := newAttempt(t)
 			for _, later := range all[i:] {
 				later.fault(a)
@@ -194,7 +195,7 @@ func TestVerifyStopsAtTheFirstFailedCheck(t *testing.T) {
 	}
 }
 
-func TestVerifyDecides(t *testing.T) {
+func TestVerifyAcceptsOnlyValidBundles(t *testing.T) {
 	const day = 24 * time.Hour
 	sha := func(text string) digest.Digest { return digest.FromString(text) }
 	onManifest := func(a *attempt, change func(*ocispec.Manifest)) { a.manifest = append(a.manifest, change) }
@@ -206,10 +207,10 @@ func TestVerifyDecides(t *testing.T) {
 		want   refusal.Reason
 	}{
 		// The form of the manifest.
-		{"a manifest of exactly the limit is accepted", func(_ *testing.T, a *attempt) {
+		{"a manifest with exactly the maximum size is accepted", func(_ *testing.T, a *attempt) {
 			onBody(a, func(s string) string { return s + strings.Repeat(" ", MaxManifestBytes-len(s)) })
 		}, ""},
-		{"a manifest of one byte more is refused", func(_ *testing.T, a *attempt) {
+		{"a manifest one byte larger than the limit is refused", func(_ *testing.T, a *attempt) {
 			onBody(a, func(s string) string { return s + strings.Repeat(" ", MaxManifestBytes+1-len(s)) })
 		}, refusal.TooLarge},
 		{"a response without a media type is refused", func(_ *testing.T, a *attempt) {
@@ -223,7 +224,7 @@ func TestVerifyDecides(t *testing.T) {
 		{"a manifest without a media type is refused", func(t *testing.T, a *attempt) {
 			onBody(a, replace(t, fmt.Sprintf("%q:%q,", "mediaType", ocispec.MediaTypeImageManifest), ""))
 		}, refusal.MediaType},
-		{"a manifest of schema version 1 is refused", func(t *testing.T, a *attempt) {
+		{"a manifest with schema version 1 is refused", func(t *testing.T, a *attempt) {
 			onBody(a, replace(t, `"schemaVersion":2`, `"schemaVersion":1`))
 		}, refusal.MediaType},
 		{"a manifest with a subject is refused", func(_ *testing.T, a *attempt) {
@@ -238,7 +239,7 @@ func TestVerifyDecides(t *testing.T) {
 		{"a manifest without layers is refused", func(_ *testing.T, a *attempt) {
 			onManifest(a, func(m *ocispec.Manifest) { m.Layers = nil })
 		}, refusal.MediaType},
-		{"a manifest whose layer is of another type is refused", func(_ *testing.T, a *attempt) {
+		{"a manifest with a layer of another type is refused", func(_ *testing.T, a *attempt) {
 			onManifest(a, func(m *ocispec.Manifest) { m.Layers[0].MediaType = MediaTypeDesiredState })
 		}, refusal.MediaType},
 		{"a config with a declared size above the limit is refused", func(_ *testing.T, a *attempt) {
@@ -278,7 +279,7 @@ func TestVerifyDecides(t *testing.T) {
 		{"an attestation without a hint is refused", func(_ *testing.T, a *attempt) {
 			a.envelope = append(a.envelope, func(at *attestation) { at.VerificationMaterial.PublicKey.Hint = "" })
 		}, refusal.UnknownKey},
-		{"the hint of a listed key with another key's signature is refused", func(t *testing.T, a *attempt) {
+		{"a signature that does not match the hinted key is refused", func(t *testing.T, a *attempt) {
 			hint := trusttest.Thumbprint(t, a.signer)
 			a.signer = trusttest.NewSigner(t)
 			a.envelope = append(a.envelope, func(at *attestation) { at.VerificationMaterial.PublicKey.Hint = hint })
@@ -333,7 +334,8 @@ func TestVerifyDecides(t *testing.T) {
 			a.trust.KeyThumbprint = "mine"
 		}, ""},
 		{
-			"an older epoch than the root's is refused", func(_ *testing.T, a *attempt) { a.trust.Root.Epoch = 2 },
+			"an epoch older than the root's epoch is refused",
+			func(_ *testing.T, a *attempt) { a.trust.Root.Epoch = 2 },
 			refusal.WrongEpoch,
 		},
 
@@ -345,10 +347,10 @@ func TestVerifyDecides(t *testing.T) {
 			"a bundle is refused at the moment it expires",
 			func(_ *testing.T, a *attempt) { a.now = samplePredicate().ExpiresAt }, refusal.Expired,
 		},
-		{"a bundle from slightly ahead is accepted", func(_ *testing.T, a *attempt) {
+		{"a bundle issued slightly ahead of the clock is accepted", func(_ *testing.T, a *attempt) {
 			a.now = samplePredicate().IssuedAt.Add(-trust.MaxClockSkew)
 		}, ""},
-		{"a bundle from beyond the allowed clock skew is refused", func(_ *testing.T, a *attempt) {
+		{"a bundle issued beyond the allowed clock skew is refused", func(_ *testing.T, a *attempt) {
 			a.now = samplePredicate().IssuedAt.Add(-trust.MaxClockSkew - 1)
 		}, refusal.NotYetIssued},
 		{"a runtime can allow a larger clock skew", func(_ *testing.T, a *attempt) {

@@ -49,8 +49,8 @@ func (w Watcher) GVR() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: w.Group, Version: w.Version, Resource: w.Resource}
 }
 
-// Check returns an error if the resource cannot be watched. Both sides call it: the control plane to inform its user,
-// the runtime to protect its Secrets.
+// Check returns an error if the resource cannot be watched. The control plane calls it to inform its user, and the
+// runtime to protect its Secrets.
 func (w Watcher) Check() error {
 	if problems := validation.IsDNS1123Subdomain(w.Name); len(problems) > 0 {
 		return fmt.Errorf("name %q: %s", w.Name, problems[0])
@@ -75,7 +75,7 @@ func (w Watcher) Check() error {
 		return fmt.Errorf("field %q: want spec or status", w.Field)
 	}
 	if len(w.Labels) > maxLabelsOfWatcher {
-		return fmt.Errorf("labelsToWatch: %d labels, at most %d", len(w.Labels), maxLabelsOfWatcher)
+		return fmt.Errorf("labelsToWatch: %d labels, must be at most %d", len(w.Labels), maxLabelsOfWatcher)
 	}
 	if problems := metav1validation.ValidateLabels(w.Labels, field.NewPath("labelsToWatch")); len(problems) > 0 {
 		return problems[0]
@@ -90,7 +90,7 @@ func (w Watcher) Selector() string {
 
 func checkWatchers(watchers []Watcher) error {
 	if len(watchers) > MaxWatchers {
-		return fmt.Errorf("desired state: watchers: %d, at most %d", len(watchers), MaxWatchers)
+		return fmt.Errorf("desired state: watchers: %d entries, must be at most %d", len(watchers), MaxWatchers)
 	}
 	for i, w := range watchers {
 		if err := w.Check(); err != nil {
@@ -109,9 +109,9 @@ type ReportedWatch struct {
 	Watcher string `json:"watcher"`
 	// Changes is the number of changes since the agent began to watch.
 	Changes int64 `json:"changes,omitempty"`
-	// Since is the sequence of a report: no report up to it contained the latest change or trouble, and the first one
-	// that did has this sequence or a higher one. A reader can find new entries by the sequence of the last report that
-	// it read.
+	// Since is higher than the sequence of every report without the latest change or trouble, and not higher than the
+	// sequence of the first report with it. To find new entries, a reader compares Since with the sequence of the last
+	// report that it read.
 	Since int64 `json:"since,omitempty"`
 	// Objects are the last changed objects, newest first and without duplicates. All watches together list at most
 	// MaxWatchedReported.

@@ -9,24 +9,26 @@ import (
 func TestWatcherCheckNamesTheInvalidField(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Watcher)
-		want   string // empty if it is valid
+		want   string // empty if the watcher is valid
 	}{
-		"a kind of the core": {func(w *Watcher) { w.Group = "" }, ""},
-		"a kind of a group":  {func(*Watcher) {}, ""},
-		"secrets of others":  {func(w *Watcher) { w.Resource = "secrets" }, ""},
-		"no labels":          {func(w *Watcher) { w.Labels = nil }, ""},
-		"Secrets":            {func(w *Watcher) { w.Group, w.Resource = "", "secrets" }, "cannot be watched"},
-		"a subresource": {
+		"resource of the core group":              {func(w *Watcher) { w.Group = "" }, ""},
+		"resource of a named group":               {func(*Watcher) {}, ""},
+		"resource named secrets in another group": {func(w *Watcher) { w.Resource = "secrets" }, ""},
+		"watcher without labels":                  {func(w *Watcher) { w.Labels = nil }, ""},
+		"Secrets": {
+			func(w *Watcher) { w.Group, w.Resource = "", "secrets" }, "cannot be watched",
+		},
+		"subresource": {
 			func(w *Watcher) { w.Group, w.Resource = "", "secrets/status" }, "without a subresource",
 		},
-		"a kind in upper case": {func(w *Watcher) { w.Resource = "Secrets" }, "plural in lower case"},
-		"no resource":          {func(w *Watcher) { w.Resource = "" }, "resourceToWatch.resource"},
-		"a wildcard version":   {func(w *Watcher) { w.Version = "*" }, "resourceToWatch.version"},
-		"a path as group":      {func(w *Watcher) { w.Group = "../v1/secrets" }, "resourceToWatch.group"},
-		"another field":        {func(w *Watcher) { w.Field = "metadata" }, "want spec or status"},
-		"an invalid label":     {func(w *Watcher) { w.Labels = map[string]string{"a": "b,c=d"} }, "labelsToWatch"},
-		"a name with a space":  {func(w *Watcher) { w.Name = "a name" }, "name"},
-		"more labels than fit": {func(w *Watcher) {
+		"resource in upper case": {func(w *Watcher) { w.Resource = "Secrets" }, "plural in lower case"},
+		"missing resource":       {func(w *Watcher) { w.Resource = "" }, "resourceToWatch.resource"},
+		"wildcard version":       {func(w *Watcher) { w.Version = "*" }, "resourceToWatch.version"},
+		"group that is a path":   {func(w *Watcher) { w.Group = "../v1/secrets" }, "resourceToWatch.group"},
+		"unknown field":          {func(w *Watcher) { w.Field = "metadata" }, "want spec or status"},
+		"invalid label":          {func(w *Watcher) { w.Labels = map[string]string{"a": "b,c=d"} }, "labelsToWatch"},
+		"name with a space":      {func(w *Watcher) { w.Name = "a name" }, "name"},
+		"more labels than the limit": {func(w *Watcher) {
 			for i := range maxLabelsOfWatcher {
 				w.Labels[fmt.Sprint("l", i)] = "x"
 			}
@@ -46,7 +48,7 @@ func TestWatcherCheckNamesTheInvalidField(t *testing.T) {
 	}
 }
 
-func TestDesiredStateLimitsItsWatchers(t *testing.T) {
+func TestDesiredStateRefusesInvalidWatchers(t *testing.T) {
 	one := func(name string) Watcher {
 		return Watcher{Name: name, Version: "v1", Resource: "configmaps", Field: FieldSpec}
 	}
@@ -60,10 +62,10 @@ func TestDesiredStateLimitsItsWatchers(t *testing.T) {
 		watchers []Watcher
 		want     string
 	}{
-		"the maximum number":        {many[1:], ""},
-		"one more than the maximum": {many, "at most 32"},
-		"one twice":                 {[]Watcher{one("a"), one("a")}, "twice"},
-		"Secrets":                   {[]Watcher{secrets}, "cannot be watched"},
+		"maximum number of watchers":        {many[1:], ""},
+		"one watcher more than the maximum": {many, "at most 32"},
+		"duplicate watcher":                 {[]Watcher{one("a"), one("a")}, "twice"},
+		"Secrets":                           {[]Watcher{secrets}, "cannot be watched"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := DesiredState{Watchers: c.watchers}.check()
@@ -74,19 +76,19 @@ func TestDesiredStateLimitsItsWatchers(t *testing.T) {
 	}
 }
 
-func TestWatchedObjectHasAPrintableName(t *testing.T) {
+func TestWatchedObjectWithAnUnprintableNameIsInvalid(t *testing.T) {
 	for name, c := range map[string]struct {
 		object WatchedObject
 		valid  bool
 	}{
-		"a namespaced one":                       {WatchedObject{Namespace: "shop", Name: "a.b-c"}, true},
-		"a role":                                 {WatchedObject{Name: "system:node"}, true},
-		"no name":                                {WatchedObject{Namespace: "shop"}, false},
-		"a line break":                           {WatchedObject{Name: "a\nb"}, false},
-		"an escape":                              {WatchedObject{Name: "a\x1b[2J"}, false},
-		"a name that changes the text direction": {WatchedObject{Name: "a\u202eb"}, false},
-		"a name that is too long":                {WatchedObject{Name: strings.Repeat("a", 254)}, false},
-		"a namespace too big":                    {WatchedObject{Namespace: strings.Repeat("a", 64), Name: "a"}, false},
+		"namespaced object":                    {WatchedObject{Namespace: "shop", Name: "a.b-c"}, true},
+		"name with a colon":                    {WatchedObject{Name: "system:node"}, true},
+		"missing name":                         {WatchedObject{Namespace: "shop"}, false},
+		"name with a line break":               {WatchedObject{Name: "a\nb"}, false},
+		"name with an escape sequence":         {WatchedObject{Name: "a\x1b[2J"}, false},
+		"name that changes the text direction": {WatchedObject{Name: "a\u202eb"}, false},
+		"name longer than the limit":           {WatchedObject{Name: strings.Repeat("a", 254)}, false},
+		"namespace longer than the limit":      {WatchedObject{Namespace: strings.Repeat("a", 64), Name: "a"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := c.object.Valid(); got != c.valid {

@@ -12,9 +12,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// WishDigest returns the digest of a Kyma's request. Specs that differ only in defaults or in the order of modules have
-// the same digest, because the API treats the modules as a map.
-func WishDigest(spec v1beta2.KymaSpec) digest.Digest {
+// RequestDigest returns the digest of a Kyma's request. Specs that differ only in defaults or in the order of modules
+// have the same digest, because the API treats the modules as a map.
+func RequestDigest(spec v1beta2.KymaSpec) digest.Digest {
 	spec.Modules = slices.Clone(spec.Modules)
 	for i := range spec.Modules {
 		spec.Modules[i].CustomResourcePolicy = cmp.Or(spec.Modules[i].CustomResourcePolicy,
@@ -31,17 +31,19 @@ func WishDigest(spec v1beta2.KymaSpec) digest.Digest {
 	return digest.FromBytes(data)
 }
 
-// Answers reports whether the bundle was built for the request in the runtime's Kyma. It compares the content if the
-// statement has its digest, because a replaced Kyma starts with generation 1 again.
+// Answers reports whether the bundle was built for the request in the runtime's Kyma. It compares the digests of the
+// specs if the statement contains one, because a replaced Kyma starts with generation 1 again. Otherwise it compares
+// the generations.
 func (p Predicate) Answers(spec v1beta2.KymaSpec, generation int64) bool {
 	if p.KymaSpec != "" {
-		return p.KymaSpec == WishDigest(spec)
+		return p.KymaSpec == RequestDigest(spec)
 	}
 	return p.KymaGeneration == generation
 }
 
-// GoesBack reports whether the statement names the rollback of a module from the version that a runtime has.
-func (p Predicate) GoesBack(module, from, to string) bool {
+// AllowsRollback reports whether the statement allows the rollback of a module from the runtime's version to another
+// one.
+func (p Predicate) AllowsRollback(module, from, to string) bool {
 	return slices.ContainsFunc(p.Rollback, func(r Rollback) bool {
 		return r.Module == module && r.To == to && !Older(r.From, from)
 	})

@@ -20,20 +20,21 @@ func TestEquivalentRequestsHaveTheSameDigest(t *testing.T) {
 		spec v1beta2.KymaSpec
 		same bool
 	}{
-		"in a different order": {wish("regular", nats, keda), true},
-		"with its defaults":    {wish("regular", withDefault, nats), true},
-		"another channel":      {wish("fast", keda, nats), false}, "fewer modules": {wish("regular", keda), false},
-		"a version": {wish("regular", pinned, nats), false},
+		"modules in a different order":  {wish("regular", nats, keda), true},
+		"module with explicit defaults": {wish("regular", withDefault, nats), true},
+		"another channel": {
+			wish("fast", keda, nats), false}, "fewer modules": {wish("regular", keda), false},
+		"module with a pinned version": {wish("regular", pinned, nats), false},
 	} {
-		if got := (Predicate{KymaSpec: WishDigest(asked), KymaGeneration: 1}).Answers(c.spec, 2); got != c.same {
-			t.Errorf("%s: answered: %t", name, got)
+		if got := (Predicate{KymaSpec: RequestDigest(asked), KymaGeneration: 1}).Answers(c.spec, 2); got != c.same {
+			t.Errorf("%s: got equal digests: %t", name, got)
 		}
 	}
 	if asked.Modules[0].CustomResourcePolicy != "" ||
-		WishDigest(wish("regular")) != WishDigest(v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{}}) {
-		t.Error("WishDigest changed its argument, or an empty request has no digest")
+		RequestDigest(wish("regular")) != RequestDigest(v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{}}) {
+		t.Error("got a changed argument or no digest for an empty request, want neither")
 	}
 	if p := (Predicate{KymaGeneration: 3}); !p.Answers(asked, 3) || p.Answers(asked, 4) {
-		t.Error("a statement without a digest must be compared by generation")
+		t.Error("statement without a digest: want a comparison by generation")
 	}
 }

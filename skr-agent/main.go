@@ -1,5 +1,5 @@
-// Command skr-agent is the runtime's side of kyma-pull: it pulls its runtime's bundle, verifies it, installs its
-// modules and reports.
+// Command skr-agent is the agent of kyma-pull in a runtime. It pulls and verifies the runtime's bundle, installs the
+// modules, and reports their state to the control plane.
 package main
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/command"
 )
 
-// version is set when a release is built.
+// version is set by the linker in release builds.
 var version = "dev"
 
 func main() {

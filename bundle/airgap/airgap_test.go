@@ -66,11 +66,11 @@ func TestLayoutHasTheSameBytesInEveryPacking(t *testing.T) {
 	dir := t.TempDir()
 	_, plain := written(t, filepath.Join(dir, "a"), layout, Packing{})
 	if _, other := written(t, filepath.Join(dir, "b"), shuffled, Packing{}); !bytes.Equal(plain, other) {
-		t.Error("another order of the same blobs gives other bytes")
+		t.Error("blobs in another order give other bytes, want the same bytes")
 	}
 	names, joined := written(t, filepath.Join(dir, "c"), layout, Packing{VolumeBytes: 7000})
 	if len(names) != (len(plain)+6999)/7000 || !bytes.Equal(plain, joined) {
-		t.Errorf("%d volumes do not join to the file", len(names))
+		t.Errorf("got %d volumes that differ from the single file when joined", len(names))
 	}
 	for name, c := range map[string]struct {
 		path    string
@@ -85,16 +85,16 @@ func TestLayoutHasTheSameBytesInEveryPacking(t *testing.T) {
 			}
 			defer file.Close()
 			if len(file.References()) != 20 {
-				t.Errorf("holds %d references", len(file.References()))
+				t.Errorf("got %d references", len(file.References()))
 			}
 			for _, r := range file.References() {
 				data, err := content.FetchAll(t.Context(), file.Repository(""), r.Descriptor)
 				if err != nil || digest.FromBytes(data) != r.Descriptor.Digest {
-					t.Errorf("%s: %v", r.Name, err)
+					t.Errorf("%s: got error %v", r.Name, err)
 				}
 			}
 			if left, _ := filepath.Glob(filepath.Join(dir, c.path+"*.p*")); len(left) > 0 {
-				t.Errorf("leaves %v behind", left)
+				t.Errorf("got remaining temporary files %v, want none", left)
 			}
 		})
 	}
@@ -105,7 +105,7 @@ func TestInterruptedExportContinues(t *testing.T) {
 	dir := t.TempDir()
 	_, want := written(t, filepath.Join(dir, "whole"), layout, Packing{})
 	path := filepath.Join(dir, "file")
-	for stop := range 40 { // each run is cut off after some more blobs, and one ends well
+	for stop := range 40 { // each run continues for some more blobs, until one completes
 		opened, cut := 0, Layout{References: layout.References}
 		for _, item := range layout.Items {
 			open := item.Open
@@ -121,26 +121,26 @@ func TestInterruptedExportContinues(t *testing.T) {
 		_, err := Write(t.Context(), path, cut, Packing{}, quiet)
 		if err == nil {
 			if got, _ := os.ReadFile(path); !bytes.Equal(got, want) {
-				t.Fatal("what was continued is another file")
+				t.Fatal("the continued export differs from an uninterrupted one")
 			}
-			if stop < 15 || stop > 25 { // two blobs more in each run, and some again after the damage
-				t.Errorf("took %d runs", stop)
+			if stop < 15 || stop > 25 { // each run adds two blobs, and repeats some after the damage
+				t.Errorf("got %d runs, want 15 to 25", stop)
 			}
 			return
 		}
 		if _, err := os.Stat(path); err == nil {
-			t.Fatal("half a file has its final name")
+			t.Fatal("an incomplete file has its final name")
 		}
-		if stop == 5 { // a disk that lies
+		if stop == 5 { // simulate a damaged disk
 			damage(t, path+partial, 1<<12)
 		}
 	}
-	t.Fatal("it never ends")
+	t.Fatal("the export did not complete")
 }
 
 type broken struct{}
 
-func (broken) Read([]byte) (int, error) { return 0, errors.New("the line is dead") }
+func (broken) Read([]byte) (int, error) { return 0, errors.New("connection lost") }
 
 func damage(t *testing.T, path string, at int64) {
 	t.Helper()
@@ -187,52 +187,52 @@ func TestInvalidFileIsRefused(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"cut off in a blob":        {good[:len(good)-trailerBytes-700], "cut off"},
-		"cut off before its end":   {good[:len(good)-trailerBytes], "the end is missing"},
-		"cut off while compressed": {small[:len(small)/2], "cut off"},
-		"changed":                  {changed, "changed or damaged"},
-		"volumes in another order": {slices.Concat(good[4096:], good[:4096]), "cut off"},
-		"something behind the end": {
-			append(slices.Clone(good), bytes.Repeat([]byte("x"), 512)...), "something follows",
+		"truncated in a blob":        {good[:len(good)-trailerBytes-700], "cut off"},
+		"truncated before the end":   {good[:len(good)-trailerBytes], "the end is missing"},
+		"truncated compressed file":  {small[:len(small)/2], "cut off"},
+		"changed byte":               {changed, "changed or damaged"},
+		"volumes in the wrong order": {slices.Concat(good[4096:], good[:4096]), "cut off"},
+		"data after the end": {
+			append(slices.Clone(good), bytes.Repeat([]byte("x"), 512)...), "data follows",
 		},
-		"a link": {
+		"symbolic link": {
 			tarOf(t, tar.Header{Typeflag: tar.TypeSymlink, Name: "index.json", Linkname: "/etc/passwd"}),
-			"neither a file nor a folder",
+			"want a file or folder",
 		},
-		"a hard link": {
+		"hard link": {
 			tarOf(t, tar.Header{Typeflag: tar.TypeLink, Name: "index.json", Linkname: "../x"}),
-			"neither a file nor a folder",
+			"want a file or folder",
 		},
-		"a device": {
-			tarOf(t, tar.Header{Typeflag: tar.TypeChar, Name: "blobs/sha256/x"}), "neither a file nor a folder",
+		"device": {
+			tarOf(t, tar.Header{Typeflag: tar.TypeChar, Name: "blobs/sha256/x"}), "want a file or folder",
 		},
-		"a way out": {
+		"name with two dots": {
 			tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "blobs/sha256/../../../x", Size: 3}), "want oci-layout",
 		},
-		"an absolute path": {
+		"absolute path": {
 			tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "/index.json", Size: 3}), "want oci-layout",
 		},
-		"a folder of its own": {tarOf(t, tar.Header{Typeflag: tar.TypeDir, Name: "etc/"}), "want no folder"},
-		"an entry twice": {
+		"unexpected folder": {tarOf(t, tar.Header{Typeflag: tar.TypeDir, Name: "etc/"}), "want only blobs/sha256"},
+		"duplicate entry": {
 			tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "oci-layout", Size: 1},
 				tar.Header{Typeflag: tar.TypeReg, Name: "./oci-layout", Size: 1}), "duplicate entry",
 		},
-		"an index without end": {
+		"index larger than the limit": {
 			tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "index.json", Size: maxIndexBytes + 1}), "at most",
 		},
-		"a blob of another digest": {
+		"blob with another digest": {
 			tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: blobsPrefix + strings.Repeat("a", 64), Size: 3}),
 			"changed or damaged",
 		},
-		"no index": {
+		"missing index": {
 			tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "oci-layout", Size: 1}), "not an OCI layout",
 		},
-		"nothing": {nil, "the end is missing"},
-		"a size that is not there": {
+		"empty file": {nil, "the end is missing"},
+		"entry shorter than its size": {
 			slices.Concat(tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "oci-layout", Size: 5000})[:1024]),
-			"not all there",
+			"is incomplete",
 		},
-		"an index that is no index": {
+		"index that is not JSON": {
 			tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "index.json", Size: 5}), "index.json",
 		},
 	} {
@@ -252,7 +252,7 @@ func TestInvalidFileIsRefused(t *testing.T) {
 	}
 }
 
-func TestVolumesAreSortedAndCounted(t *testing.T) {
+func TestVolumesAreSortedAndCompared(t *testing.T) {
 	files := Files([]string{"b.002", "a.tar", "b.001", "c.001"})
 	if fmt.Sprint(files) != "[{[b.001 b.002] <nil>} {[a.tar] <nil>} {[c.001] <nil>}]" {
 		t.Errorf("got %v", files)
@@ -263,28 +263,28 @@ func TestVolumesAreSortedAndCounted(t *testing.T) {
 			t.Errorf("%v: got %v", paths, err)
 		}
 		if files[1].Incomplete != nil {
-			t.Errorf("%v: the other file is incomplete: %v", paths, files[1].Incomplete)
+			t.Errorf("%v: got another incomplete file: %v", paths, files[1].Incomplete)
 		}
 	}
 }
 
-func TestSizesAcceptCommonUnits(t *testing.T) {
+func TestParseSizeAcceptsCommonUnits(t *testing.T) {
 	for text, want := range map[string]int64{"4G": 4 << 30, "700M": 700 << 20, "512": 512, "": 0, "G": 0, "-1M": 0,
 		"9999999999G": 0} {
 		if got, err := ParseSize(text); got != want || (err == nil) != (want > 0) {
-			t.Errorf("%q is %d, %v", text, got, err)
+			t.Errorf("%q: got %d, error %v", text, got, err)
 		}
 	}
 }
 
-func TestVolumesOfAnotherExportAreNotTakenAlong(t *testing.T) {
+func TestVolumesOfAnotherExportAreAnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "fleet.tar")
 	names, _ := written(t, path, sampleLayout(8), Packing{VolumeBytes: 4096})
 	if len(names) < 3 {
-		t.Fatalf("only %d volumes", len(names))
+		t.Fatalf("got only %d volumes", len(names))
 	}
 	_, err := Write(t.Context(), path, sampleLayout(1), Packing{VolumeBytes: 1 << 20}, quiet)
-	if err == nil || !strings.Contains(err.Error(), path+".002 is of another export") {
+	if err == nil || !strings.Contains(err.Error(), path+".002 belongs to another export") {
 		t.Errorf("got %v", err)
 	}
 	for _, name := range names[1:] {
@@ -294,7 +294,7 @@ func TestVolumesOfAnotherExportAreNotTakenAlong(t *testing.T) {
 	}
 	again, _ := written(t, path, sampleLayout(1), Packing{VolumeBytes: 1 << 20})
 	if left, err := filepath.Glob(path + "*"); err != nil || len(again) != 1 || len(left) != 1 {
-		t.Errorf("there are %v, %v", left, err)
+		t.Errorf("got files %v, error %v", left, err)
 	}
 }
 

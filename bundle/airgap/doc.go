@@ -4,10 +4,10 @@
 //	oci-layout, index.json   the named manifests, as "<repository>:<tag>", such as runtimes/berlin:desired
 //	blobs/sha256/<hex>       everything else, in the order of the digests
 //
-// The same layout always has the same bytes, so that an interrupted export can continue and two people can compare
-// their files. The file can be compressed with zstd and divided into volumes (FILE.001, FILE.002, ...), which join to
-// the same file.
+// The same layout always has the same bytes, so an interrupted export can continue and two people can compare their
+// files. The file can be compressed with zstd and divided into volumes (FILE.001, FILE.002, ...).
 //
-// Open trusts nothing: it reads every byte once, compares every blob with its digest and refuses all other entries. It
-// does not verify signatures; the importer does. ImageWalk visits container images within the limits of both sides.
+// Open does not trust the file: it reads every byte once, compares every blob with its digest and refuses all other
+// entries. It does not verify signatures; the importer does. ImageWalk visits container images within the limits of
+// both sides.
 package airgap

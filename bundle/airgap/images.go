@@ -30,7 +30,7 @@ const (
 	mediaTypeDockerIndex    = "application/vnd.docker.distribution.manifest.list.v2+json"
 )
 
-// IsImageIndex reports whether a media type names an index: a list of images, one per platform.
+// IsImageIndex reports whether a media type denotes an index: a list of images, one per platform.
 func IsImageIndex(mediaType string) bool {
 	return mediaType == ocispec.MediaTypeImageIndex || mediaType == mediaTypeDockerIndex
 }

@@ -16,10 +16,10 @@ func TestExportDoesNotFollowLinks(t *testing.T) {
 		packing Packing
 		suffix  string
 	}{
-		"partial file":                 {Packing{}, ".partial"},
-		"partial file of a compressed": {Packing{Zstd: true}, ".partial"},
-		"compressed file":              {Packing{Zstd: true}, ".packed"},
-		"volume":                       {Packing{VolumeBytes: 1 << 20}, ".001.packed"},
+		"partial file":                        {Packing{}, ".partial"},
+		"partial file of a compressed export": {Packing{Zstd: true}, ".partial"},
+		"compressed file":                     {Packing{Zstd: true}, ".packed"},
+		"volume":                              {Packing{VolumeBytes: 1 << 20}, ".001.packed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			disk, key := t.TempDir(), filepath.Join(t.TempDir(), "publisher.key")

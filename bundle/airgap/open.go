@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// Limits on a file, which the person who carries it could have written.
+// Limits of a file. The person who carries the file could have created it.
 const (
 	maxEntries     = 100_000
 	maxIndexBytes  = 16 << 20
@@ -28,14 +28,15 @@ const (
 	// any signature is verified.
 	largeRatio     = 4
 	largeFreeBytes = 4 << 30
-	// maxPaddingBytes bounds the zeros after a tar's end: tar fills its last record, of 10 KiB by default.
+	// maxPaddingBytes limits the zeros after a tar's end. The program tar pads the last record, which has 10 KiB by
+	// default.
 	maxPaddingBytes = 1 << 20
 )
 
 var volumeName = regexp.MustCompile(`^(.*)\.([0-9]{3})$`)
 
-// Files groups paths into files: the volumes of one file in their order, and each other path as its own file. A volume
-// that is missing before the last one given makes its file Incomplete.
+// Files groups paths into files: the volumes of one file in their order, and each other path as its own file. If a
+// volume before the last given volume is missing, Incomplete is set.
 func Files(paths []string) []Volumes {
 	var files []Volumes
 	at := map[string]int{}
@@ -57,7 +58,7 @@ func Files(paths []string) []Volumes {
 		for n, path := range files[i].Paths {
 			if want := fmt.Sprintf("%s.%03d", base, n+1); path != want {
 				files[i].Incomplete = refusal.New(refusal.Incomplete,
-					"volume %s is missing: the next one given is %s", want, path)
+					"volume %s is missing: the next given volume is %s", want, path)
 				break
 			}
 		}
@@ -68,13 +69,13 @@ func Files(paths []string) []Volumes {
 // Volumes are the paths of one file.
 type Volumes struct {
 	Paths []string
-	// Incomplete names the missing volume, or is nil.
+	// Incomplete identifies the missing volume, or is nil.
 	Incomplete *refusal.Error
 }
 
 // Open reads a file, given as its volumes in order, and compares every blob with its digest. A *refusal.Error means
-// that the file is invalid, any other error that it could not be read. Open calls advance with the number of bytes it
-// read.
+// that the file is invalid. Any other error means that the file could not be read. Open calls advance with the number
+// of read bytes.
 func Open(paths []string, advance func(int64)) (*File, error) {
 	file, err := join(paths)
 	if err != nil {
@@ -104,7 +105,7 @@ func join(paths []string) (*File, error) {
 	return &File{at: parts, size: parts.size, closer: parts}, nil
 }
 
-// openRegular opens a regular file and returns its size. Another file, such as a pipe, is an error.
+// openRegular opens a regular file and returns its size. Any other kind of file, such as a pipe, is an error.
 func openRegular(path string, flags int) (*os.File, int64, error) {
 	file, err := os.OpenFile(path, flags|syscall.O_NONBLOCK, 0o644) // opening a pipe must not wait for its other end
 	if err != nil {
@@ -112,7 +113,7 @@ func openRegular(path string, flags int) (*os.File, int64, error) {
 	}
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s: is not a regular file", path)
+		err = fmt.Errorf("%s is not a regular file", path)
 	}
 	if err != nil {
 		return nil, 0, errors.Join(err, file.Close())
@@ -158,8 +159,8 @@ func (p *parts) Close() error {
 	return errors.Join(problems...)
 }
 
-// unpack replaces a compressed file by a temporary one that can be read at offsets. It deletes the name of that file
-// before the first write, so that a killed process leaves nothing behind.
+// unpack replaces a compressed file with a temporary file that can be read at offsets. It deletes the temporary file's
+// name before the first write, so a killed process does not leave the file behind.
 func (f *File) unpack() error {
 	magic := make([]byte, 4)
 	if _, err := f.at.ReadAt(magic, 0); err != nil && !errors.Is(err, io.EOF) {
@@ -176,8 +177,8 @@ func (f *File) unpack() error {
 	defer decoder.Close()
 	file, err := os.CreateTemp("", "kyma-pull-carried-*.tar")
 	if err != nil {
-		return fmt.Errorf("decompress: %w: make the folder for temporary files writable, or name another one in TMPDIR",
-			err)
+		return fmt.Errorf(
+			"decompress: %w: make the folder for temporary files writable, or set TMPDIR to another folder", err)
 	}
 	if err := os.Remove(file.Name()); err != nil {
 		return errors.Join(err, file.Close())
@@ -187,8 +188,8 @@ func (f *File) unpack() error {
 	switch {
 	case err != nil && isWriteError(err):
 		return errors.Join(
-			fmt.Errorf("decompress into a temporary file: %w: make room there, or name another folder in TMPDIR", err),
-			file.Close())
+			fmt.Errorf("decompress into a temporary file: %w: free disk space there, or set TMPDIR to another folder",
+				err), file.Close())
 	case err != nil:
 		return errors.Join(refusal.New(refusal.Malformed, "decompress: %w: the file was cut off or changed", err),
 			file.Close())
@@ -220,7 +221,7 @@ func ParseSize(text string) (int64, error) {
 	}
 	number, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || number < 1 || number > 1<<40/factor {
-		return 0, fmt.Errorf("size %q: want a number with K, M or G behind it, such as 4G", text)
+		return 0, fmt.Errorf("size %q: want a number followed by K, M or G, such as 4G", text)
 	}
 	return number * factor, nil
 }

@@ -128,7 +128,8 @@ func (f *File) scan(advance func(int64)) error {
 		}
 		if header.Size > f.size-offset {
 			return refusal.New(refusal.Malformed,
-				"entry %q: %d bytes are not all there: the file was cut off, or a volume is missing", name, header.Size)
+				"entry %q is incomplete, want %d bytes: the file was cut off, or a volume is missing", name,
+				header.Size)
 		}
 		end = offset + padded(header.Size)
 		if err := f.take(name, extent{offset, header.Size}, reader); err != nil {
@@ -144,9 +145,9 @@ func (f *File) scan(advance func(int64)) error {
 
 // entryName returns the name of an entry without a leading "./", and refuses entries that are not part of a layout.
 func entryName(header *tar.Header) (string, *refusal.Error) {
-	for key := range header.PAXRecords { // their data is stored differently
+	for key := range header.PAXRecords { // sparse files store their data differently
 		if strings.HasPrefix(key, "GNU.sparse.") {
-			return "", refusal.New(refusal.Malformed, "entry %q: is a sparse file", header.Name)
+			return "", refusal.New(refusal.Malformed, "entry %q is a sparse file", header.Name)
 		}
 	}
 	name := strings.TrimPrefix(header.Name, "./")
@@ -155,11 +156,11 @@ func entryName(header *tar.Header) (string, *refusal.Error) {
 			name == "blobs/sha256" {
 			return name + "/", nil
 		}
-		return "", refusal.New(refusal.Malformed, "entry %q: want no folder but blobs/sha256", header.Name)
+		return "", refusal.New(refusal.Malformed, "entry %q: unexpected folder, want only blobs/sha256", header.Name)
 	}
 	if header.Typeflag != tar.TypeReg {
 		return "",
-			refusal.New(refusal.Malformed, "entry %q: is neither a file nor a folder but of type %q", header.Name,
+			refusal.New(refusal.Malformed, "entry %q has type %q, want a file or folder", header.Name,
 				header.Typeflag)
 	}
 	if name == layoutName || name == indexName || blobName.MatchString(name) {
@@ -180,13 +181,14 @@ func (f *File) take(name string, at extent, data io.Reader) error {
 			return fmt.Errorf("read %s: %w", name, err)
 		}
 		if found != want {
-			return refusal.New(refusal.WrongDigest, "blob %s is %s: the file was changed or damaged", want, found)
+			return refusal.New(refusal.WrongDigest, "blob %s has digest %s: the file was changed or damaged", want,
+				found)
 		}
 		f.blobs[want] = at
 		return nil
 	}
 	if at.size > maxIndexBytes {
-		return refusal.New(refusal.TooLarge, "%s of %d bytes, at most %d", name, at.size, maxIndexBytes)
+		return refusal.New(refusal.TooLarge, "%s has %d bytes, must be at most %d", name, at.size, maxIndexBytes)
 	}
 	content, err := io.ReadAll(data)
 	if err != nil {
@@ -198,8 +200,8 @@ func (f *File) take(name string, at extent, data io.Reader) error {
 	return nil
 }
 
-// checkEnd refuses a tar without its end, since it could be truncated between two entries, and one with data after its
-// end, which other readers might see.
+// checkEnd refuses a tar without an end, because it could be truncated between two entries. It also refuses data after
+// the end, which other readers could see.
 func (f *File) checkEnd(end int64) error {
 	rest := f.size - end
 	if rest < trailerBytes {
@@ -213,7 +215,7 @@ func (f *File) checkEnd(end int64) error {
 		return err
 	}
 	if slices.ContainsFunc(data, func(b byte) bool { return b != 0 }) {
-		return refusal.New(refusal.Malformed, "something follows the last entry")
+		return refusal.New(refusal.Malformed, "data follows the last entry")
 	}
 	return nil
 }
@@ -233,12 +235,13 @@ func (f *File) readIndex() error {
 			continue
 		}
 		if _, twice := f.references[name]; twice {
-			return refusal.New(refusal.Malformed, "%s: %q is named twice", indexName, name)
+			return refusal.New(refusal.Malformed, "%s: duplicate name %q", indexName, name)
 		}
 		size, there := f.Size(d.Digest)
 		if !there || size != d.Size {
-			return refusal.New(refusal.Malformed, "%s: %s is %s with %d bytes, which the file does not hold", indexName,
-				name, d.Digest, d.Size)
+			return refusal.New(refusal.Malformed,
+				"%s: %s has digest %s and %d bytes, but the file does not contain this blob", indexName, name,
+				d.Digest, d.Size)
 		}
 		f.references[name] = ocispec.Descriptor{MediaType: d.MediaType, Digest: d.Digest, Size: d.Size}
 	}

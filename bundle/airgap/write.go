@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Packing is the form of a file.
+// Packing configures the compression and division of a file.
 type Packing struct {
 	Zstd bool
 	// VolumeBytes is the size of a volume; 0 writes one file.
@@ -31,9 +31,9 @@ const (
 	packed       = ".packed"
 )
 
-// Write writes the file at path, or its volumes, and returns their names. It continues the file path.partial of an
-// earlier run after a comparison. Only complete files get their final name. It calls advance with the number of written
-// bytes.
+// Write writes the file at path, or its volumes, and returns their names. If path.partial of an earlier run exists,
+// Write compares its content and continues it. Only complete files get their final name. It calls advance with the
+// number of written bytes.
 func Write(ctx context.Context, path string, layout Layout, packing Packing, advance func(int64)) ([]string, error) {
 	entries, err := layout.entries()
 	if err != nil {
@@ -58,14 +58,14 @@ func Write(ctx context.Context, path string, layout Layout, packing Packing, adv
 	return []string{path}, rename(path+partial, path)
 }
 
-// openPartial opens the file of an earlier run, or creates it. The folder can be a removable disk that another person
-// prepared, so it follows no link: the export would overwrite a file elsewhere.
+// openPartial opens the file of an earlier run, or creates it. It does not follow symbolic links: the folder can be on
+// a removable disk that another person prepared, and a link could make the export overwrite a file elsewhere.
 func openPartial(path string) (*os.File, error) {
 	file, _, err := openRegular(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW)
 	return file, err
 }
 
-// rename gives a file its final name and syncs it: the disk can be removed at once.
+// rename gives a file its final name and syncs the folder, because the disk can be removed immediately afterwards.
 func rename(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err
@@ -73,8 +73,8 @@ func rename(from, to string) error {
 	return store.SyncFolder(filepath.Dir(to))
 }
 
-// writeTar writes the missing part of the file. The offset of each entry follows from the entries before it, so that
-// existing entries only have to be compared.
+// writeTar writes the missing part of the file. The offset of each entry follows from the entries before it, so
+// existing entries only need to be compared.
 func writeTar(ctx context.Context, file *os.File, entries []entry, advance func(int64)) error {
 	info, err := file.Stat()
 	if err != nil {
@@ -88,7 +88,7 @@ func writeTar(ctx context.Context, file *os.File, entries []entry, advance func(
 		}
 		end := offset + int64(len(header)) + padded(e.size)
 		if intact {
-			if intact = end <= info.Size() && isThere(file, offset, header, e); !intact {
+			if intact = end <= info.Size() && isWritten(file, offset, header, e); !intact {
 				if err := file.Truncate(offset); err != nil {
 					return err
 				}
@@ -125,7 +125,7 @@ func headerOf(e entry) ([]byte, error) {
 	return buffer.Bytes(), nil
 }
 
-func isThere(file io.ReaderAt, offset int64, header []byte, e entry) bool {
+func isWritten(file io.ReaderAt, offset int64, header []byte, e entry) bool {
 	found := make([]byte, len(header))
 	if _, err := file.ReadAt(found, offset); err != nil || !bytes.Equal(found, header) {
 		return false
@@ -259,8 +259,8 @@ func (v *volumes) publish() ([]string, error) {
 			return nil,
 				errors.Join(
 					fmt.Errorf(
-						"%s is of another export and would be taken for a volume of this one: remove it and the "+
-							"volumes behind it, and export again", following), v.discard())
+						"%s belongs to another export and would be mistaken for a volume of this one: remove it and "+
+							"all later volumes, and export again", following), v.discard())
 		}
 	}
 	for _, name := range v.names {

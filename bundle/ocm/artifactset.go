@@ -35,13 +35,13 @@ type ArtifactSet struct {
 	blobs map[digest.Digest][]byte
 }
 
-// setFolders are folders that can be entries of the archive.
+// setFolders are the folders that an archive can contain.
 var setFolders = []string{"", ".", "blobs", "blobs/sha256", "blobs/sha512"}
 
 var setBlob = regexp.MustCompile(`^blobs/(?:sha256[./][0-9a-f]{64}|sha512[./][0-9a-f]{128})$`)
 
 // OpenArtifactSet reads a set from a tar, which can be compressed. It accepts at most 2,000 entries and 128 MiB
-// unpacked, and above 1 MiB at most 100 times the packed size. Blob checks each blob when it returns it.
+// unpacked, and above 1 MiB at most 100 times the packed size. It does not check digests; Blob does.
 func OpenArtifactSet(data []byte) (*ArtifactSet, error) {
 	set, err := openArtifactSet(data)
 	if err != nil {
@@ -57,7 +57,7 @@ func openArtifactSet(data []byte) (*ArtifactSet, error) {
 	}
 	// Without this magic number, another reader could take the same bytes for another format, such as YAML.
 	if len(plain) < 512 || !bytes.Equal(plain[257:262], []byte("ustar")) {
-		return nil, errors.New("is not a tar")
+		return nil, errors.New("not a tar archive")
 	}
 	contents := setContents{blobs: map[digest.Digest][]byte{}}
 	if err := contents.readFrom(tar.NewReader(bytes.NewReader(plain)), len(plain)); err != nil {
@@ -104,13 +104,13 @@ func (c *setContents) readFrom(members *tar.Reader, left int) error {
 		if header.Typeflag == tar.TypeDir {
 			continue
 		}
-		// Sparse entries can be longer than the tar that contains them, and there can be many.
+		// An archive can have many sparse entries, and each can be larger than the archive.
 		body, err := io.ReadAll(io.LimitReader(members, int64(left)+1))
 		if err != nil {
 			return err
 		}
 		if left -= len(body); left < 0 {
-			return fmt.Errorf("%q: the members are longer than their archive", header.Name)
+			return fmt.Errorf("%q: the members are larger than their archive", header.Name)
 		}
 		if err := c.add(name, body); err != nil {
 			return err
@@ -142,9 +142,9 @@ func (c *setContents) add(name string, body []byte) error {
 func (c *setContents) theIndex() ([]byte, error) {
 	switch {
 	case c.index == nil && c.artifactDescriptor == nil:
-		return nil, errors.New("has no index.json")
+		return nil, errors.New("index.json is missing")
 	case c.index != nil && c.artifactDescriptor != nil:
-		return nil, errors.New("has both index.json and artifact-descriptor.json, want one of them")
+		return nil, errors.New("both index.json and artifact-descriptor.json exist, want one of them")
 	}
 	return slices.Concat(c.index, c.artifactDescriptor), nil
 }
@@ -168,7 +168,7 @@ func unzipped(data []byte) ([]byte, error) {
 		return nil, fmt.Errorf("gzip: %w", err)
 	}
 	if len(plain) > limit {
-		return nil, fmt.Errorf("gzip: %d bytes unpack to more than %d", len(data), limit)
+		return nil, fmt.Errorf("gzip: %d bytes unpack to more than %d bytes", len(data), limit)
 	}
 	if source.Len() > 0 {
 		return nil, fmt.Errorf("gzip: %d bytes follow its end", source.Len())
@@ -178,7 +178,7 @@ func unzipped(data []byte) ([]byte, error) {
 
 func mainOf(index []byte) (ocispec.Descriptor, error) {
 	if len(index) > maxIndexBytes {
-		return ocispec.Descriptor{}, fmt.Errorf("index: larger than %d bytes", maxIndexBytes)
+		return ocispec.Descriptor{}, fmt.Errorf("index is larger than %d bytes", maxIndexBytes)
 	}
 	var document ocispec.Index
 	if err := json.Unmarshal(index, &document); err != nil {
@@ -192,7 +192,7 @@ func mainOf(index []byte) (ocispec.Descriptor, error) {
 		}
 	}
 	if len(found) != 1 {
-		return ocispec.Descriptor{}, fmt.Errorf("index: %d manifests, and no annotation names the main one", len(found))
+		return ocispec.Descriptor{}, fmt.Errorf("index: %d manifests match, want exactly one main manifest", len(found))
 	}
 	if err := found[0].Digest.Validate(); err != nil {
 		return ocispec.Descriptor{}, fmt.Errorf("index: manifests: %w", err)
@@ -204,7 +204,7 @@ func mainOf(index []byte) (ocispec.Descriptor, error) {
 func (s *ArtifactSet) Blob(d digest.Digest) ([]byte, error) {
 	data, ok := s.blobs[d]
 	if !ok {
-		return nil, fmt.Errorf("artifact set: has no blob %s", d)
+		return nil, fmt.Errorf("artifact set has no blob %s", d)
 	}
 	if err := d.Validate(); err != nil {
 		return nil, fmt.Errorf("artifact set: blob %q: %w", d, err)

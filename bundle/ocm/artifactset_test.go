@@ -35,20 +35,21 @@ func zipped(t testing.TB, data []byte) []byte {
 	return buffer.Bytes()
 }
 
-func TestArtifactSetsAreOpened(t *testing.T) {
+func TestValidArtifactSetsAreOpened(t *testing.T) {
 	file := func(name, content string) member { return member{name, content, tar.TypeReg} }
 	other := digest.FromString("other").String()
 	two := `{"manifests":[{"digest":"` + other + `"},{"digest":"` + hello + `"}],"annotations":{"software.ocm/main":"` +
 		hello + `"}}`
 	for name, data := range map[string][]byte{
-		"a tar": {},
-		"a tar with folders": archive(t, member{"./", "", tar.TypeDir}, member{"blobs/", "", tar.TypeDir},
+		"tar": {},
+		"tar with folders": archive(t, member{"./", "", tar.TypeDir}, member{"blobs/", "", tar.TypeDir},
 			file("oci-layout", "{}"), setIndex, setMain),
-		"an older set":  archive(t, file("artifact-descriptor.json", setIndex.content), setMain),
-		"an OCI layout": archive(t, setIndex, file("./blobs/"+strings.Replace(hello, ":", "/", 1), "hello")),
-		"the main one of two": archive(t, file("index.json", two), setMain,
+		"set with an artifact descriptor": archive(t, file("artifact-descriptor.json", setIndex.content), setMain),
+		"OCI layout": archive(t, setIndex,
+			file("./blobs/"+strings.Replace(hello, ":", "/", 1), "hello")),
+		"main manifest of two": archive(t, file("index.json", two), setMain,
 			file("blobs/"+strings.Replace(other, ":", ".", 1), "other")),
-		"a blob by a long one": archive(t, setIndex, setMain,
+		"blob with a sha512 digest": archive(t, setIndex, setMain,
 			file("blobs/"+strings.Replace(digest.SHA512.FromString("x").String(), ":", ".", 1), "x")),
 	} {
 		if len(data) == 0 {
@@ -68,7 +69,7 @@ func TestArtifactSetsAreOpened(t *testing.T) {
 	}
 }
 
-func TestHostileArtifactSetsAreRefused(t *testing.T) {
+func TestInvalidArtifactSetsAreRefused(t *testing.T) {
 	file := func(name, content string) member { return member{name, content, tar.TypeReg} }
 	good := archive(t, setIndex, setMain)
 	many := make([]member, maxSetEntries+1)
@@ -80,55 +81,57 @@ func TestHostileArtifactSetsAreRefused(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"nothing":  {nil, "is not a tar"},
-		"zeros":    {bytes.Repeat([]byte{0}, 1024), "is not a tar"},
-		"a text":   {[]byte("hello"), "artifact set: "},
-		"no index": {archive(t, setMain), "has no index.json"},
+		"empty input":   {nil, "not a tar archive"},
+		"zeros":         {bytes.Repeat([]byte{0}, 1024), "not a tar archive"},
+		"text":          {[]byte("hello"), "artifact set: "},
+		"missing index": {archive(t, setMain), "index.json is missing"},
 		"two kinds of index": {
 			archive(t, setIndex, file("artifact-descriptor.json", setIndex.content)), "want one of them",
 		},
-		"an index that is none": {archive(t, file("index.json", "[")), "index: "},
-		"an index without an end": {
-			archive(t, file("index.json", strings.Repeat(" ", maxIndexBytes+1))), "index: larger than 1048576 bytes",
+		"index that is not JSON": {archive(t, file("index.json", "[")), "index: "},
+		"index larger than the limit": {
+			archive(t, file("index.json", strings.Repeat(" ", maxIndexBytes+1))), "index is larger than 1048576 bytes",
 		},
-		"a file twice":             {archive(t, setIndex, setMain, setMain), "appears twice"},
-		"a file twice by its name": {archive(t, setIndex, setMain, file("./"+setMain.name, "x")), "appears twice"},
-		"a blob in two places": {
+		"duplicate file": {archive(t, setIndex, setMain, setMain), "appears twice"},
+		"duplicate file with another form of the name": {
+			archive(t, setIndex, setMain, file("./"+setMain.name, "x")), "appears twice",
+		},
+		"blob in two places": {
 			archive(t, setIndex, setMain, file("blobs/"+strings.Replace(hello, ":", "/", 1), "x")),
 			"blob " + hello + " appears twice",
 		},
-		"a link": {
+		"symbolic link": {
 			archive(t, setIndex, member{"blobs/x", "", tar.TypeSymlink}), "not a regular file",
 		},
-		"a hard link":          {archive(t, setIndex, member{"blobs/x", "", tar.TypeLink}), "not a regular file"},
-		"a device":             {archive(t, setIndex, member{"blobs/x", "", tar.TypeChar}), "not a regular file"},
-		"a name that climbs":   {archive(t, setIndex, file("blobs/../x", "x")), "unexpected member"},
-		"a name from the root": {archive(t, setIndex, file("/index.json", "x")), "unexpected member"},
-		"a folder that climbs": {archive(t, setIndex, member{"../", "", tar.TypeDir}), "unexpected folder"},
-		"a blob of md5":        {archive(t, setIndex, file("blobs/md5.00", "x")), "unexpected member"},
-		"a blob in capitals": {
+		"hard link":               {archive(t, setIndex, member{"blobs/x", "", tar.TypeLink}), "not a regular file"},
+		"device":                  {archive(t, setIndex, member{"blobs/x", "", tar.TypeChar}), "not a regular file"},
+		"name with two dots":      {archive(t, setIndex, file("blobs/../x", "x")), "unexpected member"},
+		"absolute name":           {archive(t, setIndex, file("/index.json", "x")), "unexpected member"},
+		"folder of two dots":      {archive(t, setIndex, member{"../", "", tar.TypeDir}), "unexpected folder"},
+		"blob with an md5 digest": {archive(t, setIndex, file("blobs/md5.00", "x")), "unexpected member"},
+		"blob with an upper-case digest": {
 			archive(t, setIndex, file(strings.ToUpper(setMain.name), "x")), "unexpected member",
 		},
-		"a blob of a short digest": {archive(t, setIndex, file("blobs/sha256.00", "x")), "unexpected member"},
-		"no manifest":              {archive(t, file("index.json", `{"manifests":[]}`)), "0 manifests"},
-		"two, and no main one": {
+		"blob with a short digest": {archive(t, setIndex, file("blobs/sha256.00", "x")), "unexpected member"},
+		"index without manifests":  {archive(t, file("index.json", `{"manifests":[]}`)), "0 manifests"},
+		"two manifests without a main manifest": {
 			archive(t, file("index.json", `{"manifests":[`+entry+`,`+entry+`]}`)), "2 manifests",
 		},
-		"a main one that is missing": {
+		"missing main manifest": {
 			archive(t, file("index.json", `{"manifests":[`+entry+`],"annotations":{"software.ocm/main":"x"}}`)),
 			"0 manifests",
 		},
-		"a main one that is none": {
+		"main manifest with an invalid digest": {
 			archive(t, file("index.json", `{"manifests":[{"digest":"sha256:00"}]}`)), "invalid",
 		},
-		"too many files":             {archive(t, many...), "more than 2000 entries"},
-		"cut off":                    {good[:600], "artifact set: "},
-		"cut off, compressed":        {zipped(t, good)[:100], "gzip: "},
-		"no gzip after all":          {[]byte{0x1f, 0x8b, 0}, "gzip: "},
-		"a second stream":            {append(zipped(t, good), zipped(t, nil)...), "bytes follow its end"},
-		"something after the stream": {append(zipped(t, good), 'x'), "bytes follow its end"},
-		"a bomb":                     {zipped(t, make([]byte, 4<<20)), "unpack to more than 1048576"},
-		"many sparse files":          {sparse(t, 100), "longer than their archive"},
+		"more files than the limit":            {archive(t, many...), "more than 2000 entries"},
+		"truncated tar":                        {good[:600], "artifact set: "},
+		"truncated gzip stream":                {zipped(t, good)[:100], "gzip: "},
+		"invalid gzip stream":                  {[]byte{0x1f, 0x8b, 0}, "gzip: "},
+		"second gzip stream":                   {append(zipped(t, good), zipped(t, nil)...), "bytes follow its end"},
+		"data after the gzip stream":           {append(zipped(t, good), 'x'), "bytes follow its end"},
+		"decompression bomb":                   {zipped(t, make([]byte, 4<<20)), "unpack to more than 1048576"},
+		"sparse files larger than the archive": {sparse(t, 100), "larger than their archive"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := OpenArtifactSet(c.data); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -138,7 +141,7 @@ func TestHostileArtifactSetsAreRefused(t *testing.T) {
 	}
 }
 
-// sparse returns sparse files of 9 kilobytes each that take 4 in the archive (PAX, GNU sparse format 1.0).
+// sparse returns an archive of sparse files that are larger than the archive (PAX, GNU sparse format 1.0).
 func sparse(t *testing.T, count int) []byte {
 	t.Helper()
 	var buffer bytes.Buffer
@@ -189,47 +192,49 @@ func TestContentIsComparedWithItsDigest(t *testing.T) {
 	for name, c := range map[string]struct {
 		digest  *Digest
 		content []byte
-		is      error  // nil for any
+		is      error  // nil accepts any error
 		want    string // of the error; empty for success
 	}{
-		"a blob":                       {blob("SHA-256", hex), []byte("hello"), nil, ""},
-		"a blob, in capitals":          {blob("SHA-256", strings.ToUpper(hex)), []byte("hello"), nil, ""},
-		"a blob, as it was spelt once": {blob("sha256", hex), []byte("hello"), nil, ""},
-		"a blob by a longer hash":      {blob("SHA-512", long), []byte("hello"), nil, ""},
-		"another blob": {
-			blob("SHA-256", hex), []byte("hallo"), ErrDiffers, `resource "raw": content does not match`,
+		"blob":                               {blob("SHA-256", hex), []byte("hello"), nil, ""},
+		"blob with an upper-case digest":     {blob("SHA-256", strings.ToUpper(hex)), []byte("hello"), nil, ""},
+		"blob with the old name of the hash": {blob("sha256", hex), []byte("hello"), nil, ""},
+		"blob with a SHA-512 digest":         {blob("SHA-512", long), []byte("hello"), nil, ""},
+		"other blob": {
+			blob("SHA-256", hex), []byte("hallo"), ErrMismatch, `resource "raw": content does not match`,
 		},
-		"a blob by a hash of other width": {blob("SHA-512", hex), []byte("hello"), ErrDiffers, ""},
-		"a blob by an unknown hash": {
+		"blob with a digest of the wrong length": {blob("SHA-512", hex), []byte("hello"), ErrMismatch, ""},
+		"blob with an unknown hash": {
 			blob("MD5", hex), []byte("hello"), nil, `digest.hashAlgorithm: hash algorithm "MD5"`,
 		},
-		"an unknown way": {
+		"unknown normalization": {
 			&Digest{"SHA-256", "other/v1", hex}, []byte("hello"), nil, `normalisationAlgorithm: "other/v1"`,
 		},
-		"no digest":       {nil, []byte("hello"), ErrNotCovered, ""},
-		"an empty digest": {&Digest{}, []byte("hello"), ErrNotCovered, ""},
-		"excluded": {
+		"missing digest": {nil, []byte("hello"), ErrNotCovered, ""},
+		"empty digest":   {&Digest{}, []byte("hello"), ErrNotCovered, ""},
+		"excluded content": {
 			&Digest{excludedNoAlgorithm, excluded, excludedNoAlgorithm}, []byte("hello"), ErrNotCovered, "",
 		},
-		"excluded by half":            {&Digest{"SHA-256", excluded, hex}, []byte("hello"), ErrNotCovered, ""},
-		"a set":                       {&Digest{"SHA-256", ociArtifactDigest, hex}, set, nil, ""},
-		"a set, as it was spelt once": {&Digest{"sha256", ociArtefactDigest, hex}, zipped(t, set), nil, ""},
-		"another set": {
-			&Digest{"SHA-256", ociArtifactDigest, strings.Repeat("0", 64)}, set, ErrDiffers, "",
+		"partially excluded content": {&Digest{"SHA-256", excluded, hex}, []byte("hello"), ErrNotCovered, ""},
+		"artifact set":               {&Digest{"SHA-256", ociArtifactDigest, hex}, set, nil, ""},
+		"artifact set with the old names of the algorithms": {
+			&Digest{"sha256", ociArtefactDigest, hex}, zipped(t, set), nil, "",
 		},
-		"a set that lies": {
-			&Digest{"SHA-256", ociArtifactDigest, hex}, lying, ErrDiffers, "has digest",
+		"other artifact set": {
+			&Digest{"SHA-256", ociArtifactDigest, strings.Repeat("0", 64)}, set, ErrMismatch, "",
 		},
-		"a set without its main one": {
-			&Digest{"SHA-256", ociArtifactDigest, hex}, archive(t, setIndex), ErrDiffers, "has no blob",
+		"artifact set with a changed blob": {
+			&Digest{"SHA-256", ociArtifactDigest, hex}, lying, ErrMismatch, "has digest",
 		},
-		"a set by another hash": {
-			&Digest{"SHA-512", ociArtifactDigest, hex}, set, nil, "digest is by sha256",
+		"artifact set without its main manifest": {
+			&Digest{"SHA-256", ociArtifactDigest, hex}, archive(t, setIndex), ErrMismatch, "has no blob",
 		},
-		"a set by an unknown hash": {
+		"artifact set with another hash": {
+			&Digest{"SHA-512", ociArtifactDigest, hex}, set, nil, "artifact has a sha256 digest",
+		},
+		"artifact set with an unknown hash": {
 			&Digest{"s-h-a256", ociArtifactDigest, hex}, set, nil, "digest.hashAlgorithm",
 		},
-		"a set that is none": {
+		"content that is not an artifact set": {
 			&Digest{"SHA-256", ociArtifactDigest, hex}, []byte("hello"), nil, "artifact set: ",
 		},
 	} {
@@ -247,15 +252,15 @@ func TestContentIsComparedWithItsDigest(t *testing.T) {
 	}
 }
 
-func TestArtifactDigestIsItsManifests(t *testing.T) {
+func TestArtifactDigestIsComparedWithTheManifest(t *testing.T) {
 	hex := strings.TrimPrefix(hello, "sha256:")
 	image := Resource{Element: Element{Name: "operator"}, Digest: &Digest{"SHA-256", ociArtifactDigest, hex}}
 	if err := CheckArtifact(image, hello); err != nil {
 		t.Error(err)
 	}
 	for d, want := range map[digest.Digest]string{
-		digest.FromString("x"):        ErrDiffers.Error(),
-		digest.SHA512.FromString("x"): "digest is by sha512",
+		digest.FromString("x"):        ErrMismatch.Error(),
+		digest.SHA512.FromString("x"): "artifact has a sha512 digest",
 		"sha256:00":                   `manifest "sha256:00"`,
 		"":                            `manifest ""`,
 	} {
@@ -264,12 +269,12 @@ func TestArtifactDigestIsItsManifests(t *testing.T) {
 		}
 	}
 	if err := CheckArtifact(Resource{}, hello); !errors.Is(err, ErrNotCovered) {
-		t.Errorf("without a digest: %v", err)
+		t.Errorf("without a digest: got error %v, want ErrNotCovered", err)
 	}
 	image.Digest.NormalisationAlgorithm = genericBlobDigest
 	if err := CheckArtifact(image, hello); err == nil ||
 		!strings.Contains(err.Error(), "is not the algorithm of an OCI artifact") {
-		t.Errorf("a blob's digest: %v", err)
+		t.Errorf("digest of a blob: got error %v", err)
 	}
 }
 
@@ -286,11 +291,11 @@ func FuzzOpenArtifactSet(f *testing.F) {
 			t.Error(err)
 		}
 		if len(set.blobs) > maxSetEntries {
-			t.Errorf("gave %d blobs", len(set.blobs))
+			t.Errorf("got %d blobs", len(set.blobs))
 		}
 		for d := range set.blobs {
 			if blob, err := set.Blob(d); err == nil && d.Algorithm().FromBytes(blob) != d {
-				t.Errorf("gave %q for %s", blob, d)
+				t.Errorf("got %q for %s", blob, d)
 			}
 		}
 	})

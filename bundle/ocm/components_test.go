@@ -13,25 +13,25 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-func TestNamesOfComponents(t *testing.T) {
+func TestCheckNameRefusesInvalidComponentNames(t *testing.T) {
 	for name, c := range map[string]struct {
 		in string
 		ok bool
 	}{
-		"a module of Kyma":            {"kyma-project.io/module/keda", true},
-		"a domain of three parts":     {"github.example.com/org/name", true},
-		"underscores in the path":     {"a.io/b_c", true},
-		"dots in the path":            {"a.io/b.c", true},
-		"a domain alone":              {"a.io", false},
-		"a domain of one part":        {"localhost/a", false},
-		"a slash at the end":          {"a.io/b/", false},
-		"an empty part":               {"a.io//b", false},
-		"a part that starts with dot": {"a.io/.b", false},
-		"a way up":                    {"a.io/../b", false},
-		"a tag":                       {"a.io/b:1", false},
-		"a line feed at the end":      {"a.io/b\n", false},
-		"255 characters":              {"a.io/" + strings.Repeat("b", 250), true},
-		"256 characters":              {"a.io/" + strings.Repeat("b", 251), false},
+		"module of Kyma":                      {"kyma-project.io/module/keda", true},
+		"domain with three labels":            {"github.example.com/org/name", true},
+		"underscores in the path":             {"a.io/b_c", true},
+		"dots in the path":                    {"a.io/b.c", true},
+		"domain without a path":               {"a.io", false},
+		"domain with one label":               {"localhost/a", false},
+		"trailing slash":                      {"a.io/b/", false},
+		"empty path element":                  {"a.io//b", false},
+		"path element that starts with a dot": {"a.io/.b", false},
+		"path element of two dots":            {"a.io/../b", false},
+		"name with a tag":                     {"a.io/b:1", false},
+		"line feed at the end":                {"a.io/b\n", false},
+		"255 characters":                      {"a.io/" + strings.Repeat("b", 250), true},
+		"256 characters":                      {"a.io/" + strings.Repeat("b", 251), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := CheckName(c.in); (err == nil) != c.ok {
@@ -52,10 +52,10 @@ func TestMaximumNumberOfResourcesIsDecoded(t *testing.T) {
 	}
 }
 
-func TestResourcesOfOneNameNeedAnotherIdentity(t *testing.T) {
+func TestResourcesWithOneNameNeedDistinctIdentities(t *testing.T) {
 	for name, second := range map[string]string{
-		"by their version":        strings.Replace(local("raw", ""), "version: 1.2.3", "version: 1.2.30", 1),
-		"by their extra identity": local("raw", ", extraIdentity: {os: linux}"),
+		"distinguished by version":        strings.Replace(local("raw", ""), "version: 1.2.3", "version: 1.2.30", 1),
+		"distinguished by extra identity": local("raw", ", extraIdentity: {os: linux}"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if d, err := Decode([]byte(good + local("raw", "") + second)); err != nil || len(d.Resources) != 2 {
@@ -65,10 +65,10 @@ func TestResourcesOfOneNameNeedAnotherIdentity(t *testing.T) {
 	}
 }
 
-func TestDescriptorsWrittenByTheOfficialTool(t *testing.T) {
+func TestDescriptorsOfTheOfficialToolAreDecoded(t *testing.T) {
 	archives, err := filepath.Glob(filepath.FromSlash(realworld + "/ctf/*/artifact-index.json"))
 	if err != nil || len(archives) == 0 {
-		t.Skip("shared/realworld/ctf is not beside this checkout")
+		t.Skip("shared/realworld/ctf not found next to this checkout")
 	}
 	for _, index := range archives {
 		folder := filepath.Dir(index)
@@ -118,7 +118,7 @@ func TestDescriptorsWrittenByTheOfficialTool(t *testing.T) {
 						artifact.Tag)
 				}
 				if len(descriptor.Resources) == 0 {
-					t.Error("has no resources")
+					t.Error("got a descriptor without resources")
 				}
 				for _, resource := range descriptor.Resources {
 					reference := digest.Digest(resource.Access.LocalReference)
@@ -127,13 +127,13 @@ func TestDescriptorsWrittenByTheOfficialTool(t *testing.T) {
 					}
 					if !slices.ContainsFunc(manifest.Layers,
 						func(l ocispec.Descriptor) bool { return l.Digest == reference }) {
-						t.Errorf("resource %s is in layer %s, which the manifest does not have", resource.Name,
+						t.Errorf("resource %s refers to layer %s, which is missing from the manifest", resource.Name,
 							reference)
 					}
 				}
 			}
 			if checked == 0 {
-				t.Error("has no component")
+				t.Error("got an archive without components")
 			}
 		})
 	}

@@ -16,7 +16,7 @@ import (
 const (
 	maxElements   = 2_000
 	maxSignatures = 8
-	// maxParts limits the blobs that one content is joined from.
+	// maxParts limits the number of blobs that are joined into one content.
 	maxParts = 64
 )
 
@@ -27,7 +27,7 @@ const (
 // Source: ocm-spec, resources component-descriptor-ocm-v2-schema.yaml and -v3-schema.yaml.
 func Decode(data []byte) (Descriptor, error) {
 	if len(data) > MaxDescriptorBytes {
-		return Descriptor{}, fmt.Errorf("component descriptor: larger than %d bytes", MaxDescriptorBytes)
+		return Descriptor{}, fmt.Errorf("component descriptor is larger than %d bytes", MaxDescriptorBytes)
 	}
 	descriptor, err := decode(data)
 	if err != nil {
@@ -42,7 +42,7 @@ func decode(data []byte) (Descriptor, error) {
 		return Descriptor{}, err
 	}
 	if len(documents) == 0 {
-		return Descriptor{}, errors.New("is empty")
+		return Descriptor{}, errors.New("the document is empty")
 	}
 	document := documents[0]
 	tree, err := treeOf(document)
@@ -245,7 +245,7 @@ func compose(meta, spec, references string, d Descriptor, provider yaml.Node, la
 // each converts a list. Errors begin with the index.
 func each[D, T any](documents []D, limit int, convert func(D) (T, error)) ([]T, error) {
 	if len(documents) > limit {
-		return nil, fmt.Errorf(": %d, at most %d", len(documents), limit)
+		return nil, fmt.Errorf(": %d entries, must be at most %d", len(documents), limit)
 	}
 	out := make([]T, 0, len(documents))
 	for i, d := range documents {
@@ -297,7 +297,7 @@ func (r resourceDocument) resource() (Resource, error) {
 
 func (s sourceDocument) source() (Source, error) {
 	if s.Name == "" {
-		return Source{}, errors.New(".name: is required")
+		return Source{}, errors.New(".name is required")
 	}
 	e, err := s.element()
 	if err != nil {
@@ -308,7 +308,7 @@ func (s sourceDocument) source() (Source, error) {
 
 func (r referenceDocument) reference() (Reference, error) {
 	if r.Name == "" {
-		return Reference{}, errors.New(".name: is required")
+		return Reference{}, errors.New(".name is required")
 	}
 	e, err := r.element()
 	if err != nil {
@@ -332,7 +332,7 @@ func (d *digestDocument) digest() *Digest {
 
 func (s signatureDocument) signature() (Signature, error) {
 	if s.Name == "" {
-		return Signature{}, errors.New(".name: is required")
+		return Signature{}, errors.New(".name is required")
 	}
 	return Signature{
 		Name: s.Name, Digest: *s.Digest.digest(),
@@ -351,7 +351,7 @@ func (a accessDocument) access() (Access, error) {
 	switch access.Kind() {
 	case AccessLocalBlob:
 		if access.LocalReference == "" {
-			// the spelling that lifecycle-manager wrote for localOciBlob
+			// lifecycle-manager wrote the digest of a localOciBlob into this field
 			access.LocalReference, access.Digest = a.Digest, ""
 		}
 		var err error
@@ -372,7 +372,7 @@ func (a accessDocument) access() (Access, error) {
 func localReference(reference string) (string, error) {
 	parts := strings.Split(reference, ",")
 	if len(parts) > maxParts {
-		return "", fmt.Errorf("joins %d blobs, at most %d", len(parts), maxParts)
+		return "", fmt.Errorf("%d blobs, must be at most %d", len(parts), maxParts)
 	}
 	for i, part := range parts {
 		part = strings.TrimSpace(part)
@@ -394,7 +394,7 @@ func contextOf(node *yaml.Node) RepositoryContext {
 		SubPath              string `yaml:"subPath"`
 		ComponentNameMapping string `yaml:"componentNameMapping"`
 	}
-	_ = node.Decode(&document) // an unknown form refers to nothing
+	_ = node.Decode(&document) // a context of unknown form stays empty
 	if document.ComponentNameMapping == "" {
 		document.ComponentNameMapping = "urlPath"
 	}

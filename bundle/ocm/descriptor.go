@@ -1,7 +1,7 @@
 // Package ocm is the pure part of the Open Component Model: component descriptors, names and versions.
 //
-// It takes bytes and returns values and errors, and fetches nothing. It reads the output of the official tools. It
-// follows the OCM specification, and the tools where they differ from it.
+// The package takes bytes, and returns values and errors. It does not access the network. It reads the output of the
+// official tools. Where the tools differ from the OCM specification, it follows the tools.
 //
 // Source: https://github.com/open-component-model/ocm-spec, doc/01-model and
 // doc/04-extensions/03-storage-backends/oci.md.
@@ -18,10 +18,10 @@ import (
 	"strings"
 )
 
-// MaxDescriptorBytes limits a component descriptor. Those of Kyma's modules have 4 KiB on average.
+// MaxDescriptorBytes limits a component descriptor. Descriptors of Kyma modules have 4 KiB on average.
 const MaxDescriptorBytes = 1 << 20
 
-// Kinds of access, in one spelling. Other kinds are parsed but never fetched.
+// Kinds of access, in canonical spelling. Other kinds are parsed but never fetched.
 const (
 	AccessLocalBlob   = "localBlob"
 	AccessOCIArtifact = "ociArtifact"
@@ -40,7 +40,7 @@ var accessKinds = map[string]string{
 	"none": AccessNone, "None": AccessNone,
 }
 
-// Kind returns the type in one spelling, without its version. It returns an unknown type unchanged.
+// Kind returns the type in canonical spelling, without its version. It returns an unknown type unchanged.
 func (a Access) Kind() string {
 	kind, _, _ := strings.Cut(a.Type, "/")
 	if known, ok := accessKinds[kind]; ok {
@@ -49,8 +49,8 @@ func (a Access) Kind() string {
 	return kind
 }
 
-// Resource returns the resource with this name. It returns none if several have the name and differ in version or extra
-// identity, because the name alone is then ambiguous.
+// Resource returns the resource with this name. It returns false if several resources have the name, because the name
+// is then ambiguous.
 func (d Descriptor) Resource(name string) (Resource, bool) {
 	var found Resource
 	count := 0
@@ -114,7 +114,7 @@ func FromTar(data []byte) ([]byte, error) {
 		// Some writers put a "/" or "./" before the name. Other forms, such as "x/../", are refused.
 		if header.Typeflag != tar.TypeReg ||
 			!slices.Contains([]string{descriptorFile, "/" + descriptorFile, "./" + descriptorFile}, header.Name) {
-			return nil, fmt.Errorf("descriptor layer: unexpected member %q, want %s alone", header.Name, descriptorFile)
+			return nil, fmt.Errorf("descriptor layer: unexpected member %q, want only %s", header.Name, descriptorFile)
 		}
 		if found != nil {
 			return nil, fmt.Errorf("descriptor layer: %s appears twice", descriptorFile)

@@ -24,18 +24,18 @@ func local(name, more string) string {
 		"\"}" + more + "}\n"
 }
 
-func TestDescriptorsAreDecoded(t *testing.T) {
+func TestValidDescriptorsAreDecoded(t *testing.T) {
 	for name, c := range map[string]struct {
 		in   string
 		want Descriptor
 	}{
-		"one without resources": {
+		"descriptor without resources": {
 			head + "  version: 1.2.3\n  resources: null\n",
 			Descriptor{Version: "1.2.3"}},
-		"a version that looks like a number stays as it was written": {
+		"version that looks like a number stays text": {
 			head + "  version: 1.10\n",
 			Descriptor{Version: "1.10"}},
-		"digits in a resource's version stay as they were written": {
+		"resource version that looks like a number stays text": {
 			good + "  - {name: raw, version: 0123456789012345678901234567890123456789, access: {type: none, unknown: " +
 				"{a: [1]}}}\n",
 			Descriptor{
@@ -46,16 +46,16 @@ func TestDescriptorsAreDecoded(t *testing.T) {
 					},
 				},
 			}},
-		"a build version": {
+		"version with build metadata": {
 			head + "  version: 1.0.0+ci.42\n",
 			Descriptor{Version: "1.0.0+ci.42"}},
-		"a local blob": {
+		"local blob": {
 			good + local("raw-manifest", ""),
 			Descriptor{Version: "1.2.3",
 				Resources: []Resource{{Element: Element{Name: "raw-manifest", Version: "1.2.3"}, Type: "directoryTree",
 					Relation: "local",
 					Access:   Access{Type: "localBlob", LocalReference: hello}}}}},
-		"a local blob as lifecycle-manager wrote it": {
+		"local blob as lifecycle-manager wrote it": {
 			good + "  - {name: raw-manifest, type: yaml, access: {type: localOciBlob, digest: \"" + hello + "\"}}\n",
 			Descriptor{
 				Version: "1.2.3", Resources: []Resource{
@@ -66,7 +66,7 @@ func TestDescriptorsAreDecoded(t *testing.T) {
 					},
 				},
 			}},
-		"an image": {
+		"image": {
 			good + "  - {name: operator, type: ociArtifact, access: {type: ociArtifact/v1, imageReference: " +
 				"registry.example/operator:1}}\n",
 			Descriptor{
@@ -78,7 +78,7 @@ func TestDescriptorsAreDecoded(t *testing.T) {
 					},
 				},
 			}},
-		"JSON": {
+		"JSON document": {
 			`{"meta":{"schemaVersion":"v2"},"component":{"name":"kyma-pull.dev/module/scaler","version":"v1"}}`,
 			Descriptor{Version: "v1"}},
 	} {
@@ -110,7 +110,7 @@ func TestDocumentReturnsTheOriginal(t *testing.T) {
 	}
 }
 
-func TestBothSchemasGiveTheSameDescriptor(t *testing.T) {
+func TestBothSchemasDecodeToTheSameDescriptor(t *testing.T) {
 	v3, err := Decode([]byte(`
 apiVersion: ocm.software/v3alpha1
 kind: ComponentVersion
@@ -131,17 +131,17 @@ signatures: [{name: s, digest: {hashAlgorithm: SHA-256, normalisationAlgorithm: 
 		t.Fatal(err)
 	}
 	made := v3
-	made.document = nil // written as version 2 from the model
+	made.document = nil // encode as v2 from the model
 	document, err := made.Document()
 	if err != nil {
 		t.Fatal(err)
 	}
 	v2, err := Decode(document)
 	if err != nil {
-		t.Fatalf("%v in\n%s", err, document)
+		t.Fatalf("got error %v for\n%s", err, document)
 	}
 	if v2.Schema != SchemaV2 || v3.Schema != SchemaV3 || v3.RepositoryContexts[0].ComponentNameMapping != "urlPath" {
-		t.Errorf("schemas %s and %s, contexts %v", v2.Schema, v3.Schema, v3.RepositoryContexts)
+		t.Errorf("got schemas %s and %s, contexts %v", v2.Schema, v3.Schema, v3.RepositoryContexts)
 	}
 	// repository contexts are not part of the comparison
 	v2.document, v2.Schema, v2.RepositoryContexts = nil, made.Schema, made.RepositoryContexts
@@ -152,56 +152,57 @@ signatures: [{name: s, digest: {hashAlgorithm: SHA-256, normalisationAlgorithm: 
 		a, errA := DigestOf(v2, normalisation, "SHA-512")
 		b, errB := DigestOf(v3, normalisation, "SHA-512")
 		if errA != nil || errB != nil || a != b || len(a) != 128 {
-			t.Errorf("%s: %s (%v) and %s (%v)", normalisation, a, errA, b, errB)
+			t.Errorf("%s: got digests %s (error %v) and %s (error %v), want equal digests", normalisation, a, errA,
+				b, errB)
 		}
 	}
 }
 
-func TestInvalidDescriptorsAreRefusedWithTheField(t *testing.T) {
+func TestErrorForAnInvalidDescriptorNamesTheField(t *testing.T) {
 	for name, c := range map[string]struct{ in, want string }{
-		"nothing":           {"", "component descriptor: is empty"},
-		"two documents":     {good + "---\na: 1\n", "more than 1 documents"},
-		"a scalar":          {"hello", "component descriptor: "},
-		"an unknown schema": {"meta: {schemaVersion: v9}", `meta.schemaVersion: "v9" is not supported`},
-		"a schema after the next": {
+		"empty document": {"", "component descriptor: the document is empty"},
+		"two documents":  {good + "---\na: 1\n", "more than 1 documents"},
+		"scalar":         {"hello", "component descriptor: "},
+		"unknown schema": {"meta: {schemaVersion: v9}", `meta.schemaVersion: "v9" is not supported`},
+		"unknown apiVersion": {
 			"apiVersion: ocm.software/v4\nkind: ComponentVersion",
 			"apiVersion: ocm.software/v4 ComponentVersion is not supported",
 		},
-		"two schemas at once": {
+		"two schemas": {
 			"apiVersion: ocm.software/v3alpha1\nkind: ComponentVersion\n" + good, "apiVersion",
 		},
-		"a name without a domain":    {strings.Replace(good, "kyma-pull.dev/", "", 1), "component.name"},
-		"a name that climbs":         {strings.Replace(good, "module/scaler", "../../etc", 1), "component.name"},
-		"no version":                 {head, "component.version"},
-		"a version that is a path":   {head + "  version: ../1\n", "component.version"},
-		"a version that is a digest": {head + "  version: \"" + hello + "\"\n", "component.version"},
-		"a resource without a name": {
+		"component name without a domain": {strings.Replace(good, "kyma-pull.dev/", "", 1), "component.name"},
+		"component name with two dots":    {strings.Replace(good, "module/scaler", "../../etc", 1), "component.name"},
+		"missing version":                 {head, "component.version"},
+		"version that is a path":          {head + "  version: ../1\n", "component.version"},
+		"version that is a digest":        {head + "  version: \"" + hello + "\"\n", "component.version"},
+		"resource without a name": {
 			good + "  - {access: {type: none}}\n", "component.resources[0]: name and access.type",
 		},
-		"a resource without access": {good + "  - {name: raw}\n", "component.resources[0]: name and access.type"},
-		"a blob that is a path": {
+		"resource without access": {good + "  - {name: raw}\n", "component.resources[0]: name and access.type"},
+		"local blob that is a path": {
 			good + "  - {name: raw, access: {type: localBlob, localReference: ../../x}}\n",
 			"component.resources[0].access.localReference",
 		},
-		"a blob by an unknown hash": {
+		"local blob with an unknown hash": {
 			good + "  - {name: raw, access: {type: localBlob, localReference: \"md5:00\"}}\n",
 			"component.resources[0].access.localReference",
 		},
-		"a blob of a short digest": {
+		"local blob with a short digest": {
 			good + "  - {name: raw, access: {type: localBlob, localReference: \"sha256:00\"}}\n",
 			"component.resources[0].access.localReference",
 		},
-		"the same resource twice": {
+		"duplicate resource": {
 			good + local("raw", "") + local("raw", ""), `component.resources[1].name: "raw" appears twice`,
 		},
-		"a key twice":                     {good + "  version: 1.2.4\n", `key "version" appears twice`},
-		"an alias":                        {head + "  version: &v 1.2.3\n  provider: *v\n", "anchors and aliases"},
-		"a list where a text is expected": {head + "  version: [1]\n", "component descriptor: "},
-		"more than a megabyte": {
+		"duplicate key":        {good + "  version: 1.2.4\n", `key "version" appears twice`},
+		"alias":                {head + "  version: &v 1.2.3\n  provider: *v\n", "anchors and aliases"},
+		"list instead of text": {head + "  version: [1]\n", "component descriptor: "},
+		"descriptor larger than the limit": {
 			good + strings.Repeat("#", MaxDescriptorBytes), "larger than 1048576 bytes",
 		},
-		"too many resources": {
-			good + strings.Repeat("  - {name: a}\n", 2_001), "component.resources: 2001, at most 2000",
+		"more resources than the limit": {
+			good + strings.Repeat("  - {name: a}\n", 2_001), "component.resources: 2001 entries, must be at most 2000",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -221,16 +222,16 @@ func TestResourceIsFoundByAUniqueName(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, ok := d.Resource("raw"); !ok {
-		t.Error("raw is not found")
+		t.Error("resource raw: got not found, want found")
 	}
 	for _, name := range []string{"tool", "missing", ""} {
 		if _, ok := d.Resource(name); ok {
-			t.Errorf("%q is found, although the name is ambiguous", name)
+			t.Errorf("%q: got a resource for an ambiguous name, want none", name)
 		}
 	}
 }
 
-func TestVersionsAndTheirTags(t *testing.T) {
+func TestVersionsAreConvertedToTags(t *testing.T) {
 	for version, tag := range map[string]string{
 		"1.2.3": "1.2.3", "v1.2.3": "v1.2.3", "1": "1", "1.2": "1.2", "1.2.3-rc.1": "1.2.3-rc.1",
 		"1.0.0+ci.42": "1.0.0.build-ci.42", "1.0.0-rc+ci-1": "1.0.0-rc.build-ci-1",
@@ -241,15 +242,15 @@ func TestVersionsAndTheirTags(t *testing.T) {
 	} {
 		err := CheckVersion(version)
 		if (err == nil) != (tag != "") {
-			t.Errorf("version %q: %v", version, err)
+			t.Errorf("version %q: got error %v", version, err)
 		}
 		if err == nil && Tag(version) != tag {
-			t.Errorf("version %q: tag %q, want %q", version, Tag(version), tag)
+			t.Errorf("version %q: got tag %q, want %q", version, Tag(version), tag)
 		}
 	}
 }
 
-func TestSpellingsOfAccessTypesHaveOneKind(t *testing.T) {
+func TestAccessTypesHaveACanonicalSpelling(t *testing.T) {
 	for spelling, kind := range map[string]string{
 		"localBlob": AccessLocalBlob, "localBlob/v1": AccessLocalBlob, "LocalBlob/v1": AccessLocalBlob,
 		"localOciBlob": AccessLocalBlob,
@@ -289,27 +290,29 @@ func archive(t testing.TB, members ...member) []byte {
 	return buffer.Bytes()
 }
 
-func TestDescriptorIsReadFromItsLayer(t *testing.T) {
+func TestDescriptorIsReadFromALayer(t *testing.T) {
 	const file = "component-descriptor.yaml"
 	regular := func(name, content string) member { return member{name, content, tar.TypeReg} }
 	for name, c := range map[string]struct {
 		members []member
 		want    string // of the error; empty for success
 	}{
-		"a plain name":            {[]member{regular(file, "x")}, ""},
-		"a name from the root":    {[]member{regular("/"+file, "x")}, ""},
-		"a name from here":        {[]member{regular("./"+file, "x")}, ""},
-		"a folder beside it":      {[]member{{"./", "", tar.TypeDir}, regular(file, "x")}, ""},
-		"nothing":                 {nil, "is missing"},
-		"another file":            {[]member{regular("README.md", "x")}, `unexpected member "README.md"`},
-		"another file beside it":  {[]member{regular(file, "x"), regular("run.sh", "x")}, `unexpected member "run.sh"`},
-		"two of it":               {[]member{regular(file, "x"), regular("./"+file, "y")}, "appears twice"},
-		"a name that climbs":      {[]member{regular("../"+file, "x")}, "unexpected member"},
-		"a name that takes turns": {[]member{regular("a/../"+file, "x")}, "unexpected member"},
-		"a hidden namesake":       {[]member{regular("."+file, "x")}, "unexpected member"},
-		"a link":                  {[]member{{file, "", tar.TypeSymlink}}, "unexpected member"},
-		"a device":                {[]member{{file, "", tar.TypeChar}}, "unexpected member"},
-		"more than a megabyte": {
+		"plain name":                        {[]member{regular(file, "x")}, ""},
+		"name with a leading slash":         {[]member{regular("/"+file, "x")}, ""},
+		"name with a leading dot and slash": {[]member{regular("./"+file, "x")}, ""},
+		"descriptor with a folder":          {[]member{{"./", "", tar.TypeDir}, regular(file, "x")}, ""},
+		"layer without files":               {nil, "is missing"},
+		"other file":                        {[]member{regular("README.md", "x")}, `unexpected member "README.md"`},
+		"descriptor with another file": {
+			[]member{regular(file, "x"), regular("run.sh", "x")}, `unexpected member "run.sh"`,
+		},
+		"duplicate descriptor":             {[]member{regular(file, "x"), regular("./"+file, "y")}, "appears twice"},
+		"name with two dots":               {[]member{regular("../"+file, "x")}, "unexpected member"},
+		"name with two dots in the middle": {[]member{regular("a/../"+file, "x")}, "unexpected member"},
+		"name with a leading dot":          {[]member{regular("."+file, "x")}, "unexpected member"},
+		"symbolic link":                    {[]member{{file, "", tar.TypeSymlink}}, "unexpected member"},
+		"device":                           {[]member{{file, "", tar.TypeChar}}, "unexpected member"},
+		"descriptor larger than the limit": {
 			[]member{regular(file, strings.Repeat("x", MaxDescriptorBytes+1))}, "larger than 1048576 bytes",
 		},
 	} {
@@ -325,13 +328,13 @@ func TestDescriptorIsReadFromItsLayer(t *testing.T) {
 	}
 	whole := archive(t, regular(file, strings.Repeat("x", 600)))
 	if _, err := FromTar(whole[:700]); err == nil {
-		t.Error("a layer that was cut off is accepted")
+		t.Error("truncated layer: got no error, want an error")
 	}
 }
 
 func TestDescriptorsOfTheOfficialCLIAreDecoded(t *testing.T) {
 	if _, err := os.Stat(realworld); err != nil {
-		t.Skip("shared/realworld is not beside this checkout")
+		t.Skip("shared/realworld not found next to this checkout")
 	}
 	for file, want := range map[string]string{
 		"ocm-vectors/ocmcli_0.27_input.yaml":     "ocm.software/ocmcli:0.27.0",
@@ -354,7 +357,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d, err := Decode(data)
 		if err == nil && (CheckName(d.Name) != nil || CheckVersion(d.Version) != nil) {
-			t.Errorf("accepted name %q and version %q", d.Name, d.Version)
+			t.Errorf("got accepted name %q and version %q, want an error", d.Name, d.Version)
 		}
 	})
 }
@@ -364,7 +367,7 @@ func FuzzFromTar(f *testing.F) {
 	f.Add(archive(f, member{"component-descriptor.yaml", "", tar.TypeSymlink}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if found, err := FromTar(data); err == nil && len(found) > MaxDescriptorBytes {
-			t.Errorf("gave %d bytes", len(found))
+			t.Errorf("got %d bytes", len(found))
 		}
 	})
 }

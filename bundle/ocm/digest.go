@@ -15,8 +15,8 @@ import (
 // ErrNotCovered means that a resource has no digest for its content, so no signature covers the content.
 var ErrNotCovered = errors.New("no digest covers the content")
 
-// ErrDiffers means that a content does not match the component's digest.
-var ErrDiffers = errors.New("content does not match the component's digest")
+// ErrMismatch means that content does not match the component's digest.
+var ErrMismatch = errors.New("content does not match the component's digest")
 
 const (
 	genericBlobDigest   = "genericBlobDigest/v1"
@@ -45,7 +45,7 @@ func (d *Digest) IsSHA256() bool {
 	return err == nil && hash == crypto.SHA256
 }
 
-// IsImage reports whether a resource is a container image, by its type, which a signature covers.
+// IsImage reports whether a resource is a container image. It decides by the resource's type, which signatures cover.
 func (r Resource) IsImage() bool {
 	return slices.ContainsFunc([]string{"ociImage", "ociArtifact", "ociArtefact", "dockerImage"},
 		func(k string) bool { return strings.EqualFold(k, r.Type) })
@@ -53,7 +53,7 @@ func (r Resource) IsImage() bool {
 
 // CheckContent compares the content of a resource with its digest: the digest of the bytes or, for an artifact set, of
 // its main artifact. ArtifactSet.Blob compares the blobs that the main artifact refers to; other blobs of a set are
-// never used. The error is ErrNotCovered if the resource has no digest, and ErrDiffers if content and digest differ.
+// never used. The error is ErrNotCovered if the resource has no digest, and ErrMismatch if content and digest differ.
 //
 // Source: ocm-spec, doc/04-extensions/04-algorithms/digest-algorithms.md.
 func CheckContent(r Resource, content []byte) error {
@@ -76,7 +76,7 @@ func CheckContent(r Resource, content []byte) error {
 			return err
 		}
 		if _, err := set.Blob(set.Main.Digest); err != nil {
-			return fmt.Errorf("resource %q: %w: %w", r.Name, ErrDiffers, err)
+			return fmt.Errorf("resource %q: %w: %w", r.Name, ErrMismatch, err)
 		}
 		return nil
 	}
@@ -100,7 +100,7 @@ func CheckArtifact(r Resource, manifest digest.Digest) error {
 	if hash, err := cryptoHash(r.Digest.HashAlgorithm); err != nil {
 		return fmt.Errorf("resource %q: digest.hashAlgorithm: %w", r.Name, err)
 	} else if manifest.Algorithm() != hashes[hash] {
-		return fmt.Errorf("resource %q: has a digest by %s, but the artifact's digest is by %s", r.Name,
+		return fmt.Errorf("resource %q has a %s digest, but the artifact has a %s digest", r.Name,
 			r.Digest.HashAlgorithm, manifest.Algorithm())
 	}
 	return r.same(manifest.Encoded())
@@ -108,7 +108,7 @@ func CheckArtifact(r Resource, manifest digest.Digest) error {
 
 func (r Resource) same(actual string) error {
 	if !strings.EqualFold(actual, r.Digest.Value) {
-		return fmt.Errorf("resource %q: %w: its digest is %s, the component has %s", r.Name, ErrDiffers, actual,
+		return fmt.Errorf("resource %q: %w: its digest is %s, the component has %s", r.Name, ErrMismatch, actual,
 			r.Digest.Value)
 	}
 	return nil

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Document returns the descriptor as JSON: the original document with all unknown fields, or for a descriptor made in
-// code a document of SchemaV2. It does not contain changes to a decoded model.
+// Document returns the descriptor as JSON. For a decoded descriptor, it returns the original document with all unknown
+// fields, without later changes to the Descriptor. For a descriptor made in code, it encodes a document of SchemaV2.
 func (d Descriptor) Document() ([]byte, error) {
 	if d.document != nil {
 		return d.document, nil

@@ -24,7 +24,7 @@ type labelDocument struct {
 
 func (l labelDocument) label() (Label, error) {
 	if l.Name == "" {
-		return Label{}, errors.New(".name: is required")
+		return Label{}, errors.New(".name is required")
 	}
 	value, err := jsonOf(&l.Value)
 	if err != nil {
@@ -41,7 +41,7 @@ func (l labelDocument) label() (Label, error) {
 	return label, nil
 }
 
-// jsonOf returns a value as JSON, nil if there is none.
+// jsonOf returns a value as JSON, or nil for an absent value.
 func jsonOf(n *yaml.Node) (json.RawMessage, error) {
 	if n.Kind == 0 {
 		return nil, nil

@@ -44,7 +44,7 @@ type Label struct {
 	Merge *Merge
 }
 
-// Merge names the algorithm that merges the values of a label.
+// Merge specifies the algorithm that merges the values of a label.
 type Merge struct {
 	Algorithm string
 	// Config is JSON in the algorithm's own form, nil if absent.
@@ -67,7 +67,7 @@ type Resource struct {
 	// Relation is "local" or "external".
 	Relation string
 	Access   Access
-	// Digest is the digest of the content, nil if there is none.
+	// Digest is the digest of the content, or nil if absent.
 	Digest *Digest
 }
 
@@ -78,17 +78,17 @@ type Source struct {
 	Access Access
 }
 
-// Reference names another component version that is part of this one.
+// Reference identifies another component version that is part of this one.
 type Reference struct {
 	Element
 	Component string
-	// Digest is the digest of the normalized descriptor, nil if there is none.
+	// Digest is the digest of the normalized descriptor, or nil if absent.
 	Digest *Digest
 }
 
-// Access is the location of a content. Kind decides which fields are used.
+// Access is the location of some content. Kind decides which fields are used.
 type Access struct {
-	// Type is the original text. Kind has one spelling and no version.
+	// Type is the original text. Kind returns it in canonical spelling without a version.
 	Type string
 	// LocalReference is the digest of a layer or manifest of the component's own artifact, or several digests of layers,
 	// separated by commas, whose contents are joined (localBlob, localOciBlob).
@@ -130,7 +130,7 @@ type Signature struct {
 	Issuer    string
 }
 
-// RepositoryContext is a repository that contained the component version. The last one is the current one.
+// RepositoryContext is a repository that contained the component version. The last entry is the current repository.
 type RepositoryContext struct {
 	Type    string
 	BaseURL string

@@ -163,8 +163,8 @@ func normalSource(s Source) map[string]any {
 	return m
 }
 
-// normalReference keeps all labels, signed or not, as the official tool does: its rule for them has the wrong field
-// name.
+// normalReference keeps all labels, signed or not, as the official tool does: the tool's rule for these labels has the
+// wrong field name.
 func normalReference(r Reference) map[string]any { return referenceMap(r) }
 
 // normalReferenceV1 keeps only signed labels.
@@ -206,7 +206,7 @@ func normaliseV1(d Descriptor) ([]byte, error) {
 	return entries(map[string]any{"component": meta, "meta": map[string]any{"schemaVersion": SchemaV2}})
 }
 
-// identified has an extra identity, null if there is none.
+// identified adds an extra identity of null if the map has no extra identity.
 func identified(m map[string]any) map[string]any {
 	if _, ok := m["extraIdentity"]; !ok {
 		m["extraIdentity"] = nil

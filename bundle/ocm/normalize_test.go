@@ -29,7 +29,7 @@ func scaler(t testing.TB) Descriptor {
 	return d
 }
 
-func TestNormalFormsContainTheSignedFields(t *testing.T) {
+func TestNormalizedDescriptorsContainTheSignedFields(t *testing.T) {
 	v3 := scaler(t)
 	v3.Schema = SchemaV3
 	for _, c := range []struct {
@@ -67,28 +67,28 @@ func TestNormalFormsContainTheSignedFields(t *testing.T) {
 
 func TestUnsignedFieldsDoNotChangeTheDigest(t *testing.T) {
 	for name, change := range map[string]func(*Descriptor){
-		"an unsigned label": func(d *Descriptor) { d.Labels[0].Value = []byte(`"y"`) },
-		"a new unsigned label": func(d *Descriptor) {
+		"changed unsigned label": func(d *Descriptor) { d.Labels[0].Value = []byte(`"y"`) },
+		"new unsigned label": func(d *Descriptor) {
 			d.Sources[0].Labels = append(d.Sources[0].Labels, Label{Name: "new"})
 		},
-		"where a resource is":       func(d *Descriptor) { d.Resources[0].Access.LocalReference = hello },
-		"where the component was":   func(d *Descriptor) { d.RepositoryContexts = nil },
-		"its signatures":            func(d *Descriptor) { d.Signatures = []Signature{{Name: "s"}} },
-		"another zone":              func(d *Descriptor) { d.CreationTime = "2026-01-31T12:00:00Z" },
-		"the digest of what is not": func(d *Descriptor) { d.Resources[1].Digest = nil },
+		"changed access":                     func(d *Descriptor) { d.Resources[0].Access.LocalReference = hello },
+		"removed repository contexts":        func(d *Descriptor) { d.RepositoryContexts = nil },
+		"added signature":                    func(d *Descriptor) { d.Signatures = []Signature{{Name: "s"}} },
+		"creation time in another time zone": func(d *Descriptor) { d.CreationTime = "2026-01-31T12:00:00Z" },
+		"removed digest without access":      func(d *Descriptor) { d.Resources[1].Digest = nil },
 	} {
 		t.Run(name, func(t *testing.T) { compare(t, change, true) })
 	}
 	for name, change := range map[string]func(*Descriptor){
-		"the name":                     func(d *Descriptor) { d.Name += "x" },
-		"a signed label":               func(d *Descriptor) { d.Labels[1].Value = []byte("1") },
-		"a label that becomes signed":  func(d *Descriptor) { d.Labels[0].Signing = true },
-		"a digest":                     func(d *Descriptor) { d.Resources[0].Digest.Value = "00" },
-		"the spelling of an algorithm": func(d *Descriptor) { d.Resources[0].Digest.HashAlgorithm = "SHA-256" },
-		"an identity":                  func(d *Descriptor) { d.Resources[1].ExtraIdentity = nil },
-		"a reference":                  func(d *Descriptor) { d.References[0].Component += "x" },
-		"a second":                     func(d *Descriptor) { d.CreationTime = "2026-01-31T12:00:01Z" },
-		"the order": func(d *Descriptor) {
+		"changed name":                  func(d *Descriptor) { d.Name += "x" },
+		"changed signed label":          func(d *Descriptor) { d.Labels[1].Value = []byte("1") },
+		"label that becomes signed":     func(d *Descriptor) { d.Labels[0].Signing = true },
+		"changed digest":                func(d *Descriptor) { d.Resources[0].Digest.Value = "00" },
+		"other hash algorithm spelling": func(d *Descriptor) { d.Resources[0].Digest.HashAlgorithm = "SHA-256" },
+		"removed extra identity":        func(d *Descriptor) { d.Resources[1].ExtraIdentity = nil },
+		"changed reference":             func(d *Descriptor) { d.References[0].Component += "x" },
+		"changed creation time":         func(d *Descriptor) { d.CreationTime = "2026-01-31T12:00:01Z" },
+		"changed order of resources": func(d *Descriptor) {
 			d.Resources[0], d.Resources[3] = d.Resources[3], d.Resources[0]
 		},
 	} {
@@ -96,7 +96,7 @@ func TestUnsignedFieldsDoNotChangeTheDigest(t *testing.T) {
 	}
 }
 
-// compare reports whether a change leaves all digests unchanged.
+// compare fails the test unless a change leaves all digests unchanged (same) or changes all of them.
 func compare(t *testing.T, change func(*Descriptor), same bool) {
 	t.Helper()
 	changed := scaler(t)
@@ -111,7 +111,7 @@ func compare(t *testing.T, change func(*Descriptor), same bool) {
 			t.Fatal(err)
 		}
 		if (before == after) != same {
-			t.Errorf("%s: was %s, is %s", normalisation, before, after)
+			t.Errorf("%s: got digest %s before and %s after the change", normalisation, before, after)
 		}
 	}
 }
@@ -126,13 +126,15 @@ func TestInvalidDescriptorsAreNotNormalized(t *testing.T) {
 		normalisation, hash string
 		want                string
 	}{
-		"an unknown normalization": {
+		"unknown normalization": {
 			scaler(t), "jsonNormalisation/v5", "SHA-256", `normalization "jsonNormalisation/v5" is not supported`,
 		},
-		"an unknown hash":          {scaler(t), NormalisationV3, "MD5", `hash algorithm "MD5" is not supported`},
-		"a time that is none":      {late, NormalisationV3, "SHA-256", `creationTime: "yesterday"`},
-		"a number that is none":    {huge, NormalisationV3, "SHA-256", "1e999"},
-		"a number that is none v1": {huge, NormalisationV1, "SHA-256", "1e999"},
+		"unknown hash": {
+			scaler(t), NormalisationV3, "MD5", `hash algorithm "MD5" is not supported`,
+		},
+		"invalid creation time":                {late, NormalisationV3, "SHA-256", `creationTime: "yesterday"`},
+		"invalid number in a label":            {huge, NormalisationV3, "SHA-256", "1e999"},
+		"invalid number in a label, version 1": {huge, NormalisationV1, "SHA-256", "1e999"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := DigestOf(c.d, c.normalisation, c.hash); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -142,8 +144,8 @@ func TestInvalidDescriptorsAreNotNormalized(t *testing.T) {
 	}
 }
 
-// The official tool compares every resource with every other one, which would take too long for untrusted descriptors.
-func TestVersionsAreAddedLikeInTheOfficialTool(t *testing.T) {
+// The official tool compares all pairs of resources, which would take too long for untrusted descriptors.
+func TestVersionsAreAddedAsInTheOfficialTool(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	identities := []map[string]string{nil, {}, {"os": "linux"}, {"version": "1"}, {"version": "2", "os": "linux"}}
 	for range 2_000 {
@@ -199,16 +201,16 @@ func FuzzNormalise(f *testing.F) {
 		}
 		again, err := Decode(document)
 		if err != nil {
-			return // longer, or with longer keys, than its source
+			return // the encoded document can exceed the limits of its source
 		}
 		if again.document = d.document; !reflect.DeepEqual(again, d) {
-			t.Fatalf("%s\nwas\n%+v\nis\n%+v", document, d, again)
+			t.Fatalf("%s\nchanged from\n%+v\nto\n%+v", document, d, again)
 		}
 		for _, normalisation := range normalisations {
 			one, err := Normalize(d, normalisation)
 			two, errTwo := Normalize(again, normalisation)
 			if string(one) != string(two) || (err == nil) != (errTwo == nil) {
-				t.Errorf("%s\n%s\n%v, %v", one, two, err, errTwo)
+				t.Errorf("got\n%s\nand\n%s\nerrors %v and %v, want equal results", one, two, err, errTwo)
 			}
 		}
 	})

@@ -36,7 +36,7 @@ const (
 
 // CheckSignature returns an error unless a signature is valid and covers this descriptor. Digests cover the objects
 // that the descriptor refers to: the caller compares contents (CheckContent, CheckArtifact) and the descriptors of
-// references (DigestOf). The error names the signature and the reason.
+// references (DigestOf). The error contains the signature and the reason.
 func (d Descriptor) CheckSignature(s Signature, trust Trust, now time.Time) error {
 	// Check the key first, so that a signature of another key does not cost a normalization.
 	if err := s.Verify(trust, now); err != nil {
@@ -47,7 +47,7 @@ func (d Descriptor) CheckSignature(s Signature, trust Trust, now time.Time) erro
 		return fmt.Errorf("signature %q: %w", s.Name, err)
 	}
 	if !strings.EqualFold(actual, s.Digest.Value) {
-		return fmt.Errorf("signature %q: is for another descriptor: its digest is %s, the signed one is %s", s.Name,
+		return fmt.Errorf("signature %q is for another descriptor: this descriptor has digest %s, want %s", s.Name,
 			actual, s.Digest.Value)
 	}
 	return nil
@@ -55,7 +55,7 @@ func (d Descriptor) CheckSignature(s Signature, trust Trust, now time.Time) erro
 
 // Verify returns an error unless one of the trusted keys signed the signature's digest. It does not compare that digest
 // with a descriptor. A signature with certificates is valid if the first one's key is trusted, or if one of the
-// authorities certifies it at the time now. The error names the signature and the reason.
+// authorities certifies it at the time now. The error contains the signature and the reason.
 func (s Signature) Verify(trust Trust, now time.Time) error {
 	if err := s.verify(trust, now); err != nil {
 		return fmt.Errorf("signature %q: %w", s.Name, err)
@@ -65,7 +65,7 @@ func (s Signature) Verify(trust Trust, now time.Time) error {
 
 func (s Signature) verify(trust Trust, now time.Time) error {
 	if len(s.Value) > maxSignatureBytes {
-		return fmt.Errorf("value of %d bytes, at most %d", len(s.Value), maxSignatureBytes)
+		return fmt.Errorf("value has %d bytes, must be at most %d", len(s.Value), maxSignatureBytes)
 	}
 	digest, err := hex.DecodeString(s.Digest.Value)
 	if err != nil {
@@ -76,7 +76,7 @@ func (s Signature) verify(trust Trust, now time.Time) error {
 		return err
 	}
 	if len(digest) != hash.Size() {
-		return fmt.Errorf("digest.value: has %d bytes, want %d", len(digest), hash.Size())
+		return fmt.Errorf("digest.value has %d bytes, want %d", len(digest), hash.Size())
 	}
 	if s.Algorithm != AlgorithmPKCS1 && s.Algorithm != AlgorithmPSS {
 		return fmt.Errorf("algorithm %q is not supported: want %s or %s", s.Algorithm, AlgorithmPKCS1, AlgorithmPSS)
@@ -96,14 +96,14 @@ func (s Signature) verify(trust Trust, now time.Time) error {
 		return fmt.Errorf("mediaType %q does not match algorithm %s", s.MediaType, s.Algorithm)
 	}
 	if len(keys) == 0 {
-		return errors.New("no public key is trusted for it, only certificates, and it contains no certificate")
+		return errors.New("no public key is trusted, and the signature contains no certificate")
 	}
 	for _, key := range keys {
 		if checkKey(key) == nil && made(s.Algorithm, key, hash, digest, value) {
 			return nil
 		}
 	}
-	return errors.New("was not made by any of the trusted keys")
+	return errors.New("not made by any of the trusted keys")
 }
 
 func made(algorithm string, key *rsa.PublicKey, hash crypto.Hash, digest, value []byte) bool {
@@ -135,7 +135,7 @@ func (s Signature) chain(trust Trust, now time.Time) ([]*rsa.PublicKey, []byte, 
 			return []*rsa.PublicKey{key}, value, nil
 		}
 	}
-	if err := vouched(certificates, trust, s.Name, now); err != nil {
+	if err := checkChain(certificates, trust, s.Name, now); err != nil {
 		return nil, nil, err
 	}
 	return []*rsa.PublicKey{key}, value, nil
@@ -145,7 +145,7 @@ func decodePEM(s Signature) (value []byte, certificates []*x509.Certificate, err
 	text := strings.TrimSpace(s.Value)
 	block, rest := pem.Decode([]byte(text))
 	if block == nil || block.Type != pemSignature || !strings.HasPrefix(text, "-----BEGIN "+pemSignature) {
-		return nil, nil, errors.New("value: does not begin with a PEM block SIGNATURE")
+		return nil, nil, errors.New("value does not begin with a PEM block SIGNATURE")
 	}
 	if named := block.Headers[pemAlgorithmName]; named != s.Algorithm {
 		return nil, nil, fmt.Errorf("value: the PEM header has %q, but the algorithm is %q", named, s.Algorithm)
@@ -161,21 +161,21 @@ func decodePEM(s Signature) (value []byte, certificates []*x509.Certificate, err
 		if err != nil {
 			return nil, nil, fmt.Errorf("value: certificate: %w", err)
 		}
-		// Before any computation with an untrusted key.
+		// Check the key size before any computation with an untrusted key.
 		if err := checkCertificate(certificate); err != nil {
 			return nil, nil, fmt.Errorf("value: %w", err)
 		}
 		certificates = append(certificates, certificate)
 	}
 	if strings.TrimSpace(string(rest)) != "" {
-		return nil, nil, errors.New("value: contains data after the last PEM block")
+		return nil, nil, errors.New("value contains data after the last PEM block")
 	}
 	return value, certificates, nil
 }
 
-// vouched returns an error unless a pinned authority certifies the leaf. Certificates of the signature are not
-// authorities.
-func vouched(certificates []*x509.Certificate, trust Trust, name string, now time.Time) error {
+// checkChain returns an error unless a pinned authority certifies the leaf. Certificates in the signature are not
+// trusted as authorities.
+func checkChain(certificates []*x509.Certificate, trust Trust, name string, now time.Time) error {
 	if len(trust.Roots) == 0 {
 		return errors.New("contains a certificate, but no authority is trusted")
 	}
@@ -188,7 +188,7 @@ func vouched(certificates []*x509.Certificate, trust Trust, name string, now tim
 		if i > 0 && slices.ContainsFunc(trust.Roots, c.Equal) {
 			continue // the official tool also includes the authority
 		}
-		if signsItself(c) {
+		if isSelfSigned(c) {
 			return fmt.Errorf(
 				"certificate of %s is self-signed: trust its key or its authority; a signature's own certificates "+
 					"are never trusted", c.Subject)
@@ -206,7 +206,7 @@ func vouched(certificates []*x509.Certificate, trust Trust, name string, now tim
 	}
 	// A certificate without key usages is valid for all of them (RFC 5280, 4.2.1.3).
 	if leaf.KeyUsage != 0 && leaf.KeyUsage&x509.KeyUsageDigitalSignature == 0 {
-		return fmt.Errorf("certificate of %s: does not allow digital signatures", leaf.Subject)
+		return fmt.Errorf("certificate of %s does not allow digital signatures", leaf.Subject)
 	}
 	wanted := trust.Subject
 	if wanted == "" {
@@ -218,8 +218,9 @@ func vouched(certificates []*x509.Certificate, trust Trust, name string, now tim
 	return nil
 }
 
-// signsItself also covers certificates that are not authorities, which CheckSignatureFrom refuses before the check.
-func signsItself(c *x509.Certificate) bool {
+// isSelfSigned reports whether a certificate is self-signed. Unlike CheckSignatureFrom, it also checks certificates
+// that are not authorities.
+func isSelfSigned(c *x509.Certificate) bool {
 	return bytes.Equal(c.RawIssuer, c.RawSubject) &&
 		c.CheckSignature(c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature) == nil
 }

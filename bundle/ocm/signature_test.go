@@ -19,7 +19,7 @@ import (
 
 var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 
-// pairs are keys of 2048 bits, created once. Most tests trust the first and not the second.
+// pairs returns keys of 2048 bits, created once. Most tests trust only the first key.
 var pairs = sync.OnceValue(func() (keys [2]*rsa.PrivateKey) {
 	for i := range keys {
 		key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -35,7 +35,7 @@ var hashNames = map[string]crypto.Hash{
 	"SHA-256": crypto.SHA256, "sha256": crypto.SHA256, "SHA-512": crypto.SHA512, "sha512": crypto.SHA512,
 }
 
-// sign returns a signature of the descriptor in its algorithm's form, or in PEM with certificates.
+// sign returns a signature of the descriptor in the algorithm's media type, or in PEM with certificates.
 func sign(
 	t *testing.T, d Descriptor, algorithm, hash string, key *rsa.PrivateKey, chain ...*x509.Certificate,
 ) Signature {
@@ -78,7 +78,7 @@ func pemText(kind string, data []byte, headers map[string]string) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: data, Headers: headers}))
 }
 
-// certificate is valid on the day of noon. Without an issuer it is self-signed.
+// certificate returns a certificate that is valid for 24 hours around noon. Without an issuer, it is self-signed.
 func certificate(
 	t *testing.T, name string, key any, issuer *x509.Certificate, issuerKey any, change func(*x509.Certificate),
 ) *x509.Certificate {
@@ -137,7 +137,7 @@ func TestSignaturesOfATrustedKeyAreValid(t *testing.T) {
 	}
 }
 
-// anotherDigit returns another hexadecimal digit.
+// anotherDigit returns a hexadecimal digit other than the given one.
 func anotherDigit(digit string) string {
 	if digit == "0" {
 		return "1"
@@ -163,74 +163,74 @@ func TestInvalidSignaturesAreRefused(t *testing.T) {
 		trust  Trust
 		want   string
 	}{
-		"another digit": {
+		"changed signature value": {
 			func(s *Signature) { s.Value = anotherDigit(s.Value[:1]) + s.Value[1:] }, trust, "not made by any",
 		},
-		"another key": {nil, Trust{Keys: []*rsa.PublicKey{&pairs()[1].PublicKey}}, "not made by any"},
-		"no key":      {nil, Trust{}, "no public key is trusted"},
-		"a weak key": {
+		"other trusted key": {nil, Trust{Keys: []*rsa.PublicKey{&pairs()[1].PublicKey}}, "not made by any"},
+		"no trusted key":    {nil, Trust{}, "no public key is trusted"},
+		"weak key": {
 			func(s *Signature) {
 				*s = sign(t, scaler(t), AlgorithmPKCS1, "SHA-256", weak)
 			}, Trust{Keys: []*rsa.PublicKey{&weak.PublicKey}}, "not made by any",
 		},
-		"another algorithm": {
+		"other algorithm": {
 			func(s *Signature) { s.Algorithm, s.MediaType = AlgorithmPSS, mediaTypePSS }, trust, "not made by any",
 		},
-		"a form that goes with another algorithm": {
+		"media type of another algorithm": {
 			func(s *Signature) { s.Algorithm = AlgorithmPSS }, trust, "does not match algorithm RSASSA-PSS",
 		},
-		"an unknown algorithm": {
+		"unknown algorithm": {
 			func(s *Signature) { s.Algorithm = "sigstore" }, trust, `algorithm "sigstore" is not supported`,
 		},
-		"an unknown form": {
+		"unknown media type": {
 			func(s *Signature) { s.MediaType = "text/plain" }, trust, `mediaType "text/plain"`,
 		},
-		"an unknown hash": {
+		"unknown hash": {
 			func(s *Signature) { s.Digest.HashAlgorithm = "MD5" }, trust, `hash algorithm "MD5"`,
 		},
-		"a hash of another length": {
+		"digest with the length of another hash": {
 			func(s *Signature) { s.Digest.HashAlgorithm = "SHA-512" }, trust, "has 32 bytes, want 64",
 		},
-		"a digest that is no hex": {
+		"digest that is not hexadecimal": {
 			func(s *Signature) { s.Digest.Value = "zz" }, trust, "digest.value",
 		},
-		"a digest of nothing": {
+		"empty digest": {
 			func(s *Signature) {
 				s.Digest = Digest{excludedNoAlgorithm, excluded, excludedNoAlgorithm}
 			}, trust, "digest.value",
 		},
-		"a value that is no hex":  {func(s *Signature) { s.Value = "zz" }, trust, "value: "},
-		"a value of other length": {func(s *Signature) { s.Value += "00" }, trust, "not made by any"},
-		"an empty value":          {func(s *Signature) { s.Value = "" }, trust, "not made by any"},
-		"too much hex": {
+		"value that is not hexadecimal": {func(s *Signature) { s.Value = "zz" }, trust, "value: "},
+		"value with an additional byte": {func(s *Signature) { s.Value += "00" }, trust, "not made by any"},
+		"empty value":                   {func(s *Signature) { s.Value = "" }, trust, "not made by any"},
+		"value longer than the limit": {
 			func(s *Signature) {
 				s.Value = strings.Repeat("0", maxSignatureBytes+2)
-			}, trust, "value of 65538 bytes, at most 65536",
+			}, trust, "value has 65538 bytes, must be at most 65536",
 		},
-		"PEM of another algorithm": {
+		"PEM header with another algorithm": {
 			func(s *Signature) {
 				bare(s, map[string]string{pemAlgorithmName: AlgorithmPSS})
 			}, trust, `the PEM header has "RSASSA-PSS"`,
 		},
-		"PEM of no algorithm": {
+		"PEM without an algorithm": {
 			func(s *Signature) { bare(s, nil) }, trust, `the PEM header has ""`,
 		},
-		"PEM that is none": {
+		"value that is not PEM": {
 			func(s *Signature) { s.MediaType = mediaTypePEM }, trust, "does not begin with a PEM block SIGNATURE",
 		},
-		"PEM after something else": {func(s *Signature) {
+		"text before the PEM block": {func(s *Signature) {
 			bare(s, map[string]string{pemAlgorithmName: AlgorithmPKCS1})
 			s.Value = "hello\n" + s.Value
 		}, trust, "does not begin with"},
-		"PEM before something else": {func(s *Signature) {
+		"text after the PEM block": {func(s *Signature) {
 			bare(s, map[string]string{pemAlgorithmName: AlgorithmPKCS1})
 			s.Value += "hello\n"
 		}, trust, "after the last PEM block"},
-		"two signatures in one": {func(s *Signature) {
+		"two signature blocks": {func(s *Signature) {
 			bare(s, map[string]string{pemAlgorithmName: AlgorithmPKCS1})
 			s.Value += s.Value
 		}, trust, `found "SIGNATURE"`},
-		"a certificate that is none": {func(s *Signature) {
+		"invalid certificate": {func(s *Signature) {
 			bare(s, map[string]string{pemAlgorithmName: AlgorithmPKCS1})
 			s.Value += pemText("CERTIFICATE", []byte("hello"), nil)
 		}, trust, "value: certificate"},
@@ -268,7 +268,7 @@ func TestValidSignatureOfAnotherDescriptorIsRefused(t *testing.T) {
 	}
 }
 
-func TestAuthoritiesCertifyKeys(t *testing.T) {
+func TestSignaturesWithCertificatesNeedATrustedAuthority(t *testing.T) {
 	rootKey, middleKey, leafKey := ecdsaKey(t), pairs()[1], pairs()[0]
 	root := certificate(t, "root", rootKey, nil, nil, authority)
 	stranger := certificate(t, "stranger", ecdsaKey(t), nil, nil, authority)
@@ -290,69 +290,69 @@ func TestAuthoritiesCertifyKeys(t *testing.T) {
 		now   time.Time
 		want  string // of the error; empty for success
 	}{
-		"leaf and intermediate":      {chain(leaf(nil), middle), trust, noon, ""},
-		"the authority is repeated":  {chain(leaf(nil), middle, root), trust, noon, ""},
-		"the intermediate is pinned": {chain(leaf(nil)), Trust{Roots: chain(middle)}, noon, ""},
-		"another name that is asked for": {
+		"leaf and intermediate":            {chain(leaf(nil), middle), trust, noon, ""},
+		"leaf, intermediate and authority": {chain(leaf(nil), middle, root), trust, noon, ""},
+		"intermediate pinned as authority": {chain(leaf(nil)), Trust{Roots: chain(middle)}, noon, ""},
+		"configured subject": {
 			chain(leaf(another), middle), Trust{Roots: chain(root), Subject: "ci"}, noon, "",
 		},
-		"the key itself is trusted": {
+		"key of the leaf is trusted": {
 			chain(leaf(nil)), Trust{Keys: []*rsa.PublicKey{&leafKey.PublicKey}}, noon, "",
 		},
-		"its key is trusted, it signs itself": {
+		"self-signed certificate with a trusted key": {
 			chain(self), Trust{Keys: []*rsa.PublicKey{&leafKey.PublicKey}}, noon, "",
 		},
-		"the intermediate is missing": {chain(leaf(nil)), trust, noon, "certificate of CN=release: x509: "},
-		"another authority": {
+		"missing intermediate": {chain(leaf(nil)), trust, noon, "certificate of CN=release: x509: "},
+		"other authority": {
 			chain(leaf(nil), middle), Trust{Roots: chain(stranger)}, noon, "certificate of CN=release: x509: ",
 		},
-		"no authority": {
+		"no trusted authority": {
 			chain(leaf(nil), middle), Trust{Keys: []*rsa.PublicKey{&middleKey.PublicKey}}, noon,
 			"no authority is trusted",
 		},
-		"expired": {chain(leaf(nil), middle), trust, noon.Add(13 * time.Hour), "expired"},
-		"not valid yet": {
+		"expired certificate": {chain(leaf(nil), middle), trust, noon.Add(13 * time.Hour), "expired"},
+		"certificate that is not valid yet": {
 			chain(leaf(nil), middle), trust, noon.Add(-13 * time.Hour), "not yet valid",
 		},
-		"another name": {
+		"other subject than the signature's name": {
 			chain(leaf(func(c *x509.Certificate) { c.Subject.CommonName = "release2" }), middle), trust, noon,
 			`certificate has subject "release2", want "release"`,
 		},
-		"the name is not that asked for": {
+		"other subject than the configured one": {
 			chain(leaf(nil), middle), Trust{Roots: chain(root), Subject: "ci"}, noon,
 			`certificate has subject "release", want "ci"`,
 		},
-		"for servers": {
+		"certificate for servers": {
 			chain(leaf(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }),
 				middle), trust, noon,
 			"incompatible key usage"},
-		"not for signatures": {
+		"certificate not for signatures": {
 			chain(leaf(func(c *x509.Certificate) { c.KeyUsage = x509.KeyUsageKeyEncipherment }), middle), trust, noon,
 			"does not allow digital signatures",
 		},
-		"an authority comes with it": {
+		"untrusted authority in the signature": {
 			chain(leaf(nil), middle, stranger), trust, noon, "certificate of CN=stranger is self-signed",
 		},
-		"it signs itself": {chain(self), trust, noon, "certificate of CN=release is self-signed"},
-		"it signs itself and is pinned": {
+		"self-signed certificate": {chain(self), trust, noon, "certificate of CN=release is self-signed"},
+		"self-signed certificate pinned as authority": {
 			chain(self), Trust{Roots: chain(self)}, noon, "certificate of CN=release is self-signed",
 		},
-		"a leaf signs a leaf": {
+		"leaf that signs another leaf": {
 			chain(certificate(t, "release", leafKey, leaf(another), leafKey, nil), leaf(another), middle), trust, noon,
 			"x509: ",
 		},
-		"an elliptic key": {
+		"elliptic key": {
 			chain(certificate(t, "release", rootKey, root, rootKey, nil)), trust, noon, "want RSA",
 		},
-		"a weak key in between": {
+		"intermediate with a weak key": {
 			chain(leaf(nil), certificate(t, "middle", weak, root, rootKey, authority)), trust, noon,
 			"RSA key of 1024 bits is too weak",
 		},
-		"certificates without end": {
+		"more certificates than the limit": {
 			append(chain(leaf(nil)), chain(middle, middle, middle, middle, middle, middle, middle, middle)...), trust,
 			noon, "at most 8 CERTIFICATE blocks",
 		},
-		"the certificate of another signature": {
+		"certificate with another key": {
 			chain(certificate(t, "release", middleKey, root, rootKey, nil)), trust, noon, "not made by any",
 		},
 	} {
@@ -369,7 +369,7 @@ func TestAuthoritiesCertifyKeys(t *testing.T) {
 	}
 }
 
-func TestParseTrust(t *testing.T) {
+func TestParseTrustRefusesInvalidKeys(t *testing.T) {
 	key := &pairs()[0].PublicKey
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {
@@ -396,37 +396,41 @@ func TestParseTrust(t *testing.T) {
 		keys, roots int
 		want        string // of the error; empty for success
 	}{
-		"a public key":             {public, 1, 0, ""},
-		"a public key of PKCS1":    {pemText("RSA PUBLIC KEY", x509.MarshalPKCS1PublicKey(key), nil), 1, 0, ""},
-		"a public key in DER":      {string(der), 1, 0, ""},
-		"keys and certificates":    {public + root + public, 2, 1, ""},
-		"text around them":         {"our key\n" + public + "\n\n", 1, 0, ""},
-		"as many as may be":        {strings.Repeat(public, maxTrusted), maxTrusted, 0, ""},
-		"nothing":                  {"", 0, 0, "neither PEM nor a public key"},
-		"a text":                   {"hello", 0, 0, "neither PEM nor a public key"},
-		"a private key":            {pemText("PRIVATE KEY", private, nil), 0, 0, "contains a private key"},
-		"a private key of PKCS1":   {pemText("RSA PRIVATE KEY", nil, nil), 0, 0, "contains a private key"},
-		"a private key in DER":     {string(private), 0, 0, "contains a private key"},
-		"an older private key":     {string(x509.MarshalPKCS1PrivateKey(pairs()[0])), 0, 0, "contains a private key"},
-		"a private key beside one": {public + pemText("EC PRIVATE KEY", nil, nil), 0, 0, "contains a private key"},
-		"an elliptic key":          {pemText("PUBLIC KEY", ellipticDER, nil), 0, 0, "want RSA"},
-		"an elliptic key in DER":   {string(ellipticDER), 0, 0, "want RSA"},
-		"a weak key": {
+		"public key":             {public, 1, 0, ""},
+		"PKCS #1 public key":     {pemText("RSA PUBLIC KEY", x509.MarshalPKCS1PublicKey(key), nil), 1, 0, ""},
+		"public key in DER":      {string(der), 1, 0, ""},
+		"keys and certificates":  {public + root + public, 2, 1, ""},
+		"text around the blocks": {"our key\n" + public + "\n\n", 1, 0, ""},
+		"maximum number of keys": {strings.Repeat(public, maxTrusted), maxTrusted, 0, ""},
+		"empty input":            {"", 0, 0, "neither PEM nor a public key"},
+		"text that is not PEM":   {"hello", 0, 0, "neither PEM nor a public key"},
+		"private key":            {pemText("PRIVATE KEY", private, nil), 0, 0, "contains a private key"},
+		"PKCS #1 private key":    {pemText("RSA PRIVATE KEY", nil, nil), 0, 0, "contains a private key"},
+		"private key in DER":     {string(private), 0, 0, "contains a private key"},
+		"PKCS #1 private key in DER": {
+			string(x509.MarshalPKCS1PrivateKey(pairs()[0])), 0, 0, "contains a private key",
+		},
+		"private key after a public key": {
+			public + pemText("EC PRIVATE KEY", nil, nil), 0, 0, "contains a private key",
+		},
+		"elliptic key":        {pemText("PUBLIC KEY", ellipticDER, nil), 0, 0, "want RSA"},
+		"elliptic key in DER": {string(ellipticDER), 0, 0, "want RSA"},
+		"weak key": {
 			pemText("RSA PUBLIC KEY", x509.MarshalPKCS1PublicKey(&weak.PublicKey), nil), 0, 0, "1024 bits is too weak",
 		},
-		"a weak authority": {
+		"authority with a weak key": {
 			pemText("CERTIFICATE", certificate(t, "root", weak, nil, nil, authority).Raw, nil), 0, 0,
 			"1024 bits is too weak",
 		},
-		"a key without end": {
+		"key longer than the limit": {
 			pemText("RSA PUBLIC KEY", x509.MarshalPKCS1PublicKey(long), nil), 0, 0, "8193 bits is too long",
 		},
-		"a broken key":         {pemText("PUBLIC KEY", []byte("x"), nil), 0, 0, "PUBLIC KEY: "},
-		"a broken certificate": {pemText("CERTIFICATE", []byte("x"), nil), 0, 0, "CERTIFICATE: "},
-		"something else":       {pemText("SIGNATURE", []byte("x"), nil), 0, 0, `block "SIGNATURE" is neither`},
-		"something after it":   {public + "hello", 0, 0, "data after the last PEM block"},
-		"too many keys":        {strings.Repeat(public, maxTrusted+1), 0, 0, "more than 100"},
-		"more than a megabyte": {strings.Repeat(" ", maxTrustBytes+1), 0, 0, "larger than 1048576 bytes"},
+		"invalid public key":          {pemText("PUBLIC KEY", []byte("x"), nil), 0, 0, "PUBLIC KEY: "},
+		"invalid certificate block":   {pemText("CERTIFICATE", []byte("x"), nil), 0, 0, "CERTIFICATE: "},
+		"block of another type":       {pemText("SIGNATURE", []byte("x"), nil), 0, 0, `block "SIGNATURE" is neither`},
+		"text after the last block":   {public + "hello", 0, 0, "data after the last PEM block"},
+		"more keys than the limit":    {strings.Repeat(public, maxTrusted+1), 0, 0, "more than 100"},
+		"input larger than the limit": {strings.Repeat(" ", maxTrustBytes+1), 0, 0, "larger than 1048576 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := ParseTrust([]byte(c.in))

@@ -39,7 +39,7 @@ func treeOf(n *yaml.Node) (any, error) {
 	case yaml.ScalarNode:
 		return scalarOf(n)
 	}
-	return nil, fmt.Errorf("line %d: is neither mapping, list nor scalar", n.Line)
+	return nil, fmt.Errorf("line %d is not a mapping, list or scalar", n.Line)
 }
 
 func scalarOf(n *yaml.Node) (any, error) {
@@ -56,7 +56,7 @@ func scalarOf(n *yaml.Node) (any, error) {
 			return json.Number(n.Value), nil
 		}
 		if strings.Trim(n.Value, "0123456789") == "" {
-			return n.Value, nil // leading zeros do not count
+			return n.Value, nil // a number with leading zeros stays text
 		}
 		var number float64
 		if err := n.Decode(&number); err != nil {

@@ -13,7 +13,7 @@ const (
 	maxTrustBytes = 1 << 20
 	maxTrusted    = 100
 	minKeyBits    = 2_048
-	// Longer keys and larger exponents cost more computation than a signature is worth.
+	// Longer keys and larger exponents make verification too expensive.
 	maxKeyBits  = 8_192
 	maxExponent = 1<<16 + 1
 )
@@ -22,7 +22,8 @@ const (
 type Trust struct {
 	// Keys are trusted public keys.
 	Keys []*rsa.PublicKey
-	// Roots are authorities. A signature with a certificate of one is trusted for the certificate's subject.
+	// Roots are certificate authorities. A signature is trusted if one of them issued its certificate for the required
+	// subject.
 	Roots []*x509.Certificate
 	// Subject is the required common name of such a certificate. Empty means the signature's name.
 	Subject string
@@ -33,7 +34,7 @@ type Trust struct {
 // to 8,192 bits.
 func ParseTrust(data []byte) (Trust, error) {
 	if len(data) > maxTrustBytes {
-		return Trust{}, fmt.Errorf("keys: larger than %d bytes", maxTrustBytes)
+		return Trust{}, fmt.Errorf("keys are larger than %d bytes", maxTrustBytes)
 	}
 	var trust Trust
 	block, rest := pem.Decode(data)
@@ -45,7 +46,7 @@ func ParseTrust(data []byte) (Trust, error) {
 	}
 	for count := 1; block != nil; count++ {
 		if count > maxTrusted {
-			return Trust{}, fmt.Errorf("keys: more than %d", maxTrusted)
+			return Trust{}, fmt.Errorf("more than %d keys", maxTrusted)
 		}
 		if err := trust.addBlock(block); err != nil {
 			return Trust{}, err
@@ -121,16 +122,16 @@ func (t *Trust) addKey(key any) error {
 func checkKey(key *rsa.PublicKey) error {
 	switch bits := key.N.BitLen(); {
 	case bits < minKeyBits:
-		return fmt.Errorf("RSA key of %d bits is too weak: want %d at least", bits, minKeyBits)
+		return fmt.Errorf("RSA key of %d bits is too weak: want at least %d", bits, minKeyBits)
 	case bits > maxKeyBits:
-		return fmt.Errorf("RSA key of %d bits is too long: want %d at most", bits, maxKeyBits)
+		return fmt.Errorf("RSA key of %d bits is too long: want at most %d", bits, maxKeyBits)
 	case key.E > maxExponent:
-		return fmt.Errorf("RSA key with exponent %d: want %d at most", key.E, maxExponent)
+		return fmt.Errorf("RSA key with exponent %d: want at most %d", key.E, maxExponent)
 	}
 	return nil
 }
 
-// checkCertificate checks only the key. An authority can have another kind of key than RSA, which the standard library
+// checkCertificate checks only the key. An authority can have a key of another type, which the standard library
 // verifies.
 func checkCertificate(c *x509.Certificate) error {
 	if key, ok := c.PublicKey.(*rsa.PublicKey); ok {

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// vector reads a file that the official tool wrote.
+// vector returns a file that the official tool wrote.
 func vector(t *testing.T, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(realworld, filepath.FromSlash(name)))
 	if err != nil {
-		t.Skip("shared/realworld is not beside this checkout")
+		t.Skip("shared/realworld not found next to this checkout")
 	}
 	return data
 }
@@ -54,8 +54,8 @@ func fromArchive(t *testing.T, name string) map[string]Descriptor {
 	return found
 }
 
-// digested returns the descriptor with the digests of its references by another normalization, as the official tool
-// prints it in a normal form.
+// digested returns the descriptor with the digests of its references in another normalization, as the official tool
+// computes them.
 func digested(t *testing.T, d Descriptor, all map[string]Descriptor, normalisation string) Descriptor {
 	t.Helper()
 	for i, r := range d.References {
@@ -68,7 +68,7 @@ func digested(t *testing.T, d Descriptor, all map[string]Descriptor, normalisati
 	return d
 }
 
-func TestNormalFormsMatchTheOfficialTool(t *testing.T) {
+func TestNormalizationMatchesTheOfficialTool(t *testing.T) {
 	for version, normalisation := range map[string]string{"v1": NormalisationV1, "v2": NormalisationV2,
 		"v3": NormalisationV3} {
 		t.Run(normalisation, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestNormalFormsMatchTheOfficialTool(t *testing.T) {
 			}
 		})
 	}
-	t.Run("of the tool itself", func(t *testing.T) {
+	t.Run("component of the tool itself", func(t *testing.T) {
 		want := vector(t, "ocm-vectors/ocmcli_0.27_v3_expected.json")
 		for _, normalisation := range []string{NormalisationV3, NormalisationV4} {
 			got, err := Normalize(decoded(t, vector(t, "ocm-vectors/ocmcli_0.27_input.yaml")), normalisation)
@@ -113,7 +113,7 @@ func TestSignaturesOfTheOfficialToolVerify(t *testing.T) {
 			}
 			d := fromArchive(t, c.archive)[c.component]
 			if len(d.Signatures) == 0 {
-				t.Fatal("has no signature")
+				t.Fatal("got a descriptor without signatures")
 			}
 			now := time.Date(2026, 11, 20, 22, 0, 0, 0, time.UTC)
 			for _, s := range d.Signatures {
@@ -124,7 +124,7 @@ func TestSignaturesOfTheOfficialToolVerify(t *testing.T) {
 					}
 					now, trust.Subject = chain[0].NotBefore.Add(time.Minute), chain[0].Subject.CommonName
 					if err := d.CheckSignature(s, trust, chain[0].NotAfter.Add(time.Minute)); err == nil {
-						t.Error("an expired certificate is accepted")
+						t.Error("expired certificate: got no error, want an error")
 					}
 				}
 				if err := d.CheckSignature(s, trust, now); err != nil {
@@ -134,7 +134,7 @@ func TestSignaturesOfTheOfficialToolVerify(t *testing.T) {
 			d.Resources[0].Digest.Value = strings.Repeat("0", 64)
 			if err := d.CheckSignature(d.Signatures[0], trust, now); err == nil ||
 				!strings.Contains(err.Error(), "is for another descriptor") {
-				t.Errorf("another content is accepted: %v", err)
+				t.Errorf("changed descriptor: got error %v, want an error about another descriptor", err)
 			}
 		})
 	}
@@ -149,7 +149,7 @@ func TestChartOfTheOfficialToolIsAnArtifactSet(t *testing.T) {
 	}
 	manifest, err := set.Blob(set.Main.Digest)
 	if err != nil || !json.Valid(manifest) {
-		t.Errorf("%v: %s", err, manifest)
+		t.Errorf("got error %v for manifest %s", err, manifest)
 	}
 	d := fromArchive(t, "ctf/podinfo-6.14.1-signed")["kyma-project.io/module/podinfo:6.14.1"]
 	podinfo, _ := d.Resource("podinfo")
@@ -158,10 +158,10 @@ func TestChartOfTheOfficialToolIsAnArtifactSet(t *testing.T) {
 		t.Error(err)
 	}
 	if err := CheckContent(config, data); err == nil {
-		t.Error("the chart passes for its values")
+		t.Error("the chart was accepted as content of another resource, want an error")
 	}
 	config.Digest = nil
 	if err := CheckContent(config, data); !errors.Is(err, ErrNotCovered) {
-		t.Errorf("without a digest: %v", err)
+		t.Errorf("without a digest: got error %v", err)
 	}
 }

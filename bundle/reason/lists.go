@@ -22,7 +22,7 @@ const (
 	AgentOutdated Reason = "AgentOutdated"
 	// ValueUndefined: the module uses a value that the runtime does not have. It is also a reason of a module in a report.
 	ValueUndefined Reason = v1beta2.ReasonValueUndefined
-	// RemovalHeld: the control plane would remove the module, and an operator has not approved that yet.
+	// RemovalHeld: the removal of the module waits for an operator's approval.
 	RemovalHeld Reason = "RemovalHeld"
 )
 
@@ -38,11 +38,11 @@ var Problems = []Reason{
 // Reasons of a module in a report: why it is not Ready, or why its upgrade waits. All but the last two are reasons of
 // condition Ready of the module's Manifest.
 const (
-	Forbidden      Reason = v1beta2.ReasonForbidden      // the account that installs the module lacks a right
+	Forbidden      Reason = v1beta2.ReasonForbidden      // the account that installs the module lacks a permission
 	ApplyFailed    Reason = v1beta2.ReasonApplyFailed    // the API server, a policy or a quota refuses an object
 	Immutable      Reason = v1beta2.ReasonImmutable      // the version changes fields that cannot change in place
 	Conflict       Reason = v1beta2.ReasonConflict       // an object exists and does not belong to the module
-	Protected      Reason = v1beta2.ReasonProtected      // the module contains objects that modules may not contain
+	Protected      Reason = v1beta2.ReasonProtected      // the module contains objects that modules must not contain
 	UnknownKind    Reason = v1beta2.ReasonUnknownKind    // the runtime does not serve the kind of an object
 	ImagesBroken   Reason = v1beta2.ReasonImagesBroken   // the rules for image locations could not be applied
 	ImagePull      Reason = v1beta2.ReasonImagePull      // the kubelet cannot pull an image
@@ -81,16 +81,16 @@ const (
 // Secrets are the reasons of Secrets in a report.
 var Secrets = []Reason{SecretsUnreadable, NamespaceMissing, Conflict, Forbidden, WriteFailed, Other}
 
-// Reasons why the publisher pushes no newer bundle for a runtime, or seals no Secrets for it. They only appear in the
-// status of its Kyma.
+// Reasons why the publisher does not push a newer bundle for a runtime, or does not seal its Secrets. They only appear
+// in the status of its Kyma.
 const (
 	DuplicateRuntimeID Reason = "DuplicateRuntimeID" // another Kyma owns the runtime id
-	RuntimeUnassigned  Reason = "RuntimeUnassigned"  // several Kymas named the runtime, and no operator assigned it
+	RuntimeUnassigned  Reason = "RuntimeUnassigned"  // several Kymas have the runtime ID, and no operator assigned it
 	// an operator released the runtime or assigned it to another Kyma
 	RuntimeHandedOver    Reason = "RuntimeHandedOver"
 	CloneDetected        Reason = "CloneDetected"        // two agents report with the runtime's key
 	RuntimeIDInvalid     Reason = "RuntimeIDInvalid"     // the runtime id has an invalid form
-	RuntimeIDChanged     Reason = "RuntimeIDChanged"     // the label names another runtime than before
+	RuntimeIDChanged     Reason = "RuntimeIDChanged"     // the label identifies another runtime than before
 	PinsInvalid          Reason = "PinsInvalid"          // the annotation that pins versions cannot be parsed
 	AnnotationInvalid    Reason = "AnnotationInvalid"    // another annotation cannot be parsed
 	RegistryNotAnswering Reason = "RegistryNotAnswering" // the registry fails for this runtime only
@@ -99,7 +99,7 @@ const (
 	SecretMissing        Reason = "SecretMissing"        // the image pull Secret is missing or has a wrong type
 )
 
-// Publishing are the reasons for not publishing, Sealing those for not sealing.
+// Publishing are the reasons for not publishing a bundle. Sealing are the reasons for not sealing Secrets.
 var (
 	Publishing = []Reason{
 		AgentOutdated, DuplicateRuntimeID, RuntimeUnassigned, RuntimeHandedOver, CloneDetected, RuntimeIDInvalid,

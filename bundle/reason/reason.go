@@ -1,9 +1,8 @@
-// Package reason defines the reasons why a module, a Secret or a bundle differs from the request. Programs decide by
-// these values. The code that finds a problem sets its reason. The accompanying message is for people: it can contain
-// any text, including text of a module, and programs never parse it.
+// Package reason defines the reasons why a module, a Secret or a bundle differs from the request. Programs use these
+// values in decisions. The code that finds a problem sets its reason. The accompanying message is for people: it can
+// contain any text, including text of a module, and programs never parse it.
 //
-// A document contains reasons from one list. Readers map a value that their list does not contain to Other, so later
-// versions can add values.
+// A document contains reasons from one list. Readers map an unknown value to Other, so later versions can add values.
 package reason
 
 import (
@@ -15,8 +14,8 @@ import (
 // Reason is one value of a list. Values are a contract: extend the lists, never rename a value or change its meaning.
 type Reason string
 
-// Other is a problem without a reason of its own, a value from a later version, or a report from an agent without
-// reasons.
+// Other is the reason of a problem without a specific reason, of a value from a later version, and of a report from an
+// agent that does not support reasons.
 const Other Reason = "Other"
 
 // maxBytes limits a reason.
@@ -26,7 +25,7 @@ const maxBytes = 64
 // accepts values that no list contains.
 func (r Reason) Check() error {
 	if len(r) > maxBytes {
-		return fmt.Errorf("%d bytes, at most %d", len(r), maxBytes)
+		return fmt.Errorf("%d bytes, must be at most %d", len(r), maxBytes)
 	}
 	for i := range len(r) {
 		c := r[i]

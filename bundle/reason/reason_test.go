@@ -14,25 +14,25 @@ func TestReasonsHaveAValidForm(t *testing.T) {
 	} {
 		for i, r := range list {
 			if r == "" || r.Check() != nil || slices.Index(list, r) != i {
-				t.Errorf("%s[%d] is %q: %v", name, i, r, r.Check())
+				t.Errorf("%s[%d]: got invalid reason %q: %v", name, i, r, r.Check())
 			}
 		}
 		if list[len(list)-1] != Other {
-			t.Errorf("%s does not end with %s", name, Other)
+			t.Errorf("%s must end with %s", name, Other)
 		}
 	}
 }
 
-func TestCheckRefusesOtherForms(t *testing.T) {
+func TestCheckRefusesInvalidReasons(t *testing.T) {
 	for _, good := range []Reason{"", "A", "Later2", Reason(strings.Repeat("x", maxBytes))} {
 		if err := good.Check(); err != nil {
-			t.Errorf("%q: %v", good, err)
+			t.Errorf("%q: got error %v, want no error", good, err)
 		}
 	}
 	long := Reason(strings.Repeat("x", maxBytes+1))
 	for _, bad := range []Reason{"2Later", "is forbidden", "a-b", "Grün", "\x1b[2J", long} {
 		if bad.Check() == nil {
-			t.Errorf("accepted %q", bad)
+			t.Errorf("%q: got no error, want an error", bad)
 		}
 	}
 }
@@ -40,7 +40,7 @@ func TestCheckRefusesOtherForms(t *testing.T) {
 func TestUnknownReasonsBecomeOther(t *testing.T) {
 	for reported, want := range map[Reason]Reason{"": "", Forbidden: Forbidden, "Later": Other, ModuleUnknown: Other} {
 		if got := Known(reported, Modules); got != want {
-			t.Errorf("%q became %q, want %q", reported, got, want)
+			t.Errorf("%q: got %q, want %q", reported, got, want)
 		}
 	}
 }
@@ -51,20 +51,20 @@ func TestOfReturnsTheOutermostReason(t *testing.T) {
 		err  error
 		want Reason
 	}{
-		"no error":             {nil, ""},
-		"an error without one": {errors.New(string(Forbidden)), Other},
-		"a wrapped one":        {fmt.Errorf("module keda: %w", inner), TemplateMissing},
-		"two":                  {Errorf(PinUnavailable, "the pin: %w", inner), PinUnavailable},
-		"joined errors":        {errors.Join(errors.New("x"), inner), TemplateMissing},
+		"no error":                    {nil, ""},
+		"error without a reason":      {errors.New(string(Forbidden)), Other},
+		"wrapped error with a reason": {fmt.Errorf("module keda: %w", inner), TemplateMissing},
+		"error with two reasons":      {Errorf(PinUnavailable, "the pin: %w", inner), PinUnavailable},
+		"joined errors":               {errors.Join(errors.New("x"), inner), TemplateMissing},
 	} {
 		if got := Of(c.err); got != c.want {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
 	if With(Forbidden, nil) != nil {
-		t.Error("nil became an error")
+		t.Error("With(nil): got an error, want nil")
 	}
 	if text := Errorf(Forbidden, "x %d", 1).Error(); text != "x 1" {
-		t.Errorf("the text is %q", text)
+		t.Errorf("got text %q", text)
 	}
 }

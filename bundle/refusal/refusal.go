@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Reason names the check that refused a bundle or a report. It is the reason of a condition and the label of a metric,
-// so the set is small and stable.
+// Reason identifies the check that refused a bundle or a report. It is the reason of a condition and the label of a
+// metric, so the set is small and stable.
 type Reason string
 
 // Reasons, in the order of the checks.
@@ -19,29 +19,29 @@ const (
 	Unsigned      Reason = "Unsigned"      // the attestation is missing
 	UnknownKey    Reason = "UnknownKey"    // signed by a key that the root does not list
 	BadSignature  Reason = "BadSignature"  // the key is known, but the signature does not match
-	PredicateType Reason = "PredicateType" // a valid statement about another bundle
-	WrongRuntime  Reason = "WrongRuntime"  // for another runtime
-	WrongCluster  Reason = "WrongCluster"  // for another cluster with the same runtime ID
-	WrongEpoch    Reason = "WrongEpoch"    // of another epoch than the root
-	Expired       Reason = "Expired"       // expired
+	PredicateType Reason = "PredicateType" // a valid statement of another type
+	WrongRuntime  Reason = "WrongRuntime"  // intended for another runtime
+	WrongCluster  Reason = "WrongCluster"  // intended for another cluster with the same runtime ID
+	WrongEpoch    Reason = "WrongEpoch"    // the epoch differs from the root's epoch
+	Expired       Reason = "Expired"       // the validity period has ended
 	NotYetIssued  Reason = "NotYetIssued"  // issued further in the future than clocks may differ
-	Rollback      Reason = "Rollback"      // older than the last accepted one
+	Rollback      Reason = "Rollback"      // older than the last accepted bundle or report
 	Equivocation  Reason = "Equivocation"  // the same sequence with other content
 	Downgrade     Reason = "Downgrade"     // an older version of a module without a rollback
 	WrongDigest   Reason = "WrongDigest"   // the content does not match the signed digest
 	ForeignKey    Reason = "ForeignKey"    // a report that is not signed by the runtime's key
-	BadRoot       Reason = "BadRoot"       // a root of trust that does not follow the previous one
+	BadRoot       Reason = "BadRoot"       // a root of trust that is not a valid successor
 	RootExpired   Reason = "RootExpired"   // the root of trust has expired and has no successor
 	Revoked       Reason = "Revoked"       // signed by a revoked key
-	NotReleased   Reason = "NotReleased"   // a component that its makers did not release, or that is too old
+	NotReleased   Reason = "NotReleased"   // a component without a release signature, or below the minimum version
 	Incomplete    Reason = "Incomplete"    // a carried file omits data that the target lacks
 	// UnsupportedFeature: the statement needs a feature that this version does not support.
 	UnsupportedFeature Reason = "UnsupportedFeature"
-	WrongKyma          Reason = "WrongKyma"   // of another Kyma than the one that the runtime enrolled under
+	WrongKyma          Reason = "WrongKyma"   // from a Kyma other than the runtime's owner
 	NotEnrolled        Reason = "NotEnrolled" // a report of a runtime whose key is unknown and not certified
 )
 
-// Reasons returns all reasons, in the order of the checks.
+// Reasons lists all reasons, in the order of the checks.
 var Reasons = []Reason{
 	TooLarge, MediaType, Malformed, Unsigned, UnknownKey, BadSignature, PredicateType, WrongRuntime, WrongCluster,
 	WrongEpoch, Expired, NotYetIssued, Rollback,
@@ -75,9 +75,9 @@ func (r Reason) MayFollowFromRoot() bool {
 // Error means that a bundle or report was read and refused. Any other error means that it could not be read.
 type Error struct {
 	Reason Reason
-	// Detail describes the found and the expected value, without an object's name: the caller adds it.
+	// Detail describes the actual and the expected value. The caller adds the name of the object.
 	Detail string
-	// Cause is the wrapped error, nil for none. errors.Is and errors.As find it.
+	// Cause is the wrapped error, or nil. errors.Is and errors.As find it.
 	Cause error
 }
 

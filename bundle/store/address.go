@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// reach is a set of kinds of addresses, by the machines that they reach.
+// reach is a set of address kinds.
 type reach uint8
 
 const (
-	// reachPublic are addresses with the same meaning everywhere.
+	// reachPublic is the kind of globally routable addresses.
 	reachPublic reach = 1 << iota
-	// reachPrivate are addresses of private networks, and all others that IANA reserves.
+	// reachPrivate is the kind of private addresses, and of all other addresses that IANA reserves.
 	reachPrivate
-	// reachLinkLocal are link-local addresses. They include the metadata services of cloud providers.
+	// reachLinkLocal is the kind of link-local addresses, including the metadata services of cloud providers.
 	reachLinkLocal
-	// reachLoopback are addresses of this machine.
+	// reachLoopback is the kind of addresses of this machine.
 	reachLoopback
 )
 
@@ -32,16 +32,16 @@ func (r reach) String() string {
 	return "loopback"
 }
 
-// setAside are the reserved prefixes that netip does not know: this network, shared addresses of providers, protocol
-// assignments, benchmarks, and IPv4 within IPv6.
+// reserved are the reserved prefixes that netip does not classify: this network, shared addresses of providers,
+// protocol assignments, benchmarks, and IPv4 within IPv6.
 //
 // Source: IANA's registries of special-purpose addresses.
-var setAside = []netip.Prefix{
+var reserved = []netip.Prefix{
 	netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
 	netip.MustParsePrefix("198.18.0.0/15"),
 	netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("::/96"), netip.MustParsePrefix("64:ff9b:1::/48"),
 	netip.MustParsePrefix("2002::/16"),
-	// a provider's own, in every network
+	// IPv4-translated and site-local IPv6 addresses, and Azure's platform address
 	netip.MustParsePrefix("::ffff:0:0:0/96"), netip.MustParsePrefix("fec0::/10"),
 	netip.MustParsePrefix("168.63.129.16/32"),
 }
@@ -49,12 +49,12 @@ var setAside = []netip.Prefix{
 var (
 	// thisNetwork reaches this machine on Linux, like 0.0.0.0.
 	thisNetwork = netip.MustParsePrefix("0.0.0.0/8")
-	// translated are IPv4 addresses as networks without IPv4 write them, RFC 6052.
+	// translated is the NAT64 prefix of IPv4 addresses in networks without IPv4, RFC 6052.
 	translated = netip.MustParsePrefix("64:ff9b::/96")
 )
 
-// Plain returns the one form of an address that comparisons need: without a zone, and IPv4 for an IPv4 address that is
-// written in IPv6 or translated by NAT64.
+// Plain returns the canonical form of an address for comparisons. The form has no zone. It is IPv4 for an IPv4 address
+// that is mapped into IPv6 or translated by NAT64.
 func Plain(address netip.Addr) netip.Addr {
 	address = address.Unmap().WithZone("")
 	if translated.Contains(address) {
@@ -74,14 +74,14 @@ func reachOf(address netip.Addr) reach {
 		return reachLinkLocal
 	case !address.IsGlobalUnicast(), address.IsPrivate():
 		return reachPrivate
-	case slices.ContainsFunc(setAside, func(n netip.Prefix) bool { return n.Contains(address) }):
+	case slices.ContainsFunc(reserved, func(n netip.Prefix) bool { return n.Contains(address) }):
 		return reachPrivate
 	}
 	return reachPublic
 }
 
-// localDomains are names that only mean something inside a network, by RFC 6761, RFC 6762, ICANN's reservation of
-// "internal", and Kubernetes' services.
+// localDomains are the top-level names that are only valid inside a network, by RFC 6761, RFC 6762, ICANN's reservation
+// of "internal", and Kubernetes' services.
 var localDomains = []string{"localhost", "local", "internal", "svc"}
 
 // IsInternalHost reports whether the name or address in HOST or HOST:PORT belongs to this machine or network. It does
@@ -93,7 +93,7 @@ func IsInternalHost(hostPort string) bool {
 	} else if strings.Count(host, ":") == 1 {
 		host, _, _ = strings.Cut(host, ":")
 	}
-	host, _, _ = strings.Cut(host, "%") // the zone of an address
+	host, _, _ = strings.Cut(host, "%") // remove the zone of an address
 	host = strings.TrimSuffix(host, ".")
 	if address, err := netip.ParseAddr(host); err == nil {
 		return reachOf(address) != reachPublic

@@ -12,10 +12,10 @@ import (
 // credential that differs for each request. client removes it from errors, which become log lines and conditions.
 type client struct{ *auth.Client }
 
-// Do sends the request. It adds the digest and length that a response about a manifest lacks.
+// Do sends the request. It adds a missing digest and length to the response for a manifest.
 func (c client) Do(request *http.Request) (*http.Response, error) {
 	response, err := c.Client.Do(request)
-	if err == nil && lacksDigest(request, response) {
+	if err == nil && missingDigest(request, response) {
 		response, err = c.withDigest(request, response)
 	}
 	var failed *url.Error
@@ -36,7 +36,7 @@ func (c client) Do(request *http.Request) (*http.Response, error) {
 func withoutQuery(text string) string {
 	at, err := url.Parse(text)
 	if err != nil {
-		return "an address that cannot be read"
+		return "an invalid URL"
 	}
 	at.RawQuery = ""
 	return at.String()

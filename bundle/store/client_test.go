@@ -10,12 +10,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// TestErrorsHideSignedBucketAddresses has a registry that sends its clients to a bucket, as distribution does, with
-// a signature in the query.
+// TestErrorsHideSignedBucketAddresses uses a registry that redirects to a bucket, like distribution, with a signature
+// in the query.
 func TestErrorsHideSignedBucketAddresses(t *testing.T) {
 	bucket := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if request.URL.Query().Get("X-Amz-Signature") != "secret" {
-			t.Errorf("the bucket is asked without the signature: %s", request.URL)
+			t.Errorf("got bucket request %s without the signature", request.URL)
 		}
 		w.WriteHeader(http.StatusForbidden)
 	}))
@@ -29,8 +29,8 @@ func TestErrorsHideSignedBucketAddresses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, hosts := range map[string][]string{"a bucket that is not named": nil,
-		"a bucket that refuses": {at.Host}} {
+	for name, hosts := range map[string][]string{"bucket that is not in BlobHosts": nil,
+		"bucket that denies the request": {at.Host}} {
 		t.Run(name, func(t *testing.T) {
 			registries, err := NewRegistries(Access{NoRetry: true, BlobHosts: hosts})
 			if err != nil {
@@ -44,7 +44,7 @@ func TestErrorsHideSignedBucketAddresses(t *testing.T) {
 			_, fetched := FetchBlob(t.Context(), repository, blob.Descriptor, 10)
 			for what, err := range map[string]error{"HEAD": headed, "GET": fetched} {
 				if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), at.Host) {
-					t.Errorf("%s: %v", what, err)
+					t.Errorf("%s: got error %v", what, err)
 				}
 			}
 		})

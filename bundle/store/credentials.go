@@ -10,20 +10,20 @@ import (
 	"oras.land/oras-go/v2/registry/remote/credentials"
 )
 
-// helperPrefix begins the names of the programs that return credentials.
+// helperPrefix is the prefix of the names of credential helpers.
 const helperPrefix = "docker-credential-"
 
-// helpers are the fields of a docker config.json that name programs for credentials.
+// helpers are the fields of a docker config.json that name credential helpers.
 //
 // Source: docker CLI, cli/config/configfile, and docker/docker-credential-helpers.
 type helpers struct {
-	// ByHost are the names of the programs for hosts, Store that for all others, without helperPrefix.
+	// ByHost maps hosts to credential helpers. Store is the helper for all other hosts. Both omit helperPrefix.
 	ByHost map[string]string `json:"credHelpers"`
 	Store  string            `json:"credsStore"`
 }
 
-// storedCredentials returns the credentials of a docker config.json: those in the file, or else those from the programs
-// that it names. It returns nil for an empty one.
+// storedCredentials returns the credentials of a docker config.json: from the file itself, or from its credential
+// helpers. It returns nil for an empty file.
 func storedCredentials(dockerConfig []byte) (auth.CredentialFunc, error) {
 	if len(dockerConfig) == 0 {
 		return nil, nil
@@ -44,7 +44,7 @@ func storedCredentials(dockerConfig []byte) (auth.CredentialFunc, error) {
 		}
 		helper, required := named.ByHost[host]
 		if !required {
-			// Docker Desktop writes a program for all hosts that exists only on the machine of the user.
+			// Docker Desktop configures a helper for all hosts that exists only on the user's machine.
 			if helper = named.Store; helper != "" {
 				if _, err := exec.LookPath(helperPrefix + helper); err != nil {
 					return auth.EmptyCredential, nil

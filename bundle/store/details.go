@@ -7,8 +7,8 @@ import (
 	"net/http"
 )
 
-// details converts the details of a registry's errors, such as missing rights, from JSON to text. oras would print them
-// as a Go value.
+// details converts the details of a registry's errors, such as missing permissions, from JSON to text. oras would print
+// the details as a Go value.
 type details struct{ http.RoundTripper }
 
 // maxErrorBytes is the number of bytes of a response that become part of an error.
@@ -33,7 +33,7 @@ func (d details) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// failing returns an earlier read error, or is empty.
+// failing is a reader that returns an earlier read error, or is empty.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestDetailsOfARefusalAreShownAsTheRegistryWritesThem(t *testing.T) {
+func TestErrorDetailsOfARegistryAreShownAsText(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"errors":[{"code":"DENIED","message":"access is denied","detail":[{"Type":"repository","Action":"push"}]}]}`: `denied: access is denied: [{"Type":"repository","Action":"push"}]`,
 		`{"errors":[{"code":"DENIED","message":"access is denied","detail":"at noon"}]}`:                               "denied: access is denied: at noon",
@@ -29,7 +29,7 @@ func TestDetailsOfARefusalAreShownAsTheRegistryWritesThem(t *testing.T) {
 		}
 		_, err = Tags(t.Context(), repository)
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.80s\nis shown as %v, want %s", body, err, want)
+			t.Errorf("%.80s: got error %v, want %s", body, err, want)
 		}
 		server.Close()
 	}

@@ -10,7 +10,7 @@ import (
 	"oras.land/oras-go/v2"
 )
 
-// DryRun returns a store that reads from another one and keeps writes in memory, from where it also reads them.
+// DryRun returns a store that reads from another store and keeps writes in memory. Its readers see these writes.
 func DryRun(of Store) Store { return &dryRun{Store: of, written: NewMemory()} }
 
 type dryRun struct {
@@ -32,7 +32,7 @@ func (s *dryRun) Reading(ctx context.Context, name string) (oras.ReadOnlyTarget,
 
 type dryRunRepository struct {
 	written *memoryRepository
-	base    oras.ReadOnlyTarget // nil if it does not exist
+	base    oras.ReadOnlyTarget // nil if the repository does not exist
 }
 
 func (r *dryRunRepository) Fetch(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {

@@ -19,7 +19,7 @@ func TestDryRunStoreConforms(t *testing.T) {
 	storetest.Conform(t, store.DryRun(store.NewMemory()))
 }
 
-func TestDryRunChangesNothing(t *testing.T) {
+func TestDryRunDoesNotChangeTheStore(t *testing.T) {
 	ctx, base := t.Context(), store.NewMemory()
 	manifest := func(text string) bundle.Blob {
 		blob, err := bundle.NewManifest(ocispec.Manifest{
@@ -43,27 +43,27 @@ func TestDryRunChangesNothing(t *testing.T) {
 	}
 	dry := store.DryRun(base)
 	if found, err := store.Head(ctx, repository(dry), bundle.TagDesired); err != nil || found != old.Descriptor.Digest {
-		t.Errorf("the dry run sees %s, %v", found, err)
+		t.Errorf("before the push: got %s, error %v from the dry run", found, err)
 	}
 	if err := store.PushManifest(ctx, repository(dry), next, bundle.TagDesired); err != nil {
 		t.Fatal(err)
 	}
 	if found, err := store.Head(ctx, repository(dry), bundle.TagDesired); err != nil ||
 		found != next.Descriptor.Digest {
-		t.Errorf("after a push the dry run sees %s, %v", found, err)
+		t.Errorf("after the push: got %s, error %v from the dry run", found, err)
 	}
 	if err := repository(dry).Tag(ctx, old.Descriptor, "kept"); err != nil {
-		t.Errorf("tag what is there: %v", err)
+		t.Errorf("tag an existing manifest: got error %v", err)
 	}
 	if got, err := store.Fetch(ctx, repository(dry), "kept"); err != nil || !bytes.Equal(got.Bytes, old.Bytes) {
-		t.Errorf("what is there has a tag and is %+v, %v", got, err)
+		t.Errorf("tagged manifest: got %+v, error %v", got, err)
 	}
 	if found, err := store.Head(ctx, repository(base), bundle.TagDesired); err != nil ||
 		found != old.Descriptor.Digest {
-		t.Errorf("the store itself has %s, %v", found, err)
+		t.Errorf("got %s, error %v from the store itself, want no change", found, err)
 	}
 	if _, err := store.Head(ctx, repository(base), "kept"); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("the store itself has the tag: %v", err)
+		t.Errorf("got error %v from the store itself, want ErrNotFound for the tag", err)
 	}
 	dir := filepath.Join(t.TempDir(), "layout")
 	if err := store.PushManifest(ctx, repository(store.DryRun(store.NewLayout(dir))), next,
@@ -71,6 +71,6 @@ func TestDryRunChangesNothing(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a folder was made: %v", err)
+		t.Errorf("got error %v, want no new folder", err)
 	}
 }

@@ -15,17 +15,17 @@ import (
 
 // egress is the transport of all registries of one client. Requests to hosts that an operator configured can go to any
 // address. Redirects, token services that a registry names, and registries that only a component names use separate
-// connections. Those are limited by the address at the moment of the connection, so that a name cannot first resolve to
-// an allowed address and then to another one.
+// connections. These connections are limited by the resolved address, so a name cannot pass a check with an allowed
+// address and then resolve to another address.
 type egress struct {
 	mu         sync.Mutex                // guards the fields below
 	base       *http.Transport           // as configured, without limits
-	configured map[string]bool           // registries' hosts; false for those that only a component names
-	limited    map[reach]*http.Transport // by the kinds of addresses that they connect to
+	configured map[string]bool           // registry hosts; false for hosts that only a component names
+	limited    map[reach]*http.Transport // by the kinds of addresses that they can connect to
 	seen       map[string]reach          // kind of the address that HOST:PORT was last connected at
 }
 
-// maxSeen limits the remembered hosts, as components name any number of them.
+// maxSeen limits the remembered hosts, because components can name any number of hosts.
 const maxSeen = 10_000
 
 func newEgress(base *http.Transport) *egress {
@@ -36,7 +36,8 @@ func newEgress(base *http.Transport) *egress {
 	return e
 }
 
-// open registers a registry's host. A host that an operator configured stays configured if a component names it too.
+// open registers a registry's host. A host that an operator configured stays configured if a component references it
+// too.
 func (e *egress) open(host string, configured bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -46,14 +47,14 @@ func (e *egress) open(host string, configured bool) {
 	if len(e.configured) >= maxSeen {
 		for host, configured := range e.configured {
 			if !configured {
-				delete(e.configured, host) // open registers it again; until then it has fewer rights
+				delete(e.configured, host) // open registers it again; until then it has fewer permissions
 			}
 		}
 	}
 	e.configured[host] = configured
 }
 
-// trust replaces the certificate authorities of new connections, and closes the idle ones.
+// trust replaces the certificate authorities of new connections, and closes idle connections.
 func (e *egress) trust(authorities *x509.CertPool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -66,23 +67,23 @@ func (e *egress) trust(authorities *x509.CertPool) {
 	clear(e.limited)
 }
 
-// unlimited returns the connections without limits.
+// unlimited returns the transport without address limits.
 func (e *egress) unlimited() *http.Transport {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.base
 }
 
-// RoundTrip sends the request over the connections for its kind.
+// RoundTrip sends the request over the transport for its target.
 func (e *egress) RoundTrip(request *http.Request) (*http.Response, error) {
 	allowed, everything := e.allowed(request)
 	if everything {
 		return e.unlimited().RoundTrip(request)
 	}
 	if e.proxied(request) {
-		// A proxy resolves the name, so that only the name can be checked here.
+		// A proxy resolves the name, so only the name can be checked here.
 		if allowed == reachPublic && IsInternalHost(request.URL.Host) {
-			return nil, refused(request, "it is an address of this network")
+			return nil, refused(request, "the target is an internal address")
 		}
 		return e.unlimited().RoundTrip(request)
 	}
@@ -93,7 +94,7 @@ func (e *egress) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// refused closes the request's body, as a RoundTripper must.
+// refused returns a *RedirectError. It closes the request's body, as a RoundTripper must.
 func refused(request *http.Request, detail string) error {
 	if request.Body != nil {
 		_ = request.Body.Close()
@@ -121,11 +122,11 @@ func (e *egress) allowed(request *http.Request) (allowed reach, everything bool)
 	case configured:
 		return 0, true
 	case opened:
-		// A company's registries can have private addresses, but are not on this machine or its link.
+		// Internal registries can have private addresses, but not loopback or link-local addresses.
 		return reachPublic | reachPrivate, false
 	}
 	for host, configured := range e.configured {
-		// A token service on the registry's host, at another port.
+		// The token service can run on the registry's host at another port.
 		if name, _ := splitHost(host); configured && strings.EqualFold(name, request.URL.Hostname()) {
 			return 0, true
 		}
@@ -154,7 +155,8 @@ func (e *egress) transport(allowed reach) *http.Transport {
 	return e.limited[allowed]
 }
 
-// dialer connects to addresses of these kinds only. It checks resolved addresses, not names.
+// dialer returns a dial function that connects only to the allowed kinds of addresses. It checks resolved addresses,
+// not names.
 func (e *egress) dialer(allowed reach) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		dialer := net.Dialer{
@@ -176,7 +178,8 @@ func (e *egress) dialer(allowed reach) func(context.Context, string, string) (ne
 	}
 }
 
-// control refuses connections to addresses of other kinds; its error names the requested host.
+// control returns a function that refuses connections to addresses of other kinds. Its error contains the requested
+// host.
 func control(allowed reach, host string) func(context.Context, string, string, syscall.RawConn) error {
 	return func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)
@@ -186,7 +189,7 @@ func control(allowed reach, host string) func(context.Context, string, string, s
 		if kind := reachOf(at.Addr()); allowed&kind == 0 {
 			return &RedirectError{
 				To: host,
-				Detail: fmt.Sprintf("%s is a %s address, where a registry leads only if it has such an address itself",
+				Detail: fmt.Sprintf("%s is a %s address, which is only allowed for registries with such an address",
 					at.Addr(), kind),
 			}
 		}
@@ -194,7 +197,7 @@ func control(allowed reach, host string) func(context.Context, string, string, s
 	}
 }
 
-// canonicalAddress is HOST:PORT as a transport dials it.
+// canonicalAddress returns HOST:PORT as a transport dials it.
 func canonicalAddress(request *http.Request) string {
 	return net.JoinHostPort(request.URL.Hostname(), port(request.URL))
 }

@@ -17,7 +17,7 @@ import (
 // ErrNotFound means that a reference does not exist. A missing reference does not mean an empty bundle.
 var ErrNotFound = errdef.ErrNotFound
 
-// NotFound returns an error of a registry, wrapping ErrNotFound if the error is a 404.
+// NotFound makes an error of a registry wrap ErrNotFound if the response was a 404. It returns other errors unchanged.
 func NotFound(err error) error {
 	if err == nil {
 		return nil
@@ -34,8 +34,9 @@ func notFound(wrapped, cause error) error {
 	return wrapped
 }
 
-// Unavailable reports whether an error means that the registry as a whole cannot be used now: it cannot be reached, is
-// overloaded or broken. The refusal of one request, such as a missing right, and refused content do not count.
+// Unavailable reports whether an error means that the registry as a whole cannot be used now: it is unreachable,
+// overloaded or broken. Unavailable returns false if the registry denied a single request, for example because of
+// missing permissions, and for refused content.
 func Unavailable(err error) bool {
 	if refusal.Of(err) != nil || errors.As(err, new(*RedirectError)) {
 		return false
@@ -53,7 +54,7 @@ func Unavailable(err error) bool {
 }
 
 // Ping returns an error if the registry of a store cannot be used now; other stores are always available. The request
-// needs no rights. A registry that refuses it counts as available.
+// needs no permissions. A registry that refuses it counts as available.
 func Ping(ctx context.Context, s Store) error {
 	registry, ok := s.(*Registry)
 	if !ok {
@@ -83,16 +84,16 @@ func (r *Registry) whole() (*remote.Registry, error) {
 	return whole, nil
 }
 
-// WithoutDetail returns the same text for equal responses of a registry. Registries add times and request numbers to
-// errors, and a condition with one of them would be written again in every pass.
+// WithoutDetail reduces the error of a registry's response to its status. Registries add times and request IDs to
+// errors. A condition with such a text would change with every request.
 func WithoutDetail(err error) error {
 	var response *errcode.ErrorResponse
 	if errors.As(err, &response) {
-		return fmt.Errorf("the registry answers %d %s", response.StatusCode, http.StatusText(response.StatusCode))
+		return fmt.Errorf("the registry returned %d %s", response.StatusCode, http.StatusText(response.StatusCode))
 	}
 	var paused *PausedError
 	if errors.As(err, &paused) {
-		return fmt.Errorf("the registry answers %d %s", paused.Status, http.StatusText(paused.Status))
+		return fmt.Errorf("the registry returned %d %s", paused.Status, http.StatusText(paused.Status))
 	}
 	return err
 }

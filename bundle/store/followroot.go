@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// RootReader reads a version of the root like FetchRoot, from any place.
+// RootReader reads a version of the root like FetchRoot, from any source.
 type RootReader func(ctx context.Context, version int64) ([]byte, digest.Digest, error)
 
 // FollowRoot looks for newer versions of a root in a store; see FollowRootFrom.
@@ -26,9 +26,9 @@ func FollowRoot(
 	}, root)
 }
 
-// FollowRootFrom reads newer versions of a root, one after the other, and returns the last one that follows. The first
-// version that does not follow ends the chain and is returned as a refusal with the digest of its manifest. The error
-// means that a version could not be read.
+// FollowRootFrom reads newer versions of a root, one after the other, and returns the last valid one. The first invalid
+// version ends the chain: refused is the reason, and at is the digest of the version's manifest. err means that a
+// version could not be read.
 func FollowRootFrom(
 	ctx context.Context, read RootReader, root trust.Root,
 ) (newest trust.Root, refused *refusal.Error, at digest.Digest, err error) {
@@ -52,8 +52,8 @@ func FollowRootFrom(
 	return root, nil, "", nil
 }
 
-// HasRoot reports whether agents find a version of the root. A version never changes, so another root in its place is
-// an error.
+// HasRoot reports whether the store contains a version of the root. A version never changes, so a different root with
+// the same version is an error.
 func HasRoot(ctx context.Context, place Store, root trust.Root) (bool, error) {
 	manifest, layer, err := rootManifest(root)
 	if err != nil {
@@ -70,8 +70,8 @@ func HasRoot(ctx context.Context, place Store, root trust.Root) (bool, error) {
 	case err == nil:
 		return false,
 			fmt.Errorf(
-				"%s:%s is another root of trust (%s) than the root of the keys (%s): it was replaced, or the keys "+
-					"belong to another fleet", place.Name(bundle.TrustRepository), tag, there,
+				"%s:%s is another root of trust (%s) than the local one (%s): the published root was replaced, or "+
+					"the local keys belong to another fleet", place.Name(bundle.TrustRepository), tag, there,
 				manifest.Descriptor.Digest)
 	case !errors.Is(err, ErrNotFound):
 		return false, err
@@ -111,7 +111,7 @@ func PushRoot(ctx context.Context, place Store, root trust.Root) error {
 }
 
 // FetchRoot returns an unverified version of the root with the digest of its manifest. The error wraps ErrNotFound if
-// the version does not exist, and is a *Refusal if the artifact is not a root.
+// the version does not exist, and is a *refusal.Error if the artifact is not a root.
 func FetchRoot(ctx context.Context, place Store, version int64) ([]byte, digest.Digest, error) {
 	repository, err := place.Reading(ctx, bundle.TrustRepository)
 	if err != nil {
@@ -120,7 +120,7 @@ func FetchRoot(ctx context.Context, place Store, version int64) ([]byte, digest.
 	return ReadRoot(ctx, repository, version)
 }
 
-// ReadRoot is FetchRoot from an open repository.
+// ReadRoot is like FetchRoot, but reads from an open repository.
 func ReadRoot(ctx context.Context, repository oras.ReadOnlyTarget, version int64) ([]byte, digest.Digest, error) {
 	newest, err := Head(ctx, repository, bundle.RootTag(version))
 	if err != nil {
@@ -137,8 +137,8 @@ func ReadRoot(ctx context.Context, repository oras.ReadOnlyTarget, version int64
 	if len(manifest.Layers) != 1 || manifest.Layers[0].MediaType != bundle.MediaTypeRoot ||
 		manifest.Layers[0].Size > trust.MaxRootBytes {
 		return nil, newest,
-			refusal.New(refusal.BadRoot, "layers: want one of %s with at most %d bytes", bundle.MediaTypeRoot,
-				trust.MaxRootBytes)
+			refusal.New(refusal.BadRoot, "layers: want exactly one of type %s with at most %d bytes",
+				bundle.MediaTypeRoot, trust.MaxRootBytes)
 	}
 	data, err := FetchBlob(ctx, repository, manifest.Layers[0], trust.MaxRootBytes)
 	return data, newest, err

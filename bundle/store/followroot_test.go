@@ -14,8 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// TestChainOfRootsIsFollowedInLimitedSteps exists because a thief of the root keys could otherwise keep agents busy
-// forever.
+// TestChainOfRootsIsFollowedInLimitedSteps uses an endless chain, as a thief of the root keys could create it.
 func TestChainOfRootsIsFollowedInLimitedSteps(t *testing.T) {
 	m := trusttest.NewMaker(t)
 	first := m.First()
@@ -30,13 +29,14 @@ func TestChainOfRootsIsFollowedInLimitedSteps(t *testing.T) {
 	for _, want := range []int64{1 + trust.MaxRootHops, last.Version, last.Version} {
 		newest, refusal, _, err := FollowRoot(t.Context(), place, first)
 		if err != nil || refusal != nil || newest.Version != want {
-			t.Fatalf("from version %d to %d, want %d: %v, %v", first.Version, newest.Version, want, refusal, err)
+			t.Fatalf("followed version %d to %d, want %d; refusal %v, error %v", first.Version, newest.Version, want,
+				refusal, err)
 		}
 		first = newest
 	}
 }
 
-func TestRootsLieInTheRegistryForGood(t *testing.T) {
+func TestPublishedRootIsNeverReplaced(t *testing.T) {
 	m := trusttest.NewMaker(t)
 	first := m.First()
 	place, err := Open(LayoutScheme+filepath.Join(t.TempDir(), "layout"), nil)
@@ -49,12 +49,12 @@ func TestRootsLieInTheRegistryForGood(t *testing.T) {
 		t.Errorf("got %q, %v", data, err)
 	}
 	if _, _, err := FetchRoot(t.Context(), place, 2); !errors.Is(err, ErrNotFound) {
-		t.Errorf("a version that is not there: %v", err)
+		t.Errorf("missing version: got error %v, want ErrNotFound", err)
 	}
 	other := trusttest.NewMaker(t).First()
 	if err := PushRoot(t.Context(), place, other); err == nil ||
 		!strings.Contains(err.Error(), "is another root of trust") {
-		t.Errorf("another root in its place: %v", err)
+		t.Errorf("different root with the same version: got error %v", err)
 	}
 	repository, err := place.Repository(t.Context(), bundle.TrustRepository)
 	m.Must(err)

@@ -14,11 +14,11 @@ var metadata = []netip.Addr{
 	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"),
 }
 
-// InsideDialer returns a dialer for endpoints in the runtime's own network, whose addresses a user of the runtime can
+// InternalDialer returns a dialer for endpoints in the runtime's own network, whose addresses a user of the runtime can
 // choose. It connects to addresses of Pods, which are private or public. It refuses loopback and link-local addresses,
-// metadata services of clouds, and addresses for which refuse returns an error. It checks the address of the
-// connection, in the form of Plain.
-func InsideDialer(refuse func(netip.AddrPort) error) func(context.Context, string, string) (net.Conn, error) {
+// metadata services of clouds, and addresses for which refuse returns an error. It checks the resolved address of each
+// connection, in the form that Plain returns.
+func InternalDialer(refuse func(netip.AddrPort) error) func(context.Context, string, string) (net.Conn, error) {
 	check := func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)
 		if err != nil {
@@ -26,10 +26,10 @@ func InsideDialer(refuse func(netip.AddrPort) error) func(context.Context, strin
 		}
 		at = netip.AddrPortFrom(Plain(at.Addr()), at.Port())
 		if kind := reachOf(at.Addr()); kind&(reachPublic|reachPrivate) == 0 {
-			return fmt.Errorf("%s: refused: it is a %s address", at, kind)
+			return fmt.Errorf("connection to %s refused: it is a %s address", at, kind)
 		}
 		if slices.Contains(metadata, at.Addr()) {
-			return fmt.Errorf("%s: refused: it is a metadata service", at)
+			return fmt.Errorf("connection to %s refused: it is a metadata service", at)
 		}
 		return refuse(at)
 	}

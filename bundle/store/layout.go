@@ -88,8 +88,8 @@ func (l *Layout) Repositories() ([]string, error) {
 	return names, nil
 }
 
-// layoutReference returns the name of a repository's tag. A layout has one name space: the name is
-// "<repository>:<tag>".
+// layoutReference returns the name of a repository's tag in the index. All repositories of a layout share one
+// namespace, so the name is "<repository>:<tag>".
 func layoutReference(repository, reference string) string {
 	if strings.Contains(reference, ":") {
 		return reference // a digest
@@ -127,7 +127,7 @@ func (l readOnlyLayout) Tags(ctx context.Context, _ string, fn func(tags []strin
 	return fn(own)
 }
 
-// Tags lists the tags of a repository. A missing repository has none.
+// Tags lists the tags of a repository. It returns no tags for a missing repository.
 func Tags(ctx context.Context, repository oras.ReadOnlyTarget) ([]string, error) {
 	lister, ok := repository.(registry.TagLister)
 	if !ok {
@@ -144,7 +144,7 @@ func Tags(ctx context.Context, repository oras.ReadOnlyTarget) ([]string, error)
 // and power can fail at any moment:
 //   - A blob exists once the bytes of its file match its digest. An incomplete or damaged blob is written again.
 //   - index.json is replaced as a whole, under a lock on the folder: its current content plus one or more changes.
-//   - A manifest without a tag, or whose tag moved to another one, stays in the index without a name, as in oras.
+//   - A manifest without a tag, or whose tag moved to another manifest, stays in the index without a name, as in oras.
 type layoutRepository struct {
 	*oci.Storage
 	dir   string
@@ -167,8 +167,8 @@ func openLayout(index *layoutIndex, name string) (layoutRepository, error) {
 	return l, l.index.ensure()
 }
 
-// ensureMarker creates the file that marks the folder as a layout. It replaces a damaged one, which has only one valid
-// content.
+// ensureMarker creates the file that marks the folder as a layout. A damaged file is replaced, because only one content
+// is valid.
 func (l layoutRepository) ensureMarker() error {
 	var marker ocispec.ImageLayout
 	data, _, err := readRegular(l.path(ocispec.ImageLayoutFile), maxMarkerBytes)
@@ -178,7 +178,7 @@ func (l layoutRepository) ensureMarker() error {
 	case err == nil && json.Unmarshal(data, &marker) == nil && marker.Version == ocispec.ImageLayoutVersion:
 		return nil
 	case marker.Version != "" && marker.Version != ocispec.ImageLayoutVersion:
-		return fmt.Errorf("%s: version %q, want %s: name another folder", ocispec.ImageLayoutFile, marker.Version,
+		return fmt.Errorf("%s: version %q, want %s: choose another folder", ocispec.ImageLayoutFile, marker.Version,
 			ocispec.ImageLayoutVersion)
 	}
 	if data, err = json.Marshal(ocispec.ImageLayout{Version: ocispec.ImageLayoutVersion}); err != nil {
@@ -232,7 +232,7 @@ func (l layoutRepository) Push(ctx context.Context, d ocispec.Descriptor, conten
 	return l.index.change(indexChange{manifest: d})
 }
 
-// abandonedAfter is the time without writes after which a partial blob counts as left behind by a killed process.
+// abandonedAfter is the time without writes after which a partial blob is treated as left behind by a killed process.
 const abandonedAfter = time.Hour
 
 func (l layoutRepository) abandoned(d ocispec.Descriptor) ([]string, error) {
@@ -243,8 +243,9 @@ func (l layoutRepository) abandoned(d ocispec.Descriptor) ([]string, error) {
 	}), err
 }
 
-// Resolve finds a tag of the repository, or a digest that the index lists. A manifest whose file is missing or damaged
-// is not found, so that it is written again. One that cannot be read is an error, because it may exist.
+// Resolve finds a tag of the repository, or a digest that the index lists. If the file of a manifest is missing or
+// damaged, the error wraps ErrNotFound, so the manifest is written again. A file that cannot be read is another error,
+// because the manifest can exist.
 func (l layoutRepository) Resolve(_ context.Context, reference string) (ocispec.Descriptor, error) {
 	name := layoutReference(l.name, reference)
 	d, found, err := l.index.resolve(name, reference)
@@ -260,7 +261,7 @@ func (l layoutRepository) Resolve(_ context.Context, reference string) (ocispec.
 	}
 	if !there {
 		return ocispec.Descriptor{},
-			fmt.Errorf("%s: %s is listed, and its file %s is missing or damaged: %w", name, d.Digest, l.blob(d),
+			fmt.Errorf("%s: %s is listed, but its file %s is missing or damaged: %w", name, d.Digest, l.blob(d),
 				errdef.ErrNotFound)
 	}
 	return d, nil

@@ -40,7 +40,7 @@ func TestConcurrentTagsInOneFolderAreKept(t *testing.T) {
 		})
 	}
 	group.Wait()
-	store, err := oci.NewFromFS(t.Context(), os.DirFS(dir)) // as oras reads it
+	store, err := oci.NewFromFS(t.Context(), os.DirFS(dir)) // the reader of oras
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestConcurrentTagsInOneFolderAreKept(t *testing.T) {
 			name := fmt.Sprintf("runtimes/r-%d:v%d", w, i)
 			if d, err := store.Resolve(t.Context(), name); err != nil ||
 				d.Digest != manifestBlob(fmt.Sprintf(`{"n":%d}`, i)).Descriptor.Digest {
-				t.Errorf("%s is %s, %v", name, d.Digest, err)
+				t.Errorf("%s: got %s, error %v", name, d.Digest, err)
 			}
 		}
 	}
@@ -70,19 +70,19 @@ func TestMovedTagKeepsTheManifestByDigest(t *testing.T) {
 		first.Descriptor.Digest.String(): first, second.Descriptor.Digest.String(): second} {
 		if d, err := repository.Resolve(t.Context(), reference); err != nil || d.Digest != want.Descriptor.Digest ||
 			d.Annotations != nil {
-			t.Errorf("%s is %+v, %v", reference, d, err)
+			t.Errorf("%s: got %+v, error %v", reference, d, err)
 		}
 	}
 	listed, err := repository.index.manifests()
 	if err != nil || len(listed) != 2 {
-		t.Errorf("the index is %+v, %v", listed, err)
+		t.Errorf("got index %+v, error %v", listed, err)
 	}
 	if err := repository.Tag(t.Context(), manifestBlob(`{"n":3}`).Descriptor, "x"); err == nil {
-		t.Error("names a manifest that is not there")
+		t.Error("tagged a missing manifest, want an error")
 	}
 }
 
-// TestLayoutIsRepairedAfterAPowerCut has a blob whose name reached the disk and whose bytes did not, and a half one.
+// TestLayoutIsRepairedAfterAPowerCut starts with a blob whose file has a name but no content, and with a partial file.
 func TestLayoutIsRepairedAfterAPowerCut(t *testing.T) {
 	repository, err := openLayout(newLayoutIndex(t.TempDir()), "content")
 	if err != nil {
@@ -103,7 +103,7 @@ func TestLayoutIsRepairedAfterAPowerCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	if there, err := repository.Exists(t.Context(), blob.Descriptor); err != nil || there {
-		t.Errorf("half a blob is there: %v, %v", there, err)
+		t.Errorf("incomplete blob: got exists %v, error %v", there, err)
 	}
 	if err := repository.Push(t.Context(), blob.Descriptor, bytes.NewReader(blob.Bytes)); err != nil {
 		t.Fatal(err)
@@ -113,10 +113,10 @@ func TestLayoutIsRepairedAfterAPowerCut(t *testing.T) {
 		t.Errorf("got %q, %v", data, err)
 	}
 	if _, err := os.Stat(half); err == nil {
-		t.Error("half a blob is left for ever")
+		t.Error("got a remaining partial file of an incomplete blob, want none")
 	}
 	if err := repository.Push(t.Context(), blob.Descriptor, strings.NewReader("content")); err == nil {
-		t.Error("what is there is written again")
+		t.Error("pushed an existing blob again, want an error")
 	}
 }
 
@@ -145,8 +145,7 @@ func namedIn(t *testing.T, dir string) map[string]bool {
 	return names
 }
 
-// TestBatchIsVisibleToItsUsersAndKeepsOtherWrites has another process write to the folder while a batch
-// waits.
+// TestBatchIsVisibleToItsUsersAndKeepsOtherWrites writes to the folder from another process while a batch is pending.
 func TestBatchIsVisibleToItsUsersAndKeepsOtherWrites(t *testing.T) {
 	dir := t.TempDir()
 	batched, other := NewLayout(dir), NewLayout(dir)
@@ -155,7 +154,7 @@ func TestBatchIsVisibleToItsUsersAndKeepsOtherWrites(t *testing.T) {
 	pushNumbered(t, other, "tokyo", 1)
 	pushNumbered(t, batched, "berlin", 2)
 	if names := namedIn(t, dir); !names["runtimes/tokyo:desired"] || names["runtimes/berlin:desired"] {
-		t.Errorf("before the flush the folder names %v", names)
+		t.Errorf("before the flush: got names %v in the folder", names)
 	}
 	for runtime, n := range map[string]int{"berlin": 2, "tokyo": 1} {
 		repository, err := batched.Repository(t.Context(), "runtimes/"+runtime)
@@ -164,7 +163,7 @@ func TestBatchIsVisibleToItsUsersAndKeepsOtherWrites(t *testing.T) {
 		}
 		want := manifestBlob(fmt.Sprintf(`{"%s":%d}`, runtime, n)).Descriptor.Digest
 		if found, err := Head(t.Context(), repository, bundle.TagDesired); err != nil || found != want {
-			t.Errorf("the batch's own user finds %s of %s: %v", found, runtime, err)
+			t.Errorf("within the batch: got %s for %s, error %v", found, runtime, err)
 		}
 	}
 	for range 2 {
@@ -175,11 +174,11 @@ func TestBatchIsVisibleToItsUsersAndKeepsOtherWrites(t *testing.T) {
 	listed, err := newLayoutIndex(dir).manifests()
 	if names := namedIn(t, dir); err != nil || !names["runtimes/tokyo:desired"] || !names["runtimes/berlin:desired"] ||
 		len(listed) != 3 {
-		t.Errorf("after the flush the folder names %v, with the bundle before: %d, %v", names, len(listed), err)
+		t.Errorf("after the flush: got names %v and %d manifests in the folder, error %v", names, len(listed), err)
 	}
 }
 
-// TestFailedWriteOfABatchIsRetried takes the folder's index away from the process for a while.
+// TestFailedWriteOfABatchIsRetried makes the folder's index unreadable for a while.
 func TestFailedWriteOfABatchIsRetried(t *testing.T) {
 	dir := t.TempDir()
 	batched := NewLayout(dir)
@@ -190,7 +189,7 @@ func TestFailedWriteOfABatchIsRetried(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := flush(); err == nil {
-		t.Error("an index that cannot be read was replaced")
+		t.Error("replaced an unreadable index, want an error")
 	}
 	if err := os.Remove(index); err != nil {
 		t.Fatal(err)
@@ -199,11 +198,11 @@ func TestFailedWriteOfABatchIsRetried(t *testing.T) {
 		t.Fatal(err)
 	}
 	if names := namedIn(t, dir); !names["runtimes/berlin:desired"] {
-		t.Errorf("the folder names %v", names)
+		t.Errorf("got names %v in the folder", names)
 	}
 }
 
-// TestBatchWritesTheIndexRarely counts how often the file becomes another one.
+// TestBatchWritesTheIndexRarely counts how often the file is replaced.
 func TestBatchWritesTheIndexRarely(t *testing.T) {
 	dir := t.TempDir()
 	place := NewLayout(dir)
@@ -225,16 +224,16 @@ func TestBatchWritesTheIndexRarely(t *testing.T) {
 	if err := flush(); err != nil {
 		t.Fatal(err)
 	}
-	// Two changes for each push: the manifest, then its name.
+	// Each push makes two changes: the manifest, then its name.
 	if most := 2*runtimes/minBatch + 1; writes > most {
-		t.Errorf("%d pushes wrote the index %d times, at most %d", runtimes, writes, most)
+		t.Errorf("%d pushes wrote the index %d times, want at most %d", runtimes, writes, most)
 	}
 	if names := namedIn(t, dir); len(names) != runtimes {
-		t.Errorf("%d of %d are named", len(names), runtimes)
+		t.Errorf("got %d named bundles, want %d", len(names), runtimes)
 	}
 }
 
-// BenchmarkPublishToAFolder pushes to the number of runtimes in its name.
+// BenchmarkPublishToAFolder pushes bundles for the number of runtimes in the benchmark's name.
 func BenchmarkPublishToAFolder(b *testing.B) {
 	for _, runtimes := range []int{250, 1000, 4000} {
 		b.Run(fmt.Sprint(runtimes), func(b *testing.B) {

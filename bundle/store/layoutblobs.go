@@ -12,7 +12,8 @@ import (
 )
 
 // layoutBlobs are the blobs of a folder. A crash, a full disk or later damage can leave incomplete files. Each file is
-// therefore read once before its blob counts as existing, and again if the file changes. It is safe for concurrent use.
+// therefore verified once before its blob is treated as existing, and again if the file changes. layoutBlobs is safe
+// for concurrent use.
 type layoutBlobs struct {
 	dir string
 
@@ -34,7 +35,7 @@ func (b *layoutBlobs) has(d ocispec.Descriptor) (bool, error) {
 	return there, err
 }
 
-// inspect is has; it also returns the file with the blob's name, or nil.
+// inspect is like has. It also returns information about the blob's file, or nil if the file does not exist.
 func (b *layoutBlobs) inspect(d ocispec.Descriptor) (whole bool, info os.FileInfo, err error) {
 	if err := d.Digest.Validate(); err != nil {
 		return false, nil, err

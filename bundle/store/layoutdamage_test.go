@@ -15,15 +15,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// TestUnreadableIsNotMissing exists because a publisher treats a runtime without a bundle as a new one.
-func TestUnreadableIsNotMissing(t *testing.T) {
+// TestUnreadableManifestIsNotReportedAsMissing is important because a publisher treats a runtime without a bundle as
+// new.
+func TestUnreadableManifestIsNotReportedAsMissing(t *testing.T) {
 	hex := digest.FromString("bundle").Encoded()
 	for name, damage := range map[string]func(layoutRepository) error{
-		"a digest of no algorithm": func(r layoutRepository) error {
+		"digest without an algorithm": func(r layoutRepository) error {
 			return os.WriteFile(r.index.path(), []byte(`{"schemaVersion":2,"manifests":[{"mediaType":"application/vnd.oci.image.manifest.v1+json",
 				"digest":"sha256*`+hex+`","size":7,"annotations":{"org.opencontainers.image.ref.name":"runtimes/berlin:desired"}}]}`), 0o600)
 		},
-		"a file that leads round in a circle": func(r layoutRepository) error {
+		"blob that is a symbolic link to itself": func(r layoutRepository) error {
 			path := r.blob(manifestBlob(`{"n":1}`).Descriptor)
 			return errors.Join(os.Remove(path), os.Symlink(path, path))
 		},
@@ -50,8 +51,8 @@ func TestUnreadableIsNotMissing(t *testing.T) {
 	}
 }
 
-// TestRewrittenBlobIsKept has the system give the new file the place on the disk that the
-// damaged one had.
+// TestRewrittenBlobIsKept replaces a damaged file before it is removed. The new file can get the inode of the damaged
+// one.
 func TestRewrittenBlobIsKept(t *testing.T) {
 	blob := bundle.NewBlob("application/x-tar", []byte("content"))
 	long := time.Now().Add(-time.Hour)
@@ -59,10 +60,10 @@ func TestRewrittenBlobIsKept(t *testing.T) {
 		damaged string
 		written time.Time
 	}{
-		"one of the same size":         {"CONTENT", time.Now()},
-		"a half one, of the same time": {"con", long},
+		"damaged file of the same size":     {"CONTENT", time.Now()},
+		"truncated file with the same time": {"con", long},
 	} {
-		// a new one: files once found whole are remembered
+		// use a new index, because an index remembers verified files
 		repository, err := openLayout(newLayoutIndex(t.TempDir()), "content")
 		if err != nil {
 			t.Fatal(err)
@@ -73,7 +74,7 @@ func TestRewrittenBlobIsKept(t *testing.T) {
 		}
 		whole, damaged, err := repository.index.blobs.inspect(blob.Descriptor)
 		if whole || damaged == nil || err != nil {
-			t.Fatalf("%s: whole %v, %v", name, whole, err)
+			t.Fatalf("%s: got whole %v, error %v", name, whole, err)
 		}
 		if err := errors.Join(os.WriteFile(path, blob.Bytes, 0o600),
 			os.Chtimes(path, c.written, c.written)); err != nil {
@@ -83,16 +84,16 @@ func TestRewrittenBlobIsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		if there, err := repository.Exists(t.Context(), blob.Descriptor); err != nil || !there {
-			t.Errorf("%s: what replaced it was removed: %v", name, err)
+			t.Errorf("%s: the new file was removed: %v", name, err)
 		}
 	}
 }
 
-// TestFilesOfALayoutAreReadToALimit has files in a folder that others may write too.
+// TestFilesOfALayoutAreReadToALimit checks files in a folder that other users can also write to.
 func TestFilesOfALayoutAreReadToALimit(t *testing.T) {
 	for _, file := range []string{ocispec.ImageLayoutFile, ocispec.ImageIndexFile} {
 		for want, damage := range map[string]func(path string) error{
-			// it takes no room on the disk
+			// a sparse file
 			"larger than": func(path string) error { return os.Truncate(path, maxIndexBytes+1) },
 			"is not a regular file": func(path string) error {
 				return errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600))
@@ -108,20 +109,20 @@ func TestFilesOfALayoutAreReadToALimit(t *testing.T) {
 				_, err = reading.Resolve(t.Context(), "x")
 			}
 			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("read %s that is %s: %v", file, want, err)
+				t.Errorf("read %s: want an error with %q, got %v", file, want, err)
 			}
 			writing, err := NewLayout(dir).Repository(t.Context(), "runtimes/berlin")
 			if err == nil {
 				_, err = writing.Resolve(t.Context(), "x")
 			}
 			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("write beside %s that is %s: %v", file, want, err)
+				t.Errorf("write next to %s: want an error with %q, got %v", file, want, err)
 			}
 		}
 	}
 }
 
-// TestGrowingFileEndsAtTheLimit reads a file whose size is 0 by the file system.
+// TestGrowingFileEndsAtTheLimit reads a file that the file system reports with size 0.
 func TestGrowingFileEndsAtTheLimit(t *testing.T) {
 	if _, _, err := readRegular("/proc/self/status", 10); err == nil ||
 		!strings.Contains(err.Error(), "larger than 10 bytes") {

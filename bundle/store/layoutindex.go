@@ -28,13 +28,14 @@ type layoutIndex struct {
 	mu      sync.Mutex // guards the fields below
 	known   indexed
 	seen    os.FileInfo // the file that known was read from, nil before the first read
-	data    []byte      // its bytes
+	data    []byte      // bytes of that file
 	pending []indexChange
 	batch   bool
 }
 
-// indexChange lists a manifest, under a name unless that is empty. lost is the manifest that had the name and whose
-// file is missing or damaged: it is removed from the index, since other programs read all listed manifests.
+// indexChange adds a manifest to the index, with a name unless name is empty. lost is the manifest that previously had
+// the name and whose file is missing or damaged. It is removed from the index, because other programs read all listed
+// manifests.
 type indexChange struct {
 	manifest ocispec.Descriptor
 	name     string
@@ -45,9 +46,9 @@ func newLayoutIndex(dir string) *layoutIndex {
 	return &layoutIndex{dir: dir, blobs: newLayoutBlobs(dir)}
 }
 
-// Batch makes a store that is a folder collect changes of its index, since the cost of a write grows with the number of
-// manifests. Users of the store see a change at once. Other processes see it once there are enough changes, or after
-// flush. Changes that are not flushed when the process ends are lost. Other stores write every change at once.
+// Batch makes a Layout collect changes of its index, because the cost of a write grows with the number of manifests.
+// Users of the store see each change immediately. Other processes see it when enough changes are pending, or after
+// flush. Changes that are not flushed when the process ends are lost. Other stores write every change immediately.
 func Batch(s Store) (flush func() error) {
 	l, layout := s.(*Layout)
 	if !layout {
@@ -78,7 +79,7 @@ func (x *layoutIndex) ensure() error {
 	return x.write()
 }
 
-// change changes the index, at once or as part of a batch.
+// change applies a change to the index, immediately or as part of a batch.
 func (x *layoutIndex) change(c indexChange) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -155,8 +156,8 @@ func (x *layoutIndex) read() error {
 		}
 		if err != nil {
 			return fmt.Errorf(
-				"%s: %w: restore it from a backup, or move it away and run the command again, which then lists the "+
-					"tags that it writes", x.path(), err)
+				"%s: %w: restore it from a backup, or move it away and repeat the command, which then lists only "+
+					"the tags that it writes", x.path(), err)
 		}
 	}
 	x.known, x.seen, x.data = newIndexed(index), info, data
@@ -213,7 +214,7 @@ func replaceFile(dir, name string, data []byte) (os.FileInfo, error) {
 	return info, SyncFolder(dir)
 }
 
-// indexed is an index whose changes have a constant cost. Removed entries leave empty places until the next write.
+// indexed is an in-memory index with changes of constant cost. Removed entries leave gaps until the next write.
 type indexed struct {
 	head     ocispec.Index // without manifests
 	all      []ocispec.Descriptor
@@ -258,8 +259,8 @@ func drop[K comparable](places map[K][]int, key K, at int) {
 	places[key] = left
 }
 
-// apply adds a manifest to the index: without a name, so that referrers can be found, or with one. A manifest that had
-// the name before stays in the index.
+// apply adds a manifest to the index. Manifests without a name are also listed, so referrers can be found. A manifest
+// that previously had the name stays in the index, unless its file is lost.
 func (x *indexed) apply(c indexChange) {
 	d := unnamed(c.manifest)
 	if c.name == "" {
@@ -297,7 +298,7 @@ func (x *indexed) find(name, reference string) (ocispec.Descriptor, bool) {
 	return unnamed(x.all[places[0]]), true
 }
 
-// index returns the document and removes the empty places.
+// index returns the document and removes the gaps.
 func (x *indexed) index() ocispec.Index {
 	if x.live < len(x.all) {
 		left := make([]ocispec.Descriptor, 0, x.live)

@@ -16,8 +16,8 @@ import (
 	"oras.land/oras-go/v2/errdef"
 )
 
-// folderReader reads one repository of a folder. It reads only the requested blobs, so that a damaged manifest of one
-// runtime does not affect others.
+// folderReader reads one repository of a folder. It reads only the requested blobs, so a damaged manifest of one
+// runtime does not affect other runtimes.
 type folderReader struct {
 	*oci.ReadOnlyStorage
 	index *layoutIndex
@@ -27,7 +27,7 @@ type folderReader struct {
 // maxMarkerBytes bounds the file oci-layout, which contains only a version.
 const maxMarkerBytes = 64 << 10
 
-// readRegular reads a file of a folder that others can write too. It returns the information of the file that it read.
+// readRegular reads a file of a folder that other users can also write to. It also returns information about the file.
 func readRegular(path string, limit int64) ([]byte, os.FileInfo, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe must not wait for its writer
 	if err != nil {
@@ -38,12 +38,12 @@ func readRegular(path string, limit int64) ([]byte, os.FileInfo, error) {
 	switch {
 	case err != nil:
 	case !info.Mode().IsRegular():
-		err = fmt.Errorf("%s: is not a regular file (%s): restore it from a backup", path, info.Mode().Type())
+		err = fmt.Errorf("%s is not a regular file (%s): restore it from a backup", path, info.Mode().Type())
 	case info.Size() <= limit:
 		data, err = io.ReadAll(io.LimitReader(file, limit+1))
 	}
 	if err == nil && max(info.Size(), int64(len(data))) > limit {
-		err = fmt.Errorf("%s: larger than %d bytes: restore it from a backup", path, limit)
+		err = fmt.Errorf("%s is larger than %d bytes: restore it from a backup", path, limit)
 	}
 	if err = errors.Join(err, file.Close()); err != nil {
 		return nil, nil, err
@@ -70,7 +70,7 @@ func readable(dir string) error {
 	return err
 }
 
-// Exists reports whether the blob exists with all its bytes.
+// Exists reports whether the blob exists and is complete.
 func (r folderReader) Exists(_ context.Context, d ocispec.Descriptor) (bool, error) {
 	return r.index.blobs.has(d)
 }
@@ -85,7 +85,7 @@ func (r folderReader) Resolve(_ context.Context, reference string) (ocispec.Desc
 	return d, err
 }
 
-// Tags lists the tags of the repository, at once.
+// Tags lists the tags of the repository in one call of fn.
 func (r folderReader) Tags(_ context.Context, _ string, fn func(tags []string) error) error {
 	all, err := r.index.manifests()
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"oras.land/oras-go/v2"
 )
 
-// Locate opens a repository for reading by its name in bundle.Content: "./NAME" is a repository of the store, any other
-// name the full name of a registry's repository, which mirror can replace unless it is nil. Without a store, "./NAME"
-// is an error.
+// Locate opens a repository for reading by its name in bundle.Content: "./NAME" is a repository of the store. Any other
+// name is the full name of a registry's repository, which mirror can replace if it is not nil. Without a store,
+// "./NAME" is an error.
 func Locate(
 	ctx context.Context, s Store, registries *Registries, name string, mirror func(string) string,
 ) (oras.ReadOnlyTarget, error) {
@@ -21,7 +21,8 @@ func Locate(
 	case !ok:
 		return registries.Repository(name)
 	case s == nil:
-		return nil, fmt.Errorf("repository %s is relative to the fleet's location: name that instead of one repository",
+		return nil, fmt.Errorf(
+			"repository %s is relative to the fleet's location: use that location instead of a single repository",
 			name)
 	}
 	return s.Reading(ctx, relative)

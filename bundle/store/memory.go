@@ -26,7 +26,7 @@ func (m *Memory) String() string { return "memory:" }
 // Name returns ./repository.
 func (m *Memory) Name(repository string) string { return "./" + repository }
 
-// Holds reports whether a repository is one of the store.
+// Holds reports whether a repository belongs to the store.
 func (m *Memory) Holds(repository string) bool { return strings.HasPrefix(repository, "./") }
 
 // Repository returns a repository, which is empty at first.
@@ -50,7 +50,7 @@ func (m *Memory) repository(name string) *memoryRepository {
 	return found
 }
 
-// memoryRepository resolves digests like a registry; the library's store resolves tags alone.
+// memoryRepository resolves digests like a registry. The library's store resolves only tags.
 type memoryRepository struct{ *memory.Store }
 
 func (r *memoryRepository) Push(ctx context.Context, d ocispec.Descriptor, content io.Reader) error {

@@ -14,16 +14,16 @@ import (
 
 const headerDigest = "Docker-Content-Digest"
 
-// lacksDigest reports whether a successful response about a manifest lacks its digest or length. The distribution
+// missingDigest reports whether a successful response for a manifest has no digest or no length. The distribution
 // specification only recommends the header, and some proxies drop both.
-func lacksDigest(request *http.Request, response *http.Response) bool {
+func missingDigest(request *http.Request, response *http.Response) bool {
 	_, reference, isManifest := strings.Cut(request.URL.Path, "/manifests/")
 	if !isManifest || response.StatusCode != http.StatusOK {
 		return false
 	}
 	switch request.Method {
 	case http.MethodHead:
-		named := digest.Digest(reference).Validate() == nil // the request names the digest
+		named := digest.Digest(reference).Validate() == nil // the request contains the digest
 		return response.ContentLength < 0 || !named && response.Header.Get(headerDigest) == ""
 	case http.MethodGet:
 		return response.ContentLength < 0 // a missing digest is computed from the body
@@ -31,8 +31,8 @@ func lacksDigest(request *http.Request, response *http.Response) bool {
 	return false
 }
 
-// withDigest completes a response from the manifest's bytes, which a HEAD request costs another request. A manifest
-// that is too large leaves the response as it is, and the caller fails.
+// withDigest adds the digest and length to a response, computed from the manifest's bytes. A HEAD request needs an
+// additional GET request for this. If the manifest is too large, the response stays unchanged and the caller fails.
 func (c client) withDigest(request *http.Request, response *http.Response) (*http.Response, error) {
 	whole := response
 	if request.Method == http.MethodHead {

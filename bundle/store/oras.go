@@ -15,7 +15,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/errcode"
 )
 
-// Repositories implement oras' interfaces, so that oras can copy between all stores. The names here keep the users of
+// Repositories implement the interfaces of oras, so oras can copy between all stores. These aliases keep the users of
 // this package independent of oras.
 type (
 	// Reader is a repository that can be read.
@@ -24,16 +24,16 @@ type (
 	ReadWriter = oras.Target
 	// Fetcher reads blobs and manifests by their descriptors.
 	Fetcher = content.Fetcher
-	// FetcherFunc is a function as a Fetcher.
+	// FetcherFunc is a function that implements Fetcher.
 	FetcherFunc = content.FetcherFunc
 )
 
-// Successors returns the descriptors in a manifest or index, and nothing for other blobs.
+// Successors returns the descriptors in a manifest or index, or none for other blobs.
 func Successors(ctx context.Context, from Fetcher, d ocispec.Descriptor) ([]ocispec.Descriptor, error) {
 	return content.Successors(ctx, from, d)
 }
 
-// PushStream writes a blob from a stream unless it exists.
+// PushStream writes a blob from a stream unless the blob exists.
 func PushStream(ctx context.Context, to ReadWriter, d ocispec.Descriptor, body io.Reader) error {
 	if err := to.Push(ctx, d, body); err != nil && !errors.Is(err, errdef.ErrAlreadyExists) {
 		return fmt.Errorf("push %s: %w", d.Digest, err)
@@ -41,8 +41,9 @@ func PushStream(ctx context.Context, to ReadWriter, d ocispec.Descriptor, body i
 	return nil
 }
 
-// Answered returns the HTTP status behind an error of a registry. A client without credentials counts as refused.
-func Answered(err error) (status int, ok bool) {
+// StatusOf returns the HTTP status behind an error of a registry. It returns 401 for an error about missing
+// credentials.
+func StatusOf(err error) (status int, ok bool) {
 	var response *errcode.ErrorResponse
 	switch {
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
@@ -57,8 +58,8 @@ func Answered(err error) (status int, ok bool) {
 	return 0, false
 }
 
-// AnsweredBy returns the host of the registry behind an error, or an empty string if it is not known.
-func AnsweredBy(err error) string {
+// HostOf returns the host of the registry behind an error, or an empty string if it is not known.
+func HostOf(err error) string {
 	var response *errcode.ErrorResponse
 	if errors.As(err, &response) && response.URL != nil {
 		return response.URL.Host

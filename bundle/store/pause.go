@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// maxPatience is the longest pause that a client with retries waits out within a request.
+	// maxPatience is the longest pause that a request of a client with retries waits for.
 	maxPatience = 20 * time.Second
-	// maxPause limits a pause: a proxy that once returned a year must not stop a fleet for that long.
+	// maxPause limits a pause. A proxy that asks for a year must not stop a fleet for that long.
 	maxPause = 15 * time.Minute
 	// maxPauses limits how many pauses are remembered, because components can name any number of hosts.
 	maxPauses = 1_000
 )
 
-// retryPolicy repeats requests whose bodies can be sent again. pauses waits for the longer part of a Retry-After.
+// retryPolicy repeats requests whose bodies can be sent again. pauses waits for longer Retry-After times.
 var retryPolicy = &retry.GenericPolicy{
 	Retryable: func(response *http.Response, err error) (bool, error) {
 		if errors.As(err, new(*PausedError)) {
@@ -33,7 +33,7 @@ var retryPolicy = &retry.GenericPolicy{
 	Backoff: retry.DefaultBackoff, MinWait: 200 * time.Millisecond, MaxWait: 3 * time.Second, MaxRetry: 5,
 }
 
-// PausedError is the reason why a request was not sent: the registry asked its clients to wait.
+// PausedError means that a request was not sent, because the registry asked its clients to wait.
 type PausedError struct {
 	// Host is the registry, Status the response that asked for the pause, and Until when the pause ends.
 	Host   string
@@ -42,16 +42,16 @@ type PausedError struct {
 }
 
 func (e *PausedError) Error() string {
-	return fmt.Sprintf("%s answered %d %s and asked to wait until %s", e.Host, e.Status, http.StatusText(e.Status),
-		e.Until.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%s returned %d %s and asked clients to wait until %s", e.Host, e.Status,
+		http.StatusText(e.Status), e.Until.UTC().Format(time.RFC3339))
 }
 
-// pauses follows the Retry-After header of responses 429 and 503 for all requests of one client: until that time it
-// sends no further request of the same kind to that host. Reads and writes have separate pauses, because registries
-// limit them separately, and because a full disk must not stop the reading of bundles.
+// pauses follows the Retry-After header of responses 429 and 503 for all requests of one client: until that time, it
+// sends no request of the same kind to the same host. Reads and writes have separate pauses, because registries limit
+// them separately, and because a full disk must not stop the reading of bundles.
 type pauses struct {
 	http.RoundTripper
-	// patience is the longest time that a request waits for the end of a pause. A longer pause is a *PausedError.
+	// patience is the longest time that a request waits for the end of a pause. A longer pause causes a *PausedError.
 	patience time.Duration
 	now      func() time.Time
 
@@ -146,7 +146,7 @@ func Repeat(transfer func() error) error {
 	var err error
 	for range attempts {
 		err = transfer()
-		status, answered := Answered(err)
+		status, answered := StatusOf(err)
 		if !answered || status != http.StatusTooManyRequests || errors.As(err, new(*PausedError)) {
 			return err
 		}

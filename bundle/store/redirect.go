@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// maxRedirects bounds the redirects of one request: one to the storage, and two on the way there.
+// maxRedirects limits the redirects of one request: one to the blob storage, and two on the way.
 const maxRedirects = 3
 
 // RedirectError is a refused redirect of a registry. It does not count against the registry's health.
@@ -22,13 +22,13 @@ type RedirectError struct {
 
 func (e *RedirectError) Error() string {
 	if e.From == "" {
-		return fmt.Sprintf("%s: refused: %s", e.To, e.Detail)
+		return fmt.Sprintf("connection to %s refused: %s", e.To, e.Detail)
 	}
-	return fmt.Sprintf("%s leads to %s: refused: %s", e.From, e.To, e.Detail)
+	return fmt.Sprintf("redirect from %s to %s refused: %s", e.From, e.To, e.Detail)
 }
 
-// checkRedirect decides whether a client follows a redirect: to the registry's own host, or to a host that the operator
-// allowed for blobs. Otherwise the owner of a registry could have any address requested from within each runtime's
+// checkRedirect returns an error unless a redirect leads to the registry's own host, or to a host that the operator
+// allowed for blobs. Otherwise, the owner of a registry could make every runtime send requests to any address in its
 // network.
 func checkRedirect(next *url.URL, first *url.URL, hops int, blobHosts []string) error {
 	refuse := func(format string, args ...any) error {
@@ -38,18 +38,18 @@ func checkRedirect(next *url.URL, first *url.URL, hops int, blobHosts []string) 
 	case hops > maxRedirects:
 		return refuse("more than %d redirects", maxRedirects)
 	case first.Scheme == "https" && next.Scheme != "https":
-		return refuse("a redirect from https to %s", next.Scheme)
+		return refuse("it changes the scheme from https to %s", next.Scheme)
 	case next.User != nil:
-		return refuse("a redirect with a user in its URL")
+		return refuse("its URL contains a user")
 	case !sameHost(first, next) && !namesHost(blobHosts, next):
 		return refuse(
-			"it is neither the registry's own host nor named: add --blob-host %s if the registry keeps its blobs there",
+			"the host is neither the registry's own nor allowed: add --blob-host %s if the registry stores blobs there",
 			bareHost(next))
 	}
 	return nil
 }
 
-// checkRedirects is checkRedirect for an http.Client.
+// checkRedirects returns checkRedirect as the CheckRedirect function of an http.Client.
 func checkRedirects(blobHosts []string) func(*http.Request, []*http.Request) error {
 	return func(next *http.Request, via []*http.Request) error {
 		for _, before := range via {
@@ -68,12 +68,13 @@ func SameHostRedirects(next *http.Request, via []*http.Request) error {
 	err := checkRedirects(nil)(next, via)
 	var refused *RedirectError
 	if errors.As(err, &refused) && !sameHost(via[0].URL, next.URL) {
-		refused.Detail = "it is another host: configure the address that the redirect leads to"
+		refused.Detail = "the host differs: configure the target address of the redirect"
 	}
 	return err
 }
 
-// sameHost reports whether two URLs name one server. The default ports of http and https count as one server.
+// sameHost reports whether two URLs refer to the same server. The default ports of http and https belong to the same
+// server.
 func sameHost(a, b *url.URL) bool {
 	return strings.EqualFold(canonicalHost(a.Hostname()), canonicalHost(b.Hostname())) &&
 		(port(a) == port(b) || isDefaultPort(a) && isDefaultPort(b))

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestPrivateHostsAreRecognized(t *testing.T) {
+func TestInternalHostsAreRecognized(t *testing.T) {
 	for _, host := range []string{
 		"127.0.0.1:5000", "127.1:80", "2130706433", "0x7f000001", "0177.0.0.1", "0.0.0.0", "10.1.2.3", "172.16.0.1:443",
 		"192.168.0.1", "169.254.169.254",
@@ -29,13 +29,13 @@ func TestPrivateHostsAreRecognized(t *testing.T) {
 		"registry.kyma.svc.cluster.local", "metadata.google.internal", "",
 	} {
 		if !IsInternalHost(host) {
-			t.Errorf("%q is taken for public", host)
+			t.Errorf("%q: got public, want internal", host)
 		}
 	}
 	for _, host := range []string{"europe-docker.pkg.dev", "registry.example:5000", "8.8.8.8", "8.8.8.8:5000",
 		"[2001:4860:4860::8888]:443", "3scale.example"} {
 		if IsInternalHost(host) {
-			t.Errorf("%q is taken for one of this network", host)
+			t.Errorf("%q: got internal, want public", host)
 		}
 	}
 }
@@ -58,51 +58,51 @@ func TestAddressesAreClassifiedByReach(t *testing.T) {
 	}
 }
 
-func TestRedirectsLeadToTheRegistryOrWhereItsBlobsAre(t *testing.T) {
+func TestRedirectsAreLimitedToTheRegistryAndAllowedHosts(t *testing.T) {
 	blobs := []string{"blobs.example", "store.example:9000", "[2001:db8::1]:9000"}
 	for name, c := range map[string]struct {
 		from, to string
 		hops     int
 		want     string
 	}{
-		"its own host":                     {"https://r.example/v2/", "https://r.example/blob", 1, ""},
-		"its own host in capitals":         {"https://r.example/v2/", "https://R.example./blob", 1, ""},
-		"its own host and port":            {"https://r.example:5000/v2/", "https://r.example:5000/blob", 1, ""},
-		"its own host, from http to https": {"http://r.example/v2/", "https://r.example/blob", 1, ""},
-		"a named host":                     {"https://r.example/v2/", "https://blobs.example/x", 1, ""},
-		"a named host with its port":       {"https://r.example/v2/", "https://blobs.example:443/x", 3, ""},
-		"a named host and port":            {"https://r.example/v2/", "https://store.example:9000/x", 1, ""},
-		"a named address and port":         {"https://r.example/v2/", "https://[2001:db8::1]:9000/x", 1, ""},
+		"own host":                           {"https://r.example/v2/", "https://r.example/blob", 1, ""},
+		"own host in upper case":             {"https://r.example/v2/", "https://R.example./blob", 1, ""},
+		"own host and port":                  {"https://r.example:5000/v2/", "https://r.example:5000/blob", 1, ""},
+		"own host, from http to https":       {"http://r.example/v2/", "https://r.example/blob", 1, ""},
+		"allowed host":                       {"https://r.example/v2/", "https://blobs.example/x", 1, ""},
+		"allowed host with the default port": {"https://r.example/v2/", "https://blobs.example:443/x", 3, ""},
+		"allowed host and port":              {"https://r.example/v2/", "https://store.example:9000/x", 1, ""},
+		"allowed address and port":           {"https://r.example/v2/", "https://[2001:db8::1]:9000/x", 1, ""},
 		"another host": {
 			"https://r.example/v2/", "https://other.example/x", 1, "add --blob-host other.example if",
 		},
-		"another host at a port": {
+		"another host and port": {
 			"https://r.example/v2/", "https://other.example:8443/x", 1, "add --blob-host other.example:8443 if",
 		},
-		"another port": {
+		"own host at another port": {
 			"https://r.example/v2/", "https://r.example:10250/pods", 1, "--blob-host r.example:10250",
 		},
-		"another port of a named host": {
+		"allowed host at another port": {
 			"https://r.example/v2/", "https://blobs.example:10250/pods", 1, "--blob-host blobs.example:10250",
 		},
-		"the scheme's port of a named port": {
+		"default port instead of the allowed port": {
 			"https://r.example/v2/", "https://store.example/", 1, "--blob-host store.example if",
 		},
-		"a host below a named one": {
+		"subdomain of an allowed host": {
 			"https://r.example/v2/", "https://evil.blobs.example/x", 1, "--blob-host evil.blobs.example",
 		},
-		"a host that begins like a named": {
+		"host name that begins with an allowed host": {
 			"https://r.example/v2/", "https://blobs.example.evil.example/x", 1,
 			"--blob-host blobs.example.evil.example",
 		},
-		"from https to http at its own host": {"https://r.example/v2/", "http://r.example/x", 1, "from https to http"},
-		"from https to http at a named host": {
+		"own host, from https to http": {"https://r.example/v2/", "http://r.example/x", 1, "from https to http"},
+		"allowed host, from https to http": {
 			"https://r.example/v2/", "http://blobs.example/x", 1, "from https to http",
 		},
-		"with a password": {
-			"https://r.example/v2/", "https://u:p@r.example/x", 1, "a user in its URL",
+		"URL with a password": {
+			"https://r.example/v2/", "https://u:p@r.example/x", 1, "its URL contains a user",
 		},
-		"the fourth time": {
+		"fourth redirect": {
 			"https://r.example/v2/", "https://r.example/blob", 4, "more than 3 redirects",
 		},
 	} {
@@ -113,7 +113,7 @@ func TestRedirectsLeadToTheRegistryOrWhereItsBlobsAre(t *testing.T) {
 			must(t, err)
 			switch err := checkRedirect(to, from, c.hops, blobs); {
 			case c.want == "" && err != nil:
-				t.Errorf("refused: %v", err)
+				t.Errorf("got refusal %v, want no error", err)
 			case c.want != "" &&
 				(err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), to.Host)):
 				t.Errorf("got %v, want %q and the host", err, c.want)
@@ -129,21 +129,21 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func TestBlobHostMustBeAHost(t *testing.T) {
+func TestCheckBlobHostRefusesInvalidHosts(t *testing.T) {
 	for _, good := range []string{"blobs.example", "blobs.example:9000", "10.0.0.1:9000", "[::1]:9000"} {
 		if err := CheckBlobHost(good); err != nil {
-			t.Errorf("%q: %v", good, err)
+			t.Errorf("%q: got error %v, want no error", good, err)
 		}
 	}
 	for _, bad := range []string{"", "https://blobs.example", "blobs.example/x", "*.example", "a,b", "u@blobs.example",
 		":9000", "a b", "blobs.example?x", "blobs.example#x"} {
 		if err := CheckBlobHost(bad); err == nil {
-			t.Errorf("%q is accepted", bad)
+			t.Errorf("%q: got no error, want an error", bad)
 		}
 	}
 }
 
-// leading is a registry whose every answer leads to one URL.
+// leading starts a registry that redirects every request to one URL.
 func leading(t *testing.T, serve func(http.Handler) *httptest.Server, to func() string) *httptest.Server {
 	t.Helper()
 	server := serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -153,7 +153,7 @@ func leading(t *testing.T, serve func(http.Handler) *httptest.Server, to func() 
 	return server
 }
 
-// at serves on an address, or skips the test.
+// at returns a function that serves on an address. It skips the test if this machine does not have the address.
 func at(t *testing.T, address string) func(http.Handler) *httptest.Server {
 	return func(handler http.Handler) *httptest.Server {
 		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort(address, "0"))
@@ -168,7 +168,7 @@ func at(t *testing.T, address string) func(http.Handler) *httptest.Server {
 	}
 }
 
-// privateAddress is one of this machine, or the test is skipped.
+// privateAddress returns a private address of this machine, or skips the test.
 func privateAddress(t *testing.T) string {
 	addresses, err := net.InterfaceAddrs()
 	must(t, err)
@@ -177,7 +177,7 @@ func privateAddress(t *testing.T) string {
 			return prefix.Addr().String()
 		}
 	}
-	t.Skip("this machine has no private address that a registry could be at")
+	t.Skip("this machine has no private address for a registry")
 	return ""
 }
 
@@ -198,12 +198,12 @@ func TestClientConnectsOnlyToAllowedHosts(t *testing.T) {
 		access   Access
 		want     string
 	}{
-		"to a port beside the registry": {
+		"to another port of the registry's host": {
 			func(t *testing.T) *httptest.Server {
 				return leading(t, httptest.NewServer, there)
 			}, Access{}, "add --blob-host " + internal.Listener.Addr().String(),
 		},
-		"to a named host, where the registry is on this machine, too": {
+		"to an allowed host on the same machine": {
 			func(t *testing.T) *httptest.Server { return leading(t, httptest.NewServer, there) },
 			Access{BlobHosts: []string{internal.Listener.Addr().String()}}, "",
 		},
@@ -211,24 +211,24 @@ func TestClientConnectsOnlyToAllowedHosts(t *testing.T) {
 			func(t *testing.T) *httptest.Server { return leading(t, httptest.NewTLSServer, there) },
 			Access{BlobHosts: []string{internal.Listener.Addr().String()}}, "from https to http",
 		},
-		"without end": {
+		"endless redirects": {
 			func(t *testing.T) *httptest.Server {
 				var server *httptest.Server
 				server = leading(t, httptest.NewServer, func() string { return server.URL + "/again" })
 				return server
 			}, Access{}, "more than 3 redirects",
 		},
-		"to a name that resolves to this machine, from a private address": {
+		"from a private address to a name of this machine": {
 			func(t *testing.T) *httptest.Server {
 				return leading(t, at(t, privateAddress(t)), func() string { return localhost })
 			}, Access{PlainHTTP: true, BlobHosts: []string{"localhost:" + internalPort}}, "is a loopback address",
 		},
-		"to the metadata service, from this machine": {
+		"from this machine to the metadata service": {
 			func(t *testing.T) *httptest.Server {
 				return leading(t, httptest.NewServer, func() string { return "http://169.254.169.254/latest" })
 			}, Access{BlobHosts: []string{"169.254.169.254"}}, "is a link-local address",
 		},
-		"to a private address, from this machine": {
+		"from this machine to a private address": {
 			func(t *testing.T) *httptest.Server {
 				return leading(t, httptest.NewServer, func() string { return "http://10.255.255.1:9/x" })
 			}, Access{BlobHosts: []string{"10.255.255.1:9"}}, "is a private address",
@@ -256,16 +256,17 @@ func TestClientConnectsOnlyToAllowedHosts(t *testing.T) {
 			}
 			if err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, new(*RedirectError)) ||
 				Unavailable(err) {
-				t.Errorf("got %v, want a refusal with %q that contains nothing about the registry's health", err, c.want)
+				t.Errorf("got %v, want a redirect error with %q that does not make the registry unavailable", err,
+					c.want)
 			}
 			if asked.Load() != 0 {
-				t.Error("the address was asked")
+				t.Error("the target received a request, want none")
 			}
 		})
 	}
 }
 
-// TestRegistryOfAComponentIsUntrusted dials, because the address of a public name is only known at the connection.
+// TestRegistryOfAComponentIsUntrusted connects, because the address of a public name is only known at connection time.
 func TestRegistryOfAComponentIsUntrusted(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(server.Close)
@@ -279,17 +280,17 @@ func TestRegistryOfAComponentIsUntrusted(t *testing.T) {
 	must(t, err)
 	if _, err := FetchBlob(t.Context(), foreign, d, 1); err == nil ||
 		!strings.Contains(err.Error(), "is a loopback address") {
-		t.Errorf("named by a component: %v", err)
+		t.Errorf("named by a component: got error %v, want a refusal", err)
 	}
 	configured, err := registries.Repository(name)
 	must(t, err)
 	if _, err := FetchBlob(t.Context(), configured, d, 1); !errors.Is(err, ErrNotFound) {
-		t.Errorf("configured: %v", err)
+		t.Errorf("configured: got error %v", err)
 	}
 	again, err := registries.Foreign(name)
 	must(t, err)
 	if _, err := FetchBlob(t.Context(), again, d, 1); !errors.Is(err, ErrNotFound) {
-		t.Errorf("configured, and named by a component: %v", err)
+		t.Errorf("configured and named by a component: got error %v", err)
 	}
 }
 
@@ -304,11 +305,11 @@ func TestTokenServiceOnAnotherHostMustBePublic(t *testing.T) {
 		must(t, err)
 		allowed, everything := registries.egress.allowed(request)
 		if everything != (want == "") || want != "" && allowed.String() != want {
-			t.Errorf("%s: got %s, %t", at, allowed, everything)
+			t.Errorf("%s: got addresses %s, everything %t", at, allowed, everything)
 		}
 	}
 	if err := control(reachPublic, "auth.example:443")(t.Context(), "tcp4", "10.0.0.7:443", nil); err == nil ||
-		!strings.Contains(err.Error(), "auth.example:443: refused: 10.0.0.7 is a private address") {
+		!strings.Contains(err.Error(), "connection to auth.example:443 refused: 10.0.0.7 is a private address") {
 		t.Errorf("got %v", err)
 	}
 	if err := control(reachPublic, "auth.example:443")(t.Context(), "tcp6",

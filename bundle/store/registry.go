@@ -29,7 +29,8 @@ type Access struct {
 	RequestTimeout time.Duration
 	// NoRetry fails at the first error, for callers with their own backoff.
 	NoRetry bool
-	// BlobHosts are hosts, HOST or HOST:PORT, that registries may redirect to in addition to their own. See checkRedirect.
+	// BlobHosts are hosts, HOST or HOST:PORT, that registries can redirect to in addition to their own host. See
+	// checkRedirect.
 	BlobHosts []string
 	// Observe wraps the transport, for example to count requests. It can be nil.
 	Observe func(http.RoundTripper) http.RoundTripper
@@ -38,7 +39,8 @@ type Access struct {
 	Renew func() (Access, error)
 }
 
-// DefaultRequestTimeout limits one request to a registry with its body: 32 MiB at half a MiB per second.
+// DefaultRequestTimeout limits one request to a registry, including its body. It is enough for 32 MiB at 0.5 MiB per
+// second.
 const DefaultRequestTimeout = time.Minute
 
 // Registries opens OCI repositories by their full name, with one HTTP client and one credential cache for all.
@@ -103,8 +105,8 @@ func (r *Registries) Repository(name string) (*remote.Repository, error) {
 	return r.repository(name, true)
 }
 
-// Foreign opens a repository that only fetched data names, not an operator. Its name must not lead to this machine or
-// its link.
+// Foreign opens a repository whose name comes from fetched data, not from an operator. The name must not resolve to a
+// loopback or link-local address.
 func (r *Registries) Foreign(name string) (*remote.Repository, error) {
 	return r.repository(name, false)
 }
@@ -146,7 +148,7 @@ func (r *Registry) String() string { return r.prefix }
 // Name returns HOST/PATH/repository.
 func (r *Registry) Name(repository string) string { return r.prefix + "/" + repository }
 
-// Holds reports whether a repository is in the same registry, also outside of the prefix.
+// Holds reports whether a repository is in the same registry, even outside the prefix.
 func (r *Registry) Holds(repository string) bool {
 	host, _, _ := strings.Cut(r.prefix, "/")
 	return strings.HasPrefix(repository, "./") || strings.HasPrefix(repository, host+"/")

@@ -77,7 +77,7 @@ func publishAndRead(t *testing.T, place Store) error {
 		return err
 	}
 	if newest, err := Head(ctx, repository, bundle.TagDesired); err != nil || newest != manifest.Descriptor.Digest {
-		return fmt.Errorf("head is %s: %w", newest, err)
+		return fmt.Errorf("got head %s: %w", newest, err)
 	}
 	fetched, err := Fetch(ctx, repository, bundle.TagDesired)
 	if err == nil && !bytes.Equal(fetched.Bytes, manifest.Bytes) {
@@ -103,13 +103,13 @@ func TestBlobIsUploadedIfTheRegistryRefusesToMountIt(t *testing.T) {
 				return w, true
 			})
 			if err := publishAndRead(t, quirkyStore(t, host, Access{NoRetry: true})); err != nil || mounts.Load() == 0 {
-				t.Errorf("after %d mounts: %v", mounts.Load(), err)
+				t.Errorf("got error %[2]v after %[1]d mounts, want no error", mounts.Load(), err)
 			}
 		})
 	}
 }
 
-func TestRegistryThatRefusesMountAndUploadIsNamedWithBoth(t *testing.T) {
+func TestErrorContainsRefusedMountAndUpload(t *testing.T) {
 	host := quirkyRegistry(t, func(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, bool) {
 		if r.Method != http.MethodPost || !strings.Contains(r.URL.Path, "/runtimes/") {
 			return w, false
@@ -122,8 +122,8 @@ func TestRegistryThatRefusesMountAndUploadIsNamedWithBoth(t *testing.T) {
 		return w, true
 	})
 	err := publishAndRead(t, quirkyStore(t, host, Access{NoRetry: true}))
-	if status, _ := Answered(err); err == nil || status != http.StatusInsufficientStorage ||
-		!strings.Contains(err.Error(), "refused to mount the blob: the registry answers 405") {
+	if status, _ := StatusOf(err); err == nil || status != http.StatusInsufficientStorage ||
+		!strings.Contains(err.Error(), "refused to mount the blob: the registry returned 405") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -184,7 +184,7 @@ func TestRetryAfterIsFollowedOnEveryRequest(t *testing.T) {
 	if err := publishAndRead(t, place); err != nil {
 		t.Fatal(err)
 	}
-	// An upload from a stream cannot send its body again: the transfer is repeated.
+	// An upload from a stream cannot send its body again, so the transfer is repeated.
 	seen[blobPut].Store(false)
 	blob := bundle.NewBlob("application/x-tar", []byte("content"))
 	repository, err := place.Repository(t.Context(), bundle.ContentRepository)
@@ -205,14 +205,14 @@ func TestRetryAfterIsFollowedOnEveryRequest(t *testing.T) {
 			oras.DefaultCopyGraphOptions)
 	})
 	if err != nil || !seen[blobPut].Load() || time.Since(began) < time.Second {
-		t.Errorf("after %s: %v", time.Since(began), err)
+		t.Errorf("got error after %s: %v", time.Since(began), err)
 	}
 	if there, err := Has(t.Context(), repository, blob.Descriptor); err != nil || !there {
-		t.Errorf("the blob is there: %t, %v", there, err)
+		t.Errorf("uploaded blob: got exists %t, error %v", there, err)
 	}
 }
 
-// unseekable hides that a body is in memory.
+// unseekable hides that a body is in memory, so it cannot be sent again.
 type unseekable struct{ ReadWriter }
 
 func (u unseekable) Fetch(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
@@ -226,7 +226,7 @@ func (u unseekable) Fetch(ctx context.Context, d ocispec.Descriptor) (io.ReadClo
 	}{body, body}, nil
 }
 
-func TestLongPauseSendsNoRequest(t *testing.T) {
+func TestRequestsFailDuringALongPause(t *testing.T) {
 	var writes atomic.Int32
 	host := quirkyRegistry(t, func(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, bool) {
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
@@ -241,20 +241,20 @@ func TestLongPauseSendsNoRequest(t *testing.T) {
 	documents := storedDocuments(t)
 	for range 5 {
 		err := ShareDocuments(t.Context(), place, documents)
-		if status, _ := Answered(err); !Unavailable(err) || status != http.StatusTooManyRequests ||
-			WithoutDetail(err).Error() != "the registry answers 429 Too Many Requests" {
+		if status, _ := StatusOf(err); !Unavailable(err) || status != http.StatusTooManyRequests ||
+			WithoutDetail(err).Error() != "the registry returned 429 Too Many Requests" {
 			t.Errorf("got %v", err)
 		}
 	}
 	if writes.Load() != 1 {
-		t.Errorf("%d writes were sent, want 1", writes.Load())
+		t.Errorf("got %d writes, want 1", writes.Load())
 	}
 	repository, err := place.Reading(t.Context(), bundle.DocumentsRepository)
 	if err == nil {
 		_, err = Head(t.Context(), repository, "any")
 	}
 	if !errors.Is(err, ErrNotFound) {
-		t.Errorf("reads are paused too: %v", err)
+		t.Errorf("read during a pause of writes: got error %v", err)
 	}
 }
 
@@ -275,10 +275,10 @@ func TestPausesEndAndAreLimited(t *testing.T) {
 		StatusCode: http.StatusServiceUnavailable, Header: http.Header{"Retry-After": {"86400"}},
 	})
 	if err := p.wait(t.Context(), key); err == nil || p.until[key].Until.Sub(now) != maxPause {
-		t.Errorf("paused until %v: %v", p.until[key], err)
+		t.Errorf("got pause until %v, error %v", p.until[key], err)
 	}
 	now = now.Add(maxPause)
 	if err := p.wait(t.Context(), key); err != nil {
-		t.Errorf("after the pause: %v", err)
+		t.Errorf("after the pause: got error %v", err)
 	}
 }

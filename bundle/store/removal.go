@@ -11,9 +11,9 @@ import (
 	"oras.land/oras-go/v2/content"
 )
 
-// Repositories lists the repositories below the prefix of a store. Many registries forbid this or return an empty list:
-// both are errors. Some leave out repositories that the client may not read, so the caller must check that the list
-// contains the repositories that it knows.
+// Repositories lists the repositories below the prefix of a store. Many registries forbid this or return an empty list,
+// which are both errors. Some omit repositories that the client cannot read, so the caller must check that the list
+// contains all known repositories.
 func Repositories(ctx context.Context, s Store) ([]string, error) {
 	r, ok := s.(*Registry)
 	if !ok {
@@ -35,7 +35,7 @@ func Repositories(ctx context.Context, s Store) ([]string, error) {
 	})
 	if err == nil && len(below) == 0 {
 		err = fmt.Errorf(
-			"%s: the registry's list of repositories has none below this prefix: let the credentials list them "+
+			"%s: the registry lists no repositories below this prefix: allow the credentials to list them "+
 				"(/v2/_catalog)", s)
 	}
 	return below, err
@@ -46,12 +46,12 @@ func Repositories(ctx context.Context, s Store) ([]string, error) {
 func Remove(ctx context.Context, from ReadWriter, d ocispec.Descriptor) error {
 	deleter, ok := from.(content.Deleter)
 	if !ok {
-		return fmt.Errorf("%T deletes nothing", from)
+		return fmt.Errorf("%T does not support deletion", from)
 	}
 	err := deleter.Delete(ctx, d)
-	if status, _ := Answered(err); status == http.StatusMethodNotAllowed {
+	if status, _ := StatusOf(err); status == http.StatusMethodNotAllowed {
 		return fmt.Errorf(
-			"the registry deletes nothing: enable deletion there (distribution: storage.delete.enabled): %w", err)
+			"the registry does not allow deletion: enable it (distribution: storage.delete.enabled): %w", err)
 	}
 	if err = NotFound(err); errors.Is(err, ErrNotFound) {
 		return nil

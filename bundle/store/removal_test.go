@@ -14,14 +14,18 @@ func TestEmptyListOfRepositoriesIsAnError(t *testing.T) {
 		want   []string
 		err    string
 	}{
-		"those below the prefix": {
+		"repositories below the prefix": {
 			`{"repositories":["fleet/content","fleet/runtimes/a","fleets/b","other"]}`,
 			[]string{"content", "runtimes/a"}, "",
 		},
-		"an empty list":             {`{"repositories":[]}`, nil, "has none below this prefix"},
-		"no list":                   {`{}`, nil, "has none below this prefix"},
-		"nothing of the fleet's":    {`{"repositories":["fleets/b","other"]}`, nil, "has none below this prefix"},
-		"something that is no list": {`<html>`, nil, "invalid character"},
+		"empty list": {
+			`{"repositories":[]}`, nil, "lists no repositories below this prefix",
+		},
+		"response without a list": {`{}`, nil, "lists no repositories below this prefix"},
+		"list without repositories of the fleet": {
+			`{"repositories":["fleets/b","other"]}`, nil, "lists no repositories below this prefix",
+		},
+		"response that is not JSON": {`<html>`, nil, "invalid character"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -21,16 +21,16 @@ type renewal struct {
 	// access has the DockerConfig and CA in use, and next is the time of the next renewal.
 	access Access
 	next   time.Time
-	// stored are the credentials of the DockerConfig, nil without one.
+	// stored returns the credentials of the DockerConfig, or is nil if no DockerConfig is configured.
 	stored auth.CredentialFunc
 	// announced are CA certificates in PEM that are trusted in addition to the CA of access.
 	announced []byte
-	// lenders are the hosts whose credentials other hosts use that have none of their own.
+	// lenders maps hosts without credentials to the hosts whose credentials they use.
 	lenders map[string]string
 }
 
-// certPool returns the certificate authorities of the system and of PEM bundles, nil for only the authorities of the
-// system.
+// certPool returns the certificate authorities of the system and of PEM bundles, or nil if only the authorities of the
+// system are trusted.
 func certPool(own, announced []byte) (*x509.CertPool, error) {
 	if len(own) == 0 && len(announced) == 0 {
 		return nil, nil
@@ -48,8 +48,8 @@ func certPool(own, announced []byte) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// renew reads credentials and CA certificates again if they are due. Those in use stay if the new ones cannot be read
-// or are invalid: a file can be incomplete while it is written.
+// renew reads credentials and CA certificates again if they are due. The current ones stay in use if the new ones
+// cannot be read or are invalid, because a file can be incomplete while it is written.
 func (r *Registries) renew(now time.Time) {
 	r.renewal.mu.Lock()
 	defer r.renewal.mu.Unlock()
@@ -92,8 +92,8 @@ func (r *Registries) TrustAlso(announced []byte) error {
 	return nil
 }
 
-// Lend makes requests to hosts use the credentials of another one, if they have none of their own. All are HOST or
-// HOST:PORT. The hosts of an earlier call no longer get them.
+// Lend makes requests to hosts without credentials use the credentials of the lender. All names are HOST or HOST:PORT.
+// The hosts replace the hosts of an earlier call.
 func (r *Registries) Lend(lender string, hosts ...string) {
 	r.renewal.mu.Lock()
 	defer r.renewal.mu.Unlock()
@@ -103,7 +103,7 @@ func (r *Registries) Lend(lender string, hosts ...string) {
 	}
 }
 
-// credential returns the credentials for a host, empty for none.
+// credential returns the credentials for a host, which can be empty.
 func (r *Registries) credential(ctx context.Context, host string) (auth.Credential, error) {
 	r.renewal.mu.Lock()
 	stored, lender := r.renewal.stored, r.renewal.lenders[host]

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// newAuthority returns a CA certificate in PEM that signed nothing.
+// newAuthority returns a new CA certificate in PEM.
 func newAuthority(t *testing.T) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -35,7 +35,7 @@ func newAuthority(t *testing.T) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// tlsRegistry is a registry without content, and its CA certificate in PEM.
+// tlsRegistry starts an empty registry and returns its host and CA certificate in PEM.
 func tlsRegistry(t *testing.T) (host string, authority []byte) {
 	t.Helper()
 	server := httptest.NewTLSServer(http.NotFoundHandler())
@@ -74,24 +74,24 @@ func TestAnnouncedAuthorityIsTrustedUntilItIsWithdrawn(t *testing.T) {
 		announced []byte
 		want      bool
 	}{
-		{"nothing announced", nil, false},
+		{"no announced CA", nil, false},
 		{"announced", authority, true},
-		{"announced with another", append(newAuthority(t), authority...), true},
+		{"announced with another CA", append(newAuthority(t), authority...), true},
 		{"withdrawn", nil, false},
 	} {
 		if err := registries.TrustAlso(step.announced); err != nil {
 			t.Fatal(err)
 		}
 		if got := trusts(t, registries, host); got != step.want {
-			t.Errorf("%s: trusted is %t", step.name, got)
+			t.Errorf("%s: got trusted %t", step.name, got)
 		}
 	}
 	if err := registries.TrustAlso([]byte("hello")); err == nil {
-		t.Error("a text without a certificate is accepted")
+		t.Error("text without a certificate: got no error, want an error")
 	}
 }
 
-func TestCredentialsAndAuthoritiesAreReadAgain(t *testing.T) {
+func TestChangedCredentialsAndAuthoritiesAreReloaded(t *testing.T) {
 	host, authority := tlsRegistry(t)
 	config := func(password string) []byte {
 		return fmt.Appendf(nil, `{"auths":{%q:{"username":"one","password":%q}}}`, host, password)
@@ -110,10 +110,10 @@ func TestCredentialsAndAuthoritiesAreReadAgain(t *testing.T) {
 		t.Helper()
 		found, err := registries.credential(t.Context(), host)
 		if err != nil || found.Password != password {
-			t.Errorf("%s: the password is %q, %v, want %q", name, found.Password, err, password)
+			t.Errorf("%s: got password %q, error %v, want %q", name, found.Password, err, password)
 		}
 		if got := trusts(t, registries, host); got != trusted {
-			t.Errorf("%s: trusted is %t", name, got)
+			t.Errorf("%s: got trusted %t", name, got)
 		}
 	}
 	renewed = Access{CA: authority, DockerConfig: config("new")}
@@ -131,7 +131,7 @@ func TestCredentialsAndAuthoritiesAreReadAgain(t *testing.T) {
 	check("incomplete files", "new", true)
 }
 
-func TestHostWithoutCredentialsUsesThoseOfItsLender(t *testing.T) {
+func TestHostWithoutCredentialsUsesItsLendersCredentials(t *testing.T) {
 	registries, err := NewRegistries(Access{DockerConfig: []byte(
 		`{"auths":{"old.example":{"username":"one","password":"a"},"own.example":{"username":"two","password":"b"}}}`)})
 	if err != nil {
@@ -161,12 +161,14 @@ func TestCredentialsComeFromHelpers(t *testing.T) {
 	for name, c := range map[string]struct {
 		config, host, want, problem string
 	}{
-		"in the file":                  {`{` + inFile + `,"credsStore":"there"}`, "file.example", "a", ""},
-		"from the program of the host": {`{"credHelpers":{"h.example":"there"}}`, "h.example", "for h.example", ""},
-		"of another host":              {`{"credHelpers":{"h.example":"there"}}`, "other.example", "", ""},
-		"from the program for all":     {`{"credsStore":"there"}`, "h.example", "for h.example", ""},
-		"a missing program for all":    {`{"credsStore":"desktop"}`, "h.example", "", ""},
-		"a missing program of the host": {
+		"credentials in the file": {`{` + inFile + `,"credsStore":"there"}`, "file.example", "a", ""},
+		"credentials from the host's helper": {
+			`{"credHelpers":{"h.example":"there"}}`, "h.example", "for h.example", "",
+		},
+		"helper of another host":              {`{"credHelpers":{"h.example":"there"}}`, "other.example", "", ""},
+		"credentials from the default helper": {`{"credsStore":"there"}`, "h.example", "for h.example", ""},
+		"missing default helper":              {`{"credsStore":"desktop"}`, "h.example", "", ""},
+		"missing helper of the host": {
 			`{"credHelpers":{"h.example":"gone"}}`, "h.example", "", helperPrefix + "gone",
 		},
 	} {

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-func TestSlowRegistryIsAbandoned(t *testing.T) {
+func TestRequestToASlowRegistryTimesOut(t *testing.T) {
 	blob := bundle.NewBlob("application/x-tar", []byte(strings.Repeat("x", 1<<20)))
 	release := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -45,7 +45,7 @@ func TestSlowRegistryIsAbandoned(t *testing.T) {
 	if _, err := FetchBlob(t.Context(), repository,
 		ocispec.Descriptor{Digest: blob.Descriptor.Digest, Size: blob.Descriptor.Size},
 		bundle.MaxLayerBytes); err == nil || refusal.Of(err) != nil {
-		t.Errorf("got %v, want an error that contains nothing about the content", err)
+		t.Errorf("got %v, want an error that is not a refusal of the content", err)
 	}
 	<-release
 }

@@ -19,7 +19,7 @@ type Store interface {
 	fmt.Stringer
 	// Name returns the full name of a repository of the store, as in bundle.Content.
 	Name(repository string) string
-	// Holds reports whether a repository, named as in bundle.Content, can be read at the place of the store.
+	// Holds reports whether a repository, named as in bundle.Content, can be read through the store.
 	Holds(repository string) bool
 	// Repository opens a repository of the store for reading and writing.
 	Repository(ctx context.Context, name string) (ReadWriter, error)
@@ -30,12 +30,12 @@ type Store interface {
 // ociScheme is accepted before HOST/PATH, as Helm and Flux write it.
 const ociScheme = "oci://"
 
-// Open returns the store of a location: "HOST/PATH", with "oci://" before it or not, or "oci-layout:PATH". It does no
+// Open returns the store of a location: "HOST/PATH" with an optional "oci://" prefix, or "oci-layout:PATH". It does no
 // I/O.
 func Open(location string, registries *Registries) (Store, error) {
 	if path, ok := strings.CutPrefix(location, LayoutScheme); ok {
 		if path == "" {
-			return nil, fmt.Errorf("location %q: name a folder after %s", location, LayoutScheme)
+			return nil, fmt.Errorf("location %q: add the path of a folder after %s", location, LayoutScheme)
 		}
 		return NewLayout(path), nil
 	}
@@ -46,7 +46,7 @@ func Open(location string, registries *Registries) (Store, error) {
 				ociScheme, LayoutScheme)
 	}
 	if looksLikeFolder(prefix) {
-		return nil, fmt.Errorf("location %q: is a folder: write %s%s; a registry is HOST.DOMAIN/PATH or HOST:PORT/PATH",
+		return nil, fmt.Errorf("location %q is a folder: use %s%s; a registry is HOST.DOMAIN/PATH or HOST:PORT/PATH",
 			location, LayoutScheme, location)
 	}
 	if _, err := registries.Repository(prefix + "/" + bundle.ContentRepository); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-func TestNewPlaceAcceptsValidLocations(t *testing.T) {
+func TestOpenAcceptsValidLocations(t *testing.T) {
 	for location, want := range map[string]struct{ text, name string }{
 		"registry.example/fleet":          {"registry.example/fleet", "registry.example/fleet/content"},
 		"registry.example:5000/a/b":       {"registry.example:5000/a/b", "registry.example:5000/a/b/content"},
@@ -36,39 +36,39 @@ func TestNewPlaceAcceptsValidLocations(t *testing.T) {
 					want.name)
 			}
 			if IsLayout(place) != strings.HasPrefix(location, LayoutScheme) {
-				t.Errorf("is a layout: %t", IsLayout(place))
+				t.Errorf("got IsLayout %t", IsLayout(place))
 			}
 		})
 	}
 }
 
-func TestFolderWithoutItsSchemeIsNotARegistry(t *testing.T) {
+func TestOpenRefusesAFolderWithoutItsScheme(t *testing.T) {
 	for _, location := range []string{"./x", "../x", ".", "/tmp/x", "~/fleet", "my-registry", "fleets/production",
 		"fleet/"} {
 		_, err := Open(location, openRegistries(t))
-		if err == nil || !strings.Contains(err.Error(), "is a folder: write "+LayoutScheme+location) {
+		if err == nil || !strings.Contains(err.Error(), "is a folder: use "+LayoutScheme+location) {
 			t.Errorf("%s: got %v", location, err)
 		}
 	}
 }
 
-func TestNewPlaceRefusesInvalidLocations(t *testing.T) {
+func TestOpenRefusesInvalidLocations(t *testing.T) {
 	for name, location := range map[string]string{
-		"nothing":                       "",
-		"a slash":                       "/",
-		"a scheme":                      "https://registry.example/fleet",
-		"another scheme":                "s3://registry.example/fleet",
-		"two schemes":                   "oci://https://registry.example/fleet",
-		"capital letters in the path":   "registry.example/Fleet",
-		"a tag":                         "registry.example/fleet:v1",
-		"a digest":                      "registry.example/fleet@sha256:" + strings.Repeat("0", 64),
-		"an empty part of the path":     "registry.example//fleet",
-		"a way up":                      "registry.example/../fleet",
-		"a blank":                       "registry.example/my fleet",
-		"a line feed":                   "registry.example/fleet\n",
-		"credentials":                   "user:secret@registry.example/fleet",
-		"a layout without a folder":     "oci-layout:",
-		"a layout's scheme in capitals": "OCI-LAYOUT:fleet",
+		"empty location":                 "",
+		"slash":                          "/",
+		"https scheme":                   "https://registry.example/fleet",
+		"unsupported scheme":             "s3://registry.example/fleet",
+		"two schemes":                    "oci://https://registry.example/fleet",
+		"upper-case letters in the path": "registry.example/Fleet",
+		"location with a tag":            "registry.example/fleet:v1",
+		"location with a digest":         "registry.example/fleet@sha256:" + strings.Repeat("0", 64),
+		"empty path element":             "registry.example//fleet",
+		"path element of two dots":       "registry.example/../fleet",
+		"space in the path":              "registry.example/my fleet",
+		"line feed at the end":           "registry.example/fleet\n",
+		"location with credentials":      "user:secret@registry.example/fleet",
+		"layout without a folder":        "oci-layout:",
+		"layout scheme in upper case":    "OCI-LAYOUT:fleet",
 	} {
 		t.Run(name, func(t *testing.T) {
 			place, err := Open(location, openRegistries(t))
@@ -79,7 +79,7 @@ func TestNewPlaceRefusesInvalidLocations(t *testing.T) {
 	}
 }
 
-func TestReadingLeavesAFolderAsItIs(t *testing.T) {
+func TestReadingDoesNotChangeAFolder(t *testing.T) {
 	for name, dir := range map[string]string{"a folder that is not there": filepath.Join(t.TempDir(), "missing"),
 		"an empty folder": t.TempDir()} {
 		t.Run(name, func(t *testing.T) {
@@ -88,10 +88,10 @@ func TestReadingLeavesAFolderAsItIs(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := place.Reading(t.Context(), bundle.ContentRepository); err == nil {
-				t.Error("was opened")
+				t.Error("got no error, want an error for a folder that is not a layout")
 			}
 			if entries, err := os.ReadDir(dir); len(entries) > 0 {
-				t.Errorf("now holds %v, %v", entries, err)
+				t.Errorf("got entries %v, error %v, want an unchanged folder", entries, err)
 			}
 		})
 	}
@@ -104,10 +104,10 @@ func TestOnlyLoopbackRegistriesUsePlainHTTP(t *testing.T) {
 		want               bool
 	}{
 		{name: "HTTPS by default", repository: "registry.example/a"},
-		{name: "a loopback name", repository: "localhost:5000/a", want: true},
-		{name: "a loopback address", repository: "127.0.0.1:5000/a", want: true},
-		{name: "a loopback address with a CA", repository: "127.0.0.1:5000/a", secured: true},
-		{name: "a name that begins like a loopback name", repository: "localhost.example/a"},
+		{name: "loopback name", repository: "localhost:5000/a", want: true},
+		{name: "loopback address", repository: "127.0.0.1:5000/a", want: true},
+		{name: "loopback address with a CA", repository: "127.0.0.1:5000/a", secured: true},
+		{name: "host name that begins with localhost", repository: "localhost.example/a"},
 		{name: "--plain-http", repository: "registry.example/a", plainHTTP: true, want: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestOnlyLoopbackRegistriesUsePlainHTTP(t *testing.T) {
 			}
 			repository, err := registries.Repository(c.repository)
 			if err != nil || repository.PlainHTTP != c.want {
-				t.Errorf("plain HTTP is %t, %v, want %t", repository.PlainHTTP, err, c.want)
+				t.Errorf("got plain HTTP %t, error %v, want %t", repository.PlainHTTP, err, c.want)
 			}
 		})
 	}
@@ -124,23 +124,23 @@ func TestOnlyLoopbackRegistriesUsePlainHTTP(t *testing.T) {
 
 func TestNewRegistriesRefusesInvalidFiles(t *testing.T) {
 	for name, access := range map[string]Access{
-		"a CA without a certificate":        {CA: []byte("hello")},
-		"a docker config that is not JSON":  {DockerConfig: []byte("hello")},
-		"a docker config of another nature": {DockerConfig: []byte(`[]`)},
+		"CA without a certificate":            {CA: []byte("hello")},
+		"docker config that is not JSON":      {DockerConfig: []byte("hello")},
+		"docker config that is not an object": {DockerConfig: []byte(`[]`)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := NewRegistries(access); err == nil {
-				t.Error("was accepted")
+				t.Error("got no error, want an error")
 			}
 		})
 	}
 }
 
-func TestCheckRuntimeID(t *testing.T) {
+func TestCheckRuntimeIDRefusesInvalidIDs(t *testing.T) {
 	registries := openRegistries(t)
 	for _, id := range []string{"r", "7", "r-17", "a.b_c-d", "6f1c2d9e-0000-4000-8000-000000000017",
 		strings.Repeat("a", 63)} {
-		t.Run("good is "+id, func(t *testing.T) {
+		t.Run("valid id "+id, func(t *testing.T) {
 			if err := trust.CheckRuntimeID(id); err != nil {
 				t.Error(err)
 			}
@@ -153,28 +153,28 @@ func TestCheckRuntimeID(t *testing.T) {
 		})
 	}
 	for name, id := range map[string]string{
-		"nothing":                        "",
-		"a capital letter":               "R-17",
-		"a separator at the start":       "-r",
-		"a separator at the end":         "r-",
-		"a dot":                          ".",
-		"a way up":                       "a/../b",
+		"empty id":                       "",
+		"upper-case letter":              "R-17",
+		"separator at the start":         "-r",
+		"separator at the end":           "r-",
+		"single dot":                     ".",
+		"path with two dots":             "a/../b",
 		"two dots":                       "a..b",
 		"two different separators":       "a.-b",
-		"a slash":                        "a/b",
-		"a colon":                        "a:b",
-		"a line feed":                    "a\nb",
-		"a line feed at the end":         "a\n",
-		"a blank":                        "a b",
-		"a letter beyond ASCII":          "ü",
-		"more than a label's value has":  strings.Repeat("a", 64),
-		"far more than a label's value":  strings.Repeat("a", 1<<16),
-		"an octet that is no character":  "a\xffb",
-		"a character that ends a string": "a\x00b",
+		"slash":                          "a/b",
+		"colon":                          "a:b",
+		"line feed in the middle":        "a\nb",
+		"line feed at the end":           "a\n",
+		"space":                          "a b",
+		"letter outside ASCII":           "ü",
+		"longer than a label value":      strings.Repeat("a", 64),
+		"much longer than a label value": strings.Repeat("a", 1<<16),
+		"invalid UTF-8":                  "a\xffb",
+		"null character":                 "a\x00b",
 	} {
-		t.Run("bad is "+name, func(t *testing.T) {
+		t.Run("invalid id: "+name, func(t *testing.T) {
 			if err := trust.CheckRuntimeID(id); err == nil {
-				t.Error("was accepted")
+				t.Error("got no error, want an error")
 			}
 		})
 	}

@@ -25,7 +25,7 @@ func CheckStreamURL(address string) error {
 }
 
 // Stream opens a URL of server-sent events until ctx ends. It sends the credentials for the URL's host, over the
-// connections of registries. It does not follow redirects, which could lead the request or its credentials to a host
+// transport for registries. It does not follow redirects, which could lead the request or its credentials to a host
 // that no operator configured.
 func (r *Registries) Stream(ctx context.Context, address string) (io.ReadCloser, error) {
 	if err := CheckStreamURL(address); err != nil {
@@ -68,8 +68,8 @@ func (r *Registries) Stream(ctx context.Context, address string) (io.ReadCloser,
 	case response.StatusCode != http.StatusOK:
 		err = fmt.Errorf("GET %s: %d %s", address, response.StatusCode, http.StatusText(response.StatusCode))
 	case kind != bundle.NotificationsMediaType:
-		err = fmt.Errorf("GET %s: the answer is %q, not %s", address, bundle.Bounded(kind, bundle.MaxMessageBytes),
-			bundle.NotificationsMediaType)
+		err = fmt.Errorf("GET %s: the response has media type %q, want %s", address,
+			bundle.Bounded(kind, bundle.MaxMessageBytes), bundle.NotificationsMediaType)
 	default:
 		return response.Body, nil
 	}

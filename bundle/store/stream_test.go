@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestStreamUsesOnlyItsHostsCredentials(t *testing.T) {
+func TestStreamSendsCredentialsToItsHostOnly(t *testing.T) {
 	asked := map[string]string{}
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
 		asked["elsewhere"], _, _ = request.BasicAuth()
@@ -47,7 +47,7 @@ func TestStreamUsesOnlyItsHostsCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	if asked["/notifications"] != "one:secret" {
-		t.Errorf("asked as %q", asked["/notifications"])
+		t.Errorf("got user %q", asked["/notifications"])
 	}
 	ended := make(chan error, 1)
 	go func() {
@@ -56,19 +56,19 @@ func TestStreamUsesOnlyItsHostsCredentials(t *testing.T) {
 	}()
 	select {
 	case err := <-ended:
-		t.Errorf("it ended by itself: %v", err)
-	case <-time.After(300 * time.Millisecond): // longer than any other request may take
+		t.Errorf("the stream ended without cancellation: %v", err)
+	case <-time.After(300 * time.Millisecond): // longer than the timeout of any other request
 	}
 	cancel()
 	if <-ended == nil {
-		t.Error("it goes on after its context")
+		t.Error("the stream continues after its context was canceled")
 	}
 	if err := answer.Close(); err != nil {
 		t.Error(err)
 	}
 	for path, want := range map[string]string{
 		server.URL + "/redirect": "307 Temporary Redirect", server.URL + "/refused": "401 Unauthorized",
-		server.URL + "/other":     "not text/event-stream",
+		server.URL + "/other":     "want text/event-stream",
 		elsewhere.URL + "/x":      "no user and password for",
 		"http://registry.example": "not sent by plain HTTP", "ftp://registry.example": "want https://",
 		"https://a:hidden@registry.example": "want https://", "": "want https://",
@@ -85,6 +85,6 @@ func TestStreamUsesOnlyItsHostsCredentials(t *testing.T) {
 		}
 	}
 	if user, ok := asked["elsewhere"]; ok {
-		t.Errorf("another host was asked as %q", user)
+		t.Errorf("got a request of user %q at another host, want none", user)
 	}
 }

@@ -12,7 +12,7 @@ func TestFolderWithoutSyncIsAccepted(t *testing.T) {
 	for cause, fails := range map[syscall.Errno]bool{syscall.EINVAL: false, syscall.ENOTSUP: false, syscall.EIO: true,
 		syscall.ENOSPC: true} {
 		if err := unlessUnsupported(&fs.PathError{Op: "sync", Path: "/x", Err: cause}); (err != nil) != fails {
-			t.Errorf("%v: %v", cause, err)
+			t.Errorf("%v: got error %v", cause, err)
 		}
 	}
 	dir := t.TempDir()
@@ -20,12 +20,12 @@ func TestFolderWithoutSyncIsAccepted(t *testing.T) {
 		t.Error(err)
 	}
 	if err := SyncFolder(filepath.Join(dir, "nowhere")); err == nil {
-		t.Error("there is no such folder")
+		t.Error("missing folder: got no error, want an error")
 	}
 	if runtime.GOOS != "linux" {
 		return
 	}
-	if err := SyncFolder("/proc/self"); err != nil { // which no one can synchronize
+	if err := SyncFolder("/proc/self"); err != nil { // a folder that does not support sync
 		t.Error(err)
 	}
 }

@@ -21,9 +21,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// Fetch reads the manifest of a tag or digest, in one request if the place is a registry. The error wraps ErrNotFound
-// if the manifest does not exist. A manifest of more than MaxManifestBytes is a *Refusal; only its descriptor is
-// returned.
+// Fetch reads the manifest of a tag or digest, in one request if the store is a registry. The error wraps ErrNotFound
+// if the manifest does not exist. For a manifest of more than MaxManifestBytes, the error is a *refusal.Error and only
+// the descriptor is returned.
 func Fetch(ctx context.Context, from oras.ReadOnlyTarget, reference string) (bundle.Fetched, error) {
 	desc, body, err := open(ctx, from, reference)
 	if err != nil {
@@ -37,7 +37,7 @@ func Fetch(ctx context.Context, from oras.ReadOnlyTarget, reference string) (bun
 	if len(data) > bundle.MaxManifestBytes {
 		return bundle.Fetched{
 			Descriptor: desc,
-		}, refusal.New(refusal.TooLarge, "manifest of more than %d bytes", bundle.MaxManifestBytes)
+		}, refusal.New(refusal.TooLarge, "manifest is larger than %d bytes", bundle.MaxManifestBytes)
 	}
 	return bundle.Fetched{Descriptor: desc, Bytes: data}, nil
 }
@@ -64,10 +64,12 @@ func Head(ctx context.Context, from oras.ReadOnlyTarget, reference string) (dige
 	return desc.Digest, nil
 }
 
-// FetchBlob reads one blob and checks its size and digest. A difference is a *Refusal: the blob is not the signed one.
+// FetchBlob reads one blob and checks its size and digest. A mismatch is a *refusal.Error, because the blob does not
+// match the signed digest.
 func FetchBlob(ctx context.Context, from content.Fetcher, desc ocispec.Descriptor, limit int64) ([]byte, error) {
 	if desc.Size < 0 || desc.Size > limit {
-		return nil, refusal.New(refusal.TooLarge, "blob %s of %d bytes, at most %d", desc.Digest, desc.Size, limit)
+		return nil, refusal.New(refusal.TooLarge, "blob %s has %d bytes, must be at most %d", desc.Digest, desc.Size,
+			limit)
 	}
 	if err := desc.Digest.Validate(); err != nil {
 		return nil, refusal.New(refusal.WrongDigest, "blob %q: %w", desc.Digest, err)
@@ -89,7 +91,7 @@ func FetchBlob(ctx context.Context, from content.Fetcher, desc ocispec.Descripto
 	return data, nil
 }
 
-// FetchBundle completes a verified manifest with its two documents.
+// FetchBundle fetches the two documents of a verified manifest and returns the complete bundle.
 func FetchBundle(ctx context.Context, from content.Fetcher, verified bundle.Verified) (bundle.Bundle, error) {
 	config, err := FetchBlob(ctx, from, verified.Config, bundle.MaxDocumentBytes)
 	if err != nil {
@@ -111,8 +113,8 @@ func PushBlob(ctx context.Context, to content.Pusher, blob bundle.Blob) error {
 	return nil
 }
 
-// PushManifest writes a manifest and its tag, in one request if the place is a registry. Its blobs must exist before,
-// because readers see the new artifact from then on.
+// PushManifest writes a manifest and its tag, in one request if the store is a registry. The blobs must already exist,
+// because readers see the new artifact immediately.
 func PushManifest(ctx context.Context, to oras.Target, manifest bundle.Blob, tag string) error {
 	if r, ok := to.(registry.ReferencePusher); ok {
 		if err := r.PushReference(ctx, manifest.Descriptor, bytes.NewReader(manifest.Bytes), tag); err != nil {
@@ -136,7 +138,7 @@ func ShareDocuments(ctx context.Context, place Store, documents bundle.Documents
 	return err
 }
 
-// EnsureDocuments is ShareDocuments; it also reports whether anything was missing.
+// EnsureDocuments is like ShareDocuments. It also reports whether anything was missing.
 func EnsureDocuments(ctx context.Context, place Store, documents bundle.Documents) (missing bool, err error) {
 	shared, err := place.Repository(ctx, bundle.DocumentsRepository)
 	if err != nil {
@@ -284,10 +286,10 @@ func mount(ctx context.Context, s Store, repository oras.Target, blob bundle.Blo
 	return nil
 }
 
-// refusesMount reports whether a registry rejected a mount in a way that does not rule out an upload. Registries
-// without mounts, or with other rights for the source repository, respond with various client errors.
+// refusesMount reports whether a registry rejected a mount in a way that does not rule out an upload. Registries that
+// do not support mounts, or deny access to the source repository, respond with various client errors.
 func refusesMount(err error) bool {
-	status, answered := Answered(err)
+	status, answered := StatusOf(err)
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests:
 		return false

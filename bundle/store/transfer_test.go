@@ -49,7 +49,7 @@ func TestBundleRoundTripsThroughAnOCILayout(t *testing.T) {
 	if err := ShareDocuments(ctx, place, documents); err != nil {
 		t.Fatal(err)
 	}
-	// Twice, because a publisher that was interrupted begins again.
+	// Push twice, because an interrupted publisher starts again.
 	for range 2 {
 		if err := PushBundle(ctx, place, trusttest.Runtime, documents, manifest, nothingPresent); err != nil {
 			t.Fatal(err)
@@ -137,7 +137,7 @@ func TestReportRoundTripsThroughAnOCILayout(t *testing.T) {
 	}
 }
 
-func TestMissingIsNotFound(t *testing.T) {
+func TestMissingContentReturnsErrNotFound(t *testing.T) {
 	ctx, place, documents := t.Context(), layoutPlace(t), storedDocuments(t)
 	manifest, err := bundle.Compose(documents, storedPredicate(), trusttest.NewSigner(t))
 	if err != nil {
@@ -152,18 +152,18 @@ func TestMissingIsNotFound(t *testing.T) {
 	}
 	missing := bundle.NewBlob(bundle.MediaTypeCatalog, []byte("missing")).Descriptor
 	for name, poll := range map[string]func() error{
-		"another runtime's tag": func() error { _, err := Fetch(ctx, other, bundle.TagDesired); return err },
-		"a digest nobody has":   func() error { _, err := Fetch(ctx, other, missing.Digest.String()); return err },
-		"the head of a tag":     func() error { _, err := Head(ctx, other, bundle.TagDesired); return err },
-		"a blob": func() error {
+		"tag of another runtime": func() error { _, err := Fetch(ctx, other, bundle.TagDesired); return err },
+		"unknown digest":         func() error { _, err := Fetch(ctx, other, missing.Digest.String()); return err },
+		"head of a tag":          func() error { _, err := Head(ctx, other, bundle.TagDesired); return err },
+		"missing blob": func() error {
 			_, err := FetchBlob(ctx, other, missing, bundle.MaxDocumentBytes)
 			return err
 		},
-		"a bundle's config": func() error {
+		"missing config of a bundle": func() error {
 			_, err := FetchBundle(ctx, other, bundle.Verified{Config: missing, Catalog: documents.Catalog.Descriptor})
 			return err
 		},
-		"a bundle's catalog": func() error {
+		"missing catalog of a bundle": func() error {
 			_, err := FetchBundle(ctx, other, bundle.Verified{Config: documents.State.Descriptor, Catalog: missing})
 			return err
 		},
@@ -195,7 +195,7 @@ func TestFetchRefusesManifestOverTheLimit(t *testing.T) {
 	}
 }
 
-func TestFetchBlobRefusesOtherContent(t *testing.T) {
+func TestFetchBlobRefusesMismatchedContent(t *testing.T) {
 	asked := []byte("what was asked for")
 	honest := bundle.NewBlob("text/plain", asked).Descriptor
 	sized := func(size int64) ocispec.Descriptor {
@@ -215,8 +215,8 @@ func TestFetchBlobRefusesOtherContent(t *testing.T) {
 		limit int64
 		want  refusal.Reason
 	}{
-		{"the blob itself is given", honest, asked, honest.Size, ""},
-		{"a blob named by its sha512 is given", named(digest.SHA512.FromBytes(asked)), asked, honest.Size, ""},
+		{"the requested blob is returned", honest, asked, honest.Size, ""},
+		{"a blob with a sha512 digest is returned", named(digest.SHA512.FromBytes(asked)), asked, honest.Size, ""},
 		{"other bytes of the same size are refused", honest, bytes.ToUpper(asked), honest.Size, refusal.WrongDigest},
 		{"fewer bytes are refused", honest, asked[1:], honest.Size, refusal.WrongDigest},
 		{
@@ -224,13 +224,13 @@ func TestFetchBlobRefusesOtherContent(t *testing.T) {
 			refusal.WrongDigest,
 		},
 		{"no bytes are refused", honest, nil, honest.Size, refusal.WrongDigest},
-		{"a size that is not the blob's is refused", sized(honest.Size - 1), asked, honest.Size, refusal.WrongDigest},
-		{"a blob of one byte more than the limit is refused", honest, asked, honest.Size - 1, refusal.TooLarge},
+		{"a wrong size is refused", sized(honest.Size - 1), asked, honest.Size, refusal.WrongDigest},
+		{"a blob one byte larger than the limit is refused", honest, asked, honest.Size - 1, refusal.TooLarge},
 		{"a negative size is refused", sized(-1), asked, honest.Size, refusal.TooLarge},
 		{"a blob without a digest is refused", named(""), asked, honest.Size, refusal.WrongDigest},
-		{"a digest that is none is refused", named("sha256:../../etc"), asked, honest.Size, refusal.WrongDigest},
+		{"an invalid digest is refused", named("sha256:../../etc"), asked, honest.Size, refusal.WrongDigest},
 		{
-			"a digest by an algorithm nobody knows is refused", named("md5:d41d8cd98f00b204e9800998ecf8427e"), asked,
+			"a digest with an unknown algorithm is refused", named("md5:d41d8cd98f00b204e9800998ecf8427e"), asked,
 			honest.Size, refusal.WrongDigest,
 		},
 	} {
@@ -245,14 +245,14 @@ func TestFetchBlobRefusesOtherContent(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a blob without an end is given up", func(t *testing.T) {
+	t.Run("an endless blob is refused", func(t *testing.T) {
 		endless := content.FetcherFunc(func(context.Context, ocispec.Descriptor) (io.ReadCloser, error) {
 			return io.NopCloser(zeros{}), nil
 		})
 		_, err := FetchBlob(t.Context(), endless, honest, bundle.MaxDocumentBytes)
 		trusttest.WantReason(t, err, refusal.WrongDigest)
 	})
-	t.Run("a registry that does not answer refuses nothing", func(t *testing.T) {
+	t.Run("an unavailable registry is not a refusal", func(t *testing.T) {
 		broken := content.FetcherFunc(func(context.Context, ocispec.Descriptor) (io.ReadCloser, error) {
 			return nil, io.ErrUnexpectedEOF
 		})
@@ -263,7 +263,7 @@ func TestFetchBlobRefusesOtherContent(t *testing.T) {
 	})
 }
 
-// zeros never end.
+// zeros is an endless reader.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }

@@ -14,12 +14,12 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// MaxJSONDepth bounds the nesting of every JSON document; Kubernetes' deepest schemas stay below 40.
+// MaxJSONDepth limits the nesting of every JSON document. Kubernetes' deepest schemas have fewer than 40 levels.
 const MaxJSONDepth = 64
 
 // JSON reads exactly one document, nested at most depth levels deep, into v. Unknown fields, fields in another case and
-// duplicate keys at any depth are errors, so that no two readers can see two documents in the same bytes; encoding/json
-// alone accepts all three.
+// duplicate keys at any depth are errors, so all readers decode the bytes to the same document. encoding/json accepts
+// all three.
 func JSON(data []byte, v any, depth int) error {
 	if err := CheckJSON(data, depth); err != nil {
 		return err
@@ -31,7 +31,7 @@ func JSON(data []byte, v any, depth int) error {
 	return errors.Join(problems...)
 }
 
-// Extended reads like JSON, but skips fields that v does not have, because a later version may have added them. Use it
+// Extended reads like JSON, but skips fields that v does not have, because a later version can have added them. Use it
 // only for authenticated bytes. A field that differs from a field of v only in its case is still an error, because some
 // readers ignore the case.
 func Extended(data []byte, v any, depth int) error {
@@ -42,7 +42,7 @@ func Extended(data []byte, v any, depth int) error {
 	if err != nil || len(problems) == 0 {
 		return err
 	}
-	// No key appears twice, so that all problems are unknown fields.
+	// No key appears twice, so all problems are unknown fields.
 	var document any
 	if err := json.Unmarshal(data, &document); err != nil {
 		return err
@@ -57,7 +57,7 @@ func checkCase(document any, t reflect.Type) error {
 		t = t.Elem()
 	}
 	if reflect.PointerTo(t).Implements(unmarshaler) {
-		return nil // it reads itself
+		return nil // the type decodes itself
 	}
 	switch object := document.(type) {
 	case []any:
@@ -94,7 +94,7 @@ func checkKeys(object map[string]any, t reflect.Type) error {
 			}
 			for name := range known {
 				if strings.EqualFold(name, key) {
-					return fmt.Errorf("field %q is written in another case than %q", key, name)
+					return fmt.Errorf("field %q differs from %q only in case", key, name)
 				}
 			}
 		}
@@ -104,7 +104,7 @@ func checkKeys(object map[string]any, t reflect.Type) error {
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
-// jsonFields returns the types of a struct's fields, also of those that it embeds, by their names in JSON.
+// jsonFields returns the types of a struct's fields, including fields of embedded structs, by JSON name.
 func jsonFields(t reflect.Type) map[string]reflect.Type {
 	fields := map[string]reflect.Type{}
 	for i := range t.NumField() {
@@ -120,8 +120,8 @@ func jsonFields(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-// CheckJSON walks the tokens of one document, bounds its depth and refuses duplicate keys everywhere, also below fields
-// that decode into raw messages, which the struct decoder does not look into.
+// CheckJSON limits the depth of one document and refuses duplicate keys everywhere. This includes raw messages, which
+// the struct decoder does not inspect.
 func CheckJSON(data []byte, depth int) error {
 	type level struct {
 		keys     map[string]bool // nil for an array

@@ -1,7 +1,7 @@
-// Package strict refuses YAML and JSON that are dangerous or say two things at once, before anything believes them.
+// Package strict refuses dangerous or ambiguous YAML and JSON before any other code interprets it.
 //
-// It takes bytes and returns an error or the parsed document. It never expands anything: aliases, which can turn a
-// kilobyte into gigabytes, are refused, or counted as if they were written out (Limits.ExpandedBytes).
+// It takes bytes and returns an error or the parsed document. It never expands aliases, which can turn a kilobyte into
+// gigabytes. Aliases are refused, or counted as if they were written out (Limits.ExpandedBytes).
 package strict
 
 import (
@@ -15,16 +15,17 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Limits bound a YAML stream. Zero fields mean the default.
+// Limits restrict a YAML stream. A zero field selects the default.
 type Limits struct {
-	// Depth limits the nesting of collections: 64. Kubernetes' deepest schemas stay below 40.
+	// Depth limits the nesting of collections (default 64). Kubernetes' deepest schemas have fewer than 40 levels.
 	Depth int
-	// Nodes limits the values in one document: 200,000. An object of 1 MiB has far fewer.
+	// Nodes limits the values in one document (default 200,000). An object of 1 MiB has far fewer.
 	Nodes int
-	// Documents limits the documents: 2,000, the limit of objects in a module.
+	// Documents limits the number of documents (default 2,000, the limit of objects in a module).
 	Documents int
-	// ExpandedBytes allows anchors, aliases and merge keys in documents whose scalars have at most so many bytes with
-	// the aliases written out. Nodes and Depth count the written-out document too. 0 refuses them.
+	// ExpandedBytes allows anchors, aliases and merge keys, and limits the size of all scalars in a document with
+	// aliases written out. Nodes and Depth then also apply to the written-out document. 0 refuses anchors, aliases and
+	// merge keys.
 	ExpandedBytes int
 }
 
@@ -41,9 +42,10 @@ func (l Limits) orDefaults() Limits {
 	return l
 }
 
-// Documents checks every document of a YAML stream and gives them as trees. Refused are tags other than YAML's own for
-// that kind of value, duplicate keys, more depth, values or documents than the limits allow, and anchors, aliases and
-// merge keys unless the limits allow them. Empty documents are left out. Errors name document and line.
+// Documents checks every document of a YAML stream and returns the documents as trees. It refuses tags other than
+// YAML's own for a kind of value, duplicate keys, and depth, values or documents beyond the limits. It also refuses
+// anchors, aliases and merge keys, unless the limits allow them. Empty documents are skipped. Errors name the document
+// and line.
 func Documents(data []byte, limits Limits) ([]*yaml.Node, error) {
 	limits = limits.orDefaults()
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
@@ -67,21 +69,21 @@ func Documents(data []byte, limits Limits) ([]*yaml.Node, error) {
 		if err := w.node(document.Content[0], 1); err != nil {
 			return nil, fmt.Errorf("document %d: %w", i, err)
 		}
-		// judged before it is left out: a tag can claim that an object is nothing
+		// checked before it is skipped, because any object can have the tag null
 		if document.Content[0].Tag != "!!null" {
 			documents = append(documents, document.Content[0])
 		}
 	}
 }
 
-// YAML checks like Documents and gives only the verdict.
+// YAML is like Documents, but returns only the error.
 func YAML(data []byte, limits Limits) error {
 	_, err := Documents(data, limits)
 	return err
 }
 
-// tags are the implicit tags of YAML. Readers disagree about all others: only some decode !!binary, !!set and !!null
-// change a mapping, and !!merge copies another node.
+// tags are the implicit tags of YAML. Other tags are refused, because readers interpret them differently: only some
+// decode !!binary, !!set and !!null change a mapping, and !!merge copies another node.
 var tags = map[yaml.Kind][]string{
 	yaml.ScalarNode:   {"!!str", "!!int", "!!float", "!!bool", "!!null", "!!timestamp"},
 	yaml.SequenceNode: {"!!seq"},

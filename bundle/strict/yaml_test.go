@@ -7,26 +7,26 @@ import (
 
 func TestDangerousYAMLIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ in, want string }{
-		"an alias bomb":           {"a: &a [x,x]\nb: [*a,*a]", "line 1: anchors"},
-		"an alias":                {"a: x\nb: *a", "unknown anchor"},
-		"a merge key":             {"a:\n  <<: {b: 1}", "!!merge"},
-		"a duplicate key":         {"a: 1\nb:\n  c: 1\n  c: 2", `line 4: key "c" appears twice`},
-		"a custom tag":            {"a: !exec rm", "tag !exec"},
-		"a tag of a language":     {"a: !!python/object:os.system rm", "tag !!python/object:os.system"},
-		"a tag by a prefix":       {"%TAG ! tag:example,2000:\n---\na: !x 1", "tag tag:example,2000:x"},
-		"bytes in disguise":       {"a: !!binary aGk=", "tag !!binary"},
-		"a set":                   {"a: !!set {x}", "tag !!set"},
-		"an object called null":   {"!!null {kind: Secret}", "tag !!null"},
-		"an object called number": {"a: !!int {b: c}", "tag !!int"},
-		"an anchor on nothing":    {"&a null", "line 1: anchors"},
-		"a collection as key":     {"? [a]\n: b", "a key must be a string"},
-		"depth":                   {strings.Repeat("[", 100) + strings.Repeat("]", 100), "nested deeper"},
-		"too many documents":      {strings.Repeat("a: 1\n---\n", 2001), "more than 2000 documents"},
-		"too many values":         {"[" + strings.Repeat("1,", 200_001) + "]", "more than 200000 values"},
-		"what does not parse":     {"a: [", "document 1"},
-		"the second document":     {"a: 1\n---\nb: {", "document 2"},
-		"a tab as indentation":    {"a:\n\tb: 1", "document 1"},
-		"bytes that are not YAML": {"\x00\x01", "document 1"},
+		"alias bomb":                    {"a: &a [x,x]\nb: [*a,*a]", "line 1: anchors"},
+		"alias":                         {"a: x\nb: *a", "unknown anchor"},
+		"merge key":                     {"a:\n  <<: {b: 1}", "!!merge"},
+		"duplicate key":                 {"a: 1\nb:\n  c: 1\n  c: 2", `line 4: key "c" appears twice`},
+		"custom tag":                    {"a: !exec rm", "tag !exec"},
+		"language-specific tag":         {"a: !!python/object:os.system rm", "tag !!python/object:os.system"},
+		"tag with a custom prefix":      {"%TAG ! tag:example,2000:\n---\na: !x 1", "tag tag:example,2000:x"},
+		"binary tag":                    {"a: !!binary aGk=", "tag !!binary"},
+		"set tag":                       {"a: !!set {x}", "tag !!set"},
+		"mapping with the tag null":     {"!!null {kind: Secret}", "tag !!null"},
+		"mapping with the tag int":      {"a: !!int {b: c}", "tag !!int"},
+		"anchor on null":                {"&a null", "line 1: anchors"},
+		"collection as key":             {"? [a]\n: b", "a key must be a string"},
+		"nesting deeper than the limit": {strings.Repeat("[", 100) + strings.Repeat("]", 100), "nested deeper"},
+		"more documents than the limit": {strings.Repeat("a: 1\n---\n", 2001), "more than 2000 documents"},
+		"more values than the limit":    {"[" + strings.Repeat("1,", 200_001) + "]", "more than 200000 values"},
+		"invalid YAML":                  {"a: [", "document 1"},
+		"invalid second document":       {"a: 1\n---\nb: {", "document 2"},
+		"tab as indentation":            {"a:\n\tb: 1", "document 1"},
+		"control characters":            {"\x00\x01", "document 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := YAML([]byte(c.in), Limits{})
@@ -69,10 +69,10 @@ func TestOrdinaryYAMLIsAccepted(t *testing.T) {
 func TestMaximumNumberOfDocumentsIsAccepted(t *testing.T) {
 	for _, in := range []string{"a: 1\n---\nb: 1", "a: 1\n---\nb: 1\n"} {
 		if err := YAML([]byte(in), Limits{Documents: 2}); err != nil {
-			t.Errorf("%q: %v", in, err)
+			t.Errorf("%q: got error %v, want no error", in, err)
 		}
 		if err := YAML([]byte(in), Limits{Documents: 1}); err == nil {
-			t.Errorf("%q: is one document too many", in)
+			t.Errorf("%q with one more document: got no error, want an error", in)
 		}
 	}
 }

@@ -19,12 +19,12 @@ import (
 const (
 	pemCertificate = "CERTIFICATE"
 	pemRequest     = "CERTIFICATE REQUEST"
-	// maxCertificateBytes bounds a certificate or request in PEM; ours have some 800 bytes.
+	// maxCertificateBytes limits a certificate or request in PEM. The agents' certificates have about 800 bytes.
 	maxCertificateBytes = 8 << 10
 )
 
-// NewCertificateRequest returns a PKCS #10 request in PEM: a proof of the possession of the key. It has no subject,
-// because the publisher ignores requested names.
+// NewCertificateRequest returns a PKCS #10 request in PEM, which proves possession of the key. The request has no
+// subject, because the publisher ignores requested names.
 func NewCertificateRequest(signer Signer) (string, error) {
 	key, err := cryptoSigner(signer)
 	if err != nil {
@@ -32,7 +32,7 @@ func NewCertificateRequest(signer Signer) (string, error) {
 	}
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
 	if err != nil {
-		return "", fmt.Errorf("make a certificate request: %w", err)
+		return "", fmt.Errorf("create certificate request: %w", err)
 	}
 	return string(pem.EncodeToMemory(&pem.Block{Type: pemRequest, Bytes: der})), nil
 }
@@ -48,10 +48,10 @@ func cryptoSigner(signer Signer) (crypto.Signer, error) {
 		key, _, err := s.CryptoSigner(context.Background(), nil)
 		return key, err
 	}
-	return nil, fmt.Errorf("a key of %T cannot sign certificates", signer)
+	return nil, fmt.Errorf("a key of type %T cannot sign certificates", signer)
 }
 
-// Requested returns the key that a request proves to hold.
+// Requested returns the public key of a certificate request after verifying the request's signature.
 func Requested(request string) (crypto.PublicKey, error) {
 	der, err := onePEM(request, pemRequest)
 	if err != nil {
@@ -62,7 +62,8 @@ func Requested(request string) (crypto.PublicKey, error) {
 		return nil, fmt.Errorf("certificate request: %w", err)
 	}
 	if !supported(parsed.PublicKey) {
-		return nil, fmt.Errorf("certificate request: %T is not accepted, want ECDSA P-256 or Ed25519", parsed.PublicKey)
+		return nil, fmt.Errorf("certificate request: key type %T is not accepted, want ECDSA P-256 or Ed25519",
+			parsed.PublicKey)
 	}
 	if err := parsed.CheckSignature(); err != nil {
 		return nil, fmt.Errorf("certificate request: %w", err)
@@ -72,7 +73,8 @@ func Requested(request string) (crypto.PublicKey, error) {
 
 func onePEM(text, kind string) ([]byte, error) {
 	if len(text) > maxCertificateBytes {
-		return nil, fmt.Errorf("%s of %d bytes, at most %d", strings.ToLower(kind), len(text), maxCertificateBytes)
+		return nil, fmt.Errorf("%s has %d bytes, must be at most %d", strings.ToLower(kind), len(text),
+			maxCertificateBytes)
 	}
 	block, rest := pem.Decode([]byte(text))
 	if block == nil || block.Type != kind || len(strings.TrimSpace(string(rest))) > 0 {
@@ -81,8 +83,8 @@ func onePEM(text, kind string) ([]byte, error) {
 	return block.Bytes, nil
 }
 
-// IssueCertificate certifies in PEM that a key belongs to a runtime of a Kyma. Runtime and Kyma come from the caller's
-// own records. The Kyma is part of the subject, which agents of earlier versions do not compare.
+// IssueCertificate returns a certificate in PEM that binds a key to a runtime of a Kyma. The caller must take runtime
+// and Kyma from its own records. The Kyma is part of the subject, which agents of earlier versions ignore.
 func IssueCertificate(
 	enroll Signer, fleet, runtime string, kyma Kyma, key crypto.PublicKey, from, until time.Time,
 ) (string, error) {
@@ -112,8 +114,8 @@ func IssueCertificate(
 	return string(pem.EncodeToMemory(&pem.Block{Type: pemCertificate, Bytes: der})), nil
 }
 
-// subjectOf names a runtime and its Kyma: the organization is the namespace, the organizational unit the name, the
-// serial number the UID.
+// subjectOf returns the subject for a runtime and its Kyma: the organization is the namespace, the organizational unit
+// the name, the serial number the UID.
 func subjectOf(runtime string, kyma Kyma) pkix.Name {
 	subject := pkix.Name{CommonName: runtime, SerialNumber: kyma.UID}
 	if kyma.Name != "" {
@@ -122,7 +124,7 @@ func subjectOf(runtime string, kyma Kyma) pkix.Name {
 	return subject
 }
 
-// kymaOf returns the Kyma in a certificate's subject, zero for none.
+// kymaOf returns the Kyma in a certificate's subject, or zero if the subject contains no Kyma.
 func kymaOf(subject pkix.Name) Kyma {
 	if len(subject.Organization) != 1 || len(subject.OrganizationalUnit) != 1 {
 		return Kyma{}
@@ -141,7 +143,7 @@ func runtimeURI(fleet, runtime string) (*url.URL, error) {
 	return &url.URL{Scheme: "spiffe", Host: fleet, Path: "/runtime/" + runtime}, nil
 }
 
-// Certificate is a certificate of an agent that was checked.
+// Certificate is a verified certificate of an agent.
 type Certificate struct {
 	Key crypto.PublicKey
 	// Kyma is the Kyma of the runtime at the time of issue, zero for a certificate from before 0.1.0.
@@ -152,16 +154,16 @@ type Certificate struct {
 	IssuerThumbprint string
 }
 
-// RenewAt returns the time when a third of the certificate's life is over.
+// RenewAt returns the time when a third of the certificate's validity period has passed.
 func (c Certificate) RenewAt() time.Time { return c.NotBefore.Add(c.NotAfter.Sub(c.NotBefore) / 3) }
 
-// Covers reports whether a time is within the certificate's life, as far as clocks may differ.
+// Covers reports whether a time is within the certificate's validity period, extended by MaxClockSkew at its start.
 func (c Certificate) Covers(now time.Time) bool {
 	return !now.Before(c.NotBefore.Add(-MaxClockSkew)) && now.Before(c.NotAfter)
 }
 
-// CertificateLife returns the validity of a certificate. It checks nothing else.
-func CertificateLife(text string) (from, until time.Time, err error) {
+// CertificateValidity returns the validity period of a certificate without verifying the certificate.
+func CertificateValidity(text string) (from, until time.Time, err error) {
 	der, err := onePEM(text, pemCertificate)
 	if err != nil {
 		return from, until, err
@@ -173,8 +175,8 @@ func CertificateLife(text string) (from, until time.Time, err error) {
 	return parsed.NotBefore, parsed.NotAfter, nil
 }
 
-// CheckCertificate reports whether an enrollment key of the root certified that the key is this very runtime's, and
-// gives it. Names are compared whole: a runtime "a" is not the runtime "a1".
+// CheckCertificate verifies that an enrollment key of the root issued a certificate for this runtime, and returns the
+// certificate. Runtime names must match exactly: a certificate for "a1" is not valid for "a".
 func (r Root) CheckCertificate(text, runtime string, now time.Time) (Certificate, error) {
 	der, err := onePEM(text, pemCertificate)
 	if err != nil {
@@ -186,7 +188,7 @@ func (r Root) CheckCertificate(text, runtime string, now time.Time) (Certificate
 	}
 	if !supported(parsed.PublicKey) {
 		return Certificate{},
-			fmt.Errorf("certificate: %T is not accepted, want ECDSA P-256 or Ed25519", parsed.PublicKey)
+			fmt.Errorf("certificate: key type %T is not accepted, want ECDSA P-256 or Ed25519", parsed.PublicKey)
 	}
 	certificate := Certificate{
 		Key: parsed.PublicKey, Kyma: kymaOf(parsed.Subject), NotBefore: parsed.NotBefore, NotAfter: parsed.NotAfter,
@@ -199,21 +201,22 @@ func (r Root) CheckCertificate(text, runtime string, now time.Time) (Certificate
 	}
 	if certificate.IssuerThumbprint == "" {
 		return Certificate{},
-			fmt.Errorf("certificate: was issued by no key that root version %d lists for enrollment", r.Version)
+			fmt.Errorf("certificate was not issued by an enrollment key of root version %d", r.Version)
 	}
 	name, err := runtimeURI(r.Fleet, runtime)
 	if err != nil {
 		return Certificate{}, err
 	}
 	if parsed.Subject.CommonName != runtime || len(parsed.URIs) != 1 || parsed.URIs[0].String() != name.String() {
-		return Certificate{}, fmt.Errorf("certificate: is %q's, this is %q", parsed.Subject.CommonName, runtime)
+		return Certificate{}, fmt.Errorf("certificate is for runtime %q, but this is runtime %q",
+			parsed.Subject.CommonName, runtime)
 	}
 	if parsed.IsCA || len(parsed.UnhandledCriticalExtensions) > 0 {
-		return Certificate{}, errors.New("certificate: is not an agent's certificate")
+		return Certificate{}, errors.New("certificate is not an agent's certificate")
 	}
 	if !certificate.Covers(now) {
 		return Certificate{},
-			fmt.Errorf("certificate: is good from %s until %s", parsed.NotBefore.UTC().Format(time.RFC3339),
+			fmt.Errorf("certificate is only valid from %s until %s", parsed.NotBefore.UTC().Format(time.RFC3339),
 				parsed.NotAfter.UTC().Format(time.RFC3339))
 	}
 	if certificate.Thumbprint, err = Thumbprint(parsed.PublicKey); err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// enrolled is a root with an enrollment key.
+// enrolled returns a root with an enrollment key, and this key.
 func enrolled(t testing.TB, fleet string) (trust.Root, trust.Signer) {
 	t.Helper()
 	m := trusttest.NewMaker(t)
@@ -33,7 +33,7 @@ func enrolled(t testing.TB, fleet string) (trust.Root, trust.Signer) {
 	return root, enroll
 }
 
-func TestCertificateBelongsToOneRuntime(t *testing.T) {
+func TestCertificateIsValidForOneRuntimeOnly(t *testing.T) {
 	root, enroll := enrolled(t, "fleet-a")
 	otherRoot, _ := enrolled(t, "fleet-a")
 	otherFleet := root
@@ -56,28 +56,43 @@ func TestCertificateBelongsToOneRuntime(t *testing.T) {
 		at            time.Time
 		want          string
 	}{
-		"its own":               {root, good, "a", trusttest.Now, ""},
-		"its last day":          {root, good, "a", trusttest.Now.AddDate(0, 0, 89), ""},
-		"a name that begins so": {root, good, "a1", trusttest.Now, `is "a"'s, this is "a1"`},
-		"a name that it begins with": {
-			root, issue(enroll, "fleet-a", "a1"), "a", trusttest.Now, `is "a1"'s, this is "a"`,
+		"certificate of this runtime":     {root, good, "a", trusttest.Now, ""},
+		"last day of the validity period": {root, good, "a", trusttest.Now.AddDate(0, 0, 89), ""},
+		"runtime name that begins with the certified name": {
+			root, good, "a1", trusttest.Now, `for runtime "a", but this is runtime "a1"`,
 		},
-		"another fleet's": {otherFleet, good, "a", trusttest.Now, `is "a"'s`},
-		"a stranger's": {
-			root, issue(trusttest.NewSigner(t), "fleet-a", "a"), "a", trusttest.Now, "was issued by no key",
+		"certified name that begins with the runtime name": {
+			root, issue(enroll, "fleet-a", "a1"), "a", trusttest.Now, `for runtime "a1", but this is runtime "a"`,
 		},
-		"its own key's": {
-			root, issue(agent, "fleet-a", "a"), "a", trusttest.Now, "was issued by no key",
+		"certificate of another fleet": {otherFleet, good, "a", trusttest.Now, `for runtime "a"`},
+		"certificate issued by an unknown key": {
+			root, issue(trusttest.NewSigner(t), "fleet-a", "a"), "a", trusttest.Now,
+			"was not issued by an enrollment key",
 		},
-		"of another root":              {otherRoot, good, "a", trusttest.Now, "was issued by no key"},
-		"expired":                      {root, good, "a", trusttest.Now.AddDate(0, 0, 90), "is good from"},
-		"not yet good":                 {root, good, "a", trusttest.Now.AddDate(0, 0, -30), "is good from"},
-		"revoked":                      {revoked, good, "a", trusttest.Now, "is revoked"},
-		"two":                          {root, good + good, "a", trusttest.Now, "exactly one PEM block"},
-		"none":                         {root, "", "a", trusttest.Now, "exactly one PEM block"},
-		"endless":                      {root, good + strings.Repeat("\n", 8<<10), "a", trusttest.Now, "at most"},
-		"a request":                    {root, request(t, agent), "a", trusttest.Now, "exactly one PEM block"},
-		"a runtime that cannot be one": {root, good, "a/../b", trusttest.Now, "runtime id"},
+		"certificate issued by the agent's own key": {
+			root, issue(agent, "fleet-a", "a"), "a", trusttest.Now, "was not issued by an enrollment key",
+		},
+		"certificate of another root": {
+			otherRoot, good, "a", trusttest.Now, "was not issued by an enrollment key",
+		},
+		"expired certificate": {
+			root, good, "a", trusttest.Now.AddDate(0, 0, 90), "is only valid from",
+		},
+		"certificate that is not valid yet": {
+			root, good, "a", trusttest.Now.AddDate(0, 0, -30), "is only valid from",
+		},
+		"certificate of a revoked key": {revoked, good, "a", trusttest.Now, "is revoked"},
+		"two certificates": {
+			root, good + good, "a", trusttest.Now, "exactly one PEM block",
+		},
+		"empty text": {root, "", "a", trusttest.Now, "exactly one PEM block"},
+		"text longer than the limit": {
+			root, good + strings.Repeat("\n", 8<<10), "a", trusttest.Now, "at most",
+		},
+		"certificate request instead of a certificate": {
+			root, request(t, agent), "a", trusttest.Now, "exactly one PEM block",
+		},
+		"invalid runtime id": {root, good, "a/../b", trusttest.Now, "runtime id"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			certificate, err := c.root.CheckCertificate(c.text, c.runtime, c.at)
@@ -102,7 +117,7 @@ func request(t *testing.T, signer trust.Signer) string {
 	return text
 }
 
-func TestCertificateRequestProvesItsKey(t *testing.T) {
+func TestCertificateRequestProvesPossessionOfItsKey(t *testing.T) {
 	agent := trusttest.NewSigner(t)
 	good := request(t, agent)
 	key, err := trust.Requested(good)
@@ -124,11 +139,15 @@ func TestCertificateRequestProvesItsKey(t *testing.T) {
 	forged := append([]byte{}, block.Bytes...)
 	forged[len(forged)-1] ^= 1
 	for name, text := range map[string]string{
-		"nothing": "", "a certificate": strings.ReplaceAll(good, " REQUEST", ""), "of another curve": request(t, other),
-		"with another signature": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: forged})),
+		"empty text":                          "",
+		"certificate instead of a request":    strings.ReplaceAll(good, " REQUEST", ""),
+		"request with a key of another curve": request(t, other),
+		"request with another signature": string(
+			pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: forged}),
+		),
 	} {
 		if _, err := trust.Requested(text); err == nil {
-			t.Errorf("%s is taken", name)
+			t.Errorf("%s: got no error, want an error", name)
 		}
 	}
 	if _, err := x509.ParseCertificateRequest(block.Bytes); err != nil {
@@ -136,7 +155,7 @@ func TestCertificateRequestProvesItsKey(t *testing.T) {
 	}
 }
 
-func TestCertificateReplacesAForgottenKey(t *testing.T) {
+func TestCertificateIdentifiesARuntimeAfterDataLoss(t *testing.T) {
 	root, enroll := enrolled(t, "fleet-a")
 	agent, attacker := trusttest.NewSigner(t), trusttest.NewSigner(t)
 	certificate, err := trust.IssueCertificate(enroll, "fleet-a", trusttest.Runtime, trust.Kyma{},
@@ -175,7 +194,7 @@ func TestCertificateReplacesAForgottenKey(t *testing.T) {
 	trusttest.WantReason(t, err, refusal.Revoked)
 }
 
-// FuzzCertificates reads certificates of reports before their signature is verified.
+// FuzzCertificates parses untrusted certificates and certificate requests.
 func FuzzCertificates(f *testing.F) {
 	root, enroll := enrolled(f, "fleet-a")
 	agent := trusttest.NewSigner(f)
@@ -196,10 +215,10 @@ func FuzzCertificates(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		if certificate, err := root.CheckCertificate(text, "a", trusttest.Now); err == nil &&
 			certificate.Thumbprint != own {
-			t.Errorf("a certificate of key %s is believed", certificate.Thumbprint)
+			t.Errorf("accepted a certificate of key %s, want an error", certificate.Thumbprint)
 		}
 		if key, err := trust.Requested(text); err == nil && key == nil {
-			t.Error("a request without a key is believed")
+			t.Error("accepted a request without a key, want an error")
 		}
 	})
 }

@@ -16,19 +16,20 @@ import (
 // TokenSecret is the control plane's secret that enrollment tokens are derived from. No token is stored.
 type TokenSecret []byte
 
-// TokenSecrets are a fleet's secrets, the newest first. New tokens are derived from the newest. Tokens of the others
-// stay valid, so that a secret can be replaced while its tokens are in use.
+// TokenSecrets are a fleet's secrets, the newest first. New tokens are derived from the newest. Tokens of older secrets
+// stay valid, so a secret can be replaced while its tokens are in use.
 type TokenSecrets []TokenSecret
 
-// errNoTokenSecret means that the key folder has no secret for a token.
+// errNoTokenSecret means that the key folder contains no token secret.
 var errNoTokenSecret = errors.New("the token secret is missing")
 
-// Issue derives a token from the newest secret that names no Kyma, as versions before 0.1.0 did.
+// Issue derives a token from the newest secret. The token does not identify a Kyma, like tokens of versions before
+// 0.1.0.
 func (s TokenSecrets) Issue(runtime string, expires time.Time) (Token, error) {
 	return s.IssueFor(Kyma{}, runtime, expires)
 }
 
-// IssueFor derives a token from the newest secret. It introduces a key of the runtime to this Kyma and to no other.
+// IssueFor derives a token from the newest secret. The token can enroll a key of the runtime with this Kyma only.
 func (s TokenSecrets) IssueFor(kyma Kyma, runtime string, expires time.Time) (Token, error) {
 	if len(s) == 0 {
 		return Token{}, errNoTokenSecret
@@ -37,11 +38,12 @@ func (s TokenSecrets) IssueFor(kyma Kyma, runtime string, expires time.Time) (To
 }
 
 // Check returns nil if the enrollment was made with a valid token of the runtime for this Kyma, from any of the
-// secrets. A token with the Kyma's UID counts for that object alone, one without for each Kyma of that name. A token
-// that names no Kyma counts for a Kyma that has the name of its runtime: its name cannot be claimed by a label.
+// secrets. A token with a UID is valid only for the Kyma object with this UID. A token without a UID is valid for every
+// Kyma of that name. A token without a Kyma is valid only if the Kyma has the name of the runtime: any other Kyma could
+// claim the runtime with a label.
 func (s TokenSecrets) Check(kyma Kyma, runtime string, e Enrollment, now time.Time) error {
 	named := []Kyma{kyma, {Namespace: kyma.Namespace, Name: kyma.Name}}
-	if kyma.Namespace == "" { // a Kyma in a file
+	if kyma.Namespace == "" { // the Kyma is in a file
 		named = append(named, Kyma{Namespace: DefaultKymaNamespace, Name: kyma.Name})
 	}
 	if kyma.Name == runtime {
@@ -58,22 +60,22 @@ func (s TokenSecrets) Check(kyma Kyma, runtime string, e Enrollment, now time.Ti
 		kyma, runtime, named[1])
 }
 
-// errNoProof is returned for a proof that no token of a secret made.
+// errNoProof means that a proof was not made with a token of the secret.
 var errNoProof = errors.New("the proof was not made with a token")
 
-// HandOver returns the proof that an operator assigned a runtime to a Kyma at a time. It is an annotation of the Kyma.
-// It needs no token in the runtime, and counts for the Kyma with this UID alone.
+// HandOver returns a proof that an operator assigned a runtime to a Kyma at the given time. The proof becomes an
+// annotation of the Kyma. It needs no token in the runtime, and is valid only for the Kyma with this UID.
 func (s TokenSecrets) HandOver(kyma Kyma, runtime string, at time.Time) (string, error) {
 	if len(s) == 0 {
 		return "", errNoTokenSecret
 	}
 	if err := kyma.Check(); err != nil || kyma.UID == "" {
-		return "", errors.Join(err, fmt.Errorf("Kyma %s: a hand-over needs its name and UID", kyma))
+		return "", errors.Join(err, fmt.Errorf("Kyma %s: a hand-over requires its name and UID", kyma))
 	}
 	return s[0].handOver(kyma, runtime, at.UnixMilli()), nil
 }
 
-// CheckHandOver returns when an operator assigned the runtime to this very Kyma.
+// CheckHandOver verifies a proof and returns the time when an operator assigned the runtime to this Kyma.
 func (s TokenSecrets) CheckHandOver(kyma Kyma, runtime, proof string) (time.Time, error) {
 	parts := strings.Split(proof, ".")
 	if len(parts) != 3 || parts[0] != handOverPrefix || kyma.UID == "" {
@@ -89,7 +91,7 @@ func (s TokenSecrets) CheckHandOver(kyma Kyma, runtime, proof string) (time.Time
 		}
 	}
 	return time.Time{},
-		fmt.Errorf("hand-over: the proof is not of runtime %s and Kyma %s: run `kcp-publisher move` again", runtime,
+		fmt.Errorf("hand-over: the proof is not for runtime %s and Kyma %s: run `kcp-publisher move` again", runtime,
 			kyma)
 }
 
@@ -99,7 +101,7 @@ func (s TokenSecret) handOver(kyma Kyma, runtime string, at int64) string {
 	return strings.Join([]string{handOverPrefix, when, base64.RawURLEncoding.EncodeToString(code)}, ".")
 }
 
-// Token lets one runtime introduce one key. Its text form goes into the runtime's bootstrap Secret.
+// Token allows one runtime to enroll one key. The runtime's bootstrap Secret contains the text form of the token.
 type Token struct {
 	Expires time.Time
 	mac     []byte
@@ -111,18 +113,18 @@ const (
 	minTokenSecret = 32
 )
 
-// ID names the secret without revealing it.
+// ID identifies the secret without revealing it.
 func (s TokenSecret) ID() string {
 	return hex.EncodeToString(authenticationCode(s, "kyma-pull token secret id v1"))[:16]
 }
 
-// Issue derives a token that names no Kyma.
+// Issue derives a token that does not identify a Kyma.
 func (s TokenSecret) Issue(runtime string, expires time.Time) (Token, error) {
 	return s.IssueFor(Kyma{}, runtime, expires)
 }
 
-// IssueFor derives the token of a runtime for a Kyma. All tokens have one form, so each agent can prove its possession.
-// Only the publisher compares the Kyma.
+// IssueFor derives the token of a runtime for a Kyma. All tokens have the same form, so agents of every version can use
+// each token. Only the publisher compares the Kyma.
 func (s TokenSecret) IssueFor(kyma Kyma, runtime string, expires time.Time) (Token, error) {
 	if len(s) < minTokenSecret {
 		return Token{}, fmt.Errorf("token secret: %d bytes, want at least %d", len(s), minTokenSecret)
@@ -145,11 +147,11 @@ func (s TokenSecret) IssueFor(kyma Kyma, runtime string, expires time.Time) (Tok
 	return Token{Expires: expires, mac: authenticationCode(s, parts...)}, nil
 }
 
-// Enrollment introduces the runtime's key.
+// Enrollment contains the runtime's key and a proof that the runtime has a valid token.
 type Enrollment struct {
 	// PublicKey is base64 of the PKIX form.
 	PublicKey string `json:"publicKey"`
-	// Proof is that the runtime held the token; see Token.Prove.
+	// Proof shows that the runtime has the token; see Token.Prove.
 	Proof []byte `json:"proof"`
 	// TokenExpires is the expiry of the token in Unix seconds. It identifies the token for the control plane.
 	TokenExpires int64 `json:"tokenExpires"`
@@ -179,7 +181,7 @@ func (s TokenSecret) check(kyma Kyma, runtime string, e Enrollment, now time.Tim
 	return nil
 }
 
-// Prove binds a key to the token without revealing it.
+// Prove returns a proof that binds a key to the token without revealing the token.
 func (t Token) Prove(runtime string, key crypto.PublicKey) ([]byte, error) {
 	thumbprint, err := Thumbprint(key)
 	if err != nil {
@@ -188,7 +190,7 @@ func (t Token) Prove(runtime string, key crypto.PublicKey) ([]byte, error) {
 	return authenticationCode(t.mac, "kyma-pull enrolment v1", runtime, thumbprint), nil
 }
 
-// String is the token's text form; it is a secret.
+// String returns the token's text form, which is a secret.
 func (t Token) String() string {
 	return strings.Join([]string{tokenPrefix, strconv.FormatInt(t.Expires.Unix(), 10),
 		base64.RawURLEncoding.EncodeToString(t.mac)}, ".")
@@ -211,7 +213,7 @@ func ParseToken(text string) (Token, error) {
 	return Token{Expires: time.Unix(seconds, 0), mac: mac}, nil
 }
 
-// authenticationCode is an HMAC over parts that cannot run into each other, because none holds a line feed.
+// authenticationCode returns an HMAC over the parts. Line feeds separate the parts, and no part contains a line feed.
 func authenticationCode(key []byte, parts ...string) []byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(strings.Join(parts, "\n")))

@@ -17,11 +17,11 @@ import (
 	"github.com/sigstore/sigstore/pkg/signature"
 )
 
-// Signer signs with one key. It is sigstore's, so that key files and KMS keys look alike.
+// Signer signs with one key. It is sigstore's interface, which supports both key files and KMS keys.
 type Signer = signature.Signer
 
-// Keys are ECDSA P-256: the default of cosign and of every KMS, and fast enough for 30,000 signatures a second and
-// core.
+// PEM block types of key files. Keys are ECDSA P-256, the default of cosign and of every KMS. One core creates 30,000
+// signatures per second.
 const pemPrivateKey, pemPublicKey = "PRIVATE KEY", "PUBLIC KEY"
 
 // GenerateKey creates a P-256 key and returns it as the content of a PKCS #8 PEM file.
@@ -37,7 +37,7 @@ func GenerateKey() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: pemPrivateKey, Bytes: der}), nil
 }
 
-// LoadSigner reads a PKCS #8 PEM file that holds an ECDSA P-256 key.
+// LoadSigner reads an ECDSA P-256 key from a PKCS #8 PEM file.
 func LoadSigner(file []byte) (Signer, error) {
 	block, rest := pem.Decode(file)
 	if block == nil || block.Type != pemPrivateKey || len(bytes.TrimSpace(rest)) > 0 {
@@ -49,7 +49,7 @@ func LoadSigner(file []byte) (Signer, error) {
 	}
 	key, ok := parsed.(*ecdsa.PrivateKey)
 	if !ok || key.Curve != elliptic.P256() {
-		return nil, fmt.Errorf("key file: holds a %T, want an ECDSA P-256 key", parsed)
+		return nil, fmt.Errorf("key file contains a %T, want an ECDSA P-256 key", parsed)
 	}
 	return signature.LoadECDSASigner(key, crypto.SHA256)
 }
@@ -67,7 +67,7 @@ func PublicKeyPEM(signer Signer) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: pemPublicKey, Bytes: der}), nil
 }
 
-// Thumbprint names a public key: base64 of the SHA-256 of its PKIX form, which is also the hint of a sigstore bundle.
+// Thumbprint identifies a public key: base64 of the SHA-256 of its PKIX form. It is also the hint of a sigstore bundle.
 func Thumbprint(key crypto.PublicKey) (string, error) {
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {
@@ -77,7 +77,7 @@ func Thumbprint(key crypto.PublicKey) (string, error) {
 	return base64.StdEncoding.EncodeToString(sum[:]), nil
 }
 
-// EncodePublicKey and DecodePublicKey carry a key in a JSON field: base64 of its PKIX form.
+// EncodePublicKey returns a key as text for a JSON field: base64 of its PKIX form.
 func EncodePublicKey(key crypto.PublicKey) (string, error) {
 	der, err := x509.MarshalPKIXPublicKey(key)
 	return base64.StdEncoding.EncodeToString(der), err
@@ -94,7 +94,7 @@ func DecodePublicKey(encoded string) (crypto.PublicKey, error) {
 		return nil, fmt.Errorf("public key: %w", err)
 	}
 	if !supported(key) {
-		return nil, fmt.Errorf("public key: %T is not accepted, want ECDSA P-256 or Ed25519", key)
+		return nil, fmt.Errorf("public key: key type %T is not accepted, want ECDSA P-256 or Ed25519", key)
 	}
 	return key, nil
 }
@@ -109,7 +109,7 @@ func supported(key crypto.PublicKey) bool {
 	return false
 }
 
-// CheckSignature reports whether sig is key's signature of message. The key alone fixes the algorithm.
+// CheckSignature reports whether sig is key's signature of message. The key alone determines the algorithm.
 func CheckSignature(key crypto.PublicKey, message, sig []byte) bool {
 	switch k := key.(type) {
 	case *ecdsa.PublicKey:
@@ -121,7 +121,7 @@ func CheckSignature(key crypto.PublicKey, message, sig []byte) bool {
 	return false
 }
 
-// ShortThumbprint shortens a thumbprint for people.
+// ShortThumbprint shortens a thumbprint for messages.
 func ShortThumbprint(hint string) string {
 	if raw, err := base64.StdEncoding.DecodeString(hint); err != nil || len(raw) != 32 {
 		return "without a valid hint"

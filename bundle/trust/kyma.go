@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// Kyma names the Kyma in a control plane that a runtime belongs to. A runtime's identity is bound to it: tokens,
-// certificates, statements and reports name it. The zero Kyma stands for a document from before 0.1.0, which names
-// none.
+// Kyma identifies the Kyma in a control plane that a runtime belongs to. Tokens, certificates, statements and reports
+// contain this identity. Documents of versions before 0.1.0 have the zero Kyma.
 type Kyma struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
@@ -17,12 +16,12 @@ type Kyma struct {
 }
 
 const (
-	// maxKymaNameBytes and maxKymaUIDBytes bound the parts of an identity.
+	// maxKymaNameBytes and maxKymaUIDBytes limit the parts of an identity.
 	//
 	// Source: Kubernetes, "Object Names and IDs": a DNS subdomain name has at most 253 characters.
 	maxKymaNameBytes = 253
 	maxKymaUIDBytes  = 128
-	// DefaultKymaNamespace is the namespace of a Kyma that is named without one.
+	// DefaultKymaNamespace is the namespace of a Kyma that is named without a namespace.
 	DefaultKymaNamespace = "kcp-system"
 )
 
@@ -46,7 +45,7 @@ func (k Kyma) Check() error {
 	}{{"namespace", k.Namespace, maxKymaNameBytes}, {"name", k.Name, maxKymaNameBytes},
 		{"uid", k.UID, maxKymaUIDBytes}} {
 		if len(part.value) > part.most {
-			return fmt.Errorf("%s: %d bytes, at most %d", part.field, len(part.value), part.most)
+			return fmt.Errorf("%s: %d bytes, must be at most %d", part.field, len(part.value), part.most)
 		}
 		if strings.Trim(part.value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-") != "" {
 			return fmt.Errorf("%s: want letters, digits, '.' and '-'", part.field)
@@ -55,15 +54,16 @@ func (k Kyma) Check() error {
 	return nil
 }
 
-// IsZero reports whether the identity names no Kyma.
+// IsZero reports whether the identity is empty.
 func (k Kyma) IsZero() bool { return k == Kyma{} }
 
-// SameName reports whether both have the same namespace and name. A Kyma in a file can lack a namespace.
+// SameName reports whether both have the same namespace and name. Missing namespaces are not compared, because a Kyma
+// in a file can have no namespace.
 func (k Kyma) SameName(other Kyma) bool {
 	return k.Name == other.Name && (k.Namespace == other.Namespace || k.Namespace == "" || other.Namespace == "")
 }
 
-// Is reports whether both name the same Kyma. If one side has no UID, UIDs are not compared.
+// Is reports whether both identify the same Kyma. If one side has no UID, the UIDs are not compared.
 func (k Kyma) Is(other Kyma) bool {
 	return k.SameName(other) && (k.UID == other.UID || k.UID == "" || other.UID == "")
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-func TestParseKyma(t *testing.T) {
+func TestParseKymaAcceptsNamespaceAndName(t *testing.T) {
 	for text, want := range map[string]trust.Kyma{
 		"berlin":                            {Namespace: "kcp-system", Name: "berlin"},
 		"prod/berlin":                       {Namespace: "prod", Name: "berlin"},
@@ -22,14 +22,14 @@ func TestParseKyma(t *testing.T) {
 	} {
 		got, err := trust.ParseKyma(text)
 		if (err == nil) != (want != trust.Kyma{}) || err == nil && got != want {
-			t.Errorf("%q: %v, %v", text, got, err)
+			t.Errorf("%q: got %v, error %v", text, got, err)
 		}
 	}
 }
 
-// TestCertificateNamesItsKyma checks that an agent refuses a certificate for another Kyma. Agents of earlier versions
-// do not compare it.
-func TestCertificateNamesItsKyma(t *testing.T) {
+// TestCertificateContainsTheKyma checks that a certificate contains the Kyma of its runtime. Agents of earlier versions
+// ignore the Kyma.
+func TestCertificateContainsTheKyma(t *testing.T) {
 	root, enroll := enrolled(t, "fleet-a")
 	agent := trusttest.NewSigner(t)
 	for _, kyma := range []trust.Kyma{{}, {Namespace: "kcp-system", Name: "berlin"},
@@ -41,7 +41,7 @@ func TestCertificateNamesItsKyma(t *testing.T) {
 		}
 		got, err := root.CheckCertificate(text, "a", trusttest.Now)
 		if err != nil || got.Kyma != kyma {
-			t.Errorf("%v: got %v, %v", kyma, got.Kyma, err)
+			t.Errorf("%v: got %v, error %v", kyma, got.Kyma, err)
 		}
 	}
 }

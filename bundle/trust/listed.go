@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Listed is a key as a root lists it.
+// Listed is an entry of a root's list of keys.
 type Listed struct {
 	// Role is RoleRoot, RolePublisher, RoleEnroll, or RoleRelease with a prefix.
 	Role       string
@@ -15,7 +15,7 @@ type Listed struct {
 	ID string
 }
 
-// Listed returns all keys of the root, by role and thumbprint.
+// Listed returns all keys of the root, sorted by role and thumbprint.
 func (r Root) Listed() []Listed {
 	var all []Listed
 	roles := r.parsed.Signed.Roles

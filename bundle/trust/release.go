@@ -16,24 +16,25 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 )
 
-// MediaTypeDescriptor is a component descriptor among a manifest's Release.
+// MediaTypeDescriptor is the media type of a component descriptor in the Release of a manifest.
 const MediaTypeDescriptor = "application/vnd.kyma-pull.component-descriptor.v1+json"
 
 const (
-	// MaxReleaseDocuments bounds a manifest's Release: 200 components, and an artifact or two.
+	// MaxReleaseDocuments limits the Release of a manifest. It is enough for 200 components and some artifacts.
 	MaxReleaseDocuments = 250
 	maxReleaseDepth     = 16
 )
 
-// Locked reports whether the root has release keys. They must then have signed every installed component.
-func (r Root) Locked() bool { return len(r.releases) > 0 }
+// HasReleaseKeys reports whether the root has release keys. If so, release keys must have signed every installed
+// component.
+func (r Root) HasReleaseKeys() bool { return len(r.releases) > 0 }
 
-// Released is the content of a component to install in a runtime.
+// Released describes the content of a component to install in a runtime.
 type Released struct {
 	Component, Version string
 	// Contents are the blobs that are installed, by the names of their resources.
 	Contents []ReleasedContent
-	// Images are the references that images are taken from.
+	// Images are the references from which images are pulled.
 	Images []string
 }
 
@@ -55,25 +56,25 @@ func (r Root) CheckFloor(component, version string) error {
 	}
 	actual, err := semver.NewVersion(version)
 	if err != nil || actual.LessThan(lowest) {
-		return fmt.Errorf("component %s:%s is below %s, the lowest version that the root of trust lets be installed",
+		return fmt.Errorf("component %s:%s is older than %s, the minimum version in the root of trust",
 			component, version, floor)
 	}
 	return nil
 }
 
-// CheckRelease checks that the makers of a component released its installed content: enough release keys for its name
-// signed its descriptor, and the digests of the descriptor and of its references cover every content and every image. A
-// publisher key alone can then install nothing that was not released. documents are the documents of the manifest's
-// Release by digest, already compared with it. Without release keys, only the floor applies.
+// CheckRelease checks that the content of a component was released. Enough release keys for the component's name must
+// have signed its descriptor. The digests in the descriptor and in the referenced descriptors must cover every content
+// and every image. With a stolen publisher key alone, an attacker therefore cannot install other content. documents
+// contains the documents of the manifest's Release by verified digest. Without release keys, only the floor is checked.
 func (r Root) CheckRelease(released Released, documents map[digest.Digest][]byte, now time.Time) error {
-	if err := r.CheckFloor(released.Component, released.Version); err != nil || !r.Locked() {
+	if err := r.CheckFloor(released.Component, released.Version); err != nil || !r.HasReleaseKeys() {
 		return err
 	}
 	subject := fmt.Sprintf("component %s:%s", released.Component, released.Version)
 	role, ok := r.releaseRole(released.Component)
 	if !ok {
 		return fmt.Errorf(
-			"%s: no release key covers components of that name: the root of trust has release keys for %q", subject,
+			"%s: no release key covers this component name: the root of trust has release keys for %q", subject,
 			r.Releases())
 	}
 	evidence, err := readEvidence(documents)
@@ -82,10 +83,10 @@ func (r Root) CheckRelease(released Released, documents map[digest.Digest][]byte
 	}
 	main, ok := evidence.descriptors[released.Component+":"+released.Version]
 	if !ok {
-		return fmt.Errorf("%s: its descriptor is not among the proofs of its release", subject)
+		return fmt.Errorf("%s: the release proof does not contain its descriptor", subject)
 	}
 	if n := role.signed(main, now); n < role.threshold {
-		return fmt.Errorf("%s: is signed by %d of the release keys for %q, want %d", subject, n, role.prefix+"*",
+		return fmt.Errorf("%s is signed by %d of the release keys for %q, want %d", subject, n, role.prefix+"*",
 			role.threshold)
 	}
 	all, err := evidence.closure(main, 0, map[string]bool{})
@@ -106,7 +107,7 @@ func (r Root) CheckRelease(released Released, documents map[digest.Digest][]byte
 	return nil
 }
 
-// releaseRole returns the role for a component: the one with the longest prefix.
+// releaseRole returns the role for a component: the role with the longest matching prefix.
 func (r Root) releaseRole(component string) (releaseRole, bool) {
 	best, found := releaseRole{}, false
 	for _, role := range r.releases {
@@ -139,7 +140,8 @@ type evidence struct {
 func readEvidence(documents map[digest.Digest][]byte) (evidence, error) {
 	found := evidence{map[string]ocm.Descriptor{}, map[digest.Digest]ocispec.Manifest{}}
 	if len(documents) > MaxReleaseDocuments {
-		return found, fmt.Errorf("%d documents prove its release, at most %d", len(documents), MaxReleaseDocuments)
+		return found, fmt.Errorf("the release proof has %d documents, must be at most %d", len(documents),
+			MaxReleaseDocuments)
 	}
 	for d, data := range documents {
 		var kind struct {
@@ -159,17 +161,17 @@ func readEvidence(documents map[digest.Digest][]byte) (evidence, error) {
 		}
 		name := descriptor.Name + ":" + descriptor.Version
 		if _, twice := found.descriptors[name]; twice {
-			return found, fmt.Errorf("two descriptors are of %s", name)
+			return found, fmt.Errorf("duplicate descriptor of %s", name)
 		}
 		found.descriptors[name] = descriptor
 	}
 	return found, nil
 }
 
-// closure returns a descriptor and all that it refers to, each compared with the digest that is signed.
+// closure returns a descriptor and all referenced descriptors. It compares each of them with its signed digest.
 func (e evidence) closure(d ocm.Descriptor, depth int, seen map[string]bool) ([]ocm.Descriptor, error) {
 	if depth > maxReleaseDepth {
-		return nil, fmt.Errorf("references are more than %d deep", maxReleaseDepth)
+		return nil, fmt.Errorf("references are nested deeper than %d levels", maxReleaseDepth)
 	}
 	name := d.Name + ":" + d.Version
 	if seen[name] {
@@ -182,14 +184,14 @@ func (e evidence) closure(d ocm.Descriptor, depth int, seen map[string]bool) ([]
 		if !ok || !reference.Digest.Covered() {
 			return nil,
 				fmt.Errorf(
-					"reference %q: component %s:%s has no signed digest, or is not among the proofs of the release",
+					"reference %q: component %s:%s has no signed digest, or is missing from the release proof",
 					reference.Name, reference.Component, reference.Version)
 		}
 		actual, err := ocm.DigestOf(target, reference.Digest.NormalisationAlgorithm, reference.Digest.HashAlgorithm)
 		if err != nil || !strings.EqualFold(actual, reference.Digest.Value) {
 			return nil,
-				errors.Join(fmt.Errorf("reference %q: component %s:%s is not the one that was released", reference.Name,
-					reference.Component, reference.Version), err)
+				errors.Join(fmt.Errorf("reference %q: component %s:%s does not match the released digest",
+					reference.Name, reference.Component, reference.Version), err)
 		}
 		below, err := e.closure(target, depth+1, seen)
 		if err != nil {
@@ -200,7 +202,7 @@ func (e evidence) closure(d ocm.Descriptor, depth int, seen map[string]bool) ([]
 	return all, nil
 }
 
-// covers reports whether a resource of that name was released with the content.
+// covers returns an error unless the descriptor has a resource with the name and digest of the content.
 func (e evidence) covers(d ocm.Descriptor, content ReleasedContent) error {
 	for _, resource := range d.Resources {
 		if resource.Name != content.Name || !resource.Digest.Covered() {
@@ -223,7 +225,7 @@ func (e evidence) covers(d ocm.Descriptor, content ReleasedContent) error {
 	return fmt.Errorf("content %q (%s) was not released", content.Name, content.Digest)
 }
 
-// pins reports whether a resource is the image of a reference: of that name and version, and with that digest.
+// pins returns a function that reports whether a resource has the name, version and digest of an image reference.
 func pins(image string) func(ocm.Resource) bool {
 	reference, pinned, _ := strings.Cut(image, "@")
 	named := reference[strings.LastIndex(reference, "/")+1:]

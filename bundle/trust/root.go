@@ -1,9 +1,8 @@
-// Package trust checks signatures against the root of trust of a fleet: the root, the keys and certificates that
-// descend from it, and the enrollment of runtimes.
+// Package trust checks signatures against the root of trust of a fleet. It covers the root, its keys and certificates,
+// and the enrollment of runtimes.
 //
-// Inputs are bytes and values, the output is a verdict. A root is a TUF root.json with roles of this project. It is
-// pinned in an agent's installation and followed from version to version, never back. The package reads no file,
-// registry or clock.
+// The package takes bytes and values, and reads no file, registry or clock. A root is a TUF root.json with custom
+// roles. It is pinned in an agent's installation. Agents follow it from version to version, never back.
 package trust
 
 import (
@@ -30,44 +29,44 @@ const (
 	RoleRoot = "root"
 	// RolePublisher signs bundles.
 	RolePublisher = "publisher"
-	// RoleEnrol signs the certificates of agents.
+	// RoleEnroll signs the certificates of agents.
 	RoleEnroll = "enrol"
-	// RoleRelease, followed by the prefix of component names, signs components: the second lock. An empty prefix is all
-	// of them.
+	// RoleRelease, followed by a prefix of component names, signs components. An empty prefix covers all components.
 	RoleRelease = "release:"
 )
 
-// MaxRootBytes bounds one version of the root of trust: some dozens of keys.
+// MaxRootBytes limits one version of the root of trust. It is enough for dozens of keys.
 const MaxRootBytes = 64 << 10
 
 // MaxClockSkew limits how far a statement's time of issue can be ahead of the agent's clock, unless Trust sets another
-// value. A larger difference means a broken clock. To accept it would move the agent's time floor beyond all honest
-// bundles.
+// value. A larger difference means a broken clock. Accepting such a statement would move the agent's time floor beyond
+// all honest bundles.
 const MaxClockSkew = 24 * time.Hour
 
-// Root is one verified version of the root of trust: a TUF root.json with roles of our own.
+// Root is one verified version of the root of trust: a TUF root.json with custom roles.
 //
 // Source: TUF specification 1.0.33, section 4.3; its custom fields are epoch, fleet, floors and revoked.
 type Root struct {
 	Version int64
 	Epoch   int64
 	Expires time.Time
-	// Fleet names the fleet in all versions; empty in an old root, when fleets had no names.
+	// Fleet is the name of the fleet, which is the same in all versions. It is empty in roots from before fleets had
+	// names.
 	Fleet string
-	// Floors are the lowest versions that may be installed, by component name.
+	// Floors are the minimum versions of components, by component name.
 	Floors map[string]string
 	// Revoked are the thumbprints of keys that are no longer valid, sorted.
 	Revoked []string
-	// Raw is the file as it was read.
+	// Raw is the unchanged content of the file.
 	Raw []byte
 
 	parsed *metadata.Metadata[metadata.RootType]
-	// publishers and enrollers hold the keys that may sign bundles and certificates, by thumbprint.
+	// publishers and enrollers contain the keys that can sign bundles and certificates, by thumbprint.
 	publishers, enrollers map[string]crypto.PublicKey
 	releases              []releaseRole
 }
 
-// releaseRole has the keys that release the components of a prefix.
+// releaseRole contains the keys that sign components with a name prefix.
 type releaseRole struct {
 	prefix    string
 	threshold int
@@ -82,14 +81,14 @@ const (
 	fieldRevoked = "revoked"
 )
 
-// Bounds of a root: 64 KiB are enough for all realistic keys.
+// Limits of a root.
 const (
 	maxRootKeys = 200
 	maxFloors   = 500
 )
 
 // ParseRoot parses a pinned root of trust and checks that its own threshold of root keys signed it, to detect a damaged
-// file. The operator who pinned it decides whether to trust it.
+// file. The operator who pinned the root decides whether to trust it.
 func ParseRoot(data []byte) (Root, error) {
 	root, err := parseRoot(data)
 	if err != nil {
@@ -98,8 +97,8 @@ func ParseRoot(data []byte) (Root, error) {
 	return root, nil
 }
 
-// LacksSignatures reports whether ParseRoot refused a root only because too few of its root keys signed it so far.
-func LacksSignatures(err error) bool {
+// IsUnderSigned reports whether ParseRoot refused a root only because too few of its root keys have signed it.
+func IsUnderSigned(err error) bool {
 	var unsigned *metadata.ErrUnsignedMetadata
 	return errors.As(err, &unsigned)
 }
@@ -129,10 +128,10 @@ func parseRoot(data []byte) (Root, error) {
 	return root, nil
 }
 
-// readRoot reads a root.json without asking who signed it.
+// readRoot reads a root.json without checking its signatures.
 func readRoot(data []byte) (*metadata.Metadata[metadata.RootType], error) {
 	if len(data) > MaxRootBytes {
-		return nil, fmt.Errorf("%d bytes, at most %d", len(data), MaxRootBytes)
+		return nil, fmt.Errorf("%d bytes, must be at most %d", len(data), MaxRootBytes)
 	}
 	if err := strict.CheckJSON(data, strict.MaxJSONDepth); err != nil {
 		return nil, err
@@ -146,9 +145,9 @@ func readRoot(data []byte) (*metadata.Metadata[metadata.RootType], error) {
 		return nil, fmt.Errorf("roles: %q and %q are required", RoleRoot, RolePublisher)
 	}
 	if len(signed.Keys) > maxRootKeys {
-		return nil, fmt.Errorf("keys: %d, at most %d", len(signed.Keys), maxRootKeys)
+		return nil, fmt.Errorf("keys: %d entries, must be at most %d", len(signed.Keys), maxRootKeys)
 	}
-	// The library follows a key of null.
+	// The library would dereference a key of null.
 	for id, key := range signed.Keys {
 		if key == nil {
 			return nil, fmt.Errorf("keys: %q is null", id)
@@ -200,7 +199,7 @@ func (r *Root) readRoles(signed metadata.RootType) error {
 	for _, name := range slices.Sorted(maps.Keys(signed.Roles)) {
 		role := signed.Roles[name]
 		if role == nil {
-			return fmt.Errorf("roles.%s: is null", name)
+			return fmt.Errorf("roles.%s is null", name)
 		}
 		prefix, isRelease := strings.CutPrefix(name, RoleRelease)
 		release := releaseRole{prefix: prefix, threshold: role.Threshold}
@@ -210,7 +209,7 @@ func (r *Root) readRoles(signed metadata.RootType) error {
 				return fmt.Errorf("%s key %s: %w", name, id, err)
 			}
 			if r.IsRevoked(thumbprint) {
-				return fmt.Errorf("%s key %s: is revoked", name, id)
+				return fmt.Errorf("%s key %s is revoked", name, id)
 			}
 			switch {
 			case name == RolePublisher && supported(key):
@@ -220,16 +219,16 @@ func (r *Root) readRoles(signed metadata.RootType) error {
 			case isRelease:
 				public, ok := key.(*rsa.PublicKey)
 				if !ok {
-					return fmt.Errorf("%s key %s: %T is not accepted, want RSA, which signs components", name, id, key)
+					return fmt.Errorf("%s key %s: key type %T is not accepted, want RSA", name, id, key)
 				}
 				release.keys = append(release.keys, public)
 			case name == RolePublisher || name == RoleEnroll:
-				return fmt.Errorf("%s key %s: %T is not accepted, want ECDSA P-256 or Ed25519", name, id, key)
+				return fmt.Errorf("%s key %s: key type %T is not accepted, want ECDSA P-256 or Ed25519", name, id, key)
 			}
 		}
 		if isRelease {
 			if release.threshold < 1 || release.threshold > len(release.keys) {
-				return fmt.Errorf("roles.%s.threshold: %d of %d keys", name, release.threshold, len(release.keys))
+				return fmt.Errorf("roles.%s.threshold: %d, want 1 to %d", name, release.threshold, len(release.keys))
 			}
 			r.releases = append(r.releases, release)
 		}
@@ -237,14 +236,15 @@ func (r *Root) readRoles(signed metadata.RootType) error {
 	return nil
 }
 
-// roleKey returns a key of the root with its thumbprint. Its id has to be its digest, so that no key counts twice.
+// roleKey returns a key of the root with its thumbprint. The ID must be the digest of the key, so no key is counted
+// twice.
 func roleKey(root metadata.RootType, id string) (crypto.PublicKey, string, error) {
 	key := root.Keys[id]
 	if key == nil {
-		return nil, "", fmt.Errorf("is not among keys")
+		return nil, "", fmt.Errorf("the root does not contain this key")
 	}
 	if actual, err := key.ID(); err != nil || actual != id {
-		return nil, "", fmt.Errorf("its id is not the digest of the key")
+		return nil, "", fmt.Errorf("the id is not the digest of the key")
 	}
 	public, err := key.ToPublicKey()
 	if err != nil {
@@ -254,13 +254,13 @@ func roleKey(root metadata.RootType, id string) (crypto.PublicKey, string, error
 	return public, thumbprint, err
 }
 
-// Publishers returns the thumbprints of the keys that may sign bundles, sorted.
+// Publishers returns the thumbprints of the keys that can sign bundles, sorted.
 func (r Root) Publishers() []string { return slices.Sorted(maps.Keys(r.publishers)) }
 
-// Enrollers returns the thumbprints of the keys that may sign agents' certificates, sorted.
+// Enrollers returns the thumbprints of the keys that can sign agents' certificates, sorted.
 func (r Root) Enrollers() []string { return slices.Sorted(maps.Keys(r.enrollers)) }
 
-// Releases returns the prefixes of the components that have a second lock, sorted.
+// Releases returns the component name prefixes with release keys, sorted.
 func (r Root) Releases() []string {
 	prefixes := make([]string, 0, len(r.releases))
 	for _, role := range r.releases {
@@ -270,7 +270,7 @@ func (r Root) Releases() []string {
 	return prefixes
 }
 
-// Signers returns the thumbprints of the root keys, sorted, and how many of them it takes.
+// Signers returns the thumbprints of the root keys, sorted, and the number of keys that must sign a root.
 func (r Root) Signers() ([]string, int) {
 	role := r.parsed.Signed.Roles[RoleRoot]
 	var thumbprints []string
@@ -283,13 +283,13 @@ func (r Root) Signers() ([]string, int) {
 	return thumbprints, role.Threshold
 }
 
-// PublisherKey returns the publisher key with this thumbprint, nil when the root lists none.
+// PublisherKey returns the publisher key with this thumbprint, or nil if the root does not list it.
 func (r Root) PublisherKey(thumbprint string) crypto.PublicKey { return r.publishers[thumbprint] }
 
-// Trusts reports whether the key with this thumbprint may sign bundles.
+// Trusts reports whether the key with this thumbprint can sign bundles.
 func (r Root) Trusts(thumbprint string) bool { return r.publishers[thumbprint] != nil }
 
-// TrustsEnroll reports whether the key with this thumbprint may sign agents' certificates.
+// TrustsEnroll reports whether the key with this thumbprint can sign agents' certificates.
 func (r Root) TrustsEnroll(thumbprint string) bool { return r.enrollers[thumbprint] != nil }
 
 // IsRevoked reports whether a key was permanently revoked.

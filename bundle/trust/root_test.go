@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// editedRoot makes a root of one publisher key, lets change edit it and signs the result with the signers.
+// editedRoot returns a root with one publisher key, edited by change and signed by the signers.
 func editedRoot(tb testing.TB, change func(root *metadata.RootType), signers ...trust.Signer) []byte {
 	tb.Helper()
 	data, err := trusttest.NewRoot(signers[0], []crypto.PublicKey{trusttest.PublicKey(tb, trusttest.NewSigner(tb))},
@@ -52,7 +52,7 @@ func addKey(root *metadata.RootType, public crypto.PublicKey, role string) error
 	return root.AddKey(key, role)
 }
 
-func TestRootRoundTrip(t *testing.T) {
+func TestRootIsParsedAfterSigning(t *testing.T) {
 	ed, _, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -79,16 +79,15 @@ func TestRootRoundTrip(t *testing.T) {
 	}
 	for _, hint := range []string{trusttest.Thumbprint(t, first), trusttest.Thumbprint(t, second), edHint} {
 		if !root.Trusts(hint) {
-			t.Errorf("does not trust %s", hint)
+			t.Errorf("key %s: got not trusted, want trusted", hint)
 		}
 	}
 	if root.Trusts(trusttest.Thumbprint(t, trusttest.NewSigner(t))) || root.Trusts("") {
-		t.Error("trusts a key that it does not list")
+		t.Error("unlisted key: got trusted, want not trusted")
 	}
 }
 
-// TestUnknownFieldsOfARootAreIgnored reads a root with a field that this version does not know, signed like the
-// others.
+// TestUnknownFieldsOfARootAreIgnored reads a signed root with a field that this version does not know.
 func TestUnknownFieldsOfARootAreIgnored(t *testing.T) {
 	later := editedRoot(t, func(root *metadata.RootType) {
 		root.UnrecognizedFields["later"] = map[string]any{"x": true}
@@ -100,7 +99,7 @@ func TestUnknownFieldsOfARootAreIgnored(t *testing.T) {
 	}
 }
 
-func TestParseRootRefuses(t *testing.T) {
+func TestParseRootRefusesInvalidRoots(t *testing.T) {
 	rootKey, otherKey := trusttest.NewSigner(t), trusttest.NewSigner(t)
 	honest := string(editedRoot(t, func(*metadata.RootType) {}, rootKey))
 	if _, err := trust.ParseRoot([]byte(honest)); err != nil {
@@ -129,28 +128,28 @@ func TestParseRootRefuses(t *testing.T) {
 		"a root without a signature": {
 			strings.Replace(honest, `"signatures":[{`, `"signatures":[],"x":[{`, 1), "root of trust: ",
 		},
-		"a root that another key signed": {string(editedRoot(t, func(r *metadata.RootType) {
+		"a root signed by another key": {string(editedRoot(t, func(r *metadata.RootType) {
 			r.Roles[trust.RoleRoot].KeyIDs = nil
 			add(trust.RoleRoot, trusttest.PublicKey(t, otherKey))(r)
 		}, rootKey)), "root of trust: "},
-		"a root that one of two needed keys signed": {edited(func(r *metadata.RootType) {
+		"a root signed by one of two required keys": {edited(func(r *metadata.RootType) {
 			add(trust.RoleRoot, trusttest.PublicKey(t, otherKey))(r)
 			r.Roles[trust.RoleRoot].Threshold = 2
 		}), "root of trust: "},
-		"a root whose threshold is zero": {
+		"a root with a threshold of zero": {
 			edited(func(r *metadata.RootType) { r.Roles[trust.RoleRoot].Threshold = 0 }), "root of trust: ",
 		},
-		"a root without the role of the publisher": {
+		"a root without the publisher role": {
 			edited(func(r *metadata.RootType) { delete(r.Roles, trust.RolePublisher) }), `"publisher" are required`,
 		},
-		"a root without the role of the root": {
+		"a root without the root role": {
 			edited(func(r *metadata.RootType) { delete(r.Roles, trust.RoleRoot) }), `"publisher" are required`,
 		},
 		"a root without publisher keys": {
 			edited(func(r *metadata.RootType) { r.Roles[trust.RolePublisher].KeyIDs = []string{} }),
 			"at least one key is required",
 		},
-		"a root of version zero": {
+		"a root with version zero": {
 			edited(func(r *metadata.RootType) { r.Version = 0 }), "root of trust: version: 0",
 		},
 		"a root without an epoch": {
@@ -160,16 +159,16 @@ func TestParseRootRefuses(t *testing.T) {
 		"a root with an epoch of zero": {
 			edited(func(r *metadata.RootType) { r.UnrecognizedFields["epoch"] = 0 }), "epoch: 0 is not a whole number",
 		},
-		"a root with half an epoch": {
+		"a root with a fractional epoch": {
 			strings.Replace(honest, `"epoch":1`, `"epoch":1.5`, 1), "root of trust: ",
 		},
-		"a root with an epoch that is a text": {
+		"a root with a string as epoch": {
 			edited(func(r *metadata.RootType) { r.UnrecognizedFields["epoch"] = "1" }),
 			"epoch: 1 is not a whole number",
 		},
-		"a publisher key that is not there": {
+		"a publisher key that is missing": {
 			edited(func(r *metadata.RootType) { r.Roles[trust.RolePublisher].KeyIDs[0] = strings.Repeat("0", 64) }),
-			"is not among keys",
+			"the root does not contain this key",
 		},
 		"a publisher key that is null": {
 			edited(func(r *metadata.RootType) { r.Keys[r.Roles[trust.RolePublisher].KeyIDs[0]] = nil }),
@@ -180,50 +179,50 @@ func TestParseRootRefuses(t *testing.T) {
 			r.Roles[trust.RoleRoot].KeyIDs = append(r.Roles[trust.RoleRoot].KeyIDs, "null")
 		}), "root of trust: "},
 		"a publisher key whose id is not its digest": {
-			edited(renamePublisher), "its id is not the digest of the key",
+			edited(renamePublisher), "the id is not the digest of the key",
 		},
 		"a publisher key on another curve": {
 			edited(add(trust.RolePublisher, &p384.PublicKey)), "is not accepted",
 		},
-		"a publisher key of RSA": {
+		"an RSA publisher key": {
 			edited(add(trust.RolePublisher, &rsaKey.PublicKey)), "is not accepted",
 		},
-		"a publisher key of Ed25519 that is cut off": {
+		"a truncated Ed25519 publisher key": {
 			edited(add(trust.RolePublisher, ed25519.PublicKey{1, 2, 3})), "is not accepted",
 		},
-		"a root key of Ed25519 that is cut off": {
+		"a truncated Ed25519 root key": {
 			edited(add(trust.RoleRoot, ed25519.PublicKey{1, 2, 3})), "root of trust: ",
 		},
-		"a root of more than the limit": {
+		"a root larger than the limit": {
 			honest + strings.Repeat(" ", trust.MaxRootBytes), "at most 65536",
 		},
-		"a root with a key that appears twice": {
+		"a root with a duplicate JSON key": {
 			strings.Replace(honest, `"version":1`, `"version":9,"version":1`, 1), `"version" appears twice`,
 		},
-		"a root that nests too deep": {
+		"a root nested deeper than the limit": {
 			strings.Replace(honest, "{", `{"x":`+trusttest.Nested(strict.MaxJSONDepth)+",", 1), "nested deeper",
 		},
-		"nothing":         {"", "document is empty"},
+		"empty input":     {"", "document is empty"},
 		"null":            {"null", "root of trust: "},
 		"an empty object": {"{}", "root of trust: "},
-		"other metadata of TUF": {
+		"another type of TUF metadata": {
 			strings.Replace(honest, `"_type":"root"`, `"_type":"targets"`, 1), "root of trust: ",
 		},
 		"a root whose signed part is null": {`{"signatures":[],"signed":null}`, "root of trust: "},
 		"a root whose roles are null": {
 			`{"signatures":[],"signed":{"_type":"root","spec_version":"1.0.31","version":1,"expires":"2027-03-01T12:00:00Z","keys":{},"roles":{"root":null,"publisher":null}}}`, "root of trust: ",
 		},
-		"a root whose version is a text": {
+		"a root with a string as version": {
 			strings.Replace(honest, `"version":1`, `"version":"1"`, 1), "root of trust: ",
 		},
-		"a root with an epoch that is beyond a number": {
+		"a root with an epoch out of range": {
 			strings.Replace(honest, `"epoch":1`, `"epoch":1e999`, 1), "root of trust: ",
 		},
 		"a root of trust followed by a second document": {honest + "{}", "more than one document"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.in == honest {
-				t.Fatal("nothing was changed")
+				t.Fatal("the test case did not change the root")
 			}
 			if _, err := trust.ParseRoot([]byte(c.in)); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
@@ -239,7 +238,7 @@ func renamePublisher(root *metadata.RootType) {
 	root.Roles[trust.RolePublisher].KeyIDs[0] = "mine"
 }
 
-func TestParseRootTakesEnoughOfSeveralRootKeys(t *testing.T) {
+func TestParseRootAcceptsAThresholdOfRootKeys(t *testing.T) {
 	first, second := trusttest.NewSigner(t), trusttest.NewSigner(t)
 	data := editedRoot(t, func(root *metadata.RootType) {
 		if err := addKey(root, trusttest.PublicKey(t, second), trust.RoleRoot); err != nil {
@@ -255,7 +254,7 @@ func TestParseRootTakesEnoughOfSeveralRootKeys(t *testing.T) {
 	}
 }
 
-func TestKeyFiles(t *testing.T) {
+func TestLoadSignerRefusesInvalidKeyFiles(t *testing.T) {
 	file, err := trust.GenerateKey()
 	if err != nil {
 		t.Fatal(err)
@@ -266,11 +265,11 @@ func TestKeyFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, in := range map[string][]byte{
-		"nothing":                     nil,
-		"a public key":                public,
-		"two keys in one file":        append(file[:len(file):len(file)], file...),
-		"a key followed by something": append(file[:len(file):len(file)], "x"...),
-		"a damaged key":               bytes.Replace(file, []byte("M"), []byte("N"), 1),
+		"empty input":                  nil,
+		"a public key":                 public,
+		"two keys in one file":         append(file[:len(file):len(file)], file...),
+		"a key followed by other text": append(file[:len(file):len(file)], "x"...),
+		"a damaged key":                bytes.Replace(file, []byte("M"), []byte("N"), 1),
 	} {
 		t.Run(name+" is refused", func(t *testing.T) {
 			if _, err := trust.LoadSigner(in); err == nil || !strings.HasPrefix(err.Error(), "key file: ") {
@@ -298,7 +297,7 @@ func TestKeyFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := trust.DecodePublicKey(encoded); err == nil {
-			t.Error("was accepted")
+			t.Error("got no error, want an error")
 		}
 	})
 }
@@ -314,7 +313,7 @@ func FuzzParseRoot(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		root, err := trust.ParseRoot(data)
 		if err == nil && (root.Version < 1 || root.Epoch < 1 || len(root.Publishers()) == 0) {
-			t.Errorf("accepted %+v", root)
+			t.Errorf("got accepted root %+v, want an error", root)
 		}
 	})
 }

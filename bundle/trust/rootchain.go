@@ -6,13 +6,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// MaxRootHops bounds how many versions of the root are followed at once: a yearly one takes a lifetime, and an
-// attacker's endless chain ends.
+// MaxRootHops limits how many versions of the root are followed at once, so an attacker's endless chain ends. With one
+// version per year, this is a lifetime of versions.
 const MaxRootHops = 64
 
-// Next decides whether data is the version of the root that follows this one: signed by enough keys of both, one
-// version on, of the same fleet, of no older epoch, and without taking back a revocation. That it is expired does not
-// matter on the way to a newer one. The error is a *Refusal.
+// Next parses data and checks that it is the next version of this root. Enough keys of both versions must have signed
+// it. It must have the next version number, the same fleet, no lower epoch, and all earlier revocations. An expired
+// version is accepted, because it can lead to a newer one. The error is a *refusal.Error.
 //
 // Source: TUF specification 1.0.33, section 5.3.
 func (r Root) Next(data []byte) (Root, error) {
@@ -31,22 +31,22 @@ func (r Root) Next(data []byte) (Root, error) {
 		return Root{}, refusal.New(refusal.BadRoot, "version %d does not follow version %d", next.Version, r.Version)
 	case next.Epoch < r.Epoch:
 		return Root{},
-			refusal.New(refusal.BadRoot, "version %d is of epoch %d, version %d was of %d", next.Version, next.Epoch,
-				r.Version, r.Epoch)
+			refusal.New(refusal.BadRoot, "version %d has epoch %d, but version %d has epoch %d", next.Version,
+				next.Epoch, r.Version, r.Epoch)
 	case r.Fleet != "" && next.Fleet != r.Fleet:
 		return Root{},
-			refusal.New(refusal.BadRoot, "version %d is of fleet %q, version %d was of %q", next.Version, next.Fleet,
-				r.Version, r.Fleet)
+			refusal.New(refusal.BadRoot, "version %d has fleet %q, but version %d has fleet %q", next.Version,
+				next.Fleet, r.Version, r.Fleet)
 	case lost >= 0:
 		return Root{},
-			refusal.New(refusal.BadRoot, "version %d takes back that key %s is revoked", next.Version,
+			refusal.New(refusal.BadRoot, "version %d withdraws the revocation of key %s", next.Version,
 				ShortThumbprint(r.Revoked[lost]))
 	}
 	return next, nil
 }
 
-// Newest returns the newer of the followed root and the pinned one. The followed root wins, unless the operator of the
-// cluster pinned a later version, or a higher epoch after a loss of the keys.
+// Newest returns the newer of the followed root and the pinned root. It prefers the followed root, unless the operator
+// of the cluster pinned a later version, or a higher epoch after a loss of the keys.
 func Newest(followed, pinned Root) Root {
 	if pinned.Epoch > followed.Epoch || pinned.Epoch == followed.Epoch && pinned.Version > followed.Version {
 		return pinned

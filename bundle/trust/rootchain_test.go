@@ -35,66 +35,66 @@ func TestRootMustFollowThePreviousRoot(t *testing.T) {
 		want string
 	}{
 		"signed by two of three": {first, m.After(first, trusttest.Nothing, m.Keys[1:]...), ""},
-		"all root keys change, both sides sign": {
+		"all root keys change, old and new keys sign": {
 			first, m.After(first, rotateAll, m.Keys[0], m.Keys[2], stranger, other), "",
 		},
-		"only the old ones sign": {first, m.After(first, rotateAll, m.Keys...), "root of trust: "},
-		"only the new ones sign": {
+		"all root keys change, only old keys sign": {first, m.After(first, rotateAll, m.Keys...), "root of trust: "},
+		"all root keys change, only new keys sign": {
 			first, m.After(first, rotateAll, stranger, other), "is not signed by the keys of version 1",
 		},
-		"one of two signs": {
+		"one of two required keys signs": {
 			first, m.After(first, trusttest.Nothing, m.Keys[0]), "root of trust: ",
 		},
-		"one signs twice": {
+		"one key signs twice": {
 			first, m.After(first, trusttest.Nothing, m.Keys[0], m.Keys[0]), "root of trust: ",
 		},
-		"one of two and a stranger": {
+		"one required key and an unknown key sign": {
 			first, m.After(first, trusttest.Nothing, m.Keys[0], stranger), "root of trust: ",
 		},
-		"the same version again": {first, first.Raw, "version 1 does not follow version 1"},
-		"a version is left out":  {first, skipped(), "version 3 does not follow version 1"},
-		"a lower epoch": {
+		"same version again": {first, first.Raw, "version 1 does not follow version 1"},
+		"skipped version":    {first, skipped(), "version 3 does not follow version 1"},
+		"lower epoch": {
 			first, m.After(first, func(d *trust.RootDraft) { d.SetEpoch(0) }, m.Keys...), "epoch: 0",
 		},
 		"another fleet": {
 			first, m.After(first, func(d *trust.RootDraft) { d.Fields()["fleet"] = "fleet-b" }, m.Keys...),
-			`of fleet "fleet-b"`,
+			`has fleet "fleet-b"`,
 		},
-		"no fleet any more": {
-			first, m.After(first, func(d *trust.RootDraft) { delete(d.Fields(), "fleet") }, m.Keys...), `of fleet ""`,
+		"fleet removed": {
+			first, m.After(first, func(d *trust.RootDraft) { delete(d.Fields(), "fleet") }, m.Keys...), `has fleet ""`,
 		},
-		"a revocation is taken back": {
+		"revocation withdrawn": {
 			revoked(), m.After(revoked(), func(d *trust.RootDraft) { delete(d.Fields(), "revoked") }, m.Keys...),
-			"takes back that key",
+			"withdraws the revocation of key",
 		},
-		"a revoked key is listed": {first, m.After(first, func(d *trust.RootDraft) {
+		"revoked key listed": {first, m.After(first, func(d *trust.RootDraft) {
 			m.Must(d.Revoke(trusttest.Thumbprint(t, stranger)))
 			m.Must(d.Add(trust.RolePublisher, trusttest.PublicKey(t, stranger)))
 		}, m.Keys...), "is revoked"},
-		"without publishers": {
+		"no publisher keys": {
 			first, m.After(first, func(d *trust.RootDraft) { m.Must(d.Revoke(trusttest.Thumbprint(t, m.Publisher))) },
 				m.Keys...), "at least one key is required",
 		},
-		"a floor that is no version": {
+		"floor that is not a version": {
 			first, m.After(first, func(d *trust.RootDraft) { d.SetFloor("a.io/b", "x") }, m.Keys...),
 			"is not a semantic version",
 		},
-		"a release role that cannot be satisfied": {
+		"release role without enough keys": {
 			first, m.After(first, func(d *trust.RootDraft) { d.SetThreshold(trust.RoleRelease+"a.io/", 1) }, m.Keys...),
-			"threshold: 1 of 0 keys",
+			"threshold: 1, want 1 to 0",
 		},
-		"a release key that signs no components": {
+		"release key of an unsupported type": {
 			first, m.After(first,
 				func(d *trust.RootDraft) {
 					m.Must(d.Add(trust.RoleRelease+"a.io/", trusttest.PublicKey(t, stranger)))
 				}, m.Keys...), "want RSA",
 		},
-		"garbage": {first, []byte("{}"), "root of trust: "},
-		"what was changed after it was signed": {
+		"empty object": {first, []byte("{}"), "root of trust: "},
+		"root changed after signing": {
 			first, []byte(strings.Replace(string(m.After(first, trusttest.Nothing, m.Keys...)), "fleet-a", "fleet-c",
 				1)), "root of trust: ",
 		},
-		"a second lock": {first, m.After(first, func(d *trust.RootDraft) {
+		"release key added": {first, m.After(first, func(d *trust.RootDraft) {
 			m.Must(d.Add(trust.RoleRelease+"a.io/", &trusttest.RSAKey(t).PublicKey))
 			d.SetFloor("a.io/b", "1.2.0")
 		}, m.Keys...), ""},
@@ -114,14 +114,14 @@ func TestRootMustFollowThePreviousRoot(t *testing.T) {
 func TestLaterPinnedRootIsFollowed(t *testing.T) {
 	at := func(epoch, version int64) trust.Root { return trust.Root{Epoch: epoch, Version: version} }
 	for name, c := range map[string]struct{ followed, pinned, want trust.Root }{
-		"the pinned one is the first":      {at(1, 5), at(1, 1), at(1, 5)},
-		"the pinned one is later":          {at(1, 5), at(1, 6), at(1, 6)},
-		"started anew with a higher epoch": {at(1, 5), at(2, 1), at(2, 1)},
-		"an old pin after starting anew":   {at(2, 1), at(1, 9), at(2, 1)},
-		"nothing was followed yet":         {trust.Root{}, at(1, 1), at(1, 1)},
+		"pinned root is older than the followed root": {at(1, 5), at(1, 1), at(1, 5)},
+		"pinned root is newer than the followed root": {at(1, 5), at(1, 6), at(1, 6)},
+		"pinned root has a higher epoch":              {at(1, 5), at(2, 1), at(2, 1)},
+		"pinned root has a lower epoch":               {at(2, 1), at(1, 9), at(2, 1)},
+		"no followed root":                            {trust.Root{}, at(1, 1), at(1, 1)},
 	} {
 		if got := trust.Newest(c.followed, c.pinned); got.Epoch != c.want.Epoch || got.Version != c.want.Version {
-			t.Errorf("%s: got epoch %d version %d", name, got.Epoch, got.Version)
+			t.Errorf("%s: got epoch %d and version %d", name, got.Epoch, got.Version)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/theupdateframework/go-tuf/v2/metadata"
 )
 
-// RootDraft is a version of a root of trust in the making.
+// RootDraft is an unfinished version of a root of trust.
 type RootDraft struct {
 	metadata *metadata.Metadata[metadata.RootType]
 }
@@ -30,7 +30,7 @@ func DraftRoot(fleet string, epoch int64, expires time.Time) *RootDraft {
 	return d
 }
 
-// Draft returns a draft of the next version with the content of this one.
+// Draft returns a draft of the next version with the content of this version.
 func (r Root) Draft(expires time.Time) (*RootDraft, error) {
 	d, err := OpenDraft(r.Raw)
 	if err != nil {
@@ -60,7 +60,7 @@ func (d *RootDraft) role(name string) *metadata.Role {
 	return role
 }
 
-// Version is the version that is being made.
+// Version returns the version number of the draft.
 func (d *RootDraft) Version() int64 { return d.metadata.Signed.Version }
 
 // Add lists a key under a role.
@@ -73,7 +73,7 @@ func (d *RootDraft) Add(role string, key crypto.PublicKey) error {
 	return d.metadata.Signed.AddKey(listed, role)
 }
 
-// Remove takes keys out of a role by their thumbprints. Those that are not listed are an error.
+// Remove removes keys from a role by thumbprint. A key that the role does not list is an error.
 func (d *RootDraft) Remove(role string, thumbprints ...string) error {
 	for _, thumbprint := range thumbprints {
 		id := d.idOf(role, thumbprint)
@@ -130,7 +130,7 @@ func (d *RootDraft) Revoke(thumbprint string) error {
 // SetThreshold sets the number of signatures that a role requires.
 func (d *RootDraft) SetThreshold(role string, threshold int) { d.role(role).Threshold = threshold }
 
-// SetFloor sets the lowest version of a component that may be installed. An empty version removes the floor.
+// SetFloor sets the minimum version of a component. An empty version removes the floor.
 func (d *RootDraft) SetFloor(component, version string) {
 	floors, _ := d.metadata.Signed.UnrecognizedFields[fieldFloors].(map[string]any)
 	if floors == nil {
@@ -144,7 +144,7 @@ func (d *RootDraft) SetFloor(component, version string) {
 }
 
 // SetEpoch begins a new epoch, in which sequences start over. Bundles with high sequences that an attacker published
-// with a stolen key become void.
+// with a stolen key become invalid.
 func (d *RootDraft) SetEpoch(epoch int64) { d.metadata.Signed.UnrecognizedFields[fieldEpoch] = epoch }
 
 // Sign adds the signatures of keys.
@@ -162,7 +162,7 @@ func (d *RootDraft) Sign(signers ...Signer) error {
 		if err != nil {
 			return fmt.Errorf("read a root key: %w", err)
 		}
-		// Signing twice is signing once.
+		// A new signature replaces an earlier signature of the same key.
 		d.metadata.Signatures = slices.DeleteFunc(d.metadata.Signatures, func(s metadata.Signature) bool {
 			return s.KeyID == id
 		})
@@ -179,5 +179,5 @@ func (d *RootDraft) Signed() (signatures, threshold int) {
 	return len(d.metadata.Signatures), d.role(RoleRoot).Threshold
 }
 
-// Bytes returns the file as it is so far.
+// Bytes returns the encoded draft with its current signatures.
 func (d *RootDraft) Bytes() ([]byte, error) { return d.metadata.ToBytes(true) }

@@ -1,4 +1,4 @@
 package trust
 
-// Fields are the fields of root.json that TUF does not know.
+// Fields returns the custom fields of root.json.
 func (d *RootDraft) Fields() map[string]any { return d.metadata.Signed.UnrecognizedFields }

@@ -16,14 +16,14 @@ import (
 
 // Policy assigns windows to runtimes. The zero value has no rule and no default, so no runtime has a window.
 type Policy struct {
-	// Remarks are parts of the policy without a meaning, by field. They do not affect other rules.
+	// Remarks describe the parts of the policy that have no effect, by field.
 	Remarks []string
 
 	rules    []rule
 	fallback *Window
 }
 
-// Runtime contains the known attributes of a runtime. An empty field matches nothing.
+// Runtime contains the known attributes of a runtime. An empty field does not match any value.
 type Runtime struct{ Plan, Region, PlatformRegion, GlobalAccountID string }
 
 type rule struct {
@@ -31,7 +31,7 @@ type rule struct {
 	windows                                       []Window
 }
 
-// Limits of a policy, far above any real one.
+// Limits of a policy, far above the needs of real policies.
 const (
 	MaxPolicyBytes  = 256 << 10
 	maxRules        = 1000
@@ -41,8 +41,8 @@ const (
 	maxDepth        = 8
 )
 
-// The file format. Kyma's own files use both spellings of the account, because Kyma's reader ignores case. Kyma's rule
-// sets also contain timeBegin and timeEnd.
+// The file format. Kyma's own files use both spellings of the account ID, because Kyma's parser ignores case. Kyma's
+// rule sets also contain timeBegin and timeEnd.
 type (
 	policyFile struct {
 		Rules   []ruleFile  `json:"rules"`
@@ -66,18 +66,18 @@ type (
 	}
 )
 
-// Parse parses a policy. Errors name the field. A part that Kyma reads but that has no meaning is a remark.
+// Parse parses a policy. Errors name the field. A part that Kyma accepts but that has no effect becomes a remark.
 func Parse(data []byte) (Policy, error) {
 	var policy Policy
 	if len(data) > MaxPolicyBytes {
-		return policy, fmt.Errorf("%d bytes, at most %d", len(data), MaxPolicyBytes)
+		return policy, fmt.Errorf("%d bytes, must be at most %d", len(data), MaxPolicyBytes)
 	}
 	var file policyFile
 	if err := strict.JSON(data, &file, maxDepth); err != nil {
 		return policy, err
 	}
 	if len(file.Rules) > maxRules {
-		return policy, fmt.Errorf("rules: %d, at most %d", len(file.Rules), maxRules)
+		return policy, fmt.Errorf("rules: %d entries, must be at most %d", len(file.Rules), maxRules)
 	}
 	for i, r := range file.Rules {
 		if err := policy.addRule(fmt.Sprintf("rules[%d]", i), r); err != nil {
@@ -86,7 +86,7 @@ func Parse(data []byte) (Policy, error) {
 	}
 	if file.Default == nil {
 		policy.remark(
-			"default: is required: without it, a runtime without a matching rule never gets upgrades with downtime")
+			"default is required: without it, a runtime without a matching rule never gets upgrades with downtime")
 		return policy, nil
 	}
 	windows, err := policy.windows("default", []windowFile{*file.Default}, func(int) string { return "default" })
@@ -102,7 +102,7 @@ func Parse(data []byte) (Policy, error) {
 // ParseWindows parses a list of windows, such as the windows of one runtime. Errors name the field.
 func ParseWindows(data []byte) ([]Window, error) {
 	if len(data) > MaxPolicyBytes {
-		return nil, fmt.Errorf("%d bytes, at most %d", len(data), MaxPolicyBytes)
+		return nil, fmt.Errorf("%d bytes, must be at most %d", len(data), MaxPolicyBytes)
 	}
 	windows := []Window{}
 	if err := strict.JSON(data, &windows, maxDepth); err != nil {
@@ -114,8 +114,8 @@ func ParseWindows(data []byte) ([]Window, error) {
 	return windows, checkAll("", windows)
 }
 
-// For returns the schedule of a runtime: the windows of the first matching rule. minimum is how long a window must stay
-// open for an upgrade to begin in it.
+// For returns the schedule of a runtime: the windows of the first matching rule. minimum is the remaining time that a
+// window needs for an upgrade to begin.
 func (p Policy) For(runtime Runtime, minimum time.Duration) Schedule {
 	schedule := Schedule{Windows: []Window{}, Default: p.fallback, Minimum: metav1.Duration{Duration: minimum}}
 	for _, r := range p.rules {
@@ -127,8 +127,8 @@ func (p Policy) For(runtime Runtime, minimum time.Duration) Schedule {
 	return schedule
 }
 
-// Short returns, by field, the windows that are shorter than the minimum, so that no upgrade begins in them. It leaves
-// out windows that touch other ones.
+// Short returns the windows that are shorter than the minimum, by field. No upgrade begins in such a window, unless the
+// window touches another one.
 func (p Policy) Short(minimum time.Duration) (all []string) {
 	check := func(field string, w Window) {
 		t, err := w.parse()
@@ -141,7 +141,7 @@ func (p Policy) Short(minimum time.Duration) (all []string) {
 		}
 		if length < minimum {
 			all = append(all,
-				fmt.Sprintf("%s: is open for %s, but an upgrade needs %s: the window only extends one that it touches",
+				fmt.Sprintf("%s is open for %s, but an upgrade needs %s: the window can only extend adjacent windows",
 					field, length, minimum))
 		}
 	}
@@ -156,7 +156,7 @@ func (p Policy) Short(minimum time.Duration) (all []string) {
 	return all
 }
 
-// matches works as in Kyma: one matching field is enough.
+// matches reports whether the rule applies to a runtime. As in Kyma, one matching field is enough.
 func (r rule) matches(runtime Runtime) bool {
 	fits := func(pattern *regexp.Regexp, value string) bool {
 		return pattern != nil && value != "" && pattern.MatchString(value)
@@ -172,7 +172,7 @@ func (p *Policy) remark(format string, args ...any) {
 func (p *Policy) addRule(field string, file ruleFile) error {
 	match := file.Match
 	if match.GlobalAccountID != "" && match.GlobalAccountOther != "" {
-		return fmt.Errorf("%s.match: has globalAccountID and globalAccountId: use one of them", field)
+		return fmt.Errorf("%s.match has both globalAccountID and globalAccountId: use one of them", field)
 	}
 	match.GlobalAccountID += match.GlobalAccountOther
 	var next rule
@@ -198,7 +198,7 @@ func (p *Policy) addRule(field string, file ruleFile) error {
 		*part.to = pattern
 	}
 	if match == (matchFile{}) {
-		p.remark("%s.match: is empty and matches no runtime", field)
+		p.remark("%s.match is empty and matches no runtime", field)
 	}
 	windows, err := p.windows(field+".windows", file.Windows, func(i int) string {
 		return fmt.Sprintf("%s.windows[%d]", field, i)
@@ -213,7 +213,7 @@ func (p *Policy) addRule(field string, file ruleFile) error {
 
 func compile(text string) (*regexp.Regexp, error) {
 	if len(text) > maxPatternBytes {
-		return nil, fmt.Errorf("a pattern of %d bytes, at most %d", len(text), maxPatternBytes)
+		return nil, fmt.Errorf("the pattern has %d bytes, must be at most %d", len(text), maxPatternBytes)
 	}
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
@@ -224,7 +224,8 @@ func compile(text string) (*regexp.Regexp, error) {
 		return nil, err
 	}
 	if len(steps.Inst) > maxPatternSteps {
-		return nil, fmt.Errorf("the pattern repeats too much: %d steps, at most %d", len(steps.Inst), maxPatternSteps)
+		return nil, fmt.Errorf("the pattern is too complex: %d steps, must be at most %d", len(steps.Inst),
+			maxPatternSteps)
 	}
 	return regexp.Compile(text)
 }
@@ -232,14 +233,14 @@ func compile(text string) (*regexp.Regexp, error) {
 // windows returns the windows that can open.
 func (p *Policy) windows(field string, files []windowFile, at func(int) string) ([]Window, error) {
 	if len(files) > MaxWindows {
-		return nil, fmt.Errorf("%s: %d, at most %d", field, len(files), MaxWindows)
+		return nil, fmt.Errorf("%s: %d windows, must be at most %d", field, len(files), MaxWindows)
 	}
 	windows := make([]Window, 0, len(files))
 	for i, file := range files {
 		w := file.Window
 		if file.TimeBegin != "" || file.TimeEnd != "" {
 			if w.Begin != "" || w.End != "" {
-				return nil, fmt.Errorf("%s: has begin or end together with timeBegin or timeEnd: use begin and end",
+				return nil, fmt.Errorf("%s has begin or end together with timeBegin or timeEnd: use begin and end",
 					at(i))
 			}
 			w.Begin, w.End = file.TimeBegin, file.TimeEnd

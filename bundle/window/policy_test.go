@@ -13,72 +13,74 @@ func TestInvalidPolicyIsRefusedWithTheField(t *testing.T) {
 	inRule := func(window string) string { return `{"rules":[{"match":{"plan":"x"},"windows":[` + window + `]}]}` }
 	match := func(match string) string { return `{"rules":[{"match":{` + match + `},"windows":[]}]}` }
 	for name, c := range map[string]struct{ policy, want string }{
-		"An empty file":               {"", "empty"},
-		"No JSON":                     {"rules: []", "invalid character"},
-		"Two documents":               {"{}{}", "more than one document"},
-		"A list":                      {"[]", "cannot unmarshal array"},
-		"An unknown field":            {`{"rule":[]}`, `unknown field "rule"`},
-		"An unknown match":            {match(`"zone":"x"`), `unknown field "rules[0].match.zone"`},
-		"A field in another case":     {`{"Rules":[]}`, `unknown field "Rules"`},
-		"A field that is there twice": {`{"rules":[],"rules":[]}`, `key "rules" appears twice`},
+		"Empty file":                {"", "empty"},
+		"File that is not JSON":     {"rules: []", "invalid character"},
+		"Two documents":             {"{}{}", "more than one document"},
+		"List instead of an object": {"[]", "cannot unmarshal array"},
+		"Unknown field":             {`{"rule":[]}`, `unknown field "rule"`},
+		"Unknown attribute":         {match(`"zone":"x"`), `unknown field "rules[0].match.zone"`},
+		"Field in another case":     {`{"Rules":[]}`, `unknown field "Rules"`},
+		"Duplicate field":           {`{"rules":[],"rules":[]}`, `key "rules" appears twice`},
 		"Deep nesting": {
 			strings.Repeat(`{"a":`, 9) + "1" + strings.Repeat("}", 9), "nested deeper than 8 levels",
 		},
-		"A broken pattern": {match(`"plan":"("`), "rules[0].match.plan: error parsing regexp"},
-		"A long pattern": {
+		"Invalid pattern": {match(`"plan":"("`), "rules[0].match.plan: error parsing regexp"},
+		"Pattern longer than the limit": {
 			match(`"region":"` + strings.Repeat("a", 1025) + `"`),
-			"rules[0].match.region: a pattern of 1025 bytes, at most 1024",
+			"rules[0].match.region: the pattern has 1025 bytes, must be at most 1024",
 		},
-		"A pattern that explodes": {
-			match(`"region":"(abcdefghijklmnopqrst){1000}"`), "rules[0].match.region: the pattern repeats too much",
+		"Pattern that is too complex": {
+			match(`"region":"(abcdefghijklmnopqrst){1000}"`), "rules[0].match.region: the pattern is too complex",
 		},
-		"A pattern beyond all reason": {
+		"Pattern with too many repetitions": {
 			match(`"region":"(a{1000}){1000}"`), "rules[0].match.region: error parsing regexp: invalid repeat count",
 		},
 		"Two spellings of the account": {
 			match(`"globalAccountID":"a","globalAccountId":"b"`),
-			"rules[0].match: has globalAccountID and globalAccountId",
+			"rules[0].match has both globalAccountID and globalAccountId",
 		},
-		"A day that is none": {
+		"Invalid day": {
 			inRule(`{"days":["Mon","Saturday"],"begin":"01:00:00Z","end":"02:00:00Z"}`),
 			`rules[0].windows[0].days[1]: "Saturday": want Mon`,
 		},
-		"A day twice": {
+		"Duplicate day": {
 			inRule(`{"days":["Mon","Mon"],"begin":"01:00:00Z","end":"02:00:00Z"}`),
 			"rules[0].windows[0].days[1]: duplicate Mon",
 		},
-		"A time without an offset": {
+		"Time without an offset": {
 			inRule(`{"days":["Mon"],"begin":"01:00:00","end":"02:00:00Z"}`),
 			`rules[0].windows[0].begin: "01:00:00": want a time of day with its offset`,
 		},
-		"A time that is none": {
+		"Invalid time": {
 			inRule(`{"days":["Mon"],"begin":"01:00:00Z","end":"24:00:00Z"}`),
 			`rules[0].windows[0].end: "24:00:00Z": want a time of day`,
 		},
-		"A date in a weekly window": {
+		"Date in a weekly window": {
 			inRule(`{"days":["Mon"],"begin":"2026-12-08T20:00:00Z","end":"02:00:00Z"}`), "rules[0].windows[0].begin: ",
 		},
 		"Two offsets in one window": {
 			inRule(`{"days":["Mon"],"begin":"01:00:00Z","end":"02:00:00+01:00"}`),
-			"rules[0].windows[0].end: \"02:00:00+01:00\": has another offset",
+			"rules[0].windows[0].end \"02:00:00+01:00\" has a different offset",
 		},
-		"A time of day without days": {
+		"Time of day without days": {
 			inRule(`{"begin":"01:00:00Z","end":"02:00:00Z"}`),
 			`rules[0].windows[0].begin: "01:00:00Z": want a date such as 2026-12-08T20:00:00Z, or set days`,
 		},
-		"A window without times": {inRule(`{}`), `rules[0].windows[0].begin: ""`},
+		"Window without times": {inRule(`{}`), `rules[0].windows[0].begin: ""`},
 		"Begin in both spellings": {
 			inRule(`{"days":["Mon"],"begin":"01:00:00Z","timeEnd":"02:00:00Z"}`),
-			"rules[0].windows[0]: has begin or end together with timeBegin or timeEnd",
+			"rules[0].windows[0] has begin or end together with timeBegin or timeEnd",
 		},
 		"Too many windows": {
-			inRule(strings.TrimSuffix(strings.Repeat(`{},`, 105), ",")), "rules[0].windows: 105, at most 104",
+			inRule(strings.TrimSuffix(strings.Repeat(`{},`, 105), ",")),
+			"rules[0].windows: 105 windows, must be at most 104",
 		},
 		"Too many rules": {
-			`{"rules":[` + strings.TrimSuffix(strings.Repeat(`{},`, 1001), ",") + `]}`, "rules: 1001, at most 1000",
+			`{"rules":[` + strings.TrimSuffix(strings.Repeat(`{},`, 1001), ",") + `]}`,
+			"rules: 1001 entries, must be at most 1000",
 		},
-		"A default that means nothing":  {`{"default":{"days":["Sat"]}}`, `default.begin: ""`},
-		"A file larger than any policy": {strings.Repeat(" ", MaxPolicyBytes+1), "262145 bytes, at most 262144"},
+		"Invalid default":            {`{"default":{"days":["Sat"]}}`, `default.begin: ""`},
+		"File larger than the limit": {strings.Repeat(" ", MaxPolicyBytes+1), "262145 bytes, must be at most 262144"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := Parse([]byte(c.policy)); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -88,7 +90,7 @@ func TestInvalidPolicyIsRefusedWithTheField(t *testing.T) {
 	}
 }
 
-func TestPartsWithoutEffectAreWarnings(t *testing.T) {
+func TestPartsWithoutEffectBecomeRemarks(t *testing.T) {
 	policy, err := Parse([]byte(`{
 		"rules": [
 			{"match": {}, "windows": [{"begin": "2026-12-20T04:00:00Z", "end": "2026-12-13T08:00:00Z"}, {"begin": "2026-12-20T04:00:00Z", "end": "2026-12-21T04:00:00Z"}]},
@@ -99,39 +101,42 @@ func TestPartsWithoutEffectAreWarnings(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		`rules[0].match: is empty and matches no runtime`,
-		`rules[0].windows[0].end: "2026-12-13T08:00:00Z": is not after begin: the window never opens`,
+		`rules[0].match is empty and matches no runtime`,
+		`rules[0].windows[0].end "2026-12-13T08:00:00Z" is not after begin: the window never opens`,
 		`rules[1].match.globalAccountID: "a\u2502b" contains '│', which labels cannot contain: it matches fewer runtimes than intended`,
 		`default: timeBegin and timeEnd are read as begin and end; lifecycle-manager ignores them and uses the whole day`,
 	}
-	short := `rules[0].windows[0]: is open for 10m0s, but an upgrade needs 20m0s: the window only extends one that it touches`
+	short := "rules[0].windows[0] is open for 10m0s, but an upgrade needs 20m0s: " +
+		"the window can only extend adjacent windows"
 	windows, err := Parse([]byte(`{"rules": [{"match": {"plan": "a"}, "windows": [{"days": ["Sat"], "begin": "23:55:00Z", "end": "00:05:00Z"},
 		{"begin": "2026-12-08T20:00:00Z", "end": "2026-12-08T20:20:00Z"}]}], "default": {"days": ["Sat"], "begin": "21:00:00Z", "end": "21:00:00Z"}}`))
 	if err != nil || fmt.Sprint(windows.Short(20*time.Minute)) != fmt.Sprint([]string{short}) {
-		t.Errorf("%v: too short are %q", err, windows.Short(20*time.Minute))
+		t.Errorf("got error %v and short windows %q", err, windows.Short(20*time.Minute))
 	}
 	if fmt.Sprint(policy.Remarks) != fmt.Sprint(want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(policy.Remarks, "\n"), strings.Join(want, "\n"))
 	}
 	if schedule := policy.For(Runtime{Plan: "any"}, 0); len(schedule.Windows) != 0 || schedule.Default == nil ||
 		schedule.Check() != nil {
-		t.Errorf("a rule that matches nobody gave %+v", schedule)
+		t.Errorf("rule that matches no runtime: got schedule %+v", schedule)
 	}
 }
 
-func TestWindowsOfOneRuntime(t *testing.T) {
+func TestParseWindowsRefusesInvalidLists(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"a list":             {`[{"days":["Sat"],"begin":"21:00:00+02:00","end":"23:00:00+02:00"}]`, ""},
-		"none at all":        {`[]`, ""},
-		"null":               {`null`, "null: want a list of windows"},
-		"no list":            {`{"begin":"x"}`, "cannot unmarshal object"},
-		"a field of another": {`[{"day":["Sat"]}]`, `unknown field "[0].day"`},
-		"a window that ends": {
+		"valid list of windows":    {`[{"days":["Sat"],"begin":"21:00:00+02:00","end":"23:00:00+02:00"}]`, ""},
+		"empty list":               {`[]`, ""},
+		"null instead of a list":   {`null`, "null: want a list of windows"},
+		"object instead of a list": {`{"begin":"x"}`, "cannot unmarshal object"},
+		"unknown field":            {`[{"day":["Sat"]}]`, `unknown field "[0].day"`},
+		"window that ends before it begins": {
 			`[{"begin":"2026-12-20T04:00:00Z","end":"2026-12-13T08:00:00Z"}]`,
-			`[0].end: "2026-12-13T08:00:00Z": is not after begin`,
+			`[0].end "2026-12-13T08:00:00Z" is not after begin`,
 		},
-		"too many": {`[` + strings.TrimSuffix(strings.Repeat(`{},`, 105), ",") + `]`, "105, at most 104"},
-		"a flood":  {strings.Repeat(" ", MaxPolicyBytes+1), "at most 262144"},
+		"more windows than the limit": {
+			`[` + strings.TrimSuffix(strings.Repeat(`{},`, 105), ",") + `]`, "105 windows, must be at most 104",
+		},
+		"text larger than the limit": {strings.Repeat(" ", MaxPolicyBytes+1), "at most 262144"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			windows, err := ParseWindows([]byte(c.text))
@@ -149,17 +154,19 @@ func TestInvalidScheduleIsRefused(t *testing.T) {
 		schedule Schedule
 		want     string
 	}{
-		"one with all fields": {
+		"schedule with all fields": {
 			Schedule{Windows: []Window{good}, Default: &good, Minimum: metav1.Duration{Duration: time.Hour}}, "",
 		},
-		"none at all":          {Schedule{}, ""},
-		"a window of nothing":  {Schedule{Windows: []Window{good, {}}}, `windows[1].begin: ""`},
-		"a default of nothing": {Schedule{Default: &Window{}}, `default.begin: ""`},
-		"too many windows":     {Schedule{Windows: make([]Window, MaxWindows+1)}, "windows: 105, at most 104"},
-		"a minimum that is less": {
+		"empty schedule": {Schedule{}, ""},
+		"empty window":   {Schedule{Windows: []Window{good, {}}}, `windows[1].begin: ""`},
+		"empty default":  {Schedule{Default: &Window{}}, `default.begin: ""`},
+		"more windows than the limit": {
+			Schedule{Windows: make([]Window, MaxWindows+1)}, "windows: 105 windows, must be at most 104",
+		},
+		"negative minimum": {
 			Schedule{Minimum: metav1.Duration{Duration: -1}}, "minimum: -1ns: want 0 to 24h0m0s",
 		},
-		"a minimum beyond all days": {
+		"minimum longer than a day": {
 			Schedule{Minimum: metav1.Duration{Duration: MaxMinimum + 1}}, "minimum: 24h0m0.000000001s: want",
 		},
 	} {
@@ -179,14 +186,14 @@ func TestUnknownAttributesMatchNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s := policy.For(Runtime{Region: "eu-1"}, 0); len(s.Windows) != 0 {
-		t.Errorf("a runtime without a plan got %+v", s.Windows)
+		t.Errorf("runtime without a plan: got windows %+v", s.Windows)
 	}
 	if s := policy.For(Runtime{Plan: "any"}, 0); len(s.Windows) != 1 {
-		t.Errorf("a runtime with a plan got %+v", s.Windows)
+		t.Errorf("runtime with a plan: got windows %+v", s.Windows)
 	}
 }
 
-func TestWindowInsideAnotherDoesNotShortenIt(t *testing.T) {
+func TestNestedWindowDoesNotShortenTheOuterWindow(t *testing.T) {
 	s := Schedule{Windows: []Window{
 		{Begin: "2026-12-08T19:00:00Z", End: "2026-12-08T20:00:00Z"}, {
 			Begin: "2026-12-08T18:00:00Z", End: "2026-12-08T22:00:00Z",
@@ -194,10 +201,10 @@ func TestWindowInsideAnotherDoesNotShortenIt(t *testing.T) {
 	}}
 	if got, want := written(s.Next(at(t, "2026-12-08T21:00:00Z"))),
 		"2026-12-08T18:00:00Z > 2026-12-08T22:00:00Z"; got != want {
-		t.Errorf("after the inner one: got %s, want %s", got, want)
+		t.Errorf("after the inner window: got %s, want %s", got, want)
 	}
 	if got, want := written(s.Next(at(t, "2026-12-08T18:30:00Z"))),
 		"2026-12-08T18:00:00Z > 2026-12-08T22:00:00Z"; got != want {
-		t.Errorf("before the inner one: got %s, want %s", got, want)
+		t.Errorf("before the inner window: got %s, want %s", got, want)
 	}
 }

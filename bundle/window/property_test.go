@@ -46,8 +46,8 @@ func drawSchedule(t *rapid.T) Schedule {
 	return schedule
 }
 
-// inside reports by the calendar alone whether a moment is in a window: it checks the moment's day and the day before,
-// in the window's offset.
+// inside reports whether a moment is in a window, using only the calendar. It checks the day of the moment and the day
+// before, in the window's offset.
 func inside(t *rapid.T, w Window, now time.Time) bool {
 	if len(w.Days) == 0 {
 		begin, errBegin := time.Parse(time.RFC3339, w.Begin)
@@ -80,11 +80,11 @@ func inside(t *rapid.T, w Window, now time.Time) bool {
 	return on(local.Weekday()) && here >= from || on((local.Weekday()+6)%7) && here < until
 }
 
-func TestTimesInsideAWindowAreInside(t *testing.T) {
+func TestNextAgreesWithTheCalendar(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		schedule := Schedule{Windows: rapid.SliceOfN(rapid.Custom(drawWindow), 1, 4).Draw(t, "windows")}
 		now := drawMoment(t, "now")
-		if rapid.Bool().Draw(t, "at an edge") { // near the edges, where mistakes are likely
+		if rapid.Bool().Draw(t, "at an edge") { // test moments near the edges, where mistakes are likely
 			if span, ok := schedule.Next(now); ok {
 				now = rapid.SampledFrom([]time.Time{span.Begin, span.End, span.End.Add(-time.Second),
 					span.Begin.Add(-time.Second)}).Draw(t, "edge")
@@ -112,19 +112,19 @@ func TestNextWindowIsAheadAndLongEnough(t *testing.T) {
 			return
 		}
 		if !span.Begin.Before(span.End) || !span.End.After(now) {
-			t.Errorf("at %s the next window is %s", now, written(span, ok))
+			t.Errorf("at %s: got next window %s", now, written(span, ok))
 		}
 		start := span.Begin
 		if now.After(start) {
 			start = now
 		}
 		if left := span.End.Sub(start); left < schedule.Minimum.Duration {
-			t.Errorf("at %s only %s are left of %s, want %s", now, left, written(span, ok), schedule.Minimum.Duration)
+			t.Errorf("at %s: only %s remain of %s, want %s", now, left, written(span, ok), schedule.Minimum.Duration)
 		}
 	})
 }
 
-// At the announced begin of the next window, a window is open.
+// At the announced beginning of the next window, a window is open.
 func TestWindowIsOpenAtItsAnnouncedTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		schedule, now := drawSchedule(t), drawMoment(t, "now")
@@ -133,7 +133,7 @@ func TestWindowIsOpenAtItsAnnouncedTime(t *testing.T) {
 			return
 		}
 		if then, ok := schedule.Next(span.Begin); !ok || !then.Contains(span.Begin) {
-			t.Errorf("at %s the next window is announced for %s, but then it is %s", now, span.Begin, written(then, ok))
+			t.Errorf("at %s: got next window at %s, but then the next window is %s", now, span.Begin, written(then, ok))
 		}
 	})
 }
@@ -147,19 +147,20 @@ func TestWeeklyWindowRepeatsAfterAWeek(t *testing.T) {
 		this, okThis := schedule.Next(now)
 		that, okThat := schedule.Next(now.Add(weeks))
 		if okThis != okThat || !this.Begin.Add(weeks).Equal(that.Begin) || !this.End.Add(weeks).Equal(that.End) {
-			t.Errorf("at %s %s, %s later %s", now, written(this, okThis), weeks, written(that, okThat))
+			t.Errorf("at %s: got %s, but %s later: %s", now, written(this, okThis), weeks, written(that, okThat))
 		}
 	})
 }
 
-func TestResultIsTheSameInEveryZone(t *testing.T) {
+func TestNextWindowDoesNotDependOnTheTimeZone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		schedule, now := drawSchedule(t), drawMoment(t, "now")
 		zone := time.FixedZone("", rapid.IntRange(-14*3600, 14*3600).Draw(t, "zone"))
 		here, okHere := schedule.Next(now)
 		there, okThere := schedule.Next(now.In(zone))
 		if written(here, okHere) != written(there, okThere) {
-			t.Errorf("%s is %s in UTC and %s in %s", now, written(here, okHere), written(there, okThere), zone)
+			t.Errorf("at %s: got %s in UTC and %s in %s, want the same window", now, written(here, okHere),
+				written(there, okThere), zone)
 		}
 	})
 }
@@ -175,7 +176,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if err := policy.For(Runtime{Plan: "a", Region: "b"}, time.Hour).Check(); err != nil {
-			t.Errorf("a policy that was accepted gives a schedule that is not: %v", err)
+			t.Errorf("accepted policy gives an invalid schedule: %v", err)
 		}
 	})
 }

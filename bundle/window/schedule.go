@@ -8,11 +8,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Schedule contains the times when one runtime can be upgraded. It names neither the runtime nor its rule.
+// Schedule contains the times when one runtime can be upgraded. It does not contain the name of the runtime or of its
+// rule.
 type Schedule struct {
-	// Windows are the windows of the rule that the runtime matches, or its own.
+	// Windows are the runtime's own windows, or the windows of the rule that it matches.
 	Windows []Window `json:"windows"`
-	// Default applies while none of Windows is open or ahead. Nil if there is no default.
+	// Default applies if no window in Windows is open or opens later. Nil means no default.
 	Default *Window `json:"default,omitempty"`
 	// Minimum is the remaining time that a window needs for an upgrade to begin in it.
 	Minimum metav1.Duration `json:"minimum,omitzero"`
@@ -28,7 +29,7 @@ const (
 	MaxMinimum = 24 * time.Hour
 )
 
-// Check returns an error for an invalid schedule. The error names the field.
+// Check returns an error for an invalid schedule. The error contains the field.
 func (s Schedule) Check() error {
 	if s.Minimum.Duration < 0 || s.Minimum.Duration > MaxMinimum {
 		return fmt.Errorf("minimum: %s: want 0 to %s", s.Minimum.Duration, MaxMinimum)
@@ -43,7 +44,7 @@ func (s Schedule) Check() error {
 
 func checkAll(field string, windows []Window) error {
 	if len(windows) > MaxWindows {
-		return fmt.Errorf("%s: %d, at most %d", field, len(windows), MaxWindows)
+		return fmt.Errorf("%s: %d windows, must be at most %d", field, len(windows), MaxWindows)
 	}
 	for i, w := range windows {
 		if err := w.Check(); err != nil {
@@ -53,8 +54,8 @@ func checkAll(field string, windows []Window) error {
 	return nil
 }
 
-// Next returns the span in which an upgrade can begin: the current one or the next. It returns false if no window
-// follows. Windows that touch or overlap count as one, so an upgrade can run from one into the next. A window that does
+// Next returns the span in which an upgrade can begin: the current one or the next. It returns false if no such window
+// exists. Windows that touch or overlap count as one, so an upgrade can run from one into the next. A window that does
 // not pass Check never opens.
 func (s Schedule) Next(now time.Time) (Span, bool) {
 	if span, ok := next(s.Windows, s.Minimum.Duration, now); ok || s.Default == nil {
@@ -73,7 +74,7 @@ func (s Schedule) Chosen(at, now time.Time) (open bool, from time.Time) {
 	window, ahead := s.Next(at)
 	switch {
 	case ahead && !window.Begin.After(at):
-		return false, time.Time{} // inside a window, the choice changes nothing
+		return false, time.Time{} // inside a window, the choice has no effect
 	case at.After(now):
 		if next, is := s.Next(now); is && next.Begin.Before(at) {
 			return false, time.Time{}
@@ -84,7 +85,7 @@ func (s Schedule) Chosen(at, now time.Time) (open bool, from time.Time) {
 }
 
 // TooShort returns the current or next span in which no upgrade can begin because it is shorter than Minimum. It
-// returns false if there is none.
+// returns false if no such span exists.
 func (s Schedule) TooShort(now time.Time) (Span, bool) {
 	if _, ok := s.Next(now); ok {
 		return Span{}, false
@@ -112,7 +113,7 @@ func next(windows []Window, minimum time.Duration, now time.Time) (Span, bool) {
 	return Span{}, false
 }
 
-// joined returns the spans in order and joins those that touch or overlap.
+// joined sorts the spans and joins spans that touch or overlap.
 func joined(spans []Span) []Span {
 	slices.SortFunc(spans, func(a, b Span) int { return a.Begin.Compare(b.Begin) })
 	var all []Span

@@ -62,7 +62,7 @@ type times struct {
 	zone *time.Location
 	// begin and end of a weekly window count from midnight in zone. end is after begin by at most a day.
 	begin, end time.Duration
-	// once is a window between two dates, nil for a weekly one.
+	// once is a window between two dates, or nil for a weekly window.
 	once *Span
 }
 
@@ -90,7 +90,7 @@ func (w Window) parse() (times, error) {
 		return t, fmt.Errorf("end: %w", err)
 	}
 	if beginOffset != endOffset {
-		return t, fmt.Errorf("end: %q: has another offset than begin %q: use the same offset", w.End, w.Begin)
+		return t, fmt.Errorf("end %q has a different offset than begin %q: use the same offset", w.End, w.Begin)
 	}
 	if end <= begin {
 		end += day
@@ -101,7 +101,7 @@ func (w Window) parse() (times, error) {
 
 // clock parses a time of day and its offset in seconds.
 func clock(text string) (time.Duration, int, error) {
-	// In UTC, so that no offset is mistaken for this machine's own zone.
+	// Parse in UTC, so no offset is mistaken for the local time zone.
 	t, err := time.ParseInLocation(timeOfDay, text, time.UTC)
 	if err != nil {
 		return 0, 0, fmt.Errorf("%q: want a time of day with its offset, such as 21:00:00+00:00", text)
@@ -121,7 +121,7 @@ func (w Window) parseOnce() (times, error) {
 		return times{}, fmt.Errorf("end: %w", err)
 	}
 	if !end.After(begin) {
-		return times{}, fmt.Errorf("end: %q: %w", w.End, errNeverOpen)
+		return times{}, fmt.Errorf("end %q %w", w.End, errNeverOpen)
 	}
 	return times{once: &Span{begin, end}}, nil
 }
@@ -134,8 +134,8 @@ func date(text string) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// spans returns the occurrences that end after t. For a weekly window, it returns the occurrences of a week and a day,
-// in order.
+// spans returns the occurrences that end after now. For a weekly window, it returns the occurrences of a week and a
+// day, in order.
 func (t times) spans(now time.Time) []Span {
 	if t.once != nil {
 		if t.once.End.After(now) {
@@ -145,7 +145,7 @@ func (t times) spans(now time.Time) []Span {
 	}
 	var found []Span
 	year, month, today := now.In(t.zone).Date()
-	for i := -1; i <= 7; i++ { // the one that began yesterday can still be open
+	for i := -1; i <= 7; i++ { // a window that began yesterday can still be open
 		midnight := time.Date(year, month, today+i, 0, 0, 0, 0, t.zone)
 		span := Span{midnight.Add(t.begin).UTC(), midnight.Add(t.end).UTC()}
 		if t.days[midnight.Weekday()] && span.End.After(now) {

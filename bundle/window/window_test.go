@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// written returns a span as "begin > end" in UTC, and "never" for none.
+// written returns a span as "begin > end" in UTC, or "never" without a span.
 func written(span Span, ok bool) string {
 	if !ok {
 		return "never"
@@ -38,7 +38,7 @@ func load(t testing.TB, path string) Policy {
 	return policy
 }
 
-// moment is one query of a policy. 21 November 2026 is a Saturday.
+// moment is one query of a policy and its expected result. November 21, 2026 is a Saturday.
 type moment struct {
 	runtime Runtime
 	now     string
@@ -53,34 +53,34 @@ func (m moment) ask(t *testing.T, policy Policy) {
 	}
 }
 
-func TestNextWindowOfARuntime(t *testing.T) {
+func TestNextReturnsTheWindowOfARuntime(t *testing.T) {
 	weekly, dates := load(t, "testdata/weekly.json"), load(t, "testdata/dates.json")
 	if len(weekly.Remarks)+len(dates.Remarks) > 0 {
-		t.Errorf("remarks %q %q", weekly.Remarks, dates.Remarks)
+		t.Errorf("got remarks %q and %q, want none", weekly.Remarks, dates.Remarks)
 	}
 	europe, japan := Runtime{Region: "eu-central-1"}, Runtime{PlatformRegion: "cf-jp20"}
 	for name, c := range map[string]struct {
 		policy Policy
 		moment
 	}{
-		"A weekly window is to come": {
+		"Next weekly window is returned": {
 			weekly, moment{europe, "2026-11-21T20:59:59Z", 0, "2026-11-21T21:00:00Z > 2026-11-22T00:00:00Z"},
 		},
-		"The begin is inside": {
+		"Begin of the window is included": {
 			weekly, moment{europe, "2026-11-21T21:00:00Z", 0, "2026-11-21T21:00:00Z > 2026-11-22T00:00:00Z"},
 		},
-		"The last second is inside": {
+		"Last second of the window is included": {
 			weekly, moment{europe, "2026-11-21T23:59:59Z", 0, "2026-11-21T21:00:00Z > 2026-11-22T00:00:00Z"},
 		},
-		"The end is outside": {
+		"End of the window is excluded": {
 			weekly, moment{europe, "2026-11-22T00:00:00Z", 0, "2026-11-28T21:00:00Z > 2026-11-29T00:00:00Z"},
 		},
-		"The remaining time is too short to begin": {
+		"Window with too little remaining time is skipped": {
 			weekly, moment{
 				europe, "2026-11-21T23:40:01Z", 20 * time.Minute, "2026-11-28T21:00:00Z > 2026-11-29T00:00:00Z",
 			},
 		},
-		"The remaining time is just enough": {
+		"Window with just enough remaining time is returned": {
 			weekly, moment{
 				europe, "2026-11-21T23:40:00Z", 20 * time.Minute, "2026-11-21T21:00:00Z > 2026-11-22T00:00:00Z",
 			},
@@ -88,80 +88,80 @@ func TestNextWindowOfARuntime(t *testing.T) {
 		"A window shorter than the minimum never opens": {
 			weekly, moment{europe, "2026-11-21T21:00:00Z", 4 * time.Hour, "never"},
 		},
-		"The time is in another zone": {
+		"Time in another zone": {
 			weekly, moment{europe, "2026-11-22T08:30:00+09:00", 0, "2026-11-21T21:00:00Z > 2026-11-22T00:00:00Z"},
 		},
-		"The first rule that matches counts": {
+		"First matching rule applies": {
 			weekly, moment{
 				Runtime{Plan: "free", Region: "eu-central-1"}, "2026-11-16T12:00:00Z", 0,
 				"2026-11-16T01:00:00Z > 2026-11-24T01:00:00Z",
 			},
 		},
-		"Windows that touch are one, however little time remains": {
+		"Adjacent windows are joined": {
 			weekly, moment{
 				Runtime{Plan: "trial"}, "2026-11-16T00:59:59Z", time.Hour,
 				"2026-11-15T01:00:00Z > 2026-11-24T01:00:00Z",
 			},
 		},
-		"A pattern is searched for, not compared": {
+		"Pattern matches a part of the value": {
 			weekly, moment{
 				Runtime{Region: "northeurope"}, "2026-11-16T00:00:00Z", 0,
 				"2026-11-21T21:00:00Z > 2026-11-22T00:00:00Z",
 			},
 		},
-		"One field that matches is enough": {
+		"One matching field is enough": {
 			weekly, moment{
 				Runtime{PlatformRegion: "cf-jp20", GlobalAccountID: "other"}, "2026-11-22T14:29:59Z", 0,
 				"2026-11-22T14:30:00Z > 2026-11-22T17:00:00Z",
 			},
 		},
-		"An anchored pattern matches nothing longer": {
+		"Anchored pattern does not match a longer value": {
 			weekly, moment{
 				Runtime{GlobalAccountID: "acme-2"}, "2026-11-22T14:29:59Z", 0,
 				"2026-11-28T21:00:00Z > 2026-11-28T23:00:00Z",
 			},
 		},
-		"After midnight the window of yesterday is still open": {
+		"Window that began yesterday is open after midnight": {
 			weekly, moment{japan, "2026-11-22T16:30:00Z", 0, "2026-11-22T14:30:00Z > 2026-11-22T17:00:00Z"},
 		},
-		"Days are those of the window's offset": {
+		"Days are in the window's offset": {
 			weekly, moment{japan, "2026-11-23T15:00:00Z", 0, "2026-11-25T14:30:00Z > 2026-11-25T17:00:00Z"},
 		},
-		"A day far west is tomorrow here": {
+		"Day in a western offset is the next day in UTC": {
 			weekly, moment{
 				Runtime{Region: "us-west"}, "2026-11-21T00:00:00Z", 0, "2026-11-21T02:00:00Z > 2026-11-21T04:00:00Z",
 			},
 		},
-		"A runtime without a matching rule has the default": {
+		"Default applies to a runtime without a matching rule": {
 			weekly, moment{
 				Runtime{Plan: "azure", Region: "brazilsouth"}, "2026-11-16T00:00:00Z", 0,
 				"2026-11-21T21:00:00Z > 2026-11-21T23:00:00Z",
 			},
 		},
-		"A runtime without attributes has the default": {
+		"Default applies to a runtime without attributes": {
 			weekly, moment{Runtime{}, "2026-11-16T00:00:00Z", 0, "2026-11-21T21:00:00Z > 2026-11-21T23:00:00Z"},
 		},
-		"The earliest window comes first, whatever its position": {
+		"Earliest window is returned regardless of its position": {
 			dates, moment{europe, "2026-01-01T00:00:00Z", 0, "2026-10-10T20:00:00Z > 2026-10-11T00:00:00Z"},
 		},
-		"A window between dates is open": {
+		"Window between two dates is open": {
 			dates, moment{europe, "2026-10-10T22:05:00Z", 0, "2026-10-10T20:00:00Z > 2026-10-11T00:00:00Z"},
 		},
-		"A window with too little time left is skipped": {
+		"Window between two dates with too little remaining time is skipped": {
 			dates, moment{europe, "2026-10-10T22:05:00Z", 2 * time.Hour, "2026-12-08T20:00:00Z > 2026-12-09T00:00:00Z"},
 		},
-		"Once all windows of a rule are over, the default applies": {
+		"Default applies after the last window of a rule": {
 			dates, moment{europe, "2026-12-10T00:00:00Z", 0, "2026-12-12T20:00:00Z > 2026-12-13T00:00:00Z"},
 		},
-		"A rule without windows leaves the default": {
+		"Default applies to a rule without windows": {
 			dates, moment{
 				Runtime{Plan: "none"}, "2026-12-10T00:00:00Z", 0, "2026-12-12T20:00:00Z > 2026-12-13T00:00:00Z",
 			},
 		},
-		"Without a rule and a default no window exists": {
+		"No window without a rule and a default": {
 			Policy{}, moment{europe, "2026-12-10T00:00:00Z", 0, "never"},
 		},
-		"A leap day has its window": {
+		"Window on a leap day": {
 			weekly, moment{europe, "2032-02-28T22:00:00Z", 0, "2032-02-28T21:00:00Z > 2032-02-29T00:00:00Z"},
 		},
 	} {
@@ -169,19 +169,20 @@ func TestNextWindowOfARuntime(t *testing.T) {
 	}
 }
 
-// TestKymasOwnPolicies queries the policies that lifecycle-manager reads with the cases of its own resolver tests.
-func TestKymasOwnPolicies(t *testing.T) {
+// TestPoliciesOfLifecycleManagerAreSupported queries the policies of lifecycle-manager with the cases of its resolver
+// tests.
+func TestPoliciesOfLifecycleManagerAreSupported(t *testing.T) {
 	folder := "../../../shared/realworld/windows"
 	if _, err := os.Stat(folder); err != nil {
-		t.Skip("shared/realworld is not beside this checkout")
+		t.Skip("shared/realworld not found next to this checkout")
 	}
 	britain := Runtime{Region: "uksouth-vikings"}
 	for name, c := range map[string]struct {
 		file    string
 		moments []moment
-		remarks []string // the beginning of each
+		remarks []string // prefixes of the remarks
 	}{
-		"The policy in use": {"policy.json", []moment{
+		"Current policy": {"policy.json", []moment{
 			{
 				Runtime{Plan: "trial", Region: "eu-"}, "2026-11-18T12:00:00Z", 20 * time.Minute,
 				"2026-11-18T01:00:00Z > 2026-11-26T01:00:00Z",
@@ -208,7 +209,7 @@ func TestKymasOwnPolicies(t *testing.T) {
 				"2026-11-21T21:00:00Z > 2026-11-21T23:00:00Z",
 			},
 		}, []string{"rules[3].match.region: "}},
-		"The rules of dates": {"ruleset-1.json", []moment{
+		"Rule set with dates": {"ruleset-1.json", []moment{
 			{Runtime{Plan: "trial"}, "2024-10-03T05:05:00Z", time.Hour, "2024-10-03T01:00:00Z > 2024-10-11T01:00:00Z"},
 			{britain, "2024-10-10T22:05:00Z", time.Hour, "2024-10-10T20:00:00Z > 2024-10-11T00:00:00Z"},
 			{britain, "2024-10-10T22:05:00Z", 4 * time.Hour, "2024-12-08T20:00:00Z > 2024-12-09T00:00:00Z"},
@@ -221,9 +222,9 @@ func TestKymasOwnPolicies(t *testing.T) {
 				Runtime{Region: "luigi", PlatformRegion: "super-mario-bros"}, "2024-10-01T00:00:00Z", 0,
 				"2024-10-10T20:00:00Z > 2024-10-11T00:00:00Z",
 			},
-		}, []string{"rules[5].windows[1].end: ", "default: timeBegin and timeEnd"}},
-		"The empty policy": {
-			"ruleset-2.json", []moment{{britain, "2024-10-10T22:05:00Z", 0, "never"}}, []string{"default: is required"},
+		}, []string{"rules[5].windows[1].end ", "default: timeBegin and timeEnd"}},
+		"Empty policy": {
+			"ruleset-2.json", []moment{{britain, "2024-10-10T22:05:00Z", 0, "never"}}, []string{"default is required"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -232,11 +233,11 @@ func TestKymasOwnPolicies(t *testing.T) {
 				m.ask(t, policy)
 			}
 			if len(policy.Remarks) != len(c.remarks) {
-				t.Fatalf("remarks %q, want %q", policy.Remarks, c.remarks)
+				t.Fatalf("got remarks %q, want %q", policy.Remarks, c.remarks)
 			}
 			for i, want := range c.remarks {
 				if !strings.HasPrefix(policy.Remarks[i], want) {
-					t.Errorf("remark %q, want %q", policy.Remarks[i], want)
+					t.Errorf("got remark %q, want prefix %q", policy.Remarks[i], want)
 				}
 			}
 		})

@@ -27,7 +27,7 @@ const KubernetesVersion = "v1.36.3"
 // archive can be downloaded.
 const controlPlane = "offline/controlplane"
 
-// EnvDir names the environment variable, known from envtest, of a folder with kube-apiserver and etcd.
+// EnvDir is the environment variable, known from envtest, with the path of a folder with kube-apiserver and etcd.
 const EnvDir = "KUBEBUILDER_ASSETS"
 
 // Assets are the paths of the programs.
@@ -35,12 +35,12 @@ type Assets struct {
 	KubeAPIServer string
 	Etcd          string
 	Kwok          string
-	// Kubectl is the path of kubectl for users of a demo's clusters. It is empty if kubectl is not installed: no test
-	// needs it.
+	// Kubectl is the path of kubectl for users of a demo's clusters. It is empty if kubectl is not installed, because
+	// tests do not need kubectl.
 	Kubectl string
 }
 
-// program is one that can be built from a Go module.
+// program is a program that can be built from a Go module.
 type program struct {
 	name string
 	// module is the folder below hack/ whose go.mod pins the program, pkg its main package there.
@@ -57,8 +57,8 @@ var programs = []program{
 	{name: "kwok", module: "tools", pkg: "sigs.k8s.io/kwok/cmd/kwok"},
 }
 
-// Ensure returns the programs, and first downloads or builds missing ones. It shows progress: a spinner on a terminal,
-// lines elsewhere.
+// Ensure returns the programs, and first downloads or builds missing programs. A terminal shows a spinner, other
+// outputs receive lines.
 func Ensure(ctx context.Context, progress io.Writer) (Assets, error) {
 	cache, err := cacheDir()
 	if err != nil {
@@ -83,7 +83,7 @@ func Ensure(ctx context.Context, progress io.Writer) (Assets, error) {
 		if p.module == controlPlane && !tried {
 			tried = true
 			if err := download(ctx, releaseIndex, cache, progress); err != nil {
-				fmt.Fprintf(progress, "assets: no envtest archive to download (%v), building instead\n", err)
+				fmt.Fprintf(progress, "assets: cannot download an envtest archive (%v), building instead\n", err)
 			}
 		}
 		if path := find(p.name, "", cache); path != "" {
@@ -118,7 +118,7 @@ func cacheDir() (string, error) {
 	dir := filepath.Join(base, "kyma-pull",
 		fmt.Sprintf("kubernetes-%s-%s-%s", KubernetesVersion, runtime.GOOS, runtime.GOARCH))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("make the cache folder: %w", err)
+		return "", fmt.Errorf("create the cache folder: %w", err)
 	}
 	return dir, nil
 }
@@ -136,7 +136,7 @@ func find(name string, dirs ...string) string {
 	return ""
 }
 
-// lock keeps two processes, such as the tests of two packages, from building the same thing twice.
+// lock prevents two processes, such as the tests of two packages, from building the same program twice.
 func lock(ctx context.Context, path string, progress io.Writer) (func(), error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -171,7 +171,7 @@ func sweep(cache string) error {
 	}
 	for _, dir := range left {
 		if err := os.RemoveAll(dir); err != nil {
-			return fmt.Errorf("remove the remains of an interrupted build: %w", err)
+			return fmt.Errorf("remove the files of an interrupted build: %w", err)
 		}
 	}
 	return nil

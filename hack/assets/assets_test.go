@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestProgramsAreTakenFromTheNamedFolderFirst(t *testing.T) {
+func TestNamedFolderTakesPrecedence(t *testing.T) {
 	named, cached := t.TempDir(), t.TempDir()
 	touch(t, filepath.Join(cached, "etcd"))
 	if got, want := find("etcd", named, cached), filepath.Join(cached, "etcd"); got != want {
@@ -25,7 +25,7 @@ func TestProgramsAreTakenFromTheNamedFolderFirst(t *testing.T) {
 	}
 }
 
-func TestProgramOfARemovedArchiveIsNotFound(t *testing.T) {
+func TestLinkToDeletedArchiveIsIgnored(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Symlink(filepath.Join(dir, "gone"), filepath.Join(dir, "etcd")); err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func TestProgramOfARemovedArchiveIsNotFound(t *testing.T) {
 	}
 }
 
-func TestLockIsExclusiveAndEndsWithItsContext(t *testing.T) {
+func TestLockIsExclusiveAndRespectsContext(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	unlock, err := lock(t.Context(), path, io.Discard)
 	if err != nil {
@@ -44,17 +44,17 @@ func TestLockIsExclusiveAndEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := lock(ctx, path, io.Discard); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a second holder: %v", err)
+		t.Errorf("second lock while held: %v", err)
 	}
 	unlock()
 	again, err := lock(t.Context(), path, io.Discard)
 	if err != nil {
-		t.Fatalf("after the first let go: %v", err)
+		t.Fatalf("lock after the first holder released it: %v", err)
 	}
 	again()
 }
 
-func TestLeftoversOfAnInterruptedBuildAreRemoved(t *testing.T) {
+func TestFilesOfInterruptedBuildAreRemoved(t *testing.T) {
 	cache := t.TempDir()
 	left := filepath.Join(cache, temporaryPrefix+"1")
 	if err := os.Mkdir(left, 0o755); err != nil {
@@ -66,10 +66,10 @@ func TestLeftoversOfAnInterruptedBuildAreRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("still there: %v", err)
+		t.Errorf("file of the interrupted build still exists: %v", err)
 	}
 	if find("etcd", cache) == "" {
-		t.Error("a finished program was removed with it")
+		t.Error("a finished program was removed too")
 	}
 }
 

@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 )
 
-// temporaryPrefix starts the names of the folders that builds work in. They lie in the cache, because a rename is
-// atomic only within one file system.
+// temporaryPrefix is the prefix of temporary build folders. They are in the cache, because a rename is atomic only
+// within one file system.
 const temporaryPrefix = ".build-"
 
-// build compiles one program; the rename at the end makes it appear whole.
+// build compiles one program in a temporary folder and renames it, so an incomplete program never appears in the cache.
 func build(ctx context.Context, p program, cache string, progress io.Writer) error {
 	source, err := hackDir()
 	if err != nil {
@@ -35,7 +35,7 @@ func build(ctx context.Context, p program, cache string, progress io.Writer) err
 	return os.Rename(target, filepath.Join(cache, p.name))
 }
 
-// hackDir finds this checkout's hack folder, wherever in it the process runs.
+// hackDir returns the checkout's hack folder. The process can run in any folder of the checkout.
 func hackDir() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -49,7 +49,7 @@ func hackDir() (string, error) {
 		if parent == dir {
 			return "",
 				errors.New("hack/" + controlPlane +
-					"/go.mod is in no folder above the working directory: run this inside the checkout")
+					"/go.mod not found in any parent of the working directory: run this inside the checkout")
 		}
 		dir = parent
 	}

@@ -15,9 +15,9 @@ import (
 
 const releaseIndex = "https://raw.githubusercontent.com/kubernetes-sigs/controller-tools/HEAD/envtest-releases.yaml"
 
-// download lets setup-envtest fetch the release archive, check it against the index's SHA-512 and link its programs
-// into the cache. The archives don't exist for every patch version: it takes the newest of the minor version. index
-// lists the archives.
+// download runs setup-envtest, which downloads the release archive and checks it against the SHA-512 in the index. It
+// then links the programs of the archive into the cache. Archives do not exist for every patch version, so it takes the
+// newest patch of the minor version. index is the URL of the list of archives.
 func download(ctx context.Context, index, cache string, progress io.Writer) error {
 	if err := reachable(ctx, index); err != nil {
 		return err
@@ -43,7 +43,7 @@ func download(ctx context.Context, index, cache string, progress io.Writer) erro
 		if find(name, cache) != "" {
 			continue
 		}
-		// An entry that exists and is not found is a link to a deleted archive.
+		// Remove a link to a deleted archive.
 		if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
@@ -54,7 +54,7 @@ func download(ctx context.Context, index, cache string, progress io.Writer) erro
 	return nil
 }
 
-// reachable asks shortly before anything long is tried.
+// reachable checks the network with a short timeout, before a long download starts.
 func reachable(ctx context.Context, index string) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
@@ -64,11 +64,11 @@ func reachable(ctx context.Context, index string) error {
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return errors.New("the network does not reach it")
+		return errors.New("the index is not reachable")
 	}
 	response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("the index answers %s", response.Status)
+		return fmt.Errorf("the index returned %s", response.Status)
 	}
 	return nil
 }

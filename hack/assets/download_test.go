@@ -17,7 +17,7 @@ import (
 	"testing"
 )
 
-// releases serves an index and one archive as the project does that makes them.
+// releases serves an index and one archive like envtest's release page.
 func releases(t *testing.T, spoil func([]byte) []byte) string {
 	t.Helper()
 	var packed bytes.Buffer
@@ -65,26 +65,26 @@ func TestControlPlaneIsDownloadedIfAvailable(t *testing.T) {
 		}
 	}
 	if !strings.Contains(output.String(), "downloading kube-apiserver and etcd 1.36 …") {
-		t.Errorf("says\n%s", &output)
+		t.Errorf("unexpected output:\n%s", &output)
 	}
 }
 
-func TestDownloadWithAWrongDigestIsRefused(t *testing.T) {
+func TestDownloadWithWrongDigestIsRejected(t *testing.T) {
 	cache := t.TempDir()
 	spoil := func(data []byte) []byte { return append(bytes.Clone(data), 0) }
 	if err := download(t.Context(), releases(t, spoil), cache, &bytes.Buffer{}); err == nil {
-		t.Error("the archive was taken")
+		t.Error("an archive with a wrong digest was accepted")
 	}
 	if got := find("kube-apiserver", cache); got != "" {
-		t.Errorf("there is %s", got)
+		t.Errorf("unexpected file %s", got)
 	}
 	if err := download(t.Context(), "http://127.0.0.1:1/index.yaml", cache, &bytes.Buffer{}); err == nil ||
-		!strings.Contains(err.Error(), "the network does not reach it") {
+		!strings.Contains(err.Error(), "the index is not reachable") {
 		t.Errorf("without a network: %v", err)
 	}
 }
 
-// A first build may say nothing for minutes.
+// A first build can run for minutes without output.
 func TestLongStepsReportProgress(t *testing.T) {
 	output := filepath.Join(t.TempDir(), "told")
 	out, err := os.Create(output)

@@ -14,11 +14,11 @@ import (
 	"strings"
 )
 
-// fluxModules is the folder below hack/ whose go.mod pins Flux's controllers. They are measured next to the agent, and
-// no program of the project links them.
+// fluxModules is the folder below hack/ whose go.mod pins Flux's controllers. A benchmark compares them with the agent.
+// No program of the project links them.
 const fluxModules = "flux"
 
-// Flux are the controllers of Flux that correspond to the agent, and their CRDs.
+// Flux contains the controllers of Flux that correspond to the agent, and their CRDs.
 type Flux struct {
 	SourceController, KustomizeController string
 	// CRDs are folders of YAML files.
@@ -27,13 +27,13 @@ type Flux struct {
 	Versions string
 }
 
-// fluxModule is the module of a controller, as `go mod download -json` prints it.
+// fluxModule is the module of a controller in the output of `go mod download -json`.
 type fluxModule struct {
 	Path, Version, Dir string
 	Error              string
 }
 
-// EnsureFlux returns Flux's controllers. It first builds those that the cache does not contain.
+// EnsureFlux returns Flux's controllers. It first builds controllers that are missing in the cache.
 func EnsureFlux(ctx context.Context, progress io.Writer) (Flux, error) {
 	source, err := hackDir()
 	if err != nil {
@@ -59,7 +59,8 @@ func EnsureFlux(ctx context.Context, progress io.Writer) (Flux, error) {
 	return found, nil
 }
 
-// downloadFlux returns modules in the versions that go.mod pins, from the module cache where they are there.
+// downloadFlux returns the modules in the pinned versions of go.mod. It downloads modules that are missing in the
+// module cache.
 func downloadFlux(ctx context.Context, dir string, paths ...string) ([]fluxModule, error) {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"mod", "download", "-json"}, paths...)...)
 	cmd.Dir = dir
@@ -95,7 +96,7 @@ func ensureController(ctx context.Context, m fluxModule, name string, progress i
 	return ensureOne(ctx, program{name: name, module: fluxModules, pkg: m.Path}, "flux-"+name+"-"+m.Version, progress)
 }
 
-// ensureOne returns a program from a cache folder of its own, building it first where it is not there.
+// ensureOne returns a program from its own cache folder. It first builds the program if it is missing.
 func ensureOne(ctx context.Context, p program, folder string, progress io.Writer) (string, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {
@@ -103,7 +104,7 @@ func ensureOne(ctx context.Context, p program, folder string, progress io.Writer
 	}
 	cache := filepath.Join(base, "kyma-pull", fmt.Sprintf("%s-%s-%s", folder, runtime.GOOS, runtime.GOARCH))
 	if err := os.MkdirAll(cache, 0o755); err != nil {
-		return "", fmt.Errorf("make the cache folder: %w", err)
+		return "", fmt.Errorf("create the cache folder: %w", err)
 	}
 	unlock, err := lock(ctx, filepath.Join(cache, "lock"), progress)
 	if err != nil {

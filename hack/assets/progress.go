@@ -12,11 +12,11 @@ import (
 	"golang.org/x/term"
 )
 
-// reportEvery is the interval between two lines of a log about something that still runs.
+// reportEvery is the interval between two log lines about a running command.
 const reportEvery = 15 * time.Second
 
-// runWithProgress runs a command, shows it and its duration, and returns its output. Without that, a wait of minutes
-// looks like a hang.
+// runWithProgress runs a command, shows its title and duration, and returns its output. Without progress, a wait of
+// minutes looks like a hang.
 func runWithProgress(cmd *exec.Cmd, title string, progress io.Writer) (string, error) {
 	// The command's output matters only if it fails, and would disturb the spinner.
 	var output, problem bytes.Buffer
@@ -50,7 +50,7 @@ func runWithProgress(cmd *exec.Cmd, title string, progress io.Writer) (string, e
 func lines(title string, progress io.Writer) (show func(elapsed time.Duration, ended bool), every time.Duration) {
 	fmt.Fprintf(progress, "%s …\n", title)
 	return func(elapsed time.Duration, ended bool) {
-		state := "still at it"
+		state := "still running"
 		if ended {
 			state = "ended"
 		}

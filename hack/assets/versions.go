@@ -20,7 +20,7 @@ var Limits = map[string]string{"oldest": "v1.30.14", "newest": "v1.37.2"}
 func EnsureLimit(ctx context.Context, limit string, progress io.Writer) (string, error) {
 	version, ok := Limits[limit]
 	if !ok {
-		return "", fmt.Errorf("%q is not a limit of the supported versions: want oldest or newest", limit)
+		return "", fmt.Errorf("unknown version limit %q: use oldest or newest", limit)
 	}
 	usual, err := Ensure(ctx, progress)
 	if err != nil {
@@ -32,7 +32,7 @@ func EnsureLimit(ctx context.Context, limit string, progress io.Writer) (string,
 	}
 	dir := filepath.Join(base, "kyma-pull", fmt.Sprintf("kubernetes-%s-%s-%s", version, runtime.GOOS, runtime.GOARCH))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("make the cache folder: %w", err)
+		return "", fmt.Errorf("create the cache folder: %w", err)
 	}
 	unlock, err := lock(ctx, filepath.Join(dir, "lock"), progress)
 	if err != nil {
@@ -56,8 +56,8 @@ func EnsureLimit(ctx context.Context, limit string, progress io.Writer) (string,
 	return dir, build(ctx, server, dir, progress)
 }
 
-// versionFlags sets the version that an API server reports. Without them it reports v0.0.0, and clients that compare
-// versions refuse it.
+// versionFlags sets the version that an API server reports. Without these flags, it reports v0.0.0, and clients that
+// compare versions reject it.
 func versionFlags(version string) string {
 	parts := strings.Split(strings.TrimPrefix(version, "v"), ".")
 	flags := ""

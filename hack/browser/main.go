@@ -1,9 +1,9 @@
 // Command browser prints the requirements of the web page's tests as assignments for a shell: CHROMIUM, the path of a
 // Chromium, and AXE, the path of the script that checks accessibility. Chromium comes from $CHROMIUM, from the PATH, or
-// from Debian if the machine is a Debian and the user is root. The script comes from the npm registry with a pinned
-// checksum, and stays in the cache of the user.
+// from the Debian archive if the machine runs Debian and the user is root. The script comes from the npm registry with
+// a pinned checksum, and stays in the cache of the user.
 //
-// A missing part is reported and omitted: the tests that need it are skipped.
+// A missing part is reported and omitted, and the tests that need this part are skipped.
 package main
 
 import (
@@ -62,7 +62,7 @@ func chromium(ctx context.Context) (string, error) {
 		return path, nil
 	}
 	if _, err := exec.LookPath("apt-get"); err != nil || os.Geteuid() != 0 {
-		return "", errors.New("none in the PATH, and only root of a Debian can install it: name one by $CHROMIUM")
+		return "", errors.New("not found in $PATH, and only root on Debian can install it: set $CHROMIUM to its path")
 	}
 	fmt.Fprintln(os.Stderr, "browser: installing chromium by apt-get")
 	for _, args := range [][]string{{"update"}, {"install", "-y", "--no-install-recommends", "chromium"}} {
@@ -75,7 +75,7 @@ func chromium(ctx context.Context) (string, error) {
 	if path := find(); path != "" {
 		return path, nil
 	}
-	return "", errors.New("the package chromium has no program of that name")
+	return "", errors.New("the package chromium does not contain a program chromium")
 }
 
 // axe returns the path of the script, which it downloads once.

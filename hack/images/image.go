@@ -21,7 +21,7 @@ import (
 
 // Options configure an image.
 type Options struct {
-	// Name is the name of the program, which the image has in its root folder.
+	// Name is the name of the program in the image's root folder.
 	Name string
 	// Reference is HOST/PATH:TAG.
 	Reference, Version string
@@ -39,16 +39,17 @@ type Image struct {
 }
 
 const (
-	// user and group are distroless' nonroot. Kubernetes can check that a number is not root, but not a name.
+	// user and group are the IDs of distroless' nonroot user. They are numbers, because Kubernetes cannot check whether
+	// a user name is root.
 	user       = "65532:65532"
 	rootsFile  = "etc/ssl/certs/ca-certificates.crt"
 	passwdFile = "etc/passwd"
 )
 
-// architectures are Go's names, by the machine in the program's header.
+// architectures maps the machine in a program's header to Go's name of the architecture.
 var architectures = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"}
 
-// Build makes an image. It refuses a program that could not run in it.
+// Build builds an image. It rejects a program that cannot run in the image.
 func Build(o Options) (Image, error) {
 	architecture, err := examine(o.Program)
 	if err != nil {
@@ -101,31 +102,31 @@ func Build(o Options) (Image, error) {
 	return image, err
 }
 
-// examine returns the architecture of a program that needs nothing but a kernel.
+// examine returns the architecture of a static Linux program.
 func examine(program []byte) (string, error) {
 	parsed, err := elf.NewFile(bytes.NewReader(program))
 	if err != nil {
-		return "", fmt.Errorf("is not a program for Linux: %w", err)
+		return "", fmt.Errorf("not a program for Linux: %w", err)
 	}
 	architecture, ok := architectures[parsed.Machine]
 	if !ok {
-		return "", fmt.Errorf("is for %s, want a program for amd64 or arm64", parsed.Machine)
+		return "", fmt.Errorf("unsupported machine %s: build the program for amd64 or arm64", parsed.Machine)
 	}
 	for _, p := range parsed.Progs {
 		if p.Type == elf.PT_INTERP {
-			return "", errors.New("is linked dynamically, and the image has no libraries: build it with CGO_ENABLED=0")
+			return "", errors.New("dynamically linked, but the image has no libraries: build it with CGO_ENABLED=0")
 		}
 	}
 	return architecture, nil
 }
 
-// publicRoots are Mozilla's certificate authorities as the Go project distributes them, except those that are trusted
-// only for certificates up to a date: a file cannot express that.
+// publicRoots returns the Go project's copy of Mozilla's certificate authorities. It omits authorities that are trusted
+// only for certificates up to a date, because a PEM file cannot express that.
 func publicRoots() []byte {
 	var all bytes.Buffer
 	for root := range bundle.Roots() {
 		if root.Constraint == nil {
-			_ = pem.Encode(&all, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}) // a buffer takes everything
+			_ = pem.Encode(&all, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}) // a buffer never fails
 		}
 	}
 	return all.Bytes()
@@ -169,8 +170,8 @@ func (s *store) addJSON(mediaType string, v any) (ocispec.Descriptor, error) {
 	return s.add(mediaType, data), nil
 }
 
-// layout makes the archive. Source: OCI Image Layout Specification 1.1; Docker Image Specification 1.3, "Combined Image
-// JSON + Filesystem Changeset Format"; containerd's annotation for a name that is whole.
+// layout returns the archive. Source: OCI Image Layout Specification 1.1; Docker Image Specification 1.3, "Combined
+// Image JSON + Filesystem Changeset Format"; containerd's annotation for a name that is whole.
 func (s *store) layout(o Options, manifest ocispec.Manifest, top ocispec.Descriptor) ([]byte, error) {
 	top.Annotations = map[string]string{"io.containerd.image.name": o.Reference, ocispec.AnnotationRefName: o.Version}
 	docker := struct {

@@ -24,7 +24,7 @@ import (
 
 var created = time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 
-// program is this command itself, made static once.
+// program is this command as a static program, built once.
 var program = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "kyma-pull-images-")
 	if err != nil {
@@ -40,7 +40,7 @@ var program = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(file)
 })
 
-// changed returns the program with one byte of its header changed.
+// changed returns the program with one changed byte in its header.
 func changed(t *testing.T, at int, to byte) []byte {
 	t.Helper()
 	original, err := program()
@@ -50,8 +50,7 @@ func changed(t *testing.T, at int, to byte) []byte {
 	return other
 }
 
-// Offsets of the machine and of the type of the first segment in an ELF header, and values of both. Source: System V
-// ABI.
+// Offsets of the machine and of the first segment's type in an ELF header, and their values. Source: System V ABI.
 const (
 	atMachine, machineAMD64, machineARM64, machineRISCV = 18, 0x3e, 0xb7, 0xf3
 	atSegment, segmentInterpreter                       = 64, 3
@@ -63,7 +62,7 @@ func options(program []byte) Options {
 	}
 }
 
-func TestImageRunsTheProgramAsNobody(t *testing.T) {
+func TestImageRunsProgramAsNonRoot(t *testing.T) {
 	program := changed(t, atMachine, machineARM64)
 	image, err := Build(options(program))
 	require.NoError(t, err)
@@ -104,8 +103,8 @@ func TestImageRunsTheProgramAsNobody(t *testing.T) {
 				break
 			}
 			require.NoError(t, err)
-			require.Zero(t, header.Uid, "the user that the program runs as may not change it")
-			require.Zero(t, header.Mode&0o022, "%s may be written", header.Name)
+			require.Zero(t, header.Uid, "the program's user must not own the file")
+			require.Zero(t, header.Mode&0o022, "%s is writable", header.Name)
 			files[header.Name], err = io.ReadAll(reader)
 			require.NoError(t, err)
 		}
@@ -117,7 +116,7 @@ func TestImageRunsTheProgramAsNobody(t *testing.T) {
 }
 
 // Docker reads manifest.json, which names the same config and layers.
-func TestDockerFindsTheSameImage(t *testing.T) {
+func TestDockerManifestMatchesOCILayout(t *testing.T) {
 	image, err := Build(options(changed(t, atMachine, machineAMD64)))
 	require.NoError(t, err)
 	files := map[string][]byte{}
@@ -148,7 +147,7 @@ func TestDockerFindsTheSameImage(t *testing.T) {
 	}
 }
 
-func TestSameProgramHasTheSameImage(t *testing.T) {
+func TestImageIsReproducible(t *testing.T) {
 	program := changed(t, atMachine, machineAMD64)
 	first, err := Build(options(program))
 	require.NoError(t, err)
@@ -157,17 +156,17 @@ func TestSameProgramHasTheSameImage(t *testing.T) {
 	require.True(t, bytes.Equal(first.Archive, second.Archive))
 }
 
-func TestProgramForAnotherPlatformIsRefused(t *testing.T) {
+func TestUnsupportedProgramIsRejected(t *testing.T) {
 	for name, c := range map[string]struct {
 		program []byte
 		want    string
 	}{
-		"no program at all": {[]byte("#!/bin/sh\n"), "is not a program for Linux"},
-		"another system's":  {[]byte("MZ\x90\x00"), "is not a program for Linux"},
-		"another machine's": {
-			changed(t, atMachine, machineRISCV), "is for EM_RISCV, want a program for amd64 or arm64",
+		"shell script":    {[]byte("#!/bin/sh\n"), "not a program for Linux"},
+		"Windows program": {[]byte("MZ\x90\x00"), "not a program for Linux"},
+		"RISC-V program": {
+			changed(t, atMachine, machineRISCV), "unsupported machine EM_RISCV: build the program for amd64 or arm64",
 		},
-		"one that wants a libc": {changed(t, atSegment, segmentInterpreter), "build it with CGO_ENABLED=0"},
+		"dynamically linked program": {changed(t, atSegment, segmentInterpreter), "build it with CGO_ENABLED=0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Build(options(c.program))
@@ -176,8 +175,8 @@ func TestProgramForAnotherPlatformIsRefused(t *testing.T) {
 	}
 }
 
-// Scripts of before 0.1.0 use the name without a version.
-func TestImageHasTagsWithAndWithoutItsVersion(t *testing.T) {
+// Scripts written before 0.1.0 use the name without a version.
+func TestArchiveHasNamesWithAndWithoutVersion(t *testing.T) {
 	from, to := filepath.Join(t.TempDir(), "images"), t.TempDir()
 	require.NoError(t, os.WriteFile(from, changed(t, atMachine, machineARM64), 0o600))
 	for _, version := range []string{"v1", "v2"} {

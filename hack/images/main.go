@@ -1,5 +1,5 @@
-// Command images makes an OCI image of a static program, without Docker: nothing but the program, the certificates of
-// public authorities and a user who is not root. The same inputs give the same bytes.
+// Command images builds OCI images of static programs without Docker. An image contains only the program and the
+// certificates of public authorities, and runs as a non-root user. The same inputs give the same bytes.
 package main
 
 import (
@@ -23,13 +23,13 @@ func run(args []string) error {
 	flags.Usage = func() {
 		fmt.Fprintln(flags.Output(),
 			"images writes PROGRAM-VERSION-linux-ARCH.tar for each program, and a link PROGRAM-linux-ARCH.tar to the "+
-				"newest, to be read by docker load, kind load image-archive, ctr images import, skopeo and oras.")
+				"newest. docker load, kind load image-archive, ctr images import, skopeo and oras can read them.")
 		fmt.Fprintln(flags.Output(), "\nusage: images [flags] PROGRAM...")
 		flags.PrintDefaults()
 	}
-	repository := flags.String("repository", "ghcr.io/kyma-pull", "HOST/PATH that the images' names begin with")
+	repository := flags.String("repository", "ghcr.io/kyma-pull", "HOST/PATH prefix of the image names")
 	version := flags.String("version", "dev", "tag of the images")
-	created := flags.String("created", "1970-01-01T00:00:00Z", "time of the images, as RFC 3339 has it")
+	created := flags.String("created", "1970-01-01T00:00:00Z", "creation time of the images in RFC 3339 format")
 	output := flags.String("output", "bin", "folder for the images")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -39,7 +39,7 @@ func run(args []string) error {
 		return fmt.Errorf("-created: %w", err)
 	}
 	if flags.NArg() == 0 {
-		return fmt.Errorf("want at least one program")
+		return fmt.Errorf("at least one program is required")
 	}
 	for _, path := range flags.Args() {
 		program, err := os.ReadFile(path)

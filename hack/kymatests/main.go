@@ -41,7 +41,7 @@ func main() {
 	}
 }
 
-// compare returns a line for each test and flag of the checkout that the page does not name.
+// compare returns a line for each test and flag of the checkout without a row on the page.
 func compare(checkout string, record bool) ([]string, error) {
 	tests, err := testsOf(checkout)
 	if err != nil {
@@ -70,7 +70,7 @@ func compare(checkout string, record bool) ([]string, error) {
 	return missing, nil
 }
 
-// testsOf returns the names of the end-to-end tests: their files without the ending.
+// testsOf returns the names of the end-to-end tests, which are their file names without the ending.
 func testsOf(checkout string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(checkout, "tests", "e2e", "*_test.go"))
 	if err != nil || len(files) == 0 {
@@ -98,7 +98,7 @@ func flagsOf(source string) []string {
 	return slices.Compact(names)
 }
 
-// unnamed returns the names that a page does not contain in this form.
+// unnamed returns the names that are missing on a page. form is the format of a name on the page.
 func unnamed(page string, names []string, form string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return strings.Contains(page, fmt.Sprintf(form, name))

@@ -1,9 +1,9 @@
 // Package lender borrows clusters for the tests of a run. One process, integration/cluster/lend, starts kube-apiserver
-// and etcd for all test binaries and lends a cluster to one of them at a time. Each loan begins with a cluster as it
-// was when it was new.
+// and etcd for all test binaries and lends a cluster to one of them at a time. Each loan begins with a cluster in its
+// initial state.
 //
-// A loan is a connection to the lender's Unix socket, whose path is in the environment. The lender takes the cluster
-// back when the connection ends, so a test binary that crashes keeps none.
+// A loan is a connection to the lender's Unix socket, whose path is in the environment. The loan ends with the
+// connection, so a test binary that crashes does not keep its cluster.
 package lender
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/pristine"
 )
 
-// Env names the environment variable with the path of the lender's socket.
+// Env is the environment variable with the path of the lender's socket.
 const Env = "KYMA_PULL_CLUSTERS"
 
 // Service is the name of the lender's methods on a connection, such as Service + ".Take".
@@ -33,7 +33,7 @@ type Want struct {
 	Workloads bool
 }
 
-// Place has the folder of a running cluster on this machine, and the address of its etcd.
+// Place contains the folder of a running cluster on this machine and the address of its etcd.
 type Place struct {
 	Dir, Kubeconfig, Etcd string
 	// Audited is the size of the audit log when the loan began. Earlier entries belong to other borrowers.
@@ -52,7 +52,7 @@ type Loan struct {
 	connection *rpc.Client
 }
 
-// Socket returns the path of the lender's socket, or nothing if the run has no lender.
+// Socket returns the path of the lender's socket, or an empty string if the run has no lender.
 func Socket() string { return os.Getenv(Env) }
 
 // Borrow waits for a cluster of the lender at a socket.
@@ -89,8 +89,8 @@ func (l *Loan) Return() error {
 // Disconnect ends the loan without returning the cluster, which the lender then ends.
 func (l *Loan) Disconnect() error { return l.connection.Close() }
 
-// ReportStart adds an API server that this process starts on its own to the lender's count. Without a lender it does
-// nothing.
+// ReportStart adds an API server that this process starts on its own to the lender's count. Without a lender, it is a
+// no-op.
 func ReportStart() error {
 	if Socket() == "" {
 		return nil
@@ -105,7 +105,7 @@ func ReportStart() error {
 
 // Server is an API server for the tests of one package.
 type Server struct {
-	Config *rest.Config // an admin's
+	Config *rest.Config // with admin permissions
 	Etcd   *url.URL
 	stop   func() error
 }
@@ -137,7 +137,7 @@ func Start(ctx context.Context, env *envtest.Environment) (*Server, error) {
 // Stop returns the API server to the lender, or ends it.
 func (s *Server) Stop() error { return s.stop() }
 
-// Config returns the configuration of an admin.
+// Config returns a client configuration with admin permissions.
 func (p Place) Config() (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", p.Kubeconfig)
 	if err != nil {

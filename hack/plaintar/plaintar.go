@@ -1,4 +1,5 @@
-// Package plaintar writes tars without owners and times of the machine: the same files result in the same bytes.
+// Package plaintar writes reproducible tar archives without the machine's owners and times. The same files give the
+// same bytes.
 package plaintar
 
 import (
@@ -7,14 +8,14 @@ import (
 	"time"
 )
 
-// File is a file of the tar.
+// File is a file of the archive.
 type File struct {
 	Name string
 	Data []byte
 	Mode int64
 }
 
-// Write writes a tar of files as they were at a time.
+// Write writes a tar archive of files with a fixed modification time.
 func Write(to io.Writer, files []File, at time.Time) error {
 	w := tar.NewWriter(to)
 	for _, f := range files {

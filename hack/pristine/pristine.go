@@ -1,8 +1,8 @@
-// Package pristine resets the API server of a test to its state before the test. That takes a fifth of a second, while
-// a start takes seconds of CPU time.
+// Package pristine resets the API server of a test to its state before the test. A reset takes a fifth of a second,
+// while a start takes seconds of CPU time.
 //
-// It writes to etcd behind the API server, which sees the writes as if another API server made them. So finalizers and
-// namespaces block nothing. State outside etcd, such as audit logs, stays.
+// It writes directly to etcd, and the API server sees the writes like those of another API server. Finalizers and
+// terminating namespaces therefore do not block a reset. State outside etcd, such as audit logs, is kept.
 package pristine
 
 import (
@@ -25,27 +25,28 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Prefixes in etcd that a reset must know.
+// Prefixes of keys in etcd.
 const (
 	root       = "/registry/"
-	rootEnd    = "/registry0" // the first key after all that start with root
+	rootEnd    = "/registry0" // the first key after all keys with prefix root
 	kubeSystem = root + "namespaces/kube-system"
 	crds       = root + "apiextensions.k8s.io/customresourcedefinitions/"
-	// The API server makes APIServices for definitions, and removes them once it has noticed that those are gone.
+	// The API server creates APIServices for CRDs, and removes them after it has noticed the deletion of the CRDs.
 	apiServices = root + "apiregistration.k8s.io/apiservices/"
 )
 
 var (
-	// restless are objects that the API server renews by itself.
+	// restless lists objects that the API server updates by itself.
 	restless = []string{root + "leases/kube-system/apiserver-", root + "masterleases/", root + "peerserverleases/"}
-	// remembered are objects that the API server compiles or connects to, and forgets some time after they are gone.
+	// remembered lists objects that the API server compiles or connects to. It drops this state only some time after
+	// their deletion.
 	remembered = []string{
 		root + "validatingwebhookconfigurations/", root + "mutatingwebhookconfigurations/",
 		root + "validatingadmissionpolicies/",
 		root + "validatingadmissionpolicybindings/", root + "mutatingadmissionpolicies/",
 		root + "mutatingadmissionpolicybindings/",
 	}
-	// atFirst are objects that an API server creates soon after its first response.
+	// atFirst lists objects that an API server creates soon after its first response.
 	atFirst = []string{
 		kubeSystem, root + "namespaces/default", root + "namespaces/kube-public", root + "namespaces/kube-node-lease",
 		root + "servicecidrs/kubernetes", root + "services/specs/default/kubernetes",
@@ -54,7 +55,7 @@ var (
 	}
 )
 
-// patience is more than anything here takes on a busy machine.
+// patience is a generous time limit for each operation on a busy machine.
 const patience = 20 * time.Second
 
 // Snapshot is the state to restore.
@@ -65,7 +66,7 @@ type Snapshot struct {
 	served []string         // the resources of its API
 }
 
-// entry is a value in etcd. JSON brings it as base64, and takes it back so.
+// entry is a key with its value in etcd. The JSON API of etcd encodes both as base64, like package json.
 type entry struct {
 	Key      []byte `json:"key"`
 	Value    []byte `json:"value"`
@@ -73,7 +74,7 @@ type entry struct {
 }
 
 // Take returns the state of an API server with this etcd, after it has created all its initial objects. The
-// configuration has the rights of an admin.
+// configuration has the permissions of an admin.
 func Take(ctx context.Context, config *rest.Config, etcd *url.URL) (*Snapshot, error) {
 	s := &Snapshot{config: config, etcd: etcd}
 	err := eventually(ctx, func(ctx context.Context) (err error) {
@@ -82,7 +83,7 @@ func Take(ctx context.Context, config *rest.Config, etcd *url.URL) (*Snapshot, e
 		}
 		for _, key := range atFirst {
 			if _, there := s.stored[key]; !there {
-				return fmt.Errorf("it has no %s", key)
+				return fmt.Errorf("etcd has no key %s", key)
 			}
 		}
 		s.served, err = s.discover()
@@ -94,8 +95,8 @@ func Take(ctx context.Context, config *rest.Config, etcd *url.URL) (*Snapshot, e
 	return s, nil
 }
 
-// Restore resets the API server, except its identity: namespace kube-system gets a new UID. No other client may use it
-// during the reset. After an error, it must be stopped.
+// Restore resets the API server, except its identity: namespace kube-system gets a new UID. No other client can use the
+// API server during the reset. After an error, callers must stop it.
 func (s *Snapshot) Restore(ctx context.Context) error {
 	if err := s.restore(ctx); err != nil {
 		return err
@@ -108,14 +109,14 @@ func (s *Snapshot) Restore(ctx context.Context) error {
 	if _, err := namespaces.Create(ctx, system, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create namespace %s: %w", system.Name, err)
 	}
-	// The API server's own watches are behind etcd, until it serves no more and no less than at first.
+	// The API server's watches lag behind etcd. Wait until it serves the initial resources again.
 	return eventually(ctx, func(ctx context.Context) error {
 		served, err := s.discover()
 		if err != nil {
 			return err
 		}
 		if !slices.Equal(served, s.served) {
-			return fmt.Errorf("its API has %d resources, not %d", len(served), len(s.served))
+			return fmt.Errorf("the API has %d resources, expected %d", len(served), len(s.served))
 		}
 		return s.compare(ctx)
 	})
@@ -133,7 +134,7 @@ func (s *Snapshot) restore(ctx context.Context) error {
 		} else if known && strings.HasPrefix(key, crds) && sameDefinition(before.Value, now[key].Value) {
 			s.stored[key] = now[key]
 		} else if isUnder(key, remembered) || known && strings.HasPrefix(key, crds) {
-			return fmt.Errorf("the API server would remember %s", key)
+			return fmt.Errorf("cannot reset %s: the API server keeps state of such objects", key)
 		} else if !known && !strings.HasPrefix(key, apiServices) {
 			if err := s.delete(ctx, key); err != nil {
 				return err
@@ -151,8 +152,8 @@ func (s *Snapshot) restore(ctx context.Context) error {
 	return nil
 }
 
-// sameDefinition reports whether a stored definition serves the same as before. The API server writes the status of a
-// new definition for a while, and each apply adds a manager even without a change.
+// sameDefinition reports whether a stored CRD is equal apart from its status and managed fields. The API server writes
+// the status of a new CRD for a while, and each apply adds a field manager even without a change.
 func sameDefinition(before, now []byte) bool {
 	var definitions [2]map[string]any
 	for i, stored := range [][]byte{before, now} {
@@ -167,8 +168,8 @@ func sameDefinition(before, now []byte) bool {
 	return reflect.DeepEqual(definitions[0], definitions[1])
 }
 
-// compare returns an error while etcd has keys that the snapshot lacks, or lacks keys of the snapshot. Changes by the
-// API server to restored objects, such as a status, stay.
+// compare returns an error unless etcd and the snapshot contain the same keys. Values can differ, because the API
+// server changes restored objects, for example their status.
 func (s *Snapshot) compare(ctx context.Context) error {
 	now, err := s.read(ctx)
 	if err != nil {
@@ -176,12 +177,12 @@ func (s *Snapshot) compare(ctx context.Context) error {
 	}
 	for key := range now {
 		if _, known := s.stored[key]; !known {
-			return fmt.Errorf("it has %s", key)
+			return fmt.Errorf("etcd still has key %s", key)
 		}
 	}
 	for key := range s.stored {
 		if _, there := now[key]; !there {
-			return fmt.Errorf("it has no %s", key)
+			return fmt.Errorf("etcd has no key %s", key)
 		}
 	}
 	s.stored = now
@@ -189,7 +190,7 @@ func (s *Snapshot) compare(ctx context.Context) error {
 }
 
 func eventually(ctx context.Context, holds func(context.Context) error) error {
-	var problem error // the last that is not just the end of the wait
+	var problem error // the last error other than the end of the context
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true,
 		func(ctx context.Context) (bool, error) {
 			now := holds(ctx)
@@ -257,11 +258,11 @@ func (s *Snapshot) call(ctx context.Context, method string, arguments map[string
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return fmt.Errorf("ask etcd: %w", err)
+		return fmt.Errorf("send the request to etcd: %w", err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("ask etcd: %s answers %s", url, response.Status)
+		return fmt.Errorf("request to etcd: %s returned %s", url, response.Status)
 	}
 	if answer == nil {
 		return nil

@@ -9,12 +9,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// cheap are settings of an API server and its etcd in the environment that they take from this process: they collect
-// garbage seldom and use one processor at a time, which is a fifth of their work.
+// cheap contains environment variables for an API server and its etcd. The programs then collect garbage less often and
+// use one processor, which saves a fifth of their CPU time.
 var cheap = map[string]string{"GOGC": "400", "GOMAXPROCS": "1"}
 
 // Start starts an API server for the tests of a package at the lowest cost: its etcd does not sync to disk. It respects
-// this process's environment for the settings of the programs. No other goroutine may start programs at the same time.
+// this process's environment for the settings of the programs. No other goroutine can start programs at the same time,
+// because Start changes this process's environment.
 func Start(env *envtest.Environment) (config *rest.Config, err error) {
 	if env.ControlPlaneStartTimeout == 0 {
 		env.ControlPlaneStartTimeout = 3 * time.Minute

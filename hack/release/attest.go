@@ -159,8 +159,8 @@ func (r *release) envelope(
 func attestationsFile(version string) string { return "attestations_" + version + ".sigstore.jsonl" }
 
 // writeAttestations signs images and charts as cosign does, and attests each image's bill of materials and provenance.
-// Each line is a sigstore bundle; a push attaches it to its subject. The layout itself has no signatures, so that its
-// bytes are the same without the key.
+// Each line is a sigstore bundle; a push attaches it to its subject. The layout does not contain signatures, so a build
+// without the key gives the same layout.
 func (r *release) writeAttestations() error {
 	var lines bytes.Buffer
 	for _, name := range artifacts() {
@@ -202,14 +202,14 @@ func (r *release) writeAttestations() error {
 	return os.WriteFile(filepath.Join(r.dir, attestationsFile(r.version)), lines.Bytes(), 0o644)
 }
 
-// attestation is one line of the file of attestations.
+// attestation is one line of an attestation file.
 type attestation struct {
 	bundle        []byte
 	predicateType string
 	subject       digest.Digest
 }
 
-// readAttestations returns the attestations of a release, none if it was built without a key.
+// readAttestations returns the attestations of a release. A release without a key has no attestations.
 func (r *release) readAttestations() ([]attestation, error) {
 	file, err := os.Open(filepath.Join(r.dir, attestationsFile(r.version)))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -228,7 +228,7 @@ func (r *release) readAttestations() ([]attestation, error) {
 			return nil, fmt.Errorf("%s: %w", file.Name(), err)
 		}
 		if b.Envelope == nil {
-			return nil, fmt.Errorf("%s: a line has no DSSE envelope", file.Name())
+			return nil, fmt.Errorf("%s has a line without a DSSE envelope", file.Name())
 		}
 		payload, err := b.Envelope.DecodeB64Payload()
 		if err != nil {
@@ -239,7 +239,7 @@ func (r *release) readAttestations() ([]attestation, error) {
 			return nil, fmt.Errorf("%s: statement: %w", file.Name(), err)
 		}
 		if len(s.Subject) != 1 {
-			return nil, fmt.Errorf("%s: a statement has %d subjects, want one", file.Name(), len(s.Subject))
+			return nil, fmt.Errorf("%s has a statement with %d subjects, expected one", file.Name(), len(s.Subject))
 		}
 		all = append(
 			all,

@@ -12,8 +12,8 @@ import (
 	"github.com/CycloneDX/cyclonedx-go"
 )
 
-// writeBills writes the modules of each program, as the program itself lists them, in CycloneDX. The bill is also a
-// referrer of the program's image in the layout.
+// writeBills writes a CycloneDX bill of materials from the module list in each program. The bill is also a referrer of
+// the program's image in the layout.
 func (r *release) writeBills(ctx context.Context, scratch string) error {
 	layout, err := layout(scratch)
 	if err != nil {
@@ -45,7 +45,7 @@ func (r *release) billOf(program string) string {
 	return filepath.Join(r.dir, fmt.Sprintf("%s_%s.cdx.json", program, r.version))
 }
 
-// bill lists the modules that are linked, with the standard library as one of them.
+// bill lists the linked modules, including the standard library.
 func (r *release) bill(program string, info *buildinfo.BuildInfo) *cyclonedx.BOM {
 	bom := cyclonedx.NewBOM()
 	own := "pkg:golang/" + info.Main.Path + "@" + r.version + "#" + program

@@ -59,8 +59,8 @@ func (r *release) buildCharts(ctx context.Context, scratch string) error {
 	return nil
 }
 
-// chart returns a chart as `helm package --version --app-version` makes it, with the release's image by digest, and its
-// metadata as JSON.
+// chart returns a chart like `helm package --version --app-version`, with the digest of the release's image, and the
+// chart's metadata as JSON.
 func (r *release) chart(name string) (packed, config []byte, err error) {
 	loaded, err := r.loadChart(name)
 	if err != nil {
@@ -104,13 +104,13 @@ func (r *release) loadChart(name string) (*chart.Chart, error) {
 	return loader.LoadFiles(buffered)
 }
 
-// image is the image of a chart in its values.yaml.
+// image matches the image of a chart in its values.yaml.
 var image = regexp.MustCompile(`(?m)^  repository: \S+/(kcp-publisher|skr-agent)$((?:.*\n)*?)^  digest: ""$`)
 
 // pinned replaces the image of values.yaml with the release's, by digest if the release has images.
 func (r *release) pinned(values []byte, name string) ([]byte, error) {
 	if found := image.FindAll(values, -1); len(found) != 1 {
-		return nil, fmt.Errorf("has %d images with repository and an empty digest, want one", len(found))
+		return nil, fmt.Errorf("found %d images with a repository and an empty digest, expected one", len(found))
 	}
 	at := `""` // without images, such as in a release for macOS only
 	if built, ok := r.built[name]; ok {

@@ -13,8 +13,8 @@ import (
 	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory"
 )
 
-// guide returns the commands of docs/guides/verify-a-release.md: to verify a release and its provenance, to copy it
-// into a registry, and to build it again.
+// guide returns the commands of docs/guides/verify-a-release.md that verify a release and its provenance, copy the
+// release into a registry, and build it again.
 func guide(t *testing.T) (verify, provenance, copyAll, rebuild string) {
 	t.Helper()
 	blocks := regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").
@@ -25,7 +25,7 @@ func guide(t *testing.T) (verify, provenance, copyAll, rebuild string) {
 	return blocks[0][1], blocks[1][1], blocks[2][1], blocks[3][1]
 }
 
-// copied returns a folder with the same files.
+// copied returns a copy of a folder.
 func copied(t *testing.T, dir string) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "downloaded")
@@ -41,7 +41,7 @@ func tools(t *testing.T) string {
 	dir := t.TempDir()
 	ran(t, "../..", "go", "build", "-modfile=hack/tools/go.mod", "-o", filepath.Join(dir, "oras"),
 		"oras.land/oras/cmd/oras")
-	ran(t, "../..", "go", "tool", "-modfile=hack/helm/go.mod", "helm", "version") // which Go builds and keeps
+	ran(t, "../..", "go", "tool", "-modfile=hack/helm/go.mod", "helm", "version") // builds helm into Go's cache
 	helm := strings.TrimSpace(ran(t, "../..", "go", "tool", "-modfile=hack/helm/go.mod", "-n", "helm"))
 	if err := os.Symlink(helm, filepath.Join(dir, "helm")); err != nil {
 		t.Fatal(err)

@@ -11,12 +11,11 @@ import (
 
 const modulePath = "github.com/kyma-pull/kyma-pull"
 
-// TestProgramsCanBeInstalledWithGo plays the module proxy: the newest commit is packed as a module, and go install
-// takes it from there.
+// TestProgramsCanBeInstalledWithGo serves HEAD as a module proxy, and runs go install with that proxy.
 func TestProgramsCanBeInstalledWithGo(t *testing.T) {
 	suite.Long(t)
 	t.Setenv("TZ", "UTC")
-	// A commit's name, so that Go's cache never has other content under it.
+	// The version contains the commit, so Go's cache never contains other content for it.
 	at := "v0.0.0-" +
 		strings.TrimSpace(ran(t, ".", "git", "-c", "core.abbrev=12", "log", "-1", "--date=format-local:%Y%m%d%H%M%S",
 			"--format=%cd-%h"))
@@ -59,7 +58,7 @@ func TestProgramsCanBeInstalledWithGo(t *testing.T) {
 	t.Setenv("GOBIN", bin)
 	t.Setenv("CGO_ENABLED", "0")
 	cache := strings.TrimSpace(ran(t, ".", "go", "env", "GOMODCACHE"))
-	t.Cleanup(func() { // no later test uses it
+	t.Cleanup(func() { // no later test uses the module
 		for _, path := range []string{
 			filepath.Join(cache, modulePath+"@"+at),
 			filepath.Join(cache, "cache", "download", modulePath),

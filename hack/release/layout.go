@@ -20,10 +20,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/plaintar"
 )
 
-// layout returns the OCI image layout that gets images and charts, each under NAME:VERSION.
+// layout returns the OCI image layout for images and charts, each with reference NAME:VERSION.
 func layout(scratch string) (*oci.Store, error) { return oci.New(filepath.Join(scratch, "oci")) }
 
-// buildImages makes an image of each program with an entry for each platform.
+// buildImages builds an image of each program with an entry for each platform.
 func (r *release) buildImages(ctx context.Context, scratch string) error {
 	layout, err := layout(scratch)
 	if err != nil {
@@ -126,7 +126,7 @@ func (r *release) packLayout(scratch string) error {
 
 func layoutFile(version string) string { return "oci_" + version + ".tar" }
 
-// sortIndex sorts the index, because the library writes its entries in no fixed order.
+// sortIndex sorts the index, because the library writes its entries in a random order.
 func sortIndex(file string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {

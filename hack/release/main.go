@@ -28,17 +28,17 @@ func main() {
 	}
 }
 
-// release is one in the making.
+// release is a release that is being built.
 type release struct {
 	version, images, dir string
 	platforms            []platform
 	commit               commit
-	key                  crypto.Signer // nil for none
-	// built are the images and charts of the layout, by name.
+	key                  crypto.Signer // nil if no key is configured
+	// built contains the images and charts of the layout by name.
 	built map[string]ocispec.Descriptor
 }
 
-// programs are the names of the programs in a release.
+// programs lists the programs in a release.
 var programs = []string{"kcp-publisher", "skr-agent"}
 
 // semver matches the versions that Helm accepts for a chart.
@@ -48,22 +48,22 @@ func run(ctx context.Context, args []string) error {
 	r := release{built: map[string]ocispec.Descriptor{}}
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	flags.StringVar(&r.version, "version", "", "version, such as 0.2.0")
-	flags.StringVar(&r.dir, "output", "dist", "folder for the release, which must be empty or not there")
+	flags.StringVar(&r.dir, "output", "dist", "folder for the release, which must be empty or not exist")
 	flags.StringVar(&r.images, "images", "ghcr.io/kyma-pull",
-		"HOST/PATH that the names of images and charts begin with")
+		"HOST/PATH prefix of the names of images and charts")
 	platforms := flags.String("platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64",
-		"platforms of the programs; images are made of those for Linux")
+		"platforms of the programs; images are built for Linux platforms")
 	push := flags.Bool(
 		"push",
 		false,
-		"push images and charts of the release that is in -output to -images, with $REGISTRY_USER and "+
+		"push images and charts of the release in -output to -images, with $REGISTRY_USER and "+
 			"$REGISTRY_PASSWORD "+
 			"or the logins of docker, and build nothing",
 	)
 	manifests := flags.String(
 		"manifests",
 		"",
-		"write only the manifests for kubectl and kustomize to this folder, from the checkout as it is, with images "+
+		"write only the manifests for kubectl and kustomize to this folder, from the working tree, with images "+
 			"by tag",
 	)
 	key := flags.String(
@@ -77,7 +77,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	r.version = strings.TrimPrefix(r.version, "v")
 	if !semver.MatchString(r.version) {
-		return fmt.Errorf("-version %q: want a semantic version such as 0.2.0", r.version)
+		return fmt.Errorf("-version %q is not a semantic version such as 0.2.0", r.version)
 	}
 	if *push {
 		return r.push(ctx)
@@ -103,7 +103,7 @@ func run(ctx context.Context, args []string) error {
 
 func (r *release) build(ctx context.Context) error {
 	if left, err := os.ReadDir(r.dir); err == nil && len(left) > 0 {
-		return fmt.Errorf("-output %s: is not empty: remove it, or name another folder", r.dir)
+		return fmt.Errorf("-output %s is not empty: remove it or choose another folder", r.dir)
 	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/plaintar"
 )
 
-// installations are the values and namespaces of the manifests for kubectl. The publisher's names are those of the
-// installation guide; users replace registry.example.
+// installations contains the values and namespaces of the manifests for kubectl. The publisher's values use the names
+// in the installation guide. Users must replace registry.example.
 var installations = map[string]struct {
 	namespace string
 	values    map[string]any
@@ -31,7 +31,8 @@ var installations = map[string]struct {
 	"skr-agent": {"kyma-system", map[string]any{}},
 }
 
-// writeManifests renders both charts for kubectl apply, one file each, and packs the same files as bases of kustomize.
+// writeManifests renders each chart into a file for kubectl apply, and packs the same files into an archive of
+// kustomize bases.
 func (r *release) writeManifests() error {
 	bases, err := r.bases()
 	if err != nil {
@@ -124,12 +125,12 @@ func (r *release) manifest(name string) ([]byte, error) {
 	for _, crd := range loaded.CRDObjects() { // sorted
 		add(string(crd.File.Data))
 	}
-	// The kinds before the objects that use them.
+	// Write CRDs before the objects that use them.
 	names := slices.Sorted(maps.Keys(rendered))
 	slices.SortStableFunc(names, func(a, b string) int { return order(a) - order(b) })
 	for _, file := range names {
 		if ext := path.Ext(file); ext == ".yaml" {
-			// Objects without Helm are not managed by it.
+			// Helm does not manage these objects.
 			const label = "app.kubernetes.io/managed-by: "
 			add(strings.ReplaceAll(rendered[file], label+"Helm", label+"kubectl"))
 		}

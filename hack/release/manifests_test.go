@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// unbuilt is a release of two platforms whose programs and images are not built.
+// unbuilt returns a release for two platforms without built programs and images.
 func unbuilt(t *testing.T) *release {
 	t.Helper()
 	r := &release{
@@ -62,7 +62,7 @@ func TestManifestsNeedOnlySecrets(t *testing.T) {
 			t.Errorf("%s: no %s", program, want)
 		}
 		if strings.Contains(text, "managed-by: Helm") {
-			t.Errorf("%s: objects claim to be managed by Helm", program)
+			t.Errorf("%s: objects have the label managed-by: Helm", program)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(r.dir, "kustomize_1.2.3.tar.gz")); err != nil {

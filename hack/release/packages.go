@@ -20,7 +20,7 @@ type packaged struct {
 }
 
 // writePackages writes a Homebrew formula of each program, and a krew manifest that installs the publisher's commands
-// as a plugin of kubectl. Both name the release's archives with their checksums.
+// as a plugin of kubectl. Both contain the URLs and checksums of the release's archives.
 //
 // Source: Homebrew Formula Cookbook; krew.sigs.k8s.io/docs/developer-guide/plugin-manifest.
 func (r *release) writePackages() error {

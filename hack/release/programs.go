@@ -24,7 +24,7 @@ func parsePlatforms(text string) (all []platform, err error) {
 		system, arch, ok := strings.Cut(name, "/")
 		if !ok || !slices.Contains([]string{"linux", "darwin"}, system) ||
 			!slices.Contains([]string{"amd64", "arm64"}, arch) {
-			return nil, fmt.Errorf("%q: want linux or darwin with amd64 or arm64, such as linux/amd64", name)
+			return nil, fmt.Errorf("unsupported platform %q: use linux or darwin with amd64 or arm64", name)
 		}
 		all = append(all, platform{system, arch})
 	}
@@ -37,14 +37,14 @@ type commit struct {
 	time time.Time
 }
 
-// readCommit refuses a checkout with changes, because the build would not be reproducible.
+// readCommit rejects a checkout with uncommitted changes, because the build would not be reproducible.
 func readCommit(ctx context.Context) (commit, error) {
 	changes, err := output(ctx, nil, "git", "status", "--porcelain")
 	if err != nil {
 		return commit{}, err
 	}
 	if changes != "" {
-		return commit{}, fmt.Errorf("the checkout has changes that are not committed:\n%s", changes)
+		return commit{}, fmt.Errorf("the checkout has uncommitted changes:\n%s", changes)
 	}
 	text, err := output(ctx, nil, "git", "log", "-1", "--format=%H %cI")
 	if err != nil {
@@ -78,7 +78,7 @@ func (r *release) buildPrograms(ctx context.Context, scratch string) error {
 		return err
 	}
 	for _, p := range r.platforms {
-		// Neither the environment nor the file of `go env -w` may change the programs.
+		// The environment and the file of `go env -w` must not change the programs.
 		env := []string{"CGO_ENABLED=0", "GOOS=" + p.os, "GOARCH=" + p.arch, "GOFLAGS=", "GOENV=off"}
 		dir := filepath.Dir(binary(scratch, p, "any"))
 		args := []string{"build", "-trimpath", "-ldflags", "-s -w -X main.version=" + r.version, "-o", dir + "/"}
@@ -115,7 +115,7 @@ func (r *release) buildPrograms(ctx context.Context, scratch string) error {
 	return nil
 }
 
-// pack returns a gzipped tar without owners and times of the machine.
+// pack returns a reproducible gzipped tar archive.
 func pack(files []plaintar.File, at time.Time) ([]byte, error) {
 	var out bytes.Buffer
 	zipped, err := gzip.NewWriterLevel(&out, gzip.BestCompression)

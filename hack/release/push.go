@@ -20,13 +20,12 @@ import (
 	"oras.land/oras-go/v2/registry/remote/retry"
 )
 
-// push copies images and charts of a release that was built into the registry, each under its name there and the
-// version as its tag: the names that the charts have as defaults, and those of docs/guides/verify-a-release.md. A tag
-// that is there is not replaced.
+// push copies the images and charts of a built release into the registry, with the version as the tag. The charts'
+// default images and docs/guides/verify-a-release.md use the same names. An existing tag is not replaced.
 func (r *release) push(ctx context.Context) error {
 	file := filepath.Join(r.dir, layoutFile(r.version))
 	if _, err := os.Stat(file); err != nil {
-		return fmt.Errorf("-push: release %s is not in -output %s: %w: build it first", r.version,
+		return fmt.Errorf("-push: release %s not found in -output %s: %w: build it first", r.version,
 			r.dir, err)
 	}
 	from, err := oci.NewFromTar(ctx, file)
@@ -46,7 +45,7 @@ func (r *release) push(ctx context.Context) error {
 	} else {
 		logins, err := credentials.NewStoreFromDocker(credentials.StoreOptions{})
 		if err != nil {
-			return fmt.Errorf("logins of docker: %w", err)
+			return fmt.Errorf("read the logins of docker: %w", err)
 		}
 		client.Credential = credentials.Credential(logins)
 	}
@@ -56,9 +55,9 @@ func (r *release) push(ctx context.Context) error {
 			return fmt.Errorf("-images: %w", err)
 		}
 		to.Client = client
-		// Registries without a referrers API may refuse to delete the earlier index of referrers.
+		// Registries without a referrers API can refuse to delete the earlier index of referrers.
 		to.SkipReferrersGC = true
-		to.PlainHTTP = strings.HasPrefix(to.Reference.Registry, "localhost:") // as oras and docker do
+		to.PlainHTTP = strings.HasPrefix(to.Reference.Registry, "localhost:") // like oras and docker
 		if err := r.pushOne(ctx, from, to, name, attestations); err != nil {
 			return fmt.Errorf("%s/%s:%s: %w", r.images, name, r.version, err)
 		}
@@ -84,7 +83,7 @@ func (r *release) pushOne(
 	}
 	switch there, err := to.Resolve(ctx, r.version); {
 	case err == nil && there.Digest != wanted.Digest:
-		return fmt.Errorf("exists already with digest %s, and the built one has %s: build another version",
+		return fmt.Errorf("already exists with digest %s, but the build has digest %s: build another version",
 			there.Digest, wanted.Digest)
 	case err != nil && !errors.Is(err, errdef.ErrNotFound):
 		return err
@@ -103,7 +102,7 @@ func (r *release) pushOne(
 	return nil
 }
 
-// createdAt returns the time that an image or chart is annotated with. Its attestations get the same one.
+// createdAt returns the creation time in the annotation of an image or chart. Its attestations get the same time.
 func createdAt(ctx context.Context, from oras.ReadOnlyTarget, name string) (time.Time, error) {
 	_, data, err := oras.FetchBytes(ctx, from, name, oras.DefaultFetchBytesOptions)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 )
 
-// packed creates a release with the charts, and with an empty index instead of images: a push copies whatever the
-// layout contains.
+// packed creates a release with the charts and an empty index instead of images. A push copies the content of the
+// layout.
 func packed(t *testing.T, version string) *release {
 	t.Helper()
 	scratch := t.TempDir()
@@ -55,7 +55,7 @@ func packed(t *testing.T, version string) *release {
 	return r
 }
 
-func TestPushUsesThePasswordOfTheEnvironment(t *testing.T) {
+func TestPushUsesPasswordFromEnvironment(t *testing.T) {
 	t.Setenv("REGISTRY_USER", "ada")
 	t.Setenv("REGISTRY_PASSWORD", "opensesame")
 	r := packed(t, "0.3.0")
@@ -77,7 +77,7 @@ func TestPushUsesThePasswordOfTheEnvironment(t *testing.T) {
 	}
 }
 
-func TestImagesAndChartsArePushedUnderTheNamesThatChartsHave(t *testing.T) {
+func TestPushUsesDefaultNamesOfCharts(t *testing.T) {
 	t.Setenv("DOCKER_CONFIG", t.TempDir()) // without credentials
 	r := packed(t, "0.3.0")
 	var err error
@@ -94,7 +94,7 @@ func TestImagesAndChartsArePushedUnderTheNamesThatChartsHave(t *testing.T) {
 	}
 	r.images = newRegistry(t) + "/kyma-pull"
 	args := []string{"-push", "-version", "v0.3.0", "-output", r.dir, "-images", r.images}
-	for range 2 { // again changes nothing
+	for range 2 { // the second push changes nothing
 		if err := run(t.Context(), args); err != nil {
 			t.Fatal(err)
 		}
@@ -136,11 +136,11 @@ func TestImagesAndChartsArePushedUnderTheNamesThatChartsHave(t *testing.T) {
 		}
 		if values := string(read(t, filepath.Join("charts", program), "values.yaml")); !strings.Contains(values,
 			"repository: ghcr.io/kyma-pull/"+program+"\n") {
-			t.Errorf("the chart %s takes its image from elsewhere", program)
+			t.Errorf("chart %s uses an image from another repository", program)
 		}
 	}
 
-	t.Run("a release that is there is not replaced", func(t *testing.T) {
+	t.Run("existing release is not replaced", func(t *testing.T) {
 		r.commit.time = time.Unix(2, 0)
 		other := t.TempDir()
 		to, err := layout(other)
@@ -158,7 +158,7 @@ func TestImagesAndChartsArePushedUnderTheNamesThatChartsHave(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("what was not built is not pushed", func(t *testing.T) {
+	t.Run("missing release is not pushed", func(t *testing.T) {
 		if err := run(t.Context(), []string{"-push", "-version", "9.9.9", "-output", r.dir}); err == nil ||
 			!strings.Contains(err.Error(), "build it first") {
 			t.Errorf("got %v", err)

@@ -30,7 +30,7 @@ import (
 
 const version = "0.9.1-rc.1"
 
-// made builds a release of the newest commit in a clone of its own, and returns its folder.
+// made builds a release of HEAD in a temporary clone, and returns its folder.
 func made(t *testing.T, key string) string {
 	t.Helper()
 	clone, dir := filepath.Join(t.TempDir(), "clone"), filepath.Join(t.TempDir(), "dist")
@@ -70,7 +70,7 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 	dir := made(t, private)
 	verify, provenance, copyAll, rebuild := guide(t)
 
-	t.Run("sha256sum and openssl agree", func(t *testing.T) {
+	t.Run("sha256sum and openssl verify the release", func(t *testing.T) {
 		downloaded := copied(t, dir)
 		if err := os.Rename(public, filepath.Join(downloaded, "release.pub")); err != nil {
 			t.Fatal(err)
@@ -86,10 +86,10 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", other)
 		cmd.Dir = downloaded
 		if out, err := cmd.CombinedOutput(); err == nil {
-			t.Errorf("a provenance of another commit is verified:\n%s", out)
+			t.Errorf("provenance of another commit was accepted:\n%s", out)
 		}
 	})
-	t.Run("stock tools copy and read it", func(t *testing.T) {
+	t.Run("stock tools copy and read the release", func(t *testing.T) {
 		for _, tool := range []string{"jq", "tar"} {
 			if _, err := exec.LookPath(tool); err != nil {
 				t.Skip(err)
@@ -103,7 +103,7 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 			t.Errorf("got %s", printed)
 		}
 	})
-	t.Run("a build by the guide is the same", func(t *testing.T) {
+	t.Run("build from the guide is identical", func(t *testing.T) {
 		beside := t.TempDir()
 		ran(t, ".", "git", "clone", "--quiet", "--no-hardlinks", "../..", filepath.Join(beside, "clone"))
 		if err := os.WriteFile(filepath.Join(beside, checksumsFile), read(t, dir, checksumsFile), 0o600); err != nil {
@@ -115,7 +115,7 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 			Replace(rebuild)
 		ran(t, filepath.Join(beside, "clone"), "bash", "-euo", "pipefail", "-c", script)
 	})
-	t.Run("the provenance names every file", func(t *testing.T) {
+	t.Run("provenance contains every file", func(t *testing.T) {
 		var envelope dsse.Envelope
 		if err := json.Unmarshal(read(t, dir, "provenance.intoto.jsonl"), &envelope); err != nil {
 			t.Fatal(err)
@@ -137,14 +137,14 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a program reports its version", func(t *testing.T) {
+	t.Run("program prints its version", func(t *testing.T) {
 		out := t.TempDir()
 		ran(t, out, "tar", "-xzf", filepath.Join(dir, "kcp-publisher_"+version+"_linux_"+runtime.GOARCH+".tar.gz"))
 		if printed := ran(t, out, "./kcp-publisher", "--version"); !strings.Contains(printed, version) {
 			t.Errorf("got %s", printed)
 		}
 	})
-	t.Run("helm takes the charts", func(t *testing.T) {
+	t.Run("helm reads the charts", func(t *testing.T) {
 		for _, name := range programs {
 			helm := []string{"tool", "-modfile=hack/helm/go.mod", "helm"}
 			chart := filepath.Join(dir, name+"-"+version+".tgz")
@@ -159,7 +159,7 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 			ran(t, "../..", "go", append(helm, "lint", "--quiet", chart)...)
 		}
 	})
-	t.Run("charts and manifests name the image by digest", func(t *testing.T) {
+	t.Run("charts and manifests contain image digests", func(t *testing.T) {
 		layout, err := oci.NewFromTar(t.Context(), filepath.Join(dir, layoutFile(version)))
 		if err != nil {
 			t.Fatal(err)
@@ -180,7 +180,7 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 			}
 		}
 	})
-	t.Run("images and charts are attested", func(t *testing.T) {
+	t.Run("images and charts have attestations", func(t *testing.T) {
 		r := &release{version: version, dir: dir}
 		all, err := r.readAttestations()
 		if err != nil {
@@ -195,7 +195,7 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 	})
-	t.Run("package managers get the archives' checksums", func(t *testing.T) {
+	t.Run("package manifests contain checksums of archives", func(t *testing.T) {
 		sums := string(read(t, dir, checksumsFile))
 		for _, file := range []string{"kcp-publisher.rb", "skr-agent.rb", "kyma-pull.yaml"} {
 			found := regexp.MustCompile("[0-9a-f]{64}").FindAllString(string(read(t, dir, file)), -1)
@@ -204,7 +204,7 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 			}
 		}
 	})
-	t.Run("the layout has images and charts by name", func(t *testing.T) {
+	t.Run("layout contains images and charts by name", func(t *testing.T) {
 		layout, err := oci.NewFromTar(t.Context(), filepath.Join(dir, layoutFile(version)))
 		if err != nil {
 			t.Fatal(err)
@@ -215,7 +215,7 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 			}
 		}
 	})
-	t.Run("the bill lists what is linked", func(t *testing.T) {
+	t.Run("bill of materials lists linked modules", func(t *testing.T) {
 		file, err := os.Open(filepath.Join(dir, "skr-agent_"+version+".cdx.json"))
 		if err != nil {
 			t.Fatal(err)
@@ -264,19 +264,21 @@ func read(t *testing.T, dir, name string) []byte {
 	return data
 }
 
-func TestInvalidReleaseVersionIsRefused(t *testing.T) {
+func TestInvalidReleaseFlagsAreRejected(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
 		want string
 	}{
-		"no version": {nil, `-version "": want a semantic version`},
-		"a strange platform": {
+		"no version": {nil, `-version "" is not a semantic version`},
+		"unsupported platform": {
 			[]string{"-version", "1.0.0", "-platforms", "plan9/amd64"},
-			`-platforms: "plan9/amd64": want linux or darwin`,
+			`-platforms: unsupported platform "plan9/amd64"`,
 		},
-		"a file without a key": {[]string{"-version", "1.0.0", "-key", "main.go"}, "-key: main.go: no PEM block found"},
-		"a key not there":      {[]string{"-version", "1.0.0", "-key", "nowhere"}, "-key: open nowhere"},
-		"a version like a tag": {[]string{"-version", "latest"}, `-version "latest"`},
+		"key file without a key": {
+			[]string{"-version", "1.0.0", "-key", "main.go"}, "-key: main.go: no PEM block found",
+		},
+		"missing key file": {[]string{"-version", "1.0.0", "-key", "nowhere"}, "-key: open nowhere"},
+		"version is a tag": {[]string{"-version", "latest"}, `-version "latest"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := run(t.Context(), c.args); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -21,7 +21,7 @@ import (
 
 const checksumsFile = "SHA256SUMS"
 
-// writeChecksums lists every file of the release, as sha256sum does.
+// writeChecksums writes the checksums of all files of the release in the format of sha256sum.
 func (r *release) writeChecksums() error {
 	var lines strings.Builder
 	err := r.files(func(name, sum string) { fmt.Fprintf(&lines, "%s  %s\n", sum, name) })
@@ -74,13 +74,13 @@ func readKey(path string) (crypto.Signer, error) {
 	}
 	key, ok := parsed.(*ecdsa.PrivateKey)
 	if !ok {
-		return nil, fmt.Errorf("%s: holds a key of type %T, want ECDSA", path, parsed)
+		return nil, fmt.Errorf("%s contains a key of type %T, expected ECDSA", path, parsed)
 	}
 	return key, nil
 }
 
-// sign signs the checksums, and writes the provenance and the attestations of images and charts. Without a key, it
-// writes nothing.
+// sign signs the checksums, and writes the provenance and the attestations of images and charts. Without a key, it is a
+// no-op.
 func (r *release) sign() error {
 	if r.key == nil {
 		return nil
@@ -162,7 +162,7 @@ func (r *release) slsa() (json.RawMessage, error) {
 	})
 }
 
-// signerOf signs as DSSE asks for.
+// signerOf adapts a crypto.Signer to the signer interface of DSSE.
 type signerOf struct{ crypto.Signer }
 
 func (s signerOf) Sign(_ context.Context, data []byte) ([]byte, error) {

@@ -1,8 +1,8 @@
 // Package suite selects the tests of a run. The short suite of `make test` runs on every change. The long suite of
 // `make test-long` runs weekly, and after a change to the folders that CONTRIBUTING.md lists for it.
 //
-// A long test calls Long in its first line. hack/suite/list finds it by that call, and random tests by Seed and
-// rapid.Check.
+// A long test calls Long in its first line. hack/suite/list finds long tests by that call, and random tests by their
+// calls of Seed and rapid.Check.
 package suite
 
 import (
@@ -25,8 +25,8 @@ func Long(t testing.TB) {
 // Selected reports whether the long suite runs.
 func Selected() bool { return os.Getenv(env) != "" }
 
-// Seed returns the seed of a random test and logs it. The short suite repeats the same cases, so a change is never
-// blamed for a case that was not tried before. The long suite tries fresh ones.
+// Seed returns the seed of a random test and logs it. The short suite repeats the same cases, so a new failure is
+// always caused by the change. The long suite uses new seeds.
 func Seed(t testing.TB, fixed uint64) uint64 {
 	t.Helper()
 	seed := fixed

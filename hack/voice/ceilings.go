@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// ceilings are the highest allowed rates. A unit without a recorded ceiling must meet the target.
+// ceilings contains the highest allowed rates. A unit without a recorded ceiling must meet the target.
 type ceilings struct {
 	header   string
 	targets  rates
-	recorded map[string]rates // by the key of a unit
+	recorded map[string]rates // by key of the unit
 }
 
 // excess is a measure of a unit over its ceiling.
@@ -24,7 +24,7 @@ type excess struct {
 	rate, ceiling float64
 }
 
-// parseCeilings reads lines such as "comments bundle/trust what=3.5 long=2". The line of "target" is required.
+// parseCeilings reads lines such as "comments bundle/trust what=3.5 long=2". The line "target" is required.
 func parseCeilings(text string) (ceilings, error) {
 	c := ceilings{recorded: map[string]rates{}}
 	number := 0
@@ -38,7 +38,7 @@ func parseCeilings(text string) (ceilings, error) {
 		key, values := fields[0], fields[1:]
 		if key != "target" {
 			if len(fields) < 3 {
-				return c, fmt.Errorf("line %d: want a kind, a folder and rates", number)
+				return c, fmt.Errorf("line %d must have a kind, a folder and rates", number)
 			}
 			key, values = fields[0]+" "+fields[1], fields[2:]
 		}
@@ -72,7 +72,7 @@ func parseRates(values []string) (rates, error) {
 		}
 		rate, err := strconv.ParseFloat(text, 64)
 		if err != nil || rate < 0 || math.IsInf(rate, 0) || math.IsNaN(rate) {
-			return nil, fmt.Errorf("%s: want a rate", value)
+			return nil, fmt.Errorf("%s is not a valid rate", value)
 		}
 		parsed[name] = rate
 	}
@@ -108,8 +108,8 @@ func (c ceilings) check(units []*unit) []excess {
 	return found
 }
 
-// lowered returns ceilings that the units of today just meet. It raises none, and drops those that the target covers
-// and those of folders that are gone.
+// lowered returns ceilings at the current rates of the units. It never raises a ceiling. It drops ceilings below the
+// target and ceilings of deleted folders.
 func (c ceilings) lowered(units []*unit) ceilings {
 	next := ceilings{header: c.header, targets: c.targets, recorded: map[string]rates{}}
 	for _, u := range units {
@@ -128,7 +128,7 @@ func (c ceilings) lowered(units []*unit) ceilings {
 
 func roundUp(rate float64) float64 { return math.Ceil(rate*10) / 10 }
 
-// String is the file that parseCeilings reads.
+// String returns the ceilings in the format that parseCeilings reads.
 func (c ceilings) String() string {
 	var b strings.Builder
 	b.WriteString(c.header)

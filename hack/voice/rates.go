@@ -52,7 +52,7 @@ func (p place) String() string { return fmt.Sprintf("%s:%d: %s", p.file, p.line,
 
 // unit is the text of one kind in one folder.
 type unit struct {
-	key    string // kind and folder, as ceilings.txt writes them
+	key    string // kind and folder in the format of ceilings.txt
 	words  int
 	places map[string][]place
 }
@@ -91,7 +91,7 @@ func (u *unit) add(file string, line int, text string) {
 
 func (u *unit) hit(name string, p place) { u.places[name] = append(u.places[name], p) }
 
-// around returns a hit with some text on each side, in one line.
+// around returns a hit with some surrounding text in one line.
 func around(text string, at []int) string {
 	const side = 60
 	from, to := max(0, at[0]-side), min(len(text), at[1]+side)
@@ -116,7 +116,7 @@ func (u *unit) measureLines(file, text string, shown func(string) string) {
 	}
 }
 
-// above returns the hits of a unit that the target does not allow, over all measures but the long lines.
+// above returns the number of hits of a unit above the target, over all measures except long lines.
 func (u *unit) above(targets rates) float64 {
 	sum := 0.0
 	for _, m := range measures {

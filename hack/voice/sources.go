@@ -48,7 +48,7 @@ func measureRepository(root string) ([]*unit, error) {
 		file = strings.TrimSpace(file)
 		data, err := os.ReadFile(filepath.Join(root, file))
 		if os.IsNotExist(err) {
-			continue // listed and deleted
+			continue // git lists deleted files too
 		} else if err != nil {
 			return nil, err
 		}
@@ -74,7 +74,7 @@ var (
 )
 
 // addGo counts the comments and the string literals of a Go file, and its long lines with the comments. Generated files
-// have their text from elsewhere.
+// are skipped, because their text is counted in its source.
 func (c collection) addGo(file string, data []byte) error {
 	set := token.NewFileSet()
 	parsed, err := parser.ParseFile(set, file, data, parser.ParseComments|parser.SkipObjectResolution)
@@ -89,7 +89,7 @@ func (c collection) addGo(file string, data []byte) error {
 	for _, group := range parsed.Comments {
 		inComments.add(file, set.Position(group.Pos()).Line, commentText(group))
 	}
-	var tag *ast.BasicLit // of the field whose parts are visited
+	var tag *ast.BasicLit // the tag of the current field
 	ast.Inspect(parsed, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.ImportSpec:
@@ -134,7 +134,7 @@ func severalWords(literal *ast.BasicLit) (string, bool) {
 		return "", false
 	}
 	if literal.Value[0] != '`' {
-		text = strings.ReplaceAll(text, "\n", " ") // it is one line of the source
+		text = strings.ReplaceAll(text, "\n", " ") // the literal is one source line
 	}
 	return text, true
 }

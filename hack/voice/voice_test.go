@@ -41,7 +41,7 @@ func TestHabitsAreCounted(t *testing.T) {
 	}
 }
 
-func TestGoFileHasCommentsAndStrings(t *testing.T) {
+func TestCommentsAndStringsOfGoFilesAreMeasured(t *testing.T) {
 	const source = "// Package a has what it needs.\n" +
 		"//\n" +
 		"//go:generate tell what\n" +
@@ -74,7 +74,7 @@ func TestGeneratedTextIsNotMeasured(t *testing.T) {
 	}
 }
 
-func TestPageHasProseAndTables(t *testing.T) {
+func TestProseAndTablesOfPagesAreMeasured(t *testing.T) {
 	long := strings.Repeat("x", maxColumns)
 	page := "# Title\n" +
 		"One `what` and [what](nobody.md).\n" +
@@ -124,10 +124,10 @@ func TestUnitOverItsCeilingFails(t *testing.T) {
 			want: []string{"what", "long"},
 		},
 		{
-			name: "a ceiling of another folder", recorded: "docs docs/adr what=50\n", words: 1000, hits: 7,
+			name: "ceiling of another folder", recorded: "docs docs/adr what=50\n", words: 1000, hits: 7,
 			want: []string{"what"},
 		},
-		{name: "a recorded ceiling below the target", recorded: "docs docs what=0\n", words: 1000, hits: 3},
+		{name: "recorded ceiling below the target", recorded: "docs docs what=0\n", words: 1000, hits: 3},
 	} {
 		ceilings, err := parseCeilings(target + c.recorded)
 		if err != nil {
@@ -159,14 +159,14 @@ func TestCeilingsOnlyGoDown(t *testing.T) {
 	}
 }
 
-func TestCeilingsNameTheWrongLine(t *testing.T) {
+func TestInvalidCeilingsReportTheLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                           "the target has no rate for what",
-		target + "docs a\n":          "line 3: want a kind, a folder and rates",
+		target + "docs a\n":          "line 3 must have a kind, a folder and rates",
 		target + "docs a who=1\n":    `line 3: unknown measure "who"`,
-		target + "docs a what=x\n":   "line 3: what=x: want a rate",
-		target + "docs a what=-1\n":  "line 3: what=-1: want a rate",
-		target + "docs a what=NaN\n": "line 3: what=NaN: want a rate",
+		target + "docs a what=x\n":   "line 3: what=x is not a valid rate",
+		target + "docs a what=-1\n":  "line 3: what=-1 is not a valid rate",
+		target + "docs a what=NaN\n": "line 3: what=NaN is not a valid rate",
 		target + "docs a what=3\n\ndocs a long=1\n": "line 5: duplicate docs a",
 	} {
 		if _, err := parseCeilings(text); err == nil || err.Error() != want {

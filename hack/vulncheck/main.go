@@ -1,6 +1,6 @@
 // Command vulncheck runs govulncheck over packages of the project. It fails on known vulnerabilities in reachable code.
-// If the public database cannot be reached, it prints a line that begins with SKIPPED, which .ci/run shows in its
-// table, and succeeds. On GitHub, which has a network, it fails instead. A copy named with -db must exist.
+// If the public database cannot be reached, it prints a line that begins with SKIPPED for the table of .ci/run, and
+// succeeds. On GitHub, where the network is available, it fails instead. With -db, the copy must exist.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// govulncheck's own words and exit code.
+// Message and exit code of govulncheck.
 const (
 	codeFound   = 3
 	unreachable = "govulncheck: fetching vulnerabilities:"
@@ -53,13 +53,13 @@ func check(database string, packages []string, out io.Writer) int {
 func judge(code int, output, database string, required bool) (string, int) {
 	switch {
 	case code == 0:
-		return "vulncheck: nothing known can be reached", 0
+		return "vulncheck: no known vulnerability is reachable", 0
 	case code == codeFound:
 		return "vulncheck: upgrade the modules above", code
 	case database == "" && strings.Contains(output, unreachable) && required:
-		return "vulncheck: NOT CHECKED: the database of vulnerabilities cannot be reached", code
+		return "vulncheck: NOT CHECKED: the vulnerability database cannot be reached", code
 	case database == "" && strings.Contains(output, unreachable):
-		return "SKIPPED: the database of vulnerabilities cannot be reached: use make vulncheck VULNDB=URL with a copy",
+		return "SKIPPED: the vulnerability database cannot be reached: use make vulncheck VULNDB=URL with a copy",
 			0
 	}
 	return "vulncheck: govulncheck failed", code

@@ -20,13 +20,13 @@ func TestJudge(t *testing.T) {
 		want     int
 		message  string
 	}{
-		"nothing is found":                                   {0, "No vulnerabilities found.", "", 0, "nothing known"},
-		"something is found":                                 {3, "Vulnerability #1", "", 3, "upgrade"},
-		"something is found after trouble":                   {3, away, "", 3, "upgrade"},
-		"the public database is away":                        {1, away, "", 0, "SKIPPED: "},
-		"a copy is away":                                     {1, away, "file:///nowhere", 1, "failed"},
-		"the code does not compile":                          {1, "govulncheck: loading packages:", "", 1, "failed"},
-		"govulncheck is called with a flag it does not know": {2, "flag provided but not defined", "", 2, "failed"},
+		"no vulnerability is found":             {0, "No vulnerabilities found.", "", 0, "no known vulnerability"},
+		"vulnerability is found":                {3, "Vulnerability #1", "", 3, "upgrade"},
+		"vulnerability is found after an error": {3, away, "", 3, "upgrade"},
+		"public database is unreachable":        {1, away, "", 0, "SKIPPED: "},
+		"database copy is missing":              {1, away, "file:///nowhere", 1, "failed"},
+		"code does not compile":                 {1, "govulncheck: loading packages:", "", 1, "failed"},
+		"govulncheck gets an unknown flag":      {2, "flag provided but not defined", "", 2, "failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			output, code := judge(c.code, c.output, c.database, false)
@@ -46,9 +46,9 @@ func TestCheckAgainstACopyOfTheDatabase(t *testing.T) {
 		module, path, symbol string
 		want                 int
 	}{
-		"a symbol that is called":         {"go.yaml.in/yaml/v3", "go.yaml.in/yaml/v3", "NewDecoder", codeFound},
-		"a symbol that is not called":     {"go.yaml.in/yaml/v3", "go.yaml.in/yaml/v3", "NewEncoder", 0},
-		"a module that is not built with": {"example.com/elsewhere", "example.com/elsewhere", "New", 0},
+		"vulnerable symbol is called":     {"go.yaml.in/yaml/v3", "go.yaml.in/yaml/v3", "NewDecoder", codeFound},
+		"vulnerable symbol is not called": {"go.yaml.in/yaml/v3", "go.yaml.in/yaml/v3", "NewEncoder", 0},
+		"vulnerable module is not linked": {"example.com/elsewhere", "example.com/elsewhere", "New", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.want == 0 {
@@ -69,7 +69,7 @@ func TestCheckAgainstACopyOfTheDatabase(t *testing.T) {
 			}
 		})
 	}
-	t.Run("no copy where there should be one", func(t *testing.T) {
+	t.Run("database copy is missing", func(t *testing.T) {
 		var out bytes.Buffer
 		if code := check("file://"+filepath.Join(t.TempDir(), "none"), []string{"./bundle/strict"}, &out); code == 0 {
 			t.Errorf("got 0:\n%s", &out)

@@ -1,5 +1,5 @@
-// Package alerts evaluates the charts' alerts by promtool: rules and series in, out comes whether just the alerts fire
-// that should.
+// Package alerts evaluates the charts' alerts with promtool. It checks that a set of series fires exactly the expected
+// alerts.
 package alerts
 
 import (
@@ -25,12 +25,12 @@ type Case struct {
 	Name string
 	// Series are the values of time series, one a minute, in promtool's notation.
 	Series map[string]string
-	// At is the time when the alerts are evaluated, by a clock that starts at 0.
+	// At is the evaluation time, counted from the first value of the series.
 	At     time.Duration
 	Firing []string
 }
 
-// Alert is one of a file.
+// Alert is an alerting rule of a chart.
 type Alert struct {
 	Alert       string            `json:"alert"`
 	Expr        string            `json:"expr"`
@@ -65,7 +65,7 @@ func Read(path string) ([]Alert, error) {
 	return all, nil
 }
 
-// Promtool runs promtool, and builds it first if it does not exist.
+// Promtool runs promtool and builds the program first if it does not exist.
 func Promtool(ctx context.Context, args ...string) error {
 	path, err := assets.EnsurePromtool(ctx, os.Stderr)
 	if err != nil {
@@ -100,7 +100,7 @@ type unit struct {
 	Exprs    []expression `json:"promql_expr_test"`
 }
 
-// Check runs promtool with the rules of a file for all cases. The error names the cases in which other alerts fire. dir
+// Check runs promtool with the rules of a file for all cases. The error lists the cases in which other alerts fire. dir
 // is a folder for the file.
 func Check(ctx context.Context, dir, rules string, cases []Case) error {
 	rules, err := filepath.Abs(rules)
@@ -141,7 +141,7 @@ func Scraped(exposition io.Reader) (map[string]float64, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(exposition)
 	if err != nil {
-		return nil, fmt.Errorf("read what was scraped: %w", err)
+		return nil, fmt.Errorf("read the scraped metrics: %w", err)
 	}
 	found := map[string]float64{}
 	for name, family := range families {
@@ -160,7 +160,7 @@ func Scraped(exposition io.Reader) (map[string]float64, error) {
 }
 
 // Changing returns series that have the values of one scrape for some minutes, and then the values of another scrape
-// for the same time. A series that the first scrape lacks is missing for that time.
+// for the same time. A series that only the second scrape contains starts with the second half.
 func Changing(before, after map[string]float64, minutes int) map[string]string {
 	series := map[string]string{}
 	for name, value := range after {

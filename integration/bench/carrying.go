@@ -100,7 +100,7 @@ func carrying(ctx context.Context) ([]result, error) {
 	return results, nil
 }
 
-// copying returns the fastest of several runs. A shared machine is slow now and then, and never fast by accident.
+// copying returns the fastest of several runs. Other load on a shared machine can only slow a run down.
 func copying(ctx context.Context, file string) (time.Duration, error) {
 	fastest := time.Duration(0)
 	for range 3 {

@@ -22,8 +22,8 @@ const (
 	watched = 2 * time.Minute
 )
 
-// checking measures the cost of checks in an idle agent: the same agent with 20 modules, before and while it measures
-// three checks of each module every 30 seconds.
+// checking measures the cost of checks in an idle agent. It compares an agent with 20 modules before and while the
+// agent evaluates three checks per module every 30 seconds.
 func checking(ctx context.Context) ([]result, error) {
 	f, err := fleet.Start(ctx, fleet.Options{Measured: true})
 	if err != nil {
@@ -85,7 +85,7 @@ func mailerAs(name, version string) sample.Version {
 	return v
 }
 
-// checked returns a policy that rolls all modules out in one wave with checks, which outlasts the measurement.
+// checked returns a policy that rolls out all modules in one wave with checks. The wave outlasts the measurement.
 func checked() *v1alpha1.RolloutPolicy {
 	policy := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "checked"}}
 	wave := v1alpha1.Wave{Name: "all", Percent: new(int32(100)), Soak: metav1.Duration{Duration: time.Hour}}
@@ -111,7 +111,7 @@ func allReady(ctx context.Context, r *fleet.Runtime, names []string, version str
 	return nil
 }
 
-// idle is the usage of an agent that has nothing to apply.
+// idle is the usage of an agent without pending changes.
 type idle struct {
 	millicores float64
 	bytes      int64

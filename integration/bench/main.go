@@ -27,7 +27,7 @@ type result struct {
 }
 
 func main() {
-	only := flag.String("only", "", "measure only what has this in its name")
+	only := flag.String("only", "", "measure only benchmarks whose name contains this text")
 	flag.Parse()
 	log.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -25,8 +25,8 @@ const (
 	writers  = 16 // as many as the publisher's default concurrency
 )
 
-// publishing measures a promotion to a fleet: the complete publisher with a real API server and registry, compared with
-// a bare loop that writes the same bytes to the same registry.
+// publishing measures a promotion to a fleet by a publisher with a real API server and registry. It compares the time
+// with a bare loop that writes the same bytes to the same registry.
 func publishing(ctx context.Context) ([]result, error) {
 	f, err := fleet.Start(ctx, fleet.Options{
 		Durable: true, Measured: true, PublisherFlags: []string{"--report-poll-interval", "10m"},
@@ -56,7 +56,7 @@ func publishing(ctx context.Context) ([]result, error) {
 	if err := f.Release(ctx, "scaler", component, sample.Channel("regular", "1.8.0")); err != nil {
 		return nil, err
 	}
-	// One manifest for each runtime, and one for their shared content.
+	// The publisher pushes one manifest for each runtime and one for their shared content.
 	err = fleet.Until(ctx, 5*time.Minute, "every bundle is pushed", func() (bool, string) {
 		n := f.Registry.Traffic()[put] - before
 		return n > runtimes, fmt.Sprint(n)
@@ -87,8 +87,8 @@ func publishing(ctx context.Context) ([]result, error) {
 
 func id(i int) string { return fmt.Sprintf("runtime-%04d", i) }
 
-// untilRecorded waits until every Kyma's status names a bundle with this version. It reads seldom, because its reads
-// affect the measurement.
+// untilRecorded waits until every Kyma's status references a bundle with this version. It reads rarely, because each
+// read affects the measurement.
 func untilRecorded(ctx context.Context, f *fleet.Fleet, version string) error {
 	next := time.Now()
 	recorded := 0
@@ -148,7 +148,7 @@ func bareLoop(ctx context.Context, f *fleet.Fleet) (time.Duration, error) {
 		}
 	}
 	none := func(digest.Digest) bool { return false }
-	// Before the measurement, the repositories get the catalog, which they have from the earlier bundle.
+	// Before the measurement, push the catalog to the repositories, as the previous bundle would have done.
 	for i, w := range writes {
 		if err := store.PushBundle(ctx, f.Place, "bare-"+id(i), bundle.Documents{State: w.catalog, Catalog: w.catalog},
 			bareManifest(w.catalog), none); err != nil {
@@ -169,7 +169,7 @@ func bareLoop(ctx context.Context, f *fleet.Fleet) (time.Duration, error) {
 	return time.Since(started), err
 }
 
-// bareManifest makes a registry keep the blob.
+// bareManifest returns a manifest that references the blob, so the registry keeps it.
 func bareManifest(blob bundle.Blob) bundle.Blob {
 	data, err := json.Marshal(map[string]any{
 		"schemaVersion": 2, "mediaType": ocispec.MediaTypeImageManifest, "config": blob.Descriptor,

@@ -51,7 +51,7 @@ func signing(ctx context.Context) ([]result, error) {
 	}, nil
 }
 
-// resolving runs the publisher's own benchmarks: its packages are internal to it.
+// resolving runs the publisher's own benchmarks, because its packages are internal.
 func resolving(ctx context.Context) ([]result, error) {
 	took, err := benchmark(ctx, "./kcp-publisher/internal/core/resolve", "Resolve10000", "1x")
 	if err != nil {
@@ -120,7 +120,7 @@ func benchmarks(ctx context.Context, pkg, name, howLong string) (map[string]time
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("no figure in:\n%s", output)
+		return nil, fmt.Errorf("the output contains no benchmark result:\n%s", output)
 	}
 	return found, nil
 }

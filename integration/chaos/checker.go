@@ -46,7 +46,8 @@ type Push struct {
 	// Ahead is true if the bundle's sequence is beyond the correct time: a publisher with a fast clock issued it, or it
 	// follows such a bundle.
 	Ahead bool
-	// Refused is the reason why no runtime may follow the bundle, nil if a publisher key of the root signed it.
+	// Refused is the reason why runtimes must refuse the bundle. It is nil if a publisher key of the root signed the
+	// bundle.
 	Refused error
 }
 
@@ -54,14 +55,14 @@ type Push struct {
 type Reported struct {
 	Runtime  string
 	Sequence int64
-	// Epoch and Observed identify the bundle that the report is about, 0 for none.
+	// Epoch and Observed identify the bundle that the report describes. They are 0 if the report describes no bundle.
 	Epoch, Observed int64
-	// Answered are the module versions whose result the report contains.
+	// Answered contains the module versions whose result is in the report.
 	Answered map[string]string
 	// Waiting are the modules whose newest version waits for a window. Reports do not contain that version.
 	Waiting map[string]bool
 	// Ahead is true if the runtime's clock is further ahead than control planes accept. They refuse the report, and
-	// later reports may be older.
+	// later reports can be older.
 	Ahead bool
 }
 
@@ -75,7 +76,7 @@ type Record struct {
 	Report int64
 }
 
-// Checker judges observations, one after the other. It observes nothing itself.
+// Checker checks one observation after the other. It does not observe the fleet itself.
 //
 // It knows the intended changes, because each actor reports them in advance: Asked, Unasked, Promoted and Deleted.
 type Checker struct {
@@ -83,41 +84,41 @@ type Checker struct {
 	violations []Violation
 	checks     map[Invariant]int
 
-	staged      string // the module that rollouts are for
-	concurrent  int    // how many runtimes but canaries may have a version that they did not answer
+	staged      string // the module with rollouts
+	concurrent  int    // maximum of runtimes, except canaries, with a version whose result they have not reported
 	unpoliced   bool
-	versions    map[string]map[string]bool // by module, all that were ever promoted
+	versions    map[string]map[string]bool // all promoted versions by module
 	broken      map[string]bool            // versions that no canary can run
 	runtimes    map[string]*seen
 	rollouts    map[string]string
-	undone      map[string]bool                         // rollouts that people took back
+	undone      map[string]bool                         // rollouts that users undid
 	objectsSeen map[string]map[string]map[string]string // UIDs by runtime, module, and object
-	kymas       []string                                // those of the control plane
-	// when people last took the lease from the publisher that had it, and 0 for never
+	kymas       []string                                // names of the control plane's Kymas
+	// leaderless is the last time when a user took the Lease from the leading publisher, or 0.
 	leaderless time.Duration
 }
 
 // seen is the checker's knowledge of a runtime.
 type seen struct {
-	asked, unasked map[string]time.Duration // when, newest; both are there for a module that was asked for again
+	asked, unasked map[string]time.Duration // times of the newest requests by module
 	wants          map[string]bool
 	pushed         *Push
 	signed         map[string]map[string]bool // by module, versions in bundles for this runtime
-	removed        map[string]Push            // the newest signed bundle that removes it, by module
-	open           string                     // the newer version of the staged module that it did not answer yet
-	openSince      int64                      // sequence of the bundle that brought it first
+	removed        map[string]Push            // by module, the newest signed bundle that removes the module
+	open           string                     // newer version of the staged module without a reported result
+	openSince      int64                      // sequence of the first bundle with that version
 	lastReport     Reported
 	record         Record
 	present        map[string]string
-	deleted        map[string]time.Duration // objects that users deleted, and when
+	deleted        map[string]time.Duration // times when users deleted objects
 }
 
-// excuse is the time in which a withdrawn request may still have effects. Every fault is shorter.
+// excuse is the time in which a withdrawn request can still have effects. It is longer than each fault.
 const excuse = 2 * time.Minute
 
-// twoLeaders is the time in which two publishers may lead after a user took the Lease from one of them: until it checks
-// the Lease again and has finished its work, also with a slow registry. A registry accepts an older tag after a newer
-// one. Runtimes refuse it, and that is always checked.
+// twoLeaders is the time in which two publishers can lead after a user took the Lease from one of them. The former
+// leader must check the Lease again and finish its work, possibly with a slow registry. In this time, a registry can
+// receive an older bundle after a newer one. The checker always checks that runtimes refuse the older bundle.
 const twoLeaders = 15 * time.Second
 
 // NewChecker returns a checker for a fleet whose rollouts concern one module.
@@ -196,7 +197,7 @@ func (c *Checker) Unasked(at time.Duration, runtime string, modules ...string) {
 	}
 }
 
-// Promoted records that a channel has a version of a module, and whether no canary can run it.
+// Promoted records a version that was promoted in a channel. broken is true if no canary can run the version.
 func (c *Checker) Promoted(module, version string, broken bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -242,20 +243,20 @@ func (c *Checker) Deleted(at time.Duration, runtime, object string) {
 	c.of(runtime).deleted[object] = at
 }
 
-// mayGo reports whether a module's removal was requested, even if the request was withdrawn shortly before.
+// mayGo reports whether the removal of a module was requested, possibly by a request that was withdrawn shortly before.
 func (s *seen) mayGo(at time.Duration, module string) bool {
 	_, unasked := s.unasked[module]
 	return unasked && (!s.wants[module] || at-s.asked[module] < excuse)
 }
 
-// mayLack reports whether a runtime may lack a module: its removal was requested, or the runtime does not follow a
-// bundle yet that is newer than the one that removes the module.
+// mayLack reports whether a module can be missing in a runtime. Either its removal was requested, or the runtime has
+// not yet applied a bundle newer than the bundle that removes the module.
 func (s *seen) mayLack(at time.Duration, module string) bool {
 	removing, removed := s.removed[module]
 	return s.mayGo(at, module) || removed && !removing.before(s.lastReport.Epoch, s.lastReport.Observed)
 }
 
-// before reports whether this bundle is not older than the one that the runtime follows.
+// before reports whether p is older than the bundle with this epoch and sequence.
 func (p Push) before(epoch, sequence int64) bool {
 	return p.Epoch < epoch || p.Epoch == epoch && p.Sequence < sequence
 }

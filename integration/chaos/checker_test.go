@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// history is a healthy fleet: three runtimes that are not canaries have scaler 1.0.0, and version 1.1.0 is promoted.
+// history returns the checker of a healthy fleet. Three runtimes that are not canaries have scaler 1.0.0, and version
+// 1.1.0 is promoted.
 func history() (*Checker, func(id string, sequence int64, version string) Push) {
 	c := NewChecker("scaler", 2)
 	c.Promoted("scaler", "1.0.0", false)
@@ -41,42 +42,42 @@ func TestCheckerDetectsEveryViolation(t *testing.T) {
 		broken  Invariant
 		message string
 	}{
-		"a bundle that was not signed": {func(c *Checker, push func(string, int64, string) Push) {
+		"unsigned bundle": {func(c *Checker, push func(string, int64, string) Push) {
 			p := push("sim-5", 11, "1.1.0")
 			p.Refused = errors.New("unknown key")
 			c.Pushed(1, p)
 		}, Signed, "unknown key"},
-		"a version in a runtime that no bundle brought": {func(c *Checker, _ func(string, int64, string) Push) {
+		"installed version without a bundle": {func(c *Checker, _ func(string, int64, string) Push) {
 			c.Present(1, "sim-5", map[string]string{"scaler": "1.1.0"})
 		}, Signed, "has scaler 1.1.0"},
-		"a bundle that a runtime follows before it was pushed": {func(c *Checker, _ func(string, int64, string) Push) {
+		"runtime follows a bundle that was not pushed": {func(c *Checker, _ func(string, int64, string) Push) {
 			c.Reported(1, Reported{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 12})
 		}, Signed, "never pushed"},
-		"a version that no channel had": {func(c *Checker, push func(string, int64, string) Push) {
+		"version that no channel had": {func(c *Checker, push func(string, int64, string) Push) {
 			c.Pushed(1, push("sim-5", 11, "9.9.9"))
-		}, Meant, "no channel ever had"},
-		"a module that was not requested": {func(c *Checker, push func(string, int64, string) Push) {
+		}, Meant, "no channel had"},
+		"module that was not requested": {func(c *Checker, push func(string, int64, string) Push) {
 			p := push("sim-5", 11, "1.0.0")
 			p.Versions["mailer"] = "1.0.0"
 			c.Pushed(1, p)
 		}, Meant, "mailer"},
-		"an object of a module that was not requested": {func(c *Checker, _ func(string, int64, string) Push) {
+		"object of a module that was not requested": {func(c *Checker, _ func(string, int64, string) Push) {
 			c.Objects(1, "sim-5", "mailer", map[string]string{"Deployment mailer": "d"})
 		}, Meant, "mailer"},
-		"a removal that was not requested": {func(c *Checker, push func(string, int64, string) Push) {
+		"removal that was not requested": {func(c *Checker, push func(string, int64, string) Push) {
 			p := push("sim-5", 11, "1.0.0")
 			p.Versions, p.Removals = nil, []string{"scaler"}
 			c.Pushed(1, p)
 		}, Kept, "removes module scaler"},
-		"the end of a runtime whose Kyma nobody deleted": {func(c *Checker, push func(string, int64, string) Push) {
+		"removal bundle for a runtime with a Kyma": {func(c *Checker, push func(string, int64, string) Push) {
 			p := push("sim-5", 11, "1.0.0")
 			p.Deleting = true
 			c.Pushed(1, p)
-		}, Kept, "removes everything"},
-		"a module that vanishes": {func(c *Checker, _ func(string, int64, string) Push) {
+		}, Kept, "removes all modules"},
+		"module disappears": {func(c *Checker, _ func(string, int64, string) Push) {
 			c.Present(1, "sim-5", map[string]string{})
 		}, Kept, "no signed bundle removed it"},
-		"a module that goes though its removal was taken back long ago": {
+		"module removed long after the removal was withdrawn": {
 			func(c *Checker, push func(string, int64, string) Push) {
 				c.Unasked(time.Second, "sim-5", "scaler")
 				c.Asked(2*time.Second, "sim-5", "scaler")
@@ -84,7 +85,7 @@ func TestCheckerDetectsEveryViolation(t *testing.T) {
 				p.Versions, p.Removals = nil, []string{"scaler"}
 				c.Pushed(time.Hour, p)
 			}, Kept, "removes module scaler"},
-		"a module that goes in a runtime that follows a newer bundle than the one that removed it": {
+		"module missing although the runtime follows a bundle newer than the removal": {
 			func(c *Checker, push func(string, int64, string) Push) {
 				c.Unasked(1, "sim-5", "scaler")
 				p := push("sim-5", 11, "1.0.0")
@@ -94,20 +95,20 @@ func TestCheckerDetectsEveryViolation(t *testing.T) {
 				c.Pushed(4, push("sim-5", 12, "1.0.0"))
 				c.Reported(5, Reported{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 12})
 				c.Present(time.Hour, "sim-5", nil)
-			}, Kept, "nobody asked for that"},
-		"an object that vanishes": {func(c *Checker, _ func(string, int64, string) Push) {
+			}, Kept, "without a request"},
+		"object disappears": {func(c *Checker, _ func(string, int64, string) Push) {
 			c.Objects(1, "sim-5", "scaler", nil)
 		}, Kept, "Deployment scaler-manager"},
-		"an object that a user deleted long ago and that is still not there": {
+		"object still missing long after a user deleted it": {
 			func(c *Checker, _ func(string, int64, string) Push) {
 				c.Deleted(1, "sim-5", "Deployment scaler-manager")
 				c.Objects(time.Hour, "sim-5", "scaler", nil)
 			}, Kept, "Deployment scaler-manager"},
-		"an object that is deleted and created again between two looks": {
+		"object deleted and created again between two checks": {
 			func(c *Checker, _ func(string, int64, string) Push) {
 				c.Objects(1, "sim-5", "scaler", map[string]string{"Deployment scaler-manager": "another"})
-			}, Kept, "another Deployment scaler-manager"},
-		"an object that goes with a removal that was for another module": {
+			}, Kept, "Deployment scaler-manager of module scaler was deleted and created again"},
+		"object disappears after the removal of another module": {
 			func(c *Checker, push func(string, int64, string) Push) {
 				c.Asked(0, "sim-5", "mailer")
 				c.Unasked(1, "sim-5", "mailer")
@@ -116,68 +117,68 @@ func TestCheckerDetectsEveryViolation(t *testing.T) {
 				c.Pushed(2, p)
 				c.Objects(3, "sim-5", "scaler", nil)
 			}, Kept, "Deployment scaler-manager"},
-		"an object that goes while a user deletes another": {func(c *Checker, _ func(string, int64, string) Push) {
+		"object disappears while a user deletes another object": {func(c *Checker, _ func(string, int64, string) Push) {
 			c.Deleted(1, "sim-5", "ConfigMap scaler-settings")
 			c.Objects(2, "sim-5", "scaler", nil)
 		}, Kept, "Deployment scaler-manager"},
-		"an object that goes while the same is deleted in another runtime": {
+		"object disappears while a user deletes it in another runtime": {
 			func(c *Checker, _ func(string, int64, string) Push) {
 				c.Deleted(1, "sim-6", "Deployment scaler-manager")
 				c.Objects(2, "sim-5", "scaler", nil)
 			}, Kept, "Deployment scaler-manager"},
-		"a module that goes before a bundle removes it": {func(c *Checker, _ func(string, int64, string) Push) {
+		"module disappears before a bundle removes it": {func(c *Checker, _ func(string, int64, string) Push) {
 			c.Unasked(1, "sim-5", "scaler")
 			c.Present(2, "sim-5", nil)
 		}, Kept, "no signed bundle removed it"},
-		"a Kyma that vanishes": {func(c *Checker, _ func(string, int64, string) Push) {
+		"Kyma disappears": {func(c *Checker, _ func(string, int64, string) Push) {
 			c.Listed(1, []string{"sim-5", "sim-6"})
 			c.Listed(2, []string{"sim-6"})
-		}, Kept, "no Kyma sim-5"},
-		"a Kyma that is deleted and created again": {func(c *Checker, _ func(string, int64, string) Push) {
+		}, Kept, "lost Kyma sim-5"},
+		"Kyma deleted and created again": {func(c *Checker, _ func(string, int64, string) Push) {
 			c.Recorded(1, Record{Runtime: "sim-5", UID: "another"})
-		}, Kept, "another Kyma sim-5"},
-		"a bundle with an older sequence": {func(c *Checker, push func(string, int64, string) Push) {
+		}, Kept, "Kyma sim-5 of the control plane was deleted and created again"},
+		"bundle with an older sequence": {func(c *Checker, push func(string, int64, string) Push) {
 			c.Pushed(1, push("sim-5", 9, "1.0.0"))
 		}, Sequences, "bundle 9"},
-		"another bundle with the same sequence": {func(c *Checker, push func(string, int64, string) Push) {
+		"two bundles with the same sequence": {func(c *Checker, push func(string, int64, string) Push) {
 			p := push("sim-5", 10, "1.0.0")
 			p.Digest = "another"
 			c.Pushed(1, p)
 		}, Sequences, "bundle 10"},
-		"an older report": {func(c *Checker, _ func(string, int64, string) Push) {
+		"older report": {func(c *Checker, _ func(string, int64, string) Push) {
 			c.Reported(1, Reported{Runtime: "sim-5", Sequence: 4, Epoch: 1, Observed: 10})
 		}, Sequences, "report 4 after report 5"},
-		"a runtime that goes back to an older bundle": {func(c *Checker, _ func(string, int64, string) Push) {
+		"runtime returns to an older bundle": {func(c *Checker, _ func(string, int64, string) Push) {
 			c.Reported(1, Reported{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 9})
 		}, Sequences, "follows bundle 9 after bundle 10"},
-		"a control plane that forgets what it published": {func(c *Checker, _ func(string, int64, string) Push) {
+		"status shows an older published bundle": {func(c *Checker, _ func(string, int64, string) Push) {
 			c.Recorded(1, Record{Runtime: "sim-5", UID: "u", Epoch: 1, Published: 9, Observed: 10, Key: "k", Report: 5})
-		}, Statuses, "bundle 9 was published"},
-		"a control plane that believes an older report": {func(c *Checker, _ func(string, int64, string) Push) {
+		}, Statuses, "published bundle 9 after bundle 10"},
+		"status shows an older report": {func(c *Checker, _ func(string, int64, string) Push) {
 			c.Recorded(1, Record{
 				Runtime: "sim-5", UID: "u", Epoch: 1, Published: 10, Observed: 10, Key: "k", Report: 4,
 			})
-		}, Statuses, "report 4 is its newest"},
-		"a control plane that reports that a runtime went back": {func(c *Checker, _ func(string, int64, string) Push) {
+		}, Statuses, "report 4 after report 5"},
+		"status shows an older observed bundle": {func(c *Checker, _ func(string, int64, string) Push) {
 			c.Recorded(1, Record{Runtime: "sim-5", UID: "u", Epoch: 1, Published: 10, Observed: 9, Key: "k", Report: 5})
-		}, Statuses, "follows bundle 9"},
-		"a rollout that goes on after it was rolled back": {func(c *Checker, _ func(string, int64, string) Push) {
+		}, Statuses, "observed bundle 9"},
+		"rollout continues after it was rolled back": {func(c *Checker, _ func(string, int64, string) Push) {
 			c.Stands(1, "scaler-regular-1", "RolledBack")
 			c.Stands(2, "scaler-regular-1", "Progressing")
-		}, Statuses, "Progressing after it was RolledBack"},
-		"more runtimes at once than may be": {func(c *Checker, push func(string, int64, string) Push) {
+		}, Statuses, "Progressing after final state RolledBack"},
+		"more runtimes than the budget allows": {func(c *Checker, push func(string, int64, string) Push) {
 			for _, id := range []string{"sim-5", "sim-6", "sim-7"} {
 				c.Pushed(1, push(id, 11, "1.1.0"))
 			}
 		}, Budget, "3 runtimes have scaler 1.1.0"},
-		"more runtimes at once, one of which got another bundle meanwhile": {
+		"more runtimes than the budget allows, one with another bundle since": {
 			func(c *Checker, push func(string, int64, string) Push) {
 				c.Pushed(1, push("sim-5", 11, "1.1.0"))
 				c.Pushed(1, push("sim-5", 12, "1.1.0"))
 				c.Pushed(1, push("sim-6", 11, "1.1.0"))
 				c.Pushed(1, push("sim-7", 11, "1.1.0"))
 			}, Budget, "3 runtimes have scaler 1.1.0"},
-		"a bundle behind one of a clock that was ahead, which the status names": {
+		"sequence decreases after a fast clock's bundle is in the status": {
 			func(c *Checker, push func(string, int64, string) Push) {
 				ahead := push("sim-5", 1000, "1.0.0")
 				ahead.Ahead = true
@@ -187,14 +188,14 @@ func TestCheckerDetectsEveryViolation(t *testing.T) {
 				})
 				c.Pushed(3, push("sim-5", 11, "1.0.0"))
 			}, Sequences, "bundle 11 of epoch 1 was pushed for sim-5 after bundle 1000"},
-		"a broken version beyond the canaries": {func(c *Checker, push func(string, int64, string) Push) {
+		"broken version beyond the canaries": {func(c *Checker, push func(string, int64, string) Push) {
 			c.Pushed(1, push("sim-5", 11, "1.2.0"))
-		}, Budget, "no canary can run"},
+		}, Budget, "fails on all canaries"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, push := history()
 			if already := c.Violations(); len(already) > 0 {
-				t.Fatalf("a fleet in which all is well is reported to break: %v", already)
+				t.Fatalf("a healthy fleet has violations: %v", already)
 			}
 			test.happens(c, push)
 			if !slices.ContainsFunc(c.Violations(),
@@ -210,7 +211,7 @@ func TestCheckerDetectsEveryViolation(t *testing.T) {
 
 func TestCheckerAcceptsAllowedHistories(t *testing.T) {
 	for name, happens := range map[string]func(c *Checker, push func(string, int64, string) Push){
-		"a rollout within its budget": func(c *Checker, push func(string, int64, string) Push) {
+		"rollout within its budget": func(c *Checker, push func(string, int64, string) Push) {
 			c.Pushed(1, push("sim-5", 11, "1.1.0"))
 			c.Pushed(1, push("sim-6", 11, "1.1.0"))
 			c.Reported(2, Reported{
@@ -218,7 +219,7 @@ func TestCheckerAcceptsAllowedHistories(t *testing.T) {
 			})
 			c.Pushed(3, push("sim-7", 11, "1.1.0"))
 		},
-		"a version that waits for a window beyond the budget": func(c *Checker, push func(string, int64, string) Push) {
+		"runtimes that wait for a window exceed the budget": func(c *Checker, push func(string, int64, string) Push) {
 			c.Pushed(1, push("sim-5", 11, "1.1.0"))
 			c.Pushed(1, push("sim-6", 11, "1.1.0"))
 			c.Reported(2, Reported{
@@ -227,27 +228,27 @@ func TestCheckerAcceptsAllowedHistories(t *testing.T) {
 			})
 			c.Pushed(3, push("sim-7", 11, "1.1.0"))
 		},
-		"a broken version in a canary, and its way back": func(c *Checker, push func(string, int64, string) Push) {
+		"broken version on a canary, then rolled back": func(c *Checker, push func(string, int64, string) Push) {
 			c.Pushed(1, push("sim-0", 11, "1.2.0"))
 			c.Pushed(2, push("sim-0", 12, "1.0.0"))
 		},
-		"everybody at once without a policy": func(c *Checker, push func(string, int64, string) Push) {
+		"all runtimes at once without a policy": func(c *Checker, push func(string, int64, string) Push) {
 			c.Unpoliced()
 			for _, id := range []string{"sim-5", "sim-6", "sim-7"} {
 				c.Pushed(1, push(id, 11, "1.1.0"))
 			}
 		},
-		"a bundle behind one of a clock that was ahead, which no status names": func(c *Checker,
+		"sequence decreases after a fast clock's bundle that no status shows": func(c *Checker,
 			push func(string, int64, string) Push) {
 			ahead := push("sim-5", 1000, "1.0.0")
 			ahead.Ahead = true
 			c.Pushed(1, ahead)
 			c.Pushed(2, push("sim-5", 11, "1.0.0"))
 		},
-		"the same bundle again, which the registry had lost": func(c *Checker, push func(string, int64, string) Push) {
+		"bundle pushed again after the registry lost it": func(c *Checker, push func(string, int64, string) Push) {
 			c.Pushed(1, push("sim-5", 10, "1.0.0"))
 		},
-		"a removal that was asked for": func(c *Checker, push func(string, int64, string) Push) {
+		"requested removal": func(c *Checker, push func(string, int64, string) Push) {
 			c.Unasked(1, "sim-5", "scaler")
 			p := push("sim-5", 11, "1.0.0")
 			p.Versions, p.Removals = nil, []string{"scaler"}
@@ -255,7 +256,7 @@ func TestCheckerAcceptsAllowedHistories(t *testing.T) {
 			c.Present(3, "sim-5", nil)
 			c.Objects(3, "sim-5", "scaler", nil)
 		},
-		"a removal that was taken back long ago, by a runtime that saw no newer bundle since": func(c *Checker,
+		"withdrawn removal in a runtime that has not seen a newer bundle": func(c *Checker,
 			push func(string, int64, string) Push) {
 			c.Unasked(1, "sim-5", "scaler")
 			p := push("sim-5", 11, "1.0.0")
@@ -266,29 +267,29 @@ func TestCheckerAcceptsAllowedHistories(t *testing.T) {
 			c.Present(time.Hour, "sim-5", nil)
 			c.Objects(time.Hour, "sim-5", "scaler", nil)
 		},
-		"a bundle without a module that cannot be resolved, which stays for it is not removed": func(c *Checker,
+		"bundle omits a module that cannot be resolved, without removing it": func(c *Checker,
 			push func(string, int64, string) Push) {
 			p := push("sim-5", 11, "1.0.0")
 			p.Versions = nil
 			c.Pushed(1, p)
 			c.Present(2, "sim-5", map[string]string{"scaler": "1.0.0"})
 		},
-		"an object that a user deleted just now": func(c *Checker, _ func(string, int64, string) Push) {
+		"object that a user has just deleted": func(c *Checker, _ func(string, int64, string) Push) {
 			c.Deleted(1, "sim-5", "Deployment scaler-manager")
 			c.Objects(2, "sim-5", "scaler", nil)
 		},
-		"an object that a user deleted just now, and that is there again": func(c *Checker,
+		"object recreated after a user deleted it": func(c *Checker,
 			_ func(string, int64, string) Push) {
 			c.Deleted(1, "sim-5", "Deployment scaler-manager")
 			c.Objects(2, "sim-5", "scaler", map[string]string{"Deployment scaler-manager": "another"})
 		},
-		"a rollout that people take back after it succeeded": func(c *Checker, _ func(string, int64, string) Push) {
+		"rollout undone after it succeeded": func(c *Checker, _ func(string, int64, string) Push) {
 			c.Stands(1, "scaler-regular-1", "Succeeded")
 			c.Undone("scaler-regular-1")
 			c.Stands(2, "scaler-regular-1", "RollingBack")
 			c.Stands(3, "scaler-regular-1", "RolledBack")
 		},
-		"a Kyma that was deleted, and created again": func(c *Checker, _ func(string, int64, string) Push) {
+		"Kyma deleted by a user and created again": func(c *Checker, _ func(string, int64, string) Push) {
 			c.Listed(1, []string{"sim-5"})
 			c.Unasked(1, "sim-5", "scaler")
 			c.Listed(1, nil)
@@ -300,13 +301,13 @@ func TestCheckerAcceptsAllowedHistories(t *testing.T) {
 			c, push := history()
 			happens(c, push)
 			if v := c.Violations(); len(v) > 0 {
-				t.Errorf("it is reported to break: %v", v)
+				t.Errorf("unexpected violation: %v", v)
 			}
 		})
 	}
 }
 
-// Control planes refuse such a report, so reports with the correct clock after it are not older.
+// Control planes refuse a report from the future, so later reports with the correct clock do not count as older.
 func TestReportFromTheFutureIsIgnored(t *testing.T) {
 	c, _ := history()
 	c.Reported(1, Reported{Runtime: "sim-5", Sequence: 1000, Epoch: 1, Observed: 10, Ahead: true})
@@ -316,17 +317,17 @@ func TestReportFromTheFutureIsIgnored(t *testing.T) {
 	}
 	c.Reported(3, Reported{Runtime: "sim-5", Sequence: 5, Epoch: 1, Observed: 10})
 	if got := c.Violations(); len(got) != 1 {
-		t.Errorf("a report that is older than the one before: %v", got)
+		t.Errorf("violations after an older report: %v", got)
 	}
 }
 
 // A runtime that follows an older bundle is still a violation, and so is a status with an older bundle.
-func TestCheckerAllowsTwoLeadersForAWhile(t *testing.T) {
+func TestCheckerAllowsTwoLeadersBriefly(t *testing.T) {
 	c, push := history()
 	c.TookLease(time.Second)
 	c.Pushed(2*time.Second, push("sim-5", 12, "1.0.0"))
 	c.Pushed(3*time.Second, push("sim-5", 11, "1.1.0"))
-	c.Present(3*time.Second, "sim-5", map[string]string{"scaler": "1.1.0"}) // it did not see the newer one
+	c.Present(3*time.Second, "sim-5", map[string]string{"scaler": "1.1.0"}) // the runtime has not seen the newer bundle
 	c.Recorded(3*time.Second, Record{
 		Runtime: "sim-5", UID: "u", Epoch: 1, Published: 12, Observed: 10, Key: "k", Report: 5,
 	})
@@ -344,8 +345,8 @@ func TestCheckerAllowsTwoLeadersForAWhile(t *testing.T) {
 	c.Pushed(time.Second+twoLeaders+1, push("sim-5", 11, "1.0.0"))
 	got := c.Violations()
 	want := []string{
-		"follows bundle 11 after bundle 12", "bundle 11 was published, and said 12 before",
-		"follows bundle 9, and said 10 before", "report 4 is its newest, and said 5 before",
+		"follows bundle 11 after bundle 12", "published bundle 11 after bundle 12",
+		"observed bundle 9 after bundle 10", "report 4 after report 5",
 		"bundle 11 of epoch 1 was pushed for sim-5 after bundle 12",
 	}
 	if !slices.EqualFunc(got, want, func(v Violation, w string) bool { return strings.Contains(v.What, w) }) {
@@ -353,8 +354,8 @@ func TestCheckerAllowsTwoLeadersForAWhile(t *testing.T) {
 	}
 }
 
-// If the count did not change, a checker that checks nothing would pass.
-func TestEveryCheckForDeletionsCounts(t *testing.T) {
+// Without counts, a checker that checks nothing would pass.
+func TestDeletionChecksAreCounted(t *testing.T) {
 	c, _ := history()
 	before := c.Checks()[Kept]
 	c.Objects(1, "sim-5", "scaler", map[string]string{"Deployment scaler-manager": "d"})
@@ -362,7 +363,7 @@ func TestEveryCheckForDeletionsCounts(t *testing.T) {
 	c.Listed(1, []string{"sim-5"})
 	c.Listed(2, []string{"sim-5"})
 	if n := c.Checks()[Kept] - before; n != 5 {
-		t.Errorf("%d checks of an object, a module and a Kyma, want 2 of each of the first two and one of the last", n)
+		t.Errorf("got %d checks, want 2 of an object, 2 of a module and 1 of a Kyma", n)
 	}
 }
 
@@ -374,7 +375,7 @@ func TestUnconvergedRuntimesAreReported(t *testing.T) {
 			Objects: []string{"Deployment scaler-manager"}, Expected: []string{"Deployment scaler-manager"}}
 	}
 	if problems := Judge([]End{good()}); len(problems) > 0 {
-		t.Errorf("a runtime that converged is reported to have %v", problems)
+		t.Errorf("a converged runtime has problems: %v", problems)
 	}
 	for want, change := range map[string]func(*End){
 		"has map[scaler:1.0.0]":           func(e *End) { e.Has = map[string]string{"scaler": "1.0.0"} },
@@ -395,7 +396,7 @@ func TestUnconvergedRuntimesAreReported(t *testing.T) {
 	}
 }
 
-func TestGrowthIsNamed(t *testing.T) {
+func TestGrownProgramsAreReported(t *testing.T) {
 	before := []Sample{
 		{"publisher 0", "publisher", 50 << 20, 100}, {"publisher 1", "publisher", 30 << 20, 20},
 		{"agent of real-0", "agent", 40 << 20, 80},
@@ -403,7 +404,7 @@ func TestGrowthIsNamed(t *testing.T) {
 	if problems := Grown(before,
 		[]Sample{{"publisher 1", "publisher", 80 << 20, 150}, {"another", "unknown", 1 << 40, 1 << 20}}); len(
 		problems) > 0 {
-		t.Errorf("reported to grow: %v", problems)
+		t.Errorf("unexpected growth: %v", problems)
 	}
 	for want, now := range map[string]Sample{
 		"publisher 1 uses 400 MiB":            {"publisher 1", "publisher", 400 << 20, 100},
@@ -415,7 +416,7 @@ func TestGrowthIsNamed(t *testing.T) {
 	}
 }
 
-func TestHistoryIsReadable(t *testing.T) {
+func TestStoryIsReadable(t *testing.T) {
 	var live strings.Builder
 	s := NewStory(time.Now().Add(-90*time.Second), &live)
 	s.Add("%s", Step{Kind: CutRuntime, Target: "sim-3", For: 5 * time.Second})

@@ -16,16 +16,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// envClocks names the environment variable with the folder of the files that shift the clocks of programs built by
+// envClocks is the environment variable with the folder of the files that shift the clocks of programs built by
 // ShiftablePrograms. Each file contains seconds.
 const envClocks = "CHAOS_CLOCKS"
 
 //go:embed testdata/shift.go
 var shift []byte
 
-// ShiftablePrograms builds the two programs in dir with a changed time.Now, whose wall clock a test can shift while
-// they run, and makes fleets run them. Released programs have no such hook. It compiles Go's standard library once
-// more.
+// ShiftablePrograms builds the two programs in dir with a changed time.Now, and makes fleets run them. A test can shift
+// the wall clock of the running programs. Released programs have no such hook. The build compiles Go's standard library
+// again.
 //
 // The monotonic clock is not shifted, as on a machine whose clock is set.
 func ShiftablePrograms(ctx context.Context, dir string) error {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestClockOfARunningProgramIsShifted builds a small program in the same way, which takes the parts of the standard
-// library that it needs, and sets its clock ahead, behind and right again.
+// TestClockOfARunningProgramIsShifted builds a small program with the overlay of ShiftablePrograms. It sets the
+// program's clock ahead, behind and right again.
 func TestClockOfARunningProgramIsShifted(t *testing.T) {
 	dir := t.TempDir()
 	overlay, err := writeOverlay(t.Context(), dir)
@@ -75,7 +75,7 @@ func main() {
 				break
 			}
 			if ctx.Err() != nil {
-				t.Fatalf("with the clock set by %s the program reports %s, %s after its start", by, got.Wall, got.Since)
+				t.Fatalf("clock shift %s: program reports %s, %s after its start", by, got.Wall, got.Since)
 			}
 		}
 		cancel()

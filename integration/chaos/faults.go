@@ -17,11 +17,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// errImpossible means that this machine cannot execute a step.
+// errImpossible reports that this machine cannot execute a step.
 var errImpossible = errors.New("impossible here")
 
-// fault starts a fault and returns the function that ends it, nil for an instantaneous one. ok is false if the step is
-// not a fault.
+// fault starts a fault and returns the function that ends it, or nil for an instantaneous fault. ok is false if the
+// step is not a fault.
 func (s *stage) fault(ctx context.Context, step Step) (end func() error, ok bool, err error) {
 	switch step.Kind {
 	case KillPublisher, KillAgent:
@@ -96,7 +96,7 @@ func (s *stage) cut(ctx context.Context, id string) (end func() error, err error
 	return func() error { return link.Heal(context.WithoutCancel(ctx)) }, link.Cut(ctx)
 }
 
-// lost are the repositories that the registry loses, one after the other. %s is a runtime.
+// lost lists the repositories that the registry loses, one after the other. %s is a runtime ID.
 var lost = []string{"runtimes/%s", "documents", "reports/%s", "trust", "runtimes", "reports"}
 
 // lose removes repositories, as a failing disk or a wrong retention policy does.
@@ -137,7 +137,7 @@ func (s *stage) whileRegistryStands(change func() error) error {
 // restore restores the registry's initial data, or the data before the previous restore. The registry is down only for
 // that time, because other faults test outages.
 func (s *stage) restore(serial int) error {
-	s.story.Add("the registry gets back copy %d", serial-1)
+	s.story.Add("the registry gets copy %d of its data", serial-1)
 	return s.whileRegistryStands(func() error {
 		if err := os.Rename(s.registryData(), s.registryCopy(serial)); err != nil {
 			return err
@@ -159,7 +159,7 @@ func (s *stage) takeLease(ctx context.Context, only bool) error {
 	return s.fleet.Control.Update(ctx, object)
 }
 
-// insist repeats a step until it succeeds. Another fault may prevent it until that fault ends.
+// insist repeats a step until it succeeds. Another fault can prevent the step until that fault ends.
 func (s *stage) insist(ctx context.Context, what string, do func() error) {
 	var last error
 	err := fleet.Until(ctx, stubborn, what, func() (bool, string) {
@@ -171,9 +171,9 @@ func (s *stage) insist(ctx context.Context, what string, do func() error) {
 		s.story.Add("FAILED: %v", err)
 		s.checker.Break(s.since(), Converged, "%s: %v", what, err)
 	case last != nil:
-		s.story.Add("left out: %s: %v", what, last)
+		s.story.Add("skipped: %s: %v", what, last)
 	}
 }
 
-// stubborn limits the time in which another fault may prevent a step.
+// stubborn limits the time in which another fault can prevent a step.
 const stubborn = 2 * time.Minute

@@ -12,19 +12,20 @@ type End struct {
 	Runtime string
 	// Wanted and Has are modules with their versions.
 	Wanted, Has map[string]string
-	// State is the state of its Kyma in the control plane, empty without a Kyma. Gone is true if there must be no Kyma.
+	// State is the state of the runtime's Kyma in the control plane, or empty if the Kyma does not exist. Gone is true
+	// if the Kyma must not exist.
 	State string
 	Gone  bool
 	// Published and Observed are the digests of bundles in the control plane's status.
 	Published, Observed string
 	// InRegistry is the digest of the bundle in the registry.
 	InRegistry string
-	// Objects are all objects of the modules, and Expected the objects that must exist; nil for a simulated runtime, which
-	// has none.
+	// Objects contains all objects of the modules, and Expected the objects that must exist. Both are nil for a
+	// simulated runtime.
 	Objects, Expected []string
 }
 
-// Judge returns the reasons why a fleet has not converged, nil if it has.
+// Judge returns the reasons why a fleet has not converged, or nil if it has converged.
 func Judge(ends []End) (problems []string) {
 	for _, e := range ends {
 		add := func(format string, args ...any) {
@@ -67,21 +68,21 @@ func short(digest string) string {
 
 // Sample is the resource usage of a program.
 type Sample struct {
-	// Role is common to programs that may use the same amount.
+	// Role groups programs with similar resource usage.
 	Program, Role string
 	Bytes         int64
 	Goroutines    int
 }
 
-// The growth that a program is allowed after it has started to work, which depends on the size of the fleet and not on
+// Allowed growth of a program after it has started to work. The growth depends on the size of the fleet and not on
 // time.
 const (
 	moreBytes      = 96 << 20
 	moreGoroutines = 100
 )
 
-// Grown returns the programs that use too much, compared with the maximum of their role before, because the leader
-// changes.
+// Grown returns the programs that use much more than the earlier maximum of their role. It compares roles because the
+// leader changes.
 func Grown(before, now []Sample) (problems []string) {
 	for _, n := range now {
 		var most Sample

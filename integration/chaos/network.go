@@ -12,7 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// publishersToRegistry is the connection of all publishers, which name one registry in the bundles that they sign.
+// publishersToRegistry is the connection of all publishers to the registry. They share it because signed bundles
+// contain the registry's address.
 const publishersToRegistry = "the publishers to the registry"
 
 func publisherToAPI(replica int) string {
@@ -44,7 +45,7 @@ func (s *stage) lead(way, to string) (host string, err error) {
 }
 
 // throughProxy writes a kubeconfig that uses the same API server through a proxy. The server's certificate is valid for
-// the address with any port.
+// the host with any port.
 func (s *stage) throughProxy(way, kubeconfig string) (flag string, err error) {
 	config, err := clientcmd.LoadFromFile(kubeconfig)
 	if err != nil {

@@ -66,15 +66,15 @@ func (s *stage) keys(ctx context.Context, args ...string) error {
 	return s.tap.learn()
 }
 
-// rotateToken does nothing during an enrollment: two rotations invalidate the runtime's token, and users would have to
-// issue another one.
+// rotateToken is a no-op during an enrollment, because two rotations invalidate the runtime's token and a user would
+// need to issue another token.
 func (s *stage) rotateToken(ctx context.Context) error {
 	s.mu.Lock()
 	gone := maps.Clone(s.gone)
 	s.mu.Unlock()
 	for id, sim := range s.simulated() {
 		if !gone[id] && !sim.Enrolled() {
-			s.story.Add("the token secret stays: %s is still to enroll", id)
+			s.story.Add("the token secret is not rotated: %s is not enrolled yet", id)
 			return nil
 		}
 	}
@@ -99,11 +99,11 @@ func (s *stage) putBack(ctx context.Context) error {
 	version := s.before
 	s.channel = version
 	s.mu.Unlock()
-	s.story.Add("the channel gets %s back", version)
+	s.story.Add("the channel is set back to %s", version)
 	return s.repo.push(ctx, "put back "+version, map[string]any{"releases/" + scaler: release(version)})
 }
 
-// newestRollout returns the name of the newest rollout, empty without one.
+// newestRollout returns the name of the newest rollout, or an empty string if no rollout exists.
 func (s *stage) newestRollout(ctx context.Context) (string, error) {
 	var rollouts v1alpha1.RolloutList
 	if err := s.fleet.Control.List(ctx, &rollouts, client.InNamespace(sample.Namespace)); err != nil ||
@@ -127,7 +127,7 @@ func (s *stage) controlRollout(ctx context.Context, how string) error {
 	output, err := s.fleet.Ask(ctx, "rollout", how, name)
 	s.story.Add("rollout %s %s: %s", how, name, output)
 	if err != nil && s.fleet.Control.List(ctx, &v1alpha1.RolloutList{}) != nil {
-		return err // it was not refused
+		return err // the command failed for another reason
 	}
 	return nil
 }
@@ -187,8 +187,7 @@ func (s *stage) window(ctx context.Context, id string, closed bool) error {
 	return s.fleet.Control.Patch(ctx, kyma, client.MergeFrom(before))
 }
 
-// last removes the policy and promotes a version that no rollout holds, so that the final version of all runtimes is
-// known.
+// last removes the policy and promotes a version without a rollout, so all runtimes must end with that version.
 func (s *stage) last(ctx context.Context) {
 	s.insist(ctx, "remove the policy", func() error {
 		return s.repo.push(ctx, "no policy any more", map[string]any{"policy": nil})
@@ -197,7 +196,7 @@ func (s *stage) last(ctx context.Context) {
 		err := s.fleet.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "careful"},
 			&v1alpha1.RolloutPolicy{})
 		if err == nil {
-			return fmt.Errorf("it is still there")
+			return fmt.Errorf("the policy still exists")
 		}
 		return client.IgnoreNotFound(err)
 	})
@@ -205,7 +204,7 @@ func (s *stage) last(ctx context.Context) {
 	s.insist(ctx, "promote "+lastVersion, func() error { return s.promote(ctx, lastVersion, false) })
 }
 
-// twoSided returns operations that have an end.
+// twoSided returns the functions that begin and end an operation with a duration.
 func (s *stage) twoSided(step Step) (begin, end func(context.Context) error) {
 	switch step.Kind {
 	case PauseRollout:
@@ -218,7 +217,7 @@ func (s *stage) twoSided(step Step) (begin, end func(context.Context) error) {
 	return func(ctx context.Context) error { return s.operate(ctx, step) }, nil
 }
 
-// resumeAll resumes all paused rollouts, because the newest one may have changed.
+// resumeAll resumes all paused rollouts, because the newest rollout can have changed.
 func (s *stage) resumeAll(ctx context.Context) error {
 	var rollouts v1alpha1.RolloutList
 	if err := s.fleet.Control.List(ctx, &rollouts, client.InNamespace(sample.Namespace)); err != nil {

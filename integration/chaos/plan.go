@@ -1,9 +1,9 @@
-// Package chaos injects random faults into a fleet, checks that it keeps its promises during the faults, and that it
-// converges afterwards.
+// Package chaos injects random faults into a fleet. It checks that the invariants hold during the faults and that the
+// fleet converges afterwards.
 //
-// The decisions are pure: Generate returns the plan of a seed, Checker judges observations, Judge the final state. Run
-// executes a plan with real API servers, a real registry, Git and the two programs. A seed always gives the same plan;
-// the exact timing of the programs is not repeatable.
+// The decisions are pure functions: Generate returns the plan of a seed, Checker checks observations, and Judge checks
+// the final state. Run executes a plan with real API servers, a real registry, Git and the two programs. A seed always
+// gives the same plan, but the exact timing of the programs is not repeatable.
 package chaos
 
 import (
@@ -63,7 +63,8 @@ const (
 
 // Step is one action of a plan.
 type Step struct {
-	// At is the start of the step since the beginning of the run, and For its duration; zero for an instantaneous step.
+	// At is the start of the step relative to the beginning of the run. For is its duration, or zero for an
+	// instantaneous step.
 	At, For time.Duration
 	Kind    Kind
 	// Target is the runtime, replica, or version of the step, empty if there is only one.
@@ -72,7 +73,7 @@ type Step struct {
 	Serial int
 	// By is the shift of a clock.
 	By time.Duration
-	// About names the object that the step changes. Two steps about the same object do not overlap.
+	// About identifies the object that the step changes. Two steps about the same object do not overlap.
 	About string
 }
 
@@ -97,7 +98,7 @@ type Shape struct {
 	Replicas        int
 	// Network adds disturbances of single connections of the programs.
 	Network bool
-	// Clocks sets the clocks of programs wrong, one at a time. It needs the programs of ShiftablePrograms.
+	// Clocks shifts the clocks of programs, one at a time. It needs the programs of ShiftablePrograms.
 	Clocks bool
 }
 
@@ -119,7 +120,7 @@ func (s Shape) All() []string {
 	return all
 }
 
-// publisherPrefix precedes the number of a publisher in steps that may also concern other programs.
+// publisherPrefix precedes the number of a publisher in steps that can also concern other programs.
 const publisherPrefix = "publisher "
 
 // programs returns the programs that run as processes, by their names in steps.
@@ -170,14 +171,15 @@ var network = []weight{
 // clocks are the additional kinds of Shape.Clocks.
 var clocks = []weight{{SetClock, 15, 3 * time.Second, 25 * time.Second}}
 
-// shifts are the shifts of clocks: less than the tolerance of runtimes, and so much that runtimes refuse bundles or
+// shifts lists the shifts of clocks. Some are within the tolerance of runtimes. With others, runtimes refuse bundles or
 // bundles look expired.
 var shifts = []time.Duration{
 	2 * time.Hour, -2 * time.Hour, 3 * 24 * time.Hour, -3 * 24 * time.Hour, 9 * 24 * time.Hour, -9 * 24 * time.Hour,
 }
 
-// clockRest is the time between two wrong clocks. If the clocks of a publisher and an agent are ahead together, a user
-// has to act (docs/runbooks/wrong-clocks.md), so bundles of the first clock must be gone before the next shift.
+// clockRest is the time between two wrong clocks. If the clocks of a publisher and an agent are ahead at the same time,
+// a user must act (docs/runbooks/wrong-clocks.md). The pause lets correct bundles replace those of the first clock
+// before the next shift.
 const clockRest = 40 * time.Second
 
 func (s Shape) weights() []weight {
@@ -191,7 +193,7 @@ func (s Shape) weights() []weight {
 	return all
 }
 
-// The times between steps, and before the first fault.
+// Times between steps and before the first fault.
 const (
 	shortestGap = 500 * time.Millisecond
 	longestGap  = 4 * time.Second
@@ -202,7 +204,7 @@ type generator struct {
 	random  *rand.Rand
 	shape   Shape
 	now     time.Duration
-	until   map[string]time.Duration // end of each fault that is under way, by its subject
+	until   map[string]time.Duration // end of each active fault by subject
 	serial  map[Kind]int
 	mailer  map[string]bool // runtimes that have the module that admins add and remove
 	extra   []string        // Kymas that were created and not deleted
@@ -259,7 +261,8 @@ func (g *generator) step(length time.Duration) (Step, bool) {
 	return s, true
 }
 
-// aim chooses the target of a step. It returns the name of the object that no other step may change at the same time.
+// aim chooses the target of a step. It returns the name of the object that other steps must not change at the same
+// time.
 func (g *generator) aim(s *Step) (about string, can bool) {
 	ways := g.shape.ways()
 	switch s.Kind {
@@ -297,7 +300,7 @@ func (g *generator) aim(s *Step) (about string, can bool) {
 	case PutBack, UndoRollout, PauseRollout:
 		return string(s.Kind), g.version > 0
 	case StopRegistry, SlowRegistry, FailRegistry, LoseAnswers, FillRegistry, LoseBundles, RestoreRegistry:
-		return "registry", true // one trouble of it at a time, so that a story can be read
+		return "registry", true // one registry fault at a time keeps the log readable
 	}
 	return string(s.Kind), true
 }
@@ -307,14 +310,14 @@ func (g *generator) anyRuntime() string {
 	return all[g.random.IntN(len(all))]
 }
 
-// remember records the state that later steps depend on, and names the objects that the step creates.
+// remember records the state that later steps depend on, and assigns names to the objects that the step creates.
 func (g *generator) remember(s *Step) {
 	switch s.Kind {
 	case AddModule, RemoveModule:
 		g.mailer[s.Target] = s.Kind == AddModule
 	case CreateKyma:
 		s.Target = fmt.Sprintf("extra-%d", s.Serial)
-		s.About = s.Target // its deletion waits for it
+		s.About = s.Target // a deletion must not overlap the creation
 		g.extra = append(g.extra, s.Target)
 	case DeleteKyma:
 		g.extra = slices.DeleteFunc(g.extra, func(id string) bool { return id == s.Target })

@@ -9,7 +9,7 @@ import (
 
 var small = Shape{Real: 2, Simulated: 8, Replicas: 2}
 
-func TestOneSeedGivesOnePlan(t *testing.T) {
+func TestSeedDeterminesPlan(t *testing.T) {
 	first, again, other := Generate(7, small, time.Hour), Generate(7, small, time.Hour), Generate(8, small, time.Hour)
 	if !slices.Equal(first, again) {
 		t.Error("the same seed gave two plans")
@@ -25,12 +25,12 @@ func TestPlanOfAnHourHasEveryKindOfFault(t *testing.T) {
 	counts := Counts(Generate(1, troubled, time.Hour))
 	for _, w := range troubled.weights() {
 		if !strings.Contains(counts, string(w.kind)) {
-			t.Errorf("an hour without: %s", w.kind)
+			t.Errorf("plan of an hour without step %q", w.kind)
 		}
 	}
 }
 
-// For all seeds: nothing is removed that does not exist, and no two disturbances of one object overlap.
+// For each seed, steps remove only existing objects, and disturbances of one object do not overlap.
 func TestPlanCanBeExecuted(t *testing.T) {
 	for seed := range uint64(50) {
 		length := 10 * time.Minute
@@ -54,7 +54,7 @@ func TestPlanCanBeExecuted(t *testing.T) {
 					t.Errorf("seed %d: %s: it is there: %t", seed, s, kymas[s.Target])
 				}
 				if kymas[s.Target] = s.Kind == CreateKyma; s.About != s.Target {
-					t.Errorf("seed %d: %s is about %s: a Kyma may be created after it was deleted", seed, s, s.About)
+					t.Errorf("seed %d: %s concerns %s: the Kyma can be created after its deletion", seed, s, s.About)
 				}
 			case Promote, PromoteBroken:
 				if versions++; s.Target != VersionOf(versions) {
@@ -66,7 +66,7 @@ func TestPlanCanBeExecuted(t *testing.T) {
 					way = agentToRegistry(way)
 				}
 				if busy[way] > s.At {
-					t.Errorf("seed %d: %s while another trouble of it lasts", seed, s)
+					t.Errorf("seed %d: %s overlaps another disturbance of its target", seed, s)
 				}
 				busy[way] = s.At + s.For
 			case SetClock:
@@ -76,7 +76,7 @@ func TestPlanCanBeExecuted(t *testing.T) {
 				busy["clocks"] = s.At + s.For + clockRest
 			case StopRegistry, SlowRegistry, FailRegistry, LoseAnswers, FillRegistry, LoseBundles, RestoreRegistry:
 				if busy["registry"] > s.At {
-					t.Errorf("seed %d: %s while another trouble of the registry lasts", seed, s)
+					t.Errorf("seed %d: %s overlaps another disturbance of the registry", seed, s)
 				}
 				busy["registry"] = s.At + s.For
 			}

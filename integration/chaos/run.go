@@ -29,11 +29,11 @@ type Options struct {
 	Seed   uint64
 	Length time.Duration
 	Shape  Shape
-	// Soak executes only users' actions, samples the resources of the programs, and judges whether they grow.
+	// Soak executes only users' actions, samples the resource usage of the programs, and checks whether it grows.
 	Soak bool
 	// Dir keeps logs and the story.
 	Dir string
-	// Live receives each line of the story at once, Progress the long operations.
+	// Live receives each line of the story immediately. Progress receives a line for each long operation.
 	Live, Progress io.Writer
 }
 
@@ -48,8 +48,8 @@ type Outcome struct {
 	Trends []Trend
 }
 
-// troubledSpace is the size of a disk that a fault fills. It holds the data of an hour and a copy of it. calmSpace
-// holds the data of hours in a registry that loses nothing: 200,000 files with a page each.
+// troubledSpace is the size of a disk that a fault fills. The data of an hour and a copy of that data fit on it.
+// calmSpace fits the data of several hours without data loss: 200,000 files with a page each.
 const troubledSpace, calmSpace = 512 << 20, 8 << 30
 
 // Run executes the plan of a seed. An error means that the run did not take place.
@@ -82,7 +82,7 @@ func (s *stage) run(ctx context.Context, options Options) error {
 		return fmt.Errorf("start the fleet: %w", err)
 	}
 	if problems := s.converge(ctx, FirstVersion); len(problems) > 0 {
-		return fmt.Errorf("the fleet does not converge before anything is broken:\n%s", strings.Join(problems, "\n"))
+		return fmt.Errorf("the fleet does not converge before the first fault:\n%s", strings.Join(problems, "\n"))
 	}
 	if err := s.copyRegistry(); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (s *stage) run(ctx context.Context, options Options) error {
 	defer watches.Wait()
 	defer stop()
 
-	s.story.Add("everything has converged; the plan begins")
+	s.story.Add("the fleet has converged; the plan starts")
 	if options.Soak {
 		if err := s.soak(ctx, options.Length); err != nil {
 			return err
@@ -111,7 +111,7 @@ func (s *stage) run(ctx context.Context, options Options) error {
 			s.checker.Break(s.since(), Converged, "%s after the faults: %s", settle, p)
 		}
 	} else {
-		s.story.Add("everything has converged after %s", time.Since(began).Round(time.Second))
+		s.story.Add("the fleet has converged after %s", time.Since(began).Round(time.Second))
 	}
 	s.checker.count(Converged)
 	for _, p := range Grown(before, s.sample(ctx)) {
@@ -122,7 +122,7 @@ func (s *stage) run(ctx context.Context, options Options) error {
 	return ctx.Err()
 }
 
-// carryOut starts each step at its time, and returns when all have ended.
+// carryOut starts each step at its time and returns when all steps have ended.
 func (s *stage) carryOut(ctx context.Context) {
 	began := time.Now()
 	var steps sync.WaitGroup
@@ -142,15 +142,15 @@ func (s *stage) carryOut(ctx context.Context) {
 	steps.Wait()
 }
 
-// objectLocks serialize the steps about one object. The plan has no overlaps, but a step can take longer on a busy
-// machine: an API server that is started twice is stopped once, and a registry that serves half a copy loses data that
-// no plan removes.
+// objectLocks serializes the steps that change one object. The plan has no overlaps, but a step can take longer on a
+// busy machine. Overlapping steps could start an API server twice, or make the registry serve an incomplete copy of its
+// data.
 type objectLocks struct {
 	mu    sync.Mutex // guards taken
 	taken map[string]chan struct{}
 }
 
-// take waits for the object and returns the function that releases it.
+// take locks the object and returns the function that unlocks it.
 func (t *objectLocks) take(about string) (end func()) {
 	t.mu.Lock()
 	if t.taken == nil {
@@ -203,7 +203,7 @@ func (s *stage) wait(ctx context.Context, step Step) {
 // converge waits until all runtimes have their requested modules, and returns the problems otherwise.
 func (s *stage) converge(ctx context.Context, version string) []string {
 	var problems []string
-	_ = fleet.Until(ctx, settle, "everything converges", func() (bool, string) { // the problems say it
+	_ = fleet.Until(ctx, settle, "everything converges", func() (bool, string) { // the result has the error
 		problems = Judge(s.ends(ctx, version))
 		if len(problems) > 0 {
 			for _, p := range s.programs {
@@ -299,7 +299,7 @@ func (s *stage) explain(ctx context.Context) {
 	}
 }
 
-// readLogs checks the logs for text that no program may print.
+// readLogs checks the logs for panics and data races.
 func (s *stage) readLogs() {
 	logs, _ := filepath.Glob(filepath.Join(s.dir, "*.log"))
 	for _, path := range logs {

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// faults are the kinds that break something, unlike users' actions.
+// faults lists the kinds of steps that are faults and not users' actions.
 var faults = []Kind{
 	KillPublisher, KillAgent, StopControlAPI, StopRuntimeAPI, StopRegistry, SlowRegistry, FailRegistry, LoseAnswers,
 	FillRegistry, FillCache, LoseBundles,
@@ -30,7 +30,7 @@ func Calm(plan []Step) []Step {
 	return slices.DeleteFunc(slices.Clone(plan), func(s Step) bool { return slices.Contains(faults, s.Kind) })
 }
 
-// mostSamples limits the number of samples of a soak, and shortestSampling the time between two.
+// mostSamples limits the number of samples of a soak. shortestSampling is the minimum interval between two samples.
 const (
 	mostSamples      = 360
 	shortestSampling = 2 * time.Second
@@ -45,7 +45,7 @@ const (
 
 // soak collects samples of resource usage.
 type soak struct {
-	control *http.Client // nil until it is known
+	control *http.Client // nil until the first sample
 	metrics string       // of the control plane's API server
 
 	mu     sync.Mutex // guards series
@@ -61,7 +61,7 @@ func (s *soak) add(of Series, value float64) {
 	s.series[of.Name].Values = append(s.series[of.Name].Values, value)
 }
 
-// trends judges all samples, sorted by name.
+// trends returns the trends of all samples, sorted by name.
 func (s *soak) trends() (all []Trend, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +75,7 @@ func (s *soak) trends() (all []Trend, err error) {
 	return all, err
 }
 
-// soak executes the plan while it samples resource usage, and judges the samples.
+// soak executes the plan, samples resource usage during the plan, and checks the trends.
 func (s *stage) soak(ctx context.Context, length time.Duration) (err error) {
 	held := &soak{series: map[string]*Series{}}
 	sampling, stop := context.WithCancel(ctx)
@@ -115,7 +115,7 @@ func (s *stage) sampleAll(ctx context.Context, soak *soak, length time.Duration)
 	}
 }
 
-// held are the judged figures of a program from the Go runtime and the kernel. The garbage collector's goal is twice
+// held lists the checked metrics of a program from the Go runtime and the kernel. The garbage collector's goal is twice
 // the live heap after the last collection.
 var held = []struct {
 	metric string
@@ -138,7 +138,7 @@ func (s *stage) sampleOnce(ctx context.Context, soak *soak) (problems error) {
 		for _, h := range held {
 			value, known := values[h.metric]
 			if !known {
-				problems = errors.Join(problems, fmt.Errorf("%s exports no %s", p.name, h.metric))
+				problems = errors.Join(problems, fmt.Errorf("%s does not export metric %s", p.name, h.metric))
 				continue
 			}
 			of := h.of
@@ -195,7 +195,7 @@ func isOwnObjects(name string) bool {
 	return false
 }
 
-// figures reads metrics, by name with labels.
+// figures returns the metrics at an address by name with labels.
 func figures(ctx context.Context, by *http.Client, address string) (map[string]float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -207,7 +207,7 @@ func figures(ctx context.Context, by *http.Client, address string) (map[string]f
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answers %s", address, response.Status)
+		return nil, fmt.Errorf("%s returned %s", address, response.Status)
 	}
 	all, lines := map[string]float64{}, bufio.NewScanner(response.Body)
 	lines.Buffer(nil, 1<<20)
@@ -229,7 +229,7 @@ func cutLast(line string) (before, after string, found bool) {
 	return line[:at], line[at+1:], true
 }
 
-// sizeOf returns the size of a folder to which others write.
+// sizeOf returns the size of a folder that can change during the count.
 func sizeOf(dir string) (bytes, files int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {

@@ -33,14 +33,14 @@ const (
 	concurrentOthers = 3
 )
 
-// program is a program that is started again when it ends, as Kubernetes does.
+// program is a process that is restarted when it ends, as Kubernetes restarts a container.
 type program struct {
 	name, role, metrics string
 	start               func() (fleet.Program, error)
 
 	mu   sync.Mutex // guards the fields below
 	runs fleet.Program
-	down bool // it was killed and has to stay away for a while
+	down bool // a fault killed the program and will start it later
 }
 
 // stage is the fleet of a running plan.
@@ -55,32 +55,32 @@ type stage struct {
 	fleet    *fleet.Fleet
 	registry *registry.Registry
 	repo     *repository
-	space    int64   // bytes that the registry may take
-	storage  *volume // nil if no volume can be mounted: then no disk can be full
+	space    int64   // size limit of the registry in bytes
+	storage  *volume // nil if no volume can be mounted; disks cannot be filled then
 	cache    *volume
 	troubles troubles
 	tap      *tap
 	reals    map[string]*fleet.Runtime
 	ways     map[string]*fleet.Proxy // by Shape.ways
-	proxies  []*fleet.Proxy          // those that are not the fleet's own
+	proxies  []*fleet.Proxy          // proxies that the fleet does not own
 	programs map[string]*program
 	clusters cluster.Pool
 
 	began time.Time
-	once  sync.Mutex // steps that change the fleet's own books or its keys come one after the other
+	once  sync.Mutex // serializes steps that change the harness's state or the keys
 
 	mu       sync.Mutex // guards the fields below
 	sims     map[string]*fleet.Simulated
 	gone     map[string]bool // runtimes whose Kymas were deleted
 	channel  string          // the version that the channel has now
-	before   string          // the good one that it had before
+	before   string          // the previous good version of the channel
 	injected map[Kind]int
 	trends   []Trend
 }
 
 func (s *stage) since() time.Duration { return time.Since(s.began) }
 
-// start starts the fleet and waits for nothing.
+// start starts the fleet without waiting until it has converged.
 func (s *stage) start(ctx context.Context, progress io.Writer) error {
 	var err error
 	if err := s.addRegistry(ctx); err != nil {
@@ -113,7 +113,7 @@ func (s *stage) start(ctx context.Context, progress io.Writer) error {
 	if err := s.fleet.Up(ctx); err != nil {
 		return err
 	}
-	if err := s.fleet.Publisher().Stop(); err != nil { // the replicas have names and metrics
+	if err := s.fleet.Publisher().Stop(); err != nil { // replicas with names and metrics replace it
 		return err
 	}
 	s.tap.keys = s.fleet.Keys()
@@ -188,22 +188,21 @@ func (s *stage) offer(ctx context.Context) error {
 	return s.repo.push(ctx, "offer everything", files)
 }
 
-// lastVersion is promoted once all faults have ended; it is newer than all others.
+// lastVersion is promoted once all faults have ended. It is newer than all other versions.
 const lastVersion = "2.0.0"
 
 func release(version string) *v1beta2.ModuleReleaseMeta {
 	return sample.Release(scaler, sample.Scaler("").Component(), sample.Channel(channel, version))
 }
 
-// policy rolls out scaler in waves: first canaries, where no runtime may fail, and then all others, where every runtime
-// is required.
+// policy rolls out scaler in two waves: first the canaries, of which none may fail, and then all other runtimes.
 func policy() *v1alpha1.RolloutPolicy {
 	return &v1alpha1.RolloutPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "RolloutPolicy"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "careful"},
 		Spec: v1alpha1.RolloutPolicySpec{Modules: []string{scaler}, Course: v1alpha1.Course{
-			// A silent runtime keeps its place in the budget, so that the budget can be checked from outside. No clock
-			// is shifted by more.
+			// A silent runtime stays in the budget, so the checker can compute the budget. No clock is shifted by more
+			// than this.
 			OfflineAfter: metav1.Duration{Duration: 1000 * time.Hour},
 			Waves: []v1alpha1.Wave{
 				{

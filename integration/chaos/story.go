@@ -11,7 +11,7 @@ import (
 // Story is a readable log of a run.
 type Story struct {
 	began time.Time
-	live  io.Writer // gets every line at once; nil for no output
+	live  io.Writer // receives every line immediately; nil for no output
 
 	mu    sync.Mutex // guards the fields below
 	lines []line
@@ -42,7 +42,7 @@ func (l line) String() string {
 		strings.ReplaceAll(strings.TrimSpace(l.text), "\n", "\n         "))
 }
 
-// String returns all of it.
+// String returns all lines.
 func (s *Story) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,7 +25,7 @@ type troubles struct {
 	mu      sync.Mutex // guards the fields below
 	slow    bool
 	failing bool
-	silent  bool // some answers are lost
+	silent  bool // some responses are dropped
 }
 
 func (t *troubles) set(change func()) {
@@ -58,26 +58,26 @@ func (s *stage) answer(w http.ResponseWriter, request *http.Request) bool {
 	return false
 }
 
-// answered judges the pushed data, and drops some responses: the registry executed the request, and the client does not
-// know it.
+// answered checks the pushed data and drops some responses. The registry has executed such a request, but the client
+// gets an error.
 func (s *stage) answered(request *http.Request, status int) {
 	s.tap.observe(request, status)
 	if _, _, silent := s.troubles.now(); silent && rand.IntN(3) == 0 {
-		panic(http.ErrAbortHandler) // the way to end a connection without an answer
+		panic(http.ErrAbortHandler) // closes the connection without a response
 	}
 }
 
-// tap passes every bundle and report that the registry accepts to the checker. It reads them on the way, so that no
-// fault affects it.
+// tap passes every bundle and report that the registry accepts to the checker. It reads the requests themselves, so
+// faults do not affect it.
 type tap struct {
 	checker *Checker
 	since   func() time.Duration
 	keys    string // the folder with the root of trust
 
-	mu     sync.Mutex // guards the fields below; bundles are judged in the order in which the registry answered
+	mu     sync.Mutex // guards the fields below; bundles are checked in the order of the registry's responses
 	bodies map[*http.Request][]byte
 	blobs  map[digest.Digest][]byte
-	roots  []trust.Root // all that were ever in force, the newest last
+	roots  []trust.Root // all roots so far, the newest last
 	// arrived is the time when the registry first accepted each version of the root.
 	arrived map[int64]time.Duration
 }
@@ -88,7 +88,7 @@ const rootSpreads = 5 * time.Second
 // mostBytes is larger than any document.
 const mostBytes = 4 << 20
 
-// note copies the body of a request, which remains readable.
+// note copies the body of a request. The registry can still read the body.
 func (t *tap) note(request *http.Request) {
 	manifest := strings.Contains(request.URL.Path, "/manifests/")
 	if request.Method != http.MethodPut || !manifest && !strings.Contains(request.URL.Path, "/blobs/uploads/") {
@@ -123,7 +123,7 @@ func (f failed) Read([]byte) (int, error) {
 	return 0, f.err
 }
 
-// observe judges the data that the registry accepted.
+// observe checks the data that the registry accepted.
 func (t *tap) observe(request *http.Request, status int) {
 	if request.Method != http.MethodPut {
 		return
@@ -150,7 +150,8 @@ func (t *tap) observe(request *http.Request, status int) {
 
 // arrive records that agents can find a root of trust from now on.
 func (t *tap) arrive(tag string) {
-	// a root is in the key folder before a publisher has it; without it, the push is judged by fewer roots
+	// The key folder contains a root before publishers use it. After an error, the push is checked with the known
+	// roots.
 	_ = t.learnLocked()
 	for _, root := range t.roots {
 		if _, known := t.arrived[root.Version]; !known && bundle.RootTag(root.Version) == tag {
@@ -179,7 +180,7 @@ func (t *tap) read(runtime string, body []byte) Push {
 		predicate.Deleting
 	document, known := t.blobs[verified.Config.Digest]
 	if !known {
-		p.Refused = fmt.Errorf("nobody pushed its desired state %s", verified.Config.Digest)
+		p.Refused = fmt.Errorf("its desired state %s was never pushed", verified.Config.Digest)
 		return p
 	}
 	state, err := bundle.DecodeDesiredState(document)
@@ -193,7 +194,7 @@ func (t *tap) read(runtime string, body []byte) Push {
 func (t *tap) verify(runtime string, body []byte) (bundle.Verified, error) {
 	judge := func() (bundle.Verified, error) {
 		if len(t.roots) == 0 {
-			return bundle.Verified{}, fmt.Errorf("there is no root of trust in %s yet", t.keys)
+			return bundle.Verified{}, fmt.Errorf("no root of trust in %s yet", t.keys)
 		}
 		newest := len(t.roots) - 1
 		verified, err := bundle.Adopt(fetched(body), runtime, t.roots[newest], t.roots[:newest]...)
@@ -215,9 +216,9 @@ func (t *tap) verify(runtime string, body []byte) (bundle.Verified, error) {
 	return judge()
 }
 
-// settled returns the index of the root of trust that applies to every push. While the registry accepts nothing, a
-// newer one that revokes a key may exist only in the key folder. No agent can know it, and bundles of that key are
-// followed.
+// settled returns the index of the root of trust that applies to every push. While the registry rejects pushes, a newer
+// root that revokes a key can exist only in the key folder. Agents cannot know that root and still accept bundles of
+// the revoked key.
 func (t *tap) settled() int {
 	for i := len(t.roots) - 1; i > 0; i-- {
 		if at, there := t.arrived[t.roots[i].Version]; there && t.since()-at >= rootSpreads {
@@ -227,8 +228,8 @@ func (t *tap) settled() int {
 	return 0
 }
 
-// learn records the current root of trust. It must be called before each change: a publisher that cannot reach the
-// registry signs with an earlier root for a while, because it cannot know the newest.
+// learn records the current root of trust. Callers must call it before each change, because a publisher that cannot
+// reach the registry signs with an earlier root for a while.
 func (t *tap) learn() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -250,7 +251,7 @@ func (t *tap) learnLocked() error {
 	return nil
 }
 
-// ahead reports whether no publisher with a correct clock would issue a sequence.
+// ahead reports whether a sequence is beyond the correct time.
 func ahead(sequence int64) bool {
 	return sequence > time.Now().Add(trust.MaxClockSkew).UnixMilli()
 }

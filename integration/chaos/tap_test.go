@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// pushes are pushed bundles that the tap reads.
+// pushes pushes bundles that the tap reads.
 type pushes struct {
 	*testing.T
 	tap       *tap
@@ -69,7 +69,7 @@ func (p *pushes) wantBroken(message string) {
 	}
 }
 
-func TestTapAcceptsABundleOfAPublisherKey(t *testing.T) {
+func TestTapAcceptsBundleOfPublisherKey(t *testing.T) {
 	publisher := trusttest.NewSigner(t)
 	p := newPushes(t, publisher)
 	p.push(trusttest.Runtime, publisher, http.StatusCreated)
@@ -77,18 +77,18 @@ func TestTapAcceptsABundleOfAPublisherKey(t *testing.T) {
 		t.Errorf("reported to break: %v", v)
 	}
 	if p.tap.checker.Checks()[Signed] == 0 {
-		t.Error("nobody looked at it")
+		t.Error("the bundle was not checked")
 	}
 }
 
-func TestTapReportsABundleOfAnotherKey(t *testing.T) {
+func TestTapReportsBundleOfUnknownKey(t *testing.T) {
 	p := newPushes(t, trusttest.NewSigner(t))
 	p.push(trusttest.Runtime, trusttest.NewSigner(t), http.StatusCreated)
-	p.wantBroken("nobody may follow")
+	p.wantBroken("runtimes must refuse it")
 }
 
-// rotate applies roots of trust that list one key each, including the first. With revoke, each revokes the key of the
-// one before.
+// rotate applies roots of trust that list one key each, including the first root. With revoke, each root revokes the
+// key of its predecessor.
 func (p *pushes) rotate(revoke bool, keys ...trust.Signer) {
 	p.Helper()
 	maker := trusttest.NewMaker(p)
@@ -109,9 +109,9 @@ func (p *pushes) rotate(revoke bool, keys ...trust.Signer) {
 	}
 }
 
-// A publisher signs with the earlier root until the registry accepts the newest, and may not have signed anything
-// before that one existed.
-func TestTapAcceptsABundleBetweenTwoRotations(t *testing.T) {
+// A publisher signs with the earlier root until the registry accepts the newest root. Its first bundle can have that
+// root.
+func TestTapAcceptsBundleBetweenTwoRotations(t *testing.T) {
 	keys := []trust.Signer{trusttest.NewSigner(t), trusttest.NewSigner(t), trusttest.NewSigner(t)}
 	p := newPushes(t, keys[0])
 	p.rotate(false, keys...)
@@ -121,17 +121,17 @@ func TestTapAcceptsABundleBetweenTwoRotations(t *testing.T) {
 	}
 }
 
-// While the registry accepts no root, agents follow the earlier one.
-func TestTapAcceptsABundleOfAKeyRevokedConcurrently(t *testing.T) {
+// Until the registry accepts a new root, agents follow the earlier root.
+func TestTapAcceptsBundleOfConcurrentlyRevokedKey(t *testing.T) {
 	keys := []trust.Signer{trusttest.NewSigner(t), trusttest.NewSigner(t)}
 	for name, c := range map[string]struct {
-		after  time.Duration // that the registry answered the push of the root that revokes
-		status int           // of that answer
+		after  time.Duration // time of the push after the registry's response to the revoking root
+		status int           // of the registry's response
 		broken bool
 	}{
-		"the registry has not taken it": {rootSpreads, http.StatusBadGateway, false},
-		"the push was on its way":       {rootSpreads - 1, http.StatusCreated, false},
-		"the registry has it":           {rootSpreads, http.StatusCreated, true},
+		"registry rejected the root": {rootSpreads, http.StatusBadGateway, false},
+		"push was already under way": {rootSpreads - 1, http.StatusCreated, false},
+		"registry accepted the root": {rootSpreads, http.StatusCreated, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPushes(t, keys[0])
@@ -142,13 +142,13 @@ func TestTapAcceptsABundleOfAKeyRevokedConcurrently(t *testing.T) {
 			p.tap.since = func() time.Duration { return rootSpreads + c.after }
 			p.push(trusttest.Runtime, keys[0], http.StatusCreated)
 			if v := p.tap.checker.Violations(); (len(v) > 0) != c.broken {
-				t.Errorf("reported to break %v, want that: %t", v, c.broken)
+				t.Errorf("got violations %v, want violations: %t", v, c.broken)
 			}
 		})
 	}
 }
 
-func TestTapReportsABundleForAnotherRuntime(t *testing.T) {
+func TestTapReportsBundleForAnotherRuntime(t *testing.T) {
 	publisher := trusttest.NewSigner(t)
 	p := newPushes(t, publisher)
 	p.push("another", publisher, http.StatusCreated)
@@ -163,7 +163,7 @@ func TestTapIgnoresRefusedWrites(t *testing.T) {
 	}
 }
 
-func TestTapReportsAnUnreadableReport(t *testing.T) {
+func TestTapReportsUnreadableReport(t *testing.T) {
 	p := newPushes(t, trusttest.NewSigner(t))
 	p.put("/v2/fleet/reports/one/manifests/newest", []byte("{}"), http.StatusCreated)
 	p.wantBroken("one pushed a report that cannot be read")

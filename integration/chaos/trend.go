@@ -13,9 +13,9 @@ type Series struct {
 	// Unit is the unit of the printed value: bytes, or a plain number.
 	Unit   Unit
 	Values []float64
-	// Least is a growth that is never significant.
+	// Least is the growth below which a trend always counts as flat.
 	Least float64
-	// Grows is true if the figure may grow with the published or recorded data. It is printed and not judged.
+	// Grows is true if the figure can grow with the published or recorded data. It is printed but not checked.
 	Grows bool
 }
 
@@ -33,12 +33,13 @@ type Trend struct {
 	Series
 	// First and Last are the medians of the first and the last third.
 	First, Last float64
-	// Growth is the growth by the slope after the first third, and Allowed the maximum that counts as flat.
+	// Growth is the growth after the first third according to the slope. Allowed is the maximum growth that counts as
+	// flat.
 	Growth, Allowed float64
 }
 
 const (
-	// fewestValues is the minimum for a trend: with less, each third has too few values for a median.
+	// fewestValues is the minimum for a trend. With fewer values, a third is too short for a median.
 	fewestValues = 9
 	// allowedShare is the allowed growth as a share of the first third's level.
 	allowedShare = 0.25
@@ -51,7 +52,7 @@ const (
 func (s Series) Judge() (Trend, error) {
 	n := len(s.Values)
 	if n < fewestValues {
-		return Trend{}, fmt.Errorf("%s: %d values, want at least %d: let it run for longer", s.Name, n, fewestValues)
+		return Trend{}, fmt.Errorf("%s has %d values, need at least %d: increase the duration", s.Name, n, fewestValues)
 	}
 	t := Trend{Series: s, First: median(s.Values[:n/3]), Last: median(s.Values[n-n/3:])}
 	rest := s.Values[n/3:]
@@ -109,7 +110,7 @@ func (t Trend) text(value float64) string {
 }
 
 func (t Trend) String() string {
-	return fmt.Sprintf("%s grows by %s, from %s, and %s are allowed", t.Name, t.text(t.Growth), t.text(t.First),
+	return fmt.Sprintf("%s grew by %s from %s, at most %s are allowed", t.Name, t.text(t.Growth), t.text(t.First),
 		t.text(t.Allowed))
 }
 

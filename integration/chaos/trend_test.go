@@ -23,29 +23,29 @@ func TestTrendDistinguishesGrowthFromNoise(t *testing.T) {
 		series Series
 		flat   bool
 	}{
-		"a level":            {figure(0, func(int) float64 { return 100 }), true},
-		"a level with noise": {figure(20, func(int) float64 { return 100 }), true},
-		"caches that fill at first": {
+		"constant value":            {figure(0, func(int) float64 { return 100 }), true},
+		"constant value with noise": {figure(20, func(int) float64 { return 100 }), true},
+		"growth only in the first third": {
 			figure(2, func(i int) float64 { return 100 * (1 - math.Exp(-float64(i)/30)) }), true,
 		},
-		"a saw": {figure(1, func(i int) float64 { return 50 + float64(i%40) }), true},
-		"a few high values at the end": {
+		"sawtooth": {figure(1, func(i int) float64 { return 50 + float64(i%40) }), true},
+		"few outliers at the end": {
 			figure(1, func(i int) float64 { return 50 + 400*float64(max(0, i-350)) }), true,
 		},
-		"less and less":      {figure(1, func(i int) float64 { return 500 - float64(i) }), true},
-		"a leak":             {figure(0, func(i int) float64 { return 100 + float64(i)/2 }), false},
-		"a leak under noise": {figure(20, func(i int) float64 { return 100 + float64(i)/2 }), false},
-		"a leak in steps": {
+		"decreasing value": {figure(1, func(i int) float64 { return 500 - float64(i) }), true},
+		"leak":             {figure(0, func(i int) float64 { return 100 + float64(i)/2 }), false},
+		"leak with noise":  {figure(20, func(i int) float64 { return 100 + float64(i)/2 }), false},
+		"leak in steps": {
 			figure(1, func(i int) float64 { return 100 + 25*float64(i/60) }), false,
 		},
-		"a leak under a saw": {
+		"leak under a sawtooth": {
 			figure(1, func(i int) float64 { return 50 + float64(i%40) + float64(i)/2 }), false,
 		},
-		"what was nothing in the first third": {
+		"growth after a first third of zeros": {
 			figure(0, func(i int) float64 { return float64(max(0, i-120)) }), false,
 		},
-		"less than a significant amount, from 0": {figure(0, func(i int) float64 { return float64(i) / 1000 }), true},
-		"what grows with what people do, told": {
+		"insignificant growth from 0": {figure(0, func(i int) float64 { return float64(i) / 1000 }), true},
+		"expected growth with recorded data": {
 			Series{Values: []float64{1, 2, 3, 4, 5, 6, 7, 8, 9}, Grows: true}, true,
 		},
 	} {

@@ -8,16 +8,16 @@ import (
 	"syscall"
 )
 
-// volume is a small separate file system that can be filled. It is not mounted in any folder and reached by a
-// descriptor, so it vanishes with this process.
+// volume is a small separate file system that can be filled. It is detached from its mount point and used through a
+// file descriptor, so it disappears when this process ends.
 type volume struct {
 	folder *os.File
 	dir    string
 }
 
-var errNoVolume = errors.New("file systems can be mounted by root on Linux only")
+var errNoVolume = errors.New("mounting a file system needs root on Linux")
 
-// newVolume mounts a volume of a size in bytes. The error is errNoVolume without the required rights.
+// newVolume mounts a volume of a size in bytes. Without the required permissions, the error is errNoVolume.
 func newVolume(at string, bytes int64) (*volume, error) {
 	if err := os.MkdirAll(at, 0o755); err != nil {
 		return nil, err

@@ -147,8 +147,8 @@ func nameOf(o client.Object) string {
 	return fmt.Sprintf("%s %s", strings.TrimPrefix(fmt.Sprintf("%T", o), "*v1."), o.GetName())
 }
 
-// objectsIn returns the UIDs of a module's objects in the runtime by their names. After an error, nothing is known
-// about them.
+// objectsIn returns the UIDs of a module's objects in the runtime by their names. After an error, the result is
+// incomplete.
 func objectsIn(ctx context.Context, r *fleet.Runtime, module string) (map[string]string, error) {
 	found := map[string]string{}
 	for _, o := range objectsOf[module] {
@@ -171,10 +171,10 @@ func (s *stage) revive(p *program) {
 	if running, knows := p.runs.(interface{ Running() bool }); p.down || !knows || running.Running() {
 		return
 	}
-	s.story.Add("the %s ended by itself, and is started again", p.name)
+	s.story.Add("%s ended by itself and is restarted", p.name)
 	again, err := p.start()
 	if err != nil {
-		s.story.Add("the %s cannot be started: %v", p.name, err)
+		s.story.Add("%s cannot be started: %v", p.name, err)
 		return
 	}
 	p.runs = again

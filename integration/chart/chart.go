@@ -28,7 +28,7 @@ type Release struct {
 
 // Rendered contains the objects and notes of a release.
 type Rendered struct {
-	// Templates are the texts of all templates that gave one, by file name.
+	// Templates contains the output of each non-empty template by file name.
 	Templates map[string]string
 	// Notes are the instructions that Helm prints.
 	Notes string

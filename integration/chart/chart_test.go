@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// namespaces has the namespace of each installed chart.
+// namespaces maps each chart to its installation namespace.
 var namespaces = map[string]string{"kcp-publisher": "kcp-system", "skr-agent": "kyma-system"}
 
 func release(t *testing.T, name string, values map[string]any) Release {
@@ -106,7 +106,7 @@ func deployments(t *testing.T, objects []*unstructured.Unstructured) map[string]
 	return found
 }
 
-func TestRenderedChartsMatchTheReviewedFiles(t *testing.T) {
+func TestRenderedChartsMatchGoldenFiles(t *testing.T) {
 	for name, r := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			rendered := render(t, r)
@@ -153,7 +153,7 @@ func TestChartsUseOnlyExistingFlags(t *testing.T) {
 			for _, deployment := range deployments(t, objectsOf(t, r)) {
 				container := deployment.Spec.Template.Spec.Containers[0]
 				program := programs[filepath.Base(r.Dir)]
-				// Flags are read before help is given, so that one that is unknown, or has a value it cannot have, is an error.
+				// Flags are parsed before help is printed, so an unknown flag or an invalid value is an error.
 				output, code := fleet.Run(t.Context(), program, append(slices.Clone(container.Args), "--help")...)
 				require.Zero(t, code, output)
 				output, code = fleet.Run(t.Context(), program,
@@ -164,7 +164,7 @@ func TestChartsUseOnlyExistingFlags(t *testing.T) {
 	}
 }
 
-func TestEveryFileThatFlagsNameIsMounted(t *testing.T) {
+func TestFilesInFlagsAreMounted(t *testing.T) {
 	for name, r := range cases(t) {
 		objects := objectsOf(t, r)
 		for _, deployment := range deployments(t, objects) {
@@ -180,7 +180,7 @@ func TestEveryFileThatFlagsNameIsMounted(t *testing.T) {
 					mounted[m.MountPath] = true
 					delete(volumes, m.Name)
 				}
-				require.Empty(t, volumes, "volumes that nothing mounts")
+				require.Empty(t, volumes, "volumes without a mount")
 				for _, arg := range pod.Containers[0].Args {
 					_, file, ok := strings.Cut(arg, "=/")
 					if !ok {
@@ -199,7 +199,7 @@ func TestEveryFileThatFlagsNameIsMounted(t *testing.T) {
 	}
 }
 
-// part returns which part of the publisher an object belongs to.
+// part returns the component of the publisher to which an object belongs.
 func part(name string) string {
 	for _, suffix := range []string{"-token-service", "-ui"} {
 		if strings.HasSuffix(name, suffix) {
@@ -210,7 +210,7 @@ func part(name string) string {
 }
 
 // A selector must match only the pods of its own Deployment, Service, budget or policy.
-func TestSelectorsOfAChartFindTheirOwnPodsOnly(t *testing.T) {
+func TestSelectorsMatchOnlyOwnPods(t *testing.T) {
 	for name, r := range cases(t) {
 		objects := objectsOf(t, r)
 		for own, deployment := range deployments(t, objects) {
@@ -258,15 +258,15 @@ func TestContainersAreRestricted(t *testing.T) {
 }
 
 // An agent with limited rights must not be able to extend them through its own Deployment.
-func TestSelfUpgradeOfAgentsWithFewRightsIsOptIn(t *testing.T) {
+func TestSelfUpgradeWithLimitedRightsIsOptIn(t *testing.T) {
 	for name, c := range map[string]struct {
 		values map[string]any
 		want   bool
 	}{
-		"by default":             {map[string]any{}, false},
-		"with few rights, asked": {map[string]any{"selfUpgrade": true}, true},
-		"with all rights":        {map[string]any{"rbac": map[string]any{"clusterAdmin": true}}, true},
-		"switched off": {
+		"by default":              {map[string]any{}, false},
+		"limited rights, enabled": {map[string]any{"selfUpgrade": true}, true},
+		"all rights":              {map[string]any{"rbac": map[string]any{"clusterAdmin": true}}, true},
+		"disabled": {
 			map[string]any{"rbac": map[string]any{"clusterAdmin": true}, "selfUpgrade": false},
 			false,
 		},
@@ -282,8 +282,8 @@ func TestSelfUpgradeOfAgentsWithFewRightsIsOptIn(t *testing.T) {
 	}
 }
 
-// An endpoint that uses HTTP or another port is blocked by a policy for HTTPS alone.
-func TestPoliciesOpenThePortsThatValuesName(t *testing.T) {
+// A network policy for HTTPS only would block an endpoint with HTTP or another port.
+func TestNetworkPoliciesAllowConfiguredPorts(t *testing.T) {
 	for name, c := range map[string]struct {
 		chart, values string
 		want          []int32
@@ -328,7 +328,7 @@ func TestChartsCreateNoSecrets(t *testing.T) {
 	}
 }
 
-func TestPublisherChartUpgradesItsDefinitions(t *testing.T) {
+func TestPublisherChartUpgradesCRDs(t *testing.T) {
 	const values = "kcp-publisher-default"
 	for keep, want := range map[bool]string{true: "keep", false: ""} {
 		r := cases(t)[values]
@@ -345,12 +345,12 @@ func TestPublisherChartUpgradesItsDefinitions(t *testing.T) {
 	}
 	loaded, err := loader.LoadDir(cases(t)[values].Dir)
 	require.NoError(t, err)
-	require.Empty(t, loaded.CRDObjects(), "what lies in crds/ Helm installs and never upgrades")
+	require.Empty(t, loaded.CRDObjects(), "Helm never upgrades files in crds/")
 }
 
-// The agent keeps its definitions itself; Helm brings the same, so that the first Kyma may be written before the agent
-// runs.
-func TestAgentChartHasTheAgentsDefinitions(t *testing.T) {
+// The agent updates its CRDs itself. The chart contains the same CRDs, so users can create the first Kyma before the
+// agent runs.
+func TestAgentChartContainsAgentCRDs(t *testing.T) {
 	loaded, err := loader.LoadDir(cases(t)["skr-agent-default"].Dir)
 	require.NoError(t, err)
 	brought := map[string]map[string]any{}
@@ -381,11 +381,11 @@ func TestPlainFilesGrantTheSameRightsAsTheCharts(t *testing.T) {
 		"the publisher": {
 			"kcp-publisher", map[string]any{}, []string{"publisher", "operator", "metrics"},
 		},
-		"the publisher whose metrics are open": {
+		"the publisher with unauthenticated metrics": {
 			"kcp-publisher", map[string]any{"metrics": map[string]any{"auth": false}},
 			[]string{"publisher", "operator"},
 		},
-		"the publisher with everything": {
+		"the publisher with all features": {
 			"kcp-publisher", map[string]any{
 				"signaturePolicy":        map[string]any{"kind": "SignaturePolicy"},
 				"signatureKeysNamespace": "kcp-signatures",
@@ -396,11 +396,11 @@ func TestPlainFilesGrantTheSameRightsAsTheCharts(t *testing.T) {
 		"the publisher with shards": {
 			"kcp-publisher", map[string]any{"shards": 6}, []string{"publisher", "operator", "metrics", "shards"},
 		},
-		"the publisher after a lifecycle-manager": {
+		"the publisher with foreign finalizers": {
 			"kcp-publisher", map[string]any{"rbac": map[string]any{"foreignFinalizers": true, "promotions": true}},
 			[]string{"publisher", "operator", "metrics", "finalizers", "promotions"},
 		},
-		"the publisher with its page": {
+		"the publisher with the web page": {
 			"kcp-publisher",
 			map[string]any{"ui": map[string]any{"enabled": true, "externalURL": "https://fleet.example",
 				"sessionSecretName": "session"}}, []string{"publisher", "operator", "metrics", "ui"},

@@ -16,9 +16,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// TestAReleaseIsVerifiedByCosign builds a signed release of the newest commit, pushes it, and runs the commands of
+// TestCosignVerifiesRelease builds a signed release of HEAD, pushes the release, and runs the commands of
 // docs/guides/verify-a-release.md. cosign is built from its Go module, which hack/cosign pins.
-func TestAReleaseIsVerifiedByCosign(t *testing.T) {
+func TestCosignVerifiesRelease(t *testing.T) {
 	suite.Long(t)
 	checkout, err := filepath.Abs(filepath.Join("..", ".."))
 	require.NoError(t, err)
@@ -57,7 +57,7 @@ func TestAReleaseIsVerifiedByCosign(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(checkout, "docs", "guides", "verify-a-release.md"))
 	require.NoError(t, err)
 	block := regexp.MustCompile("(?s)```console\n(.*?)```").FindSubmatch(page)
-	require.NotNil(t, block, "the page has no commands of cosign")
+	require.NotNil(t, block, "the page has no cosign commands")
 	for line := range strings.Lines(string(block[1])) {
 		line = strings.ReplaceAll(strings.TrimSpace(line), "registry.example/kyma-pull", images)
 		output, err := run(dir, "sh", "-ec", line)

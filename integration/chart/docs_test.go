@@ -32,7 +32,7 @@ func commands(t *testing.T, document string) [][]string {
 	return found
 }
 
-func TestCommandsOfTheInstallationGuideAreRight(t *testing.T) {
+func TestInstallationGuideCommandsAreValid(t *testing.T) {
 	binaries, err := fleet.Build()
 	require.NoError(t, err)
 	seen := map[string]int{}
@@ -44,7 +44,7 @@ func TestCommandsOfTheInstallationGuideAreRight(t *testing.T) {
 			output, code := fleet.Run(t.Context(), binaries.Publisher, append(slices.Clone(words[1:]), "--help")...)
 			require.Zero(t, code, "%s\n%s", line, output)
 			if words[1] == "registry" && words[2] == "credentials" {
-				require.Equal(t, "_publisher", words[3], "any other name is a runtime's, which may publish nothing")
+				require.Equal(t, "_publisher", words[3], "other names are runtimes, which must not publish")
 			}
 		case "helm":
 			values := map[string]any{}
@@ -73,8 +73,9 @@ func TestCommandsOfTheInstallationGuideAreRight(t *testing.T) {
 	require.Greater(t, seen["kcp-publisher"], 1)
 }
 
-// The guide lists the files of the key folder for the Secret: all that the publisher reads, and never the root's key.
-func TestKeySecretOfTheGuideIsReadByThePublisher(t *testing.T) {
+// The guide lists the files of the key folder for the Secret. The list must contain all files that the publisher reads,
+// but not the root key.
+func TestKeySecretInGuideContainsPublisherFiles(t *testing.T) {
 	binaries, err := fleet.Build()
 	require.NoError(t, err)
 	keys := filepath.Join(t.TempDir(), "keys")

@@ -46,8 +46,8 @@ func example(t *testing.T, name string) (objects []unstructured.Unstructured) {
 	}
 }
 
-// The page shows the files as they are.
-func TestThePageShowsTheGitOpsExamples(t *testing.T) {
+// The page must contain the example files verbatim.
+func TestPageShowsGitOpsExamples(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", "install-with-gitops.md"))
 	require.NoError(t, err)
 	var shown []string
@@ -68,7 +68,7 @@ func TestThePageShowsTheGitOpsExamples(t *testing.T) {
 	require.Len(t, files, len(shown))
 }
 
-// gitOpsReleases returns the releases of the examples for Flux, Argo CD and Helm, as these tools render them.
+// gitOpsReleases returns the chart releases in the examples for Flux, Argo CD and Helm.
 func gitOpsReleases(t *testing.T) map[string]Release {
 	t.Helper()
 	found := map[string]Release{}
@@ -105,7 +105,7 @@ func gitOpsReleases(t *testing.T) map[string]Release {
 	return found
 }
 
-// kustomized returns the objects of the example overlays over the bases that a release contains.
+// kustomized returns the objects of the example overlays with the bases of a release.
 func kustomized(t *testing.T) map[string][]*unstructured.Unstructured {
 	t.Helper()
 	dir := t.TempDir()
@@ -190,13 +190,13 @@ func TestGitOpsExamplesInstall(t *testing.T) {
 	})
 }
 
-// dryRun has the API server validate an object, with unknown fields as errors, without storing it.
+// dryRun creates an object as a dry run. The API server rejects unknown fields.
 func (g *ground) dryRun(o *unstructured.Unstructured) error {
 	return g.api.Apply(g.Context(), client.ApplyConfigurationFromUnstructured(o), client.DryRunAll,
 		client.FieldOwner("test"), client.ForceOwnership)
 }
 
-// gitOpsModules are releases of Flux's and Argo CD's manifests as Go modules, with the files that define their kinds.
+// gitOpsModules lists Go modules of Flux and Argo CD with the paths of their CRD files.
 var gitOpsModules = map[string][]string{
 	"github.com/controlplaneio-fluxcd/flux-operator@v0.58.0": {
 		"config/data/flux/v2.9.4/source-controller.yaml",
@@ -205,7 +205,7 @@ var gitOpsModules = map[string][]string{
 	"github.com/argoproj/argo-cd/v3@v3.5.7": {"manifests/crds/application-crd.yaml"},
 }
 
-// gitOpsDefinitions returns the paths of these files.
+// gitOpsDefinitions returns the paths of the CRD files of Flux and Argo CD.
 func gitOpsDefinitions(t *testing.T) (files []string) {
 	t.Helper()
 	for module, names := range gitOpsModules {

@@ -24,7 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/guides"
 )
 
-// guideBlocks are the shell blocks of a page.
+// guideBlocks returns the shell blocks of a page.
 func guideBlocks(t *testing.T, page string) []guides.Block {
 	t.Helper()
 	blocks, err := guides.Read(filepath.Join("..", "..", "docs", page))
@@ -32,7 +32,7 @@ func guideBlocks(t *testing.T, page string) []guides.Block {
 	return blocks
 }
 
-// operator follows guides in a folder that has the charts, with the programs and Helm on the path.
+// operator runs the commands of guides in a folder with the charts. The programs and Helm are in $PATH.
 type operator struct {
 	*ground
 	dir string
@@ -42,7 +42,7 @@ type operator struct {
 func newOperator(t *testing.T) *operator {
 	t.Helper()
 	if _, err := exec.LookPath("kubectl"); err != nil {
-		t.Skip("there is no kubectl")
+		t.Skip("kubectl is not installed")
 	}
 	binaries, err := fleet.Build()
 	require.NoError(t, err)
@@ -76,7 +76,7 @@ func (o *operator) output(script string) string {
 	return string(output)
 }
 
-// steps follows the blocks of a page that have a name.
+// steps runs the blocks of a page with a name.
 func (o *operator) steps(page, name string) {
 	o.Helper()
 	blocks := guides.Named(guideBlocks(o.T, page), name)
@@ -86,17 +86,17 @@ func (o *operator) steps(page, name string) {
 	}
 }
 
-// notes runs the kubectl commands in templates/NOTES.txt of each chart, as Helm prints it.
+// notes runs the kubectl commands in the notes that Helm prints for each chart.
 func (o *operator) notes() {
 	o.Helper()
 	kyma := o.held("Kyma", "kyma-system", "default", "", false)
 	for release, commands := range map[string]int{"kcp-publisher": 2, "skr-agent": 2} {
 		printed, ran := o.output("helm get notes "+release+" --namespace "+namespaces[release]), 0
 		for line := range strings.Lines(printed) {
-			// which is another cluster
+			// The runtime is another cluster.
 			if command := strings.TrimSpace(line); strings.HasPrefix(command, "kubectl ") &&
 				!strings.Contains(command, "--context RUNTIME ") {
-				command, _, _ = strings.Cut(command, "   ") // the rest explains
+				command, _, _ = strings.Cut(command, "   ") // the rest is an explanation
 				o.follow(strings.ReplaceAll(command, "rollout status", "rollout status --watch=false"))
 				ran++
 			}
@@ -107,13 +107,13 @@ func (o *operator) notes() {
 	require.NoError(o, o.api.Delete(o.Context(), kyma))
 }
 
-// uninstall follows the blocks of the guide on uninstalling that have a name.
+// uninstall runs the blocks with a name in the guide on uninstalling.
 func (o *operator) uninstall(name string) {
 	o.Helper()
 	o.steps("guides/uninstall.md", name)
 }
 
-// images are the images of both programs' Deployments.
+// images returns the images of both programs' Deployments.
 func (o *operator) images() (all []string) {
 	o.Helper()
 	for _, name := range []string{"kcp-publisher", "skr-agent"} {
@@ -125,7 +125,8 @@ func (o *operator) images() (all []string) {
 	return all
 }
 
-// held makes an object with the finalizer that its program gives it, and deletes it: it waits.
+// held creates an object with the finalizer of its program. If deleted is true, it also deletes the object, which then
+// waits for the finalizer.
 func (o *operator) held(kind, namespace, name, finalizer string, deleted bool) *unstructured.Unstructured {
 	o.Helper()
 	spec := map[string]any{"channel": "regular"}
@@ -147,7 +148,8 @@ func (o *operator) held(kind, namespace, name, finalizer string, deleted bool) *
 	require.NoError(o, o.api.Create(o.Context(), object))
 	if deleted {
 		require.NoError(o, o.api.Delete(o.Context(), object))
-		require.NoError(o, o.api.Get(o.Context(), client.ObjectKeyFromObject(object), object), "it does not wait")
+		require.NoError(o, o.api.Get(o.Context(), client.ObjectKeyFromObject(object), object),
+			"the object does not wait for its finalizer")
 	}
 	return object
 }
@@ -162,7 +164,7 @@ func (o *operator) gone(objects ...client.Object) {
 }
 
 // TestGuidesOnInstallingAndUninstallingWork runs every command of both guides, and the Helm commands of the guide on
-// upgrades, in one cluster that is control plane and runtime. No program runs there, so that finalizers stay.
+// upgrades, in one cluster that is control plane and runtime. No program runs in that cluster, so finalizers stay.
 func TestGuidesOnInstallingAndUninstallingWork(t *testing.T) {
 	o, ctx := newOperator(t), t.Context()
 	require.NoError(t, os.WriteFile(filepath.Join(o.dir, "ids"), []byte("tokyo paris\n"), 0o600))

@@ -15,7 +15,7 @@ import (
 )
 
 // The programs and tests render with Helm 3's engine. Users of Helm 4 get the same objects.
-func TestHelm4RendersTheSame(t *testing.T) {
+func TestHelm4RendersSameObjectsAsHelm3(t *testing.T) {
 	suite.Long(t)
 	for name, r := range cases(t) {
 		t.Run(name, func(t *testing.T) {

@@ -25,7 +25,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/cluster"
 )
 
-// ground is a cluster without anything, and Helm.
+// ground is an empty cluster with Helm.
 type ground struct {
 	*testing.T
 	api        client.Client
@@ -61,7 +61,7 @@ var program = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(output)), nil
 })
 
-// helm runs Helm as users do.
+// helm runs the helm command.
 func (g *ground) helm(args ...string) (string, error) {
 	g.Helper()
 	path, err := program()
@@ -89,12 +89,12 @@ func (g *ground) definition() *apiextensionsv1.CustomResourceDefinition {
 	return crd
 }
 
-// current reports whether the definition is the chart's of today: older ones print no columns.
+// current reports whether the cluster has the chart's current CRD. Older CRDs have no printer columns.
 func (g *ground) current() bool {
 	return len(g.definition().Spec.Versions[1].AdditionalPrinterColumns) > 0
 }
 
-// older makes a copy of the chart whose Kymas have no printed columns yet.
+// older returns a copy of the chart whose Kyma CRD has no printer columns.
 func older(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "kcp-publisher")
@@ -141,17 +141,17 @@ func TestHelmInstallsUpgradesAndRemovesTheCharts(t *testing.T) {
 	require.NoError(t, g.api.Patch(ctx, g.definition(), client.RawPatch(types.MergePatchType, []byte(conversion))))
 	uid := g.definition().UID
 	g.must(publisher("upgrade", "charts/kcp-publisher", "--set", "webhook.enabled=true")...)
-	require.True(t, g.current(), "the definition is not upgraded")
+	require.True(t, g.current(), "the CRD was not upgraded")
 	require.Equal(t, apiextensionsv1.WebhookConverter, g.definition().Spec.Conversion.Strategy)
 	g.must("rollback", "kcp-publisher", "--namespace", "kcp-system")
-	require.False(t, g.current(), "the former definition is not back")
+	require.False(t, g.current(), "the previous CRD was not restored")
 	require.Equal(t, apiextensionsv1.WebhookConverter, g.definition().Spec.Conversion.Strategy)
 	g.must(publisher("upgrade", "charts/kcp-publisher", "--set", "webhook.enabled=true")...)
-	require.True(t, g.current(), "the definition is not upgraded again")
+	require.True(t, g.current(), "the CRD was not upgraded again")
 
-	// A runtime that is the control plane's own cluster.
+	// Make the control plane's own cluster a runtime.
 	g.must("install", "skr-agent", "charts/skr-agent", "--namespace", "kyma-system", "--create-namespace")
-	// where modules have accounts
+	// Modules have their own accounts in this installation.
 	require.NoError(t, g.api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "platform"}}))
 	g.must("upgrade", "skr-agent", "charts/skr-agent", "--namespace", "kyma-system", "--values",
 		"integration/chart/testdata/skr-agent-full.values.yaml", "--set", "metrics.enabled=true", "--set",
@@ -166,7 +166,7 @@ func TestHelmInstallsUpgradesAndRemovesTheCharts(t *testing.T) {
 		g.must("uninstall", name, "--namespace", namespace)
 		require.True(t, apierrors.IsNotFound(g.api.Get(ctx, key, deployment)), name)
 	}
-	require.Equal(t, uid, g.definition().UID, "the definition, and with it every Kyma, is gone")
+	require.Equal(t, uid, g.definition().UID, "the CRD and all Kymas were deleted")
 	g.must(publisher("install", "charts/kcp-publisher")...)
 }
 

@@ -17,13 +17,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// schemas writes a JSON schema for each kind that an API server serves, for kubeconform: the server's own OpenAPI,
-// where objects cannot have other fields than the listed ones.
+// schemas writes JSON schemas for kubeconform, one for each kind of an API server. They are the server's OpenAPI
+// schemas, without additional fields.
 type schemas struct {
 	*ground
 	dir   string
 	paths map[string]openapi.GroupVersion
-	// written contains the kinds and whether each has a schema, and read the definitions of each path.
+	// written records for each kind whether it has a schema. read contains the definitions of each path.
 	written map[string]bool
 	read    map[string]map[string]any
 }
@@ -44,7 +44,7 @@ func (s *schemas) location() string {
 	return filepath.Join(s.dir, "{{.Group}}_{{.ResourceAPIVersion}}_{{.ResourceKind}}.json")
 }
 
-// write writes the schema of an object's kind, and reports whether the API server has one.
+// write writes the schema of an object's kind, and reports whether the API server has a schema for the kind.
 func (s *schemas) write(o *unstructured.Unstructured) bool {
 	s.Helper()
 	group, version, found := strings.Cut(o.GetAPIVersion(), "/")

@@ -34,7 +34,7 @@ type panel struct {
 	FieldConfig struct{ Defaults struct{ Unit string } }
 }
 
-// dashboards returns those of all charts as they are installed, by file name.
+// dashboards returns the rendered dashboards of all charts by file name.
 func dashboards(t *testing.T) map[string]dashboard {
 	t.Helper()
 	found := map[string]dashboard{}
@@ -62,7 +62,7 @@ func dashboards(t *testing.T) map[string]dashboard {
 	return found
 }
 
-// rules returns the alerts of all charts as they are installed, by chart.
+// rules returns the rendered alerts by chart.
 func rules(t *testing.T) map[string][]alerts.Alert {
 	t.Helper()
 	found := map[string][]alerts.Alert{}
@@ -109,7 +109,7 @@ func documented(t *testing.T) map[string]bool {
 	return names
 }
 
-// labelsOf returns the labels of each of the project's metrics, as the reference has them.
+// labelsOf returns the labels of each project metric from the reference page.
 func labelsOf(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "docs", "reference", "metrics.md"))
@@ -134,8 +134,8 @@ var (
 	legends   = regexp.MustCompile(`\{\{\s*([a-zA-Z_]+)\s*\}\}`)
 )
 
-// strangeLabels returns the labels that a query or its legend names and that none of its metrics has. Those of a scrape
-// are every metric's.
+// strangeLabels returns the labels in a query or its legend that none of the query's metrics has. All metrics have the
+// labels that a scrape adds.
 func strangeLabels(expr, legend string, labels map[string][]string) []string {
 	known := []string{"pod", "namespace", "job", "instance", "container", "cluster", "le"}
 	var strange, named []string
@@ -148,7 +148,7 @@ func strangeLabels(expr, legend string, labels map[string][]string) []string {
 		}
 	}
 	if len(ours) == 0 {
-		return nil // a library's
+		return nil // a metric of a library
 	}
 	for _, s := range ours {
 		known = append(known, labels[s[1]]...)
@@ -167,7 +167,7 @@ func strangeLabels(expr, legend string, labels map[string][]string) []string {
 	return strange
 }
 
-func TestLabelsThatNoMetricHasAreFound(t *testing.T) {
+func TestUnknownMetricLabelsAreReported(t *testing.T) {
 	labels := map[string][]string{"kyma_pull_a": {"state"}, "kyma_pull_b_bucket": {"reason"}}
 	for expr, want := range map[string][]string{
 		`sum by (state) (kyma_pull_a{state!="Ready",pod="x"})`: nil,
@@ -215,7 +215,7 @@ func TestDashboardsAndAlertsQueryExistingMetrics(t *testing.T) {
 				a.Alert)
 		}
 	}
-	// Prometheus' own parser reads them all.
+	// Prometheus' own parser must accept all queries.
 	var text strings.Builder
 	text.WriteString("groups:\n- name: all\n  rules:\n")
 	for i, expr := range all {
@@ -253,7 +253,7 @@ const (
 	ofAgent     = "kyma_pull_agent_"
 )
 
-// with returns healthy series with others in their place.
+// with returns healthy series in which others replace some series.
 func with(healthy map[string]string, others ...string) map[string]string {
 	series := maps.Clone(healthy)
 	for i := 0; i < len(others); i += 2 {
@@ -283,14 +283,14 @@ func TestAlertsFireOnlyForTheirCause(t *testing.T) {
 		ofPublisher + `bundles_refused_total{pod="two",reason="BadSignature"}`: "0x300",
 	}
 	publisher := []alerts.Case{
-		{Name: "all is well", Series: healthy, At: 4 * time.Hour},
+		{Name: "publisher and fleet are healthy", Series: healthy, At: 4 * time.Hour},
 		{
-			Name:   "only one that stands by is left",
+			Name:   "only a standby publisher is left",
 			Series: standby,
 			At:     20 * time.Minute,
 			Firing: []string{"KymaPullNoPublisher"},
 		},
-		{Name: "no Git is followed", Series: with(healthy, ofPublisher+`git_ready{pod="one"}`, "_x300"), At: time.Hour},
+		{Name: "Git is not configured", Series: with(healthy, ofPublisher+`git_ready{pod="one"}`, "_x300"), At: time.Hour},
 		{
 			Name:   "the registry is down",
 			Series: with(healthy, ofPublisher+`registry_up{pod="one"}`, "1x10 0x100"),
@@ -298,7 +298,7 @@ func TestAlertsFireOnlyForTheirCause(t *testing.T) {
 			Firing: []string{"KymaPullRegistryDown"},
 		},
 		{
-			Name:   "the registry was down for a moment",
+			Name:   "registry outage is short",
 			Series: with(healthy, ofPublisher+`registry_up{pod="one"}`, "1x10 0x2 1x100"),
 			At:     20 * time.Minute,
 		},
@@ -309,7 +309,7 @@ func TestAlertsFireOnlyForTheirCause(t *testing.T) {
 			Firing: []string{"KymaPullRootExpires"},
 		},
 		{
-			Name:   "the keys are refused",
+			Name:   "keys are rejected",
 			Series: with(healthy, ofPublisher+`keys_accepted{pod="one"}`, "1x10 0x100"),
 			At:     20 * time.Minute,
 			Firing: []string{"KymaPullKeysRefused"},
@@ -333,7 +333,7 @@ func TestAlertsFireOnlyForTheirCause(t *testing.T) {
 			Firing: []string{"KymaPullBundlesRefused"},
 		},
 		{
-			Name:   "a bundle was refused long ago",
+			Name:   "bundle refusal is long past",
 			Series: with(healthy, ofPublisher+`bundles_refused_total{pod="one",reason="BadSignature"}`, "0x10 1x100"),
 			At:     80 * time.Minute,
 		},
@@ -349,31 +349,31 @@ func TestAlertsFireOnlyForTheirCause(t *testing.T) {
 			At:     20 * time.Minute, Firing: []string{"KymaPullChecksFailed"},
 		},
 		{
-			Name: "a train is blocked",
+			Name: "release train is blocked",
 			Series: with(healthy, ofPublisher+`train_versions{pod="one",policy="weekly",reason="TooManyFailures"}`,
 				"0x10 1x200"),
 			At: 90 * time.Minute, Firing: []string{"KymaPullTrainBlocked"},
 		},
 		{
-			Name: "a train waits for its time",
+			Name: "release train waits for its schedule",
 			Series: with(healthy, ofPublisher+`train_versions{pod="one",policy="weekly",reason="TimeNotReached"}`,
 				"1x200"),
 			At: 90 * time.Minute,
 		},
 		{
-			Name:   "a runtime waits for its bundle",
+			Name:   "runtime waits for its bundle",
 			Series: with(healthy, ofPublisher+`publish_pending_since_timestamp_seconds{pod="one"}`, "_x10 600x100"),
 			At:     40 * time.Minute,
 			Firing: []string{"KymaPullPublishStuck"},
 		},
 		{
-			Name:   "a commit is applied in part",
+			Name:   "commit is partially applied",
 			Series: with(healthy, ofPublisher+`git_held{pod="one"}`, "0x10 1x100"),
 			At:     30 * time.Minute,
 			Firing: []string{"KymaPullCommitHolds"},
 		},
 		{
-			Name:   "Git is not followed",
+			Name:   "Git cannot be read",
 			Series: with(healthy, ofPublisher+`git_ready{pod="one"}`, "1x10 0x100"),
 			At:     30 * time.Minute,
 			Firing: []string{"KymaPullGitNotFollowed"},
@@ -385,16 +385,16 @@ func TestAlertsFireOnlyForTheirCause(t *testing.T) {
 		ofAgent + `modules{module="keda",state="Ready"}`:    "1x300",
 	}
 	agent := []alerts.Case{
-		{Name: "all is well", Series: runs, At: 4 * time.Hour},
-		{Name: "it never polled", Series: map[string]string{ofAgent + `poll_failures_total`: "0+1x300"}, At: time.Hour},
+		{Name: "agent is healthy", Series: runs, At: 4 * time.Hour},
+		{Name: "agent never polled", Series: map[string]string{ofAgent + `poll_failures_total`: "0+1x300"}, At: time.Hour},
 		{
-			Name:   "it cannot poll",
+			Name:   "agent cannot poll",
 			Series: with(runs, ofAgent+`last_poll_timestamp_seconds`, "0+60x10 600x300"),
 			At:     time.Hour,
 			Firing: []string{"KymaPullAgentNotPolling"},
 		},
 		{
-			Name:   "its bundle expires",
+			Name:   "bundle expires",
 			Series: with(runs, ofAgent+`bundle_expiry_timestamp_seconds`, "86400x300"),
 			At:     time.Hour,
 			Firing: []string{"KymaPullAgentBundleExpires"},
@@ -410,7 +410,7 @@ func TestAlertsFireOnlyForTheirCause(t *testing.T) {
 				fired[name] = true
 			}
 		}
-		require.Equal(t, alerts.Names(all), slices.Sorted(maps.Keys(fired)), "each alert has a case in which it fires")
+		require.Equal(t, alerts.Names(all), slices.Sorted(maps.Keys(fired)), "each alert must fire in one case")
 		require.NoError(t, alerts.Check(t.Context(), t.TempDir(), file, cases))
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// nameContexts writes a kubeconfig in which the cluster has contexts of these names, the first being the current one.
+// nameContexts writes a kubeconfig with several contexts for the cluster. The first context is the current context.
 func (g *ground) nameContexts(path string, names ...string) {
 	g.Helper()
 	config, err := clientcmd.LoadFromFile(g.kubeconfig)
@@ -62,8 +62,8 @@ func (g *ground) define(group, kind, plural string) {
 	}))
 }
 
-// otherPages runs the commands of further pages for a cluster with the charts: the blocks of each page in order, with
-// the names that the cluster uses.
+// otherPages runs the commands of further pages on a cluster with the charts. It runs the blocks of each page in order,
+// with the cluster's names.
 func (o *operator) otherPages() {
 	o.Helper()
 	ctx := o.Context()
@@ -91,7 +91,7 @@ func (o *operator) otherPages() {
 		"kyma-pull.dev/module/",
 		"--components registry.example/modules",
 		"--components ctf:modules",
-		// No pod serves here, so that the test only checks the Service.
+		// The cluster has no pods, so the test only checks the Service.
 		"port-forward service/kcp-publisher-ui 8085:80",
 		"get service/kcp-publisher-ui",
 	)
@@ -101,7 +101,7 @@ func (o *operator) otherPages() {
 			script := renamed.Replace(block.Script)
 			if words := strings.Fields(script); words[0] == "skr-agent" ||
 				words[0] == "kcp-publisher" && !strings.Contains(script, "kubectl") {
-				continue // which TestCommandsInDocsAreValid has
+				continue // TestCommandsInDocsAreValid checks these commands
 			}
 			o.follow(script)
 		}

@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// released builds a release of the newest commit for this machine, and returns its folder.
+// released builds a release of HEAD for this machine, and returns its folder.
 func released(t *testing.T, version string) string {
 	t.Helper()
 	clone, dir := filepath.Join(t.TempDir(), "clone"), filepath.Join(t.TempDir(), "dist")
@@ -69,8 +69,9 @@ func unpack(t *testing.T, archive, program, to string) {
 	}
 }
 
-// TestAReleaseInstallsFromItsFilesAlone uses no file of the checkout but the release's: programs, charts and manifests.
-func TestAReleaseInstallsFromItsFilesAlone(t *testing.T) {
+// TestReleaseInstallsWithoutCheckout uses only the programs, charts and manifests of a release, and no files of the
+// checkout.
+func TestReleaseInstallsWithoutCheckout(t *testing.T) {
 	suite.Long(t)
 	const version = "0.1.0"
 	dist, bin := released(t, version), t.TempDir()
@@ -117,7 +118,7 @@ func TestAReleaseInstallsFromItsFilesAlone(t *testing.T) {
 	require.NoError(t,
 		g.api.Get(ctx, client.ObjectKey{Namespace: "kyma-system", Name: "skr-agent-bootstrap"}, &corev1.Secret{}))
 
-	// The manifests replace the charts.
+	// Replace the charts by the manifests.
 	for name, namespace := range namespaces {
 		g.must("uninstall", name, "--namespace", namespace)
 		text, err := os.ReadFile(filepath.Join(dist, name+"-install_"+version+".yaml"))

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Helm refuses a value that the schema lacks. A value that only the schema has is not documented.
+// Helm rejects a value that is missing in the schema. A value that is missing in values.yaml is not documented.
 func TestSchemaMatchesTheValues(t *testing.T) {
 	for name := range namespaces {
 		t.Run(name, func(t *testing.T) {
@@ -37,11 +37,11 @@ func TestSchemaMatchesTheValues(t *testing.T) {
 	}
 }
 
-// ownDefinitions are the definitions that list values of the chart itself. The others describe types of Kubernetes, and
-// values.yaml shows only a part of those.
+// ownDefinitions lists the schema definitions of the chart's own values. Other definitions describe Kubernetes types,
+// and values.yaml shows only a part of their fields.
 var ownDefinitions = []string{"events"}
 
-// compare goes down while the schema lists properties of the chart.
+// compare descends as long as the schema lists properties of the chart.
 func compare(t *testing.T, path string, values, schema, definitions map[string]any) {
 	t.Helper()
 	if reference, ok := schema["$ref"].(string); ok {
@@ -55,15 +55,15 @@ func compare(t *testing.T, path string, values, schema, definitions map[string]a
 	if !ok {
 		return
 	}
-	require.Equal(t, false, schema["additionalProperties"], "%s: the schema lets typos through", path)
+	require.Equal(t, false, schema["additionalProperties"], "%s: the schema allows unknown properties", path)
 	for key := range properties {
 		if _, ok := values[key]; !ok && path+"."+key != ".global" { // Helm's own
-			t.Errorf("%s.%s is in the schema alone", path, key)
+			t.Errorf("%s.%s is missing in values.yaml", path, key)
 		}
 	}
 	for key, value := range values {
 		if _, ok := properties[key]; !ok {
-			t.Errorf("%s.%s is not in the schema", path, key)
+			t.Errorf("%s.%s is missing in the schema", path, key)
 		}
 		if inner, ok := value.(map[string]any); ok {
 			below, _ := properties[key].(map[string]any)
@@ -109,8 +109,8 @@ func TestChartsHaveArtifactHubAnnotations(t *testing.T) {
 	}
 }
 
-// acceptsEveryObject sends the rendered objects of the charts to the API server, which refuses unknown fields. Kinds
-// that it does not serve are those of operators that charts support.
+// acceptsEveryObject sends the rendered objects of the charts to the API server, which refuses unknown fields. The API
+// server does not serve some kinds of operators that the charts support.
 func (g *ground) acceptsEveryObject() {
 	g.Helper()
 	judged := map[string]int{}

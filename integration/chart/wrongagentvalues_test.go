@@ -6,70 +6,70 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheAgentsChartRefusesWrongValuesByName(t *testing.T) {
+func TestAgentChartRejectsInvalidValues(t *testing.T) {
 	refuses(t, "skr-agent", map[string]any{}, map[string]wrong{
-		"a value with a typo": {"replica: 2", []string{"'replica'", notAllowed}},
-		"a typo further down": {
+		"misspelled value": {"replica: 2", []string{"'replica'", notAllowed}},
+		"misspelled nested value": {
 			"rbac: {clusteradmin: true}",
 			[]string{"/rbac", "'clusteradmin'", notAllowed},
 		},
-		"a duration that is a number": {
+		"duration as a number": {
 			"pollInterval: 60",
 			[]string{"/pollInterval", "got number, want string"},
 		},
-		"a duration without a unit":        {"reportInterval: '60'", []string{"/reportInterval", noPattern}},
-		"no workers":                       {"concurrency: 0", []string{"/concurrency", "minimum: got 0, want 1"}},
-		"an extra argument without dashes": {"extraArgs: [run]", []string{"/extraArgs/0", noPattern}},
-		"a flag that a value sets": {
+		"duration without a unit":       {"reportInterval: '60'", []string{"/reportInterval", noPattern}},
+		"no workers":                    {"concurrency: 0", []string{"/concurrency", "minimum: got 0, want 1"}},
+		"extra argument without dashes": {"extraArgs: [run]", []string{"/extraArgs/0", noPattern}},
+		"extra argument for a flag with its own value": {
 			"{pollInterval: 1m, extraArgs: [--poll-interval=2m]}",
 			[]string{"extraArgs: --poll-interval is already set by pollInterval"},
 		},
-		"an unknown log level": {"log: {level: warn}", []string{"/log/level", noOption}},
-		"a short digest":       {"image: {digest: 'sha256:1234'}", []string{"/image/digest", noPattern}},
-		"a repository with a tag": {
+		"unknown log level": {"log: {level: warn}", []string{"/log/level", noOption}},
+		"short digest":      {"image: {digest: 'sha256:1234'}", []string{"/image/digest", noPattern}},
+		"image repository with a tag": {
 			"image: {repository: 'registry.example/agent:1.0.0'}",
 			[]string{"/image/repository", noPattern},
 		},
-		"a repository with a scheme": {
+		"image repository with a scheme": {
 			"image: {repository: 'https://registry.example/agent'}",
 			[]string{"/image/repository", noPattern},
 		},
-		"a tag that is a number": {"image: {tag: 1.2}", []string{"/image/tag", "got number, want string"}},
-		"a tag with a digest":    {"image: {tag: '1.0@sha256:00'}", []string{"/image/tag", noPattern}},
-		"an unknown pull policy": {
+		"image tag as a number":   {"image: {tag: 1.2}", []string{"/image/tag", "got number, want string"}},
+		"image tag with a digest": {"image: {tag: '1.0@sha256:00'}", []string{"/image/tag", noPattern}},
+		"unknown pull policy": {
 			"image: {pullPolicy: Sometimes}",
 			[]string{"/image/pullPolicy", noOption},
 		},
-		"a pull Secret without a name": {
+		"pull Secret as a string": {
 			"imagePullSecrets: [mirror]",
 			[]string{"/imagePullSecrets/0", "got string, want object"},
 		},
-		"no time to get ready": {
+		"minReadySeconds exceeds the progress deadline": {
 			"minReadySeconds: 300",
-			[]string{"minReadySeconds: want less than progressDeadlineSeconds"},
+			[]string{"minReadySeconds: must be less than progressDeadlineSeconds"},
 		},
-		"roles beside all rights": {
+		"cluster roles with clusterAdmin": {
 			"rbac: {clusterAdmin: true, clusterRoles: [a]}",
 			[]string{"rbac.clusterRoles: has no effect with rbac.clusterAdmin"},
 		},
-		"rights without roles": {
+		"clusterAdmin without RBAC": {
 			"rbac: {create: false, clusterAdmin: true}",
 			[]string{"rbac.create: false creates no roles"},
 		},
-		"a role in capitals": {
+		"cluster role in capitals": {
 			"rbac: {clusterRoles: [Modules]}",
 			[]string{"/rbac/clusterRoles/0", noPattern},
 		},
-		"a role twice": {"rbac: {clusterRoles: [a, a]}", []string{"/rbac/clusterRoles"}},
-		"the agent as account of modules": {
+		"duplicate cluster role": {"rbac: {clusterRoles: [a, a]}", []string{"/rbac/clusterRoles"}},
+		"agent's account as account of modules": {
 			"modules: {serviceAccount: skr-agent}",
-			[]string{"modules.serviceAccount: skr-agent is the agent itself"},
+			[]string{"modules.serviceAccount: skr-agent is the agent's own ServiceAccount"},
 		},
-		"an account of Kubernetes": {
+		"module account in kube-system": {
 			"modules: {serviceAccounts: {keda: kube-system/a}}",
 			[]string{"modules.serviceAccount: kube-system/a is in kube-system"},
 		},
-		"an account with two slashes": {
+		"module account with two slashes": {
 			"modules: {serviceAccount: a/b/c}",
 			[]string{"/modules/serviceAccount", noPattern},
 		},
@@ -77,120 +77,120 @@ func TestTheAgentsChartRefusesWrongValuesByName(t *testing.T) {
 			"metrics: {prometheusRule: {enabled: true}}",
 			[]string{"metrics.prometheusRule.enabled: the alerts need metrics"},
 		},
-		"clients of no metrics": {
+		"metrics clients without metrics": {
 			"networkPolicy: {metricsFrom: [{podSelector: {}}]}",
-			[]string{"networkPolicy.metricsFrom: metrics are not served"},
+			[]string{"networkPolicy.metricsFrom: has no effect, because the agent does not serve metrics"},
 		},
-		"a port that is too large": {
+		"egress port above 65535": {
 			"networkPolicy: {egressPorts: [70000]}",
 			[]string{"/networkPolicy/egressPorts/0", "maximum: got 70,000, want 65,535"},
 		},
-		"no port at all": {
+		"empty list of egress ports": {
 			"networkPolicy: {egressPorts: []}",
 			[]string{"/networkPolicy/egressPorts", "minItems"},
 		},
-		"a rule as an address": {
+		"egress address instead of a rule": {
 			"networkPolicy: {egress: [{cidr: 10.0.0.0/8}]}",
 			[]string{"/networkPolicy/egress/0", "'cidr'", notAllowed},
 		},
-		"a mirror without a target": {
+		"mirror without a target": {
 			"registry: {mirrors: [docker.io]}",
 			[]string{"/registry/mirrors/0", noPattern},
 		},
-		"a blob host with a path": {
+		"blob host with a path": {
 			"registry: {blobHosts: [storage.example/a]}",
 			[]string{"/registry/blobHosts/0", noPattern},
 		},
-		"notifications without a scheme": {
+		"notification URL without a scheme": {
 			"notifications: {url: kyma.example}",
 			[]string{"/notifications/url", noPattern},
 		},
-		"events with a user": {
+		"event URL with a user": {
 			"events: {url: 'https://a@hooks.example'}",
 			[]string{"/events/url", noPattern},
 		},
-		"an unknown severity": {
+		"unknown event severity": {
 			"events: {url: 'https://hooks.example', severity: warning}",
 			[]string{"/events/severity", noOption},
 		},
-		"headers of no events": {
+		"event headers without a URL": {
 			"events: {headersSecretName: a}",
 			[]string{"events.headersSecretName: has no effect without events.url"},
 		},
-		"headers over plain HTTP": {
+		"event headers over plain HTTP": {
 			"events: {url: 'http://hooks.example', headersSecretName: a}",
 			[]string{"events.headersSecretName: headers are sent over https only"},
 		},
-		"a variable that the chart sets": {
+		"environment variable that the chart sets": {
 			"extraEnv: [{name: POD_NAME, value: a}]",
 			[]string{"extraEnv: POD_NAME is already set"},
 		},
-		"a variable as a number": {
+		"environment variable as a number": {
 			"extraEnv: [{name: A, value: 1}]",
 			[]string{"/extraEnv/0/value", "got number, want string"},
 		},
-		"a variable twice": {
+		"duplicate environment variable": {
 			"extraEnv: [{name: A, value: b}, {name: A, value: c}]",
 			[]string{"extraEnv: A is already set"},
 		},
-		"a volume without a source": {
+		"volume without a source": {
 			"extraVolumes: [{name: a}]",
 			[]string{"/extraVolumes/0", "minProperties"},
 		},
-		"a mount of no volume": {
+		"mount without its volume": {
 			"extraVolumeMounts: [{name: a, mountPath: /a}]",
 			[]string{"extraVolumeMounts: extraVolumes has no volume a"},
 		},
-		"a mount at a relative path": {
+		"mount at a relative path": {
 			"{extraVolumes: [{name: a, emptyDir: {}}], extraVolumeMounts: [{name: a, mountPath: a}]}",
 			[]string{"/extraVolumeMounts/0/mountPath", noPattern},
 		},
-		"the chart's own label": {
+		"pod label that the chart sets": {
 			"podLabels: {app.kubernetes.io/instance: a}",
 			[]string{"podLabels: app.kubernetes.io/instance is a label of the chart"},
 		},
-		"a label as a boolean": {
+		"label as a boolean": {
 			"podLabels: {sidecar.istio.io/inject: false}",
 			[]string{"/podLabels", "got boolean, want string"},
 		},
-		"a label's value with a space": {"podLabels: {team: 'a b'}", []string{"/podLabels/team", noPattern}},
-		"an unknown unit of memory": {
+		"label value with a space": {"podLabels: {team: 'a b'}", []string{"/podLabels/team", noPattern}},
+		"unknown memory unit": {
 			"resources: {limits: {memory: 1GB}}",
 			[]string{"/resources/limits/memory"},
 		},
-		"a request with a typo": {
+		"misspelled resource requests": {
 			"resources: {request: {cpu: 50m}}",
 			[]string{"/resources", "'request'", notAllowed},
 		},
-		"a toleration with a typo": {
+		"misspelled toleration operator": {
 			"tolerations: [{key: a, operator: Exist}]",
 			[]string{"/tolerations/0/operator", noOption},
 		},
-		"an affinity with a typo": {
+		"misspelled affinity": {
 			"affinity: {podAntiaffinity: {}}",
 			[]string{"/affinity", "'podAntiaffinity'", notAllowed},
 		},
-		"a rule of spreading without a key": {
+		"spread constraint without a topology key": {
 			"topologySpreadConstraints: [{maxSkew: 1, whenUnsatisfiable: ScheduleAnyway}]",
 			[]string{"/topologySpreadConstraints/0", "topologyKey"},
 		},
-		"a priority of Kubernetes itself": {
+		"priority reserved for Kubernetes": {
 			"priorityClass: {value: 2000000000}",
 			[]string{"/priorityClass/value", "maximum"},
 		},
-		"a budget as a word": {
+		"disruption budget as a word": {
 			"podDisruptionBudget: {maxUnavailable: half}",
 			[]string{"/podDisruptionBudget/maxUnavailable"},
 		},
-		"a user that is a name": {
+		"user ID as a name": {
 			"podSecurityContext: {runAsUser: nobody}",
 			[]string{"/podSecurityContext/runAsUser", "got string, want integer"},
 		},
 	})
-	t.Run("another namespace", func(t *testing.T) {
+	t.Run("namespace other than kyma-system", func(t *testing.T) {
 		elsewhere := release(t, "skr-agent", map[string]any{})
 		elsewhere.Namespace = "other"
 		_, err := elsewhere.Render()
-		require.ErrorContains(t, err, "release namespace other: the agent and all of its objects are in kyma-system")
+		require.ErrorContains(t, err, "release namespace other: the agent and its objects must be in kyma-system")
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// wrong is a set of values that a chart must refuse, and the texts that its error must contain: value and reason.
+// wrong contains values that a chart must reject, and texts that the error must contain: the value and the reason.
 type wrong struct {
 	values string
 	want   []string
@@ -25,7 +25,7 @@ func refuses(t *testing.T, name string, good map[string]any, table map[string]wr
 	t.Helper()
 	require.GreaterOrEqual(t, len(table), 35)
 	_, err := release(t, name, maps.Clone(good)).Render()
-	require.NoError(t, err, "the values that every case changes are right")
+	require.NoError(t, err, "the base values must be valid")
 	for about, c := range table {
 		t.Run(about, func(t *testing.T) {
 			values := maps.Clone(good)
@@ -39,73 +39,73 @@ func refuses(t *testing.T, name string, good map[string]any, table map[string]wr
 	}
 }
 
-func TestThePublishersChartRefusesWrongValuesByName(t *testing.T) {
+func TestPublisherChartRejectsInvalidValues(t *testing.T) {
 	good := map[string]any{"location": "registry.example/fleet", "keys": map[string]any{"secretName": "keys"}}
 	refuses(t, "kcp-publisher", good, map[string]wrong{
-		"a value with a typo": {"replica: 2", []string{"'replica'", notAllowed}},
-		"a typo further down": {"keys: {secret: a}", []string{"/keys", "'secret'", notAllowed}},
+		"misspelled value":        {"replica: 2", []string{"'replica'", notAllowed}},
+		"misspelled nested value": {"keys: {secret: a}", []string{"/keys", "'secret'", notAllowed}},
 		"no location": {
 			"location: ''",
 			[]string{"location: name the registry prefix HOST/PATH"},
 		},
-		"a location with a scheme": {
+		"location with a scheme": {
 			"location: https://registry.example/fleet",
 			[]string{"/location", noPattern},
 		},
-		"a location without a path": {"location: registry.example", []string{"/location", noPattern}},
-		"no keys": {
+		"location without a path": {"location: registry.example", []string{"/location", noPattern}},
+		"no key Secret": {
 			"keys: {secretName: ''}",
 			[]string{"keys.secretName: name an existing Secret"},
 		},
-		"a Secret's name in capitals": {
+		"Secret name in capitals": {
 			"keys: {secretName: Fleet-Keys}",
 			[]string{"/keys/secretName", noPattern},
 		},
-		"no name for a foreign account": {
+		"existing account without a name": {
 			"serviceAccount: {create: false}",
 			[]string{"serviceAccount.name: name an existing ServiceAccount"},
 		},
-		"annotations of a foreign account": {
+		"annotations of an existing account": {
 			"serviceAccount: {create: false, name: a, annotations: {a: b}}",
 			[]string{"serviceAccount.annotations: has no effect"},
 		},
-		"a token service without keys": {
+		"token service without keys": {
 			"tokenService: {enabled: true}",
 			[]string{"tokenService.keysSecretName: name an existing Secret"},
 		},
-		"a page without an address": {
+		"web page without an external URL": {
 			"ui: {enabled: true, sessionSecretName: a}",
 			[]string{"ui.externalURL: name the https://HOST"},
 		},
-		"a page without a session key": {
+		"web page without a session key": {
 			"ui: {enabled: true, externalURL: 'https://fleet.example'}",
 			[]string{"ui.sessionSecretName: name an existing Secret"},
 		},
-		"a page by plain HTTP": {
+		"web page over plain HTTP": {
 			"ui: {enabled: true, externalURL: 'http://fleet.example'}",
 			[]string{"/ui/externalURL", noPattern},
 		},
-		"a page without a way to sign in": {
+		"web page without authentication": {
 			page + ", tokens: false}",
-			[]string{"ui.tokens: false leaves no way to sign in"},
+			[]string{"ui.tokens: false requires ui.oidc.issuerURL"},
 		},
-		"an issuer without a client": {
+		"OIDC issuer without a client": {
 			page + ", oidc: {issuerURL: 'https://login.example'}}",
 			[]string{"ui.oidc.clientID: is required"},
 		},
-		"a client without an issuer": {
+		"OIDC client without an issuer": {
 			page + ", oidc: {clientID: fleet}}",
 			[]string{"ui.oidc.clientID: has no effect without ui.oidc.issuerURL"},
 		},
-		"an issuer by plain HTTP": {
+		"OIDC issuer over plain HTTP": {
 			page + ", oidc: {issuerURL: 'http://login.example', clientID: a}}",
 			[]string{"/ui/oidc/issuerURL", noPattern},
 		},
-		"an audience of unused tokens": {
+		"token audience without token authentication": {
 			page + ", tokens: false, tokenAudience: a, oidc: {issuerURL: 'https://login.example', clientID: a}}",
 			[]string{"ui.tokenAudience: has no effect"},
 		},
-		"a route without a gateway": {
+		"HTTP route without a gateway": {
 			page + ", httpRoute: {enabled: true}}",
 			[]string{"ui.httpRoute.parentRefs"},
 		},
@@ -113,7 +113,7 @@ func TestThePublishersChartRefusesWrongValuesByName(t *testing.T) {
 			"{shards: 4, git: {url: 'https://git.example/fleet'}}",
 			[]string{"shards: more than 1 cannot be combined with git.url"},
 		},
-		"shards with a selector": {
+		"shards with a label selector": {
 			"{shards: 4, watchLabelSelector: a=b}",
 			[]string{"shards: more than 1 cannot be combined with watchLabelSelector"},
 		},
@@ -126,28 +126,28 @@ func TestThePublishersChartRefusesWrongValuesByName(t *testing.T) {
 			[]string{"shards: 2 is less than replicas (3)"},
 		},
 		"too many shards": {"shards: 65", []string{"/shards", "maximum: got 65, want 64"}},
-		"a selector with Git": {
+		"label selector with Git": {
 			"{watchLabelSelector: a=b, git: {url: 'https://git.example/fleet'}}",
 			[]string{"watchLabelSelector: cannot be combined with git.url"},
 		},
-		"a branch and a tag": {
+		"Git branch and tag": {
 			"git: {url: 'https://git.example/fleet', branch: main, tag: v1}",
 			[]string{"git.tag: cannot be combined with git.branch"},
 		},
-		"a branch of no repository": {
+		"Git branch without a URL": {
 			"git: {branch: main}",
 			[]string{"git.branch: has no effect without git.url"},
 		},
-		"a repository without a scheme": {"git: {url: git.example/fleet}", []string{"/git/url", noPattern}},
-		"an absolute folder of a repository": {
+		"Git URL without a scheme": {"git: {url: git.example/fleet}", []string{"/git/url", noPattern}},
+		"absolute Git path": {
 			"git: {url: 'https://git.example/fleet', path: /fleet}",
 			[]string{"/git/path", noPattern},
 		},
-		"Secrets beside the keys": {
+		"Secrets namespace equals the keys' namespace": {
 			"secretsNamespace: kcp-system",
 			[]string{"secretsNamespace: kcp-system is the namespace of this release"},
 		},
-		"components as a text": {
+		"components as a string": {
 			"components: registry.example/modules",
 			[]string{"/components", "got string, want array"},
 		},
@@ -155,70 +155,74 @@ func TestThePublishersChartRefusesWrongValuesByName(t *testing.T) {
 			"components: ['https://registry.example/modules']",
 			[]string{"/components/0", noPattern},
 		},
-		"a Helm repository without a scheme": {
+		"Helm repository without a scheme": {
 			"helmRepositories: [charts.example]",
 			[]string{"/helmRepositories/0", noPattern},
 		},
-		"a mirror without a target": {
+		"mirror without a target": {
 			"agents: {mirrors: [docker.io]}",
 			[]string{"/agents/mirrors/0", noPattern},
 		},
-		"an agent's image by tag": {
+		"agent image without a digest": {
 			"agents: {image: 'registry.example/agent:1.0.0'}",
 			[]string{"/agents/image", noPattern},
 		},
-		"an unknown autonomy": {"agents: {autonomy: Full}", []string{"/agents/autonomy", noOption}},
-		"a duration in days":  {"validity: 2d", []string{"/validity", noPattern}},
-		"a size without a unit of Kubernetes": {
+		"unknown autonomy": {"agents: {autonomy: Full}", []string{"/agents/autonomy", noOption}},
+		"duration in days": {"validity: 2d", []string{"/validity", noPattern}},
+		"cache size with an invalid unit": {
 			"componentCache: {size: 2GB}",
 			[]string{"/componentCache/size", noPattern},
 		},
-		"a claim of no cache": {
+		"existing claim without a cache": {
 			"componentCache: {enabled: false, existingClaim: a}",
 			[]string{"componentCache.existingClaim: has no effect"},
 		},
-		"finalizers without roles": {
+		"foreign finalizers without RBAC": {
 			"rbac: {create: false, foreignFinalizers: true}",
 			[]string{"rbac.foreignFinalizers: has no effect"},
 		},
-		"generations of nobody": {
+		"generations without the token service": {
 			"tokenService: {generationsConfigMapName: a}",
 			[]string{"tokenService.generationsConfigMapName: has no effect"},
 		},
-		"events without a scheme": {"events: {url: hooks.example}", []string{"/events/url", noPattern}},
-		"a severity of no events": {
+		"event URL without a scheme": {"events: {url: hooks.example}", []string{"/events/url", noPattern}},
+		"event severity without a URL": {
 			"events: {severity: error}",
 			[]string{"events.severity: has no effect without events.url"},
 		},
-		"headers over plain HTTP": {
+		"event headers over plain HTTP": {
 			"events: {url: 'http://hooks.example', headersSecretName: a}",
 			[]string{"events.headersSecretName: headers are sent over https only"},
 		},
-		"a flag that a value sets": {
+		"environment variable that the chart sets": {
+			"extraEnv: [{name: POD_UID, value: a}]",
+			[]string{"extraEnv: POD_UID is already set"},
+		},
+		"extra argument for a flag with its own value": {
 			"extraArgs: [--location=registry.example/other]",
 			[]string{"extraArgs: --location is already set by location"},
 		},
-		"a mount of no volume": {
+		"mount without its volume": {
 			"extraVolumeMounts: [{name: a, mountPath: /a}]",
 			[]string{"extraVolumeMounts: extraVolumes has no volume a"},
 		},
-		"the chart's own volume": {
+		"volume name that the chart uses": {
 			"extraVolumes: [{name: keys, emptyDir: {}}]",
 			[]string{"extraVolumes: keys is a volume of the chart"},
 		},
-		"the chart's own label": {
+		"pod label that the chart sets": {
 			"podLabels: {app.kubernetes.io/name: a}",
 			[]string{"podLabels: app.kubernetes.io/name is a label of the chart"},
 		},
-		"an unknown unit of memory": {
+		"unknown memory unit": {
 			"resources: {limits: {memory: lots}}",
 			[]string{"/resources/limits/memory"},
 		},
-		"a rule of spreading without a key": {
+		"spread constraint without a topology key": {
 			"topologySpreadConstraints: [{maxSkew: 1, whenUnsatisfiable: ScheduleAnyway}]",
 			[]string{"/topologySpreadConstraints/0", "topologyKey"},
 		},
-		"a client as an address": {
+		"client address instead of a peer": {
 			"tokenService: {from: [{cidr: 10.0.0.0/8}]}",
 			[]string{"/tokenService/from/0", "'cidr'", notAllowed},
 		},

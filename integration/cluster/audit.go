@@ -12,14 +12,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// Request is one request to the API server, as its audit log has it.
+// Request is one request to the API server from its audit log.
 type Request struct {
-	// User sent the request, and As is the impersonated user, empty for none.
+	// User is the user who sent the request. As is the impersonated user, or empty.
 	User, As string
-	// Verb, Group, Resource (with a slash and the subresource if there is one), Namespace and Name are as RBAC knows
-	// them.
+	// Verb, Group, Resource, Namespace and Name have the form of RBAC rules. Resource includes the subresource, such as
+	// pods/log.
 	Verb, Group, Resource, Namespace, Name string
-	// Allowed is false when the request was refused for want of a right.
+	// Allowed is false if authorization denied the request.
 	Allowed bool
 }
 
@@ -52,12 +52,12 @@ func (c *Cluster) Requests() ([]Request, error) {
 	return distinct, err
 }
 
-// AllRequests returns every request of the users in Options.Audit since the loan of the cluster began. A watch is in
-// the result twice: the audit log has a line for its start and one for its end.
+// AllRequests returns every request of the users in Options.Audit since the test borrowed the cluster. A watch appears
+// twice, because the audit log contains an entry for its start and another for its end.
 func (c *Cluster) AllRequests() ([]Request, error) {
 	data, err := os.ReadFile(filepath.Join(c.place.Dir, auditLog))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // there were no requests
+		return nil, nil // no audit log exists before the first request
 	}
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (c *Cluster) AllRequests() ([]Request, error) {
 	var found []Request
 	for line := range bytes.Lines(data[c.place.Audited:]) {
 		if !bytes.HasSuffix(line, []byte("\n")) {
-			break // it is being written
+			break // the API server is still writing the line
 		}
 		var event struct {
 			Verb             string

@@ -1,9 +1,9 @@
-// Package cluster runs real Kubernetes control planes for scenarios, the demo and benchmarks: kube-apiserver and etcd
-// per cluster, and kwok in those whose workloads must become ready. Nothing of a cluster remains once it is stopped or
-// the process that started it has ended, however it ended.
+// Package cluster runs real Kubernetes control planes for scenarios, the demo and benchmarks. Each cluster has a
+// kube-apiserver and etcd, and also kwok if its workloads must become ready. A cluster's processes and files are
+// removed when it is stopped or when the process that started it ends, even if that process is killed.
 //
-// No controller manager and no scheduler run. So there are no Pods, a deleted Namespace stays Terminating, and nothing
-// is deleted because its owner was.
+// A cluster runs without a controller manager and a scheduler. It has no Pods, a deleted Namespace stays Terminating,
+// and objects are not garbage collected after their owners are deleted.
 package cluster
 
 import (
@@ -26,15 +26,15 @@ import (
 type Options struct {
 	// Workloads makes Deployments, StatefulSets and DaemonSets ready, as controllers and kubelets would.
 	Workloads bool
-	// Progress gets a line for each step that takes long; nil for none.
+	// Progress receives a line for each long step. It can be nil.
 	Progress io.Writer
 	// CRDs are file systems whose YAML files are installed and served before Start returns, such as charts.AgentCRDs or
 	// an os.DirFS. A cluster of a pool with CRDs has the CRDs of both charts.
 	CRDs []fs.FS
-	// Durable makes etcd sync its writes to disk, as benchmarks want it and tests do not need it.
+	// Durable makes etcd sync its writes to disk. Benchmarks need it, tests do not.
 	Durable bool
-	// Measured lets the programs use all processors and collect garbage as Go does by default. Otherwise they use less
-	// of both.
+	// Measured runs the programs with Go's defaults for processors and garbage collection. Otherwise they use one
+	// processor and collect garbage less often.
 	Measured bool
 	// Audit lists the users whose requests are recorded for Requests. A pool also records the requests of Audited.
 	Audit []string
@@ -59,7 +59,7 @@ type host interface {
 	stop() error
 }
 
-// Start starts a cluster and waits until it answers.
+// Start starts a cluster and waits until its API server is ready.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
 	s, err := start(ctx, options)
 	if err != nil {
@@ -77,13 +77,13 @@ func open(place lender.Place, host host) (*Cluster, error) {
 	return &Cluster{Config: config, place: place, host: host}, nil
 }
 
-// Kubeconfig is the path of a kubeconfig with all rights, valid while the cluster runs.
+// Kubeconfig is the path of a kubeconfig with all permissions, valid while the cluster runs.
 func (c *Cluster) Kubeconfig() string { return c.place.Kubeconfig }
 
-// Etcd returns the address of etcd, for writing more objects than the API server accepts in the time.
+// Etcd returns the address of etcd. Benchmarks use it to create objects faster than through the API server.
 func (c *Cluster) Etcd() string { return c.place.Etcd }
 
-// WriteKubeconfig writes the same to a file of the caller's, readable by its owner only.
+// WriteKubeconfig writes the kubeconfig of Kubeconfig to a file that only its owner can read.
 func (c *Cluster) WriteKubeconfig(path string) error {
 	content, err := os.ReadFile(c.place.Kubeconfig)
 	if err != nil {
@@ -92,7 +92,7 @@ func (c *Cluster) WriteKubeconfig(path string) error {
 	return os.WriteFile(path, content, 0o600)
 }
 
-// WriteUserKubeconfig writes a kubeconfig of a user as User returns it.
+// WriteUserKubeconfig writes a kubeconfig for the user of User.
 func (c *Cluster) WriteUserKubeconfig(path, name string, groups ...string) error {
 	content, err := c.host.addUser(lender.User{Name: name, Groups: groups})
 	if err != nil {
@@ -101,9 +101,8 @@ func (c *Cluster) WriteUserKubeconfig(path, name string, groups ...string) error
 	return os.WriteFile(path, content, 0o600)
 }
 
-// User is the configuration of a user with this name and these groups, without any rights except those that RBAC
-// objects give. Kubernetes' aggregated roles (view, edit, admin) are empty here, as only a controller manager fills
-// them.
+// User returns the client configuration of a user with these groups, whose only permissions are from RBAC objects.
+// Kubernetes' aggregated roles (view, edit, admin) are empty, because only a controller manager fills them.
 func (c *Cluster) User(name string, groups ...string) (*rest.Config, error) {
 	content, err := c.host.addUser(lender.User{Name: name, Groups: groups})
 	if err != nil {
@@ -116,21 +115,21 @@ func (c *Cluster) User(name string, groups ...string) (*rest.Config, error) {
 	return config, nil
 }
 
-// Pause stops the API server; etcd keeps the data, and Config and the users' configurations stay valid for Resume.
+// Pause stops the API server. Etcd keeps the data, and all client configurations stay valid after Resume.
 func (c *Cluster) Pause() error { return c.host.pause() }
 
 // Resume starts the API server again at the same address.
 func (c *Cluster) Resume() error { return c.host.resume() }
 
-// Backup copies the data of etcd to a new folder. The API server stops until then, as only the files of a stopped etcd
-// are consistent.
+// Backup copies the data of etcd to a new folder. Etcd and the API server are stopped during the copy, because only the
+// files of a stopped etcd are consistent.
 func (c *Cluster) Backup(dir string) error { return c.host.backup(dir) }
 
-// Restore replaces the data of etcd with the data of a Backup. Config and the users' configurations stay valid; later
-// writes are lost.
+// Restore replaces the data of etcd with the data of a Backup. All client configurations stay valid. Writes after the
+// Backup are lost.
 func (c *Cluster) Restore(dir string) error { return c.host.restore(dir) }
 
-// Started returns when the API server was started last.
+// Started returns the time of the API server's last start.
 func (c *Cluster) Started(context.Context) (time.Time, error) {
 	return startedAt(filepath.Join(c.place.Dir, "kube-apiserver.pid"))
 }

@@ -31,7 +31,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/charts"
 )
 
-// clusters serve all tests that do not end one.
+// clusters is the pool for all tests that do not stop their cluster.
 var clusters Pool
 
 func TestMain(m *testing.M) {
@@ -58,7 +58,7 @@ func take(t *testing.T, workloads bool) *Cluster {
 	return c
 }
 
-// lend takes one for as long as the test runs.
+// lend takes a cluster until the end of the test.
 func lend(t *testing.T, workloads bool) *Cluster {
 	t.Helper()
 	c := take(t, workloads)
@@ -153,7 +153,7 @@ func TestRestartedAPIServerKeepsItsClients(t *testing.T) {
 	}
 	t.Logf("paused after %s", time.Since(started).Round(time.Millisecond))
 	if _, err := client.CoreV1().ConfigMaps("default").Get(ctx, "kept", metav1.GetOptions{}); err == nil {
-		t.Error("a stopped API server answers")
+		t.Error("a stopped API server responds")
 	}
 	started = time.Now()
 	if err := c.Resume(); err != nil {
@@ -191,7 +191,7 @@ func TestClusterHasAddressesForHundredsOfServices(t *testing.T) {
 	}
 }
 
-func TestUsersHaveTheRightsThatRBACGives(t *testing.T) {
+func TestUsersHaveRightsFromRBAC(t *testing.T) {
 	c := lend(t, false)
 	ctx := t.Context()
 	config, err := c.User("reader", "auditors")
@@ -238,8 +238,8 @@ func TestUsersHaveTheRightsThatRBACGives(t *testing.T) {
 	}
 }
 
-// The process to kill is this test's own binary, run again.
-func TestNothingOutlivesAProcessThatIsKilled(t *testing.T) {
+// The killed process is this test binary, run again.
+func TestClusterEndsWhenItsProcessIsKilled(t *testing.T) {
 	const note = "KYMA_PULL_TEST_KILLED_CLUSTER"
 	if path := os.Getenv(note); path != "" {
 		c, err := Start(t.Context(), Options{Workloads: true})
@@ -289,7 +289,7 @@ func TestNothingOutlivesAProcessThatIsKilled(t *testing.T) {
 		true,
 		func(context.Context) (bool, error) {
 			for _, pid := range processes {
-				// A zombie has ended too: a container may have no process that collects it.
+				// A zombie has ended too, because a container can lack a process that reaps it.
 				if state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil &&
 					!strings.Contains(string(state), ") Z ") {
 					return false, nil
@@ -300,7 +300,7 @@ func TestNothingOutlivesAProcessThatIsKilled(t *testing.T) {
 		},
 	)
 	if err != nil {
-		t.Errorf("processes %v or folder %s are still there: %v", processes, dir, err)
+		t.Errorf("processes %v or folder %s still exist: %v", processes, dir, err)
 	}
 }
 

@@ -28,7 +28,7 @@ func installCRDs(config *rest.Config, systems []fs.FS) error {
 	if len(crds) == 0 {
 		return nil
 	}
-	// Repeat it, because a connection can end early on a busy machine. Existing objects are updated.
+	// Retry, because a connection can end early on a busy machine. Existing objects are updated.
 	var err error
 	for range crdAttempts {
 		if _, err = envtest.InstallCRDs(config,
@@ -42,7 +42,7 @@ func installCRDs(config *rest.Config, systems []fs.FS) error {
 // crdAttempts is the maximum number of attempts to install CRDs.
 const crdAttempts = 3
 
-// readCRDs returns every CustomResourceDefinition in the YAML files of a file system, and passes over other objects.
+// readCRDs returns every CustomResourceDefinition in the YAML files of a file system and ignores other objects.
 func readCRDs(system fs.FS) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	var crds []*apiextensionsv1.CustomResourceDefinition
 	err := fs.WalkDir(system, ".", func(name string, entry fs.DirEntry, err error) error {

@@ -16,7 +16,7 @@ import (
 const thawing = time.Minute
 
 // freeze suspends the programs of an idle cluster, because the timers of an idle API server and its etcd use CPU time.
-// A program is suspended before those that it depends on, so that it never waits for them.
+// A program is suspended before its dependencies, so it never waits for a suspended dependency.
 func (s *server) freeze() error {
 	if err := s.signal(syscall.SIGSTOP, s.running()...); err != nil {
 		return fmt.Errorf("freeze an idle cluster: %w", err)
@@ -69,7 +69,7 @@ func (s *server) revive(ctx context.Context) error {
 	return nil
 }
 
-// running returns the names of the running programs, each before those that it depends on.
+// running returns the names of the running programs, each before its dependencies.
 func (s *server) running() []string {
 	programs := []string{"kube-apiserver", "etcd"}
 	if s.kwok != nil {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// suspended reports whether a program of a server is suspended. A signal acts soon after it was sent.
+// suspended reports whether a program of a server is suspended. A signal takes effect with a short delay.
 func suspended(t *testing.T, s *server, program string) bool {
 	t.Helper()
 	pid, err := s.reaper.process(program)
@@ -46,7 +46,7 @@ func untilAll(t *testing.T, s *server, want bool) {
 	}
 }
 
-func TestIdleClusterOfAPoolIsFrozenUntilItIsLentAgain(t *testing.T) {
+func TestIdlePooledClusterIsFrozen(t *testing.T) {
 	ctx := t.Context()
 	pool := &Pool{}
 	first, err := pool.Take(ctx, Options{Workloads: true, Audit: []string{"nobody-of-the-lender"}})
@@ -69,13 +69,13 @@ func TestIdleClusterOfAPoolIsFrozenUntilItIsLentAgain(t *testing.T) {
 	maps := kubernetes.NewForConfigOrDie(again.Config).CoreV1().ConfigMaps("default")
 	if _, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "one"}},
 		metav1.CreateOptions{}); err != nil {
-		t.Errorf("a cluster that was frozen: %v", err)
+		t.Errorf("use a cluster after freezing: %v", err)
 	}
 	stop(t, again)
 	if err := pool.Close(); err != nil {
 		t.Errorf("end a frozen cluster: %v", err)
 	}
 	if _, err := os.Stat(s.dir); !os.IsNotExist(err) {
-		t.Errorf("its folder is still there: %v", err)
+		t.Errorf("the cluster's folder still exists: %v", err)
 	}
 }

@@ -9,8 +9,8 @@ import (
 // tenth of the work of an API server or agent, and a fifth of the work of a test that serves registries.
 const CollectAt = 400
 
-// CollectSeldom returns the variable that sets CollectAt for a program, nothing if the environment of this process sets
-// GOGC.
+// CollectSeldom returns the environment variable that sets CollectAt for a program. It returns nil if this process's
+// environment sets GOGC.
 func CollectSeldom() []string {
 	if os.Getenv("GOGC") != "" {
 		return nil

@@ -17,10 +17,10 @@ func TestMeasuredProgramUsesGoDefaults(t *testing.T) {
 		measured  bool
 		want      []string
 	}{
-		{"one that is not measured", "", false, []string{"GOGC=400", "GOMAXPROCS=1"}},
-		{"one that is not measured, with settings", "50", false, []string{"GOGC=50", "GOMAXPROCS=50"}},
-		{"one that is measured", "", true, []string{"GOGC=", "GOMAXPROCS="}},
-		{"one that is measured, with settings", "50", true, []string{"GOGC=50", "GOMAXPROCS=50"}},
+		{"not measured", "", false, []string{"GOGC=400", "GOMAXPROCS=1"}},
+		{"not measured, with settings", "50", false, []string{"GOGC=50", "GOMAXPROCS=50"}},
+		{"measured", "", true, []string{"GOGC=", "GOMAXPROCS="}},
+		{"measured, with settings", "50", true, []string{"GOGC=50", "GOMAXPROCS=50"}},
 	} {
 		t.Setenv("GOGC", c.set)
 		t.Setenv("GOMAXPROCS", c.set)

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// stages say what kwok writes into the status of workloads. A workload with the annotation
-// kyma-pull.dev/simulate: broken is left alone and so never becomes ready.
+// stages configures the status that kwok writes for workloads. Kwok ignores a workload with the annotation
+// kyma-pull.dev/simulate: broken, so that workload never becomes ready.
 //
 //go:embed stages.yaml
 var stages []byte
@@ -21,7 +21,7 @@ type kwok struct {
 	reaper *reaper
 }
 
-// startKwok returns after the reaper knows the process.
+// startKwok starts kwok and records the process for the reaper before it returns.
 func startKwok(path string, r *reaper, kubeconfig string, measured bool) (*kwok, error) {
 	config := filepath.Join(r.dir, "kwok.yaml")
 	if err := os.WriteFile(config, stages, 0o600); err != nil {
@@ -49,6 +49,6 @@ func (k *kwok) stop() error {
 	if err := k.cmd.Process.Kill(); err != nil {
 		return fmt.Errorf("stop kwok: %w", err)
 	}
-	_ = k.cmd.Wait() // the signal that was just sent ends it
+	_ = k.cmd.Wait() // an error is expected after the signal
 	return errors.Join(k.reaper.forget("kwok"), k.log.Close())
 }

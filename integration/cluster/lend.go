@@ -68,11 +68,11 @@ func (l *Lender) serve(connection net.Conn) {
 	delete(l.borrowers, connection)
 	l.mu.Unlock()
 	if err := s.close(); err != nil {
-		fmt.Fprintf(l.progress, "lender: end a cluster that its borrower left: %v\n", err)
+		fmt.Fprintf(l.progress, "lender: stop the cluster of a disconnected borrower: %v\n", err)
 	}
 }
 
-// Summary returns the number of API servers that were started, and the loans that they served.
+// Summary describes the number of started API servers and their loans.
 func (l *Lender) Summary() string {
 	l.pool.mu.Lock()
 	started, lent := l.pool.started, l.pool.lent
@@ -97,7 +97,7 @@ func (l *Lender) count(what *int) {
 	*what++
 }
 
-// session is one connection, with at most one cluster on loan. Its exported methods are those that the borrower calls.
+// session is one connection, with at most one cluster on loan. The borrower calls its exported methods by RPC.
 type session struct {
 	lender *Lender
 	mu     sync.Mutex // guards server, and lets one call change the cluster at a time
@@ -123,7 +123,7 @@ func (s *session) Take(want lender.Want, place *lender.Place) error {
 	return nil
 }
 
-// AddUser returns a kubeconfig of a user.
+// AddUser adds a user to the borrowed server and writes the user's kubeconfig to kubeconfig.
 func (s *session) AddUser(user lender.User, kubeconfig *[]byte) error {
 	return s.with(func(on *server) (err error) {
 		*kubeconfig, err = on.addUser(user)
@@ -176,7 +176,7 @@ func (s *session) with(do func(*server) error) error {
 }
 
 // close ends the cluster of a borrower that disconnected without Return. The pool does not lend it again, because
-// programs of the borrower may still write to it.
+// programs of the borrower can still write to the cluster.
 func (s *session) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,11 +14,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/pristine"
 )
 
-// Pool lends clusters. A cluster that is stopped is restored to the state of a new one and lent again: this takes a
-// part of a second, and a start of an API server takes two seconds of a processor. If a run has a lender, the pool
-// borrows from it instead of starting clusters of its own.
+// Pool lends clusters. When a cluster is stopped, the pool restores its initial state and lends it again. This takes
+// less than a second, while starting an API server takes two CPU seconds. If the run has a lender, the pool borrows
+// clusters from the lender instead of starting them.
 //
-// The pool ends a cluster that it cannot restore, and all the others at its Close.
+// The pool stops a cluster that it cannot restore. Close stops all other clusters.
 type Pool struct {
 	mu       sync.Mutex // guards the fields below
 	idle     []*server
@@ -29,17 +29,18 @@ type Pool struct {
 	changed  chan struct{} // closed when idle, starting or closed changes
 }
 
-// startingAtOnce limits how many clusters start at a time: a start is all work, and another cluster may be returned
-// before it ends.
+// startingAtOnce limits the clusters that start at the same time. A start is CPU-bound, and another cluster can be
+// returned first.
 var startingAtOnce = runtime.NumCPU()
 
-// Audited are the users whose requests every cluster of a pool records: the accounts of both programs. One kind of
-// cluster then serves tests that read recorded requests, and tests that do not.
+// Audited returns the accounts of both programs. Every cluster of a pool records their requests, so tests with and
+// without recorded requests can share clusters.
 func Audited() []string {
 	return []string{"system:serviceaccount:kcp-system:kcp-publisher", "system:serviceaccount:kyma-system:skr-agent"}
 }
 
-// shared returns the options of the cluster that serves a request for these. The publisher's CRDs include the agent's.
+// shared returns the options of the pooled cluster that satisfies the given options. The publisher's CRDs include the
+// agent's.
 func shared(options Options) Options {
 	ofChart := func(system fs.FS) bool { return system == charts.PublisherCRDs || system == charts.AgentCRDs }
 	if len(options.CRDs) > 0 &&
@@ -56,7 +57,7 @@ func shared(options Options) Options {
 	return options
 }
 
-// lendable reports whether the lender of a run has such clusters.
+// lendable reports whether the lender of a run provides clusters with these options.
 func lendable(options Options) bool {
 	return slices.Equal(options.CRDs, []fs.FS{charts.PublisherCRDs}) && slices.Equal(options.Audit, Audited())
 }
@@ -153,9 +154,9 @@ func (p *Pool) change(how func()) {
 	}
 }
 
-// find removes a suitable cluster from the idle ones. The caller holds the lock.
+// find removes a suitable cluster from the idle clusters. The caller holds the lock.
 func (p *Pool) find(options Options) *server {
-	// A cluster with a running kwok suits those who need workloads best, and the others least.
+	// Prefer a cluster with a running kwok for borrowers that need workloads, and one without kwok for all others.
 	better := func(i, j int) bool {
 		return j < 0 || (p.idle[i].kwok != nil) == options.Workloads && (p.idle[j].kwok != nil) != options.Workloads
 	}
@@ -174,7 +175,7 @@ func (p *Pool) find(options Options) *server {
 	return s
 }
 
-// giveBack restores a cluster that was lent and keeps it frozen, or ends it.
+// giveBack restores a returned cluster and freezes it, or stops it if that fails.
 func (p *Pool) giveBack(s *server) error {
 	if err := s.renew(); err != nil {
 		fmt.Fprintf(s.progress(), "cluster: not lent again: %v\n", err)
@@ -194,7 +195,7 @@ func (p *Pool) giveBack(s *server) error {
 
 func (s *server) renew() error {
 	if s.paused {
-		return errors.New("its API server is stopped")
+		return errors.New("the API server is stopped")
 	}
 	if err := s.origin.Restore(context.Background()); err != nil {
 		return err
@@ -202,7 +203,7 @@ func (s *server) renew() error {
 	return s.freeze()
 }
 
-// Close ends the idle clusters. Those on loan end when they are returned.
+// Close stops the idle clusters. Clusters on loan are stopped when they are returned.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	idle := p.idle

@@ -50,7 +50,7 @@ func kymas(t *testing.T) *unstructured.Unstructured {
 	return definition
 }
 
-func TestLenderLendsACleanClusterAgain(t *testing.T) {
+func TestReturnedClusterIsResetAndLentAgain(t *testing.T) {
 	ctx := t.Context()
 	_, socket := startLender(t)
 	first := borrow(t, socket)
@@ -88,7 +88,7 @@ func TestLenderLendsACleanClusterAgain(t *testing.T) {
 	thing.SetFinalizers([]string{"example.org/held"})
 	must(nil, things.Create(ctx, thing))
 	must(nil, things.Delete(ctx, thing))
-	// A definition that another manager applies unchanged differs only in its managers.
+	// An unchanged CRD that another manager applies differs only in its managed fields.
 	must(nil, things.Apply(ctx, client.ApplyConfigurationFromUnstructured(kymas(t)), client.FieldOwner("somebody"),
 		client.ForceOwnership))
 	must(
@@ -120,7 +120,7 @@ func TestLenderLendsACleanClusterAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if noted, err := first.Requests(); err != nil || len(noted) != 1 {
-		t.Errorf("the first had noted %v: %v", noted, err)
+		t.Errorf("requests of the first borrower: %v: %v", noted, err)
 	}
 	started := time.Now()
 	must(nil, first.Stop())
@@ -131,7 +131,7 @@ func TestLenderLendsACleanClusterAgain(t *testing.T) {
 		t.Fatal("the lender started another cluster instead of lending the returned one")
 	}
 	if after := identity(); after == before {
-		t.Error("it has the same identity as before")
+		t.Error("the reset cluster has the UID of the previous cluster")
 	}
 	if now := served(); !slices.Equal(now, atFirst) {
 		t.Errorf("%d resources are served, not %d", len(now), len(atFirst))
@@ -162,9 +162,9 @@ func TestLenderLendsACleanClusterAgain(t *testing.T) {
 		t.Errorf("ClusterRole admin has labels %v: %v", admin.Labels, err)
 	}
 	if noted, err := again.Requests(); err != nil || len(noted) != 0 {
-		t.Errorf("it has noted %v: %v", noted, err)
+		t.Errorf("requests of the second borrower: %v: %v", noted, err)
 	}
-	// And it works: the same names, kinds and addresses can be had.
+	// The same names, kinds and addresses can be used again.
 	must(nil, installCRDs(again.Config, []fs.FS{os.DirFS("testdata")}))
 	must(nil, things.Create(ctx, thingOf("held")))
 	must(
@@ -176,7 +176,7 @@ func TestLenderLendsACleanClusterAgain(t *testing.T) {
 	stop(t, again)
 }
 
-func TestPoolEndsAClusterThatItCannotRestore(t *testing.T) {
+func TestPoolStopsClusterThatCannotBeRestored(t *testing.T) {
 	ctx := t.Context()
 	var pool Pool
 	c, err := pool.take(ctx, shared(Options{CRDs: []fs.FS{charts.PublisherCRDs}, Progress: os.Stderr}))
@@ -208,7 +208,7 @@ func TestPoolEndsAClusterThatItCannotRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := c.renew(); err == nil {
-		t.Error("a cluster with an admission policy was restored, but its API server may still enforce the policy")
+		t.Error("a cluster with an admission policy was restored, but its API server can still enforce the policy")
 	}
 	if err := policies.Delete(ctx, policy.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -230,14 +230,14 @@ func TestPoolEndsAClusterThatItCannotRestore(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(c.dir); !errors.Is(err, os.ErrNotExist) || len(pool.idle) > 0 {
-		t.Errorf("a cluster with a changed CRD is kept: %v", err)
+		t.Errorf("a cluster with a changed CRD was kept: %v", err)
 	}
 	if err := (&server{paused: true}).renew(); err == nil {
 		t.Error("a cluster with a stopped API server was restored")
 	}
 }
 
-func TestLenderEndsTheClusterOfABorrowerThatDisconnects(t *testing.T) {
+func TestLenderStopsClusterOfDisconnectedBorrower(t *testing.T) {
 	l, socket := startLender(t)
 	loan, err := lender.Borrow(t.Context(), socket, lender.Want{})
 	if err != nil {
@@ -263,7 +263,7 @@ func TestLenderEndsTheClusterOfABorrowerThatDisconnects(t *testing.T) {
 	}
 }
 
-func TestLenderRefusesCallsWithoutALoan(t *testing.T) {
+func TestLenderRejectsCallsWithoutLoan(t *testing.T) {
 	_, socket := startLender(t)
 	connection, err := rpc.Dial("unix", socket)
 	if err != nil {
@@ -276,14 +276,14 @@ func TestLenderRefusesCallsWithoutALoan(t *testing.T) {
 	}
 }
 
-func TestChartsAreServedByOneKindOfCluster(t *testing.T) {
+func TestAllChartsShareOneClusterType(t *testing.T) {
 	for name, options := range map[string]Options{
-		"a control plane":         {CRDs: []fs.FS{charts.PublisherCRDs}},
-		"a runtime":               {CRDs: []fs.FS{charts.AgentCRDs}, Workloads: true},
-		"a cluster that is heard": {CRDs: []fs.FS{charts.PublisherCRDs, charts.AgentCRDs}, Audit: Audited()},
+		"a control plane":    {CRDs: []fs.FS{charts.PublisherCRDs}},
+		"a runtime":          {CRDs: []fs.FS{charts.AgentCRDs}, Workloads: true},
+		"an audited cluster": {CRDs: []fs.FS{charts.PublisherCRDs, charts.AgentCRDs}, Audit: Audited()},
 	} {
 		if !lendable(shared(options)) {
-			t.Errorf("%s needs a cluster of its own", name)
+			t.Errorf("%s cannot share the pooled cluster", name)
 		}
 	}
 	for name, options := range map[string]Options{
@@ -292,7 +292,7 @@ func TestChartsAreServedByOneKindOfCluster(t *testing.T) {
 		"other users":     {CRDs: []fs.FS{charts.AgentCRDs}, Audit: []string{"auditor"}},
 	} {
 		if lendable(shared(options)) {
-			t.Errorf("%s: the lender would give other clusters", name)
+			t.Errorf("%s: lendable returned true", name)
 		}
 	}
 	brought, err := fs.Glob(charts.AgentCRDs, "skr-agent/crds/*.yaml")

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// reap waits on a pipe that only this process holds. A word on it means that the cluster was stopped in good order. Its
-// end means that this process was killed, by Ctrl-C or a test's time limit: its children would run on forever.
+// reap waits on a pipe that only this process holds. A word on the pipe means that the cluster was stopped. If the pipe
+// closes without a word, this process was killed by Ctrl-C or a test's time limit, and its children would run forever.
 const reap = `
 if read -r word; then exit 0; fi
 for file in "$1"/*.pid; do
@@ -23,7 +23,7 @@ done
 rm -rf "$1"
 `
 
-// reaper ends a cluster's programs and removes its folder in place of a process that was killed.
+// reaper is a process that ends a cluster's programs and removes its folder if this process is killed.
 type reaper struct {
 	dir  string
 	cmd  *exec.Cmd
@@ -32,7 +32,7 @@ type reaper struct {
 
 func startReaper(dir string) (*reaper, error) {
 	cmd := exec.Command("/bin/sh", "-c", reap, "reaper", dir)
-	// Not in the group that a terminal's Ctrl-C goes to.
+	// A separate process group does not receive a terminal's Ctrl-C.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	pipe, err := cmd.StdinPipe()
 	if err != nil {
@@ -45,7 +45,8 @@ func startReaper(dir string) (*reaper, error) {
 }
 
 // watch returns a script to run in place of a program. The script records its process id for the reaper and then
-// becomes the program. It is for programs that another package starts; record is for those that this package starts.
+// becomes the program. Use watch for programs that another package starts, and record for programs that this package
+// starts.
 func (r *reaper) watch(program string, measured bool) (string, error) {
 	name := filepath.Base(program)
 	set := ""
@@ -57,16 +58,15 @@ func (r *reaper) watch(program string, measured bool) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return "", err
 	}
-	// A process that another goroutine forks at this moment would keep the script open for writing, so that it cannot
-	// run.
+	// A concurrently forked process would inherit the script open for writing, and the script could not run.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	return path, os.WriteFile(path, []byte(script), 0o700)
 }
 
-// settings returns the environment variables of a program. A program that is not measured collects garbage seldom and
-// uses one processor at a time: waking more of them for many small pieces of work costs a tenth of its CPU time.
-// Variables of this process take precedence.
+// settings returns the environment variables of a program. A program that is not measured collects garbage less often
+// and uses one processor. Waking more processors for many small tasks costs a tenth of its CPU time. Variables of this
+// process take precedence.
 func settings(measured bool) []string {
 	if measured {
 		return nil
@@ -88,7 +88,7 @@ func (r *reaper) record(name string, pid int) error {
 	return os.WriteFile(r.pidFile(name), fmt.Appendln(nil, pid), 0o600)
 }
 
-// forget drops a program that was stopped: the system can reuse its process id.
+// forget drops a stopped program, because the system can reuse its process ID.
 func (r *reaper) forget(name string) error {
 	if err := os.Remove(r.pidFile(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -100,7 +100,7 @@ func (r *reaper) forget(name string) error {
 func (r *reaper) process(name string) (int, error) {
 	content, err := os.ReadFile(r.pidFile(name))
 	if err != nil {
-		return 0, fmt.Errorf("%s does not run: %w", name, err)
+		return 0, fmt.Errorf("%s is not running: %w", name, err)
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(string(content)))
 	if err != nil {
@@ -109,16 +109,16 @@ func (r *reaper) process(name string) (int, error) {
 	return pid, nil
 }
 
-// startedAt returns when a program wrote its process id, which it does first.
+// startedAt returns the time when a program wrote its process ID, which is the first action of its script.
 func startedAt(pidFile string) (time.Time, error) {
 	file, err := os.Stat(pidFile)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("the program does not run: %w", err)
+		return time.Time{}, fmt.Errorf("the program is not running: %w", err)
 	}
 	return file.ModTime(), nil
 }
 
-// dismiss ends the reaper after everything it watched was stopped.
+// dismiss ends the reaper after all watched programs were stopped.
 func (r *reaper) dismiss() error {
 	_, err := io.WriteString(r.pipe, "stopped\n")
 	return errors.Join(err, r.pipe.Close(), r.cmd.Wait())

@@ -10,7 +10,7 @@ import (
 )
 
 // The program sleeps before it does anything, as any program does on a busy machine.
-func TestReaperKnowsKwokFromStartToStop(t *testing.T) {
+func TestReaperRecordsKwokUntilStop(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "kwok")
 	if err := os.WriteFile(program, []byte("#!/bin/sh\nexec sleep 60\n"), 0o700); err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ type server struct {
 	kubeconfig string
 	env        *envtest.Environment
 	log        *os.File // of the API server
-	kwok       *kwok    // nil unless a borrower wanted workloads
+	kwok       *kwok    // nil unless a borrower needs workloads
 	reaper     *reaper
 	paused     bool
 	frozen     bool  // idle in a pool, with suspended programs
@@ -33,7 +33,7 @@ type server struct {
 	origin *pristine.Snapshot // set by a pool
 }
 
-// start starts the programs and waits until they answer.
+// start starts the programs and waits until they are ready.
 func start(ctx context.Context, options Options) (*server, error) {
 	if err := lender.ReportStart(); err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (s *server) progress() io.Writer {
 
 func environment(found assets.Assets, dir string, options Options) (*envtest.Environment, *os.File, error) {
 	env := &envtest.Environment{
-		// Regardless of envtest's environment variable: scenarios never touch a developer's own cluster.
+		// Ignore envtest's environment variable, because scenarios must never change a developer's own cluster.
 		UseExistingCluster:       new(false),
 		ControlPlaneStartTimeout: 3 * time.Minute,
 		ControlPlaneStopTimeout:  time.Minute,
@@ -133,7 +133,7 @@ func environment(found assets.Assets, dir string, options Options) (*envtest.Env
 	}
 	api := env.ControlPlane.GetAPIServer()
 	api.Path, api.Out, api.Err = found.KubeAPIServer, log, log
-	// With a folder of its own choice envtest would make a new CA at each start, and resume would lock every client out.
+	// By default, envtest would create a new CA at each start, and clients would not trust a resumed API server.
 	api.CertDir = filepath.Join(dir, "certificates")
 	etcd := &envtest.Etcd{Path: found.Etcd, DataDir: filepath.Join(dir, "etcd")}
 	for _, folder := range []string{api.CertDir, etcd.DataDir} {
@@ -141,12 +141,13 @@ func environment(found assets.Assets, dir string, options Options) (*envtest.Env
 			return nil, nil, errors.Join(err, log.Close())
 		}
 	}
-	// No controller manager makes ServiceAccounts and their tokens here, so nothing may wait for them.
+	// The admission plugin would reject Pods, because no controller manager creates ServiceAccounts and their tokens.
 	api.Configure().Set("disable-admission-plugins", "ServiceAccount").
-		// Otherwise pause would take a minute if there are watches: the API server waits for watches that it does not end.
+		// With open watches, pause would otherwise take a minute, because the API server waits until clients close
+		// them.
 		Set("shutdown-watch-termination-grace-period", "2s").
 		Set("max-requests-inflight", "2000").Set("max-mutating-requests-inflight", "2000").
-		// envtest's range of 256 addresses is used up by a cluster of some hundred applications.
+		// Envtest's range of 256 addresses is too small for a cluster with several hundred applications.
 		Set("service-cluster-ip-range", "10.0.0.0/16")
 	if len(options.Audit) > 0 {
 		if err := audit(api, dir, options.Audit); err != nil {
@@ -160,7 +161,7 @@ func environment(found assets.Assets, dir string, options Options) (*envtest.Env
 	return env, log, nil
 }
 
-// tail returns the end of a log, which has the reason for a failed start.
+// tail returns the end of a log, which contains the reason for a failed start.
 func tail(path string) []byte {
 	content, err := os.ReadFile(path)
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 )
 
 // With --help, a command line is parsed and has no effect.
-func TestDemoEndsWithExistingCommands(t *testing.T) {
+func TestClosingCommandsOfDemoAreValid(t *testing.T) {
 	binaries, err := fleet.Build()
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := closing(binaries.Publisher, "http://127.0.0.1:8080/")
 	if !strings.Contains(text, "\n  http://127.0.0.1:8080/\n") {
-		t.Errorf("the address of the page is not on a line of its own:\n%s", text)
+		t.Errorf("the address of the page is not on a separate line:\n%s", text)
 	}
 	ours, kubectls := 0, 0
 	for line := range strings.Lines(text) {
@@ -45,22 +45,22 @@ func TestDemoEndsWithExistingCommands(t *testing.T) {
 }
 
 // The README shows the recording of a demo. make recording renews it.
-func TestTheRecordingShowsTheStepsOfTheDemo(t *testing.T) {
+func TestRecordingShowsDemoSteps(t *testing.T) {
 	shown, err := os.ReadFile(filepath.Join("..", "..", "docs", "images", "demo.svg"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(shown) > 40<<10 {
-		t.Errorf("the recording has %d bytes, at most 40 KiB", len(shown))
+		t.Errorf("the recording has %d bytes, want at most 40 KiB", len(shown))
 	}
 	if err := xml.Unmarshal(shown, &struct{}{}); err != nil {
 		t.Error(err)
 	}
-	// Everything but the result is the same in each run.
+	// Everything except the result is identical in each run.
 	steps, _, _ := strings.Cut(string(picture((&story{}).steps(), "").SVG()), "<text class=\"z\"")
 	_, want, _ := strings.Cut(steps, "<text ")
 	if !strings.Contains(string(shown), want) {
-		t.Error("the recording does not show the steps of today: run make recording")
+		t.Error("the recording does not show the current steps: run make recording")
 	}
 	for _, want := range []string{"berlin", "tokyo", "1.8.0", "Ready"} {
 		if !strings.Contains(string(shown), want) {

@@ -20,7 +20,7 @@ import (
 )
 
 func main() {
-	exit := flag.Bool("exit", false, "end when the story is told")
+	exit := flag.Bool("exit", false, "exit after the last step")
 	record := flag.String("record", "", "write an animated picture of the steps and the result to this SVG file")
 	flag.Parse()
 	steps.Main("demo", dir, func(ctx context.Context, absolute string) error {
@@ -57,7 +57,7 @@ func run(ctx context.Context, absolute string, exit bool, record string) (err er
 			return fmt.Errorf("--record: %w", err)
 		}
 	}
-	fmt.Printf("\nEvery step was seen to happen, in %s.\n", time.Since(started).Round(time.Second))
+	fmt.Printf("\nAll steps succeeded in %s.\n", time.Since(started).Round(time.Second))
 	if exit {
 		return nil
 	}

@@ -25,7 +25,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// story is the demo's course: module "scaler" goes from version 1.7.0 to 1.8.0 in runtimes berlin and tokyo.
+// story contains the steps of the demo, which upgrades module "scaler" from 1.7.0 to 1.8.0 in runtimes berlin and
+// tokyo.
 type story struct {
 	dir           string
 	fleet         *fleet.Fleet
@@ -138,7 +139,7 @@ func (s *story) tampered(ctx context.Context) error {
 	}
 	if err := s.tokyo.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: "scaler-settings"},
 		&corev1.ConfigMap{}); err != nil {
-		return fmt.Errorf("what was installed is gone: %w", err)
+		return fmt.Errorf("an installed object is gone: %w", err)
 	}
 	if err := s.tokyo.Put(ctx, bundle.NewBlob(ocispec.MediaTypeImageManifest, honest.Bytes)); err != nil {
 		return err
@@ -146,7 +147,7 @@ func (s *story) tampered(ctx context.Context) error {
 	return s.tokyo.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted")
 }
 
-// forge changes one character of the signed statement, as an attacker who owns the registry could.
+// forge changes one character of the signed statement, like an attacker who controls the registry.
 func forge(manifest []byte) ([]byte, error) {
 	var m ocispec.Manifest
 	if err := json.Unmarshal(manifest, &m); err != nil {

@@ -11,12 +11,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/cluster"
 )
 
-// Account returns the kubeconfig of a program, kcp-publisher or skr-agent, in a cluster. admin has all rights in that
-// cluster.
+// Account returns the kubeconfig of a program, kcp-publisher or skr-agent, in a cluster. admin has all permissions in
+// that cluster.
 type Account func(ctx context.Context, program string, admin *rest.Config) (kubeconfig []byte, err error)
 
-// employ writes the kubeconfig of a program with the rights from the fleet's options. Where programs run as pods, their
-// charts create the accounts.
+// employ writes the kubeconfig of a program with the permissions from the fleet's options. If programs run as pods,
+// their charts create the accounts.
 func (f *Fleet) employ(
 	ctx context.Context, where Cluster, admin client.Client, path string, as account, files []string,
 ) error {
@@ -29,7 +29,7 @@ func (f *Fleet) employ(
 	}
 	kubeconfig, err := f.options.Account(ctx, as.name, c.Config)
 	if err != nil {
-		return fmt.Errorf("make an account of %s: %w", as.name, err)
+		return fmt.Errorf("create the account of %s: %w", as.name, err)
 	}
 	return os.WriteFile(path, kubeconfig, 0o600)
 }

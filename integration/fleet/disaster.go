@@ -32,7 +32,7 @@ func (r *Runtime) Restore(dir string) error {
 	return c.Restore(dir)
 }
 
-// Requests returns every request that the agent sent to its API server. The agent must have the chart's rights.
+// Requests returns every request that the agent sent to its API server. The agent must have the chart's permissions.
 func (r *Runtime) Requests() ([]cluster.Request, error) {
 	c, ok := r.cluster.(*cluster.Cluster)
 	if !ok {
@@ -59,8 +59,8 @@ func (f *Fleet) RestoreControlPlane(dir string) error {
 	return c.Restore(dir)
 }
 
-// ReplaceControlPlane replaces a lost control plane with an empty one. Callers stop the publisher before and start it
-// afterwards.
+// ReplaceControlPlane replaces a lost control plane with an empty cluster. Callers stop the publisher before the call
+// and start it afterwards.
 func (f *Fleet) ReplaceControlPlane(ctx context.Context) error {
 	lost := f.kcp
 	f.kcp = nil
@@ -70,8 +70,8 @@ func (f *Fleet) ReplaceControlPlane(ctx context.Context) error {
 	return f.addControlPlane(ctx)
 }
 
-// addControlPlane starts the control plane's cluster and applies the objects that the publisher's chart contains
-// besides the publisher.
+// addControlPlane starts the control plane's cluster and applies all objects of the publisher's chart except the
+// publisher.
 func (f *Fleet) addControlPlane(ctx context.Context) error {
 	var err error
 	if f.kcp, err = f.ground.Cluster(ctx, f, ControlPlane, true); err != nil {
@@ -90,7 +90,7 @@ func (f *Fleet) addControlPlane(ctx context.Context) error {
 	return f.employ(ctx, f.kcp, f.Control, f.PublisherKubeconfig(), publisherAccount, f.options.PublisherRights)
 }
 
-// Recreate replaces the runtime's cluster with an empty one. The agent is gone, and nothing is enrolled.
+// Recreate replaces the runtime's cluster with an empty cluster. The new cluster has no agent and is not enrolled.
 func (r *Runtime) Recreate(ctx context.Context) error {
 	lost := r.cluster
 	r.cluster = nil

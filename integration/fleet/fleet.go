@@ -32,13 +32,13 @@ import (
 
 // Options describe a fleet.
 type Options struct {
-	// Dir keeps keys, logs and kubeconfigs; empty makes a folder that Close removes.
+	// Dir is the folder for keys, logs and kubeconfigs. If it is empty, Start creates a folder and Close removes it.
 	Dir string
 	// Progress receives a line for each long operation.
 	Progress io.Writer
 	// Validity is the validity of bundles, 0 for the publisher's default.
 	Validity time.Duration
-	// Silence is the allowed silence of runtimes, 0 for the publisher's default.
+	// Silence is the time without a report after which a runtime counts as silent, 0 for the publisher's default.
 	Silence time.Duration
 	// Durable makes the control plane's etcd sync its writes. The etcd of a runtime never syncs.
 	Durable bool
@@ -55,14 +55,16 @@ type Options struct {
 	LeaderElect bool
 	// SingleCluster makes workloads ready in the control plane's own cluster, for AddSingle.
 	SingleCluster bool
-	// Patience limits the time for a module to reach a state, 0 for Generous.
+	// Patience is the time limit for a module to reach a state, 0 for Generous.
 	Patience time.Duration
-	// Links gives each runtime's agent its own link to the registry (Runtime.Link), unless the ground always does. On this
-	// machine it cannot be combined with Secured or Tokens, whose passwords apply to the registry's own address.
+	// Links gives each runtime's agent its own link to the registry (Runtime.Link). Some grounds always provide links.
+	// On this machine it cannot be combined with Secured or Tokens, whose passwords apply to the registry's own
+	// address.
 	Links bool
 	// Ground is the infrastructure of the fleet, nil for processes on this machine.
 	Ground Ground
-	// Notifications makes the registry notify the publisher, and the publisher its agents. Nil uses polling only.
+	// Notifications makes the registry notify the publisher, and the publisher its agents. If it is nil, they only
+	// poll.
 	Notifications *Notifications
 	// RestrictSettings makes the publisher ignore restricted settings of Kymas unless the chart's policy enforces who
 	// can set them. Otherwise it trusts all authors.
@@ -71,10 +73,10 @@ type Options struct {
 	PublisherFlags []string
 	// AgentFlags are added to the command line of every agent.
 	AgentFlags []string
-	// PublisherRights are files of charts/kcp-publisher/rbac. The publisher runs as its ServiceAccount with these rights
-	// only. None means all rights.
+	// PublisherRights lists files of charts/kcp-publisher/rbac. The publisher runs as its ServiceAccount with these
+	// permissions only. Without files, it has all permissions.
 	PublisherRights []string
-	// AgentRights are files of charts/skr-agent/rbac, for the agents.
+	// AgentRights lists files of charts/skr-agent/rbac for the agents in the same way.
 	AgentRights []string
 	// RegistryHost is the host of a running registry without TLS and passwords, empty to start one.
 	RegistryHost string
@@ -87,7 +89,7 @@ type Options struct {
 	Clusters *cluster.Pool
 	// Programs are the programs to run, the zero value to build them from this checkout.
 	Programs Binaries
-	// Account creates the programs' accounts instead of the files of rights, nil for none.
+	// Account creates the programs' accounts instead of PublisherRights and AgentRights. It can be nil.
 	Account Account
 }
 
@@ -95,9 +97,9 @@ type Options struct {
 type Fleet struct {
 	// Registry is the registry of this process, nil on another ground.
 	Registry *registry.Registry
-	// Control is a client of the control plane with all rights.
+	// Control is a client of the control plane with all permissions.
 	Control client.Client
-	// Place is the store of the bundles, with the rights of the registry's owner.
+	// Place is the store of the bundles, with the permissions of the registry's owner.
 	Place store.Store
 	// Modules is the store of the components.
 	Modules    store.Store
@@ -112,12 +114,12 @@ type Fleet struct {
 	endpoint  Endpoint
 	kcp       Cluster
 	publisher Program
-	tokens    *Process // nil without a token service
+	tokens    *Process // nil if no token service is used
 	runtimes  []*Runtime
 	simulated []*Simulated
 }
 
-// The intervals are short, so that scenarios do not wait for the defaults of a minute.
+// Short intervals, because the defaults of a minute would slow down the scenarios.
 const (
 	agentPoll   = "300ms"
 	agentReport = "2s"
@@ -142,7 +144,8 @@ func Start(ctx context.Context, options Options) (*Fleet, error) {
 	return f, nil
 }
 
-// New returns a fleet that is not started. Callers close it even if Up fails; until then they can inspect the failure.
+// New returns a fleet that is not started. Callers must call Close even if Up fails, and can inspect the failed fleet
+// before.
 func New(options Options) *Fleet {
 	f := &Fleet{Dir: options.Dir, options: options, ground: options.Ground}
 	if f.options.Patience == 0 {
@@ -169,7 +172,7 @@ func (f *Fleet) Up(ctx context.Context) error {
 		}
 	}
 	if err := f.run(ctx, "keys", "init", "--keys", f.Keys()); err != nil {
-		return fmt.Errorf("make keys: %w", err)
+		return fmt.Errorf("create keys: %w", err)
 	}
 	if f.endpoint, err = f.ground.Registry(ctx, f); err != nil {
 		return fmt.Errorf("start the registry: %w", err)
@@ -228,7 +231,7 @@ func (f *Fleet) Keys() string { return filepath.Join(f.Dir, "keys") }
 // ControlKubeconfig is the path of the control plane's admin kubeconfig.
 func (f *Fleet) ControlKubeconfig() string { return filepath.Join(f.Dir, ControlPlane+".kubeconfig") }
 
-// PublisherKubeconfig is the path of a kubeconfig with the publisher's rights in the control plane.
+// PublisherKubeconfig is the path of a kubeconfig with the publisher's permissions in the control plane.
 func (f *Fleet) PublisherKubeconfig() string { return filepath.Join(f.Dir, "kcp-publisher.kubeconfig") }
 
 // StartPublisher runs `kcp-publisher run`.
@@ -331,7 +334,7 @@ func Run(ctx context.Context, binary string, args ...string) (string, int) {
 // Binaries returns the paths of the two programs.
 func (f *Fleet) Binaries() Binaries { return f.binaries }
 
-// Close stops all programs and clusters and removes their files. Close of a share ends the share only.
+// Close stops all programs and clusters and removes their files. For a share, it ends only the share.
 func (f *Fleet) Close() error {
 	problems := []error{f.closeUsers()}
 	if f.share != "" {
@@ -362,11 +365,11 @@ func copyFile(from, to string) error {
 }
 
 // Generous is the time limit for operations that take seconds on an idle machine. On a busy machine they take many
-// times as long, and a long limit costs nothing if the condition becomes true.
+// times as long, and a long limit does not slow down a test whose condition becomes true.
 const Generous = 3 * time.Minute
 
 // Until waits until a condition is true. The error contains the description of the condition and the last observed
-// state. It waits for seen, which must return by itself, as requests of the fleet's clients do.
+// state. Until cannot interrupt seen, so seen must return by itself. Requests of the fleet's clients have timeouts.
 func Until(ctx context.Context, limit time.Duration, what string, seen func() (bool, string)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -377,14 +380,13 @@ func Until(ctx context.Context, limit time.Duration, what string, seen func() (b
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waited %s for: %s; last seen: %s", limit, what, state)
+			return fmt.Errorf("timed out after %s waiting until %s; last state: %s", limit, what, state)
 		case <-time.After(pause):
 		}
 	}
 }
 
-// Until waits longer between two checks the longer it has waited, because the checks of many scenarios use the
-// processors that the condition needs.
+// Until increases the interval between checks, because the checks of many scenarios take CPU time from the programs.
 const (
 	shortestPause = 50 * time.Millisecond
 	longestPause  = 300 * time.Millisecond

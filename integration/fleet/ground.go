@@ -29,18 +29,18 @@ type Ground interface {
 type Endpoint struct {
 	// Host is the name and port of the registry for the fleet's programs.
 	Host string
-	// OwnerHost is a host of the same repositories for this process, with the rights of Owner.
+	// OwnerHost is a host of the same repositories for this process, with the permissions of Owner.
 	OwnerHost string
 	Owner     *store.Registries
-	// Modules is the store of components, with the rights of a module team.
+	// Modules is the store of components, with the permissions of a module team.
 	Modules *store.Registries
-	// Enroll are the flags of `kcp-publisher enroll` for the agent's registry access.
+	// Enroll contains the flags of `kcp-publisher enroll` for the agent's registry access.
 	Enroll []string
 }
 
 // Cluster is a running Kubernetes cluster.
 type Cluster interface {
-	// Kubeconfig is the path of a kubeconfig with all rights.
+	// Kubeconfig is the path of a kubeconfig with all permissions.
 	Kubeconfig() string
 	// Pause stops the cluster and Resume starts it again, with its data and at the same address.
 	Pause() error
@@ -60,7 +60,7 @@ type Program interface {
 	Log() string
 }
 
-// Link is a runtime's own connection to the registry, on a ground that has one for each runtime.
+// Link is a runtime's own connection to the registry.
 type Link interface {
 	// Cut drops all traffic from now on. It does not refuse connections, so the agent waits for a registry that does not
 	// respond.

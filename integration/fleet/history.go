@@ -20,7 +20,7 @@ var ErrNoHistory = errors.New("the commit is not in this checkout's history")
 func inHistory(ctx context.Context, root, commit string) error {
 	shallow, err := git(ctx, root, "rev-parse", "--is-shallow-repository").Output()
 	if err != nil {
-		return fmt.Errorf("%w: %s: %s is no Git repository: clone it instead of unpacking an archive", ErrNoHistory,
+		return fmt.Errorf("%w: %s: %s is not a Git repository: clone it instead of unpacking an archive", ErrNoHistory,
 			commit, root)
 	}
 	output, err := git(ctx, root, "merge-base", "--is-ancestor", commit, "HEAD").CombinedOutput()
@@ -31,11 +31,11 @@ func inHistory(ctx context.Context, root, commit string) error {
 		return fmt.Errorf("%w: %s: this clone is shallow: get the rest with `git fetch --unshallow`", ErrNoHistory,
 			commit)
 	}
-	return fmt.Errorf("commit %s is no ancestor of HEAD, so that other clones lack it: pin one that is: %s", commit,
+	return fmt.Errorf("commit %s is not an ancestor of HEAD, so clones lack it: pin an ancestor: %s", commit,
 		output)
 }
 
-// building serializes builds that several tests need.
+// building serializes builds, because several tests can need the same build.
 var building sync.Mutex
 
 // BuildAt builds the two programs of an earlier commit, a full hash. It caches them in the user's cache folder by

@@ -33,11 +33,11 @@ func TestMissingCommitIsReportedWithAdvice(t *testing.T) {
 		root, commit, message string
 		noHistory             bool
 	}{
-		"a whole clone":              {whole, first, "", false},
-		"a shallow clone":            {shallow, first, "git fetch --unshallow", true},
-		"no repository":              {"/", first, "is no Git repository", true},
-		"a commit of another line":   {whole, aside, "is no ancestor of HEAD", false},
-		"a commit that was not made": {whole, strings.Repeat("1", 40), "is no ancestor of HEAD", false},
+		"full clone":                  {whole, first, "", false},
+		"shallow clone":               {shallow, first, "git fetch --unshallow", true},
+		"folder without a repository": {"/", first, "is not a Git repository", true},
+		"commit of another branch":    {whole, aside, "is not an ancestor of HEAD", false},
+		"unknown commit":              {whole, strings.Repeat("1", 40), "is not an ancestor of HEAD", false},
 	} {
 		err := inHistory(t.Context(), c.root, c.commit)
 		if (err == nil) != (c.message == "") || err != nil && !strings.Contains(err.Error(), c.message) ||

@@ -26,7 +26,7 @@ type local struct {
 func (l *local) Registry(ctx context.Context, f *Fleet) (Endpoint, error) {
 	if f.options.Links && (f.options.Secured || f.options.Tokens) {
 		return Endpoint{},
-			errors.New("a local link leads to a registry without passwords: set Links, or Secured or Tokens")
+			errors.New("a local link needs a registry without passwords: set either Links, or Secured or Tokens")
 	}
 	if f.options.Tokens {
 		endpoint, err := f.startRegistryWithTokens(ctx)
@@ -82,7 +82,7 @@ func (l *local) Cluster(ctx context.Context, f *Fleet, _ string, control bool) (
 	}
 	c, err := start(ctx, f.clusterOptions(control))
 	if err != nil {
-		return nil, err // not c, whose nil would be a Cluster
+		return nil, err // returning the nil pointer c would give a non-nil Cluster
 	}
 	return c, nil
 }
@@ -90,16 +90,16 @@ func (l *local) Cluster(ctx context.Context, f *Fleet, _ string, control bool) (
 // clusterOptions returns the options of the control plane's or a runtime's cluster.
 func (f *Fleet) clusterOptions(control bool) cluster.Options {
 	options := cluster.Options{Progress: f.options.Progress, Workloads: true, Measured: f.options.Measured}
-	if !f.options.Measured { // an audit log is work that the programs do not cause
+	if !f.options.Measured { // an audit log would add load to the measurement
 		options.Audit = cluster.Audited()
 	}
 	switch {
-	case control: // what the publisher's chart would bring
+	case control: // the CRDs of the publisher's chart
 		options.CRDs = []fs.FS{charts.PublisherCRDs}
 		options.Durable, options.Workloads = f.options.Durable, f.options.SingleCluster
 	case f.options.Clusters != nil:
-		// The agent's chart contains these. After the first object of a new definition is created, an API server makes
-		// its creator wait for two seconds, which would slow down each scenario.
+		// The agent's chart contains these. An API server delays the creation of the first object of a new definition
+		// by two seconds, which would slow down each scenario.
 		options.CRDs = []fs.FS{charts.AgentCRDs}
 	}
 	return options
@@ -111,7 +111,7 @@ func (l *local) Publisher(f *Fleet, flags []string) (Program, error) {
 		"--leader-elect=" + strconv.FormatBool(f.options.LeaderElect)}
 	if own, err := Build(); err != nil {
 		return nil, err
-	} else if !f.options.RestrictSettings && own.Publisher == f.binaries.Publisher { // older ones have no such flag
+	} else if !f.options.RestrictSettings && own.Publisher == f.binaries.Publisher { // older publishers lack it
 		args = append(args, "--trust-kyma-authors")
 	}
 	args = append(append(args, f.RegistryFlags("publisher")...), flags...)
@@ -134,7 +134,7 @@ func (l *local) Agent(r *Runtime, flags []string) (Program, error) {
 	})
 }
 
-// start starts a program. A program with a Lease that loses it ends and is started again.
+// start starts a program. A program that loses its Lease ends and is restarted.
 func (f *Fleet) start(c Command) (*Process, error) {
 	c.Env, c.Restart = f.environment(), f.options.LeaderElect
 	return c.Start()
@@ -148,8 +148,8 @@ func (f *Fleet) environment() []string {
 	return cluster.CollectSeldom()
 }
 
-// through returns the flags that make an agent read bundles and content only through its link. It is enrolled with the
-// registry's own address.
+// through returns the flags that make an agent read bundles and content only through its link. Its enrollment contains
+// the registry's own address.
 func (l *local) through(r *Runtime) ([]string, error) {
 	registry := r.fleet.endpoint.Host
 	if l.links[r.ID] == nil {
@@ -166,7 +166,7 @@ func (l *local) through(r *Runtime) ([]string, error) {
 func (l *local) Link(runtime string) Link {
 	link, ok := l.links[runtime]
 	if !ok {
-		return nil // not link, whose nil would be a Link
+		return nil // returning the nil pointer link would give a non-nil Link
 	}
 	return link
 }

@@ -29,7 +29,7 @@ func TestMeasuredFleetUsesGoDefaults(t *testing.T) {
 					got.Measured, got.Durable)
 			}
 			if noted := len(got.Audit) > 0; noted == c.options.Measured {
-				t.Errorf("%+v: a cluster, the control plane's: %t, notes requests: %t", c.options, control, noted)
+				t.Errorf("%+v: control plane %t: cluster records requests: %t", c.options, control, noted)
 			}
 		}
 	}

@@ -19,7 +19,7 @@ type Command struct {
 	Args   []string
 	// Env is added to the environment of this process.
 	Env []string
-	// Log is the file that the output is appended to.
+	// Log is the file to which the output is appended.
 	Log string
 	// Restart starts the program again when it ends by itself, for example after a lost lease, as a Deployment does.
 	Restart bool
@@ -60,11 +60,11 @@ func (p *Process) launch() (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close() // the program has its own
+	defer file.Close() // the child process has its own descriptor
 	cmd := exec.Command(p.command.Binary, p.command.Args...)
 	cmd.Stdout, cmd.Stderr = file, file
 	cmd.Env = append(os.Environ(), p.command.Env...)
-	// A program must not outlive a scenario that is killed.
+	// The program must end if the scenario's process is killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, err
@@ -73,11 +73,11 @@ func (p *Process) launch() (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// supervise waits for the program and starts it again if it may.
+// supervise waits for the program and restarts it if Restart is set and it was not stopped.
 func (p *Process) supervise(running *exec.Cmd) {
 	defer close(p.exited)
 	for {
-		_ = running.Wait() // the log has the reason
+		_ = running.Wait() // the log contains the error
 		if !p.command.Restart {
 			return
 		}
@@ -93,7 +93,7 @@ func (p *Process) supervise(running *exec.Cmd) {
 	}
 }
 
-// Signal sends a signal to the program. It does nothing if the program has ended.
+// Signal sends a signal to the program. It is a no-op if the program has ended.
 func (p *Process) Signal(signal os.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,7 +172,7 @@ func (p *Process) PeakMemoryBytes() (int64, error) {
 	return memory(p.process.Pid, "VmHWM")
 }
 
-// AnonymousMemoryBytes returns the part of the resident memory that is not the program's own file.
+// AnonymousMemoryBytes returns the resident memory without the pages of the program's file.
 func (p *Process) AnonymousMemoryBytes() (int64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -215,7 +215,7 @@ func PeakMemory(ctx context.Context, binary string, args ...string) (int64, erro
 			}
 			return peak, nil
 		case <-tick.C:
-			if now, err := memory(cmd.Process.Pid, "VmHWM"); err == nil { // a process that has just ended has none
+			if now, err := memory(cmd.Process.Pid, "VmHWM"); err == nil { // fails if the process has just ended
 				peak = max(peak, now)
 			}
 		}
@@ -225,17 +225,17 @@ func PeakMemory(ctx context.Context, binary string, args ...string) (int64, erro
 // Binaries are the paths of the two programs, built from this checkout.
 type Binaries struct{ Publisher, Agent string }
 
-// EnvPrograms is the environment variable with a folder of the two programs, so that a run of many tests builds them
+// EnvPrograms is the environment variable with the folder of the two programs. It lets a run of many tests build them
 // once.
 const EnvPrograms = "KYMA_PULL_PROGRAMS"
 
-// Build returns the paths of the two programs: those in the folder that the environment names, or ones that it builds
-// once per process.
+// Build returns the paths of the two programs in the folder of EnvPrograms. Without that variable, it builds the
+// programs once per process.
 var Build = sync.OnceValues(func() (Binaries, error) {
 	if dir := os.Getenv(EnvPrograms); dir != "" {
 		built := Binaries{Publisher: filepath.Join(dir, "kcp-publisher"), Agent: filepath.Join(dir, "skr-agent")}
 		for _, program := range []string{built.Publisher, built.Agent} {
-			// This makes the file an input of the test, so that `go test` does not use a cached result of another program.
+			// Stat makes the file an input of the test, so `go test` does not use a cached result of another program.
 			if _, err := os.Stat(program); err != nil {
 				return Binaries{}, fmt.Errorf("$%s: %w", EnvPrograms, err)
 			}

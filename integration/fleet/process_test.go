@@ -22,7 +22,7 @@ func TestProgramRestartsUntilStopped(t *testing.T) {
 	}
 }
 
-func TestProgramWithoutRestartEndsForGood(t *testing.T) {
+func TestProgramWithoutRestartIsNotRestarted(t *testing.T) {
 	program := printing(t, false)
 	select {
 	case <-program.Exited():

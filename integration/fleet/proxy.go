@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// The effect of an impaired link. Less would have little effect, and more would make a pull of about ten requests
-// almost impossible.
+// The effect of an impaired link. Weaker values would have little effect, and stronger values would make a pull of
+// about ten requests almost impossible.
 const (
 	chunkBytes   = 16 << 10
 	lossOneIn    = 20
@@ -25,8 +25,8 @@ const (
 // Proxy is a link on this machine. It replaces the registry of an agent, or the API server of a program, and forwards
 // data piece by piece.
 //
-// A cut link keeps the data until it is healed, as TCP does with packets that it sends again. The agent gets no answer
-// from the registry, and its requests fail only after its own timeout.
+// A cut link keeps the data until it is healed, like TCP with retransmitted packets. The agent gets no response from
+// the registry, and its requests fail only after its own timeout.
 type Proxy struct {
 	listener net.Listener
 	to       string
@@ -107,7 +107,7 @@ func (p *Proxy) leave(c net.Conn) {
 	delete(p.open, c)
 }
 
-// reset ends connections as a peer without knowledge of them does. Both ends of a connection must end in the same way.
+// reset resets connections, like a peer that does not know them. Pass both ends of a connection.
 func reset(connections ...net.Conn) {
 	for _, c := range connections {
 		if tcp, ok := c.(*net.TCPConn); ok {
@@ -119,7 +119,7 @@ func reset(connections ...net.Conn) {
 	}
 }
 
-// carry copies data from one side to the other until either side ends, and then ends both.
+// carry copies data from one side to the other until either side closes, and then closes both.
 func (p *Proxy) carry(to, from net.Conn) {
 	defer to.Close()
 	defer from.Close()
@@ -148,8 +148,8 @@ func (p *Proxy) silent(from net.Conn) bool {
 	return p.open[from]
 }
 
-// pass waits until a number of bytes may continue, 0 for a new connection. It returns false if they are lost, together
-// with their connection.
+// pass delays a chunk of size bytes according to the state of the link; size is 0 for a new connection. It returns
+// false if the chunk is lost and its connection must be closed.
 func (p *Proxy) pass(size int) bool {
 	impaired, slow := p.bad()
 	if slow {
@@ -180,7 +180,8 @@ func (p *Proxy) drop() {
 	p.dropped++
 }
 
-// stopped counts data that meets a cut and returns the channel to wait for, nil without a cut.
+// stopped returns the channel that is closed when the link is healed, or nil if the link is not cut. During a cut, it
+// counts the data as dropped.
 func (p *Proxy) stopped() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -209,18 +210,18 @@ func (p *Proxy) Impair(ctx context.Context) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.impaired, p.dropped = true, 0
-	return fmt.Sprintf("each connection has %d kbit/s and %s of delay a piece, and ends at one piece in %d",
+	return fmt.Sprintf("each connection has %d kbit/s and a delay of %s per piece, and ends at one piece in %d",
 		bytesASecond*8/1000, chunkDelay, lossOneIn), nil
 }
 
-// Slow delays every piece of data and drops nothing.
+// Slow delays every piece of data and does not drop data.
 func (p *Proxy) Slow() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.slow = true
 }
 
-// Reset ends every open connection, and each one that is opened later.
+// Reset resets all open connections and all connections that are opened later.
 func (p *Proxy) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -228,8 +229,8 @@ func (p *Proxy) Reset() {
 	reset(slices.Collect(maps.Keys(p.open))...)
 }
 
-// Forget drops all traffic of the connections that are open now, as a firewall that lost its state does. New
-// connections work, and Heal does not repair the old ones.
+// Forget drops all traffic of the currently open connections, like a firewall that lost its state. New connections
+// work. Heal does not repair the old connections.
 func (p *Proxy) Forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -249,7 +250,7 @@ func (p *Proxy) Heal(context.Context) error {
 	return nil
 }
 
-// Dropped returns the number of data pieces and new connections that a cut held or that were lost.
+// Dropped returns the number of data pieces and new connections that were held by a cut or lost.
 func (p *Proxy) Dropped(context.Context) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

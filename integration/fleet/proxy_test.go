@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// echo answers every line with itself and counts what it got.
+// echo returns every line to its sender, and counts connections and lines.
 type echo struct {
 	listener           net.Listener
 	connections, lines atomic.Int32
@@ -91,12 +91,12 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func TestCutLinkPassesNothingUntilHealed(t *testing.T) {
+func TestCutLinkHoldsTrafficUntilHealed(t *testing.T) {
 	registry := startEcho(t)
 	p := linkTo(t, registry.listener.Addr().String())
 	open := call(t, p)
 	if !open.ask() {
-		t.Fatal("the link does not answer before it is cut")
+		t.Fatal("no response before the link is cut")
 	}
 	must(t, p.Cut(t.Context()))
 	_, err := fmt.Fprintln(open, "hello")
@@ -106,11 +106,11 @@ func TestCutLinkPassesNothingUntilHealed(t *testing.T) {
 	must(t, err)
 	untilDropped(t, p, 2)
 	if connections, lines := registry.connections.Load(), registry.lines.Load(); connections != 1 || lines != 1 {
-		t.Errorf("%d connections and %d lines reached the registry, want those from before the cut", connections, lines)
+		t.Errorf("%d connections and %d lines reached the registry, want only those before the cut", connections, lines)
 	}
 	must(t, p.Heal(t.Context()))
 	if !open.answer() || !late.answer() {
-		t.Error("what was held did not go on when the link was healed")
+		t.Error("the held data did not arrive after the link was healed")
 	}
 }
 
@@ -125,16 +125,16 @@ func TestImpairedLinkLosesConnectionsUntilHealed(t *testing.T) {
 	must(t, p.Heal(t.Context()))
 	for range 10 * lossOneIn {
 		if !call(t, p).ask() {
-			t.Fatal("a link that was healed loses a connection")
+			t.Fatal("a healed link lost a connection")
 		}
 	}
 }
 
-func TestLinkWithoutRegistryEndsItsConnections(t *testing.T) {
+func TestLinkClosesConnectionsWithoutRegistry(t *testing.T) {
 	registry := startEcho(t)
 	must(t, registry.listener.Close())
 	if call(t, linkTo(t, registry.listener.Addr().String())).ask() {
-		t.Error("something answers where nothing listens")
+		t.Error("got a response although no server listens")
 	}
 }
 
@@ -143,7 +143,7 @@ func TestResetEndsConnectionsUntilLinkIsHealed(t *testing.T) {
 	p := linkTo(t, registry.listener.Addr().String())
 	open := call(t, p)
 	if !open.ask() {
-		t.Fatal("the link does not answer before the reset")
+		t.Fatal("no response before the reset")
 	}
 	p.Reset()
 	if open.answer() || !errors.Is(open.lines.Err(), syscall.ECONNRESET) {
@@ -153,21 +153,21 @@ func TestResetEndsConnectionsUntilLinkIsHealed(t *testing.T) {
 		defer c.Close()
 		must(t, c.SetDeadline(time.Now().Add(time.Minute)))
 		if (caller{c, bufio.NewScanner(c)}).ask() {
-			t.Error("a connection answers that was opened after the reset")
+			t.Error("a connection that was opened after the reset got a response")
 		}
 	}
 	must(t, p.Heal(t.Context()))
 	if !call(t, p).ask() {
-		t.Error("a link that was healed does not answer")
+		t.Error("no response after the link was healed")
 	}
 }
 
-func TestDroppedConnectionStaysSilentAndANewOneWorks(t *testing.T) {
+func TestForgottenConnectionStaysSilentButNewConnectionWorks(t *testing.T) {
 	registry := startEcho(t)
 	p := linkTo(t, registry.listener.Addr().String())
 	open := call(t, p)
 	if !open.ask() {
-		t.Fatal("the link does not answer before it forgets")
+		t.Fatal("no response before Forget")
 	}
 	p.Forget()
 	_, err := fmt.Fprintln(open, "hello")
@@ -175,10 +175,10 @@ func TestDroppedConnectionStaysSilentAndANewOneWorks(t *testing.T) {
 	untilDropped(t, p, 1)
 	must(t, p.Heal(t.Context()))
 	if !call(t, p).ask() {
-		t.Error("a new connection does not answer")
+		t.Error("no response on a new connection")
 	}
 	if lines := registry.lines.Load(); lines != 2 {
-		t.Errorf("%d lines reached the registry, want one from before and one of the new connection", lines)
+		t.Errorf("%d lines reached the registry, want one before Forget and one on the new connection", lines)
 	}
 }
 
@@ -188,10 +188,10 @@ func TestSlowLinkLosesNothing(t *testing.T) {
 	began, c := time.Now(), call(t, p)
 	for range 3 {
 		if !c.ask() {
-			t.Fatal("a slow link lost something")
+			t.Fatal("a slow link lost data")
 		}
 	}
 	if took := time.Since(began); took < 6*slowDelay {
-		t.Errorf("three questions and answers took %s, and each piece waits for %s", took, slowDelay)
+		t.Errorf("three requests took %s although each piece is delayed by %s", took, slowDelay)
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// account is the ServiceAccount of a program, with the chart that contains its rights.
+// account is the ServiceAccount of a program, with the chart that contains its permissions.
 type account struct{ namespace, name, chart string }
 
 var (
@@ -30,8 +30,8 @@ var (
 
 func (a account) user() string { return "system:serviceaccount:" + a.namespace + ":" + a.name }
 
-// confine writes the kubeconfig of a program: as its ServiceAccount with the rights of the files, or as admin without
-// files.
+// confine writes the kubeconfig of a program. The program runs as its ServiceAccount with the permissions in the files,
+// or as admin without files.
 func confine(
 	ctx context.Context, c *cluster.Cluster, admin client.Client, kubeconfig string, as account, files []string,
 ) error {
@@ -83,16 +83,17 @@ func chartObjects(path ...string) (objects []*unstructured.Unstructured, err err
 	}
 }
 
-// Rights compares the rights in a chart with the requests of a program: rights that it lacked, and rights that it never
-// used. Both are written as VERB RESOURCE.GROUP NAME; lacked rights also have the namespace.
+// Rights compares the permissions in a chart with the requests of a program. Lacked contains missing permissions, and
+// Unused contains permissions without a request. The format is VERB RESOURCE.GROUP NAME; missing permissions also
+// contain the namespace.
 type Rights struct{ Lacked, Unused []string }
 
-// PublisherRights compares the publisher's rights in the control plane.
+// PublisherRights compares the publisher's permissions in the control plane.
 func (f *Fleet) PublisherRights() (Rights, error) {
 	return compare(f.kcp, publisherAccount, f.options.PublisherRights)
 }
 
-// AgentRights compares the agent's rights in the runtime. Impersonated requests do not count.
+// AgentRights compares the agent's permissions in the runtime. Impersonated requests do not count.
 func (r *Runtime) AgentRights() (Rights, error) {
 	return compare(r.cluster, agentAccount, r.fleet.options.AgentRights)
 }
@@ -100,7 +101,7 @@ func (r *Runtime) AgentRights() (Rights, error) {
 func compare(where Cluster, as account, files []string) (Rights, error) {
 	c, here := where.(*cluster.Cluster)
 	if !here {
-		return Rights{}, errors.New("only API servers of this machine record which account sent a request")
+		return Rights{}, errors.New("only API servers on this machine record the account of a request")
 	}
 	requests, err := c.Requests()
 	if err != nil {
@@ -145,7 +146,7 @@ func right(verb, group, resource, name string) string {
 	return strings.TrimSpace(verb + " " + strings.TrimSuffix(resource+"."+group, ".") + " " + name)
 }
 
-// granted lists the rights of a Role or ClusterRole, each verb of each resource separately.
+// granted lists the permissions of a Role or ClusterRole, each verb of each resource separately.
 func granted(object *unstructured.Unstructured) (all []string) {
 	var role rbacv1.ClusterRole // a Role has the same rules
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role); err != nil {
@@ -169,7 +170,7 @@ func granted(object *unstructured.Unstructured) (all []string) {
 	return all
 }
 
-// Connect returns a client with the rights of a kubeconfig, or of a user that it may impersonate.
+// Connect returns a client with the permissions of a kubeconfig, or of an impersonated user.
 func Connect(kubeconfig, user string) (client.Client, error) {
 	config, err := configOf(kubeconfig)
 	if err != nil {

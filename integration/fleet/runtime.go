@@ -26,15 +26,15 @@ import (
 // Runtime is a customer's cluster with its agent.
 type Runtime struct {
 	ID string
-	// API is a client of the runtime with all rights.
+	// API is a client of the runtime with all permissions.
 	API client.Client
 	// AgentFlags are added to the agent's command line at its next start.
 	AgentFlags []string
 
-	// location is the registry prefix of the agent, empty for the fleet's own.
+	// location is the registry prefix of the agent, or empty for the fleet's prefix.
 	location string
 	fleet    *Fleet
-	cluster  Cluster // nil when it is the control plane's
+	cluster  Cluster // nil if the runtime uses the control plane's cluster
 	agent    Program
 }
 
@@ -54,7 +54,7 @@ func (f *Fleet) AddCarried(
 	return f.add(ctx, &Runtime{ID: id, fleet: f, location: location, AgentFlags: agentFlags}, kyma)
 }
 
-// AddSingle makes the control plane's own cluster a runtime, as in single-cluster mode.
+// AddSingle enrolls the control plane's own cluster as a runtime, as in single-cluster mode.
 func (f *Fleet) AddSingle(ctx context.Context, id, channel string, modules ...string) (*Runtime, error) {
 	kyma := NewKyma(id, channel, modules...)
 	kyma.Labels[v1beta2.LabelControlPlane] = v1beta2.True
@@ -119,7 +119,7 @@ func (r *Runtime) Cluster() string {
 // Kubeconfig is the path of a kubeconfig of the runtime.
 func (r *Runtime) Kubeconfig() string { return filepath.Join(r.fleet.Dir, r.ID+".kubeconfig") }
 
-// AgentKubeconfig is the path of a kubeconfig with the agent's rights in the runtime.
+// AgentKubeconfig is the path of a kubeconfig with the agent's permissions in the runtime.
 func (r *Runtime) AgentKubeconfig() string {
 	return filepath.Join(r.fleet.Dir, r.ID+"-agent.kubeconfig")
 }
@@ -184,7 +184,7 @@ func (r *Runtime) Restart() error {
 // Pause stops the runtime's cluster.
 func (r *Runtime) Pause() error {
 	if r.cluster == nil {
-		return errors.New("the runtime is the control plane's cluster, which PauseControlPlane stops")
+		return errors.New("the runtime uses the control plane's cluster: use PauseControlPlane")
 	}
 	return r.cluster.Pause()
 }
@@ -222,7 +222,7 @@ func (r *Runtime) Record(ctx context.Context) (*v1beta2.Kyma, error) {
 	return kyma, err
 }
 
-// EditKyma changes the runtime's own Kyma as its admin would.
+// EditKyma changes the runtime's own Kyma like the runtime's admin.
 func (r *Runtime) EditKyma(ctx context.Context, edit func(*v1beta2.KymaSpec)) error {
 	kyma, err := r.Kyma(ctx)
 	if err != nil {
@@ -253,7 +253,7 @@ func (r *Runtime) Desired(ctx context.Context) (bundle.Fetched, error) {
 	return store.Fetch(ctx, repository, bundle.TagDesired)
 }
 
-// Put pushes a manifest to the tag of the runtime's bundle, as the registry's owner could.
+// Put pushes a manifest to the tag of the runtime's bundle, like an attacker with write access to the registry.
 func (r *Runtime) Put(ctx context.Context, manifest bundle.Blob) error {
 	repository, err := r.fleet.Place.Repository(ctx, bundle.DesiredRepository(r.ID))
 	if err != nil {
@@ -262,7 +262,7 @@ func (r *Runtime) Put(ctx context.Context, manifest bundle.Blob) error {
 	return store.PushManifest(ctx, repository, manifest, bundle.TagDesired)
 }
 
-// UntilState waits until the control plane shows a module of the runtime in a version and state.
+// UntilState waits until the control plane shows a module of the runtime with a version and state.
 func (r *Runtime) UntilState(ctx context.Context, module, version string, state v1beta2.State) error {
 	err := Until(ctx, r.fleet.options.Patience,
 		fmt.Sprintf("%s shows %s %s as %s in the control plane", r.ID, module, version, state), func() (bool, string) {
@@ -283,7 +283,7 @@ func (r *Runtime) UntilState(ctx context.Context, module, version string, state 
 	return nil
 }
 
-// UntilGone waits until the module is gone in the runtime and in the control plane.
+// UntilGone waits until the module is removed from the runtime and from the control plane's status.
 func (r *Runtime) UntilGone(ctx context.Context, module string) error {
 	err := Until(ctx, r.fleet.options.Patience, fmt.Sprintf("%s is gone from %s", module, r.ID), func() (bool, string) {
 		err := r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: module}, &v1beta2.Manifest{})

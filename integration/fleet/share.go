@@ -13,13 +13,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// labelShare names the share that a Kyma belongs to. The ModuleReleaseMetas of a share select it.
+// labelShare identifies the share that a Kyma belongs to. The ModuleReleaseMetas of a share select it.
 const labelShare = "fleet.test/share"
 
-// Share returns a share of the fleet. Several users can work on one fleet at the same time, each with a share: a
-// share has its own runtimes and its own modules, and the Kymas of other shares do not see these modules. All shares
-// use the fleet's control plane, publisher, registry and keys, so a user of a share must not stop, replace or
-// intercept them.
+// Share returns a share of the fleet. Several users can work on one fleet at the same time, each with a share. A share
+// has its own runtimes and modules, and the Kymas of other shares do not see these modules. All shares use the fleet's
+// control plane, publisher, registry and keys, so a user of a share must not stop, replace or intercept them.
 //
 // Runtimes, modules, rollouts and other objects in the control plane must have the names that Own returns.
 // Close of a share removes its runtimes and Kymas; the fleet continues to run.
@@ -29,8 +28,7 @@ func (f *Fleet) Share(name string) *Fleet {
 	return &share
 }
 
-// Own returns the name that an object in the control plane has in this share. In a fleet without shares this is the
-// given name.
+// Own returns the name of a control plane object in this share. In a fleet without shares, this is the given name.
 func (f *Fleet) Own(name string) string {
 	if f.share == "" {
 		return name
@@ -51,7 +49,7 @@ func (f *Fleet) label(kyma *v1beta2.Kyma) {
 	}
 }
 
-// audience selects the Kymas that see the modules of this share, nil for all.
+// audience returns the selector of Kymas that see the modules of this share, or nil for all Kymas.
 func (f *Fleet) audience() *metav1.LabelSelector {
 	if f.share == "" {
 		return nil

@@ -23,8 +23,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// Simulated is a runtime without a cluster. It pulls its bundles from the registry, verifies them as an agent does,
-// installs at once, and pushes reports signed with its own key. One scenario can have many of them.
+// Simulated is a runtime without a cluster. It pulls its bundles from the registry, verifies them like an agent, treats
+// modules as installed immediately, and pushes reports signed with its own key. One scenario can have many simulated
+// runtimes.
 type Simulated struct {
 	ID string
 
@@ -49,7 +50,7 @@ type Simulated struct {
 	sent     string
 	sentAt   time.Time
 	trouble  error
-	features []bundle.Feature // nil: all of this version
+	features []bundle.Feature // nil for all features of this version
 	outcomes map[string]v1beta2.CheckOutcome
 }
 
@@ -101,14 +102,14 @@ func (s *Simulated) enroll(ctx context.Context) error {
 	return err
 }
 
-// Enrolled reports whether the runtime has followed a bundle that names its key. Until then, only its token proves its
-// identity.
+// Enrolled reports whether the runtime has applied a bundle that contains its key. Until then, only its token proves
+// its identity.
 func (s *Simulated) Enrolled() (enrolled bool) {
 	s.set(func() { enrolled = s.current != nil && s.current.Statement.Predicate.Audience.KeyThumbprint != "" })
 	return enrolled
 }
 
-// GoAway disconnects the runtime from the network.
+// GoAway disconnects the runtime from the registry.
 func (s *Simulated) GoAway() { s.set(func() { s.away = true }) }
 
 // ComeBack connects the runtime again.
@@ -125,7 +126,8 @@ func (s *Simulated) Measure(outcome v1beta2.CheckOutcome) {
 // Understand makes the agent report these features.
 func (s *Simulated) Understand(features ...bundle.Feature) { s.set(func() { s.features = features }) }
 
-// Edit changes the runtime's own Kyma as its admin would. The Kyma exists after the runtime has followed a bundle.
+// Edit changes the runtime's own Kyma like the runtime's admin. The Kyma exists after the runtime has followed a
+// bundle.
 func (s *Simulated) Edit(edit func(*v1beta2.KymaSpec)) error {
 	err := fmt.Errorf("%s has no Kyma yet", s.ID)
 	s.set(func() {
@@ -165,15 +167,14 @@ func (s *Simulated) Has(module string) string {
 	return s.has[module].Version
 }
 
-// History returns all modules and versions that the runtime ever had, in their order, for example "scaler 1.7.0".
+// History returns all modules and versions that the runtime has had, in order, for example "scaler 1.7.0".
 func (s *Simulated) History() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.history)
 }
 
-// Bundle returns the sequence and digest of the bundle in force, and the number of bundles that the runtime has
-// followed.
+// Bundle returns the sequence and digest of the current bundle, and the number of bundles that the runtime has applied.
 func (s *Simulated) Bundle() (sequence int64, d digest.Digest, followed int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,7 +184,7 @@ func (s *Simulated) Bundle() (sequence int64, d digest.Digest, followed int) {
 	return s.current.Statement.Predicate.Sequence, s.current.Digest, s.bundles
 }
 
-// Settings returns the settings of the bundle in force.
+// Settings returns the settings of the current bundle.
 func (s *Simulated) Settings() (settings bundle.Settings) {
 	s.set(func() {
 		if s.current != nil {
@@ -193,7 +194,7 @@ func (s *Simulated) Settings() (settings bundle.Settings) {
 	return settings
 }
 
-// Trouble returns the error of the runtime's last round, nil for none.
+// Trouble returns the error of the runtime's last round, or nil.
 func (s *Simulated) Trouble() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,7 +226,7 @@ func (s *Simulated) live(ctx context.Context) {
 	}
 }
 
-// pull follows the newest bundle if it is accepted.
+// pull applies the newest bundle if verification accepts it.
 func (s *Simulated) pull(ctx context.Context) error {
 	repository, err := s.fleet.Place.Reading(ctx, bundle.DesiredRepository(s.ID))
 	if err != nil {
@@ -340,7 +341,7 @@ func (s *Simulated) facts() (bundle.Report, error) {
 	p := s.current.Statement.Predicate
 	r.Observed = &bundle.Observed{Epoch: p.Epoch, Sequence: p.Sequence, Digest: s.current.Digest}
 	if p.Deleting {
-		return r, nil // the Kyma is gone
+		return r, nil // the Kyma was deleted
 	}
 	r.Kyma = &bundle.ReportedKyma{Spec: s.current.State.Kyma.Spec, Generation: 1 + s.edits, State: v1beta2.StateReady}
 	if s.own != nil {

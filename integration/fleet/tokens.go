@@ -19,7 +19,7 @@ const (
 	userModules   = "_modules"
 )
 
-// startRegistryWithTokens starts registry and token service as docs/guides/registry.md sets them up.
+// startRegistryWithTokens starts the registry and the token service as described in docs/guides/registry.md.
 func (f *Fleet) startRegistryWithTokens(ctx context.Context) (Endpoint, error) {
 	if err := f.run(ctx, "registry", "init", "--keys", f.Keys()); err != nil {
 		return Endpoint{}, err

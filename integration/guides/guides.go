@@ -1,8 +1,8 @@
 // Package guides reads the shell blocks of the documentation, so that tests run the commands that operators copy.
 //
-// The first line of a block contains instructions for tests: "```sh test=NAME" names it, "check" means that it fails
-// until an earlier command has taken effect, and "others" means that it is about something other than the fleet of the
-// page's other blocks.
+// The first line of a block contains instructions for tests: "```sh test=NAME" sets the block's name. "check" marks a
+// block that fails until an earlier command has taken effect. "others" marks a block that does not concern the fleet of
+// the page's other blocks.
 package guides
 
 import (
@@ -14,9 +14,9 @@ import (
 
 // Block is a shell block of a page.
 type Block struct {
-	// Section is the second-level heading above the block, empty before the first.
+	// Section is the second-level heading above the block, or empty before the first heading.
 	Section string
-	// Name is the value of "test=", empty without.
+	// Name is the value of "test=", or empty.
 	Name string
 	// Check and Others are true if the first line has these words.
 	Check, Others bool
@@ -58,13 +58,13 @@ func parse(page string) ([]Block, error) {
 				block.Others = true
 			default:
 				return nil,
-					fmt.Errorf("section %q: a block of sh contains %q: want test=NAME, check or others", section, word)
+					fmt.Errorf("section %q: unknown word %q after sh: use test=NAME, check or others", section, word)
 			}
 		}
 		blocks = append(blocks, block)
 	}
 	if len(blocks) == 0 {
-		return nil, fmt.Errorf("there is no block of sh")
+		return nil, fmt.Errorf("the page has no sh block")
 	}
 	return blocks, nil
 }

@@ -52,12 +52,12 @@ fourth
 	}
 }
 
-func TestPageWithInvalidBlocksIsAnError(t *testing.T) {
+func TestPageWithInvalidBlocksIsRejected(t *testing.T) {
 	for page, want := range map[string]string{
-		"no block":                       "no block of sh",
+		"no block":                       "no sh block",
 		"```sh chek\nx\n```\n":           `"chek"`,
 		"## A\n```sh test=\nx\n```\n":    `"test="`,
-		"```yaml\nx: y\n```\n":           "no block of sh",
+		"```yaml\nx: y\n```\n":           "no sh block",
 		"## A\n```sh check b\nx\n```\n":  `section "A"`,
 		"```sh test=a check\nx\n```\n":   "",
 		"```sh\n```\n":                   "",

@@ -14,7 +14,7 @@ const (
 	apiServerAway     = "/etc/kubernetes/kube-apiserver.yaml"
 )
 
-// StopAPIServer stops the API server of a cluster and waits until it is gone. The node and all pods keep running.
+// StopAPIServer stops the API server of a cluster and waits until it has ended. The node and all pods keep running.
 func (g *Ground) StopAPIServer(ctx context.Context, cluster string) error {
 	c := g.clusters[cluster]
 	if _, err := c.inNode(ctx, "mv", apiServerManifest, apiServerAway); err != nil {
@@ -33,7 +33,7 @@ func (g *Ground) StartAPIServer(ctx context.Context, cluster string) error {
 		apiServerManifest); err != nil {
 		return err
 	}
-	return fleet.Until(ctx, 2*limit, "the API server of "+cluster+" answers", func() (bool, string) {
+	return fleet.Until(ctx, 2*limit, "the API server of "+cluster+" responds", func() (bool, string) {
 		asking, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		output, err := c.kubectl(asking, "get", "--raw", "/readyz")

@@ -18,7 +18,8 @@ const (
 	nodeLayout  = "/var/lib/kyma-pull/layout"
 )
 
-// Folders of its agent's pod: Carried receives files, and Layout is the OCI layout of the imported content.
+// Folders in the pod of an air-gapped runtime's agent. Carried receives files, and Layout is the OCI layout of the
+// imported content.
 const (
 	Carried = "/carried"
 	Layout  = "/layout"
@@ -58,7 +59,7 @@ func (g *Ground) Export(ctx context.Context, f *fleet.Fleet, runtime string) (st
 // Carry copies a file to an air-gapped runtime.
 func (g *Ground) Carry(ctx context.Context, runtime, path string) error {
 	c := g.clusters[runtime]
-	// The file gets its name when it is complete, because the agent can read it at any time.
+	// The file is renamed when it is complete, because the agent can read it at any time.
 	arriving := filepath.Join(nodeCarried, "arriving")
 	if _, err := docker(ctx, "cp", path, c.node()+":"+arriving); err != nil {
 		return err

@@ -48,7 +48,8 @@ func (c *cluster) create(ctx context.Context, m machine, network string) error {
 	return c.ready(ctx)
 }
 
-// ready waits for DNS. kind considers a cluster ready when its node is, and the first lookups of pods would fail.
+// ready waits for DNS. kind considers a cluster ready when its node is ready, but the first DNS lookups of pods can
+// still fail.
 func (c *cluster) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
 	defer cancel()
@@ -63,7 +64,7 @@ func (c *cluster) ready(ctx context.Context) error {
 // node returns the container of the cluster's only node.
 func (c *cluster) node() string { return c.name + "-control-plane" }
 
-// kubectl runs the node's own kubectl as admin, so that this machine needs none.
+// kubectl runs the node's kubectl as admin, so this machine does not need kubectl.
 func (c *cluster) kubectl(ctx context.Context, args ...string) (string, error) {
 	return c.inNode(ctx, append([]string{"kubectl", "--kubeconfig=/etc/kubernetes/admin.conf"}, args...)...)
 }
@@ -88,7 +89,7 @@ func (c *cluster) load(ctx context.Context, images ...string) error {
 		"--digests", "--snapshotter=overlayfs", "-")
 	load.Stdin = pipe
 	if _, err = run(ctx, load); err != nil {
-		pipe.Close() // or docker save would block
+		pipe.Close() // otherwise docker save would block
 	}
 	if unsaved := save.Wait(); unsaved != nil {
 		err = errors.Join(fmt.Errorf("docker save: %w: %s", unsaved, tail(complaints.String())), err)
@@ -99,7 +100,7 @@ func (c *cluster) load(ctx context.Context, images ...string) error {
 	return nil
 }
 
-// Kubeconfig is the path of a kubeconfig with all rights.
+// Kubeconfig is the path of a kubeconfig with all permissions.
 func (c *cluster) Kubeconfig() string { return c.kubeconfig }
 
 // Pause stops the node like a machine that shuts down.
@@ -139,7 +140,7 @@ func address(ctx context.Context, container string) (string, error) {
 		return "", err
 	}
 	if found = strings.TrimSpace(found); found == "" {
-		return "", fmt.Errorf("container %s is on no network", container)
+		return "", fmt.Errorf("container %s is not connected to a network", container)
 	}
 	return strings.Fields(found)[0], nil
 }

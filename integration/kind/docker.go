@@ -1,7 +1,7 @@
 // Package kind is the ground of fleets whose programs run as pods: kind clusters, a registry container with TLS and
 // credentials for each runtime on a shared network, and the project's own images and charts.
 //
-// The names of all created objects have one prefix, which also finds the remains of a killed run. So only one run can
+// The names of all created objects share one prefix, which identifies the leftovers of a killed run. Only one run can
 // exist at a time.
 package kind
 

@@ -21,7 +21,7 @@ func (g *Ground) Gather(ctx context.Context, dir string) error {
 		defer cancel()
 		content, err := ask(ctx)
 		if err != nil {
-			content += "\n" + err.Error() + "\n" // an unreadable part is part of the state
+			content += "\n" + err.Error() + "\n" // the error is useful for the diagnosis
 		}
 		problems = append(problems, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
 	}
@@ -34,7 +34,7 @@ func (g *Ground) Gather(ctx context.Context, dir string) error {
 		}
 		if err := c.provider.CollectLogs(c.name, filepath.Join(dir, name)); err != nil {
 			keep(name+"-logs.txt", func(context.Context) (string, error) {
-				return "not all logs of the node could be read:", err
+				return "some logs of the node could not be read:", err
 			})
 		}
 	}

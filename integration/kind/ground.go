@@ -21,16 +21,16 @@ const network = prefix + "net"
 type Options struct {
 	// Checkout is the folder with the project's go.mod.
 	Checkout string
-	// Dir contains keys, kubeconfigs and the registry's configuration. The remains of an earlier run are removed.
+	// Dir contains keys, kubeconfigs and the registry's configuration. Leftovers of an earlier run are removed.
 	Dir string
-	// Progress gets a line for each long operation.
+	// Progress receives a line for each long operation.
 	Progress io.Writer
 	// Apart are the air-gapped runtimes, whose clusters have a separate network without a route to the registry.
 	Apart []string
 	// ModuleAccounts are the ServiceAccounts in kyma-system for the modules of each runtime. The agent of such a
-	// runtime has only the rights of its own work. Other runtimes have the chart's defaults.
+	// runtime has only the permissions of its own work. Other runtimes have the chart's defaults.
 	ModuleAccounts map[string]string
-	// Release is a folder that make release wrote, whose charts and images are installed. If it is empty, the charts
+	// Release is the output folder of make release with the charts and images to install. If it is empty, the charts
 	// and images of the checkout are installed.
 	Release string
 }
@@ -46,8 +46,8 @@ type Ground struct {
 	exports  int // files so far
 }
 
-// New reserves this machine's Docker for one run, until the process ends. It creates nothing, so after an error there
-// is nothing to remove. The error is ErrNoDocker without Docker.
+// New reserves this machine's Docker for one run, until the process ends. It does not create Docker objects, so callers
+// need no cleanup after an error. Without Docker, the error is ErrNoDocker.
 func New(ctx context.Context, options Options) (*Ground, error) {
 	g := &Ground{options: options, clusters: map[string]*cluster{}, links: map[string]*link{}}
 	var err error
@@ -60,11 +60,11 @@ func New(ctx context.Context, options Options) (*Ground, error) {
 	return g, nil
 }
 
-// Prepare removes the remains of an earlier run, and creates the images and the network. Callers close the ground even
-// after an error.
+// Prepare removes the leftovers of an earlier run, and creates the images and the network. Callers must close the
+// ground even after an error.
 func (g *Ground) Prepare(ctx context.Context) error {
 	if err := errors.Join(sweep(ctx), os.RemoveAll(g.options.Dir)); err != nil {
-		return fmt.Errorf("remove what a former run left: %w", err)
+		return fmt.Errorf("remove the leftovers of an earlier run: %w", err)
 	}
 	if err := os.MkdirAll(g.options.Dir, 0o700); err != nil {
 		return err
@@ -73,8 +73,8 @@ func (g *Ground) Prepare(ctx context.Context) error {
 	if g.machine.nodeImage, err = NodeImage(ctx, g.options.Checkout, g.options.Progress); err != nil {
 		return err
 	}
-	g.say("nodes are made of %s", g.machine.nodeImage)
-	g.say("making the images …")
+	g.say("using node image %s", g.machine.nodeImage)
+	g.say("building the images …")
 	if err := buildImages(ctx, g.options.Checkout, filepath.Join(g.options.Dir, "images")); err != nil {
 		return err
 	}
@@ -86,10 +86,10 @@ func (g *Ground) say(format string, args ...any) {
 	fmt.Fprintf(g.options.Progress, "kind: "+format+"\n", args...)
 }
 
-// Registry starts the registry and its token service. Each runtime gets a password of its own.
+// Registry starts the registry and its token service. Each runtime gets its own password.
 func (g *Ground) Registry(ctx context.Context, f *fleet.Fleet) (fleet.Endpoint, error) {
 	if output, exit := fleet.Run(ctx, f.Binaries().Publisher, "registry", "init", "--keys", f.Keys()); exit != 0 {
-		return fleet.Endpoint{}, fmt.Errorf("make the registry's key: %s", output)
+		return fleet.Endpoint{}, fmt.Errorf("create the registry's key: %s", output)
 	}
 	host := registryName + ":" + registryPort
 	g.registry = &registryServer{network: network, dir: filepath.Join(g.options.Dir, "registry"), keys: f.Keys()}
@@ -117,7 +117,7 @@ func (g *Ground) Cluster(ctx context.Context, _ *fleet.Fleet, name string, contr
 		images = append(images, publisherImage+":"+tag)
 	}
 	c := newCluster(name, g.options.Dir)
-	g.clusters[name] = c // before it runs, so that Gather has its diagnostics
+	g.clusters[name] = c // before create, so Gather also covers a failed cluster
 	if err := c.create(ctx, g.machine, where); err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (g *Ground) CutRegistry() error { return g.registry.cut(context.Background(
 // HealRegistry connects the registry again.
 func (g *Ground) HealRegistry() error { return g.registry.heal(context.Background()) }
 
-// Close removes everything created in Docker, including clusters. Others may still use the ground.
+// Close removes all Docker objects of the ground, including clusters.
 func (g *Ground) Close() error { return sweep(context.Background()) }
 
 // Kubeconfigs returns the kubeconfig of each cluster.
@@ -155,11 +155,11 @@ func (g *Ground) Kubeconfigs() map[string]string {
 	return paths
 }
 
-// Kubectl runs kubectl against a cluster with all rights, and returns its output.
+// Kubectl runs kubectl against a cluster with all permissions, and returns its output.
 func (g *Ground) Kubectl(ctx context.Context, cluster string, args ...string) (string, error) {
 	c := g.clusters[cluster]
 	if c == nil {
-		return "", fmt.Errorf("there is no cluster %s", cluster)
+		return "", fmt.Errorf("cluster %s does not exist", cluster)
 	}
 	return c.kubectl(ctx, args...)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// Images that are built here. No registry serves them: they are loaded into the nodes.
+// Images that buildImages builds. They are loaded into the nodes and not served by a registry.
 const (
 	repository     = "kyma-pull.test"
 	tag            = "test"
@@ -25,18 +25,18 @@ const (
 
 var moduleVersions = []string{samplemodule.VersionGood, samplemodule.VersionBetter}
 
-// Agent versions besides the one in the chart: one that works, and one that becomes ready and then crashes repeatedly.
+// Agent versions besides the chart's version: a working version, and a version that becomes ready and then crashes
+// repeatedly.
 const (
 	AgentBetter = "better"
 	AgentBad    = "bad"
 )
 
-// buildImages builds all images of a run as `make images` does, in a folder that it removes, and loads them into
-// Docker.
+// buildImages builds all images of a run like `make images`, in a temporary folder, and loads them into Docker.
 func buildImages(ctx context.Context, checkout, dir string) error {
 	defer os.RemoveAll(dir)
 	p := packer{checkout: checkout, dir: dir}
-	// Most are compiled together, because they share most packages.
+	// Most programs are compiled together, because they share most packages.
 	if err := p.compile(ctx, tag, "", "./kcp-publisher", "./skr-agent", "./integration/registry/serve",
 		"./integration/samplemodule/operator", "./integration/kind/dialer", "./hack/images"); err != nil {
 		return err
@@ -76,7 +76,7 @@ type packer struct{ checkout, dir string }
 
 func (p packer) program(version, name string) string { return filepath.Join(p.dir, version, name) }
 
-// compile compiles programs with a version. name names a single program that differs from its folder.
+// compile compiles programs with a version. name is the name of a single program that differs from its folder.
 func (p packer) compile(ctx context.Context, version, name string, programs ...string) error {
 	output := p.program(version, name)
 	if name == "" {
@@ -100,14 +100,14 @@ func (p packer) pack(ctx context.Context, repository, version string, programs .
 	}
 	args := append([]string{"-repository", repository, "-version", version, "-output", dir}, programs...)
 	if _, err := run(ctx, exec.CommandContext(ctx, p.program(tag, "images"), args...)); err != nil {
-		return fmt.Errorf("make images: %w", err)
+		return fmt.Errorf("build images: %w", err)
 	}
-	archives, err := filepath.Glob(filepath.Join(dir, "*-"+version+"-linux-*.tar")) // not the links to them
+	archives, err := filepath.Glob(filepath.Join(dir, "*-"+version+"-linux-*.tar")) // without the links to the archives
 	if err != nil {
 		return err
 	}
 	if len(archives) != len(programs) {
-		return fmt.Errorf("make images: %d archives of %d programs", len(archives), len(programs))
+		return fmt.Errorf("build images: found %d archives for %d programs", len(archives), len(programs))
 	}
 	for _, archive := range archives {
 		if _, err := docker(ctx, "load", "--quiet", "--input", archive); err != nil {
@@ -132,7 +132,7 @@ func runtimeImages() []string {
 	return images
 }
 
-// BringAgent loads an agent version into a runtime's node, and returns IMAGE@DIGEST as the node names it.
+// BringAgent loads an agent version into a runtime's node, and returns the node's IMAGE@DIGEST of that image.
 func (g *Ground) BringAgent(ctx context.Context, r *fleet.Runtime, version string) (string, error) {
 	c, image := g.clusters[r.Cluster()], agentImage+":"+version
 	if err := c.load(ctx, image); err != nil {

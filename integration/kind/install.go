@@ -29,8 +29,7 @@ const (
 	agentNamespace     = v1beta2.RuntimeNamespace
 )
 
-// Publisher installs the publisher's chart, with the keys and the registry's credentials in Secrets, as an operator
-// does.
+// Publisher installs the publisher's chart like an operator, with the keys and the registry's credentials in Secrets.
 func (g *Ground) Publisher(f *fleet.Fleet, flags []string) (fleet.Program, error) {
 	ctx := context.Background()
 	if err := g.bringSecrets(ctx, f); err != nil {
@@ -72,12 +71,12 @@ func (g *Ground) Agent(r *fleet.Runtime, flags []string) (fleet.Program, error) 
 	values["image"] = map[string]any{"repository": agentImage, "tag": tag}
 	values["networkPolicy"] = map[string]any{"egressPorts": ports}
 	values["metrics"] = map[string]any{"enabled": true}
-	// Short times, so that a bad agent is rolled back within a scenario's time limit.
+	// Short times let a bad agent be rolled back within a scenario's time limit.
 	values["minReadySeconds"], values["progressDeadlineSeconds"] = 5, 30
 	return g.install(ctx, c, agentRelease, agentNamespace, values)
 }
 
-// ports are the ports that the programs may connect to: API servers, the registry, its token service.
+// ports lists the egress ports of the programs: API servers, the registry and its token service.
 var ports = []int{443, 6443, 5000, 5443}
 
 // install installs or upgrades a chart with Helm and waits until its pods are ready.
@@ -90,7 +89,7 @@ func (g *Ground) install(
 		if chart, err = release(g.options.Release).chart(name); err != nil {
 			return nil, err
 		}
-		delete(values, "image") // the release's chart names it by digest
+		delete(values, "image") // the release's chart contains the image digest
 	}
 	data, err := yaml.Marshal(values)
 	if err != nil {
@@ -140,7 +139,7 @@ func (g *Ground) bringSecrets(ctx context.Context, f *fleet.Fleet) error {
 	}
 	var problems []error
 	for _, object := range []client.Object{publisherKeys, registryKeys, credentials, ca} {
-		// it exists when the publisher is started again
+		// The object already exists when the publisher is started again.
 		if err := f.Control.Create(ctx, object); !apierrors.IsAlreadyExists(err) {
 			problems = append(problems, err)
 		}
@@ -168,7 +167,7 @@ func (g *Ground) publisherConfig(ctx context.Context, f *fleet.Fleet) error {
 	config, exit := fleet.Run(ctx, f.Binaries().Publisher, "registry", "credentials", "_publisher", "--keys", f.Keys(),
 		"--location", f.Location())
 	if exit != 0 {
-		return fmt.Errorf("make the publisher's credentials: %s", config)
+		return fmt.Errorf("create the publisher's credentials: %s", config)
 	}
 	return os.WriteFile(filepath.Join(g.options.Dir, "publisher.json"), []byte(config), 0o600)
 }

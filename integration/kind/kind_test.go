@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func TestOrdinaryMachinesUseTheDefaultsOfKind(t *testing.T) {
+func TestOrdinaryMachineUsesKindDefaults(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		machine machine
@@ -16,20 +16,20 @@ func TestOrdinaryMachinesUseTheDefaultsOfKind(t *testing.T) {
 		hasNot  []string
 	}{
 		{
-			"an ordinary machine", machine{nodeImage: defaults.Image}, nil, []string{
+			"ordinary machine", machine{nodeImage: defaults.Image}, nil, []string{
 				"disableDefaultCNI", "restrict_oom_score_adj", "failCgroupV1",
 			},
 		},
 		{
-			"one that cannot pull", machine{nodeImage: ownNodeImage + "v1"}, []string{"disableDefaultCNI"},
+			"machine that cannot pull images", machine{nodeImage: ownNodeImage + "v1"}, []string{"disableDefaultCNI"},
 			[]string{"restrict_oom_score_adj", "failCgroupV1"},
 		},
 		{
-			"one with old cgroups", machine{nodeImage: defaults.Image, oldCgroups: true},
+			"machine with cgroups version 1", machine{nodeImage: defaults.Image, oldCgroups: true},
 			[]string{"failCgroupV1: false"}, []string{"restrict_oom_score_adj"},
 		},
 		{
-			"one that withholds capabilities", machine{nodeImage: defaults.Image, withholds: true},
+			"machine that withholds capabilities", machine{nodeImage: defaults.Image, withholds: true},
 			[]string{"restrict_oom_score_adj = true"}, []string{"failCgroupV1"},
 		},
 	} {
@@ -64,20 +64,20 @@ func TestMissingCapabilitiesAreDetected(t *testing.T) {
 	}
 }
 
-func TestThereIsOneRunAtATime(t *testing.T) {
+func TestConcurrentRunIsRejected(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	lock, err := claim()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := claim(); err == nil || !strings.Contains(err.Error(), "held by another run") {
-		t.Errorf("while one goes on: %v", err)
+		t.Errorf("claim during another run: %v", err)
 	}
 	if err := lock.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := claim(); err != nil {
-		t.Errorf("after it: %v", err)
+		t.Errorf("claim after the other run: %v", err)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestOnlyLeftoversOfRunsAreRemoved(t *testing.T) {
 		what := m.list[0]
 		for _, name := range ours[what] {
 			if !m.ours(name) {
-				t.Errorf("%s %s would stay", what, name)
+				t.Errorf("%s %s would not be removed", what, name)
 			}
 		}
 		for _, name := range others {
@@ -116,18 +116,18 @@ func TestDroppedPacketsAreCounted(t *testing.T) {
 		t.Errorf("%d, %v", n, err)
 	}
 	if _, err := dropped("Chain KYMA-PULL-LINK (0 references)\n"); err == nil {
-		t.Error("an empty chain was taken for a link that drops")
+		t.Error("dropped accepted an empty chain")
 	}
 }
 
-func TestMemoryIsCountedWithoutFilesThatCanBeDropped(t *testing.T) {
+func TestMemoryExcludesReclaimableFiles(t *testing.T) {
 	got, err := parseMemory("300\n500\n1000\n100")
 	if want := (Memory{WorkingSet: 200, Peak: 500, Limit: 1000}); got != want || err != nil {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, output := range []string{"", "300\n500\nmax\n100", "300\n500\n1000"} {
 		if _, err := parseMemory(output); err == nil {
-			t.Errorf("%q was taken for memory", output)
+			t.Errorf("invalid output %q was accepted", output)
 		}
 	}
 }

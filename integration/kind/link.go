@@ -43,7 +43,7 @@ func (l *link) slow(ctx context.Context) (string, error) {
 	}
 	_, err = l.cluster.inNode(ctx, "tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", "rate", "1mbit", "burst",
 		"16kb", "latency", "400ms")
-	return "tc tbf 1mbit, as this kernel has no netem", err
+	return "tc tbf 1mbit, because this kernel has no netem", err
 }
 
 // rule replaces the rule for packets to the registry.
@@ -129,7 +129,7 @@ func dropped(shown string) (int, error) {
 		count, found = count+packets, true
 	}
 	if !found {
-		return 0, fmt.Errorf("no rule drops anything: %q", shown)
+		return 0, fmt.Errorf("no DROP rule found in %q", shown)
 	}
 	return count, nil
 }

@@ -18,26 +18,26 @@ import (
 // EnvNodeImage is the environment variable with a node image that replaces kind's own.
 const EnvNodeImage = "KIND_NODE_IMAGE"
 
-// ownNodeImage starts the names of images that hack/offline/kind-node makes.
+// ownNodeImage is the prefix of images that hack/offline/kind-node builds.
 const ownNodeImage = "kyma-pull/kind-node:"
 
-// pullTimeout limits the pull of kind's own image, which has half a gigabyte.
+// pullTimeout limits the pull of kind's own image, whose size is half a gigabyte.
 const pullTimeout = 10 * time.Minute
 
 // ErrNoDocker means that this machine has no running Docker.
 var ErrNoDocker = errors.New(
-	"Docker does not answer: start it, or on a bare Debian run `hack/offline/kind-node/dockerd start` as root")
+	"Docker does not respond: start it, or on a plain Debian run `hack/offline/kind-node/dockerd start` as root")
 
 // machine describes the machine of the clusters.
 type machine struct {
 	nodeImage string
-	// withholds is true if not even a privileged container gets all capabilities.
+	// withholds is true if even a privileged container does not get all capabilities.
 	withholds bool
 	// oldCgroups is true for cgroups version 1, which kubelet accepts only with a setting.
 	oldCgroups bool
 }
 
-// inspect returns everything except the image, which may have to be built first.
+// inspect returns the machine without the node image, which possibly needs to be built first.
 func inspect(ctx context.Context) (machine, error) {
 	m := machine{}
 	if _, err := exec.LookPath("docker"); err != nil {
@@ -48,15 +48,16 @@ func inspect(ctx context.Context) (machine, error) {
 		return m, fmt.Errorf("%w (%w)", ErrNoDocker, err)
 	}
 	m.oldCgroups = version == "1"
-	// If Docker runs on another machine, this file does not describe it. Usually that machine withholds nothing.
+	// If Docker runs on another machine, this file does not describe that machine, which usually withholds no
+	// capabilities.
 	if status, err := os.ReadFile("/proc/self/status"); err == nil {
 		m.withholds = withholds(string(status))
 	}
 	return m, nil
 }
 
-// withholds reports whether CAP_SYS_RESOURCE is missing, without which no process can be protected from the
-// out-of-memory killer.
+// withholds reports whether CAP_SYS_RESOURCE is missing. Without this capability, processes cannot be protected from
+// the out-of-memory killer.
 //
 // Source: proc_pid_status(5), CapBnd; linux/capability.h.
 func withholds(status string) bool {
@@ -87,13 +88,13 @@ func NodeImage(ctx context.Context, checkout string, progress io.Writer) (string
 		return defaults.Image, nil
 	}
 	fmt.Fprintf(progress,
-		"kind: it cannot be pulled (%s); taking one that hack/offline/kind-node/build makes, ten minutes once …\n",
+		"kind: cannot pull the image (%s); building one with hack/offline/kind-node/build, ten minutes once …\n",
 		strings.Join(strings.Fields(err.Error()), " "))
 	cmd := exec.CommandContext(ctx, filepath.Join(checkout, "hack", "offline", "kind-node", "build"))
 	cmd.Stderr = progress
 	output, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("make a node image: %w", err)
+		return "", fmt.Errorf("build a node image: %w", err)
 	}
 	return strings.TrimSpace(string(output)), nil
 }
@@ -102,7 +103,7 @@ func NodeImage(ctx context.Context, checkout string, progress io.Writer) (string
 func (m machine) config() string {
 	text := "kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes:\n- role: control-plane\n"
 	if strings.HasPrefix(m.nodeImage, ownNodeImage) {
-		text += "networking: {disableDefaultCNI: true}\n" // the image has one
+		text += "networking: {disableDefaultCNI: true}\n" // the image contains a CNI plugin
 	}
 	if m.withholds {
 		text += "containerdConfigPatches:\n- |-\n  [plugins.\"io.containerd.grpc.v1.cri\"]\n    " +

@@ -18,13 +18,13 @@ func TestPublishedNodeImageIsUsedIfAvailable(t *testing.T) {
 		pulls        bool
 		want, called string
 	}{
-		{name: "the image that the user names", named: "mine", want: "mine"},
-		{name: "Docker has it", present: true, pulls: true, want: defaults.Image, called: "image inspect"},
+		{name: "image from the environment", named: "mine", want: "mine"},
+		{name: "image is present in Docker", present: true, pulls: true, want: defaults.Image, called: "image inspect"},
 		{
-			name: "it can be pulled, and one was built before", pulls: true, want: defaults.Image,
+			name: "image can be pulled, and a built image exists", pulls: true, want: defaults.Image,
 			called: "image inspect,pull --quiet",
 		},
-		{name: "it cannot be pulled", want: built, called: "image inspect,pull --quiet,build"},
+		{name: "image cannot be pulled", want: built, called: "image inspect,pull --quiet,build"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()

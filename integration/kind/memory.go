@@ -38,7 +38,8 @@ func (g *Ground) Memory(ctx context.Context, program fleet.Program) ([]Memory, e
 	return all, nil
 }
 
-// memoryScript prints usage, peak, limit and inactive files of a container, by cgroups of version 1 or else 2.
+// memoryScript prints usage, peak, limit and inactive files of a container. It reads cgroups of version 1 if they
+// exist, otherwise version 2.
 //
 // Source: Linux, Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst; kubelet's working set is cAdvisor's.
 const memoryScript = `set -e

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// Meter measures the memory of this machine that is in use in addition to that at its start.
+// Meter measures how much the used memory of this machine grows after NewMeter.
 type Meter struct {
 	stop context.CancelFunc
 	done sync.WaitGroup
-	peak int64 // bytes; the sampler's until done
+	peak int64 // bytes; written by the sampler until done is closed
 	err  error
 }
 

@@ -33,8 +33,8 @@ func (p *pod) Stop() error {
 	return err
 }
 
-// Kill kills the program's process in every pod, and waits until its container has ended. kubelet starts another. A
-// forced deletion of the pods is not enough, because kubelet still gives them two seconds to end.
+// Kill kills the program's process in every pod, and waits until its container has ended. kubelet then starts another
+// container. A forced deletion of the pods is not enough, because kubelet still gives them two seconds to end.
 func (p *pod) Kill() error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -43,7 +43,7 @@ func (p *pod) Kill() error {
 		return err
 	}
 	if len(killed) == 0 {
-		return fmt.Errorf("no container of %s runs in %s, so none can be killed", p.deployment, p.cluster.name)
+		return fmt.Errorf("no container of %s is running in %s", p.deployment, p.cluster.name)
 	}
 	for _, container := range killed {
 		if err := p.kill(ctx, container); err != nil {
@@ -74,7 +74,7 @@ func (p *pod) kill(ctx context.Context, container string) error {
 	}
 	// kill(1) would treat other text as a process group.
 	if pid, err := strconv.Atoi(output); err != nil || pid <= 1 {
-		return fmt.Errorf("container %s of %s has no process that could be killed: %q", container, p.deployment, output)
+		return fmt.Errorf("container %s of %s has invalid process ID %q", container, p.deployment, output)
 	}
 	_, err = p.cluster.inNode(ctx, "kill", "-9", output)
 	return err

@@ -20,12 +20,12 @@ const (
 	registryName = "registry.kyma-pull.test"
 	registryPort = "5000"
 	tokenPort    = "5443"
-	// Repositories that every runtime may read.
+	// Repositories that every runtime can read.
 	moduleRepositories = "modules/**"
 )
 
-// containers of the registry. The owner's registry is a second program on the same data, without TLS and passwords,
-// reachable only from this machine.
+// Names of the registry's containers and their volume. ownerContainer runs a second registry on the same data, without
+// TLS and passwords, which is reachable only from this machine.
 const (
 	registryContainer = prefix + "registry"
 	tokenContainer    = prefix + "token-service"
@@ -111,7 +111,7 @@ func (s *registryServer) owner(ctx context.Context) (string, *store.Registries, 
 		}
 		select {
 		case <-ctx.Done():
-			return "", nil, errors.Join(fmt.Errorf("the registry does not answer at %s", address), err)
+			return "", nil, errors.Join(fmt.Errorf("the registry does not respond at %s", address), err)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"oras.land/oras-go/v2/content/oci"
 )
 
-// release is a folder that `make release` wrote. A run with a release installs its charts, with its images.
+// release is the output folder of `make release`. A run with a release installs its charts and images.
 type release string
 
 const layoutPrefix = "oci_"
@@ -23,7 +23,7 @@ func (r release) layout() (path, version string, err error) {
 		return "", "", err
 	}
 	if len(found) != 1 {
-		return "", "", fmt.Errorf("release %s: contains %d files %s*.tar, want one", r, len(found), layoutPrefix)
+		return "", "", fmt.Errorf("release %s contains %d files %s*.tar, expected one", r, len(found), layoutPrefix)
 	}
 	version = strings.TrimSuffix(strings.TrimPrefix(filepath.Base(found[0]), layoutPrefix), ".tar")
 	return found[0], version, nil
@@ -43,11 +43,11 @@ func (r release) chart(name string) (string, error) {
 	return path, err
 }
 
-// releaseImages is the repository that the charts of a release name by default.
+// releaseImages is the default image repository in the charts of a release.
 const releaseImages = "ghcr.io/kyma-pull/"
 
-// loadRelease imports the images of a release into the node, under the names by digest that its charts use. The layout
-// also contains charts and bills of materials, which are not unpacked.
+// loadRelease imports the images of a release into the node, under the digest references in its charts. The layout also
+// contains charts and bills of materials, which are not unpacked.
 func (c *cluster) loadRelease(ctx context.Context, r release) error {
 	path, version, err := r.layout()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 func claim() (*flock.Flock, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return nil, fmt.Errorf("find a folder for the lock of this run: %w", err)
+		return nil, fmt.Errorf("find the folder of the lock file: %w", err)
 	}
 	path := filepath.Join(cache, "kyma-pull", "kind.lock")
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -77,7 +77,7 @@ func (m made) sweep(ctx context.Context) error {
 }
 
 // undisturbed runs a Docker command that Ctrl-C does not interrupt. A terminal sends the signal to all its foreground
-// processes, but a removal must run to its end.
+// processes, but a removal must complete.
 func undisturbed(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "docker", args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

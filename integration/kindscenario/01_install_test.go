@@ -23,7 +23,7 @@ func TestInstallToPodsRunning(t *testing.T) {
 // untilAnswered waits until the module's operator has handled the default CR.
 func untilAnswered(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
-	until(t, "the operator in "+r.ID+" answers the default CR", func() (bool, string) {
+	until(t, "the operator in "+r.ID+" has handled the default CR", func() (bool, string) {
 		beacon := defaultBeacon()
 		if err := r.API.Get(t.Context(), client.ObjectKeyFromObject(beacon), beacon); err != nil {
 			return false, err.Error()

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// Only real pods have a phase and the image that they run.
+// Only real pods have a phase and a running image.
 func TestCheckOfPodsProvesAWave(t *testing.T) {
 	scene(t)
 	ctx, r := t.Context(), stage.berlin

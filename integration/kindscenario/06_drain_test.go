@@ -32,7 +32,7 @@ func TestDrainEvictsOnePublisherAtATime(t *testing.T) {
 			func(name string) bool { return !slices.Contains(before, name) })
 	}
 	drained := drain(t, fleet.ControlPlane, "app.kubernetes.io/name=kcp-publisher")
-	until(t, "one publisher is evicted, and the one for it waits for a node", func() (bool, string) {
+	until(t, "one publisher is evicted, and its replacement waits for a node", func() (bool, string) {
 		waiting := 0
 		for _, p := range podsOf(t, control, sample.Namespace, "kcp-publisher") {
 			if p.Status.Phase == corev1.PodPending {
@@ -41,14 +41,14 @@ func TestDrainEvictsOnePublisherAtATime(t *testing.T) {
 		}
 		return waiting == 1 && len(left()) == 1, fmt.Sprint(waiting, " pending, ready ", left())
 	})
-	// The budget protects one publisher, which keeps working.
+	// The disruption budget protects one publisher, which continues to work.
 	if err := evict(ctx, control, sample.Namespace, left()[0]); !apierrors.IsTooManyRequests(err) {
 		t.Errorf("the last publisher's eviction: %v", err)
 	}
 	version := promote(t)
 	must(t, stage.berlin.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
 	if stays := left(); len(stays) != 1 {
-		t.Errorf("of publishers %v there are %v before another is ready", before, stays)
+		t.Errorf("publishers %v: only %v remain before a replacement is ready", before, stays)
 	}
 	must(t, uncordon(ctx, fleet.ControlPlane))
 	if err := <-drained; err != nil {
@@ -81,8 +81,8 @@ func TestEvictedAgentAndModuleRecover(t *testing.T) {
 		must(t, r.API.List(ctx, &pods, client.InNamespace(v1beta2.RuntimeNamespace),
 			client.MatchingLabels{name: value}))
 		for _, p := range pods.Items {
-			// As kubectl drain does, retry until the control plane knows that a pod that just came back is ready.
-			must(t, fleet.Until(ctx, time.Minute, "pod "+p.Name+" may be evicted", func() (bool, string) {
+			// Retry like kubectl drain until the control plane shows the replaced pod as ready.
+			must(t, fleet.Until(ctx, time.Minute, "pod "+p.Name+" can be evicted", func() (bool, string) {
 				err := evict(ctx, r.API, p.Namespace, p.Name)
 				return client.IgnoreNotFound(err) == nil, fmt.Sprint(err)
 			}))
@@ -90,7 +90,7 @@ func TestEvictedAgentAndModuleRecover(t *testing.T) {
 		}
 	}
 	if evicted < 2 {
-		t.Fatalf("%d pods, want those of the agent and the module", evicted)
+		t.Fatalf("evicted %d pods, want the pods of the agent and the module", evicted)
 	}
 	drift(t, r)
 	version = promote(t)
@@ -98,8 +98,8 @@ func TestEvictedAgentAndModuleRecover(t *testing.T) {
 	untilRunning(t, r, promotedImage())
 }
 
-// drain removes pods with a label from a cluster's only node. The channel returns the result; the node is uncordoned in
-// any case.
+// drain evicts pods with a label from a cluster's only node. The channel receives the result. The node is always
+// uncordoned.
 func drain(t *testing.T, cluster, label string) <-chan error {
 	t.Helper()
 	node := nodeOf(t, cluster)

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// kubelet and the pods keep running. An agent that lost its Lease and ended is started again and finds no API server.
+// kubelet and the pods keep running. An agent that ended after losing its Lease is restarted without an API server.
 func TestAgentSurvivesLossOfItsAPIServer(t *testing.T) {
 	scene(t)
 	ctx, r := t.Context(), stage.berlin
@@ -21,7 +21,7 @@ func TestAgentSurvivesLossOfItsAPIServer(t *testing.T) {
 	must(t, err)
 	undo(func(ctx context.Context) error { return stage.kind.StartAPIServer(ctx, r.Cluster()) })
 	must(t, stage.kind.StopAPIServer(ctx, r.Cluster()))
-	// The agent renews its lease every minute, and ends 100 seconds after a renewal that failed.
+	// The agent renews its Lease every minute, and ends 100 seconds after a failed renewal.
 	const ended = "the agent has ended, as it could not keep its lease"
 	must(t, fleet.Until(ctx, 4*time.Minute, ended, func() (bool, string) {
 		now, err := stage.kind.Containers(ctx, r.Agent())

@@ -21,11 +21,11 @@ func TestRuntimesWorkWithoutTheControlPlane(t *testing.T) {
 	short, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	if err := stage.fleet.Control.List(short, &v1beta2.KymaList{}); err == nil {
-		t.Fatal("the control plane answers although it was stopped")
+		t.Fatal("the control plane responds although it was stopped")
 	}
 	drift(t, stage.berlin)
 	must(t, resume())
-	until(t, "the control plane answers again", func() (bool, string) {
+	until(t, "the control plane responds again", func() (bool, string) {
 		err := stage.fleet.Control.List(ctx, &v1beta2.KymaList{})
 		return err == nil, fmt.Sprint(err)
 	})

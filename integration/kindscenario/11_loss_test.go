@@ -19,7 +19,7 @@ func TestPromotionArrivesOverABadNetwork(t *testing.T) {
 	t.Log(how)
 	version := promote(t)
 	must(t, r.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
-	until(t, "the link has lost something", func() (bool, string) {
+	until(t, "the link has dropped packets", func() (bool, string) {
 		dropped, err := link.Dropped(ctx)
 		return err == nil && dropped > 0, fmt.Sprint(dropped, err)
 	})

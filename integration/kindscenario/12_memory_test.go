@@ -43,11 +43,11 @@ func TestModuleOfAThousandObjectsFitsMemoryLimits(t *testing.T) {
 	must(t, r.UntilGone(ctx, "bulk"))
 	if now := restartsOf(t, r.API, v1beta2.RuntimeNamespace, "skr-agent") + restartsOf(t, stage.fleet.Control,
 		sample.Namespace, "kcp-publisher"); now != restarts {
-		t.Errorf("containers ended: %d times, and %d before", now, restarts)
+		t.Errorf("containers restarted %d times, want %d", now, restarts)
 	}
 	for _, m := range installed {
 		if m.Peak > m.Limit/2 {
-			t.Errorf("no room is left for a module of twice the size: %+v", m)
+			t.Errorf("memory limit is too low for a module of twice the size: %+v", m)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/try"
 )
 
-// docs/tutorials/try-a-module.md runs the same steps with KIND=1 on clusters of its own, which would take minutes here.
+// docs/tutorials/try-a-module.md runs the same steps with KIND=1 on separate clusters, which would take minutes here.
 func TestTryOfSampleModulePassesWithPods(t *testing.T) {
 	scene(t)
 	ctx := t.Context()
@@ -30,7 +30,8 @@ func TestTryOfSampleModulePassesWithPods(t *testing.T) {
 		}))
 		must(t, r.UntilGone(ctx, samplemodule.Module))
 	}
-	// Start without the earlier release, so that the older version is not a downgrade that a rollout holds.
+	// Remove the earlier release, because installing the older version would otherwise be a downgrade that a rollout
+	// holds.
 	must(t, stage.fleet.Control.Delete(ctx, sample.Release(samplemodule.Module, samplemodule.Good().Component())))
 	verdicts, err := try.Run(ctx, try.Options{
 		Fleet: stage.fleet, Runtimes: [2]*fleet.Runtime{stage.berlin, stage.tokyo}, Progress: os.Stderr,
@@ -39,7 +40,7 @@ func TestTryOfSampleModulePassesWithPods(t *testing.T) {
 	var printed strings.Builder
 	try.Print(&printed, verdicts)
 	if !try.Passed(verdicts) || len(verdicts) != 9 {
-		t.Fatalf("not every step passed:\n%s", printed.String())
+		t.Fatalf("some steps failed:\n%s", printed.String())
 	}
 	must(t, release(ctx, stage.promoted))
 	for _, r := range had {

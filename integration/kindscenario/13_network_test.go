@@ -27,7 +27,7 @@ func TestChartNetworkPoliciesBlockUnneededTraffic(t *testing.T) {
 	}
 }
 
-// policed is a program with the NetworkPolicy of its chart.
+// policed is a program with its chart's NetworkPolicy.
 type policed struct {
 	cluster         string
 	api             client.Client
@@ -65,7 +65,7 @@ func (p policed) labels(t *testing.T) map[string]string {
 	var pods corev1.PodList
 	must(t, p.api.List(t.Context(), &pods, client.InNamespace(p.namespace), client.MatchingLabels(labels)))
 	if len(labels) == 0 || len(pods.Items) == 0 {
-		t.Fatalf("the policy is for pods with labels %v, of which there are %d", labels, len(pods.Items))
+		t.Fatalf("the policy selects labels %v, which %d pods have", labels, len(pods.Items))
 	}
 	return labels
 }

@@ -77,7 +77,7 @@ func TestChartProtectsTheAgentsObjectsFromTenants(t *testing.T) {
 	must(t, r.API.Create(ctx, writer))
 	undo(func(ctx context.Context) error { return r.API.Delete(ctx, writer) })
 	tenant := impersonate(t, r.ID, metav1.NamespaceDefault, "default")
-	until(t, "the tenant may write in kyma-system", func() (bool, string) {
+	until(t, "the tenant can write in kyma-system", func() (bool, string) {
 		err := tenant.Create(ctx,
 			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace,
 				GenerateName: "mine-"}}, client.DryRunAll)
@@ -148,7 +148,7 @@ func impersonate(t *testing.T, cluster, namespace, account string) client.Client
 	kubeconfig := stage.kind.Kubeconfigs()[cluster]
 	admin, err := fleet.Connect(kubeconfig, "")
 	must(t, err)
-	// A missing account would be refused everything, and the test would prove nothing.
+	// All requests of a missing account would be denied, and the test would prove nothing.
 	must(t, admin.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: account}, &corev1.ServiceAccount{}))
 	api, err := fleet.Connect(kubeconfig, "system:serviceaccount:"+namespace+":"+account)
 	must(t, err)

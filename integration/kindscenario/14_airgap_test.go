@@ -18,10 +18,10 @@ func TestRuntimeOnSeparateNetworkUsesCarriedFiles(t *testing.T) {
 	must(t, err)
 	for runtime, want := range map[string]bool{stage.berlin.ID: true, ship.ID: false} {
 		if reaches, err := stage.kind.Reaches(ctx, runtime); err != nil || reaches != want {
-			t.Fatalf("%s reaches the registry: %t, %v", runtime, reaches, err)
+			t.Fatalf("%s can reach the registry: %t, %v", runtime, reaches, err)
 		}
 	}
-	until(t, "its bundle is published", func() (bool, string) {
+	until(t, "the runtime's bundle is published", func() (bool, string) {
 		record, err := ship.Record(ctx)
 		published := err == nil && record.Status.Runtime != nil && record.Status.Runtime.Published != nil
 		return published && record.Status.Runtime.Published.Versions[samplemodule.Module] == stage.promoted,
@@ -40,7 +40,7 @@ func TestRuntimeOnSeparateNetworkUsesCarriedFiles(t *testing.T) {
 	drift(t, ship)
 	// The first report requests a certificate. The control plane then waits for a report about the bundle that contains
 	// it.
-	until(t, "the control plane learns of it by the reports that are carried back", func() (bool, string) {
+	until(t, "the control plane shows the module from the imported reports", func() (bool, string) {
 		if err := errors.Join(stage.kind.Report(ctx, stage.fleet, ship.ID), carry()); err != nil {
 			return false, err.Error()
 		}

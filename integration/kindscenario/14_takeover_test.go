@@ -19,8 +19,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// TestLifecycleManagerPodsAreTakenOverThenUpgraded installs module beacon as lifecycle-manager does, and takes it over.
-// Its pods keep running, and the pods of the next version start without the removed PriorityClass.
+// TestLifecycleManagerPodsAreTakenOverThenUpgraded installs module beacon like lifecycle-manager, and takes the module
+// over. Its pods keep running, and the pods of the next version start without the removed PriorityClass.
 func TestLifecycleManagerPodsAreTakenOverThenUpgraded(t *testing.T) {
 	scene(t)
 	ctx, r := t.Context(), stage.berlin
@@ -46,7 +46,7 @@ func TestLifecycleManagerPodsAreTakenOverThenUpgraded(t *testing.T) {
 	until(t, "the module is adopted", func() (bool, string) {
 		output, err := stage.fleet.Ask(ctx, "takeover", "status", "berlin")
 		if later := onlyPod(t); pod != "" && later != pod && strings.Contains(output, "0/1") {
-			t.Fatalf("pod %s took the place of %s before the module was adopted", later, pod)
+			t.Fatalf("pod %s replaced pod %s before the module was adopted", later, pod)
 		}
 		return err == nil && strings.Contains(output, "1/1"), fmt.Sprint(output, err)
 	})
@@ -56,9 +56,9 @@ func TestLifecycleManagerPodsAreTakenOverThenUpgraded(t *testing.T) {
 	must(t, r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: samplemodule.Operator},
 		operator))
 	if class := operator.Spec.Template.Spec.PriorityClassName; class != "" {
-		t.Errorf("its pods still want the PriorityClass %s", class)
+		t.Errorf("the module's pods still have PriorityClass %s", class)
 	}
-	until(t, "the PriorityClass is gone", func() (bool, string) {
+	until(t, "the PriorityClass is deleted", func() (bool, string) {
 		err := r.API.Get(ctx, client.ObjectKey{Name: "beacon"}, &schedulingv1.PriorityClass{})
 		return apierrors.IsNotFound(err), fmt.Sprint(err)
 	})
@@ -95,7 +95,7 @@ func installAsLifecycleManager(t *testing.T, m landscape.Module) {
 	own, err := landscape.Leftovers()
 	must(t, err)
 	for _, a := range own {
-		if a.Object.GetKind() == "Deployment" { // its image does not exist
+		if a.Object.GetKind() == "Deployment" { // the Deployment's image does not exist
 			must(t, unstructured.SetNestedField(a.Object.Object, int64(0), "spec", "replicas"))
 		}
 	}
@@ -112,7 +112,7 @@ func installAsLifecycleManager(t *testing.T, m landscape.Module) {
 	}
 }
 
-// onlyPod returns the UID of the only pod of the module's operator, empty if there is none or more than one.
+// onlyPod returns the UID of the only pod of the module's operator, or an empty string if the number of pods is not 1.
 func onlyPod(t *testing.T) types.UID {
 	t.Helper()
 	var pods corev1.PodList

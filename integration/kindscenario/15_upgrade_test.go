@@ -27,7 +27,7 @@ func TestBundleUpgradesAgentPodAndSurvivesABadImage(t *testing.T) {
 	must(t, err)
 	must(t, r.WantAgent(ctx, better))
 	untilProven(t, better)
-	until(t, "the control plane knows the agent's version", func() (bool, string) {
+	until(t, "the control plane shows the agent's version", func() (bool, string) {
 		record, err := r.Record(ctx)
 		if err != nil || record.Status.Runtime == nil || record.Status.Runtime.Observed == nil {
 			return false, fmt.Sprint("nothing is known of it ", err)
@@ -40,7 +40,7 @@ func TestBundleUpgradesAgentPodAndSurvivesABadImage(t *testing.T) {
 	bad, err := stage.kind.BringAgent(ctx, r, kind.AgentBad)
 	must(t, err)
 	must(t, r.WantAgent(ctx, bad))
-	until(t, "the bad agent has ended and was started again", func() (bool, string) {
+	until(t, "the bad agent has ended and was restarted", func() (bool, string) {
 		ends := 0
 		for _, p := range agentPods(t) {
 			if p.Spec.Containers[0].Image == bad && len(p.Status.ContainerStatuses) > 0 {
@@ -63,12 +63,12 @@ func TestBundleUpgradesAgentPodAndSurvivesABadImage(t *testing.T) {
 	version := promote(t)
 	must(t, r.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
 
-	// An upgrade of the chart restores the chart's image, which runs until it has proven itself and then makes way for the
-	// bundle's image.
+	// An upgrade of the chart restores the chart's image. That image runs until it counts as trusted, and is then
+	// replaced by the bundle's image.
 	must(t, r.WantAgent(ctx, better))
 	must(t, r.StartAgent())
 	if image := agentDeployment(t).Spec.Template.Spec.Containers[0].Image; image != first {
-		t.Errorf("after an upgrade of the chart the agent has image %s, want the chart's, %s", image, first)
+		t.Errorf("after an upgrade of the chart, the agent has image %s, want the chart's image %s", image, first)
 	}
 	drift(t, r)
 	untilOnly(t, better)
@@ -91,7 +91,7 @@ func agentPods(t *testing.T) []corev1.Pod {
 // untilOnly waits until all pods of berlin's agent run an image.
 func untilOnly(t *testing.T, image string) {
 	t.Helper()
-	until(t, "only the agent of image "+image+" is there", func() (bool, string) {
+	until(t, "all agent pods have image "+image, func() (bool, string) {
 		var images []string
 		for _, p := range agentPods(t) {
 			images = append(images, p.Spec.Containers[0].Image)
@@ -103,7 +103,7 @@ func untilOnly(t *testing.T, image string) {
 // untilProven waits until an image of berlin's agent has worked for the time that makes it trusted.
 func untilProven(t *testing.T, image string) {
 	t.Helper()
-	until(t, "the agent's image has proven itself: "+image, func() (bool, string) {
+	until(t, "the agent trusts its image "+image, func() (bool, string) {
 		deployment := agentDeployment(t)
 		return deployment.Annotations["kyma-pull.dev/proven-image"] == image,
 			fmt.Sprint(deployment.Annotations, deployment.Status)

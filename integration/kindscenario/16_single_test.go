@@ -32,7 +32,7 @@ func TestControlPlaneClusterCanBeARuntime(t *testing.T) {
 	record, err := here.Record(ctx)
 	must(t, err)
 	must(t, stage.fleet.Control.Delete(ctx, record))
-	until(t, "the runtime is forgotten, with its module", func() (bool, string) {
+	until(t, "the runtime and its module are removed", func() (bool, string) {
 		_, err := here.Record(ctx)
 		_, left := settings(ctx, here)
 		return apierrors.IsNotFound(err) && apierrors.IsNotFound(left), fmt.Sprint(err, left)
@@ -40,7 +40,7 @@ func TestControlPlaneClusterCanBeARuntime(t *testing.T) {
 	var templates v1beta2.ModuleTemplateList
 	must(t, stage.fleet.Control.List(ctx, &templates, client.InNamespace(sample.Namespace)))
 	if len(templates.Items) == 0 {
-		t.Error("with the runtime went the control plane's catalog, which is in the same cluster")
+		t.Error("the removal of the runtime deleted the control plane's catalog in the same cluster")
 	}
 	next := promote(t)
 	must(t, stage.berlin.UntilState(ctx, samplemodule.Module, next, v1beta2.StateReady))
@@ -59,10 +59,10 @@ func publisherIsLetThroughToItsKinds(t *testing.T) {
 		return publisher.Patch(t.Context(), kymas.DeepCopy(), patch, client.DryRunAll)
 	}
 	if err := writes(); err == nil || !strings.Contains(err.Error(), "only operators change the CRDs of skr-agent") {
-		t.Errorf("a stranger writes the definition of Kymas: %v", err)
+		t.Errorf("a user without rights changed the CRD of Kymas: %v", err)
 	}
 	must(t, fleet.ApplyChartFile(t.Context(), stage.fleet.Control, "kcp-publisher", "rbac", "single-cluster.yaml"))
-	until(t, "the publisher may write it", func() (bool, string) {
+	until(t, "the publisher can write the CRD", func() (bool, string) {
 		err := writes()
 		return err == nil, fmt.Sprint(err)
 	})

@@ -37,7 +37,7 @@ func TestControlPlaneCallsThePublishersWebhooks(t *testing.T) {
 	}
 	if err := stage.fleet.Control.Create(ctx, broken, client.DryRunAll); err == nil ||
 		!strings.Contains(err.Error(), "spec.descriptor") {
-		t.Errorf("a template that cannot be resolved: %v", err)
+		t.Errorf("create a ModuleTemplate that cannot be resolved: %v", err)
 	}
 }
 
@@ -48,6 +48,6 @@ func TestTokenServiceOfTheChartRuns(t *testing.T) {
 	must(t, stage.fleet.Control.Get(t.Context(),
 		client.ObjectKey{Namespace: sample.Namespace, Name: "kcp-publisher-token-service"}, service))
 	if service.Status.ReadyReplicas == 0 {
-		t.Errorf("it is not ready: %+v", service.Status)
+		t.Errorf("the token service is not ready: %+v", service.Status)
 	}
 }

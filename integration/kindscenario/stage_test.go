@@ -1,7 +1,7 @@
 // Package kindscenario contains the scenarios that need pods, nodes or networks. `make test-kind` runs them on kind
-// clusters. Each file is one scenario. They run in the order of their names on one fleet, a control plane and runtimes
-// berlin and tokyo, and each leaves both runtimes ready. integration/scenario tests all behavior that an API server
-// alone can show.
+// clusters. Each file is one scenario. They run in the order of their names on one fleet with a control plane and
+// runtimes berlin and tokyo. Each scenario leaves both runtimes ready. integration/scenario tests all behavior that
+// needs only an API server.
 package kindscenario
 
 import (
@@ -36,7 +36,7 @@ var (
 	dist   = flag.String("release", "", "folder of a release by make release, whose charts and images are installed")
 )
 
-// apart is the air-gapped runtime, which only its scenario starts.
+// apart is the air-gapped runtime. Only the air-gap scenario starts it.
 const apart = "ship"
 
 // moduleAccount is the ServiceAccount for modules in tokyo.
@@ -48,9 +48,9 @@ var stage struct {
 	berlin, tokyo *fleet.Runtime
 	kind          *kind.Ground
 	promoted      string                        // version of module beacon in channel regular
-	patch         int                           // of the last version 1.1.PATCH that was promoted
+	patch         int                           // of the last promoted version 1.1.PATCH
 	undo          []func(context.Context) error // steps that the running scenario registered with undo
-	dir, failures string                        // the files of the run, and diagnostics of failures
+	dir, failures string                        // folders for the files of the run and for diagnostics of failures
 }
 
 func TestMain(m *testing.M) {
@@ -161,7 +161,7 @@ func build(ctx context.Context) error {
 	return employModules(ctx, stage.tokyo)
 }
 
-// takeDown removes everything that the scenarios left, or prints how to reach it.
+// takeDown removes all objects of the scenarios in Docker, or prints how to access them.
 func takeDown() error {
 	if *keep {
 		kubeconfigs := stage.kind.Kubeconfigs()
@@ -173,7 +173,7 @@ func takeDown() error {
 	return errors.Join(stage.fleet.Close(), os.RemoveAll(stage.dir))
 }
 
-// abandon does the same while the scenarios still run and own the fleet.
+// abandon is takeDown for scenarios that are still running.
 func abandon() error {
 	if *keep {
 		fmt.Printf("left as it is, with kubeconfigs in %s\n", stage.dir)
@@ -248,7 +248,8 @@ func promote(t *testing.T) (version string) {
 	return version
 }
 
-// well waits until a runtime has the promoted version of module beacon, after any other scenarios.
+// well waits until a runtime has the promoted version of module beacon. Earlier scenarios can have promoted another
+// version.
 func well(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	var kyma *v1beta2.Kyma

@@ -1,8 +1,8 @@
-// Package landscape creates the objects that lifecycle-manager leaves in a control plane and in runtimes. Its input is
-// modules; its output is objects as lifecycle-manager wrote them in the recording, for these modules.
+// Package landscape creates the objects of lifecycle-manager in a control plane and in runtimes. Its input is a list of
+// modules. Its output is the recorded objects of lifecycle-manager, changed for these modules.
 //
-// The folder recorded has the recording: the objects that a running lifecycle-manager wrote to, after each of six
-// steps, with UIDs, times, keys and addresses replaced. source.txt names lifecycle-manager's commit. The test of
+// The folder recorded contains the recording: the objects that a running lifecycle-manager wrote, after each of six
+// steps. UIDs, times, keys and addresses are replaced. source.txt names lifecycle-manager's commit. The test of
 // integration/lifecyclemanager records it again.
 package landscape
 
@@ -25,7 +25,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// Module is a version of a module that lifecycle-manager installed by a channel.
+// Module is a module version that lifecycle-manager installed from a channel.
 type Module struct {
 	sample.Version
 	Channel string
@@ -41,8 +41,8 @@ func ManifestName(kyma, module string) string {
 	return fmt.Sprintf("%s-%s-%v", kyma, component[strings.LastIndexByte(component, '/')+1:], hash.Sum32())
 }
 
-// Kyma returns lifecycle-manager's Kyma in the control plane with its status, as recorded for these modules. Its status
-// is written in a separate request.
+// Kyma returns lifecycle-manager's Kyma in the control plane with the recorded status for these modules. The caller
+// writes its status in a separate request.
 func Kyma(name string, spec v1beta2.KymaSpec, modules ...Module) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	if err := recorded("kcp", "Kyma", RecordedKyma, kyma); err != nil {
@@ -68,7 +68,8 @@ func Kyma(name string, spec v1beta2.KymaSpec, modules ...Module) (*v1beta2.Kyma,
 	return kyma, nil
 }
 
-// shapeOf returns the recorded module that is the shape of another: scaler has a default CR, mailer has none.
+// shapeOf returns the recorded module that serves as the template for a module: scaler with a default CR, or mailer
+// without.
 func shapeOf(m Module) string {
 	if m.DefaultCR != "" {
 		return "scaler"
@@ -136,7 +137,7 @@ func Installed(kyma string, m Module) ([]Applied, error) {
 	}
 	marked, bare := all["ConfigMap/kyma-system/scaler-settings"], all["Scaler/kyma-system/default"]
 	if marked == nil || bare == nil {
-		return nil, errors.New("the recording has no objects of module scaler")
+		return nil, errors.New("the recording does not contain the objects of module scaler")
 	}
 	var installed []Applied
 	for _, of := range []struct {
@@ -171,13 +172,14 @@ func marks(own, recorded map[string]string, kyma string, m Module) map[string]st
 	return all
 }
 
-// written returns an object with the first field manager of a recorded one.
+// written returns an object with the first field manager of a recorded object.
 func written(o, like *unstructured.Unstructured) Applied {
 	first := like.GetManagedFields()[0]
 	return Applied{Object: o, Manager: first.Manager, Created: first.Operation == metav1.ManagedFieldsOperationUpdate}
 }
 
-// RuntimeKyma returns the Kyma in a runtime as lifecycle-manager writes it: it creates the Kyma, and applies its marks.
+// RuntimeKyma returns the writes of lifecycle-manager to the Kyma in a runtime: it creates the Kyma, and applies labels
+// and annotations.
 func RuntimeKyma(kyma string, spec v1beta2.KymaSpec) ([]Applied, error) {
 	all, err := Recorded("1-installed", "skr")
 	if err != nil {

@@ -20,7 +20,7 @@ func recordedModules() []Module {
 	return []Module{{sample.Mailer("1.1.0"), "regular"}, {Prioritized(), "regular"}}
 }
 
-func TestLandscapeOfRecordedModulesIsTheRecording(t *testing.T) {
+func TestLandscapeMatchesRecording(t *testing.T) {
 	spec := v1beta2.KymaSpec{Channel: "regular"}
 	kyma, err := Kyma(RecordedKyma, spec, recordedModules()...)
 	if err != nil {
@@ -57,7 +57,7 @@ func compare(t *testing.T, got, want any) {
 	}
 }
 
-func TestObjectsOfRecordedModulesHaveTheirMarksAndManagers(t *testing.T) {
+func TestInstalledObjectsMatchRecordedLabelsAndManagers(t *testing.T) {
 	all, err := Recorded("1-installed", "skr")
 	if err != nil {
 		t.Fatal(err)
@@ -90,13 +90,13 @@ func TestObjectsOfRecordedModulesHaveTheirMarksAndManagers(t *testing.T) {
 	}
 	if ofModules := count(all, v1beta2.FieldManagerApplier,
 		v1beta2.LifecycleManagerFinalizerResource); seen != ofModules {
-		t.Errorf("%d objects, recorded are %d", seen, ofModules)
+		t.Errorf("got %d objects, recorded are %d", seen, ofModules)
 	}
 }
 
-// TestEachFieldManagerOfTheRecordingIsKnown fails if lifecycle-manager writes to a runtime under a name that a takeover
+// TestTakeoverKnowsRecordedFieldManagers fails if lifecycle-manager writes to a runtime under a name that a takeover
 // would not recognize.
-func TestEachFieldManagerOfTheRecordingIsKnown(t *testing.T) {
+func TestTakeoverKnowsRecordedFieldManagers(t *testing.T) {
 	for _, step := range []string{"1-installed", "2-upgraded", "3-unmanaged", "4-removing", "5-removed", "6-deleted"} {
 		all, err := Recorded(step, "skr")
 		if err != nil {
@@ -104,7 +104,7 @@ func TestEachFieldManagerOfTheRecordingIsKnown(t *testing.T) {
 		}
 		for key, o := range all {
 			for _, f := range o.GetManagedFields() {
-				// The program's own name is on fields of the runtime's Kyma, which are its user's.
+				// The manager with the program's name owns fields of the runtime's Kyma that belong to the user.
 				byName := o.GetKind() == "Kyma" && (f.Manager == "manager" || f.Manager == "operator")
 				if !byName && !slices.Contains(v1beta2.LifecycleManagerFieldManagers(), f.Manager) {
 					t.Errorf("%s: %s has an unknown field manager %s", step, key, f.Manager)

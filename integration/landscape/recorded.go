@@ -43,15 +43,15 @@ func recorded(cluster, kind, name string, into any) error {
 	}
 	key := kind + "/" + sample.Namespace + "/" + name
 	if all[key] == nil {
-		return fmt.Errorf("the recording has no %s", key)
+		return fmt.Errorf("the recording does not contain %s", key)
 	}
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(all[key].Object, into)
 }
 
-// RecordedKyma is the Kyma of the recording.
+// RecordedKyma is the name of the recording's Kyma.
 const RecordedKyma = "one"
 
-// Prioritized is scaler 1.7.0 with pods of the PriorityClass that it brings, as keda has it.
+// Prioritized returns scaler 1.7.0 whose pods use the module's own PriorityClass, like keda.
 func Prioritized() sample.Version {
 	v := sample.Scaler("1.7.0")
 	v.Manifest = strings.Replace(v.Manifest, "      serviceAccountName: scaler-manager\n",
@@ -59,7 +59,7 @@ func Prioritized() sample.Version {
 	return v
 }
 
-// Guard is a mandatory module.
+// Guard returns a version of a mandatory module.
 func Guard(version string) sample.Version {
 	return sample.Version{Module: "guard", Version: version, Manifest: fmt.Sprintf(`
 apiVersion: v1
@@ -69,12 +69,12 @@ data: {version: "%s"}
 `, version)}
 }
 
-// RecordedVersions are the versions of modules in the recording's catalog.
+// RecordedVersions returns the module versions in the recording's catalog.
 func RecordedVersions() []sample.Version {
 	return []sample.Version{Prioritized(), sample.Scaler("1.8.0"), sample.Mailer("1.1.0"), Guard("1.0.0")}
 }
 
-// RecordedReleases are the recording's channels at its beginning, and its mandatory module.
+// RecordedReleases returns the initial channels of the recording and its mandatory module.
 func RecordedReleases() []*v1beta2.ModuleReleaseMeta {
 	scaler, mailer := sample.Scaler("").Component(), sample.Mailer("").Component()
 	guard := sample.Release("guard", Guard("").Component())
@@ -86,7 +86,7 @@ func RecordedReleases() []*v1beta2.ModuleReleaseMeta {
 	}
 }
 
-// UserScaler is a custom resource that a user made of the scaler's kind.
+// UserScaler returns a user's custom resource of kind Scaler.
 func UserScaler() *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion("sample.kyma-pull.dev/v1")

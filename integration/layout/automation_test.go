@@ -55,11 +55,11 @@ func TestWorkflowsRunOnlyMakeTargets(t *testing.T) {
 	for path, w := range workflows(t) {
 		commands := w.commands()
 		if len(commands) == 0 {
-			t.Errorf("%s runs nothing", path)
+			t.Errorf("%s does not run any commands", path)
 		}
 		for _, command := range commands {
 			if !runnable(command, targets) {
-				t.Errorf("%s runs %q: only .ci/run and the Makefile's targets can be run elsewhere too", path, command)
+				t.Errorf("%s runs %q: use .ci/run or a Makefile target, which also run outside CI", path, command)
 			}
 		}
 	}
@@ -93,8 +93,8 @@ func runnable(command string, targets []string) bool {
 	return true
 }
 
-// A step in only one of the two would pass in one place and never run in the other. The first two steps of .ci/run
-// prepare the others, which each job of the workflow does by itself.
+// A step in only one of .ci/run and the workflow would never run in the other. The first two steps of .ci/run prepare
+// the other steps. Each job of the workflow prepares itself.
 func TestWorkflowForChangesRunsTheStepsOfCI(t *testing.T) {
 	steps := stepsOfCI(t)
 	steps = slices.DeleteFunc(steps, func(step string) bool {
@@ -120,7 +120,7 @@ func stepsOfCI(t *testing.T) []string {
 		steps = append(steps, "make "+step[1])
 	}
 	if len(steps) < 5 {
-		t.Fatalf(".ci/run has %d steps, which is too few to be true: %v", len(steps), steps)
+		t.Fatalf("found only %d steps in .ci/run: %v", len(steps), steps)
 	}
 	return steps
 }
@@ -133,7 +133,7 @@ func TestEveryStepOfCIHasABudget(t *testing.T) {
 			continue
 		}
 		if len(fields) != 2 || !regexp.MustCompile(`^[1-9]\d*$`).MatchString(fields[1]) {
-			t.Errorf(".ci/budgets: want a step and a number: %q", line)
+			t.Errorf(".ci/budgets: line %q is not a step and a number", line)
 		} else if fields[0] != "speed" {
 			budgeted = append(budgeted, fields[0])
 		}
@@ -152,7 +152,7 @@ func TestReadmeBeginsWithTheDemoAndTheTests(t *testing.T) {
 	_, rest, found := strings.Cut(readFile(t, "README.md"), "```")
 	block, after, closed := strings.Cut(rest, "```")
 	if !found || !closed || block != "sh\nmake demo\nmake test\n" {
-		t.Fatalf("the first code block is %q, want make demo and make test", block)
+		t.Fatalf("README.md: the first code block is %q, want make demo and make test", block)
 	}
 	for _, column := range []string{"first run", "last line"} {
 		if before, _, _ := strings.Cut(after, "```"); !strings.Contains(before, column) {
@@ -167,7 +167,7 @@ func TestReadmeBeginsWithTheDemoAndTheTests(t *testing.T) {
 	}
 }
 
-// The suite required by changes in a folder without a row would never run.
+// A folder without a row would have no required suite.
 func TestContributingMapsEveryFolderToItsSuite(t *testing.T) {
 	_, section, found := strings.Cut(readFile(t, "CONTRIBUTING.md"), "| a change in | needs |\n|---|---|\n")
 	if !found {
@@ -179,22 +179,22 @@ func TestContributingMapsEveryFolderToItsSuite(t *testing.T) {
 	for line := range strings.Lines(table) {
 		cells := strings.Split(line, "|")
 		if len(cells) != 4 {
-			t.Fatalf("CONTRIBUTING.md: want two cells: %q", line)
+			t.Fatalf("CONTRIBUTING.md: row %q must have two cells", line)
 		}
 		named := regexp.MustCompile("`([^`]+)`")
 		for _, folder := range named.FindAllStringSubmatch(cells[1], -1) {
 			listed = append(listed, folder[1])
 			if len(tracked(t, strings.TrimSuffix(folder[1], "/")+"/**")) == 0 {
-				t.Errorf("CONTRIBUTING.md: no folder %s", folder[1])
+				t.Errorf("CONTRIBUTING.md: folder %s does not exist", folder[1])
 			}
 		}
 		commands := named.FindAllStringSubmatch(cells[2], -1)
 		if len(commands) == 0 {
-			t.Errorf("CONTRIBUTING.md: %q names no command", line)
+			t.Errorf("CONTRIBUTING.md: row %q has no command", line)
 		}
 		for _, command := range commands {
 			if !runnable(command[1], targets) {
-				t.Errorf("CONTRIBUTING.md: no target for %q", command[1])
+				t.Errorf("CONTRIBUTING.md: the Makefile has no target for %q", command[1])
 			}
 		}
 	}
@@ -203,7 +203,7 @@ func TestContributingMapsEveryFolderToItsSuite(t *testing.T) {
 	}
 	for _, file := range tracked(t, "**/*.go") {
 		if strings.Contains(file, "/") && !covered(file) {
-			t.Errorf("CONTRIBUTING.md: the table of suites lacks the folder of %s", file)
+			t.Errorf("CONTRIBUTING.md: the table of suites has no row for the folder of %s", file)
 		}
 	}
 	// A folder with a long test needs make test-long, directly or by its parent.
@@ -219,7 +219,7 @@ func TestContributingMapsEveryFolderToItsSuite(t *testing.T) {
 			}
 		}
 		if !ok {
-			t.Errorf("CONTRIBUTING.md: %s has a long test, and no row of its folder names a target of the long suite",
+			t.Errorf("CONTRIBUTING.md: %s has a long test, but no row of its folder has a target of the long suite",
 				file)
 		}
 	}
@@ -234,7 +234,7 @@ func TestWorkflowsHaveReadOnlyTokens(t *testing.T) {
 			delete(publish.Permissions, "contents")
 			for _, step := range publish.Steps {
 				if strings.Contains(step.Run, "make") || strings.HasPrefix(step.Uses, "actions/checkout") {
-					t.Errorf("%s: a job that may write runs what is in the repository", path)
+					t.Errorf("%s: a job with write permission runs code of the repository", path)
 				}
 			}
 		}
@@ -242,19 +242,19 @@ func TestWorkflowsHaveReadOnlyTokens(t *testing.T) {
 			delete(push.Permissions, "packages")
 			for _, step := range push.Steps {
 				if step.Run != "" && step.Run != "make release-push" {
-					t.Errorf("%s: a job that may write packages runs %q", path, step.Run)
+					t.Errorf("%s: a job with write permission for packages runs %q", path, step.Run)
 				}
 			}
 		}
 		if len(w.Permissions) == 0 {
-			t.Errorf("%s names no permissions, so that it gets the repository's default", path)
+			t.Errorf("%s has no permissions and would get the repository's default", path)
 		}
 		granted := []map[string]string{w.Permissions}
 		for _, job := range w.Jobs {
 			granted = append(granted, job.Permissions)
 			for _, step := range job.Steps {
 				if step.Uses != "" && !regexp.MustCompile(`^actions/[a-z-]+@v\d+$`).MatchString(step.Uses) {
-					t.Errorf("%s uses %s: only actions of GitHub's own, by major version", path, step.Uses)
+					t.Errorf("%s uses %s: use only GitHub's own actions by major version", path, step.Uses)
 				}
 			}
 		}
@@ -289,18 +289,18 @@ func TestDependabotKnowsEveryModule(t *testing.T) {
 		slices.Sort(modules)
 		slices.Sort(update.Directories)
 		if !slices.Equal(modules, update.Directories) {
-			t.Errorf("the modules are in\n%q\nand dependabot looks into\n%q", modules, update.Directories)
+			t.Errorf("the modules are in\n%q\nbut dependabot updates\n%q", modules, update.Directories)
 		}
 		return
 	}
-	t.Error("dependabot does not look at Go modules")
+	t.Error("dependabot does not update Go modules")
 }
 
 // GitHub ignores an invalid issue form.
-func TestIssueFormsAreWhole(t *testing.T) {
+func TestIssueFormsAreComplete(t *testing.T) {
 	forms := tracked(t, ".github/ISSUE_TEMPLATE/*.yaml")
 	if len(forms) == 0 {
-		t.Fatal("there are no issue forms")
+		t.Fatal("no issue forms found")
 	}
 	for _, path := range forms {
 		var form struct {
@@ -332,7 +332,7 @@ func workflows(t *testing.T) map[string]workflow {
 		found[path] = w
 	}
 	if len(found) == 0 {
-		t.Fatal("there are no workflows")
+		t.Fatal("no workflows found")
 	}
 	return found
 }
@@ -360,12 +360,12 @@ func tracked(t *testing.T, patterns ...string) []string {
 	command.Dir = root(t)
 	output, err := command.Output()
 	if err != nil {
-		t.Skipf("this is no git checkout: %v", err)
+		t.Skipf("not a git checkout: %v", err)
 	}
 	var paths []string
 	for line := range strings.Lines(string(output)) {
 		path := strings.TrimSpace(line)
-		if _, err := os.Stat(filepath.Join(root(t), path)); err == nil { // else listed and deleted
+		if _, err := os.Stat(filepath.Join(root(t), path)); err == nil { // git lists deleted files too
 			paths = append(paths, path)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // transports are the files that create an HTTP transport, with the address that it connects to. A new client needs a
-// review: an address in data of others leads into the network of the program.
+// review, because an address in untrusted data could point into the program's network.
 var transports = map[string]string{
 	"bundle/store/registry.go":                        "registries; egress.go refuses private addresses after redirects",
 	"bundle/store/egress.go":                          "the dialer of registries",
@@ -80,7 +80,7 @@ func TestEveryClientHasARedirectRule(t *testing.T) {
 	}
 	for name := range transports {
 		if !found[name] {
-			t.Errorf("%s creates no transport: remove it from this test", name)
+			t.Errorf("%s does not create a transport: remove it from this test", name)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
 )
 
-// taken contains blocks whose commands are only checked: a program's own command line parses them, or make's rules
-// apply. Each entry has the reason why no test runs it.
+// taken marks blocks whose commands are only parsed by the program or by make. Each entry has the reason why no test
+// runs the block.
 const taken = "TestCommandsInDocsAreValid"
 
 // Tests that follow several pages.
@@ -34,13 +34,13 @@ const (
 // runBy maps each page to the tests that run its shell blocks, one for each block in order. A single test runs all
 // blocks of a page.
 var runBy = map[string][]string{
-	// make demo and make test, which CI runs on their own
+	// CI runs make demo and make test separately.
 	"README.md":                                     {taken, "TestReadmeCommandsWork"},
 	"charts/kcp-publisher/README.md":                {charts},
 	"charts/kcp-publisher/templates/NOTES.txt":      {charts},
 	"charts/skr-agent/README.md":                    {charts},
 	"charts/skr-agent/templates/NOTES.txt":          {charts},
-	"docs/guides/checks.md":                         {"TestOperatorMeasuresChecksOnceInOneRuntime"},
+	"docs/guides/checks.md":                         {"TestOperatorRunsChecksInOneRuntime"},
 	"docs/guides/airgap.md":                         {export, operators, operators, "TestStockToolsMirrorAFleet"},
 	"docs/guides/git.md":                            {commit, operators, commit, commit},
 	"docs/guides/chaos.md":                          {taken}, // make targets that run for minutes or hours
@@ -60,11 +60,11 @@ var runBy = map[string][]string{
 		charts, charts, definitions, definitions, definitions, definitions, converted, converted,
 	},
 	"docs/guides/verify-a-release.md": {release},
-	// make images, which the tests on kind run
+	// The tests on kind run make images.
 	"docs/guides/install.md":             {taken, charts, charts, charts, charts, charts, charts},
 	"docs/guides/removals.md":            {"TestLargeRemovalsWaitForAnApproval"},
 	"docs/guides/repair.md":              {charts},
-	"docs/guides/kind.md":                {taken}, // the tests on kind themselves
+	"docs/guides/kind.md":                {taken}, // commands that run the tests on kind
 	"docs/guides/maintenance.md":         {operators},
 	"docs/guides/values.md":              {"TestRuntimesWithDifferentValuesShareOneDocument"},
 	"docs/guides/failure-details.md":     {"TestOperatorPromotesWithoutGitAndReadsWhyTheVersionFails"},
@@ -74,7 +74,7 @@ var runBy = map[string][]string{
 	"docs/guides/provenance.md":          {"TestCommandsOfTheProvenanceGuide"},
 	"docs/reference/kubectl.md":          {operators},
 	"docs/reference/performance-flux.md": {taken}, // benchmarks, which need their own machine
-	"docs/reference/performance.md":      {taken}, // the same
+	"docs/reference/performance.md":      {taken}, // benchmarks, which need their own machine
 	"docs/guides/registry.md":            {tokens, operators, tokens},
 	"docs/guides/ownership.md":           {charts},
 	"docs/guides/rights.md":              {charts, charts, charts, rights, charts},
@@ -85,14 +85,14 @@ var runBy = map[string][]string{
 	"docs/tutorials/first-fleet.md":      {tutorials},
 	"docs/tutorials/first-module.md":     {tutorials},
 	"docs/tutorials/first-rollout.md":    {operators},
-	// the first and the one with KIND=1: whole tries, which TestTryOfSampleModulePasses and its like on kind make with
-	// the same package
+	// The first block and the block with KIND=1 are complete tries. TestTryOfSampleModulePasses and
+	// TestTryOfSampleModulePassesWithPods run the same package.
 	"docs/tutorials/try-a-module.md": {
 		taken, triedBroken, triedBroken, "TestTryOfARealModulePasses", taken, "TestModuleTeamRunsTryInItsOwnTest",
 	},
 }
 
-func TestEveryCommandOfThePagesRunsInATest(t *testing.T) {
+func TestDocumentedCommandsRunInTests(t *testing.T) {
 	tests := readTests(t)
 	blocks := map[string][]clitest.Block{}
 	for _, b := range clitest.Shell(t, root(t)) {
@@ -100,7 +100,7 @@ func TestEveryCommandOfThePagesRunsInATest(t *testing.T) {
 	}
 	for page, names := range runBy {
 		if len(names) != 1 && len(names) != len(blocks[page]) {
-			t.Errorf("%s has %d shell blocks, and runBy names tests for %d", page, len(blocks[page]), len(names))
+			t.Errorf("%s has %d shell blocks, but runBy has tests for %d", page, len(blocks[page]), len(names))
 		}
 	}
 	for page, all := range blocks {
@@ -112,7 +112,7 @@ func TestEveryCommandOfThePagesRunsInATest(t *testing.T) {
 			case i < len(names):
 				checkClaim(t, b, names[i], tests)
 			default:
-				t.Errorf("%s:%d: no test runs this: name one in runBy\n%s", page, b.Line, b.Script)
+				t.Errorf("%s:%d: no test runs this block: add a test to runBy\n%s", page, b.Line, b.Script)
 			}
 		}
 	}
@@ -123,12 +123,12 @@ func checkClaim(t *testing.T, b clitest.Block, name string, tests map[string]rea
 	t.Helper()
 	test, ok := tests[name]
 	if !ok {
-		t.Errorf("%s:%d: there is no %s", b.Page, b.Line, name)
+		t.Errorf("%s:%d: test %s does not exist", b.Page, b.Line, name)
 		return
 	}
 	if name != taken {
 		if !test.names(pageName(b.Page)) {
-			t.Errorf("%s:%d: neither %s nor what it calls in its package reads %s", b.Page, b.Line, name,
+			t.Errorf("%s:%d: test %s and the functions it calls do not read %s", b.Page, b.Line, name,
 				pageName(b.Page))
 		}
 		return
@@ -137,7 +137,7 @@ func checkClaim(t *testing.T, b clitest.Block, name string, tests map[string]rea
 		switch strings.TrimPrefix(words[0], "bin/") {
 		case "kcp-publisher", "skr-agent", "make":
 		default:
-			t.Errorf("%s:%d: %s judges no %s: %s", b.Page, b.Line, name, words[0], strings.Join(words, " "))
+			t.Errorf("%s:%d: %s does not check %s: %s", b.Page, b.Line, name, words[0], strings.Join(words, " "))
 		}
 	}
 }
@@ -150,7 +150,7 @@ func TestDocumentedMakeTargetsExist(t *testing.T) {
 			if line := strings.Join(words, " "); words[0] == "make" && !checked[line] {
 				checked[line] = true
 				if len(words) > 1 && !slices.Contains(makeTargets(t), words[1]) {
-					t.Errorf("%s:%d: %s: the Makefile has no such target", b.Page, b.Line, line)
+					t.Errorf("%s:%d: %s: target not found in the Makefile", b.Page, b.Line, line)
 				}
 				command := exec.CommandContext(t.Context(), "make", append([]string{"--dry-run"}, words[1:]...)...)
 				command.Dir = root(t)
@@ -161,6 +161,6 @@ func TestDocumentedMakeTargetsExist(t *testing.T) {
 		}
 	}
 	if len(checked) < 10 {
-		t.Errorf("the pages have only %d calls of make", len(checked))
+		t.Errorf("found only %d calls of make on the pages", len(checked))
 	}
 }

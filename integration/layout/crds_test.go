@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// shippedCRDs are folders of definitions, by the chart that installs them.
+// shippedCRDs maps each chart to the folder of its CRDs.
 var shippedCRDs = []struct{ chart, folder string }{
 	{"kcp-publisher", "charts/kcp-publisher/files/crds"}, {"skr-agent", "charts/skr-agent/crds"},
 }
@@ -40,8 +40,7 @@ func TestReferenceOfDefinitionsIsCurrent(t *testing.T) {
 	checkReference(t, "docs/reference/crds.md", page.String())
 }
 
-// shipped reads the definitions, sorted by name, and the charts that contain each. Charts that share one have the same
-// content.
+// shipped returns the CRDs, sorted by name, and the charts of each CRD. A CRD in two charts must have the same content.
 func shipped(t *testing.T) (definitions []apiextensionsv1.CustomResourceDefinition, charts map[string][]string) {
 	t.Helper()
 	charts = map[string][]string{}
@@ -60,7 +59,7 @@ func shipped(t *testing.T) (definitions []apiextensionsv1.CustomResourceDefiniti
 			charts[d.Name] = append(charts[d.Name], from.chart)
 			if other, there := texts[d.Name]; there {
 				if other != text {
-					t.Errorf("the charts have two %s: run make generate", d.Name)
+					t.Errorf("the charts have different versions of %s: run make generate", d.Name)
 				}
 				continue
 			}
@@ -152,7 +151,7 @@ func writeFields(page *strings.Builder, title string, fields []crdField) {
 	}
 }
 
-// writeDifference writes only the differences of an older version, because a whole table would hide them.
+// writeDifference writes only the differences of an older version, because a complete table would hide them.
 func writeDifference(page *strings.Builder, name, stored string, fields, all []crdField) {
 	var own []crdField
 	var missing []string

@@ -11,16 +11,16 @@ import (
 	"testing"
 )
 
-// leastTests are the pages whose rows name the tests that prove them, with the minimum number of tests.
+// leastTests maps pages with test names in their rows to the minimum number of tests.
 var leastTests = map[string]int{
 	"docs/kyma-compatibility.md": 100, "docs/reference/attacks.md": 300, "docs/security/guarantees.md": 25,
 }
 
-// TestPagesNameTestsThatExist checks that the tests in the rows exist. A row without its test proves nothing.
-func TestPagesNameTestsThatExist(t *testing.T) {
+// TestTestsNamedOnPagesExist checks that the tests in the rows exist. A row without its test proves nothing.
+func TestTestsNamedOnPagesExist(t *testing.T) {
 	tests := testSources(t)
 	for _, page := range pages(t) {
-		if page != "CHANGELOG.md" { // it describes earlier versions
+		if page != "CHANGELOG.md" { // the changelog describes earlier versions
 			checkNames(t, page, readFile(t, page), tests, leastTests[page])
 		}
 	}
@@ -39,7 +39,7 @@ func TestEveryRowOfKymaCompatibilityNamesItsTest(t *testing.T) {
 		case proven && !strings.HasPrefix(line, "|-"):
 			rows++
 			if !strings.Contains(line, "`Test") && !strings.Contains(line, "not applicable: ") {
-				t.Errorf("docs/kyma-compatibility.md: the row names no test: %s", line)
+				t.Errorf("docs/kyma-compatibility.md: row without a test: %s", line)
 			}
 		}
 	}
@@ -61,7 +61,7 @@ func testSources(t *testing.T) string {
 	for file := range strings.Lines(string(files)) {
 		data, err := os.ReadFile(filepath.Join(root(t), strings.TrimSpace(file)))
 		if err != nil {
-			continue // listed and deleted
+			continue // git lists deleted files too
 		}
 		tests.Write(data)
 	}
@@ -72,7 +72,7 @@ func checkNames(t *testing.T, page, text, tests string, least int) {
 	t.Helper()
 	named := regexp.MustCompile("`(Test[A-Z][A-Za-z0-9]+)(?:: ([^`]+))?`").FindAllStringSubmatch(text, -1)
 	if len(named) < least {
-		t.Errorf("%s names %d tests, want at least %d", page, len(named), least)
+		t.Errorf("%s contains %d test names, want at least %d", page, len(named), least)
 	}
 	for _, n := range named {
 		if !strings.Contains(tests, "func "+n[1]+"(t *testing.T)") {
@@ -84,13 +84,13 @@ func checkNames(t *testing.T, page, text, tests string, least int) {
 	}
 }
 
-// TestContributingNamesFoldersThatExist keeps the table of places for a change true.
+// TestContributingNamesFoldersThatExist checks the folders in CONTRIBUTING.md.
 func TestContributingNamesFoldersThatExist(t *testing.T) {
 	folders := regexp.MustCompile(
 		"`((?:apis|bundle|charts|hack|integration|internal|kcp-publisher|skr-agent)/[a-z/]*)`").
 		FindAllStringSubmatch(readFile(t, "CONTRIBUTING.md"), -1)
 	if len(folders) < 15 {
-		t.Errorf("CONTRIBUTING.md names %d folders, want at least 15", len(folders))
+		t.Errorf("CONTRIBUTING.md contains %d folders, want at least 15", len(folders))
 	}
 	for _, f := range folders {
 		if _, err := os.Stat(filepath.Join(root(t), f[1])); err != nil {
@@ -114,7 +114,7 @@ func TestEveryDecisionIsInTheIndex(t *testing.T) {
 		want = append(want, number+" "+filepath.Base(record)+" "+status[1])
 	}
 	if len(want) == 0 {
-		t.Fatal("there are no records")
+		t.Fatal("no decision records found")
 	}
 	var got []string
 	row := regexp.MustCompile(`(?m)^\| \[(\d{4})\]\(([^)]+)\) \| [^|]+ \| ([^|]+) \|$`)
@@ -132,7 +132,7 @@ func TestGuideShowsTheTestedConfigurations(t *testing.T) {
 	guide := readFile(t, "docs", "guides", "registry-configurations.md")
 	files := tracked(t, "docs/guides/registry/*")
 	if len(files) < 3 {
-		t.Fatalf("there are only %v", files)
+		t.Fatalf("found only the configurations %v", files)
 	}
 	for _, file := range files {
 		block := regexp.MustCompile("(?s)`" + regexp.QuoteMeta(file) + "`:\n\n```[a-z]+\n(.*?)```")
@@ -143,11 +143,12 @@ func TestGuideShowsTheTestedConfigurations(t *testing.T) {
 	}
 }
 
-// TestEveryPictureIsShownAndMade finds pictures without a page, and pictures that no target of the Makefile can renew.
-func TestEveryPictureIsShownAndMade(t *testing.T) {
+// TestPicturesAreUsedAndHaveAMakeTarget finds pictures that no page shows, and pictures that no Makefile target can
+// update.
+func TestPicturesAreUsedAndHaveAMakeTarget(t *testing.T) {
 	pictures := tracked(t, "docs/images/*")
 	if len(pictures) == 0 {
-		t.Fatal("there are no pictures")
+		t.Fatal("no pictures found")
 	}
 	shown := map[string]bool{}
 	for _, page := range pages(t) {
@@ -160,7 +161,7 @@ func TestEveryPictureIsShownAndMade(t *testing.T) {
 			t.Errorf("no page shows %s", picture)
 		}
 		if !strings.Contains(readFile(t, "Makefile"), " "+picture+"\n") {
-			t.Errorf("no target of the Makefile makes %s", picture)
+			t.Errorf("no Makefile target creates %s", picture)
 		}
 	}
 }

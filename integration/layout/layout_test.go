@@ -20,7 +20,7 @@ import (
 
 const module = "github.com/kyma-pull/kyma-pull"
 
-// topLevel are the allowed entries of the root, besides files that start with a dot.
+// topLevel lists the allowed entries of the root folder, besides files that start with a dot.
 var topLevel = []string{
 	"apis", "bundle", "internal", "kcp-publisher", "skr-agent", "charts", "hack", "integration", "docs",
 	"go.mod", "go.sum", "Makefile", "README.md", "LICENSE", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md",
@@ -38,7 +38,8 @@ var emptyNames = []string{"util", "utils", "common", "helper", "helpers", "types
 // maxLines is the length above which a file covers more than one topic.
 const maxLines = 500
 
-// forbiddenInAgent are import path prefixes that would make the agent heavy or give it the publisher's powers.
+// forbiddenInAgent lists import path prefixes of packages that would make the agent large or contain code of the
+// publisher.
 var forbiddenInAgent = []string{
 	module + "/kcp-publisher", "github.com/go-git/go-git", "github.com/sigstore/sigstore-go",
 	"github.com/sigstore/cosign",
@@ -47,7 +48,7 @@ var forbiddenInAgent = []string{
 	"k8s.io/kubectl", "github.com/fluxcd/cli-utils/pkg/kstatus/polling",
 }
 
-// forTests are the packages of hack that the tests of every folder may import.
+// forTests lists the packages of hack that the tests of every folder can import.
 var forTests = []string{module + "/hack/lender", module + "/hack/pristine", module + "/hack/suite"}
 
 type goPackage struct {
@@ -62,7 +63,7 @@ func TestTopLevelFoldersAreFixed(t *testing.T) {
 	command.Dir = root(t)
 	list, err := command.Output()
 	if err != nil {
-		t.Skipf("without a git checkout, source files cannot be distinguished from built files: %v", err)
+		t.Skipf("not a git checkout, so built files cannot be recognized: %v", err)
 	}
 	for line := range strings.Lines(string(list)) {
 		entry, _, _ := strings.Cut(strings.TrimSpace(line), "/")
@@ -72,7 +73,7 @@ func TestTopLevelFoldersAreFixed(t *testing.T) {
 	}
 }
 
-func TestImportsRunDownwards(t *testing.T) {
+func TestImportsPointToLowerLayers(t *testing.T) {
 	for _, p := range packages(t) {
 		for _, imported := range p.Imports {
 			if problem := judge(p.ImportPath, imported); problem != "" {
@@ -121,11 +122,11 @@ func TestImportLevelsAreCompared(t *testing.T) {
 		}
 	}
 	if problem := judge(module+"/bundle", "oras.land/oras-go/v2"); problem != "" {
-		t.Errorf("a foreign import: %s", problem)
+		t.Errorf("import from another project: %s", problem)
 	}
 }
 
-// judge returns the problem of an import, or an empty string if the import runs downwards or leaves the project.
+// judge returns the problem of an import, or an empty string for an import from a lower layer or another project.
 func judge(from, to string) string {
 	target, ours := strings.CutPrefix(to, module+"/")
 	if !ours {
@@ -148,7 +149,7 @@ func judge(from, to string) string {
 }
 
 // levels orders the folders below the internal/ of each program. A folder imports only from folders with a lower level.
-// The folder of takeovers has levels of its own inside, because the core and the command line call parts of it.
+// The folder for takeovers has its own levels, because the core and the command line call parts of it.
 var levels = map[string]map[string]int{
 	"kcp-publisher/internal/": {
 		"schema": 0, "core": 1, "registryops": 1, "components": 2, "gitops": 2, "actions": 2, "takeover": 2,
@@ -231,7 +232,7 @@ func TestChartsOnlyEmbeds(t *testing.T) {
 	for _, p := range packages(t) {
 		if p.ImportPath == module+"/charts" &&
 			(!slices.Equal(p.Imports, []string{"embed"}) || len(p.EmbedPatterns) == 0) {
-			t.Errorf("charts imports %v and embeds %v: it may hold embeds and nothing else", p.Imports, p.EmbedPatterns)
+			t.Errorf("charts imports %v and embeds %v: it must contain only embeds", p.Imports, p.EmbedPatterns)
 		}
 	}
 }
@@ -239,7 +240,7 @@ func TestChartsOnlyEmbeds(t *testing.T) {
 func TestPackagesHaveSpecificNames(t *testing.T) {
 	for _, p := range packages(t) {
 		if slices.Contains(emptyNames, p.Name) || slices.Contains(emptyNames, filepath.Base(p.ImportPath)) {
-			t.Errorf("%s: %s is no noun or verb of the field", p.ImportPath, p.Name)
+			t.Errorf("%s: package name %s is not specific", p.ImportPath, p.Name)
 		}
 	}
 }
@@ -252,7 +253,7 @@ func TestFilesStayShort(t *testing.T) {
 			if err != nil {
 				t.Errorf("read %s: %v", path, err)
 			} else if lines > maxLines && !generated {
-				t.Errorf("%s has %d lines, over %d: it does more than one thing", path, lines, maxLines)
+				t.Errorf("%s has %d lines, want at most %d: split it by topic", path, lines, maxLines)
 			}
 		}
 	}
@@ -265,7 +266,7 @@ func TestAgentLinksNoForbiddenPackage(t *testing.T) {
 		dependencies = append(dependencies, strings.TrimSpace(line))
 	}
 	if len(dependencies) < 100 {
-		t.Fatalf("the agent has %d dependencies, which is too few to be true", len(dependencies))
+		t.Fatalf("found only %d dependencies of the agent", len(dependencies))
 	}
 	for _, dependency := range dependencies {
 		for _, forbidden := range forbiddenInAgent {
@@ -276,8 +277,8 @@ func TestAgentLinksNoForbiddenPackage(t *testing.T) {
 	}
 }
 
-// The oracle is a separate module, so that its dependencies cannot become part of the project's programs or tests.
-func TestOnlyTheOracleLinksSigstoresVerifier(t *testing.T) {
+// The oracle is a separate module, so its dependencies cannot become part of the project's programs or tests.
+func TestOnlyOracleLinksSigstoreGo(t *testing.T) {
 	for line := range strings.Lines(string(goList(t, "-deps", "-test", "./..."))) {
 		if strings.HasPrefix(line, "github.com/sigstore/sigstore-go") {
 			t.Errorf("the project links %s", strings.TrimSpace(line))
@@ -301,7 +302,7 @@ func measure(path string) (lines int, generated bool, err error) {
 	return lines, generated, scanner.Err()
 }
 
-// listed are the packages of the project. go list takes seconds.
+// listed caches the packages of the project, because go list takes seconds.
 var listed []goPackage
 
 func packages(t *testing.T) []goPackage {

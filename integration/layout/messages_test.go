@@ -11,14 +11,14 @@ import (
 	"testing"
 )
 
-// matchers are the functions that look for a text in another one.
+// matchers lists the functions that search a text in another text.
 var matchers = []string{
 	"strings.Contains", "strings.ContainsAny", "strings.HasPrefix", "strings.HasSuffix", "strings.Index",
 	"strings.LastIndex", "strings.Cut", "strings.CutPrefix",
 	"strings.CutSuffix", "strings.EqualFold", "regexp.MatchString",
 }
 
-// messagesRead are the functions that may match a message, each because a third party has no typed error for it.
+// messagesRead lists the functions that can match a message, because a third party has no typed error.
 var messagesRead = map[string]string{
 	"kcp-publisher/internal/gitops/git/failure.go": "x/crypto/ssh has no typed error for a rejected login",
 	"kcp-publisher/internal/controller/record.go":  "etcd's limit on requests arrives as text of the API server",
@@ -66,7 +66,7 @@ func TestNoCodeMatchesMessages(t *testing.T) {
 	}
 	for name, why := range messagesRead {
 		if why != "" && !used[name] {
-			t.Errorf("%s matches no message any more: remove its exception", name)
+			t.Errorf("%s no longer matches a message: remove its exception", name)
 		}
 	}
 }

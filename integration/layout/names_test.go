@@ -23,7 +23,7 @@ const (
 	fleetAPI    = "apis/fleet/v1alpha1"
 )
 
-// constant is one exported name of the API with its comment.
+// constant is an exported name of the API with its comment.
 type constant struct{ name, value, about string }
 
 func TestReferenceOfAnnotationsAndLabelsIsCurrent(t *testing.T) {
@@ -71,7 +71,7 @@ func TestReferenceListsTheReasonsForBundles(t *testing.T) {
 	before, rest, begins := strings.Cut(readFile(t, page), begin)
 	_, after, ends := strings.Cut(rest, end)
 	if !begins || !ends {
-		t.Fatalf("%s has no part between the comments %q and %q", page, begin, end)
+		t.Fatalf("%s has no section between the comments %q and %q", page, begin, end)
 	}
 	var table strings.Builder
 	table.WriteString("| reason | meaning |\n|---|---|\n")
@@ -112,14 +112,14 @@ func writeTable(page *strings.Builder, title, column string, constants []constan
 	}
 }
 
-// apiConstants reads the constants of a folder with the comment before each. The first of several names in a line has
-// the comment for all.
+// apiConstants reads the constants of a folder with the comment before each. For several names in one line, the first
+// name has the comment.
 func apiConstants(t *testing.T, folder string, some int) []constant {
 	t.Helper()
 	specs, abouts := constantSpecs(t, folder)
 	values := map[string]string{}
 	var found []constant
-	for range 3 { // a name can be built from another one that is declared later
+	for range 3 { // a constant can refer to a later constant
 		for _, spec := range specs {
 			for i, name := range spec.Names {
 				if i < len(spec.Values) {
@@ -138,18 +138,18 @@ func apiConstants(t *testing.T, folder string, some int) []constant {
 		}
 	}
 	if len(found) < some {
-		t.Fatalf("only %d constants were found in %s", len(found), folder)
+		t.Fatalf("found only %d constants in %s", len(found), folder)
 	}
 	for i, c := range explain(found) {
 		if c.about == "" && onAPage.MatchString(c.name) {
-			t.Errorf("%s has no comment: say what it means", c.name)
+			t.Errorf("%s has no comment: describe its meaning", c.name)
 		}
 		found[i] = c
 	}
 	return found
 }
 
-// onAPage are the names on the page.
+// onAPage contains the names on the page.
 var onAPage = regexp.MustCompile(`^(Annotation|Label|Finalizer|Condition|Reason|State|Rollout|Wave)[A-Z]`)
 
 // constantSpecs returns the declarations of constants, and their comments.
@@ -188,7 +188,7 @@ func constantSpecs(t *testing.T, folder string) (specs []*ast.ValueSpec, abouts 
 
 var oursMark = regexp.MustCompile(`\bis ours: |\bare ours: `)
 
-// explain replaces the names of constants in comments by the values that users see.
+// explain replaces the names of constants in comments by their values.
 func explain(found []constant) []constant {
 	byName := map[string]string{}
 	for _, c := range found {

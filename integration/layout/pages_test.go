@@ -13,7 +13,7 @@ import (
 
 const longestAverage = 25
 
-// longerPages are pages with longer sentences, with the allowed average. Shorten the pages, then the number here.
+// longerPages maps pages with long sentences to the allowed average. Shorten a page, then lower its number.
 var longerPages = map[string]float64{}
 
 var (
@@ -49,7 +49,7 @@ func TestRelativeLinksResolve(t *testing.T) {
 				continue
 			}
 			if anchor != "" && strings.HasSuffix(file, ".md") && !slices.Contains(anchors(readFile(t, file)), anchor) {
-				t.Errorf("%s links to %s, which has no such heading", page, target)
+				t.Errorf("%s links to %s, but the heading does not exist", page, target)
 			}
 		}
 	}
@@ -80,10 +80,10 @@ func TestEveryPageIsReachableFromTheIndex(t *testing.T) {
 	}
 }
 
-// maxWords limits the pages of a folder. References are looked up, so their length is free.
+// maxWords limits the pages of a folder. References have no limit, because readers search in them.
 var maxWords = map[string]int{"docs/concepts/": 900, "docs/": 2500, "docs/reference/": math.MaxInt}
 
-// longConcepts are pages of tables that are longer than other concepts.
+// longConcepts lists concept pages that consist of tables and are longer than other concepts.
 var longConcepts = []string{"docs/concepts/scaling.md"}
 
 func TestPagesStayShort(t *testing.T) {
@@ -109,11 +109,11 @@ func TestIndexAnswersQuestions(t *testing.T) {
 	questions, _, _ = strings.Cut(questions, "\n## ")
 	rows := regexp.MustCompile(`(?m)^\| [^|]+\? \| (.+) \|$`).FindAllStringSubmatch(questions, -1)
 	if len(rows) < 15 {
-		t.Errorf("docs/README.md answers %d questions, want at least 15", len(rows))
+		t.Errorf("docs/README.md contains %d questions, want at least 15", len(rows))
 	}
 	for _, row := range rows {
 		if !link.MatchString(row[1]) {
-			t.Errorf("docs/README.md: the answer %q lacks a link", row[1])
+			t.Errorf("docs/README.md: answer %q has no link", row[1])
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// pure are the packages that decide. They take values and return values: no I/O, no client, no clock of their own.
+// pure lists the packages with decision logic. They take and return values, without I/O, clients and clocks.
 var pure = []string{
 	"bundle", "bundle/refusal", "bundle/trust", "bundle/ocm", "bundle/strict", "bundle/window",
 	"kcp-publisher/internal/core/catalog", "kcp-publisher/internal/core/resolve", "kcp-publisher/internal/core/rollout",
@@ -17,10 +17,10 @@ var pure = []string{
 	"skr-agent/internal/core/report", "skr-agent/internal/agent/logonce",
 }
 
-// impure are import path prefixes that a pure package must not import. net/url only parses.
+// impure lists import path prefixes that a pure package must not import. net/url is allowed, because it only parses.
 var impure = []string{"oras.land/", "os", "net", "k8s.io/client-go", "sigs.k8s.io/controller-runtime"}
 
-// storeUsers are the only packages that can import the registry library: the store, the readers of components and
+// storeUsers lists the only packages that can import the registry library: the store, the readers of components and
 // archives, and the builder of releases.
 var storeUsers = []string{
 	"bundle/store", "kcp-publisher/internal/components/archive", "kcp-publisher/internal/components/cache",
@@ -40,11 +40,11 @@ func TestPurePackagesDoNoIO(t *testing.T) {
 	for _, name := range pure {
 		p, ok := known[name]
 		if !ok {
-			t.Errorf("%s: there is no such package", name)
+			t.Errorf("package %s does not exist", name)
 		}
 		for _, imported := range p.Imports {
 			if slices.ContainsFunc(impure, func(prefix string) bool { return matches(imported, prefix) }) {
-				t.Errorf("%s imports %s: it decides, so that it takes values and does no I/O", name, imported)
+				t.Errorf("%s imports %s: decision logic must not do I/O", name, imported)
 			}
 		}
 	}
@@ -66,7 +66,7 @@ func TestBundleLinksNoRegistryClient(t *testing.T) {
 	}
 }
 
-func TestOnlyTheStoreNamesTheRegistryLibrary(t *testing.T) {
+func TestOnlyStoreImportsRegistryLibrary(t *testing.T) {
 	for _, p := range packages(t) {
 		name := strings.TrimPrefix(p.ImportPath, module+"/")
 		allowed := slices.ContainsFunc(storeUsers, func(user string) bool {
@@ -83,13 +83,13 @@ func TestOnlyTheStoreNamesTheRegistryLibrary(t *testing.T) {
 func TestAgentLinksFewPackages(t *testing.T) {
 	if linked := strings.Count(string(goList(t, "-deps", "./skr-agent")), "\n"); linked > maxAgentPackages {
 		t.Errorf(
-			"the agent links %d packages, at most %d: leave out what is not needed, or raise the ceiling and say why",
+			"the agent links %d packages, want at most %d: remove dependencies, or raise the limit with a reason",
 			linked, maxAgentPackages)
 	}
 }
 
-// A whole clientset adds 9 MB to the agent's program: the linker keeps the clients of all API groups.
-func TestAgentUsesNoWholeClientset(t *testing.T) {
+// A complete clientset adds 9 MB to the agent's program, because the linker keeps the clients of all API groups.
+func TestAgentDoesNotUseClientset(t *testing.T) {
 	linked := map[string]bool{}
 	for line := range strings.Lines(string(goList(t, "-deps", "./skr-agent"))) {
 		linked[strings.TrimSpace(line)] = true
@@ -102,7 +102,7 @@ func TestAgentUsesNoWholeClientset(t *testing.T) {
 	}
 }
 
-// matches reports whether an import path is the prefix or below it, except net/url.
+// matches reports whether an import path equals the prefix or is below it, except net/url.
 func matches(imported, prefix string) bool {
 	return imported != "net/url" &&
 		(imported == strings.TrimSuffix(prefix, "/") ||

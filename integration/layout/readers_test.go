@@ -13,22 +13,23 @@ import (
 // reader is a test with all declarations of its package.
 type reader struct {
 	test string
-	// declared are the package's top-level declarations and methods, by name. Declarations of the same name count as one,
-	// because their types are unknown here.
+	// declared contains the package's top-level declarations and methods by name. Declarations with the same name are
+	// merged, because their types are unknown.
 	declared map[string]*declaration
 }
 
-// declaration contains the names and texts that a function or variable uses.
+// declaration contains the names and string literals of a function or variable.
 type declaration struct{ uses, texts []string }
 
-// names reports whether the test, or a function that it uses in its package, has a text that ends in a page's name.
+// names reports whether the test or a function that it calls in its package has a string literal that ends with a
+// page's name.
 func (r reader) names(page string) bool {
 	seen, next := map[string]bool{r.test: true}, []string{r.test}
 	for len(next) > 0 {
 		d := r.declared[next[0]]
 		next = next[1:]
 		for _, text := range d.texts {
-			if text == page || page != "README.md" && strings.HasSuffix(text, "/"+page) { // other folders have one, too
+			if text == page || page != "README.md" && strings.HasSuffix(text, "/"+page) { // many folders have one
 				return true
 			}
 		}
@@ -42,8 +43,8 @@ func (r reader) names(page string) bool {
 	return false
 }
 
-// pageName returns the text by which tests name a page: its file, or for files of all charts also the chart's folder or
-// its release.
+// pageName returns the text by which tests refer to a page. This is the file name, and for a file in several charts
+// also the chart.
 func pageName(page string) string {
 	switch path.Base(page) {
 	case "README.md":
@@ -82,7 +83,7 @@ func readTests(t *testing.T) map[string]reader {
 	return tests
 }
 
-// read adds a declaration to those of its package, and returns its names.
+// read adds a declaration to the declarations of its package, and returns the declared names.
 func read(d ast.Decl, declared map[string]*declaration) (names []string) {
 	var all []ast.Node
 	switch d := d.(type) {
@@ -130,7 +131,7 @@ func TestTestOfAnotherPageIsNotAccepted(t *testing.T) {
 		{commit, "airgap.md", false},
 		{converted, "upgrade-and-skew.md", true}, // through a function and another file
 		{charts, "kcp-publisher/README.md", true},
-		{charts, "README.md", false}, // those of the charts are other pages
+		{charts, "README.md", false}, // the README.md of a chart is another page
 		{operators, "stolen-keys.md", false},
 	} {
 		if got := tests[c.test].names(c.page); got != c.want {

@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// testOnly are modules of go.mod that only tests and tools use. They stay in the same go.mod as the programs;
-// docs/adr/0053-one-module-for-programs-and-tests.md has the reasons.
+// testOnly lists modules in go.mod that only tests and tools use. docs/adr/0053-one-module-for-programs-and-tests.md
+// has the reasons why they are in the go.mod of the programs.
 var testOnly = []string{
 	"github.com/chromedp/", "github.com/distribution/distribution/", "github.com/stretchr/testify",
 	"pgregory.net/rapid", "sigs.k8s.io/kind",
 }
 
-func TestTheProgramsLinkNoModuleOfTests(t *testing.T) {
+func TestProgramsDoNotLinkTestModules(t *testing.T) {
 	for _, program := range []string{"./kcp-publisher", "./skr-agent"} {
 		linked := 0
 		for dependency := range strings.Lines(string(goList(t, "-deps", program))) {
@@ -24,13 +24,13 @@ func TestTheProgramsLinkNoModuleOfTests(t *testing.T) {
 			}
 		}
 		if linked < 500 {
-			t.Errorf("%s links %d packages: go list shows no dependencies", program, linked)
+			t.Errorf("go list returned only %[2]d packages for %[1]s", program, linked)
 		}
 	}
 }
 
-// A module that no test uses any more belongs neither in the list nor in go.mod.
-func TestModulesOfTestsAreInGoMod(t *testing.T) {
+// Remove a module that no test uses from the list and from go.mod.
+func TestTestModulesAreInGoMod(t *testing.T) {
 	modules := readFile(t, "go.mod")
 	for _, prefix := range testOnly {
 		if !strings.Contains(modules, "\t"+prefix) {

@@ -35,14 +35,14 @@ func TestReferenceOfTheWireFormatIsCurrent(t *testing.T) {
 		before, rest, found := strings.Cut(page, begin)
 		_, after, also := strings.Cut(rest, end)
 		if !found || !also {
-			t.Fatalf("%s has no %q with a %q behind it", wirePage, begin, end)
+			t.Fatalf("%s has no %q followed by %q", wirePage, begin, end)
 		}
 		page = before + begin + table + end + after
 	}
 	checkReference(t, wirePage, page)
 }
 
-// Names on the wire are contracts: the page lists exactly these names.
+// Names on the wire are contracts, so the page must list exactly these names.
 func TestWireFormatPageListsAllNames(t *testing.T) {
 	page := readFile(t, wirePage)
 	known := map[string]bool{bundle.MediaTypeSigstoreBundle: true}
@@ -54,7 +54,7 @@ func TestWireFormatPageListsAllNames(t *testing.T) {
 		value := goconstant.StringVal(c.value)
 		known[value] = true
 		if !regexp.MustCompile("[`:/]" + regexp.QuoteMeta(value)).MatchString(page) {
-			t.Errorf("%s does not have %s, %q", wirePage, name, value)
+			t.Errorf("%s does not contain %s, %q", wirePage, name, value)
 		}
 	}
 	for _, found := range regexp.MustCompile(
@@ -76,7 +76,7 @@ func TestWireFormatPageListsAllNames(t *testing.T) {
 	}
 	for _, role := range []string{trust.RoleRoot, trust.RolePublisher, trust.RoleEnroll, trust.RoleRelease} {
 		if !strings.Contains(page, "`"+role) {
-			t.Errorf("%s does not have the role %q", wirePage, role)
+			t.Errorf("%s does not contain the role %q", wirePage, role)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func constantsOf(t *testing.T, folder string, only ...string) map[string]limit {
 		t.Fatal(err)
 	}
 	found := map[string]limit{}
-	for range 2 { // a constant can be built from one in another file
+	for range 2 { // a constant can refer to a constant in another file
 		for _, entry := range entries {
 			name := entry.Name()
 			if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || len(only) > 0 &&
@@ -125,7 +125,7 @@ func addConstants(found map[string]limit, file *ast.File) {
 			continue
 		}
 		for _, spec := range group.Specs {
-			one := spec.(*ast.ValueSpec) //nolint:forcetypeassert // as go/ast has it for constants
+			one := spec.(*ast.ValueSpec) //nolint:forcetypeassert // constants are always value specs in go/ast
 			about := one.Doc.Text()
 			if about == "" {
 				about = group.Doc.Text()
@@ -183,7 +183,7 @@ func limitsTable(t *testing.T) string {
 		}
 	}
 	if rows < 25 {
-		t.Errorf("only %d limits were found", rows)
+		t.Errorf("found only %d limits", rows)
 	}
 	return table.String()
 }

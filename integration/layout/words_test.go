@@ -12,8 +12,7 @@ import (
 	"testing"
 )
 
-// privateWords are project-specific expressions that an operator would not search for, each with the term to use
-// instead.
+// privateWords maps project-specific expressions that operators would not search for to the standard terms.
 var privateWords = []struct{ word, instead string }{
 	{`lives? by`, "has applied"},
 	{`liv(e|ing) by`, "has applied"},
@@ -34,11 +33,11 @@ var privateWords = []struct{ word, instead string }{
 	{`census|inhabitant`, "fleet, member"},
 }
 
-// onTheWire are strings that both sides compute with, so their spelling stays.
+// onTheWire lists strings that are part of the wire format, so their spelling must not change.
 var onTheWire = []string{"kyma-pull enrolment v1", "kyma-pull enrolment"}
 
 // Programs write text that operators read and search for: conditions, events, logs, help and errors.
-func TestUserFacingStringsUseTheFieldsWords(t *testing.T) {
+func TestUserFacingTextsUseStandardTerms(t *testing.T) {
 	for _, p := range packages(t) {
 		name := strings.TrimPrefix(p.ImportPath, module+"/")
 		if strings.HasPrefix(name, "integration") || strings.HasPrefix(name, "hack") {
@@ -59,11 +58,11 @@ func checkWords(t *testing.T, path, name string) {
 	}
 	ast.Inspect(parsed, func(n ast.Node) bool {
 		if field, ok := n.(*ast.Field); ok && field.Tag != nil {
-			return false // a tag is a contract
+			return false // struct tags are contracts
 		}
 		if spec, ok := n.(*ast.TypeSpec); ok &&
 			regexp.MustCompile(`(?i)census|inhabitant|farewell`).MatchString(spec.Name.Name) {
-			t.Errorf("%s:%d: type %s is not named by the field's word", name, set.Position(spec.Pos()).Line,
+			t.Errorf("%s:%d: type %s does not use the standard term", name, set.Position(spec.Pos()).Line,
 				spec.Name.Name)
 		}
 		literal, ok := n.(*ast.BasicLit)
@@ -72,11 +71,11 @@ func checkWords(t *testing.T, path, name string) {
 		}
 		text, err := strconv.Unquote(literal.Value)
 		if err != nil || !strings.Contains(text, " ") || slices.Contains(onTheWire, text) {
-			return true // one word is a name on the wire, and a contract
+			return true // single words are names on the wire
 		}
 		for _, w := range privateWords {
 			if found := regexp.MustCompile(`(?i)\b(` + w.word + `)\b`).FindString(text); found != "" {
-				t.Errorf("%s:%d: %q is not the field's word, rather: %s", name, set.Position(literal.Pos()).Line, found,
+				t.Errorf("%s:%d: %q is not a standard term, use %s", name, set.Position(literal.Pos()).Line, found,
 					w.instead)
 			}
 		}

@@ -2,8 +2,8 @@
 // and to test takeovers against it. hack/lifecyclemanager builds the program; this package contains no part of
 // lifecycle-manager.
 //
-// It runs without Istio and cert-manager: prerequisites.yaml has their definitions, and Prepare and AddRuntime create
-// the Secrets that they would create.
+// It runs without Istio and cert-manager. prerequisites.yaml contains their CRDs, and Prepare and AddRuntime create the
+// Secrets of both programs.
 package lifecyclemanager
 
 import (
@@ -38,7 +38,7 @@ const Env = "KLM"
 func Program(t interface{ Skipf(string, ...any) }) string {
 	program := os.Getenv(Env)
 	if program == "" {
-		t.Skipf("$%s names no program of lifecycle-manager: build it with hack/lifecyclemanager", Env)
+		t.Skipf("$%s is not the path of lifecycle-manager: build it with hack/lifecyclemanager", Env)
 	}
 	return program
 }
@@ -66,7 +66,7 @@ func Prepare(ctx context.Context, control client.Client) error {
 		err := fleet.Until(ctx, fleet.Generous, "the control plane has "+o.GetKind()+" "+o.GetName(),
 			func() (bool, string) {
 				err := client.IgnoreAlreadyExists(control.Create(ctx, o.DeepCopy()))
-				return err == nil, fmt.Sprint(err) // a new definition is not served at once
+				return err == nil, fmt.Sprint(err) // a new CRD is not served immediately
 			})
 		if err != nil {
 			return err
@@ -118,11 +118,11 @@ const DomainAnnotation = "skr-domain"
 // Options describe a running lifecycle-manager.
 type Options struct {
 	Program string
-	// Kubeconfig is the control plane's, with all rights.
+	// Kubeconfig is the path of the control plane's admin kubeconfig.
 	Kubeconfig string
-	// Components is the registry's host and path of the modules.
+	// Components is the registry host and path of the modules.
 	Components string
-	// Dir keeps the log and temporary files.
+	// Dir is the folder for the log and temporary files.
 	Dir string
 }
 
@@ -150,7 +150,7 @@ func Start(o Options) (*fleet.Process, error) {
 	}
 	return fleet.Command{
 		Binary: o.Program, Args: args, Log: filepath.Join(o.Dir, "lifecycle-manager.log"),
-		Env: []string{"KUBECONFIG=" + o.Kubeconfig, "TMPDIR=" + temporary}, // it caches layers there
+		Env: []string{"KUBECONFIG=" + o.Kubeconfig, "TMPDIR=" + temporary}, // lifecycle-manager caches layers in TMPDIR
 	}.Start()
 }
 

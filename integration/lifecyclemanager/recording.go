@@ -20,7 +20,7 @@ import (
 // Operator is the field manager of the recorder's own writes.
 const Operator = "operator"
 
-// others are the field managers of programs that are not lifecycle-manager.
+// others lists the field managers of programs other than lifecycle-manager.
 var others = []string{
 	Operator, "lifecyclemanager.test", "kube-apiserver", "kube-controller-manager",
 	"kubernetes-service-cidr-controller", "kwok", "kwok-controller",
@@ -31,12 +31,12 @@ var others = []string{
 // Cluster is a recorded cluster.
 type Cluster struct {
 	Config *rest.Config
-	// Replace are texts that differ between two recordings, such as a registry's port, with their replacement.
+	// Replace maps texts that differ between two recordings, such as a registry's port, to their replacement.
 	Replace map[string]string
 }
 
-// Objects returns the objects that lifecycle-manager wrote to, as it left them, by kind, namespace and name. Values
-// that differ between two recordings are replaced.
+// Objects returns the current objects that lifecycle-manager wrote to, by kind, namespace and name. Values that differ
+// between two recordings are replaced.
 func (c Cluster) Objects(ctx context.Context) (map[string]*unstructured.Unstructured, error) {
 	found, err := discovery.NewDiscoveryClientForConfig(c.Config)
 	if err != nil {
@@ -77,7 +77,7 @@ func (c Cluster) Objects(ctx context.Context) (map[string]*unstructured.Unstruct
 	return all, nil
 }
 
-// Key returns the place of an object in a recording.
+// Key returns the key of an object in a recording.
 func Key(o *unstructured.Unstructured) string {
 	return strings.Join([]string{o.GetKind(), o.GetNamespace(), o.GetName()}, "/")
 }
@@ -107,14 +107,14 @@ func normalize(o *unstructured.Unstructured, replace map[string]string) {
 	fields := slices.DeleteFunc(o.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool {
 		return slices.Contains(others, f.Manager) && f.Manager != Operator
 	})
-	// The API server orders them by time.
+	// The API server orders these entries by time.
 	slices.SortFunc(fields, func(a, b metav1.ManagedFieldsEntry) int {
 		return cmp.Or(strings.Compare(a.Manager, b.Manager), strings.Compare(string(a.Operation), string(b.Operation)),
 			strings.Compare(a.Subresource, b.Subresource))
 	})
 	o.SetManagedFields(fields)
 	switch o.GetKind() {
-	case "CustomResourceDefinition": // its schema is lifecycle-manager's own, which other files have
+	case "CustomResourceDefinition": // other files contain lifecycle-manager's schema
 		unstructured.RemoveNestedField(o.Object, "spec")
 		unstructured.RemoveNestedField(o.Object, "status")
 		o.SetManagedFields(withoutSpec(o.GetManagedFields()))
@@ -146,7 +146,7 @@ func sortModules(o *unstructured.Unstructured) {
 	slices.SortFunc(modules, func(a, b any) int { return strings.Compare(name(a), name(b)) })
 }
 
-// withoutSpec returns the owners of an object's fields without those below its spec.
+// withoutSpec returns an object's managed fields without the fields of its spec.
 func withoutSpec(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	for i := range all {
 		if strings.Contains(all[i].FieldsV1.GetRawString(), `"f:spec"`) {

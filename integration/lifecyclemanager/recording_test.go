@@ -39,10 +39,9 @@ type recorder struct {
 	before   map[string]map[string]*unstructured.Unstructured // by cluster
 }
 
-// TestRecordingIsWhatLifecycleManagerWrites records lifecycle-manager again and compares with the stored recording.
-// With
-// -update it writes the recording.
-func TestRecordingIsWhatLifecycleManagerWrites(t *testing.T) {
+// TestRecordingMatchesLifecycleManager records lifecycle-manager again and compares the result with the stored
+// recording. With -update, it writes the recording.
+func TestRecordingMatchesLifecycleManager(t *testing.T) {
 	suite.Long(t)
 	program := Program(t)
 	r, version := newRecorder(t, program)
@@ -155,7 +154,7 @@ func newRecorder(t *testing.T, program string) (*recorder, string) {
 	return r, Version(running)
 }
 
-// kyma creates the Kyma in the control plane, as the broker does.
+// kyma creates the Kyma in the control plane like the broker.
 func (r *recorder) kyma(change func(*v1beta2.Kyma)) {
 	r.t.Helper()
 	kyma := fleet.NewKyma(landscape.RecordedKyma, "regular", "scaler", "mailer")
@@ -164,7 +163,7 @@ func (r *recorder) kyma(change func(*v1beta2.Kyma)) {
 	must(r.t, r.control.Create(r.t.Context(), kyma))
 }
 
-// edit changes the runtime's Kyma, as its admin does.
+// edit changes the runtime's Kyma like the runtime's admin.
 func (r *recorder) edit(change func(*v1beta2.KymaSpec)) {
 	r.t.Helper()
 	must(r.t, retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -207,12 +206,12 @@ func (r *recorder) settled(kyma *v1beta2.Kyma, manifests int) bool {
 	return true
 }
 
-// record stores or compares the objects that changed since the step before, and the names of those that are gone.
+// record stores or compares the objects that changed since the previous step, and the names of removed objects.
 func (r *recorder) record(step string) {
 	r.t.Helper()
 	for name, of := range map[string]Cluster{"kcp": r.kcp, "skr": r.skr} {
 		var text string
-		// Lifecycle-manager may still write when its status is final, so a comparison that fails is repeated.
+		// Lifecycle-manager can still write after its status is final, so a failed comparison is repeated.
 		path := filepath.Join(folder, step+"."+name+".yaml")
 		want, err := os.ReadFile(path)
 		if err != nil && (!*update || !errors.Is(err, fs.ErrNotExist)) {
@@ -237,13 +236,13 @@ func (r *recorder) record(step string) {
 			must(r.t, err)
 			must(r.t, os.WriteFile(path, []byte(text), 0o644))
 		case text != string(want):
-			r.t.Errorf("%s differs from what lifecycle-manager writes: run this test with -update and review; now\n%s",
+			r.t.Errorf("%s differs from the objects of lifecycle-manager: run it with -update and review; now\n%s",
 				path, text)
 		}
 	}
 }
 
-// changes returns the objects that differ from those before, and the removed ones, as YAML.
+// changes returns the changed and the removed objects as YAML.
 func changes(before, now map[string]*unstructured.Unstructured) (string, error) {
 	var keys []string
 	for key := range before {

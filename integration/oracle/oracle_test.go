@@ -1,6 +1,5 @@
-// Package oracle verifies every attestation that package bundle writes with sigstore-go. It is a module of its own, so
-// that no program of the project links sigstore-go. The project's own verifier and sigstore-go must agree on every
-// case.
+// Package oracle verifies every attestation that package bundle writes with sigstore-go. It is a separate module, so
+// the project's programs do not link sigstore-go. The project's own verifier and sigstore-go must agree on every case.
 package oracle
 
 import (
@@ -36,17 +35,17 @@ const runtime = "r-17"
 
 var issued = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// judged is one attestation on its way to both verifiers.
+// judged is one attestation for both verifiers.
 type judged struct {
 	attestation []byte
-	// artifact is the blob that sigstore-go is asked about, key the only one it trusts, under that key's own hint.
+	// artifact is the blob that sigstore-go verifies. key is the only trusted key, with its own hint.
 	artifact []byte
 	key      crypto.PublicKey
-	// ours asks the project's verifier the same.
+	// ours verifies with the project's verifier.
 	ours func(attestation []byte, key crypto.PublicKey) error
 }
 
-// written are attestations as bundle writes them: both kinds, each with every kind of key.
+// written returns attestations of package bundle: both kinds, each with every kind of key.
 func written(t *testing.T) map[string]judged {
 	t.Helper()
 	found := map[string]judged{}
@@ -92,7 +91,7 @@ func TestBothVerifiersAcceptOurAttestations(t *testing.T) {
 	}
 }
 
-func TestBothVerifiersRefuseChangedAttestations(t *testing.T) {
+func TestBothVerifiersRejectChangedAttestations(t *testing.T) {
 	other, err := keyPair(t, elliptic.P256()).PublicKey()
 	if err != nil {
 		t.Fatal(err)
@@ -102,42 +101,42 @@ func TestBothVerifiersRefuseChangedAttestations(t *testing.T) {
 			name   string
 			change func(*testing.T, *envelope)
 		}{
-			{"the first bit of the payload is flipped", func(_ *testing.T, e *envelope) { e.DSSE.Payload[0] ^= 1 }},
+			{"first bit of the payload flipped", func(_ *testing.T, e *envelope) { e.DSSE.Payload[0] ^= 1 }},
 			{
-				"a bit in the middle of the payload is flipped", func(_ *testing.T, e *envelope) {
+				"bit in the middle of the payload flipped", func(_ *testing.T, e *envelope) {
 					e.DSSE.Payload[len(e.DSSE.Payload)/2] ^= 1
 				},
 			},
 			{
-				"the last bit of the payload is flipped", func(_ *testing.T, e *envelope) {
+				"last bit of the payload flipped", func(_ *testing.T, e *envelope) {
 					e.DSSE.Payload[len(e.DSSE.Payload)-1] ^= 0x80
 				},
 			},
 			{
-				"a bit of the signature is flipped", func(_ *testing.T, e *envelope) {
+				"bit of the signature flipped", func(_ *testing.T, e *envelope) {
 					e.DSSE.Signatures[0].Sig[len(e.DSSE.Signatures[0].Sig)-1] ^= 1
 				},
 			},
-			{"the signature is empty", func(_ *testing.T, e *envelope) { e.DSSE.Signatures[0].Sig = nil }},
+			{"empty signature", func(_ *testing.T, e *envelope) { e.DSSE.Signatures[0].Sig = nil }},
 			{
-				"there are two signatures", func(_ *testing.T, e *envelope) {
+				"two signatures", func(_ *testing.T, e *envelope) {
 					e.DSSE.Signatures = append(e.DSSE.Signatures, e.DSSE.Signatures[0])
 				},
 			},
-			{"there is no signature", func(_ *testing.T, e *envelope) { e.DSSE.Signatures = nil }},
+			{"no signature", func(_ *testing.T, e *envelope) { e.DSSE.Signatures = nil }},
 			{
-				"the payload is said to be of another type", func(_ *testing.T, e *envelope) {
+				"another payload type", func(_ *testing.T, e *envelope) {
 					e.DSSE.PayloadType = "application/json"
 				},
 			},
-			{"the payload is empty", func(_ *testing.T, e *envelope) { e.DSSE.Payload = nil }},
+			{"empty payload", func(_ *testing.T, e *envelope) { e.DSSE.Payload = nil }},
 			{
-				"the bundle is said to be of another version", func(_ *testing.T, e *envelope) {
+				"another bundle version", func(_ *testing.T, e *envelope) {
 					e.MediaType = "application/vnd.dev.sigstore.bundle.v9.9+json"
 				},
 			},
 			{
-				"the key is named as another", func(t *testing.T, e *envelope) {
+				"hint of another key", func(t *testing.T, e *envelope) {
 					e.Material.PublicKey.Hint = thumbprint(t, other)
 				},
 			},
@@ -153,7 +152,7 @@ func TestBothVerifiersRefuseChangedAttestations(t *testing.T) {
 				wantBothRefuse(t, changed)
 			})
 		}
-		t.Run(name+", checked with another key", func(t *testing.T) {
+		t.Run(name+", verified with another key", func(t *testing.T) {
 			changed := j
 			changed.key = other
 			wantBothRefuse(t, changed)
@@ -162,15 +161,15 @@ func TestBothVerifiersRefuseChangedAttestations(t *testing.T) {
 			changed := j
 			changed.artifact = append(slices.Clone(j.artifact), '\n')
 			if _, err := theirs(changed); err == nil {
-				t.Error("sigstore-go accepts it")
+				t.Error("sigstore-go accepts the attestation")
 			}
 		})
 	}
 }
 
-// ECDSA accepts two forms of a signature: (r, n-s) verifies like (r, s). So no code may identify an attestation by the
-// bytes of its signature; bundles are identified by their sequence.
-func TestBothVerifiersAcceptTheOtherFormOfASignature(t *testing.T) {
+// ECDSA accepts two forms of a signature: (r, n-s) verifies like (r, s). Code must not identify an attestation by the
+// bytes of its signature. Bundles are identified by their sequence.
+func TestBothVerifiersAcceptEquivalentECDSASignature(t *testing.T) {
 	for name, j := range written(t) {
 		key, ok := j.key.(*ecdsa.PublicKey)
 		if !ok {
@@ -197,15 +196,15 @@ func TestBothVerifiersAcceptTheOtherFormOfASignature(t *testing.T) {
 func wantBothRefuse(t *testing.T, j judged) {
 	t.Helper()
 	if _, err := theirs(j); err == nil {
-		t.Error("sigstore-go accepts it")
+		t.Error("sigstore-go accepts the attestation")
 	}
 	if err := j.ours(j.attestation, j.key); refusal.Of(err) == nil {
 		t.Errorf("our verifier returns %v, want a refusal", err)
 	}
 }
 
-// theirs verifies with sigstore-go as `cosign verify-blob-attestation --key` does: no certificate, no log, no time. It
-// gives the predicate type that sigstore-go read.
+// theirs verifies with sigstore-go like `cosign verify-blob-attestation --key`, without certificate, log and time. It
+// returns the predicate type that sigstore-go read.
 func theirs(j judged) (string, error) {
 	var read sigbundle.Bundle
 	if err := read.UnmarshalJSON(j.attestation); err != nil {
@@ -235,7 +234,7 @@ func theirs(j judged) (string, error) {
 	return result.Statement.PredicateType, nil
 }
 
-// envelope is a sigstore bundle as JSON, for changing.
+// envelope is a decoded sigstore bundle that tests can change.
 type envelope struct {
 	MediaType string `json:"mediaType"`
 	Material  struct {
@@ -254,7 +253,7 @@ type signedPart struct {
 	Sig []byte `json:"sig"`
 }
 
-// signers are of every kind that the root of trust takes.
+// signers returns a signer for every kind of key in a root of trust.
 func signers(t *testing.T) map[string]trust.Signer {
 	t.Helper()
 	_, secret, err := ed25519.GenerateKey(rand.Reader)
@@ -343,7 +342,7 @@ func verifyReport(t *testing.T, about *bundle.Blob, signer trust.Signer) func([]
 	}
 }
 
-// carrying is the manifest with another attestation.
+// carrying returns the manifest with another attestation.
 func carrying(t *testing.T, manifest bundle.Blob, annotation string, attestation []byte) bundle.Fetched {
 	t.Helper()
 	var shape ocispec.Manifest
@@ -370,7 +369,7 @@ func thumbprint(t *testing.T, key crypto.PublicKey) string {
 		t.Fatal(err)
 	}
 	if raw, err := base64.StdEncoding.DecodeString(hint); err != nil || len(raw) != sha256.Size {
-		t.Fatalf("thumbprint %q is no SHA-256", hint)
+		t.Fatalf("thumbprint %q is not a SHA-256 digest", hint)
 	}
 	return hint
 }

@@ -1,7 +1,7 @@
-// Package recording draws the output of a command as an animated SVG, for pages that show a command. Its input are the
-// steps of the command and the lines after them, its output is one file without scripts, fonts or links.
+// Package recording draws the output of a command as an animated SVG for web pages. Its input is the steps of the
+// command and the lines after the steps. Its output is one file without scripts, fonts or links.
 //
-// The animation has a fixed length and gives each step the same time, so that recordings of equal output are equal. It
+// The animation has a fixed length and gives each step the same time, so equal output gives equal recordings. It
 // follows the reader's color scheme, and shows the final picture if the reader prefers reduced motion.
 package recording
 
@@ -20,17 +20,17 @@ type Recording struct {
 	Title string
 	// Command is the command line.
 	Command string
-	// Steps are the titles of the steps, in their order. All of them succeeded.
+	// Steps contains the titles of the steps in order. All steps are shown as succeeded.
 	Steps []string
-	// Rest are the lines after the steps.
+	// Rest contains the lines after the steps.
 	Rest []string
 }
 
 const (
 	// Length is the time of one pass of the animation.
 	Length = 20 * time.Second
-	// begin and end are the shares of a pass at which the first step starts and the last one ends. The result stays
-	// visible for the rest of the pass.
+	// begin and end are the percentages of a pass at which the first step starts and the last step ends. The result
+	// stays visible for the rest of the pass.
 	begin, end = 4.0, 76.0
 
 	lineHeight, charWidth, margin = 19.0, 7.83, 20.0
@@ -101,6 +101,6 @@ func (r Recording) SVG() []byte {
 
 func escaped(text string) string {
 	var out strings.Builder
-	_ = xml.EscapeText(&out, []byte(text)) // a strings.Builder takes everything
+	_ = xml.EscapeText(&out, []byte(text)) // a strings.Builder never fails
 	return out.String()
 }

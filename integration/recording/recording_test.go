@@ -46,7 +46,7 @@ func texts(t *testing.T, svg []byte) (found []string) {
 	}
 }
 
-func TestAPictureShowsTheCommandStepsAndResult(t *testing.T) {
+func TestPictureShowsCommandStepsAndResult(t *testing.T) {
 	svg := sample.SVG()
 	want := []string{
 		"$ make <demo>", "… 1. first", "✓ 1. first",
@@ -66,7 +66,7 @@ func TestAPictureShowsTheCommandStepsAndResult(t *testing.T) {
 		}
 	}
 	if !bytes.Equal(svg, sample.SVG()) {
-		t.Error("the same output gives another picture")
+		t.Error("equal output gives different pictures")
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// WriteUsers writes a file with names and the hashes of their passwords, as htpasswd does.
+// WriteUsers writes an htpasswd file with user names and password hashes.
 func WriteUsers(path string, users map[string]string) error {
 	var lines []byte
 	for name, password := range users {
@@ -40,7 +40,7 @@ func (r *Registry) makeCertificate() error {
 	return err
 }
 
-// NewCertificate creates a certificate that is valid for a day and is its own CA, and its key, both as PEM.
+// NewCertificate creates a self-signed CA certificate that is valid for a day, and its key. Both are PEM-encoded.
 func NewCertificate(address net.IP, names ...string) (certificate, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

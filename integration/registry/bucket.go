@@ -20,12 +20,12 @@ const (
 	EnvVersitygw    = "VERSITYGW"
 )
 
-// ErrNoBucket means that this machine has no S3 gateway, or no registry with an S3 driver.
+// ErrNoBucket reports that this machine has no S3 gateway or no registry with an S3 driver.
 var ErrNoBucket = errors.New("no registry on S3: set $" + EnvDistribution + " and $" + EnvVersitygw +
 	" to their programs, as `make test-s3` does")
 
-// Bucket is an S3 gateway over a folder, and a registry that stores its data in a bucket of it. Both are separate
-// programs.
+// Bucket is an S3 gateway for a folder, and a registry that stores its data in a bucket of that gateway. Both are
+// separate programs.
 type Bucket struct {
 	// Host and Gateway are the addresses of the registry and the gateway. Direct is a second registry that does not
 	// redirect its clients.
@@ -66,7 +66,7 @@ func StartBucket(ctx context.Context, dir string) (*Bucket, error) {
 		*address = listener.Addr().String()
 		listeners = append(listeners, listener)
 	}
-	for _, listener := range listeners { // all three are reserved before one is released
+	for _, listener := range listeners { // all three ports are reserved before the first is released
 		if err := listener.Close(); err != nil {
 			return nil, err
 		}
@@ -120,7 +120,7 @@ func (b *Bucket) Stop() error {
 	return err
 }
 
-// Resume starts the registry again at the same address.
+// Resume starts the gateway again at the same address.
 func (b *Bucket) Resume(ctx context.Context) (err error) {
 	b.gateway, err = b.start(ctx, os.Getenv(EnvVersitygw), b.Gateway, "--access", accessKey, "--secret", secretKey,
 		"--port", b.Gateway, "--quiet",
@@ -157,7 +157,7 @@ func (b *Bucket) start(ctx context.Context, program, address string, args ...str
 		}
 		select {
 		case <-ctx.Done():
-			return cmd, fmt.Errorf("%s does not answer: %w", program, err)
+			return cmd, fmt.Errorf("%s does not respond: %w", program, err)
 		case <-tick.C:
 		}
 	}

@@ -51,7 +51,7 @@ func TestRegistryMountsBlobsAndServesManifests(t *testing.T) {
 	after := r.Traffic()
 	if mounts := after[Request{http.MethodPost, Uploads}] - before[Request{http.MethodPost, Uploads}]; mounts != 1 ||
 		after.Writes() != before.Writes()+1 {
-		t.Errorf("a mount is one request, but came as %d of %d writes", mounts, after.Writes()-before.Writes())
+		t.Errorf("want one write for a mount, got %d mounts in %d writes", mounts, after.Writes()-before.Writes())
 	}
 
 	manifest, err := oras.PackManifest(ctx, one, oras.PackManifestVersion1_1, "application/vnd.example",
@@ -76,7 +76,7 @@ func TestRegistryMountsBlobsAndServesManifests(t *testing.T) {
 	}
 }
 
-func TestInterceptAnswersForTheRegistry(t *testing.T) {
+func TestInterceptReplacesRegistryResponses(t *testing.T) {
 	r, err := Start(t.Context(), Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +120,7 @@ func TestInterceptAnswersForTheRegistry(t *testing.T) {
 				t.Errorf("observed %q, want %q", got, want)
 			}
 		case <-time.After(time.Minute):
-			t.Errorf("nothing is observed of %s", want)
+			t.Errorf("request %s was not observed", want)
 		}
 	}
 }

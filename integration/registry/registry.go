@@ -1,5 +1,5 @@
 // Package registry runs a real OCI registry (distribution) in this process with data on a file system. A scenario can
-// stop it, start it again, and respond in its place.
+// stop and restart the registry, and intercept its requests.
 package registry
 
 import (
@@ -31,17 +31,17 @@ import (
 
 // Options describe a registry.
 type Options struct {
-	// Dir keeps the data; empty makes a folder that Close removes.
+	// Dir is the folder for the data. If it is empty, Start creates a folder and Close removes it.
 	Dir string
 	// Port is the port on the loopback address; 0 selects a free one.
 	Port int
-	// TLS serves HTTPS with a certificate of a CA made at the start (CA).
+	// TLS serves HTTPS with a certificate of a CA that Start creates (CA).
 	TLS bool
 	// Users are names with passwords. Nil allows anonymous access.
 	Users map[string]string
 	// KeySet is a file with the keys of a token service, whose tokens then authorize requests (ServeTokens).
 	KeySet string
-	// Config is a configuration file of distribution, which then defines storage and authentication. Nil for none.
+	// Config is a configuration file of distribution that defines storage and authentication. It can be nil.
 	Config []byte
 	// NotifyURL receives a notification of every push, with NotifyToken. Empty disables notifications.
 	NotifyURL, NotifyToken string
@@ -98,7 +98,7 @@ func (r *Registry) configure(ctx context.Context, options Options) error {
 	config := &configuration.Configuration{Storage: configuration.Storage{
 		"filesystem": configuration.Parameters{"rootdirectory": filepath.Join(r.dir, "data")},
 		"delete":     configuration.Parameters{"enabled": true},
-		// The purger would continue after the registry has stopped and its folder is gone.
+		// The purger would continue after the registry has stopped and its folder is removed.
 		"maintenance": configuration.Parameters{"uploadpurging": map[any]any{"enabled": false}},
 	}}
 	if options.Config != nil {
@@ -148,7 +148,8 @@ func (r *Registry) configure(ctx context.Context, options Options) error {
 
 func (r *Registry) serve(listener net.Listener) {
 	server := &http.Server{Handler: http.HandlerFunc(r.answer), ReadHeaderTimeout: time.Minute,
-		// Some scenarios have clients that distrust the certificate. Their errors must not appear in a demo's terminal.
+		// Some clients in scenarios reject the certificate. The resulting errors must not appear in the terminal of a
+		// demo.
 		ErrorLog: log.New(io.Discard, "", 0)}
 	if r.certificate != nil {
 		listener = tls.NewListener(listener, &tls.Config{
@@ -158,7 +159,7 @@ func (r *Registry) serve(listener net.Listener) {
 	r.mu.Lock()
 	r.server = server
 	r.mu.Unlock()
-	go func() { _ = server.Serve(listener) }() // ends with ErrServerClosed when stopped
+	go func() { _ = server.Serve(listener) }() // returns ErrServerClosed after Stop
 }
 
 func (r *Registry) answer(w http.ResponseWriter, request *http.Request) {
@@ -184,10 +185,10 @@ func (r *Registry) answer(w http.ResponseWriter, request *http.Request) {
 // Host returns the host and port of the registry.
 func (r *Registry) Host() string { return r.address }
 
-// Dir is the folder that holds the data.
+// Dir returns the folder with the data.
 func (r *Registry) Dir() string { return r.dir }
 
-// CA returns the PEM certificate of the registry's CA, nil without TLS.
+// CA returns the PEM certificate of the registry's CA, or nil if TLS is disabled.
 func (r *Registry) CA() []byte { return r.ca }
 
 // Requests returns the number of requests.
@@ -228,7 +229,7 @@ func (a *answered) WriteHeader(status int) {
 	a.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap lets http.ResponseController use the original writer.
 func (a *answered) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // ServeTokens forwards token requests to the service at an address, as an ingress does. Clients use the registry's own
@@ -254,7 +255,7 @@ func (r *Registry) Stop() error {
 	return err
 }
 
-// Resume starts it again at the same address with the same data.
+// Resume starts the registry again at the same address with the same data.
 func (r *Registry) Resume() error {
 	listener, err := net.Listen("tcp", r.address)
 	if err != nil {
@@ -264,7 +265,7 @@ func (r *Registry) Resume() error {
 	return nil
 }
 
-// Close stops the registry and removes the folder it made.
+// Close stops the registry and removes the folder that Start created.
 func (r *Registry) Close() error {
 	err := r.Stop()
 	if r.ownDir {

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store/storetest"
 )
 
-func TestBundlesPassARegistryWithTLSAndPasswords(t *testing.T) {
+func TestRegistryRequiresCertificateAndPassword(t *testing.T) {
 	r, err := Start(t.Context(), Options{TLS: true, Users: map[string]string{"agent": "secret"}})
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func TestResumedRegistryHasItsData(t *testing.T) {
 	}
 	if _, err := store.Head(t.Context(), repository, bundle.TagDesired); err == nil ||
 		errors.Is(err, store.ErrNotFound) {
-		t.Errorf("a stopped registry answers: %v", err)
+		t.Errorf("a stopped registry responded: %v", err)
 	}
 	if err := r.Resume(); err != nil {
 		t.Fatal(err)

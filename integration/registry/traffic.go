@@ -13,7 +13,7 @@ type Class string
 const (
 	Manifests Class = "manifests"
 	Blobs     Class = "blobs"
-	Uploads   Class = "uploads" // the mount of a blob is one too
+	Uploads   Class = "uploads" // includes blob mounts
 	Tags      Class = "tags"
 	Other     Class = "other" // the API's root, the catalog, referrers
 )
@@ -27,7 +27,7 @@ type Request struct {
 // Traffic counts requests by kind.
 type Traffic map[Request]int
 
-// Total counts the requests of the given methods, without any of all methods.
+// Total counts the requests with the given methods, or all requests without arguments.
 func (t Traffic) Total(methods ...string) int {
 	total := 0
 	for request, n := range t {

@@ -22,7 +22,7 @@ import (
 // EnvZot is the environment variable with the path of zot.
 const EnvZot = "ZOT"
 
-// ErrNoZot means that this machine has no zot.
+// ErrNoZot reports that this machine has no zot.
 var ErrNoZot = errors.New("no zot: set $" + EnvZot + " to its program")
 
 // Zot is a zot registry on the loopback address, running or stopped.
@@ -31,9 +31,9 @@ type Zot struct {
 	cmd                   *exec.Cmd
 }
 
-// StartZot starts zot with its data below a folder. The program is the one in the environment, or the packed file. It
-// uses the configuration file except for address, certificate and folder. Nil disables access control and garbage
-// collection.
+// StartZot starts zot with its data below a folder. The program is the file in $ZOT, or the packed file. Address,
+// certificate and folder replace the values of the configuration. A nil configuration disables access control and
+// garbage collection.
 func StartZot(ctx context.Context, dir, packed string, configuration []byte) (*Zot, error) {
 	z := &Zot{dir: dir, program: os.Getenv(EnvZot)}
 	if z.program == "" {
@@ -117,7 +117,7 @@ func (z *Zot) config() string { return filepath.Join(z.dir, "zot.json") }
 // Host is zot's host and port.
 func (z *Zot) Host() string { return z.address }
 
-// Data is the folder with a folder for each repository.
+// Data returns the folder that contains a folder for each repository.
 func (z *Zot) Data() string { return filepath.Join(z.dir, "data") }
 
 // Stop stops zot. The data remains.
@@ -131,7 +131,7 @@ func (z *Zot) Stop() error {
 	return err
 }
 
-// Resume starts it again at the same address and waits until it responds.
+// Resume starts zot again at the same address and waits until zot responds.
 func (z *Zot) Resume(ctx context.Context) error {
 	log, err := os.OpenFile(filepath.Join(z.dir, "zot.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -156,7 +156,7 @@ func (z *Zot) Resume(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			output, _ := os.ReadFile(log.Name())
-			return errors.Join(fmt.Errorf("zot does not answer at %s: %s", z.address, strconv.Quote(string(output))),
+			return errors.Join(fmt.Errorf("zot does not respond at %s: %s", z.address, strconv.Quote(string(output))),
 				z.Stop())
 		case <-tick.C:
 		}

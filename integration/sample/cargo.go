@@ -23,16 +23,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Cargo is a bundle with one module whose image is as large as one likes: something heavy to carry. The module is a
-// chart and lists no images.
+// Cargo is a bundle with one module whose image can have any size, for air-gap tests. The module is a chart and does
+// not list images.
 type Cargo struct {
 	Registries *store.Registries
-	// Prefix is a registry's host and path; the image lies in its repository "cargo".
+	// Prefix is the registry's host and path. The image is in its repository "cargo".
 	Prefix string
 	// Keys is the folder with the root of trust and the publisher's key.
 	Keys    string
 	Runtime string
-	// Layers are the image's, all of LayerBytes, incompressible.
+	// Layers is the number of the image's layers. Each has LayerBytes of incompressible data.
 	Layers     int
 	LayerBytes int64
 }
@@ -43,7 +43,7 @@ metadata: {name: cargo, namespace: {{ .Release.Namespace }}}
 spec: {containers: [{name: cargo, image: "{{ .Values.image }}:{{ .Chart.Version }}"}]}
 `
 
-// Publish pushes image and bundle.
+// Publish pushes the image and the bundle.
 func (c Cargo) Publish(ctx context.Context) error {
 	repository, err := c.Registries.Repository(c.Prefix + "/cargo")
 	if err != nil {
@@ -75,7 +75,7 @@ func (c Cargo) Publish(ctx context.Context) error {
 	return c.pushBundle(ctx)
 }
 
-// pushLayer makes the bytes twice, for their digest and for the registry, instead of keeping them.
+// pushLayer generates the bytes twice, for the digest and for the push, instead of keeping them in memory.
 func (c Cargo) pushLayer(ctx context.Context, to oras.Target, seed byte) (ocispec.Descriptor, error) {
 	noise := func() io.Reader { return io.LimitReader(rand.NewChaCha8([32]byte{seed}), c.LayerBytes) }
 	hash := sha256.New()

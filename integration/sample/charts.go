@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Greeter is a module that ships as a Helm chart with values of its own.
+// Greeter returns a module that ships as a Helm chart with its own values.
 func Greeter(version string) Version {
 	return Version{
 		Module: "greeter", Version: version, Manager: "greeter",
@@ -27,7 +27,7 @@ func Greeter(version string) Version {
 	}
 }
 
-// Overlay is a module that ships as a kustomization.
+// Overlay returns a module that ships as a kustomization.
 func Overlay(version string) Version {
 	return Version{
 		Module: "overlay", Version: version, Manager: "overlay-manager",
@@ -117,7 +117,7 @@ spec:
       - {name: manager, image: example.org/overlay}
 `
 
-// Tar packs files into the same bytes each time. The arguments are a name and its content, alternately.
+// Tar packs files into a reproducible archive. The arguments alternate between a file name and its content.
 func Tar(files ...string) []byte {
 	var buffer bytes.Buffer
 	w := tar.NewWriter(&buffer)
@@ -143,7 +143,7 @@ func gzipped(data []byte) []byte {
 	var buffer bytes.Buffer
 	w := gzip.NewWriter(&buffer)
 	if _, err := w.Write(data); err != nil {
-		panic(err) // a bytes.Buffer takes everything
+		panic(err) // writing to a bytes.Buffer cannot fail
 	}
 	if err := w.Close(); err != nil {
 		panic(err)
@@ -151,7 +151,7 @@ func gzipped(data []byte) []byte {
 	return buffer.Bytes()
 }
 
-// TarLink packs one symbolic link, which no module needs.
+// TarLink returns an archive with one symbolic link, which valid modules do not contain.
 func TarLink(name, target string) []byte {
 	var buffer bytes.Buffer
 	w := tar.NewWriter(&buffer)
@@ -165,7 +165,7 @@ func TarLink(name, target string) []byte {
 	return buffer.Bytes()
 }
 
-// Chart is a chart of one template.
+// Chart returns a chart with one template.
 func Chart(name, template string) Resource {
 	return Resource{Name: name, Type: "helmChart", MediaType: mediaTypeChart, Content: gzipped(Tar(
 		name+"/Chart.yaml", "apiVersion: v2\nname: "+name+"\nversion: 1.0.0\n",

@@ -16,13 +16,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 )
 
-// Signer signs components under a name, as the official tool does with a plain RSA key.
+// Signer signs components under a name, like the official tool with a plain RSA key.
 type Signer struct {
 	Name string
 	Key  *rsa.PrivateKey
 }
 
-// NewSigner makes a key and signs under this name.
+// NewSigner returns a Signer with this name and a new key.
 func NewSigner(name string) (Signer, error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	return Signer{name, key}, err
@@ -32,12 +32,12 @@ func NewSigner(name string) (Signer, error) {
 func (s Signer) PublicPEM() []byte {
 	der, err := x509.MarshalPKIXPublicKey(&s.Key.PublicKey)
 	if err != nil {
-		panic(err) // an RSA key always encodes
+		panic(err) // encoding an RSA key never fails
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 }
 
-// InContext returns a descriptor as JSON, as one that was transferred to a repository at last.
+// InContext returns a descriptor as JSON, with a repository as its last repository context.
 func InContext(descriptor []byte, host, path string) ([]byte, error) {
 	var document map[string]any
 	if err := yaml.Unmarshal(descriptor, &document); err != nil {
@@ -49,14 +49,14 @@ func InContext(descriptor []byte, host, path string) ([]byte, error) {
 	return json.Marshal(document)
 }
 
-// repository is a repository context.
+// repository returns a repository context.
 func repository(host, path string) any {
 	return map[string]any{"type": "OCIRegistry", "baseUrl": host, "subPath": path, "componentNameMapping": "urlPath"}
 }
 
 const normalisation = "jsonNormalisation/v3"
 
-// Descriptor is the component's descriptor as YAML.
+// Descriptor returns the component's descriptor as YAML.
 func (v Version) Descriptor() ([]byte, error) {
 	resources := []any{}
 	for _, r := range v.resources() {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Scaler is a module like keda: a CRD with a default CR, an operator, its rights. Version 1.7.0 brings a
-// PriorityClass that 1.8.0 has no more.
+// Scaler returns a module like keda, with a CRD, a default CR, an operator and the operator's RBAC rules. Version 1.7.0
+// contains a PriorityClass that later versions do not contain.
 func Scaler(version string) Version {
 	manifest := fmt.Sprintf(scaler, version)
 	if version == "1.7.0" {
@@ -20,7 +20,7 @@ spec: {interval: 30}
 `}
 }
 
-// BrokenScaler is a version of Scaler whose operator never becomes ready.
+// BrokenScaler returns a version of Scaler whose operator never becomes ready.
 func BrokenScaler(version string) Version {
 	v := Scaler(version)
 	v.Manifest = strings.Replace(v.Manifest, "name: scaler-manager, namespace: kyma-system, labels: {app: scaler}",
@@ -29,7 +29,7 @@ func BrokenScaler(version string) Version {
 	return v
 }
 
-// Mailer is a small module without a CRD.
+// Mailer returns a small module without a CRD.
 func Mailer(version string) Version {
 	return Version{Module: "mailer", Version: version, Manifest: fmt.Sprintf(mailer, version), Manager: "mailer"}
 }

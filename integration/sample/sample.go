@@ -1,5 +1,5 @@
-// Package sample makes modules of the project's own, for the demo and for scenarios: OCM components with plain
-// manifests, and the catalog entries that offer them.
+// Package sample creates modules for the demo and for scenarios: OCM components with plain manifests, and their catalog
+// entries.
 package sample
 
 import (
@@ -30,36 +30,37 @@ type Version struct {
 	Version string
 	// Manifest contains the module's objects as YAML documents.
 	Manifest string
-	// DefaultCR is the module's default CR, empty for none.
+	// DefaultCR is the module's default CR, or empty.
 	DefaultCR string
-	// UsesValues are the names of the runtime's values that the module refers to, separated by commas.
+	// UsesValues contains the names of the runtime values that the module uses, separated by commas.
 	UsesValues string
-	// Manager is the Deployment in kyma-system that decides whether the module is ready, empty for none.
+	// Manager is the Deployment in kyma-system that decides whether the module is ready. It can be empty.
 	Manager string
 	// RequiresDowntime lets an upgrade to this version wait for a maintenance window.
 	RequiresDowntime bool
-	// Resources are the resources of the component; none means the Manifest as its raw-manifest.
+	// Resources contains the resources of the component. If it is empty, the only resource is raw-manifest with the
+	// Manifest.
 	Resources []Resource
-	// Context is the host and path of the repository that the descriptor names, empty for none. Lifecycle-manager installs
-	// nothing without it.
+	// Context is the host and path of the descriptor's repository context. Lifecycle-manager needs a context to install
+	// the module.
 	Context string
-	// References are components that this one refers to.
+	// References contains the components to which this component refers.
 	References []Version
-	// Signed makes the component carry signatures over all of it.
+	// Signed contains the signers of the component.
 	Signed []Signer
 }
 
-// Resource is one resource of a component: content of its own, or an image elsewhere.
+// Resource is one resource of a component: either embedded content, or the reference of an image.
 type Resource struct {
 	Name, Type, MediaType string
 	Content               []byte
-	// Image is the reference of an image, which has no content.
+	// Image is the reference of an image. Content is empty then.
 	Image string
-	// ImageDigest is the image's digest as a signer saw it, empty for none.
+	// ImageDigest is the image digest that signatures cover. It can be empty.
 	ImageDigest digest.Digest
 }
 
-// Component is the name of the module's OCM component.
+// Component returns the name of the module's OCM component.
 func (v Version) Component() string { return "kyma-pull.dev/module/" + v.Module }
 
 func (v Version) resources() []Resource {
@@ -74,10 +75,10 @@ func (v Version) resources() []Resource {
 	}
 }
 
-// ContentDigest is the digest of the module's content.
+// ContentDigest returns the digest of the module's content.
 func (v Version) ContentDigest() digest.Digest { return digest.FromBytes(v.resources()[0].Content) }
 
-// Template is the ModuleTemplate that describes the version.
+// Template returns the version's ModuleTemplate.
 func (v Version) Template() *v1beta2.ModuleTemplate {
 	template := &v1beta2.ModuleTemplate{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "ModuleTemplate"},
@@ -102,13 +103,13 @@ func (v Version) Template() *v1beta2.ModuleTemplate {
 	if v.DefaultCR != "" {
 		template.Spec.Data = &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(v.DefaultCR), &template.Spec.Data.Object); err != nil {
-			panic(fmt.Sprintf("sample %s: default CR: %v", v.Module, err)) // written in this repository
+			panic(fmt.Sprintf("sample %s: default CR: %v", v.Module, err)) // the YAML is part of this repository
 		}
 	}
 	return template
 }
 
-// Release is the ModuleReleaseMeta that offers versions of a module, by channel.
+// Release returns the ModuleReleaseMeta of a module with a version for each channel.
 func Release(module, component string, channels ...v1beta2.ChannelVersion) *v1beta2.ModuleReleaseMeta {
 	return &v1beta2.ModuleReleaseMeta{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "ModuleReleaseMeta"},
@@ -117,7 +118,7 @@ func Release(module, component string, channels ...v1beta2.ChannelVersion) *v1be
 	}
 }
 
-// Channel is a version in a channel.
+// Channel returns the version of a channel.
 func Channel(channel, version string) v1beta2.ChannelVersion {
 	return v1beta2.ChannelVersion{Channel: channel, Version: version}
 }
@@ -128,7 +129,7 @@ const (
 	mediaTypeTar        = "application/x-tar"
 )
 
-// Push writes the version as an OCM component below the place, in the shape that Kyma's modulectl gives it.
+// Push pushes the version as an OCM component to a registry path, in the format of Kyma's modulectl.
 func (v Version) Push(ctx context.Context, place store.Store) error {
 	repository, err := place.Repository(ctx, "component-descriptors/"+v.Component())
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package samplemodule is a module with an operator of its own, made as module teams make theirs: a CRD, a default CR,
-// a Deployment with its rights, a finalizer that can block, and an image that runs wherever there is a kubelet. Without
-// one (kwok) its Deployment becomes ready and nothing acts on its CRs.
+// Package samplemodule is a module with its own operator, like the modules of Kyma teams. It has a CRD, a default CR, a
+// Deployment with its RBAC rules, a finalizer that can block, and an operator image. In a cluster without kubelets
+// (kwok), its Deployment becomes ready but its CRs are not reconciled.
 package samplemodule
 
 import (
@@ -13,24 +13,24 @@ import (
 // Module is the module's name.
 const Module = "beacon"
 
-// ImageRepository is the repository that the operator's image would have.
+// ImageRepository is the repository of the operator's image. The image is not pushed to it.
 const ImageRepository = "kyma-pull.dev"
 
-// Names that the module gives.
+// Names of the module's objects.
 const (
 	Operator  = "beacon-operator" // Deployment in kyma-system
 	Settings  = "beacon-settings" // ConfigMap in kyma-system
-	DefaultCR = "default"         // Beacon in kyma-system, which the operator answers with ConfigMap beacon-default
-	// LabelUses on a ConfigMap names a Beacon in its namespace; while one exists, the operator keeps its finalizer on the
-	// Beacon.
+	DefaultCR = "default"         // Beacon in kyma-system; the operator creates ConfigMap beacon-default for it
+	// LabelUses on a ConfigMap contains the name of a Beacon in the same namespace. While such a ConfigMap exists, the
+	// operator keeps its finalizer on the Beacon.
 	LabelUses = "beacon.kyma-pull.dev/uses"
 	Finalizer = "beacon.kyma-pull.dev/operator"
 )
 
-// Image is the operator's, in a version. No registry serves it: it is loaded into the clusters.
+// Image returns the operator's image in a version. The image is loaded into the clusters and not served by a registry.
 func Image(version string) string { return ImageRepository + "/" + Operator + ":" + version }
 
-// Versions that an image is made for. Patches of a version run its image.
+// Versions with their own image. Patch versions use the image of another version.
 const (
 	VersionGood   = "1.0.0"
 	VersionBetter = "1.1.0"
@@ -38,21 +38,21 @@ const (
 	VersionPrioritized = "1.0.1"
 )
 
-// Good is the version to begin with. Its PriorityClass is in no later one.
+// Good returns the initial version. Only this version and Prioritized contain the PriorityClass.
 func Good() sample.Version {
 	return version(VersionGood, Image(VersionGood), "", priority)
 }
 
-// Prioritized has pods of the PriorityClass that it brings, as versions of keda have. A later version without both must
-// lose the one with the other.
+// Prioritized returns a version whose pods use the module's own PriorityClass, like versions of keda. An upgrade must
+// remove the reference before the PriorityClass.
 func Prioritized() sample.Version {
 	return version(VersionPrioritized, Image(VersionGood), "\n      priorityClassName: beacon", priority)
 }
 
-// Better answers in the same way with a newer operator.
+// Better returns a version with a newer operator and the same behavior.
 func Better() sample.Version { return Patch(VersionBetter) }
 
-// Patch is a version that runs the image of Better.
+// Patch returns a version that uses the image of Better.
 func Patch(number string) sample.Version {
 	return version(number, Image(VersionBetter), "", "")
 }

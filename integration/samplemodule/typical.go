@@ -10,13 +10,13 @@ import (
 // TypicalModule is the name of the module that Typical returns.
 const TypicalModule = "lantern"
 
-// TypicalManager is its Deployment in kyma-system.
+// TypicalManager is the module's Deployment in kyma-system.
 const TypicalManager = "lantern-manager"
 
-// TypicalObjects is the number of its objects: 26 in its content and the default CR.
+// TypicalObjects is the number of the module's objects: 26 in its content, and the default CR.
 const TypicalObjects = 27
 
-// Typical returns a version of a module with the usual kinds: definitions, a manager with its rights, webhooks,
+// Typical returns a version of a module with the usual kinds: definitions, a manager with its permissions, webhooks,
 // ConfigMaps and a default CR. Two versions differ in the Deployment and in one ConfigMap.
 func Typical(number string) sample.Version {
 	image := ImageRepository + "/" + TypicalManager + ":" + number

@@ -11,9 +11,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// The resident memory of the real agent, as the kernel counts it. Pages of the program itself are not anonymous: the
-// kernel can drop them.
-func TestAgentNeedsLittleMemory(t *testing.T) {
+// TestAgentMemoryStaysBelowLimit measures the resident memory of the real agent. Pages of the program file are not
+// anonymous, because the kernel can drop them.
+func TestAgentMemoryStaysBelowLimit(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()
 	f := startFleet(t, fleet.Options{Measured: true})
@@ -25,7 +25,7 @@ func TestAgentNeedsLittleMemory(t *testing.T) {
 	must(t, r.UntilState(ctx, v.Module, "1.0.0", v1beta2.StateReady))
 	agent, ok := r.Agent().(*fleet.Process)
 	if !ok {
-		t.Fatalf("the agent is a %T", r.Agent())
+		t.Fatalf("got an agent of type %T, want a process", r.Agent())
 	}
 	peak, err := agent.PeakMemoryBytes()
 	must(t, err)
@@ -34,8 +34,8 @@ func TestAgentNeedsLittleMemory(t *testing.T) {
 	must(t, err)
 	anonymous, err := agent.AnonymousMemoryBytes()
 	must(t, err)
-	t.Logf("idle: %d MiB, %d of them anonymous; at most: %d MiB", idle>>20, anonymous>>20, peak>>20)
+	t.Logf("idle: %d MiB resident, %d MiB anonymous; peak: %d MiB", idle>>20, anonymous>>20, peak>>20)
 	if anonymous > 30<<20 || peak > 65<<20 {
-		t.Errorf("%d MiB anonymous, %d MiB at most, want 30 and 65", anonymous>>20, peak>>20)
+		t.Errorf("got %d MiB anonymous and a peak of %d MiB, want at most 30 and 65", anonymous>>20, peak>>20)
 	}
 }

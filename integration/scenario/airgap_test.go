@@ -69,7 +69,7 @@ func (v voyage) importReport(want int, name string) string {
 // digest.
 func (v voyage) published(r *fleet.Runtime, versions map[string]string) string {
 	v.t.Helper()
-	until(v.t, 60*time.Second, fmt.Sprintf("%v is published for %s", versions, r.ID), func() (bool, string) {
+	until(v.t, 60*time.Second, fmt.Sprintf("versions %v are published for %s", versions, r.ID), func() (bool, string) {
 		record, err := r.Record(v.t.Context())
 		if err != nil || record.Status.Runtime == nil || record.Status.Runtime.Published == nil {
 			return false, fmt.Sprint(err)
@@ -83,7 +83,7 @@ func (v voyage) published(r *fleet.Runtime, versions map[string]string) string {
 	return record.Status.Runtime.Published.Digest
 }
 
-// ended returns a program's output, and fails the test if it ends with another exit code.
+// ended runs a program and returns its output. It fails the test if the exit code differs from want.
 func ended(t *testing.T, want int, binary string, args ...string) string {
 	t.Helper()
 	output, code := fleet.Run(t.Context(), binary, args...)
@@ -96,7 +96,7 @@ func ended(t *testing.T, want int, binary string, args ...string) string {
 // untilOwn waits until the runtime's own Kyma shows the versions as ready.
 func untilOwn(t *testing.T, r *fleet.Runtime, versions map[string]string) {
 	t.Helper()
-	until(t, 60*time.Second, fmt.Sprintf("%s has %v", r.ID, versions), func() (bool, string) {
+	until(t, 60*time.Second, fmt.Sprintf("%s has installed versions %v", r.ID, versions), func() (bool, string) {
 		kyma, err := r.Kyma(t.Context())
 		if err != nil {
 			return false, err.Error()
@@ -141,16 +141,16 @@ func pushImage(t *testing.T, registries *store.Registries, repository, tag strin
 	return image
 }
 
-// TestRuntimeReachedOnlyByFiles has a ship with its own registry and a bunker with a folder. Neither has a connection
-// to the fleet's registry, and no program there has the registry's certificate or password.
-func TestRuntimeReachedOnlyByFiles(t *testing.T) {
+// TestRuntimeIsManagedByFilesOnly uses a ship with its own registry and a bunker with a folder. No program on the ship
+// or in the bunker can connect to the fleet's registry, or has its certificate or password.
+func TestRuntimeIsManagedByFilesOnly(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Secured: true})
 	v := voyage{f, t, t.TempDir()}
 	own, err := registry.Start(ctx, registry.Options{})
 	must(t, err)
 	t.Cleanup(func() { _ = own.Close() })
-	var written atomic.Int64 // to the ship's registry, by any program except its agent, which reports
+	var written atomic.Int64 // writes to the ship's registry by programs other than its agent
 	own.Intercept(func(_ http.ResponseWriter, request *http.Request) bool {
 		if request.Method != http.MethodGet && request.Method != http.MethodHead &&
 			!strings.Contains(request.URL.Path, "/reports/") {
@@ -161,7 +161,7 @@ func TestRuntimeReachedOnlyByFiles(t *testing.T) {
 	unwritten := func(t *testing.T, before int64) {
 		t.Helper()
 		if n := written.Load() - before; n != 0 {
-			t.Errorf("%d requests wrote to the ship's registry", n)
+			t.Errorf("%d requests wrote to the ship's registry, want none", n)
 		}
 	}
 	harbor := own.Host() + "/ship"
@@ -177,11 +177,11 @@ func TestRuntimeReachedOnlyByFiles(t *testing.T) {
 	v.published(ship, first)
 	v.published(bunker, first)
 
-	t.Run("the first installation comes as a file", func(t *testing.T) {
+	t.Run("first bundle is imported from a file", func(t *testing.T) {
 		contents := v.export("one.tar", "ship", "bunker", "--dry-run")
 		if _, err := os.Stat(v.file("one.tar")); !errors.Is(err, os.ErrNotExist) ||
 			!strings.Contains(contents, "scaler 1.7.0, raw-manifest") {
-			t.Errorf("a dry run wrote a file (%v) or reports too little:\n%s", err, contents)
+			t.Errorf("dry run: want no file (got %v) and all contents listed, got:\n%s", err, contents)
 		}
 		v.export("one.tar", "ship", "bunker")
 		v.imports(0, harbor, v.file("one.tar"))
@@ -189,15 +189,15 @@ func TestRuntimeReachedOnlyByFiles(t *testing.T) {
 		must(t, os.Rename(v.file("one.tar"), filepath.Join(drops, "one.tar"))) // as an operator does
 		untilOwn(t, bunker, first)
 	})
-	t.Run("the control plane reports that its data was carried", func(t *testing.T) {
+	t.Run("condition reports imported data", func(t *testing.T) {
 		if c := conditionOf(t, ship, v1beta2.ConditionReporting); c.Reason != "NeverReported" {
-			t.Errorf("before: %+v", c)
+			t.Errorf("condition before the import: %+v", c)
 		}
 		v.report(ship, harbor, "report-1.json")
-		until(t, 30*time.Second, "the report counts", func() (bool, string) {
+		until(t, 30*time.Second, "the control plane accepts the imported report", func() (bool, string) {
 			c := conditionOf(t, ship, v1beta2.ConditionReporting)
 			return c.Reason == "Carried" && c.Status == metav1.ConditionTrue &&
-				strings.Contains(c.Message, "the latest is of 20"), c.Message
+				strings.Contains(c.Message, "the latest is from 20"), c.Message
 		})
 	})
 	// The report contained the runtime's own key, cluster and Kyma, so the next bundle refers to them.
@@ -213,16 +213,16 @@ func TestRuntimeReachedOnlyByFiles(t *testing.T) {
 	v.published(ship, last)
 	v.export("three.tar", "ship", "--since", second, "--images", "--renderer", "none") // the image of scaler is missing
 
-	t.Run("a delta that does not fit names the missing content", func(t *testing.T) {
+	t.Run("import of an unsuitable delta names the missing content", func(t *testing.T) {
 		writes := written.Load()
 		output := v.imports(3, harbor, v.file("three.tar"))
 		if want := sample.Scaler("1.8.0").ContentDigest().String(); !strings.Contains(output, want) ||
 			!strings.Contains(output, "module scaler 1.8.0") {
-			t.Errorf("does not name %s:\n%s", want, output)
+			t.Errorf("output does not name %s:\n%s", want, output)
 		}
 		unwritten(t, writes)
 	})
-	t.Run("files that are not as they were made are refused", func(t *testing.T) {
+	t.Run("modified files are refused", func(t *testing.T) {
 		data, err := os.ReadFile(v.file("two.tar"))
 		must(t, err)
 		writes := written.Load()
@@ -238,25 +238,25 @@ func TestRuntimeReachedOnlyByFiles(t *testing.T) {
 		}
 		unwritten(t, writes)
 	})
-	t.Run("deltas in a row bring it there", func(t *testing.T) {
+	t.Run("consecutive deltas update the runtime", func(t *testing.T) {
 		v.imports(0, harbor, v.file("two.tar"))
 		untilOwn(t, ship, map[string]string{"scaler": "1.8.0", "mailer": "1.0.0"})
 		output := v.imports(0, harbor, v.file("three.tar"))
 		untilOwn(t, ship, last)
 		mirror := fmt.Sprintf("%s=%s/%s", host, harbor, bundle.ImageRepository(host))
 		if !strings.Contains(output, "agents need --mirror "+mirror) {
-			t.Fatalf("does not say what agents need:\n%s", output)
+			t.Fatalf("output does not list the settings that agents need:\n%s", output)
 		}
 		page := blockAfter(t, "docs/guides/airgap.md", "Images and mirrors", "")
 		if want := "agents need --mirror docker.io=registry.ship.example/fleet/" + bundle.ImageRepository("docker.io") +
 			"\n"; page != want {
-			t.Errorf("docs/guides/airgap.md shows %q, and %q would be printed", page, want)
+			t.Errorf("docs/guides/airgap.md shows %q, but the program prints %q", page, want)
 		}
 		ship.AgentFlags = []string{"--mirror", mirror}
 		ship.Agent().Stop()
 		must(t, ship.StartAgent())
 		there := harbor + "/" + bundle.ImageRepository(host+"/lab/mailer")
-		until(t, 30*time.Second, "the image comes from the ship", func() (bool, string) {
+		until(t, 30*time.Second, "the Deployment pulls its image from the ship's registry", func() (bool, string) {
 			found := imageOf(t, ship, "mailer")
 			return found == there+":1.1.0", found
 		})
@@ -264,25 +264,25 @@ func TestRuntimeReachedOnlyByFiles(t *testing.T) {
 		must(t, err)
 		repository.PlainHTTP = true
 		if found, err := repository.Resolve(ctx, "1.1.0"); err != nil || found.Digest != image.Descriptor.Digest {
-			t.Errorf("the image is %s, %v; want %s", found.Digest, err, image.Descriptor.Digest)
+			t.Errorf("got image %s (error %v), want %s", found.Digest, err, image.Descriptor.Digest)
 		}
 	})
-	t.Run("older files are refused, and the same one changes nothing", func(t *testing.T) {
+	t.Run("older files are refused and repeated imports change nothing", func(t *testing.T) {
 		writes := written.Load()
 		if output := v.imports(3, harbor, v.file("two.tar")); !strings.Contains(output, "Rollback") {
-			t.Errorf("an older file:\n%s", output)
+			t.Errorf("import of an older file is not refused:\n%s", output)
 		}
 		v.imports(0, harbor, v.file("three.tar"))
 		if output := v.importReport(0, "report-1.json"); !strings.Contains(output, "already exists") {
-			t.Errorf("the same report again:\n%s", output)
+			t.Errorf("repeated import of a report:\n%s", output)
 		}
 		v.report(ship, harbor, "report-2.json")
 		if output := v.importReport(3, "report-1.json"); !strings.Contains(output, "Rollback") {
-			t.Errorf("an older report:\n%s", output)
+			t.Errorf("import of an older report is not refused:\n%s", output)
 		}
 		unwritten(t, writes)
-		// The carried report can be from before the Deployment was ready with its new image.
-		until(t, 60*time.Second, "a carried report shows that all is ready", func() (bool, string) {
+		// The report can be older than the ready Deployment with the new image.
+		until(t, 60*time.Second, "an imported report shows that all modules are ready", func() (bool, string) {
 			v.report(ship, harbor, "report-3.json")
 			record, err := ship.Record(ctx)
 			if err != nil {

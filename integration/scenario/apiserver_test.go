@@ -28,8 +28,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// faulty is a proxy to an API server on which every request fails with the status, unless it is 0. Below 0 the
-// connection ends.
+// faulty is a proxy to an API server. Every request fails with the configured status. Status 0 forwards the request,
+// and a negative status closes the connection.
 type faulty struct {
 	*httptest.Server
 	status atomic.Int64
@@ -121,18 +121,18 @@ func TestAgentWaitsForItsAPIServerAndToken(t *testing.T) {
 	for n, fault := range []int64{-1, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests,
 		http.StatusInternalServerError, http.StatusServiceUnavailable} {
 		api.status.Store(fault)
-		until(t, time.Minute, fmt.Sprintf("the agent reports that it waits because of %d", fault), func() (bool, string) {
+		until(t, time.Minute, fmt.Sprintf("the agent logs that it waits after fault %d", fault), func() (bool, string) {
 			return strings.Count(r.Agent().Log(), waits) > n, r.Agent().Log()
 		})
 	}
 	count := strings.Count(r.Agent().Log(), waits)
 	api.status.Store(0)
-	until(t, time.Minute, "the deleted object is back", func() (bool, string) {
+	until(t, time.Minute, "the agent recreates the deleted object", func() (bool, string) {
 		_, err := settings(ctx, r)
 		return err == nil, fmt.Sprint(err)
 	})
 	if !running(r.Agent()) || count > 8 {
-		t.Errorf("the agent runs: %t; it logged the reason for waiting %d times", running(r.Agent()), count)
+		t.Errorf("agent running: %t; wait reason logged %d times, want true and 1", running(r.Agent()), count)
 	}
 
 	// The token expires while the agent runs, and the agent reads the next one from the file, as kubelet renews it.
@@ -140,7 +140,7 @@ func TestAgentWaitsForItsAPIServerAndToken(t *testing.T) {
 	must(t, os.WriteFile(file, []byte("a token that never counted"), 0o600))
 	config, err = settings(ctx, r)
 	must(t, err)
-	until(t, time.Minute, "the agent's token does not count", func() (bool, string) {
+	until(t, time.Minute, "the API server rejects the agent's token", func() (bool, string) {
 		return strings.Contains(r.Agent().Log(), "Unauthorized"), "no line yet"
 	})
 	must(t, r.API.Delete(ctx, config))
@@ -150,11 +150,11 @@ func TestAgentWaitsForItsAPIServerAndToken(t *testing.T) {
 		return err == nil, fmt.Sprint(err)
 	})
 	if !running(r.Agent()) {
-		t.Error("the agent ended")
+		t.Error("the agent exited")
 	}
 }
 
-// running reports whether a program of this machine has not ended.
+// running reports whether a local process is still running.
 func running(p fleet.Program) bool {
 	process, ok := p.(*fleet.Process)
 	return ok && process.Running()

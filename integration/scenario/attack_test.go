@@ -29,7 +29,7 @@ func decodeManifest(t *testing.T, data []byte) ocispec.Manifest {
 	return m
 }
 
-// altered returns the manifest with one change, as the registry's owner could make it.
+// altered returns a manifest with one change that the registry's owner could make.
 func altered(t *testing.T, data []byte, change func(*ocispec.Manifest)) bundle.Blob {
 	t.Helper()
 	m := decodeManifest(t, data)
@@ -125,7 +125,7 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 	promote(t, f, "1.8.0")
 	must(t, victim.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	settle(t, f)
-	f.Publisher().Stop() // so that the publisher does not repair the attack
+	f.Publisher().Stop() // otherwise it replaces the attacker's bundle
 	honest, err := victim.Desired(ctx)
 	must(t, err)
 	foreign, err := other.Desired(ctx)
@@ -173,7 +173,7 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 			forged(t, f, victim, publisherKey(t, f),
 				func(p *bundle.Predicate) { p.Sequence--; p.KymaGeneration += 100 }), refusal.Equivocation,
 		},
-		{"a bundle from beyond this clock", forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) {
+		{"bundle issued in the future", forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) {
 			p.IssuedAt, p.ExpiresAt = time.Now().Add(25*time.Hour).UTC(), time.Now().Add(48*time.Hour).UTC()
 		}), refusal.NotYetIssued},
 		{
@@ -220,12 +220,12 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 			refusal.WrongDigest,
 		},
 		{
-			"two documents for two readers",
+			"manifest with case-variant keys",
 			bundle.NewBlob(ocispec.MediaTypeImageManifest,
 				[]byte(strings.Replace(string(newer.Bytes), `"annotations":{`, `"Annotations":{},"annotations":{`, 1))),
 			refusal.Malformed,
 		},
-		{"a statement about a report, signed by the publisher", altered(t, newer.Bytes, func(m *ocispec.Manifest) {
+		{"a report statement signed by the publisher", altered(t, newer.Bytes, func(m *ocispec.Manifest) {
 			m.Annotations[bundle.AnnotationAttestation] = decodeManifest(t,
 				report.Bytes).Annotations[bundle.AnnotationReport]
 		}), refusal.PredicateType},
@@ -247,7 +247,7 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 			must(t, victim.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))
 		})
 	}
-	t.Run("no bundle at all", func(t *testing.T) {
+	t.Run("missing bundle is reported", func(t *testing.T) {
 		before := witness(t, victim)
 		asked := make(chan struct{}, 100)
 		f.Registry.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
@@ -269,7 +269,7 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 			t.Errorf("objects of the runtime changed: %s to %s", before, after)
 		}
 	})
-	t.Run("a registry that answers garbage", func(t *testing.T) {
+	t.Run("registry returns malformed responses", func(t *testing.T) {
 		before := witness(t, victim)
 		asked := make(chan struct{}, 100)
 		f.Registry.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
@@ -288,11 +288,11 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 			t.Errorf("objects of the runtime changed: %s to %s", before, after)
 		}
 	})
-	t.Run("the control plane learns of the attacks", func(t *testing.T) {
+	t.Run("control plane reports the refused bundles", func(t *testing.T) {
 		must(t, victim.Put(ctx, bundle.NewBlob(ocispec.MediaTypeImageManifest, foreign.Bytes)))
 		must(t, victim.UntilAccepted(ctx, metav1.ConditionFalse, string(refusal.WrongRuntime)))
 		must(t, f.StartPublisher())
-		until(t, 30*time.Second, "an Event on the Kyma in the control plane reports that a bundle was refused",
+		until(t, 30*time.Second, "an Event on the control plane's Kyma reports a refused bundle",
 			func() (bool, string) {
 				var events eventsv1.EventList
 				if err := f.Control.List(ctx, &events); err != nil {

@@ -23,7 +23,7 @@ func wishes(t *testing.T, r *fleet.Runtime) {
 	}))
 }
 
-func TestRuntimeFollowsItsAdminWithoutControlPlane(t *testing.T) {
+func TestRuntimeAppliesAdminChangesWithoutControlPlane(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--agent-autonomy", "Catalog"}})
 	free := runtimeWith(t, f, "free", map[string]string{"scaler": "1.7.0"})
@@ -33,7 +33,7 @@ func TestRuntimeFollowsItsAdminWithoutControlPlane(t *testing.T) {
 	change(t, f.Control, record, func(record *v1beta2.Kyma) {
 		record.Annotations = map[string]string{v1beta2.AnnotationAutonomy: ""}
 	})
-	until(t, 60*time.Second, "bound has no offers any more", func() (bool, string) {
+	until(t, 60*time.Second, "runtime bound has no ModuleTemplates", func() (bool, string) {
 		fetched, err := bound.Desired(ctx)
 		if err != nil {
 			return false, err.Error()
@@ -48,7 +48,7 @@ func TestRuntimeFollowsItsAdminWithoutControlPlane(t *testing.T) {
 
 	wishes(t, free)
 	wishes(t, bound)
-	until(t, 60*time.Second, "the free one follows its admin", func() (bool, string) {
+	until(t, 60*time.Second, "runtime free applies its admin's changes", func() (bool, string) {
 		kyma, err := free.Kyma(ctx)
 		if err != nil {
 			return false, err.Error()
@@ -61,7 +61,7 @@ func TestRuntimeFollowsItsAdminWithoutControlPlane(t *testing.T) {
 		}
 		return ready["scaler"] == "1.8.0" && ready["mailer"] == "1.0.0", fmt.Sprint(ready)
 	})
-	until(t, 60*time.Second, "the bound one reports the reason for waiting", func() (bool, string) {
+	until(t, 60*time.Second, "runtime bound reports why its changes wait", func() (bool, string) {
 		kyma, err := bound.Kyma(ctx)
 		return err == nil && strings.Contains(fmt.Sprint(kyma.Status.Modules), "waiting for the control plane"),
 			fmt.Sprint(err)
@@ -78,7 +78,7 @@ func TestRuntimeFollowsItsAdminWithoutControlPlane(t *testing.T) {
 	before := generations()
 	must(t, f.StartPublisher())
 	must(t, bound.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
-	until(t, 60*time.Second, "the control plane has answered", func() (bool, string) {
+	until(t, 60*time.Second, "the control plane publishes the requested modules", func() (bool, string) {
 		kyma, err := free.Kyma(ctx)
 		must(t, err)
 		statement, err := inForce(t, free)
@@ -86,14 +86,14 @@ func TestRuntimeFollowsItsAdminWithoutControlPlane(t *testing.T) {
 	})
 	settle(t, f)
 	if after := generations(); after != before {
-		t.Errorf("the control plane's answer installed anew: %s, then %s", before, after)
+		t.Errorf("the control plane's bundle reinstalled objects: %s, then %s", before, after)
 	}
 }
 
-// replaceKyma gives the runtime another Kyma of first generation, as `kubectl replace --force` does.
+// replaceKyma deletes and recreates the runtime's Kyma with generation 1, as `kubectl replace --force` does.
 func replaceKyma(t *testing.T, r *fleet.Runtime, spec v1beta2.KymaSpec) {
 	t.Helper()
-	until(t, 30*time.Second, "the Kyma is another one", func() (bool, string) {
+	until(t, 30*time.Second, "the Kyma is replaced", func() (bool, string) {
 		old, err := r.Kyma(t.Context())
 		must(t, client.IgnoreNotFound(err))
 		if err == nil {
@@ -102,11 +102,11 @@ func replaceKyma(t *testing.T, r *fleet.Runtime, spec v1beta2.KymaSpec) {
 		next := &v1beta2.Kyma{Spec: spec}
 		next.Namespace, next.Name, next.Labels = v1beta2.RuntimeNamespace, v1beta2.RuntimeKymaName, old.Labels
 		err = r.API.Create(t.Context(), next)
-		return err == nil && next.Generation == 1, fmt.Sprint(err) // the agent can have been faster
+		return err == nil && next.Generation == 1, fmt.Sprint(err) // the agent can recreate the Kyma first
 	})
 }
 
-func TestAutonomousRuntimeNeverGoesBack(t *testing.T) {
+func TestAutonomousRuntimeNeverDowngradesModules(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--agent-autonomy", "Catalog"}})
 	r := runtimeWith(t, f, "free", map[string]string{"scaler": "1.7.0"})
@@ -141,41 +141,41 @@ func TestAutonomousRuntimeNeverGoesBack(t *testing.T) {
 		config, err := settings(ctx, r)
 		must(t, err)
 		if version := installedVersion(t, r, "scaler"); version != "1.8.0" || config.Data["version"] != "1.8.0" {
-			t.Errorf("%s: the Manifest is of %s, the module of %s", when, version, config.Data["version"])
+			t.Errorf("%s: the Manifest has version %s, the installed module has %s", when, version, config.Data["version"])
 		}
 	}
 
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Channel = "fast" }))
-	must(t, fleet.Until(ctx, fleet.Generous, "channel fast brings 1.8.0", func() (bool, string) {
+	must(t, fleet.Until(ctx, fleet.Generous, "version 1.8.0 of channel fast is installed", func() (bool, string) {
 		config, err := settings(ctx, r)
 		return err == nil && config.Data["version"] == "1.8.0", fmt.Sprint(config.Data, err)
 	}))
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Channel = "regular" }))
-	untilSaid("the runtime reports that it stays", "scaler", "1.8.0",
-		"stays at version 1.8.0: in the bundle in force there is 1.7.0, which is older", runtime)
-	notDowngraded("back at channel regular")
+	untilSaid("the runtime reports that scaler keeps its version", "scaler", "1.8.0",
+		"stays at version 1.8.0: the bundle in force has 1.7.0, which is older", runtime)
+	notDowngraded("after the change to channel regular")
 
 	replaceKyma(t, r, v1beta2.KymaSpec{Channel: "regular", Modules: modules("mailer", "scaler")})
-	untilSaid("what a Kyma asks for that was replaced counts", "mailer", "1.0.0", "", runtime)
-	untilSaid("and nothing goes back by it", "scaler", "1.8.0", "stays at version 1.8.0", runtime)
-	notDowngraded("with a Kyma that was replaced")
+	untilSaid("the request of the replaced Kyma takes effect", "mailer", "1.0.0", "", runtime)
+	untilSaid("the module is not downgraded", "scaler", "1.8.0", "stays at version 1.8.0", runtime)
+	notDowngraded("after the Kyma was replaced")
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = modules("scaler") }))
-	until(t, 60*time.Second, "a chosen module is removed when it is no longer requested", func() (bool, string) {
+	until(t, 60*time.Second, "the module is removed after its request is withdrawn", func() (bool, string) {
 		err := r.API.Get(ctx, inKyma("mailer"), &v1beta2.Manifest{})
 		return client.IgnoreNotFound(err) == nil && err != nil, fmt.Sprint(err)
 	})
 
 	must(t, f.StartPublisher())
-	untilSaid("both sides say that it stays", "scaler", "1.8.0", "stays at version 1.8.0", runtime, record)
-	until(t, 60*time.Second, "the bundle in force has what is installed", func() (bool, string) {
+	untilSaid("both sides report the kept version", "scaler", "1.8.0", "stays at version 1.8.0", runtime, record)
+	until(t, 60*time.Second, "the applied bundle contains the installed versions", func() (bool, string) {
 		kyma, err := r.Record(ctx)
 		must(t, err)
 		published := kyma.Status.Runtime.Published
 		return published.Versions["scaler"] == "1.8.0" && kyma.Status.Runtime.Observed.Digest == published.Digest,
 			fmt.Sprintf("%+v", published)
 	})
-	notDowngraded("after the control plane's answer")
+	notDowngraded("after the control plane published the request")
 	if kyma, err := r.Record(ctx); err != nil || len(kyma.Status.Runtime.Published.RolledBackFrom) != 0 {
-		t.Errorf("%v, a rollback was stated: %+v", err, kyma.Status.Runtime.Published)
+		t.Errorf("error %v, or the bundle unexpectedly declares a rollback: %+v", err, kyma.Status.Runtime.Published)
 	}
 }

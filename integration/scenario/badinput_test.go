@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// broken is a module with one fault.
+// broken is a module with one fault, and the messages that must report it.
 type broken struct {
 	module string
 	state  v1beta2.State
@@ -94,7 +94,7 @@ var brokenModules = []broken{
 	},
 }
 
-func TestBadModulesFailAloneWithTheirReason(t *testing.T) {
+func TestBadModulesFailIndependentlyWithAReason(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	var names []string
@@ -125,22 +125,22 @@ func TestBadModulesFailAloneWithTheirReason(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the good module is not affected", func(t *testing.T) {
+	t.Run("unaffected module stays ready", func(t *testing.T) {
 		must(t, r.UntilState(ctx, f.Own("scaler"), "1.7.0", v1beta2.StateReady))
 		promote(t, f, "1.8.0")
 		must(t, r.UntilState(ctx, f.Own("scaler"), "1.8.0", v1beta2.StateReady))
 	})
-	t.Run("why names the first cause", func(t *testing.T) {
+	t.Run("why reports the first cause", func(t *testing.T) {
 		output, err := f.Why(ctx, r.ID, f.Own("unknown"))
 		if err != nil || !strings.Contains(output, "is unknown") || !strings.Contains(output, "do this") ||
 			!strings.Contains(output, "\n  report ") {
-			t.Errorf("%v\n%s", err, output)
+			t.Errorf("unexpected output of why: error %v\n%s", err, output)
 		}
 		for _, b := range brokenModules {
 			untilWhy(t, f, b.situation, r.ID, f.Own(b.module))
 		}
 	})
-	t.Run("why names a runtime that never enrolled, and one whose key is revoked", func(t *testing.T) {
+	t.Run("why reports missing enrollment and a revoked key", func(t *testing.T) {
 		must(t, f.CreateKyma(ctx, fleet.NewKyma(f.Own("nobody"), "regular", f.Own("scaler"))))
 		untilWhy(t, f, "NeverEnrolled", f.Own("nobody"))
 		output, err := f.Ask(ctx, "revoke", r.ID)
@@ -151,7 +151,7 @@ func TestBadModulesFailAloneWithTheirReason(t *testing.T) {
 	})
 }
 
-// untilWhy waits until why names a situation and its advice.
+// untilWhy waits until `kcp-publisher why` reports a situation and its advice.
 func untilWhy(t *testing.T, f *fleet.Fleet, situation string, args ...string) {
 	t.Helper()
 	until(t, 60*time.Second, fmt.Sprintf("why %s reports %s", args, situation), func() (bool, string) {
@@ -165,7 +165,7 @@ func untilWhy(t *testing.T, f *fleet.Fleet, situation string, args ...string) {
 	})
 }
 
-// shows reports whether a Kyma shows a module with the state and the message of its fault.
+// shows reports whether the Kyma's status has the module in state Error or Warning with the expected message.
 func shows(kyma *v1beta2.Kyma, module string, b broken) bool {
 	for _, m := range kyma.Status.Modules {
 		if m.Name != module || m.State != b.state {
@@ -185,7 +185,7 @@ func TestBrokenUpgradeKeepsLastGoodVersion(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
-	t.Run("a version whose component is missing is not taken", func(t *testing.T) {
+	t.Run("version with a missing component is not installed", func(t *testing.T) {
 		missing := sample.Scaler("1.9.0")
 		must(t, f.Control.Create(ctx, missing.Template()))
 		promote(t, f, "1.9.0")
@@ -193,10 +193,10 @@ func TestBrokenUpgradeKeepsLastGoodVersion(t *testing.T) {
 		config, err := settings(ctx, r)
 		must(t, err)
 		if config.Data["version"] != "1.7.0" {
-			t.Errorf("installed is %s", config.Data["version"])
+			t.Errorf("installed version is %s", config.Data["version"])
 		}
 	})
-	t.Run("content that the runtime cannot fetch is waited for", func(t *testing.T) {
+	t.Run("upgrade waits for content that cannot be fetched", func(t *testing.T) {
 		f.Registry.Intercept(func(w http.ResponseWriter, req *http.Request) bool {
 			// Only agents read this blob; the publisher reads descriptors.
 			if strings.HasSuffix(req.URL.Path, "/blobs/"+sample.Scaler("1.8.0").ContentDigest().String()) {
@@ -222,12 +222,12 @@ func TestBrokenUpgradeKeepsLastGoodVersion(t *testing.T) {
 		config, err := settings(ctx, r)
 		must(t, err)
 		if config.Data["version"] != "1.7.0" {
-			t.Errorf("installed is %s", config.Data["version"])
+			t.Errorf("installed version is %s", config.Data["version"])
 		}
 		f.Registry.Intercept(nil)
 		must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	})
-	t.Run("a version that never becomes ready reports it", func(t *testing.T) {
+	t.Run("version that never becomes ready names the Deployment", func(t *testing.T) {
 		must(t, f.Offer(ctx, sample.BrokenScaler("2.0.0")))
 		promote(t, f, "2.0.0")
 		must(t, r.UntilState(ctx, "scaler", "2.0.0", v1beta2.StateProcessing))
@@ -240,9 +240,9 @@ func TestBrokenUpgradeKeepsLastGoodVersion(t *testing.T) {
 				record.Status.Modules[0].Message
 		})
 	})
-	t.Run("a release that goes back is not followed", func(t *testing.T) {
+	t.Run("downgrade in the channel is not applied", func(t *testing.T) {
 		promote(t, f, "1.7.0")
-		until(t, 20*time.Second, "the downgrade is reported and not done", func() (bool, string) {
+		until(t, 20*time.Second, "the Kyma reports that the downgrade is not applied", func() (bool, string) {
 			record, err := r.Record(ctx)
 			if err != nil || len(record.Status.Modules) != 1 {
 				return false, fmt.Sprint(err)
@@ -253,7 +253,7 @@ func TestBrokenUpgradeKeepsLastGoodVersion(t *testing.T) {
 		manifest := &v1beta2.Manifest{}
 		must(t, r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: "scaler"}, manifest))
 		if manifest.Spec.Version != "2.0.0" {
-			t.Errorf("the Manifest is at %s", manifest.Spec.Version)
+			t.Errorf("the Manifest has version %s", manifest.Spec.Version)
 		}
 	})
 }

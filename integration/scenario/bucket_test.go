@@ -18,9 +18,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// TestFleetOnABucket has a distribution registry that stores its data in a bucket of a real S3 gateway, and redirects
-// blob requests to it.
-func TestFleetOnABucket(t *testing.T) {
+// TestFleetWorksWithRegistryOnABucket uses a distribution registry that stores its data in a bucket of a real S3
+// gateway and redirects blob requests to the gateway.
+func TestFleetWorksWithRegistryOnABucket(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()
 	bucket, err := registry.StartBucket(ctx, t.TempDir())
@@ -54,7 +54,7 @@ func TestFleetOnABucket(t *testing.T) {
 	}
 	if err := whole(bucket.Host); err == nil || !strings.Contains(err.Error(), "--blob-host "+bucket.Gateway) ||
 		strings.Contains(err.Error(), "X-Amz") {
-		t.Errorf("a redirect to a host that was not named: %v", err)
+		t.Errorf("redirect to a host that is not allowed: got error %v", err)
 	}
 	must(t, whole(bucket.Direct))
 
@@ -62,13 +62,13 @@ func TestFleetOnABucket(t *testing.T) {
 	must(t, bucket.Stop())
 	before := len(f.Publisher().Log())
 	promote(t, f, "1.8.0")
-	until(t, time.Minute, "the publisher notices", func() (bool, string) {
+	until(t, time.Minute, "the publisher reports the outage", func() (bool, string) {
 		log := f.Publisher().Log()[before:]
 		return strings.Contains(log, `"level":"error"`), log
 	})
 	must(t, bucket.Resume(ctx))
 	must(t, berlin.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
-	until(t, time.Minute, "the report arrives", func() (bool, string) {
+	until(t, time.Minute, "the control plane receives the report", func() (bool, string) {
 		kyma, err := berlin.Record(ctx)
 		must(t, err)
 		status := kyma.Status.Runtime
@@ -86,10 +86,10 @@ func TestFleetOnABucket(t *testing.T) {
 		filepath.Join(f.Keys(), "root.json"),
 		"--kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"), "--gone", "tokyo", "--blob-host", bucket.Gateway)
 	if code != 0 || strings.Contains(output, "not all of its users are known") {
-		t.Errorf("exit code %d\n%s", code, output)
+		t.Errorf("registry prune: exit code %d\n%s", code, output)
 	}
 	if has(t, f, "runtimes/tokyo", bundle.TagDesired) || !has(t, f, "runtimes/berlin", bundle.TagDesired) {
-		t.Errorf("tokyo's bundle is there, or berlin's is not\n%s", output)
+		t.Errorf("want berlin's bundle only, got tokyo's bundle or no bundle of berlin\n%s", output)
 	}
 	must(t, bucket.Stop())
 	must(t, bucket.Resume(ctx))

@@ -62,7 +62,7 @@ func (d depot) importArgs(to string, paths ...string) []string {
 	return append([]string{"import", "--to", to, "--trust", filepath.Join(d.keys, "root.json")}, paths...)
 }
 
-// killed runs a program for a while and kills it like a power cut. It reports whether the program ended before.
+// killed runs a program and kills it with SIGKILL after the given time. It reports whether the program exited earlier.
 func (d depot) killed(after time.Duration, binary string, args ...string) bool {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), after)
@@ -74,7 +74,7 @@ func (d depot) killed(after time.Duration, binary string, args ...string) bool {
 	return err == nil
 }
 
-func TestKilledExportAndImportCanRunAgain(t *testing.T) {
+func TestKilledExportAndImportResume(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -83,13 +83,13 @@ func TestKilledExportAndImportCanRunAgain(t *testing.T) {
 	d.run(0, d.binaries.Publisher, d.exportArgs("whole.tar")...)
 	exporting := time.Since(started)
 	if info, err := os.Stat(d.file("whole.tar")); err != nil || info.Size() < 6*4<<20 {
-		t.Fatalf("the image that only the rendered chart names is not in the file: %v, %v", info, err)
+		t.Fatalf("file lacks the image that only the rendered chart names: %v, %v", info, err)
 	}
 	started = time.Now()
 	d.run(0, d.binaries.Agent, d.importArgs(store.LayoutScheme+d.file("whole"), d.file("whole.tar"))...)
 	importing := time.Since(started)
 
-	t.Run("the export", func(t *testing.T) {
+	t.Run("killed export continues", func(t *testing.T) {
 		cuts := 0
 		whole, err := os.ReadFile(d.file("whole.tar"))
 		must(t, err)
@@ -98,21 +98,21 @@ func TestKilledExportAndImportCanRunAgain(t *testing.T) {
 				d.exportArgs("cut.tar")...) {
 				cuts++
 			}
-			// It can have been killed after the last step.
+			// The kill can come after the export's last step.
 			if cut, err := os.ReadFile(d.file("cut.tar")); err == nil {
 				if !bytes.Equal(cut, whole) {
-					t.Fatal("half a file has its final name")
+					t.Fatal("an incomplete file has its final name")
 				}
 				must(t, os.Remove(d.file("cut.tar")))
 			}
 		}
 		d.run(0, d.binaries.Publisher, d.exportArgs("cut.tar")...)
 		if cut, err := os.ReadFile(d.file("cut.tar")); err != nil || !bytes.Equal(cut, whole) {
-			t.Errorf("what was continued is another file: %v", err)
+			t.Errorf("the continued export differs from an uninterrupted export: %v", err)
 		}
 		t.Logf("killed %d times", cuts)
 	})
-	t.Run("the import", func(t *testing.T) {
+	t.Run("killed import continues", func(t *testing.T) {
 		target, cuts := store.LayoutScheme+d.file("cut"), 0
 		verify := []string{"verify", target, "--trust", filepath.Join(d.keys, "root.json"), "--runtime", "ship"}
 		for range 15 {
@@ -120,9 +120,9 @@ func TestKilledExportAndImportCanRunAgain(t *testing.T) {
 				d.importArgs(target, d.file("whole.tar"))...)
 			_, code := fleet.Run(t.Context(), d.binaries.Agent, verify...)
 			if through && code != 0 {
-				t.Fatalf("the import is through and the bundle is not good: exit code %d", code)
+				t.Fatalf("the import finished but the bundle does not verify: exit code %d", code)
 			}
-			if code == 0 { // it is visible, so all of its blobs must exist
+			if code == 0 { // the bundle is visible, so all its blobs must exist
 				d.everything("cut")
 			}
 			if through {
@@ -135,14 +135,14 @@ func TestKilledExportAndImportCanRunAgain(t *testing.T) {
 		d.run(0, d.binaries.Agent, verify...)
 		d.everything("cut")
 		if output := d.run(0, d.binaries.Agent, d.importArgs(target, d.file("whole.tar"))...); !strings.Contains(output,
-			": 0 written") {
-			t.Errorf("the same import again:\n%s", output)
+			": 0 blobs and manifests written") {
+			t.Errorf("repeated import:\n%s", output)
 		}
 		t.Logf("killed %d times", cuts)
 	})
 }
 
-// everything fails the test unless the folder has all blobs of the folder that was imported without interruption.
+// everything fails the test unless the folder has all blobs that the uninterrupted import wrote.
 func (d depot) everything(name string) {
 	d.t.Helper()
 	blobs, err := os.ReadDir(filepath.Join(d.file("whole"), "blobs", "sha256"))
@@ -152,7 +152,7 @@ func (d depot) everything(name string) {
 		must(d.t, err)
 		got, err := os.Stat(filepath.Join(d.file(name), "blobs", "sha256", blob.Name()))
 		if err != nil || got.Size() != want.Size() {
-			d.t.Fatalf("the bundle is visible and %s is not there: %v", blob.Name(), err)
+			d.t.Fatalf("the bundle is visible but blob %s is missing: %v", blob.Name(), err)
 		}
 	}
 }
@@ -166,18 +166,18 @@ func TestExportFileCanBeCompressedAndSplit(t *testing.T) {
 		d.exportArgs("small.tar.zst", "--zstd", "--volume-size", "1M", "--format", "json")...)
 	must(t, json.Unmarshal([]byte(output), &got))
 	if len(got.Files) < 6 {
-		t.Fatalf("wrote %v", got.Files)
+		t.Fatalf("export wrote unexpected files %v", got.Files)
 	}
 	target := store.LayoutScheme + d.file("volumes")
 	without := append([]string{}, got.Files[:2]...)
 	if output := d.run(3, d.binaries.Agent,
 		d.importArgs(target, append(without, got.Files[3:]...)...)...); !strings.Contains(output,
 		fmt.Sprintf("volume %s is missing", got.Files[2])) {
-		t.Errorf("a volume is missing:\n%s", output)
+		t.Errorf("output does not name the missing volume:\n%s", output)
 	}
 	d.run(3, d.binaries.Agent, d.importArgs(target, got.Files[:len(got.Files)-1]...)...)
 	if _, err := os.Stat(d.file("volumes")); err == nil {
-		t.Error("something was written")
+		t.Error("import wrote content although a volume is missing")
 	}
 	d.run(0, d.binaries.Agent, d.importArgs(target, got.Files...)...)
 	d.everything("volumes")

@@ -69,7 +69,7 @@ func TestCatalogFollowsModuleVisibility(t *testing.T) {
 	untilSeen(t, r)
 }
 
-// mayHaveMailer restricts mailer, which is installed, to beta Kymas, as a broker changes their label.
+// mayHaveMailer restricts the installed mailer to beta Kymas and toggles the Kyma's beta label, as a broker does.
 func mayHaveMailer(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	t.Helper()
 	ctx := t.Context()
@@ -92,7 +92,7 @@ func mayHaveMailer(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	})
 	untilSeen(t, r)
 	labelKyma(t, f, r, v1beta2.LabelBeta, v1beta2.True)
-	until(t, 30*time.Second, "mailer is back", func() (bool, string) {
+	until(t, 30*time.Second, "mailer is installed again", func() (bool, string) {
 		kyma, err := r.Record(ctx)
 		return err == nil && kyma.Status.State == v1beta2.StateReady &&
 			r.API.Get(ctx, inKyma("mailer"), &appsv1.Deployment{}) == nil, fmt.Sprint(err, kyma)
@@ -110,7 +110,7 @@ func TestMandatoryModulesAreAddedAndRemoved(t *testing.T) {
 	must(t, f.Offer(ctx, watch))
 	mandatory := sample.Release("watchdog", watch.Component())
 	mandatory.Spec.Mandatory = &v1beta2.Mandatory{Version: "1.0.0"}
-	mandatory.Finalizers = []string{v1beta2.LifecycleManagerFinalizerMandatory} // as lifecycle-manager left it
+	mandatory.Finalizers = []string{v1beta2.LifecycleManagerFinalizerMandatory} // from lifecycle-manager
 	must(t, f.Control.Create(ctx, mandatory))
 	left := &v1beta2.Manifest{
 		ObjectMeta: metav1.ObjectMeta{
@@ -129,20 +129,20 @@ func TestMandatoryModulesAreAddedAndRemoved(t *testing.T) {
 	must(t, err)
 	for _, m := range kyma.Status.Modules {
 		if m.Name == "watchdog" {
-			t.Errorf("a mandatory module is in the status: %+v", m)
+			t.Errorf("the status lists the mandatory module: %+v", m)
 		}
 	}
 	untilSeen(t, r, "mailer-1.0.0", "scaler-1.7.0", "scaler-1.8.0")
 	must(t, f.Control.Delete(ctx, mandatory))
 	must(t, r.UntilGone(ctx, "watchdog"))
 	if err := r.API.Get(ctx, inKyma("watchdog"), &appsv1.Deployment{}); !apierrors.IsNotFound(err) {
-		t.Errorf("its Deployment is still there: %v", err)
+		t.Errorf("the mandatory module's Deployment is not deleted: %v", err)
 	}
 
-	t.Log("Finalizers of lifecycle-manager keep nothing, once it has no Manifests of the module.")
+	t.Log("Finalizers of lifecycle-manager do not block deletion once no Manifest of the module exists.")
 	gone := func(object client.Object) {
 		t.Helper()
-		until(t, 30*time.Second, object.GetName()+" is gone", func() (bool, string) {
+		until(t, 30*time.Second, object.GetName()+" is deleted", func() (bool, string) {
 			err := f.Control.Get(ctx, client.ObjectKeyFromObject(object), object)
 			return apierrors.IsNotFound(err), fmt.Sprint(err, object.GetFinalizers())
 		})
@@ -166,13 +166,13 @@ func TestAgentSkipsLabeledObjects(t *testing.T) {
 	must(t, r.API.Patch(ctx, manifest, client.MergeFrom(before)))
 	drift(t, r)
 	promote(t, f, "1.8.0")
-	until(t, 30*time.Second, "the new version is asked for", func() (bool, string) {
+	until(t, 30*time.Second, "the Manifest in the runtime has the new version", func() (bool, string) {
 		must(t, r.API.Get(ctx, inKyma(f.Own("scaler")), manifest))
 		return manifest.Spec.Version == "1.8.0", manifest.Spec.Version
 	})
 	if config, err := settings(ctx, r); err != nil || config.Data["level"] != "debug" ||
 		config.Data["version"] != "1.7.0" {
-		t.Errorf("a skipped Manifest was worked on: %v, %v", config.Data, err)
+		t.Errorf("the agent applied a skipped Manifest: %v, %v", config.Data, err)
 	}
 	must(t, r.API.Get(ctx, inKyma(f.Own("scaler")), manifest))
 	before = manifest.DeepCopy()
@@ -186,7 +186,7 @@ func TestAgentSkipsLabeledObjects(t *testing.T) {
 	published := kyma.Status.Runtime.Published.Sequence
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Channel = "fast" }))
 	labelKyma(t, f, r, v1beta2.LabelSkipReconciliation, "")
-	until(t, 30*time.Second, "the wish is answered once nothing skips the Kyma", func() (bool, string) {
+	until(t, 30*time.Second, "the module is installed after the skip label is removed", func() (bool, string) {
 		kyma, err := r.Record(ctx)
 		return err == nil && kyma.Status.ActiveChannel == "fast" && kyma.Status.Runtime.Published.Sequence > published,
 			fmt.Sprintf("%v %+v", err, kyma.Status.Runtime)
@@ -196,7 +196,7 @@ func TestAgentSkipsLabeledObjects(t *testing.T) {
 	kyma, err = r.Record(ctx)
 	must(t, err)
 	must(t, f.Control.Delete(ctx, kyma))
-	until(t, 30*time.Second, "a deleted Kyma goes, skipped or not", func() (bool, string) {
+	until(t, 30*time.Second, "the deleted Kyma is removed despite its skip label", func() (bool, string) {
 		_, err := r.Record(ctx)
 		return apierrors.IsNotFound(err), fmt.Sprint(err)
 	})

@@ -36,35 +36,35 @@ func TestKeyCeremonyGuideWorks(t *testing.T) {
 		s.checkCeremony(step.Section, holders)
 	}
 	if ran < 9 || holders["cleo"] == "" {
-		t.Errorf("ran %d blocks, with the holders %v", ran, holders)
+		t.Errorf("ran %d blocks with holders %v, want all blocks and holders", ran, holders)
 	}
 	shown := s.run("kcp-publisher keys show --keys keys -o json")
 	left := s.rootKeys()
 	if len(left) != 2 || !strings.Contains(shown, `"version": 5`) || !slices.Contains(left, holders["bob"]) ||
 		slices.Contains(left, holders["cleo"]) {
-		t.Errorf("the holders are %v, and at the end:\n%s", holders, shown)
+		t.Errorf("want holders %v, got after the last command:\n%s", holders, shown)
 	}
-	// The key of the holder who left is no longer accepted.
+	// The key of the removed holder is no longer accepted.
 	s.run("kcp-publisher keys rotate --keys keys && cp keys/root-6.draft.json keys/root.json ada/ && " +
 		"kcp-publisher keys sign ada/root-6.draft.json --passphrase-file passphrase --keys ada")
 	if _, err := os.Stat(filepath.Join(s.dir, "ada", "root-6.json")); err == nil {
-		t.Error("a key that was removed completes a draft")
+		t.Error("a removed key completed a draft")
 	}
 }
 
-// checkCeremony checks a section's promises after its commands.
+// checkCeremony checks the documented results of a section after its commands ran.
 func (s shell) checkCeremony(section string, holders map[string]string) {
 	s.t.Helper()
 	switch section {
 	case "Begin":
 		if left, _ := filepath.Glob(filepath.Join(s.dir, "keys", "root*.key")); len(left) > 0 &&
 			exists(filepath.Join(s.dir, "ada")) {
-			s.t.Errorf("the publisher's machine keeps the root keys %v", left)
+			s.t.Errorf("the publisher's machine still has the root keys %v", left)
 		}
 	case "Rotate the publisher's key":
 		if exists(filepath.Join(s.dir, "keys", "publisher.key.next")) &&
 			!exists(filepath.Join(s.dir, "keys", "root-3.json")) {
-			s.t.Error("the new key still waits")
+			s.t.Error("the new key is still pending")
 		}
 	case "Replace a root key":
 		if exists(filepath.Join(s.dir, "keys", "root-4.json")) && slices.Contains(s.rootKeys(), holders["cleo"]) {
@@ -115,7 +115,7 @@ func (s shell) note(holders map[string]string) {
 	}
 }
 
-// signers returns the thumbprints of the keys that signed a root, none without a file.
+// signers returns the thumbprints of the keys that signed a root, or none if the file does not exist.
 func (s shell) signers(path string) (thumbprints []string) {
 	s.t.Helper()
 	if !exists(path) {

@@ -56,7 +56,7 @@ func byChart(values map[string]map[string]any) fleet.Account {
 		}
 		request := &authenticationv1.TokenRequest{}
 		if err := cluster.SubResource("token").Create(ctx, account, request); err != nil {
-			return nil, fmt.Errorf("ask for a token: %w", err)
+			return nil, fmt.Errorf("request a ServiceAccount token: %w", err)
 		}
 		return clientcmd.Write(api.Config{
 			Clusters:       map[string]*api.Cluster{"c": {Server: admin.Host, CertificateAuthorityData: admin.CAData}},
@@ -83,7 +83,7 @@ func minimal() map[string]any {
 	return map[string]any{"location": "registry.example/fleet", "keys": map[string]any{"secretName": "keys"}}
 }
 
-// as returns a client with a program's rights.
+// as returns a client with the rights of the program that uses the kubeconfig.
 func as(t *testing.T, kubeconfig string) client.Client {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -93,7 +93,7 @@ func as(t *testing.T, kubeconfig string) client.Client {
 	return c
 }
 
-// thing returns an object that contains only its kind and name.
+// thing returns an object with only a kind, a namespace and a name.
 func thing(apiVersion, kind, namespace, name string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion(apiVersion)
@@ -103,7 +103,7 @@ func thing(apiVersion, kind, namespace, name string) *unstructured.Unstructured 
 	return o
 }
 
-// things is a list of them.
+// things returns an empty list of objects of a kind.
 func things(apiVersion, kind string) *unstructured.UnstructuredList {
 	l := &unstructured.UnstructuredList{}
 	l.SetAPIVersion(apiVersion)
@@ -115,12 +115,13 @@ func refused(t *testing.T, attempts map[string]error) {
 	t.Helper()
 	for what, err := range attempts {
 		if !apierrors.IsForbidden(err) {
-			t.Errorf("%s is not refused: %v", what, err)
+			t.Errorf("attempt %q is not refused: %v", what, err)
 		}
 	}
 }
 
-// admitted asks the API server to admit the only Deployment's pod under the strictest Pod Security Standard.
+// admitted checks that the API server admits the pod of the namespace's only Deployment under the strictest Pod
+// Security Standard.
 func admitted(t *testing.T, cluster client.Client, namespace string) {
 	t.Helper()
 	strict := []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`)
@@ -130,7 +131,7 @@ func admitted(t *testing.T, cluster client.Client, namespace string) {
 	must(t, cluster.List(t.Context(), &deployments, client.InNamespace(namespace),
 		client.MatchingLabels{"app.kubernetes.io/managed-by": "Helm"}))
 	if len(deployments.Items) != 1 {
-		t.Fatalf("%d Deployments in %s come from a chart", len(deployments.Items), namespace)
+		t.Fatalf("got %d Deployments in %s, want one", len(deployments.Items), namespace)
 	}
 	template := deployments.Items[0].Spec.Template
 	pod := &corev1.Pod{
@@ -140,7 +141,7 @@ func admitted(t *testing.T, cluster client.Client, namespace string) {
 	must(t, cluster.Create(t.Context(), pod.DeepCopy(), client.DryRunAll))
 	pod.Spec.Containers[0].SecurityContext = nil
 	if err := cluster.Create(t.Context(), pod, client.DryRunAll); !apierrors.IsForbidden(err) {
-		t.Errorf("a pod without a security context is admitted to %s, so that the one before proved nothing: %v",
+		t.Errorf("a pod without a security context is admitted to %s, so the previous check proved nothing: %v",
 			namespace, err)
 	}
 }
@@ -149,11 +150,11 @@ func admitted(t *testing.T, cluster client.Client, namespace string) {
 func missedNothing(t *testing.T, log string) {
 	t.Helper()
 	if len(log) == 0 {
-		t.Error("the program has no log")
+		t.Error("the program's log is empty")
 	}
 	for line := range strings.Lines(log) {
 		if strings.Contains(line, "forbidden") {
-			t.Errorf("a right is missing: %s", line)
+			t.Errorf("the API server denied a request: %s", line)
 		}
 	}
 }
@@ -178,8 +179,8 @@ func applyRole(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, versions ...sampl
 	}
 }
 
-// By default, the agent has no rights for modules. The generated role lets it install, upgrade and remove exactly the
-// modules that it was generated for.
+// TestDefaultChartRightsSufficeForAModule uses the chart's default rights, which cover no modules. The generated role
+// lets the agent install, upgrade and remove only the modules that the role was generated for.
 func TestDefaultChartRightsSufficeForAModule(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{
@@ -201,7 +202,7 @@ func TestDefaultChartRightsSufficeForAModule(t *testing.T) {
 	}))
 	promote(t, f, "1.8.0")
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
-	must(t, f.UntilRollout(ctx, firstRollout, "it has an end", func(s v1alpha1.RolloutStatus) bool {
+	must(t, f.UntilRollout(ctx, firstRollout, "the rollout has ended", func(s v1alpha1.RolloutStatus) bool {
 		return s.FinishedAt != nil
 	}))
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
@@ -223,29 +224,29 @@ func TestDefaultChartRightsSufficeForAModule(t *testing.T) {
 	publisher := as(t, f.PublisherKubeconfig())
 	must(t, publisher.List(ctx, things(ours, "Kyma"), client.InNamespace(sample.Namespace)))
 	refused(t, map[string]error{
-		"making a Secret":   publisher.Create(ctx, thing("v1", "Secret", sample.Namespace, "mine")),
-		"Secrets elsewhere": publisher.List(ctx, things("v1", "Secret"), client.InNamespace("default")),
-		"reading a webhook's key": publisher.Get(ctx,
+		"create a Secret":                   publisher.Create(ctx, thing("v1", "Secret", sample.Namespace, "mine")),
+		"list Secrets in another namespace": publisher.List(ctx, things("v1", "Secret"), client.InNamespace("default")),
+		"read a webhook's key": publisher.Get(ctx,
 			client.ObjectKey{Namespace: sample.Namespace, Name: "kcp-publisher-webhook"},
 			thing("v1", "Secret", "", "")),
-		"writing a module's version": publisher.Create(ctx,
+		"write a module's version": publisher.Create(ctx,
 			thing(ours, "ModuleTemplate", sample.Namespace, "mine-1.0.0")),
-		"making a Kyma":              publisher.Create(ctx, thing(ours, "Kyma", sample.Namespace, "mine")),
-		"deleting a Kyma":            publisher.Delete(ctx, thing(ours, "Kyma", sample.Namespace, "one")),
-		"Kymas of another namespace": publisher.List(ctx, things(ours, "Kyma"), client.InNamespace("default")),
-		"deleting a definition": publisher.Delete(ctx,
+		"create a Kyma":                   publisher.Create(ctx, thing(ours, "Kyma", sample.Namespace, "mine")),
+		"delete a Kyma":                   publisher.Delete(ctx, thing(ours, "Kyma", sample.Namespace, "one")),
+		"list Kymas in another namespace": publisher.List(ctx, things(ours, "Kyma"), client.InNamespace("default")),
+		"delete a CRD": publisher.Delete(ctx,
 			thing("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "kymas.operator.kyma-project.io")),
-		"registering webhooks": publisher.Create(ctx,
+		"register webhooks": publisher.Create(ctx,
 			thing("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "", "mine")),
-		"breaking another program's lease": publisher.Delete(ctx,
+		"delete another program's lease": publisher.Delete(ctx,
 			thing("coordination.k8s.io/v1", "Lease", sample.Namespace, "other")),
-		"another namespace's details": publisher.Get(ctx, client.ObjectKey{Name: "default"},
+		"read another namespace": publisher.Get(ctx, client.ObjectKey{Name: "default"},
 			thing("v1", "Namespace", "", "")),
 	})
 }
 
-// The publisher serves webhooks and requires signatures. The agent can install with one ClusterRole, but the scaler
-// with the rights of an account. A bundle sets the agent's image.
+// TestChartValuesGrantTheRightsTheyNeed runs a publisher that serves webhooks and requires signatures. The agent
+// installs with one ClusterRole, and scaler with the rights of an account. A bundle sets the agent's image.
 func TestChartValuesGrantTheRightsTheyNeed(t *testing.T) {
 	ctx, address := t.Context(), freeAddress(t)
 	policy := filepath.Join(t.TempDir(), "policy.yaml")
@@ -264,7 +265,7 @@ func TestChartValuesGrantTheRightsTheyNeed(t *testing.T) {
 			"kcp-publisher": publisher,
 			"skr-agent": {
 				"rbac":        map[string]any{"clusterRoles": []any{"small-modules"}},
-				"selfUpgrade": true, // disabled by limited rights only
+				"selfUpgrade": true, // only limited rights disable this setting
 				"modules":     map[string]any{"serviceAccounts": map[string]any{"scaler": "modules"}},
 			},
 		}),
@@ -282,7 +283,7 @@ func TestChartValuesGrantTheRightsTheyNeed(t *testing.T) {
 		}}))
 	must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 
-	t.Run("the bundle names the image of the agent", func(t *testing.T) {
+	t.Run("bundle sets the agent's image", func(t *testing.T) {
 		own := deployed(t, r)
 		first := own.Spec.Template.Spec.Containers[0].Image
 		must(t, r.API.Patch(ctx, own,
@@ -290,14 +291,14 @@ func TestChartValuesGrantTheRightsTheyNeed(t *testing.T) {
 				fmt.Appendf(nil, `{"metadata":{"annotations":{"kyma-pull.dev/proven-image":%q}}}`, first))))
 		becomePod(t, r, "agent-1", first)
 		must(t, r.WantAgent(t.Context(), agentImage("2.0")))
-		until(t, 60*time.Second, "the Deployment runs it", func() (bool, string) {
+		until(t, 60*time.Second, "the agent's Deployment has the image of the bundle", func() (bool, string) {
 			got := deployed(t, r).Spec.Template.Spec.Containers[0].Image
 			return got == agentImage("2.0"), got
 		})
 	})
 	missedNothing(t, f.Publisher().Log())
 	missedNothing(t, r.Agent().Log())
-	t.Run("a module is refused that its account has no rights for, and installed once it has", func(t *testing.T) {
+	t.Run("module is refused until its account has the required rights", func(t *testing.T) {
 		must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
 			spec.Modules = append(spec.Modules, managed("scaler"))
 		}))
@@ -310,23 +311,23 @@ func TestChartValuesGrantTheRightsTheyNeed(t *testing.T) {
 			writing("sample.kyma-pull.dev", "scalers", "scalers/status"))
 		must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
 	})
-	t.Run("modules are removed", func(t *testing.T) {
+	t.Run("removed modules are uninstalled", func(t *testing.T) {
 		must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = nil }))
 		must(t, r.UntilGone(ctx, "scaler"))
 		must(t, r.UntilGone(ctx, "mailer"))
 	})
 	agent := as(t, r.AgentKubeconfig())
 	refused(t, map[string]error{
-		"granting rights": agent.Create(ctx,
+		"grant rights": agent.Create(ctx,
 			thing("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "", "mine")),
-		"defining a kind": agent.Delete(ctx,
+		"delete a CRD": agent.Delete(ctx,
 			thing("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "other.example.org")),
-		"a Secret elsewhere": agent.Get(ctx, client.ObjectKey{Namespace: "default", Name: "mine"},
+		"read a Secret in another namespace": agent.Get(ctx, client.ObjectKey{Namespace: "default", Name: "mine"},
 			thing("v1", "Secret", "", "")),
-		"a token of its own": agent.SubResource("token").
+		"create a token of its ServiceAccount": agent.SubResource("token").
 			Create(ctx,
 				&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "kyma-system", Name: "skr-agent"}},
 				&authenticationv1.TokenRequest{}),
-		"deleting its namespace": agent.Delete(ctx, thing("v1", "Namespace", "", "kyma-system")),
+		"delete its namespace": agent.Delete(ctx, thing("v1", "Namespace", "", "kyma-system")),
 	})
 }

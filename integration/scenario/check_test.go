@@ -30,7 +30,7 @@ func runCheck(t *testing.T, want int, binary string, args ...string) map[string]
 	for _, c := range all {
 		found[c.Check] = c
 		if want == 0 && c.Result == "Failed" {
-			t.Errorf("exit code 0 with %+v", c)
+			t.Errorf("exit code 0 despite the failed check %+v", c)
 		}
 	}
 	return found
@@ -40,12 +40,12 @@ func findings(t *testing.T, got map[string]checked, want map[string][2]string) {
 	t.Helper()
 	for check, w := range want {
 		if c := got[check]; c.Result != w[0] || !strings.Contains(c.Message, w[1]) {
-			t.Errorf("%s: %+v, want %s with %q", check, c, w[0], w[1])
+			t.Errorf("check %s: got %+v, want %s with %q", check, c, w[0], w[1])
 		}
 	}
 }
 
-// TestChecksReportProblemsBeforeProgramsRun has several faults at once, for both programs, and then none.
+// TestChecksReportProblemsBeforeProgramsRun checks each program with several faults at once, and then without faults.
 func TestChecksReportProblemsBeforeProgramsRun(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{
@@ -56,7 +56,7 @@ func TestChecksReportProblemsBeforeProgramsRun(t *testing.T) {
 	ca, config := filepath.Join(f.Dir, "ca.pem"), filepath.Join(f.Dir, "publisher.json")
 	publisher := []string{"--kubeconfig", f.PublisherKubeconfig(), "--location", f.Location(), "--registry-ca", ca}
 
-	// The publisher has an old key folder whose key every user can read, no password for the registry, and missing rights.
+	// The publisher has an old key folder with a world-readable key, no registry password, and missing rights.
 	stale := filepath.Join(t.TempDir(), "keys")
 	must(t, os.CopyFS(stale, os.DirFS(f.Keys())))
 	must(t, os.Chmod(filepath.Join(stale, "publisher.key"), 0o644))
@@ -72,7 +72,7 @@ func TestChecksReportProblemsBeforeProgramsRun(t *testing.T) {
 		"clock, against the API server":              {"Passed", ""},
 		"rights, publisher":                          {"Passed", ""},
 		"rights, webhooks":                           {"Failed", "create secrets in kcp-system"},
-		"registry":                                   {"Passed", "answers"},
+		"registry":                                   {"Passed", "is reachable"},
 		"read from the registry":                     {"Failed", "credential"},
 		"definition " + kymaDefinition + ", v1beta2": {"Passed", ""},
 	})
@@ -83,7 +83,7 @@ func TestChecksReportProblemsBeforeProgramsRun(t *testing.T) {
 		},
 	})
 
-	// Everything is correct, except that the root key beside the others is a warning.
+	// The only finding is a warning about the root key in the same folder as the other keys.
 	got = runCheck(t, 0, f.Binaries().Publisher,
 		append(publisher, "--keys", f.Keys(), "--registry-config", config, "--registry-write")...)
 	findings(t, got, map[string][2]string{
@@ -95,7 +95,7 @@ func TestChecksReportProblemsBeforeProgramsRun(t *testing.T) {
 	if code != 1 || !strings.Contains(output, "✓ root of trust: ") ||
 		!strings.Contains(output, "✗ read from the registry: ") || !strings.Contains(output, "\n    chmod 600 ") ||
 		!strings.Contains(output, "checks failed") {
-		t.Errorf("exit code %d\n%s", code, output)
+		t.Errorf("check: unexpected exit code %d or output\n%s", code, output)
 	}
 
 	guide := lines(blocksOf(t, "docs/guides/troubleshooting.md", 3)[1])
@@ -106,24 +106,24 @@ func TestChecksReportProblemsBeforeProgramsRun(t *testing.T) {
 	s.env = append(s.env, "KUBECONFIG="+r.Kubeconfig())
 	s.run(guide[1])
 
-	// The agent was enrolled with a damaged Secret, and its registry is unreachable.
+	// The agent has a damaged enrollment Secret and cannot reach its registry.
 	agent := []string{"--kubeconfig", r.AgentKubeconfig(), "--registry-write"}
 	got = runCheck(t, 0, f.Binaries().Agent, agent...)
 	findings(t, got, map[string][2]string{
 		"rights, agent": {"Passed", ""}, "rights, all-modules": {"Passed", ""},
 		"key of the agent": {"Passed", "can be read"}, "registry": {"Passed", ""},
-		"registry, to report": {"Passed", ""}, "bundle": {"Passed", "accepted"},
+		"write reports to the registry": {"Passed", ""}, "bundle": {"Passed", "accepted"},
 		"enrollment":    {"Passed", "knows the agent's key"},
 		"root of trust": {"Passed", "version 2"}, "definition " + kymaDefinition + ", v1beta2": {"Passed", ""},
 	})
-	// Modules with their own account need other rights than the agent's, and the account has some.
+	// Modules with their own account need that account's rights, and the account lacks some of them.
 	got = runCheck(t, 0, f.Binaries().Agent, append(agent, "--module-service-account", "modules")...)
 	findings(t, got, map[string][2]string{
 		"rights, module-account":                                   {"Passed", ""},
-		"ServiceAccount system:serviceaccount:kyma-system:modules": {"Warning", "has no rights"},
+		"ServiceAccount system:serviceaccount:kyma-system:modules": {"Warning", "has no permissions"},
 	})
 	if _, asked := got["rights, all-modules"]; asked {
-		t.Error("the agent needs no rights of modules")
+		t.Error("the check requires module rights from the agent")
 	}
 	must(t, f.Registry.Stop())
 	findings(t, runCheck(t, 1, f.Binaries().Agent, agent...),

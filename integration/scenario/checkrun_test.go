@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-func TestOperatorMeasuresChecksOnceInOneRuntime(t *testing.T) {
+func TestOperatorRunsChecksInOneRuntime(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
@@ -34,7 +34,7 @@ func TestOperatorMeasuresChecksOnceInOneRuntime(t *testing.T) {
 	text, err := f.Ask(ctx, append(command, "--check", "deployed")...)
 	if err != nil || !strings.Contains(text, "module scaler 1.7.0 in runtime one") ||
 		!strings.Contains(text, "Passed") {
-		t.Fatalf("a check that passes: %v\n%s", err, text)
+		t.Fatalf("run of a passing check: %v\n%s", err, text)
 	}
 	s := newPlainShell(t, f.Dir, f.Binaries(), "RUNTIME", "one", "MODULE", "scaler",
 		"registry.example/fleet", f.Location())
@@ -42,11 +42,11 @@ func TestOperatorMeasuresChecksOnceInOneRuntime(t *testing.T) {
 	text, err = s.try(blocksOf(t, "docs/guides/checks.md", 1)[0])
 	if err == nil || !strings.Contains(text, "runtime one: many is Failed, shipped is Inconclusive") ||
 		!strings.Contains(text, `the module ships no check with this name`) {
-		t.Errorf("checks that fail: %v\n%s", err, text)
+		t.Errorf("run of failing checks: %v\n%s", err, text)
 	}
 	text, err = f.Ask(ctx, append(command, "--last")...)
 	if err == nil || !strings.Contains(text, "many is Failed") {
-		t.Errorf("the last result: %v\n%s", err, text)
+		t.Errorf("show the last result: %v\n%s", err, text)
 	}
 	file := filepath.Join(t.TempDir(), "report.json")
 	export := []string{"export-report", "--location", f.Location(), "--runtime", "one", "-o", file}
@@ -55,23 +55,23 @@ func TestOperatorMeasuresChecksOnceInOneRuntime(t *testing.T) {
 	}
 	if text, err = f.Ask(ctx, "rollout", "check", "one", "scaler", "--last", "--file", file); !strings.Contains(text,
 		"many is Failed") {
-		t.Errorf("a carried report: %v\n%s", err, text)
+		t.Errorf("result from an imported report: %v\n%s", err, text)
 	}
 	if text, err = f.Ask(ctx, "rollout", "check", "one", "nats", "--location", f.Location()); err == nil ||
 		!strings.Contains(text, "has no module nats") {
-		t.Errorf("another module: %v\n%s", err, text)
+		t.Errorf("result of another module: %v\n%s", err, text)
 	}
 
-	// The bundle without the request is new, too: its report can arrive after the command ended.
+	// Removing the request also publishes a bundle, whose report can arrive after the command ended.
 	must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
 	after, err := r.Record(ctx)
 	must(t, err)
 	if _, stays := after.Annotations[v1beta2.AnnotationCheckRun]; stays {
-		t.Error("the request stays in the Kyma")
+		t.Error("the request is not removed from the Kyma")
 	}
 	if len(before.Status.Modules) != 1 || len(after.Status.Modules) != 1 ||
 		after.Status.Modules[0].Version != "1.7.0" ||
 		after.Status.Modules[0].State != v1beta2.StateReady {
-		t.Errorf("the run changed the modules: %+v, %+v", before.Status.Modules, after.Status.Modules)
+		t.Errorf("the run changed the modules from %+v to %+v", before.Status.Modules, after.Status.Modules)
 	}
 }

@@ -29,7 +29,7 @@ func TestFailedCheckRollsBackTheCanaryOnly(t *testing.T) {
 		Name: "works", Result: v1beta2.CheckFailed, Value: "0.9", Before: "0.2", Message: "above 0.5",
 	})
 	promote(t, f, "1.8.0")
-	must(t, f.UntilRollout(ctx, firstRollout, "it is rolled back", rolledOut(v1alpha1.RolloutRolledBack)))
+	must(t, f.UntilRollout(ctx, firstRollout, "the rollout is rolled back", rolledOut(v1alpha1.RolloutRolledBack)))
 	untilSettled(t, canaries[0], "1.7.0")
 	wantHistory(t, canaries[0], "1.7.0", "1.8.0", "1.7.0")
 	for _, s := range others {
@@ -39,7 +39,7 @@ func TestFailedCheckRollsBackTheCanaryOnly(t *testing.T) {
 	must(t, err)
 	const want = "maxFailures allows 0; check works failed in canary-0 (0.9, 0.2 before the upgrade)"
 	if !strings.HasSuffix(rollout.Status.Message, want) {
-		t.Errorf("the rollout reports %q, want the end %q", rollout.Status.Message, want)
+		t.Errorf("got rollout message %q, want suffix %q", rollout.Status.Message, want)
 	}
 	const reason = "check works is Failed: 0.9, 0.2 before the upgrade: above 0.5"
 	if shown := ask(t, f, "rollout", "show", firstRollout); !strings.Contains(shown, reason) {
@@ -55,7 +55,7 @@ func TestWaveWaitsForInconclusiveChecks(t *testing.T) {
 	old := canaries[1]
 	isChecks := func(feature bundle.Feature) bool { return feature == bundle.FeatureChecks }
 	old.Understand(slices.DeleteFunc(bundle.AllFeatures(), isChecks)...)
-	until(t, time.Minute, "the control plane knows that an agent is old", func() (bool, string) {
+	until(t, time.Minute, "the control plane reports the old agent", func() (bool, string) {
 		kyma, err := old.Record(ctx)
 		if err != nil || kyma.Status.Runtime.Observed == nil {
 			return false, fmt.Sprint(err)
@@ -66,14 +66,14 @@ func TestWaveWaitsForInconclusiveChecks(t *testing.T) {
 	canaries[0].Measure(v1beta2.CheckOutcome{Name: "works", Result: v1beta2.CheckInconclusive, Message: "no data"})
 	promote(t, f, "1.8.0")
 	untilSettled(t, canaries[0], "1.8.0")
-	must(t, f.UntilRollout(ctx, firstRollout, "it measures one canary", func(s v1alpha1.RolloutStatus) bool {
+	must(t, f.UntilRollout(ctx, firstRollout, "the rollout measures one canary", func(s v1alpha1.RolloutStatus) bool {
 		if len(s.Waves) == 0 || len(s.Waves[0].Checks) != 1 {
 			return false
 		}
 		return s.Waves[0].InFlight == 1 && s.Waves[0].Updated == 0 && s.Waves[0].Checks[0].Inconclusive == 1
 	}))
 	canaries[0].Measure(v1beta2.CheckOutcome{Name: "works", Result: v1beta2.CheckPassed})
-	must(t, f.UntilRollout(ctx, firstRollout, "it waits for the old agent", func(s v1alpha1.RolloutStatus) bool {
+	must(t, f.UntilRollout(ctx, firstRollout, "the rollout waits for an agent", func(s v1alpha1.RolloutStatus) bool {
 		return s.State == v1alpha1.RolloutWaiting &&
 			strings.Contains(s.Message, "checks are not Passed in canary-1 (its agent does not support checks)")
 	}))
@@ -81,7 +81,7 @@ func TestWaveWaitsForInconclusiveChecks(t *testing.T) {
 		wantHistory(t, s, "1.7.0")
 	}
 	old.Understand(bundle.AllFeatures()...)
-	must(t, f.UntilRollout(ctx, firstRollout, "it succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
+	must(t, f.UntilRollout(ctx, firstRollout, "the rollout succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
 	for _, s := range slices.Concat(canaries, others) {
 		untilSettled(t, s, "1.8.0")
 	}

@@ -57,7 +57,7 @@ func watchKymas(t *testing.T, kubeconfig, namespace string) *stretch {
 	return s
 }
 
-// different returns the records without repetitions.
+// different returns the records without consecutive duplicates.
 func (s *stretch) different() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +103,7 @@ func table(t *testing.T, kubeconfig, path string) []map[string]string {
 	return rows
 }
 
-// kstatusOf returns an object's status as tools that wait for objects compute it.
+// kstatusOf returns the kstatus of an object, which tools use to wait for objects.
 func kstatusOf(t *testing.T, object client.Object) status.Status {
 	t.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
@@ -131,11 +131,11 @@ func untilRecord(
 	return kyma
 }
 
-func TestUnrelatedChangeKeepsRuntimesReadyInKubectl(t *testing.T) {
+func TestUnrelatedChangeKeepsRuntimesReady(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
-	ready := untilRecord(ctx, t, r, "the runtime is Ready by its newest bundle", func(k *v1beta2.Kyma) bool {
+	ready := untilRecord(ctx, t, r, "the runtime is Ready with its newest bundle", func(k *v1beta2.Kyma) bool {
 		return k.Status.State == v1beta2.StateReady &&
 			meta.IsStatusConditionTrue(k.Status.Conditions, v1beta2.ConditionAccepted)
 	})
@@ -144,8 +144,8 @@ func TestUnrelatedChangeKeepsRuntimesReadyInKubectl(t *testing.T) {
 			ready.Generation)
 	}
 
-	// A version in a channel that no runtime follows. The agent is stopped, so its report is pending. A restarted
-	// publisher then uses the recorded status.
+	// The version is added to a channel that no runtime follows. The agent is stopped, so its report is pending. The
+	// restarted publisher then uses the recorded status.
 	published := watchKymas(t, f.PublisherKubeconfig(), sample.Namespace)
 	runs := watchKymas(t, r.Kubeconfig(), v1beta2.RuntimeNamespace)
 	must(t, r.Agent().Stop())
@@ -153,12 +153,12 @@ func TestUnrelatedChangeKeepsRuntimesReadyInKubectl(t *testing.T) {
 	must(t, f.Release(ctx, "scaler", sample.Scaler("").Component(), sample.Channel("regular", "1.7.0"),
 		sample.Channel("fast", "1.9.0")))
 	sequence := ready.Status.Runtime.Published.Sequence
-	pending := untilRecord(ctx, t, r, "the catalog's bundle is awaited", func(k *v1beta2.Kyma) bool {
+	pending := untilRecord(ctx, t, r, "the report about the catalog's bundle is pending", func(k *v1beta2.Kyma) bool {
 		accepted := meta.FindStatusCondition(k.Status.Conditions, v1beta2.ConditionAccepted)
 		return k.Status.Runtime.Published.Sequence > sequence && accepted.Reason == v1beta2.ReasonPending
 	})
 	if pending.Status.State != v1beta2.StateReady || len(pending.Status.Runtime.Published.Earlier) != 1 {
-		t.Errorf("while the report is awaited: %s, %+v", pending.Status.State, pending.Status.Runtime.Published)
+		t.Errorf("status before the report arrives: %s, %+v", pending.Status.State, pending.Status.Runtime.Published)
 	}
 	must(t, f.RestartPublisher())
 	must(t, r.StartAgent())
@@ -170,12 +170,12 @@ func TestUnrelatedChangeKeepsRuntimesReadyInKubectl(t *testing.T) {
 	for where, seen := range map[string][]string{"the control plane": published.different(),
 		"the runtime": runs.different()} {
 		if len(seen) != 1 || seen[0] != "Ready, Ready true" {
-			t.Errorf("in %s the Kyma was %q", where, seen)
+			t.Errorf("the Kyma in %s had unexpected states %q", where, seen)
 		}
 	}
 	kubectlShows(t, f, r, settled)
 
-	// In a promotion, the shown version stays the running one until the new one is reported.
+	// During a promotion, the status shows the running version until the runtime reports the new one.
 	must(t, r.Agent().Stop())
 	promote(t, f, "1.8.0")
 	asked := untilRecord(ctx, t, r, "1.8.0 is published", func(k *v1beta2.Kyma) bool {
@@ -184,12 +184,12 @@ func TestUnrelatedChangeKeepsRuntimesReadyInKubectl(t *testing.T) {
 	for _, m := range asked.Status.Modules {
 		want := map[string]string{"scaler": "1.7.0 Processing", "mailer": "1.0.0 Ready"}[m.Name]
 		if got := m.Version + " " + string(m.State); got != want {
-			t.Errorf("%s is %s, want %s", m.Name, got, want)
+			t.Errorf("module %s has version and state %s, want %s", m.Name, got, want)
 		}
 	}
 	if asked.Status.State != v1beta2.StateProcessing || asked.Status.ReadyModules != "1/2" ||
 		kstatusOf(t, asked) != status.InProgressStatus {
-		t.Errorf("the Kyma is %s with %s, kstatus reports %s", asked.Status.State, asked.Status.ReadyModules,
+		t.Errorf("got Kyma state %s, ready modules %s and kstatus %s", asked.Status.State, asked.Status.ReadyModules,
 			kstatusOf(t, asked))
 	}
 	must(t, r.StartAgent())
@@ -197,7 +197,7 @@ func TestUnrelatedChangeKeepsRuntimesReadyInKubectl(t *testing.T) {
 	checkEvents(t, f, r)
 }
 
-// kubectlShows checks columns and selectors.
+// kubectlShows checks kubectl's columns and label selectors for Kymas, ModuleReleaseMetas and Manifests.
 func kubectlShows(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, kyma *v1beta2.Kyma) {
 	t.Helper()
 	const group = "/apis/operator.kyma-project.io/v1beta2/namespaces/"
@@ -218,7 +218,7 @@ func kubectlShows(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, kyma *v1beta2.
 	reportedAt := kyma.Status.Runtime.Observed.Heard.Time
 	if until, err := time.Parse(time.RFC3339, row["Healthy Until"]); err != nil || !until.After(reportedAt) ||
 		row["Skip Reconciliation"] != "" || row["Deleted"] != "" {
-		t.Errorf("a healthy Kyma's row is %v: %v", row, err)
+		t.Errorf("unexpected row of a healthy Kyma: %v: %v", row, err)
 	}
 	left := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "left",
 		Finalizers: []string{"example.com/keep"},
@@ -228,24 +228,24 @@ func kubectlShows(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, kyma *v1beta2.
 	must(t, f.Control.Delete(t.Context(), left))
 	if row := table(t, f.PublisherKubeconfig(), group+metav1.NamespaceDefault+
 		"/kymas")[0]; row["Skip Reconciliation"] != "true" || row["Deleted"] == "" {
-		t.Errorf("a suspended and deleted Kyma's row is %v", row)
+		t.Errorf("unexpected row of a suspended and deleted Kyma: %v", row)
 	}
 	must(t, f.Control.Patch(t.Context(), left,
 		client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
 	if row := table(t, r.Kubeconfig(), group+v1beta2.RuntimeNamespace+"/kymas")[0]; row["Modules"] != "2/2" ||
 		row["Channel"] != "regular" {
-		t.Errorf("the runtime's Kyma: %v", row)
+		t.Errorf("unexpected row of the runtime's Kyma: %v", row)
 	}
 	for _, row := range table(t, f.PublisherKubeconfig(), group+sample.Namespace+"/modulereleasemetas") {
 		if row["Name"] == "scaler" &&
 			(!strings.Contains(row["Channels"], `{"channel":"regular","version":"1.7.0"}`) ||
 				!strings.Contains(row["Channels"], `"fast"`)) {
-			t.Errorf("scaler's channels: %v", row)
+			t.Errorf("unexpected channels of scaler: %v", row)
 		}
 	}
 	if row := table(t, r.Kubeconfig(), group+v1beta2.RuntimeNamespace+"/manifests")[0]; row["State"] != "Ready" ||
 		row["Version"] == "" {
-		t.Errorf("a Manifest: %v", row)
+		t.Errorf("unexpected row of a Manifest: %v", row)
 	}
 	for selector, want := range map[string]int{"status.state": 1, "status.activeChannel": 1, "status.runtime.id": 1} {
 		value := map[string]string{"status.state": "Ready", "status.activeChannel": "regular",
@@ -261,11 +261,11 @@ func kubectlShows(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, kyma *v1beta2.
 	}
 }
 
-// checkEvents checks that each change causes exactly one Event, although the publisher was killed.
+// checkEvents checks that each change caused exactly one Event even though the publisher was killed.
 func checkEvents(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	t.Helper()
 	want := map[string]int{"Enrolled": 1, "Published": 2, "Failed": 0, "RuntimeSilent": 0, "RolledBack": 0}
-	until(t, 0, "Events tell what happened", func() (bool, string) {
+	until(t, 0, "Events report the changes", func() (bool, string) {
 		var all eventsv1.EventList
 		if err := f.Control.List(t.Context(), &all, client.InNamespace(sample.Namespace)); err != nil {
 			return false, err.Error()

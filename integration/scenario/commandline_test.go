@@ -48,7 +48,7 @@ func TestPublishingAFolderTwicePushesOnce(t *testing.T) {
 	publish := append([]string{"publish", "--from", filepath.Join(checkout, "docs/example"), "--to",
 		r.Host() + "/fleet", "--keys", keys, "-o", "json"}, access...)
 	type row struct{ Runtime, Action, Digest, Registry string }
-	// published runs the command, and returns its output and its error output.
+	// published runs the publish command and returns its standard output and standard error.
 	published := func(more ...string) (rows []row, output string) {
 		t.Helper()
 		var stdout, stderr bytes.Buffer
@@ -61,18 +61,18 @@ func TestPublishingAFolderTwicePushesOnce(t *testing.T) {
 		return rows, stderr.String()
 	}
 	rows, output := published()
-	if !strings.Contains(output, "published.json is new: earlier runs are unknown") {
-		t.Errorf("first run: the state file is not named:\n%s", output)
+	if !strings.Contains(output, "published.json is new: the bundles of earlier runs are unknown") {
+		t.Errorf("first run: output does not name the state file:\n%s", output)
 	}
 	if len(rows) != 2 || rows[0].Action != "pushed" || rows[1].Action != "pushed" {
-		t.Errorf("first run: %+v", rows)
+		t.Errorf("first run: unexpected rows %+v", rows)
 	}
 	writes := r.Traffic().Writes()
 	if rows, output = published(); strings.Contains(output, "state file") {
-		t.Errorf("second run: %s", output)
+		t.Errorf("second run: unexpected output: %s", output)
 	}
 	if rows[0].Action != "unchanged" || rows[1].Action != "unchanged" || r.Traffic().Writes() != writes {
-		t.Errorf("second run: %+v, %d writes", rows, r.Traffic().Writes()-writes)
+		t.Errorf("second run: got rows %+v and %d writes, want no writes", rows, r.Traffic().Writes()-writes)
 	}
 	verify := func(want int, ref, runtime string) string {
 		t.Helper()
@@ -83,12 +83,12 @@ func TestPublishingAFolderTwicePushesOnce(t *testing.T) {
 	for _, ref := range []string{r.Host() + "/fleet", r.Host() + "/fleet/runtimes/berlin:desired",
 		r.Host() + "/fleet/runtimes/berlin@" + rows[0].Digest} {
 		if output := verify(0, ref, "berlin"); !strings.Contains(output, "scaler 1.7.0") {
-			t.Errorf("%s:\n%s", ref, output)
+			t.Errorf("unexpected output about %s:\n%s", ref, output)
 		}
 	}
 	if output := verify(3, r.Host()+"/fleet/runtimes/berlin:desired", "tokyo"); !strings.Contains(output,
 		"WrongRuntime") {
-		t.Errorf("the wrong runtime is not named:\n%s", output)
+		t.Errorf("output does not name the wrong runtime:\n%s", output)
 	}
 	verify(1, r.Host()+"/fleet", "nobody")
 	run(2, binaries.Agent, "verify")
@@ -102,7 +102,7 @@ func TestReadmeCommandsWork(t *testing.T) {
 	must(t, err)
 	block := regexp.MustCompile("(?s)```sh\nmake build\n(.*?)```").FindSubmatch(readme)
 	if block == nil {
-		t.Fatal("README.md: the commands for use without any Kubernetes are gone")
+		t.Fatal("README.md has no commands for use without Kubernetes")
 	}
 	binaries, err := fleet.Build()
 	must(t, err)
@@ -151,7 +151,7 @@ func TestTutorialCommandsWork(t *testing.T) {
 		}
 		for _, want := range wants {
 			if !strings.Contains(string(output), want) {
-				t.Errorf("%s: the output lacks %q:\n%s", tutorial, want, output)
+				t.Errorf("%s: output does not contain %q:\n%s", tutorial, want, output)
 			}
 		}
 	}

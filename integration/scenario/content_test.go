@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// offer offers versions of one module and puts the first into the channel regular.
+// offer adds versions of one module to the catalog and releases the first to channel regular.
 func offer(t *testing.T, f *fleet.Fleet, versions ...sample.Version) {
 	t.Helper()
 	must(t, f.Offer(t.Context(), versions...))
@@ -53,7 +53,7 @@ func untilCondition(t *testing.T, r *fleet.Runtime, module, kind, text string) {
 		}
 		c := meta.FindStatusCondition(manifest.Status.Conditions, kind)
 		if c == nil {
-			return false, "there is no such condition"
+			return false, "the Manifest has no such condition"
 		}
 		return strings.Contains(c.Reason+": "+c.Message, text), c.Reason + ": " + c.Message
 	})
@@ -66,32 +66,32 @@ func TestChartsAndOverlaysAreInstalledLikeManifests(t *testing.T) {
 	offer(t, f, sample.Overlay("1.0.0"))
 	r := runtimeWith(t, f, "one", map[string]string{"greeter": "1.0.0", "overlay": "1.0.0", "scaler": "1.7.0"})
 
-	t.Run("a chart is rendered with its values for this very cluster", func(t *testing.T) {
+	t.Run("chart is rendered with the cluster's values", func(t *testing.T) {
 		data := configMap(t, r, "greeter")
 		if data["greeting"] != "good morning" || data["deployments"] != "true" || data["looked-up"] != "0" ||
 			!strings.HasPrefix(data["kubernetes"], "v1.") {
-			t.Errorf("rendered as %v", data)
+			t.Errorf("the chart rendered unexpected data %v", data)
 		}
 		greeting := &unstructured.Unstructured{}
 		greeting.SetAPIVersion("sample.kyma-pull.dev/v1")
 		greeting.SetKind("Greeting")
 		must(t, r.API.Get(ctx, inKyma("greeter"), greeting))
 		if err := r.API.Get(ctx, inKyma("greeter-test"), &corev1.Pod{}); !apierrors.IsNotFound(err) {
-			t.Errorf("the chart's test is installed: %v", err)
+			t.Errorf("the chart's test hook is installed: %v", err)
 		}
 	})
-	t.Run("an overlay is built", func(t *testing.T) {
+	t.Run("overlay is built", func(t *testing.T) {
 		if data := configMap(t, r, "overlay-settings"); data["version"] != "1.0.0" {
-			t.Errorf("built as %v", data)
+			t.Errorf("the overlay built unexpected data %v", data)
 		}
 	})
-	t.Run("images come from the mirror, whatever the content was", func(t *testing.T) {
+	t.Run("every content type uses images from the mirror", func(t *testing.T) {
 		for deployment, want := range map[string]string{
 			"greeter": "mirror.example/lab/greeter:1.0.0", "overlay-manager": "mirror.example/lab/overlay:1.0.0",
 			"scaler-manager": "mirror.example/lab/scaler:1.7.0",
 		} {
 			if got := imageOf(t, r, deployment); got != want {
-				t.Errorf("%s runs %s, want %s", deployment, got, want)
+				t.Errorf("Deployment %s runs image %s, want %s", deployment, got, want)
 			}
 		}
 		untilCondition(t, r, "greeter", v1beta2.ConditionImages, "the component lists the 1 images")
@@ -102,7 +102,7 @@ func TestChartsAndOverlaysAreInstalledLikeManifests(t *testing.T) {
 		before := config.DeepCopy()
 		config.Data["greeting"] = "go away"
 		must(t, r.API.Patch(ctx, config, client.MergeFrom(before)))
-		until(t, 20*time.Second, "the greeting is friendly again", func() (bool, string) {
+		until(t, 20*time.Second, "the agent reverts the greeting", func() (bool, string) {
 			data := configMap(t, r, "greeter")
 			return data["greeting"] == "good morning", data["greeting"]
 		})
@@ -111,10 +111,10 @@ func TestChartsAndOverlaysAreInstalledLikeManifests(t *testing.T) {
 		must(t, release(ctx, f, sample.Greeter("1.1.0")))
 		must(t, r.UntilState(ctx, "greeter", "1.1.0", v1beta2.StateReady))
 		if got := imageOf(t, r, "greeter"); got != "mirror.example/lab/greeter:1.1.0" {
-			t.Errorf("greeter runs %s", got)
+			t.Errorf("the greeter Deployment runs unexpected image %s", got)
 		}
 	})
-	t.Run("a chart's module goes, but for what the chart keeps", func(t *testing.T) {
+	t.Run("removed chart module leaves only objects with the keep policy", func(t *testing.T) {
 		must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
 			for i, m := range spec.Modules {
 				if m.Name == "greeter" {
@@ -125,9 +125,9 @@ func TestChartsAndOverlaysAreInstalledLikeManifests(t *testing.T) {
 		}))
 		must(t, r.UntilGone(ctx, "greeter"))
 		if err := r.API.Get(ctx, inKyma("greeter"), &appsv1.Deployment{}); !apierrors.IsNotFound(err) {
-			t.Errorf("its Deployment is still there: %v", err)
+			t.Errorf("the removed module's Deployment still exists: %v", err)
 		}
-		must(t, r.API.Get(ctx, inKyma("greeter-memory"), &corev1.ConfigMap{})) // the chart keeps it
+		must(t, r.API.Get(ctx, inKyma("greeter-memory"), &corev1.ConfigMap{})) // has the chart's keep policy
 	})
 }
 
@@ -156,7 +156,7 @@ func TestHostileContentAffectsOnlyItsModule(t *testing.T) {
 							string(m.State) + ": " + m.Message
 					}
 				}
-				return false, "it does not know the module"
+				return false, "the status does not list the module"
 			})
 		})
 	}
@@ -168,7 +168,7 @@ var hostile = map[string]struct {
 	resource sample.Resource
 	want     string
 }{
-	// The limit of time or of memory ends these two, whichever the machine reaches first. Package render tests each.
+	// Rendering of these two ends at the time limit or at the memory limit. Package render tests each limit separately.
 	"looping": {sample.Chart("looping", `{{- range $i := until 1000000000 }}{{ end }}`), "chart"},
 	"growing": {
 		sample.Chart("growing", `{{- $s := "x" }}{{- range $i := until 40 }}{{ $s = print $s $s }}{{ end }}{{ $s }}`),
@@ -216,7 +216,7 @@ func TestSignedPublicChartIsInstalled(t *testing.T) {
 	deployment := &appsv1.Deployment{}
 	must(t, r.API.Get(ctx, inKyma("podinfo"), deployment))
 	if deployment.Labels["app.kubernetes.io/version"] != "6.14.1" {
-		t.Errorf("labels are %v", deployment.Labels)
+		t.Errorf("unexpected Deployment labels %v", deployment.Labels)
 	}
 }
 
@@ -234,7 +234,7 @@ func TestInlineDescriptorNamesItsRepository(t *testing.T) {
 	must(t, release(ctx, f, v))
 	r := runtimeWith(t, f, "one", map[string]string{"overlay": "2.0.0"})
 	if data := configMap(t, r, "overlay-settings"); data["version"] != "2.0.0" {
-		t.Errorf("built as %v", data)
+		t.Errorf("the overlay built unexpected data %v", data)
 	}
 }
 
@@ -284,12 +284,12 @@ func TestSignaturePolicyRejectsUnsignedComponents(t *testing.T) {
 				m.Version + ": " + m.Message
 		})
 	}
-	expect("", "no key is configured for it")
-	must(t, f.Control.Create(ctx, secret)) // as an operator would, while the publisher runs
+	expect("", "no key is configured")
+	must(t, f.Control.Create(ctx, secret)) // while the publisher runs
 	must(t, r.UntilState(ctx, "overlay", "1.0.0", v1beta2.StateReady))
 
 	must(t, release(ctx, f, signed("1.1.0")))
-	expect("1.0.0", "is not signed")
+	expect("1.0.0", "not signed")
 	// The policy takes effect without a restart. An invalid policy changes nothing.
 	demand("required: perhaps")
 	until(t, 30*time.Second, "the publisher reports that it keeps the previous policy", func() (bool, string) {
@@ -297,17 +297,17 @@ func TestSignaturePolicyRejectsUnsignedComponents(t *testing.T) {
 		return bytes.Contains(log, []byte("failed to load the signature policy, continuing with the previous one")),
 			fmt.Sprint(err)
 	})
-	expect("1.0.0", "is not signed")
+	expect("1.0.0", "not signed")
 	demand("required: false")
 	must(t, r.UntilState(ctx, "overlay", "1.1.0", v1beta2.StateReady))
 	demand(signing)
-	expect("", "is not signed") // the module stays, but its version is no longer published
+	expect("", "not signed") // the module stays installed, but its version is no longer published
 	must(t, release(ctx, f, signed("1.2.0")))
 	expect("", `signature "release"`)
 	must(t, release(ctx, f, signed("1.3.0")))
 	must(t, r.UntilState(ctx, "overlay", "1.3.0", v1beta2.StateReady))
 	if data := configMap(t, r, "overlay-settings"); data["version"] != "1.3.0" {
-		t.Errorf("installed is %v", data)
+		t.Errorf("unexpected installed data %v", data)
 	}
 	rights, err := f.PublisherRights()
 	must(t, err)

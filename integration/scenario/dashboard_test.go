@@ -17,9 +17,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestAdminWorksWithTheKymaDashboard sends the dashboard's JSON patches. The dashboard writes a channel together with
-// the channel's version, which Kyma's own definition drops, and later removes only the channel. Kyma's CLI then writes
-// the whole Kyma with the fields that it knows.
+// TestAdminWorksWithTheKymaDashboard sends the dashboard's JSON patches. The dashboard writes a channel and the
+// channel's version, which Kyma's own CRD drops. It later removes only the channel. Kyma's CLI then writes the whole
+// Kyma with the fields that the CLI knows.
 func TestAdminWorksWithTheKymaDashboard(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{
@@ -40,7 +40,7 @@ func TestAdminWorksWithTheKymaDashboard(t *testing.T) {
 		must(t, err)
 		must(t, f.Control.Patch(ctx, record,
 			client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":`+labels+`}}`))))
-		until(t, 40*time.Second, "the dashboard shows the accounts", func() (bool, string) {
+		until(t, 40*time.Second, "the runtime's Kyma has the dashboard's labels", func() (bool, string) {
 			kyma, err := r.Kyma(ctx)
 			if err != nil {
 				return false, err.Error()
@@ -74,7 +74,7 @@ func TestAdminWorksWithTheKymaDashboard(t *testing.T) {
 	must(t, r.UntilState(ctx, "scaler", "1.10.0", v1beta2.StateReady))
 
 	patch(`[{"op":"add","path":"/metadata/annotations","value":{"kyma-pull.dev/pinned-versions":"scaler=1.10.0"}}]`)
-	until(t, 40*time.Second, "the control plane knows the pin", func() (bool, string) {
+	until(t, 40*time.Second, "the control plane records the pinned version", func() (bool, string) {
 		record, err := r.Record(ctx)
 		if err != nil {
 			return false, err.Error()

@@ -21,8 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// definitions is a control plane whose definitions change from version to version, as docs/guides/upgrade-and-skew.md
-// describes.
+// definitions is a control plane whose CRDs are upgraded and rolled back as docs/guides/upgrade-and-skew.md describes.
 type definitions struct {
 	t      *testing.T
 	f      *fleet.Fleet
@@ -31,7 +30,8 @@ type definitions struct {
 	blocks map[string][]guides.Block
 }
 
-// follow runs the guide's commands of one name with the charts of a commit, or the current ones without a commit.
+// follow runs the guide's commands of a block with the charts of a commit, or with the current charts if commit is
+// empty.
 func (d *definitions) follow(name, commit string) {
 	d.t.Helper()
 	folder := map[string]string{"definitions": "charts", "definitions-back": "older"}[name]
@@ -55,7 +55,7 @@ func (d *definitions) follow(name, commit string) {
 	}
 }
 
-// publish replaces the publisher by one of these programs.
+// publish stops the publisher and starts the one of the given programs.
 func (d *definitions) publish(programs fleet.Binaries) {
 	d.t.Helper()
 	must(d.t, d.f.Publisher().Stop())
@@ -63,8 +63,8 @@ func (d *definitions) publish(programs fleet.Binaries) {
 	must(d.t, d.f.StartPublisher())
 }
 
-// writes adds or removes mailer as the runtime's admin, and waits until control plane and runtime agree. This shows
-// that the publisher reads and writes the stored version.
+// writes adds or removes mailer as the runtime's admin and waits until control plane and runtime agree. This shows that
+// the publisher can read and write the stored version.
 func (d *definitions) writes(mailer bool) {
 	d.t.Helper()
 	must(d.t, d.berlin.Edit(func(spec *v1beta2.KymaSpec) {
@@ -75,7 +75,7 @@ func (d *definitions) writes(mailer bool) {
 			})
 		}
 	}))
-	until(d.t, time.Minute, fmt.Sprintf("control plane and runtime have mailer: %t", mailer), func() (bool, string) {
+	until(d.t, time.Minute, fmt.Sprintf("mailer on both sides: %t", mailer), func() (bool, string) {
 		kyma, err := d.berlin.Record(d.t.Context())
 		if err != nil {
 			return false, err.Error()
@@ -91,7 +91,7 @@ func (d *definitions) writes(mailer bool) {
 	})
 }
 
-// asked returns the user-written fields and the record of a rollout, by kind and name.
+// asked returns the user-written fields of the stored objects and the status of a rollout, by kind and name.
 func (d *definitions) asked() map[string]any {
 	d.t.Helper()
 	all := map[string]any{}
@@ -122,8 +122,8 @@ func (d *definitions) wantAsked(want map[string]any) {
 	}
 }
 
-// untilNothingIsWritten waits until the Kyma is not written for two seconds. A publisher that does not see its own
-// write would repeat it forever.
+// untilNothingIsWritten waits until the Kyma has not changed for two seconds. A publisher that does not read its own
+// write would repeat the write forever.
 func (d *definitions) untilNothingIsWritten() {
 	d.t.Helper()
 	version, since := "", time.Now()
@@ -137,8 +137,8 @@ func (d *definitions) untilNothingIsWritten() {
 	})
 }
 
-// TestDefinitionsGuideUpgradesAndRollsBack runs the programs of the oldest release and the current ones with the same
-// stored objects.
+// TestDefinitionsGuideUpgradesAndRollsBack runs the programs of the oldest release and the current programs with one
+// set of stored objects.
 func TestDefinitionsGuideUpgradesAndRollsBack(t *testing.T) {
 	suite.Long(t)
 	oldest := releases(t)[0].commit
@@ -149,18 +149,17 @@ func TestDefinitionsGuideUpgradesAndRollsBack(t *testing.T) {
 	d := &definitions{t: t, f: f, blocks: guide(t, "upgrade-and-skew.md")}
 	d.s = newShell(t, t.TempDir(), today, "kcp.kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"))
 
-	// The test of the installation guides runs the commands of releases with Helm, and the webhooks' test runs those of
-	// convert.
+	// The installation guides' test runs the Helm release commands, and the webhook test runs the convert commands.
 	names := slices.Sorted(maps.Keys(d.blocks))
 	want := []string{
 		"convert", "definitions", "definitions-back", "definitions-copy", "definitions-stored", "releases",
 		"releases-back",
 	}
 	if !slices.Equal(names, want) {
-		t.Errorf("the guide has commands for %v, and tests run %v", names, want)
+		t.Errorf("the guide has commands for %v, but tests run %v", names, want)
 	}
 
-	t.Log("definitions and publisher are those of the oldest release")
+	t.Log("the CRDs and the publisher have the version of the oldest release")
 	must(t, f.Publisher().Stop())
 	d.follow("definitions-back", oldest)
 	f.Use(fleet.Binaries{Publisher: before.Publisher})
@@ -172,7 +171,7 @@ func TestDefinitionsGuideUpgradesAndRollsBack(t *testing.T) {
 		Waves: []v1alpha1.Wave{{Name: "all", Percent: new(int32(100))}},
 	}))
 	promote(t, f, "1.8.0")
-	must(t, f.UntilRollout(t.Context(), firstRollout, "it succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
+	must(t, f.UntilRollout(t.Context(), firstRollout, "the rollout succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
 	d.writes(true)
 	stored := d.asked()
 
@@ -186,7 +185,7 @@ func TestDefinitionsGuideUpgradesAndRollsBack(t *testing.T) {
 	d.writes(true)
 	d.follow("definitions-stored", "")
 
-	t.Log("programs and then definitions are put back")
+	t.Log("the programs and then the CRDs are rolled back")
 	d.follow("definitions-copy", "")
 	d.publish(before)
 	d.writes(false)

@@ -24,7 +24,7 @@ func deleteKyma(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 
 func untilForgotten(t *testing.T, r *fleet.Runtime, limit time.Duration) {
 	t.Helper()
-	until(t, limit, "the control plane has let go of "+r.ID, func() (bool, string) {
+	until(t, limit, "the control plane has removed runtime "+r.ID, func() (bool, string) {
 		kyma, err := r.Record(t.Context())
 		return apierrors.IsNotFound(err), fmt.Sprintf("%v, %+v", err, kyma.Status.Modules)
 	})
@@ -33,7 +33,7 @@ func untilForgotten(t *testing.T, r *fleet.Runtime, limit time.Duration) {
 // untilEmpty waits until the runtime has no objects that come from a Kyma.
 func untilEmpty(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
-	until(t, 40*time.Second, r.ID+" is empty", func() (bool, string) {
+	until(t, 40*time.Second, r.ID+" has no module objects", func() (bool, string) {
 		var manifests v1beta2.ManifestList
 		var templates v1beta2.ModuleTemplateList
 		if err := r.API.List(t.Context(), &manifests); err != nil {
@@ -67,7 +67,7 @@ func TestDeletedKymaLeavesAnEmptyRuntime(t *testing.T) {
 	mine := scalerOfUser("mine")
 	must(t, r.API.Create(ctx, mine))
 	deleteKyma(t, f, r)
-	until(t, 40*time.Second, "the control plane reports the reason why the Kyma stays", func() (bool, string) {
+	until(t, 40*time.Second, "the control plane reports what blocks the Kyma's deletion", func() (bool, string) {
 		kyma, err := r.Record(ctx)
 		if err != nil {
 			return false, err.Error()
@@ -102,7 +102,7 @@ func TestSilentRuntimeDoesNotBlockKymaDeletion(t *testing.T) {
 	})
 	untilForgotten(t, r, 40*time.Second)
 	must(t, r.API.Get(ctx, inKyma("scaler-manager"), &appsv1.Deployment{}))
-	must(t, r.StartAgent()) // months later
+	must(t, r.StartAgent()) // as if months later
 	untilEmpty(t, r)
 }
 
@@ -120,16 +120,16 @@ func TestKymaDeletionCanBeForced(t *testing.T) {
 	kyma.Labels[v1beta2.LabelForceDeletion] = v1beta2.True
 	must(t, f.Control.Patch(ctx, kyma, client.MergeFrom(before)))
 	untilForgotten(t, r, 30*time.Second)
-	untilEvent(t, f, "one", "DeletionForced", "the removal did not wait for")
+	untilEvent(t, f, "one", "DeletionForced", "the deletion did not wait for")
 
-	t.Log("A Kyma whose cluster is gone does not wait for the registry either.")
+	t.Log("A Kyma whose cluster no longer exists is deleted without the registry.")
 	must(t, f.Registry.Stop())
 	must(t, f.Control.Delete(ctx, gone))
 	must(t, f.Control.Get(ctx, client.ObjectKeyFromObject(gone), gone))
 	before = gone.DeepCopy()
 	gone.Labels[v1beta2.LabelRuntimeGone] = v1beta2.True
 	must(t, f.Control.Patch(ctx, gone, client.MergeFrom(before)))
-	until(t, 30*time.Second, "the Kyma is gone", func() (bool, string) {
+	until(t, 30*time.Second, "the Kyma is deleted", func() (bool, string) {
 		err := f.Control.Get(ctx, client.ObjectKeyFromObject(gone), gone)
 		return apierrors.IsNotFound(err), fmt.Sprintf("%v, %+v", err, gone.Status)
 	})
@@ -143,7 +143,7 @@ func TestKymaDeletedInItsRuntimeIsRestored(t *testing.T) {
 	kyma, err := r.Kyma(ctx)
 	must(t, err)
 	must(t, r.API.Delete(ctx, kyma))
-	until(t, 30*time.Second, "the Kyma is back with its modules", func() (bool, string) {
+	until(t, 30*time.Second, "the Kyma exists again with its modules", func() (bool, string) {
 		again, err := r.Kyma(ctx)
 		if err != nil {
 			return false, err.Error()

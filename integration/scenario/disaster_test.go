@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// guide returns the shell blocks of a guide by their names.
+// guide returns the shell blocks of a guide by block name.
 func guide(t *testing.T, page string) map[string][]guides.Block {
 	t.Helper()
 	all, err := guides.Read(filepath.Join(checkout, "docs", "guides", page))
@@ -49,7 +49,7 @@ func createDeployment(t *testing.T, where client.Client, namespace, name string)
 	}))
 }
 
-// disaster is a fleet that follows Git. Its publisher has its keys from a Secret of the control plane.
+// disaster is a fleet that follows Git. The publisher's keys are stored in a Secret of the control plane.
 type disaster struct {
 	t      *testing.T
 	f      *fleet.Fleet
@@ -57,7 +57,7 @@ type disaster struct {
 	s      shell
 	blocks map[string][]guides.Block
 	ran    []string
-	// mounted is the folder in which the publisher has the content of the Secret fleet-keys.
+	// mounted is the publisher's folder with the content of the Secret fleet-keys.
 	mounted string
 }
 
@@ -80,7 +80,7 @@ func (d *disaster) mount() {
 	}
 }
 
-// recover runs the given steps of a section, or all, and does Kubernetes' part of them.
+// recover runs the given steps of a section, or all steps, and simulates the effects that Kubernetes would have.
 func (d *disaster) recover(name string, steps ...guides.Block) {
 	d.t.Helper()
 	if len(steps) == 0 {
@@ -102,7 +102,7 @@ func (d *disaster) recover(name string, steps ...guides.Block) {
 	}
 }
 
-// keysGiven is the step with which operators give the publisher its keys.
+// keysGiven returns the step that restores the publisher's keys.
 func (d *disaster) keysGiven() guides.Block { return d.blocks["kcp-restored"][0] }
 
 func kymaOfStage(id, stage string, modules ...string) string {
@@ -119,8 +119,8 @@ spec:
   - {name: others, percent: 100, approval: true}
 `
 
-// TestDisasterRecoveryGuideWorks follows docs/guides/disaster-recovery.md through one loss after another, in the middle
-// of a rollout whose second wave is not approved.
+// TestDisasterRecoveryGuideWorks follows docs/guides/disaster-recovery.md for each loss in turn, during a rollout whose
+// second wave is not approved.
 func TestDisasterRecoveryGuideWorks(t *testing.T) {
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)
@@ -147,7 +147,7 @@ func TestDisasterRecoveryGuideWorks(t *testing.T) {
 				"--keys", d.mounted}, more)
 	}
 	must(t, f.RestartPublisher(flags()...))
-	// A runtime that is added before its Kyma comes from the repository gets a Kyma without modules.
+	// A runtime that is added before Git creates its Kyma gets a Kyma without modules.
 	untilCommit(t, f, first)
 	var err error
 	d.r, err = f.AddRuntime(ctx, "berlin", "regular")
@@ -184,7 +184,7 @@ func TestDisasterRecoveryGuideWorks(t *testing.T) {
 	d.promote(repo, files, "1.7.0", "1.8.0")
 	d.asBefore(munich)
 
-	t.Log("The rollout goes on.")
+	t.Log("The rollout continues.")
 	rollout := d.untilWaiting()
 	d.s.run("kcp-publisher rollout approve " + rollout + " others --kubeconfig kcp.kubeconfig")
 	untilSettled(t, munich, "1.8.0")
@@ -207,15 +207,15 @@ func TestDisasterRecoveryGuideWorks(t *testing.T) {
 	d.rootLost(flags)
 	if want := []string{"cluster-recreated", "kcp-lost", "kcp-restored", "publisher-keys-lost",
 		"root-keys-lost"}; !slices.Equal(slices.Compact(slices.Sorted(slices.Values(d.ran))), want) {
-		t.Errorf("ran %v, want %v", d.ran, want)
+		t.Errorf("ran sections %v, want %v", d.ran, want)
 	}
 	if len(d.blocks) != 6 { // another test covers registry-lost
-		t.Errorf("the guide has commands for %d disasters", len(d.blocks))
+		t.Errorf("the guide has commands for %d disasters, want 6", len(d.blocks))
 	}
 }
 
-// afterTheBackup makes all changes that a restored control plane does not know: other keys of publisher and agent, a
-// promotion, a module that an admin adds, and a runtime.
+// afterTheBackup makes changes that the backup does not contain: new keys of publisher and agent, a promotion, a module
+// that an admin adds, and a new runtime.
 func (d *disaster) afterTheBackup(repo *repository, files map[string]string) {
 	t, ctx := d.t, d.t.Context()
 	t.Helper()
@@ -230,7 +230,7 @@ func (d *disaster) afterTheBackup(repo *repository, files map[string]string) {
 	must(t, d.r.Enroll(ctx))
 	must(t, d.r.Agent().Stop())
 	must(t, d.r.StartAgent())
-	until(t, time.Minute, "the agent has another key", func() (bool, string) {
+	until(t, time.Minute, "the agent has a new key", func() (bool, string) {
 		key := agentKey(t, d.r)
 		return key != before, key
 	})
@@ -269,8 +269,8 @@ func (d *disaster) untilWaiting() (name string) {
 	return name
 }
 
-// asBefore fails the test unless the state is that of the middle of the rollout: berlin has the new version and its
-// admin's module, and munich, whose wave is not approved, never had the version.
+// asBefore fails the test unless the rollout is still in its first wave: berlin has the new version and the module that
+// its admin added. Runtime munich, whose wave is not approved, never had the new version.
 func (d *disaster) asBefore(munich *fleet.Simulated) {
 	t, ctx := d.t, d.t.Context()
 	t.Helper()
@@ -290,13 +290,13 @@ func (d *disaster) rootLost(flags func(...string) []string) {
 	t.Helper()
 	must(t, os.Remove(filepath.Join(d.f.Keys(), "root.key")))
 	if output := d.s.run("kcp-publisher keys rotate publisher --keys keys"); !strings.Contains(output, "of at least") {
-		t.Errorf("without root keys:\n%s", output)
+		t.Errorf("unexpected output without root keys:\n%s", output)
 	}
 	steps := d.blocks["root-keys-lost"]
 	d.recover("root-keys-lost", steps[0])
 	must(t, d.f.RestartPublisher(flags("--location", d.f.Location()+"-2")...))
 	d.recover("root-keys-lost", steps[1:]...)
-	until(t, time.Minute, "berlin lives by the new root", func() (bool, string) {
+	until(t, time.Minute, "berlin accepts a bundle of the new root", func() (bool, string) {
 		statement, err := inForce(t, d.r)
 		return err == nil && statement.Predicate.Epoch == 2, fmt.Sprint(err, statement.Predicate.Epoch)
 	})
@@ -307,7 +307,7 @@ func (d *disaster) rootLost(flags func(...string) []string) {
 func registryRecovered(t *testing.T, f *fleet.Fleet, runtime string) {
 	t.Helper()
 	if _, err := exec.LookPath("kubectl"); err != nil {
-		t.Log("there is no kubectl, and the guide's commands are not run")
+		t.Log("kubectl is not installed: the guide's commands do not run")
 		return
 	}
 	s := newShell(t, f.Dir, f.Binaries(), "registry.example/fleet", f.Location(), "berlin", runtime)

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// horn is a module with an unlisted image, which only rendering its chart finds.
+// horn is a module whose image is unlisted, so only rendering its chart finds the image.
 var horn = map[string]string{
 	"horn/Chart.yaml": "apiVersion: v2\nname: horn\nversion: 1.0.0\n",
 	"horn/templates/horn.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: horn, namespace: kyma-system}\nspec:\n  " +
@@ -27,8 +27,8 @@ var horn = map[string]string{
 		"version: 1.0.0}]\n",
 }
 
-// TestExportContainsImagesFoundByRendering creates a component in a registry and carries its runtime's bundle as in
-// docs/guides/airgap.md, with skr-agent as the renderer.
+// TestExportContainsImagesFoundByRendering creates a component in a registry and exports a runtime's bundle as
+// docs/guides/airgap.md describes, with skr-agent as the renderer.
 func TestExportContainsImagesFoundByRendering(t *testing.T) {
 	besideOthers(t)
 	binaries, err := fleet.Build()
@@ -56,11 +56,11 @@ func TestExportContainsImagesFoundByRendering(t *testing.T) {
 			"--module-template fleet/horn.yaml -o json")
 	var got struct{ Images []string }
 	if err := json.Unmarshal([]byte(created), &got); err != nil || len(got.Images) > 0 {
-		t.Fatalf("the component lists images, so that nothing has to be rendered: %v\n%s", err, created)
+		t.Fatalf("the component lists images, so the export does not need to render: %v\n%s", err, created)
 	}
 	if shown := s.run(
 		"kcp-publisher component show example.org/module/horn:1.0.0 --components registry.example/components"); !strings.Contains(shown, "helmChart") {
-		t.Errorf("what was made is not in the registry:\n%s", shown)
+		t.Errorf("the registry does not contain the created component:\n%s", shown)
 	}
 	s.run("kcp-publisher keys init --keys keys && cp keys/root.json . && kcp-publisher publish --from fleet --to " +
 		"registry.example/fleet --components registry.example/components")
@@ -69,16 +69,16 @@ func TestExportContainsImagesFoundByRendering(t *testing.T) {
 	s.run(there[0])
 	must(t, from.Stop())
 	if output := s.run(there[1]); !strings.Contains(output, "agents need --mirror "+from.Host()+"=") {
-		t.Errorf("does not say what agents need:\n%s", output)
+		t.Errorf("output does not list the settings that agents need:\n%s", output)
 	}
 	repository, err := registries.Repository(own.Host() + "/fleet/" + bundle.ImageRepository(from.Host()+"/lab/horn"))
 	must(t, err)
 	if found, err := repository.Resolve(t.Context(), "1.0.0"); err != nil || found.Digest != image.Descriptor.Digest {
-		t.Errorf("the image is %s, %v; want %s", found.Digest, err, image.Descriptor.Digest)
+		t.Errorf("got image %s (error %v), want %s", found.Digest, err, image.Descriptor.Digest)
 	}
 	if accepted := s.run(
 		"skr-agent verify registry.ship.example/fleet --trust root.json --runtime ship"); !strings.Contains(accepted,
 		"horn 1.0.0") {
-		t.Errorf("the ship has\n%s", accepted)
+		t.Errorf("the ship accepted an unexpected bundle:\n%s", accepted)
 	}
 }

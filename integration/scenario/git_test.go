@@ -35,22 +35,22 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 
 	r, err := f.AddRuntime(ctx, "one", "regular")
 	must(t, err)
-	t.Run("what it brings is installed, and names its commit", func(t *testing.T) {
+	t.Run("commit is installed and bundles name it", func(t *testing.T) {
 		must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
 		must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 		for object, version := range versions(t, f) {
 			if object != "Kyma by-hand" && !strings.HasSuffix(version, first) {
-				t.Errorf("%s is %s", object, version)
+				t.Errorf("object %s has unexpected version %s", object, version)
 			}
 		}
 		if got := bundleSource(t, f, "one"); got != first {
-			t.Errorf("the bundle is of commit %s, want %s", got, first)
+			t.Errorf("the bundle names commit %s, want %s", got, first)
 		}
 		var entries v1beta2.ModuleTemplateList
 		must(t, r.API.List(ctx, &entries))
 		for _, e := range entries.Items {
 			if e.Annotations[v1beta2.AnnotationGitCommit] != "" {
-				t.Errorf("ModuleTemplate %s in the runtime names a commit", e.Name)
+				t.Errorf("ModuleTemplate %s in the runtime has a commit annotation", e.Name)
 			}
 		}
 	})
@@ -59,14 +59,14 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 	sh := newPlainShell(t, f.Dir, f.Binaries(), "https://git.example/kyma/fleet.git", repo.url, "~/fleet-git",
 		repo.credentials)
 	promote := strings.TrimSpace(page[2])
-	t.Run("a branch to review reports what it would do, and does nothing", func(t *testing.T) {
+	t.Run("diff of a review branch reports changes without applying them", func(t *testing.T) {
 		before := versions(t, f)
 		sh.run(promote + " --branch scaler-1.8")
 		output := sh.run(strings.TrimSpace(page[3]) + " --git-credentials " + repo.credentials)
-		// The whole sample of the page, except its first line, which contains the commit.
+		// The page's whole sample output except its first line, which contains the commit.
 		_, sample, _ := strings.Cut(blockAfter(t, "docs/guides/git.md", "Preview a commit", "text"), "\n")
 		if !strings.HasPrefix(output, "commit ") || !strings.Contains(output, sample) {
-			t.Errorf("docs/guides/git.md shows\n%s\nand this is printed:\n%s", sample, output)
+			t.Errorf("docs/guides/git.md shows\n%s\nbut the program prints:\n%s", sample, output)
 		}
 		repo.git("fetch", "--quiet")
 		repo.git("checkout", "--quiet", "-b", "waves", "origin/scaler-1.8")
@@ -81,7 +81,7 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 		output, err := f.Ask(ctx, "diff", "--from", repo.url, "--git-branch", "waves", "--git-path", "fleet",
 			"--git-credentials", repo.credentials, "--exit-code")
 		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 3 {
-			t.Errorf("a commit that changes the control plane: %v", err)
+			t.Errorf("diff of a commit that changes the control plane: %v", err)
 		}
 		for _, want := range []string{
 			"  create  RolloutPolicy slow  fleet/slow.yaml:1\n",
@@ -89,33 +89,33 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 			"rollout scaler-regular-1 holds version 1.8.0: wave all",
 		} {
 			if !strings.Contains(output, want) {
-				t.Errorf("%q is missing in\n%s", want, output)
+				t.Errorf("output does not contain %q:\n%s", want, output)
 			}
 		}
 		output, err = f.Ask(ctx, "diff", "--from", filepath.Join(repo.dir, "fleet"), "--exit-code")
-		if err != nil || !strings.Contains(output, "no difference: the control plane has all objects") ||
+		if err != nil || !strings.Contains(output, "no objects differ from the control plane") ||
 			!strings.Contains(output, "0 of 3 runtimes would change") {
-			t.Errorf("of what is there: %v\n%s", err, output)
+			t.Errorf("diff of the current commit: %v\n%s", err, output)
 		}
 		if after := versions(t, f); !maps.Equal(before, after) || record(t, f)["commit"] != first {
-			t.Errorf("something changed: before\n%v\nafter\n%v", before, after)
+			t.Errorf("diff changed objects: before\n%v\nafter\n%v", before, after)
 		}
 	})
 
 	var promoted string
-	t.Run("a promotion is one command", func(t *testing.T) {
+	t.Run("promote command commits and updates the runtime", func(t *testing.T) {
 		output := sh.run(promote)
 		must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 		repo.git("pull", "--quiet")
 		promoted = repo.git("rev-parse", "HEAD")
 		untilCommit(t, f, promoted)
 		if got := bundleSource(t, f, "one"); got != promoted || !strings.Contains(output, promoted) {
-			t.Errorf("the bundle is of commit %s, want %s; the command reported\n%s", got, promoted, output)
+			t.Errorf("the bundle names commit %s, want %s; the command printed\n%s", got, promoted, output)
 		}
 		provenance, code := fleet.Run(ctx, f.Binaries().Agent, "provenance", "cm/scaler-settings", "-n",
 			v1beta2.RuntimeNamespace, "--kubeconfig", r.Kubeconfig())
 		if code != 0 || !strings.Contains(provenance, "source     commit "+promoted+" of ") {
-			t.Errorf("an object of the runtime does not lead back to commit %s: exit code %d\n%s", promoted, code,
+			t.Errorf("provenance of a runtime object does not name commit %s: exit code %d\n%s", promoted, code,
 				provenance)
 		}
 		why, err := f.Why(ctx, "one", "scaler", "--location", f.Location(), "--trust",
@@ -127,21 +127,21 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 			`kyma_pull_publisher_git_commit_info{commit="` + promoted + `"} 1`} {
 			if text := scraped(t, metrics, "kyma_pull_publisher_git_"); !strings.Contains(text, want) ||
 				strings.Count(text, "git_commit_info{") != 1 {
-				t.Errorf("%s is missing in\n%s", want, text)
+				t.Errorf("output does not contain %s:\n%s", want, text)
 			}
 		}
 		if diff := repo.git("show", "--stat", "--format=%B"); !strings.Contains(diff,
 			"1 file changed, 1 insertion(+), 1 deletion(-)") ||
 			!strings.Contains(diff, "Signed-off-by: Ada <ada@example.com>") {
-			t.Errorf("the commit is\n%s", diff)
+			t.Errorf("unexpected commit:\n%s", diff)
 		}
 		if v := versions(t, f); !strings.HasSuffix(v["ModuleReleaseMeta scaler"], promoted) ||
 			!strings.HasSuffix(v["Kyma one"], first) {
-			t.Errorf("the commit is noted on what it changed: %v", v)
+			t.Errorf("want the commit on the changed object only, got %v", v)
 		}
 	})
 
-	t.Run("a broken commit changes nothing and reports the place", func(t *testing.T) {
+	t.Run("broken commit changes nothing and reports file and field", func(t *testing.T) {
 		before := versions(t, f)
 		good := strings.Replace(kymaOf("two", "mailer"), "channel: regular", "channel: fast", 1)
 		repo.push(map[string]string{
@@ -153,7 +153,7 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 			"fleet/kymas/three.yaml": "# new\n" + strings.Replace(kymaOf("three"), "name: three", "name: Three!", 1),
 		})
 		untilCommitRefused(t, f, before, `metadata.name: "Three!": `)
-		until(t, 10*time.Second, "an Event reports it", func() (bool, string) {
+		until(t, 10*time.Second, "an Event reports the refused commit", func() (bool, string) {
 			var events corev1.EventList
 			err := f.Control.List(ctx, &events, client.InNamespace(sample.Namespace))
 			for _, e := range events.Items {
@@ -167,37 +167,37 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 		repo.git("push", "--quiet", "--force", "origin", "main")
 		untilCommit(t, f, promoted)
 		if after := versions(t, f); !maps.Equal(before, after) {
-			t.Errorf("taking it back changed something: before\n%v\nafter\n%v", before, after)
+			t.Errorf("reverting the broken commit changed objects: before\n%v\nafter\n%v", before, after)
 		}
 	})
 
-	t.Run("what is missing is not removed", func(t *testing.T) {
+	t.Run("commit without the folder or any Kyma is refused", func(t *testing.T) {
 		before := versions(t, f)
 		repo.git("mv", "fleet", "moved")
 		repo.push(nil)
 		untilCommitRefused(t, f, before, "folder fleet")
 		repo.git("mv", "moved", "fleet")
 		repo.push(map[string]string{"fleet/kymas/one.yaml": "", "fleet/kymas/two.yaml": ""})
-		untilCommitRefused(t, f, before, "it removes all 2 Kymas of earlier commits")
+		untilCommitRefused(t, f, before, "the commit removes all 2 Kymas of earlier commits")
 	})
 
-	t.Run("what a commit lacks goes, and nothing else", func(t *testing.T) {
+	t.Run("only objects removed from Git are deleted", func(t *testing.T) {
 		hash := repo.push(map[string]string{
 			"fleet/kymas/one.yaml": kymaOf("one", "scaler"), "fleet/releases/mailer.yaml": "",
 			"fleet/modules/mailer-1.0.0.yaml": "",
 		})
 		untilCommit(t, f, hash)
-		until(t, 30*time.Second, "Kyma two is gone", func() (bool, string) {
+		until(t, 30*time.Second, "Kyma two is deleted", func() (bool, string) {
 			err := f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "two"}, &v1beta2.Kyma{})
 			return apierrors.IsNotFound(err), fmt.Sprint(err)
 		})
 		v := versions(t, f)
 		if len(v) != 5 || v["Kyma by-hand"] == "" || v["Kyma one"] == "" {
-			t.Errorf("left are %v", v)
+			t.Errorf("unexpected remaining objects: %v", v)
 		}
 	})
 
-	t.Run("a branch that is set back waits for --allow-rewind, and runtimes keep what is newer", func(t *testing.T) {
+	t.Run("rewound branch needs --allow-rewind and runtimes keep newer versions", func(t *testing.T) {
 		before := versions(t, f)
 		repo.git("reset", "--quiet", "--hard", first)
 		repo.git("push", "--quiet", "--force", "origin", "main")
@@ -213,7 +213,7 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 		})
 	})
 
-	t.Run("a publisher that was away applies what it missed, and nothing twice", func(t *testing.T) {
+	t.Run("restarted publisher applies missed commits once", func(t *testing.T) {
 		f.Publisher().Kill()
 		repo.git("reset", "--quiet", "--hard", promoted)
 		repo.git("push", "--quiet", "--force", "origin", "main")
@@ -231,7 +231,7 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 		untilCommit(t, f, promoted)
 		must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 		if record, err = r.Record(ctx); err != nil || record.Spec.Channel != "regular" {
-			t.Errorf("what was changed by hand is %q, %v", record.Spec.Channel, err)
+			t.Errorf("manual change of the channel was not reverted: %q, %v", record.Spec.Channel, err)
 		}
 		settle(t, f)
 		again := versions(t, f)
@@ -239,11 +239,11 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 		must(t, f.StartPublisher())
 		settle(t, f)
 		if after := versions(t, f); !maps.Equal(again, after) {
-			t.Errorf("a restart changed something: before\n%v\nafter\n%v", again, after)
+			t.Errorf("a restart changed objects: before\n%v\nafter\n%v", again, after)
 		}
 	})
 
-	t.Run("it lacks no right", func(t *testing.T) {
+	t.Run("publisher needs no further rights", func(t *testing.T) {
 		rights, err := f.PublisherRights()
 		must(t, err)
 		lacksNothing(t, "publisher", rights)
@@ -253,7 +253,7 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 func TestOnlyCommitsOfTrustedSignersAreApplied(t *testing.T) {
 	for _, program := range []string{"ssh-keygen"} {
 		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("%s is not installed: there is nobody to make keys", program)
+			t.Skipf("%s is not installed: cannot generate keys", program)
 		}
 	}
 	ctx, repo, dir := t.Context(), newRepository(t), t.TempDir()
@@ -283,7 +283,7 @@ func TestOnlyCommitsOfTrustedSignersAreApplied(t *testing.T) {
 	f := startFollowing(t, source)
 	untilCommit(t, f, first)
 	if who := record(t, f)["signedBy"]; who != "ada@example.com" {
-		t.Errorf("signed by %q", who)
+		t.Errorf("unexpected signer %q", who)
 	}
 	before := versions(t, f)
 	promote := append([]string{"promote", "scaler", "--from", "fast", "--to", "regular", "--author",
@@ -295,7 +295,7 @@ func TestOnlyCommitsOfTrustedSignersAreApplied(t *testing.T) {
 	untilCommitRefused(t, f, before, "is not signed")
 	if output, code := fleet.Run(ctx, f.Binaries().Publisher, promote...); code != 1 ||
 		!strings.Contains(output, "is not signed") {
-		t.Errorf("a promotion on top of what is not signed: exit code %d\n%s", code, output)
+		t.Errorf("promotion on top of an unsigned commit: exit code %d, want 1\n%s", code, output)
 	}
 
 	repo.git("reset", "--quiet", "--hard", first)
@@ -308,6 +308,6 @@ func TestOnlyCommitsOfTrustedSignersAreApplied(t *testing.T) {
 	meta := &v1beta2.ModuleReleaseMeta{}
 	must(t, f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "scaler"}, meta))
 	if got := meta.Spec.Channels[0]; got != sample.Channel("regular", "1.8.0") {
-		t.Errorf("got %+v", got)
+		t.Errorf("unexpected result %+v", got)
 	}
 }

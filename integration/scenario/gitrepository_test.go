@@ -28,7 +28,7 @@ import (
 type repository struct {
 	t         *testing.T
 	bare, dir string
-	// url is the address of the repository for clients with these credentials.
+	// url is the repository's address for clients that use the credentials.
 	url, credentials string
 	env              []string
 }
@@ -37,7 +37,7 @@ func newRepository(t *testing.T) *repository {
 	t.Helper()
 	program, err := exec.LookPath("git")
 	if err != nil {
-		t.Skip("git is not installed: there is nobody to serve a repository")
+		t.Skip("git is not installed: cannot serve a repository")
 	}
 	served := t.TempDir()
 	r := &repository{t: t, bare: filepath.Join(served, "fleet.git"), dir: t.TempDir(), credentials: t.TempDir()}
@@ -77,7 +77,7 @@ func (r *repository) git(args ...string) string {
 	return strings.TrimSpace(string(output))
 }
 
-// write writes files, and removes those with empty content.
+// write writes files and removes each file whose content is empty.
 func (r *repository) write(files map[string]string) {
 	r.t.Helper()
 	for name, content := range files {
@@ -107,7 +107,7 @@ func (r *repository) flags() []string {
 	}
 }
 
-// pageFlags are the flags with which the publisher in docs/guides/git.md follows a repository.
+// pageFlags returns the publisher's flags from docs/guides/git.md, for this repository.
 func (r *repository) pageFlags() []string {
 	r.t.Helper()
 	words := wordsOf(r.t, blocksOf(r.t, "docs/guides/git.md", 4)[0], "https://git.example/kyma/fleet.git", r.url,
@@ -170,13 +170,13 @@ func record(t *testing.T, f *fleet.Fleet) map[string]string {
 
 func untilCommit(t *testing.T, f *fleet.Fleet, hash string) {
 	t.Helper()
-	until(t, 60*time.Second, "the control plane has commit "+hash, func() (bool, string) {
+	until(t, 60*time.Second, "the control plane has applied commit "+hash, func() (bool, string) {
 		r := record(t, f)
 		return r["commit"] == hash && r["ready"] == "True" && r["applying"] == "", fmt.Sprint(r)
 	})
 }
 
-// untilCommitRefused waits until the newest commit is refused for a reason, and checks that no part of it was applied.
+// untilCommitRefused waits until the newest commit is refused for the reason and checks that no object changed.
 func untilCommitRefused(t *testing.T, f *fleet.Fleet, before map[string]string, reason string) {
 	t.Helper()
 	until(t, 60*time.Second, "the commit is refused: "+reason, func() (bool, string) {
@@ -184,7 +184,7 @@ func untilCommitRefused(t *testing.T, f *fleet.Fleet, before map[string]string, 
 		return r["ready"] == "False" && strings.Contains(r["message"], reason), fmt.Sprint(r)
 	})
 	if after := versions(t, f); !maps.Equal(before, after) {
-		t.Errorf("a commit that is refused changed something: before\n%v\nafter\n%v", before, after)
+		t.Errorf("a refused commit changed objects: before\n%v\nafter\n%v", before, after)
 	}
 }
 

@@ -19,14 +19,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// sshServer serves repositories with git's own programs to clients with the credentials' key.
+// sshServer serves repositories with git's own programs to clients that authenticate with the configured key.
 type sshServer struct {
 	address net.Addr
 	allowed ssh.PublicKey
 	host    atomic.Pointer[ssh.Signer]
 }
 
-// serveOverSSH starts to serve the repository over SSH, and returns the server.
+// serveOverSSH starts an SSH server for the repository.
 func (r *repository) serveOverSSH() *sshServer {
 	r.t.Helper()
 	public, identity, err := ed25519.GenerateKey(rand.Reader)
@@ -66,7 +66,7 @@ func (s *sshServer) changeHostKey(t *testing.T) {
 	s.host.Store(&signer)
 }
 
-// trustedBy puts the server's key into known_hosts of the repository's credentials.
+// trustedBy adds the server's host key to known_hosts in the repository's credentials.
 func (s *sshServer) trustedBy(r *repository) {
 	r.t.Helper()
 	line := knownhosts.Line([]string{knownhosts.Normalize(s.address.String())}, (*s.host.Load()).PublicKey())
@@ -112,7 +112,7 @@ func (s *sshServer) serve(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// TestUnknownSSHHostKeyChangesNothing replaces the server, like an attacker between it and the control plane.
+// TestUnknownSSHHostKeyChangesNothing replaces the server's host key, as an attacker in the network would.
 func TestUnknownSSHHostKeyChangesNothing(t *testing.T) {
 	repo := newRepository(t)
 	server := repo.serveOverSSH()
@@ -131,8 +131,8 @@ func TestUnknownSSHHostKeyChangesNothing(t *testing.T) {
 	untilNotFollowed(t, f, before, v1beta2.ReasonHostKeyRefused,
 		"known_hosts ("+filepath.Join(repo.credentials, "known_hosts")+") has another key for "+server.address.String()+
 			" than the server's, "+key.Type()+" "+ssh.FingerprintSHA256(key)+
-			": ask those who run the server whether that is its key, and put it into known_hosts if so")
-	// A restart does not trust the new key.
+			": verify this key with the server's operators, and then add it to known_hosts")
+	// A restarted publisher does not trust the new host key.
 	must(t, f.Publisher().Stop())
 	must(t, f.StartPublisher())
 	untilNotFollowed(t, f, before, v1beta2.ReasonHostKeyRefused, "known_hosts (")

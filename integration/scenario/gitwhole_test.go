@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// limitKymas limits the Kymas of the control plane by a quota, which counts nothing else here.
+// limitKymas limits the number of Kymas in the control plane with a ResourceQuota.
 func limitKymas(t *testing.T, f *fleet.Fleet, most, used string) {
 	t.Helper()
 	const counted = corev1.ResourceName("count/kymas." + v1beta2.Group)
@@ -34,10 +34,10 @@ func limitKymas(t *testing.T, f *fleet.Fleet, most, used string) {
 	must(t, f.Control.Status().Update(t.Context(), quota))
 }
 
-// untilPartial waits until a commit is applied in part, and the reason is reported.
+// untilPartial waits until the publisher reports that a commit is partially applied, and why.
 func untilPartial(t *testing.T, f *fleet.Fleet, hash string) {
 	t.Helper()
-	until(t, time.Minute, "commit "+hash+" is applied in part", func() (bool, string) {
+	until(t, time.Minute, "commit "+hash+" is partially applied", func() (bool, string) {
 		r := record(t, f)
 		return r["applying"] == hash && r["ready"] == "False" && r["reason"] == v1beta2.ReasonCommitApplyFailed &&
 			strings.Contains(r["message"], "publishing is held while commit "+hash) &&
@@ -46,8 +46,8 @@ func untilPartial(t *testing.T, f *fleet.Fleet, hash string) {
 	})
 }
 
-// TestCommitIsPublishedCompletelyOrNotAtAll has an API server that accepts a whole commit in a dry run and then refuses
-// a part of it.
+// TestCommitIsPublishedCompletelyOrNotAtAll uses an API server that accepts a whole commit in a dry run and then
+// refuses a part of the commit.
 func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)
@@ -60,7 +60,7 @@ func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 	must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
 	settle(t, f)
 	must(t, f.Publisher().Stop())
-	// Like the previous publisher, so that a change of leader is not a change for a runtime.
+	// The flags match the previous publisher's, so a new leader does not change any bundle.
 	flags := append(repo.flags(), "--git-poll-interval", "500ms", "--agent-poll-interval", "300ms",
 		"--agent-report-interval", "2s")
 	leader := startCandidate(t, f, "leader", flags...)
@@ -74,7 +74,7 @@ func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 		Spec:       v1beta2.KymaSpec{Channel: "regular"},
 	}
 	must(t, f.Control.Create(ctx, byHand))
-	until(t, time.Minute, "a Kyma that is not in Git has a bundle", func() (bool, string) {
+	until(t, time.Minute, "the Kyma outside of Git has a bundle", func() (bool, string) {
 		err := f.Control.Get(ctx, client.ObjectKeyFromObject(byHand), byHand)
 		return err == nil && byHand.Status.Runtime != nil && byHand.Status.Runtime.Published != nil,
 			fmt.Sprint(err, byHand.Status)
@@ -91,19 +91,19 @@ func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 		meta := &v1beta2.ModuleReleaseMeta{}
 		must(t, f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "scaler"}, meta))
 		if meta.Spec.Channels[0].Version != "1.8.0" {
-			t.Errorf("the control plane has nothing of the commit: %v", meta.Spec.Channels)
+			t.Errorf("the control plane has no part of the commit: %v", meta.Spec.Channels)
 		}
 		if now, err := r.Desired(ctx); err != nil || now.Descriptor.Digest != desired.Descriptor.Digest {
-			t.Errorf("a bundle was published of a commit that is applied in part: %v", err)
+			t.Errorf("a bundle was published for a partially applied commit: %v", err)
 		}
 	}
 
-	t.Run("nothing of it reaches a runtime, and what runtimes report is noted", func(t *testing.T) {
+	t.Run("partial commit reaches no runtime and reports are recorded", func(t *testing.T) {
 		untilPartial(t, f, promoted)
 		must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
 			spec.Modules = append(spec.Modules, v1beta2.Module{Name: "mailer", Managed: true})
 		}))
-		until(t, time.Minute, "the control plane knows what the runtime asks for", func() (bool, string) {
+		until(t, time.Minute, "the control plane records the runtime's request", func() (bool, string) {
 			kyma, err := r.Record(ctx)
 			if err != nil || kyma.Status.Runtime == nil || kyma.Status.Runtime.Requested == nil {
 				return false, fmt.Sprint(err)
@@ -116,22 +116,22 @@ func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 		}
 		nothingIsPublished()
 	})
-	t.Run("a Kyma that is deleted meanwhile goes", func(t *testing.T) {
+	t.Run("Kyma deleted during a partial commit is removed", func(t *testing.T) {
 		must(t, f.Control.Delete(ctx, byHand))
-		until(t, time.Minute, "the deleted Kyma is gone", func() (bool, string) {
+		until(t, time.Minute, "the deleted Kyma is removed", func() (bool, string) {
 			err := f.Control.Get(ctx, client.ObjectKeyFromObject(byHand), byHand)
 			return apierrors.IsNotFound(err), fmt.Sprint(err)
 		})
 		nothingIsPublished()
 	})
-	t.Run("neither by the next leader", func(t *testing.T) {
+	t.Run("new leader publishes no partial commit", func(t *testing.T) {
 		leader.kill(t)
 		successor.untilSays(t, "failed to follow the repository")
 		successor.untilSays(t, promoted)
 		untilPartial(t, f, promoted)
 		nothingIsPublished()
 	})
-	t.Run("taking it back ends it", func(t *testing.T) {
+	t.Run("revert of the partial commit is published", func(t *testing.T) {
 		repo.git("reset", "--quiet", "--hard", first)
 		repo.git("push", "--quiet", "--force", "origin", "main")
 		untilCommit(t, f, first)
@@ -140,13 +140,13 @@ func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 		must(t, err)
 		if v := kyma.Status.Runtime.Published.Versions; v["scaler"] != "1.7.0" ||
 			moduleOf(kyma, "scaler").Message != "" {
-			t.Errorf("published are %v; %v", v, moduleOf(kyma, "scaler"))
+			t.Errorf("unexpected published versions %v; module %v", v, moduleOf(kyma, "scaler"))
 		}
 		if got := bundleSource(t, f, "one"); got != first {
-			t.Errorf("the bundle is of commit %s, want %s", got, first)
+			t.Errorf("the bundle names commit %s, want %s", got, first)
 		}
 	})
-	t.Run("removing what was in its way finishes it", func(t *testing.T) {
+	t.Run("partial commit completes after the quota is removed", func(t *testing.T) {
 		desired, err = r.Desired(ctx)
 		must(t, err)
 		limitKymas(t, f, "2", "1")
@@ -158,12 +158,12 @@ func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 		untilCommit(t, f, promoted)
 		must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 		if got := bundleSource(t, f, "one"); got != promoted {
-			t.Errorf("the bundle is of commit %s, want %s", got, promoted)
+			t.Errorf("the bundle names commit %s, want %s", got, promoted)
 		}
 	})
 }
 
-// untilNotFollowed waits until the repository is not followed for a reason with an Event, and checks that nothing
+// untilNotFollowed waits until status and an Event report why the repository is not followed, and checks that no object
 // changed.
 func untilNotFollowed(t *testing.T, f *fleet.Fleet, before map[string]string, reason, message string) {
 	t.Helper()
@@ -175,7 +175,7 @@ func untilNotFollowed(t *testing.T, f *fleet.Fleet, before map[string]string, re
 	untilEvent(t, f, "kyma-pull-git", reason, "")
 }
 
-// TestGitOwnsItsObjectsAndConfirmsMassRemoval makes manual changes of objects in Git, and mistakes in Git.
+// TestGitOwnsItsObjectsAndConfirmsMassRemoval changes objects that are in Git by hand, and makes mistakes in Git.
 func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)
@@ -193,14 +193,14 @@ func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 		return namesOf(kyma.Spec.Modules)
 	}
 
-	t.Run("what was there before becomes its own", func(t *testing.T) {
+	t.Run("existing objects are adopted", func(t *testing.T) {
 		must(t, f.Control.Create(ctx, fleet.NewKyma("adopted", "regular", "scaler", "mailer")))
 		untilCommit(t, f, repo.push(map[string]string{"fleet/kymas/adopted.yaml": kymaOf("adopted", "mailer")}))
 		if got := modulesOf("adopted"); got != "mailer" {
-			t.Errorf("it has modules %s", got)
+			t.Errorf("the adopted Kyma has modules %s", got)
 		}
 	})
-	t.Run("what is added by hand is set back, but for labels", func(t *testing.T) {
+	t.Run("manual changes except labels are reverted", func(t *testing.T) {
 		kyma, err := r.Record(ctx)
 		must(t, err)
 		before := kyma.DeepCopy()
@@ -215,7 +215,7 @@ func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 		must(t, f.Control.Patch(ctx, meta, client.MergeFrom(earlier)))
 		reordered := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "two"}}
 		change(t, f.Control, reordered, func(two *v1beta2.Kyma) { slices.Reverse(two.Spec.Modules) })
-		until(t, time.Minute, "the control plane has what Git has", func() (bool, string) {
+		until(t, time.Minute, "the control plane's objects match Git", func() (bool, string) {
 			kyma, err := r.Record(ctx)
 			must(t, err)
 			must(t, f.Control.Get(ctx, client.ObjectKeyFromObject(meta), meta))
@@ -226,18 +226,18 @@ func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 		})
 		untilCommit(t, f, repo.git("rev-parse", "HEAD"))
 	})
-	t.Run("a deleted object is created again", func(t *testing.T) {
+	t.Run("deleted object is recreated", func(t *testing.T) {
 		two := &v1beta2.Kyma{}
 		must(t, f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "two"}, two))
 		deleted := two.UID
 		must(t, f.Control.Delete(ctx, two))
-		until(t, time.Minute, "Kyma two is there again", func() (bool, string) {
+		until(t, time.Minute, "Kyma two exists again", func() (bool, string) {
 			err := f.Control.Get(ctx, client.ObjectKeyFromObject(two), two)
 			return err == nil && two.UID != deleted, fmt.Sprint(err, two.DeletionTimestamp)
 		})
 		untilCommit(t, f, repo.git("rev-parse", "HEAD"))
 	})
-	t.Run("a wrong password is no fault of the commit", func(t *testing.T) {
+	t.Run("wrong password is reported as an authentication problem", func(t *testing.T) {
 		before := versions(t, f)
 		password := filepath.Join(repo.credentials, "password")
 		must(t, os.WriteFile(password, []byte("wrong\n"), 0o600))
@@ -245,7 +245,7 @@ func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 		must(t, os.WriteFile(password, []byte("hunter2\n"), 0o600))
 		untilCommit(t, f, repo.git("rev-parse", "HEAD"))
 	})
-	t.Run("a link in the place of a folder is no absence", func(t *testing.T) {
+	t.Run("symbolic link instead of a folder removes no objects", func(t *testing.T) {
 		before := versions(t, f)
 		repo.git("mv", "fleet/kymas", "kymas")
 		must(t, os.Symlink("../kymas", filepath.Join(repo.dir, "fleet", "kymas")))
@@ -255,7 +255,7 @@ func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 		repo.git("mv", "kymas", "fleet/kymas")
 		untilCommit(t, f, repo.push(nil))
 	})
-	t.Run("a Kyma with a runtime is removed after a confirmation, a protected one never", func(t *testing.T) {
+	t.Run("Kyma with a runtime needs confirmation and a protected Kyma stays", func(t *testing.T) {
 		adopted := &v1beta2.Kyma{}
 		must(t, f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "adopted"}, adopted))
 		earlier := adopted.DeepCopy()
@@ -279,17 +279,17 @@ func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 		config.Annotations = map[string]string{v1beta2.AnnotationAllowPrune: without}
 		must(t, f.Control.Patch(ctx, config, client.MergeFrom(was)))
 		untilCommit(t, f, without)
-		until(t, time.Minute, "Kyma one is gone, and its runtime empty", func() (bool, string) {
+		until(t, time.Minute, "Kyma one is deleted and its runtime is empty", func() (bool, string) {
 			_, err := r.Record(ctx)
 			_, there := settings(ctx, r)
 			return apierrors.IsNotFound(err) && apierrors.IsNotFound(there), fmt.Sprint(err, there)
 		})
 		if got := record(t, f)["message"]; modulesOf("adopted") != "mailer" ||
 			!strings.Contains(got, "protected by the annotation "+v1beta2.AnnotationPrune+": Kyma adopted") {
-			t.Errorf("the record reports %s", got)
+			t.Errorf("the repository's record reports %s", got)
 		}
 	})
-	t.Run("it lacks no right", func(t *testing.T) {
+	t.Run("publisher needs no further rights", func(t *testing.T) {
 		rights, err := f.PublisherRights()
 		must(t, err)
 		lacksNothing(t, "publisher", rights)

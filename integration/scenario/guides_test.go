@@ -31,22 +31,22 @@ func blocksOf(t *testing.T, page string, want int) (scripts []string) {
 		}
 	}
 	if len(scripts) != want {
-		t.Fatalf("%s has %d shell blocks, and the test runs %d", page, len(scripts), want)
+		t.Fatalf("%s has %d shell blocks, but the test runs %d", page, len(scripts), want)
 	}
 	return scripts
 }
 
-// wordsOf returns the words of a page's only command, with its names replaced by those of the test.
+// wordsOf returns the words of the only command in a script, with the page's names replaced by the test's names.
 func wordsOf(t *testing.T, script string, replaced ...string) []string {
 	t.Helper()
 	calls := clitest.Block{Script: strings.NewReplacer(replaced...).Replace(script)}.Calls(t)
 	if len(calls) != 1 {
-		t.Fatalf("has %d commands, and the test runs one:\n%s", len(calls), script)
+		t.Fatalf("script has %d commands, want one:\n%s", len(calls), script)
 	}
 	return calls[0]
 }
 
-// yamlOf returns the first YAML block of a page below a heading.
+// yamlOf returns the first YAML block below a heading of a page.
 func yamlOf(t *testing.T, page, heading string) string { return blockAfter(t, page, heading, "yaml") }
 
 // walk is an operator who follows guides on one fleet.
@@ -58,7 +58,7 @@ type walk struct {
 	rollout string
 }
 
-// on runs a script with another kubeconfig than the control plane's.
+// on runs a script with the given kubeconfig instead of the control plane's.
 func (w *walk) on(kubeconfig, script string) string {
 	w.Helper()
 	other := w.s
@@ -72,7 +72,7 @@ func (w *walk) prints(script string, wants ...string) {
 	output := w.s.run(strings.ReplaceAll(script, "ROLLOUT", w.rollout))
 	for _, want := range wants {
 		if !strings.Contains(output, want) {
-			w.Errorf("%s\ndoes not say %q:\n%s", script, want, output)
+			w.Errorf("%s\ndoes not print %q:\n%s", script, want, output)
 		}
 	}
 }
@@ -94,14 +94,14 @@ func (w *walk) until(script string, wants ...string) (first string) {
 	return first
 }
 
-// lines returns the commands of a script, without comments. A backslash continues a command in the next line.
+// lines returns the commands of a script without comments. It joins lines that end with a backslash.
 func lines(script string) []string {
 	all := strings.Split(strings.TrimSpace(strings.ReplaceAll(script, "\\\n", "")), "\n")
 	return slices.DeleteFunc(all, func(line string) bool { return strings.HasPrefix(line, "#") })
 }
 
-// TestOperatorGuidesWork follows docs/tutorials/first-rollout.md on the fleet that the demo leaves, and then the
-// commands of other pages on that fleet.
+// TestOperatorGuidesWork follows docs/tutorials/first-rollout.md on a fleet in the state after the demo. It then runs
+// the commands of other pages on this fleet.
 func TestOperatorGuidesWork(t *testing.T) {
 	ctx := t.Context()
 	f := startFleet(t, fleet.Options{})
@@ -152,7 +152,7 @@ func (w *walk) firstRollout() {
 	w.until(undo[1], "RolledBack")
 }
 
-// rollouts prepares a waiting rollout, so that each command finds the state after the previous one.
+// rollouts prepares a waiting rollout and runs the rollout guide's commands in sequence.
 func (w *walk) rollouts() {
 	reads, actions, why := w.rolloutBlocks()
 	must(w.T, w.f.Release(w.Context(), "scaler", sample.Scaler("").Component(), sample.Channel("regular", "1.10.0")))
@@ -174,7 +174,7 @@ func (w *walk) rollouts() {
 	w.prints("kubectl apply -f - <<'END'\n"+policy+"END\n", "configured")
 }
 
-// rolloutBlocks are the commands of docs/guides/rollouts.md: to inspect rollouts, to control them, and to ask why.
+// rolloutBlocks returns the commands of docs/guides/rollouts.md that list, control and explain rollouts.
 func (w *walk) rolloutBlocks() (reads []string, actions map[string]string, why string) {
 	blocks := blocksOf(w.T, "docs/guides/rollouts.md", 3)
 	actions = map[string]string{}
@@ -182,7 +182,7 @@ func (w *walk) rolloutBlocks() (reads []string, actions map[string]string, why s
 		actions[strings.Fields(line)[2]] = line
 	}
 	if len(actions) != 6 {
-		w.Errorf("the commands that steer a rollout are %v", actions)
+		w.Errorf("unexpected rollout commands %v", actions)
 	}
 	return lines(blocks[0]), actions, blocks[2]
 }
@@ -209,16 +209,16 @@ func (w *walk) operations() {
 	w.prints(blocksOf(t, "docs/guides/airgap.md", 4)[2], "annotated")
 }
 
-// carried takes a report back as in docs/guides/airgap.md. The runtime also reports by itself, so the control plane
-// already has the report. It retries if the runtime reports between the two commands: the older report is then
-// correctly refused.
+// carried imports a report as docs/guides/airgap.md describes. The runtime also reports directly, so the control plane
+// already has the report. If the runtime reports between the two commands, the import refuses the older report, and
+// carried tries again.
 func (w *walk) carried() {
 	back := strings.NewReplacer("registry.ship.example/fleet", w.f.Location(), "--runtime ship", "--runtime tokyo").
 		Replace(blocksOf(w.T, "docs/guides/airgap.md", 4)[1])
 	w.until(back, "tokyo", "already exists")
 }
 
-// pruned finds nothing to remove in a new registry.
+// pruned checks that prune finds nothing to remove in a new registry.
 func (w *walk) pruned() {
 	must(w.T, os.WriteFile(filepath.Join(w.f.Dir, "pruner.json"), []byte(`{"auths":{}}`), 0o600))
 	w.prints(blocksOf(w.T, "docs/guides/registry.md", 3)[1], "nothing to remove")
@@ -271,7 +271,7 @@ func (w *walk) clocks() {
 	must(t, err)
 	w.prints(blocks[0], "scaled")
 	must(t, w.r.CrashAgent())
-	until(t, time.Minute, "the agent remembers again", func() (bool, string) {
+	until(t, time.Minute, "the agent accepts a bundle again", func() (bool, string) {
 		now, err := inForce(t, w.r)
 		return err == nil && now.Predicate.Sequence >= before.Predicate.Sequence, fmt.Sprint(err)
 	})

@@ -26,8 +26,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestFalseReportClaimsEndWithTheNextReport checks that time, sequence and modules in a report are untrusted, and that
-// a false claim ends with the next correct report.
+// TestFalseReportClaimsEndWithTheNextReport checks that the publisher does not trust time, sequence and modules in a
+// report, and that the next correct report replaces a false claim.
 func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
 	f := startFleet(t, fleet.Options{Silence: 15 * time.Second})
 	r := newReporter(t, f, "stranger")
@@ -44,89 +44,89 @@ func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
 		want   string
 	}{
 		{
-			"a time in the year 9999", func(r *bundle.Report) { r.Time = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) },
+			"time in the year 9999", func(r *bundle.Report) { r.Time = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) },
 			"ReportRefused=False: the latest report was refused: refused (NotYetIssued)",
 		},
-		{"a time that is no year of JSON", func(r *bundle.Report) {
+		{"time beyond the years of JSON", func(r *bundle.Report) {
 			r.Time = time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -12*60*60))
 		}, "refused (NotYetIssued)"},
 		{
-			"a time before there were clocks", func(r *bundle.Report) { r.Time = time.Time{} },
+			"zero time", func(r *bundle.Report) { r.Time = time.Time{} },
 			"refused (Malformed): report: time",
 		},
 		{
-			"the last number that there is", func(r *bundle.Report) { r.Sequence = math.MaxInt64 },
+			"largest possible sequence", func(r *bundle.Report) { r.Sequence = math.MaxInt64 },
 			"refused (NotYetIssued)",
 		},
 		{
-			"a clock that is a year ahead",
+			"clock one year ahead",
 			func(r *bundle.Report) {
 				r.Time, r.Sequence = r.Time.Add(year), r.Time.Add(year).UnixMilli()
 			}, "refused (NotYetIssued)",
 		},
 		{
-			"a clock that is a year behind", func(r *bundle.Report) { r.Time = r.Time.Add(-year) },
+			"clock one year behind", func(r *bundle.Report) { r.Time = r.Time.Add(-year) },
 			"ClockBehind=False: the latest report arrived at",
 		},
 		{
-			"a channel that is none", func(r *bundle.Report) { r.Kyma.Spec.Channel = "Ü!\x1b[2J" },
+			"invalid channel name", func(r *bundle.Report) { r.Kyma.Spec.Channel = "Ü!\x1b[2J" },
 			`refused (Malformed): report: spec.channel: "Ü!\x1b[2J"`,
 		},
 		{
-			"a channel of 9,000 letters", func(r *bundle.Report) { r.Kyma.Spec.Channel = strings.Repeat("a", 9000) },
+			"9,000-letter channel name", func(r *bundle.Report) { r.Kyma.Spec.Channel = strings.Repeat("a", 9000) },
 			"refused (Malformed): report: spec.channel",
 		},
-		{"a policy that is none", func(r *bundle.Report) {
+		{"unknown custom resource policy", func(r *bundle.Report) {
 			r.Kyma.Spec.Modules = []v1beta2.Module{{Name: "scaler", CustomResourcePolicy: "Sometimes"}}
 		}, "refused (Malformed): report: spec.modules[0].customResourcePolicy"},
-		{"a module that is asked for twice", func(r *bundle.Report) {
+		{"duplicate requested module", func(r *bundle.Report) {
 			r.Kyma.Spec.Modules = []v1beta2.Module{{Name: "scaler", Managed: true}, {Name: "scaler", Managed: true}}
 		}, "refused (Malformed): report: spec.modules[1]"},
-		{"a module that is installed twice", func(r *bundle.Report) {
+		{"duplicate installed module", func(r *bundle.Report) {
 			r.Modules = []bundle.ReportedModule{module("scaler", "Ready"), module("scaler", "Error")}
 		}, "refused (Malformed): report: modules[1].name"},
 		{
-			"a module without a name",
+			"module without a name",
 			func(r *bundle.Report) {
 				r.Modules = []bundle.ReportedModule{module("", "Ready")}
 			}, "refused (Malformed): report: modules[0].name",
 		},
 		{
-			"a state that is none",
+			"unknown module state",
 			func(r *bundle.Report) {
 				r.Modules = []bundle.ReportedModule{module("scaler", "Splendid")}
 			}, "refused (Malformed): report: status.modules[0].state",
 		},
-		{"more modules than a runtime has", func(r *bundle.Report) {
+		{"more modules than allowed", func(r *bundle.Report) {
 			for i := range bundle.MaxManifests + 1 {
 				r.Modules = append(r.Modules, module(fmt.Sprint("m", i), "Ready"))
 			}
-		}, "refused (Malformed): report: modules: 501, at most 500"},
+		}, "refused (Malformed): report: modules: 501 entries, must be at most 500"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r.say(c.change)
 			if kyma := r.untilReporting(c.want); kyma.Status.State == v1beta2.StateReady {
-				t.Errorf("the Kyma is %s", kyma.Status.State)
+				t.Errorf("unexpected Kyma state %s", kyma.Status.State)
 			}
 			r.say(good)
 			r.untilReporting("Reported=True")
 		})
 	}
-	t.Run("a clock that is ahead within a day does not hide silence", func(*testing.T) {
+	t.Run("clock less than a day ahead does not hide silence", func(*testing.T) {
 		r.say(func(report *bundle.Report) { report.Time = report.Time.Add(23 * time.Hour) })
 		r.untilReporting("Silent=False")
 	})
-	t.Run("a restart of the publisher hears nobody anew", func(t *testing.T) {
+	t.Run("publisher restart does not renew report times", func(t *testing.T) {
 		r.say(good)
 		before := r.untilReporting("Reported=True")
 		must(t, f.Publisher().Stop())
 		must(t, f.StartPublisher())
 		after := r.untilReporting("Silent=False")
 		if a, b := after.Status.Runtime.Observed.Heard, before.Status.Runtime.Observed.Heard; !a.Equal(b) {
-			t.Errorf("the report arrived at %s, after a restart at %s", b, a)
+			t.Errorf("report time changed from %s to %s after a restart", b, a)
 		}
 	})
-	t.Run("the same report in other bytes does not count again", func(t *testing.T) {
+	t.Run("reencoded report is not a new report", func(t *testing.T) {
 		before := r.untilReporting("Silent=False")
 		fetched := reportOf(t, f, r.id)
 		var again map[string]any
@@ -137,13 +137,13 @@ func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
 		asked := watchFetches(f)
 		must(t, store.PushReport(t.Context(), f.Place, r.id, blob))
 		asked.until(t, blob.Descriptor.Digest)
-		r.say(func(report *bundle.Report) { report.Kyma.Spec.Channel = "" }) // evaluated after the previous one
+		r.say(func(report *bundle.Report) { report.Kyma.Spec.Channel = "" }) // evaluated after the previous report
 		after := r.untilReporting("spec.channel")
 		if a, b := after.Status.Runtime.Observed.Heard, before.Status.Runtime.Observed.Heard; !a.Equal(b) {
-			t.Errorf("the report arrived at %s, and again at %s", b, a)
+			t.Errorf("report time changed from %s to %s", b, a)
 		}
 	})
-	t.Run("a number that an earlier publisher believed does not bind", func(t *testing.T) {
+	t.Run("implausible recorded sequence does not block reports", func(t *testing.T) {
 		must(t, f.Publisher().Stop())
 		kyma, err := r.record()
 		must(t, err)
@@ -153,15 +153,15 @@ func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
 		must(t, f.StartPublisher())
 		r.say(good)
 		if after := r.untilReporting("Reported=True"); after.Status.Runtime.ReportSequence > time.Now().UnixMilli() {
-			t.Errorf("the Kyma still has %d", after.Status.Runtime.ReportSequence)
+			t.Errorf("the Kyma still has report sequence %d", after.Status.Runtime.ReportSequence)
 		}
 	})
-	t.Run("numbers begin anew with a new key", func(t *testing.T) {
+	t.Run("new key resets the sequence", func(t *testing.T) {
 		r.say(func(report *bundle.Report) {
-			// the same text would not be recorded
+			// an unchanged value would not be recorded
 			report.Sequence, report.AgentVersion = report.Sequence+(23*time.Hour).Milliseconds(), "v2"
 		})
-		until(t, time.Minute, "a number that is 23 hours ahead is accepted", func() (bool, string) {
+		until(t, time.Minute, "a sequence that is 23 hours ahead is accepted", func() (bool, string) {
 			kyma, err := r.record()
 			must(t, err)
 			return kyma.Status.Runtime.ReportSequence > time.Now().Add(22*time.Hour).UnixMilli(),
@@ -180,7 +180,7 @@ func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
 		r.say(good)
 		r.untilReporting("Reported=True")
 	})
-	t.Run("a status that the API server refuses is replaced by a valid one", func(t *testing.T) {
+	t.Run("valid status replaces one that the API server refuses", func(t *testing.T) {
 		stop := denyStatus(t, f.Control, r.id, "object.status.runtime.observed.agentVersion == 'unspeakable'")
 		until(t, time.Minute, "the policy is in force", func() (bool, string) {
 			kyma, err := r.record()
@@ -193,7 +193,7 @@ func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
 		r.say(func(report *bundle.Report) { report.AgentVersion = "unspeakable" })
 		if kyma := r.untilReporting(
 			"ReportRefused=False: the runtime's data results in a status that the API server refuses"); kyma.Status.State != v1beta2.StateWarning {
-			t.Errorf("the Kyma is %s", kyma.Status.State)
+			t.Errorf("unexpected Kyma state %s", kyma.Status.State)
 		}
 		stop()
 		r.say(good)
@@ -201,9 +201,9 @@ func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
 	})
 }
 
-// TestHostileReportsDoNotGrowThePublisher has five runtimes with stolen keys that send the most expensive reports. Some
-// are refused. The others contain valid requests, a different one in every report. The test measures the publisher's
-// heap in bytes, so a hundred reports are enough.
+// TestHostileReportsDoNotGrowThePublisher has five runtimes with stolen keys that send the most expensive reports. The
+// publisher refuses some reports. The others contain valid requests, which differ in every report. The test measures
+// the publisher's heap in bytes, so a hundred reports are enough.
 func TestHostileReportsDoNotGrowThePublisher(t *testing.T) {
 	suite.Long(t)
 	const reporters, reports, leftByEach = 5, 24, 64 << 10
@@ -223,7 +223,7 @@ func TestHostileReportsDoNotGrowThePublisher(t *testing.T) {
 		thieves[i].say(func(*bundle.Report) {})
 	}
 	for _, thief := range thieves {
-		thief.untilReporting("Reported=True") // the first report is fetched by its tag
+		thief.untilReporting("Reported=True") // the publisher fetches the first report by tag
 	}
 	rounds := func(count int) (left int64) {
 		for range count {
@@ -247,7 +247,7 @@ func TestHostileReportsDoNotGrowThePublisher(t *testing.T) {
 	after := rounds(reports)
 	t.Logf("%d KiB in use before, %d KiB after %d reports", before>>10, after>>10, reporters*reports)
 	if grown := after - before; grown > reporters*reports*leftByEach {
-		t.Errorf("each report left %d KiB in the publisher", grown/(reporters*reports)>>10)
+		t.Errorf("the publisher's heap grew by %d KiB per report", grown/(reporters*reports)>>10)
 	}
 	honest := newReporter(t, f, "honest")
 	honest.say(func(*bundle.Report) {})
@@ -274,7 +274,7 @@ func liveHeap(t *testing.T, address string) int64 {
 	return bytes
 }
 
-// makeHostile returns the most expensive report that the key's owner can send.
+// makeHostile changes a report into the most expensive one that the key's owner can send.
 func makeHostile(report *bundle.Report, random *rand.Rand) {
 	letters := func(n int) string {
 		text := make([]byte, n)
@@ -292,7 +292,7 @@ func makeHostile(report *bundle.Report, random *rand.Rand) {
 	}
 	report.Kyma.Generation = random.Int64()
 	switch random.IntN(6) {
-	case 0: // the channel is quoted twice for each module
+	case 0: // error messages quote the channel twice per module
 		report.Kyma.Spec.Channel = letters(9000)
 		wish(850, 8)
 	case 1:
@@ -319,8 +319,8 @@ func makeHostile(report *bundle.Report, random *rand.Rand) {
 	}
 }
 
-// TestTooLargeReportIsTruncatedAndAccepted checks that an editor of the runtime's Kyma cannot silence its agent, and
-// that a request that does not fit its report does not count as an empty request.
+// TestTooLargeReportIsTruncatedAndAccepted checks that an oversized Kyma in the runtime does not stop the agent's
+// reports. The publisher must not treat a request that does not fit into the report as empty.
 func TestTooLargeReportIsTruncatedAndAccepted(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	runtime := runtimeWith(t, f, "crowded", map[string]string{"scaler": "1.7.0"})
@@ -332,17 +332,17 @@ func TestTooLargeReportIsTruncatedAndAccepted(t *testing.T) {
 		}
 	}))
 	kyma := r.untilReporting(
-		"Truncated=True: the runtime reports; its report is truncated to fit: the 601 modules of its Kyma's request " +
+		"Truncated=True: the runtime reports; its report is truncated to fit: the 601 modules that its Kyma requests " +
 			"are ignored")
 	if asked := kyma.Status.Runtime.Requested.Spec.Modules; kyma.Status.State != v1beta2.StateWarning ||
 		len(asked) != 1 || asked[0].Name != "scaler" {
-		t.Errorf("the Kyma is %s and asks for %+v", kyma.Status.State, asked)
+		t.Errorf("got Kyma state %s and requested modules %+v", kyma.Status.State, asked)
 	}
 	must(t, runtime.UntilState(t.Context(), "scaler", "1.7.0", v1beta2.StateReady))
 	must(t, runtime.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) { spec.Modules = spec.Modules[:1] }))
 	r.untilReporting("Reported=True")
 
-	// The agent restarts with a clock that was set back since its last report.
+	// The agent restarts after its clock was set back.
 	runtime.Agent().Stop()
 	var secret corev1.Secret
 	must(t, runtime.API.Get(t.Context(), inKyma("skr-agent-key"), &secret))
@@ -352,8 +352,8 @@ func TestTooLargeReportIsTruncatedAndAccepted(t *testing.T) {
 	last, err := bundle.ClaimedReport(reportOf(t, f, r.id))
 	must(t, err)
 	ahead := time.Now().Add(20 * time.Hour).UnixMilli()
-	last.Sequence, last.AgentVersion = ahead, "another" // the same text would not be recorded
-	// It contains as much as a runtime can have.
+	last.Sequence, last.AgentVersion = ahead, "another" // an unchanged value would not be recorded
+	// The report has the maximum number of modules.
 	for i := len(last.Modules); i < bundle.MaxManifests; i++ {
 		one := last.Modules[0]
 		one.Resource, one.Name = nil, fmt.Sprintf("module-with-a-longer-name-%04d", i)
@@ -364,7 +364,7 @@ func TestTooLargeReportIsTruncatedAndAccepted(t *testing.T) {
 	must(t, store.PushReport(t.Context(), f.Place, r.id, manifest))
 	sequence := func(at int64) {
 		t.Helper()
-		until(t, time.Minute, fmt.Sprint("report ", at, " or a later one is accepted"), func() (bool, string) {
+		until(t, time.Minute, fmt.Sprint("report ", at, " or a later report is accepted"), func() (bool, string) {
 			kyma, err := r.record()
 			must(t, err)
 			return kyma.Status.Runtime.ReportSequence >= at, fmt.Sprint(kyma.Status.Runtime.ReportSequence)

@@ -42,7 +42,7 @@ func untilReadyBecause(t *testing.T, f *fleet.Fleet, name string, state v1beta2.
 	})
 }
 
-// TestRuntimeKeepsTheKymaItEnrolledWith has an attacker who can edit one Kyma, which is older than the others.
+// TestRuntimeKeepsTheKymaItEnrolledWith has an attacker who can edit the oldest Kyma.
 func TestRuntimeKeepsTheKymaItEnrolledWith(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, withSecrets)
@@ -55,42 +55,42 @@ func TestRuntimeKeepsTheKymaItEnrolledWith(t *testing.T) {
 	before, err := victim.Desired(ctx)
 	must(t, err)
 
-	t.Log("An older Kyma claims the id of a runtime that has enrolled.")
+	t.Log("An older Kyma claims the ID of an enrolled runtime.")
 	must(t, relabel(t, f, "mallory", "victim"))
-	untilReadyBecause(t, f, "mallory", v1beta2.StateError, "its runtime is mallory, and label")
+	untilReadyBecause(t, f, "mallory", v1beta2.StateError, "the Kyma owns runtime mallory, but label")
 	untilReadyBecause(t, f, "victim", v1beta2.StateReady, "all modules are ready")
 
-	t.Log("A Kyma that has enrolled is labeled with the id that Secrets are for.")
+	t.Log("An enrolled Kyma is labeled with the runtime ID of Secrets.")
 	must(t, f.Control.Create(ctx, secretFor("bob", "", "database", "for bob alone")))
 	must(t, relabel(t, f, "victim", "bob"))
-	untilReadyBecause(t, f, "victim", v1beta2.StateError, "its runtime is victim, and label")
+	untilReadyBecause(t, f, "victim", v1beta2.StateError, "the Kyma owns runtime victim, but label")
 	repository, err := f.Place.Reading(ctx, bundle.DesiredRepository("bob"))
 	must(t, err)
 	if d, err := store.Head(ctx, repository, bundle.TagDesired); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("runtime bob has bundle %s, %v", d, err)
+		t.Errorf("unexpected bundle %s of runtime bob (error %v)", d, err)
 	}
 	must(t, relabel(t, f, "victim", "victim"))
 	untilReadyBecause(t, f, "victim", v1beta2.StateReady, "all modules are ready")
 	after, err := victim.Desired(ctx)
 	must(t, err)
 	if before.Descriptor.Digest != after.Descriptor.Digest {
-		t.Error("the runtime got another bundle of all this")
+		t.Error("the attempts changed the runtime's bundle")
 	}
 
-	t.Log("With the chart's policy the API server refuses the edit.")
+	t.Log("With the chart's policy, the API server refuses the edit.")
 	must(t, fleet.ApplyChartFile(ctx, f.Control, "kcp-publisher", "policy", "identity.yaml"))
 	tries := 0
 	until(t, 30*time.Second, "the edit is refused", func() (bool, string) {
-		tries++ // before the policy takes effect, an edit succeeds
+		tries++ // an edit succeeds until the policy takes effect
 		err := relabel(t, f, "victim", fmt.Sprintf("bob-%d", tries))
 		return err != nil && strings.Contains(err.Error(), "cannot change; delete the Kyma"), fmt.Sprint(err)
 	})
 	must(t, relabel(t, f, "victim", "victim")) // reverted
 	untilReadyBecause(t, f, "victim", v1beta2.StateReady, "all modules are ready")
 
-	t.Log("A Kyma that is refused can be deleted: its own runtime is notified, and no other one.")
+	t.Log("A refused Kyma can be deleted: only its own runtime is notified.")
 	must(t, f.Control.Delete(ctx, fleet.NewKyma("mallory", "regular")))
-	until(t, 30*time.Second, "the Kyma is gone", func() (bool, string) {
+	until(t, 30*time.Second, "the Kyma is deleted", func() (bool, string) {
 		err := f.Control.Get(ctx, client.ObjectKeyFromObject(older), older)
 		return apierrors.IsNotFound(err), fmt.Sprint(err)
 	})
@@ -111,6 +111,6 @@ func TestRuntimeKeepsTheKymaItEnrolledWith(t *testing.T) {
 	untilForgotten(t, victim, 60*time.Second)
 	untilEmpty(t, victim)
 	if d, err := store.Head(ctx, repository, bundle.TagDesired); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("runtime bob has bundle %s, %v", d, err)
+		t.Errorf("unexpected bundle %s of runtime bob (error %v)", d, err)
 	}
 }

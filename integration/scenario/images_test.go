@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-func TestImagesOfTheFleetAreListedAndComparedBetweenTwoTimes(t *testing.T) {
+func TestFleetImagesAreListedAndCompared(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	start := time.Now()
@@ -25,7 +25,7 @@ func TestImagesOfTheFleetAreListedAndComparedBetweenTwoTimes(t *testing.T) {
 		}, args...)...)
 	}
 	if text := images(); !strings.Contains(text, "1.8.0") || strings.Contains(text, "1.7.0") {
-		t.Errorf("images of the reported versions:\n%s", text)
+		t.Errorf("unexpected images of the reported versions:\n%s", text)
 	}
 	since := func(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }
 	text := images("--since", since(middle))
@@ -38,11 +38,11 @@ func TestImagesOfTheFleetAreListedAndComparedBetweenTwoTimes(t *testing.T) {
 			strings.HasPrefix(line, "-") && strings.Contains(line, "1.7.0") && fields[len(fields)-1] == "one"
 	}
 	if !added || !removed || strings.Contains(text, "incomplete") {
-		t.Errorf("since the promotion:\n%s", text)
+		t.Errorf("unexpected image changes since the promotion:\n%s", text)
 	}
 	if text := images("--since", since(start.Add(-time.Hour)), "--until", since(middle)); strings.Contains(text,
 		"1.8.0") ||
 		!strings.Contains(text, "+") {
-		t.Errorf("until the promotion:\n%s", text)
+		t.Errorf("unexpected image changes before the promotion:\n%s", text)
 	}
 }

@@ -30,7 +30,7 @@ func without(t *testing.T, r *fleet.Runtime, module string) {
 	}))
 }
 
-// untilModule waits until a side shows a module with these fields.
+// untilModule waits until the Kyma's status for a module meets a condition.
 func untilModule(
 	t *testing.T, what string, read func() (*v1beta2.Kyma, error), module string, like func(v1beta2.ModuleStatus) bool,
 ) {
@@ -61,7 +61,7 @@ func TestModuleIsUpgradedDuringItsDeletion(t *testing.T) {
 	cr.SetFinalizers([]string{"sample.kyma-pull.dev/busy"})
 	must(t, r.API.Patch(ctx, cr, client.MergeFrom(before)))
 	without(t, r, f.Own("scaler"))
-	untilModule(t, "the control plane names the finalizer that blocks",
+	untilModule(t, "the control plane names the blocking finalizer",
 		func() (*v1beta2.Kyma, error) { return r.Record(ctx) }, f.Own("scaler"), func(m v1beta2.ModuleStatus) bool {
 			return m.State == v1beta2.StateDeleting && strings.Contains(m.Message, "sample.kyma-pull.dev/busy")
 		})
@@ -77,7 +77,7 @@ func TestModuleIsUpgradedDuringItsDeletion(t *testing.T) {
 		})
 	}
 	promote(t, f, "1.8.0")
-	runs("1.8.0", "the operator is upgraded while its module is being deleted")
+	runs("1.8.0", "the module's operator is upgraded during the module's deletion")
 	newest := scaler(f, "1.9.0")
 	must(t, newest.Push(ctx, f.Modules))
 	must(t, f.Control.Create(ctx, newest.Template()))
@@ -87,16 +87,16 @@ func TestModuleIsUpgradedDuringItsDeletion(t *testing.T) {
 			Name: f.Own("scaler"), Channel: "fast", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
 		})
 	}))
-	runs("1.9.0", "the operator follows the channel in which its module is asked for again")
+	runs("1.9.0", "the module's operator follows the channel of the renewed request")
 	must(t, r.API.Get(ctx, inKyma("default"), cr))
 	if cr.GetDeletionTimestamp() == nil {
-		t.Error("the default CR is not being deleted any more")
+		t.Error("the default CR is no longer being deleted")
 	}
 	deleted := cr.GetUID()
 	before = cr.DeepCopy()
 	cr.SetFinalizers(nil)
 	must(t, r.API.Patch(ctx, cr, client.MergeFrom(before)))
-	until(t, 40*time.Second, "the module is installed anew", func() (bool, string) {
+	until(t, 40*time.Second, "the module is installed again", func() (bool, string) {
 		err := r.API.Get(ctx, inKyma("default"), cr)
 		return err == nil && cr.GetUID() != deleted, fmt.Sprint(err, cr.GetUID())
 	})
@@ -128,7 +128,7 @@ func TestCustomStateCheckDecidesModuleState(t *testing.T) {
 		must(t, r.API.Patch(ctx, cr, client.MergeFrom(before)))
 	}
 	set(13)
-	untilModule(t, "the field's value is an error", func() (*v1beta2.Kyma, error) { return r.Record(ctx) },
+	untilModule(t, "the status reports an unknown state", func() (*v1beta2.Kyma, error) { return r.Record(ctx) },
 		f.Own("scaler"), func(m v1beta2.ModuleStatus) bool {
 			return m.State == v1beta2.StateError && strings.Contains(m.Message, "spec.interval is 13")
 		})
@@ -194,7 +194,7 @@ func TestModuleStatusNamesItsSource(t *testing.T) {
 					Name: f.Own("scaler") + "-1.7.0", Namespace: namespace[side], Generation: 1,
 				}
 			})
-		until(t, 30*time.Second, "the "+side+" has every condition and the channel", func() (bool, string) {
+		until(t, 30*time.Second, "the "+side+" shows all conditions and the channel", func() (bool, string) {
 			kyma, err := read()
 			if err != nil {
 				return false, err.Error()
@@ -210,7 +210,7 @@ func TestModuleStatusNamesItsSource(t *testing.T) {
 	}
 }
 
-func TestSingleClusterMode(t *testing.T) {
+func TestSingleClusterModeInstallsAndRemovesModules(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{SingleCluster: true})
 	board := &v1beta2.ModuleTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "mailer-1.0.0"}}
@@ -225,7 +225,7 @@ func TestSingleClusterMode(t *testing.T) {
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	without(t, r, "mailer")
 	must(t, r.UntilGone(ctx, "mailer"))
-	// The two sides keep to their namespaces: an offer in one is not visible in the other.
+	// Control plane and runtime use separate namespaces, so each namespace has its own ModuleTemplates.
 	var templates v1beta2.ModuleTemplateList
 	must(t, f.Control.List(ctx, &templates))
 	offered, count := 0, 0
@@ -237,14 +237,14 @@ func TestSingleClusterMode(t *testing.T) {
 			count++
 		}
 	}
-	// scaler 1.7.0 is in no channel any more, so no runtime shows it.
+	// No channel contains scaler 1.7.0 any longer, so the runtime's catalog omits this version.
 	if offered != 3 || count != 2 {
-		t.Errorf("%d ModuleTemplates offered, %d given", offered, count)
+		t.Errorf("got %d ModuleTemplates in the control plane and %d in the runtime, want 3 and 2", offered, count)
 	}
 	deleteKyma(t, f, r)
 	untilForgotten(t, r, 60*time.Second)
 	must(t, f.Control.List(ctx, &templates, client.InNamespace(sample.Namespace)))
 	if len(templates.Items) != 3 {
-		t.Errorf("with the Kyma went %d of the control plane's ModuleTemplates", 3-len(templates.Items))
+		t.Errorf("deletion of the Kyma removed %d of the control plane's ModuleTemplates", 3-len(templates.Items))
 	}
 }

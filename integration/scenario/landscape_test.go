@@ -27,8 +27,8 @@ type landscapeOf struct {
 	f *fleet.Fleet
 }
 
-// kyma makes a Kyma in the control plane as it was recorded, with a Manifest for each module. Early versions of
-// lifecycle-manager put a second finalizer on it.
+// kyma creates a recorded Kyma in the control plane, with a Manifest for each module. Early versions of
+// lifecycle-manager added a second finalizer to the Kyma.
 func (l landscapeOf) kyma(name string, labels map[string]string, modules ...landscape.Module) {
 	l.t.Helper()
 	ctx := l.t.Context()
@@ -61,7 +61,7 @@ func (l landscapeOf) manifest(kyma *v1beta2.Kyma, m landscape.Module) {
 	must(l.t, l.f.Control.Status().Patch(l.t.Context(), manifest, client.MergeFrom(before)))
 }
 
-// install creates lifecycle-manager's objects in a runtime: its definitions, its Kyma and its modules.
+// install creates lifecycle-manager's objects in a runtime: CRDs, Kyma and modules.
 func (l landscapeOf) install(r *fleet.Runtime, channel string, modules ...landscape.Module) {
 	l.t.Helper()
 	for _, kind := range []string{"kymas", "moduletemplates", "modulereleasemetas"} {
@@ -91,7 +91,7 @@ func (l landscapeOf) install(r *fleet.Runtime, channel string, modules ...landsc
 	l.write(r, slices.Concat(kyma, leftovers))
 }
 
-// write writes objects as lifecycle-manager did.
+// write applies or creates recorded objects as lifecycle-manager does.
 func (l landscapeOf) write(r *fleet.Runtime, all []landscape.Applied) {
 	l.t.Helper()
 	for _, a := range all {
@@ -103,7 +103,7 @@ func (l landscapeOf) write(r *fleet.Runtime, all []landscape.Applied) {
 	}
 }
 
-// apply waits for definitions to be served.
+// apply applies an object and retries until the API server serves its kind.
 func (l landscapeOf) apply(r *fleet.Runtime, o *unstructured.Unstructured, manager string) {
 	l.t.Helper()
 	until(l.t, 30*time.Second, fmt.Sprintf("%s %s is applied to %s", o.GetKind(), o.GetName(), r.ID),
@@ -114,7 +114,7 @@ func (l landscapeOf) apply(r *fleet.Runtime, o *unstructured.Unstructured, manag
 		})
 }
 
-// create waits for definitions to be served.
+// create creates an object and retries until the API server serves its kind.
 func (l landscapeOf) create(r *fleet.Runtime, o *unstructured.Unstructured, manager string) {
 	l.t.Helper()
 	until(l.t, 30*time.Second, fmt.Sprintf("%s %s is created in %s", o.GetKind(), o.GetName(), r.ID),
@@ -124,7 +124,7 @@ func (l landscapeOf) create(r *fleet.Runtime, o *unstructured.Unstructured, mana
 		})
 }
 
-// definition is one of lifecycle-manager's CRDs.
+// definition returns one of lifecycle-manager's CRDs.
 func (l landscapeOf) definition(kind string) *unstructured.Unstructured {
 	l.t.Helper()
 	data, err := os.ReadFile(filepath.Join("..", "..", "apis", "operator", "v1beta2", "testdata", "kyma-crds",
@@ -145,7 +145,7 @@ func (l landscapeOf) objects(text string) []*unstructured.Unstructured {
 	return all
 }
 
-// versions are the resource versions of everything that lifecycle-manager has of Kymas.
+// versions returns the resource versions of the Kymas and of lifecycle-manager's Manifests.
 func (l landscapeOf) versions(kymas []string) map[string]string {
 	l.t.Helper()
 	found := map[string]string{}
@@ -162,8 +162,7 @@ func inKCP(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: sample.Namespace, Name: name}
 }
 
-// deleteManifest removes one of lifecycle-manager's Manifests as an operator does who believes that it is not needed
-// any more.
+// deleteManifest deletes one of lifecycle-manager's Manifests, like an operator who considers the Manifest obsolete.
 func (l landscapeOf) deleteManifest(ctx context.Context, name string) {
 	l.t.Helper()
 	manifest := &v1beta2.Manifest{}

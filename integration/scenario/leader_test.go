@@ -22,13 +22,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// candidate is one of several publishers with one lease.
+// candidate is one of several publishers that compete for a lease.
 type candidate struct {
 	*fleet.Process
 	log string
 }
 
-// startCandidate starts a candidate that ends when it loses the lease.
+// startCandidate starts a candidate that exits when it loses the lease.
 func startCandidate(t *testing.T, f *fleet.Fleet, name string, flags ...string) *candidate {
 	t.Helper()
 	return runCandidate(t, f, name, fleet.Command{Args: flags})
@@ -70,8 +70,8 @@ func (c *candidate) untilSays(t *testing.T, text string) {
 	})
 }
 
-// TestPublisherWithoutItsLeasePushesNothing stops the leader for a while, like a machine that hangs, and another
-// candidate takes over.
+// TestPublisherWithoutItsLeasePushesNothing pauses the leader, as on a machine that hangs, until another candidate
+// takes over.
 func TestPublisherWithoutItsLeasePushesNothing(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	must(t, f.Publisher().Stop())
@@ -83,8 +83,8 @@ func TestPublisherWithoutItsLeasePushesNothing(t *testing.T) {
 	successor := startCandidate(t, f, "second")
 	successor.untilSays(t, "starting")
 	deposed.signal(t, syscall.SIGSTOP)
-	successor.untilSays(t, "catalog changed") // it works
-	successor.signal(t, syscall.SIGSTOP)      // and has the lease for some more seconds
+	successor.untilSays(t, "catalog changed") // the successor is active
+	successor.signal(t, syscall.SIGSTOP)      // and keeps the lease for some more seconds
 
 	var pushed atomic.Int32
 	f.Registry.Intercept(func(_ http.ResponseWriter, request *http.Request) bool {
@@ -98,10 +98,10 @@ func TestPublisherWithoutItsLeasePushesNothing(t *testing.T) {
 	select {
 	case <-deposed.Exited():
 	case <-time.After(fleet.Generous):
-		t.Fatal("the deposed leader does not end")
+		t.Fatal("the former leader did not exit")
 	}
 	if n := pushed.Load(); n != 0 {
-		t.Errorf("the deposed leader pushed %d bundles", n)
+		t.Errorf("the former leader pushed %d bundles, want none", n)
 	}
 	successor.kill(t)
 	must(t, f.StartPublisher())
@@ -110,8 +110,8 @@ func TestPublisherWithoutItsLeasePushesNothing(t *testing.T) {
 	})
 }
 
-// TestPublisherDetectsAnotherPublishersBundle has an attacker with the publisher's key who pushes beside the running
-// publisher.
+// TestPublisherDetectsAnotherPublishersBundle has an attacker with the publisher's key who pushes while the publisher
+// runs.
 func TestPublisherDetectsAnotherPublishersBundle(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
@@ -122,7 +122,7 @@ func TestPublisherDetectsAnotherPublishersBundle(t *testing.T) {
 	})
 	theirs := predicateOf(t, f, r, beside).Sequence
 	must(t, r.Put(ctx, beside))
-	until(t, 30*time.Second, "the control plane publishes after it", func() (bool, string) {
+	until(t, 30*time.Second, "the publisher replaces the attacker's bundle", func() (bool, string) {
 		record, err := r.Record(ctx)
 		if err != nil || record.Status.Runtime.Published == nil || record.Status.Runtime.Observed == nil {
 			return false, fmt.Sprint(err)
@@ -153,15 +153,15 @@ func untilEvent(t *testing.T, f *fleet.Fleet, kyma, reason, text string) {
 	})
 }
 
-// TestLeaderRegainsADeletedOrTakenLease has a user with rights to Leases who deletes the publisher's lease, or takes it
-// and stops renewing it.
+// TestLeaderRegainsADeletedOrTakenLease has a user who can write Leases. The user deletes the publisher's Lease, and
+// later acquires the Lease without renewing it.
 func TestLeaderRegainsADeletedOrTakenLease(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	must(t, f.Publisher().Stop())
 	untilPublished := func(id, version string) {
 		t.Helper()
-		until(t, time.Minute, id+" is given scaler "+version, func() (bool, string) {
+		until(t, time.Minute, "a bundle for "+id+" contains scaler "+version, func() (bool, string) {
 			var kyma v1beta2.Kyma
 			err := f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: id}, &kyma)
 			r := kyma.Status.Runtime
@@ -177,14 +177,14 @@ func TestLeaderRegainsADeletedOrTakenLease(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "kcp-publisher.kyma-pull.dev"},
 	}
 	must(t, f.Control.Delete(ctx, lease))
-	until(t, time.Minute, "the leader makes another Lease", func() (bool, string) {
+	until(t, time.Minute, "the leader recreates the Lease", func() (bool, string) {
 		err := f.Control.Get(ctx, client.ObjectKeyFromObject(lease), lease)
 		return err == nil, fmt.Sprint(err)
 	})
 	promote(t, f, "1.8.0")
 	untilPublished("one", "1.8.0")
 
-	until(t, time.Minute, "another client takes the Lease", func() (bool, string) {
+	until(t, time.Minute, "another client acquires the Lease", func() (bool, string) {
 		must(t, f.Control.Get(ctx, client.ObjectKeyFromObject(lease), lease))
 		lease.Spec.HolderIdentity, lease.Spec.RenewTime = new("somebody"), new(metav1.NowMicro())
 		err := f.Control.Update(ctx, lease)
@@ -193,9 +193,9 @@ func TestLeaderRegainsADeletedOrTakenLease(t *testing.T) {
 	select {
 	case <-leader.Exited():
 	case <-time.After(fleet.Generous):
-		t.Fatal("a leader without the Lease does not end")
+		t.Fatal("the leader did not exit after it lost the Lease")
 	}
-	startCandidate(t, f, "second") // as Kubernetes does
+	startCandidate(t, f, "second") // as Kubernetes restarts a container
 	must(t, f.Control.Create(ctx, fleet.NewKyma("two", "regular", "scaler")))
 	untilPublished("two", "1.8.0")
 }

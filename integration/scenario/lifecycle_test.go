@@ -28,7 +28,7 @@ func TestModuleIsInstalledUpgradedPrunedAndRemoved(t *testing.T) {
 	one := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
 	two := runtimeWith(t, f, "two", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
 
-	t.Run("runtimes that want the same share the same content", func(t *testing.T) {
+	t.Run("runtimes with equal modules share content", func(t *testing.T) {
 		configs := map[string]bool{}
 		for _, r := range []*fleet.Runtime{one, two} {
 			fetched, err := r.Desired(ctx)
@@ -36,14 +36,14 @@ func TestModuleIsInstalledUpgradedPrunedAndRemoved(t *testing.T) {
 			configs[configDigest(t, fetched)] = true
 		}
 		if len(configs) != 1 {
-			t.Errorf("two runtimes, %d desired states", len(configs))
+			t.Errorf("two runtimes have %d desired states, want 1", len(configs))
 		}
 	})
-	t.Run("both sides show the module", func(t *testing.T) {
+	t.Run("control plane and runtime show the module", func(t *testing.T) {
 		own, err := one.Kyma(ctx)
 		must(t, err)
 		if own.Status.State != v1beta2.StateReady || own.Spec.Channel != "regular" {
-			t.Errorf("the runtime's Kyma: %s, channel %s", own.Status.State, own.Spec.Channel)
+			t.Errorf("the runtime's Kyma has state %s and channel %s", own.Status.State, own.Spec.Channel)
 		}
 		until(t, 20*time.Second, "the control plane's Kyma is Ready with all conditions", func() (bool, string) {
 			record, err := one.Record(ctx)
@@ -62,12 +62,12 @@ func TestModuleIsInstalledUpgradedPrunedAndRemoved(t *testing.T) {
 				fmt.Sprint(record.Status.State)
 		})
 	})
-	t.Run("the catalog and the default CR are there", func(t *testing.T) {
+	t.Run("catalog and default CR exist", func(t *testing.T) {
 		must(t, one.API.Get(ctx, inKyma("scaler-1.7.0"), &v1beta2.ModuleTemplate{}))
 		must(t, one.API.Get(ctx, inKyma("scaler"), &v1beta2.ModuleReleaseMeta{}))
 		must(t, one.API.Get(ctx, inKyma("default"), scalerCR()))
 	})
-	t.Run("a promotion upgrades and prunes", func(t *testing.T) {
+	t.Run("promotion upgrades and prunes", func(t *testing.T) {
 		promote(t, f, "1.8.0")
 		must(t, one.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 		must(t, two.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
@@ -76,7 +76,7 @@ func TestModuleIsInstalledUpgradedPrunedAndRemoved(t *testing.T) {
 			return apierrors.IsNotFound(err), fmt.Sprint(err)
 		})
 	})
-	t.Run("the admin removes a module", func(t *testing.T) {
+	t.Run("admin removes a module", func(t *testing.T) {
 		must(t, one.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
 			spec.Modules = slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == "scaler" })
 		}))
@@ -87,7 +87,7 @@ func TestModuleIsInstalledUpgradedPrunedAndRemoved(t *testing.T) {
 			},
 		} {
 			if err := one.API.Get(ctx, client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
-				t.Errorf("%s is still there: %v", object.GetName(), err)
+				t.Errorf("%s still exists: %v", object.GetName(), err)
 			}
 		}
 		must(t, one.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
@@ -112,7 +112,7 @@ func TestAgentCorrectsOwnedFieldsAndKeepsOthers(t *testing.T) {
 	config.Data["level"], config.Data["added-by-a-person"] = "debug", "yes"
 	config.Annotations["a-person"] = "was here"
 	must(t, r.API.Patch(ctx, config, client.MergeFrom(before)))
-	until(t, 20*time.Second, "our field is back and the person's are kept", func() (bool, string) {
+	until(t, 20*time.Second, "the agent restores its own field and keeps the user's fields", func() (bool, string) {
 		config, err := settings(ctx, r)
 		return err == nil && config.Data["level"] == "info" && config.Data["added-by-a-person"] == "yes" &&
 			config.Annotations["a-person"] != "", fmt.Sprint(config.Data, err)
@@ -121,7 +121,7 @@ func TestAgentCorrectsOwnedFieldsAndKeepsOthers(t *testing.T) {
 	deployment := &appsv1.Deployment{}
 	must(t, r.API.Get(ctx, inKyma("scaler-manager"), deployment))
 	must(t, r.API.Delete(ctx, deployment))
-	until(t, 20*time.Second, "the deleted Deployment is back and ready", func() (bool, string) {
+	until(t, 20*time.Second, "the deleted Deployment is recreated and ready", func() (bool, string) {
 		again := &appsv1.Deployment{}
 		err := r.API.Get(ctx, inKyma("scaler-manager"), again)
 		return err == nil && again.UID != deployment.UID && again.Status.ReadyReplicas == 1,
@@ -134,8 +134,8 @@ func TestAgentCorrectsOwnedFieldsAndKeepsOthers(t *testing.T) {
 	change(t, r.API, cr, func(cr *unstructured.Unstructured) {
 		must(t, unstructured.SetNestedField(cr.Object, int64(5), "spec", "interval"))
 	})
-	drift(t, r) // one more correction, so that a round has passed
-	until(t, 20*time.Second, "the setting is back", func() (bool, string) {
+	drift(t, r) // one more correction shows that a reconciliation has passed
+	until(t, 20*time.Second, "the agent restores the setting", func() (bool, string) {
 		config, err := settings(ctx, r)
 		return err == nil && config.Data["level"] == "info", fmt.Sprint(config.Data, err)
 	})
@@ -155,7 +155,7 @@ func TestModuleRemovalWaitsForUserCRs(t *testing.T) {
 	mine.SetName("mine")
 	must(t, r.API.Create(ctx, mine))
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = nil }))
-	until(t, 30*time.Second, "the removal is reported as blocked, by name", func() (bool, string) {
+	until(t, 30*time.Second, "the status names the CR that blocks the removal", func() (bool, string) {
 		record, err := r.Record(ctx)
 		if err != nil {
 			return false, err.Error()
@@ -172,7 +172,7 @@ func TestModuleRemovalWaitsForUserCRs(t *testing.T) {
 	must(t, r.UntilGone(ctx, f.Own("scaler")))
 }
 
-func TestUnmanagedModuleIsReleasedAndTakenBack(t *testing.T) {
+func TestUnmanagedModuleIsReleasedAndAdoptedAgain(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
@@ -181,7 +181,7 @@ func TestUnmanagedModuleIsReleasedAndTakenBack(t *testing.T) {
 	}
 	manage(false)
 	must(t, r.UntilState(ctx, f.Own("scaler"), "1.7.0", v1beta2.StateUnmanaged))
-	until(t, 20*time.Second, "the Manifest is gone", func() (bool, string) {
+	until(t, 20*time.Second, "the Manifest is deleted", func() (bool, string) {
 		err := r.API.Get(ctx, inKyma(f.Own("scaler")), &v1beta2.Manifest{})
 		return apierrors.IsNotFound(err), fmt.Sprint(err)
 	})
@@ -209,7 +209,7 @@ func TestSilentRuntimeIsNotReadyUntilItReports(t *testing.T) {
 		})
 	}
 	reporting(metav1.ConditionTrue, true)
-	// Heartbeats are not written: for longer than the allowed silence, the status does not record them.
+	// The status does not record heartbeats, even for longer than the allowed silence.
 	heartbeats(t, f, r.ID, 9)
 	record, err := r.Record(ctx)
 	must(t, err)
@@ -221,7 +221,7 @@ func TestSilentRuntimeIsNotReadyUntilItReports(t *testing.T) {
 	must(t, err)
 	if condition := meta.FindStatusCondition(record.Status.Conditions,
 		v1beta2.ConditionReporting); condition.LastTransitionTime != since || condition.Status != metav1.ConditionTrue {
-		t.Errorf("a restart changes the condition Reporting: %+v", condition)
+		t.Errorf("a restart changed the condition Reporting: %+v", condition)
 	}
 	r.Agent().Stop()
 	must(t, f.Publisher().Stop())

@@ -23,8 +23,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestTakeoverFromRunningLifecycleManager takes a runtime over from a running lifecycle-manager, gives it back, and
-// takes it over again. Lifecycle-manager runs all the time.
+// TestTakeoverFromRunningLifecycleManager takes over a runtime from lifecycle-manager, returns the runtime, and takes
+// it over again. Lifecycle-manager runs throughout the test.
 func TestTakeoverFromRunningLifecycleManager(t *testing.T) {
 	suite.Long(t)
 	program := lifecyclemanager.Program(t)
@@ -44,15 +44,15 @@ func TestTakeoverFromRunningLifecycleManager(t *testing.T) {
 	must(t, one.UntilState(t.Context(), "scaler", "1.8.0", v1beta2.StateReady))
 
 	t.Log("lifecycle-manager continues at once")
-	l.prints(l.asks(true, "abort", "one"), "Kyma kcp-system/one is lifecycle-manager's again")
+	l.prints(l.asks(true, "abort", "one"), "Kyma kcp-system/one is managed by lifecycle-manager again")
 	l.untilManaged("1.8.0", "guard", "mailer", "scaler")
 	l.release("1.9.0")
 	l.untilManaged("1.9.0", "guard", "mailer", "scaler")
 	if version := l.running(one); version != "1.9.0" {
-		t.Fatalf("lifecycle-manager reports 1.9.0, and the runtime has %s", version)
+		t.Fatalf("lifecycle-manager reports 1.9.0, but the runtime has %s", version)
 	}
 
-	t.Log("it is taken over again, for good")
+	t.Log("the runtime is taken over again and the takeover is finished")
 	l.asks(true, "start", "one")
 	l.untilAdopted(3)
 	untilFinishable(t, one)
@@ -75,8 +75,8 @@ func TestTakeoverFromRunningLifecycleManager(t *testing.T) {
 	untilNone(t, one, &appsv1.Deployment{}, "mailer")
 }
 
-// TestKymaDeletedWhileLifecycleManagerRuns deletes a Kyma whose modules are adopted, before the takeover is finished.
-// Lifecycle-manager runs all the time, and neither keeps the Kyma nor installs anything again.
+// TestKymaDeletedWhileLifecycleManagerRuns deletes a Kyma after its modules are adopted and before the takeover is
+// finished. The running lifecycle-manager must not block the deletion or reinstall any object.
 func TestKymaDeletedWhileLifecycleManagerRuns(t *testing.T) {
 	suite.Long(t)
 	l, one := newManagedLandscape(t, lifecyclemanager.Program(t))
@@ -92,12 +92,12 @@ func TestKymaDeletedWhileLifecycleManagerRuns(t *testing.T) {
 	var left v1beta2.ManifestList
 	must(t, l.f.Control.List(t.Context(), &left, client.InNamespace(sample.Namespace)))
 	if len(left.Items) > 0 {
-		t.Errorf("lifecycle-manager's Manifest %s is left", left.Items[0].Name)
+		t.Errorf("lifecycle-manager's Manifest %s still exists", left.Items[0].Name)
 	}
 }
 
-// newManagedLandscape is a control plane with a publisher and a running lifecycle-manager, which installs two modules
-// and a mandatory one in a runtime. The runtime's agent waits for a bundle.
+// newManagedLandscape returns a control plane with a publisher and a running lifecycle-manager, which installs two
+// modules and a mandatory one in a runtime. The runtime's agent waits for a bundle.
 func newManagedLandscape(t *testing.T, program string) (landscapeOf, *fleet.Runtime) {
 	t.Helper()
 	ctx := t.Context()
@@ -132,17 +132,17 @@ func newManagedLandscape(t *testing.T, program string) (landscapeOf, *fleet.Runt
 	return l, one
 }
 
-// release puts a version of the scaler into the channel regular.
+// release adds a version of scaler to channel regular.
 func (l landscapeOf) release(version string) {
 	l.t.Helper()
 	must(l.t, l.f.Release(l.t.Context(), "scaler", sample.Scaler("").Component(), sample.Channel("regular", version)))
 }
 
-// untilManaged waits until lifecycle-manager has a Kyma with a version of the scaler: its status is Ready and has only
-// lifecycle-manager's part, and all of the modules' Manifests are Ready.
+// untilManaged waits until lifecycle-manager manages a Kyma with a version of scaler. The Kyma's status must be Ready
+// without fields of the publisher, and the Manifests of all modules must be Ready.
 func (l landscapeOf) untilManaged(version string, modules ...string) {
 	l.t.Helper()
-	until(l.t, fleet.Generous, "lifecycle-manager has the Kyma with scaler "+version, func() (bool, string) {
+	until(l.t, fleet.Generous, "lifecycle-manager manages the Kyma with scaler "+version, func() (bool, string) {
 		kyma := &v1beta2.Kyma{}
 		var all v1beta2.ManifestList
 		if err := l.f.Control.Get(l.t.Context(), inKCP("one"), kyma); err != nil {
@@ -193,7 +193,7 @@ func (l landscapeOf) running(r *fleet.Runtime) string {
 	return version
 }
 
-// watchVersion checks until the returned function is called that the version of the scaler never goes back.
+// watchVersion checks that the version of scaler never decreases until the returned function is called.
 func (l landscapeOf) watchVersion(r *fleet.Runtime) (stop func()) {
 	ended, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -203,11 +203,11 @@ func (l landscapeOf) watchVersion(r *fleet.Runtime) (stop func()) {
 			if err := r.API.Get(l.t.Context(), inKyma("scaler-manager"), d); err == nil {
 				_, version, _ := strings.Cut(d.Spec.Template.Spec.Containers[0].Image, ":")
 				if newest != "" && bundle.Older(version, newest) {
-					l.t.Errorf("the scaler went from %s back to %s", newest, version)
+					l.t.Errorf("scaler was downgraded from %s to %s", newest, version)
 				}
 				newest = version
 			} else if apierrors.IsNotFound(err) {
-				l.t.Errorf("the scaler's Deployment is gone: %v", err)
+				l.t.Errorf("the scaler's Deployment does not exist: %v", err)
 			}
 			select {
 			case <-ended:
@@ -219,27 +219,27 @@ func (l landscapeOf) watchVersion(r *fleet.Runtime) (stop func()) {
 	return func() { close(ended); <-done }
 }
 
-// untilTakenOver waits until nothing of lifecycle-manager is left of a runtime, and checks that it stays so although
-// lifecycle-manager runs.
+// untilTakenOver waits until no object of lifecycle-manager remains for a runtime, and checks that the running
+// lifecycle-manager creates none again.
 func (l landscapeOf) untilTakenOver(r *fleet.Runtime) {
 	l.t.Helper()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Second) {
 		var all v1beta2.ManifestList
 		must(l.t, l.f.Control.List(l.t.Context(), &all, client.InNamespace(sample.Namespace)))
 		if len(all.Items) > 0 {
-			l.t.Fatalf("lifecycle-manager has Manifest %s", all.Items[0].Name)
+			l.t.Fatalf("lifecycle-manager still has Manifest %s", all.Items[0].Name)
 		}
 		err := r.API.Get(l.t.Context(), inKyma("skr-webhook"), &appsv1.Deployment{})
 		if !apierrors.IsNotFound(err) {
-			l.t.Fatalf("lifecycle-manager's Deployment skr-webhook: %v", err)
+			l.t.Fatalf("lifecycle-manager's Deployment skr-webhook exists: %v", err)
 		}
 	}
 }
 
-// untilNone waits until an object of the namespace kyma-system is gone, or its kind is.
+// untilNone waits until an object in namespace kyma-system, or the object's kind, no longer exists.
 func untilNone(t *testing.T, r *fleet.Runtime, o client.Object, name string) {
 	t.Helper()
-	until(t, fleet.Generous, name+" is gone", func() (bool, string) {
+	until(t, fleet.Generous, name+" is deleted", func() (bool, string) {
 		err := r.API.Get(t.Context(), inKyma(name), o)
 		return apierrors.IsNotFound(err) || meta.IsNoMatchError(err), fmt.Sprint(err)
 	})

@@ -46,10 +46,10 @@ func (w *watchedLink) wantOnlyWay(t *testing.T) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.byLink == 0 {
-		t.Error("the agent got its module's content by another way than its link")
+		t.Error("the agent did not fetch the module's content over its link")
 	}
 	if len(w.past) > 0 {
-		t.Errorf("the agent sent requests past its link: %v", w.past)
+		t.Errorf("the agent sent requests that bypass its link: %v", w.past)
 	}
 }
 
@@ -66,14 +66,14 @@ func correctsDrift(t *testing.T, r *fleet.Runtime) {
 // untilDropped waits until the link of a runtime has dropped a request.
 func untilDropped(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
-	until(t, time.Minute, "the link has dropped something", func() (bool, string) {
+	until(t, time.Minute, "the link has dropped a request", func() (bool, string) {
 		dropped, err := r.Link().Dropped(t.Context())
 		return err == nil && dropped > 0, fmt.Sprint(dropped, err)
 	})
 }
 
 // TestRuntimeSurvivesBadLinksAndRestarts cuts and impairs the link of one runtime, and then stops the API servers of
-// the control plane and of the runtime. integration/kindscenario does the same with pods, nodes and networks.
+// control plane and runtime. Package integration/kindscenario repeats these failures with pods, nodes and networks.
 func TestRuntimeSurvivesBadLinksAndRestarts(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Links: true})
@@ -91,12 +91,12 @@ func TestRuntimeSurvivesBadLinksAndRestarts(t *testing.T) {
 	untilDropped(t, r)
 	correctsDrift(t, r)
 	if config, err := settings(ctx, r); err != nil || config.Data["version"] != "1.7.0" {
-		t.Errorf("the runtime has %v although its link is cut: %v", config.Data, err)
+		t.Errorf("the runtime received %v although its link is cut: %v", config.Data, err)
 	}
 	must(t, r.Link().Heal(ctx))
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 
-	t.Log("The link is bad: a version arrives over it.")
+	t.Log("The link is impaired: the runtime still receives a version.")
 	how, err := r.Link().Impair(ctx)
 	must(t, err)
 	t.Log(how)
@@ -109,7 +109,7 @@ func TestRuntimeSurvivesBadLinksAndRestarts(t *testing.T) {
 	must(t, f.PauseControlPlane())
 	correctsDrift(t, r)
 	must(t, f.ResumeControlPlane())
-	until(t, time.Minute, "the control plane answers", func() (bool, string) {
+	until(t, time.Minute, "the control plane's API server is ready", func() (bool, string) {
 		_, err := r.Record(ctx)
 		return err == nil, fmt.Sprint(err)
 	})
@@ -121,7 +121,7 @@ func TestRuntimeSurvivesBadLinksAndRestarts(t *testing.T) {
 	must(t, err)
 	must(t, r.Restart())
 	if after, err := r.Started(ctx); err != nil || !after.After(before) {
-		t.Fatalf("the API server started at %s, and before at %s: %v", after, before, err)
+		t.Fatalf("the API server did not restart: it started at %s, before at %s: %v", after, before, err)
 	}
 	correctsDrift(t, r)
 	promote(t, f, "1.11.0")

@@ -17,7 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// crashing creates a Pod of the scaler's Deployment whose container crashes, with an Event. Nothing runs Pods here.
+// crashing creates a Pod of the scaler's Deployment with a crashing container and an Event, because the test cluster
+// has no kubelet.
 func crashing(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	controller := true
@@ -51,7 +52,7 @@ func TestOperatorPromotesWithoutGitAndReadsWhyTheVersionFails(t *testing.T) {
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	channels(t, f, "1.7.0", "2.0.0")
 
-	t.Run("promote shows the affected runtimes and asks", func(t *testing.T) {
+	t.Run("promote shows affected runtimes and asks for confirmation", func(t *testing.T) {
 		command := []string{"promote", "scaler", "--from", "fast", "--to", "regular"}
 		text, err := f.Ask(ctx, append(command, "--dry-run")...)
 		if err != nil || !strings.Contains(text, "1 of 1 runtimes would change") || !strings.Contains(text,
@@ -68,7 +69,7 @@ func TestOperatorPromotesWithoutGitAndReadsWhyTheVersionFails(t *testing.T) {
 		}
 		if text, err := f.Ask(ctx, append(command, "--yes")...); err != nil || !strings.Contains(text,
 			"there is nothing to promote") {
-			t.Errorf("once more: %v\n%s", err, text)
+			t.Errorf("repeated promotion: %v\n%s", err, text)
 		}
 	})
 	must(t, r.UntilState(ctx, "scaler", "2.0.0", v1beta2.StateProcessing))
@@ -83,25 +84,25 @@ func TestOperatorPromotesWithoutGitAndReadsWhyTheVersionFails(t *testing.T) {
 	change(t, f.Control, kyma, func(k *v1beta2.Kyma) {
 		k.Annotations = map[string]string{v1beta2.AnnotationReportDetails: "logs, events, objects"}
 	})
-	t.Run("logs shows the signed excerpt without secrets", func(t *testing.T) {
-		until(t, 60*time.Second, "the report has the excerpt", func() (bool, string) {
+	t.Run("logs shows signed excerpt without secrets", func(t *testing.T) {
+		until(t, 60*time.Second, "the report contains the log excerpt", func() (bool, string) {
 			text, err := read("logs", "one", "scaler")
 			return err == nil && strings.Contains(text,
 				"Pod kyma-system/scaler-manager-1-a") && strings.Contains(text, "exit 1, DB_PASSWORD=[masked]") &&
 				strings.Contains(text, "Warning BackOff (x7)") && strings.Contains(text,
-				"log of container manager, its run before the last restart\n      | (empty)") &&
+				"log of container manager, before its last restart\n      | (empty)") &&
 				!strings.Contains(text, "hunter2"), text
 		})
 	})
-	t.Run("tree lists the objects, those that are not ready first", func(t *testing.T) {
+	t.Run("tree lists objects that are not ready first", func(t *testing.T) {
 		text, err := read("tree", "one", "scaler")
 		first, last := strings.Index(text, "Deployment kyma-system/scaler-manager"), strings.Index(text,
 			"CustomResourceDefinition scalers.sample.kyma-pull.dev")
 		if err != nil || first < 0 || last < first {
-			t.Errorf("%v\n%s", err, text)
+			t.Errorf("tree: error %v, unexpected output\n%s", err, text)
 		}
 	})
-	t.Run("a carried report is verified", func(t *testing.T) {
+	t.Run("imported report is verified", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "report.json")
 		if out, code := fleet.Run(ctx, f.Binaries().Agent, "export-report", "--location", f.Location(), "--runtime",
 			"one", "-o", file); code != 0 {
@@ -119,16 +120,16 @@ func TestOperatorPromotesWithoutGitAndReadsWhyTheVersionFails(t *testing.T) {
 		must(t, err)
 		must(t, os.WriteFile(file, bytes.Replace(data, []byte(`\"sig\":\"M`), []byte(`\"sig\":\"N`), 1), 0o600))
 		if text, err := f.Ask(ctx, "logs", "one", "--file", file); err == nil {
-			t.Errorf("a report with another signature is shown:\n%s", text)
+			t.Errorf("a report with an invalid signature is shown:\n%s", text)
 		}
 	})
-	t.Run("the status has no excerpt", func(t *testing.T) {
+	t.Run("status contains no log excerpt", func(t *testing.T) {
 		kyma, err := r.Record(ctx)
 		must(t, err)
 		text, err := json.Marshal(kyma.Status)
 		must(t, err)
 		if bytes.Contains(text, []byte("BackOff")) {
-			t.Errorf("status: %s", text)
+			t.Errorf("the status contains the log excerpt: %s", text)
 		}
 	})
 }

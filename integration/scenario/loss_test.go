@@ -22,30 +22,30 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// packedZot is the path of zot's program beside a checkout.
+// packedZot is the path of the zot binary, relative to the repository root.
 const packedZot = checkout + "/../shared/oracles/zot.gz"
 
 // volume is a registry whose data can be removed.
 type volume struct {
 	host string
-	// data is the registry's folder, repositories the folder with a folder for each repository.
+	// data is the registry's folder. repositories contains one folder per repository.
 	data, repositories string
 	// blob returns the path of a blob below its repository's folder.
 	blob func(digest.Digest) string
-	// change changes the data like a failing disk or an operator, while the registry is stopped.
+	// change runs a function that changes the data. The registry is stopped during the change.
 	change func(t *testing.T, change func())
 	// live is true if data can be removed while the registry runs.
 	live bool
-	// intercept answers requests in the registry's place. Nil if that is not supported.
+	// intercept responds to requests instead of the registry. It is nil if the registry does not support interception.
 	intercept func(func(http.ResponseWriter, *http.Request) bool)
 }
 
-// replace removes folders and files, and puts another file in the place of the first. Empty replaces nothing.
+// replace removes the lost folders and files, and copies folder other to the path of the first one if other is set.
 func (v volume) replace(t *testing.T, other string, lost ...string) {
 	t.Helper()
 	away := t.TempDir()
 	replace := func() {
-		for i, path := range lost { // moved in one step, so that concurrent writers are not disturbed
+		for i, path := range lost { // renamed atomically to avoid conflicts with concurrent writers
 			must(t, os.Rename(path, filepath.Join(away, fmt.Sprint(i))))
 		}
 		if other != "" {
@@ -88,7 +88,7 @@ func zotVolume(t *testing.T) volume {
 	return volume{
 		host: z.Host(), data: z.Data(), repositories: z.Data(),
 		blob: func(d digest.Digest) string { return filepath.Join("blobs", d.Algorithm().String(), d.Encoded()) },
-		change: func(t *testing.T, change func()) { // it keeps its state in memory and in a database
+		change: func(t *testing.T, change func()) { // zot keeps state in memory and in a database
 			must(t, z.Stop())
 			change()
 			must(t, z.Resume(t.Context()))
@@ -96,13 +96,14 @@ func zotVolume(t *testing.T) volume {
 	}
 }
 
-// TestPublisherRefillsARegistryThatLostData removes data while publisher and agent run. No operator helps.
+// TestPublisherRefillsARegistryThatLostData removes data while publisher and agent run. The publisher restores the data
+// without an operator.
 func TestPublisherRefillsARegistryThatLostData(t *testing.T) {
 	suite.Long(t)
 	losesItsData(t, distributionVolume(t))
 }
 
-// TestPublisherRefillsAZotThatLostData does the same with a registry that packs content.
+// TestPublisherRefillsAZotThatLostData repeats TestPublisherRefillsARegistryThatLostData with zot.
 func TestPublisherRefillsAZotThatLostData(t *testing.T) {
 	suite.Long(t)
 	losesItsData(t, zotVolume(t))
@@ -114,7 +115,7 @@ func losesItsData(t *testing.T, v volume) {
 		Module: "courier", Version: "1.0.0",
 		Manifest: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: courier, namespace: kyma-system}\n",
 	}
-	archive := t.TempDir() // its content is copied to the fleet's registry
+	archive := t.TempDir() // the publisher copies its content to the fleet's registry
 	must(t, sample.WriteArchive(ctx, archive, courier))
 	f := newFleet(t, fleet.Options{RegistryHost: v.host, PublisherFlags: []string{
 		"--components", archive, "--registry-check-interval", "1s", "--keys-poll-interval", "1s",
@@ -135,7 +136,7 @@ func losesItsData(t *testing.T, v volume) {
 
 	repository := func(name string) string { return filepath.Join(v.repositories, "fleet", name) }
 	own, copied := bundle.DesiredRepository(r.ID), "component-descriptors/"+courier.Component()
-	// blobOf is a document of the bundle in all repositories: zot links a blob from another repository on request.
+	// blobOf returns the paths of a bundle's document in all repositories, because zot links blobs across repositories.
 	blobOf := func(choose func(bundle.Verified) digest.Digest) func() []string {
 		return func() []string {
 			fetched, err := r.Desired(ctx)
@@ -153,31 +154,31 @@ func losesItsData(t *testing.T, v volume) {
 		name string
 		// lost are the paths of the removed data.
 		lost func() []string
-		// other replaces the first path.
+		// other is a folder that is copied to the first path, if set.
 		other string
 		// message is a text that the publisher's log must contain.
 		message string
 	}{
-		{"roots of trust", only(repository(bundle.TrustRepository)), "", "root of trust versions [1 2]"},
-		{"documents", only(repository(bundle.DocumentsRepository)), "", "documents sha256:"},
-		{"content of modules", only(repository("component-descriptors")), "", "content sha256:"},
+		{"roots of trust lost", only(repository(bundle.TrustRepository)), "", "root of trust versions [1 2]"},
+		{"shared documents lost", only(repository(bundle.DocumentsRepository)), "", "documents sha256:"},
+		{"module content lost", only(repository("component-descriptors")), "", "content sha256:"},
 		{
-			"content of modules below its manifest",
+			"module content blob lost",
 			only(filepath.Join(repository(copied), v.blob(courier.ContentDigest()))), "", "content sha256:",
 		},
-		{"runtimes", only(repository("runtimes")), "", v1beta2.ReasonBundleMissing},
+		{"all runtime repositories lost", only(repository("runtimes")), "", v1beta2.ReasonBundleMissing},
 		{
-			"a bundle's desired state below its manifest",
+			"desired state blob lost",
 			blobOf(func(b bundle.Verified) digest.Digest { return b.Config.Digest }), "",
 			v1beta2.ReasonBundleIncomplete,
 		},
 		{
-			"a bundle's catalog below its manifest",
+			"catalog blob lost",
 			blobOf(func(b bundle.Verified) digest.Digest { return b.Catalog.Digest }), "",
 			v1beta2.ReasonBundleIncomplete,
 		},
-		{"everything", only(repository(".")), "", v1beta2.ReasonBundleMissing},
-		{"what came after a backup", only(v.data), backup, v1beta2.ReasonBundleReplayed},
+		{"all repositories lost", only(repository(".")), "", v1beta2.ReasonBundleMissing},
+		{"registry restored from an older backup", only(v.data), backup, v1beta2.ReasonBundleReplayed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := len(f.Publisher().Log())
@@ -186,13 +187,13 @@ func losesItsData(t *testing.T, v volume) {
 				log := f.Publisher().Log()[before:]
 				return strings.Contains(log, c.message), string(last([]byte(log), 1000))
 			})
-			until(t, 30*time.Second, "all of it is there again", func() (bool, string) {
+			until(t, 30*time.Second, "the registry contains all data again", func() (bool, string) {
 				missing := lacking(t, f, r, "1.8.0")
 				return missing == "", missing
 			})
 			must(t, r.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))
 			must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
-			until(t, 30*time.Second, "the control plane reports that all is well", func() (bool, string) {
+			until(t, 30*time.Second, "the control plane reports a consistent registry", func() (bool, string) {
 				record, err := r.Record(ctx)
 				if err != nil {
 					return false, err.Error()
@@ -208,7 +209,7 @@ func losesItsData(t *testing.T, v volume) {
 		})
 	}
 	if v.intercept != nil {
-		t.Run("a manifest that its tag names and its digest does not find", func(t *testing.T) {
+		t.Run("manifest is found by tag but not by digest", func(t *testing.T) {
 			lost, err := r.Desired(ctx)
 			must(t, err)
 			v.intercept(func(w http.ResponseWriter, request *http.Request) bool {
@@ -219,7 +220,7 @@ func losesItsData(t *testing.T, v volume) {
 				return true
 			})
 			defer v.intercept(nil)
-			until(t, 30*time.Second, "another bundle is there", func() (bool, string) {
+			until(t, 30*time.Second, "the publisher pushes another bundle", func() (bool, string) {
 				next, err := r.Desired(ctx)
 				return err == nil && next.Descriptor.Digest != lost.Descriptor.Digest, fmt.Sprint(err)
 			})
@@ -229,7 +230,7 @@ func losesItsData(t *testing.T, v volume) {
 	must(t, r.UntilState(ctx, "scaler", "1.9.0", v1beta2.StateReady))
 }
 
-// lacking returns the first object that a new agent would not find in the registry, or an empty string.
+// lacking returns the first object that is missing in the registry for a new agent, or an empty string.
 func lacking(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, scaler string) string {
 	t.Helper()
 	ctx, root := t.Context(), rootOf(t, f)

@@ -14,8 +14,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// The agent of a runtime with an API server measures. The other runtime must never see the failed version.
-func TestAgentMeasuresACheckThatDecidesTheRollout(t *testing.T) {
+// TestAgentCheckDecidesRollout runs a check with the agent of a real runtime. The simulated runtime of
+// the next wave must never receive the failed version.
+func TestAgentCheckDecidesRollout(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	canary := runtimeWith(t, f, "canary", map[string]string{"scaler": "1.7.0"})
@@ -41,11 +42,11 @@ func TestAgentMeasuresACheckThatDecidesTheRollout(t *testing.T) {
 		}}
 	})))
 	promote(t, f, "1.8.0")
-	must(t, f.UntilRollout(ctx, firstRollout, "it is rolled back", rolledOut(v1alpha1.RolloutRolledBack)))
+	must(t, f.UntilRollout(ctx, firstRollout, "the rollout is rolled back", rolledOut(v1alpha1.RolloutRolledBack)))
 	rollout, err := f.Rollout(ctx, firstRollout)
 	must(t, err)
 	if !strings.Contains(rollout.Status.Message, "check settings-exist failed in canary") {
-		t.Errorf("the rollout reports %q", rollout.Status.Message)
+		t.Errorf("unexpected rollout message %q", rollout.Status.Message)
 	}
 	must(t, canary.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
 	wantHistory(t, other, "1.7.0")
@@ -54,7 +55,7 @@ func TestAgentMeasuresACheckThatDecidesTheRollout(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "scaler-works"},
 	}))
 	ask(t, f, "rollout", "retry", firstRollout)
-	must(t, f.UntilRollout(ctx, secondRollout, "it succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
+	must(t, f.UntilRollout(ctx, secondRollout, "the rollout succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
 	must(t, canary.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	untilSettled(t, other, "1.8.0")
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// hidden responds in the registry's place that no component has a manifest.
+// hidden responds to requests for components with an unknown manifest, instead of the registry.
 func hidden(w http.ResponseWriter, request *http.Request) bool {
 	if !strings.HasPrefix(request.URL.Path, "/v2/modules/") || !strings.Contains(request.URL.Path, "/manifests/") {
 		return false
@@ -31,7 +31,7 @@ func hidden(w http.ResponseWriter, request *http.Request) bool {
 	return true
 }
 
-// lying reads the bundle in a runtime's repository, signed by a key of the current root, with its desired state.
+// lying reads and verifies the bundle in a runtime's repository, with its desired state.
 func lying(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) (bundle.Bundle, error) {
 	t.Helper()
 	fetched, err := r.Desired(t.Context())
@@ -67,11 +67,11 @@ func composed(
 	return manifest
 }
 
-// untilReplaced waits until the runtime's repository has another bundle, and the agent has applied it.
+// untilReplaced waits until the runtime's repository has another bundle and the agent has applied that bundle.
 func untilReplaced(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, manifest bundle.Blob) bundle.Bundle {
 	t.Helper()
 	var next bundle.Bundle
-	until(t, 30*time.Second, "another bundle is in its place and in force", func() (bool, string) {
+	until(t, 30*time.Second, "another bundle is published and applied", func() (bool, string) {
 		var err error
 		if next, err = lying(t, f, r); err != nil || next.Digest == manifest.Descriptor.Digest {
 			return false, fmt.Sprint(err)
@@ -88,8 +88,7 @@ func deviations(t *testing.T, address, reason string) bool {
 	return scraped(t, address, `kyma_pull_publisher_registry_deviations_total{reason="`+reason+`"}`) != ""
 }
 
-// TestRegistryIsNeverTrustedForContent has the registry's owner, or the owner of a rotated key, push bundles of their
-// choice.
+// TestRegistryIsNeverTrustedForContent has attackers push bundles: the registry's owner, and a thief of a rotated key.
 func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()
@@ -108,7 +107,7 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 	promote(t, f, "1.8.0")
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	settle(t, f)
-	// stays checks that the runtime did not change, and that the publisher has not forgotten the runtime's state.
+	// stays checks that the runtime did not change and that the control plane still records its published version.
 	stays := func(t *testing.T, before string) {
 		t.Helper()
 		if after := witness(t, r); after != before {
@@ -117,25 +116,25 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 		record, err := r.Record(ctx)
 		must(t, err)
 		if p := record.Status.Runtime.Published; p == nil || p.Versions["scaler"] != "1.8.0" {
-			t.Errorf("the control plane remembers %+v", p)
+			t.Errorf("the control plane recorded unexpected bundle %+v", p)
 		}
 	}
 	stated := func(t *testing.T, reason, log string) {
 		t.Helper()
 		untilEvent(t, f, r.ID, reason, "runtime victim: the registry has")
 		if !deviations(t, metrics, reason) {
-			t.Errorf("no metric counts %s", reason)
+			t.Errorf("no metric reports %s", reason)
 		}
 		if !strings.Contains(log, reason) {
-			t.Errorf("the log does not say %s:\n%s", reason, log)
+			t.Errorf("the log does not contain %s:\n%s", reason, log)
 		}
-		until(t, 30*time.Second, "the condition reports that it is over", func() (bool, string) {
+		until(t, 30*time.Second, "the condition reports a consistent registry", func() (bool, string) {
 			c := conditionOf(t, r, v1beta2.ConditionRegistry)
 			return c.Status == metav1.ConditionTrue && c.Reason == v1beta2.ReasonConsistent, c.Reason + ": " + c.Message
 		})
 	}
 
-	t.Run("an old bundle before a restart, with all components hidden", func(t *testing.T) {
+	t.Run("old bundle is replaced at startup while components are hidden", func(t *testing.T) {
 		before, log := witness(t, r), len(f.Publisher().Log())
 		must(t, f.Publisher().Stop())
 		f.Registry.Intercept(hidden)
@@ -145,7 +144,7 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 		must(t, f.StartPublisher())
 		next := untilReplaced(t, f, r, old)
 		for _, m := range next.State.Manifests {
-			t.Errorf("it brings %s %s, although nothing is known of it but what lay there", m.Module, m.Version)
+			t.Errorf("the new bundle contains %s %s, which only the old bundle names", m.Module, m.Version)
 		}
 		stays(t, before)
 		stated(t, v1beta2.ReasonBundleReplayed, f.Publisher().Log()[log:])
@@ -153,11 +152,11 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 	})
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	settle(t, f)
-	t.Run("an old bundle while the publisher runs, with all components hidden", func(t *testing.T) {
+	t.Run("old bundle is replaced at run time while components are hidden", func(t *testing.T) {
 		before, log := witness(t, r), len(f.Publisher().Log())
 		f.Registry.Intercept(hidden)
 		defer f.Registry.Intercept(nil)
-		until(t, 30*time.Second, "the component is gone for the control plane", func() (bool, string) {
+		until(t, 30*time.Second, "the publisher cannot find the component", func() (bool, string) {
 			record, err := r.Record(ctx)
 			if err != nil {
 				return false, err.Error()
@@ -168,12 +167,12 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 		must(t, r.Put(ctx, old))
 		next := untilReplaced(t, f, r, old)
 		if len(next.State.Manifests) != 1 || next.State.Manifests[0].Version != "1.8.0" {
-			t.Errorf("it brings %+v", next.State.Manifests)
+			t.Errorf("the new bundle contains unexpected manifests %+v", next.State.Manifests)
 		}
 		stays(t, before)
 		stated(t, v1beta2.ReasonBundleReplayed, f.Publisher().Log()[log:])
 	})
-	t.Run("content of a thief, signed by a key that was rotated out, from the end of all sequences",
+	t.Run("bundle signed by a rotated key with the largest sequence is replaced",
 		func(t *testing.T) {
 			changeKeys(t, f, "rotate", "publisher")
 			changeKeys(t, f, "rotate", "publisher")
@@ -200,22 +199,22 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 				next := untilReplaced(t, f, r, theft)
 				f.Registry.Intercept(nil)
 				if p := next.Statement.Predicate; p.Sequence > time.Now().Add(time.Hour).UnixMilli() {
-					t.Errorf("sequence %d is in force", p.Sequence)
+					t.Errorf("the agent applied sequence %d", p.Sequence)
 				}
 				for _, m := range next.State.Manifests {
 					if fmt.Sprint(m.Spec.LocalizedImages) == fmt.Sprint(theirs.Manifests[0].Spec.LocalizedImages) {
-						t.Errorf("the publisher signed what the thief made: %+v", m)
+						t.Errorf("the publisher signed the thief's content: %+v", m)
 					}
 				}
 				stays(t, before)
-				until(t, 30*time.Second, "the publisher brings scaler again", func() (bool, string) {
+				until(t, 30*time.Second, "the publisher publishes scaler again", func() (bool, string) {
 					next, err := lying(t, f, r)
 					return err == nil && len(next.State.Manifests) == 1, fmt.Sprint(err, len(next.State.Manifests))
 				})
 			}
 			stated(t, v1beta2.ReasonBundleForeign, f.Publisher().Log()[log:])
 		})
-	t.Run("an agent refuses to go back unless the statement lists the rollback, with any signer", func(t *testing.T) {
+	t.Run("agent refuses a downgrade that the statement does not list", func(t *testing.T) {
 		settle(t, f)
 		before := witness(t, r)
 		must(t, f.Publisher().Stop())
@@ -229,10 +228,10 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 		stays(t, before)
 		must(t, r.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))
 	})
-	t.Run("an agent that was away follows a rollout that was undone", func(t *testing.T) {
+	t.Run("offline agent follows an undone rollout", func(t *testing.T) {
 		must(t, r.Agent().Stop())
 		ask(t, f, "rollout", "undo", firstRollout)
-		until(t, 30*time.Second, "the bundle reports that scaler goes back", func() (bool, string) {
+		until(t, 30*time.Second, "the bundle lists the rollback of scaler", func() (bool, string) {
 			next, err := lying(t, f, r)
 			if err != nil {
 				return false, err.Error()
@@ -241,7 +240,7 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 			return len(back) == 1 && back[0] == bundle.Rollback{Module: "scaler", From: "1.8.0", To: "1.7.0"},
 				fmt.Sprint(back)
 		})
-		label := func(value string) { // further bundles, so that the agent misses some
+		label := func(value string) { // publishes further bundles that the stopped agent misses
 			record, err := r.Record(ctx)
 			must(t, err)
 			before := record.DeepCopy()
@@ -258,7 +257,7 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 	})
 }
 
-// documentsOf returns the documents of a bundle from the runtime's repository.
+// documentsOf returns the documents of a bundle in the runtime's repository.
 func documentsOf(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, manifest bundle.Blob) bundle.Documents {
 	t.Helper()
 	repository, err := f.Place.Repository(t.Context(), bundle.DesiredRepository(r.ID))

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// TestTamperedBundleRaisesAlertAndStandbyDoesNot evaluates Prometheus' rules over the programs' metrics.
+// TestTamperedBundleRaisesAlertAndStandbyDoesNot evaluates the charts' Prometheus rules over the programs' metrics.
 func TestTamperedBundleRaisesAlertAndStandbyDoesNot(t *testing.T) {
 	ctx, root := t.Context(), filepath.Join("..", "..")
 	publisher, standby, agent := freeAddress(t), freeAddress(t), freeAddress(t)
@@ -56,13 +56,13 @@ func TestTamperedBundleRaisesAlertAndStandbyDoesNot(t *testing.T) {
 		ofPublisher + `registry_request_duration_seconds_count{code="2xx", method="HEAD"}`: 1,
 	} {
 		if before[series] < least {
-			t.Errorf("%s is %g, want %g at least", series, before[series], least)
+			t.Errorf("%s is %g, want at least %g", series, before[series], least)
 		}
 	}
 	for _, series := range []string{"last_poll_timestamp_seconds", "bundle_expiry_timestamp_seconds",
 		"root_expiry_timestamp_seconds"} {
 		if runs[ofAgent+series] < 1e9 {
-			t.Errorf("%s of the agent is %g", series, runs[ofAgent+series])
+			t.Errorf("the agent's metric %s is %g, want at least 1e9", series, runs[ofAgent+series])
 		}
 	}
 	reference, err := os.ReadFile(filepath.Join(root, "docs", "reference", "metrics.md"))
@@ -84,7 +84,7 @@ func TestTamperedBundleRaisesAlertAndStandbyDoesNot(t *testing.T) {
 	}
 	for series := range beside {
 		if name, _, _ := strings.Cut(series, "{"); gauges[name] {
-			t.Errorf("a publisher that stands by exports %s", series)
+			t.Errorf("a standby publisher exports %s", series)
 		}
 	}
 	if _, is := before[ofPublisher+"git_ready"]; is {
@@ -97,16 +97,16 @@ func TestTamperedBundleRaisesAlertAndStandbyDoesNot(t *testing.T) {
 	after := has(publisher, ofPublisher+`bundles_refused_total{reason="BadSignature"}`, 1)
 	refused := has(agent, ofAgent+`bundles_refused_total{reason="BadSignature"}`, 1)
 	must(t, alerts.Check(ctx, t.TempDir(), alerts.File(root, "kcp-publisher"), []alerts.Case{
-		{Name: "before", Series: alerts.Changing(before, before, 5), At: 8 * time.Minute},
-		{Name: "one that stands by", Series: alerts.Changing(beside, beside, 5), At: 8 * time.Minute},
+		{Name: "unchanged metrics", Series: alerts.Changing(before, before, 5), At: 8 * time.Minute},
+		{Name: "standby", Series: alerts.Changing(beside, beside, 5), At: 8 * time.Minute},
 		{
-			Name: "after", Series: alerts.Changing(before, after, 5), At: 8 * time.Minute,
+			Name: "refused bundle", Series: alerts.Changing(before, after, 5), At: 8 * time.Minute,
 			Firing: []string{"KymaPullBundlesRefused"},
 		},
 	}))
 	must(t, alerts.Check(ctx, t.TempDir(), alerts.File(root, "skr-agent"), []alerts.Case{
-		{Name: "before", Series: alerts.Changing(runs, runs, 5), At: 8 * time.Minute},
-		{Name: "after", Series: alerts.Changing(runs, refused, 5), At: 8 * time.Minute},
+		{Name: "unchanged metrics", Series: alerts.Changing(runs, runs, 5), At: 8 * time.Minute},
+		{Name: "refused bundle", Series: alerts.Changing(runs, refused, 5), At: 8 * time.Minute},
 	}))
 }
 

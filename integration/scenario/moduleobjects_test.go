@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// deadWebhook is a webhook for the agent's writes whose server never responds.
+// deadWebhook is a webhook for the agent's writes. Its server never responds.
 const deadWebhook = `apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata: {name: %s}
@@ -80,7 +80,7 @@ func TestModuleCannotBlockAgentOrTakeForeignObjects(t *testing.T) {
 	scaler := scalerCR()
 	must(t, r.API.Get(ctx, inKyma("default"), scaler))
 
-	t.Run("a webhook is refused that a label of another module would lead to the agent", func(t *testing.T) {
+	t.Run("webhook that would match the agent through another module's label is refused", func(t *testing.T) {
 		asks(overreaching("labels", labelsHome("inject: 'yes'")))
 		must(t, r.UntilState(ctx, f.Own("labels"), "1.0.0", v1beta2.StateReady))
 		asks(overreaching("nosy", fmt.Sprintf(deadWebhook, "nosy", "{key: inject, operator: Exists}")))
@@ -95,7 +95,7 @@ func TestModuleCannotBlockAgentOrTakeForeignObjects(t *testing.T) {
 		asks(better)
 		must(t, r.UntilState(ctx, f.Own("nosy"), "1.1.0", v1beta2.StateReady))
 	})
-	t.Run("so is a label that would lead a webhook there", func(t *testing.T) {
+	t.Run("label that would make a webhook match the agent is refused", func(t *testing.T) {
 		webhook := &admissionv1.ValidatingWebhookConfiguration{}
 		must(t, yaml.Unmarshal(fmt.Appendf(nil, deadWebhook, "audit", "{key: audit, operator: Exists}"), webhook))
 		must(t, r.API.Create(ctx, webhook))
@@ -105,12 +105,12 @@ func TestModuleCannotBlockAgentOrTakeForeignObjects(t *testing.T) {
 		namespace := &corev1.Namespace{}
 		must(t, r.API.Get(ctx, client.ObjectKey{Name: v1beta2.RuntimeNamespace}, namespace))
 		if namespace.Labels["audit"] != "" {
-			t.Error("the namespace was labeled")
+			t.Error("the refused label was added to the namespace")
 		}
 		remove("opener")
 		must(t, r.API.Delete(ctx, webhook))
 	})
-	t.Run("an object of another client is neither written nor deleted", func(t *testing.T) {
+	t.Run("objects of other clients are not written or deleted", func(t *testing.T) {
 		thief := overreaching("thief", "")
 		thief.DefaultCR = "apiVersion: v1\nkind: Secret\nmetadata: {name: customer-data, namespace: tenant}\n"
 		heir := overreaching("heir", "")
@@ -125,40 +125,41 @@ func TestModuleCannotBlockAgentOrTakeForeignObjects(t *testing.T) {
 			r,
 			f.Own("heir"),
 			"Scaler kyma-system/default (of kyma-system/"+f.Own("scaler")+
-				"): there already and not made by this module",
+				") already exists and does not belong to this module",
 		)
 		untilRefused(t, r, f.Own("squatter"), "Scaler kyma-system/default belongs to module")
-		untilRefused(t, r, f.Own("burglar"), "ConfigMap kyma-system/theirs: there already and not made by this module",
+		untilRefused(t, r, f.Own("burglar"),
+			"ConfigMap kyma-system/theirs already exists and does not belong to this module",
 			"kyma-pull.dev/adopt=kyma-system/"+f.Own("burglar"))
 		must(t, r.UntilState(ctx, f.Own("thief"), "1.0.0", v1beta2.StateReady))
 		remove("heir", "squatter", "thief")
 		must(t, r.API.Get(ctx, client.ObjectKeyFromObject(data), data))
 		must(t, r.API.Get(ctx, client.ObjectKeyFromObject(theirs), theirs))
 		if theirs.Data["is"] != "the tenant's" {
-			t.Errorf("the tenant's settings: %v", theirs.Data)
+			t.Errorf("the tenant's ConfigMap was changed: %v", theirs.Data)
 		}
 		same := scalerCR()
 		must(t, r.API.Get(ctx, inKyma("default"), same))
 		if same.GetUID() != scaler.GetUID() || same.GetGeneration() != scaler.GetGeneration() {
-			t.Error("the scaler's default CR was written or made anew")
+			t.Error("the scaler's default CR was changed or recreated")
 		}
 	})
-	t.Run("what its owner hands over is the module's, and goes with it", func(t *testing.T) {
+	t.Run("object released by its owner is deleted with the module", func(t *testing.T) {
 		must(t, r.API.Patch(ctx, theirs,
 			client.RawPatch(types.MergePatchType,
 				[]byte(`{"metadata":{"annotations":{"kyma-pull.dev/adopt":"kyma-system/`+f.Own("burglar")+`"}}}`))))
 		must(t, r.UntilState(ctx, f.Own("burglar"), "1.0.0", v1beta2.StateReady))
 		remove("burglar")
 		if err := r.API.Get(ctx, client.ObjectKeyFromObject(theirs), theirs); !apierrors.IsNotFound(err) {
-			t.Errorf("the object is still there: %v", err)
+			t.Errorf("the object still exists: %v", err)
 		}
 	})
-	t.Run("bundles still get through, and modules go", func(t *testing.T) {
+	t.Run("later bundles are applied and modules are removed", func(t *testing.T) {
 		promote(t, f, "1.8.0")
 		must(t, r.UntilState(ctx, f.Own("scaler"), "1.8.0", v1beta2.StateReady))
 		remove("nosy", "labels", "scaler")
 		if err := r.API.Get(ctx, inKyma("default"), scalerCR()); err == nil {
-			t.Error("the scaler's own default CR is still there")
+			t.Error("the scaler's default CR still exists")
 		}
 	})
 }

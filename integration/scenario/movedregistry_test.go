@@ -15,9 +15,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// TestRegistryMovesWithoutAVisitToItsRuntimes moves a fleet to a registry with another host and another CA, as
+// TestRegistryMovesWithoutAccessToRuntimes moves a fleet to a registry with another host and another CA, as
 // docs/guides/move-the-registry.md describes. The runtime's cluster is not touched until the end.
-func TestRegistryMovesWithoutAVisitToItsRuntimes(t *testing.T) {
+func TestRegistryMovesWithoutAccessToRuntimes(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Secured: true})
 	must(t, f.Offer(ctx, scaler(f, "1.9.0"), scaler(f, "1.10.0")))
@@ -39,7 +39,7 @@ func TestRegistryMovesWithoutAVisitToItsRuntimes(t *testing.T) {
 	promote(t, f, "1.8.0")
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 
-	t.Log("The publisher moves, and the former location is gone.")
+	t.Log("The publisher moves and the old location stops responding.")
 	auth := func(user string) string { return base64.StdEncoding.EncodeToString([]byte(user + ":" + users[user])) }
 	both := fmt.Sprintf(`{"auths":{%q:{"auth":%q},%q:{"auth":%q}}}`, f.Registry.Host(), auth("publisher"), next.Host(),
 		auth("publisher"))
@@ -47,7 +47,7 @@ func TestRegistryMovesWithoutAVisitToItsRuntimes(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(f.Dir, "ca.pem"), append(f.Registry.CA(), next.CA()...), 0o600))
 	f.Registry.Intercept(func(w http.ResponseWriter, request *http.Request) bool {
 		if !strings.HasPrefix(request.URL.Path, "/v2/fleet/") {
-			return false // components stay
+			return false // components stay available
 		}
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return true
@@ -56,19 +56,19 @@ func TestRegistryMovesWithoutAVisitToItsRuntimes(t *testing.T) {
 	promote(t, f, "1.9.0")
 	must(t, r.UntilState(ctx, "scaler", "1.9.0", v1beta2.StateReady))
 
-	t.Log("A restarted agent continues there.")
+	t.Log("A restarted agent uses the new location.")
 	must(t, r.CrashAgent())
 	promote(t, f, "1.10.0")
 	must(t, r.UntilState(ctx, "scaler", "1.10.0", v1beta2.StateReady))
 
-	t.Log("The runtime is enrolled with the new location, and its agent starts again by itself.")
+	t.Log("The runtime is enrolled with the new location and its agent restarts automatically.")
 	secret := fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, next.Host(), auth("agent"))
 	must(t, os.WriteFile(filepath.Join(f.Dir, "agent.json"), []byte(secret), 0o600))
 	must(t, r.EnrollAt(ctx, next.Host()+"/fleet", "--registry-config", filepath.Join(f.Dir, "agent.json"),
 		"--registry-ca", filepath.Join(f.Dir, "ca.pem")))
 	until(t, time.Minute, "the agent uses the location of its Secret", func() (bool, string) {
 		log := r.Agent().Log()
-		_, after, restarted := strings.Cut(log, "the bootstrap Secret changed, starting again")
+		_, after, restarted := strings.Cut(log, "the bootstrap Secret changed, restarting")
 		return restarted && strings.Contains(after, `"location":"`+next.Host()), string(last([]byte(log), 2000))
 	})
 	promote(t, f, "1.8.0")

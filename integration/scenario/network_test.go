@@ -30,8 +30,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestRegistryOwnerCannotRedirectPrograms checks that a registry can keep blobs in a storage that the operator allowed.
-// No other response of a registry makes a program connect to another address, or changes the terminal of its reader.
+// TestRegistryOwnerCannotRedirectPrograms checks that a registry can redirect blob requests only to a storage host that
+// the operator allowed. No other response can make a program connect to another address or print control characters.
 func TestRegistryOwnerCannotRedirectPrograms(t *testing.T) {
 	ctx := t.Context()
 	var registry, inside atomic.Pointer[string]
@@ -65,10 +65,10 @@ func TestRegistryOwnerCannotRedirectPrograms(t *testing.T) {
 	must(t, f.Release(ctx, "scaler", sample.Scaler("").Component(), sample.Channel("regular", "1.7.0")))
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	if fromStorage.Load() == 0 {
-		t.Error("no blob came from the storage that the registry redirects to")
+		t.Error("no blob was read from the allowed storage host")
 	}
 
-	t.Run("the agent names the host that it does not follow to, and the flag", func(t *testing.T) {
+	t.Run("agent reports the refused redirect and the flag", func(t *testing.T) {
 		inside.Store(new("/runtimes/one/"))
 		until(t, 30*time.Second, "the agent reports the target of the redirect", func() (bool, string) {
 			log := r.Agent().Log()
@@ -76,7 +76,7 @@ func TestRegistryOwnerCannotRedirectPrograms(t *testing.T) {
 				string(last([]byte(log), 500))
 		})
 	})
-	t.Run("the publisher does, too, and it is no outage", func(t *testing.T) {
+	t.Run("publisher reports the refused redirect without an outage", func(t *testing.T) {
 		inside.Store(new("/component-descriptors/"))
 		must(t, f.Release(ctx, "scaler", sample.Scaler("").Component(), sample.Channel("regular", "1.8.0")))
 		until(t, 30*time.Second, "the control plane reports the target of the redirect", func() (bool, string) {
@@ -84,16 +84,16 @@ func TestRegistryOwnerCannotRedirectPrograms(t *testing.T) {
 			return strings.Contains(output, "add --blob-host "+metadata.Listener.Addr().String()), output
 		})
 		if log := f.Publisher().Log(); strings.Contains(log, "registry unavailable") {
-			t.Error("a redirect that is refused was taken for an outage")
+			t.Error("the publisher reported a refused redirect as an outage")
 		}
 	})
 	inside.Store(nil)
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	if n := fromInside.Load(); n > 0 {
-		t.Errorf("the address inside was asked %d times", n)
+		t.Errorf("the internal address received %d requests, want none", n)
 	}
 
-	t.Run("no answer steers a terminal", func(t *testing.T) {
+	t.Run("responses cannot send control characters to the terminal", func(t *testing.T) {
 		const hostile = `{"errors":[{"code":"DENIED","message":"\u001b]0;owned\u0007\u001b[2J\u009b2J\u202eall is well"}]}`
 		f.Registry.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 			if r.Method == http.MethodHead {
@@ -118,7 +118,7 @@ func TestRegistryOwnerCannotRedirectPrograms(t *testing.T) {
 				return !unicode.IsGraphic(r) && r != '\n' && r != '\t'
 			})
 			if code == 0 || steers || !strings.Contains(output, `\x1b]0;owned`) {
-				t.Errorf("%s: exit code %d, %q", filepath.Base(binary), code, output)
+				t.Errorf("%s: exit code %d, unexpected output %q", filepath.Base(binary), code, output)
 			}
 		}
 	})
@@ -140,25 +140,25 @@ func TestBadRepositoryAffectsOnlyItsRuntime(t *testing.T) {
 		return false
 	})
 	of := func(text string) int { return strings.Count(f.Publisher().Log(), text) }
-	until(t, 30*time.Second, "the publisher noticed", func() (bool, string) {
-		return of("not for this runtime") > 0, "no line yet"
+	until(t, 30*time.Second, "the publisher reports the broken repository", func() (bool, string) {
+		return of("fail while the registry is available") > 0, "not logged yet"
 	})
 	promote(t, f, "1.8.0")
 	for _, s := range others {
 		untilSettled(t, s, "1.8.0")
 	}
-	until(t, 30*time.Second, "the bad one gets its bundle as well", func() (bool, string) {
+	until(t, 30*time.Second, "the runtime with the broken repository gets its bundle", func() (bool, string) {
 		return bad[0].Has("scaler") == "1.8.0", bad[0].Has("scaler")
 	})
-	if down, alone := of("registry unavailable"), of("not for this runtime"); down != 0 || alone != 1 {
-		t.Errorf("%d outages and %d runtimes that fail were logged, want none and one", down, alone)
+	if down, alone := of("registry unavailable"), of("fail while the registry is available"); down != 0 || alone != 1 {
+		t.Errorf("log has %d outages and %d failing runtimes, want 0 and 1", down, alone)
 	}
 
-	t.Run("scrapes", func(t *testing.T) { scrapes(t, f, address) })
+	t.Run("scrapes require authentication", func(t *testing.T) { scrapes(t, f, address) })
 
 	f.Registry.Intercept(nil)
-	until(t, 30*time.Second, "its recovery is reported", func() (bool, string) {
-		return of("responds for this runtime again") == 1, "no line yet"
+	until(t, 30*time.Second, "the publisher reports the recovery", func() (bool, string) {
+		return of("responds for this runtime again") == 1, "not logged yet"
 	})
 }
 
@@ -197,22 +197,22 @@ func scrapes(t *testing.T, f *fleet.Fleet, address string) {
 		base, token string
 		want        int
 	}{
-		"without encryption":        {"http://" + address, "", http.StatusBadRequest},
-		"as nobody":                 {"https://" + address, "", http.StatusUnauthorized},
-		"with a token that is none": {"https://" + address, "none", http.StatusInternalServerError},
-		"as a user without access":  {"https://" + address, tokenOf("stranger"), http.StatusForbidden},
-		"as Prometheus":             {"https://" + address, tokenOf("prometheus"), http.StatusOK},
+		"without encryption":       {"http://" + address, "", http.StatusBadRequest},
+		"without a token":          {"https://" + address, "", http.StatusUnauthorized},
+		"with an invalid token":    {"https://" + address, "none", http.StatusInternalServerError},
+		"as a user without access": {"https://" + address, tokenOf("stranger"), http.StatusForbidden},
+		"as Prometheus":            {"https://" + address, tokenOf("prometheus"), http.StatusOK},
 	} {
 		code, body := get(c.base, c.token)
 		if code != c.want ||
 			strings.Contains(body, "kyma_pull_publisher_registry_failing_runtimes 1") != (c.want == http.StatusOK) {
-			t.Errorf("%s: got %d, want %d: %.300s", name, code, c.want, body)
+			t.Errorf("%s: got status %d, want %d: %.300s", name, code, c.want, body)
 		}
 	}
 }
 
-// TestSlowClientsDoNotEndTheTokenService has clients that send half requests, more than the limit.
-func TestSlowClientsDoNotEndTheTokenService(t *testing.T) {
+// TestTokenServiceSurvivesSlowClients opens more connections with incomplete requests than the limit allows.
+func TestTokenServiceSurvivesSlowClients(t *testing.T) {
 	besideOthers(t)
 	binaries, err := fleet.Build()
 	must(t, err)
@@ -231,7 +231,7 @@ func TestSlowClientsDoNotEndTheTokenService(t *testing.T) {
 	must(t, service.Start())
 	t.Cleanup(func() { _ = service.Process.Kill(); _ = service.Wait() })
 	var got struct{ Address string }
-	until(t, 30*time.Second, "it listens", func() (bool, string) {
+	until(t, 30*time.Second, "the token service listens", func() (bool, string) {
 		data, err := os.ReadFile(log.Name())
 		line, _, _ := strings.Cut(string(data), "\n")
 		return err == nil && json.Unmarshal([]byte(line), &got) == nil && got.Address != "", string(data)
@@ -246,14 +246,14 @@ func TestSlowClientsDoNotEndTheTokenService(t *testing.T) {
 					return
 				}
 				defer connection.Close()
-				// it can have closed the connection
+				// the service can have closed the connection
 				_, _ = fmt.Fprintf(connection, "GET /auth/token HTTP/1.1\r\nHost: registry.example\r\nX-Long: %s",
 					strings.Repeat("x", 6<<10))
 			}
 		})
 	}
 	slow.Wait()
-	until(t, time.Minute, "it answers", func() (bool, string) {
+	until(t, time.Minute, "the token service responds", func() (bool, string) {
 		response, err := http.Get("http://" + got.Address + "/healthz") //nolint:noctx // the test's own service
 		if err != nil {
 			return false, err.Error()
@@ -263,7 +263,7 @@ func TestSlowClientsDoNotEndTheTokenService(t *testing.T) {
 	})
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", service.Process.Pid))
 	if err != nil {
-		t.Skipf("this system does not say how much memory a process has taken: %v", err)
+		t.Skipf("peak memory of a process is not available: %v", err)
 	}
 	var peak int
 	for line := range strings.Lines(string(status)) {
@@ -273,6 +273,6 @@ func TestSlowClientsDoNotEndTheTokenService(t *testing.T) {
 		}
 	}
 	if peak == 0 || peak > 128<<10 {
-		t.Errorf("it took %d KiB, and its chart allows 128 MiB", peak)
+		t.Errorf("the token service used %d KiB, but its chart allows 128 MiB", peak)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestProgramsWorkWithoutTakeovers builds both programs with their folders of takeovers replaced by stubs, and
-// installs, upgrades and removes a module. The stubs are all that the rest of the programs uses of these folders.
+// TestProgramsWorkWithoutTakeovers builds both programs with stubs for their takeover packages. It installs, upgrades
+// and removes a module. The stubs contain all identifiers that other packages use.
 func TestProgramsWorkWithoutTakeovers(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()
@@ -31,12 +31,12 @@ func TestProgramsWorkWithoutTakeovers(t *testing.T) {
 	untilForgotten(t, r, fleet.Generous)
 }
 
-// TestProgramsCompileWithoutTakeovers is the part of TestProgramsWorkWithoutTakeovers that runs on every change.
+// TestProgramsCompileWithoutTakeovers is the fast part of TestProgramsWorkWithoutTakeovers, which runs on every change.
 func TestProgramsCompileWithoutTakeovers(t *testing.T) {
 	build(t, "./kcp-publisher/internal/command", "./skr-agent/internal/command")
 }
 
-// withoutTakeovers builds the programs with stubs for the folders of takeovers.
+// withoutTakeovers builds the programs with stubs for the takeover packages.
 func withoutTakeovers(t *testing.T) fleet.Binaries {
 	t.Helper()
 	dir := t.TempDir()
@@ -44,7 +44,7 @@ func withoutTakeovers(t *testing.T) fleet.Binaries {
 	return fleet.Binaries{Publisher: filepath.Join(dir, "kcp-publisher"), Agent: filepath.Join(dir, "skr-agent")}
 }
 
-// build runs `go build` with stubs for the folders of takeovers.
+// build runs `go build` with stubs for the takeover packages.
 func build(t *testing.T, args ...string) {
 	t.Helper()
 	root, err := filepath.Abs(filepath.Join("..", ".."))

@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// TestEventsThatNeedActionArePosted produces each problem for which the publisher notifies operators. The scenario on
-// canaries covers a rollback.
+// TestEventsThatNeedActionArePosted causes each problem that the publisher posts to operators. The canary scenario
+// covers rollbacks.
 func TestEventsThatNeedActionArePosted(t *testing.T) {
 	ctx := t.Context()
 	posted, flags := eventsWebhook(t, "RolloutStopped", "RuntimeSilent", "RuntimeHeard", "BundleRefused", "RootExpires")
@@ -26,12 +26,12 @@ func TestEventsThatNeedActionArePosted(t *testing.T) {
 
 	canaries[0].BreakWith("1.8.0")
 	promote(t, f, "1.8.0")
-	must(t, f.UntilRollout(ctx, firstRollout, "it is stopped", rolledOut(v1alpha1.RolloutStopped)))
+	must(t, f.UntilRollout(ctx, firstRollout, "the rollout is stopped", rolledOut(v1alpha1.RolloutStopped)))
 
 	posted.wantPosted(t, "error Rollout/"+firstRollout+" RolloutStopped")
 
 	settle(t, f)
-	must(t, f.Publisher().Stop()) // so that the publisher does not replace the bundle before the agent sees it
+	must(t, f.Publisher().Stop()) // otherwise it replaces the bundle before the agent reads it
 	must(t, victim.Put(ctx, forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) {
 		p.Audience.ClusterUID = "another"
 	})))
@@ -40,7 +40,7 @@ func TestEventsThatNeedActionArePosted(t *testing.T) {
 	posted.wantPosted(t, "error Kyma/victim BundleRefused")
 
 	others[0].GoAway()
-	// The first notice comes 30 days before the end.
+	// The first notification is sent 30 days before the root expires.
 	changeKeys(t, f, "rotate", "--validity", (30*24*time.Hour + 15*time.Second).String())
 	posted.wantPosted(t, "error Kyma/other-0 RuntimeSilent", "error Lease/kcp-publisher.kyma-pull.dev RootExpires")
 	others[0].ComeBack()

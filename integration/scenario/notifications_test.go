@@ -20,12 +20,12 @@ import (
 
 const distributionEvents = "application/vnd.docker.distribution.events.v2+json"
 
-// pushOf returns distribution's event for a push.
+// pushOf returns the event that distribution sends for a push.
 func pushOf(repository string) string {
 	return fmt.Sprintf(`{"events":[{"action":"push","target":{"repository":%q,"tag":"latest"}}]}`, repository)
 }
 
-// notifyAs posts a notification like a registry.
+// notifyAs posts a notification like a registry and returns the HTTP status.
 func notifyAs(t *testing.T, n *fleet.Notifications, token, body string) int {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.ReceiverURL(), strings.NewReader(body))
@@ -38,7 +38,7 @@ func notifyAs(t *testing.T, n *fleet.Notifications, token, body string) int {
 	return answer.StatusCode
 }
 
-// listen requests notifications as a user.
+// listen requests notifications as a user and returns the HTTP status.
 func listen(t *testing.T, n *fleet.Notifications, user, password string) int {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.AgentsURL(), nil)
@@ -50,7 +50,7 @@ func listen(t *testing.T, n *fleet.Notifications, user, password string) int {
 	return answer.StatusCode
 }
 
-// passwordOf derives a runtime's password, which needs the key folder.
+// passwordOf derives a user's registry password from the key folder.
 func passwordOf(t *testing.T, f *fleet.Fleet, user string) string {
 	t.Helper()
 	output, err := exec.CommandContext(t.Context(), f.Binaries().Publisher, "registry", "credentials", user, "--keys",
@@ -63,8 +63,8 @@ func passwordOf(t *testing.T, f *fleet.Fleet, user string) string {
 	return password
 }
 
-// TestPromotionArrivesByNotificationOrPoll polls every ten minutes, so earlier changes are caused by notifications. It
-// then uses an endpoint with false notifications, and short polls.
+// TestPromotionArrivesByNotificationOrPoll first polls every ten minutes, so earlier changes arrive by notification. It
+// then uses an endpoint with false notifications and a short poll interval.
 func TestPromotionArrivesByNotificationOrPoll(t *testing.T) {
 	ctx := t.Context()
 	n, err := fleet.NewNotifications()
@@ -79,14 +79,14 @@ func TestPromotionArrivesByNotificationOrPoll(t *testing.T) {
 	must(t, one.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	t.Logf("promoted, installed and reported after %s", time.Since(began).Round(10*time.Millisecond))
 
-	t.Run("strangers are refused", func(t *testing.T) {
+	t.Run("unauthorized clients are refused", func(t *testing.T) {
 		for _, token := range []string{"", strings.Repeat("x", len(n.Token))} {
 			if code := notifyAs(t, n, token, pushOf("fleet/reports/one")); code != http.StatusUnauthorized {
-				t.Errorf("token %q: got %d", token, code)
+				t.Errorf("token %q: unexpected status %d", token, code)
 			}
 		}
 		if code := notifyAs(t, n, n.Token, strings.Repeat(" ", 3<<20)); code != http.StatusRequestEntityTooLarge {
-			t.Errorf("an oversized body: got %d", code)
+			t.Errorf("oversized body: unexpected status %d", code)
 		}
 		password := passwordOf(t, f, "two")
 		for _, c := range []struct {
@@ -95,11 +95,11 @@ func TestPromotionArrivesByNotificationOrPoll(t *testing.T) {
 		}{{"two", password, http.StatusOK}, {"one", password, http.StatusUnauthorized},
 			{"one", "", http.StatusUnauthorized}} {
 			if code := listen(t, n, c.user, c.password); code != c.want {
-				t.Errorf("%s with password %q: got %d", c.user, c.password, code)
+				t.Errorf("user %s with password %q: unexpected status %d", c.user, c.password, code)
 			}
 		}
 	})
-	t.Run("forged notifications cost a request of the registry at most", func(t *testing.T) {
+	t.Run("forged notifications cause few registry requests", func(t *testing.T) {
 		settle(t, f)
 		before, err := one.Record(ctx)
 		must(t, err)
@@ -109,28 +109,28 @@ func TestPromotionArrivesByNotificationOrPoll(t *testing.T) {
 				"fleet/reports/../one"} {
 				if code := notifyAs(t, n, n.Token, pushOf(repository)); code != http.StatusAccepted &&
 					code != http.StatusTooManyRequests {
-					t.Fatalf("got %d", code)
+					t.Fatalf("forged notification: unexpected status %d", code)
 				}
 			}
 		}
 		settle(t, f)
 		after, err := one.Record(ctx)
 		must(t, err)
-		// One look in two seconds, each with a few requests.
+		// The publisher checks the runtime at most once every two seconds, with a few requests per check.
 		if most := 10 + 5*int64(time.Since(began)/time.Second); f.Registry.Requests()-asked > most {
-			t.Errorf("%d requests for 1,500 notifications in %s, at most %d", f.Registry.Requests()-asked,
+			t.Errorf("got %d requests for 1,500 notifications in %s, want at most %d", f.Registry.Requests()-asked,
 				time.Since(began), most)
 		}
 		if before.ResourceVersion != after.ResourceVersion {
-			t.Errorf("the Kyma was written: %s, then %s", before.ResourceVersion, after.ResourceVersion)
+			t.Errorf("the Kyma's resource version changed from %s to %s", before.ResourceVersion, after.ResourceVersion)
 		}
 	})
-	t.Run("a liar in the publisher's place, and nobody for the registry to notify", func(t *testing.T) {
+	t.Run("runtime polls despite a false notification endpoint", func(t *testing.T) {
 		must(t, f.Publisher().Kill())
 		liar := startLiar(t, n.Agents)
 		must(t, f.RestartPublisher())
 		must(t, one.CrashAgent()) // only its next poll, in ten minutes, would read the shorter interval
-		until(t, 30*time.Second, "the agent listens to the liar", func() (bool, string) {
+		until(t, 30*time.Second, "the agent connects to the false endpoint", func() (bool, string) {
 			return liar.Load() > 0, "not yet"
 		})
 		promote(t, f, "1.9.0")
@@ -143,7 +143,7 @@ func startLiar(t *testing.T, address string) *atomic.Int64 {
 	t.Helper()
 	var asked atomic.Int64
 	var listener net.Listener
-	until(t, 10*time.Second, "the address is free", func() (bool, string) {
+	until(t, 10*time.Second, "the publisher's address is available", func() (bool, string) {
 		var err error
 		listener, err = new(net.ListenConfig).Listen(context.WithoutCancel(t.Context()), "tcp", address)
 		return err == nil, fmt.Sprint(err)

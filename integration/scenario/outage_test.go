@@ -32,12 +32,12 @@ func TestAgentRestartedWithoutRegistryCorrectsDrift(t *testing.T) {
 	must(t, err)
 	must(t, r.API.Delete(ctx, config))
 	must(t, r.StartAgent())
-	until(t, 30*time.Second, "the deleted object is back", func() (bool, string) {
+	until(t, 30*time.Second, "the agent recreates the deleted object", func() (bool, string) {
 		_, err := settings(ctx, r)
 		return err == nil, fmt.Sprint(err)
 	})
 	drift(t, r)
-	until(t, 30*time.Second, "the drift is corrected", func() (bool, string) {
+	until(t, 30*time.Second, "the agent corrects the drift", func() (bool, string) {
 		config, err := settings(ctx, r)
 		return err == nil && config.Data["level"] == "info", fmt.Sprint(config.Data, err)
 	})
@@ -59,11 +59,11 @@ func TestPublisherKilledAfterPushAdoptsItsBundle(t *testing.T) {
 	must(t, err)
 	predicate := predicateOf(t, f, r, bundle.Blob(pushed))
 	for name, remembered := range map[string]*v1beta2.PublishedBundle{
-		"the status names the bundle before": {
+		"status with the previous bundle": {
 			Epoch: predicate.Epoch, Sequence: predicate.Previous.Sequence, Digest: predicate.Previous.Digest.String(),
 			Time: metav1.NewTime(predicate.IssuedAt), Versions: map[string]string{"scaler": "1.7.0"},
 		},
-		"the status names none": nil,
+		"status without a bundle": nil,
 	} {
 		f.Publisher().Kill()
 		record, err := r.Record(ctx)
@@ -72,7 +72,7 @@ func TestPublisherKilledAfterPushAdoptsItsBundle(t *testing.T) {
 		record.Status.Runtime.Published = remembered
 		must(t, f.Control.Status().Patch(ctx, record, client.MergeFrom(before)))
 		must(t, f.StartPublisher())
-		until(t, 30*time.Second, name+", and then the one that was pushed", func() (bool, string) {
+		until(t, 30*time.Second, name+": the publisher records the pushed bundle", func() (bool, string) {
 			record, err := r.Record(ctx)
 			if err != nil || record.Status.Runtime.Published == nil {
 				return false, fmt.Sprint(err)
@@ -83,7 +83,8 @@ func TestPublisherKilledAfterPushAdoptsItsBundle(t *testing.T) {
 		now, err := r.Desired(ctx)
 		must(t, err)
 		if now.Descriptor.Digest != pushed.Descriptor.Digest {
-			t.Errorf("%s: pushed again: %s after %s", name, now.Descriptor.Digest, pushed.Descriptor.Digest)
+			t.Errorf("%s: the publisher pushed bundle %s after %s, want no push", name, now.Descriptor.Digest,
+				pushed.Descriptor.Digest)
 		}
 		if log := f.Publisher().Log(); strings.Contains(log[strings.LastIndex(log, "starting"):],
 			`"msg":"published bundle"`) {
@@ -121,29 +122,29 @@ func TestAgentReachesSecuredRegistryWithBootstrapSecret(t *testing.T) {
 	runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})
 }
 
-func TestRegistryOutageOnlyDelaysAndIsLoggedOnce(t *testing.T) {
+func TestRegistryOutageDelaysPublishingAndIsLoggedOnce(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
-	for i := range 20 { // runtimes without an agent, whose log lines would be noise
+	for i := range 20 { // runtimes without an agent, whose log lines the check must not include
 		must(t, f.Control.Create(ctx, fleet.NewKyma(fmt.Sprintf("noise-%d", i), "regular", "mailer")))
 	}
 	settle(t, f)
 	must(t, f.Registry.Stop())
 	promote(t, f, "1.8.0")
-	until(t, 30*time.Second, "the publisher noticed", func() (bool, string) {
-		return strings.Contains(f.Publisher().Log(), "publishing is on hold"), "no line yet"
+	until(t, 30*time.Second, "the publisher reports the outage", func() (bool, string) {
+		return strings.Contains(f.Publisher().Log(), "publishing is on hold"), "not logged yet"
 	})
 	untilRegistry(t, r, metav1.ConditionFalse, v1beta2.ReasonRegistryUnavailable)
-	if err := fleet.Until(ctx, 4*time.Second, "more noise", func() (bool, string) {
+	if err := fleet.Until(ctx, 4*time.Second, "a second log line about the outage", func() (bool, string) {
 		return strings.Count(f.Publisher().Log(), "publishing is on hold") > 1, ""
 	}); err == nil {
 		t.Errorf("the outage was logged %d times", strings.Count(f.Publisher().Log(), "publishing is on hold"))
 	}
 	late, err := f.AddRuntime(ctx, "late", "regular", "mailer")
 	must(t, err)
-	// It has no Kyma yet, in which an operator would look first.
-	until(t, 30*time.Second, "an agent that never reached its registry reports it in an Event", func() (bool, string) {
+	// The runtime has no Kyma yet, which an operator would inspect first.
+	until(t, 30*time.Second, "an Event reports that the agent never reached its registry", func() (bool, string) {
 		events := eventsOf(t, late, v1beta2.ReasonRegistryUnavailable)
 		return len(events) == 1 && events[0].InvolvedObject.Name == v1beta2.RuntimeKymaName &&
 			strings.Contains(events[0].Message, f.Location()), fmt.Sprint(events)
@@ -157,8 +158,8 @@ func TestRegistryOutageOnlyDelaysAndIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// untilRegistry waits until the runtime's own Kyma and its Events report the state of the registry. It fails on a
-// repeated Event.
+// untilRegistry waits until the Kyma in the runtime and one Event report the registry's state. Repeated Events fail the
+// test.
 func untilRegistry(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus, reason string) {
 	t.Helper()
 	until(t, 60*time.Second, "the runtime reports "+reason, func() (bool, string) {
@@ -172,7 +173,7 @@ func untilRegistry(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus
 		}
 		events := eventsOf(t, r, reason)
 		if len(events) > 1 {
-			t.Errorf("%d Events say %s", len(events), reason)
+			t.Errorf("got %d Events with reason %s, want one", len(events), reason)
 		}
 		return len(events) == 1, fmt.Sprintf("%d Events", len(events))
 	})
@@ -201,28 +202,28 @@ func TestIdleFleetWritesNothing(t *testing.T) {
 	must(t, err)
 	log := len(f.Publisher().Log())
 	must(t, r.StartAgent())
-	must(t, fleet.Until(ctx, fleet.Generous, "five polls", func() (bool, string) {
+	must(t, fleet.Until(ctx, fleet.Generous, "the agent has polled five times", func() (bool, string) {
 		return strings.Count(r.Agent().Log(), "starting") >= 2, ""
 	}))
 	_ = fleet.Until(ctx, 5*time.Second, "nothing", func() (bool, string) { return false, "" })
 	again, err := r.Kyma(ctx)
 	must(t, err)
 	if again.ResourceVersion != own.ResourceVersion {
-		t.Errorf("the runtime's Kyma was written while nothing changed: %s to %s", own.ResourceVersion,
+		t.Errorf("the runtime's Kyma was written without a change: %s to %s", own.ResourceVersion,
 			again.ResourceVersion)
 	}
 	if now := untilSecret(t, r, "scaler-login", "s3cret"); now.ResourceVersion != login.ResourceVersion {
-		t.Error("a Secret was written while nothing changed")
+		t.Error("a Secret was written without a change")
 	}
 	recordAgain, err := r.Record(ctx)
 	must(t, err)
 	if recordAgain.Generation != record.Generation || recordAgain.Status.State != record.Status.State {
-		t.Error("the control plane's Kyma changed while nothing happened")
+		t.Error("the control plane's Kyma was written without a change")
 	}
 	if grown := f.Publisher().Log()[log:]; grown != "" {
-		t.Errorf("the publisher is not quiet at steady state:\n%s", grown)
+		t.Errorf("the publisher logs at steady state:\n%s", grown)
 	}
-	t.Run("heartbeats are received and not written, across a restart of the publisher", func(t *testing.T) {
+	t.Run("heartbeats are not written before or after a publisher restart", func(t *testing.T) {
 		heartbeats(t, f, r.ID, 1)
 		record, err := r.Record(ctx)
 		must(t, err)
@@ -235,12 +236,12 @@ func TestIdleFleetWritesNothing(t *testing.T) {
 		must(t, err)
 		for _, entry := range again.ManagedFields {
 			if entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:runtime":{"`) {
-				t.Errorf("managedFields name what is in status.runtime: %s", entry.FieldsV1)
+				t.Errorf("managedFields lists fields below status.runtime: %s", entry.FieldsV1)
 			}
 		}
 		if now := kymaPatches(t, f); now != patches || again.ResourceVersion != record.ResourceVersion {
-			t.Errorf("%d patches of Kymas before, %d after:\n%+v\n%+v", patches, now, record.Status.Runtime.Observed,
-				again.Status.Runtime.Observed)
+			t.Errorf("%d patches of Kymas before, want no more, got %d:\n%+v\n%+v", patches, now,
+				record.Status.Runtime.Observed, again.Status.Runtime.Observed)
 		}
 	})
 }
@@ -249,7 +250,7 @@ func TestIdleFleetWritesNothing(t *testing.T) {
 func heartbeats(t *testing.T, f *fleet.Fleet, id string, count int) {
 	t.Helper()
 	asked, read := watchFetches(f), map[digest.Digest]bool{}
-	until(t, time.Minute, fmt.Sprintf("%d reports of runtime %s are read", count, id), func() (bool, string) {
+	until(t, time.Minute, fmt.Sprintf("the publisher reads %d reports of %s", count, id), func() (bool, string) {
 		now := digest.FromBytes(reportOf(t, f, id).Bytes)
 		asked.mu.Lock()
 		defer asked.mu.Unlock()
@@ -279,7 +280,7 @@ func kymaPatches(t *testing.T, f *fleet.Fleet) (patches int) {
 		}
 	}
 	if patches == 0 {
-		t.Fatal("the API server counts no patches of Kymas")
+		t.Fatal("the API server's metrics have no patches of Kymas")
 	}
 	return patches
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// mallory returns a Kyma that names another Kyma's runtime, with the image of another agent.
+// mallory returns an attacker's Kyma that names another Kyma's runtime and sets an agent image.
 func mallory(f *fleet.Fleet, name, runtime string) *v1beta2.Kyma {
 	kyma := fleet.NewKyma(f.Own(name), "regular")
 	kyma.Labels[v1beta2.LabelRuntimeID] = runtime
@@ -41,7 +41,7 @@ func mustRun(t *testing.T, f *fleet.Fleet, args ...string) string {
 	return output
 }
 
-// notFooled fails if the runtime got the image of mallory's agent.
+// notFooled fails the test if the runtime's bundle has the attacker's agent image.
 func notFooled(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	t.Helper()
 	state := desiredState(t, f, r)
@@ -50,9 +50,9 @@ func notFooled(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	}
 }
 
-// TestOperatorDecidesWhichKymaOwnsARuntime checks that write access to one Kyma takes over no other Kyma's runtime: not
-// before it enrolls, not after its Kyma is deleted, and not after the control plane is rebuilt. `kcp-publisher move`
-// decides.
+// TestOperatorDecidesWhichKymaOwnsARuntime checks that a user with write access to one Kyma cannot take over another
+// Kyma's runtime: before the runtime enrolls, after its Kyma is deleted, or after the control plane is rebuilt. An
+// operator decides with `kcp-publisher move`.
 func TestOperatorDecidesWhichKymaOwnsARuntime(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
@@ -66,7 +66,7 @@ func TestOperatorDecidesWhichKymaOwnsARuntime(t *testing.T) {
 	untilReadyBecause(t, f, early.Name, v1beta2.StateError, "already belongs to Kyma kcp-system/"+fresh.ID)
 	notFooled(t, f, fresh)
 
-	t.Log("The runtime moves to a Kyma of another name, and nothing is removed.")
+	t.Log("The runtime moves to a Kyma with another name, and no module is removed.")
 	manifest := &v1beta2.Manifest{}
 	at := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: f.Own("mailer")}
 	must(t, fresh.API.Get(ctx, at, manifest))
@@ -74,7 +74,7 @@ func TestOperatorDecidesWhichKymaOwnsARuntime(t *testing.T) {
 	mustRun(t, f, "move", fresh.ID, "--to", moved, "--keys", f.Keys(), "--kubeconfig",
 		filepath.Join(f.Dir, "kcp.kubeconfig"), "--namespace", sample.Namespace)
 	untilReadyBecause(t, f, moved, v1beta2.StateReady, "all modules are ready")
-	until(t, 30*time.Second, "the former Kyma is gone", func() (bool, string) {
+	until(t, 30*time.Second, "the former Kyma is deleted", func() (bool, string) {
 		err := f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: fresh.ID}, &v1beta2.Kyma{})
 		return apierrors.IsNotFound(err), fmt.Sprint(err)
 	})
@@ -86,31 +86,31 @@ func TestOperatorDecidesWhichKymaOwnsARuntime(t *testing.T) {
 	untilReadyBecause(t, f, early.Name, v1beta2.StateError, "")
 	notFooled(t, f, fresh)
 
-	t.Log("The owner is gone without a last bundle, as in a control plane that is rebuilt: the other Kyma takes " +
-		"nothing.")
+	t.Log("The owner is deleted without a last bundle, as in a rebuilt control plane. The other Kyma does not get " +
+		"the runtime.")
 	record := &v1beta2.Kyma{}
 	record.Namespace, record.Name = sample.Namespace, moved
 	change(t, f.Control, record, func(k *v1beta2.Kyma) {
 		k.Annotations = map[string]string{v1beta2.AnnotationMovedAway: v1beta2.True}
 	})
 	must(t, f.Control.Delete(ctx, record))
-	until(t, 30*time.Second, "the owner is gone", func() (bool, string) {
+	until(t, 30*time.Second, "the owning Kyma is deleted", func() (bool, string) {
 		err := f.Control.Get(ctx, client.ObjectKeyFromObject(record), record)
 		return apierrors.IsNotFound(err), fmt.Sprint(err)
 	})
 	late := mallory(f, "aaa", fresh.ID)
 	must(t, f.CreateKyma(ctx, late))
-	untilReadyBecause(t, f, late.Name, v1beta2.StateError, "no operator has assigned it")
-	untilReadyBecause(t, f, early.Name, v1beta2.StateError, "no operator has assigned it")
+	untilReadyBecause(t, f, late.Name, v1beta2.StateError, "no operator has assigned the runtime")
+	untilReadyBecause(t, f, early.Name, v1beta2.StateError, "no operator has assigned the runtime")
 	must(t, f.Control.Delete(ctx, early))
-	untilReadyBecause(t, f, late.Name, v1beta2.StateError, "no operator has assigned it")
+	untilReadyBecause(t, f, late.Name, v1beta2.StateError, "no operator has assigned the runtime")
 	notFooled(t, f, fresh)
 
-	t.Log("The Kyma is created again; an operator decides.")
+	t.Log("The Kyma is created again and an operator assigns the runtime.")
 	again := fleet.NewKyma(moved, "regular", f.Own("mailer"))
 	again.Labels[v1beta2.LabelRuntimeID] = fresh.ID
 	must(t, f.CreateKyma(ctx, again))
-	untilReadyBecause(t, f, moved, v1beta2.StateError, "no operator has assigned it")
+	untilReadyBecause(t, f, moved, v1beta2.StateError, "no operator has assigned the runtime")
 	mustRun(t, f, "move", fresh.ID, "--to", moved, "--keep", "--keys", f.Keys(), "--kubeconfig",
 		filepath.Join(f.Dir, "kcp.kubeconfig"), "--namespace", sample.Namespace)
 	untilReadyBecause(t, f, moved, v1beta2.StateReady, "all modules are ready")
@@ -120,7 +120,7 @@ func TestOperatorDecidesWhichKymaOwnsARuntime(t *testing.T) {
 	}
 	notFooled(t, f, fresh)
 
-	t.Log("The runtime is released, but stays here after all: in the same Kyma, then in a new one.")
+	t.Log("The runtime is released and assigned again: first to the same Kyma, then to a new one.")
 	move := func(args ...string) {
 		t.Helper()
 		at := []string{"--kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"), "--namespace", sample.Namespace}
@@ -140,8 +140,8 @@ func TestOperatorDecidesWhichKymaOwnsARuntime(t *testing.T) {
 	}
 }
 
-// TestCloneRemovesNothingFromTheOriginal starts a second cluster that has the Secrets of the first one, and its UID, as
-// after both were restored from one snapshot.
+// TestCloneRemovesNothingFromTheOriginal starts a second cluster with the Secrets and the UID of the first cluster, as
+// if both were restored from one snapshot.
 func TestCloneRemovesNothingFromTheOriginal(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
@@ -156,7 +156,7 @@ func TestCloneRemovesNothingFromTheOriginal(t *testing.T) {
 		r.Enrollment, r.Instance, r.ClusterUID = nil, "the-copy", record.Status.Runtime.Key.ClusterUID
 		r.Confirmed = true
 	})
-	until(t, time.Minute, "the publisher has found the copy", func() (bool, string) {
+	until(t, time.Minute, "the publisher detects the copy", func() (bool, string) {
 		kyma, err := original.Record(ctx)
 		if err != nil {
 			return false, err.Error()
@@ -166,7 +166,7 @@ func TestCloneRemovesNothingFromTheOriginal(t *testing.T) {
 			fmt.Sprintf("%+v", s.Agent)
 	})
 	kyma := &v1beta2.Kyma{}
-	until(t, time.Minute, "the agent has found the copy", func() (bool, string) {
+	until(t, time.Minute, "the agent detects the copy", func() (bool, string) {
 		err := original.API.Get(ctx,
 			client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}, kyma)
 		for _, c := range kyma.Status.Conditions {
@@ -198,7 +198,7 @@ func copyOf(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) *reporter {
 	return copied
 }
 
-// desiredState returns the content of the bundle in the registry.
+// desiredState returns the desired state of the bundle in the registry.
 func desiredState(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) bundle.DesiredState {
 	t.Helper()
 	fetched, err := r.Desired(t.Context())

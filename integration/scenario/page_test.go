@@ -24,7 +24,7 @@ import (
 
 // pageOfOne is `kcp-publisher ui` on an operator's workstation.
 type pageOfOne struct {
-	address string // with the token
+	address string // URL with the token
 	base    string
 	browser *http.Client
 }
@@ -39,7 +39,7 @@ func openPage(t *testing.T, f *fleet.Fleet, args ...string) *pageOfOne {
 		filepath.Join(f.Dir, "kcp.kubeconfig"))
 	command := exec.CommandContext(ctx, f.Binaries().Publisher,
 		append(append(words[1:], "--bind-address", "127.0.0.1:0"), args...)...)
-	browser := t.TempDir() // one that opens nothing
+	browser := t.TempDir() // contains a browser command that opens nothing
 	must(t, os.WriteFile(filepath.Join(browser, "xdg-open"), []byte("#!/bin/sh\n"), 0o700))
 	command.Env = append(os.Environ(), "PATH="+browser+":"+os.Getenv("PATH"))
 	printed, err := command.StdoutPipe()
@@ -117,21 +117,21 @@ func TestOperatorApprovesAWaveOnThePage(t *testing.T) {
 	must(t, f.Police(ctx, "scaler", stages(func(_, others *v1alpha1.Wave) { others.Approval = true })))
 	p := openPage(t, f, "--location", f.Location(), "--trust", filepath.Join(f.Keys(), "root.json"))
 	if status, body := p.get(t, p.base+"/"); status != http.StatusForbidden || strings.Contains(body, "canary-0") {
-		t.Errorf("who has no token sees %d\n%s", status, body)
+		t.Errorf("request without a token: got status %d, want 403 without data\n%s", status, body)
 	}
-	until(t, 40*time.Second, "the control plane is read", func() (bool, string) {
+	until(t, 40*time.Second, "the page shows the control plane's data", func() (bool, string) {
 		status, body := p.get(t, p.address)
 		return status == http.StatusOK, body
 	})
 	p.untilShows(t, "/", "All 3 runtimes are healthy", "canary-0", "other-1")
-	p.untilShows(t, "/runtimes/other-0", "Nothing is in its way", "Published and in force", "Signed by",
+	p.untilShows(t, "/runtimes/other-0", "This runtime has no problems", "Published and in force", "Signed by",
 		"under root of trust version 1")
 	p.untilShows(t, "/modules", "scaler", "1.7.0", "3 Ready")
 
 	stream := p.listen(t)
 	promote(t, f, "1.8.0")
 	stream.wait(t)
-	must(t, f.UntilRollout(ctx, firstRollout, "it waits for people", rolledOut(v1alpha1.RolloutWaiting)))
+	must(t, f.UntilRollout(ctx, firstRollout, "the rollout waits for an approval", rolledOut(v1alpha1.RolloutWaiting)))
 	p.untilShows(t, "/rollouts/"+firstRollout, "waits for its approval", "Approve wave others")
 	p.untilShows(t, "/", "Rollouts under way", "1 of 3 updated")
 	response, err := p.browser.PostForm(p.base+"/rollouts/"+firstRollout, url.Values{
@@ -142,25 +142,24 @@ func TestOperatorApprovesAWaveOnThePage(t *testing.T) {
 	must(t, err)
 	response.Body.Close()
 	if response.StatusCode != http.StatusOK || !strings.Contains(string(body), "The wave is approved.") {
-		t.Errorf("approve reports %d\n%s", response.StatusCode, body)
+		t.Errorf("approve: got status %d\n%s", response.StatusCode, body)
 	}
-	must(t, f.UntilRollout(ctx, firstRollout, "it succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
+	must(t, f.UntilRollout(ctx, firstRollout, "the rollout succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
 	p.untilShows(t, "/rollouts", "No rollout is under way", "Succeeded", "1.7.0 → 1.8.0")
 	p.untilShows(t, "/?module=scaler&version=1.8.0", "of 3")
 	tellsItsBundles(t, f, p, "other-0")
 
 	if output, err := f.Ask(ctx, "ui", "--bind-address", "0.0.0.0:0"); err == nil ||
 		!strings.Contains(output, "--external-url") {
-		t.Errorf("a page for everybody with one's own rights: %v\n%s", err, output)
+		t.Errorf("a page on a public address with the operator's own rights is not refused: %v\n%s", err, output)
 	}
 	if output, err := f.Ask(ctx, "ui", "--trust", filepath.Join(f.Keys(), "root.json")); err == nil ||
 		!strings.Contains(output, "--location and --trust: set both or neither") {
-		t.Errorf("a root of trust without a registry: %v\n%s", err, output)
+		t.Errorf("a root of trust without a registry is not refused: %v\n%s", err, output)
 	}
 }
 
-// tellsItsBundles checks the bundles of a runtime on the page and in status, from before and after a promotion, all of
-// which the registry still has.
+// tellsItsBundles checks that the page and `status` list a runtime's bundles from before and after a promotion.
 func tellsItsBundles(t *testing.T, f *fleet.Fleet, p *pageOfOne, runtime string) {
 	t.Helper()
 	p.untilShows(t, "/runtimes/"+runtime, "scaler 1.7.0 → 1.8.0", "in force, Ready", "was applied, Ready",
@@ -180,29 +179,29 @@ func tellsItsBundles(t *testing.T, f *fleet.Fleet, p *pageOfOne, runtime string)
 	outcomes := map[string]int{}
 	for i, b := range got.Bundles {
 		if b.Unverified != "" || b.Signed == nil || b.Signed.Digest != b.Digest || b.Signed.PublisherKey == "" {
-			t.Errorf("bundle %d is %+v", i, b)
+			t.Errorf("bundle %d is not verified: %+v", i, b)
 		}
 		if b.Applied != nil && b.State == "Ready" {
 			outcomes[b.Outcome]++
 		}
 	}
 	if outcomes["InForce"] != 1 || outcomes["Applied"] == 0 {
-		t.Errorf("bundles that were applied and ready: %v\n%s", outcomes, output)
+		t.Errorf("unexpected outcomes of ready bundles: %v\n%s", outcomes, output)
 	}
 	output, err = f.Ask(t.Context(), with("status", runtime)...)
 	if err != nil || !strings.Contains(output, "scaler 1.7.0 → 1.8.0") || strings.Contains(output, "not verified") {
-		t.Errorf("%v\n%s", err, output)
+		t.Errorf("status does not show the verified version change: error %v\n%s", err, output)
 	}
 	output, err = f.Why(t.Context(), with(runtime, "-o", "json")...)
 	if err != nil || !strings.Contains(output, got.Bundles[len(got.Bundles)-1].Digest) {
-		t.Errorf("why does not tell of the bundles before: %v\n%s", err, output)
+		t.Errorf("why does not list the previous bundles: %v\n%s", err, output)
 	}
 }
 
-// listening is a stream of the page's events.
+// listening is an open stream of the page's server-sent events.
 type listening struct{ events *bufio.Scanner }
 
-// listen opens the stream and reads its beginning.
+// listen opens the event stream and reads the first event.
 func (p *pageOfOne) listen(t *testing.T) *listening {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), fleet.Generous)
@@ -217,7 +216,7 @@ func (p *pageOfOne) listen(t *testing.T) *listening {
 	return l
 }
 
-// wait reads the next event.
+// wait reads the stream until the next event.
 func (l *listening) wait(t *testing.T) {
 	t.Helper()
 	for l.events.Scan() {

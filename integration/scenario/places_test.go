@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// longest are the stories that take longest. They begin first: one of them that began last would go on alone, and
-// leave a processor idle.
+// longest lists the scenarios with the longest run time. They start first, because a long scenario that starts last
+// would run alone and leave a processor idle.
 var longest = []string{
 	"TestAgentWaitsForItsAPIServerAndToken",
 	"TestAgentImageWithoutRegistryAccessIsRolledBack",
@@ -22,30 +22,30 @@ var longest = []string{
 	"TestPublisherRefillsARegistryThatLostData",
 	"TestPublisherRefillsAZotThatLostData",
 	"TestZotGarbageCollectionKeepsFleetContent",
-	"TestRuntimeReachedOnlyByFiles",
+	"TestRuntimeIsManagedByFilesOnly",
 	"TestBundleUpgradesAgentAndRollsBackABadImage",
 	"TestHostileReportsDoNotGrowThePublisher",
 	"TestRegistryIsNeverTrustedForContent",
 	"TestCommitIsPublishedCompletelyOrNotAtAll",
-	"TestUnmanagedModuleIsReleasedAndTakenBack",
+	"TestUnmanagedModuleIsReleasedAndAdoptedAgain",
 	"TestDowntimeUpgradesWaitForTheirWindow",
 	"TestSilentRuntimeIsNotReadyUntilItReports",
-	"TestObjectRefusedByTenantDelaysNothingElse",
+	"TestRefusedObjectDoesNotDelayOtherObjects",
 	"TestAgentRestoresDeletedKymaManifestsAndCRDs",
 }
 
-// line is the stories in the order in which they begin. All have joined it before the first of them waits, as package
-// testing lets no parallel test go on before it has begun them all.
+// line is the queue of scenarios in their start order. All scenarios join before the first one waits, because package
+// testing resumes parallel tests only after it has started all of them.
 type line struct {
 	beside  int // number of scenarios that run at once
 	mu      sync.Mutex
-	changed sync.Cond // on ended
+	changed sync.Cond // signals changes of ended
 	order   []*testing.T
 	ended   int
 }
 
-// turns limits the scenarios that run at once to four, unless -parallel has another value. More of them run into the
-// programs' limits of time on two slow cores.
+// places limits the concurrent scenarios to four unless -parallel is set. On two slow cores, more scenarios would
+// exceed the programs' time limits.
 var places = newLine(4)
 
 func newLine(beside int) *line {
@@ -54,7 +54,7 @@ func newLine(beside int) *line {
 	return l
 }
 
-// replaceFlag takes the place of -parallel, which knows no order.
+// replaceFlag reads the limit from -parallel and removes that limit from package testing, which does not order tests.
 func (l *line) replaceFlag(parallel *flag.Flag) error {
 	if output := parallel.Value.String(); output != parallel.DefValue {
 		var err error
@@ -65,8 +65,8 @@ func (l *line) replaceFlag(parallel *flag.Flag) error {
 	return parallel.Value.Set(strconv.Itoa(math.MaxInt32))
 }
 
-// besideOthers is t.Parallel for stories. It logs how long one took, as for package testing one that waits for its
-// turn is running.
+// besideOthers is t.Parallel for scenarios. It logs the run time, because package testing also counts the time that a
+// scenario waits in the queue.
 func besideOthers(t *testing.T) {
 	t.Helper()
 	places.join(t)
@@ -79,7 +79,7 @@ func besideOthers(t *testing.T) {
 	})
 }
 
-// join puts a story behind those that take as long or longer.
+// join adds a scenario to the queue behind all scenarios with the same or a longer run time.
 func (l *line) join(t *testing.T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

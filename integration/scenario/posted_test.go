@@ -17,10 +17,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// postedEvents are the Events that a publisher posted to a webhook, each as "severity Kind/name reason". It is safe for
+// postedEvents records the Events that a publisher posted to a webhook, as "severity Kind/name reason". It is safe for
 // concurrent use.
 type postedEvents struct {
-	reasons []string // the reasons that the publisher posts
+	reasons []string // the reasons in the publisher's filter
 
 	mu   sync.Mutex // guards the fields below
 	seen []string
@@ -48,10 +48,10 @@ func eventsWebhook(t *testing.T, reasons ...string) (*postedEvents, []string) {
 	return posted, []string{"--events-addr", server.URL, "--events-reasons", strings.Join(reasons, ",")}
 }
 
-// wantPosted waits until all of these were posted, and fails the test if another Event was posted.
+// wantPosted waits until all wanted Events are posted. It fails the test if an Event with another reason is posted.
 func (p *postedEvents) wantPosted(t *testing.T, want ...string) {
 	t.Helper()
-	until(t, time.Minute, "the webhook hears what happened", func() (bool, string) {
+	until(t, time.Minute, "the webhook receives the wanted Events", func() (bool, string) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		missing := slices.DeleteFunc(slices.Clone(want), func(w string) bool { return slices.Contains(p.seen, w) })
@@ -62,7 +62,7 @@ func (p *postedEvents) wantPosted(t *testing.T, want ...string) {
 	defer p.mu.Unlock()
 	for _, event := range p.seen {
 		if reason := event[strings.LastIndex(event, " ")+1:]; !slices.Contains(p.reasons, reason) {
-			t.Errorf("posted %s, and only %v were asked for", event, p.reasons)
+			t.Errorf("the publisher posted %s, want only reasons %v", event, p.reasons)
 		}
 	}
 }
@@ -70,7 +70,7 @@ func (p *postedEvents) wantPosted(t *testing.T, want ...string) {
 // untilEvents waits until a runtime's Kyma has an Event with each of these reasons.
 func untilEvents(t *testing.T, f *fleet.Fleet, runtime string, reasons ...string) {
 	t.Helper()
-	until(t, time.Minute, "Events tell what happened to "+runtime, func() (bool, string) {
+	until(t, time.Minute, "Events report the changes of "+runtime, func() (bool, string) {
 		var all eventsv1.EventList
 		if err := f.Control.List(t.Context(), &all, client.InNamespace(sample.Namespace)); err != nil {
 			return false, err.Error()

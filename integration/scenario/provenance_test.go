@@ -28,7 +28,7 @@ func TestProvenanceLeadsFromObjectToPublisherKey(t *testing.T) {
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	binaries := f.Binaries()
-	// The publisher renews a bundle when the runtime enrolls. The test queries the current one.
+	// The publisher replaces the bundle when the runtime enrolls. The test queries the current bundle.
 	settle(t, f)
 	provenance := func(want int, args ...string) string {
 		t.Helper()
@@ -41,7 +41,7 @@ func TestProvenanceLeadsFromObjectToPublisherKey(t *testing.T) {
 	}
 	fetched, err := r.Desired(ctx)
 	must(t, err)
-	until(t, 20*time.Second, "the runtime reports about the newest bundle", func() (bool, string) {
+	until(t, 20*time.Second, "the runtime reports the newest bundle", func() (bool, string) {
 		record, err := r.Record(ctx)
 		if err != nil || record.Status.Runtime == nil || record.Status.Runtime.Observed == nil {
 			return false, fmt.Sprint(err)
@@ -51,7 +51,7 @@ func TestProvenanceLeadsFromObjectToPublisherKey(t *testing.T) {
 	})
 
 	var found chain
-	t.Run("from the object to the key", func(t *testing.T) {
+	t.Run("provenance leads from object to publisher key", func(t *testing.T) {
 		for _, object := range []string{"configmap/scaler-settings", "ConfigMap/scaler-settings", "cm/scaler-settings",
 			"deployments.apps/scaler-manager", "deploy/scaler-manager"} {
 			must(t, json.Unmarshal([]byte(provenance(0, object, "-n", v1beta2.RuntimeNamespace, "-o", "json")), &found))
@@ -60,11 +60,11 @@ func TestProvenanceLeadsFromObjectToPublisherKey(t *testing.T) {
 				len(found.Content) == 0 || !strings.HasPrefix(found.Manifest, v1beta2.RuntimeNamespace+"/") ||
 				b.Digest != fetched.Descriptor.Digest || b.Runtime != r.ID || b.Sequence == 0 || b.RootVersion != 1 ||
 				b.PublisherKey == "" {
-				t.Errorf("%s: %+v", object, found)
+				t.Errorf("unexpected provenance of %s: %+v", object, found)
 			}
 		}
 	})
-	t.Run("the publisher reports the same", func(t *testing.T) {
+	t.Run("publisher and runtime report equal origins", func(t *testing.T) {
 		output, err := f.Why(ctx, r.ID, f.Own("scaler"), "--location", f.Location(), "--trust",
 			filepath.Join(f.Keys(), "root.json"), "-o", "json")
 		must(t, err)
@@ -80,7 +80,7 @@ func TestProvenanceLeadsFromObjectToPublisherKey(t *testing.T) {
 			t.Errorf("the publisher reports %+v, the runtime %+v", o, found.Origin)
 		}
 	})
-	t.Run("what no module brought has no chain", func(t *testing.T) {
+	t.Run("object of no module has no provenance", func(t *testing.T) {
 		own := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 			Namespace: v1beta2.RuntimeNamespace, Name: "own", Annotations: map[string]string{
 				v1beta2.AnnotationOwnedBy: found.Manifest,
@@ -88,13 +88,13 @@ func TestProvenanceLeadsFromObjectToPublisherKey(t *testing.T) {
 		}}
 		must(t, r.API.Create(ctx, own))
 		if output := provenance(1, "configmap/own", "-n", v1beta2.RuntimeNamespace); !strings.Contains(output,
-			"is in no Manifest's inventory") {
-			t.Errorf("it reports\n%s", output)
+			"is not in the inventory of a Manifest") {
+			t.Errorf("unexpected provenance output:\n%s", output)
 		}
 		provenance(1, "configmap/nothing", "-n", v1beta2.RuntimeNamespace)
 		provenance(2, "configmap")
 	})
-	t.Run("a bundle in force that was tampered with has no chain", func(t *testing.T) {
+	t.Run("tampered bundle has no provenance", func(t *testing.T) {
 		r.Agent().Stop()
 		state := &corev1.Secret{}
 		must(t, r.API.Get(ctx, inKyma("skr-agent-state"), state))
@@ -104,7 +104,7 @@ func TestProvenanceLeadsFromObjectToPublisherKey(t *testing.T) {
 		must(t, r.API.Patch(ctx, state, client.MergeFrom(before)))
 		if output := provenance(3, "configmap/scaler-settings", "-n",
 			v1beta2.RuntimeNamespace); !strings.Contains(output, "refused (") {
-			t.Errorf("it reports\n%s", output)
+			t.Errorf("unexpected provenance output:\n%s", output)
 		}
 	})
 }

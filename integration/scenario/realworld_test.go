@@ -23,7 +23,7 @@ const realworld = "../../../shared/realworld"
 
 func TestReleasedKymaModulesAreInstalledAndUpgraded(t *testing.T) {
 	if _, err := os.Stat(realworld); err != nil {
-		t.Skip("shared/realworld is not beside this checkout")
+		t.Skip("shared/realworld does not exist next to this checkout")
 	}
 	ctx := t.Context()
 	var flags []string

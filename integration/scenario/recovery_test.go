@@ -33,13 +33,13 @@ func untilShown(t *testing.T, r *fleet.Runtime, module, version string, state v1
 		})
 }
 
-// stored returns the agent's Secrets by name, except its keys: the content and the memory.
+// stored returns the agent's Secrets by name, without its keys: the stored content and state.
 func stored(t *testing.T, r *fleet.Runtime) map[string]corev1.Secret {
 	t.Helper()
 	var all corev1.SecretList
 	must(t, r.API.List(t.Context(), &all, client.InNamespace(v1beta2.RuntimeNamespace)))
 	found := map[string]corev1.Secret{}
-	const changes = "report-sequence" // with every report
+	const changes = "report-sequence" // changes with every report
 	for _, s := range all.Items {
 		if strings.HasPrefix(s.Name, "kyma-pull-content-") || s.Name == "skr-agent-state" ||
 			s.Name == "skr-agent-memory" {
@@ -77,8 +77,8 @@ func TestAgentRestoresItsDeletedSecretsWithoutRestart(t *testing.T) {
 		})
 	}
 
-	// All stored parts are deleted, and one returns with other bytes. An agent that sees a missing part drops the other
-	// parts of that content, sometimes before the test deletes them.
+	// All stored parts are deleted and one is recreated with other data. An agent that detects a missing part deletes
+	// the other parts of that content, sometimes before the test does.
 	gone := func(secret corev1.Secret) {
 		t.Helper()
 		must(t, client.IgnoreNotFound(r.API.Delete(ctx, &secret)))
@@ -86,7 +86,7 @@ func TestAgentRestoresItsDeletedSecretsWithoutRestart(t *testing.T) {
 	for _, secret := range before {
 		gone(secret)
 	}
-	back("everything that the agent stores is there again")
+	back("all Secrets of the agent exist again")
 	for _, secret := range before {
 		if len(secret.Data["data"]) == 0 {
 			continue
@@ -97,11 +97,11 @@ func TestAgentRestoresItsDeletedSecretsWithoutRestart(t *testing.T) {
 		}
 		forged.ResourceVersion, forged.UID = "", ""
 		gone(secret)
-		_ = r.API.Create(ctx, &forged) // the agent can have been faster
+		_ = r.API.Create(ctx, &forged) // the agent can recreate the Secret first
 	}
-	back("what is stored is what it was")
+	back("the Secrets have their original data")
 
-	// Without a registry, a module reports its missing content and others continue. Everything recovers with the registry.
+	// Without a registry, a module reports its missing content and others continue. All recover with the registry.
 	must(t, f.Registry.Stop())
 	manifest := &v1beta2.Manifest{}
 	must(t, r.API.Get(ctx, inKyma("scaler"), manifest))
@@ -129,30 +129,30 @@ func TestAgentRestoresItsDeletedSecretsWithoutRestart(t *testing.T) {
 		_, err := settings(ctx, r)
 		return err == nil, fmt.Sprint(err)
 	})
-	back("everything is stored again")
+	back("all content is stored again")
 	if now := starts(r); now != started {
-		t.Errorf("the agent started %d times more", now-started)
+		t.Errorf("the agent restarted %d times, want none", now-started)
 	}
 
-	// The rewritten content is complete: an agent that starts has nothing else.
+	// The rewritten content is complete: a restarted agent can use nothing else.
 	must(t, f.Registry.Stop())
 	r.Agent().Kill()
 	config, err := settings(ctx, r)
 	must(t, err)
 	must(t, r.API.Delete(ctx, config))
 	must(t, r.StartAgent())
-	until(t, 30*time.Second, "the deleted object is back", func() (bool, string) {
+	until(t, 30*time.Second, "the agent recreates the deleted object", func() (bool, string) {
 		_, err := settings(ctx, r)
 		return err == nil, fmt.Sprint(err)
 	})
 }
 
-// definitionOf is a CRD of the agent's kinds.
+// definitionOf returns an empty CRD object with the name of one of the agent's kinds.
 func definitionOf(kind string) *unstructured.Unstructured {
 	return definition(kind + "." + v1beta2.Group)
 }
 
-// loseDefinitions deletes definitions of the agent's kinds, and returns a function that waits for their replacements.
+// loseDefinitions deletes CRDs of the agent's kinds and returns a function that waits for new ones.
 func loseDefinitions(t *testing.T, r *fleet.Runtime, kinds ...string) (untilOthers func()) {
 	t.Helper()
 	var lost []*unstructured.Unstructured
@@ -164,7 +164,7 @@ func loseDefinitions(t *testing.T, r *fleet.Runtime, kinds ...string) (untilOthe
 	}
 	return func() {
 		t.Helper()
-		until(t, 30*time.Second, "other definitions are there", func() (bool, string) {
+		until(t, 30*time.Second, "the agent recreates the CRDs", func() (bool, string) {
 			for _, crd := range lost {
 				now := crd.DeepCopy()
 				if err := r.API.Get(t.Context(), client.ObjectKeyFromObject(crd), now); err != nil ||
@@ -177,7 +177,7 @@ func loseDefinitions(t *testing.T, r *fleet.Runtime, kinds ...string) (untilOthe
 	}
 }
 
-// installedObjects are the UIDs of the modules' objects, by kind and name.
+// installedObjects returns the UIDs of the modules' objects, by kind and name.
 func installedObjects(t *testing.T, r *fleet.Runtime) string {
 	t.Helper()
 	var all []string
@@ -209,14 +209,14 @@ func TestAgentRestoresDeletedKymaManifestsAndCRDs(t *testing.T) {
 	must(t, r.UntilGone(ctx, "mailer"))
 	settle(t, f)
 	f.Publisher().Stop()
-	must(t, f.Registry.Stop()) // only the runtime knows its previous modules
+	must(t, f.Registry.Stop()) // only the runtime records its previous modules
 	before, started := installedObjects(t, r), starts(r)
 	if !strings.Contains(before, "scaler-settings") {
-		t.Fatalf("nothing to lose is installed:\n%s", before)
+		t.Fatalf("no module objects are installed:\n%s", before)
 	}
 	asWished := func(what string) {
 		t.Helper()
-		until(t, 30*time.Second, "after "+what+" the runtime's Kyma asks for what its admin asked for, and is Ready",
+		until(t, 30*time.Second, "after "+what+" the runtime's Kyma is Ready with its admin's modules",
 			func() (bool, string) {
 				kyma, err := r.Kyma(ctx)
 				if err != nil {
@@ -227,7 +227,7 @@ func TestAgentRestoresDeletedKymaManifestsAndCRDs(t *testing.T) {
 					fmt.Sprintf("%+v %s", kyma.Spec, kyma.Status.State)
 			})
 		until(t, 30*time.Second,
-			"after "+what+" the module has its Manifest and list of objects, and the catalog is there",
+			"after "+what+" the Manifest lists its objects and the catalog exists",
 			func() (bool, string) {
 				manifest := &v1beta2.Manifest{}
 				if err := r.API.Get(ctx, inKyma("scaler"), manifest); err != nil {
@@ -239,7 +239,7 @@ func TestAgentRestoresDeletedKymaManifestsAndCRDs(t *testing.T) {
 					fmt.Sprintf("%v %+v", err, manifest.Status)
 			})
 		if now := installedObjects(t, r); now != before {
-			t.Errorf("after %s other objects are installed:\n%s\nbefore:\n%s", what, now, before)
+			t.Errorf("after %s, want the original objects, got:\n%s\nbefore:\n%s", what, now, before)
 		}
 	}
 	kyma, err := r.Kyma(ctx)
@@ -249,7 +249,7 @@ func TestAgentRestoresDeletedKymaManifestsAndCRDs(t *testing.T) {
 	manifest := &v1beta2.Manifest{}
 	must(t, r.API.Get(ctx, inKyma("scaler"), manifest))
 	must(t, r.API.Delete(ctx, manifest))
-	until(t, 30*time.Second, "the Manifest is another one", func() (bool, string) {
+	until(t, 30*time.Second, "the Manifest is recreated", func() (bool, string) {
 		now := &v1beta2.Manifest{}
 		err := r.API.Get(ctx, inKyma("scaler"), now)
 		return err == nil && now.UID != manifest.UID, fmt.Sprint(err)
@@ -263,23 +263,23 @@ func TestAgentRestoresDeletedKymaManifestsAndCRDs(t *testing.T) {
 		return err == nil && config.Data["level"] == "info", fmt.Sprint(err)
 	})
 
-	// The same while the agent is stopped.
+	// The deletion is repeated while the agent is stopped.
 	must(t, r.Agent().Kill())
 	untilOthers := loseDefinitions(t, r, "kymas", "manifests")
 	must(t, r.StartAgent())
 	untilOthers()
-	asWished("definitions were deleted while no agent ran")
+	asWished("definitions were deleted while the agent was stopped")
 	if now := starts(r); now > started+1 {
 		t.Errorf("the agent started %d times, want 1", now-started)
 	}
 
-	// A module that a bundle removes is removed, and stays removed.
+	// A module that is missing in a new bundle is removed and stays removed.
 	must(t, f.Registry.Resume())
 	must(t, f.StartPublisher())
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = nil }))
 	must(t, r.UntilGone(ctx, "scaler"))
 	if _, err := settings(ctx, r); client.IgnoreNotFound(err) != nil || err == nil {
-		t.Errorf("the module's objects stayed: %v", err)
+		t.Errorf("the module's objects were not removed: %v", err)
 	}
 	loseDefinitions(t, r, "manifests")()
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
@@ -288,8 +288,8 @@ func TestAgentRestoresDeletedKymaManifestsAndCRDs(t *testing.T) {
 	must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 }
 
-// empties deletes all objects in a runtime's kyma-system, as Kubernetes does when the namespace is deleted. No agent
-// remains to remove the finalizers; docs/guides/repair.md has the command.
+// empties deletes all objects in a runtime's kyma-system, as Kubernetes does when the namespace is deleted. Without an
+// agent, the command in docs/guides/repair.md must remove the finalizers.
 func empties(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	ctx, in := t.Context(), client.InNamespace(v1beta2.RuntimeNamespace)
@@ -329,13 +329,13 @@ func TestNewAgentAdoptsModulesAfterNamespaceDeletion(t *testing.T) {
 	}
 	before := elsewhere()
 	if before == "" {
-		t.Fatal("the modules have nothing outside of kyma-system")
+		t.Fatal("the modules have no objects outside of kyma-system")
 	}
 	must(t, r.Agent().Kill())
 	empties(t, r)
 	must(t, r.Enroll(ctx))
 	must(t, r.StartAgent())
-	until(t, time.Minute, "the runtime has what its admin asked for last", func() (bool, string) {
+	until(t, time.Minute, "the runtime has its admin's last modules", func() (bool, string) {
 		kyma, err := r.Kyma(ctx)
 		if err != nil {
 			return false, err.Error()
@@ -344,12 +344,12 @@ func TestNewAgentAdoptsModulesAfterNamespaceDeletion(t *testing.T) {
 			fmt.Sprintf("%+v %s", kyma.Spec, kyma.Status.State)
 	})
 	if _, err := settings(ctx, r); err != nil {
-		t.Errorf("what was in the namespace is not installed again: %v", err)
+		t.Errorf("the objects in the namespace are not installed again: %v", err)
 	}
 	if now := elsewhere(); now != before {
-		t.Errorf("outside of the namespace other objects are installed:\n%s\nbefore:\n%s", now, before)
+		t.Errorf("outside of kyma-system, want the original objects, got:\n%s\nbefore:\n%s", now, before)
 	}
 	must(t, r.UntilState(ctx, f.Own("scaler"), "1.8.0", v1beta2.StateReady))
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = nil }))
-	must(t, r.UntilGone(ctx, f.Own("scaler"))) // its reports are accepted: the new key is known
+	must(t, r.UntilGone(ctx, f.Own("scaler"))) // its reports are accepted, so the control plane has the new key
 }

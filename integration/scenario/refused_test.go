@@ -26,7 +26,7 @@ import (
 )
 
 // refuse creates a tenant's policy that refuses objects for which a CEL expression is false, and returns a function
-// that removes it. The test writes tried in a dry run until the policy takes effect.
+// that removes the policy. It writes the object tried in dry runs until the policy takes effect.
 func refuse(t *testing.T, r *fleet.Runtime, group, resources, expression string, tried client.Object) (end func()) {
 	t.Helper()
 	ctx := t.Context()
@@ -48,7 +48,7 @@ func refuse(t *testing.T, r *fleet.Runtime, group, resources, expression string,
 		}}
 	must(t, r.API.Create(ctx, policy))
 	must(t, r.API.Create(ctx, binding))
-	until(t, 30*time.Second, "the policy is in force", func() (bool, string) {
+	until(t, 30*time.Second, "the policy takes effect", func() (bool, string) {
 		err := r.API.Create(ctx, tried.DeepCopyObject().(client.Object), client.DryRunAll)
 		return err != nil && strings.Contains(err.Error(), "a tenant does not like it"), fmt.Sprint(err)
 	})
@@ -59,7 +59,7 @@ func refuse(t *testing.T, r *fleet.Runtime, group, resources, expression string,
 	}
 }
 
-// untilBothSay waits until a condition of the Kyma has a reason and a message with these texts, on both sides.
+// untilBothSay waits until the Kyma's condition has the reason and all texts in control plane and runtime.
 func untilBothSay(t *testing.T, r *fleet.Runtime, kind, reason string, texts ...string) {
 	t.Helper()
 	for side, read := range map[string]func() (*v1beta2.Kyma, error){
@@ -73,7 +73,7 @@ func untilBothSay(t *testing.T, r *fleet.Runtime, kind, reason string, texts ...
 			}
 			c := meta.FindStatusCondition(kyma.Status.Conditions, kind)
 			if c == nil {
-				return false, "there is no such condition"
+				return false, "the Kyma has no such condition"
 			}
 			for _, text := range texts {
 				if !strings.Contains(c.Message, text) {
@@ -85,7 +85,7 @@ func untilBothSay(t *testing.T, r *fleet.Runtime, kind, reason string, texts ...
 	}
 }
 
-func TestObjectRefusedByTenantDelaysNothingElse(t *testing.T) {
+func TestRefusedObjectDoesNotDelayOtherObjects(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
@@ -93,7 +93,7 @@ func TestObjectRefusedByTenantDelaysNothingElse(t *testing.T) {
 	template.Namespace = v1beta2.RuntimeNamespace
 	end := refuse(t, r, v1beta2.Group, "moduletemplates", "object.metadata.name != 'scaler-1.9.0'", template)
 	must(t, f.Offer(ctx, sample.Scaler("1.9.0")))
-	// The catalog has the versions of its channels.
+	// The catalog contains the versions of the module's channels.
 	channels := func(regular string) {
 		t.Helper()
 		must(t, f.Release(ctx, "scaler", sample.Scaler("").Component(), sample.Channel("regular", regular),
@@ -112,7 +112,7 @@ func TestObjectRefusedByTenantDelaysNothingElse(t *testing.T) {
 		}
 		return false
 	})
-	until(t, 30*time.Second, "30 polls are made", func() (bool, string) {
+	until(t, 30*time.Second, "the agent has polled 30 times", func() (bool, string) {
 		return polls.Load() >= 30, fmt.Sprint(polls.Load())
 	})
 	f.Registry.Intercept(nil)
@@ -128,7 +128,7 @@ func TestObjectRefusedByTenantDelaysNothingElse(t *testing.T) {
 	untilBothSay(t, r, v1beta2.ConditionSynced, v1beta2.ReasonSynced)
 	untilBothSay(t, r, v1beta2.ConditionReady, v1beta2.ReasonReady)
 
-	t.Run("an upgrade whose Manifest is refused is reported of that module", func(t *testing.T) {
+	t.Run("upgrade with a refused Manifest is reported for its module", func(t *testing.T) {
 		tried := &v1beta2.Manifest{}
 		must(t, r.API.Get(ctx, inKyma("scaler"), tried))
 		tried.ObjectMeta, tried.Spec.Version = metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "tried"},
@@ -142,7 +142,7 @@ func TestObjectRefusedByTenantDelaysNothingElse(t *testing.T) {
 		end()
 		must(t, r.UntilState(ctx, "scaler", "2.0.0", v1beta2.StateReady))
 	})
-	t.Run("a bundle that cannot be kept is reported", func(t *testing.T) {
+	t.Run("bundle that cannot be stored is reported", func(t *testing.T) {
 		before, err := os.ReadFile(filepath.Join(f.Dir, "one.log"))
 		must(t, err)
 		none := corev1.ResourceList{"count/secrets": resource.MustParse("0")}
@@ -153,7 +153,7 @@ func TestObjectRefusedByTenantDelaysNothingElse(t *testing.T) {
 		must(t, r.API.Create(ctx, quota))
 		quota.Status = corev1.ResourceQuotaStatus{Hard: none, Used: none}
 		must(t, r.API.Status().Update(ctx, quota))
-		until(t, 30*time.Second, "the quota is in force", func() (bool, string) {
+		until(t, 30*time.Second, "the quota takes effect", func() (bool, string) {
 			err := r.API.Create(ctx,
 				&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "one-more"}},
 				client.DryRunAll)
@@ -169,7 +169,7 @@ func TestObjectRefusedByTenantDelaysNothingElse(t *testing.T) {
 		if output := string(log[len(before):]); !strings.Contains(output,
 			"failed to store a newer bundle, the bundle in force stays") ||
 			strings.Contains(output, "failed to read bundles") {
-			t.Errorf("the log lacks the failed write of the bundle, or reports a failed read:\n%s",
+			t.Errorf("want a log line about the failed write of the bundle and none about a failed read:\n%s",
 				output)
 		}
 		must(t, r.API.Delete(ctx, quota))
@@ -178,7 +178,8 @@ func TestObjectRefusedByTenantDelaysNothingElse(t *testing.T) {
 	})
 }
 
-// untilBothShow waits until both sides show a module with a version, a state, and these texts in its message.
+// untilBothShow waits until control plane and runtime show a module with the version, the state and all texts in its
+// message.
 func untilBothShow(t *testing.T, r *fleet.Runtime, module, version string, state v1beta2.State, texts ...string) {
 	t.Helper()
 	for side, read := range map[string]func() (*v1beta2.Kyma, error){

@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// endless writes until the reader has closed the connection, and reports the number of bytes.
+// endless writes until the reader closes the connection, and returns the number of written bytes.
 func endless(w io.Writer) int {
 	written, chunk := 0, []byte(strings.Repeat(" ", 1<<16))
 	for {
@@ -32,7 +32,7 @@ func endless(w io.Writer) int {
 	}
 }
 
-// signal reports a request to the waiting test.
+// signal notifies the waiting test of a request without blocking.
 func signal(asked chan struct{}) {
 	select {
 	case asked <- struct{}{}:
@@ -40,7 +40,7 @@ func signal(asked chan struct{}) {
 	}
 }
 
-func TestLyingRegistryChangesNothing(t *testing.T) {
+func TestMaliciousRegistryCannotChangeRuntime(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "victim", map[string]string{"scaler": "1.7.0"})
@@ -54,7 +54,7 @@ func TestLyingRegistryChangesNothing(t *testing.T) {
 	other := forged(t, f, r, publisherKey(t, f), func(p *bundle.Predicate) { p.KymaGeneration += 100 })
 	back := func(t *testing.T) {
 		t.Helper()
-		// In this order: between them the agent would accept the registry's bundle, and then no older one.
+		// In the reverse order, the agent could accept the registry's bundle and then refuse older bundles.
 		must(t, r.Put(ctx, bundle.NewBlob(ocispec.MediaTypeImageManifest, honest.Bytes)))
 		f.Registry.Intercept(nil)
 		must(t, r.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))
@@ -62,7 +62,7 @@ func TestLyingRegistryChangesNothing(t *testing.T) {
 	ofVictim := func(request *http.Request, method string) bool {
 		return request.Method == method && strings.Contains(request.URL.Path, "/runtimes/victim/")
 	}
-	// untouched waits until the agent has polled a few times, as counted by asked, and compares.
+	// untouched waits until the agent has polled a few times and checks that no object changed.
 	untouched := func(t *testing.T, asked chan struct{}) {
 		t.Helper()
 		before := witness(t, r)
@@ -70,7 +70,7 @@ func TestLyingRegistryChangesNothing(t *testing.T) {
 			select {
 			case <-asked:
 			case <-time.After(fleet.Generous):
-				t.Fatal("the agent does not look any more")
+				t.Fatal("the agent stopped polling")
 			}
 		}
 		if after := witness(t, r); after != before {
@@ -78,14 +78,14 @@ func TestLyingRegistryChangesNothing(t *testing.T) {
 		}
 	}
 
-	t.Run("a tag that names another bundle with each read", func(t *testing.T) {
+	t.Run("tag that resolves to another bundle on each read is refused", func(t *testing.T) {
 		asked := make(chan struct{}, 100)
 		f.Registry.Intercept(func(w http.ResponseWriter, request *http.Request) bool {
 			if !strings.Contains(request.URL.Path, "/runtimes/victim/manifests/") || request.Method == http.MethodPut {
 				return false
 			}
 			blob := newer
-			if request.Method == http.MethodGet { // the resolved digest is requested, and other content is returned
+			if request.Method == http.MethodGet { // returns other content for the resolved digest
 				blob = other
 				signal(asked)
 			}
@@ -99,11 +99,11 @@ func TestLyingRegistryChangesNothing(t *testing.T) {
 		})
 		untouched(t, asked)
 		if statement, err := inForce(t, r); err != nil || statement.Predicate.Sequence != sequenceOf(t, f, r, honest) {
-			t.Errorf("sequence %d is in force: %v", statement.Predicate.Sequence, err)
+			t.Errorf("the agent applied sequence %d: %v", statement.Predicate.Sequence, err)
 		}
 		back(t)
 	})
-	t.Run("a manifest without end", func(t *testing.T) {
+	t.Run("endless manifest is refused", func(t *testing.T) {
 		asked := make(chan struct{}, 100)
 		var most atomic.Int64
 		f.Registry.Intercept(func(w http.ResponseWriter, request *http.Request) bool {
@@ -119,12 +119,12 @@ func TestLyingRegistryChangesNothing(t *testing.T) {
 		must(t, r.Put(ctx, newer))
 		untouched(t, asked)
 		back(t)
-		// The rest is in the buffers of two sockets.
+		// The remaining bytes are in socket buffers.
 		if read := most.Load(); read > 16*bundle.MaxManifestBytes {
 			t.Errorf("the agent read %d bytes", read)
 		}
 	})
-	t.Run("a bundle of which a part is missing", func(t *testing.T) {
+	t.Run("bundle with a missing blob is refused", func(t *testing.T) {
 		state, err := bundle.NewDocuments(bundle.DesiredState{}, bundle.Catalog{})
 		must(t, err)
 		predicate := predicateOf(t, f, r, newer)
@@ -146,7 +146,7 @@ func TestLyingRegistryChangesNothing(t *testing.T) {
 		must(t, r.Put(ctx, partial))
 		untouched(t, asked)
 		if statement, err := inForce(t, r); err != nil || statement.Predicate.Sequence != sequenceOf(t, f, r, honest) {
-			t.Errorf("sequence %d is in force: %v", statement.Predicate.Sequence, err)
+			t.Errorf("the agent applied sequence %d: %v", statement.Predicate.Sequence, err)
 		}
 		back(t)
 	})
@@ -159,9 +159,9 @@ func predicateOf(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, manifest bundle
 	return verified.Statement.Predicate
 }
 
-// TestNewEpochEndsAnAttackersFutureSequences has an attacker with the publisher's key who publishes with sequences so
-// far ahead that no honest bundle is newer.
-func TestNewEpochEndsAnAttackersFutureSequences(t *testing.T) {
+// TestNewEpochSupersedesAttackersSequences has an attacker with the publisher's key. The attacker publishes with such
+// a high sequence that no honest bundle is newer.
+func TestNewEpochSupersedesAttackersSequences(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--keys-poll-interval", "1s"}})
 	r := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
@@ -169,7 +169,7 @@ func TestNewEpochEndsAnAttackersFutureSequences(t *testing.T) {
 	f.Publisher().Stop()
 	stolen := publisherKey(t, f)
 	must(t, r.Put(ctx, forged(t, f, r, stolen, func(p *bundle.Predicate) { p.Sequence = math.MaxInt64 - 3 })))
-	until(t, 30*time.Second, "the attacker's bundle is in force", func() (bool, string) {
+	until(t, 30*time.Second, "the agent applies the attacker's bundle", func() (bool, string) {
 		statement, err := inForce(t, r)
 		return err == nil && statement.Predicate.Sequence == math.MaxInt64-3, fmt.Sprint(err)
 	})
@@ -186,7 +186,7 @@ func TestNewEpochEndsAnAttackersFutureSequences(t *testing.T) {
 	statement, err := inForce(t, r)
 	must(t, err)
 	if p := statement.Predicate; p.Epoch != 2 || p.Sequence > time.Now().Add(time.Hour).UnixMilli() {
-		t.Errorf("sequence %d of epoch %d is in force", p.Sequence, p.Epoch)
+		t.Errorf("the agent applied sequence %d of epoch %d", p.Sequence, p.Epoch)
 	}
 }
 
@@ -205,14 +205,14 @@ func TestLongOfflineRuntimeCatchesUp(t *testing.T) {
 	for range 3 {
 		changeKeys(t, f, "rotate", "publisher")
 	}
-	until(t, time.Minute, "what is in force is over", func() (bool, string) {
+	until(t, time.Minute, "the applied bundle expires", func() (bool, string) {
 		return time.Now().After(statement.Predicate.ExpiresAt), statement.Predicate.ExpiresAt.String()
 	})
 	config, err := settings(ctx, r)
 	must(t, err)
 	must(t, r.API.Delete(ctx, config))
 	must(t, r.StartAgent())
-	until(t, 60*time.Second, "the deleted object is back", func() (bool, string) {
+	until(t, 60*time.Second, "the agent recreates the deleted object", func() (bool, string) {
 		_, err := settings(ctx, r)
 		return err == nil, fmt.Sprint(err)
 	})
@@ -224,8 +224,8 @@ func TestLongOfflineRuntimeCatchesUp(t *testing.T) {
 	must(t, r.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))
 }
 
-// TestKeyRotationBetweenReadsIsNotAnAttack uses this order: the agent reads the root, the keys change, and the agent
-// reads a bundle of the new key.
+// TestKeyRotationBetweenReadsIsNotAnAttack rotates the keys after the agent reads the root and before it reads a bundle
+// of the new key.
 func TestKeyRotationBetweenReadsIsNotAnAttack(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--keys-poll-interval", "1s"}})
@@ -234,7 +234,7 @@ func TestKeyRotationBetweenReadsIsNotAnAttack(t *testing.T) {
 	r.Agent().Stop()
 	changeKeys(t, f, "rotate", "publisher")
 	settle(t, f)
-	until(t, 60*time.Second, "a bundle of the new key lies there", func() (bool, string) {
+	until(t, 60*time.Second, "the registry has a bundle of the new key", func() (bool, string) {
 		fetched, err := r.Desired(ctx)
 		if err != nil {
 			return false, err.Error()
@@ -255,9 +255,9 @@ func TestKeyRotationBetweenReadsIsNotAnAttack(t *testing.T) {
 	must(t, r.StartAgent())
 	untilRoot(t, r, 2)
 	if !late.Load() {
-		t.Error("the agent did not ask for the root")
+		t.Error("the agent did not request the root again")
 	}
 	if log := r.Agent().Log(); strings.Contains(log, string(refusal.UnknownKey)) {
-		t.Errorf("the agent took it for an attack:\n%s", log)
+		t.Errorf("the agent reported the rotation as an attack:\n%s", log)
 	}
 }

@@ -34,7 +34,7 @@ func newRegistryExample(t *testing.T) *registryExample {
 
 func (e *registryExample) path(name string) string { return filepath.Join(e.dir, name) }
 
-// configuration reads a file and replaces its paths by the test's folder.
+// configuration reads a configuration file and replaces its paths with paths in the test's folder.
 func (e *registryExample) configuration(name string) []byte {
 	e.t.Helper()
 	data, err := os.ReadFile(filepath.Join(checkout, "docs/guides/registry", name))
@@ -72,7 +72,7 @@ func (e *registryExample) secured(args ...string) []string {
 	return args
 }
 
-// prove publishes to berlin and tokyo, and lets each try forbidden requests.
+// prove publishes to berlin and tokyo and tries forbidden requests as each runtime.
 func (e *registryExample) prove(want int, more ...string) string {
 	e.t.Helper()
 	location := e.host + "/fleet"
@@ -113,18 +113,18 @@ func TestZotConfigurationIsolatesRuntimes(t *testing.T) {
 	e.login()
 	for range 2 {
 		if output := e.prove(0); !refusedAll.MatchString(output) {
-			t.Errorf("not all was refused:\n%s", output)
+			t.Errorf("not every forbidden request was refused:\n%s", output)
 		}
 	}
 }
 
-// shell follows pages in the test's folder.
+// shell returns a shell that runs a page's commands in the test's folder.
 func (e *registryExample) shell() shell {
 	e.t.Helper()
 	binaries, err := fleet.Build()
 	must(e.t, err)
-	// The page's registry and its token service share one name, and a certificate of a public authority. Here each has the
-	// configured one.
+	// On the page, registry and token service share one host name and a certificate of a public CA. In the test, each
+	// has the configured certificate.
 	return newPlainShell(e.t, e.dir, binaries, "registry.example/fleet", e.host+"/fleet", "token-service ",
 		"token-service --service registry.example --bind-address 127.0.0.1:0 ",
 		"registry check ", "registry check --registry-ca "+e.ca+" ")
@@ -141,10 +141,10 @@ func (e *registryExample) serves(line string) (address string) {
 	must(e.t, service.Start())
 	e.t.Cleanup(func() {
 		_ = service.Process.Kill()
-		_ = service.Wait() // it was killed
+		_ = service.Wait() // the service was killed
 		log.Close()
 	})
-	until(e.t, time.Minute, "the token service answers", func() (bool, string) {
+	until(e.t, time.Minute, "the token service responds", func() (bool, string) {
 		text, err := os.ReadFile(log.Name())
 		must(e.t, err)
 		_, rest, _ := strings.Cut(string(text), `"address":"`)
@@ -155,8 +155,8 @@ func (e *registryExample) serves(line string) (address string) {
 	return address
 }
 
-// TestDistributionWithTokenServiceIsolatesRuntimes starts the token service as in docs/guides/registry.md, derives
-// passwords and checks them, and then follows the shorter docs/guides/registry-configurations.md.
+// TestDistributionWithTokenServiceIsolatesRuntimes follows docs/guides/registry.md: it starts the token service,
+// derives passwords and checks them. It then follows the shorter docs/guides/registry-configurations.md.
 func TestDistributionWithTokenServiceIsolatesRuntimes(t *testing.T) {
 	suite.Long(t)
 	e := newRegistryExample(t)
@@ -171,11 +171,11 @@ func TestDistributionWithTokenServiceIsolatesRuntimes(t *testing.T) {
 	r := e.startDistribution(e.configuration("distribution-token.yaml"))
 	r.ServeTokens(e.serves(start[1]))
 	if manifests := e.shell().run(strings.Join(start[2:], "\n")); !strings.Contains(manifests, ".dockerconfigjson") {
-		t.Errorf("enroll --registry-password brings no password along:\n%s", manifests)
+		t.Errorf("enroll --registry-password printed no password:\n%s", manifests)
 	}
 	if output := e.prove(0, "--runtime", "berlin", "--runtime", "tokyo", "--keys",
 		e.path("keys")); !refusedAll.MatchString(output) {
-		t.Errorf("not all was refused:\n%s", output)
+		t.Errorf("not every forbidden request was refused:\n%s", output)
 	}
 	for _, runtime := range []string{"berlin", "tokyo"} {
 		e.shell().
@@ -184,7 +184,7 @@ func TestDistributionWithTokenServiceIsolatesRuntimes(t *testing.T) {
 	}
 	for _, line := range append(lines(page[2]), lines(inShort[1])...) {
 		if output := e.shell().run(line); !refusedAll.MatchString(output) {
-			t.Errorf("%s: not all was refused:\n%s", line, output)
+			t.Errorf("%s: not every forbidden request was refused:\n%s", line, output)
 		}
 	}
 	must(t, os.Remove(e.path("keys/registry.key")))
@@ -192,12 +192,12 @@ func TestDistributionWithTokenServiceIsolatesRuntimes(t *testing.T) {
 	e.serves(lines(inShort[0])[1])
 }
 
-// TestDistributionWithPasswordsDoesNotIsolateRuntimes checks the guide's statement that this registry refuses strangers
-// but does not isolate runtimes.
+// TestDistributionWithPasswordsDoesNotIsolateRuntimes checks the guide's statement about this registry: it refuses
+// unknown users but does not isolate runtimes.
 func TestDistributionWithPasswordsDoesNotIsolateRuntimes(t *testing.T) {
 	e := newRegistryExample(t)
 	e.startDistribution(e.configuration("distribution-htpasswd.yaml"))
 	if output := e.prove(3); !strings.Contains(output, "does not isolate runtimes from each other") {
-		t.Error(output)
+		t.Errorf("unexpected output of the check:\n%s", output)
 	}
 }

@@ -27,7 +27,7 @@ type theft struct {
 	repository oras.Target
 }
 
-// opened returns the bundle in the registry.
+// opened returns the verified bundle in the registry.
 func (h theft) opened() bundle.Bundle {
 	h.Helper()
 	fetched, err := h.runtime.Desired(h.Context())
@@ -70,7 +70,7 @@ func versionIn(of bundle.Bundle, module string) string {
 	return ""
 }
 
-func TestStolenPublisherKeyCannotInstallUnreleased(t *testing.T) {
+func TestStolenPublisherKeyCannotInstallUnreleasedContent(t *testing.T) {
 	ctx := t.Context()
 	key, err := sample.NewSigner("release")
 	must(t, err)
@@ -91,7 +91,7 @@ func TestStolenPublisherKeyCannotInstallUnreleased(t *testing.T) {
 	r, err := f.AddRuntime(ctx, "berlin", "regular", "scaler", "mailer")
 	must(t, err)
 	must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
-	until(t, 60*time.Second, "a module that was not released is that module's trouble alone", func() (bool, string) {
+	until(t, 60*time.Second, "only the unreleased module reports a problem", func() (bool, string) {
 		record, err := r.Record(ctx)
 		return err == nil && strings.Contains(fmt.Sprint(record.Status.Modules), "is signed by 0 of the release keys"),
 			fmt.Sprint(err, record.Status.Modules)
@@ -102,9 +102,9 @@ func TestStolenPublisherKeyCannotInstallUnreleased(t *testing.T) {
 	settle(t, f)
 	old := attacker.opened()
 	changeKeys(t, f, "floor", sample.Scaler("").Component(), "1.8.0")
-	until(t, 60*time.Second, "a version below the floor is not published any more", func() (bool, string) {
+	until(t, 60*time.Second, "the publisher stops publishing a version below the minimum", func() (bool, string) {
 		record, err := r.Record(ctx)
-		return err == nil && strings.Contains(fmt.Sprint(record.Status.Modules), "is below 1.8.0"),
+		return err == nil && strings.Contains(fmt.Sprint(record.Status.Modules), "is older than 1.8.0"),
 			fmt.Sprint(err, record.Status.Modules)
 	})
 	promote(t, f, "1.8.0")
@@ -117,7 +117,7 @@ func TestStolenPublisherKeyCannotInstallUnreleased(t *testing.T) {
 	must(t, store.PushBlob(ctx, repository, content))
 
 	for name, state := range map[string]func() bundle.DesiredState{
-		"content of their own": func() bundle.DesiredState {
+		"content that is not part of the release": func() bundle.DesiredState {
 			state := honest.State
 			m := state.Manifests[0]
 			m.Content = append([]bundle.Content{}, m.Content...)
@@ -128,14 +128,14 @@ func TestStolenPublisherKeyCannotInstallUnreleased(t *testing.T) {
 			state.Manifests = []bundle.Manifest{m}
 			return state
 		},
-		"a component that nobody releases": func() bundle.DesiredState {
+		"component without a release": func() bundle.DesiredState {
 			state := honest.State
 			m := state.Manifests[0]
 			m.Component = "somebody.else/scaler"
 			state.Manifests = []bundle.Manifest{m}
 			return state
 		},
-		"a release that is too old": func() bundle.DesiredState { return old.State },
+		"release below the minimum version": func() bundle.DesiredState { return old.State },
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := witness(t, r)
@@ -145,7 +145,7 @@ func TestStolenPublisherKeyCannotInstallUnreleased(t *testing.T) {
 			if after := witness(t, r); after != before {
 				t.Errorf("objects of the runtime changed: %s to %s", before, after)
 			}
-			attacker.put(honest, honest.State) // a released version can be signed by anyone with the key
+			attacker.put(honest, honest.State) // anyone with the key can sign a released version
 			must(t, r.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))
 		})
 	}

@@ -53,7 +53,7 @@ func readReleases(r io.Reader) ([]supported, error) {
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil, errors.New("no release")
+		return nil, errors.New("the file lists no releases")
 	}
 	return all, nil
 }
@@ -85,23 +85,23 @@ func programsAt(t *testing.T, commit string) fleet.Binaries {
 func TestReadReleases(t *testing.T) {
 	commit := strings.Repeat("a1", 20)
 	for name, c := range map[string]struct{ text, want string }{
-		"a release":         {"# a comment\n\n0.1.0 " + commit + "\n", ""},
-		"nothing":           {"# a comment\n", "no release"},
-		"no commit":         {"0.1.0\n", "line 1: want VERSION COMMIT"},
-		"a short commit":    {"0.1.0 a1b2c3d4\n", `line 1: commit "a1b2c3d4": want all 40 hex digits`},
-		"a branch":          {"0.1.0 main\n", `line 1: commit "main"`},
-		"a v before it":     {"\nv0.1.0 " + commit + "\n", `line 2: version "v0.1.0"`},
-		"too many releases": {strings.Repeat("0.1.0 "+commit+"\n", maxReleases+1), "line 3: more than 2 releases"},
+		"valid release":              {"# a comment\n\n0.1.0 " + commit + "\n", ""},
+		"file without releases":      {"# a comment\n", "lists no releases"},
+		"release without a commit":   {"0.1.0\n", "line 1: want VERSION COMMIT"},
+		"abbreviated commit":         {"0.1.0 a1b2c3d4\n", `line 1: commit "a1b2c3d4": want all 40 hex digits`},
+		"branch instead of a commit": {"0.1.0 main\n", `line 1: commit "main"`},
+		"version with prefix v":      {"\nv0.1.0 " + commit + "\n", `line 2: version "v0.1.0"`},
+		"too many releases":          {strings.Repeat("0.1.0 "+commit+"\n", 3), "line 3: more than 2 releases"},
 	} {
 		all, err := readReleases(strings.NewReader(c.text))
 		if c.want == "" {
 			if err != nil || len(all) != 1 || all[0] != (supported{"0.1.0", commit}) {
-				t.Errorf("%s: %v, %v", name, all, err)
+				t.Errorf("%s: unexpected releases %v or error %v", name, all, err)
 			}
 			continue
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got %v, want %q", name, err, c.want)
+			t.Errorf("%s: got error %v, want %q", name, err, c.want)
 		}
 	}
 	releases(t)

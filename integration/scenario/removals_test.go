@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// guarded is a fleet of two runtimes whose publisher has the default limits: one runtime can lose modules at once.
+// guarded is a fleet of two runtimes. By default, the publisher allows module removals in one runtime at a time.
 type guarded struct {
 	t    *testing.T
 	f    *fleet.Fleet
@@ -25,10 +25,10 @@ type guarded struct {
 	uids []types.UID
 }
 
-// stays checks that the removal of a module waits in both runtimes, whose objects stay, and returns its ID.
+// stays checks that a module's removal waits for approval in both runtimes, and returns the removal's ID.
 func (g *guarded) stays(cause, removes, reason string) (id string) {
 	g.t.Helper()
-	until(g.t, 30*time.Second, "the removals wait: "+cause, func() (bool, string) {
+	until(g.t, 30*time.Second, "the removals wait for approval: "+cause, func() (bool, string) {
 		output, err := g.f.Ask(g.t.Context(), "removals", "-o", "json")
 		var found struct {
 			Waiting []struct {
@@ -62,7 +62,7 @@ func (g *guarded) stays(cause, removes, reason string) (id string) {
 	return id
 }
 
-// unchanged checks that the module's objects are the original ones.
+// unchanged checks that the module's objects were not removed or recreated.
 func (g *guarded) unchanged(cause string) {
 	g.t.Helper()
 	for i, r := range g.both {
@@ -74,11 +74,11 @@ func (g *guarded) unchanged(cause string) {
 	}
 }
 
-// over checks that no removal waits after its cause was undone.
+// over waits until no removal waits for approval, after its cause was undone.
 func (g *guarded) over(cause string) {
 	g.t.Helper()
 	for _, r := range g.both {
-		until(g.t, 30*time.Second, "nothing of "+r.ID+" waits: "+cause, func() (bool, string) {
+		until(g.t, 30*time.Second, "no removal of "+r.ID+" waits: "+cause, func() (bool, string) {
 			kyma, err := r.Record(g.t.Context())
 			return err == nil && meta.IsStatusConditionTrue(kyma.Status.Conditions, v1beta2.ConditionRemovals) &&
 				kyma.Status.State == v1beta2.StateReady, fmt.Sprint(err, kyma.Status)
@@ -110,8 +110,8 @@ func (g *guarded) labelBoth(label, value string) {
 	}
 }
 
-// TestLargeRemovalsWaitForAnApproval removes a module from all runtimes by one cause after another. Each waits in the
-// same way, and each ends when it is undone or approved by the same command.
+// TestLargeRemovalsWaitForAnApproval removes a module from all runtimes for several causes in turn. Each removal waits
+// until its cause is undone or an operator approves the removal.
 func TestLargeRemovalsWaitForAnApproval(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
@@ -142,7 +142,7 @@ func TestLargeRemovalsWaitForAnApproval(t *testing.T) {
 	g.edit(released, func() { released.Spec.Beta = false })
 	g.over("beta")
 
-	t.Log("A label makes the control plane's Kyma decide, which asks for nothing.")
+	t.Log("A label makes the control plane's Kyma, which requests no modules, authoritative.")
 	for _, r := range g.both {
 		kyma, err := r.Record(ctx)
 		must(t, err)
@@ -153,12 +153,12 @@ func TestLargeRemovalsWaitForAnApproval(t *testing.T) {
 	g.labelBoth(v1beta2.LabelSync, "")
 	g.over("sync=false")
 
-	t.Log("A mandatory module is withdrawn: an operator approves that, and of nothing else.")
+	t.Log("A mandatory module is withdrawn. An operator approves only this removal.")
 	must(t, f.Control.Delete(ctx, mandatory))
 	id := g.stays("mandatory", "watchdog", "FleetShare")
 	page := blocksOf(t, "docs/guides/removals.md", 2)
 	if output, err := f.Ask(ctx, "removals", "approve", "0000000000"); err == nil {
-		t.Errorf("an unknown ID is approved: %s", output)
+		t.Errorf("an unknown ID was approved: %s", output)
 	}
 	for _, block := range page {
 		_, err := f.Ask(

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// reported reads the newest report of a runtime's agent.
+// reported returns the newest report of a runtime's agent.
 func reported(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) bundle.Blob {
 	t.Helper()
 	repository, err := f.Place.Repository(t.Context(), bundle.ReportRepository(r.ID))
@@ -26,15 +26,15 @@ func reported(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) bundle.Blob {
 	return bundle.Blob(fetched)
 }
 
-// TestPublisherRefusesHostileReports has the registry's owner, and the runtime "one1", whose name begins with the
-// victim's, report in the place of the runtime "one".
+// TestPublisherRefusesHostileReports pushes false reports for runtime "one": as the registry's owner, and as runtime
+// "one1", whose name starts with the victim's name.
 func TestPublisherRefusesHostileReports(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	victim := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	other := runtimeWith(t, f, "one1", map[string]string{"mailer": "1.0.0"})
 	early := reported(t, f, victim)
-	until(t, 60*time.Second, "one1 shows its certificate, and the victim has reported more", func() (bool, string) {
+	until(t, 60*time.Second, "one1 reports its certificate and the victim reports again", func() (bool, string) {
 		record, err := other.Record(ctx)
 		if err != nil || record.Status.Runtime == nil || record.Status.Runtime.Key == nil {
 			return false, fmt.Sprint(err)
@@ -93,7 +93,7 @@ func TestPublisherRefusesHostileReports(t *testing.T) {
 	untilReporting := func(t *testing.T, reason string) *v1beta2.Kyma {
 		t.Helper()
 		var record *v1beta2.Kyma
-		until(t, 60*time.Second, "the Kyma in the control plane reports of its runtime's reports: "+reason,
+		until(t, 60*time.Second, "the control plane's Kyma has condition reason "+reason,
 			func() (bool, string) {
 				var err error
 				if record, err = victim.Record(ctx); err != nil {
@@ -125,7 +125,7 @@ func TestPublisherRefusesHostileReports(t *testing.T) {
 			refusal.ForeignKey,
 		},
 		{
-			"a stranger who introduces a key without a token",
+			"unknown key without a token",
 			signedLie(func(r *bundle.Report) { r.Enrollment = introduction() }, strangerKey), refusal.NotEnrolled,
 		},
 		{"another runtime's report", reported(t, f, other), refusal.ForeignKey},
@@ -141,13 +141,13 @@ func TestPublisherRefusesHostileReports(t *testing.T) {
 			if a, b := after.Status.Runtime, before.Status.Runtime; a.Observed.Sequence != b.Observed.Sequence ||
 				a.Key.Thumbprint != b.Key.Thumbprint || a.ReportSequence != b.ReportSequence &&
 				a.ReportSequence != report.Sequence {
-				t.Errorf("what the control plane knows changed from %+v to %+v", b, a)
+				t.Errorf("the control plane's record changed from %+v to %+v", b, a)
 			}
 			put(t, honest)
 			untilReporting(t, "Reported")
 		})
 	}
-	t.Run("a certificate of a runtime whose name begins alike, to a control plane that lost its memory",
+	t.Run("certificate of a runtime with a similar name is refused after a status loss",
 		func(t *testing.T) {
 			f.Publisher().Stop()
 			record, err := victim.Record(ctx)
@@ -158,7 +158,7 @@ func TestPublisherRefusesHostileReports(t *testing.T) {
 			must(t, f.StartPublisher())
 			after := untilReporting(t, "refused ("+string(refusal.NotEnrolled)+")")
 			if after.Status.Runtime != nil && after.Status.Runtime.Key != nil {
-				t.Errorf("the control plane believes key %s", after.Status.Runtime.Key.Thumbprint)
+				t.Errorf("the control plane recorded key %s", after.Status.Runtime.Key.Thumbprint)
 			}
 			put(t, honest)
 			untilReporting(t, "Reported")

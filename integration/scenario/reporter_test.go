@@ -26,7 +26,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// reporter is a runtime whose key the test has, so it can report anything.
+// reporter is a runtime without an agent. The test has its key and can send any report.
 type reporter struct {
 	t      *testing.T
 	fleet  *fleet.Fleet
@@ -43,7 +43,7 @@ func newReporter(t *testing.T, f *fleet.Fleet, id string) *reporter {
 	return r
 }
 
-// enroll uses another key, and a newer token than the previous ones.
+// enroll generates a new key and enrolls it with a newer token.
 func (r *reporter) enroll() {
 	r.t.Helper()
 	validity := time.Until(r.token.Expires) + time.Hour
@@ -102,7 +102,7 @@ func (r *reporter) record() (*v1beta2.Kyma, error) {
 	return kyma, r.fleet.Control.Get(r.t.Context(), client.ObjectKey{Namespace: sample.Namespace, Name: r.id}, kyma)
 }
 
-// untilReporting waits until the Kyma's condition on its reports contains a text.
+// untilReporting waits until the Kyma's condition Reporting contains a text.
 func (r *reporter) untilReporting(text string) *v1beta2.Kyma {
 	r.t.Helper()
 	var kyma *v1beta2.Kyma
@@ -130,8 +130,8 @@ func reportOf(t *testing.T, f *fleet.Fleet, id string) bundle.Fetched {
 	return fetched
 }
 
-// denyStatus makes the API server refuse the status of one Kyma while an expression is true, and returns a function
-// that ends it.
+// denyStatus makes the API server refuse status updates of one Kyma while an expression is true. The returned function
+// removes the policy.
 func denyStatus(t *testing.T, api client.Client, name, expression string) func() {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
@@ -172,11 +172,11 @@ func denyStatus(t *testing.T, api client.Client, name, expression string) func()
 	return stop
 }
 
-// fetches are the manifests that were read from a registry by their digests.
+// fetches records the manifests that were read by digest from a registry.
 type fetches struct {
 	mu   sync.Mutex // guards the fields below
 	seen map[string]bool
-	more chan struct{} // closed with the next one
+	more chan struct{} // closed by the next fetch
 }
 
 func watchFetches(f *fleet.Fleet) *fetches {
@@ -194,7 +194,7 @@ func watchFetches(f *fleet.Fleet) *fetches {
 	return all
 }
 
-// until waits until the publisher has read a report.
+// until waits until the publisher has read the report with a digest.
 func (a *fetches) until(t *testing.T, d digest.Digest) {
 	t.Helper()
 	late := time.After(fleet.Generous)

@@ -14,13 +14,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// The audit log of the runtime's API server counts the requests of the real agent, with leases, Events and reports. The
-// bounds are counts, so that a busy machine does not change them.
+// TestAgentSendsFewRequestsForATypicalModule counts the requests of the real agent in the audit log of the runtime's
+// API server, including leases, Events and reports. The counts do not depend on the machine's load.
 func TestAgentSendsFewRequestsForATypicalModule(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()
 	f := startFleet(t, fleet.Options{
-		// as in production: each report is saved
+		// like in production, the agent saves each report
 		LeaderElect: true, PublisherFlags: []string{"--agent-report-interval=5m"},
 		AgentRights: []string{"agent.yaml", "all-modules.yaml"},
 	})
@@ -35,7 +35,7 @@ func TestAgentSendsFewRequestsForATypicalModule(t *testing.T) {
 	var before int
 	settled := func(what string, most int) {
 		t.Helper()
-		time.Sleep(15 * time.Second) // until the agent has reported, and its watches have shown its own writes
+		time.Sleep(15 * time.Second) // until the agent has reported and received its own writes
 		requests, err := r.Requests()
 		must(t, err)
 		logRequests(t, what, requests[before:])

@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// The agent uses the polling intervals of a runtime in production and its default lease.
+// TestIdleAgentSendsFewRequestsAndContinuesAfterAKill uses production polling intervals and the agent's default lease.
 func TestIdleAgentSendsFewRequestsAndContinuesAfterAKill(t *testing.T) {
 	suite.Long(t)
 	f := newFleet(t, fleet.Options{
@@ -36,10 +36,10 @@ func TestIdleAgentSendsFewRequestsAndContinuesAfterAKill(t *testing.T) {
 		_, err := settings(t.Context(), r)
 		return err == nil, fmt.Sprint(err)
 	})
-	if took := time.Since(killed); took > 30*time.Second { // its lease lasts for three minutes
-		t.Errorf("the agent continued after %s", took)
+	if took := time.Since(killed); took > 30*time.Second { // the agent's lease lasts for three minutes
+		t.Errorf("the agent corrected drift %s after the kill", took)
 	} else {
-		t.Logf("the agent continued after %s", took)
+		t.Logf("the agent corrected drift %s after the kill", took)
 	}
 
 	time.Sleep(time.Minute) // until the caches are filled and the report is delivered
@@ -57,11 +57,12 @@ func TestIdleAgentSendsFewRequestsAndContinuesAfterAKill(t *testing.T) {
 		t.Logf("%4d %s", counts[what], what)
 	}
 	if n := len(after) - len(before); n > 2*minutes {
-		t.Errorf("%d requests in %d minutes, want at most two per minute", n, minutes)
+		t.Errorf("got %d requests in %d minutes, want at most two per minute", n, minutes)
 	}
 }
 
-// A restored API server accepts the watches of its clients, and never sends them objects that changed back.
+// TestProgramsRestartOnceTheirAPIServerIsRestored restores API servers from a backup. A restored API server accepts
+// watches but never sends events for objects that changed back.
 func TestProgramsRestartOnceTheirAPIServerIsRestored(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()

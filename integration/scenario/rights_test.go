@@ -26,7 +26,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// underAccounts runs both programs with exactly the rights of the charts, and modules with those of an account.
+// underAccounts runs both programs with exactly the rights of the charts, and modules with the rights of an account.
 var underAccounts = fleet.Options{
 	LeaderElect: true,
 	PublisherFlags: slices.Concat(withSecrets.PublisherFlags, []string{
@@ -36,7 +36,7 @@ var underAccounts = fleet.Options{
 	AgentRights:     []string{"agent.yaml", "module-account.yaml", "self-upgrade.yaml"},
 }
 
-// grant grants a user of the runtime rights everywhere.
+// grant grants a user cluster-wide rights in the runtime.
 func grant(t *testing.T, r *fleet.Runtime, name, user string, rules ...rbacv1.PolicyRule) {
 	t.Helper()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}
@@ -56,7 +56,7 @@ func writing(group string, resources ...string) rbacv1.PolicyRule {
 	}
 }
 
-// overreaching is a module with an allowed object and a forbidden one.
+// overreaching returns a module with an allowed object and a forbidden object.
 func overreaching(name, object string) sample.Version {
 	return sample.Version{
 		Module: name, Version: "1.0.0", Manifest: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: harmless-" + name +
@@ -64,14 +64,13 @@ func overreaching(name, object string) sample.Version {
 	}
 }
 
-// untilRefused waits until the runtime's Manifest and the control plane's Kyma both report why a module is not
-// installed.
+// untilRefused waits until the runtime's Manifest and the control plane's Kyma report why a module is not installed.
 func untilRefused(t *testing.T, r *fleet.Runtime, module string, words ...string) {
 	t.Helper()
 	hasAll := func(text string) bool {
 		return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) })
 	}
-	until(t, 60*time.Second, fmt.Sprintf("both sides say that %s is refused: %q", module, words),
+	until(t, 60*time.Second, fmt.Sprintf("control plane and runtime report that %s is refused: %q", module, words),
 		func() (bool, string) {
 			manifest := &v1beta2.Manifest{}
 			if err := r.API.Get(t.Context(), inKyma(module), manifest); err != nil {
@@ -91,7 +90,7 @@ func untilRefused(t *testing.T, r *fleet.Runtime, module string, words ...string
 						fmt.Sprintf("control plane: %s: %s", m.State, m.Message)
 				}
 			}
-			return false, "the control plane does not know the module"
+			return false, "the control plane's Kyma does not list the module"
 		})
 }
 
@@ -104,14 +103,14 @@ func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 	must(t, err)
 	must(t, fleet.ApplyChartFile(ctx, r.API, "skr-agent", "policy", "protection.yaml"))
 
-	t.Run("without rights nothing is applied, and both sides say what is missing", func(t *testing.T) {
+	t.Run("modules without rights are not applied and the missing rights are reported", func(t *testing.T) {
 		untilRefused(t, r, "mailer", "nothing was applied", "system:serviceaccount:kyma-system:modules may not",
 			"deployments.apps")
 		if _, err := settings(ctx, r); !apierrors.IsNotFound(err) {
-			t.Errorf("the scaler's settings: %v", err)
+			t.Errorf("the scaler's settings were created: %v", err)
 		}
 	})
-	t.Run("with them modules are installed and their health is read", func(t *testing.T) {
+	t.Run("modules with rights are installed and report their health", func(t *testing.T) {
 		grant(t, r, "modules", "system:serviceaccount:kyma-system:modules",
 			writing("", "configmaps", "secrets", "serviceaccounts"), writing("apps", "deployments"),
 			writing("scheduling.k8s.io", "priorityclasses"),
@@ -122,29 +121,29 @@ func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 		must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
 		must(t, r.API.Get(ctx, inKyma("default"), scalerCR()))
 	})
-	t.Run("the agent's namespace is labeled", func(t *testing.T) {
+	t.Run("agent labels its namespace", func(t *testing.T) {
 		home := &corev1.Namespace{}
 		must(t, r.API.Get(ctx, types.NamespacedName{Name: v1beta2.RuntimeNamespace}, home))
 		if home.Labels[v1beta2.LabelManagedBy] != v1beta2.ManagedByKyma || home.Labels["istio-injection"] != "enabled" {
-			t.Errorf("kyma-system has the labels %v", home.Labels)
+			t.Errorf("kyma-system has unexpected labels %v", home.Labels)
 		}
 	})
-	t.Run("a Secret for the runtime arrives", func(t *testing.T) {
+	t.Run("runtime receives its Secret", func(t *testing.T) {
 		must(t, f.Control.Create(ctx, secretFor("one", "mailer", "mail-login", "opensesame")))
 		untilSecret(t, r, "mail-login", "opensesame")
 	})
-	t.Run("a Watcher is followed", func(t *testing.T) {
+	t.Run("agent reports changes for a Watcher", func(t *testing.T) {
 		must(t, f.Control.Create(ctx, watcher("settings", "", "configmaps", bundle.FieldSpec)))
 		untilState(t, f, "settings", v1beta2.StateReady)
 		probes := 0
-		until(t, 30*time.Second, "a change is reported", func() (bool, string) {
+		until(t, 30*time.Second, "the change is reported in an Event", func() (bool, string) {
 			probes++
 			must(t, r.API.Create(ctx, config(fmt.Sprintf("probe-%d", probes), map[string]string{"team": "shop"})))
 			notes, err := watchEvents(ctx, f)
 			return len(notes) > 0, fmt.Sprint(err)
 		})
 	})
-	t.Run("drift is put right", func(t *testing.T) {
+	t.Run("agent corrects drift", func(t *testing.T) {
 		config, err := settings(ctx, r)
 		must(t, err)
 		edited := config.DeepCopy()
@@ -153,7 +152,7 @@ func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 		deployment := &appsv1.Deployment{}
 		must(t, r.API.Get(ctx, inKyma("scaler-manager"), deployment))
 		must(t, r.API.Delete(ctx, deployment))
-		until(t, 30*time.Second, "both are as they were", func() (bool, string) {
+		until(t, 30*time.Second, "both objects are restored", func() (bool, string) {
 			config, err := settings(ctx, r)
 			if err != nil {
 				return false, err.Error()
@@ -164,15 +163,15 @@ func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 				config.Data["level"] == "info", fmt.Sprint(err, config.Data)
 		})
 	})
-	t.Run("modules that reach further are refused whole", func(t *testing.T) { refuseOverreaching(t, f, r) })
-	t.Run("tenants are kept from the agent by the API server", func(t *testing.T) { refuseTenant(t, r) })
-	t.Run("an upgrade prunes, and a removal leaves nothing", func(t *testing.T) {
+	t.Run("modules that exceed their rights are refused completely", func(t *testing.T) { refuseOverreaching(t, f, r) })
+	t.Run("API server protects the agent from tenants", func(t *testing.T) { refuseTenant(t, r) })
+	t.Run("upgrade prunes and removal deletes all objects", func(t *testing.T) {
 		must(t, f.Police(ctx, "scaler", stages(func(canaries, others *v1alpha1.Wave) {
 			canaries.Deadline.Duration, others.Deadline.Duration = 10*time.Minute, 10*time.Minute
 			canaries.AllowEmpty = true
 		})))
 		promote(t, f, "1.8.0")
-		must(t, f.UntilRollout(ctx, firstRollout, "it succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
+		must(t, f.UntilRollout(ctx, firstRollout, "the rollout succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
 		must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 		until(t, 20*time.Second, "the PriorityClass is pruned", func() (bool, string) {
 			err := r.API.Get(ctx, client.ObjectKey{Name: "scaler-priority"}, &schedulingv1.PriorityClass{})
@@ -182,19 +181,19 @@ func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 		untilForgotten(t, r, 60*time.Second)
 		untilEmpty(t, r)
 	})
-	t.Run("the agent looks after its own Deployment", func(t *testing.T) {
+	t.Run("agent manages its own Deployment", func(t *testing.T) {
 		deployAgent(t, r, agentImage("1.0"))
 		upgraded := deployed(t, r)
 		before := upgraded.DeepCopy()
 		upgraded.Spec.Template.Spec.Containers[0].Image = agentImage("2.0")
 		must(t, r.API.Patch(ctx, upgraded, client.MergeFrom(before)))
 		becomePod(t, r, "agent-2", agentImage("2.0"))
-		until(t, 60*time.Second, "the first start of an unproven image was counted", func() (bool, string) {
+		until(t, 60*time.Second, "the agent counts the first start of an unproven image", func() (bool, string) {
 			annotations := deployed(t, r).Annotations
 			return annotations["kyma-pull.dev/unproven-starts"] == "agent-2:1", fmt.Sprint(annotations)
 		})
 	})
-	t.Run("neither program lacks a right, nor has one that it does not need", func(t *testing.T) {
+	t.Run("charts grant exactly the rights that the programs use", func(t *testing.T) {
 		rights, err := f.PublisherRights()
 		must(t, err)
 		fits(t, "publisher", rights, func(right string) bool {
@@ -203,18 +202,18 @@ func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 		rights, err = r.AgentRights()
 		must(t, err)
 		fits(t, "agent", rights, func(right string) bool {
-			// of a catalog that changes
+			// used only if the catalog changes
 			return isLaterOrElsewhere(right) || right == "patch moduletemplates.operator.kyma-project.io" ||
-				// an apply of a missing object needs both
+				// applying a missing object needs create and patch
 				right == "create customresourcedefinitions.apiextensions.k8s.io"
 		})
 	})
-	t.Run("the agent can do nothing else", func(t *testing.T) { refuseAgent(t, r) })
-	t.Run("neither can the publisher", func(t *testing.T) { refusePublisher(t, f) })
+	t.Run("agent cannot exceed its rights", func(t *testing.T) { refuseAgent(t, r) })
+	t.Run("publisher cannot exceed its rights", func(t *testing.T) { refusePublisher(t, f) })
 }
 
-// isLaterOrElsewhere selects rights that are used when an event repeats for minutes or a module was rolled out many
-// times, and those that caches use for lists if the API server cannot stream them.
+// isLaterOrElsewhere reports whether a right is used only for Events that repeat for minutes, after many rollouts of a
+// module, or by caches if the API server cannot stream lists.
 func isLaterOrElsewhere(right string) bool {
 	return strings.HasPrefix(right, "patch events") || strings.HasPrefix(right, "patch promotionpolicies") ||
 		right == "delete rollouts.fleet.kyma-project.io" ||
@@ -237,7 +236,7 @@ func refuseAgent(t *testing.T, r *fleet.Runtime) {
 		"change another definition": agent.Patch(ctx, definition("scalers.sample.kyma-pull.dev"), labeled),
 		"change another namespace": agent.Patch(ctx,
 			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, labeled),
-		"write Secrets elsewhere": agent.Create(ctx, &corev1.Secret{
+		"write Secrets in another namespace": agent.Create(ctx, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"},
 		}),
 		"write another program's lease": agent.Patch(ctx,
@@ -261,12 +260,12 @@ func refusePublisher(t *testing.T, f *fleet.Fleet) {
 	must(t, publisher.List(ctx, &v1beta2.KymaList{}, client.InNamespace(sample.Namespace)))
 	labeled := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))
 	for what, err := range map[string]error{
-		"read Kymas elsewhere":   publisher.List(ctx, &v1beta2.KymaList{}, client.InNamespace("default")),
-		"make a Kyma":            publisher.Create(ctx, fleet.NewKyma("mine", "regular")),
-		"delete a Kyma":          publisher.Delete(ctx, fleet.NewKyma("mine", "regular")),
-		"change the catalog":     publisher.Patch(ctx, sample.Mailer("1.0.0").Template(), labeled),
-		"read Secrets elsewhere": publisher.List(ctx, &corev1.SecretList{}, client.InNamespace("default")),
-		"make a Secret": publisher.Create(ctx, &corev1.Secret{
+		"read Kymas in another namespace":   publisher.List(ctx, &v1beta2.KymaList{}, client.InNamespace("default")),
+		"create a Kyma":                     publisher.Create(ctx, fleet.NewKyma("mine", "regular")),
+		"delete a Kyma":                     publisher.Delete(ctx, fleet.NewKyma("mine", "regular")),
+		"change the catalog":                publisher.Patch(ctx, sample.Mailer("1.0.0").Template(), labeled),
+		"read Secrets in another namespace": publisher.List(ctx, &corev1.SecretList{}, client.InNamespace("default")),
+		"create a Secret": publisher.Create(ctx, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "x"},
 		}),
 		"read another namespace": publisher.Get(ctx, client.ObjectKey{Name: "default"}, &corev1.Namespace{}),
@@ -281,7 +280,7 @@ func refuseOverreaching(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	const binding = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: " +
 		"mine}\nroleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %s}\nsubjects: [{kind: " +
 		"ServiceAccount, name: %s, namespace: kyma-system}]\n"
-	const own = "has a name that is reserved for the agent"
+	const own = "the name is reserved for the agent"
 	cases := map[string]struct {
 		object   string
 		messages []string
@@ -339,14 +338,14 @@ func refuseOverreaching(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 		t.Run(name, func(t *testing.T) {
 			untilRefused(t, r, name, c.messages...)
 			if err := r.API.Get(ctx, inKyma("harmless-"+name), &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
-				t.Errorf("half of the module was applied: %v", err)
+				t.Errorf("the refused module was partially applied: %v", err)
 			}
 		})
 	}
 	again := &corev1.Secret{}
 	must(t, r.API.Get(ctx, inKyma("skr-agent-key"), again))
 	if again.ResourceVersion != state.ResourceVersion {
-		t.Error("the agent's key was written")
+		t.Error("a module changed the agent's key")
 	}
 	must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
@@ -360,7 +359,7 @@ func refuseOverreaching(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	}
 }
 
-// refuseTenant lets a tenant with write access to kyma-system try to take the agent over.
+// refuseTenant tries to take over the agent as a tenant with write access to kyma-system.
 func refuseTenant(t *testing.T, r *fleet.Runtime) {
 	ctx := t.Context()
 	grant(t, r, "tenants", "tenant", writing("", "secrets", "configmaps", "pods"),
@@ -370,7 +369,7 @@ func refuseTenant(t *testing.T, r *fleet.Runtime) {
 	state := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-state"}}
 	must(t, tenant.Get(ctx, client.ObjectKeyFromObject(state), state))
 	forgotten := client.RawPatch(types.MergePatchType, []byte(`{"data":{"manifest.json":null}}`))
-	until(t, 20*time.Second, "the policy is in force", func() (bool, string) {
+	until(t, 20*time.Second, "the policy takes effect", func() (bool, string) {
 		err := tenant.Patch(ctx, state.DeepCopy(), forgotten, client.DryRunAll)
 		return apierrors.IsForbidden(err) &&
 			strings.Contains(err.Error(), "secrets skr-agent-state is skr-agent's own"), fmt.Sprint(err)
@@ -379,7 +378,7 @@ func refuseTenant(t *testing.T, r *fleet.Runtime) {
 	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-key"}}
 	forbidden(t, "a tenant", "edit the state", tenant.Patch(ctx, state, forgotten))
 	forbidden(t, "a tenant", "delete the key", tenant.Delete(ctx, key))
-	forbidden(t, "a tenant", "order another version",
+	forbidden(t, "a tenant", "request another version",
 		tenant.Patch(ctx, manifest, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"version":"9.9.9"}}`))))
 	must(t, tenant.Create(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "tenants-own"},
@@ -391,13 +390,13 @@ func refuseTenant(t *testing.T, r *fleet.Runtime) {
 	must(t, tenant.Patch(ctx, kyma, client.MergeFrom(before)))
 }
 
-// fits checks that a program requested no right beyond its chart, and has no right that it does not use.
+// fits checks that a program was never denied a request and has no unused rights.
 func fits(t *testing.T, program string, rights fleet.Rights, noOccasion func(right string) bool) {
 	t.Helper()
 	lacksNothing(t, program, rights)
 	for _, right := range rights.Unused {
 		if !noOccasion(right) {
-			t.Errorf("the %s has a right that it does not need: %s", program, right)
+			t.Errorf("the %s has an unused right: %s", program, right)
 		}
 	}
 }
@@ -405,14 +404,14 @@ func fits(t *testing.T, program string, rights fleet.Rights, noOccasion func(rig
 func lacksNothing(t *testing.T, program string, rights fleet.Rights) {
 	t.Helper()
 	for _, right := range rights.Lacked {
-		t.Errorf("the %s lacks a right: %s", program, right)
+		t.Errorf("the %s was denied a request: %s", program, right)
 	}
 }
 
 func forbidden(t *testing.T, who, what string, err error) {
 	t.Helper()
 	if !apierrors.IsForbidden(err) {
-		t.Errorf("%s tries to %s: want it forbidden, got %v", who, what, err)
+		t.Errorf("%s tries to %s: got %v, want a Forbidden error", who, what, err)
 	}
 }
 

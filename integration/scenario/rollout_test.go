@@ -19,11 +19,11 @@ import (
 
 const firstRollout, secondRollout = "scaler-regular-1", "scaler-regular-2"
 
-// soonOffline is the time after which scenarios consider a runtime offline: short, but longer than a delayed report on
-// a busy machine.
+// soonOffline is the time after which scenarios consider a runtime offline. It is short, but longer than the delay of a
+// report on a busy machine.
 const soonOffline = 15 * time.Second
 
-// stages is a course with canaries first and then all others. It considers no runtime offline.
+// stages returns a course with a canary wave and a wave for all others. It considers no runtime offline.
 func stages(change func(canaries, others *v1alpha1.Wave)) v1alpha1.Course {
 	canaries := v1alpha1.Wave{
 		Name: "canaries", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "canary"}},
@@ -64,7 +64,7 @@ func simulate(t *testing.T, f *fleet.Fleet, canaries, others int) (c, o []*fleet
 // untilSettled waits until a runtime has a version and both sides report it for the newest bundle.
 func untilSettled(t *testing.T, s *fleet.Simulated, version string) {
 	t.Helper()
-	until(t, 60*time.Second, fmt.Sprintf("%s has scaler %s and reported it", s.ID, version), func() (bool, string) {
+	until(t, 60*time.Second, fmt.Sprintf("%s has and reports scaler %s", s.ID, version), func() (bool, string) {
 		kyma, err := s.Record(t.Context())
 		if err != nil {
 			return false, err.Error()
@@ -80,7 +80,7 @@ func untilSettled(t *testing.T, s *fleet.Simulated, version string) {
 	})
 }
 
-// untilHeld waits until `why` reports that a runtime with version 1.7.0 is held, with a reason that begins with why.
+// untilHeld waits until `kcp-publisher why` reports that a runtime is held at version 1.7.0 for the given reason.
 func untilHeld(t *testing.T, f *fleet.Fleet, s *fleet.Simulated, why string) {
 	t.Helper()
 	until(t, 60*time.Second, s.ID+" is held", func() (bool, string) {
@@ -97,7 +97,7 @@ func wantHistory(t *testing.T, s *fleet.Simulated, versions ...string) {
 		want[i] = s.Own("scaler") + " " + v
 	}
 	if got := s.History(); !slices.Equal(got, want) {
-		t.Errorf("%s had %v, want %v", s.ID, got, want)
+		t.Errorf("%s had versions %v, want %v", s.ID, got, want)
 	}
 }
 
@@ -115,8 +115,8 @@ func TestFailedCanaryRollsBackCanariesOnly(t *testing.T) {
 	_, _, before := others[0].Bundle()
 
 	promote(t, f, "1.8.0")
-	untilHeld(t, f, others[0], "rollout "+firstRollout) // it can have ended
-	must(t, f.UntilRollout(ctx, firstRollout, "it is rolled back", rolledOut(v1alpha1.RolloutRolledBack)))
+	untilHeld(t, f, others[0], "rollout "+firstRollout) // the rollout can have ended before the wait
+	must(t, f.UntilRollout(ctx, firstRollout, "the rollout is rolled back", rolledOut(v1alpha1.RolloutRolledBack)))
 	for _, s := range canaries {
 		untilSettled(t, s, "1.7.0")
 		wantHistory(t, s, "1.7.0", "1.8.0", "1.7.0")
@@ -125,23 +125,23 @@ func TestFailedCanaryRollsBackCanariesOnly(t *testing.T) {
 		wantHistory(t, s, "1.7.0")
 	}
 	if _, _, after := others[0].Bundle(); after != before {
-		t.Errorf("%s, which was held all the time, followed %d bundles", others[0].ID, after-before)
+		t.Errorf("%s was held but received %d bundles", others[0].ID, after-before)
 	}
 	rollout, err := f.Rollout(ctx, firstRollout)
 	must(t, err)
 	s := rollout.Status
 	if len(s.Failures) != 1 || s.Failures[0].Runtime != "canary-1" ||
 		!strings.Contains(s.Failures[0].Reason, "Deployment kyma-system/scaler cannot start") {
-		t.Errorf("failures are %+v", s.Failures)
+		t.Errorf("unexpected failures %+v", s.Failures)
 	}
 	if s.Reverted != 3 || s.FinishedAt == nil ||
 		!strings.Contains(s.Message, "1 of 3 runtimes failed, maxFailures allows 0") {
-		t.Errorf("the rollout reports %+v", s)
+		t.Errorf("unexpected rollout status %+v", s)
 	}
 	why, err := f.Why(ctx, "other-3", "scaler")
 	if err != nil ||
-		!strings.Contains(why, "rollout "+firstRollout+" was rolled back: version 1.8.0 goes to no further runtime") {
-		t.Errorf("why reports %s, %v", why, err)
+		!strings.Contains(why, "rollout "+firstRollout+" was rolled back: no more runtimes get version 1.8.0") {
+		t.Errorf("unexpected output of why: %s, error %v", why, err)
 	}
 	untilWhy(t, f, "RolloutWithdrawn", "other-3")
 	untilWhy(t, f, "RolloutTookBack", "canary-1")
@@ -150,7 +150,7 @@ func TestFailedCanaryRollsBackCanariesOnly(t *testing.T) {
 		" RolloutRollingBack",
 		"info Rollout/"+firstRollout+" RolloutRolledBack", "error Kyma/canary-1 Failed",
 		"error Kyma/canary-0 RolledBack", "error Kyma/canary-1 RolledBack", "error Kyma/canary-2 RolledBack")
-	// Its other module continues while one is broken: the runtime applies a version and does not become Ready.
+	// With one broken module, the runtime still applies a version of another module but does not become Ready.
 	lame, err := f.Simulate(ctx, fleet.NewKyma("lame", "regular", "scaler", "mailer"))
 	must(t, err)
 	lame.BreakWith("1.7.0")
@@ -173,18 +173,18 @@ func TestOfflineRuntimesDoNotBlockARollout(t *testing.T) {
 		s.GoAway()
 	}
 	gone := time.Now()
-	until(t, time.Minute, "they are silent for longer than they may be", func() (bool, string) {
+	until(t, time.Minute, "both runtimes are silent for longer than soonOffline", func() (bool, string) {
 		return time.Since(gone) > soonOffline+time.Second, time.Since(gone).String()
 	})
 	rollout := f.Own("scaler") + "-regular-1"
 	promote(t, f, "1.8.0")
-	must(t, f.UntilRollout(ctx, rollout, "it succeeds without those that are away",
+	must(t, f.UntilRollout(ctx, rollout, "the rollout succeeds without the offline runtimes",
 		rolledOut(v1alpha1.RolloutSucceeded)))
 	done, err := f.Rollout(ctx, rollout)
 	must(t, err)
 	for i, w := range done.Status.Waves {
 		if w.Updated != 3 || w.Deferred != 1 || w.Failed != 0 {
-			t.Errorf("wave %d ended as %+v", i, w)
+			t.Errorf("wave %d ended with unexpected status %+v", i, w)
 		}
 	}
 	for _, s := range away {
@@ -204,19 +204,19 @@ func TestWaveWaitsForApprovalAndPauseSurvivesRestart(t *testing.T) {
 		others.Approval, others.MaxConcurrent = true, new(intstr.FromInt32(2))
 	})))
 	promote(t, f, "1.8.0")
-	must(t, f.UntilRollout(ctx, firstRollout, "the canary is done and the rest waits for people",
+	must(t, f.UntilRollout(ctx, firstRollout, "the canary is updated and the next wave waits for an approval",
 		func(s v1alpha1.RolloutStatus) bool {
 			return s.State == v1alpha1.RolloutWaiting && s.Message == "wave others waits for its approval" &&
 				s.Updated == 1
 		}))
 	untilSettled(t, canaries[0], "1.8.0")
 	if output, err := f.Ask(ctx, "rollout", "approve", firstRollout, "canaries"); err == nil ||
-		!strings.Contains(output, "waiting waves: others") {
-		t.Errorf("approving a wave without required approval prints %s, %v", output, err)
+		!strings.Contains(output, "waves that do: others") {
+		t.Errorf("approval of a wave that needs none printed %s, error %v", output, err)
 	}
 	ask(t, f, "rollout", "pause", firstRollout)
 	ask(t, f, "rollout", "approve", firstRollout, "others")
-	must(t, f.UntilRollout(ctx, firstRollout, "it is paused", rolledOut(v1alpha1.RolloutPaused)))
+	must(t, f.UntilRollout(ctx, firstRollout, "the rollout is paused", rolledOut(v1alpha1.RolloutPaused)))
 	f.Publisher().Kill()
 	must(t, f.StartPublisher())
 	// A module without a policy gets its new version, so the restarted publisher works.
@@ -227,14 +227,14 @@ func TestWaveWaitsForApprovalAndPauseSurvivesRestart(t *testing.T) {
 	for _, s := range others {
 		wantHistory(t, s, "1.7.0")
 	}
-	must(t, f.UntilRollout(ctx, firstRollout, "it is still paused", rolledOut(v1alpha1.RolloutPaused)))
+	must(t, f.UntilRollout(ctx, firstRollout, "the rollout is still paused", rolledOut(v1alpha1.RolloutPaused)))
 	ask(t, f, "rollout", "resume", firstRollout)
-	must(t, f.UntilRollout(ctx, firstRollout, "it succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
+	must(t, f.UntilRollout(ctx, firstRollout, "the rollout succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
 	for _, s := range others {
 		wantHistory(t, s, "1.7.0", "1.8.0")
 	}
 	if list := ask(t, f, "rollout", "list"); !strings.Contains(list, firstRollout) || !strings.Contains(list, "5/5") {
-		t.Errorf("the list reports\n%s", list)
+		t.Errorf("unexpected list output:\n%s", list)
 	}
 	for _, shown := range []string{ask(t, f, "rollout", "list", "-o", "yaml"),
 		ask(t, f, "rollout", "show", firstRollout, "-o", "yaml")} {
@@ -256,10 +256,10 @@ func TestNewerPromotionSupersedesOlderOne(t *testing.T) {
 	untilSettled(t, canaries[0], "1.8.0")
 	untilSettled(t, canaries[1], "1.8.0")
 	promote(t, f, "1.9.0")
-	must(t, f.UntilRollout(ctx, older, "it is superseded", rolledOut(v1alpha1.RolloutSuperseded)))
-	must(t, f.UntilRollout(ctx, newer, "its canaries are done", rolledOut(v1alpha1.RolloutWaiting)))
+	must(t, f.UntilRollout(ctx, older, "the older rollout is superseded", rolledOut(v1alpha1.RolloutSuperseded)))
+	must(t, f.UntilRollout(ctx, newer, "the newer rollout's canaries are updated", rolledOut(v1alpha1.RolloutWaiting)))
 	ask(t, f, "rollout", "approve", newer, "others")
-	must(t, f.UntilRollout(ctx, newer, "it succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
+	must(t, f.UntilRollout(ctx, newer, "the rollout succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
 	for _, s := range canaries {
 		wantHistory(t, s, "1.7.0", "1.8.0", "1.9.0")
 	}
@@ -269,7 +269,7 @@ func TestNewerPromotionSupersedesOlderOne(t *testing.T) {
 	second, err := f.Rollout(ctx, newer)
 	must(t, err)
 	if second.Spec.From != "1.7.0" {
-		t.Errorf("the last good version is %s", second.Spec.From)
+		t.Errorf("the last good version is %s, want the original version", second.Spec.From)
 	}
 }
 
@@ -284,19 +284,19 @@ func TestUpgradeWaitsForWindowAndRollbackDoesNot(t *testing.T) {
 		others.MaxDeferred = new(intstr.FromInt32(1))
 	})))
 	promote(t, f, "1.9.0")
-	must(t, f.UntilRollout(ctx, firstRollout, "it succeeds, and one waits for its window",
+	must(t, f.UntilRollout(ctx, firstRollout, "the rollout succeeds and one runtime waits for its window",
 		func(s v1alpha1.RolloutStatus) bool {
 			return s.State == v1alpha1.RolloutSucceeded && s.Updated == 3 && s.Deferred == 1
 		}))
 	wantHistory(t, others[2], "1.7.0")
 	promote(t, f, "2.0.0")
-	must(t, f.UntilRollout(ctx, secondRollout, "it succeeds, too", rolledOut(v1alpha1.RolloutSucceeded)))
-	// Their window is over: an upgrade would have to wait now.
+	must(t, f.UntilRollout(ctx, secondRollout, "the second rollout succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
+	// The runtimes' window has ended, so an upgrade would have to wait.
 	for _, s := range slices.Concat(canaries, others[:2]) {
 		label(t, f, s, v1beta2.LabelPlan, "busy")
 	}
 	ask(t, f, "rollout", "undo", secondRollout)
-	must(t, f.UntilRollout(ctx, secondRollout, "it is undone", rolledOut(v1alpha1.RolloutRolledBack)))
+	must(t, f.UntilRollout(ctx, secondRollout, "the second rollout is undone", rolledOut(v1alpha1.RolloutRolledBack)))
 	for _, s := range slices.Concat(canaries, others[:2]) {
 		wantHistory(t, s, "1.7.0", "1.9.0", "2.0.0", "1.9.0")
 	}

@@ -40,19 +40,19 @@ type shell struct {
 	t   *testing.T
 	dir string
 	env []string
-	// replaced maps names in the runbook to those of the test.
+	// replaced maps names in the runbook to names in the test.
 	replaced *strings.Replacer
 }
 
 func newShell(t *testing.T, dir string, binaries fleet.Binaries, replaced ...string) shell {
 	t.Helper()
 	if _, err := exec.LookPath("kubectl"); err != nil {
-		t.Skip("there is no kubectl")
+		t.Skip("kubectl is not installed")
 	}
 	return newPlainShell(t, dir, binaries, replaced...)
 }
 
-// newPlainShell is newShell for scripts that need no kubectl.
+// newPlainShell returns a shell for scripts that do not use kubectl.
 func newPlainShell(t *testing.T, dir string, binaries fleet.Binaries, replaced ...string) shell {
 	t.Helper()
 	path := t.TempDir()
@@ -77,8 +77,8 @@ func (s shell) run(script string) string {
 	return output
 }
 
-// TestRunbookForStolenKeysWorks follows docs/runbooks/stolen-keys.md for every key of a fleet, and then attacks with
-// the stolen key.
+// TestRunbookForStolenKeysWorks follows docs/runbooks/stolen-keys.md for every key of a fleet and then attacks with the
+// stolen key.
 func TestRunbookForStolenKeysWorks(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Tokens: true, PublisherFlags: []string{"--keys-poll-interval", "1s"}})
@@ -123,14 +123,14 @@ func TestRunbookForStolenKeysWorks(t *testing.T) {
 	}
 	if want := "[ Publisher key Enrollment key Token key Agent's key Registry password Root key]"; fmt.Sprint(
 		sections) != want {
-		t.Errorf("followed %v, want %s", sections, want)
+		t.Errorf("followed sections %v, want %s", sections, want)
 	}
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Channel = "fast" }))
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
-	t.Run("the key folder is taken from an older backup", func(t *testing.T) { olderBackup(t, f, r, stolen) })
+	t.Run("publisher refuses an older key folder", func(t *testing.T) { olderBackup(t, f, r, stolen) })
 }
 
-// olderBackup gives the running publisher an older key folder, and then the current one.
+// olderBackup replaces the running publisher's key folder with an older backup and then restores the current folder.
 func olderBackup(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, backup string) {
 	current := filepath.Join(f.Dir, "current")
 	must(t, os.CopyFS(current, os.DirFS(f.Keys())))
@@ -156,9 +156,9 @@ func olderBackup(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, backup string) 
 	}))
 	expect(metav1.ConditionFalse, "outdated")
 	if after := publishedDigest(t, r); after != before {
-		t.Errorf("%s was published with the older keys, after %s", after, before)
+		t.Errorf("bundle %s was published with the older keys after %s", after, before)
 	}
-	give(current) // the publisher keeps running
+	give(current) // restored without a restart of the publisher
 	expect(metav1.ConditionTrue, "")
 }
 
@@ -203,35 +203,35 @@ func afterwards(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, s shell, section
 		var shown struct{ Revoked, Publishers, Enrollers, Root []string }
 		must(t, json.Unmarshal([]byte(s.run("kcp-publisher keys show --keys keys -o json")), &shown))
 		if len(shown.Publishers) != 1 || len(shown.Revoked) == 0 {
-			t.Errorf("%s: %+v", section, shown)
+			t.Errorf("%s: unexpected keys %+v", section, shown)
 		}
 		var before struct{ Publishers, Enrollers, Root []string }
 		must(t, json.Unmarshal([]byte(s.run("kcp-publisher keys show --keys stolen -o json")), &before))
 		was := map[string][]string{"Publisher key": before.Publishers, "Enrollment key": before.Enrollers,
 			"Root key": before.Root}[section]
 		if !slices.Contains(shown.Revoked, was[0]) {
-			t.Errorf("%s: %s is not among the revoked %v", section, was[0], shown.Revoked)
+			t.Errorf("%s: key %s is not listed as revoked: %v", section, was[0], shown.Revoked)
 		}
-		// A publisher with the stolen folder is refused, too.
+		// A publisher with the stolen folder must also fail.
 		output, err := s.try(
 			"mkdir -p empty && kcp-publisher publish --from empty --to registry.example/fleet --keys stolen " +
 				"--registry-config publisher.json --registry-ca ca.pem")
 		if err == nil || !strings.Contains(output, "outdated") {
-			t.Errorf("%s: publishing with the stolen folder: %v\n%s", section, err, output)
+			t.Errorf("%s: publishing with the stolen folder did not fail: %v\n%s", section, err, output)
 		}
 	case "Token key":
-		// The stolen secret opens neither berlin's part of the registry nor the publisher's.
+		// The stolen secret must not grant access to berlin's or the publisher's part of the registry.
 		for _, user := range []string{"berlin", "_publisher"} {
 			output, err := s.try("kcp-publisher registry credentials " + user +
 				" --keys stolen --location registry.example/fleet > stolen.json; " +
 				"skr-agent verify registry.example/fleet --trust keys/root.json --runtime berlin --registry-config " +
 				"stolen.json --registry-ca ca.pem")
 			if err == nil || !strings.Contains(output, "401") {
-				t.Errorf("%s with the stolen token key: %v\n%s", user, err, output)
+				t.Errorf("%s is not refused with the stolen token key: %v\n%s", user, err, output)
 			}
 		}
 	case "Agent's key":
-		until(t, time.Minute, "the agent has another key", func() (bool, string) {
+		until(t, time.Minute, "the agent has a new key", func() (bool, string) {
 			key := agentKey(t, r)
 			return key != agent, key
 		})
@@ -241,13 +241,13 @@ func afterwards(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, s shell, section
 			"skr-agent verify registry.example/fleet --trust keys/root.json --runtime berlin --registry-config " +
 				"first.json --registry-ca ca.pem")
 		if err == nil || !strings.Contains(output, "401") {
-			t.Errorf("the first password: %v\n%s", err, output)
+			t.Errorf("the first password is not refused: %v\n%s", err, output)
 		}
 	}
 }
 
-// TestRunbookForOtherStolenKeysWorks follows the steps that do not concern a fleet's own keys, or that begin another
-// fleet.
+// TestRunbookForOtherStolenKeysWorks follows the runbook's steps for keys outside of a fleet, and the steps that start
+// a new fleet.
 func TestRunbookForOtherStolenKeysWorks(t *testing.T) {
 	besideOthers(t)
 	binaries, err := fleet.Build()
@@ -281,14 +281,14 @@ func TestRunbookForOtherStolenKeysWorks(t *testing.T) {
 		}
 	}
 	if ran != 3 {
-		t.Errorf("ran %d steps", ran)
+		t.Errorf("ran an unexpected number of steps: %d", ran)
 	}
 }
 
 func TestRevokingAUsedKeyAsksForConfirmation(t *testing.T) {
 	besideOthers(t)
 	if _, err := exec.LookPath("script"); err != nil {
-		t.Skip("there is no script(1), which makes a terminal")
+		t.Skip("script(1), which provides a terminal, is not installed")
 	}
 	binaries, err := fleet.Build()
 	must(t, err)
@@ -321,15 +321,15 @@ func TestRevokingAUsedKeyAsksForConfirmation(t *testing.T) {
 		return string(output), cmd.ProcessState.ExitCode()
 	}
 	if output, code := answer("no"); code != 2 || !strings.Contains(output, "is in use as publisher key") {
-		t.Errorf("no: exit code %d\n%s", code, output)
+		t.Errorf("answer no: exit code %d\n%s", code, output)
 	}
 	if show(); shown.Version != 2 || len(shown.Revoked) != 0 {
-		t.Errorf("after a no: %+v", shown)
+		t.Errorf("keys changed after the answer no: %+v", shown)
 	}
 	if output, code := answer("yes"); code != 0 {
-		t.Errorf("yes: exit code %d\n%s", code, output)
+		t.Errorf("answer yes: exit code %d\n%s", code, output)
 	}
 	if show(); shown.Version != 3 || !slices.Contains(shown.Revoked, inUse) {
-		t.Errorf("after a yes: %+v", shown)
+		t.Errorf("key is not revoked after the answer yes: %+v", shown)
 	}
 }

@@ -1,6 +1,6 @@
-// Package scenario tests the behavior that users see: each test runs the project's two programs, as users do, with real
-// API servers and a real registry. A test that can run beside others uses a share of a fleet (shareFleet). A test that
-// stops or breaks a part of the fleet starts its own (newFleet).
+// Package scenario tests the behavior that users see. Each test runs the project's two programs, as users do, with real
+// API servers and a real registry. A test that does not affect other tests uses a share of a fleet (shareFleet). A test
+// that stops or breaks a part of the fleet starts its own fleet (newFleet).
 package scenario
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// clusters lends the API servers of all scenarios.
+// clusters is the pool of API servers for all scenarios.
 var clusters cluster.Pool
 
 func TestMain(m *testing.M) {
@@ -62,7 +62,7 @@ func startFleet(t *testing.T, options fleet.Options) *fleet.Fleet {
 	return f
 }
 
-// dumpLogs logs the last lines of a failed scenario's programs: the publisher's and those of its own agents.
+// dumpLogs logs the end of the publisher's and the scenario's agents' logs if the scenario failed.
 func dumpLogs(t *testing.T, f *fleet.Fleet) {
 	t.Helper()
 	if !t.Failed() {
@@ -112,8 +112,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// runtimeWith adds a runtime of channel regular and waits until the modules are ready. In a share, all of them have
-// their own names.
+// runtimeWith adds a runtime with channel regular and waits until the modules are ready. In a share, it adds the
+// share's suffix to all names.
 func runtimeWith(t *testing.T, f *fleet.Fleet, id string, modules map[string]string) *fleet.Runtime {
 	t.Helper()
 	var names []string
@@ -133,7 +133,7 @@ func managed(name string) v1beta2.Module {
 	return v1beta2.Module{Name: name, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}
 }
 
-// promote sets a version of scaler in both channels.
+// promote sets a version of scaler in channels regular and fast.
 func promote(t *testing.T, f *fleet.Fleet, version string) {
 	t.Helper()
 	channels(t, f, version, version)
@@ -149,7 +149,7 @@ func settings(ctx context.Context, r *fleet.Runtime) (*corev1.ConfigMap, error) 
 	return config, err
 }
 
-// change gets an object and updates it, again after a conflict with the publisher or an agent.
+// change gets and updates an object, and retries after a conflict with the publisher or an agent.
 func change[T client.Object](t *testing.T, api client.Client, object T, how func(T)) {
 	t.Helper()
 	must(t, retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -161,7 +161,7 @@ func change[T client.Object](t *testing.T, api client.Client, object T, how func
 	}))
 }
 
-// drift changes an object of module scaler, which the agent must then correct.
+// drift changes an object of module scaler. The agent must correct the change.
 func drift(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	config, err := settings(t.Context(), r)
@@ -169,7 +169,7 @@ func drift(t *testing.T, r *fleet.Runtime) {
 	change(t, r.API, config, func(c *corev1.ConfigMap) { c.Data["level"] = "debug" })
 }
 
-// until waits for at least fleet.Generous, because other scenarios may use the processors.
+// until waits for up to the limit, but at least fleet.Generous, because concurrent scenarios slow each other down.
 func until(t *testing.T, limit time.Duration, what string, seen func() (bool, string)) {
 	t.Helper()
 	must(t, fleet.Until(t.Context(), max(limit, fleet.Generous), what, seen))

@@ -29,13 +29,13 @@ import (
 // secretsNamespace is the control plane's namespace with the Secrets for runtimes.
 const secretsNamespace = "kcp-secrets"
 
-// withSecrets lets the publisher read only those Secrets.
+// withSecrets grants the publisher read access to only the Secrets in secretsNamespace.
 var withSecrets = fleet.Options{
 	PublisherFlags:  []string{"--secrets-namespace", secretsNamespace},
 	PublisherRights: []string{"publisher.yaml", "secrets.yaml"},
 }
 
-// secretFor is a Secret of the control plane for a module of a runtime.
+// secretFor returns a Secret of the control plane for a module of a runtime.
 func secretFor(runtime, module, name, value string) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -61,7 +61,7 @@ func rotate(t *testing.T, f *fleet.Fleet, secret *corev1.Secret, value string) {
 func untilSecret(t *testing.T, r *fleet.Runtime, name, value string) *corev1.Secret {
 	t.Helper()
 	secret := &corev1.Secret{}
-	until(t, 30*time.Second, fmt.Sprintf("%s has %q in Secret %s", r.ID, value, name), func() (bool, string) {
+	until(t, 30*time.Second, fmt.Sprintf("%s has value %q in Secret %s", r.ID, value, name), func() (bool, string) {
 		err := r.API.Get(t.Context(), inKyma(name), secret)
 		if value == "" {
 			return apierrors.IsNotFound(err), fmt.Sprintf("%v, %s", err, secret.Data)
@@ -71,11 +71,12 @@ func untilSecret(t *testing.T, r *fleet.Runtime, name, value string) *corev1.Sec
 	return secret
 }
 
-// untilSecretsSay waits until the control plane's condition Secrets of the runtime has these values.
+// untilSecretsSay waits until the runtime's condition Secrets in the control plane has the status and reason, and
+// returns its message.
 func untilSecretsSay(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus, reason string) string {
 	t.Helper()
 	var condition metav1.Condition
-	until(t, 30*time.Second, fmt.Sprintf("%s reports Secrets=%s because %s", r.ID, status, reason), func() (bool, string) {
+	until(t, 30*time.Second, fmt.Sprintf("%s has Secrets=%s (%s)", r.ID, status, reason), func() (bool, string) {
 		kyma, err := r.Record(t.Context())
 		if err != nil {
 			return false, err.Error()
@@ -90,14 +91,14 @@ func untilSecretsSay(t *testing.T, r *fleet.Runtime, status metav1.ConditionStat
 
 var encoded = regexp.MustCompile(`[A-Za-z0-9+/_-]{12,}`)
 
-// holds reports whether data contains a value, either directly or in any depth of base64.
+// holds reports whether data contains a value, either directly or in nested base64.
 func holds(data []byte, value string) bool {
 	if bytes.Contains(data, []byte(value)) {
 		return true
 	}
 	for _, text := range encoded.FindAll(data, -1) {
 		for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-			// Data that ends in the middle of a group is decoded up to that point.
+			// Truncated base64 is decoded up to the last complete group.
 			plain := make([]byte, e.DecodedLen(len(text)))
 			if n, _ := e.Decode(plain, text[:len(text)/4*4]); n > 8 && holds(plain[:n], value) {
 				return true
@@ -123,18 +124,17 @@ func whereInFiles(t *testing.T, dir, value string) (found []string) {
 	return found
 }
 
-// isNowhere searches for a value in places that must not contain it: the registry with its whole history, all logs, and
-// the Kyma on both sides.
+// isNowhere checks that the registry with its history, all logs and the Kyma objects do not contain a value.
 func isNowhere(t *testing.T, f *fleet.Fleet, runtimes []*fleet.Runtime, value string) {
 	t.Helper()
 	if found := whereInFiles(t, f.Registry.Dir(), value); len(found) > 0 {
-		t.Errorf("the registry holds %q: %v", value, found)
+		t.Errorf("the registry contains %q: %v", value, found)
 	}
 	logs, err := filepath.Glob(filepath.Join(f.Dir, "*.log"))
 	must(t, err)
 	for _, log := range logs {
 		if data, err := os.ReadFile(log); err != nil || holds(data, value) {
-			t.Errorf("%s holds %q (%v)", log, value, err)
+			t.Errorf("%s contains %q (error %v)", log, value, err)
 		}
 	}
 	apis := map[string]client.Client{"the control plane": f.Control}
@@ -146,7 +146,7 @@ func isNowhere(t *testing.T, f *fleet.Fleet, runtimes []*fleet.Runtime, value st
 			&corev1.ConfigMapList{}} {
 			must(t, api.List(t.Context(), list))
 			if data, err := json.Marshal(list); err != nil || holds(data, value) {
-				t.Errorf("%s holds %q in a %T (%v)", where, value, list, err)
+				t.Errorf("%s contains %q in a %T (error %v)", where, value, list, err)
 			}
 		}
 	}
@@ -173,7 +173,7 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, withSecrets)
 	ofA, ofB := secretFor("a", "scaler", "scaler-login", first), secretFor("b", "scaler", "scaler-login", others)
-	// Kyma's control plane has Secrets about runtimes that no runtime must see.
+	// Kyma's control plane also has Secrets that no runtime must receive, such as kubeconfigs.
 	internal := secretFor("a", "scaler", "kubeconfig", kubeconfig)
 	internal.Labels = map[string]string{v1beta2.LabelRuntimeID: "a", v1beta2.LabelModuleName: "scaler"}
 	for _, secret := range []*corev1.Secret{ofA, ofB, internal} {
@@ -186,7 +186,7 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 	there := untilSecret(t, a, "scaler-login", first)
 	if there.Labels["app"] != "scaler" || there.Labels[v1beta2.LabelSealed] != v1beta2.True ||
 		there.Labels[v1beta2.LabelSecretFor] != "" {
-		t.Errorf("the runtime's Secret has the labels %v", there.Labels)
+		t.Errorf("the runtime's Secret has unexpected labels %v", there.Labels)
 	}
 	untilSecret(t, b, "scaler-login", others)
 	for _, r := range runtimes {
@@ -194,14 +194,14 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 	}
 	if found := append(append(secretsWith(t, a, others), secretsWith(t, b, first)...),
 		secretsWith(t, a, kubeconfig)...); len(found) > 0 {
-		t.Errorf("a runtime has what is not for it: %v", found)
+		t.Errorf("a runtime has another runtime's Secret: %v", found)
 	}
 	if found := secretsWith(t, a, first); len(found) != 1 {
-		t.Errorf("the agent keeps the value in more than the Secret itself: %v", found)
+		t.Errorf("the agent stores the value outside of the Secret: %v", found)
 	}
 
-	// A user deletes it, and another one changes it while the registry is unreachable and the agent restarts: the agent
-	// needs neither.
+	// A user deletes the Secret and later changes it while the registry is unreachable and the agent restarts. The
+	// agent restores the Secret without the registry.
 	must(t, a.API.Delete(ctx, there))
 	there = untilSecret(t, a, "scaler-login", first)
 	a.Agent().Kill()
@@ -213,19 +213,19 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 	untilSecret(t, a, "scaler-login", first)
 	must(t, f.Registry.Resume())
 
-	// A Secret that is too large affects only itself: the others rotate and are removed.
+	// A Secret that is too large does not affect other Secrets, which still rotate and are removed.
 	huge := secretFor("a", "scaler", "huge", strings.Repeat("x", 24_000))
 	must(t, f.Control.Create(ctx, huge))
 	if message := untilSecretsSay(t, a, metav1.ConditionFalse, v1beta2.ReasonNotSealed); !strings.Contains(message,
 		"secret kyma-system/huge: 32") || !strings.Contains(message, "at most") {
-		t.Errorf("it reports %q", message)
+		t.Errorf("unexpected message of condition Secrets: %q", message)
 	}
 	rotate(t, f, ofA, second)
 	untilSecret(t, a, "scaler-login", second)
 	must(t, f.Control.Delete(ctx, huge))
 	untilSecretsSay(t, a, metav1.ConditionTrue, "Written")
 
-	// An agent that lost its key generates another one and receives all Secrets again.
+	// An agent that lost its key generates a new key and receives all Secrets again.
 	a.Agent().Kill()
 	must(t, a.API.Delete(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-age"},
@@ -237,7 +237,7 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 	untilSecret(t, a, "scaler-login", third)
 	untilSecretsSay(t, a, metav1.ConditionTrue, "Written")
 
-	// A restart of the publisher does not seal anything again.
+	// A restarted publisher does not seal any Secret again.
 	lies, err := a.Desired(ctx)
 	must(t, err)
 	f.Publisher().Kill()
@@ -246,15 +246,15 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 	must(t, b.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	must(t, a.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	if was, is := sealedIn(t, lies.Bytes), sealedIn(t, desired(t, a)); was == "" || was != is {
-		t.Error("a bundle about something else seals Secrets anew")
+		t.Error("a bundle with an unrelated change sealed the Secrets again")
 	}
 
 	for _, value := range []string{first, second, third, others, kubeconfig} {
 		isNowhere(t, f, runtimes, value)
 	}
-	// The search finds the value in these places.
+	// The search must find the value in these places, which shows that it works.
 	if len(whereInFiles(t, f.Registry.Dir(), "age-encryption.org")) < 4 {
-		t.Error("the registry's data is not where the search looks")
+		t.Error("the search does not read the registry's data")
 	}
 }
 
@@ -303,7 +303,7 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 	untilSecret(t, a, "mail-login", "for the mailer")
 	untilSecretsSay(t, a, metav1.ConditionTrue, "Written")
 
-	// The Secret for all runtimes exists under its own name, and the pods of modules pull with it.
+	// The Secret for all runtimes keeps its name, and modules' pods use it as image pull secret.
 	pull := &corev1.Secret{}
 	must(t, a.API.Get(ctx, inKyma("pull"), pull))
 	manager := &appsv1.Deployment{}
@@ -312,10 +312,10 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 	if pull.Type != corev1.SecretTypeDockerConfigJson || len(pod.ImagePullSecrets) != 1 ||
 		pod.ImagePullSecrets[0].Name != "pull" ||
 		!slices.Contains(pod.Containers[0].Env, corev1.EnvVar{Name: "SKR_IMG_PULL_SECRET", Value: "pull"}) {
-		t.Errorf("Secret pull is of type %s, and the operator's pods are %+v", pull.Type, pod)
+		t.Errorf("got Secret pull of type %s and operator pods %+v", pull.Type, pod)
 	}
 
-	// A Secret without a recipient is reported. Removing the label from one in the runtime changes nothing.
+	// The publisher reports a Secret without a recipient. Removing the label of a Secret in the runtime is reverted.
 	must(t, f.Control.Create(ctx, secretFor("aa", "scaler", "mistyped", "for nobody")))
 	until(t, 30*time.Second, "the publisher reports that no Kyma has the runtime", func() (bool, string) {
 		log, err := os.ReadFile(filepath.Join(f.Dir, "kcp-publisher.log"))
@@ -327,10 +327,10 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 		stripped.Data = map[string][]byte{"password": []byte("a tenant's")}
 	})
 	if back := untilSecret(t, a, "scaler-login", "for the scaler"); back.Labels[v1beta2.LabelSealed] != v1beta2.True {
-		t.Errorf("it has the labels %v", back.Labels)
+		t.Errorf("the restored Secret has unexpected labels %v", back.Labels)
 	}
 
-	// A Secret of another owner with this name is neither overwritten nor deleted.
+	// The agent does not overwrite or delete another owner's Secret with the same name.
 	own := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "taken"},
 		Data:       map[string][]byte{"password": []byte("a tenant's")},
@@ -338,15 +338,15 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 	must(t, a.API.Create(ctx, own))
 	must(t, f.Control.Create(ctx, taken))
 	if message := untilSecretsSay(t, a, metav1.ConditionFalse,
-		"NotWritten"); message != "secret kyma-system/taken: exists and belongs to another owner: delete it, or "+
+		"NotWritten"); message != "secret kyma-system/taken: the existing Secret belongs to another owner; delete it, or "+
 		"choose another name in the control plane" {
-		t.Errorf("it reports %q", message)
+		t.Errorf("unexpected message of condition Secrets: %q", message)
 	}
 	must(t, f.Control.Delete(ctx, taken))
 	untilSecretsSay(t, a, metav1.ConditionTrue, "Written")
 	untilSecret(t, a, "taken", "a tenant's")
 
-	// A Secret that lost its recipients is removed, like a deleted one.
+	// A Secret without recipients is removed from runtimes, like a deleted Secret.
 	before := login.DeepCopy()
 	delete(login.Labels, v1beta2.LabelSecretFor)
 	must(t, f.Control.Patch(ctx, login, client.MergeFrom(before)))
@@ -356,7 +356,7 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 	must(t, f.Control.Patch(ctx, login, client.MergeFrom(before)))
 	untilSecret(t, a, "scaler-login", "for the scaler")
 
-	// A control plane that lost its Secrets and its record of them removes nothing.
+	// A control plane that lost its Secrets and their record removes no Secret from runtimes.
 	f.Publisher().Kill()
 	kyma, err := a.Record(ctx)
 	must(t, err)
@@ -369,14 +369,14 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 	must(t, a.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	untilSecret(t, a, "scaler-login", "for the scaler")
 
-	// A removed module takes its Secret along.
+	// The Secret of a removed module is deleted.
 	must(t, a.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
 		spec.Modules = slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == "mailer" })
 	}))
 	must(t, a.UntilGone(ctx, "mailer"))
 	untilSecret(t, a, "mail-login", "")
 
-	// The runtime's Kyma takes all remaining Secrets along.
+	// Deleting the Kyma deletes all remaining Secrets in the runtime.
 	login.ResourceVersion, login.UID = "", ""
 	must(t, f.Control.Create(ctx, login))
 	untilSecretsSay(t, a, metav1.ConditionTrue, "Written")

@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestAuthorOfAKymaDoesNotSelectTheAgentsImage annotates a Kyma without and with the chart's policy for settings.
-func TestAuthorOfAKymaDoesNotSelectTheAgentsImage(t *testing.T) {
+// TestKymaAuthorCannotSelectAgentImage annotates a Kyma without and with the chart's settings policy.
+func TestKymaAuthorCannotSelectAgentImage(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{RestrictSettings: true})
 	r := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
@@ -28,9 +28,9 @@ func TestAuthorOfAKymaDoesNotSelectTheAgentsImage(t *testing.T) {
 		return f.Control.Patch(ctx, kyma, client.MergeFrom(before))
 	}
 
-	t.Log("Without the policy the publisher ignores the image, and reports it.")
+	t.Log("Without the policy, the publisher ignores the image and reports the annotation.")
 	must(t, annotate(image))
-	until(t, 90*time.Second, "the Event", func() (bool, string) {
+	until(t, 90*time.Second, "an Event reports the ignored image", func() (bool, string) {
 		var events corev1.EventList
 		must(t, f.Control.List(ctx, &events, client.InNamespace(sample.Namespace)))
 		for _, e := range events.Items {

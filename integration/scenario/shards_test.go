@@ -27,13 +27,13 @@ const (
 	concurrentOthers = 5
 )
 
-// pushes counts the bundles that the registry accepted, by runtime.
+// pushes counts the bundles that the registry accepted for each runtime.
 type pushes struct {
 	mu       sync.Mutex // guards the fields below
 	bundles  map[string]int
 	first    map[string]time.Time // the time of each runtime's first bundle
 	order    []string
-	open     map[string]bool // runtimes that have not reported since
+	open     map[string]bool // runtimes that have not reported since their bundle
 	mostOpen int
 }
 
@@ -72,24 +72,24 @@ func (p *pushes) observe(request *http.Request, status int) {
 	}
 }
 
-// wantInWaves fails the test unless the canaries came first, and at most the allowed number of other runtimes had a
-// bundle without a report.
+// wantInWaves fails the test unless the canaries got the first bundles. Of the other runtimes, at most concurrentOthers
+// can have an unreported bundle at a time.
 func (p *pushes) wantInWaves(t *testing.T, canaries int) {
 	t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for at, id := range p.order {
 		if (at < canaries) != strings.HasPrefix(id, "canary-") {
-			t.Errorf("the first bundles of the rollout were those of %v", p.order)
+			t.Errorf("want the first bundles for the canaries, got order %v", p.order)
 			break
 		}
 	}
 	if p.mostOpen > concurrentOthers {
-		t.Errorf("%d others had the version at once and had not reported, %d may", p.mostOpen, concurrentOthers)
+		t.Errorf("%d other runtimes had an unreported bundle at once, want at most %d", p.mostOpen, concurrentOthers)
 	}
 }
 
-// since returns the time from a given time to the last first bundle.
+// since returns the time from began until each runtime had its first bundle.
 func (p *pushes) since(began time.Time) (took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,7 +99,7 @@ func (p *pushes) since(began time.Time) (took time.Duration) {
 	return took
 }
 
-// wantOnce fails the test unless each of the runtimes got exactly one bundle, and no other runtime did.
+// wantOnce fails the test unless each of the runtimes got exactly one bundle and no other runtime got any.
 func (p *pushes) wantOnce(t *testing.T, runtimes []*fleet.Simulated, replicas map[string]*candidate) {
 	t.Helper()
 	p.mu.Lock()
@@ -132,7 +132,7 @@ func publishedTo(t *testing.T, replicas map[string]*candidate, id string) string
 	return strings.Join(lines, "\n")
 }
 
-// holders returns the holder of the lease of each shard, and the planner.
+// holders returns the holder of each shard's lease, and the planner.
 func holders(t *testing.T, f *fleet.Fleet) (of map[string]string, planner string) {
 	t.Helper()
 	var leases coordinationv1.LeaseList
@@ -152,7 +152,7 @@ func holders(t *testing.T, f *fleet.Fleet) (of map[string]string, planner string
 	return of, planner
 }
 
-// untilShared waits until the given number of replicas share all shards equally and none is gone.
+// untilShared waits until the given number of replicas share all shards equally and no replica in gone holds a shard.
 func untilShared(t *testing.T, f *fleet.Fleet, replicas int, gone ...string) (of map[string]string) {
 	t.Helper()
 	until(t, 2*time.Minute, fmt.Sprintf("%d replicas share %d shards", replicas, shards), func() (bool, string) {
@@ -170,8 +170,8 @@ func untilShared(t *testing.T, f *fleet.Fleet, replicas int, gone ...string) (of
 	return of
 }
 
-// startReplica starts a replica as the container of a Pod. A replica that loses its leases, as on a busy machine,
-// starts again in its Pod.
+// startReplica starts a replica like a Pod's container. A replica that loses its leases, for example on a busy machine,
+// restarts in its Pod.
 func startReplica(t *testing.T, f *fleet.Fleet, name string) *candidate {
 	t.Helper()
 	return runCandidate(t, f, name, fleet.Command{
@@ -182,7 +182,8 @@ func startReplica(t *testing.T, f *fleet.Fleet, name string) *candidate {
 	})
 }
 
-// TestReplicasShareAFleetInShards divides a fleet of one publisher among three. It kills some of them and adds one.
+// TestReplicasShareAFleetInShards divides the fleet of one publisher among three replicas, kills some of them and adds
+// another.
 func TestReplicasShareAFleetInShards(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{LeaderElect: true, PublisherRights: []string{"publisher.yaml", "shards.yaml"}})
@@ -193,7 +194,7 @@ func TestReplicasShareAFleetInShards(t *testing.T) {
 	pushed.reset()
 	f.Registry.Observe(pushed.observe)
 
-	// Beside a publisher without shards they take leases, and wait for it.
+	// While a publisher without shards runs, the replicas acquire leases and wait until the publisher stops.
 	replicas := map[string]*candidate{}
 	for _, name := range []string{"replica-1", "replica-2", "replica-3"} {
 		replicas[name] = startReplica(t, f, name)
@@ -205,11 +206,11 @@ func TestReplicasShareAFleetInShards(t *testing.T) {
 		must(t, f.Control.List(ctx, &kymas, client.HasLabels{v1beta2.LabelShard}))
 		return len(kymas.Items) == len(all), fmt.Sprint(len(kymas.Items))
 	})
-	promoteRegular(t, f, "1.8.0") // each runtime gets one bundle for it, and got none when replicas took over
+	promoteRegular(t, f, "1.8.0") // each runtime gets one bundle, and the takeover caused none
 	allSettled(t, all, "1.8.0")
 	pushed.wantOnce(t, all, replicas)
 
-	// The planner is killed, with its shards.
+	// The test kills the planner, which also holds shards.
 	_, planner := holders(t, f)
 	pushed.reset()
 	replicas[planner].kill(t)
@@ -218,12 +219,12 @@ func TestReplicasShareAFleetInShards(t *testing.T) {
 	allSettled(t, all, "1.9.0")
 	pushed.wantOnce(t, all, replicas)
 	took := pushed.since(killed)
-	t.Logf("all runtimes of a replica that was killed were published to %s later", took.Round(time.Millisecond))
-	if took > fleet.Generous { // on a machine without other load it takes half a minute
-		t.Errorf("the runtimes of a replica that was killed were published to %s later", took)
+	t.Logf("all runtimes of a killed replica got a bundle after %s", took.Round(time.Millisecond))
+	if took > fleet.Generous { // half a minute on an idle machine
+		t.Errorf("the runtimes of a killed replica got a bundle after %s, which is too late", took)
 	}
 
-	// One more takes exactly its share, and publishes nothing again.
+	// An additional replica takes exactly its share of shards and republishes no bundle.
 	of := untilShared(t, f, 2, planner)
 	pushed.reset()
 	replicas["replica-4"] = startReplica(t, f, "replica-4")
@@ -235,19 +236,19 @@ func TestReplicasShareAFleetInShards(t *testing.T) {
 		}
 	}
 	if moved > shards/3 {
-		t.Errorf("%d of %d shards moved to one more replica:\n%v\n%v", moved, shards, of, next)
+		t.Errorf("%d of %d shards moved to the additional replica:\n%v\n%v", moved, shards, of, next)
 	}
 
-	// Waves over all shards keep their budget while a replica is killed.
+	// A wave across all shards keeps its concurrency limit while a replica is killed.
 	course := stages(func(_, others *v1alpha1.Wave) { others.MaxConcurrent = new(intstr.FromInt32(concurrentOthers)) })
-	course.OfflineAfter.Duration = soonOffline // it ends before another replica has the killed one's shards
+	course.OfflineAfter.Duration = soonOffline // shorter than the takeover of a killed replica's shards
 	must(t, f.Police(ctx, "scaler", course))
 	promoteRegular(t, f, "2.0.0")
-	must(t, f.UntilRollout(ctx, firstRollout, "the others have begun", func(s v1alpha1.RolloutStatus) bool {
+	must(t, f.UntilRollout(ctx, firstRollout, "the second wave has started", func(s v1alpha1.RolloutStatus) bool {
 		return s.Updated > int32(len(canaries)+2)
 	}))
 	replicas["replica-4"].kill(t)
-	must(t, f.UntilRollout(ctx, firstRollout, "it succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
+	must(t, f.UntilRollout(ctx, firstRollout, "the rollout succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
 	allSettled(t, all, "2.0.0")
 	pushed.wantOnce(t, all, replicas)
 	pushed.wantInWaves(t, len(canaries))
@@ -257,12 +258,12 @@ func TestReplicasShareAFleetInShards(t *testing.T) {
 	lacksNothing(t, "publisher", rights)
 	for name, r := range replicas {
 		if data, err := os.ReadFile(r.log); err != nil || strings.Contains(string(data), "panic") {
-			t.Errorf("%s: %v\n%s", name, err, data)
+			t.Errorf("unexpected log of %s: error %v\n%s", name, err, data)
 		}
 	}
 }
 
-// promoteRegular moves only one channel, so that each runtime has one reason for another bundle.
+// promoteRegular changes only channel regular, so each runtime has exactly one reason for a new bundle.
 func promoteRegular(t *testing.T, f *fleet.Fleet, version string) {
 	t.Helper()
 	must(t, f.Release(t.Context(), "scaler", sample.Scaler("").Component(), sample.Channel("regular", version),
@@ -276,7 +277,7 @@ func allSettled(t *testing.T, all []*fleet.Simulated, version string) {
 	}
 }
 
-// wantEventsOnce fails the test if an Event of a rollout is repeated.
+// wantEventsOnce fails the test if a rollout has no Event or a repeated Event.
 func wantEventsOnce(t *testing.T, f *fleet.Fleet, rollout string) {
 	t.Helper()
 	var events eventsv1.EventList
@@ -295,7 +296,7 @@ func wantEventsOnce(t *testing.T, f *fleet.Fleet, rollout string) {
 	}
 	for what, n := range counts {
 		if n != 1 {
-			t.Errorf("an Event was made %d times: %s", n, what)
+			t.Errorf("an Event was emitted %d times: %s", n, what)
 		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// sharesPerFleet limits how many scenarios use one fleet. Each leaves its catalog entries behind, and a fleet that
-// breaks fails no scenarios but these.
+// sharesPerFleet is the number of scenarios that use one fleet. The limit bounds the catalog entries that scenarios
+// leave behind, and the number of scenarios that a broken fleet fails.
 const sharesPerFleet = 8
 
 // sharedFleets lends shares of fleets with default options. It starts a fleet when it needs one and closes it after
@@ -30,11 +30,10 @@ type sharedFleet struct {
 	lent, returned int
 }
 
-// sharedRemovals keep the deletions of scenarios that share a fleet from adding up to a change that waits for an
-// approval.
+// sharedRemovals are publisher flags that keep the combined deletions of several scenarios below the approval limit.
 var sharedRemovals = []string{"--removal-count", "3", "--removal-window", "3s"}
 
-// shared lends the fleets of all scenarios that have no fleet of their own.
+// shared provides fleets for all scenarios without a fleet of their own.
 var shared sharedFleets
 
 // take returns a new share. The first caller of a fleet starts it, and the next callers wait.
@@ -42,7 +41,7 @@ func (s *sharedFleets) take() (*fleet.Fleet, func() error, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := len(s.fleets); n == 0 || s.fleets[n-1].lent == sharesPerFleet {
-		// Not the context of a scenario: the fleet outlives it.
+		// The fleet outlives the scenario, so it does not use the scenario's context.
 		f, err := fleet.Start(context.Background(), fleet.Options{
 			Progress: os.Stderr, Clusters: &clusters, PublisherFlags: sharedRemovals,
 		})
@@ -58,7 +57,7 @@ func (s *sharedFleets) take() (*fleet.Fleet, func() error, error) {
 	return share, func() error { return errors.Join(share.Close(), s.giveBack(f)) }, nil
 }
 
-// shareName returns the name of share n: letters only, as names of modules have nothing else.
+// shareName returns the name of share n. It contains only letters, like module names.
 func shareName(n int) string { return string([]rune{'s', 'a' + rune(n/26), 'a' + rune(n%26)}) }
 
 func (s *sharedFleets) giveBack(f *sharedFleet) error {
@@ -72,7 +71,7 @@ func (s *sharedFleets) giveBack(f *sharedFleet) error {
 	return f.Close()
 }
 
-// close ends the fleets that still run.
+// close stops the fleets that still run.
 func (s *sharedFleets) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,10 +83,9 @@ func (s *sharedFleets) close() error {
 	return errors.Join(problems...)
 }
 
-// shareFleet returns a share of a fleet with default options. The share offers what newFleet offers, under names of
-// its own (Own). A scenario that stops, restarts or intercepts a publisher, a registry or a control plane needs
-// newFleet instead, and so does one that depends on all objects of the control plane or on the length of the
-// publisher's log.
+// shareFleet returns a share of a fleet with default options. The share has the modules of newFleet under its own names
+// (Own). A scenario must use newFleet if it stops, restarts or intercepts a publisher, a registry or a control plane,
+// or if it depends on all objects of the control plane or on the length of the publisher's log.
 func shareFleet(t *testing.T) *fleet.Fleet {
 	t.Helper()
 	besideOthers(t)
@@ -103,7 +101,7 @@ func shareFleet(t *testing.T) *fleet.Fleet {
 	return f
 }
 
-// owned gives a version of a module the name that the module has in a share.
+// owned returns a version with the module's name in the share.
 func owned(f *fleet.Fleet, v sample.Version) sample.Version {
 	v.Module = f.Own(v.Module)
 	return v

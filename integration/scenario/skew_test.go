@@ -21,19 +21,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// carried exports the runtime's newest bundle to a file, imports the file, and imports the newest report, with programs
-// of two versions. Then it exports only what that report lacks. It tries again if another bundle was published in
-// between.
+// carried exports and imports the runtime's newest bundle and newest report as files, with programs of two versions. It
+// then exports only the content that the report does not list. If another bundle is published in between, it tries
+// again.
 func carried(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fleet.Binaries) {
 	t.Helper()
-	until(t, time.Minute, "bundle and report of "+r.ID+" are carried", func() (bool, string) {
+	until(t, time.Minute, "bundle and report of "+r.ID+" are imported from files", func() (bool, string) {
 		output := carry(t, f, r, publisher, agent)
 		return output == "", output
 	})
 }
 
-// carry returns the first failure. It imports the report into a separate repository, because the agent can have pushed
-// a newer one to its own.
+// carry performs the steps of carried and returns the first failure. It imports the report into a separate repository,
+// because the agent can have pushed a newer report to its own repository.
 func carry(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fleet.Binaries) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -72,13 +72,13 @@ func untilUnderstood(t *testing.T, record func() (*v1beta2.Kyma, error), status 
 	})
 }
 
-// wantNothingLeftOut fails the test if the control plane left something out of the runtime's bundle.
+// wantNothingLeftOut fails the test if the publisher omitted features from the runtime's bundle.
 func wantNothingLeftOut(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	record, err := r.Record(t.Context())
 	must(t, err)
 	if c := meta.FindStatusCondition(record.Status.Conditions, v1beta2.ConditionFeatures); c != nil {
-		t.Errorf("%s: %+v", r.ID, c)
+		t.Errorf("%s: unexpected condition Features: %+v", r.ID, c)
 	}
 	if len(record.Status.Runtime.Observed.Features) == 0 {
 		t.Errorf("%s lists no features", r.ID)
@@ -109,10 +109,11 @@ func TestEachReleaseWorksWithTheCurrentVersion(t *testing.T) {
 	}
 }
 
-// sidecars is a setting of bundles.
+// sidecars is a publisher flag that adds a setting to bundles.
 const sidecars = "--runtime-namespace-label=istio-injection=enabled"
 
-// skew is a fleet of two versions: berlin starts with a released agent, paris has the current one.
+// skew is a fleet with programs of two versions. Runtime berlin starts with a released agent, and paris with the
+// current agent.
 type skew struct {
 	t               *testing.T
 	f               *fleet.Fleet
@@ -136,7 +137,7 @@ func (s *skew) upgradesAgents() {
 	for _, r := range []*fleet.Runtime{s.berlin, s.paris} {
 		must(t, r.UntilState(t.Context(), "scaler", "1.8.0", v1beta2.StateReady))
 	}
-	must(t, f.UntilRollout(t.Context(), firstRollout, "it succeeds over agents of two versions",
+	must(t, f.UntilRollout(t.Context(), firstRollout, "the rollout succeeds with agents of two versions",
 		rolledOut(v1alpha1.RolloutSucceeded)))
 	wantNothingLeftOut(t, s.berlin)
 	wantNothingLeftOut(t, s.paris)
@@ -152,7 +153,7 @@ func (s *skew) upgradesAgents() {
 	must(t, s.berlin.UntilState(t.Context(), "scaler", "1.8.0", v1beta2.StateReady))
 }
 
-// downgradesPublishers runs the released publisher with current agents, and then downgrades an agent too.
+// downgradesPublishers runs the released publisher with current agents and then downgrades one agent.
 func (s *skew) downgradesPublishers() {
 	t, f := s.t, s.f
 	t.Helper()
@@ -214,14 +215,14 @@ func TestModuleWaitsForAnAgentThatUnderstandsIt(t *testing.T) {
 	output, err := f.Why(t.Context(), berlin.ID)
 	must(t, err)
 	if !strings.Contains(output, message) {
-		t.Errorf("why prints:\n%s", output)
+		t.Errorf("unexpected output of why:\n%s", output)
 	}
 	if version := berlin.Has("mailer"); version != "1.0.0" {
 		t.Errorf("the runtime has mailer %q, want 1.0.0", version)
 	}
 
 	berlin.Understand(bundle.AllFeatures()...)
-	untilUnderstood(t, record, metav1.ConditionTrue, v1beta2.ReasonUnderstood)
+	untilUnderstood(t, record, metav1.ConditionTrue, v1beta2.ReasonAgentSupported)
 	until(t, 90*time.Second, "the runtime has mailer 1.1.0", func() (bool, string) {
 		return berlin.Has("mailer") == "1.1.0", fmt.Sprint(berlin.All())
 	})

@@ -18,9 +18,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// TestPublishRemembersItsBundle restores an old bundle in the registry between two runs of `publish`, as the registry's
-// owner could.
-func TestPublishRemembersItsBundle(t *testing.T) {
+// TestPublishRecordsItsBundleInTheStateFile restores an old bundle in the registry between two runs of `publish`, as
+// the registry's owner could.
+func TestPublishRecordsItsBundleInTheStateFile(t *testing.T) {
 	besideOthers(t)
 	ctx := t.Context()
 	binaries, err := fleet.Build()
@@ -52,7 +52,7 @@ func TestPublishRemembersItsBundle(t *testing.T) {
 		var rows []row
 		must(t, json.Unmarshal(stdout.Bytes(), &rows))
 		if rows[0].Runtime != "berlin" {
-			t.Fatalf("the first row is of %s", rows[0].Runtime)
+			t.Fatalf("got %s in the first row, want berlin", rows[0].Runtime)
 		}
 		return rows[0], stderr.String()
 	}
@@ -72,8 +72,8 @@ func TestPublishRemembersItsBundle(t *testing.T) {
 
 	state := filepath.Join(dir, "state.json")
 	if _, output := publish(nil, "--state", state); !strings.Contains(output,
-		"state file "+state+" is new: earlier runs are unknown") {
-		t.Errorf("first run: it does not say that nothing is remembered:\n%s", output)
+		"state file "+state+" is new: the bundles of earlier runs are unknown") {
+		t.Errorf("first run: output does not report the missing state:\n%s", output)
 	}
 	old, err := store.Fetch(ctx, repository, bundle.TagDesired)
 	must(t, err)
@@ -81,39 +81,40 @@ func TestPublishRemembersItsBundle(t *testing.T) {
 	if berlin, output := publish(nil, "--state", state); berlin.Action != "pushed" ||
 		berlin.Reason != "ContentChanged" ||
 		berlin.Registry != "" || strings.Contains(output, "remembered") {
-		t.Errorf("second run: %+v\n%s", berlin, output)
+		t.Errorf("second run: unexpected outcome %+v\n%s", berlin, output)
 	}
 	must(t, store.PushManifest(ctx, repository, bundle.NewBlob(ocispec.MediaTypeImageManifest, old.Bytes),
 		bundle.TagDesired))
 	berlin, _ := publish(nil, "--state", state)
 	if berlin.Action != "pushed" || berlin.Reason != "RegistryDiffers" ||
 		!strings.HasPrefix(berlin.Registry, "BundleReplayed: the registry has the older bundle") {
-		t.Errorf("after the replay: %+v", berlin)
+		t.Errorf("run after the replay: unexpected outcome %+v", berlin)
 	}
 	if len(berlin.Modules) != 1 || berlin.Modules[0] != "scaler@1.8.0" {
-		t.Errorf("published %v", berlin.Modules)
+		t.Errorf("unexpected published modules %v", berlin.Modules)
 	}
 	if berlin, _ := publish(nil, "--state", state); berlin.Action != "unchanged" || berlin.Registry != "" {
-		t.Errorf("and again: %+v", berlin)
+		t.Errorf("next run: unexpected outcome %+v", berlin)
 	}
-	t.Run("a version that went back in the files stays where it is", func(t *testing.T) {
+	t.Run("lower version in the files does not downgrade", func(t *testing.T) {
 		release("1.8.0", "1.7.0")
 		if berlin, _ := publish(nil, "--state", state, "--allow-unresolved"); len(berlin.Modules) != 1 ||
 			berlin.Modules[0] != "scaler@1.8.0" {
-			t.Errorf("published %v", berlin.Modules)
+			t.Errorf("unexpected published modules %v", berlin.Modules)
 		}
 	})
-	t.Run("a folder without write access is reported", func(t *testing.T) {
+	t.Run("read-only folder is reported", func(t *testing.T) {
 		as := readOnly(t, keys)
-		if _, output := publish(as, "--allow-unresolved"); !strings.Contains(output, "no state is kept between runs") ||
+		if _, output := publish(as, "--allow-unresolved"); !strings.Contains(output,
+			"published bundles are not recorded") ||
 			!strings.Contains(output, "set --state to a writable file") {
-			t.Errorf("said:\n%s", output)
+			t.Errorf("unexpected output:\n%s", output)
 		}
 	})
 }
 
-// readOnly makes a folder read-only for a program. It returns the user as which the program must run for that, or nil
-// for the test's own user.
+// readOnly makes a folder read-only for a program. It returns the user that the program must run as, or nil for the
+// test's own user.
 func readOnly(t *testing.T, dir string) *syscall.Credential {
 	t.Helper()
 	must(t, os.Chmod(dir, 0o555))
@@ -122,7 +123,7 @@ func readOnly(t *testing.T, dir string) *syscall.Credential {
 		return nil
 	}
 	const nobody = 65534
-	must(t, os.Chmod(filepath.Dir(filepath.Dir(dir)), 0o711)) // of the test's folders
+	must(t, os.Chmod(filepath.Dir(filepath.Dir(dir)), 0o711)) // the parent of the test's folders
 	files, err := os.ReadDir(dir)
 	must(t, err)
 	for _, file := range files {

@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// operator runs the publisher's commands with a kubeconfig of two contexts. The current one has no server.
+// operator runs the publisher's commands with a kubeconfig of two contexts. The current context has no server.
 type operator struct {
 	*testing.T
 	binary, kubeconfig string
@@ -50,7 +50,7 @@ func (o operator) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs a command that ends with an exit code, and returns its output.
+// run runs a command that must end with the exit code, and returns its output.
 func (o operator) run(code int, args ...string) string {
 	o.Helper()
 	output, got := o.try(args...)
@@ -69,7 +69,7 @@ func (o operator) try(args ...string) (string, int) {
 	return string(output), cmd.ProcessState.ExitCode()
 }
 
-// watched is the output of a running command.
+// watched collects the output of a running command.
 type watched struct {
 	mu   sync.Mutex // guards text
 	text bytes.Buffer
@@ -87,18 +87,18 @@ func (w *watched) String() string {
 	return w.text.String()
 }
 
-// rootIsSeen checks the expiry of the root of trust, which the publisher records at its Lease. Then another publisher
-// records an earlier one.
+// rootIsSeen checks that commands warn before the root of trust expires. The publisher records the expiry in its Lease,
+// and the test then records an earlier expiry as another publisher.
 func rootIsSeen(t *testing.T, f *fleet.Fleet, o operator, on []string) {
 	t.Helper()
 	var seen struct{ RootExpires time.Time }
-	until(t, time.Minute, "the publisher notes when the root of trust expires", func() (bool, string) {
+	until(t, time.Minute, "the publisher records the expiry of the root of trust", func() (bool, string) {
 		got := o.run(0, append([]string{"status", "-o", "json"}, on...)...)
 		must(t, json.Unmarshal([]byte(got), &seen))
 		return time.Until(seen.RootExpires) > 30*24*time.Hour, seen.RootExpires.String()
 	})
 	if got := o.run(0, append([]string{"why", "berlin"}, on...)...); strings.Contains(got, "warning") {
-		t.Errorf("a root that holds for long is warned of:\n%s", got)
+		t.Errorf("unexpected warning about a root that does not expire soon:\n%s", got)
 	}
 	other := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "kcp-publisher.kyma-pull.dev-0badc0de",
@@ -110,7 +110,7 @@ func rootIsSeen(t *testing.T, f *fleet.Fleet, o operator, on []string) {
 		if got := o.run(0, append(command, on...)...); !strings.Contains(got, "warning") ||
 			!strings.Contains(got, "the root of trust expires at 20") ||
 			!strings.Contains(got, "kcp-publisher keys rotate") {
-			t.Errorf("%v does not warn of a root that ends in a week:\n%s", command, got)
+			t.Errorf("%v does not warn about a root that expires in a week:\n%s", command, got)
 		}
 	}
 	must(t, f.Control.Delete(t.Context(), other))
@@ -133,12 +133,12 @@ func newerRoot(t *testing.T, f *fleet.Fleet, ends time.Time) string {
 		must(t, err)
 		return string(newer)
 	}
-	t.Fatal("no Lease has a note of the root of trust")
+	t.Fatal("no Lease records the root of trust")
 	return ""
 }
 
-// TestOperatorReadsStatusAndControlsOneRuntime uses a publisher that polls reports once an hour, so earlier changes are
-// caused by the operator.
+// TestOperatorReadsStatusAndControlsOneRuntime uses a publisher that polls reports once an hour, so the operator's
+// commands cause all earlier changes.
 func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{LeaderElect: true, PublisherFlags: []string{"--report-poll-interval=1h"}})
@@ -149,7 +149,7 @@ func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 		t.Errorf("the current context of $KUBECONFIG is not used: %s", got)
 	}
 	if got := o.run(0, with("status")...); got != "no runtimes in namespace kcp-system: create a Kyma to add one\n" {
-		t.Errorf("an empty fleet: %q", got)
+		t.Errorf("unexpected status of an empty fleet: %q", got)
 	}
 
 	for _, id := range []string{"berlin", "tokyo"} {
@@ -157,7 +157,7 @@ func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 	}
 	published := func(id, version string) {
 		t.Helper()
-		until(t, time.Minute, id+" is published "+version, func() (bool, string) {
+		until(t, time.Minute, "the bundle of "+id+" contains scaler "+version, func() (bool, string) {
 			kyma := &v1beta2.Kyma{}
 			err := f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: id}, kyma)
 			if err != nil || kyma.Status.Runtime == nil || kyma.Status.Runtime.Published == nil {
@@ -172,7 +172,7 @@ func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 	if got := o.run(0,
 		with("status", "--silent", "-o",
 			"name")...); got != "kyma.operator.kyma-project.io/berlin\nkyma.operator.kyma-project.io/tokyo\n" {
-		t.Errorf("runtimes without a report: %q", got)
+		t.Errorf("unexpected list of runtimes without a report: %q", got)
 	}
 	_, err := f.Simulate(ctx, fleet.NewKyma("berlin", "regular", "scaler"))
 	must(t, err)
@@ -181,9 +181,9 @@ func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 
 	reconciled := func(id, health string) {
 		t.Helper()
-		until(t, time.Minute, id+" is "+health+" once the publisher looks at it", func() (bool, string) {
+		until(t, time.Minute, "reconcile reports "+id+" as "+health, func() (bool, string) {
 			got, code := o.try(with("reconcile", id)...)
-			return code == 0 && strings.HasPrefix(got, "runtime "+id+" is reconciled after ") &&
+			return code == 0 && strings.HasPrefix(got, "runtime "+id+" reconciled after ") &&
 				strings.Contains(got, "\nruntime "+id+" is "+health), got
 		})
 	}
@@ -197,26 +197,26 @@ func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 		"status -n default": "no runtimes in namespace default: create a Kyma to add one\n",
 	} {
 		if got := o.run(0, with(strings.Fields(args)...)...); got != want {
-			t.Errorf("%s: %q, want %q", args, got, want)
+			t.Errorf("%s: got %q, want %q", args, got, want)
 		}
 	}
 	if got := o.run(0, with("status", "--module", "scaler", "--version", "1.7.0", "-A")...); !strings.Contains(got,
 		"\nkcp-system  berlin   Healthy") {
-		t.Errorf("who runs 1.7.0:\n%s", got)
+		t.Errorf("unexpected runtimes with version 1.7.0:\n%s", got)
 	}
 
 	if got := o.run(0,
 		append([]string{"__completeNoDesc", "status"}, append(on, "--module", "scaler", "")...)...); !strings.HasPrefix(
 		got, "berlin\ntokyo\n") {
-		t.Errorf("a shell completes runtimes with %q", got)
+		t.Errorf("unexpected shell completion of runtimes: %q", got)
 	}
 
 	rootIsSeen(t, f, o, on)
 
 	for _, watch := range []string{"", " -w"} {
 		if got := o.run(1, with(strings.Fields("status --module scalr"+watch)...)...); !strings.Contains(got,
-			`--module scalr: not found in any channel or runtime in namespace kcp-system`) {
-			t.Errorf("status%s of a module that no runtime has: %s", watch, got)
+			`--module scalr is not in any channel or runtime in namespace kcp-system`) {
+			t.Errorf("unexpected output of status%s for a module that no runtime has: %s", watch, got)
 		}
 	}
 	var lines watched
@@ -235,11 +235,11 @@ func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 	prints("  berlin  Suspended  ")
 	must(t, watching.Process.Signal(os.Interrupt))
 	if err := watching.Wait(); err != nil {
-		t.Errorf("a watch that is interrupted ends with %v\n%s", err, lines.String())
+		t.Errorf("interrupted watch returned %v\n%s", err, lines.String())
 	}
 
 	if got := o.run(1, with("reconcile", "berlin")...); !strings.Contains(got, "run `kcp-publisher resume` first") {
-		t.Errorf("a look at a suspended runtime: %s", got)
+		t.Errorf("unexpected output of reconcile for a suspended runtime: %s", got)
 	}
 	promote(t, f, "1.8.0")
 	published("tokyo", "1.8.0")
@@ -249,21 +249,21 @@ func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 	}
 	must(t, json.Unmarshal([]byte(o.run(0, with("status", "berlin", "-o", "json")...)), &berlin))
 	if berlin.Health != "Suspended" || len(berlin.Modules) != 1 || berlin.Modules[0].Asked != "1.7.0" {
-		t.Errorf("a suspended runtime is published to: %+v", berlin)
+		t.Errorf("want an unchanged suspended runtime, got %+v", berlin)
 	}
 	if got := o.run(0, with("resume", "berlin")...); got != "runtime berlin is resumed\n" {
-		t.Errorf("resume reports %q", got)
+		t.Errorf("unexpected output of resume: %q", got)
 	}
 	published("berlin", "1.8.0")
 	reconciled("berlin", "Healthy")
 	if got := o.run(3, with("status", "--exit-code")...); !strings.HasPrefix(got,
 		"1 of 2 runtimes needs attention: 1 never reported, 1 healthy\n") {
-		t.Errorf("the fleet:\n%s", got)
+		t.Errorf("unexpected fleet status:\n%s", got)
 	}
 	tokyo.BreakWith("1.8.0")
 	reconciled("tokyo", "Failing")
 	if got := o.run(3, with("status", "--exit-code", "--failing", "-o", "name")...); !strings.HasPrefix(got,
 		"kyma.operator.kyma-project.io/tokyo\n") {
-		t.Errorf("what fails:\n%s", got)
+		t.Errorf("unexpected failing runtimes:\n%s", got)
 	}
 }

@@ -30,7 +30,7 @@ func stockTool(t *testing.T) string {
 	return dir
 }
 
-// blockAfter returns the first block of code below a heading of a document.
+// blockAfter returns the first code block of a language below a heading of a document.
 func blockAfter(t *testing.T, document, heading, language string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(checkout, document))
@@ -38,7 +38,7 @@ func blockAfter(t *testing.T, document, heading, language string) string {
 	_, section, found := strings.Cut(string(text), "\n## "+heading+"\n")
 	block := regexp.MustCompile("(?s)```" + language + "\n(.*?)```").FindStringSubmatch(section)
 	if !found || block == nil {
-		t.Fatalf("%s: section %q has no block of %s any more", document, heading, language)
+		t.Fatalf("%s: section %q has no %s code block", document, heading, language)
 	}
 	return block[1]
 }
@@ -74,13 +74,13 @@ func TestStockToolsMirrorAFleet(t *testing.T) {
 	output := ended(t, 0, binaries.Agent, "verify", to.Host()+"/fleet", "--trust", filepath.Join(keys, "root.json"),
 		"--runtime", "berlin")
 	if !strings.Contains(output, "scaler 1.7.0") {
-		t.Errorf("the mirror's bundle reports:\n%s", output)
+		t.Errorf("unexpected output about the mirror's bundle:\n%s", output)
 	}
 	contentsAt(t, to, from.Host(), filepath.Join(keys, "root.json"), "berlin")
 }
 
-// contentsAt fails the test unless the mirror has the bundle's contents at the place where an agent with `--mirror
-// FROM=TO` looks for them.
+// contentsAt fails the test unless the mirror has the bundle's contents in the repositories that an agent with
+// `--mirror FROM=TO` reads.
 func contentsAt(t *testing.T, mirror *registry.Registry, from, rootFile, runtime string) {
 	t.Helper()
 	registries, err := store.NewRegistries(store.Access{NoRetry: true})
@@ -111,7 +111,7 @@ func contentsAt(t *testing.T, mirror *registry.Registry, from, rootFile, runtime
 		}
 	}
 	if contents == 0 {
-		t.Error("the bundle has no contents, so that nothing was proven")
+		t.Error("the bundle has no contents, so the test checked nothing")
 	}
 }
 
@@ -125,6 +125,6 @@ func TestDocumentedZotSyncIsJSON(t *testing.T) {
 	}
 	must(t, json.Unmarshal([]byte(blockAfter(t, "docs/guides/airgap.md", "With other tools", "json")), &config))
 	if r := config.Extensions.Sync.Registries; len(r) != 1 || len(r[0].Content) != 4 {
-		t.Errorf("got %+v", config)
+		t.Errorf("unexpected sync configuration %+v", config)
 	}
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// asks runs `kcp-publisher takeover` and checks whether it succeeds.
+// asks runs `kcp-publisher takeover`, checks that it succeeds or fails as wanted, and returns its output.
 func (l landscapeOf) asks(succeeds bool, args ...string) string {
 	l.t.Helper()
 	output, err := l.f.Ask(l.t.Context(), append([]string{"takeover"}, args...)...)
@@ -38,12 +38,12 @@ func (l landscapeOf) prints(output string, all ...string) {
 	l.t.Helper()
 	for _, want := range all {
 		if !strings.Contains(output, want) {
-			l.t.Errorf("no %q in\n%s", want, output)
+			l.t.Errorf("output does not contain %q:\n%s", want, output)
 		}
 	}
 }
 
-// asksAsThePage runs a block of the guide on migration in the landscape, as its reader would.
+// asksAsThePage runs a shell block of the migration guide in the landscape.
 func (l landscapeOf) asksAsThePage(block int, replaced ...string) string {
 	l.t.Helper()
 	page := blocksOf(l.t, "docs/guides/migrate-from-lifecycle-manager.md", 6)
@@ -141,41 +141,41 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 		t.Errorf("a dry run changed Kymas: %v, before %v", after, untouched)
 	}
 
-	t.Log("half is taken over, but for one that lifecycle-manager is at work on")
+	t.Log("half of the Kymas are taken over, except one that lifecycle-manager is changing")
 	l.prints(l.asks(false, "start", "-l", "landscape=first"),
 		"Kyma kcp-system/one is labeled kyma-pull.dev/takeover=true", "refused: Manifest "+busy.Name, "1 of 10 Kymas")
 	l.prints(l.asksAsThePage(2), "Kyma kcp-system/one")
-	until(t, time.Minute, "it is remembered what lifecycle-manager installed", func() (bool, string) {
+	until(t, time.Minute, "the Kyma records the modules that lifecycle-manager installed", func() (bool, string) {
 		kyma, err := one.Record(ctx)
 		return err == nil && kyma.Status.Runtime != nil && kyma.Status.Runtime.Takeover != nil &&
 			len(kyma.Status.Runtime.Takeover.Modules) == 2, fmt.Sprint(err)
 	})
 	l.prints(l.asks(false, "finish", "one"), "one\n  refused: ")
 
-	t.Run("one that is deleted meanwhile goes, with all its finalizers", func(t *testing.T) {
+	t.Run("Kyma deleted during the takeover loses all finalizers", func(t *testing.T) {
 		gone := &v1beta2.Kyma{}
 		gone.Namespace, gone.Name = sample.Namespace, "k08"
 		must(t, l.f.Control.Delete(ctx, gone))
-		until(t, time.Minute, "Kyma and Manifest are gone", func() (bool, string) {
+		until(t, time.Minute, "Kyma and Manifest are deleted", func() (bool, string) {
 			kyma := l.f.Control.Get(ctx, inKCP("k08"), &v1beta2.Kyma{})
 			manifest := l.f.Control.Get(ctx, inKCP(landscape.ManifestName("k08", "scaler")), &v1beta2.Manifest{})
 			return apierrors.IsNotFound(kyma) && apierrors.IsNotFound(manifest), fmt.Sprint(kyma, manifest)
 		})
 	})
 
-	t.Log("Manifests that are deleted early uninstall nothing and lose no version")
+	t.Log("early deletion of Manifests uninstalls nothing and keeps the versions")
 	l.deleteManifest(ctx, landscape.ManifestName("one", "mailer"))
 	must(t, one.StartAgent())
 	must(t, one.UntilState(ctx, "mailer", "1.1.0", v1beta2.StateWarning))
 	must(t, one.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 
-	t.Log("an upgrade leaves neither objects nor fields of the version that lifecycle-manager installed")
+	t.Log("an upgrade removes the objects and fields of the version that lifecycle-manager installed")
 	d := deploymentOf(t, one, "scaler-manager")
 	if d.UID != scaler.UID || d.Spec.Template.Spec.PriorityClassName != "" ||
 		!strings.HasSuffix(d.Spec.Template.Spec.Containers[0].Image, ":1.8.0") {
-		t.Errorf("the Deployment is recreated or has what it had: %s, %+v", d.UID, d.Spec.Template.Spec)
+		t.Errorf("the Deployment was recreated or keeps old fields: %s, %+v", d.UID, d.Spec.Template.Spec)
 	}
-	until(t, time.Minute, "the PriorityClass is gone", func() (bool, string) {
+	until(t, time.Minute, "the PriorityClass is deleted", func() (bool, string) {
 		err := one.API.Get(ctx, client.ObjectKey{Name: "scaler-priority"}, &schedulingv1.PriorityClass{})
 		return apierrors.IsNotFound(err), fmt.Sprint(err)
 	})
@@ -187,29 +187,29 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 	untilWaiting(t, two, "scaler", "1.7.0", in2099)
 	l.prints(l.asksAsThePage(3, "RUNTIME-ID", "two"), "adopt", "1/1", "runtime two is ")
 
-	t.Run("one is given back", func(t *testing.T) {
+	t.Run("runtime is returned to lifecycle-manager", func(t *testing.T) {
 		l := landscapeOf{t, l.f}
 		kept := deploymentOf(t, two, "scaler-manager")
 		l.prints(l.asksAsThePage(4, "abort one", "abort two"),
-			"Manifest kcp-system/"+landscape.ManifestName("two", "scaler")+" is lifecycle-manager's again",
-			"Kyma kcp-system/two is lifecycle-manager's again")
+			"Manifest kcp-system/"+landscape.ManifestName("two", "scaler")+" is managed by lifecycle-manager again",
+			"Kyma kcp-system/two is managed by lifecycle-manager again")
 		record, err := two.Record(ctx)
 		must(t, err)
 		for _, label := range []string{v1beta2.LabelTakeover, v1beta2.LabelSkipReconciliation} {
 			if value, there := record.Labels[label]; there {
-				t.Errorf("the Kyma has label %s=%s", label, value)
+				t.Errorf("the returned Kyma still has label %s=%s", label, value)
 			}
 		}
 		if d := deploymentOf(t, two, "scaler-manager"); d.UID != kept.UID ||
 			d.Spec.Template.Spec.PriorityClassName == "" {
-			t.Errorf("the module is not as it was: %+v", d.Spec.Template.Spec)
+			t.Errorf("the returned module's pod template changed: %+v", d.Spec.Template.Spec)
 		}
 		if err := two.API.Get(ctx, inKyma("scaler"), &v1beta2.Manifest{}); !apierrors.IsNotFound(err) {
-			t.Errorf("its Manifest in the runtime: %v", err)
+			t.Errorf("the Manifest in the runtime still exists: %v", err)
 		}
 		l.isLifecycleManagers(record, "scaler", "1.7.0")
 	})
-	t.Run("it is taken over again, and deleted with its default CR", func(t *testing.T) {
+	t.Run("Kyma is taken over again and deleted with its default CR", func(t *testing.T) {
 		l := landscapeOf{t, l.f}
 		l.asks(true, "start", "two")
 		untilWaiting(t, two, "scaler", "1.7.0", in2099)
@@ -222,11 +222,11 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 				name = "default"
 			}
 			if err := two.API.Get(ctx, inKyma(name), o); !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
-				t.Errorf("%s is still there: %v", name, err)
+				t.Errorf("%s still exists: %v", name, err)
 			}
 		}
 	})
-	t.Run("one is finished once it is Ready", func(t *testing.T) {
+	t.Run("takeover finishes once the Kyma is Ready", func(t *testing.T) {
 		l := landscapeOf{t, l.f}
 		l.prints(l.asks(false, "finish", "one"), `its state is "Warning"`)
 		must(t, l.f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.1.0")))
@@ -259,24 +259,24 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 	}
 }
 
-// isLifecycleManagers checks that lifecycle-manager manages a Kyma again: its status lists a module, and has nothing of
-// the publisher.
+// isLifecycleManagers checks that lifecycle-manager manages a Kyma again. The Kyma's status must list the module and
+// have no fields of the publisher.
 func (l landscapeOf) isLifecycleManagers(kyma *v1beta2.Kyma, module, version string) {
 	l.t.Helper()
 	s := kyma.Status
 	if s.Runtime != nil || meta.FindStatusCondition(s.Conditions, v1beta2.ConditionReporting) != nil ||
 		len(kyma.Annotations[v1beta2.AnnotationTakeoverPhase]) > 0 {
-		l.t.Errorf("Kyma %s has a part of the publisher: %+v", kyma.Name, s)
+		l.t.Errorf("the status of Kyma %s has fields of the publisher: %+v", kyma.Name, s)
 	}
 	if len(s.Modules) != 1 || s.Modules[0].Name != module || s.Modules[0].Version != version ||
 		s.Modules[0].Template == nil ||
 		s.Modules[0].Manifest == nil ||
 		s.Modules[0].Manifest.PartialMeta.Name != landscape.ManifestName(kyma.Name, module) {
-		l.t.Errorf("lifecycle-manager finds %+v", s.Modules)
+		l.t.Errorf("lifecycle-manager reports unexpected modules %+v", s.Modules)
 	}
 }
 
-// scalerOfModule is a custom resource of the kind that the module scaler defines.
+// scalerOfModule returns an empty custom resource of the kind that module scaler defines.
 func scalerOfModule() client.Object {
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion("sample.kyma-pull.dev/v1")
@@ -292,11 +292,11 @@ func untilFinishable(t *testing.T, r *fleet.Runtime) {
 	})
 }
 
-// isTakenOver checks that nothing of lifecycle-manager is left of a runtime in the control plane, and that its
-// modules run.
+// isTakenOver checks that no object of lifecycle-manager remains for a runtime in the control plane, and that the
+// runtime's modules run.
 func (l landscapeOf) isTakenOver(r *fleet.Runtime) {
 	l.t.Helper()
-	must(l.t, fleet.Until(l.t.Context(), fleet.Generous, "nothing of lifecycle-manager is left", func() (bool, string) {
+	must(l.t, fleet.Until(l.t.Context(), fleet.Generous, "lifecycle-manager's objects are gone", func() (bool, string) {
 		kyma, err := r.Record(l.t.Context())
 		if err != nil {
 			return false, err.Error()
@@ -314,6 +314,6 @@ func (l landscapeOf) isTakenOver(r *fleet.Runtime) {
 	}))
 	err := l.f.Control.Get(l.t.Context(), inKCP(landscape.ManifestName(r.ID, "scaler")), &v1beta2.Manifest{})
 	if !apierrors.IsNotFound(err) {
-		l.t.Errorf("lifecycle-manager's Manifest: %v", err)
+		l.t.Errorf("lifecycle-manager's Manifest still exists: %v", err)
 	}
 }

@@ -20,14 +20,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// refusedAll is the last line of a check without findings.
+// refusedAll matches the last output line of a check without findings.
 var refusedAll = regexp.MustCompile(`(?m)^(\d+) of (\d+) attempts were refused$`)
 
-func TestRuntimesOfOneRegistryReachOnlyTheirOwn(t *testing.T) {
+func TestRuntimesCanAccessOnlyTheirOwnRepositories(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Tokens: true})
 	a := runtimeWith(t, f, "a", map[string]string{"scaler": "1.7.0"})
-	// a runtime whose name begins with the other's
+	// a runtime whose name has the other's name as a prefix
 	must(t, f.Control.Create(ctx, fleet.NewKyma("a-b", "fast", "scaler")))
 	until(t, 30*time.Second, "a-b has a bundle", func() (bool, string) {
 		_, code := f.CheckRegistry(ctx, "a", "a-b")
@@ -43,7 +43,7 @@ func TestRuntimesOfOneRegistryReachOnlyTheirOwn(t *testing.T) {
 	must(t, os.WriteFile(f.Generations(), []byte("a: 2\n"), 0o600))
 	promote(t, f, "1.8.0")
 	if output, code := f.CheckRegistry(ctx, "a", "a-b"); code != 1 || !strings.Contains(output, "401") {
-		t.Errorf("a revoked password: exit code %d\n%s", code, output)
+		t.Errorf("check with a revoked password: exit code %d\n%s", code, output)
 	}
 	must(t, os.WriteFile(f.Generations(), []byte("a: 1\n"), 0o600))
 	must(t, a.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
@@ -52,7 +52,7 @@ func TestRuntimesOfOneRegistryReachOnlyTheirOwn(t *testing.T) {
 		data, err := os.ReadFile(filepath.Join(f.Dir, log))
 		must(t, err)
 		if strings.Contains(string(data), "kpr1.") {
-			t.Errorf("%s holds a password", log)
+			t.Errorf("%s contains a password", log)
 		}
 	}
 }
@@ -65,7 +65,7 @@ func TestSharedRegistryPasswordFailsTheCheck(t *testing.T) {
 	}
 	config := filepath.Join(f.Dir, "agent.json")
 	var output string
-	until(t, 30*time.Second, "the check has something to find", func() (bool, string) {
+	until(t, 30*time.Second, "the registry check reports a leak", func() (bool, string) {
 		var code int
 		output, code = fleet.Run(ctx, f.Binaries().Publisher, "registry", "check", "--to", f.Location(), "--runtime",
 			"a="+config, "--runtime", "b="+config,
@@ -73,7 +73,7 @@ func TestSharedRegistryPasswordFailsTheCheck(t *testing.T) {
 		return code == 3, fmt.Sprint(code, output)
 	})
 	if !strings.Contains(output, "does not isolate runtimes from each other") || !strings.Contains(output, "LEAKS") {
-		t.Errorf("it does not say why:\n%s", output)
+		t.Errorf("the check does not print the cause:\n%s", output)
 	}
 }
 
@@ -104,12 +104,12 @@ func TestTokenServiceLoadsARenewedCertificate(t *testing.T) {
 	must(t, service.Start())
 	serves := func(name string) {
 		t.Helper()
-		until(t, 60*time.Second, "the certificate of "+name+" is shown", func() (bool, string) {
+		until(t, 60*time.Second, "the token service presents the certificate of "+name, func() (bool, string) {
 			text, err := os.ReadFile(log)
 			must(t, err)
 			_, rest, _ := strings.Cut(string(text), `"address":"`)
 			address, _, _ := strings.Cut(rest, `"`)
-			// the test has to find out which one it is
+			// reads the served certificate, whichever it is
 			connection, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
 			if err != nil {
 				return false, fmt.Sprint(err, string(text))

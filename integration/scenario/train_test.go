@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// stopover is the time that a version stays in a channel.
+// stopover is the minimum time that a version stays in a channel.
 const stopover = 4 * time.Second
 
 var trainKey = client.ObjectKey{Namespace: sample.Namespace, Name: "train"}
@@ -70,7 +70,7 @@ func holdVersion(t *testing.T, f *fleet.Fleet, version, why string) {
 	must(t, f.Control.Patch(t.Context(), template, client.RawPatch("application/merge-patch+json", []byte(patch))))
 }
 
-// inTrain returns the entry of a channel in the policy's status.
+// inTrain returns a channel's entry in the policy's status.
 func inTrain(t *testing.T, f *fleet.Fleet, channel string) (v1alpha1.TrainVersion, string) {
 	t.Helper()
 	policy := &v1alpha1.PromotionPolicy{}
@@ -135,55 +135,55 @@ func TestPromotionTrainStopsForFreezeHoldAndRollback(t *testing.T) {
 	}}
 	must(t, f.Control.Create(ctx, policy))
 
-	t.Run("the API server refuses policies without a meaning", func(t *testing.T) { refuseTrains(t, f) })
+	t.Run("API server refuses invalid policies", func(t *testing.T) { refuseTrains(t, f) })
 
 	threeChannels(t, f, "1.8.0", "1.7.0", "1.7.0")
-	t.Run("nothing is promoted in a freeze", func(t *testing.T) {
+	t.Run("freeze stops promotions", func(t *testing.T) {
 		frozen := untilTrain(t, f, "dev", "1.8.0", v1alpha1.WaitCalendarClosed, "freeze audit lasts until")
 		if frozen.Arrival == nil ||
 			frozen.Arrival.UTC().Format("2006-01-02") != policy.Spec.Calendar.Freezes[0].Until {
-			t.Errorf("expected in the next channel at %v", frozen.Arrival)
+			t.Errorf("unexpected arrival time %v during a freeze", frozen.Arrival)
 		}
 		untilSettled(t, runtimes["dev"], "1.8.0")
 		wantHistory(t, runtimes["fast"], "1.7.0")
 	})
-	t.Run("a held version stays, and the hold does not reach runtimes", func(t *testing.T) {
+	t.Run("hold stops a version without changing bundles", func(t *testing.T) {
 		_, before, _ := runtimes["dev"].Bundle()
 		holdVersion(t, f, "1.8.0", "waits for the audit")
 		changeTrain(t, f, func(spec *v1alpha1.PromotionPolicySpec) { spec.Calendar = nil })
-		untilTrain(t, f, "dev", "1.8.0", v1alpha1.WaitVersionHeld, "holds it: waits for the audit")
+		untilTrain(t, f, "dev", "1.8.0", v1alpha1.WaitVersionHeld, "holds the version: waits for the audit")
 		if why := ask(t, f, "why", "fast-one", "scaler"); !strings.Contains(why,
 			"train train: version 1.8.0 is in channel dev; VersionHeld") {
-			t.Errorf("why shows\n%s", why)
+			t.Errorf("unexpected output of why:\n%s", why)
 		}
 		if status := ask(t, f, "train", "status", "train"); !strings.Contains(status, "VersionHeld") ||
 			!strings.Contains(status, "waits for the audit") {
-			t.Errorf("train status shows\n%s", status)
+			t.Errorf("unexpected output of train status:\n%s", status)
 		}
 		if _, after, _ := runtimes["dev"].Bundle(); after != before {
 			t.Errorf("the hold changed the bundle %s to %s", before, after)
 		}
 		wantHistory(t, runtimes["fast"], "1.7.0")
 	})
-	t.Run("a released version moves to the end, and a restart does not reset its time", func(t *testing.T) {
+	t.Run("released version reaches the last channel despite a restart", func(t *testing.T) {
 		since := untilTrain(t, f, "dev", "1.8.0", v1alpha1.WaitVersionHeld, "").Since
 		f.Publisher().Kill()
 		must(t, f.StartPublisher())
 		holdVersion(t, f, "1.8.0", "")
 		if again := untilTrain(t, f, "dev", "1.8.0", v1alpha1.WaitPromoted, "").Since; !again.Equal(&since) {
-			t.Errorf("the version is in dev since %s, and was since %s before the restart", again, since)
+			t.Errorf("the version is in dev since %s, want the time before the restart, %s", again, since)
 		}
 		untilTrain(t, f, "regular", "1.8.0", v1alpha1.WaitArrived, "")
 		untilSettled(t, runtimes["regular"], "1.8.0")
 		untilPromotionEvents(t, f, "fast", "regular")
 		wantStopover(t, f)
 	})
-	t.Run("a version that is rolled back goes no further", func(t *testing.T) {
+	t.Run("rolled back version is not promoted", func(t *testing.T) {
 		runtimes["fast"].BreakWith("1.9.0")
 		threeChannels(t, f, "1.9.0", "1.8.0", "1.8.0")
 		untilTrain(t, f, "fast", "1.9.0", v1alpha1.WaitRejected, "rollout scaler-fast-2 in channel fast is Roll")
-		must(t, f.UntilRollout(ctx, "scaler-fast-2", "it is rolled back", rolledOut(v1alpha1.RolloutRolledBack)))
-		until(t, time.Minute, "the time of 1.9.0 in fast would be over", func() (bool, string) {
+		must(t, f.UntilRollout(ctx, "scaler-fast-2", "the rollback ends", rolledOut(v1alpha1.RolloutRolledBack)))
+		until(t, time.Minute, "twice the stopover of 1.9.0 in fast has passed", func() (bool, string) {
 			entry, seen := inTrain(t, f, "fast")
 			return time.Since(entry.Since.Time) > 2*stopover, seen
 		})
@@ -191,10 +191,10 @@ func TestPromotionTrainStopsForFreezeHoldAndRollback(t *testing.T) {
 		wantHistory(t, runtimes["regular"], "1.7.0", "1.8.0")
 		if status := ask(t, f, "train", "status"); !strings.Contains(status, "Rejected") ||
 			!strings.Contains(status, "scaler-fast-2") {
-			t.Errorf("train status shows\n%s", status)
+			t.Errorf("unexpected output of train status:\n%s", status)
 		}
 	})
-	t.Run("a version without a next channel needs an operator", func(t *testing.T) { blockTrain(t, f) })
+	t.Run("version without a next channel needs an operator", func(t *testing.T) { blockTrain(t, f) })
 }
 
 // refuseTrains sends invalid policies to the API server.
@@ -222,7 +222,7 @@ func refuseTrains(t *testing.T, f *fleet.Fleet) {
 		change(&policy.Spec)
 		if err := f.Control.Create(t.Context(), policy, client.DryRunAll); err == nil ||
 			!strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
+			t.Errorf("got error %v, want %q", err, want)
 		}
 	}
 }
@@ -253,7 +253,7 @@ func untilPromotionEvents(t *testing.T, f *fleet.Fleet, channels ...string) {
 	})
 }
 
-// wantStopover fails if version 1.8.0 left a channel too early, by the times of the rollouts.
+// wantStopover fails the test if the times of the rollouts show that version 1.8.0 left a channel too early.
 func wantStopover(t *testing.T, f *fleet.Fleet) {
 	t.Helper()
 	for _, step := range [][2]string{{"scaler-dev-1", "scaler-fast-1"}, {"scaler-fast-1", "scaler-regular-1"}} {
@@ -263,7 +263,7 @@ func wantStopover(t *testing.T, f *fleet.Fleet) {
 		must(t, err)
 		if from.Status.FinishedAt == nil || to.Status.StartedAt == nil ||
 			to.Status.StartedAt.Sub(from.Status.FinishedAt.Time) < stopover {
-			t.Errorf("rollout %s ended at %v, and %s began at %v: want at least %s between them", step[0],
+			t.Errorf("rollout %s ended at %v and %s began at %v, want at least %s between them", step[0],
 				from.Status.FinishedAt, step[1], to.Status.StartedAt, stopover)
 		}
 	}
@@ -293,7 +293,7 @@ func TestTrainPromotesByCommits(t *testing.T) {
 		repo.credentials)
 	sh.env = append(sh.env, "KUBECONFIG="+f.ControlKubeconfig())
 	if status := sh.run(scripts[0]); !strings.Contains(status, "Due") {
-		t.Errorf("train status shows\n%s", status)
+		t.Errorf("unexpected output of train status:\n%s", status)
 	}
 	command := strings.TrimSpace(scripts[2])
 	if output := sh.run(command + " --branch-prefix train/"); !strings.Contains(output,
@@ -301,7 +301,7 @@ func TestTrainPromotesByCommits(t *testing.T) {
 		t.Errorf("the command printed\n%s", output)
 	}
 	if output := sh.run(command + " --branch-prefix train/"); !strings.Contains(output, "exists already") {
-		t.Errorf("a second time, the command printed\n%s", output)
+		t.Errorf("repeated command printed\n%s", output)
 	}
 	hold := lines(scripts[1])
 	annotate(t, f, sh, hold[0], "waits for the audit")
@@ -321,7 +321,7 @@ func TestTrainPromotesByCommits(t *testing.T) {
 	}
 }
 
-// annotate runs the page's command for a hold of version 1.8.0, or does the same without kubectl.
+// annotate runs the page's command that holds version 1.8.0, or sets the annotation directly without kubectl.
 func annotate(t *testing.T, f *fleet.Fleet, sh shell, command, why string) {
 	t.Helper()
 	if _, err := exec.LookPath("kubectl"); err == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// blockTrain adds a channel that the module does not have, and waits until `status` and an Event name the blocked
+// blockTrain adds a channel that the module does not have. It waits until `train status` and an Event name the blocked
 // version.
 func blockTrain(t *testing.T, f *fleet.Fleet) {
 	changeTrain(t, f, func(spec *v1alpha1.PromotionPolicySpec) {
@@ -26,9 +26,9 @@ func blockTrain(t *testing.T, f *fleet.Fleet) {
 	if status := ask(t, f, "status"); !strings.Contains(status,
 		"train train: module scaler 1.8.0 in channel regular") ||
 		!strings.Contains(status, "kcp-publisher train status train") {
-		t.Errorf("status shows\n%s", status)
+		t.Errorf("unexpected status output:\n%s", status)
 	}
-	until(t, time.Minute, "the Event about the blocked promotion", func() (bool, string) {
+	until(t, time.Minute, "an Event reports the blocked promotion", func() (bool, string) {
 		var all eventsv1.EventList
 		if err := f.Control.List(t.Context(), &all, client.InNamespace(sample.Namespace)); err != nil {
 			return false, err.Error()

@@ -35,14 +35,14 @@ func changeKeys(t *testing.T, f *fleet.Fleet, args ...string) {
 // untilRoot waits until the runtime has applied a bundle of this version of the root.
 func untilRoot(t *testing.T, r *fleet.Runtime, version int64) {
 	t.Helper()
-	until(t, 60*time.Second, fmt.Sprintf("%s lives by root version %d", r.ID, version), func() (bool, string) {
+	until(t, 60*time.Second, fmt.Sprintf("%s applies root version %d", r.ID, version), func() (bool, string) {
 		statement, err := inForce(t, r)
 		return err == nil && statement.Predicate.RootVersion == version,
 			fmt.Sprintf("%v, version %d", err, statement.Predicate.RootVersion)
 	})
 }
 
-// inForce returns the agent's record of the current bundle.
+// inForce returns the verified statement of the bundle that the agent applied.
 func inForce(t *testing.T, r *fleet.Runtime) (bundle.Statement, error) {
 	t.Helper()
 	var secret corev1.Secret
@@ -69,7 +69,7 @@ func TestKeysRotateWithoutRestart(t *testing.T) {
 	changeKeys(t, f, "rotate", "publisher")
 	untilRoot(t, r, 2)
 	if record, err := r.Record(ctx); err != nil || strings.Contains(fmt.Sprint(record.Status.Conditions), "refused") {
-		t.Errorf("a key that was rotated in time made a refusal: %v, %v", err, record.Status.Conditions)
+		t.Errorf("a regular key rotation caused a refusal: %v, %v", err, record.Status.Conditions)
 	}
 	changeKeys(t, f, "rotate", "root")
 	changeKeys(t, f, "rotate", "enroll", "--root-key", filepath.Join(f.Keys(), "root-v3.key"))
@@ -90,7 +90,7 @@ func TestKeysRotateWithoutRestart(t *testing.T) {
 		}
 		return false
 	}
-	t.Run("a revoked key signs nothing, after a restart with the roots hidden either", func(t *testing.T) {
+	t.Run("revoked key is refused after a restart with hidden roots", func(t *testing.T) {
 		before := witness(t, r)
 		f.Registry.Intercept(hidden)
 		defer f.Registry.Intercept(nil)
@@ -104,12 +104,12 @@ func TestKeysRotateWithoutRestart(t *testing.T) {
 		must(t, r.Put(ctx, bundle.NewBlob(ocispec.MediaTypeImageManifest, honest.Bytes)))
 		must(t, r.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))
 	})
-	t.Run("a root that does not follow is refused, and bundles are taken", func(t *testing.T) {
+	t.Run("forged root is refused and later bundles are accepted", func(t *testing.T) {
 		forgedRoot(t, f, 6)
 		must(t, r.UntilAccepted(ctx, metav1.ConditionFalse, string(refusal.BadRoot)))
 		promoted := forged(t, f, r, publisherKey(t, f), func(*bundle.Predicate) {})
 		must(t, r.Put(ctx, promoted))
-		until(t, 30*time.Second, "the bundle is in force", func() (bool, string) {
+		until(t, 30*time.Second, "the agent applies the bundle", func() (bool, string) {
 			statement, err := inForce(t, r)
 			return err == nil && statement.Predicate.Sequence > sequenceOf(t, f, r, honest), fmt.Sprint(err)
 		})
@@ -162,7 +162,7 @@ func forgedRoot(t *testing.T, f *fleet.Fleet, version int64) {
 	root, err := trust.ParseRoot(data)
 	must(t, err)
 	if root.Version != version {
-		t.Fatalf("made version %d", root.Version)
+		t.Fatalf("forged root has version %d, want the next version", root.Version)
 	}
 	must(t, store.PushRoot(t.Context(), f.Place, root))
 }
@@ -181,7 +181,7 @@ func TestAgentProvesItsIdentity(t *testing.T) {
 	})
 	settle(t, f)
 
-	// All earlier tokens are invalid, so only the certificate can identify the agent.
+	// All previous tokens are invalid, so only the certificate can identify the agent.
 	f.Publisher().Stop()
 	must(t, os.WriteFile(filepath.Join(f.Keys(), "token.key"), fmt.Appendf(nil, "%x\n", rand.Text()+rand.Text()),
 		0o600))
@@ -191,7 +191,7 @@ func TestAgentProvesItsIdentity(t *testing.T) {
 	record.Status = v1beta2.KymaStatus{}
 	must(t, f.Control.Status().Update(ctx, record))
 	must(t, f.StartPublisher())
-	until(t, 60*time.Second, "a control plane that lost its memory knows the agent", func() (bool, string) {
+	until(t, 60*time.Second, "the control plane identifies the agent after a status loss", func() (bool, string) {
 		record, err := r.Record(ctx)
 		known := err == nil && record.Status.Runtime != nil && record.Status.Runtime.Key != nil
 		return known && record.Status.Runtime.Key.Thumbprint == key && record.Status.State == v1beta2.StateReady,
@@ -203,7 +203,7 @@ func TestAgentProvesItsIdentity(t *testing.T) {
 		t.Fatalf("revoke: %v\n%s", err, output)
 	}
 	must(t, r.UntilAccepted(ctx, metav1.ConditionFalse, string(refusal.WrongCluster)))
-	until(t, 60*time.Second, "its reports are not believed", func() (bool, string) {
+	until(t, 60*time.Second, "the publisher refuses the agent's reports", func() (bool, string) {
 		record, err := r.Record(ctx)
 		return err == nil && strings.Contains(fmt.Sprint(record.Status.Conditions), string(refusal.Revoked)),
 			fmt.Sprint(err, record.Status.Conditions)

@@ -32,7 +32,7 @@ func TestTryOfSampleModulePasses(t *testing.T) {
 func TestTryOfARealModulePasses(t *testing.T) {
 	suite.Long(t)
 	if _, err := os.Stat(realworld); err != nil {
-		t.Skip("shared/realworld, which has releases of Kyma's keda, is not beside this checkout")
+		t.Skip("shared/realworld, which has releases of Kyma's keda, does not exist next to this checkout")
 	}
 	besideOthers(t)
 	binaries, err := fleet.Build()
@@ -76,7 +76,7 @@ func triedBy(t *testing.T, binaries fleet.Binaries, block string) try.Options {
 	_, line, found := strings.Cut(recipe, "integration/try/cmd ")
 	line, _, _ = strings.Cut(line, ";")
 	if !found {
-		t.Fatalf("%s runs no try:\n%s", block, recipe)
+		t.Fatalf("%s does not run kcp-publisher try:\n%s", block, recipe)
 	}
 	var options try.Options
 	flags := pflag.NewFlagSet("try", pflag.ContinueOnError)
@@ -90,7 +90,8 @@ const (
 	tryBlocks   = 6
 )
 
-// The component comes from an archive and the ModuleTemplates from a folder, like those of a module team.
+// TestTryStopsWhenTheCanaryNeverGetsReady reads the component from an archive and the ModuleTemplates from a folder,
+// like a module team.
 func TestTryStopsWhenTheCanaryNeverGetsReady(t *testing.T) {
 	suite.Long(t)
 	besideOthers(t)
@@ -117,10 +118,10 @@ func TestTryStopsWhenTheCanaryNeverGetsReady(t *testing.T) {
 	for _, part := range []string{
 		"rollout lamp-regular-1 is RolledBack, 1 of 2 runtimes went back", "canary, wave canary: ",
 		"Deployment kyma-system/lamp",
-		"both runtimes are Ready in 1.0.0", "why other: ", "version 1.1.0 goes to no further runtime",
+		"both runtimes are Ready in 1.0.0", "why other: ", "no more runtimes get version 1.1.0",
 	} {
 		if !strings.Contains(printed, part) {
-			t.Errorf("it does not say %q:\n%s", part, printed)
+			t.Errorf("output does not contain %q:\n%s", part, printed)
 		}
 	}
 }
@@ -130,7 +131,7 @@ func TestTryStopsWhenTheCanaryNeverGetsReady(t *testing.T) {
 func offerLamp(t *testing.T, binaries fleet.Binaries, dir, command string, simulate map[string]string) {
 	t.Helper()
 	defaultCR := filepath.Join(dir, "default.yaml")
-	// Without a namespace, like Kyma's modules.
+	// The default CR has no namespace, like in Kyma's modules.
 	must(t, os.WriteFile(defaultCR, []byte("apiVersion: sample.example/v1\nkind: Lamp\nmetadata: {name: default}\n"),
 		0o600))
 	for version, state := range simulate {
@@ -153,7 +154,7 @@ func TestModuleTeamRunsTryInItsOwnTest(t *testing.T) {
 	_, block, found := strings.Cut(string(page), "```go\n")
 	block, _, _ = strings.Cut(block, "```")
 	if !found {
-		t.Fatal("the tutorial has no test in Go")
+		t.Fatal("the tutorial has no Go test")
 	}
 	root, err := filepath.Abs(checkout)
 	must(t, err)
@@ -166,7 +167,7 @@ func TestModuleTeamRunsTryInItsOwnTest(t *testing.T) {
 		root, "~/kyma-pull", root, "go test", "go test -v -vet=off")
 	output := s.run("go mod init sample.example/lamp\n" + tutorial[5])
 	if passed := strings.Count(output, "    --- PASS: TestUpgrade/"); passed != 9 {
-		t.Errorf("%d of 9 steps passed:\n%s", passed, output)
+		t.Errorf("%d steps passed, want 9:\n%s", passed, output)
 	}
 }
 

@@ -21,7 +21,7 @@ func TestTwoKymasCannotNameOneRuntime(t *testing.T) {
 	twin := fleet.NewKyma(f.Own("twin"), "regular", f.Own("scaler"))
 	twin.Labels[v1beta2.LabelRuntimeID] = r.ID
 	must(t, f.CreateKyma(ctx, twin))
-	until(t, 20*time.Second, "the younger Kyma names the owner of the runtime", func() (bool, string) {
+	until(t, 20*time.Second, "the younger Kyma reports the owner of the runtime", func() (bool, string) {
 		err := f.Control.Get(ctx, client.ObjectKeyFromObject(twin), twin)
 		for _, c := range twin.Status.Conditions {
 			if c.Type == v1beta2.ConditionReady && strings.Contains(c.Message,

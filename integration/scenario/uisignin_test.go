@@ -54,7 +54,7 @@ func startPage(t *testing.T, f *fleet.Fleet) (address, log string) {
 	must(t, errors.Join(err, clientcmd.WriteToFile(*kubeconfig, file("ui.kubeconfig")),
 		os.WriteFile(file("session.key"), []byte(strings.Repeat("5e", 32)), 0o600),
 		os.WriteFile(file("ui.crt"), certificate, 0o600), os.WriteFile(file("ui.key"), key, 0o600)))
-	// The address must be known before the start. If another program takes the port in between, the start fails.
+	// The address must be known before the start. The start fails if another program uses the port by then.
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	must(t, err)
 	address = listener.Addr().String()
@@ -81,13 +81,13 @@ func newBrowser(t *testing.T, address string) *browser {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
 	must(t, err)
-	// the certificate was issued in this minute
+	// the certificate was just issued
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &browser{t, http.Client{Jar: jar, Transport: transport, Timeout: time.Minute}, address}
 }
 
-// ask returns the response: status, path and text.
+// ask sends a request and returns the status, final path and text of the response.
 func (b *browser) ask(method, path string, form url.Values) (int, string, error) {
 	request, err := http.NewRequestWithContext(b.Context(), method, "https://"+b.address+path,
 		strings.NewReader(form.Encode()))
@@ -130,9 +130,9 @@ func TestSignedInUsersSeeOnlyTheirNamespaces(t *testing.T) {
 		return newBrowser(t, address), token
 	}
 	ann, token := signIn("ann")
-	ann.untilShown("the page asks who one is", http.MethodGet, "/", nil, http.StatusOK, "/sign-in\n",
+	ann.untilShown("the page requires a sign-in", http.MethodGet, "/", nil, http.StatusOK, "/sign-in\n",
 		"Sign in to see the fleet")
-	ann.untilShown("without rights one gets the list of missing rights", http.MethodPost, "/sign-in/token",
+	ann.untilShown("a user without rights sees the list of missing rights", http.MethodPost, "/sign-in/token",
 		url.Values{"token": {token}}, http.StatusForbidden,
 		"system:serviceaccount:kcp-system:ann",
 		"kubectl auth can-i list kymas.operator.kyma-project.io --namespace kcp-system")
@@ -142,16 +142,17 @@ func TestSignedInUsersSeeOnlyTheirNamespaces(t *testing.T) {
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: sample.Namespace, Name: "ann"}},
 	}
 	must(t, f.Control.Create(ctx, binding))
-	ann.untilShown("with rights the fleet is seen", http.MethodGet, "/", nil, http.StatusOK, "berlin",
+	ann.untilShown("a user with rights sees the fleet", http.MethodGet, "/", nil, http.StatusOK, "berlin",
 		"system:serviceaccount:kcp-system:ann", "/sign-out")
-	ann.untilShown("so is the runtime", http.MethodGet, "/runtimes/berlin", nil, http.StatusOK, "scaler", "1.7.0")
+	ann.untilShown("the user sees the runtime", http.MethodGet, "/runtimes/berlin", nil, http.StatusOK, "scaler",
+		"1.7.0")
 	must(t, f.Control.Delete(ctx, binding))
-	ann.untilShown("without them it is not", http.MethodGet, "/runtimes/berlin", nil, http.StatusForbidden,
-		"You may not see this")
-	ann.untilShown("one signs out", http.MethodPost, "/sign-out", nil, http.StatusOK, "/sign-in\n")
+	ann.untilShown("a user without rights cannot see the runtime", http.MethodGet, "/runtimes/berlin", nil,
+		http.StatusForbidden, "You may not see this")
+	ann.untilShown("the user signs out", http.MethodPost, "/sign-out", nil, http.StatusOK, "/sign-in\n")
 	data, err := os.ReadFile(log)
 	must(t, err)
 	if strings.Contains(string(data), token) || strings.Contains(string(data), strings.Split(token, ".")[1]) {
-		t.Errorf("the log has the token: %s", data)
+		t.Errorf("the log contains the token: %s", data)
 	}
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
 )
 
-// contexts writes a kubeconfig with one context for each of some kubeconfigs, by name.
+// contexts writes a kubeconfig that contains the given kubeconfigs as contexts, by name.
 func contexts(t *testing.T, kubeconfigs map[string]string) string {
 	t.Helper()
 	all := api.NewConfig()
@@ -39,8 +39,8 @@ func contexts(t *testing.T, kubeconfigs map[string]string) string {
 	return path
 }
 
-// uninstall follows the named blocks of the guide, with berlin as the runtime. It leaves Helm out, because nothing was
-// installed with it here.
+// uninstall follows the named blocks of the guide with the given runtime. It skips Helm commands, because the test does
+// not install with Helm.
 func uninstall(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, name string) {
 	t.Helper()
 	s := newShell(t, f.Dir, f.Binaries(), "kymas.operator.kyma-project.io berlin", "kymas.operator.kyma-project.io "+
@@ -63,25 +63,25 @@ func uninstall(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, name string) {
 	}
 }
 
-// waits fails the test unless the Kyma of a runtime is being deleted and still exists.
+// waits fails the test unless a runtime's Kyma exists and is being deleted.
 func waits(t *testing.T, f *fleet.Fleet, id string) {
 	t.Helper()
 	kyma := &v1beta2.Kyma{}
 	must(t, f.Control.Get(t.Context(), client.ObjectKey{Namespace: sample.Namespace, Name: id}, kyma))
 	if kyma.DeletionTimestamp == nil {
-		t.Errorf("Kyma %s is not deleted", id)
+		t.Errorf("Kyma %s is not being deleted", id)
 	}
 }
 
-// TestUninstallInAnyOrderLeavesNothingStuck follows docs/guides/uninstall.md while both programs run: with a working
-// runtime, one whose agent was removed first, a working control plane, and one after its publisher was removed.
+// TestUninstallInAnyOrderLeavesNothingStuck follows docs/guides/uninstall.md with a working runtime, a runtime whose
+// agent was removed first, a working control plane, and a control plane whose publisher was removed first.
 func TestUninstallInAnyOrderLeavesNothingStuck(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	berlin := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
 	tokyo := runtimeWith(t, f, "tokyo", map[string]string{"scaler": "1.7.0"})
 
-	t.Log("A runtime in order.")
+	t.Log("A working runtime.")
 	uninstall(t, f, berlin, "in-order")
 	untilForgotten(t, berlin, time.Minute)
 	untilEmpty(t, berlin)
@@ -90,7 +90,7 @@ func TestUninstallInAnyOrderLeavesNothingStuck(t *testing.T) {
 	uninstall(t, f, berlin, "agent-definitions")
 	nothingOfTheAgent(t, berlin)
 
-	t.Log("A runtime whose agent went first.")
+	t.Log("A runtime whose agent was removed first.")
 	must(t, tokyo.Agent().Stop())
 	deleteKyma(t, f, tokyo)
 	must(t, tokyo.API.Delete(ctx, &v1beta2.Manifest{
@@ -103,18 +103,18 @@ func TestUninstallInAnyOrderLeavesNothingStuck(t *testing.T) {
 	uninstall(t, f, tokyo, "agent-leaves")
 	uninstall(t, f, tokyo, "agent-definitions")
 	nothingOfTheAgent(t, tokyo)
-	must(t, tokyo.API.Get(ctx, inKyma("scaler-manager"), &appsv1.Deployment{})) // as in the guide
+	must(t, tokyo.API.Get(ctx, inKyma("scaler-manager"), &appsv1.Deployment{})) // not uninstalled
 
-	t.Log("A control plane in order.")
+	t.Log("A working control plane.")
 	must(t, f.Control.Create(ctx, fleet.NewKyma("oslo", "regular", "scaler")))
 	uninstall(t, f, tokyo, "control-plane")
 	var kymas v1beta2.KymaList
 	must(t, f.Control.List(ctx, &kymas))
 	if len(kymas.Items) > 0 {
-		t.Errorf("there is still %s", kymas.Items[0].Name)
+		t.Errorf("Kyma %s still exists", kymas.Items[0].Name)
 	}
 
-	t.Log("A control plane whose publisher went first.")
+	t.Log("A control plane whose publisher was removed first.")
 	lima := fleet.NewKyma("lima", "regular", "scaler")
 	must(t, f.Control.Create(ctx, lima))
 	until(t, time.Minute, "Kyma lima has its finalizer", func() (bool, string) {
@@ -127,7 +127,7 @@ func TestUninstallInAnyOrderLeavesNothingStuck(t *testing.T) {
 	uninstall(t, f, tokyo, "publisher-first")
 	must(t, f.Control.List(ctx, &kymas))
 	if len(kymas.Items) > 0 {
-		t.Errorf("there is still %s", kymas.Items[0].Name)
+		t.Errorf("Kyma %s still exists", kymas.Items[0].Name)
 	}
 }
 
@@ -139,7 +139,7 @@ func nothingOfTheAgent(t *testing.T, r *fleet.Runtime) {
 	for _, s := range secrets.Items {
 		t.Errorf("%s still has Secret %s", r.ID, s.Name)
 	}
-	until(t, time.Minute, r.ID+" serves no Kymas any more", func() (bool, string) {
+	until(t, time.Minute, r.ID+" no longer serves Kymas", func() (bool, string) {
 		_, err := r.Kyma(t.Context())
 		return meta.IsNoMatchError(err) || apierrors.IsNotFound(err), fmt.Sprint(err)
 	})

@@ -16,12 +16,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// agentImage is the image of an agent, by a digest that no node pulls here.
+// agentImage returns an agent's image with a digest. No node pulls the image.
 func agentImage(version string) string {
 	return "registry.example/skr-agent:" + version + "@sha256:" + strings.Repeat(version[:1], 64)
 }
 
-// deployAgent creates the Deployment that the agent treats as its own, with a first image that is proven.
+// deployAgent creates the agent's own Deployment with a proven image.
 func deployAgent(t *testing.T, r *fleet.Runtime, image string) {
 	t.Helper()
 	labels := map[string]string{"app": "agent"}
@@ -67,7 +67,7 @@ func untilRuns(t *testing.T, r *fleet.Runtime, image string) {
 	})
 }
 
-// untilAgentSays waits until the control plane's Kyma reports this state of the agent's image.
+// untilAgentSays waits until the control plane's Kyma has a condition on the agent's image with the status and message.
 func untilAgentSays(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus, part string) {
 	t.Helper()
 	until(t, 60*time.Second, "the control plane reports: "+part, func() (bool, string) {
@@ -85,7 +85,7 @@ func TestBundleUpgradesAgentAndRollsBackABadImage(t *testing.T) {
 	deployAgent(t, berlin, first)
 	becomePod(t, berlin, "agent-1", first)
 
-	// An image whose pods never get ready: the old agent reverts it.
+	// The old agent reverts an image whose pods never become ready.
 	must(t, berlin.WantAgent(t.Context(), second))
 	untilRuns(t, berlin, second)
 	until(t, 60*time.Second, "the Deployment runs "+first, func() (bool, string) {
@@ -97,19 +97,19 @@ func TestBundleUpgradesAgentAndRollsBackABadImage(t *testing.T) {
 		stuck.Status.Conditions = []appsv1.DeploymentCondition{
 			{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded"},
 		}
-		// Repeatedly, because kwok can mark it ready later, and the agent can act in between.
+		// The update is repeated, because kwok can mark the Deployment ready and the agent can change it in between.
 		return false,
 			fmt.Sprint(stuck.Spec.Template.Spec.Containers[0].Image, berlin.API.Status().Update(t.Context(), stuck))
 	})
 	untilAgentSays(t, berlin, metav1.ConditionFalse, "rolled back its image "+second)
 	must(t, berlin.UntilState(t.Context(), f.Own("scaler"), "1.7.0", v1beta2.StateReady))
 
-	// An image that gets ready, and then crashes repeatedly: it reverts itself.
+	// An agent whose image becomes ready and then crashes repeatedly reverts its own image.
 	must(t, berlin.WantAgent(t.Context(), third))
 	untilRuns(t, berlin, third)
 	becomePod(t, berlin, "agent-3", third)
 	for start := 1; start <= 4; start++ {
-		until(t, 60*time.Second, fmt.Sprintf("start %d of an unproven image was counted", start),
+		until(t, 60*time.Second, fmt.Sprintf("the agent counts start %d of an unproven image", start),
 			func() (bool, string) {
 				counted := deployed(t, berlin).Annotations["kyma-pull.dev/unproven-starts"]
 				return counted == fmt.Sprint("agent-3:", start), counted
@@ -121,18 +121,19 @@ func TestBundleUpgradesAgentAndRollsBackABadImage(t *testing.T) {
 	becomePod(t, berlin, "agent-1-again", first)
 	untilAgentSays(t, berlin, metav1.ConditionFalse, "rolled back its image "+third)
 
-	// An image that works.
+	// A working image is proven.
 	must(t, berlin.WantAgent(t.Context(), fourth))
 	untilRuns(t, berlin, fourth)
 	becomePod(t, berlin, "agent-4", fourth)
-	until(t, 120*time.Second, "the new image has proven itself", func() (bool, string) {
+	until(t, 120*time.Second, "the new image is recorded as proven", func() (bool, string) {
 		annotations := deployed(t, berlin).Annotations
 		return annotations["kyma-pull.dev/proven-image"] == fourth, fmt.Sprint(annotations)
 	})
 	untilAgentSays(t, berlin, metav1.ConditionTrue, "runs the image of its bundle")
 }
 
-// An agent that does not know the registry's content would never be replaced.
+// TestAgentImageWithoutRegistryAccessIsRolledBack checks that an agent without registry access is not considered
+// proven, because it could never receive its replacement.
 func TestAgentImageWithoutRegistryAccessIsRolledBack(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	berlin := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
@@ -144,10 +145,10 @@ func TestAgentImageWithoutRegistryAccessIsRolledBack(t *testing.T) {
 	untilRuns(t, berlin, fifth)
 	f.Registry.Stop()
 	becomePod(t, berlin, "agent-5", fifth)
-	until(t, 120*time.Second, "it is given up", func() (bool, string) {
+	until(t, 120*time.Second, "the agent's image is rolled back", func() (bool, string) {
 		annotations := deployed(t, berlin).Annotations
 		if annotations["kyma-pull.dev/proven-image"] != fourth {
-			t.Fatalf("an agent without a registry has proven itself: %v", annotations)
+			t.Fatalf("an agent without a registry is recorded as proven: %v", annotations)
 		}
 		return annotations["kyma-pull.dev/failed-image"] == fifth, fmt.Sprint(annotations)
 	})

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// regionalGreeter greets with values of its runtime: in the chart's values and in the default CR.
+// regionalGreeter returns a module that uses its runtime's values in the chart's values and in the default CR.
 func regionalGreeter() sample.Version {
 	v := sample.Greeter("1.0.0")
 	v.UsesValues = "region,labels.kyma-project.io/tier"
@@ -79,9 +79,9 @@ func TestRuntimesWithDifferentValuesShareOneDocument(t *testing.T) {
 	s := newPlainShell(t, f.Dir, f.Binaries(), "RUNTIME", "eu", "MODULE", "greeter")
 	s.env = append(s.env, "KUBECONFIG="+f.ControlKubeconfig())
 	why := blocksOf(t, "docs/guides/values.md", 1)[0]
-	t.Run("an undefined value blocks its module only, and is named", func(t *testing.T) {
+	t.Run("undefined value blocks only its module and is reported", func(t *testing.T) {
 		must(t, eu.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
-		until(t, 30*time.Second, "why names value and module", func() (bool, string) {
+		until(t, 30*time.Second, "why reports the value and the module", func() (bool, string) {
 			text, err := s.try(why)
 			return err == nil && strings.Contains(text, "kyma-pull.dev/values") &&
 				strings.Contains(text,
@@ -99,13 +99,13 @@ func TestRuntimesWithDifferentValuesShareOneDocument(t *testing.T) {
 	greeting.SetKind("Greeting")
 	must(t, us.API.Get(ctx, inKyma("default"), greeting))
 	if text, _, _ := unstructured.NestedString(greeting.Object, "spec", "text"); text != "silver" {
-		t.Errorf("the default CR has %q", text)
+		t.Errorf("the default CR has unexpected text %q", text)
 	}
 	if one, other := stateOf(ctx, t, eu), stateOf(ctx, t, us); one != other {
-		t.Errorf("the runtimes have the documents %s and %s", one, other)
+		t.Errorf("the runtimes have different documents %s and %s", one, other)
 	}
 
-	t.Run("a runtime cannot change its values", func(t *testing.T) {
+	t.Run("runtime cannot change its values", func(t *testing.T) {
 		kyma, err := eu.Kyma(ctx)
 		must(t, err)
 		change(t, eu.API, kyma, func(k *v1beta2.Kyma) {
@@ -115,18 +115,18 @@ func TestRuntimesWithDifferentValuesShareOneDocument(t *testing.T) {
 		must(t, eu.API.Get(ctx, inKyma("greeter"), manifest))
 		change(t, eu.API, manifest,
 			func(m *v1beta2.Manifest) { m.Annotations[v1beta2.AnnotationValues] = `{"region":"moon"}` })
-		until(t, 30*time.Second, "the Manifest has the signed values again", func() (bool, string) {
+		until(t, 30*time.Second, "the agent restores the signed values in the Manifest", func() (bool, string) {
 			must(t, eu.API.Get(ctx, inKyma("greeter"), manifest))
 			text := manifest.Annotations[v1beta2.AnnotationValues]
 			return strings.Contains(text, `"region":"eu"`), text
 		})
 		untilGreeting(t, eu, "hello from eu")
 	})
-	t.Run("a changed value is applied", func(t *testing.T) {
+	t.Run("changed value is applied", func(t *testing.T) {
 		setValues(t, f, eu, `{"region":"eu-central-1"}`, "gold")
 		untilGreeting(t, eu, "hello from eu-central-1")
 	})
-	t.Run("a value that is taken away keeps what runs", func(t *testing.T) {
+	t.Run("removed value keeps the running module", func(t *testing.T) {
 		setValues(t, f, eu, `{}`, "gold")
 		untilCondition(t, eu, "greeter", v1beta2.ConditionReady,
 			"ValueUndefined: module greeter: value region is not defined")

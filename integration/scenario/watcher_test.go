@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// seldom is a report interval longer than the whole test, so that no report is due by time.
+// seldom is a report interval longer than the whole test, so only changes cause reports.
 var seldom = fleet.Options{PublisherFlags: []string{"--agent-report-interval", "10m"}}
 
 func watcher(name, group, resource string, field v1beta2.FieldName) *v1beta2.Watcher {
@@ -74,12 +74,12 @@ func untilState(t *testing.T, f *fleet.Fleet, name string, state v1beta2.State) 
 	return w
 }
 
-// published returns the digest of the newest bundle once the runtime has applied it and it differs from the previous
-// one.
+// published waits until the newest bundle differs from the previous bundle and the runtime has applied it. It returns
+// the bundle's digest.
 func published(t *testing.T, r *fleet.Runtime, before string) string {
 	t.Helper()
 	var digest string
-	until(t, 30*time.Second, fmt.Sprintf("%s lives by another bundle than %s", r.ID, before), func() (bool, string) {
+	until(t, 30*time.Second, fmt.Sprintf("%s applies another bundle than %s", r.ID, before), func() (bool, string) {
 		record, err := r.Record(t.Context())
 		if err != nil {
 			return false, err.Error()
@@ -124,43 +124,43 @@ func TestWatchedChangesAreReportedAtOnce(t *testing.T) {
 	} {
 		must(t, f.Control.Create(ctx, w))
 	}
-	t.Run("what can be watched is ready, and Secrets never are", func(t *testing.T) {
+	t.Run("Watchers become ready except for Secrets", func(t *testing.T) {
 		for _, name := range []string{"settings", "lights", "later"} {
 			untilState(t, f, name, v1beta2.StateReady)
 		}
 		refused := untilState(t, f, "keys", v1beta2.StateError)
 		if c := refused.Status.Conditions; len(c) != 1 || c[0].Status != metav1.ConditionFalse ||
 			!strings.Contains(c[0].Message, "secrets cannot be watched") {
-			t.Errorf("conditions are %+v", c)
+			t.Errorf("unexpected conditions %+v", c)
 		}
 	})
 	published(t, r, before)
 	probes := 0
-	until(t, 30*time.Second, "the watches are open", func() (bool, string) {
+	until(t, 30*time.Second, "the agent reports the first change", func() (bool, string) {
 		probes++
 		must(t, r.API.Create(ctx, config(fmt.Sprintf("probe-%d", probes), settings.Labels)))
 		notes, err := watchEvents(ctx, f)
 		return len(notes) > 0, fmt.Sprint(err)
 	})
 
-	t.Run("a change of a labeled object is reported, of another not", func(t *testing.T) {
+	t.Run("changes of labeled objects only are reported", func(t *testing.T) {
 		change(plain, "one")
 		change(settings, "one")
 		untilTold(t, f, "watcher settings", "configmaps default/settings", "runtime one")
 		if notes := about("default/plain"); len(notes) > 0 {
-			t.Errorf("reported without the label: %v", notes)
+			t.Errorf("a change of an object without the label was reported: %v", notes)
 		}
 	})
-	t.Run("a restarted publisher repeats nothing", func(t *testing.T) {
+	t.Run("restarted publisher does not repeat Events", func(t *testing.T) {
 		f.Publisher().Kill()
 		must(t, f.StartPublisher())
 		must(t, r.API.Create(ctx, config("fence", settings.Labels)))
 		untilTold(t, f, "configmaps default/fence")
 		if notes := about("default/settings"); len(notes) != 1 {
-			t.Errorf("reported %d times: %v", len(notes), notes)
+			t.Errorf("the change was reported %d times, want once: %v", len(notes), notes)
 		}
 	})
-	t.Run("a change of a status is reported", func(t *testing.T) {
+	t.Run("status change is reported", func(t *testing.T) {
 		service := &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop"},
 			Spec: corev1.ServiceSpec{
@@ -175,12 +175,12 @@ func TestWatchedChangesAreReportedAtOnce(t *testing.T) {
 		report := reportSequence(t, r)
 		service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
 		must(t, r.API.Status().Update(ctx, service))
-		until(t, 20*time.Second, "the change of the status is reported", func() (bool, string) {
+		until(t, 20*time.Second, "the agent sends a report", func() (bool, string) {
 			now := reportSequence(t, r)
 			return now > report, fmt.Sprint(now)
 		})
 	})
-	t.Run("a kind that comes later is watched then", func(t *testing.T) {
+	t.Run("kind installed later is watched", func(t *testing.T) {
 		must(t, r.API.Create(ctx, lamps()))
 		lamp := &unstructured.Unstructured{
 			Object: map[string]any{"apiVersion": "sample.example.com/v1", "kind": "Lamp"},
@@ -188,18 +188,18 @@ func TestWatchedChangesAreReportedAtOnce(t *testing.T) {
 		lamp.SetNamespace("default")
 		lamp.SetName("desk")
 		lamp.SetLabels(settings.Labels)
-		until(t, 20*time.Second, "the lamp is made", func() (bool, string) {
+		until(t, 20*time.Second, "the lamp is created", func() (bool, string) {
 			err := r.API.Create(ctx, lamp.DeepCopy())
 			return err == nil, fmt.Sprint(err)
 		})
-		until(t, 90*time.Second, "the lamp is notified", func() (bool, string) {
+		until(t, 90*time.Second, "an Event reports the lamp", func() (bool, string) {
 			return len(about("default/desk")) == 1, "nothing"
 		})
 		if log := r.Agent().Log(); strings.Contains(log, "lamps") {
-			t.Errorf("a kind that is not there is talked about:\n%s", log)
+			t.Errorf("the agent logs the missing kind:\n%s", log)
 		}
 	})
-	t.Run("a Watcher that is removed is over", func(t *testing.T) {
+	t.Run("deleted Watcher stops its Events", func(t *testing.T) {
 		before := published(t, r, "")
 		must(t, f.Control.Delete(ctx, watcher("settings", "", "configmaps", bundle.FieldSpec)))
 		published(t, r, before)
@@ -213,7 +213,7 @@ func TestWatchedChangesAreReportedAtOnce(t *testing.T) {
 		must(t, r.API.Create(ctx, lamp))
 		untilTold(t, f, "watcher later", "default/floor")
 		if notes := about("default/too-late"); len(notes) > 0 {
-			t.Errorf("reported without a Watcher: %v", notes)
+			t.Errorf("a change was reported without a Watcher: %v", notes)
 		}
 	})
 }
@@ -225,7 +225,7 @@ func reportSequence(t *testing.T, r *fleet.Runtime) int64 {
 	return record.Status.Runtime.ReportSequence
 }
 
-// lamps is the definition of a kind that only this test uses.
+// lamps returns the CRD of a kind that only this test uses.
 func lamps() *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

@@ -27,8 +27,8 @@ import (
 // free counts the addresses that were used.
 var free atomic.Int32
 
-// freeAddress returns an address for a later listener. Each has its own IP, because another program would soon take a
-// port of 127.0.0.1.
+// freeAddress returns an address for a later listener. Each address has its own IP, because another program could use a
+// port of 127.0.0.1 in between.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", fmt.Sprintf("127.0.1.%d:0", free.Add(1)))
@@ -51,17 +51,17 @@ func TestV1beta1KymaGetsABundle(t *testing.T) {
 			"sync": map[string]any{"enabled": true, "moduleCatalog": true, "namespace": v1beta2.RuntimeNamespace},
 		},
 	}}
-	until(t, 30*time.Second, "a Kyma of v1beta1 is taken", func() (bool, string) {
+	until(t, 30*time.Second, "the API server accepts a v1beta1 Kyma", func() (bool, string) {
 		err := client.IgnoreAlreadyExists(f.Control.Create(ctx, old.DeepCopy()))
 		return err == nil, fmt.Sprint(err)
 	})
-	until(t, 30*time.Second, "it has a bundle", func() (bool, string) {
+	until(t, 30*time.Second, "the v1beta1 Kyma has a bundle", func() (bool, string) {
 		var kyma v1beta2.Kyma
 		err := f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "old"}, &kyma)
 		return err == nil && kyma.Status.Runtime != nil && kyma.Status.Runtime.Published != nil,
 			fmt.Sprint(err, kyma.Status)
 	})
-	t.Run("the guide's commands convert it", func(t *testing.T) { convertedByTheGuide(t, f, old) })
+	t.Run("guide commands convert stored objects", func(t *testing.T) { convertedByTheGuide(t, f, old) })
 	broken := &v1beta2.ModuleTemplate{
 		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "scaler-9.0.0"},
 		Spec: v1beta2.ModuleTemplateSpec{
@@ -72,45 +72,45 @@ func TestV1beta1KymaGetsABundle(t *testing.T) {
 	}
 	if err := f.Control.Create(ctx, broken); err == nil ||
 		!strings.Contains(err.Error(), "spec.descriptor: component descriptor: meta.schemaVersion") {
-		t.Errorf("a template that cannot be resolved: %v", err)
+		t.Errorf("unresolvable template is not refused: %v", err)
 	}
 	comesBack(t, f)
 	rights, err := f.PublisherRights()
 	must(t, err)
 	lacksNothing(t, "publisher", rights)
-	// Clients of v1beta2 need no publisher.
+	// Clients of v1beta2 do not depend on a running publisher.
 	f.Publisher().Kill()
 	broken.Spec.Descriptor.Raw = []byte("{}")
 	must(t, f.Control.Create(ctx, broken))
 }
 
-// convertedByTheGuide follows docs/guides/upgrade-and-skew.md on objects in another version, with a Kyma of v1beta1.
+// convertedByTheGuide follows docs/guides/upgrade-and-skew.md on objects of another version, including a v1beta1 Kyma.
 func convertedByTheGuide(t *testing.T, f *fleet.Fleet, old *unstructured.Unstructured) {
 	s := newShell(t, t.TempDir(), f.Binaries(), "berlin", old.GetName(), "kcp.kubeconfig",
 		filepath.Join(f.Dir, "kcp.kubeconfig"))
 	must(t, os.WriteFile(filepath.Join(s.dir, "kyma-v1beta1.yaml"), []byte(document(t, old)), 0o600))
 	for _, block := range guide(t, "upgrade-and-skew.md")["convert"] {
-		checkStep(t, s, block) // repeated, because an API server lists a version some time after it serves it
+		checkStep(t, s, block) // repeated, because discovery lists a served version with a delay
 	}
 	for version, want := range map[string]string{"v1beta1": "  sync:\n", "v1beta2": "v1beta1-sync"} {
 		data, err := os.ReadFile(filepath.Join(s.dir, old.GetName()+"-"+version+".yaml"))
 		must(t, err)
 		if text := string(data); !strings.Contains(text, "apiVersion: operator.kyma-project.io/"+version+"\n") ||
 			!strings.Contains(text, want) {
-			t.Errorf("%s:\n%s", version, data)
+			t.Errorf("version %s: unexpected stored object:\n%s", version, data)
 		}
 	}
 }
 
-// comesBack removes the settings that the webhooks need, as a repeated apply of the chart's definitions does, and
-// expects them back.
+// comesBack removes the settings that the webhooks need, as a repeated apply of the chart's CRDs does, and checks that
+// the publisher restores them.
 func comesBack(t *testing.T, f *fleet.Fleet) {
 	t.Helper()
 	ctx := t.Context()
 	certificates := inControlPlane(&corev1.Secret{}, "kcp-publisher-webhook")
 	must(t, f.Control.Get(ctx, client.ObjectKeyFromObject(certificates), certificates))
 	served := certificates.DeepCopyObject().(*corev1.Secret)
-	// The chart creates the configuration, so only its content comes back.
+	// The chart creates the configuration, so the publisher restores only its content.
 	configuration := &admissionv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "kcp-publisher.kyma-pull.dev"},
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// dated returns a window between two dates, in the policy's notation.
+// dated returns a maintenance window between two dates, in the policy's notation.
 func dated(t *testing.T, begin, end time.Time) string {
 	t.Helper()
 	text, err := json.Marshal(window.Window{
@@ -47,7 +47,7 @@ func planned(t *testing.T) *fleet.Fleet {
 	return f
 }
 
-// amend changes the runtime's Kyma in the control plane.
+// amend updates the runtime's Kyma in the control plane.
 func amend(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, change func(*v1beta2.Kyma)) {
 	t.Helper()
 	record, err := r.Record(t.Context())
@@ -66,11 +66,11 @@ func moduleOf(kyma *v1beta2.Kyma, name string) v1beta2.ModuleStatus {
 	return v1beta2.ModuleStatus{}
 }
 
-// untilWaiting waits until both sides report that the module is Ready in a version and its upgrade waits for this
-// reason.
+// untilWaiting waits until control plane and runtime report that the module is Ready in a version, and that its upgrade
+// waits for the given reason.
 func untilWaiting(t *testing.T, r *fleet.Runtime, module, version, forWhat string) {
 	t.Helper()
-	until(t, 60*time.Second, fmt.Sprintf("%s reports on both sides that the upgrade of %s waits", r.ID, module),
+	until(t, 60*time.Second, fmt.Sprintf("both sides of %s report that the upgrade of %s waits", r.ID, module),
 		func() (bool, string) {
 			own, err := r.Kyma(t.Context())
 			if err != nil {
@@ -91,8 +91,8 @@ func untilWaiting(t *testing.T, r *fleet.Runtime, module, version, forWhat strin
 		})
 }
 
-// waitsUnmanaged makes mailer 1.1.0, whose upgrade waits, unmanaged and managed again as the runtime's admin. This does
-// not bypass the window.
+// waitsUnmanaged makes mailer unmanaged and managed again as the runtime's admin, while the upgrade to 1.1.0 waits.
+// This must not bypass the window.
 func waitsUnmanaged(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	t.Helper()
 	manage := func(managed bool) {
@@ -117,9 +117,9 @@ func waitsUnmanaged(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	manage(false)
 	untilUnmanaged("the module is unmanaged", false, r.Kyma)
 	settle(t, f)
-	must(t, r.CrashAgent()) // and knows the existing objects afterwards
+	must(t, r.CrashAgent()) // the restarted agent reads the existing objects
 	manage(true)
-	untilUnmanaged("both sides say that it waits to be managed again", true, r.Kyma, r.Record)
+	untilUnmanaged("both sides report that the module waits to be managed again", true, r.Kyma, r.Record)
 }
 
 func installedVersion(t *testing.T, r *fleet.Runtime, module string) string {
@@ -141,56 +141,56 @@ func TestDowntimeUpgradesWaitForTheirWindow(t *testing.T) {
 	promote(t, f, "1.9.0")
 	must(t, f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.1.0"),
 		sample.Channel("fast", "1.1.0")))
-	t.Run("where a window is open the upgrade takes place", func(t *testing.T) {
+	t.Run("upgrade starts in an open window", func(t *testing.T) {
 		must(t, calm.UntilState(ctx, "scaler", "1.9.0", v1beta2.StateReady))
 	})
-	t.Run("elsewhere it waits, and both sides say until when", func(t *testing.T) {
+	t.Run("upgrade waits for its window and reports the time", func(t *testing.T) {
 		untilWaiting(t, busy, "scaler", "1.7.0", "the upgrade to version 1.9.0 requires downtime and "+in2099)
 		untilWaiting(t, busy, "mailer", "1.0.0", in2099)
 		record, err := busy.Record(ctx)
 		must(t, err)
 		if record.Status.State != v1beta2.StateReady {
-			t.Errorf("a runtime whose upgrades wait is %s", record.Status.State)
+			t.Errorf("a runtime with waiting upgrades has state %s", record.Status.State)
 		}
 		if why, err := f.Why(ctx, "busy", "scaler"); err != nil ||
 			!strings.Contains(why, "module scaler stays at version 1.7.0: the upgrade to version 1.9.0") {
-			t.Errorf("why reports %s, %v", why, err)
+			t.Errorf("unexpected output of why: %s, error %v", why, err)
 		}
 	})
-	t.Run("drift of what waits is corrected", func(t *testing.T) {
+	t.Run("drift is corrected while the upgrade waits", func(t *testing.T) {
 		config, err := settings(ctx, busy)
 		must(t, err)
 		must(t, busy.API.Delete(ctx, config))
-		until(t, 30*time.Second, "the deleted object is back", func() (bool, string) {
+		until(t, 30*time.Second, "the agent recreates the deleted object", func() (bool, string) {
 			config, err := settings(ctx, busy)
 			return err == nil && config.Data["version"] == "1.7.0", fmt.Sprint(config.Data, err)
 		})
 	})
-	t.Run("a removal does not wait", func(t *testing.T) {
+	t.Run("removal does not wait", func(t *testing.T) {
 		must(t, busy.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = spec.Modules[:0:0] }))
 		must(t, busy.UntilGone(ctx, "mailer"))
 		must(t, busy.UntilGone(ctx, "scaler"))
 	})
-	t.Run("a first installation does not wait", func(t *testing.T) {
+	t.Run("first installation does not wait", func(t *testing.T) {
 		must(t, busy.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
 			spec.Modules = []v1beta2.Module{managed("mailer")}
 		}))
 		must(t, busy.UntilState(ctx, "mailer", "1.1.0", v1beta2.StateReady))
 	})
-	t.Run("a runtime's admin upgrades before the window only with the operator's permission", func(t *testing.T) {
+	t.Run("admin needs the operator's permission to upgrade before the window", func(t *testing.T) {
 		must(t, f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.2.0"),
 			sample.Channel("fast", "1.2.0")))
 		untilWaiting(t, busy, "mailer", "1.1.0", in2099)
 		waitsUnmanaged(t, f, busy)
 		must(t, busy.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.SkipMaintenanceWindows = true }))
-		until(t, time.Minute, "the control plane knows the request", func() (bool, string) {
+		until(t, time.Minute, "the control plane records the request", func() (bool, string) {
 			record, err := busy.Record(ctx)
 			return err == nil && record.Status.Runtime.Requested.Spec.SkipMaintenanceWindows, fmt.Sprint(err)
 		})
 		record, err := busy.Record(ctx)
 		must(t, err)
 		if m := moduleOf(record, "mailer"); !m.Maintenance || m.Version != "1.1.0" {
-			t.Errorf("upgraded without permission: %+v", m)
+			t.Errorf("the module was upgraded without permission: %+v", m)
 		}
 		own, err := busy.Kyma(ctx)
 		must(t, err)
@@ -205,7 +205,7 @@ func TestDowntimeUpgradesWaitForTheirWindow(t *testing.T) {
 		record, err = busy.Record(ctx)
 		must(t, err)
 		if m := moduleOf(record, "mailer"); m.Maintenance {
-			t.Errorf("still waits: %+v", m)
+			t.Errorf("the upgrade still waits: %+v", m)
 		}
 	})
 }
@@ -214,25 +214,25 @@ func TestDisconnectedRuntimeUpgradesInItsWindow(t *testing.T) {
 	ctx := t.Context()
 	f := planned(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
-	// The upgrade also waits if an agent that was offline pulls it.
+	// The upgrade also waits if the agent was offline when it was published.
 	r.Agent().Kill()
 	promote(t, f, "2.0.0")
 	settle(t, f)
 	started := time.Now()
 	must(t, r.StartAgent())
 	untilWaiting(t, r, "scaler", "1.7.0", in2099)
-	known := time.Since(started) // the time until the agent knows a window here
+	known := time.Since(started) // the time until the agent reads a window on this machine
 
 	amend(t, f, r, func(k *v1beta2.Kyma) {
 		k.Annotations = map[string]string{v1beta2.AnnotationMaintenanceWindows: `[{"days":["Sat"],"begin":"21:00"}]`}
 	})
-	until(t, 30*time.Second, "windows that mean nothing are refused by field", func() (bool, string) {
+	until(t, 30*time.Second, "invalid windows are refused with their field", func() (bool, string) {
 		why, err := f.Why(ctx, "one")
 		return err == nil && strings.Contains(why, `annotation kyma-pull.dev/maintenance-windows: [0].begin: "21:00"`),
 			why
 	})
 	if version := installedVersion(t, r, "scaler"); version != "1.7.0" {
-		t.Errorf("upgraded to %s by windows that mean nothing", version)
+		t.Errorf("the module was upgraded to %s with invalid windows", version)
 	}
 
 	begin := time.Now().Add(20*time.Second + 4*known).Truncate(time.Second)
@@ -241,7 +241,7 @@ func TestDisconnectedRuntimeUpgradesInItsWindow(t *testing.T) {
 			v1beta2.AnnotationMaintenanceWindows: "[" + dated(t, begin, begin.Add(2*time.Hour)) + "]",
 		}
 	})
-	until(t, 20*time.Second, "the agent knows the runtime's own window", func() (bool, string) {
+	until(t, 20*time.Second, "the agent reads the runtime's own window", func() (bool, string) {
 		own, err := r.Kyma(ctx)
 		m := moduleOf(own, "scaler")
 		return err == nil && strings.Contains(m.Message, begin.UTC().Format(time.RFC3339)), fmt.Sprint(m, err)
@@ -251,7 +251,7 @@ func TestDisconnectedRuntimeUpgradesInItsWindow(t *testing.T) {
 	must(t, f.Registry.Stop())
 	must(t, r.StartAgent())
 	upgraded := time.Time{}
-	until(t, time.Until(begin)+fleet.Generous, "the upgrade takes place without an operator", func() (bool, string) {
+	until(t, time.Until(begin)+fleet.Generous, "the upgrade starts without an operator", func() (bool, string) {
 		version := installedVersion(t, r, "scaler")
 		if version == "2.0.0" && upgraded.IsZero() {
 			upgraded = time.Now()
@@ -260,7 +260,7 @@ func TestDisconnectedRuntimeUpgradesInItsWindow(t *testing.T) {
 		return err == nil && config.Data["version"] == "2.0.0", fmt.Sprint(version, err)
 	})
 	if upgraded.Before(begin) {
-		t.Errorf("upgraded at %s, its window begins at %s", upgraded, begin)
+		t.Errorf("upgraded at %s, before its window began at %s", upgraded, begin)
 	}
 
 	must(t, f.Registry.Resume())
@@ -269,13 +269,13 @@ func TestDisconnectedRuntimeUpgradesInItsWindow(t *testing.T) {
 	record, err := r.Record(ctx)
 	must(t, err)
 	if m := moduleOf(record, "scaler"); m.Maintenance || m.Message != "" {
-		t.Errorf("after the upgrade: %+v", m)
+		t.Errorf("unexpected status after the upgrade: %+v", m)
 	}
 }
 
-// TestDisconnectedRuntimeUpgradesWhenItsAdminChose proves that a runtime's admin chooses the time of an upgrade before
-// the operator's window: the choice is reported to the control plane, and counts without a connection.
-func TestDisconnectedRuntimeUpgradesWhenItsAdminChose(t *testing.T) {
+// TestDisconnectedRuntimeUpgradesAtTheTimeItsAdminChose checks that a runtime's admin can choose the time of an upgrade
+// before the operator's window. The agent reports the choice to the control plane and applies it without a connection.
+func TestDisconnectedRuntimeUpgradesAtTheTimeItsAdminChose(t *testing.T) {
 	ctx := t.Context()
 	f := planned(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
@@ -293,7 +293,7 @@ func TestDisconnectedRuntimeUpgradesWhenItsAdminChose(t *testing.T) {
 	promote(t, f, "2.0.0")
 	untilWaiting(t, r, "scaler", "1.7.0", v1beta2.AnnotationUpgradeAt)
 	choose("2098-01-01T00:00:00Z")
-	untilWaiting(t, r, "scaler", "1.7.0", "begins at 2098-01-01T00:00:00Z, as the runtime's admin chose")
+	untilWaiting(t, r, "scaler", "1.7.0", "starts at 2098-01-01T00:00:00Z, as the runtime's admin chose")
 
 	f.Publisher().Kill()
 	must(t, f.Registry.Stop())

@@ -16,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestZotGarbageCollectionKeepsFleetContent publishes, prunes and installs while zot removes manifests without a tag,
-// and unreferenced blobs, when they are some seconds old.
+// TestZotGarbageCollectionKeepsFleetContent publishes, prunes and installs while zot removes untagged manifests and
+// unreferenced blobs that are some seconds old.
 func TestZotGarbageCollectionKeepsFleetContent(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()
@@ -32,7 +32,7 @@ func TestZotGarbageCollectionKeepsFleetContent(t *testing.T) {
 		Module: "courier", Version: "1.0.0",
 		Manifest: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: courier, namespace: kyma-system}\n",
 	}
-	archive := t.TempDir() // its content is copied to the fleet's registry
+	archive := t.TempDir() // the publisher copies its content to the fleet's registry
 	must(t, sample.WriteArchive(ctx, archive, courier))
 	f := newFleet(t, fleet.Options{RegistryHost: z.Host(), PublisherFlags: []string{
 		"--components", archive, "--registry-check-interval", "1s", "--component-poll-interval", "1s",
@@ -54,11 +54,11 @@ func TestZotGarbageCollectionKeepsFleetContent(t *testing.T) {
 	})
 	promote(t, f, "1.8.0")
 	must(t, one.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
-	until(t, 2*time.Minute, "zot collects a bundle that another took the place of", func() (bool, string) {
-		return !has(t, f, bundle.DesiredRepository(one.ID), superseded.Descriptor.Digest.String()), "it is there"
+	until(t, 2*time.Minute, "zot collects a replaced bundle", func() (bool, string) {
+		return !has(t, f, bundle.DesiredRepository(one.ID), superseded.Descriptor.Digest.String()), "still exists"
 	})
 
-	// An operator deletes a manifest without an owner, and zot accepts that.
+	// Zot must allow an operator to delete a manifest without an owner.
 	f.Publisher().Stop()
 	must(t, f.Control.Get(ctx, client.ObjectKeyFromObject(gone), gone))
 	gone.Finalizers = nil
@@ -78,23 +78,23 @@ func TestZotGarbageCollectionKeepsFleetContent(t *testing.T) {
 	backdate(t, f)
 	pruned("--gone", "gone")
 	if has(t, f, "runtimes/gone", bundle.TagDesired) {
-		t.Error("the bundle of a runtime that is gone is still there")
+		t.Error("the bundle of a removed runtime still exists")
 	}
 
-	// All that new runtimes need is left, also after a time without writes.
+	// The registry keeps all content that new runtimes need, even after a period without writes.
 	blobs := func() int {
 		paths, err := filepath.Glob(filepath.Join(z.Data(), "fleet", "runtimes", "gone", "blobs", "sha256", "*"))
 		must(t, err)
 		return len(paths)
 	}
-	until(t, 2*time.Minute, "zot collects the blobs of the runtime that is gone", func() (bool, string) {
-		return blobs() == 0, "some are there"
+	until(t, 2*time.Minute, "zot collects the blobs of the removed runtime", func() (bool, string) {
+		return blobs() == 0, "some blobs still exist"
 	})
 	must(t, f.StartPublisher())
 	modules["scaler"] = "1.8.0"
 	two := runtimeWith(t, f, "two", modules)
 	for _, r := range []*fleet.Runtime{one, two} {
-		until(t, 60*time.Second, "all of the bundle is there", func() (bool, string) {
+		until(t, 60*time.Second, "the registry has all content of the bundle", func() (bool, string) {
 			missing := lacking(t, f, r, "1.8.0")
 			return missing == "", missing
 		})

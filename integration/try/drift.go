@@ -31,7 +31,7 @@ func (a *attempt) deleted(ctx context.Context, r *fleet.Runtime) error {
 	if err := r.API.Delete(ctx, found.DeepCopy()); err != nil {
 		return fmt.Errorf("delete %s in %s: %w", o, r.ID, err)
 	}
-	return fleet.Until(ctx, a.options.ReadyWithin, fmt.Sprintf("%s is back in %s after it was deleted", o, r.ID),
+	return fleet.Until(ctx, a.options.ReadyWithin, fmt.Sprintf("%s exists again in %s after its deletion", o, r.ID),
 		func() (bool, string) {
 			now, err := read(ctx, r, o)
 			if err != nil || now == nil || now.GetUID() == found.GetUID() {
@@ -57,7 +57,7 @@ func (a *attempt) changed(ctx context.Context, r *fleet.Runtime) error {
 			return fmt.Errorf("change %s in %s: %w", o, r.ID, err)
 		}
 		want, _, _ := unstructured.NestedFieldNoCopy(found.Object, path...)
-		return fleet.Until(ctx, a.options.ReadyWithin, fmt.Sprintf("%v of %s is changed back in %s", path, o, r.ID),
+		return fleet.Until(ctx, a.options.ReadyWithin, fmt.Sprintf("%v of %s is reverted in %s", path, o, r.ID),
 			func() (bool, string) {
 				now, err := read(ctx, r, o)
 				if err != nil || now == nil {
@@ -73,7 +73,7 @@ func (a *attempt) changed(ctx context.Context, r *fleet.Runtime) error {
 	return nil
 }
 
-// registryAway stops the registry until the agents have reverted drift without it.
+// registryAway checks that the agents revert drift while the registry is stopped.
 func (a *attempt) registryAway(ctx context.Context) (err error) {
 	before := map[string]map[object]string{}
 	for _, r := range a.runtimes() {
@@ -94,7 +94,7 @@ func (a *attempt) registryAway(ctx context.Context) (err error) {
 		}
 		for o, uid := range before[r.ID] {
 			if now[o] != uid {
-				err = errors.Join(err, fmt.Errorf("%s was replaced in %s while the registry was away", o, r.ID))
+				err = errors.Join(err, fmt.Errorf("%s was replaced in %s while the registry was stopped", o, r.ID))
 			}
 		}
 		return err

@@ -13,10 +13,10 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.From, "from", "", "version to install first")
 	flags.StringVar(&o.To, "to", "", "version to upgrade to")
 	flags.StringSliceVar(&o.Components, "components", nil,
-		"registry path, ctf:PATH, or folder of archives that has the component; may be repeated")
-	flags.StringSliceVar(&o.Templates, "templates", nil, "file or folder with ModuleTemplates; may be repeated")
+		"registry path, ctf:PATH, or folder of archives with the component; can be repeated")
+	flags.StringSliceVar(&o.Templates, "templates", nil, "file or folder with ModuleTemplates; can be repeated")
 	flags.DurationVar(&o.ReadyWithin, "ready-within", 2*time.Minute,
-		"how long one runtime may take to install or upgrade the module")
+		"timeout for installing or upgrading the module in one runtime")
 	flags.StringArrayVar(&o.RegistryFlags, "registry-flag", nil,
-		"flag by which kcp-publisher reaches components, such as --registry-config=FILE; may be repeated")
+		"flag of kcp-publisher for the component registry, such as --registry-config=FILE; can be repeated")
 }

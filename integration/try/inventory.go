@@ -35,7 +35,7 @@ func same(a, b object) bool {
 	return a.GroupKind() == b.GroupKind() && a.ObjectKey == b.ObjectKey
 }
 
-// without returns the objects that are not among others.
+// without returns the objects of all that others does not contain.
 func without(all, others []object) []object {
 	return slices.DeleteFunc(slices.Clone(all), func(o object) bool {
 		return slices.ContainsFunc(others, func(other object) bool { return same(o, other) })
@@ -64,23 +64,23 @@ func inventory(ctx context.Context, r *fleet.Runtime, module string) ([]object, 
 		})
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("the Manifest of %s in %s names no objects", module, r.ID)
+		return nil, fmt.Errorf("the Manifest of %s in %s does not list objects", module, r.ID)
 	}
 	if cr := manifest.Spec.Resource; cr != nil {
 		o := object{cr.GroupVersionKind(), client.ObjectKeyFromObject(cr)}
 		namespaced, err := r.API.IsObjectNamespaced(cr)
 		if err != nil {
-			return nil, fmt.Errorf("find out whether %s is namespaced in %s: %w", o, r.ID, err)
+			return nil, fmt.Errorf("get the scope of %s in %s: %w", o, r.ID, err)
 		}
 		if namespaced && o.Namespace == "" {
-			o.Namespace = v1beta2.RuntimeNamespace // the agent's place for it
+			o.Namespace = v1beta2.RuntimeNamespace // the agent's default namespace
 		}
 		all = append(without(all, []object{o}), o)
 	}
 	return all, nil
 }
 
-// read returns an object in a runtime, nil if it does not exist.
+// read returns an object in a runtime, or nil if the object does not exist.
 func read(ctx context.Context, r *fleet.Runtime, o object) (*unstructured.Unstructured, error) {
 	found := &unstructured.Unstructured{}
 	found.SetGroupVersionKind(o.GroupVersionKind)
@@ -116,7 +116,7 @@ func uids(ctx context.Context, r *fleet.Runtime, objects []object) (map[object]t
 	return all, nil
 }
 
-// deletable returns the object whose deletion costs least: never data, a definition or a namespace.
+// deletable returns the object whose deletion does the least harm. It never returns data, a CRD or a namespace.
 func deletable(objects []object) (object, bool) {
 	for _, kind := range []string{"ConfigMap", "Service", "ClusterRoleBinding", "RoleBinding", "ClusterRole", "Role",
 		"ServiceAccount", "Deployment"} {
@@ -137,7 +137,7 @@ func change(o *unstructured.Unstructured) []string {
 		data, _, _ := unstructured.NestedStringMap(o.Object, "data")
 		for key := range data {
 			data[key] = "changed by a person"
-			_ = unstructured.SetNestedStringMap(o.Object, data, "data") // the path comes from the object itself
+			_ = unstructured.SetNestedStringMap(o.Object, data, "data") // the object has this field
 			return []string{"data"}
 		}
 	case "ClusterRole", "Role":

@@ -22,8 +22,8 @@ import (
 // module is the tried module.
 type module struct {
 	name, component, from, to string
-	// components are the publisher's sources, and templates the ModuleTemplates of both versions. The sample module is
-	// pushed instead of read.
+	// components contains the publisher's sources of components, and templates the ModuleTemplates of both versions.
+	// The sample module is pushed instead.
 	components []string
 	templates  []*v1beta2.ModuleTemplate
 	samples    []sample.Version
@@ -39,12 +39,12 @@ func (o Options) module() (module, error) {
 	m := module{name: path.Base(o.Component), component: o.Component, from: o.From, to: o.To}
 	switch {
 	case m.from == "" || m.to == "":
-		return m, fmt.Errorf("component %s: set the versions to upgrade from and to", o.Component)
+		return m, fmt.Errorf("component %s: both the older and the newer version are required", o.Component)
 	case m.from == m.to:
-		return m, fmt.Errorf("component %s: %s is both the version to upgrade from and to", o.Component, m.to)
+		return m, fmt.Errorf("component %s: the older and the newer version are both %s", o.Component, m.to)
 	case len(o.Components) == 0:
 		return m,
-			fmt.Errorf("component %s: give a registry path, an archive or a folder of archives that has it",
+			fmt.Errorf("component %s: set the registry path, archive or folder of archives that contains it",
 				o.Component)
 	}
 	for _, source := range o.Components {
@@ -66,18 +66,17 @@ func (o Options) module() (module, error) {
 
 func (o Options) sample() (module, error) {
 	if o.From != "" || o.To != "" || len(o.Components) > 0 || len(o.Templates) > 0 {
-		return module{}, errors.New("versions, components and templates are given, but not of which component")
+		return module{}, errors.New("versions, components and templates need a component name")
 	}
 	from, to := sample.Scaler("1.7.0"), sample.Scaler("1.8.0")
-	if o.Ground != nil || o.Fleet != nil { // one with running pods, if there are any
+	if o.Ground != nil || o.Fleet != nil { // the sample module with real pods
 		from, to = samplemodule.Good(), samplemodule.Better()
 	}
 	return module{name: from.Module, component: from.Component(), from: from.Version, to: to.Version,
 		samples: []sample.Version{from, to}}, nil
 }
 
-// sources returns the publisher's sources of components: the name itself, or each archive in a folder that is not an
-// archive.
+// sources returns the publisher's sources of components: the name itself, or each archive in a folder of archives.
 func sources(name string) ([]string, error) {
 	location, isArchive := strings.CutPrefix(name, "ctf:")
 	info, err := os.Stat(location)
@@ -103,7 +102,7 @@ func sources(name string) ([]string, error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("components %s: the folder is not a common transport archive and contains none", name)
+		return nil, fmt.Errorf("components %s: the folder does not contain a common transport archive", name)
 	}
 	return found, nil
 }

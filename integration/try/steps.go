@@ -16,13 +16,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// attempt is one try of a module.
+// attempt is one run of a try.
 type attempt struct {
 	options       Options
 	module        module
 	fleet         *fleet.Fleet // nil until it is started
 	canary, other *fleet.Runtime
-	// before and after are the objects of the older and the newer version, once they are installed.
+	// before and after contain the objects of the older and the newer version after their installation.
 	before, after []object
 	// rollout is the newest Rollout that a step has watched.
 	rollout string
@@ -37,13 +37,13 @@ type step struct {
 func (a *attempt) steps() []step {
 	from, to := a.module.from, a.module.to
 	return []step{
-		{"start", "control plane, registry and publisher are up and both versions can be read", a.start},
-		{"install " + from, "Ready in both runtimes, all objects are there", a.install},
-		{"upgrade to " + to, "the canary, whose agent is killed meanwhile, then the other; Ready in both", a.upgrade},
+		{"start", "control plane, registry and publisher run, and both versions can be read", a.start},
+		{"install " + from, "Ready in both runtimes, all objects exist", a.install},
+		{"upgrade to " + to, "first the canary, whose agent is killed, then the other; Ready in both", a.upgrade},
 		{"prune", "objects that " + to + " does not have are gone", a.pruned},
-		{"drift", "an object that is deleted comes back, a field that is changed is changed back", a.drift},
+		{"drift", "a deleted object is created again, a changed field is reverted", a.drift},
 		{"registry away", "no object is replaced, and drift is still reverted", a.registryAway},
-		{"undo", "the rollout is undone: both are Ready in " + from + " with exactly its objects", a.undo},
+		{"undo", "the rollout is undone; both are Ready with " + from + " with exactly its objects", a.undo},
 		{"upgrade again", "the same rollout from the beginning; Ready in both, pruned again", a.again},
 		{"remove", "all objects are gone, default CR and definitions included", a.remove},
 	}
@@ -90,7 +90,7 @@ func (a *attempt) start(ctx context.Context) error {
 // offer adds both versions to the control plane's catalog.
 func (a *attempt) offer(ctx context.Context) error {
 	for _, v := range a.module.samples {
-		// by an earlier try on the same fleet
+		// An earlier try on the same fleet can have created it.
 		if err := a.fleet.Offer(ctx, v); err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
@@ -153,7 +153,7 @@ func (a *attempt) runtime(ctx context.Context, i int, wave string) (*fleet.Runti
 	})
 }
 
-// label returns the label of a runtime's wave, empty for none.
+// label sets the label of a runtime's wave, or removes the label if the wave is empty.
 func (a *attempt) label(ctx context.Context, r *fleet.Runtime, wave string) error {
 	record, err := r.Record(ctx)
 	if err != nil {
@@ -207,7 +207,7 @@ func (a *attempt) pruned(ctx context.Context) error {
 	return a.gone(ctx, without(a.before, a.after))
 }
 
-// gone waits until neither runtime has the objects.
+// gone waits until both runtimes no longer have the objects.
 func (a *attempt) gone(ctx context.Context, objects []object) error {
 	return a.inBoth(func(r *fleet.Runtime) error {
 		return fleet.Until(ctx, a.options.ReadyWithin, r.ID+" has no more of "+names(objects), func() (bool, string) {
@@ -243,7 +243,8 @@ func (a *attempt) remove(ctx context.Context) error {
 	return a.gone(ctx, slices.DeleteFunc(objects, shared))
 }
 
-// shared reports whether an object does not belong to the module alone: the agent itself is in kyma-system.
+// shared reports whether other components use an object too, such as namespace kyma-system, which also contains the
+// agent.
 func shared(o object) bool {
 	return o.Kind == "Namespace" && o.ObjectKey == client.ObjectKey{Name: v1beta2.RuntimeNamespace}
 }

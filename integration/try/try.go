@@ -1,15 +1,15 @@
-// Package try tries a module before it reaches a fleet: it takes two versions through the events that modules meet in a
+// Package try tests a module before it is released to a fleet. It exposes two versions to the typical events in a
 // fleet.
 //
-// It starts a control plane and two runtimes, which are API servers, a registry and both programs. It installs the
-// older version and rolls out the newer one: to the canary first, then to the other runtime. During that, it kills an
-// agent, deletes and changes objects, and stops the registry. Each step has a verdict. A failed step names the cause
-// and the objects.
+// It starts API servers for a control plane and two runtimes, a registry and both programs. It installs the older
+// version and rolls out the newer version, first to the canary and then to the other runtime. It also kills an agent,
+// deletes and changes objects, and stops the registry. Each step has a verdict. The error of a failed step contains the
+// cause and the objects.
 //
-// There are no nodes: the module's Deployments, StatefulSets and DaemonSets count as ready at once, unless they have
-// the annotation kyma-pull.dev/simulate: broken. Pods never start, so a try does not show whether images work.
+// The clusters have no nodes. The module's Deployments, StatefulSets and DaemonSets become ready immediately, unless
+// they have the annotation kyma-pull.dev/simulate: broken. Pods never start, so a try does not test images.
 //
-// A module team calls it from its own test:
+// A module team calls Module from its own test:
 //
 //	func TestUpgrade(t *testing.T) {
 //		try.Module(t, try.Options{
@@ -42,38 +42,38 @@ type Options struct {
 	// Component is the module's OCM component, such as example.org/module/mailer. The last part is the module's name.
 	// Empty selects the sample module.
 	Component string
-	// From is the older version, and To the newer one. The sample module has its own if they are empty.
+	// From is the older version, and To the newer version. Leave both empty for the sample module.
 	From, To string
-	// Components are the sources of the component: registry paths, common transport archives (with an optional prefix
-	// ctf:), or folders of archives.
+	// Components contains the sources of the component: registry paths, common transport archives (with an optional
+	// prefix ctf:), or folders of archives.
 	Components []string
-	// Templates are files with ModuleTemplates, or folders of such files. A version without one gets a ModuleTemplate
-	// without a manager and a default CR.
+	// Templates contains files with ModuleTemplates, or folders of such files. A version without one gets a
+	// ModuleTemplate without a manager and a default CR.
 	Templates []string
 	// ReadyWithin limits an install or upgrade of one runtime. 0 is two minutes.
 	ReadyWithin time.Duration
-	// Dir keeps logs and kubeconfigs. Empty uses a folder that is removed at the end.
+	// Dir is the folder for logs and kubeconfigs. If it is empty, a temporary folder is used and removed at the end.
 	Dir string
-	// Progress gets a line for each long step, nil for none.
+	// Progress receives a line for each long step. It can be nil.
 	Progress io.Writer
-	// RegistryFlags are the publisher's flags for the component registries, such as --registry-config.
+	// RegistryFlags contains the publisher's flags for the component registries, such as --registry-config.
 	RegistryFlags []string
 	// Clusters lends the API servers. Nil starts new ones.
 	Clusters *cluster.Pool
-	// Ground provides the fleet's clusters instead of API servers: kind clusters, where pods run. It is closed at the end.
+	// Ground provides kind clusters with real pods instead of API servers. It is closed at the end.
 	Ground fleet.Ground
-	// Fleet is a running fleet. Nil starts one for the try. The first of its two runtimes is the canary. Neither may have
-	// the module, and the try's objects in the control plane are removed at the end.
+	// Fleet is a running fleet with two runtimes, of which the first is the canary. Both must not have the module. The
+	// try's objects in the control plane are removed at the end. Nil starts a fleet for the try.
 	Fleet    *fleet.Fleet
 	Runtimes [2]*fleet.Runtime
-	// Around runs a step, for example to show progress. It returns the step's result. Nil only runs it.
+	// Around runs a step, for example to show progress, and returns the step's result. It can be nil.
 	Around func(title string, step func() error) error
 }
 
 // Module tries a module in a test: one subtest for each step, up to the first failure.
 func Module(t *testing.T, options Options) {
 	t.Helper()
-	log.SetLogger(logr.Discard()) // without one it prints a stack half a minute later
+	log.SetLogger(logr.Discard()) // without a logger, controller-runtime prints a stack trace after half a minute
 	options.Around = func(title string, step func() error) (err error) {
 		t.Run(title, func(t *testing.T) {
 			if err = step(); err != nil {
@@ -87,8 +87,8 @@ func Module(t *testing.T, options Options) {
 	}
 }
 
-// errNotRun is the verdict on steps after a failed one.
-var errNotRun = errors.New("not run, as a step before failed")
+// errNotRun is the result of all steps after a failed step.
+var errNotRun = errors.New("not run, because an earlier step failed")
 
 // Run tries a module and returns the verdict of each step. It returns an error if the try could not run or clean up,
 // but not for a failed step.
@@ -109,7 +109,7 @@ func Run(ctx context.Context, options Options) ([]Verdict, error) {
 	a := &attempt{options: options, module: m}
 	verdicts := a.run(ctx)
 	if err := a.leave(context.WithoutCancel(ctx)); err != nil {
-		return verdicts, fmt.Errorf("take the clusters down: %w", err)
+		return verdicts, fmt.Errorf("remove the clusters: %w", err)
 	}
 	return verdicts, ctx.Err()
 }

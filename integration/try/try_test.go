@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func TestUntriableModuleIsReported(t *testing.T) {
+func TestInvalidTryOptionsAreRejected(t *testing.T) {
 	with := func(components, templates []string) Options {
 		return Options{
 			Component: "example.org/module/mailer", From: "1.0.0", To: "1.1.0", Components: components,
@@ -24,19 +24,19 @@ func TestUntriableModuleIsReported(t *testing.T) {
 		options Options
 		want    string
 	}{
-		"versions without a component": {Options{From: "1.0.0"}, "not of which component"},
-		"a component without versions": {
-			Options{Component: "example.org/mailer", To: "1.1.0"}, "set the versions",
+		"versions without a component": {Options{From: "1.0.0"}, "need a component name"},
+		"component without versions": {
+			Options{Component: "example.org/mailer", To: "1.1.0"}, "newer version are required",
 		},
-		"the same version twice": {
+		"identical versions": {
 			Options{Component: "example.org/mailer", From: "1.0.0", To: "1.0.0"},
-			"both the version to upgrade from and to",
+			"the older and the newer version are both",
 		},
-		"a component that is nowhere":      {with(nil, nil), "give a registry path"},
-		"an archive that is not there":     {with([]string{"ctf:/nowhere"}, nil), "components ctf:/nowhere"},
-		"a folder without archives":        {with([]string{t.TempDir()}, nil), "contains none"},
-		"templates that are not there":     {with([]string{"r.example/x"}, []string{"/nowhere"}), "templates: "},
-		"a template that is not even YAML": {with([]string{"r.example/x"}, []string{file(t, "a: b: c")}), "templates "},
+		"component without a source": {with(nil, nil), "set the registry path"},
+		"missing archive":            {with([]string{"ctf:/nowhere"}, nil), "components ctf:/nowhere"},
+		"folder without archives":    {with([]string{t.TempDir()}, nil), "does not contain"},
+		"missing templates":          {with([]string{"r.example/x"}, []string{"/nowhere"}), "templates: "},
+		"template with invalid YAML": {with([]string{"r.example/x"}, []string{file(t, "a: b: c")}), "templates "},
 	} {
 		if _, err := Run(t.Context(), c.options); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: want an error with %q, got %v", name, c.want, err)
@@ -53,7 +53,7 @@ func file(t *testing.T, text string) string {
 	return path
 }
 
-func TestComponentsComeFromArchivesInAFolderAndTemplatesFromFiles(t *testing.T) {
+func TestComponentsAndTemplatesAreReadFromFolders(t *testing.T) {
 	folder := t.TempDir()
 	archive := filepath.Join(folder, "mailer-1.0.0")
 	if err := errors.Join(os.Mkdir(archive, 0o700),
@@ -82,14 +82,14 @@ kind: ConfigMap
 	from, to := m.templates[0], m.templates[1]
 	if from.Name != "mailer-one" || from.Namespace != "kcp-system" || !from.Spec.RequiresDowntime ||
 		len(from.Spec.Descriptor.Raw) == 0 {
-		t.Errorf("the given template became %+v", from)
+		t.Errorf("unexpected template of the older version: %+v", from)
 	}
 	if to.Name != "mailer-1.1.0" || to.Spec.Version != "1.1.0" {
-		t.Errorf("the other template is %+v", to)
+		t.Errorf("unexpected template of the newer version: %+v", to)
 	}
 }
 
-func TestFaultsHitOnlyExpendableObjects(t *testing.T) {
+func TestFaultsAffectOnlyReplaceableObjects(t *testing.T) {
 	of := func(kinds ...string) (all []object) {
 		for _, kind := range kinds {
 			all = append(all, object{schema.GroupVersionKind{Version: "v1", Kind: kind}, client.ObjectKey{Name: "it"}})
@@ -131,8 +131,8 @@ func TestFaultsHitOnlyExpendableObjects(t *testing.T) {
 	}
 }
 
-func TestTryWithoutAStepDoesNotPass(t *testing.T) {
+func TestTryWithoutStepsFails(t *testing.T) {
 	if Passed(nil) || Passed([]Verdict{{}, {Err: errNotRun}}) || !Passed([]Verdict{{}, {}}) {
-		t.Error("a try has passed when there are steps and all of them passed")
+		t.Error("Passed returned true without steps")
 	}
 }

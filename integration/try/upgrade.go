@@ -15,11 +15,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// labelStage is the label of Kymas that waves select runtimes with.
+// labelStage is the label of Kymas by which waves select runtimes.
 const labelStage = "stage"
 
-// course is the canary and then the other runtime. A runtime that is not ready in time is a failure, and a failure
-// rolls the version back.
+// course returns a course with two waves: the canary, then the other runtime. A runtime that is not ready in time
+// fails, and a failure rolls back the version.
 func course(readyWithin time.Duration) v1alpha1.Course {
 	deadline := metav1.Duration{Duration: readyWithin}
 	all := int32(100)
@@ -46,7 +46,7 @@ func (a *attempt) upgrade(ctx context.Context) error {
 	if err := a.untilBegun(ctx, ""); err != nil {
 		return err
 	}
-	err = fleet.Until(ctx, a.options.ReadyWithin, "the canary is given "+a.module.to, func() (bool, string) {
+	err = fleet.Until(ctx, a.options.ReadyWithin, "the canary has a bundle with "+a.module.to, func() (bool, string) {
 		now, err := a.published(ctx, a.canary)
 		return err == nil && now != published, fmt.Sprint(now, err)
 	})
@@ -66,12 +66,12 @@ func (a *attempt) published(ctx context.Context, r *fleet.Runtime) (string, erro
 		return "", err
 	}
 	if kyma.Status.Runtime == nil || kyma.Status.Runtime.Published == nil {
-		return "", fmt.Errorf("nothing was published for %s", r.ID)
+		return "", fmt.Errorf("no bundle was published for %s", r.ID)
 	}
 	return kyma.Status.Runtime.Published.Digest, nil
 }
 
-// untilBegun waits for a Rollout of the newer version with another UID than past.
+// untilBegun waits for a Rollout of the newer version whose UID differs from past.
 func (a *attempt) untilBegun(ctx context.Context, past string) error {
 	return fleet.Until(ctx, a.options.ReadyWithin, "a rollout of "+a.module.to+" begins", func() (bool, string) {
 		var all v1alpha1.RolloutList
@@ -101,10 +101,10 @@ func (a *attempt) rolledOut(ctx context.Context) error {
 	return err
 }
 
-// ended waits until the rollout has ended in any way, or waits for an operator.
+// ended waits until the rollout has ended with any result, or waits for an operator.
 func (a *attempt) ended(ctx context.Context) (v1alpha1.RolloutStatus, error) {
 	var status v1alpha1.RolloutStatus
-	// One deadline for each wave, and one for the rollback.
+	// The limit is one deadline for each wave and one for the rollback.
 	err := fleet.Until(ctx, 3*a.options.ReadyWithin+time.Minute, "rollout "+a.rollout+" ends", func() (bool, string) {
 		rollout, err := a.fleet.Rollout(ctx, a.rollout)
 		if err != nil {
@@ -124,15 +124,15 @@ func (a *attempt) ended(ctx context.Context) (v1alpha1.RolloutStatus, error) {
 
 // withdrawn returns the reason why the rollout did not succeed, and whether the runtimes were rolled back as required.
 func (a *attempt) withdrawn(ctx context.Context, status v1alpha1.RolloutStatus) error {
-	why := fmt.Sprintf("rollout %s is %s, %d of %d runtimes went back: %s", a.rollout, status.State, status.Reverted,
+	why := fmt.Sprintf("rollout %s is %s, %d of %d runtimes rolled back: %s", a.rollout, status.State, status.Reverted,
 		status.Total, status.Message)
 	for _, f := range status.Failures {
 		why += fmt.Sprintf("\n%s, wave %s: %s", f.Runtime, f.Wave, strings.TrimSpace(f.Reason))
 	}
 	if _, err := a.installed(ctx, a.module.from); err != nil {
-		return fmt.Errorf("%s\nand not both runtimes are well in %s: %w", why, a.module.from, err)
+		return fmt.Errorf("%s\nthe rollback to %s failed: %w", why, a.module.from, err)
 	}
-	return fmt.Errorf("%s\nboth runtimes are Ready in %s", why, a.module.from)
+	return fmt.Errorf("%s\nboth runtimes are Ready with %s", why, a.module.from)
 }
 
 func (a *attempt) undo(ctx context.Context) error {
@@ -155,7 +155,7 @@ func (a *attempt) undo(ctx context.Context) error {
 		return err
 	}
 	if missing := without(a.before, objects); len(missing) > 0 {
-		return fmt.Errorf("%s had objects that did not come back: %s", a.module.from, names(missing))
+		return fmt.Errorf("objects of %s were not restored: %s", a.module.from, names(missing))
 	}
 	return a.gone(ctx, without(a.after, a.before))
 }
@@ -178,7 +178,8 @@ func (a *attempt) again(ctx context.Context) error {
 	return a.pruned(ctx)
 }
 
-// ready reports whether the runtime itself reports the module as ready, before the control plane knows.
+// ready reports whether the module is ready in the runtime's own status, which can be newer than the control plane's
+// status.
 func ready(ctx context.Context, r *fleet.Runtime, module string) (bool, string) {
 	manifest := &v1beta2.Manifest{}
 	err := r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: module}, manifest)

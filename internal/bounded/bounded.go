@@ -1,16 +1,16 @@
-// Package bounded limits data from other programs: the captured output of a child process, and bodies of HTTP
-// responses.
+// Package bounded limits the size of data from other programs: the captured output of a child process, and the bodies
+// of HTTP responses.
 package bounded
 
 import "bytes"
 
-// Buffer keeps the beginning of the data written to it. Write never fails, so only Full can stop the writer. Buffer
-// does not embed bytes.Buffer, because io.Copy would call its ReadFrom, which has no limit. It is not safe for
-// concurrent use.
+// Buffer keeps the beginning of the data written to it. Write never returns an error, so only Full can stop the writer.
+// Buffer does not embed bytes.Buffer, because io.Copy would call ReadFrom of bytes.Buffer, which has no limit. Buffer
+// is not safe for concurrent use.
 type Buffer struct {
-	// MaxBytes limits the kept data.
+	// MaxBytes limits the size of the kept data.
 	MaxBytes int
-	// Full is called once, when the data exceeds MaxBytes. It can be nil.
+	// Full is called once when the data exceeds MaxBytes. It can be nil.
 	Full func()
 
 	kept       bytes.Buffer

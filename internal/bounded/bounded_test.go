@@ -6,27 +6,27 @@ import (
 	"testing"
 )
 
-func TestBufferKeepsTheBeginning(t *testing.T) {
+func TestBufferKeepsDataUpToTheLimit(t *testing.T) {
 	count := 0
 	b := &Buffer{MaxBytes: 5, Full: func() { count++ }}
 	for _, text := range []string{"", "abc", "de"} {
 		if n, err := b.Write([]byte(text)); n != len(text) || err != nil {
-			t.Error(n, err)
+			t.Errorf("Write returned %d, %v, want %d bytes", n, err, len(text))
 		}
 	}
 	if b.Overflowed() || count != 0 || b.String() != "abcde" {
-		t.Errorf("%q, Full was called %d times", b.String(), count)
+		t.Errorf("got %q, and Full was called %d times", b.String(), count)
 	}
 	for range 3 {
 		if n, err := io.Copy(b, strings.NewReader("fgh")); n != 3 || err != nil {
-			t.Error(n, err)
+			t.Errorf("Copy returned %d, %v, want 3 bytes", n, err)
 		}
 	}
 	if !b.Overflowed() || count != 1 || string(b.Bytes()) != "abcde" {
-		t.Errorf("%q, Full was called %d times", b.String(), count)
+		t.Errorf("got %q, and Full was called %d times", b.String(), count)
 	}
 	nobody := &Buffer{MaxBytes: 1}
 	if _, err := nobody.Write([]byte("ab")); err != nil || !nobody.Overflowed() || nobody.String() != "a" {
-		t.Error(nobody, err)
+		t.Errorf("got %v, error %v, want the first byte", nobody, err)
 	}
 }

@@ -5,10 +5,10 @@ import (
 	"net/http"
 )
 
-// Transport limits the bodies of responses. A larger body is an error, never a shortened response.
+// Transport limits the size of response bodies. Reading a larger body returns an error instead of truncated data.
 type Transport struct {
 	Next http.RoundTripper
-	// MaxBytes limits each body, and TooLarge is the error of reading more.
+	// MaxBytes limits each body. TooLarge is the error for a larger body.
 	MaxBytes int64
 	TooLarge error
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestLargerBodyIsAnError(t *testing.T) {
+func TestReadingTooLargeBodyFails(t *testing.T) {
 	tooLarge := errors.New("too large")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, strings.Repeat("x", len(r.URL.Path)))
@@ -23,10 +23,10 @@ func TestLargerBodyIsAnError(t *testing.T) {
 		}
 		body, err := io.ReadAll(response.Body)
 		if !errors.Is(err, want) || want == nil && len(body) != len(path) {
-			t.Errorf("%s: read %d bytes, %v, want %v", path, len(body), err, want)
+			t.Errorf("%s: read %d bytes with error %v, want error %v", path, len(body), err, want)
 		}
 		if _, err := response.Body.Read(make([]byte, 1)); want != nil && !errors.Is(err, want) {
-			t.Errorf("%s: a second read returns %v", path, err)
+			t.Errorf("%s: second read returned error %v, want %v", path, err, want)
 		}
 		response.Body.Close()
 	}

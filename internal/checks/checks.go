@@ -1,9 +1,10 @@
-// Package checks decides the results of a module's checks. It is pure: input are the definitions of the checks, the
-// measurements and the time; output is the state of each check, which is small enough for a report.
+// Package checks decides the results of a module's checks. Its functions are pure. Their inputs are the definitions of
+// the checks, the measurements and the time. Their output is the state of each check, which is small enough for a
+// report.
 //
-// A measurement is a success, a failure or unknown. SuccessThreshold successes in a row make a check Passed, and
-// FailureThreshold failures in a row make it Failed permanently. In all other cases a check is Inconclusive. Unknown
-// measurements end a row of either kind, so missing data never passes a check and never fails it.
+// The verdict of a measurement is success, failure or unknown. SuccessThreshold successes in a row make a check Passed,
+// and FailureThreshold failures in a row make it Failed permanently. In all other cases, a check is Inconclusive. An
+// unknown measurement resets the count, so missing data alone does not pass or fail a check.
 //
 // Package probe takes the measurements.
 package checks
@@ -22,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Defaults of a check. The schema of RolloutPolicy has the same ones.
+// Defaults of a check. They must match the schema of RolloutPolicy.
 const (
 	DefaultInterval  = 30 * time.Second
 	DefaultTimeout   = 10 * time.Second
@@ -32,18 +33,17 @@ const (
 // Verdict is the outcome of one measurement.
 type Verdict string
 
-// Verdicts. Unknown is a measurement without an answer: a timeout, missing data, a wrong type, or an error of the
-// endpoint.
+// Verdicts. Unknown is the verdict after a timeout, missing data, a wrong type, or an error of the endpoint.
 const (
 	Success Verdict = "success"
 	Failure Verdict = "failure"
 	Unknown Verdict = "unknown"
 )
 
-// Measurement is the outcome of measuring a check once.
+// Measurement is the result of measuring a check once.
 type Measurement struct {
 	Verdict Verdict
-	// Value is the measured value, "" without one.
+	// Value is the measured value, or "" if there is none.
 	Value string
 	// Message explains a failure or an unknown measurement.
 	Message string
@@ -52,15 +52,16 @@ type Measurement struct {
 // State is the state of one check of a module in one version.
 type State struct {
 	Name string `json:"name"`
-	// Of identifies the definition. Query identifies the measured value without its bounds.
+	// Of is a hash of the check's definition. Query is a hash of the parts that select the measured value, without
+	// bounds.
 	Of    string `json:"of"`
 	Query string `json:"query,omitempty"`
-	// Result is "" before the first measurement.
+	// Result is empty before the first measurement.
 	Result v1beta2.CheckResult `json:"result,omitempty"`
-	// Row counts the last measurements with the same verdict: positive for successes, negative for failures, 0 after an
-	// unknown one. It stops at the threshold.
+	// Row is the number of consecutive measurements with the same verdict, up to the threshold: positive for successes,
+	// negative for failures, and 0 after an unknown measurement.
 	Row int32 `json:"row,omitempty"`
-	// Passes, Failures and Unknowns count all measurements.
+	// Passes, Failures and Unknowns are the total numbers of measurements with each verdict.
 	Passes   int32  `json:"passes,omitempty"`
 	Failures int32  `json:"failures,omitempty"`
 	Unknowns int32  `json:"unknowns,omitempty"`
@@ -71,11 +72,11 @@ type State struct {
 	Measured time.Time `json:"measured,omitzero"`
 }
 
-// Record has the states of a module's checks in one version. It survives restarts of the agent.
+// Record contains the states of a module's checks in one version. The agent stores it, so it survives restarts.
 type Record struct {
 	Module  string `json:"module"`
 	Version string `json:"version"`
-	// Ready is the time when the module became ready in the version, zero before.
+	// Ready is the time when the module became ready in the version, or zero if it is not ready yet.
 	Ready  time.Time `json:"ready,omitzero"`
 	States []State   `json:"states,omitempty"`
 }
@@ -83,7 +84,7 @@ type Record struct {
 // Definition is a check of a module with all defaults applied.
 type Definition struct {
 	fleet.Check
-	// Problem is the reason why the check cannot be measured, "" if it can.
+	// Problem is the reason why the check cannot be measured, or "".
 	Problem string
 }
 
@@ -101,7 +102,7 @@ func Next(d Definition, s State, m Measurement, now time.Time) State {
 	}
 	switch {
 	case s.Result == v1beta2.CheckFailed:
-		return s // with the message of the failure
+		return s // keeps the message of the failure
 	case s.Row >= d.SuccessThreshold:
 		s.Result = v1beta2.CheckPassed
 	case s.Row <= -d.FailureThreshold:
@@ -123,8 +124,8 @@ func more(count int32) int32 {
 	return count + 1
 }
 
-// Due returns when a check must be measured next, and false if it is no longer measured: it failed, or checkFor has
-// passed since the module became ready. An Inconclusive check is measured for up to bundle.MaxCheckFor, because its
+// Due returns the time of the next measurement. It returns false if the check failed, cannot be measured, or checkFor
+// has passed since the module became ready. An Inconclusive check is measured for up to bundle.MaxCheckFor, because its
 // wave waits for the result.
 func Due(d Definition, s State, ready time.Time, checkFor time.Duration) (time.Time, bool) {
 	if ready.IsZero() || d.Problem != "" || s.Result == v1beta2.CheckFailed {
@@ -141,15 +142,16 @@ func Due(d Definition, s State, ready time.Time, checkFor time.Duration) (time.T
 	return due, !due.After(ready.Add(checkFor))
 }
 
-// step returns the granularity of the times of a check: whole seconds, at most a sixth of its interval and 10 seconds.
-// So the checks of many modules are measured at the same times: the agent seldom wakes up, and checks over the same
-// objects share a read.
+// step returns the granularity of measurement times: whole seconds, at most a sixth of the interval and at most 10
+// seconds. Rounded times make checks of many modules run at the same time. The agent then wakes up less often, and
+// checks over the same objects share a read.
 func step(interval time.Duration) time.Duration {
 	return max(min(interval/6, 10*time.Second).Truncate(time.Second), time.Second)
 }
 
-// Define returns the checks of a Manifest with all defaults applied. A check without a kind is replaced by the shipped
-// check of that name. problem is the reason why the shipped checks are unreadable, "" if they are readable.
+// Define returns the checks of a Manifest with all defaults applied. A check without cel, http, promql and job is
+// replaced by the check of the same name in shipped, which contains the checks from the module's content. problem is
+// the reason why the shipped checks cannot be read, or "".
 func Define(manifest, shipped []fleet.Check, problem string) []Definition {
 	definitions := make([]Definition, 0, len(manifest))
 	for _, c := range manifest {
@@ -175,9 +177,9 @@ func Define(manifest, shipped []fleet.Check, problem string) []Definition {
 	return definitions
 }
 
-// Continue returns the states of definitions. A check whose definition did not change continues its previous state. A
-// changed one starts again, with the value before the upgrade if the query is the same. While a definition cannot be
-// read, its check is Inconclusive. A check that was Failed before stays Failed.
+// Continue returns the states of the definitions. If the definition of a check did not change, its previous state is
+// kept. If the definition changed, the check starts again, but keeps the value before the upgrade if the query is the
+// same. While a definition cannot be read, its check is Inconclusive. A Failed check then stays Failed.
 func Continue(definitions []Definition, previous []State) []State {
 	states := make([]State, 0, len(definitions))
 	for _, d := range definitions {
@@ -201,7 +203,7 @@ func Continue(definitions []Definition, previous []State) []State {
 func identify(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil {
-		return "" // a value that cannot be encoded did not arrive in a bundle
+		return "" // cannot happen: the value was decoded from a bundle
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
@@ -214,7 +216,7 @@ func queryOf(c fleet.Check) string {
 	return identify(fleet.PromQLCheck{Service: c.PromQL.Service, Path: c.PromQL.Path, Query: c.PromQL.Query})
 }
 
-// Reported returns the results of checks, sorted by name. Checks without a measurement are Inconclusive.
+// Reported returns the results of checks for a report, sorted by name. Checks without a measurement are Inconclusive.
 func Reported(states []State) []bundle.ReportedCheck {
 	if len(states) == 0 {
 		return nil
@@ -233,7 +235,8 @@ func Reported(states []State) []bundle.ReportedCheck {
 	return reported
 }
 
-// Lasting returns the part of results whose change is worth a report: the results without counts, values and messages.
+// Lasting returns a copy of the results without counts, values and messages. Only a change of the remaining fields
+// causes a new report.
 func Lasting(reported []bundle.ReportedCheck) []bundle.ReportedCheck {
 	lasting := slices.Clone(reported)
 	for i := range lasting {

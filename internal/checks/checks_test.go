@@ -21,25 +21,25 @@ func defined(c fleet.Check) Definition { return Define([]fleet.Check{c}, nil, ""
 
 var readyCheck = fleet.Check{Name: "ready", CEL: &fleet.CELCheck{Expression: "true"}}
 
-func TestResultsFollowRowsOfMeasurements(t *testing.T) {
+func TestConsecutiveMeasurementsDecideTheResult(t *testing.T) {
 	for name, c := range map[string]struct {
-		measured string // s, f and u
+		measured string // one letter for each measurement: s (success), f (failure) or u (unknown)
 		want     v1beta2.CheckResult
 	}{
-		"one success":                             {"s", v1beta2.CheckInconclusive},
-		"three successes":                         {"sss", v1beta2.CheckPassed},
-		"three failures":                          {"fff", v1beta2.CheckFailed},
-		"two failures":                            {"ff", v1beta2.CheckInconclusive},
-		"an unknown measurement ends a row":       {"ssuss", v1beta2.CheckInconclusive},
-		"an unknown measurement ends failures":    {"ffuff", v1beta2.CheckInconclusive},
-		"a failure ends a row of successes":       {"ssfss", v1beta2.CheckInconclusive},
-		"unknown measurements never fail":         {"uuuuuuuu", v1beta2.CheckInconclusive},
-		"a failed check stays failed":             {"fffsssss", v1beta2.CheckFailed},
-		"a passed check fails after three":        {"sssfff", v1beta2.CheckFailed},
-		"a passed check without data":             {"sssu", v1beta2.CheckInconclusive},
-		"a passed check after one failure":        {"sssf", v1beta2.CheckInconclusive},
-		"a passed check recovers":                 {"sssfsss", v1beta2.CheckPassed},
-		"a success row longer than the threshold": {"sssssss", v1beta2.CheckPassed},
+		"one success":                              {"s", v1beta2.CheckInconclusive},
+		"three successes":                          {"sss", v1beta2.CheckPassed},
+		"three failures":                           {"fff", v1beta2.CheckFailed},
+		"two failures":                             {"ff", v1beta2.CheckInconclusive},
+		"unknown measurement resets successes":     {"ssuss", v1beta2.CheckInconclusive},
+		"unknown measurement resets failures":      {"ffuff", v1beta2.CheckInconclusive},
+		"failure resets successes":                 {"ssfss", v1beta2.CheckInconclusive},
+		"unknown measurements do not fail a check": {"uuuuuuuu", v1beta2.CheckInconclusive},
+		"failed check stays failed":                {"fffsssss", v1beta2.CheckFailed},
+		"passed check fails after three failures":  {"sssfff", v1beta2.CheckFailed},
+		"passed check after unknown measurement":   {"sssu", v1beta2.CheckInconclusive},
+		"passed check after one failure":           {"sssf", v1beta2.CheckInconclusive},
+		"passed check recovers after a failure":    {"sssfsss", v1beta2.CheckPassed},
+		"more successes than the threshold":        {"sssssss", v1beta2.CheckPassed},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, measure(defined(readyCheck), c.measured).Result) })
 	}
@@ -55,7 +55,7 @@ func measure(d Definition, measured string) State {
 	return s
 }
 
-func TestResultsNeverClaimMoreThanWasMeasured(t *testing.T) {
+func TestResultsMatchTheMeasurements(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := defined(fleet.Check{
 			Name: "a", CEL: readyCheck.CEL,
@@ -76,11 +76,11 @@ func TestResultsNeverClaimMoreThanWasMeasured(t *testing.T) {
 			want = v1beta2.CheckPassed
 		}
 		if s.Result != want {
-			t.Fatalf("%s with thresholds %d and %d: %s, want %s", measured, d.SuccessThreshold, d.FailureThreshold,
+			t.Fatalf("%s with thresholds %d and %d: got %s, want %s", measured, d.SuccessThreshold, d.FailureThreshold,
 				s.Result, want)
 		}
 		if total := int(s.Passes + s.Failures + s.Unknowns); total != len(measured) {
-			t.Fatalf("%s: counted %d", measured, total)
+			t.Fatalf("%s: got %d measurements in total, want %d", measured, total, len(measured))
 		}
 	})
 }
@@ -96,7 +96,7 @@ func TestMessagesExplainFailedAndInconclusiveResults(t *testing.T) {
 	require.Len(t, s.Value, bundle.MaxCheckValueBytes)
 }
 
-func TestChecksAreMeasuredWhileTheWaveNeedsThem(t *testing.T) {
+func TestDueTimeOfTheNextMeasurement(t *testing.T) {
 	d := defined(readyCheck)
 	for name, c := range map[string]struct {
 		state    State
@@ -104,26 +104,26 @@ func TestChecksAreMeasuredWhileTheWaveNeedsThem(t *testing.T) {
 		measured bool
 		due      time.Time
 	}{
-		"a module that is not ready": {State{}, time.Time{}, false, time.Time{}},
-		"the first measurement":      {State{}, start, true, start},
-		"the next measurement": {
+		"module is not ready": {State{}, time.Time{}, false, time.Time{}},
+		"first measurement":   {State{}, start, true, start},
+		"next measurement": {
 			State{Measured: start, Result: v1beta2.CheckPassed}, start, true, start.Add(30 * time.Second),
 		},
-		"checks that were measured a few seconds apart": {
+		"due time is rounded to the granularity": {
 			State{Measured: start.Add(4900 * time.Millisecond), Result: v1beta2.CheckPassed}, start, true,
 			start.Add(30 * time.Second),
 		},
-		"a passed check after its time": {
+		"passed check after checkFor": {
 			State{Measured: start.Add(time.Hour), Result: v1beta2.CheckPassed}, start, false, time.Time{},
 		},
-		"a failed check": {
+		"failed check": {
 			State{Measured: start, Result: v1beta2.CheckFailed}, start, false, time.Time{},
 		},
-		"an inconclusive check after its time": {
+		"inconclusive check after checkFor": {
 			State{Measured: start.Add(time.Hour), Result: v1beta2.CheckInconclusive}, start, true,
 			start.Add(time.Hour + 30*time.Second),
 		},
-		"an inconclusive check after the limit": {
+		"inconclusive check after MaxCheckFor": {
 			State{Measured: start.Add(bundle.MaxCheckFor), Result: v1beta2.CheckInconclusive}, start, false,
 			time.Time{},
 		},
@@ -137,10 +137,10 @@ func TestChecksAreMeasuredWhileTheWaveNeedsThem(t *testing.T) {
 		})
 	}
 	_, measured := Due(Definition{Problem: "missing"}, State{}, start, time.Hour)
-	require.False(t, measured, "a check without a definition")
+	require.False(t, measured, "a check without a definition is measured")
 }
 
-func TestAShippedCheckReplacesItsName(t *testing.T) {
+func TestShippedCheckIsUsedByName(t *testing.T) {
 	shipped := []fleet.Check{
 		{Name: "smoke", CEL: &fleet.CELCheck{Expression: "false"}, Interval: metav1.Duration{Duration: time.Minute}},
 	}
@@ -156,29 +156,29 @@ func TestAShippedCheckReplacesItsName(t *testing.T) {
 	require.Equal(t, "unreadable", Define([]fleet.Check{{Name: "smoke"}}, nil, "unreadable")[0].Problem)
 }
 
-func TestCheckStateIsKeptUnlessItsDefinitionChanges(t *testing.T) {
+func TestStateIsResetIfTheDefinitionChanges(t *testing.T) {
 	query := fleet.Check{Name: "a", PromQL: &fleet.PromQLCheck{Query: "up", Max: "1"}}
 	before := measure(defined(query), "sss")
 	before.Before = "0.5"
 	require.Equal(t, before, Continue([]Definition{defined(query)}, []State{before})[0])
 	query.PromQL.Max = "2"
 	changed := Continue([]Definition{defined(query)}, []State{before})[0]
-	require.Empty(t, changed.Result, "another bound")
-	require.Equal(t, "0.5", changed.Before, "the query is the same")
+	require.Empty(t, changed.Result, "the result is kept although the bound changed")
+	require.Equal(t, "0.5", changed.Before, "the value before the upgrade is lost although the query did not change")
 	query.PromQL.Query = "down"
 	require.Empty(t, Continue([]Definition{defined(query)}, []State{before})[0].Before)
 	require.Empty(t, Continue(nil, []State{before}))
 }
 
-func TestResultsOutlastUnreadableDefinitions(t *testing.T) {
+func TestUnreadableDefinitionsKeepFailedResults(t *testing.T) {
 	named, shipped := []fleet.Check{{Name: "a"}}, []fleet.Check{{Name: "a", CEL: &fleet.CELCheck{Expression: "true"}}}
 	readable, unreadable := Define(named, shipped, ""), Define(named, nil, "the content cannot be read")
 	for name, c := range map[string]struct {
 		verdicts        string
 		meanwhile, then v1beta2.CheckResult
 	}{
-		"Failed stays":     {"fff", v1beta2.CheckFailed, v1beta2.CheckFailed},
-		"Passed is unsure": {"sss", v1beta2.CheckInconclusive, v1beta2.CheckInconclusive},
+		"Failed check stays Failed":         {"fff", v1beta2.CheckFailed, v1beta2.CheckFailed},
+		"Passed check becomes Inconclusive": {"sss", v1beta2.CheckInconclusive, v1beta2.CheckInconclusive},
 	} {
 		measured := measure(readable[0], c.verdicts)
 		during := Continue(unreadable, []State{measured})
@@ -189,7 +189,7 @@ func TestResultsOutlastUnreadableDefinitions(t *testing.T) {
 	}
 }
 
-func TestReportedResultsAreAcceptable(t *testing.T) {
+func TestReportedResultsAreValid(t *testing.T) {
 	reported := Reported([]State{{Name: "b", Result: v1beta2.CheckPassed, Passes: 3}, {Name: "a"}})
 	require.NoError(t, (bundle.Report{Time: start, Modules: []bundle.ReportedModule{{Name: "keda", Checks: reported}}}).
 		Check())
@@ -200,13 +200,13 @@ func TestReportedResultsAreAcceptable(t *testing.T) {
 			{Name: "b", Result: v1beta2.CheckPassed, Passes: 4, Value: "1"}, {Name: "a", Unknowns: 1, Message: "later"},
 		},
 	)
-	require.Equal(t, Lasting(reported), Lasting(again), "counts and values are not worth a report")
+	require.Equal(t, Lasting(reported), Lasting(again), "changed counts and values cause a report")
 	require.NotEqual(t, Lasting(reported), Lasting(Reported([]State{
 		{Name: "b", Result: v1beta2.CheckFailed}, {Name: "a"},
 	})))
 }
 
-func TestNumbersAreComparedWithTheirBounds(t *testing.T) {
+func TestValuesAreComparedWithBounds(t *testing.T) {
 	percent := func(p int32) *int32 { return &p }
 	inf := math.Inf(1)
 	for name, c := range map[string]struct {
@@ -216,61 +216,64 @@ func TestNumbersAreComparedWithTheirBounds(t *testing.T) {
 		want   Verdict
 		text   string
 	}{
-		"below max": {fleet.PromQLCheck{Max: "0.25"}, 0.2, "", Success, ""},
-		"at max":    {fleet.PromQLCheck{Max: "0.25"}, 0.25, "", Success, ""},
-		"above max": {
+		"value below max": {fleet.PromQLCheck{Max: "0.25"}, 0.2, "", Success, ""},
+		"value at max":    {fleet.PromQLCheck{Max: "0.25"}, 0.25, "", Success, ""},
+		"value above max": {
 			fleet.PromQLCheck{Max: "0.25"}, 0.3, "", Failure, "the value 0.3 is above max 0.25",
 		},
-		"below min": {
+		"value below min": {
 			fleet.PromQLCheck{Min: "3"}, 2, "", Failure, "the value 2 is below min 3",
 		},
-		"not a number": {
+		"value is NaN": {
 			fleet.PromQLCheck{Max: "1"}, inf - inf, "", Unknown, "want a finite number",
 		},
-		"infinite": {fleet.PromQLCheck{Max: "1"}, inf, "", Unknown, "want a finite number"},
-		"an increase within the limit": {
+		"value is infinite": {fleet.PromQLCheck{Max: "1"}, inf, "", Unknown, "want a finite number"},
+		"increase within the limit": {
 			fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1.2, "1", Success, "",
 		},
-		"an increase above the limit": {
+		"increase above the limit": {
 			fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1.5, "1", Failure,
 			"increased by 50%, from 1 to 1.5 (maxIncreasePercent is 20)",
 		},
-		"a decrease": {
+		"decrease": {
 			fleet.PromQLCheck{MaxIncreasePercent: percent(0)}, 0.5, "1", Success, "",
 		},
-		"a negative value that increases": {
+		"increase of a negative value": {
 			fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, -5, "-10", Failure, "increased by 50%",
 		},
 		"rounding is not an increase": {
 			fleet.PromQLCheck{MaxIncreasePercent: percent(0)}, 1.0 / 3, FormatNumber(1.0 / 3), Success, "",
 		},
-		"no value before": {
-			fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1, "", Unknown, "no value from before the upgrade",
+		"no previous value": {
+			fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1, "", Unknown,
+			"no value from before the upgrade is known",
 		},
-		"no value before, but a bound": {
+		"no previous value, within max": {
 			fleet.PromQLCheck{MaxIncreasePercent: percent(20), Max: "2"}, 1, "", Success, "",
 		},
-		"no value before, above the bound": {
+		"no previous value, above max": {
 			fleet.PromQLCheck{MaxIncreasePercent: percent(20), Max: "2"}, 3, "", Failure, "above max",
 		},
-		"from zero": {
+		"increase from zero": {
 			fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1, "0", Unknown, "set max",
 		},
-		"from zero with a bound": {
+		"increase from zero, within max": {
 			fleet.PromQLCheck{MaxIncreasePercent: percent(20), Max: "2"}, 1, "0", Success, "",
 		},
-		"zero stays zero": {fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 0, "0", Success, ""},
-		"a damaged value before": {
+		"value stays zero": {fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 0, "0", Success, ""},
+		"previous value is not a number": {
 			fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1, "many", Unknown, "no value from before",
 		},
-		"an increase, although below max": {
+		"increase above the limit, within max": {
 			fleet.PromQLCheck{MaxIncreasePercent: percent(20), Max: "2"}, 1.5, "1", Failure, "increased by 50%",
 		},
-		"a bound that is not a number":       {fleet.PromQLCheck{Max: "many"}, 1, "", Unknown, "not a number"},
-		"the longest number fits in a value": {fleet.PromQLCheck{Max: "1"}, -1.7976931348623157e308, "", Success, ""},
+		"bound is not a number": {
+			fleet.PromQLCheck{Max: "many"}, 1, "", Unknown, `the bound "many" is not a number`,
+		},
+		"longest number fits into the value": {fleet.PromQLCheck{Max: "1"}, -1.7976931348623157e308, "", Success, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := JudgeNumber(c.check, c.value, c.before)
+			m := CompareNumber(c.check, c.value, c.before)
 			require.Equal(t, c.want, m.Verdict, m.Message)
 			require.Contains(t, m.Message, c.text)
 			require.LessOrEqual(t, len(m.Value), bundle.MaxCheckValueBytes)
@@ -278,23 +281,23 @@ func TestNumbersAreComparedWithTheirBounds(t *testing.T) {
 	}
 }
 
-func TestShippedChecksAreReadStrictly(t *testing.T) {
+func TestInvalidShippedChecksAreRefused(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"a check": {"checks:\n- name: a\n  cel: {expression: 'true'}\n", ""},
-		"a Job": {
+		"valid check": {"checks:\n- name: a\n  cel: {expression: 'true'}\n", ""},
+		"valid Job check": {
 			"checks:\n- name: a\n  job: {namespace: b, template: {template: {spec: {containers: []}}}}\n", "",
 		},
-		"an unknown field": {
+		"unknown field": {
 			"checks:\n- name: a\n  cell: {expression: 'true'}\n", `unknown field "checks[0].cell"`,
 		},
-		"a field twice":          {"checks:\n- name: a\n  name: b\n", "appears twice"},
-		"an alias":               {"checks: &a\n- name: a\nmore: *a\n", "anchors and aliases"},
+		"duplicate field":        {"checks:\n- name: a\n  name: b\n", "appears twice"},
+		"YAML alias":             {"checks: &a\n- name: a\nmore: *a\n", "anchors and aliases"},
 		"two documents":          {"checks: []\n---\nchecks: []\n", "more than 1 documents"},
-		"nothing":                {"", "checks is required"},
-		"a check without a kind": {"checks:\n- name: a\n", "one of cel, http, promql and job is required"},
-		"a large file":           {strings.Repeat("#", MaxShippedBytes+1), "at most"},
+		"empty document":         {"", "checks is required"},
+		"check without a kind":   {"checks:\n- name: a\n", "one of cel, http, promql and job is required"},
+		"file that is too large": {strings.Repeat("#", MaxShippedBytes+1), "at most"},
 		"not YAML":               {"\x00\x01", "content checks"},
-		"a list":                 {"- a", "content checks"},
+		"list instead of a map":  {"- a", "content checks"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Shipped([]byte(c.text))

@@ -11,12 +11,12 @@ import (
 // FormatNumber returns a number as the value of a measurement.
 func FormatNumber(value float64) string { return strconv.FormatFloat(value, 'g', 6, 64) }
 
-// JudgeNumber compares the value of a query with the bounds of its check. before is the value before the upgrade, "" if
-// it is not known.
-func JudgeNumber(q fleet.PromQLCheck, value float64, before string) Measurement {
+// CompareNumber compares the value of a query with the bounds of its check. before is the value before the upgrade, or
+// "" if it is unknown.
+func CompareNumber(q fleet.PromQLCheck, value float64, before string) Measurement {
 	m := Measurement{Verdict: Success, Value: FormatNumber(value)}
 	if rounded, err := strconv.ParseFloat(m.Value, 64); err == nil {
-		value = rounded // like the value before, so rounding never looks like an increase
+		value = rounded // before is also rounded, so rounding never looks like an increase
 	}
 	if math.IsNaN(value) || math.IsInf(value, 0) {
 		return Measurement{Verdict: Unknown, Message: "the query returned " + m.Value + ", want a finite number"}
@@ -39,7 +39,7 @@ func JudgeNumber(q fleet.PromQLCheck, value float64, before string) Measurement 
 		}
 		limit, err := strconv.ParseFloat(bound.text, 64)
 		if err != nil {
-			return unknown(fmt.Sprintf("%s: not a number", bound.text))
+			return unknown(fmt.Sprintf("the bound %q is not a number", bound.text))
 		}
 		if bound.exceeds(value, limit) {
 			return failed("the value %s is %s %s", m.Value, bound.name, bound.text)
@@ -54,7 +54,7 @@ func JudgeNumber(q fleet.PromQLCheck, value float64, before string) Measurement 
 		if bounded {
 			return m
 		}
-		return unknown("no value from before the upgrade, and neither max nor min is set")
+		return unknown("no value from before the upgrade is known, and max and min are not set")
 	}
 	switch increase := value - past; {
 	case increase <= 0:
@@ -62,7 +62,7 @@ func JudgeNumber(q fleet.PromQLCheck, value float64, before string) Measurement 
 	case past == 0 && bounded:
 		return m
 	case past == 0:
-		return unknown(fmt.Sprintf("the value increased from 0 to %s, so the increase has no percentage: set max",
+		return unknown(fmt.Sprintf("the value increased from 0 to %s, so its increase in percent is undefined: set max",
 			m.Value))
 	case increase > math.Abs(past)*float64(*q.MaxIncreasePercent)/100:
 		return failed("the value increased by %.0f%%, from %s to %s (maxIncreasePercent is %d)",

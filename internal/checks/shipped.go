@@ -11,13 +11,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/strict"
 )
 
-// MaxShippedBytes limits the content with the checks of a module.
+// MaxShippedBytes limits the size of a module's content with checks.
 const MaxShippedBytes = 256 << 10
 
-// Shipped reads the content bundle.ContentChecks of a module: one YAML document with the list "checks".
+// Shipped decodes a module's content bundle.ContentChecks, which is one YAML document with the list "checks".
 func Shipped(data []byte) ([]fleet.Check, error) {
 	if len(data) > MaxShippedBytes {
-		return nil, fmt.Errorf("content %s: %d bytes, at most %d", bundle.ContentChecks, len(data), MaxShippedBytes)
+		return nil, fmt.Errorf("content %s has %d bytes, must be at most %d", bundle.ContentChecks, len(data),
+			MaxShippedBytes)
 	}
 	var document struct {
 		Checks []fleet.Check `json:"checks"`

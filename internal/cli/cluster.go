@@ -8,16 +8,16 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Cluster holds kubectl's flags for a connection to an API server, with the same meaning: the kubeconfig comes from
-// --kubeconfig, $KUBECONFIG, which can list several files, or the home folder. A Pod without one uses its
-// ServiceAccount.
+// Cluster contains the flags for a connection to an API server. They have the same meaning as in kubectl: the
+// kubeconfig is read from --kubeconfig, from $KUBECONFIG, which can list several files, or from the home folder. A Pod
+// without a kubeconfig uses its ServiceAccount.
 type Cluster struct {
 	what       string
 	kubeconfig string
 	overrides  clientcmd.ConfigOverrides
 }
 
-// connectionFlag is the annotation of connection flags, which the help lists separately.
+// connectionFlag is the annotation of connection flags. The help lists them separately.
 const connectionFlag = "kyma-pull.dev/connection"
 
 // Client-side rate limits of interactive commands, as in kubectl.
@@ -38,7 +38,7 @@ func (c *Cluster) AddFlags(flags *pflag.FlagSet, what string) {
 		ClusterName:  clientcmd.FlagInfo{LongName: clientcmd.FlagClusterName, Description: "cluster of the kubeconfig"},
 		AuthInfoName: clientcmd.FlagInfo{LongName: clientcmd.FlagAuthInfoName, Description: "user of the kubeconfig"},
 	}
-	names.Timeout = clientcmd.FlagInfo{} // it would also end watches
+	names.Timeout = clientcmd.FlagInfo{} // a timeout would also end watches
 	auth, server := &names.AuthOverrideFlags, &names.ClusterOverrideFlags
 	auth.Username, auth.Password = clientcmd.FlagInfo{}, clientcmd.FlagInfo{} // API servers no longer support them
 	auth.ClientCertificate.Description = "file with a client certificate for the API server"
@@ -46,23 +46,23 @@ func (c *Cluster) AddFlags(flags *pflag.FlagSet, what string) {
 	auth.Token.Description = "bearer token for the API server"
 	auth.Impersonate.Description = "user to impersonate"
 	auth.ImpersonateUID.Description = "UID to impersonate"
-	auth.ImpersonateGroups.Description = "group to impersonate; may be repeated"
+	auth.ImpersonateGroups.Description = "group to impersonate; can be repeated"
 	server.APIServer.Description = "URL of the API server"
 	server.CertificateAuthority.Description = "file with the CA certificates of the API server"
 	server.InsecureSkipTLSVerify.Description = "accept any certificate of the API server, which makes the connection " +
 		"insecure"
-	server.TLSServerName.Description = "name that the API server's certificate has to be for; default: its host"
+	server.TLSServerName.Description = "server name to verify in the API server's certificate; default: host of the URL"
 	server.ProxyURL.Description = "proxy to the API server"
 	server.DisableCompression = clientcmd.FlagInfo{}
 	clientcmd.BindOverrideFlags(&c.overrides, own, names)
 	c.add(flags, own)
 }
 
-// AddTimeoutFlag adds --request-timeout, for commands without watches.
+// AddTimeoutFlag adds the flag --request-timeout, for commands without watches.
 func (c *Cluster) AddTimeoutFlag(flags *pflag.FlagSet) {
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
 	own.StringVar(&c.overrides.Timeout, clientcmd.FlagTimeout, "0",
-		"how long one request to the API server may take, such as 30s; 0: as long as it takes")
+		"timeout of a request to the API server, such as 30s; 0: no timeout")
 	c.add(flags, own)
 }
 
@@ -78,7 +78,7 @@ func (c *Cluster) Config() (*rest.Config, error) {
 	config, err := c.loader().ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err):
-		return nil, fmt.Errorf("%s has no kubeconfig: set one with --kubeconfig or $KUBECONFIG", c.what)
+		return nil, fmt.Errorf("no kubeconfig of %s: set --kubeconfig or $KUBECONFIG", c.what)
 	case err != nil:
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}

@@ -53,35 +53,35 @@ func TestCommandsConnectLikeKubectl(t *testing.T) {
 	two, other := file("two", eastAndWest), file("other", north)
 	both := two + string(os.PathListSeparator) + other
 	for name, c := range map[string]struct {
-		kubeconfig  string // of the environment
+		kubeconfig  string // $KUBECONFIG
 		args        string
 		host, token string
 		wrong       string
 	}{
-		"the current context of $KUBECONFIG": {kubeconfig: two, host: "https://east.example", token: "of-admin"},
-		"another context of it": {
+		"current context of $KUBECONFIG": {kubeconfig: two, host: "https://east.example", token: "of-admin"},
+		"other context of $KUBECONFIG": {
 			kubeconfig: two, args: "--context west", host: "https://west.example", token: "of-viewer",
 		},
-		"a context of the second file": {
+		"context of the second file": {
 			kubeconfig: both, args: "--context north", host: "https://north.example", token: "of-northerner",
 		},
-		"a flag wins over the environment": {
+		"--kubeconfig overrides $KUBECONFIG": {
 			kubeconfig: two, args: "--kubeconfig " + other, host: "https://north.example", token: "of-northerner",
 		},
-		"a cluster and a user of it": {
+		"cluster and user of $KUBECONFIG": {
 			kubeconfig: two, args: "--cluster west --user admin", host: "https://west.example", token: "of-admin",
 		},
-		"a token": {
+		"--token overrides the user's token": {
 			kubeconfig: two, args: "--token mine", host: "https://east.example", token: "mine",
 		},
-		"a server": {
+		"--server overrides the cluster's server": {
 			kubeconfig: two, args: "--server https://south.example", host: "https://south.example", token: "of-admin",
 		},
-		"a context that there is not": {kubeconfig: two, args: "--context wset", wrong: `"wset" does not exist`},
-		"a file that there is not":    {args: "--kubeconfig /nowhere", wrong: "/nowhere"},
-		"nothing at all": {
+		"unknown context":    {kubeconfig: two, args: "--context wset", wrong: `"wset" does not exist`},
+		"missing kubeconfig": {args: "--kubeconfig /nowhere", wrong: "/nowhere"},
+		"no kubeconfig": {
 			kubeconfig: filepath.Join(dir, "none"),
-			wrong:      "the control plane has no kubeconfig: set one with --kubeconfig or $KUBECONFIG",
+			wrong:      "no kubeconfig of the control plane: set --kubeconfig or $KUBECONFIG",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestCommandsConnectLikeKubectl(t *testing.T) {
 				return
 			}
 			if err != nil || config.Host != c.host || config.BearerToken != c.token {
-				t.Errorf("got %+v, %v", config, err)
+				t.Errorf("got %+v, error %v, want host %s and token %s", config, err, c.host, c.token)
 			}
 		})
 	}
@@ -110,7 +110,7 @@ func TestImpersonationAndTimeoutFlags(t *testing.T) {
 	if err != nil || config.Impersonate.UserName != "jane" ||
 		!slices.Equal(config.Impersonate.Groups, []string{"a", "b"}) ||
 		config.Timeout != 30*time.Second {
-		t.Errorf("got %+v, %v", config, err)
+		t.Errorf("got %+v, error %v, want the values of the flags", config, err)
 	}
 }
 

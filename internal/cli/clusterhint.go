@@ -11,36 +11,36 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// apiServerPath matches the path of a request to an API server, also behind a proxy with a path prefix. Paths of
+// apiServerPath matches the path of a request to an API server, with any prefix, because a proxy can add one. Paths of
 // registries start with /v2/.
 var apiServerPath = regexp.MustCompile(`/api(/v1|s|)(/|$)`)
 
-// clusterHint returns advice for an API server that does not respond, rejects the user, or belongs to another cluster.
+// clusterHint returns advice for errors of an API server that does not respond, rejects the user, or belongs to another
+// cluster.
 func clusterHint(err error) string {
 	if server := unreachable(err); server != "" {
-		return "no API server answers at " + server +
-			": is it running? --kubeconfig, --context or --server name another"
+		return "no API server responds at " + server +
+			": check that it is running, or select another one with --kubeconfig, --context or --server"
 	}
 	if apierrors.IsUnauthorized(err) {
-		return "the API server does not accept these credentials: --kubeconfig, --context or --token name others"
+		return "the API server does not accept these credentials: select others with --kubeconfig, --context or --token"
 	}
-	// Admission uses the same code, and its message contains the reason.
+	// Refusals by admission have the same status code, but their message already contains the reason.
 	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "is forbidden: User ") {
-		return "give the user that right, or name another user's kubeconfig with --kubeconfig or --context"
+		return "grant the user this permission, or select another user with --kubeconfig or --context"
 	}
 	group, missing := notServed(err)
 	switch {
 	case !missing:
 		return ""
 	case strings.HasSuffix(group, "kyma-project.io"):
-		return "this API server has no " + group +
-			": name the right cluster with --kubeconfig or --context, or install the chart there"
+		return "this API server does not serve " + group +
+			": select the right cluster with --kubeconfig or --context, or install the chart"
 	}
-	return "`kubectl api-resources` lists the kinds that the API server has"
+	return "`kubectl api-resources` lists the kinds that the API server serves"
 }
 
-// unreachable returns the address of an API server that could not be connected to, and an empty string for other
-// errors.
+// unreachable returns the address of the API server if the error is a failed connection, and an empty string otherwise.
 func unreachable(err error) string {
 	var request *url.Error
 	if !errors.As(err, &request) || !errors.As(err, new(*net.OpError)) {
@@ -53,7 +53,8 @@ func unreachable(err error) string {
 	return to.Scheme + "://" + to.Host
 }
 
-// notServed returns the group of a kind that the API server does not serve, and whether the error has that cause.
+// notServed returns the API group from an error about a kind that the API server does not serve. missing is false for
+// other errors.
 func notServed(err error) (group string, missing bool) {
 	var kind *meta.NoKindMatchError
 	if errors.As(err, &kind) {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-func TestAPIServerRefusalNamesTheFlag(t *testing.T) {
+func TestAPIServerErrorHintNamesTheFlag(t *testing.T) {
 	const gone = "https://127.0.0.1:6443"
 	noAnswer := func(path string) error {
 		return &url.Error{
@@ -26,35 +26,36 @@ func TestAPIServerRefusalNamesTheFlag(t *testing.T) {
 		err  error
 		want string
 	}{
-		"no API server answers": {noAnswer("/api"), "no API server answers at " + gone},
-		"none answers a request for a kind": {
-			noAnswer("/apis/operator.kyma-project.io/v1beta2/kymas"), "no API server answers at " + gone,
+		"API server is unreachable": {noAnswer("/api"), "no API server responds at " + gone},
+		"API server is unreachable, request for a kind": {
+			noAnswer("/apis/operator.kyma-project.io/v1beta2/kymas"), "no API server responds at " + gone,
 		},
-		"none answers behind a proxy": {
-			noAnswer("/k8s/clusters/c-1/api/v1/secrets"), "no API server answers at " + gone,
+		"API server is unreachable through a proxy": {
+			noAnswer("/k8s/clusters/c-1/api/v1/secrets"), "no API server responds at " + gone,
 		},
-		"no registry answers":   {noAnswer("/v2/api/manifests/desired"), ""},
-		"no Git server answers": {noAnswer("/team/api.git/info/refs"), ""},
-		"the user is not known": {apierrors.NewUnauthorized("Unauthorized"), "--token"},
-		"the user has no right": {
+		"registry is unreachable":   {noAnswer("/v2/api/manifests/desired"), ""},
+		"Git server is unreachable": {noAnswer("/team/api.git/info/refs"), ""},
+		"credentials are invalid":   {apierrors.NewUnauthorized("Unauthorized"), "--token"},
+		"user does not have the permission": {
 			apierrors.NewForbidden(kymas, "", errors.New(`User "nobody" cannot list resource "kymas"`)),
-			"give the user that right",
+			"grant the user this permission",
 		},
-		"admission refuses": {
+		"admission refuses the request": {
 			apierrors.NewForbidden(kymas, "berlin", errors.New("the quota is used up")), "",
 		},
-		"a cluster without a fleet": {
+		"kind of the fleet is not served": {
 			&meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "fleet.kyma-project.io", Kind: "Rollout"}},
-			"this API server has no fleet.kyma-project.io: name the right cluster",
+			"this API server does not serve fleet.kyma-project.io: select the right cluster",
 		},
-		"a cluster without a fleet, by resource": {
-			&meta.NoResourceMatchError{PartialResource: rollouts}, "this API server has no fleet.kyma-project.io",
+		"resource of the fleet is not served": {
+			&meta.NoResourceMatchError{PartialResource: rollouts},
+			"this API server does not serve fleet.kyma-project.io",
 		},
-		"a kind that is misspelled": {
+		"misspelled resource": {
 			&meta.NoResourceMatchError{PartialResource: schema.GroupVersionResource{Resource: "deplyo"}},
 			"`kubectl api-resources` lists",
 		},
-		"a name that is not found": {apierrors.NewNotFound(kymas, "berlin"), ""},
+		"object is not found": {apierrors.NewNotFound(kymas, "berlin"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := hint(fmt.Errorf("list Kymas: %w", c.err)); !strings.Contains(got, c.want) || c.want == "" &&

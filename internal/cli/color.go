@@ -26,7 +26,7 @@ const noColor = "\x1b[0m"
 // ownColors are the only escape sequences that a command sends to a terminal, if colors are enabled.
 var ownColors = regexp.MustCompile(`\x1b\[(?:0|1|2|31|32|33)m`)
 
-// Palette colors words. The zero value does not.
+// Palette colors words. The zero value returns words without color.
 type Palette struct{ on bool }
 
 // PaletteOf returns the palette of a command that writes to out.
@@ -35,7 +35,7 @@ func PaletteOf(out io.Writer) Palette {
 	return Palette{ok && p.colors}
 }
 
-// Paint returns a word in a color. Pass text from outside through bundle.PrintableLine first.
+// Paint returns a word in a color. The caller must pass text from other programs through bundle.PrintableLine first.
 func (p Palette) Paint(color Color, word string) string {
 	if !p.on || color == Plain || word == "" {
 		return word
@@ -43,7 +43,7 @@ func (p Palette) Paint(color Color, word string) string {
 	return string(color) + word + noColor
 }
 
-// colored reports whether the output is colored, from --color and the terminal.
+// colored reports whether to color the output, based on --color, the environment and whether the output is a terminal.
 func colored(mode string, terminal bool, env func(string) string) (bool, error) {
 	switch mode {
 	case "always":
@@ -53,10 +53,10 @@ func colored(mode string, terminal bool, env func(string) string) (bool, error) 
 	case "auto":
 		return terminal && env("NO_COLOR") == "" && env("TERM") != "dumb", nil
 	}
-	return false, Usage(fmt.Errorf("--color %q: want auto, always or never", mode))
+	return false, Usage(fmt.Errorf("--color %q: must be auto, always or never", mode))
 }
 
-// unknownWidth is the width of output that is not a terminal.
+// unknownWidth is the assumed width if the output is not a terminal.
 const unknownWidth = 80
 
 // Width returns the number of columns of out.

@@ -9,34 +9,34 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func TestColorsAreForTerminals(t *testing.T) {
+func TestOutputToTerminalsIsColored(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode     string
 		terminal bool
 		env      map[string]string
 		want     bool
 	}{
-		"a terminal":                      {"auto", true, nil, true},
-		"a pipe":                          {"auto", false, nil, false},
-		"a terminal of who wants none":    {"auto", true, map[string]string{"NO_COLOR": "1"}, false},
-		"a terminal that knows none":      {"auto", true, map[string]string{"TERM": "dumb"}, false},
-		"a pipe, asked for by a flag":     {"always", false, map[string]string{"NO_COLOR": "1"}, true},
-		"a terminal, refused by a flag":   {"never", true, nil, false},
-		"an empty NO_COLOR means nothing": {"auto", true, map[string]string{"NO_COLOR": ""}, true},
+		"terminal":                        {"auto", true, nil, true},
+		"pipe":                            {"auto", false, nil, false},
+		"terminal with NO_COLOR":          {"auto", true, map[string]string{"NO_COLOR": "1"}, false},
+		"terminal without color support":  {"auto", true, map[string]string{"TERM": "dumb"}, false},
+		"pipe with --color always":        {"always", false, map[string]string{"NO_COLOR": "1"}, true},
+		"terminal with --color never":     {"never", true, nil, false},
+		"terminal with an empty NO_COLOR": {"auto", true, map[string]string{"NO_COLOR": ""}, true},
 	} {
 		if got, err := colored(c.mode, c.terminal, func(name string) string { return c.env[name] }); got != c.want ||
 			err != nil {
-			t.Errorf("%s: got %v, %v", name, got, err)
+			t.Errorf("%s: got %t, error %v, want %t", name, got, err, c.want)
 		}
 	}
 	if code, out := execute(program(nil), nil, "run", "--color", "green"); code != ExitUsage ||
-		!strings.Contains(out, `--color "green": want auto, always or never`) {
-		t.Errorf("exit %d: %s", code, out)
+		!strings.Contains(out, `--color "green": must be auto, always or never`) {
+		t.Errorf("got exit code %d: %s, want exit code %d", code, out, ExitUsage)
 	}
 }
 
-// TestOnlyTheProgramsOwnColorsReachATerminal prints text of a runtime beside a colored word.
-func TestOnlyTheProgramsOwnColorsReachATerminal(t *testing.T) {
+// The command prints a colored word and text from a runtime that contains control sequences.
+func TestOnlyOwnColorSequencesArePrinted(t *testing.T) {
 	for mode, want := range map[string]string{"always": "\x1b[31mFailing\x1b[0m: ", "never": "Failing: ",
 		"auto": "Failing: "} {
 		root, _ := NewRoot("program", "is tested", "v0")
@@ -47,17 +47,17 @@ func TestOnlyTheProgramsOwnColorsReachATerminal(t *testing.T) {
 		}})
 		var out bytes.Buffer
 		if code := Execute(root, nil, []string{"show", "--color", mode}, &out, &out); code != ExitDone {
-			t.Errorf("%s: exit code %d", mode, code)
+			t.Errorf("--color %s: got exit code %d, want %d", mode, code, ExitDone)
 		}
 		rest, found := strings.CutPrefix(out.String(), want)
 		if clean(t, mode, rest); !found {
-			t.Errorf("%s: got %q", mode, out.String())
+			t.Errorf("--color %s: got %q, want the prefix %q", mode, out.String(), want)
 		}
 	}
 }
 
-func TestOutputWithoutATerminalHasADefaultWidth(t *testing.T) {
+func TestOutputWithoutTerminalHasDefaultWidth(t *testing.T) {
 	if width := Width(&printed{out: &bytes.Buffer{}}); width != 80 {
-		t.Errorf("got %d", width)
+		t.Errorf("got %d columns, want 80", width)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// CompleteConnections completes contexts, clusters, users and namespaces for all commands below the root that connect
-// to an API server. It reads the kubeconfig and, for namespaces, the API server that the other flags select.
+// CompleteConnections adds shell completion of contexts, clusters, users and namespaces to all commands that connect to
+// an API server. Candidates come from the kubeconfig. Namespaces come from the API server that the other flags select.
 func CompleteConnections(root *cobra.Command) {
 	for flag, names := range map[string]func(context.Context, *Cluster) ([]string, error){
 		"context": contexts, "cluster": clusters, "user": users, "namespace": namespaces,
@@ -21,7 +21,7 @@ func CompleteConnections(root *cobra.Command) {
 		if root.Flag(flag) == nil || root.Flag("kubeconfig") == nil {
 			continue
 		}
-		// The error means that the command completes the flag itself.
+		// It fails if the command already has a completion for the flag.
 		_ = root.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, _ string) ([]string,
 			cobra.ShellCompDirective) {
 			return listed(cmd.Context(), nil, func(ctx context.Context, _ []string) ([]string,
@@ -41,7 +41,7 @@ func clusterOf(set *pflag.FlagSet) *Cluster {
 	c.AddFlags(flags, "")
 	set.Visit(func(flag *pflag.Flag) {
 		if flags.Lookup(flag.Name) != nil {
-			_ = flags.Set(flag.Name, flag.Value.String()) // completion then uses the default
+			_ = flags.Set(flag.Name, flag.Value.String()) // if this fails, completion uses the default
 		}
 	})
 	return c
@@ -62,7 +62,7 @@ func users(_ context.Context, c *Cluster) ([]string, error) {
 	return slices.Sorted(maps.Keys(config.AuthInfos)), err
 }
 
-// namespaces lists the namespaces with the REST client of discovery, because this package has no other one.
+// namespaces lists the namespaces with the REST client of the discovery package, so this package needs no other client.
 func namespaces(ctx context.Context, c *Cluster) ([]string, error) {
 	config, err := c.Config()
 	if err != nil {

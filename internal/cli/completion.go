@@ -11,18 +11,19 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// completionTimeout limits the time for a completion.
+// completionTimeout limits the time for listing candidates.
 const completionTimeout = 3 * time.Second
 
-// plainName matches names without shell syntax. Bash expands candidates again when it compares them with the typed
-// word, so the name $(reboot) would run as a command.
+// plainName matches names without shell syntax. Bash expands candidates before it compares them with the typed word, so
+// it would execute the name $(reboot).
 var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/+@-]*$`)
 
-// Names lists the candidates for an argument or a flag. args are the preceding arguments; preceding flags are parsed.
+// Names lists the candidates for an argument or a flag. args are the preceding arguments. Preceding flags are already
+// parsed.
 type Names func(ctx context.Context, args []string) ([]string, error)
 
-// Complete completes a command's arguments: the first with the first list, and so on. A failed list offers no
-// candidates.
+// Complete adds shell completion to a command's arguments. The first function lists candidates for the first argument,
+// and so on. If a function fails, no candidates are offered.
 func Complete(cmd *cobra.Command, arguments ...Names) {
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= len(arguments) {
@@ -32,7 +33,7 @@ func Complete(cmd *cobra.Command, arguments ...Names) {
 	}
 }
 
-// CompleteFlag completes the values of a flag.
+// CompleteFlag adds shell completion to the values of a flag.
 func CompleteFlag(cmd *cobra.Command, flag string, names Names) {
 	if cmd.Flags().Lookup(flag) == nil {
 		panic("complete flag --" + flag + ": the flag does not exist")
@@ -63,7 +64,7 @@ func listed(ctx context.Context, args []string, names Names) ([]string, cobra.Sh
 	return shown, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeFixed completes flags with a fixed set of values.
+// completeFixed adds shell completion to flags with a fixed set of values.
 func completeFixed(cmd *cobra.Command) {
 	fixed := map[string][]string{
 		"color": {"auto", "always", "never"}, "log-level": {"trace", "debug", "info", "error"},
@@ -88,8 +89,8 @@ func completeFixed(cmd *cobra.Command) {
 	}
 }
 
-// asPlugin adapts the help of a program that is installed as a kubectl plugin to the way it is called. program is the
-// path of the running program.
+// asPlugin makes the help of a program that is installed as a kubectl plugin show the command line for kubectl. program
+// is the path of the running program.
 func asPlugin(root *cobra.Command, program string) {
 	name := strings.TrimSuffix(filepath.Base(program), ".exe")
 	plugin, is := strings.CutPrefix(name, "kubectl-")

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func TestShellCompletesNames(t *testing.T) {
+func TestShellCompletionOffersNames(t *testing.T) {
 	var namespace string
 	list := func(_ context.Context, args []string) ([]string, error) {
 		switch namespace {
@@ -52,7 +52,7 @@ func TestShellCompletesNames(t *testing.T) {
 	}
 }
 
-func TestKubectlPluginShowsItsCommandLine(t *testing.T) {
+func TestKubectlPluginHelpShowsKubectl(t *testing.T) {
 	for program, want := range map[string]string{
 		"/usr/bin/kubectl-kyma_pull": "kubectl kyma-pull",
 		"kubectl-kyma_pull.exe":      "kubectl kyma-pull",
@@ -61,7 +61,7 @@ func TestKubectlPluginShowsItsCommandLine(t *testing.T) {
 	} {
 		root, _ := NewRoot("kcp-publisher", "is tested", "v0")
 		if asPlugin(root, program); root.UseLine() != want {
-			t.Errorf("%s: got %q", program, root.UseLine())
+			t.Errorf("%s: got %q, want %q", program, root.UseLine(), want)
 		}
 	}
 	root, _ := NewRoot("kcp-publisher", "is tested", "v0")
@@ -69,6 +69,6 @@ func TestKubectlPluginShowsItsCommandLine(t *testing.T) {
 	if code, out := execute(root, nil, "statsu"); code != ExitUsage ||
 		!strings.HasPrefix(out, "kubectl kyma-pull: unknown command") ||
 		!strings.Contains(out, "run `kubectl kyma-pull --help`") {
-		t.Errorf("exit %d: %s", code, out)
+		t.Errorf("got exit code %d: %s, want a usage error that names kubectl", code, out)
 	}
 }

@@ -41,11 +41,11 @@ func TestConfigurationPageListsAllAliases(t *testing.T) {
 		named[row[1]] = pflag.NormalizedName(row[2])
 	}
 	if !maps.Equal(named, fluxNames) {
-		t.Errorf("the page has the names\n%v, the programs have\n%v", named, fluxNames)
+		t.Errorf("the page lists the aliases\n%v, want the aliases of the programs\n%v", named, fluxNames)
 	}
 }
 
-// A variable that a program reads and the page does not name is a hidden setting.
+// An environment variable that the page does not list would be a hidden setting.
 func TestConfigurationPageListsAllVariables(t *testing.T) {
 	names := map[string]bool{}
 	read := regexp.MustCompile(`\b(?:Getenv|LookupEnv|env)\(([^)]*)\)`)
@@ -68,8 +68,8 @@ func TestConfigurationPageListsAllVariables(t *testing.T) {
 				}
 				if strings.HasPrefix(name, `"`) {
 					names[strings.Trim(name, `"`)] = true
-				} else if name != "string" { // the type of a function
-					t.Errorf("%s reads the variable %s, whose name this test does not find", path, name)
+				} else if name != "string" { // a parameter of the type func(string) string
+					t.Errorf("%s reads the variable %s, but this test cannot resolve its name", path, name)
 				}
 			}
 			return nil
@@ -79,12 +79,12 @@ func TestConfigurationPageListsAllVariables(t *testing.T) {
 		}
 	}
 	if len(names) < 4 {
-		t.Errorf("only the variables %v were found", names)
+		t.Errorf("found the variables %v, want at least 4", names)
 	}
 	table := section(t, configurationPage(t), "Environment")
 	for name := range names {
 		if !strings.Contains(table, "`"+name+"`") {
-			t.Errorf("the page does not name the variable %s", name)
+			t.Errorf("the page does not list the variable %s", name)
 		}
 	}
 }

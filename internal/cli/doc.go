@@ -1,4 +1,4 @@
-// Package cli contains the shared parts of both command lines: exit codes, usage errors, the root command with --config
-// and logging, flags for registries and the root of trust, output formats and progress bars. The commands themselves
-// are in the programs.
+// Package cli contains the parts that both command lines share: exit codes, usage errors, the root command with
+// --config and logging, flags for registries and the root of trust, output formats and progress bars. Each program
+// defines its own commands.
 package cli

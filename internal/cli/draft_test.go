@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-func TestDraftOfARootIsNamedInTheError(t *testing.T) {
+func TestUnsignedRootErrorMentionsDrafts(t *testing.T) {
 	draft := trust.DraftRoot("ships", 1, time.Now().AddDate(1, 0, 0))
 	for _, role := range []string{trust.RoleRoot, trust.RolePublisher} {
 		if err := draft.Add(role, trusttest.PublicKey(t, trusttest.NewSigner(t))); err != nil {
@@ -26,8 +26,8 @@ func TestDraftOfARootIsNamedInTheError(t *testing.T) {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadRoot(path); err == nil || !strings.Contains(err.Error(), "too few root keys signed it") ||
+	if _, err := ReadRoot(path); err == nil || !strings.Contains(err.Error(), "the root has too few signatures") ||
 		!strings.Contains(err.Error(), "`kcp-publisher keys sign`") {
-		t.Errorf("got %v", err)
+		t.Errorf("got error %v, want advice to sign the draft", err)
 	}
 }

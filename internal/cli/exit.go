@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// Exit codes of both programs. They are a contract.
+// Exit codes of both programs. They are part of the public interface.
 const (
 	ExitDone    = 0
 	ExitFailed  = 1
@@ -22,7 +22,7 @@ const (
 	ExitRefused = 3
 )
 
-// usageError is the error for a wrong command line.
+// usageError is the error for an invalid command line.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -33,9 +33,9 @@ func Usage(err error) error { return usageError{err} }
 // IsUsage reports whether an error is a usage error.
 func IsUsage(err error) bool { return errors.As(err, new(usageError)) }
 
-// Execute runs a program's command line and returns its exit code. The first signal to stop ends the context of the
-// commands. Control characters in their output are escaped. A *refusal.Error, and any error for which refused returns
-// true, exits with ExitRefused; refused can be nil.
+// Execute runs a program's command line and returns its exit code. The first SIGINT or SIGTERM cancels the context of
+// the command. Control characters in the output are escaped. The exit code is ExitRefused for a *refusal.Error and for
+// errors for which refused returns true. refused can be nil.
 func Execute(root *cobra.Command, refused func(error) bool, args []string, out, errOut io.Writer) int {
 	shown, stderr := &printed{out: out}, &printed{out: errOut}
 	defer shown.flush()
@@ -45,7 +45,7 @@ func Execute(root *cobra.Command, refused func(error) bool, args []string, out, 
 	root.SetErr(stderr)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal stops the program at once
+	context.AfterFunc(ctx, stop) // a second signal terminates the program immediately
 	refuseUnknownTopics(root)
 	completeFixed(root)
 	cmd, err := root.ExecuteContextC(ctx)

@@ -10,8 +10,8 @@ import (
 )
 
 // WriteFile replaces a file atomically: the old content stays until the new content is on disk. It follows symbolic
-// links like the system does, and writes directly to anything that is not a regular file, such as /dev/stdout. An
-// existing file keeps its mode; the umask applies to a new one.
+// links, and writes directly to a path that is not a regular file, such as /dev/stdout. An existing file keeps its
+// mode. The umask applies to a new file.
 func WriteFile(path string, data []byte) error {
 	const usual = 0o644
 	info, err := os.Stat(path) // follows symbolic links with the permissions of this user
@@ -28,7 +28,7 @@ func WriteFile(path string, data []byte) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	file, err := createBeside(path, usual)
+	file, err := createTemporary(path, usual)
 	if err != nil {
 		return err
 	}
@@ -47,8 +47,9 @@ func WriteFile(path string, data []byte) error {
 	return nil
 }
 
-// createBeside creates a file in the folder of another one. os.CreateTemp would ignore the umask.
-func createBeside(path string, mode fs.FileMode) (*os.File, error) {
+// createTemporary creates a temporary file in the folder of path. It does not use os.CreateTemp, which ignores the
+// umask.
+func createTemporary(path string, mode fs.FileMode) (*os.File, error) {
 	name := fmt.Sprintf(".%s-%.10s", filepath.Base(path), rand.Text())
 	return os.OpenFile(filepath.Join(filepath.Dir(path), name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 }

@@ -12,41 +12,41 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// hint returns advice for unclear errors of registries, API servers and disks, and an empty string for other errors.
+// hint returns advice for common errors of registries, API servers and disks, and an empty string for other errors.
 func hint(err error) string {
 	if errors.Is(err, syscall.ENOSPC) && !aboutFile(err) {
-		// Go's functions include the file in the error of a full disk. File watchers return the bare system error.
-		return "too many files are watched on this machine: raise the limit with `sysctl " +
-			"fs.inotify.max_user_watches`, or stop the programs that watch them"
+		// For a full disk, Go's functions return an error with the path. File watchers return ENOSPC without a path.
+		return "programs on this machine watch too many files: raise the limit with `sysctl " +
+			"fs.inotify.max_user_watches`, or stop some of these programs"
 	}
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return diskFull(err)
 	}
-	status, answered := store.Answered(err)
+	status, answered := store.StatusOf(err)
 	if !answered {
 		return clusterHint(err)
 	}
-	host := cmp.Or(store.AnsweredBy(err), "the registry")
+	host := cmp.Or(store.HostOf(err), "the registry")
 	switch status {
 	case http.StatusUnauthorized:
 		return host +
-			" accepts no request without a user and password, or not with these: name a docker config.json that has " +
-			"them with --registry-config (`docker login` writes one)"
+			" requires valid credentials: set --registry-config to a docker config.json with a user and password for " +
+			"this registry (`docker login` writes this file)"
 	case http.StatusForbidden:
 		return host +
-			" does not let this user do that: give the user the right, or name a docker config.json of another user " +
-			"with --registry-config"
+			" denied the request: grant the user this permission, or set --registry-config to a docker config.json " +
+			"of another user"
 	}
 	return ""
 }
 
-// aboutFile reports whether an error names a file or a system call.
+// aboutFile reports whether an error contains a path or the name of a system call.
 func aboutFile(err error) bool {
 	return errors.As(err, new(*fs.PathError)) || errors.As(err, new(*os.LinkError)) ||
 		errors.As(err, new(*os.SyscallError))
 }
 
-// diskFull returns advice for a full disk. Commands write atomically, so each can be repeated.
+// diskFull returns advice for a full disk. Commands write files atomically, so users can run them again.
 func diskFull(err error) string {
 	where := "the disk"
 	var at *fs.PathError
@@ -54,5 +54,5 @@ func diskFull(err error) string {
 		where = "the disk of " + filepath.Dir(at.Path)
 	}
 	return "free space on " + where +
-		", or its quota, and run the same command again; temporary files can go elsewhere with TMPDIR"
+		" or raise its quota, and run the same command again; set TMPDIR to write temporary files elsewhere"
 }

@@ -13,7 +13,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/errcode"
 )
 
-func TestRegistryRefusalNamesTheFlag(t *testing.T) {
+func TestRegistryErrorHintNamesTheFlag(t *testing.T) {
 	answer := func(status int) error {
 		return fmt.Errorf("push: %w", &errcode.ErrorResponse{
 			Method: http.MethodPut, URL: &url.URL{Scheme: "https", Host: "registry.example"}, StatusCode: status,
@@ -23,14 +23,14 @@ func TestRegistryRefusalNamesTheFlag(t *testing.T) {
 		err  error
 		want string
 	}{
-		"it knows nobody": {
+		"missing credentials": {
 			answer(http.StatusUnauthorized),
-			"hint: registry.example accepts no request without a user and password, or not with these: name a docker " +
-				"config.json that has them with --registry-config",
+			"hint: registry.example requires valid credentials: set --registry-config to a docker config.json with a " +
+				"user and password for this registry",
 		},
-		"it denies a user": {answer(http.StatusForbidden), "hint: registry.example does not let this user do that"},
-		"it is broken":     {answer(http.StatusBadGateway), ""},
-		"something else":   {errors.New("no such file"), ""},
+		"missing permission":   {answer(http.StatusForbidden), "hint: registry.example denied the request"},
+		"unavailable registry": {answer(http.StatusBadGateway), ""},
+		"unrelated error":      {errors.New("no such file"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
@@ -39,10 +39,10 @@ func TestRegistryRefusalNamesTheFlag(t *testing.T) {
 				RunE: func(*cobra.Command, []string) error { return c.err },
 			}
 			if code := Execute(root, nil, nil, &out, &out); code != ExitFailed {
-				t.Errorf("exit code %d", code)
+				t.Errorf("got exit code %d, want %d", code, ExitFailed)
 			}
 			if !strings.Contains(out.String(), c.want) || c.want == "" && strings.Contains(out.String(), "hint") {
-				t.Errorf("got %s", out.String())
+				t.Errorf("got output %s, want %q", out.String(), c.want)
 			}
 		})
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// suggestionDistance is the maximum edit distance of a suggestion.
+// suggestionDistance is the maximum edit distance between a typed name and a suggestion.
 const suggestionDistance = 2
 
 // unknownCommand is the error for an unknown subcommand.
@@ -19,8 +19,8 @@ func unknownCommand(group *cobra.Command, word string) error {
 	return Usage(fmt.Errorf("unknown command %q%s", word, meant(group.SuggestionsFor(word), "")))
 }
 
-// refuseUnknownTopics makes cobra's completion and help commands refuse unknown words. By default they print help with
-// exit code 0, and a shell would load that help as a completion script.
+// refuseUnknownTopics makes cobra's completion and help commands refuse unknown words. By default, these commands print
+// help with exit code 0, and a shell would load this help as a completion script.
 func refuseUnknownTopics(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -45,13 +45,13 @@ func refuseUnknownTopics(root *cobra.Command) {
 	}
 }
 
-// Required is a required flag, and whether it is set.
+// Required is a required flag. Given reports whether it is set.
 type Required struct {
 	Flag  string
 	Given bool
 }
 
-// RequireFlags returns an error that names the missing flags, or nil.
+// RequireFlags returns an error that lists the missing flags, or nil.
 func RequireFlags(flags ...Required) error {
 	var missing []string
 	for _, flag := range flags {
@@ -69,9 +69,9 @@ func RequireFlags(flags ...Required) error {
 	return Usage(fmt.Errorf("%s and %s are required", strings.Join(missing[:last], ", "), missing[last]))
 }
 
-// flagMistake is the error for flags that cannot be parsed. If a group was called with an unknown subcommand, the error
-// names that subcommand, because the flags belong to it.
-func flagMistake(cmd *cobra.Command, err error) error {
+// flagError returns the error for flags that cannot be parsed. If the command is a group with an unknown subcommand,
+// the error contains the subcommand, because the flags belong to the subcommand.
+func flagError(cmd *cobra.Command, err error) error {
 	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
 		return unknownCommand(cmd, words[0])
 	}
@@ -84,7 +84,7 @@ func flagMistake(cmd *cobra.Command, err error) error {
 
 // similarFlags returns the flags of a command with similar names.
 func similarFlags(cmd *cobra.Command, name string) []string {
-	distance := min(suggestionDistance, len(name)/2) // most names of three letters differ by two
+	distance := min(suggestionDistance, len(name)/2) // most names of three letters have an edit distance of two
 	names := &cobra.Command{SuggestionsMinimumDistance: distance}
 	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
 		if !flag.Hidden {
@@ -94,7 +94,8 @@ func similarFlags(cmd *cobra.Command, name string) []string {
 	return names.SuggestionsFor(name)
 }
 
-// DidYouMean returns the end of an error with the names that are similar to an unknown one, or an empty string.
+// DidYouMean returns ": did you mean X or Y?" with the known names that are similar to an unknown name, or an empty
+// string.
 func DidYouMean(name string, of []string) string {
 	names := &cobra.Command{SuggestionsMinimumDistance: suggestionDistance}
 	for _, one := range of {
@@ -110,10 +111,11 @@ func meant(names []string, prefix string) string {
 	return ": did you mean " + prefix + strings.Join(names, " or "+prefix) + "?"
 }
 
-// maxMeant limits the number of names that an unknown one is compared with.
+// maxMeant limits the number of suggestions.
 const maxMeant = 3
 
-// Meant returns ": did you mean X?" with the most similar known name, or an empty string if none is similar.
+// Meant returns ": did you mean X or Y?" with at most three similar known names, or an empty string if no name is
+// similar.
 func Meant(typed string, known []string) string {
 	names := &cobra.Command{SuggestionsMinimumDistance: suggestionDistance}
 	for _, name := range known {

@@ -7,15 +7,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func TestOnlyFlagsThatAreMissingAreNamed(t *testing.T) {
+func TestErrorNamesMissingFlags(t *testing.T) {
 	for name, c := range map[string]struct {
 		isSet [3]bool
 		want  string
 	}{
-		"all":  {[3]bool{true, true, true}, ""},
-		"one":  {[3]bool{true, false, true}, "--to is required"},
-		"two":  {[3]bool{false, true, false}, "--from and -o are required"},
-		"none": {[3]bool{}, "--from, --to and -o are required"},
+		"all flags set":       {[3]bool{true, true, true}, ""},
+		"one flag missing":    {[3]bool{true, false, true}, "--to is required"},
+		"two flags missing":   {[3]bool{false, true, false}, "--from and -o are required"},
+		"three flags missing": {[3]bool{}, "--from, --to and -o are required"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := RequireFlags(Required{"--from", c.isSet[0]}, Required{"--to", c.isSet[1]},
@@ -27,7 +27,7 @@ func TestOnlyFlagsThatAreMissingAreNamed(t *testing.T) {
 	}
 }
 
-func TestFlagsAndArgumentsInTheWrongPlace(t *testing.T) {
+func TestErrorForMisplacedArgumentSuggestsFlag(t *testing.T) {
 	program := func() *cobra.Command {
 		root, _ := NewRoot("program", "is tested", "v0.0.0-test")
 		run := &cobra.Command{
@@ -48,7 +48,7 @@ func TestFlagsAndArgumentsInTheWrongPlace(t *testing.T) {
 	} {
 		if code, out := execute(program(), nil, strings.Fields(args)...); code != ExitUsage ||
 			!strings.Contains(out, want) {
-			t.Errorf("%s: exit code %d, %s", args, code, out)
+			t.Errorf("%s: got exit code %d and output %s, want exit code %d and %q", args, code, out, ExitUsage, want)
 		}
 	}
 }

@@ -17,17 +17,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// printed is the output of a command. It escapes control characters, because the output contains text of registries,
+// printed is the output of a command. It escapes control characters, because the output contains text from registries,
 // charts and runtimes.
 type printed struct {
 	out io.Writer
-	// rest is the beginning of an incomplete character.
+	// rest contains the bytes of an incomplete character at the end of the last write.
 	rest []byte
 	// colors permits the program's own color sequences.
 	colors bool
 }
 
-// Raw returns the writer below a command's output, for data for programs and for terminal drawing.
+// Raw returns the underlying writer of a command's output, for data that programs read and for progress bars.
 func Raw(out io.Writer) io.Writer {
 	if p, ok := out.(*printed); ok {
 		return p.out
@@ -53,7 +53,7 @@ func (p *printed) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// printable escapes control characters in a text, except for the program's own colors if they are enabled.
+// printable escapes control characters in a text, except the program's own color sequences if colors are enabled.
 func (p *printed) printable(text string) string {
 	if !p.colors {
 		return bundle.Printable(text)
@@ -72,13 +72,13 @@ func (p *printed) printable(text string) string {
 	return out.String()
 }
 
-// flush writes the remaining bytes, which form no complete character.
+// flush writes the remaining bytes of an incomplete character.
 func (p *printed) flush() {
-	_, _ = io.WriteString(p.out, bundle.Printable(string(p.rest))) // the program is about to exit
+	_, _ = io.WriteString(p.out, bundle.Printable(string(p.rest))) // ignores the error because the program exits
 	p.rest = nil
 }
 
-// writeJSON writes data with all control characters escaped. encoding/json escapes only some of them.
+// writeJSON writes data as JSON and escapes all control characters. encoding/json escapes only some of them.
 func writeJSON(out io.Writer, data any) error {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
@@ -90,7 +90,7 @@ func writeJSON(out io.Writer, data any) error {
 	return err
 }
 
-// Escapes of JSON and YAML, in double quotes, for characters above U+FFFF.
+// inJSON and inYAML return the escape sequences for characters above U+FFFF in double-quoted strings.
 func inJSON(r rune) string {
 	high, low := utf16.EncodeRune(r)
 	return fmt.Sprintf(`\u%04x\u%04x`, high, low)
@@ -98,7 +98,7 @@ func inJSON(r rune) string {
 
 func inYAML(r rune) string { return fmt.Sprintf(`\U%08x`, r) }
 
-// escaped replaces unprintable characters by the escapes of JSON or YAML in double quotes.
+// escaped replaces unprintable characters by the escape sequences of double-quoted strings in JSON or YAML.
 func escaped(text []byte, wide func(rune) string) []byte {
 	if !hidden(string(text)) {
 		return text
@@ -123,13 +123,14 @@ func hidden(text string) bool {
 	return slices.ContainsFunc([]rune(text), func(r rune) bool { return !shown(r) })
 }
 
-// writeYAML writes a document. A string with unprintable characters is double-quoted, so they can be escaped.
+// writeYAML writes data as YAML. It writes strings with unprintable characters in double quotes, so the characters can
+// be escaped.
 func writeYAML(out io.Writer, data any) error {
 	encoded, err := json.Marshal(data)
 	if err != nil {
 		return err
 	}
-	text, err := yaml.JSONToYAML(escaped(encoded, inYAML)) // does not accept control characters
+	text, err := yaml.JSONToYAML(escaped(encoded, inYAML)) // JSONToYAML does not accept control characters
 	if err != nil {
 		return err
 	}

@@ -14,17 +14,17 @@ func IsTerminal(out io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// fewSteps is the number of steps that need no progress bar.
+// fewSteps is the number of steps below which no progress bar is shown.
 const fewSteps = 20
 
-// Steps shows a progress bar on a terminal if there are many steps. advance is safe for concurrent use.
+// Steps shows a progress bar on a terminal if total is at least fewSteps. advance is safe for concurrent use.
 func Steps(out io.Writer, what string, total int) (advance func()) {
 	if total < fewSteps || !IsTerminal(out) {
 		return func() {}
 	}
 	bar := progressbar.NewOptions(total, progressbar.OptionSetWriter(Raw(out)), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish())
-	return func() { _ = bar.Add(1) } // the work goes on if drawing fails
+	return func() { _ = bar.Add(1) } // a drawing error must not stop the work
 }
 
 // Bytes shows a progress bar of bytes on a terminal. total is -1 if unknown.
@@ -35,5 +35,5 @@ func Bytes(out io.Writer, what string, total int64) (advance func(int64), done f
 	bar := progressbar.NewOptions64(total, progressbar.OptionSetWriter(Raw(out)),
 		progressbar.OptionSetDescription(what),
 		progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish())
-	return func(n int64) { _ = bar.Add64(n) }, func() { _ = bar.Finish() } // the work goes on if drawing fails
+	return func(n int64) { _ = bar.Add64(n) }, func() { _ = bar.Finish() } // a drawing error must not stop the work
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// TransferTimeout limits one request including its body when images are transferred: the largest layer over a slow
-// connection.
+// TransferTimeout limits one request including its body when images are transferred. It is sufficient for a large layer
+// over a slow connection.
 const TransferTimeout = 2 * time.Hour
 
-// Registry holds the flags for access to registries.
+// Registry contains the flags for access to registries.
 type Registry struct {
 	Config, CA string
 	PlainHTTP  bool
@@ -30,7 +30,7 @@ func (r *Registry) AddFlags(flags *pflag.FlagSet) {
 	r.AddTLSFlags(flags)
 }
 
-// AddConfigFlag adds only --registry-config, for commands that use credentials of another party.
+// AddConfigFlag adds only --registry-config, with the command's own usage text.
 func (r *Registry) AddConfigFlag(flags *pflag.FlagSet, usage string) {
 	flags.StringVar(&r.Config, "registry-config", "", usage)
 }
@@ -38,9 +38,10 @@ func (r *Registry) AddConfigFlag(flags *pflag.FlagSet, usage string) {
 // AddTLSFlags adds the flags for connections to registries.
 func (r *Registry) AddTLSFlags(flags *pflag.FlagSet) {
 	r.AddCAFlag(flags)
-	flags.BoolVar(&r.PlainHTTP, "plain-http", false, "use plain HTTP for all registries (loopback always does)")
+	flags.BoolVar(&r.PlainHTTP, "plain-http", false,
+		"use plain HTTP for all registries; always used for loopback addresses")
 	flags.StringArrayVar(&r.BlobHosts, "blob-host", nil,
-		"HOST or HOST:PORT of a storage that registries may redirect to, in addition to their own host; may be "+
+		"HOST or HOST:PORT of a blob storage that registries can redirect to, in addition to their own host; can be "+
 			"repeated")
 }
 
@@ -49,7 +50,8 @@ func (r *Registry) AddCAFlag(flags *pflag.FlagSet) {
 	flags.StringVar(&r.CA, "registry-ca", "", "additional CA certificates (PEM file) for registries")
 }
 
-// Access reads the files that the flags name. base contains the settings without a flag.
+// Access returns the settings for access to registries, with the content of the files that the flags name. base
+// contains the settings that have no flag.
 func (r *Registry) Access(base store.Access) (store.Access, error) {
 	access := base
 	access.PlainHTTP = base.PlainHTTP || r.PlainHTTP
@@ -64,13 +66,13 @@ func (r *Registry) Access(base store.Access) (store.Access, error) {
 		return access, Usage(err)
 	}
 	if r.Config != "" || r.CA != "" {
-		// Files in Secrets and ConfigMaps change while the program runs.
+		// Files from Secrets and ConfigMaps can change while the program is running.
 		access.Renew = func() (store.Access, error) { return r.read(base) }
 	}
 	return access, nil
 }
 
-// read returns the access with the content of the files.
+// read returns access with the content of the files that the flags name.
 func (r *Registry) read(access store.Access) (store.Access, error) {
 	for _, file := range []struct {
 		flag, path string
@@ -88,7 +90,7 @@ func (r *Registry) read(access store.Access) (store.Access, error) {
 	return access, nil
 }
 
-// Registries prepares access to registries. base contains the settings without a flag.
+// Registries returns clients of registries. base contains the settings that have no flag.
 func (r *Registry) Registries(base store.Access) (*store.Registries, error) {
 	access, err := r.Access(base)
 	if err != nil {
@@ -97,8 +99,9 @@ func (r *Registry) Registries(base store.Access) (*store.Registries, error) {
 	return store.NewRegistries(access)
 }
 
-// Open opens the store of the location from a flag, and the other registries. base contains the settings without a
-// flag. Its only I/O is reading the files that the flags name.
+// Open returns the store at location, and clients of other registries. flag is the name of the flag for the location in
+// errors. base contains the settings that have no flag. Open only reads the files that the flags name and sends no
+// requests.
 func (r *Registry) Open(flag, location string, base store.Access) (store.Store, *store.Registries, error) {
 	registries, err := r.Registries(base)
 	if err != nil {
@@ -118,10 +121,10 @@ func ReadRoot(path string) (trust.Root, error) {
 		return trust.Root{}, Usage(fmt.Errorf("--trust: %w", err))
 	}
 	root, err := trust.ParseRoot(data)
-	if trust.LacksSignatures(err) {
+	if trust.IsUnderSigned(err) {
 		return trust.Root{},
 			fmt.Errorf(
-				"--trust %s: too few root keys signed it: name the root.json that is in force, or complete a draft "+
+				"--trust %s: the root has too few signatures: use the root.json that is in force, or complete a draft "+
 					"with `kcp-publisher keys sign`: %w", path, err)
 	}
 	if err != nil {

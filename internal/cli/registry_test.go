@@ -33,11 +33,11 @@ func TestRegistryFlagsOverrideDefaults(t *testing.T) {
 	if string(access.DockerConfig) != `{"auths":{}}` || string(access.CA) != "known" || !access.PlainHTTP ||
 		!access.NoRetry || access.RequestTimeout != TransferTimeout ||
 		!slices.Equal(access.BlobHosts, []string{"one.example", "two.example:9000"}) {
-		t.Errorf("got %+v", access)
+		t.Errorf("got %+v, want the values of the flags and the other defaults", access)
 	}
 }
 
-func TestFilesOfFlagsAreReadAgain(t *testing.T) {
+func TestFilesOfRegistryFlagsAreReloaded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ca.pem")
 	write := func(text string) {
 		t.Helper()
@@ -54,28 +54,28 @@ func TestFilesOfFlagsAreReadAgain(t *testing.T) {
 	write("new")
 	if read, err := access.Renew(); err != nil || string(read.CA) != "new" ||
 		string(read.DockerConfig) != "of a Secret" {
-		t.Errorf("got %+v, %v", read, err)
+		t.Errorf("got %+v, error %v, want the changed file", read, err)
 	}
 	if access, err = new(Registry).Access(store.Access{}); err != nil || access.Renew != nil {
-		t.Errorf("without files, access is renewed: %v", err)
+		t.Errorf("got a Renew function although no flag names a file, error %v", err)
 	}
 }
 
-func TestOpenNamesTheFlagThatIsWrong(t *testing.T) {
+func TestOpenErrorNamesTheInvalidFlag(t *testing.T) {
 	for name, c := range map[string]struct {
 		registry Registry
 		location string
 		want     string
 	}{
-		"a location with a scheme": {Registry{}, "https://host/path", "--to: location"},
-		"a file of credentials not there": {
+		"location with a scheme": {Registry{}, "https://host/path", "--to: location"},
+		"missing credentials file": {
 			Registry{Config: "/nowhere"}, "host/path", "--registry-config: open /nowhere",
 		},
-		"a blob host with a scheme": {
+		"blob host with a scheme": {
 			Registry{BlobHosts: []string{"https://blobs.example"}}, "host/path",
 			"--blob-host \"https://blobs.example\": want HOST",
 		},
-		"certificates not there": {Registry{CA: "/nowhere"}, "host/path", "--registry-ca: open /nowhere"},
+		"missing certificates file": {Registry{CA: "/nowhere"}, "host/path", "--registry-ca: open /nowhere"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, _, err := c.registry.Open("--to", c.location, store.Access{}); err == nil ||
@@ -86,6 +86,6 @@ func TestOpenNamesTheFlagThatIsWrong(t *testing.T) {
 	}
 	opened, registries, err := new(Registry).Open("--to", "oci-layout:"+t.TempDir(), store.Access{})
 	if err != nil || registries == nil || !store.IsLayout(opened) {
-		t.Errorf("got %v, %v, %v", opened, registries, err)
+		t.Errorf("got store %v, registries %v, error %v, want a layout", opened, registries, err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Root holds the global flags of a program.
+// Root contains the global flags of a program.
 type Root struct {
 	Version string
 	config  string
@@ -24,7 +24,8 @@ type Root struct {
 	log     logger.Options
 }
 
-// fluxNames maps names of flags in Flux's controllers, and in kubebuilder for metrics-secure, to ours. Both names work.
+// fluxNames maps names of flags in Flux's controllers to names of our flags, and the name metrics-secure of
+// kubebuilder. Both names work.
 var fluxNames = map[string]pflag.NormalizedName{
 	"log-encoding":           "log-format",
 	"concurrent":             "concurrency",
@@ -50,7 +51,7 @@ func NewRoot(name, short, version string) (*cobra.Command, *Root) {
 		}
 		return r.checkLogging()
 	}
-	cmd.SetFlagErrorFunc(flagMistake)
+	cmd.SetFlagErrorFunc(flagError)
 	cmd.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if ours, ok := fluxNames[name]; ok {
 			return ours
@@ -59,9 +60,9 @@ func NewRoot(name, short, version string) (*cobra.Command, *Root) {
 	})
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&r.config, "config", "",
-		"YAML file with values of flags by name, lists for flags that may be repeated; flags on the command line win")
+		"YAML file with flag values by flag name, and lists for repeatable flags; the command line takes precedence")
 	flags.StringVar(&r.color, "color", "auto",
-		"auto, always or never: color states; auto does on terminals unless $NO_COLOR is set")
+		"color the output: auto, always or never; auto uses colors on terminals unless $NO_COLOR is set")
 	flags.StringVar(&r.log.LogLevel, "log-level", "info", "trace, debug, info or error")
 	flags.StringVar(&r.log.LogEncoding, "log-format", "json", "json or console")
 	cmd.AddCommand(newVersion(version))
@@ -85,7 +86,7 @@ func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// Exactly requires n positional arguments. what describes them in the error.
+// Exactly requires n positional arguments. what describes the arguments in the error.
 func Exactly(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if n == 0 && len(args) == 1 && cmd.Flags().Lookup("from") != nil {
@@ -102,7 +103,7 @@ func Exactly(n int, what string) cobra.PositionalArgs {
 	}
 }
 
-// AtLeastOne requires at least one positional argument. what describes it in the error.
+// AtLeastOne requires at least one positional argument. what describes an argument in the error.
 func AtLeastOne(what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -124,18 +125,18 @@ func (r *Root) setColors(out io.Writer) error {
 	return err
 }
 
-// checkLogging refuses values that the logger would ignore.
+// checkLogging returns an error for invalid flag values, because the logger would ignore them.
 func (r *Root) checkLogging() error {
 	if !slices.Contains([]string{"trace", "debug", "info", "error"}, r.log.LogLevel) {
-		return Usage(fmt.Errorf("--log-level %q: want trace, debug, info or error", r.log.LogLevel))
+		return Usage(fmt.Errorf("--log-level %q: must be trace, debug, info or error", r.log.LogLevel))
 	}
 	if !slices.Contains([]string{"json", "console"}, r.log.LogEncoding) {
-		return Usage(fmt.Errorf("--log-format %q: want json or console", r.log.LogEncoding))
+		return Usage(fmt.Errorf("--log-format %q: must be json or console", r.log.LogEncoding))
 	}
 	return nil
 }
 
-// readConfig sets the flags of the configuration file that the command line does not set.
+// readConfig sets flags from the configuration file, except flags that are set on the command line.
 func (r *Root) readConfig(flags *pflag.FlagSet) error {
 	if r.config == "" {
 		return nil
@@ -145,7 +146,7 @@ func (r *Root) readConfig(flags *pflag.FlagSet) error {
 		return Usage(fmt.Errorf("--config: %w", err))
 	}
 	values := map[string]any{}
-	// Numbers keep their notation, because flags do not parse 1e+06.
+	// UseNumber keeps the notation of numbers, because flags cannot parse 1e+06.
 	exact := func(d *json.Decoder) *json.Decoder { d.UseNumber(); return d }
 	if err := yaml.UnmarshalStrict(data, &values, exact); err != nil {
 		return Usage(fmt.Errorf("--config %s: %w", r.config, err))
@@ -170,11 +171,11 @@ func (r *Root) readConfig(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// setFlag sets a flag to a value of the configuration file.
+// setFlag sets a flag to a value from the configuration file.
 func setFlag(flags *pflag.FlagSet, flag *pflag.Flag, value any) error {
 	list, isList := value.([]any)
 	if _, repeatable := flag.Value.(pflag.SliceValue); isList && !repeatable {
-		return errors.New("want one value, not a list")
+		return errors.New("must be one value, not a list")
 	}
 	if !isList {
 		list = []any{value}
@@ -183,7 +184,7 @@ func setFlag(flags *pflag.FlagSet, flag *pflag.Flag, value any) error {
 		switch v.(type) {
 		case string, bool, json.Number:
 		default:
-			return errors.New("want a string, number or boolean, or a list of them")
+			return errors.New("must be a string, number or boolean, or a list of these types")
 		}
 		if err := flags.Set(flag.Name, fmt.Sprint(v)); err != nil {
 			return err

@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// setUsage makes the help list connection flags separately, wrapped to the width of the terminal.
+// setUsage makes the help list connection flags separately, and wraps flags to the width of the terminal.
 func setUsage(root *cobra.Command) {
-	cobra.AddTemplateFunc("usagesOf", usagesOf) // global in cobra, and always the same
+	cobra.AddTemplateFunc("usagesOf", usagesOf) // template functions are global in cobra
 	template := root.UsageTemplate()
 	template = strings.Replace(template, ".LocalFlags.FlagUsages", `usagesOf . false false`, 1)
 	template = strings.Replace(template, ".InheritedFlags.FlagUsages", `usagesOf . true false`, 1)
@@ -20,7 +20,7 @@ Connection Flags:
 	root.SetUsageTemplate(template)
 }
 
-// usagesOf returns the help of a command's local, global or connection flags.
+// usagesOf returns the help text of a command's local, inherited or connection flags.
 func usagesOf(cmd *cobra.Command, inherited, connection bool) string {
 	shown := pflag.NewFlagSet("", pflag.ContinueOnError)
 	shown.SortFlags = cmd.Flags().SortFlags

@@ -13,8 +13,8 @@ import (
 // build describes the build of a program.
 type build struct {
 	Version string `json:"version"`
-	// Commit and Date describe the sources; empty if they did not come from a repository. Modified reports uncommitted
-	// changes.
+	// Commit and Date identify the source commit. They are empty if the build did not use a Git repository. Modified is
+	// true if the sources had uncommitted changes.
 	Commit   string `json:"commit,omitempty"`
 	Date     string `json:"date,omitempty"`
 	Modified bool   `json:"modified,omitempty"`
@@ -22,11 +22,11 @@ type build struct {
 	Platform string `json:"platform"`
 }
 
-// notReleased is the version of a build without a version.
+// notReleased is the version of a build that did not set one.
 const notReleased = "dev"
 
-// versionOf returns the version that was set at build time, or else the version of the module that `go install` built.
-// A module from a checkout has no sum and is not a release.
+// versionOf returns the version that was set at build time. If none was set, it returns the module version for a build
+// with `go install`. A build from a checkout has no module checksum and keeps the version "dev".
 func versionOf(stamped string, info *debug.BuildInfo) string {
 	if stamped == notReleased && info != nil && info.Main.Sum != "" {
 		return info.Main.Version
@@ -48,7 +48,7 @@ func newVersion(version string) *cobra.Command {
 	return cmd
 }
 
-// buildOf returns the description of a build. info is nil for a program without build information.
+// buildOf describes the build of a program. info is nil if the program has no build information.
 func buildOf(version string, info *debug.BuildInfo) build {
 	b := build{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info == nil {
@@ -70,7 +70,7 @@ func buildOf(version string, info *debug.BuildInfo) build {
 func (b build) draw(out io.Writer) {
 	commit := cmp.Or(b.Commit, "unknown")
 	if b.Modified {
-		commit += ", with changes"
+		commit += ", with uncommitted changes"
 	}
 	fmt.Fprintf(out, "version   %s\ncommit    %s\ndate      %s\nGo        %s\nplatform  %s\n", b.Version, commit,
 		cmp.Or(b.Date, "unknown"), b.Go, b.Platform)

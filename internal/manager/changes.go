@@ -15,12 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Watched selects objects that a program depends on: one object, or all of a namespace.
+// Watched selects objects that a program depends on: one object, or all objects of a resource in a namespace.
 type Watched struct {
 	Resource schema.GroupVersionResource
 	// Namespace is empty for cluster-scoped objects.
 	Namespace string
-	// Name selects one object; empty for all. RBAC rules with resourceNames are enough to watch it.
+	// Name selects one object. If empty, all objects are selected. To watch one object, RBAC rules with resourceNames
+	// are sufficient.
 	Name string
 }
 
@@ -36,10 +37,10 @@ func (w Watched) String() string {
 }
 
 // WatchChanges calls changed with the metadata of each object that is created, changed, replaced or deleted, until the
-// context ends. It does not report objects that exist at the start, nor status changes of objects with a generation.
+// context ends. It ignores objects that exist at the start, and status changes of objects with a generation.
 //
-// It watches metadata only. If the API server forbids a watch, it logs that once and tries again. Callers therefore
-// also check periodically.
+// It watches only metadata. If the API server forbids the watch, WatchChanges logs this once and retries. Callers must
+// therefore also check for changes periodically.
 func WatchChanges(
 	ctx context.Context, client metadata.Interface, what Watched,
 	changed func(object *metav1.PartialObjectMetadata, deleted bool),
@@ -66,7 +67,7 @@ func WatchChanges(
 	return nil
 }
 
-// withoutFields drops large metadata that does not affect the comparison.
+// withoutFields removes managedFields, which differs does not compare.
 func withoutFields(in any) (any, error) {
 	if o, ok := in.(*metav1.PartialObjectMetadata); ok {
 		o.ManagedFields = nil
@@ -99,7 +100,7 @@ func changes(changed func(*metav1.PartialObjectMetadata, bool)) cache.ResourceEv
 	}
 }
 
-// differs reports whether an object changed. If the object has a generation, status changes do not count.
+// differs reports whether an object changed. If the object has a generation, status changes are ignored.
 func differs(was, is *metav1.PartialObjectMetadata) bool {
 	if was.UID != is.UID || was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() {
 		return true

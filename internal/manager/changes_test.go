@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestStatusUpdatesAreNotChanges(t *testing.T) {
+func TestStatusChangesAreIgnored(t *testing.T) {
 	of := func(uid types.UID, version string, generation int64, deleted bool) *metav1.PartialObjectMetadata {
 		o := &metav1.PartialObjectMetadata{
 			ObjectMeta: metav1.ObjectMeta{UID: uid, ResourceVersion: version, Generation: generation},
@@ -22,15 +22,15 @@ func TestStatusUpdatesAreNotChanges(t *testing.T) {
 		was, is *metav1.PartialObjectMetadata
 		want    bool
 	}{
-		"the same":                   {of("a", "1", 1, false), of("a", "1", 1, false), false},
-		"a new status":               {of("a", "1", 1, false), of("a", "2", 1, false), false},
-		"a new spec":                 {of("a", "1", 1, false), of("a", "2", 2, false), true},
-		"a kind without generations": {of("a", "1", 0, false), of("a", "2", 0, false), true},
-		"a deletion that waits":      {of("a", "1", 1, false), of("a", "2", 1, true), true},
-		"another object of the name": {of("a", "1", 1, false), of("b", "2", 1, false), true},
+		"no change":                 {of("a", "1", 1, false), of("a", "1", 1, false), false},
+		"status change":             {of("a", "1", 1, false), of("a", "2", 1, false), false},
+		"spec change":               {of("a", "1", 1, false), of("a", "2", 2, false), true},
+		"change without generation": {of("a", "1", 0, false), of("a", "2", 0, false), true},
+		"deletion with a finalizer": {of("a", "1", 1, false), of("a", "2", 1, true), true},
+		"recreated object":          {of("a", "1", 1, false), of("b", "2", 1, false), true},
 	} {
 		if got := differs(c.was, c.is); got != c.want {
-			t.Errorf("%s: %t", name, got)
+			t.Errorf("%s: got %t, want %t", name, got, c.want)
 		}
 	}
 }

@@ -14,25 +14,26 @@ import (
 	crrecorder "sigs.k8s.io/controller-runtime/pkg/recorder"
 )
 
-// maxPosts limits the queue of events for the address. Further events are dropped; the cluster stores them anyway.
+// maxPosts limits the queue of events to post. Events that exceed the limit are not posted, but are still recorded in
+// the cluster.
 const maxPosts = 100
 
-// These limits keep a failing fleet from sending thousands of notifications.
+// Rate limits for posted events, so a failing fleet does not send thousands of notifications.
 const (
 	postsPerSecond = 1
 	postsAtOnce    = 20
 )
 
-// eventManager is a manager whose recorders also post events to an address.
+// eventManager is a manager whose event recorders also post events to --events-addr.
 type eventManager struct {
 	ctrl.Manager
 	posts *posts
 }
 
-// posting returns the manager with recorders that also post every event to the address, as Flux's controllers do.
+// posting returns the manager with event recorders that also post events to an address, like Flux's controllers.
 func posting(mgr ctrl.Manager, to webhook) (ctrl.Manager, error) {
 	p := newPosts(to, mgr.GetScheme(), mgr.GetLogger().WithName("events"))
-	if err := to.configure(retryablehttp.NewClient(), p.log); err != nil { // the same settings as for each recorder
+	if err := to.configure(retryablehttp.NewClient(), p.log); err != nil { // find errors at startup
 		return nil, err
 	}
 	if err := mgr.Add(p); err != nil {
@@ -46,7 +47,7 @@ func (m eventManager) GetEventRecorder(name string) crrecorder.EventRecorder {
 	return m.posts.recorder(name, m.Manager.GetEventRecorder(name))
 }
 
-// posts queues events for the address, so that an address that is slow or does not respond delays no reconciliation.
+// posts queues events to post, so a slow or unresponsive address does not delay reconciliation.
 type posts struct {
 	to     webhook
 	scheme *runtime.Scheme
@@ -65,7 +66,7 @@ func newPosts(to webhook, scheme *runtime.Scheme, log logr.Logger) *posts {
 	}
 }
 
-// Start posts queued events one by one until the manager ends. It does not wait for a pending request.
+// Start posts queued events one by one until the manager stops. It does not wait for a pending request.
 func (p *posts) Start(ctx context.Context) error {
 	go func() {
 		for {
@@ -83,10 +84,10 @@ func (p *posts) Start(ctx context.Context) error {
 	return nil
 }
 
-// NeedLeaderElection returns false: only the leader records events anyway.
+// NeedLeaderElection returns false, because only the leader records events.
 func (p *posts) NeedLeaderElection() bool { return false }
 
-// recorder records events in the cluster, and queues them for the address.
+// recorder records events in the cluster and queues them for posting.
 type recorder struct {
 	crrecorder.EventRecorder
 	posts *posts
@@ -120,19 +121,19 @@ func (r recorder) AnnotatedEventf(
 		return
 	}
 	if _, err := reference.GetReference(r.posts.scheme, regarding); err != nil {
-		r.posts.log.Error(err, "failed to post an event: its object cannot be named", "reason", reason)
+		r.posts.log.Error(err, "failed to post an event: cannot create a reference to its object", "reason", reason)
 		return
 	}
-	object := regarding.DeepCopyObject() // the reconciler keeps modifying its copy
+	object := regarding.DeepCopyObject() // the reconciler can modify the object before it is posted
 	select {
 	case r.posts.queue <- func() { r.to.AnnotatedEventf(object, annotations, eventType, reason, note, args...) }:
 	default:
-		r.posts.log.Info("dropped an event: too many are waiting for a response of --events-addr", "reason", reason)
+		r.posts.log.Info("did not post an event: the queue of events for --events-addr is full", "reason", reason)
 	}
 }
 
-// recorded is the cluster recorder that Flux's recorder requires. It does nothing, because the event is already in the
-// cluster.
+// recorded is the cluster recorder that Flux's recorder requires. It is a no-op, because type recorder has already
+// recorded the event in the cluster.
 type recorded struct{}
 
 func (recorded) Event(runtime.Object, string, string, string)          {}

@@ -18,10 +18,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// quiet is a logger with a sink, like the manager's.
+// quiet is a logger that discards its output but has a sink, like the manager's logger.
 var quiet = funcr.New(func(string, string) {}, funcr.Options{})
 
-func TestEventsReachClusterAndAddress(t *testing.T) {
+func TestEventsAreRecordedAndPosted(t *testing.T) {
 	posted := make(chan map[string]any, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		event := map[string]any{}
@@ -47,13 +47,13 @@ func TestEventsReachClusterAndAddress(t *testing.T) {
 			event["reason"] != "DriftCorrected" ||
 			event["message"] != "reverted drift in keda" ||
 			event["reportingController"] != "skr-agent" {
-			t.Errorf("posted %v", event)
+			t.Errorf("got unexpected event %v", event)
 		}
 	case <-time.After(time.Minute):
-		t.Fatal("nothing was posted")
+		t.Fatal("no event was posted within a minute")
 	}
 	if got := <-cluster.Events; !strings.Contains(got, "reverted drift in keda") {
-		t.Errorf("the cluster has %q", got)
+		t.Errorf("got event %q in the cluster, want the formatted message", got)
 	}
 	stop()
 	if err := <-ended; err != nil {
@@ -61,8 +61,8 @@ func TestEventsReachClusterAndAddress(t *testing.T) {
 	}
 }
 
-func TestUnresponsiveAddressDelaysNoEvents(t *testing.T) {
-	// not started, so the queue fills
+func TestUnresponsiveAddressDoesNotDelayEvents(t *testing.T) {
+	// posts is not started, so the queue fills up
 	p := newPosts(webhook{address: "http://127.0.0.1:1"}, clientgoscheme.Scheme, quiet)
 	recorder := p.recorder("skr-agent", events.NewFakeRecorder(3*maxPosts))
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kyma-system", Name: "keda"}}
@@ -70,7 +70,7 @@ func TestUnresponsiveAddressDelaysNoEvents(t *testing.T) {
 		recorder.Eventf(object, nil, corev1.EventTypeNormal, "Ready", "Apply", "fine")
 	}
 	if len(p.queue) != maxPosts {
-		t.Errorf("%d events wait, want %d", len(p.queue), maxPosts)
+		t.Errorf("got %d queued events, want %d", len(p.queue), maxPosts)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestManagerWithoutAddressPostsNoEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, posts := mgr.GetEventRecorder("one").(recorder); posts != want {
-			t.Errorf("address %q: its recorders post: %t, want %t", address, posts, want)
+			t.Errorf("address %q: recorders post events: %t, want %t", address, posts, want)
 		}
 	}
 }

@@ -8,25 +8,26 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// unfenced are the API groups that a process without its lease can write to: leases, and reviews, which change nothing.
+// unfenced are the API groups that a process can write to without a valid lease: leases, and access reviews, which the
+// API server does not store.
 var unfenced = []string{"/apis/coordination.k8s.io/", "/apis/authentication.k8s.io/", "/apis/authorization.k8s.io/"}
 
-// fence refuses writes to the API server while the lease of the process may be another one's. An elector that tolerates
-// an unresponsive API server for longer than the lease lasts needs it: once the API server responds again, the former
-// holder does not know yet whether another replica took over.
+// fence refuses writes to the API server while another process could hold the lease. It is required because the renew
+// deadline can be longer than the lease duration. After an outage of the API server, the former holder then does not
+// know yet whether another replica has acquired the lease.
 type fence struct {
 	next  http.RoundTripper
 	lease *Lease
 }
 
-// fenced returns a configuration whose clients write only while the lease is valid.
+// fenced returns a configuration whose clients refuse writes after the lease has expired.
 func fenced(config *rest.Config, lease *Lease) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &fence{next, lease} })
 	return config
 }
 
-// RoundTrip sends the request unless it is a refused write.
+// RoundTrip sends the request, or returns an error for a write without a valid lease.
 func (f *fence) RoundTrip(request *http.Request) (*http.Response, error) {
 	if writes(request) && f.lease.lapsed() {
 		if request.Body != nil {

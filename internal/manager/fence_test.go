@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-func TestProcessWithAnExpiredLeaseCannotWrite(t *testing.T) {
+func TestProcessWithExpiredLeaseCannotWrite(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
 	l, now := leaseOn(&lock{})
@@ -41,28 +41,28 @@ func TestProcessWithAnExpiredLeaseCannotWrite(t *testing.T) {
 		t.Helper()
 		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 			if passes(method, secrets) != write {
-				t.Errorf("%s: %s passes: %t", when, method, !write)
+				t.Errorf("%s: %s is allowed: %t, want %t", when, method, !write, write)
 			}
 		}
 		if !passes(http.MethodGet, secrets) || !passes(http.MethodPut, lease) || !passes(http.MethodPost, review) {
-			t.Errorf("%s: a read, a renewal or a review is refused", when)
+			t.Errorf("%s: a read, a lease renewal or an access review was refused", when)
 		}
 	}
-	check("a standby, whose election refuses its work", true)
+	check("before the lease was acquired", true)
 	if err := l.Update(t.Context(), own); err != nil {
 		t.Fatal(err)
 	}
-	check("the holder", true)
+	check("after the lease was acquired", true)
 	*now = now.Add(Replicas.Lease)
-	check("after the expiry", false)
+	check("after the lease expired", false)
 	if err := l.Update(t.Context(), own); err != nil {
 		t.Fatal(err)
 	}
-	check("once renewed", true)
+	check("after the lease was renewed", true)
 	if err := l.Update(t.Context(), resourcelock.LeaderElectionRecord{}); err != nil {
 		t.Fatal(err)
 	}
-	check("once released", true)
+	check("after the lease was released", true)
 	*now = now.Add(time.Hour)
-	check("long after the release", true)
+	check("an hour after the release", true)
 }

@@ -14,13 +14,14 @@ import (
 // podName and podUID are the environment variables with the name and the UID of the program's Pod.
 const podName, podUID = "POD_NAME", "POD_UID"
 
-// identity returns the identity under which the process holds a lease. A process that was killed and restarted in the
-// same place gets the same identity, and continues with the lease without waiting for its expiry.
+// identity returns the identity with which the process holds a lease. If a process is killed and restarted in the same
+// Pod or on the same host, it has the same identity. It can then continue with the lease instead of waiting for the
+// lease to expire.
 //
-// Two running processes must never share an identity, because client-go treats the second one as the holder. The Pod's
-// UID distinguishes Pods of the same name, for example after a node was cut off. Outside of a Pod, the running kernel
-// and the network namespace do the same. Within that place, exclusive distinguishes processes. If any of this is
-// unavailable, the identity is random, and the process waits for the lease to expire.
+// Two running processes must never share an identity, because client-go would treat both as the holder. The UID of a
+// Pod distinguishes Pods of the same name, for example after a node was disconnected. Outside of a Pod, the boot ID and
+// the network namespace replace the UID. Within a Pod or network namespace, exclusive distinguishes processes. If any
+// of these is unavailable, the identity is random, and a restarted process waits for the lease to expire.
 func identity(lease string) (string, error) {
 	pod, uid := os.Getenv(podName), os.Getenv(podUID)
 	if pod != "" && uid != "" && exclusive(pod+"/"+uid) {
@@ -36,9 +37,9 @@ func identity(lease string) (string, error) {
 	return host + "_" + string(uuid.NewUUID()), err
 }
 
-// networkNamespace identifies the network namespace of the process: the number of the namespace on its running kernel.
-// It returns "" if the system does not provide both. A number is reused only after all processes of the namespace
-// ended.
+// networkNamespace identifies the network namespace of the process by the kernel's boot ID and the number of the
+// namespace. It returns "" if either is unavailable. The kernel reuses a number only after all processes of the
+// namespace have ended.
 //
 // Source: namespaces(7), /proc/pid/ns; random(4), boot_id.
 func networkNamespace() string {
@@ -53,11 +54,11 @@ func networkNamespace() string {
 	return strings.TrimSpace(string(boot)) + "/" + namespace
 }
 
-// exclusive reports whether the process is the only one with the name in its network namespace, and reserves the name
-// until the process ends.
+// exclusive reserves a name in the network namespace until the process ends. It returns false if another process has
+// reserved the name.
 //
-// A socket in the abstract namespace of Linux is visible to all containers of a Pod, needs no writable file system, and
-// disappears with its process, however that ends.
+// It uses a socket in the abstract namespace of Linux. The socket is visible to all containers of a Pod, does not need
+// a writable file system, and is removed when the process ends for any reason.
 //
 // Source: unix(7), abstract sockets.
 func exclusive(name string) bool {
@@ -68,7 +69,7 @@ func exclusive(name string) bool {
 	if err != nil {
 		return false
 	}
-	go func() { // it runs as long as the process
+	go func() { // runs until the process ends
 		for {
 			connection, err := listener.Accept()
 			if err != nil {

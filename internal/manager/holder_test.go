@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// asProcess makes the test program print its identity as the holder of the named lease, and run until its input ends.
+// asProcess is an environment variable with the name of a lease. It makes the test program print its identity for the
+// lease and run until its input ends.
 const asProcess = "TEST_HOLDER_OF_LEASE"
 
 func TestMain(m *testing.M) {
@@ -22,7 +23,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// start starts a process with an environment. It returns its identity and a function that kills it.
+// start starts a process with additional environment variables. It returns the process's identity and a function that
+// kills the process.
 func start(t *testing.T, lease string, env ...string) (holder string, kill func()) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -39,14 +41,14 @@ func start(t *testing.T, lease string, env ...string) (holder string, kill func(
 		t.Fatal(err)
 	}
 	kill = func() {
-		_ = cmd.Process.Kill() // it may have exited
+		_ = cmd.Process.Kill() // fails if the process has already exited
 		_ = cmd.Wait()
 		_ = stdin.Close()
 	}
 	t.Cleanup(kill)
 	var failure string
 	if _, err := fmt.Fscanln(stdout, &holder, &failure); err != nil || failure != "<nil>" {
-		t.Fatal(err, holder, failure)
+		t.Fatalf("got holder %q and error %q from the process, read error %v", holder, failure, err)
 	}
 	return holder, kill
 }
@@ -57,11 +59,11 @@ func TestRestartedProcessKeepsItsIdentity(t *testing.T) {
 		env  []string
 		want string
 	}{
-		"a container in its Pod": {
+		"container in a Pod": {
 			[]string{podName + "=skr-agent-7d9c-x2x", podUID + "=" + uid}, "skr-agent-7d9c-x2x_" + uid,
 		},
-		"a process without a Pod": {[]string{podName + "=", podUID + "="}, ""},
-		"a container without a known UID": {
+		"process outside of a Pod": {[]string{podName + "=", podUID + "="}, ""},
+		"container without the Pod's UID": {
 			[]string{podName + "=skr-agent-7d9c-x2x", podUID + "="}, "skr-agent-7d9c-x2x_",
 		},
 	} {
@@ -69,40 +71,41 @@ func TestRestartedProcessKeepsItsIdentity(t *testing.T) {
 		kill()
 		second, _ := start(t, uid+name, c.env...)
 		if first != second || !strings.HasPrefix(first, c.want) {
-			t.Errorf("%s: %s, and %s after a restart, want the same with prefix %q", name, first, second, c.want)
+			t.Errorf("%s: got identity %s, and %s after a restart, want equal ones with prefix %q", name, first, second,
+				c.want)
 		}
 	}
 }
 
-func TestRunningProcessesNeverShareAnIdentity(t *testing.T) {
+func TestRunningProcessesHaveDifferentIdentities(t *testing.T) {
 	uid := podUID + "=" + t.TempDir()
 	for name, env := range map[string][2][]string{
-		"two programs on one host": {{podName + "="}, {podName + "="}},
-		"a program in a Pod and one started in its container": {
+		"two processes on one host": {{podName + "="}, {podName + "="}},
+		"two processes in one container": {
 			{podName + "=publisher-0", uid}, {podName + "=publisher-0", uid},
 		},
-		"Pods of one name, the node of the first is cut off": {
+		"Pods with the same name and different UIDs": {
 			{podName + "=publisher-1", uid}, {podName + "=publisher-1", podUID + "=another"},
 		},
-		"Pods of one name without known UIDs": {
+		"Pods with the same name without UIDs": {
 			{podName + "=publisher-2", podUID + "="}, {podName + "=publisher-2", podUID + "="},
 		},
 	} {
 		one, _ := start(t, uid+name, env[0]...)
 		two, _ := start(t, uid+name, env[1]...)
 		if one == two {
-			t.Errorf("%s: both are %s", name, one)
+			t.Errorf("%s: both processes have identity %s", name, one)
 		}
 	}
 }
 
-// An agent of each runtime can run on one host, as in the demo.
-func TestHoldersOfDifferentLeasesDoNotCompeteForAName(t *testing.T) {
+// The agents of several runtimes can run on one host, as in the demo.
+func TestProcessesWithDifferentLeasesKeepTheirIdentities(t *testing.T) {
 	lease, env := t.TempDir(), []string{podName + "=", podUID + "="}
 	_, _ = start(t, lease+"/one", env...)
 	first, kill := start(t, lease+"/two", env...)
 	kill()
 	if second, _ := start(t, lease+"/two", env...); first != second {
-		t.Errorf("%s is %s after a restart", first, second)
+		t.Errorf("got identity %s after a restart, want %s", second, first)
 	}
 }

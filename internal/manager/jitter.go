@@ -5,8 +5,8 @@ import (
 	randv2 "math/rand/v2"
 )
 
-// shared is a source of random numbers that is safe for concurrent use. The jitter package creates one from math/rand,
-// which is not, and concurrent readers can panic.
+// shared is a source of random numbers that is safe for concurrent use. The default source of the jitter package comes
+// from math/rand and can panic if it is used concurrently.
 type shared struct{}
 
 var _ rand.Source64 = shared{}

@@ -16,70 +16,73 @@ import (
 
 // Election configures how a lease is renewed and acquired.
 type Election struct {
-	// Lease is the time that other replicas wait before they acquire a lease that its holder stopped renewing.
+	// Lease is the time after which another replica acquires a lease that its holder does not renew.
 	Lease time.Duration
-	// Renew is the time that the holder retries a failed renewal before its process exits. It can be longer than Lease:
-	// an expired lease blocks all writes of its former holder, and the process continues if no other one acquired it.
+	// Renew is the time for which the holder retries a failed renewal before its process exits. It can be longer than
+	// Lease, because a process cannot write after its lease has expired. If no other process has acquired the lease,
+	// the process renews it and continues.
 	Renew time.Duration
 	// Retry is the time between two attempts to acquire a lease, or to repeat a failed renewal.
 	Retry time.Duration
 }
 
-// Replicas is for a program with several replicas: another one takes over soon, and an unresponsive API server ends
-// none of them for a minute. Single is for a program with one replica in a cluster that it must not load: it sends one
-// renewal per minute. A restarted process does not wait for either lease to expire, see identity.
+// Replicas is for a program with several replicas: another replica takes over quickly, and no replica exits during an
+// outage of the API server of up to a minute. Single is for a program with one replica in a cluster that it must not
+// load: it sends one renewal per minute. With both, a restarted process does not wait for the lease to expire, see
+// identity.
 var (
 	Replicas = Election{Lease: 15 * time.Second, Renew: 75 * time.Second, Retry: 2 * time.Second}
 	Single   = Election{Lease: 3 * time.Minute, Renew: 100 * time.Second, Retry: 2 * time.Second}
 )
 
-// renewal returns the time between two renewals. Two of them can fail before the lease expires.
+// renewal returns the time between two renewals. Two renewals can fail before the lease expires.
 func (e Election) renewal() time.Duration { return e.Lease / 3 }
 
-// Elector returns the settings for the elector of client-go, which requires a lease longer than the renew deadline.
-// Lease writes the configured duration to the API server.
+// Elector returns the settings for client-go's elector, which requires a lease duration longer than the renew deadline.
+// Type Lease still writes the configured lease duration to the API server.
 func (e Election) Elector() Election {
 	e.Lease = max(e.Lease, e.Renew+time.Second)
 	return e
 }
 
-// maxRequestTime limits one request for a lease, so that a hanging connection leaves time for other attempts.
+// maxRequestTime limits the time of a request for a lease, so time for retries remains if a connection hangs.
 const maxRequestTime = 10 * time.Second
 
-// inFlight is the time before its expiry at which a lease counts as lost: a write must arrive while the lease is valid.
+// inFlight is the time before the expiry of a lease at which it counts as expired, because a write must reach the
+// server before the lease expires.
 const inFlight = 2 * time.Second
 
 var (
-	// errExpired reports that another process may hold the lease.
-	errExpired = errors.New("the lease was not renewed in time, another process may hold it")
-	// errTaken reports that another process acquired the lease while this one held it.
+	// errExpired reports that another process could hold the lease.
+	errExpired = errors.New("the lease was not renewed in time, so another process could hold it")
+	// errTaken reports that another process acquired the lease while this process held it.
 	errTaken = errors.New("leader election lost: another process acquired the lease")
 )
 
-// Lease is the lease that allows a process to write. It skips renewals that are not needed yet, because the elector of
-// client-go renews as often as it retries.
+// Lease is the lease that allows a process to write. It skips renewals that are not due yet, because client-go's
+// elector uses the retry period for renewals.
 type Lease struct {
 	resourcelock.Interface
 	election Election
 	now      func() time.Time
-	// taken is closed once another process acquired the lease while this one held it.
+	// taken is closed once another process acquires the lease while this process holds it.
 	taken     chan struct{}
 	revisions *revisions
 
 	mu sync.Mutex // guards all fields below
-	// renewed is the time when the last successful renewal was sent, zero if the lease is not held.
+	// renewed is the time when the last successful renewal was sent, or zero if this process does not hold the lease.
 	renewed time.Time
-	// acquired reports that this process acquired the lease and did not release it.
+	// acquired is true if this process acquired the lease and has not released it.
 	acquired bool
-	// resumed reports that the lease was already held under the identity of this process when it started.
+	// resumed is true if the holder of the lease already had this process's identity when the process started.
 	resumed bool
 }
 
-// newLease returns a lease. Its holder is this process.
+// newLease returns a lease with the identity of this process as its holder.
 func newLease(config *rest.Config, namespace, name string, election Election) (*Lease, error) {
 	holder, err := identity(config.Host + "/" + namespace + "/" + name)
 	if err != nil {
-		return nil, fmt.Errorf("name the holder of lease %s/%s: %w", namespace, name, err)
+		return nil, fmt.Errorf("determine the identity for lease %s/%s: %w", namespace, name, err)
 	}
 	return newLeaseOf(config, holder, namespace, name, election)
 }
@@ -108,14 +111,14 @@ func newLeaseOf(config *rest.Config, holder, namespace, name string, election El
 	}, nil
 }
 
-// recordWith sets the recorder of the Events that report another holder.
+// recordWith sets the recorder of the Events that report a change of the holder.
 func (l *Lease) recordWith(recorder resourcelock.EventRecorder) {
 	if lock, ok := l.Interface.(*resourcelock.LeaseLock); ok {
 		lock.LockConfig.EventRecorder = recorder
 	}
 }
 
-// Get reads the lease. A lease that was deleted or has another holder is lost at once, although it has not expired.
+// Get reads the lease. If the lease was deleted or has another holder, it counts as lost immediately.
 func (l *Lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
 	l.mu.Lock()
@@ -133,12 +136,12 @@ func (l *Lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 	return record, raw, err
 }
 
-// Taken returns a channel that is closed once another process acquired the lease while this one held it. The process
-// must exit then: its own elector would only retry until the renew deadline.
+// Taken returns a channel that is closed once another process acquires the lease while this process holds it. The
+// process must then exit, because its elector would retry until the renew deadline.
 func (l *Lease) Taken() <-chan struct{} { return l.taken }
 
-// Restored returns a channel that is closed once the API server returned to an earlier state. The process must exit
-// then, because its caches are wrong.
+// Restored returns a channel that is closed once the API server has returned to an earlier state. The process must then
+// exit, because its caches are invalid.
 func (l *Lease) Restored() <-chan struct{} { return l.revisions.restored }
 
 func (l *Lease) isTaken() bool {
@@ -150,7 +153,7 @@ func (l *Lease) isTaken() bool {
 	}
 }
 
-// exitOnceLost returns an error once the process must exit. It is a Runnable of the manager.
+// exitOnceLost is a Runnable that returns an error once the process must exit because of Taken or Restored.
 func (l *Lease) exitOnceLost(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -162,8 +165,8 @@ func (l *Lease) exitOnceLost(ctx context.Context) error {
 	}
 }
 
-// RecordEvent emits an Event for a change of the holder. A restarted container that continues with its lease changes
-// nothing.
+// RecordEvent emits an Event for a change of the holder. It emits no Event if a restarted container continues with its
+// lease.
 func (l *Lease) RecordEvent(event string) {
 	l.mu.Lock()
 	resumed := l.resumed
@@ -179,7 +182,7 @@ func (l *Lease) Create(ctx context.Context, record resourcelock.LeaderElectionRe
 	return l.write(ctx, record, l.Interface.Create)
 }
 
-// Update acquires, renews or releases the lease. A renewal that is not needed yet succeeds without a request.
+// Update acquires, renews or releases the lease. A renewal that is not due yet succeeds without a request.
 func (l *Lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if record.HolderIdentity == l.Identity() {
 		if l.isTaken() {
@@ -212,7 +215,7 @@ func (l *Lease) write(
 	return nil
 }
 
-// age returns the time since the last renewal, or more than any lease lasts if the lease is not held.
+// age returns the time since the last renewal, or the maximum duration if this process does not hold the lease.
 func (l *Lease) age() time.Duration {
 	l.mu.Lock()
 	renewed := l.renewed
@@ -221,13 +224,14 @@ func (l *Lease) age() time.Duration {
 		return time.Duration(1<<63 - 1)
 	}
 	now := l.now()
-	// Compare both clocks: the monotonic clock stops while a machine sleeps, and the wall clock can be set.
+	// Use both clocks, because the monotonic clock stops while the machine sleeps, and the wall clock can be changed.
 	return max(now.Sub(renewed), now.Round(0).Sub(renewed.Round(0)))
 }
 
-// Held returns nil while no other process can hold the lease. A process that was suspended or cut off from the API
-// server does not notice immediately that it lost the lease. It must call Held before it writes to a server that
-// accepts two writers, such as a registry. A nil Lease means no leader election, and is always held.
+// Held returns nil while no other process can hold the lease. A process that was suspended or disconnected from the API
+// server does not notice immediately that it lost the lease. It must therefore call Held before it writes to a server
+// that accepts several writers, such as a registry. A nil Lease means that leader election is disabled, and is always
+// held.
 func (l *Lease) Held() error {
 	if l != nil && l.age() > l.election.Lease-inFlight {
 		return errExpired
@@ -235,7 +239,7 @@ func (l *Lease) Held() error {
 	return nil
 }
 
-// lapsed reports whether the process held the lease and may have lost it.
+// lapsed reports whether this process acquired the lease and another process could hold it now.
 func (l *Lease) lapsed() bool {
 	if l.Held() == nil {
 		return false

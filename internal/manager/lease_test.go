@@ -11,11 +11,11 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// lock is a lease in an API server whose requests can fail.
+// lock is a fake lease whose requests return err.
 type lock struct {
 	resourcelock.Interface
 	err    error
-	holder string // of the lease as it is read
+	holder string // the holder that Get returns
 	events []string
 	writes []resourcelock.LeaderElectionRecord
 }
@@ -37,10 +37,10 @@ func (l *lock) Update(_ context.Context, record resourcelock.LeaderElectionRecor
 	return l.err
 }
 
-// own is the record that client-go writes for the holder.
+// own is the record that client-go's elector writes for this process.
 var own = resourcelock.LeaderElectionRecord{HolderIdentity: "one", LeaseDurationSeconds: 76}
 
-// leaseOn returns a lease of 15 s, and its clock.
+// leaseOn returns a lease with a duration of 15 s, and its clock.
 func leaseOn(inner *lock) (*Lease, *time.Time) {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	return &Lease{
@@ -52,25 +52,25 @@ func leaseOn(inner *lock) (*Lease, *time.Time) {
 	}, &now
 }
 
-func TestLeaseIsHeldUntilAnotherProcessCanAcquireIt(t *testing.T) {
+func TestLeaseCountsAsLostBeforeItExpires(t *testing.T) {
 	inner := &lock{}
 	l, now := leaseOn(inner)
 	held := func(want bool, when string) {
 		t.Helper()
 		if err := l.Held(); (err == nil) != want {
-			t.Errorf("%s: held is %v", when, err)
+			t.Errorf("%s: Held returned %v, want held: %t", when, err, want)
 		}
 	}
-	held(false, "before it was acquired")
+	held(false, "before the lease was acquired")
 	if err := l.Create(t.Context(), own); err != nil {
 		t.Fatal(err)
 	}
-	held(true, "once acquired")
+	held(true, "after the lease was acquired")
 	*now = now.Add(12 * time.Second)
-	held(true, "shortly before its expiry")
+	held(true, "shortly before the lease expires")
 	inner.err = errors.New("no connection")
 	if err := l.Update(t.Context(), own); err == nil {
-		t.Fatal("a failed renewal succeeded")
+		t.Fatal("Update returned no error although the request failed")
 	}
 	*now = now.Add(2 * time.Second)
 	held(false, "14 s after the last renewal")
@@ -78,17 +78,17 @@ func TestLeaseIsHeldUntilAnotherProcessCanAcquireIt(t *testing.T) {
 	if err := l.Update(t.Context(), own); err != nil {
 		t.Fatal(err)
 	}
-	held(true, "once renewed")
+	held(true, "after the lease was renewed")
 	if err := l.Update(t.Context(), resourcelock.LeaderElectionRecord{}); err != nil {
 		t.Fatal(err)
 	}
-	held(false, "once released")
+	held(false, "after the lease was released")
 	if (*Lease)(nil).Held() != nil {
-		t.Error("without leader election, writes are refused")
+		t.Error("Held returned an error although leader election is disabled")
 	}
 }
 
-// client-go renews as often as it retries, and with the lease duration of the elector.
+// client-go's elector renews after each retry period and writes its own lease duration.
 func TestLeaseIsRenewedEveryThirdOfItsDuration(t *testing.T) {
 	inner := &lock{}
 	l, now := leaseOn(inner)
@@ -102,10 +102,10 @@ func TestLeaseIsRenewedEveryThirdOfItsDuration(t *testing.T) {
 		}
 	}
 	if n := len(inner.writes); n < 9 || n > 11 {
-		t.Errorf("%d renewals in a minute, want about 10", n)
+		t.Errorf("got %d renewals in a minute, want about 10", n)
 	}
 	if got := inner.writes[0].LeaseDurationSeconds; got != 15 {
-		t.Errorf("other replicas wait %d s, want the 15 s of the flag", got)
+		t.Errorf("got a lease duration of %d s, want the configured 15 s", got)
 	}
 	released := resourcelock.LeaderElectionRecord{LeaseDurationSeconds: 1}
 	if err := l.Update(t.Context(), released); err != nil || inner.writes[len(inner.writes)-1] != released {
@@ -113,11 +113,11 @@ func TestLeaseIsRenewedEveryThirdOfItsDuration(t *testing.T) {
 	}
 }
 
-func TestRestartWithTheSameHolderEmitsNoEvent(t *testing.T) {
+func TestRestartOfHolderEmitsNoEvent(t *testing.T) {
 	for holder, want := range map[string]int{"one": 1, "another": 2, "": 2} {
 		inner := &lock{holder: holder}
 		l, _ := leaseOn(inner)
-		// The calls of client-go's leader election until the process ends.
+		// These are the calls of client-go's elector until the process ends.
 		for range 2 {
 			if _, _, err := l.Get(t.Context()); err != nil {
 				t.Fatal(err)
@@ -133,20 +133,20 @@ func TestRestartWithTheSameHolderEmitsNoEvent(t *testing.T) {
 		}
 		l.RecordEvent("stopped leading")
 		if len(inner.events) != want || inner.events[want-1] != "stopped leading" {
-			t.Errorf("previous holder %q: events %q", holder, inner.events)
+			t.Errorf("previous holder %q: got events %q, want %d", holder, inner.events, want)
 		}
 	}
 }
 
-// An operator can delete or edit a lease that has not expired.
-func TestLeaseOfAnotherHolderIsLostAtOnce(t *testing.T) {
+// An operator can delete or edit a lease before it expires.
+func TestLeaseWithAnotherHolderIsLostImmediately(t *testing.T) {
 	for name, c := range map[string]struct {
 		found lock
 		taken bool
 	}{
 		"another holder": {lock{holder: "another"}, true},
 		"no holder":      {lock{}, true},
-		"no lease":       {lock{err: apierrors.NewNotFound(schema.GroupResource{Resource: "leases"}, "one")}, false},
+		"deleted lease":  {lock{err: apierrors.NewNotFound(schema.GroupResource{Resource: "leases"}, "one")}, false},
 	} {
 		inner := &lock{holder: "one"}
 		l, _ := leaseOn(inner)
@@ -154,39 +154,39 @@ func TestLeaseOfAnotherHolderIsLostAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, _, err := l.Get(t.Context()); err != nil || l.Held() != nil {
-			t.Fatalf("%s: the own lease: %v, held is %v", name, err, l.Held())
+			t.Fatalf("%s: after acquiring the lease, Get returned %v and Held returned %v", name, err, l.Held())
 		}
 		*inner = lock{err: errors.New("no connection")}
 		if _, _, err := l.Get(t.Context()); err == nil || l.Held() != nil {
-			t.Errorf("%s: without a response, held is %v", name, l.Held())
+			t.Errorf("%s: after a failed Get, Held returned %v, want nil", name, l.Held())
 		}
 		*inner = c.found
 		_, _, _ = l.Get(t.Context())
 		if l.Held() == nil || l.isTaken() != c.taken {
-			t.Errorf("%s: held is %v, taken is %t", name, l.Held(), l.isTaken())
+			t.Errorf("%s: Held returned %v and isTaken %t, want an error and %t", name, l.Held(), l.isTaken(), c.taken)
 		}
 		*inner = lock{holder: "one"}
 		if err := l.Update(t.Context(), own); (err == nil) == c.taken {
-			t.Errorf("%s: acquired again: %v", name, err)
+			t.Errorf("%s: acquiring the lease again returned %v", name, err)
 		}
 	}
 }
 
-func TestProcessExitsOnceItsLeaseIsTaken(t *testing.T) {
+func TestProcessExitsIfAnotherProcessAcquiresItsLease(t *testing.T) {
 	inner := &lock{holder: "another"}
 	l, _ := leaseOn(inner)
 	if _, _, err := l.Get(t.Context()); err != nil || l.isTaken() {
-		t.Fatalf("a replica that never held the lease: %v, taken is %t", err, l.isTaken())
+		t.Fatalf("before acquiring the lease, Get returned %v and isTaken %t", err, l.isTaken())
 	}
 	if err := l.Update(t.Context(), own); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second read must not close the channel again
+	for range 2 { // the second Get must not close the channel again
 		if _, _, err := l.Get(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := l.exitOnceLost(t.Context()); !errors.Is(err, errTaken) {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want %v", err, errTaken)
 	}
 }

@@ -1,5 +1,5 @@
-// Package manager runs the controllers of both programs: the flags of `run` for the API server, leader election,
-// metrics, probes and events, with the names that Flux's controllers use, and the resulting manager.
+// Package manager creates the controller manager of both programs. It defines the flags of `run` for the API server,
+// leader election, metrics, probes and events. The flags have the same names as in Flux's controllers.
 package manager
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// Flags are the flags that `run` of both programs has.
+// Flags contains the flags that `run` has in both programs.
 type Flags struct {
 	cluster                      cli.Cluster
 	qps                          float32
@@ -34,10 +34,10 @@ type Flags struct {
 	lease                        *Lease
 }
 
-// Lease returns the lease of the manager that New returned, nil without leader election.
+// Lease returns the lease of the manager that New returned, or nil if leader election is disabled.
 func (f *Flags) Lease() *Lease { return f.lease }
 
-// elections returns the settings of the leases.
+// elections returns the settings for leases from the flags.
 func (f *Flags) elections() Election {
 	return Election{Lease: f.election.LeaseDuration, Renew: f.election.RenewDeadline, Retry: f.election.RetryPeriod}
 }
@@ -45,13 +45,13 @@ func (f *Flags) elections() Election {
 // intervalJitter is the default variation of intervals in percent, in both directions.
 const intervalJitter = 10
 
-// AddFlags adds the flags. The cluster is the name of the API server in the help. Without authenticate, which links
-// packages that not every program can afford, metrics are served on the loopback address by default.
+// AddFlags adds the flags. cluster is the name of the cluster in the help. authenticate adds large packages to a
+// program and can be nil. Metrics are then served without authentication, by default only on the loopback address.
 func (f *Flags) AddFlags(flags *pflag.FlagSet, cluster string, election Election, authenticate Authenticate) {
 	f.authenticate = authenticate
 	f.cluster.AddFlags(flags, cluster)
 	flags.Float32Var(&f.qps, "kube-api-qps", -1,
-		"maximum queries per second to the API server; -1: limited by the API server's priority and fairness only")
+		"maximum queries per second to the API server; -1: limited only by the API server's priority and fairness")
 	flags.IntVar(&f.burst, "kube-api-burst", 300, "maximum burst of queries to the API server, with --kube-api-qps")
 	if authenticate != nil {
 		flags.StringVar(&f.metricsAddress, "metrics-bind-address", ":8080",
@@ -60,8 +60,8 @@ func (f *Flags) AddFlags(flags *pflag.FlagSet, cluster string, election Election
 			&f.metricsAuth,
 			"metrics-auth",
 			true,
-			"serve metrics over HTTPS to clients that the API server authenticates and allows to get /metrics; "+
-				"false: over HTTP to any client",
+			"serve metrics over HTTPS to clients that the API server authenticates and authorizes to get /metrics; "+
+				"false: serve metrics over HTTP to any client",
 		)
 	} else {
 		flags.StringVar(&f.metricsAddress, "metrics-bind-address", "127.0.0.1:8080",
@@ -69,26 +69,26 @@ func (f *Flags) AddFlags(flags *pflag.FlagSet, cluster string, election Election
 	}
 	flags.StringVar(&f.probeAddress, "health-probe-bind-address", ":8081", "address of the health probes; 0: disabled")
 	flags.BoolVar(&f.pprof, "pprof", false,
-		"serve profiles at /debug/pprof/ of the metrics endpoint, to the same clients")
+		"serve profiles at /debug/pprof/ of the metrics endpoint, to the clients that can read metrics")
 	flags.BoolVar(&f.goMetrics, "go-metrics", false,
-		"serve all metrics of the Go runtime, about 140, instead of the default set of its client")
+		"serve all metrics of the Go runtime, about 140, instead of the default set of client_golang")
 	f.events.addFlags(flags)
-	flags.BoolVar(&f.election.Enable, "leader-elect", true, "work only while holding the lease")
+	flags.BoolVar(&f.election.Enable, "leader-elect", true, "reconcile only while holding the lease")
 	f.addElection(flags, election)
 	f.jitter.BindFlagsWithDefault(flags, intervalJitter)
 	flags.Lookup(
 		"interval-jitter-percentage").Usage = "variation of polling intervals in percent, in both directions; 0 to 99"
 }
 
-// addElection adds the flags of Flux, except the one that --leader-elect replaces.
+// addElection adds Flux's flags for leader election, except --enable-leader-election, which --leader-elect replaces.
 func (f *Flags) addElection(flags *pflag.FlagSet, election Election) {
 	usages := map[string]string{
-		"leader-election-release-on-cancel": "release the lease when the program ends, so that the next leader does " +
+		"leader-election-release-on-cancel": "release the lease when the program exits, so the next leader does " +
 			"not wait",
 		"leader-election-lease-duration": "time after which another replica acquires a lease that is not renewed; " +
-			"renewed every third of it",
-		"leader-election-renew-deadline": "how long the leader retries to renew its lease before it exits; " +
-			"without a valid lease it writes nothing",
+			"the leader renews the lease after a third of this time",
+		"leader-election-renew-deadline": "time for which the leader retries to renew its lease before it exits; " +
+			"it writes nothing after the lease has expired",
 		"leader-election-retry-period": "time between two attempts to acquire the lease, or to repeat a failed " +
 			"renewal",
 	}
@@ -106,13 +106,13 @@ func (f *Flags) addElection(flags *pflag.FlagSet, election Election) {
 	})
 }
 
-// Config returns the connection to the API server according to the flags.
+// Config returns the client configuration for the API server from the flags.
 func (f *Flags) Config() (*rest.Config, error) {
 	switch {
 	case f.qps != -1 && f.qps <= 0:
-		return nil, cli.Usage(fmt.Errorf("--kube-api-qps %g: want more than 0, or -1 for no limit", f.qps))
+		return nil, cli.Usage(fmt.Errorf("--kube-api-qps %g: must be more than 0, or -1 for no limit", f.qps))
 	case f.qps > 0 && f.burst < 1:
-		return nil, cli.Usage(fmt.Errorf("--kube-api-burst %d: want at least 1", f.burst))
+		return nil, cli.Usage(fmt.Errorf("--kube-api-burst %d: must be at least 1", f.burst))
 	}
 	config, err := f.cluster.Config()
 	if err != nil {
@@ -122,8 +122,8 @@ func (f *Flags) Config() (*rest.Config, error) {
 	return config, nil
 }
 
-// Identity returns the name of a lease. Programs with different selectors have different leases, so that they do not
-// wait for each other.
+// Identity returns the name of a program's lease. Programs with different selectors use different leases, so they do
+// not wait for each other.
 func Identity(base, selector string) string {
 	if selector == "" {
 		return base
@@ -131,8 +131,8 @@ func Identity(base, selector string) string {
 	return leaderelection.GenerateID(base, selector)
 }
 
-// New returns the manager. The options contain the settings without a flag, such as the name and namespace of the
-// lease. New also sets the variation of intervals.
+// New returns the manager. base contains the settings that have no flag, such as the name and namespace of the lease.
+// New also sets the jitter of intervals for the process.
 func (f *Flags) New(config *rest.Config, base ctrl.Options) (ctrl.Manager, error) {
 	return f.make(config, base, true)
 }
@@ -144,7 +144,7 @@ func (f *Flags) make(config *rest.Config, base ctrl.Options, elect bool) (ctrl.M
 	}
 	options.LeaderElection = options.LeaderElection && elect
 	if err := f.jitter.SetGlobalJitter(rand.New(shared{})); err != nil {
-		return nil, cli.Usage(fmt.Errorf("--interval-jitter-percentage %d: want 0 to 99", f.jitter.Percentage))
+		return nil, cli.Usage(fmt.Errorf("--interval-jitter-percentage %d: must be 0 to 99", f.jitter.Percentage))
 	}
 	if options.LeaderElection {
 		if f.lease, err = newLease(config, options.LeaderElectionNamespace, options.LeaderElectionID,
@@ -174,7 +174,7 @@ func (f *Flags) make(config *rest.Config, base ctrl.Options, elect bool) (ctrl.M
 	return posting(mgr, f.events)
 }
 
-// options completes the manager's options.
+// options returns the manager's options from base and the flags.
 func (f *Flags) options(base ctrl.Options) (ctrl.Options, error) {
 	if err := f.events.check(); err != nil {
 		return base, err
@@ -183,19 +183,20 @@ func (f *Flags) options(base ctrl.Options) (ctrl.Options, error) {
 	switch {
 	case e.Retry <= 0 || float64(e.Renew) <= 1.2*float64(e.Retry):
 		return base, cli.Usage(
-			fmt.Errorf("--leader-election-renew-deadline %s: want more than 1.2 times the retry period %s", e.Renew,
+			fmt.Errorf("--leader-election-renew-deadline %s: must be more than 1.2 times the retry period %s", e.Renew,
 				e.Retry),
 		)
 	case e.Lease < 3*e.Retry || e.Lease < 3*time.Second:
 		return base,
 			cli.Usage(
-				fmt.Errorf("--leader-election-lease-duration %s: want at least 3s and three times the retry period %s",
+				fmt.Errorf(
+					"--leader-election-lease-duration %s: must be at least 3s and three times the retry period %s",
 					e.Lease, e.Retry))
 	}
 	elector := e.Elector()
 	options := base
 	options.Logger, options.MapperProvider = ctrl.Log, newMapper
-	options.Metrics.BindAddress, options.HealthProbeBindAddress = "0", "0" // addServers serves both with limits
+	options.Metrics.BindAddress, options.HealthProbeBindAddress = "0", "0" // see addServers
 	options.LeaderElection, options.LeaderElectionReleaseOnCancel = f.election.Enable, f.election.ReleaseOnCancel
 	options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &elector.Lease, &elector.Renew, &elector.Retry
 	if f.pprof && f.metricsAddress == "0" {

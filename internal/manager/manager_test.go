@@ -48,7 +48,7 @@ func TestFlagsConfigureManager(t *testing.T) {
 		*options.RetryPeriod != 2*time.Second ||
 		options.Metrics.BindAddress != "0" ||
 		options.HealthProbeBindAddress != "0" {
-		t.Errorf("without flags: %+v", options)
+		t.Errorf("got unexpected options without flags: %+v", options)
 	}
 	options, err = parse(t, "--leader-elect=false", "--leader-election-release-on-cancel=false",
 		"--leader-election-lease-duration=1m", "--leader-election-renew-deadline=40s",
@@ -59,7 +59,7 @@ func TestFlagsConfigureManager(t *testing.T) {
 	if options.LeaderElection || options.LeaderElectionReleaseOnCancel || *options.LeaseDuration != time.Minute ||
 		*options.RenewDeadline != 40*time.Second ||
 		*options.RetryPeriod != 5*time.Second {
-		t.Errorf("with flags: %+v", options)
+		t.Errorf("got unexpected options with flags: %+v", options)
 	}
 }
 
@@ -73,14 +73,14 @@ func TestClientHasNoRateLimitByDefault(t *testing.T) {
 		qps   float32
 		burst int
 	}{
-		"no flag":           {nil, -1, 300},
-		"queries":           {[]string{"--kube-api-qps=20"}, 20, 300},
-		"queries and burst": {[]string{"--kube-api-qps=0.5", "--kube-api-burst=40"}, 0.5, 40},
+		"no flags":                   {nil, -1, 300},
+		"limit of queries":           {[]string{"--kube-api-qps=20"}, 20, 300},
+		"limit of queries and burst": {[]string{"--kube-api-qps=0.5", "--kube-api-burst=40"}, 0.5, 40},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config, err := parse(t, append(c.args, "--kubeconfig", path)...).Config()
 			if err != nil || config.QPS != c.qps || config.Burst != c.burst {
-				t.Errorf("got %+v, %v", config, err)
+				t.Errorf("got %+v, error %v, want QPS %g and burst %d", config, err, c.qps, c.burst)
 			}
 		})
 	}
@@ -89,14 +89,14 @@ func TestClientHasNoRateLimitByDefault(t *testing.T) {
 func TestInvalidFlagsAreUsageErrors(t *testing.T) {
 	for name, c := range map[string]struct{ arg, want string }{
 		"zero queries per second": {"--kube-api-qps=0", "--kube-api-qps 0"},
-		"a zero burst":            {"--kube-api-qps=1 --kube-api-burst=0", "--kube-api-burst 0"},
-		"a lease of less than three retries": {
+		"zero burst":              {"--kube-api-qps=1 --kube-api-burst=0", "--kube-api-burst 0"},
+		"lease shorter than three retry periods": {
 			"--leader-election-lease-duration=5s", "--leader-election-lease-duration 5s",
 		},
-		"a deadline shorter than a retry": {"--leader-election-renew-deadline=2s", "1.2 times the retry period 2s"},
-		"profiles without an endpoint":    {"--pprof --metrics-bind-address=0", "--pprof"},
-		"an address without a scheme":     {"--events-addr=notification-controller:80", "--events-addr"},
-		"intervals that can be 0":         {"--interval-jitter-percentage=100", "--interval-jitter-percentage 100"},
+		"renew deadline too short":            {"--leader-election-renew-deadline=2s", "1.2 times the retry period 2s"},
+		"profiles without a metrics endpoint": {"--pprof --metrics-bind-address=0", "--pprof"},
+		"events address without a scheme":     {"--events-addr=notification-controller:80", "--events-addr"},
+		"100 percent jitter":                  {"--interval-jitter-percentage=100", "--interval-jitter-percentage 100"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := parse(t, strings.Fields(c.arg)...)
@@ -111,7 +111,7 @@ func TestInvalidFlagsAreUsageErrors(t *testing.T) {
 	}
 }
 
-// TestJitterFlagVariesIntervals runs in its own process, because the first manager of a process sets the jitter.
+// This test runs in its own process, because only the first manager of a process sets the jitter.
 func TestJitterFlagVariesIntervals(t *testing.T) {
 	const own = "KYMA_PULL_TEST_JITTER"
 	if os.Getenv(own) == "" {
@@ -125,17 +125,17 @@ func TestJitterFlagVariesIntervals(t *testing.T) {
 	}
 	f := parse(t, "--interval-jitter-percentage=50")
 	if f.jitter.Percentage != 50 || parse(t).jitter.Percentage != intervalJitter {
-		t.Errorf("got %d, and without the flag %d", f.jitter.Percentage, parse(t).jitter.Percentage)
+		t.Errorf("got %d percent with the flag, %d percent by default", f.jitter.Percentage, parse(t).jitter.Percentage)
 	}
-	// New fails because the lease has no namespace, after it set the jitter.
+	// New sets the jitter and then fails because the lease has no namespace.
 	if _, err := f.New(&rest.Config{Host: "http://127.0.0.1:1"}, ctrl.Options{LeaderElectionID: "one"}); err == nil {
-		t.Fatal("want an error")
+		t.Fatal("New returned no error for a lease without a namespace")
 	}
 	varied := false
 	for range 100 {
 		d := jitter.JitteredIntervalDuration(time.Minute)
 		if d < 30*time.Second || d > 90*time.Second {
-			t.Fatalf("got %s", d)
+			t.Fatalf("got interval %s, want 30s to 90s", d)
 		}
 		varied = varied || d < 54*time.Second || d > 66*time.Second
 	}
@@ -144,17 +144,17 @@ func TestJitterFlagVariesIntervals(t *testing.T) {
 	}
 }
 
-func TestSelectorsHaveTheirOwnLeases(t *testing.T) {
+func TestEachSelectorHasItsOwnLease(t *testing.T) {
 	if got := Identity("one", ""); got != "one" {
-		t.Errorf("got %q", got)
+		t.Errorf("got lease %q without a selector, want one", got)
 	}
 	if a, b := Identity("one", "shard=a"), Identity("one", "shard=b"); a == b || a == "one" ||
 		a != Identity("one", "shard=a") {
-		t.Errorf("got %q and %q", a, b)
+		t.Errorf("got leases %q and %q for different selectors", a, b)
 	}
 }
 
-// With the library's default source, this call panics or causes a data race.
+// With the default source of the jitter package, this test panics or reports a data race.
 func TestJitterIsSafeForConcurrentUse(t *testing.T) {
 	f := parse(t)
 	if err := f.jitter.SetGlobalJitter(rand.New(shared{})); err != nil {
@@ -165,7 +165,7 @@ func TestJitterIsSafeForConcurrentUse(t *testing.T) {
 		all.Go(func() {
 			for range 20_000 {
 				if got := jitter.JitteredIntervalDuration(time.Minute); got <= 0 || got >= 2*time.Minute {
-					t.Errorf("got %s for a minute", got)
+					t.Errorf("got interval %s, want more than 0 and less than two minutes", got)
 					return
 				}
 			}

@@ -11,9 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// mapper is a RESTMapper that caches mappings. A cache restricted to some namespaces checks at each read whether a kind
-// is namespaced, and the mapper of controller-runtime searches all groups for it. The scope and resource of a kind
-// never change while it exists, so a mapping stays valid. Unknown kinds are not cached. It is safe for concurrent use.
+// mapper is a RESTMapper that caches mappings. A cache that is restricted to some namespaces checks at each read
+// whether a kind is namespaced, and controller-runtime's mapper searches all groups for the kind. A cached mapping
+// stays valid, because the scope and resource of a kind do not change while it exists. Unknown kinds are not cached.
+// mapper is safe for concurrent use.
 type mapper struct {
 	meta.RESTMapper
 	known sync.Map // *meta.RESTMapping by mappingKey

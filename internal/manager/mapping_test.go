@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// growing is a mapper to which a kind can be added, and that counts requests.
+// growing is a mapper to which kinds can be added. It counts requests.
 type growing struct {
 	*meta.DefaultRESTMapper
 	requests int
@@ -18,25 +18,25 @@ func (g *growing) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.
 	return g.DefaultRESTMapper.RESTMapping(kind, versions...)
 }
 
-func TestMapperCachesKnownKindsOnly(t *testing.T) {
+func TestMapperCachesOnlyKnownKinds(t *testing.T) {
 	version := schema.GroupVersion{Group: "example.com", Version: "v1"}
 	kind := version.WithKind("Thing")
 	below := &growing{DefaultRESTMapper: meta.NewDefaultRESTMapper([]schema.GroupVersion{version})}
 	m := &mapper{RESTMapper: below}
 	for range 2 {
 		if _, err := m.RESTMapping(kind.GroupKind(), kind.Version); !meta.IsNoMatchError(err) {
-			t.Fatalf("a kind that does not exist: %v", err)
+			t.Fatalf("unknown kind: got error %v, want NoMatch", err)
 		}
 	}
 	below.Add(kind, meta.RESTScopeNamespace) // its CRD is installed
 	for range 3 {
 		mapping, err := m.RESTMapping(kind.GroupKind(), kind.Version)
 		if err != nil || mapping.Scope != meta.RESTScopeNamespace {
-			t.Fatalf("got %+v, %v", mapping, err)
+			t.Fatalf("got mapping %+v, error %v, want namespace scope", mapping, err)
 		}
 	}
 	if _, err := m.RESTMapping(kind.GroupKind(), "v2"); err == nil {
-		t.Error("an unknown version has a mapping")
+		t.Error("got a mapping of an unknown version")
 	}
 	if below.requests != 4 {
 		t.Errorf("got %d requests, want two for the unknown kind and one per version", below.requests)

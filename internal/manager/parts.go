@@ -10,11 +10,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// Parts runs several managers in one process, each under its own lease, next to an outer manager for the whole process.
+// Parts creates several managers in one process, each with its own lease, and an outer manager for the whole process.
 type Parts struct {
-	// Holder is the identity of the process in every lease.
+	// Holder is the identity of the process in all leases.
 	Holder string
-	// Outer serves metrics and probes. It needs no lease.
+	// Outer serves metrics and probes. It does not need a lease.
 	Outer ctrl.Manager
 
 	flags     *Flags
@@ -22,15 +22,15 @@ type Parts struct {
 	namespace string
 }
 
-// NewParts returns Parts with the outer manager. The options contain the settings without a flag, such as the namespace
-// of the leases.
+// NewParts returns Parts with the outer manager. base contains the settings that have no flag, such as the namespace of
+// the leases.
 func (f *Flags) NewParts(config *rest.Config, base ctrl.Options) (*Parts, error) {
 	if !f.election.Enable {
-		return nil, cli.Usage(errors.New("--leader-elect=false: each part of the work needs a lease"))
+		return nil, cli.Usage(errors.New("--leader-elect=false is not possible: each shard requires a lease"))
 	}
 	holder, err := identity(config.Host + "/" + base.LeaderElectionNamespace + "/parts")
 	if err != nil {
-		return nil, fmt.Errorf("name the holder of the leases: %w", err)
+		return nil, fmt.Errorf("determine the identity for the leases: %w", err)
 	}
 	outer, err := f.make(config, base, false)
 	return &Parts{Holder: holder, Outer: outer, flags: f, config: config, namespace: base.LeaderElectionNamespace}, err
@@ -41,7 +41,7 @@ func (p *Parts) Election() (elector Election, release bool) {
 	return p.flags.elections().Elector(), p.flags.election.ReleaseOnCancel
 }
 
-// Lease returns the named lease, which emits Events when its holder changes.
+// Lease returns the lease with this name. It emits Events when its holder changes.
 func (p *Parts) Lease(name string) (*Lease, error) {
 	lease, err := newLeaseOf(p.config, p.Holder, p.namespace, name, p.flags.elections())
 	if err != nil {
@@ -52,12 +52,12 @@ func (p *Parts) Lease(name string) (*Lease, error) {
 	return lease, nil
 }
 
-// New returns the manager of one part, which writes only under the lease. It serves no endpoints and waits for no
-// election.
+// New returns the manager of one part. It writes only while the lease is valid, serves no endpoints, and has no leader
+// election of its own.
 func (p *Parts) New(base ctrl.Options, lease *Lease) (ctrl.Manager, error) {
 	base.Logger = ctrl.Log
 	base.Metrics.BindAddress, base.HealthProbeBindAddress, base.LeaderElection = "0", "0", false
-	base.Controller.SkipNameValidation = new(true) // controllers of all parts share their metrics
+	base.Controller.SkipNameValidation = new(true) // the controllers of all parts have the same names and share metrics
 	mgr, err := ctrl.NewManager(fenced(p.config, lease), base)
 	if err != nil {
 		return nil, fmt.Errorf("set up a manager: %w", err)

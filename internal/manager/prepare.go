@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/serve"
 )
 
-// prepareBackoff is the time between two attempts of Prepare.
+// prepareBackoff defines the time between two attempts of Prepare.
 var prepareBackoff = wait.Backoff{
 	Duration: 500 * time.Millisecond,
 	Factor:   2,
@@ -27,9 +27,10 @@ var prepareBackoff = wait.Backoff{
 	Cap:      10 * time.Second,
 }
 
-// Prepare runs the steps of a program that precede its manager. If the API server is unavailable or refuses a step,
-// Prepare logs the reason once, retries, and serves probes: the program is alive but not ready. It returns the error
-// after the limit, 0 for none, and returns other errors at once.
+// Prepare calls the function prepare with the steps that a program must complete before its manager starts. If the API
+// server is unavailable or refuses a step, Prepare logs the reason once and retries. It then also serves probes, which
+// report the program as alive but not ready. After the limit, it returns the error; 0 means no limit. Errors that are
+// not temporary are returned immediately.
 func (f *Flags) Prepare(ctx context.Context, limit time.Duration, prepare func(context.Context) error) error {
 	began, backoff, logged := time.Now(), prepareBackoff, ""
 	stop := func() {}
@@ -42,7 +43,7 @@ func (f *Flags) Prepare(ctx context.Context, limit time.Duration, prepare func(c
 			}
 			return nil
 		}
-		if !IsPassing(err) || limit > 0 && time.Since(began) > limit {
+		if !IsTemporary(err) || limit > 0 && time.Since(began) > limit {
 			return err
 		}
 		if logged == "" {
@@ -64,11 +65,11 @@ func (f *Flags) Prepare(ctx context.Context, limit time.Duration, prepare func(c
 	}
 }
 
-// obstacle returns the kind of problem that delays the start.
+// obstacle returns a description of the problem that delays the start.
 func obstacle(err error) string {
 	switch {
 	case apierrors.IsForbidden(err):
-		return "the program's ServiceAccount lacks a permission, compare its roles with the roles of the chart"
+		return "the program's ServiceAccount does not have a permission, compare its roles with the roles of the chart"
 	case apierrors.IsUnauthorized(err):
 		return "the API server rejects the program's credentials"
 	default:
@@ -76,7 +77,7 @@ func obstacle(err error) string {
 	}
 }
 
-// serveWaiting serves the probes of a program that waits to start. The returned function stops it.
+// serveWaiting serves the probes of a program that waits to start. The returned function stops the server.
 func (f *Flags) serveWaiting(ctx context.Context) (stop func(), err error) {
 	if f.probeAddress == "0" || f.probeAddress == "" {
 		return func() {}, nil
@@ -93,7 +94,7 @@ func (f *Flags) serveWaiting(ctx context.Context) (stop func(), err error) {
 	server := serve.New(probes, serve.Small)
 	ended := make(chan struct{})
 	go func() {
-		_ = server.Serve(listener) // it returns once the server is closed
+		_ = server.Serve(listener) // returns once the server is closed
 		close(ended)
 	}()
 	return func() {
@@ -102,12 +103,12 @@ func (f *Flags) serveWaiting(ctx context.Context) (stop func(), err error) {
 	}, nil
 }
 
-// passing are status codes below 500 of temporary errors.
+// passing are the status codes below 500 that are temporary errors.
 var passing = []int32{http.StatusUnauthorized, http.StatusForbidden, http.StatusConflict, http.StatusTooManyRequests}
 
-// IsPassing reports whether an error can be temporary: the API server is unreachable or overloaded, or does not
-// authenticate or authorize the program yet. Usage errors and missing objects are not temporary.
-func IsPassing(err error) bool {
+// IsTemporary reports whether an error can be temporary. It is true if the API server is unreachable or overloaded, or
+// does not authenticate or authorize the program yet. It is false for usage errors and missing objects.
+func IsTemporary(err error) bool {
 	if err == nil || cli.IsUsage(err) {
 		return false
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-func TestTemporaryErrorsAreRetried(t *testing.T) {
+func TestTemporaryErrorsAreDetected(t *testing.T) {
 	kind := schema.GroupResource{Resource: "secrets"}
 	unreachable := &url.Error{
 		Op:  "Get",
@@ -28,24 +28,24 @@ func TestTemporaryErrorsAreRetried(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"none":               {nil, false},
+		"no error":           {nil, false},
 		"connection refused": {fmt.Errorf("read Secret: %w", unreachable), true},
 		"401":                {apierrors.NewUnauthorized("expired"), true},
 		"403":                {apierrors.NewForbidden(kind, "one", errors.New("no role yet")), true},
 		"429":                {apierrors.NewTooManyRequestsError("later"), true},
 		"500":                {apierrors.NewInternalError(errors.New("etcd")), true},
 		"503":                {apierrors.NewServiceUnavailable("starting"), true},
-		"a bad gateway": {
+		"502": {
 			apierrors.NewGenericServerResponse(http.StatusBadGateway, "get", kind, "one", "", 0, true), true,
 		},
-		"too slow":        {context.DeadlineExceeded, true},
-		"404":             {apierrors.NewNotFound(kind, "one"), false},
-		"a bad request":   {apierrors.NewBadRequest("what"), false},
-		"a wrong flag":    {cli.Usage(unreachable), false},
-		"an invalid root": {errors.New("parse root"), false},
+		"timeout":     {context.DeadlineExceeded, true},
+		"404":         {apierrors.NewNotFound(kind, "one"), false},
+		"400":         {apierrors.NewBadRequest("what"), false},
+		"usage error": {cli.Usage(unreachable), false},
+		"other error": {errors.New("parse root"), false},
 	} {
-		if got := IsPassing(c.err); got != c.want {
-			t.Errorf("%s: %t", name, got)
+		if got := IsTemporary(c.err); got != c.want {
+			t.Errorf("%s: got %t, want %t", name, got, c.want)
 		}
 	}
 }
@@ -77,25 +77,25 @@ func TestProgramWaitingForAPIServerIsAliveButNotReady(t *testing.T) {
 		case 2:
 			if alive, ready := probe("/healthz"), probe("/readyz"); alive != http.StatusOK ||
 				ready != http.StatusServiceUnavailable {
-				t.Errorf("alive %d, ready %d", alive, ready)
+				t.Errorf("got status %d from /healthz and %d from /readyz, want 200 and 503", alive, ready)
 			}
 			return apierrors.NewUnauthorized("expired")
 		}
 		return nil
 	})
 	if err != nil || tries != 3 {
-		t.Errorf("%v after %d tries", err, tries)
+		t.Errorf("got error %v after %d attempts, want success after 3", err, tries)
 	}
 	if probe("/healthz") != 0 {
-		t.Error("the probe address is still in use")
+		t.Error("the probes are still served after Prepare returned")
 	}
 	wrong := cli.Usage(errors.New("--runtime: wrong"))
 	if err := f.Prepare(t.Context(), 0, func(context.Context) error { return wrong }); !errors.Is(err, wrong) {
-		t.Errorf("a wrong flag: %v", err)
+		t.Errorf("usage error: got %v, want %v", err, wrong)
 	}
 	if err := f.Prepare(t.Context(), time.Nanosecond,
 		func(context.Context) error { return apierrors.NewUnauthorized("expired") }); !apierrors.IsUnauthorized(err) {
-		t.Errorf("after the limit: %v", err)
+		t.Errorf("after the limit: got %v, want the error of the API server", err)
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -103,6 +103,6 @@ func TestProgramWaitingForAPIServerIsAliveButNotReady(t *testing.T) {
 		func(context.Context) error {
 			return apierrors.NewUnauthorized("expired")
 		}); !errors.Is(err, context.Canceled) {
-		t.Errorf("canceled: %v", err)
+		t.Errorf("canceled context: got %v, want %v", err, context.Canceled)
 	}
 }

@@ -12,11 +12,12 @@ import (
 )
 
 // errRestored reports that etcd was restored from a backup. The watches of the process then wait for resource versions
-// that the API server has not reached, and never receive objects that changed back.
+// that the API server has not reached yet, so its caches do not contain the restored objects.
 var errRestored = errors.New(
-	"the API server returned to an earlier state, as after a restore of etcd: restarting to drop cached objects")
+	"the API server returned to an earlier state (was etcd restored?): restarting to clear the caches")
 
-// revisions observes the resource versions of a lease. They never decrease while the API server keeps its state.
+// revisions observes the resource versions of a lease. Resource versions decrease only if the API server returns to an
+// earlier state.
 type revisions struct {
 	mu     sync.Mutex // guards latest
 	latest string
@@ -26,7 +27,7 @@ type revisions struct {
 
 func newRevisions() *revisions { return &revisions{restored: make(chan struct{})} }
 
-// observe records a resource version. API servers that use other formats are not checked.
+// observe records a resource version. It ignores versions that are not numbers.
 func (r *revisions) observe(version string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

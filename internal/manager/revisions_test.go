@@ -10,7 +10,7 @@ import (
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
-// versions returns a lease with one resource version after the other, "" for an error.
+// versions returns a lease with the next resource version at each Get, or an error if the next version is "".
 type versions struct {
 	coordinationclient.LeaseInterface
 	next []string
@@ -25,19 +25,19 @@ func (v *versions) Get(context.Context, string, metav1.GetOptions) (*coordinatio
 	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{ResourceVersion: version}}, nil
 }
 
-func TestDecreasingResourceVersionMeansThatEtcdWasRestored(t *testing.T) {
+func TestDecreasingResourceVersionIsReportedAsRestore(t *testing.T) {
 	for name, c := range map[string]struct {
 		versions []string
 		want     bool
 	}{
-		"increasing":                     {[]string{"7", "8", "10"}, false},
-		"the same":                       {[]string{"7", "7"}, false},
-		"decreasing":                     {[]string{"7", "10", "9"}, true},
-		"fewer digits":                   {[]string{"100", "99"}, true},
-		"decreasing more than once":      {[]string{"7", "6", "5"}, true},
-		"failures are not versions":      {[]string{"7", "", "8"}, false},
-		"decreasing after a failure":     {[]string{"7", "", "6"}, true},
-		"versions that are not a number": {[]string{"b", "a"}, false},
+		"increasing versions":                    {[]string{"7", "8", "10"}, false},
+		"equal versions":                         {[]string{"7", "7"}, false},
+		"decreasing version":                     {[]string{"7", "10", "9"}, true},
+		"decreasing version, fewer digits":       {[]string{"100", "99"}, true},
+		"two decreasing versions":                {[]string{"7", "6", "5"}, true},
+		"failed read":                            {[]string{"7", "", "8"}, false},
+		"decreasing version after a failed read": {[]string{"7", "", "6"}, true},
+		"versions that are not a number":         {[]string{"b", "a"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRevisions()
@@ -52,7 +52,7 @@ func TestDecreasingResourceVersionMeansThatEtcdWasRestored(t *testing.T) {
 			}
 			defer stop()
 			if err := l.exitOnceLost(ctx); errors.Is(err, errRestored) != c.want {
-				t.Errorf("got %v", err)
+				t.Errorf("got error %v, want errRestored: %t", err, c.want)
 			}
 		})
 	}

@@ -19,15 +19,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/serve"
 )
 
-// Authenticate returns a filter for requests whose sender the API server authenticates and allows to read the path.
-// filters.WithAuthenticationAndAuthorization of controller-runtime is one.
+// Authenticate returns a filter that accepts a request if the API server authenticates its sender and authorizes the
+// sender to get the path. An example is filters.WithAuthenticationAndAuthorization of controller-runtime.
 type Authenticate func(*rest.Config, *http.Client) (metricsserver.Filter, error)
 
-// maxScrapes limits concurrent scrapes, because each needs memory for all metrics.
+// maxScrapes limits concurrent scrapes, because each scrape needs memory for all metrics.
 const maxScrapes = 5
 
-// addServers adds the servers of metrics and probes. Unlike the servers of controller-runtime, they limit their
-// clients.
+// addServers adds the servers of metrics and probes. Unlike the servers of controller-runtime, these servers limit
+// connections and requests.
 func (f *Flags) addServers(mgr ctrl.Manager, config *rest.Config) error {
 	if f.metricsAddress != "0" && f.metricsAddress != "" {
 		if err := f.addMetrics(mgr, config); err != nil {
@@ -89,8 +89,8 @@ func (f *Flags) addMetrics(mgr ctrl.Manager, config *rest.Config) error {
 	return serve.Add(mgr, "metrics", f.metricsAddress, secure, mux, serve.Small)
 }
 
-// selfSigned returns a self-signed certificate, like the one of kube-controller-manager's metrics. It hides the token
-// of the scraper, which is valid for the API server, from passive observers.
+// selfSigned returns a TLS configuration with a self-signed certificate, as kube-controller-manager uses for its
+// metrics. It protects the scraper's token, which is valid for the API server, from passive observers.
 func selfSigned() (*tls.Config, error) {
 	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", []net.IP{{127, 0, 0, 1}}, nil)
 	if err != nil {

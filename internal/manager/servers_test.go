@@ -13,7 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// free returns an address without a listener.
+// free returns an unused address.
 func free(t *testing.T) string {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -26,11 +26,11 @@ func free(t *testing.T) string {
 
 func TestMetricsWithoutAuthenticationUseLoopback(t *testing.T) {
 	if got := parse(t).metricsAddress; got != "127.0.0.1:8080" {
-		t.Errorf("the address is %s", got)
+		t.Errorf("got address %s, want 127.0.0.1:8080", got)
 	}
 }
 
-func TestMetricsAndProbesRefuseLargeBodies(t *testing.T) {
+func TestMetricsAndProbesAreServedAndRefuseLargeBodies(t *testing.T) {
 	metrics, probes := free(t), free(t)
 	f := parse(t, "--leader-elect=false", "--metrics-bind-address="+metrics, "--health-probe-bind-address="+probes,
 		"--interval-jitter-percentage=0", "--pprof")
@@ -64,13 +64,13 @@ func TestMetricsAndProbesRefuseLargeBodies(t *testing.T) {
 		probes + "/readyz": "ok", probes + "/readyz/ping": "ok",
 	} {
 		if code, text := ask(http.MethodGet, address, nil); code != http.StatusOK || !strings.Contains(text, want) {
-			t.Errorf("%s: %d, %.200s", address, code, text)
+			t.Errorf("%s: got status %d and %.200s, want 200 and %q", address, code, text, want)
 		}
 	}
 	for _, address := range []string{metrics + "/metrics", probes + "/healthz"} {
 		if code, _ := ask(http.MethodPost, address,
 			strings.NewReader(strings.Repeat("x", 1<<20))); code != http.StatusRequestEntityTooLarge {
-			t.Errorf("%s accepts a large body: status %d", address, code)
+			t.Errorf("%s: got status %d for a large body, want 413", address, code)
 		}
 	}
 }

@@ -23,14 +23,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// webhook is the address of posted events and the selection of events.
+// webhook defines the address to which events are posted, and which events are posted.
 type webhook struct {
 	address, severity string
 	reasons           []string
 	headers, ca       string
 }
 
-// Severities of events, as Flux names them.
+// Severities of events, with Flux's names.
 const (
 	severityInfo  = "info"
 	severityError = "error"
@@ -39,22 +39,23 @@ const (
 func (w *webhook) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&w.address, "events-addr", "",
 		"URL to which events are also posted, such as the URL of Flux's notification-controller")
-	flags.StringVar(&w.severity, "events-severity", severityInfo, "info: all events are posted; error: only Warnings")
+	flags.StringVar(&w.severity, "events-severity", severityInfo,
+		"events to post: info (all events) or error (only Warnings)")
 	flags.StringSliceVar(&w.reasons, "events-reasons", nil,
 		"reasons of the events to post, separated by commas, such as RolloutStopped,RuntimeSilent; default: all")
 	flags.StringVar(
 		&w.headers,
 		"events-headers",
 		"",
-		"file with one header per line, such as Authorization: Bearer …, for an --events-addr with https; read for "+
-			"each post",
+		"file with one header per line, such as Authorization: Bearer …, read for each post; requires an --events-addr "+
+			"with https",
 	)
 	flags.StringVar(&w.ca, "events-ca", "", "additional CA certificates (PEM file) for --events-addr")
 }
 
 func (w *webhook) check() error {
 	if w.severity != severityInfo && w.severity != severityError {
-		return cli.Usage(fmt.Errorf("--events-severity %q: want info or error", w.severity))
+		return cli.Usage(fmt.Errorf("--events-severity %q: must be info or error", w.severity))
 	}
 	if w.address == "" {
 		if w.headers != "" || w.ca != "" {
@@ -66,7 +67,7 @@ func (w *webhook) check() error {
 	if err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {
 		return cli.Usage(
 			fmt.Errorf(
-				"--events-addr %q: want a URL such as http://notification-controller.flux-system.svc.cluster.local./",
+				"--events-addr %q: must be a URL such as http://notification-controller.flux-system.svc.cluster.local./",
 				w.address))
 	}
 	if w.headers == "" {
@@ -75,7 +76,7 @@ func (w *webhook) check() error {
 	if address.Scheme != "https" {
 		return cli.Usage(
 			errors.New(
-				"--events-headers are not sent over plain HTTP: want an --events-addr that begins with https://"),
+				"--events-headers is not supported over plain HTTP: use an --events-addr that begins with https://"),
 		)
 	}
 	if _, err := readHeaders(w.headers); err != nil {
@@ -92,7 +93,8 @@ func (w *webhook) wants(eventType, reason string) bool {
 	return len(w.reasons) == 0 || slices.Contains(w.reasons, reason)
 }
 
-// configure configures a client of Flux's recorder, which retries four times, according to the flags.
+// configure configures the client of a Flux event recorder according to the flags. The client retries a post up to four
+// times.
 func (w *webhook) configure(client *retryablehttp.Client, log logr.Logger) error {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -106,7 +108,7 @@ func (w *webhook) configure(client *retryablehttp.Client, log logr.Logger) error
 			return fmt.Errorf("read the system's certificates: %w", err)
 		}
 		if !pool.AppendCertsFromPEM(pem) {
-			return cli.Usage(fmt.Errorf("--events-ca %s: no certificate found in the PEM file", w.ca))
+			return cli.Usage(fmt.Errorf("--events-ca %s contains no PEM certificate", w.ca))
 		}
 		transport.TLSClientConfig.RootCAs = pool
 	}
@@ -114,24 +116,24 @@ func (w *webhook) configure(client *retryablehttp.Client, log logr.Logger) error
 	client.HTTPClient.CheckRedirect = func(*http.Request, []*http.Request) error {
 		return errors.New("redirects are not followed: set the target of the redirect as the address")
 	}
-	// Ignore the response, because its Retry-After could delay all other events without limit.
+	// The response is ignored, because its Retry-After header could delay all other events without limit.
 	client.Backoff = func(least, most time.Duration, attempt int, _ *http.Response) time.Duration {
 		return retryablehttp.DefaultBackoff(least, most, attempt, nil)
 	}
 	return nil
 }
 
-// poster sends posts with the headers of a file, and logs refused posts.
+// poster adds the headers from a file to each post, and logs refused posts.
 type poster struct {
 	next    http.RoundTripper
 	headers string
 	log     logr.Logger
 }
 
-// maxResponseBytes bounds the part of a response that is read, so that the connection can be reused.
+// maxResponseBytes limits the part of a response that is read. Reading the response allows the connection to be reused.
 const maxResponseBytes = 4 << 10
 
-// RoundTrip sends a post and drops the response body, which has no reader.
+// RoundTrip sends a post and discards the response body, because the caller does not read it.
 func (p poster) RoundTrip(request *http.Request) (*http.Response, error) {
 	if p.headers != "" {
 		headers, err := readHeaders(p.headers)
@@ -156,7 +158,7 @@ func (p poster) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// maxHeadersBytes bounds the file of headers.
+// maxHeadersBytes limits the size of the file with headers.
 const maxHeadersBytes = 16 << 10
 
 // readHeaders reads a file with one header per line.
@@ -166,13 +168,13 @@ func readHeaders(path string) (textproto.MIMEHeader, error) {
 		return nil, err
 	}
 	if len(data) > maxHeadersBytes {
-		return nil, fmt.Errorf("%s has %d bytes, at most %d", path, len(data), maxHeadersBytes)
+		return nil, fmt.Errorf("%s has %d bytes, must have at most %d", path, len(data), maxHeadersBytes)
 	}
 	text := append(bytes.TrimSpace(data), "\r\n\r\n"...)
 	headers, err := textproto.NewReader(bufio.NewReader(bytes.NewReader(text))).ReadMIMEHeader()
 	if err != nil || len(headers) == 0 {
-		// without the content, which is secret
-		return nil, fmt.Errorf("%s: want lines such as Authorization: Bearer TOKEN", path)
+		// the error omits the content, which is secret
+		return nil, fmt.Errorf("%s must contain lines such as Authorization: Bearer TOKEN", path)
 	}
 	return headers, nil
 }

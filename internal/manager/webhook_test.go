@@ -32,7 +32,8 @@ func written(t *testing.T, name string, data []byte) string {
 	return path
 }
 
-// started returns a function that records an event, which is posted until the test ends, and the log lines.
+// started starts posting events until the test ends. It returns a function that records an event, and a channel with
+// the log lines.
 func started(t *testing.T, to webhook) (func(eventType, reason string), chan string) {
 	t.Helper()
 	logged := make(chan string, 100)
@@ -54,7 +55,7 @@ func arrives[T any](t *testing.T, from chan T) T {
 	case got := <-from:
 		return got
 	case <-time.After(time.Minute):
-		t.Fatal("nothing arrives")
+		t.Fatal("received nothing within a minute")
 		panic("unreachable")
 	}
 }
@@ -74,14 +75,14 @@ func TestWebhookUsesHeadersAndCA(t *testing.T) {
 	post, _ := started(t, to)
 	post(corev1.EventTypeNormal, "RolloutSucceeded")
 	if got := arrives(t, tokens); got != "Bearer firstfleet" {
-		t.Errorf("sent %q", got)
+		t.Errorf("got headers %q, want both headers of the file", got)
 	}
 	if err := os.WriteFile(headers, []byte("Authorization: Bearer second"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	post(corev1.EventTypeNormal, "RolloutSucceeded")
 	if got := arrives(t, tokens); got != "Bearer second" {
-		t.Errorf("after the token was replaced: %q", got)
+		t.Errorf("got headers %q after the file changed, want the new token", got)
 	}
 }
 
@@ -102,10 +103,14 @@ func TestEventsAreFilteredBySeverityAndReason(t *testing.T) {
 		reasons  []string
 		want     string
 	}{
-		"all":                {severityInfo, nil, "[RolloutBegun RuntimeSilent ReportRefused]"},
-		"warnings":           {severityError, nil, "[RuntimeSilent ReportRefused]"},
-		"by reason":          {severityInfo, []string{"RolloutBegun", "ReportRefused"}, "[RolloutBegun ReportRefused]"},
-		"warnings by reason": {severityError, []string{"RolloutBegun", "ReportRefused"}, "[ReportRefused]"},
+		"all events":    {severityInfo, nil, "[RolloutBegun RuntimeSilent ReportRefused]"},
+		"only Warnings": {severityError, nil, "[RuntimeSilent ReportRefused]"},
+		"only listed reasons": {
+			severityInfo, []string{"RolloutBegun", "ReportRefused"}, "[RolloutBegun ReportRefused]",
+		},
+		"only Warnings with listed reasons": {
+			severityError, []string{"RolloutBegun", "ReportRefused"}, "[ReportRefused]",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			post, _ := started(t, webhook{address: server.URL, severity: c.severity, reasons: c.reasons})
@@ -113,19 +118,19 @@ func TestEventsAreFilteredBySeverityAndReason(t *testing.T) {
 			post(corev1.EventTypeWarning, "RuntimeSilent")
 			post(corev1.EventTypeWarning, "ReportRefused")
 			var got []string
-			// the last one is wanted by all, and posts keep their order
+			// every case posts ReportRefused, and posts keep their order
 			for len(got) == 0 || got[len(got)-1] != "ReportRefused" {
 				got = append(got, arrives(t, reasons))
 			}
 			if fmt.Sprint(got) != c.want {
-				t.Errorf("posted %v, want %s", got, c.want)
+				t.Errorf("got reasons %v, want %s", got, c.want)
 			}
 		})
 	}
 }
 
-// Events that concern no runtime refer to an object by reference only. An expiring root of trust refers to the
-// publisher's Lease.
+// Some events do not belong to a runtime and contain only a reference to an object. For example, the event of an
+// expiring root of trust refers to the publisher's Lease.
 func TestEventWithObjectReferenceIsPosted(t *testing.T) {
 	posted := make(chan map[string]any, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -154,7 +159,7 @@ func TestEventWithObjectReferenceIsPosted(t *testing.T) {
 	about, _ := event["involvedObject"].(map[string]any)
 	if about["kind"] != "Lease" || about["name"] != lease.Name || event["severity"] != "error" ||
 		event["message"] != "root of trust 3 expires" {
-		t.Errorf("posted %v", event)
+		t.Errorf("got unexpected event %v", event)
 	}
 }
 
@@ -178,23 +183,23 @@ func TestWebhookRetriesIgnoreRetryAfter(t *testing.T) {
 	arrives(t, answered)
 	post(corev1.EventTypeWarning, "RuntimeSilent")
 	if text := arrives(t, logged); !strings.Contains(text, "refused an event") {
-		t.Errorf("logged %s", text)
+		t.Errorf("got log line %s, want a refused event", text)
 	}
 	if n := asked.Load(); n != 3 {
-		t.Errorf("got %d requests, want 3: a refused event is not retried", n)
+		t.Errorf("got %d requests, want 3, because a refused event is not retried", n)
 	}
 }
 
-func TestEventsArePostedAtALimitedRate(t *testing.T) {
+func TestRateOfPostedEventsIsLimited(t *testing.T) {
 	p := newPosts(webhook{address: "http://127.0.0.1:1"}, clientgoscheme.Scheme, quiet)
 	now := time.Now()
 	for i := range postsAtOnce {
 		if !p.limit.AllowN(now, 1) {
-			t.Fatalf("event %d is held up", i)
+			t.Fatalf("event %d of the burst is delayed", i)
 		}
 	}
 	if p.limit.AllowN(now, 1) || !p.limit.AllowN(now.Add(time.Second), 1) {
-		t.Error("events after the burst are posted faster than one per second")
+		t.Error("events after the burst are not limited to one per second")
 	}
 }
 
@@ -204,24 +209,25 @@ func TestInvalidEventFlagsAreRefused(t *testing.T) {
 		to   webhook
 		want string
 	}{
-		"an address without scheme": {webhook{address: "hooks.example", severity: severityInfo}, "--events-addr"},
-		"an unknown severity":       {webhook{severity: "fatal"}, "--events-severity"},
-		"headers without URL": {
+		"address without a scheme": {webhook{address: "hooks.example", severity: severityInfo}, "--events-addr"},
+		"unknown severity":         {webhook{severity: "fatal"}, "--events-severity"},
+		"headers without an address": {
 			webhook{severity: severityInfo, headers: token}, "require --events-addr, which is not set",
 		},
-		"headers by HTTP": {
+		"headers over HTTP": {
 			webhook{address: "http://hooks.example", severity: severityInfo, headers: token}, "plain HTTP",
 		},
 		"malformed headers": {
-			webhook{address: "https://hooks.example", severity: severityInfo, headers: bad}, "want lines such as",
+			webhook{address: "https://hooks.example", severity: severityInfo, headers: bad},
+			"must contain lines such as",
 		},
-		"a missing file": {
+		"missing headers file": {
 			webhook{address: "https://hooks.example", severity: severityInfo, headers: bad + "x"}, "no such file",
 		},
 	} {
 		if err := c.to.check(); err == nil || !cli.IsUsage(err) || !strings.Contains(err.Error(), c.want) ||
 			strings.Contains(err.Error(), "a token") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got error %v, want a usage error with %q", name, err, c.want)
 		}
 	}
 }

@@ -9,8 +9,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// GoRuntime registers the metrics of Go's runtime: those that client_golang exports by default, such as go_goroutines
-// and go_memstats_heap_inuse_bytes, or all, as controller-runtime does, which are four times as many.
+// GoRuntime registers metrics of the Go runtime. By default, these are the metrics that client_golang exports, such as
+// go_goroutines and go_memstats_heap_inuse_bytes. If all is true, it registers all metrics, like controller-runtime,
+// which are four times as many.
 func GoRuntime(all bool) error {
 	few, full := collectors.NewGoCollector(),
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll))

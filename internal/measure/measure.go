@@ -1,6 +1,7 @@
-// Package measure defines the metrics of both programs. It takes a metric's name, type, labels and help and returns the
-// counter. Definitions lists all metrics, and docs/reference/metrics.md is generated from them. A metric without a
-// value is not exported: a gauge of 0 on a standby replica, which does not know the value, would raise alerts.
+// Package measure defines the metrics of both programs. Its functions take the name, labels and help of a metric,
+// register the metric and return it. Definitions lists all metrics, and docs/reference/metrics.md is generated from
+// this list. A metric without a value is not exported. A standby replica does not know the value of a gauge, and
+// exporting 0 would raise alerts.
 package measure
 
 import (
@@ -27,7 +28,7 @@ type Definition struct {
 	Name, Help string
 	Kind       Kind
 	Labels     []string
-	// Leader is true for a metric that only the replica with the lease sets.
+	// Leader is true for a metric that only the leader exports.
 	Leader bool
 }
 
@@ -36,7 +37,7 @@ var defined struct {
 	all []Definition
 }
 
-// Definitions returns all defined metrics, by name.
+// Definitions returns all defined metrics, sorted by name.
 func Definitions() []Definition {
 	defined.mu.Lock()
 	defer defined.mu.Unlock()
@@ -45,7 +46,7 @@ func Definitions() []Definition {
 	return all
 }
 
-// define records metrics and registers their collector.
+// define adds metrics to the list of definitions and registers their collector.
 func define(collector prometheus.Collector, definitions ...Definition) {
 	metrics.Registry.MustRegister(collector)
 	defined.mu.Lock()
@@ -61,8 +62,8 @@ func Counter(d Definition) prometheus.Counter {
 	return c
 }
 
-// Counters defines counters with labels. Counters with the given values of the one label start at 0: increase() does
-// not see the first event of a counter that appears with it.
+// Counters defines counters with labels. If the metric has one label, counters for the label values in start are
+// exported as 0 from the beginning. Without them, PromQL's increase() would miss the first event of each counter.
 func Counters[T ~string](d Definition, start ...T) *prometheus.CounterVec {
 	d.Kind = KindCounter
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: d.Name, Help: d.Help}, d.Labels)
@@ -84,13 +85,13 @@ func Gauges(d Definition) *prometheus.GaugeVec {
 // Value is a gauge that is exported only while its value is known. It is safe for concurrent use.
 type Value struct{ vec *prometheus.GaugeVec }
 
-// Gauge defines a gauge without labels, whose value is unknown at first.
+// Gauge defines a gauge without labels. Its value is unknown until it is set.
 func Gauge(d Definition) Value { return Value{Gauges(d)} }
 
 // Set sets the value.
 func (v Value) Set(value float64) { v.vec.WithLabelValues().Set(value) }
 
-// Add adds to the value. An unknown value counts as 0.
+// Add adds to the value. It treats an unknown value as 0.
 func (v Value) Add(value float64) { v.vec.WithLabelValues().Add(value) }
 
 // Unset makes the value unknown.

@@ -31,7 +31,8 @@ func gathered(t *testing.T) map[string]*dto.MetricFamily {
 
 var runs atomic.Int64
 
-// name returns an unused metric name. Metrics stay registered when a test runs again.
+// name returns an unused metric name. With -count, a test runs again in a process where its metrics are already
+// registered.
 func name(of string) string { return fmt.Sprintf("test_%d_%s", runs.Add(1), of) }
 
 func TestUnsetMetricIsNotExported(t *testing.T) {
@@ -39,26 +40,26 @@ func TestUnsetMetricIsNotExported(t *testing.T) {
 	value := Gauge(Definition{Name: known, Help: "A value."})
 	Counters(Definition{Name: refused, Help: "Refusals.", Labels: []string{"reason"}}, "Expired")
 	if f := gathered(t)[known]; f != nil {
-		t.Errorf("exported before it was set: %v", f)
+		t.Errorf("gauge is exported before it was set: %v", f)
 	}
 	value.Set(0)
 	if f := gathered(t)[known]; f == nil || f.GetMetric()[0].GetGauge().GetValue() != 0 {
-		t.Errorf("a 0 that was set is %v", f)
+		t.Errorf("got gauge %v after it was set to 0", f)
 	}
 	value.Unset()
 	if f := gathered(t)[known]; f != nil {
-		t.Errorf("exported after it was unset: %v", f)
+		t.Errorf("gauge is exported after it was unset: %v", f)
 	}
 	if f := gathered(t)[refused]; f == nil || f.GetMetric()[0].GetCounter().GetValue() != 0 {
-		t.Errorf("a counter starts as %v", f)
+		t.Errorf("got counter %v, want 0 from the beginning", f)
 	}
 	all := Definitions()
 	if !slices.ContainsFunc(all, func(d Definition) bool { return d.Name == known && d.Kind == KindGauge }) {
-		t.Errorf("defined are %v", all)
+		t.Errorf("got definitions %v, want them to contain gauge %s", all, known)
 	}
 }
 
-func TestFewGoMetricsAreExportedByDefault(t *testing.T) {
+func TestDefaultGoMetricsAreLimited(t *testing.T) {
 	count := func() (n int) {
 		for name := range maps.Keys(gathered(t)) {
 			if strings.HasPrefix(name, "go_") {
@@ -67,26 +68,26 @@ func TestFewGoMetricsAreExportedByDefault(t *testing.T) {
 		}
 		return n
 	}
-	for range 2 { // a second manager in the process changes nothing
+	for range 2 { // a second manager in the process registers them again
 		if err := GoRuntime(false); err != nil {
 			t.Fatal(err)
 		}
 		if n := count(); n > 40 {
-			t.Errorf("%d families by default", n)
+			t.Errorf("got %d metric families by default, want at most 40", n)
 		}
 	}
 	names := gathered(t)
 	for _, name := range []string{"go_goroutines", "go_memstats_heap_inuse_bytes", "go_info",
 		"process_resident_memory_bytes", "process_cpu_seconds_total"} {
 		if names[name] == nil {
-			t.Errorf("%s is missing", name)
+			t.Errorf("metric %s is not exported", name)
 		}
 	}
 	if err := GoRuntime(true); err != nil {
 		t.Fatal(err)
 	}
 	if n := count(); n < 80 {
-		t.Errorf("%d families of all", n)
+		t.Errorf("got %d metric families with all metrics, want at least 80", n)
 	}
 }
 
@@ -130,13 +131,13 @@ func TestRequestsAreCountedByMethodAndClass(t *testing.T) {
 			labels[l.GetName()] = l.GetValue()
 		}
 		if m.GetHistogram().GetSampleCount() != 1 {
-			t.Errorf("%v was counted %d times", labels, m.GetHistogram().GetSampleCount())
+			t.Errorf("got %d requests with labels %v, want 1", m.GetHistogram().GetSampleCount(), labels)
 		}
 		got = append(got, labels["method"]+" "+labels["code"])
 	}
 	slices.Sort(got)
 	if want := []string{"GET 2xx", "GET 429", "GET 4xx", "GET 5xx", "PUT error", "other 2xx"}; !slices.Equal(got,
 		want) {
-		t.Errorf("counted %v, want %v", got, want)
+		t.Errorf("got requests %v, want %v", got, want)
 	}
 }

@@ -29,8 +29,9 @@ func Reference() string {
 	return text.String()
 }
 
-// CheckReference compares a program's part of a document with its registered metrics, and writes the part in update
-// mode. The part is between two comments that name the program. The error contains the instruction to update.
+// CheckReference compares the table of a program's metrics in a document with the registered metrics. With update, it
+// writes the table. The table is between two comments that name the program. The error explains how to update the
+// document.
 func CheckReference(path, program string, update bool) error {
 	if err := checkRegistered(); err != nil {
 		return err
@@ -42,7 +43,7 @@ func CheckReference(path, program string, update bool) error {
 	before, rest, begins := strings.Cut(string(data), "<!-- "+program+" -->\n")
 	part, after, ends := strings.Cut(rest, "<!-- end of "+program+" -->\n")
 	if !begins || !ends {
-		return fmt.Errorf("%s has no part between the comments %q and %q", path, program, "end of "+program)
+		return fmt.Errorf("%s has no table between the comments %q and %q", path, program, "end of "+program)
 	}
 	if part == Reference() {
 		return nil
@@ -59,8 +60,8 @@ func CheckReference(path, program string, update bool) error {
 // prefix is the prefix of the project's own metrics.
 const prefix = "kyma_pull_"
 
-// checkRegistered compares the defined with the registered metrics: a metric registered in another way would be missing
-// in the documents.
+// checkRegistered returns an error if the defined metrics differ from the registered metrics. A metric that is
+// registered without this package would be missing in the documentation.
 func checkRegistered() error {
 	described := make(chan *prometheus.Desc, 1000)
 	metrics.Registry.(prometheus.Collector).Describe(described)
@@ -77,7 +78,7 @@ func checkRegistered() error {
 	slices.Sort(registered)
 	slices.Sort(want)
 	if !slices.Equal(registered, want) {
-		return fmt.Errorf("the registered metrics differ from those that package measure defines: registered:\n%s\n"+
+		return fmt.Errorf("the registered metrics differ from the definitions in package measure: registered:\n%s\n"+
 			"defined:\n%s", strings.Join(registered, "\n"), strings.Join(want, "\n"))
 	}
 	return nil

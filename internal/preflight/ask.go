@@ -20,15 +20,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Cluster queries an API server. It changes nothing there: reviews of access are not stored.
+// Cluster queries an API server. It makes no changes in the cluster, because the API server does not store access
+// reviews.
 type Cluster struct {
 	clients
 	times *Times
-	// the cluster's name in messages
+	// what is the name of the cluster in messages
 	what string
 }
 
-// clients are the parts of a clientset that the checks use: the whole one adds 9 MB to the agent.
+// clients are the clients that the checks use. A complete clientset would add 9 MB to the agent.
 type clients struct {
 	identity  authenticationclient.SelfSubjectReviewsGetter
 	rights    *authorizationclient.AuthorizationV1Client
@@ -55,7 +56,7 @@ func newClients(config *rest.Config) (clients, error) {
 	return clients{identity, rights, documents.RESTClient()}, nil
 }
 
-// Connect prepares the client. It sends no request.
+// Connect returns a Cluster. It sends no request.
 func Connect(config *rest.Config, what string, times *Times) (*Cluster, error) {
 	config = rest.CopyConfig(config)
 	config.Wrap(times.Wrap)
@@ -66,24 +67,26 @@ func Connect(config *rest.Config, what string, times *Times) (*Cluster, error) {
 	return &Cluster{all, times, what}, nil
 }
 
-// Reachable returns whether the API server responds, and its time. The other checks require a reachable API server.
+// Reachable checks whether the API server responds, and compares its clock. The other checks require a reachable API
+// server.
 func (c *Cluster) Reachable(ctx context.Context) (findings []Finding, answers bool) {
 	check := "API server of " + c.what
 	review, err := c.identity.SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
 		metav1.CreateOptions{})
 	switch {
 	case apierrors.IsUnauthorized(err):
-		return []Finding{Fail(check, "it does not accept these credentials: "+err.Error(),
+		return []Finding{Fail(check, "the API server does not accept these credentials: "+err.Error(),
 			"check the kubeconfig, or the ServiceAccount of the Pod")}, false
 	case err != nil:
 		return []Finding{Fail(check, err.Error(), "check the kubeconfig, the network and its policies")}, false
 	}
 	ahead, known := c.times.Ahead()
-	return []Finding{passed(check, "answers to %s", review.Status.UserInfo.Username),
+	return []Finding{passed(check, "responds to user %s", review.Status.UserInfo.Username),
 		Clock("the API server", ahead, known)}, true
 }
 
-// Rights checks for each part of a chart's RBAC that all its permissions are granted. advice receives the part's file.
+// Rights checks for each part of a chart's RBAC whether all its permissions are granted. advice returns the advice for
+// missing permissions of a file.
 func (c *Cluster) Rights(
 	ctx context.Context, files fs.FS, dir string, parts []string, namespaces map[string]string,
 	advice func(file string) string,
@@ -116,7 +119,7 @@ func (c *Cluster) denied(ctx context.Context, permissions []Permission) ([]Permi
 		review, err := c.rights.SelfSubjectAccessReviews().
 			Create(ctx, p.review(), metav1.CreateOptions{})
 		if err != nil {
-			return nil, fmt.Errorf("check permission to %s: %w", p, err)
+			return nil, fmt.Errorf("check the permission to %s: %w", p, err)
 		}
 		if !review.Status.Allowed {
 			denied = append(denied, p)
@@ -125,8 +128,8 @@ func (c *Cluster) denied(ctx context.Context, permissions []Permission) ([]Permi
 	return denied, nil
 }
 
-// ActsAs returns the identity of the requests while the program impersonates a user, as the agent does to install
-// modules.
+// ActsAs checks whether the program can impersonate a ServiceAccount, and whether the ServiceAccount has permissions.
+// The agent impersonates ServiceAccounts to install modules.
 func ActsAs(ctx context.Context, config *rest.Config, user string) Finding {
 	check := "ServiceAccount " + user
 	config = rest.CopyConfig(config)
@@ -139,7 +142,7 @@ func ActsAs(ctx context.Context, config *rest.Config, user string) Finding {
 		metav1.CreateOptions{})
 	if err != nil {
 		return Fail(check, err.Error(),
-			"let the agent impersonate it, as charts/skr-agent/rbac/module-account.yaml does for kyma-system/modules")
+			"allow the agent to impersonate it, for example with charts/skr-agent/rbac/module-account.yaml")
 	}
 	namespace, _, _ := strings.Cut(strings.TrimPrefix(user, "system:serviceaccount:"), ":")
 	found, err := account.rights.SelfSubjectRulesReviews().
@@ -152,8 +155,8 @@ func ActsAs(ctx context.Context, config *rest.Config, user string) Finding {
 	return Account(check, namespace, found.Status)
 }
 
-// Definitions checks whether the API server serves all kinds as the program needs them. It reads only what every
-// account can read. worst is the result for a missing kind.
+// Definitions checks whether the API server serves all kinds with all fields that the program uses. It reads OpenAPI
+// documents, which every account can read. worst is the result for a missing kind or field.
 func (c *Cluster) Definitions(ctx context.Context, files fs.FS, dir string, worst Result, advice string) []Finding {
 	definitions, err := Definitions(files, dir)
 	if err != nil {
@@ -186,21 +189,21 @@ func (c *Cluster) Definitions(ctx context.Context, files fs.FS, dir string, wors
 	return findings
 }
 
-// Registry judges a registry's response to one request. Nil means that the request succeeded.
+// Registry returns the finding for the result of a request to a registry. If err is nil, the request succeeded.
 func Registry(check, location, what string, err error) Finding {
 	if err == nil {
 		return passed(check, "%s: %s", location, what)
 	}
-	status, answered := store.Answered(err)
+	status, answered := store.StatusOf(err)
 	advice := "check the location, the network and its policies, and set --registry-ca if the registry's certificate " +
-		"is from a private authority"
+		"is signed by a private CA"
 	switch {
 	case errors.As(err, new(*store.RedirectError)):
-		advice = "name that host with --blob-host, or configure the registry to serve its blobs itself"
+		advice = "allow this host with --blob-host, or configure the registry to serve its blobs itself"
 	case answered && status == http.StatusUnauthorized:
-		advice = "name a docker config.json with the user and password of this program with --registry-config"
+		advice = "set --registry-config to a docker config.json with the user and password of this program"
 	case answered && status == http.StatusForbidden:
-		advice = "grant the user the rights listed in docs/guides/registry.md"
+		advice = "grant the user the permissions listed in docs/guides/registry.md"
 	case answered:
 		advice = "check the registry's log"
 	}

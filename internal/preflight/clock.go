@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// Limits of the difference between two clocks. Registry tokens are valid for five minutes, so with a larger difference
-// they are never valid.
+// Limits for the difference between two clocks. Registry tokens are valid for five minutes, so they are never valid if
+// the difference is larger.
 const (
 	clockWarning = time.Minute
 	clockFailed  = 5 * time.Minute
 )
 
-// Clock judges how far this machine's clock is ahead of another one. Negative means behind.
+// Clock returns the finding for the difference between this machine's clock and another clock. ahead is negative if
+// this machine's clock is behind.
 func Clock(than string, ahead time.Duration, known bool) Finding {
 	check := "clock, against " + than
 	if !known {
@@ -24,7 +25,7 @@ func Clock(than string, ahead time.Duration, known bool) Finding {
 	if ahead < 0 {
 		ahead, where = -ahead, "behind"
 	}
-	message := fmt.Sprintf("%s %s that of %s", ahead.Round(time.Second), where, than)
+	message := fmt.Sprintf("this machine's clock is %s %s the clock of %s", ahead.Round(time.Second), where, than)
 	const advice = "synchronize both clocks, for example with NTP; docs/runbooks/wrong-clocks.md lists the effects " +
 		"of wrong clocks"
 	switch {
@@ -33,10 +34,10 @@ func Clock(than string, ahead time.Duration, known bool) Finding {
 	case ahead > clockWarning:
 		return Warn(check, message, advice)
 	}
-	return passed(check, "less than a minute apart")
+	return passed(check, "the clocks differ by less than a minute")
 }
 
-// Times records the time in the responses of a server.
+// Times compares a clock with the time in the responses of a server.
 type Times struct {
 	now func() time.Time
 
@@ -45,10 +46,10 @@ type Times struct {
 	known bool
 }
 
-// NewTimes returns Times that compare with a clock.
+// NewTimes returns Times that use the clock now.
 func NewTimes(now func() time.Time) *Times { return &Times{now: now} }
 
-// Ahead returns how far the own clock is ahead of the server's, and whether the server has sent its time.
+// Ahead returns how far the clock is ahead of the server's clock, and whether the server has sent its time.
 func (t *Times) Ahead() (time.Duration, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,15 +76,15 @@ func (w timed) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// note keeps the smallest difference that the response allows: the server wrote the date between sent and received,
-// within the named second.
+// note records the smallest possible difference between the clocks. The server created the date header between sent and
+// received, and the header omits fractions of a second.
 func (t *Times) note(sent, received, date time.Time) {
 	ahead := time.Duration(0)
 	switch {
 	case sent.After(date.Add(time.Second)):
 		ahead = sent.Sub(date.Add(time.Second))
 	case received.Before(date):
-		ahead = received.Sub(date) // below 0
+		ahead = received.Sub(date) // negative
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -12,14 +12,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Definition is one version of a kind, as a program needs it.
+// Definition is a version of a kind that a program uses, with its schema.
 type Definition struct {
 	// CRD is the name of the CustomResourceDefinition.
 	CRD, Group, Version, Kind string
 	schema                    map[string]any
 }
 
-// Definitions reads the definitions in the files of a folder.
+// Definitions reads the definitions from the CRD files in a folder.
 func Definitions(files fs.FS, dir string) ([]Definition, error) {
 	entries, err := fs.ReadDir(files, dir)
 	if err != nil {
@@ -53,11 +53,11 @@ func Definitions(files fs.FS, dir string) ([]Definition, error) {
 	return all, nil
 }
 
-// maxSchemaDepth limits the depth to which a schema of the API server is read.
+// maxSchemaDepth limits the depth to which schemas are compared.
 const maxSchemaDepth = 64
 
-// Lacks returns the fields of the definition that the API server's OpenAPI document lacks for its group and version.
-// Served is false if the document lacks the kind.
+// Lacks returns the fields of the definition that are missing in the API server's OpenAPI document for its group and
+// version. served is false if the document does not contain the kind.
 func (d Definition) Lacks(document []byte) (fields []string, served bool, err error) {
 	var published struct {
 		Components struct {
@@ -65,7 +65,7 @@ func (d Definition) Lacks(document []byte) (fields []string, served bool, err er
 		} `json:"components"`
 	}
 	if err := json.Unmarshal(document, &published); err != nil {
-		return nil, false, fmt.Errorf("the API server's description of %s/%s: %w", d.Group, d.Version, err)
+		return nil, false, fmt.Errorf("decode the API server's OpenAPI document of %s/%s: %w", d.Group, d.Version, err)
 	}
 	for _, schema := range published.Components.Schemas {
 		if d.describes(schema) {
@@ -75,7 +75,7 @@ func (d Definition) Lacks(document []byte) (fields []string, served bool, err er
 	return nil, false, nil
 }
 
-// describes reports whether a published schema belongs to the kind.
+// describes reports whether a schema of the API server belongs to the definition's kind.
 func (d Definition) describes(schema map[string]any) bool {
 	kinds, _ := schema["x-kubernetes-group-version-kind"].([]any)
 	return slices.ContainsFunc(kinds, func(kind any) bool {
@@ -84,7 +84,8 @@ func (d Definition) describes(schema map[string]any) bool {
 	})
 }
 
-// lacking compares only fields, because later versions of the definitions only add fields.
+// lacking returns the fields of want that are missing in got. It compares only fields, because newer versions of the
+// CRDs only add fields.
 func lacking(want, got map[string]any, path string, depth int) []string {
 	if depth == 0 {
 		return nil
@@ -115,21 +116,21 @@ func lacking(want, got map[string]any, path string, depth int) []string {
 	return missing
 }
 
-// shownFields limits the fields that a message names.
+// shownFields limits the number of fields in a message.
 const shownFields = 3
 
-// Served judges whether the API server serves a definition as the program needs it.
+// Served returns the finding for a definition. lacks contains the missing fields.
 func (d Definition) Served(served bool, lacks []string, worst Result, advice string) Finding {
 	check := fmt.Sprintf("definition %s, %s", d.CRD, d.Version)
 	switch {
 	case !served:
-		return Finding{check, worst, "the API server does not serve it", advice}
+		return Finding{check, worst, "the API server does not serve this kind", advice}
 	case len(lacks) > 0:
 		text := strings.Join(lacks[:min(len(lacks), shownFields)], ", ")
 		if more := len(lacks) - shownFields; more > 0 {
 			text += fmt.Sprintf(" and %d more", more)
 		}
-		return Finding{check, worst, "is older than this program: it lacks field " + text, advice}
+		return Finding{check, worst, "the definition is older than this program, missing fields: " + text, advice}
 	}
-	return passed(check, "has every field that this program uses")
+	return passed(check, "the definition has all fields that this program uses")
 }

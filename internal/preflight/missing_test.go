@@ -22,20 +22,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
-// everything are the files whose one permission is all permissions.
+// everything contains the files with a single permission that includes all permissions.
 var everything = map[string]bool{"skr-agent/rbac/all-modules.yaml": true}
 
-// TestEachMissingPermissionIsNamed removes each permission of each role of both charts, one at a time. `check` must
-// name that permission, and only that one.
+// TestEachMissingPermissionIsNamed removes each permission of each role in both charts, one at a time. The check must
+// name exactly the removed permission.
 func TestEachMissingPermissionIsNamed(t *testing.T) {
 	suite.Long(t)
 	missing(t, 1)
 }
 
-// The short suite removes some of the permissions.
+// The short suite tests only every twelfth permission.
 func TestMissingPermissionIsNamed(t *testing.T) { missing(t, 12) }
 
-// missing removes each permission whose number is a multiple of step.
+// missing tests each permission whose number is a multiple of step.
 func missing(t *testing.T, step int) {
 	t.Helper()
 	server, err := lender.Start(t.Context(), &envtest.Environment{})
@@ -63,7 +63,7 @@ func missing(t *testing.T, step int) {
 	for _, files := range []fs.FS{charts.PublisherRBAC, charts.AgentRBAC} {
 		paths, err := fs.Glob(files, "*/rbac/*.yaml")
 		if err != nil || len(paths) == 0 {
-			t.Fatalf("no files: %v", err)
+			t.Fatalf("found no files with roles, error %v", err)
 		}
 		for _, path := range paths {
 			permissions, err := Permissions(files, path, nil)
@@ -128,7 +128,8 @@ func give(t *testing.T, admin *kubernetes.Clientset, user string, number int, p 
 	}
 }
 
-// untilNamed waits until the check of a user names one missing permission.
+// untilNamed waits until the removed permission is the only denied permission of the user. The finding must then name
+// this permission.
 func untilNamed(t *testing.T, config *rest.Config, user, part string, all []Permission, removed Permission) {
 	t.Helper()
 	config = rest.CopyConfig(config)
@@ -143,16 +144,16 @@ func untilNamed(t *testing.T, config *rest.Config, user, part string, all []Perm
 	for wait := time.NewTicker(100 * time.Millisecond); ; {
 		asked, err := cluster.denied(ctx, all)
 		if err != nil {
-			t.Fatalf("%s without %s: at last %v was denied: %v", part, removed, denied, err)
+			t.Fatalf("%s without %s: got error %v, last denied permissions: %v", part, removed, err, denied)
 		}
 		if denied = asked; len(denied) == 1 && denied[0] == removed {
 			wait.Stop()
 			break
 		}
-		<-wait.C // new roles take effect within a second
+		<-wait.C // the API server applies new roles with a delay
 	}
 	found := Rights(part, len(all), denied, "")
 	if found.Result != Failed || !strings.Contains(found.Message, removed.String()) {
-		t.Errorf("%s without %s: %+v", part, removed, found)
+		t.Errorf("%s without %s: got finding %+v, want Failed with the missing permission", part, removed, found)
 	}
 }

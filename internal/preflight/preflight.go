@@ -1,8 +1,8 @@
-// Package preflight checks the requirements of a program before it runs: files, rights, definitions, a registry and the
+// Package preflight checks the requirements of a program before it runs: files, permissions, CRDs, a registry and the
 // clock.
 //
 // Pure functions in this file and in rights.go, definitions.go and clock.go take observations and return Findings.
-// ask.go and the programs collect the observations. Nothing in this package changes anything.
+// ask.go and the programs collect the observations. The checks do not change anything.
 package preflight
 
 import (
@@ -22,13 +22,13 @@ type Result string
 // Results of a check.
 const (
 	Passed Result = "Passed"
-	// Warning does not stop the program now, but an operator should check it.
+	// Warning means that the program can run, but an operator should check the problem.
 	Warning Result = "Warning"
-	// Failed stops the program from working.
+	// Failed means that the program cannot work.
 	Failed Result = "Failed"
 )
 
-// marks stand in front of a line.
+// marks are the first characters of a finding's line.
 var marks = map[Result]string{Passed: "✓", Warning: "!", Failed: "✗"}
 
 // Finding is one check with its result.
@@ -37,7 +37,7 @@ type Finding struct {
 	Result Result `json:"result"`
 	// Message is the observation.
 	Message string `json:"message"`
-	// Advice is the remedy, empty if none is needed.
+	// Advice explains how to fix the problem. Empty if the check passed or no advice is known.
 	Advice string `json:"advice,omitempty"`
 }
 
@@ -54,7 +54,7 @@ func Warn(check, message, advice string) Finding { return Finding{check, Warning
 // Fail returns a finding of a failed check.
 func Fail(check, message, advice string) Finding { return Finding{check, Failed, message, advice} }
 
-// Summarize returns an error that counts the failed checks, or nil.
+// Summarize returns an error with the number of failed checks, or nil if no check failed.
 func Summarize(findings []Finding) error {
 	failed := 0
 	for _, f := range findings {
@@ -68,7 +68,7 @@ func Summarize(findings []Finding) error {
 	return fmt.Errorf("%d of %d checks failed", failed, len(findings))
 }
 
-// Draw writes a line for each finding, and its advice below.
+// Draw writes a line for each finding, and a second line with its advice.
 func Draw(out io.Writer, findings []Finding) {
 	for _, f := range findings {
 		fmt.Fprintf(out, "%s %s: %s\n", marks[f.Result], f.Check, bundle.PrintableLine(f.Message))
@@ -78,18 +78,18 @@ func Draw(out io.Writer, findings []Finding) {
 	}
 }
 
-// rootWarning is the remaining validity of a root of trust that causes a warning.
+// rootWarning is the remaining validity of a root of trust below which a warning is reported.
 const rootWarning = 30 * 24 * time.Hour
 
-// Root judges a root of trust. from is its location, and renew the instruction to renew it.
+// Root returns the finding for a root of trust. from is its location, and renew explains how to renew it.
 func Root(from string, root trust.Root, renew string, now time.Time) Finding {
 	const check = "root of trust"
 	until := root.Expires.UTC().Format(time.DateOnly)
 	switch left := root.Expires.Sub(now); {
 	case left <= 0:
 		return Fail(check,
-			fmt.Sprintf("version %d of %s expired at %s: agents refuse the bundles that it lists", root.Version, from,
-				until), renew)
+			fmt.Sprintf("version %d of %s expired at %s: agents refuse bundles signed with its keys", root.Version,
+				from, until), renew)
 	case left < rootWarning:
 		return Warn(check,
 			fmt.Sprintf("version %d of %s expires at %s, in %d days", root.Version, from, until, int(left.Hours()/24)),
@@ -98,7 +98,8 @@ func Root(from string, root trust.Root, renew string, now time.Time) Finding {
 	return passed(check, "version %d of %s is valid until %s", root.Version, from, until)
 }
 
-// KeyFile judges the permissions of a private key's file. A group may read it, which is how Pods read it from a Secret.
+// KeyFile returns the finding for the permissions of a private key's file. The group can have read permission, because
+// Pods read keys from Secrets with it.
 func KeyFile(path string, mode fs.FileMode) Finding {
 	check := "file " + path
 	const other, groupWrites = 0o007, 0o020
@@ -109,7 +110,7 @@ func KeyFile(path string, mode fs.FileMode) Finding {
 	if mode.Perm()&other == 0 {
 		who = "its group"
 	}
-	return Fail(check, fmt.Sprintf("mode %04o: %s may use or change the key", mode.Perm(), who),
+	return Fail(check, fmt.Sprintf("mode %04o: %s can read or change the key", mode.Perm(), who),
 		"chmod 600 "+quoted(path))
 }
 

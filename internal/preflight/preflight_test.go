@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/charts"
 )
 
-func TestFindingsByObservation(t *testing.T) {
+func TestObservationsDetermineFindings(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	rootFor := func(left time.Duration) Finding {
 		return Root("keys/root.json", trust.Root{Version: 3, Expires: now.Add(left)}, "sign it again", now)
@@ -31,49 +31,49 @@ func TestFindingsByObservation(t *testing.T) {
 		want    Result
 		message string
 	}{
-		"a root that lasts":                      {rootFor(31 * 24 * time.Hour), Passed, "valid until 2026-12-23"},
-		"a root near its end":                    {rootFor(10 * 24 * time.Hour), Warning, "in 10 days"},
-		"a root at its end":                      {rootFor(0), Failed, "expired"},
-		"a key for its owner":                    {KeyFile("k", 0o600), Passed, "0600"},
-		"a key in a Pod, readable for its group": {KeyFile("k", 0o440), Passed, "0440"},
-		"a key that its group may change":        {KeyFile("k", 0o660), Failed, "its group"},
-		"a key that every user can read":         {KeyFile("k", 0o644), Failed, "every user"},
-		"a clock a little ahead":                 {Clock("the registry", 20*time.Second, true), Passed, ""},
-		"a clock two minutes behind":             {Clock("the registry", -2*time.Minute, true), Warning, "behind"},
-		"a clock an hour ahead":                  {Clock("the registry", time.Hour, true), Failed, "1h0m0s ahead of"},
-		"a server that does not send the time":   {Clock("the registry", 0, false), Warning, "did not send"},
-		"all rights":                             {Rights("publisher", 2, nil, "apply"), Passed, "all 2"},
-		"missing rights": {
+		"root valid for 31 days":             {rootFor(31 * 24 * time.Hour), Passed, "valid until 2026-12-23"},
+		"root valid for 10 days":             {rootFor(10 * 24 * time.Hour), Warning, "in 10 days"},
+		"expired root":                       {rootFor(0), Failed, "expired"},
+		"key readable by its owner":          {KeyFile("k", 0o600), Passed, "0600"},
+		"key readable by its group":          {KeyFile("k", 0o440), Passed, "0440"},
+		"key writable by its group":          {KeyFile("k", 0o660), Failed, "its group"},
+		"key readable by every user":         {KeyFile("k", 0o644), Failed, "every user"},
+		"clock 20 seconds ahead":             {Clock("the registry", 20*time.Second, true), Passed, ""},
+		"clock two minutes behind":           {Clock("the registry", -2*time.Minute, true), Warning, "behind"},
+		"clock an hour ahead":                {Clock("the registry", time.Hour, true), Failed, "1h0m0s ahead of"},
+		"server that does not send its time": {Clock("the registry", 0, false), Warning, "did not send"},
+		"all permissions granted":            {Rights("publisher", 2, nil, "apply"), Passed, "all 2"},
+		"missing permissions": {
 			Rights("publisher", 9, []Permission{lease, status}, "apply"), Failed,
 			"patch kymas/status.operator.kyma-project.io in kcp-system",
 		},
-		"more missing rights than a message names": {
+		"more missing permissions than a message names": {
 			Rights("publisher", 9, slices.Repeat([]Permission{lease}, 7), "apply"), Failed, "and 2 more",
 		},
-		"a definition with all": {crd.Served(true, nil, Failed, "upgrade"), Passed, ""},
-		"a definition that is older": {
+		"complete definition": {crd.Served(true, nil, Failed, "upgrade"), Passed, ""},
+		"older definition": {
 			crd.Served(true, []string{".spec.runtime"}, Failed, "upgrade"), Failed, ".spec.runtime",
 		},
-		"a definition that the agent will bring": {
-			crd.Served(false, nil, Warning, "start"), Warning, "does not serve it",
+		"missing definition": {
+			crd.Served(false, nil, Warning, "start"), Warning, "does not serve this kind",
 		},
-		"a registry that answers": {
+		"reachable registry": {
 			Registry("registry", "r/fleet", "answers", nil), Passed, "answers",
 		},
-		"a registry that cannot be reached at all": {
+		"unreachable registry": {
 			Registry("registry", "r/fleet", "", http.ErrServerClosed), Failed, "r/fleet",
 		},
 	} {
 		if c.got.Result != c.want || !strings.Contains(c.got.Message, c.message) {
-			t.Errorf("%s: %+v, want %s with %q", name, c.got, c.want, c.message)
+			t.Errorf("%s: got %+v, want %s with message %q", name, c.got, c.want, c.message)
 		}
 		if c.want == Failed && c.got.Check != "registry" && c.got.Advice == "" {
-			t.Errorf("%s: there is no advice", name)
+			t.Errorf("%s: the finding has no advice", name)
 		}
 	}
 }
 
-func TestWarningsDoNotFail(t *testing.T) {
+func TestSummarizeCountsOnlyFailures(t *testing.T) {
 	if err := Summarize([]Finding{Pass("a", "b"), Warn("c", "d", "")}); err != nil {
 		t.Error(err)
 	}
@@ -83,7 +83,7 @@ func TestWarningsDoNotFail(t *testing.T) {
 	}
 }
 
-func TestFindingsAreOneLineEach(t *testing.T) {
+func TestDrawEscapesControlCharacters(t *testing.T) {
 	var out strings.Builder
 	Draw(&out, []Finding{
 		Pass("root of trust", "is valid"), Fail("registry", "it said\nno\x1b[2J", "log in"),
@@ -92,31 +92,31 @@ func TestFindingsAreOneLineEach(t *testing.T) {
 	want := "✓ root of trust: is valid\n✗ registry: it said"
 	if got := out.String(); !strings.HasPrefix(got, want) || strings.Count(got, "\n") != 4 ||
 		strings.Contains(got, "\x1b") || !strings.Contains(got, "\n    log in\n! clock: is late\n") {
-		t.Errorf("%q", got)
+		t.Errorf("got output %q, want one line for each finding and its advice", got)
 	}
 }
 
 func TestPathsInAdviceAreQuoted(t *testing.T) {
 	if got := KeyFile("my keys/$x'y", 0o666).Advice; got != `chmod 600 'my keys/$x'\''y'` {
-		t.Error(got)
+		t.Errorf("got advice %s, want a quoted path", got)
 	}
 }
 
-// Rights come from the files that the charts are rendered from, so the check cannot miss a right of the charts.
-func TestPermissionsMatchTheCharts(t *testing.T) {
+// Permissions reads the same files as the charts' templates, so the check includes all permissions of the charts.
+func TestPermissionsAreReadFromTheCharts(t *testing.T) {
 	for _, c := range []struct {
 		files fs.FS
 		dir   string
 	}{{charts.PublisherRBAC, "kcp-publisher/rbac"}, {charts.AgentRBAC, "skr-agent/rbac"}} {
 		paths, err := fs.Glob(c.files, c.dir+"/*.yaml")
 		if err != nil || len(paths) < 4 {
-			t.Fatal(paths, err)
+			t.Fatalf("found the files %v, error %v, want at least 4", paths, err)
 		}
 		for _, path := range paths {
 			all, err := Permissions(c.files, path, nil)
-			forOperators := path == "kcp-publisher/rbac/operator.yaml" // bound to no program
+			forOperators := path == "kcp-publisher/rbac/operator.yaml" // not bound to a program
 			if err != nil || (len(all) == 0) != forOperators {
-				t.Errorf("%s: %d permissions, %v", path, len(all), err)
+				t.Errorf("%s: got %d permissions, error %v, want none: %t", path, len(all), err, forOperators)
 			}
 		}
 	}
@@ -132,52 +132,52 @@ func TestPermissionsMatchTheCharts(t *testing.T) {
 		{"update", "coordination.k8s.io", "leases", "", "kcp-publisher.kyma-pull.dev", "fleet", ""},
 	} {
 		if !slices.Contains(all, want) {
-			t.Errorf("%s is not among %v", want, all)
+			t.Errorf("got permissions %v, want them to contain %s", all, want)
 		}
 	}
-	// The chart creates this role for others to bind. The publisher does not have it.
+	// The chart creates this role without a binding, so the publisher does not have its permissions.
 	all, err = Permissions(charts.PublisherRBAC, "kcp-publisher/rbac/ui.yaml", nil)
 	if err != nil ||
 		slices.ContainsFunc(all, func(p Permission) bool { return p.Resource == "rollouts" && p.Verb == "patch" }) {
-		t.Error(all, err)
+		t.Errorf("got permissions %v, error %v, want no permission to patch rollouts", all, err)
 	}
 }
 
-// Non-resource URLs are checked too: an account with all rights to install modules needs them.
-func TestRightsOnURLsAreChecked(t *testing.T) {
+// An account that is allowed to install all modules also needs permissions on non-resource URLs.
+func TestPermissionsOnURLsAreChecked(t *testing.T) {
 	all, err := Permissions(charts.AgentRBAC, "skr-agent/rbac/all-modules.yaml", nil)
 	if err != nil || !slices.Contains(all, Permission{Verb: "*", URL: "*"}) {
-		t.Error(all, err)
+		t.Errorf("got permissions %v, error %v, want verb * on URL *", all, err)
 	}
 	url := Permission{Verb: "get", URL: "/metrics"}
 	if spec := url.review().Spec; spec.ResourceAttributes != nil || spec.NonResourceAttributes == nil ||
 		spec.NonResourceAttributes.Path != "/metrics" || url.String() != "get URL /metrics" {
-		t.Errorf("%s: %+v", url, spec)
+		t.Errorf("%s: got review %+v, want only non-resource attributes", url, spec)
 	}
 	if spec := (Permission{Verb: "get", Resource: "pods", Namespace: "a"}).
 		review().Spec; spec.NonResourceAttributes != nil || spec.ResourceAttributes.Namespace != "a" {
-		t.Errorf("%+v", spec)
+		t.Errorf("got review %+v, want only resource attributes", spec)
 	}
 }
 
-func TestAccountWithoutRightsIsAWarning(t *testing.T) {
+func TestAccountWithoutPermissionsIsAWarning(t *testing.T) {
 	rules := authorizationv1.SubjectRulesReviewStatus{
 		ResourceRules: []authorizationv1.ResourceRule{
 			{Verbs: []string{"create"}, APIGroups: []string{"authorization.k8s.io"}},
 		},
 	}
 	if got := Account("a", "n", rules); got.Result != Warning || got.Advice == "" {
-		t.Errorf("%+v", got)
+		t.Errorf("got unexpected finding %+v", got)
 	}
 	rules.ResourceRules = append(rules.ResourceRules, authorizationv1.ResourceRule{
 		Verbs: []string{"get"}, APIGroups: []string{""},
 	})
 	if got := Account("a", "n", rules); got.Result != Passed {
-		t.Errorf("%+v", got)
+		t.Errorf("got unexpected finding %+v", got)
 	}
 }
 
-// published returns an API server's document about a definition.
+// published returns an OpenAPI document with the definition, without the field drop of its spec.
 func published(t *testing.T, d Definition, drop string) []byte {
 	t.Helper()
 	schema := maps.Clone(d.schema)
@@ -200,32 +200,32 @@ func published(t *testing.T, d Definition, drop string) []byte {
 	return data
 }
 
-func TestOlderDefinitionIsDetectedByItsFields(t *testing.T) {
+func TestMissingFieldsOfDefinitionAreFound(t *testing.T) {
 	definitions, err := Definitions(charts.PublisherCRDs, filepath.Join("kcp-publisher", "files", "crds"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	at := slices.IndexFunc(definitions, func(d Definition) bool { return d.Kind == "Kyma" && d.Version == "v1beta2" })
 	if at < 0 || len(definitions) < 6 {
-		t.Fatalf("%d definitions", len(definitions))
+		t.Fatalf("found %d definitions, want at least 6 with Kyma v1beta2", len(definitions))
 	}
 	kyma := definitions[at]
 	if lacks, served, err := kyma.Lacks(published(t, kyma, "")); err != nil || !served || len(lacks) > 0 {
-		t.Error(lacks, served, err)
+		t.Errorf("got missing fields %v, served %t, error %v, want no missing fields", lacks, served, err)
 	}
 	if lacks, served, err := kyma.Lacks(published(t, kyma, "channel")); err != nil || !served ||
 		!slices.Equal(lacks, []string{".spec.channel"}) {
-		t.Error(lacks, served, err)
+		t.Errorf("got missing fields %v, served %t, error %v, want .spec.channel", lacks, served, err)
 	}
 	if _, served, err := kyma.Lacks([]byte(`{}`)); err != nil || served {
-		t.Error(served, err)
+		t.Errorf("got served %t, error %v for a document without the kind", served, err)
 	}
 	if _, _, err := kyma.Lacks([]byte(`no`)); err == nil {
-		t.Error("invalid JSON returns a message")
+		t.Error("Lacks returned no error for invalid JSON")
 	}
 }
 
-func TestServerTimeIsReadFromResponses(t *testing.T) {
+func TestClockIsComparedWithResponses(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/silent" {
 			w.Header()["Date"] = nil
@@ -246,15 +246,15 @@ func TestServerTimeIsReadFromResponses(t *testing.T) {
 		return times.Ahead()
 	}
 	if ahead, known := ask(0, "/"); !known || ahead != 0 {
-		t.Error(ahead, known)
+		t.Errorf("equal clocks: got difference %s, known %t", ahead, known)
 	}
 	if ahead, known := ask(time.Hour, "/"); !known || ahead < 59*time.Minute || ahead > time.Hour {
-		t.Error(ahead, known)
+		t.Errorf("clock an hour ahead: got difference %s, known %t", ahead, known)
 	}
 	if ahead, known := ask(-time.Hour, "/"); !known || ahead > -50*time.Minute || ahead < -time.Hour {
-		t.Error(ahead, known)
+		t.Errorf("clock an hour behind: got difference %s, known %t", ahead, known)
 	}
 	if _, known := ask(0, "/silent"); known {
-		t.Error("it printed nothing")
+		t.Error("Ahead returned a difference although the server did not send its time")
 	}
 }

@@ -14,7 +14,7 @@ import (
 	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// Permission is one verb on a kind of resource, on one object of it, or on a non-resource URL.
+// Permission is a verb on a resource, on one object, or on a non-resource URL.
 type Permission struct {
 	Verb, Group, Resource, Subresource string
 	// Name is empty for all objects.
@@ -46,7 +46,7 @@ func (p Permission) String() string {
 	return text
 }
 
-// review returns the access review for the permission.
+// review returns the access review that checks the permission.
 func (p Permission) review() *authorizationv1.SelfSubjectAccessReview {
 	var spec authorizationv1.SelfSubjectAccessReviewSpec
 	if p.URL != "" {
@@ -60,8 +60,8 @@ func (p Permission) review() *authorizationv1.SelfSubjectAccessReview {
 	return &authorizationv1.SelfSubjectAccessReview{Spec: spec}
 }
 
-// Permissions returns the permissions that a file of a chart's RBAC grants to its subjects. The map replaces
-// namespaces.
+// Permissions returns the permissions that a file of a chart's RBAC grants to its subjects. namespaces maps namespaces
+// in the file to namespaces of the installation.
 func Permissions(files fs.FS, path string, namespaces map[string]string) ([]Permission, error) {
 	data, err := fs.ReadFile(files, path)
 	if err != nil {
@@ -91,7 +91,7 @@ func Permissions(files fs.FS, path string, namespaces map[string]string) ([]Perm
 	var all []Permission
 	for _, role := range roles {
 		if !bound[role.Kind+" "+role.Name] {
-			continue // for others to bind
+			continue // users of the chart can bind this role
 		}
 		namespace := role.Namespace
 		if own, ok := namespaces[namespace]; ok {
@@ -104,7 +104,7 @@ func Permissions(files fs.FS, path string, namespaces map[string]string) ([]Perm
 	return all, nil
 }
 
-// expand returns each verb on each resource and URL of a rule.
+// expand returns a permission for each verb and each resource or URL of a rule.
 func expand(rule rbacv1.PolicyRule, namespace string) []Permission {
 	names := rule.ResourceNames
 	if len(names) == 0 {
@@ -139,14 +139,14 @@ func expand(rule rbacv1.PolicyRule, namespace string) []Permission {
 	return all
 }
 
-// shownPermissions limits the permissions that a message names.
+// shownPermissions limits the number of permissions in a message.
 const shownPermissions = 5
 
-// Rights judges the denied permissions of a part of the chart's RBAC.
+// Rights returns the finding for a part of the chart's RBAC. denied contains its missing permissions.
 func Rights(part string, asked int, denied []Permission, advice string) Finding {
 	check := "rights, " + part
 	if len(denied) == 0 {
-		return passed(check, "all %d are granted", asked)
+		return passed(check, "all %d permissions are granted", asked)
 	}
 	var names []string
 	for _, p := range denied[:min(len(denied), shownPermissions)] {
@@ -156,14 +156,15 @@ func Rights(part string, asked int, denied []Permission, advice string) Finding 
 	if more := len(denied) - shownPermissions; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return Fail(check, fmt.Sprintf("%d of %d are missing: %s", len(denied), asked, text), advice)
+	return Fail(check, fmt.Sprintf("%d of %d permissions are missing: %s", len(denied), asked, text), advice)
 }
 
-// openGroups are the API groups in which every account can query its own identity and rights.
+// openGroups are the API groups in which every account can query its own identity and permissions.
 var openGroups = []string{"authentication.k8s.io", "authorization.k8s.io"}
 
-// Account judges the rights of a ServiceAccount in its namespace and in the cluster. The rights that its modules need
-// are only known when they are installed.
+// Account returns the finding for the permissions of a ServiceAccount in a namespace and in the cluster. It only checks
+// whether the ServiceAccount has any permissions, because the required permissions are known only when modules are
+// installed.
 func Account(check, namespace string, rules authorizationv1.SubjectRulesReviewStatus) Finding {
 	some := slices.ContainsFunc(rules.ResourceRules, func(rule authorizationv1.ResourceRule) bool {
 		return slices.ContainsFunc(rule.APIGroups, func(group string) bool {
@@ -171,8 +172,9 @@ func Account(check, namespace string, rules authorizationv1.SubjectRulesReviewSt
 		})
 	})
 	if some || rules.Incomplete {
-		return passed(check, "it can be impersonated, and it has rights")
+		return passed(check, "the ServiceAccount can be impersonated and has permissions")
 	}
-	return Warn(check, "has no rights in the cluster and in "+namespace+": it cannot install a module there",
-		"create it, and grant it the rights listed in docs/guides/rights.md")
+	return Warn(check,
+		"the ServiceAccount has no permissions in the cluster and in "+namespace+", so it cannot install modules",
+		"create it, and grant it the permissions listed in docs/guides/rights.md")
 }

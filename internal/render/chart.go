@@ -20,14 +20,14 @@ import (
 
 const (
 	chartLayer = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
-	// maxChartFileBytes limits one file of a chart, as Helm does.
+	// maxChartFileBytes limits the size of a file in a chart, like Helm.
 	maxChartFileBytes = 5 << 20
-	// maxChartNesting limits archives within archives. Helm's own tools create one level.
+	// maxChartNesting limits the depth of nested archives. Helm's tools create one level.
 	maxChartNesting = 8
 )
 
-// chartFiles returns a chart's files by their path inside the chart, with its subcharts unpacked. The blob is the
-// chart's archive, which can be compressed, or an OCI artifact that contains it.
+// chartFiles returns the files of a chart, including the files of packaged subcharts. Names are paths inside the chart.
+// The blob is the chart's archive, which can be compressed, or an OCI artifact that contains the archive.
 func chartFiles(blob []byte) ([]file, error) {
 	data, err := decompress(blob)
 	if err != nil {
@@ -60,7 +60,7 @@ func chartFiles(blob []byte) ([]file, error) {
 	return files, nil
 }
 
-// topLevel returns the names at the top of an archive.
+// topLevel returns the names of files and folders at the top level of an archive.
 func topLevel(data []byte) ([]string, error) {
 	var b budget
 	var names []string
@@ -72,12 +72,12 @@ func topLevel(data []byte) ([]string, error) {
 	return names, err
 }
 
-// isArtifact recognizes the first files of an OCI layout and of OCM's older form of it.
+// isArtifact reports whether a name identifies an OCI layout or OCM's older artifact set.
 func isArtifact(name string) bool {
 	return name == "oci-layout" || name == "index.json" || name == "artifact-descriptor.json"
 }
 
-// chartLayerOf returns the chart inside an OCI artifact.
+// chartLayerOf returns the archive of the chart in an OCI artifact.
 //
 // Source: OCM specification, artifact sets; Helm's OCI media types (HIP 6).
 func chartLayerOf(blob []byte) ([]byte, error) {
@@ -103,20 +103,20 @@ func chartLayerOf(blob []byte) ([]byte, error) {
 		}
 	}
 	if len(layers) != 1 {
-		return nil, fmt.Errorf("manifest has %d layers of %s, want one", len(layers), chartLayer)
+		return nil, fmt.Errorf("manifest has %d layers of media type %s, must have one", len(layers), chartLayer)
 	}
 	return set.Blob(layers[0].Digest)
 }
 
-// chart reads one archive and the archives inside it. Helm would unpack the inner ones itself, each with its own limit;
-// here all share one limit.
+// chart reads an archive and the archives of its subcharts. All archives share one limit. Helm would unpack the
+// archives of subcharts with a separate limit for each.
 func (b *budget) chart(data []byte, nesting int) ([]file, error) {
 	members, err := b.untar(data, func(string) bool { return true })
 	if err != nil {
 		return nil, err
 	}
 	if len(members) == 0 {
-		return nil, errors.New("archive is empty")
+		return nil, errors.New("the archive contains no files")
 	}
 	folder, _, _ := strings.Cut(members[0].name, "/")
 	var files []file
@@ -126,7 +126,7 @@ func (b *budget) chart(data []byte, nesting int) ([]file, error) {
 			return nil, fmt.Errorf("%s is not in the chart's folder %s: pack it with helm package", m.name, folder)
 		}
 		if len(m.data) > maxChartFileBytes {
-			return nil, fmt.Errorf("%s: %d bytes, at most %d in a chart's file", m.name, len(m.data), maxChartFileBytes)
+			return nil, fmt.Errorf("%s has %d bytes, must have at most %d", m.name, len(m.data), maxChartFileBytes)
 		}
 		if !isArchivedChart(name) {
 			files = append(files, file{name, bytes.TrimPrefix(m.data, []byte("\xef\xbb\xbf"))})
@@ -137,7 +137,7 @@ func (b *budget) chart(data []byte, nesting int) ([]file, error) {
 			return nil, fmt.Errorf("%s: %w", m.name, err)
 		}
 		for _, f := range inner {
-			// The folder's name does not matter. The extension keeps Helm from unpacking it again.
+			// Any folder name is possible. The extension prevents Helm from treating the folder as an archive.
 			files = append(files, file{name + ".unpacked/" + f.name, f.data})
 		}
 	}
@@ -146,7 +146,7 @@ func (b *budget) chart(data []byte, nesting int) ([]file, error) {
 
 func (b *budget) archivedChart(data []byte, nesting int) ([]file, error) {
 	if nesting > maxChartNesting {
-		return nil, fmt.Errorf("charts in more than %d archives, one inside the other", maxChartNesting)
+		return nil, fmt.Errorf("more than %d nested chart archives", maxChartNesting)
 	}
 	data, err := decompress(data)
 	if err != nil {
@@ -155,7 +155,7 @@ func (b *budget) archivedChart(data []byte, nesting int) ([]file, error) {
 	return b.chart(data, nesting)
 }
 
-// inChart removes the folders of subcharts from a path.
+// inChart returns a path relative to the innermost subchart.
 func inChart(name string) string {
 	for {
 		rest, inside := strings.CutPrefix(name, "charts/")
@@ -167,19 +167,19 @@ func inChart(name string) string {
 	}
 }
 
-// isArchivedChart recognizes the archives that Helm reads as charts. Helm ignores names that start with a dot or
-// underscore.
+// isArchivedChart reports whether Helm reads a file as the archive of a subchart. Helm ignores names that start with a
+// dot or underscore.
 func isArchivedChart(name string) bool {
 	archive, inside := strings.CutPrefix(inChart(name), "charts/")
 	return inside && path.Ext(archive) == ".tgz" && strings.IndexAny(archive, "_.") != 0
 }
 
-// checkDocument refuses YAML that would grow when Helm reads it.
+// checkDocument returns an error for YAML that would expand too much when Helm reads it.
 func checkDocument(f file) error {
 	switch inChart(f.name) {
 	case "Chart.yaml", "Chart.lock", "requirements.yaml", "requirements.lock":
 		if len(f.data) > maxValuesBytes {
-			return fmt.Errorf("%d bytes, at most %d", len(f.data), maxValuesBytes)
+			return fmt.Errorf("%d bytes, must be at most %d", len(f.data), maxValuesBytes)
 		}
 		return strict.YAML(f.data, strict.Limits{})
 	case "values.yaml":
@@ -188,7 +188,7 @@ func checkDocument(f file) error {
 	return nil
 }
 
-// loadChart creates a chart from its files. The order of the files does not matter.
+// loadChart loads a chart from its files. The result does not depend on the order of the files.
 func loadChart(files []file) (*chart.Chart, error) {
 	buffered := make([]*loader.BufferedFile, len(files))
 	for i, f := range files {
@@ -201,7 +201,7 @@ func loadChart(files []file) (*chart.Chart, error) {
 	return c, settle(c)
 }
 
-// settle orders the subcharts, which Helm reads from a map.
+// settle sorts the subcharts, because Helm returns them in random order.
 func settle(c *chart.Chart) error {
 	inner := slices.Clone(c.Dependencies())
 	slices.SortFunc(inner, func(a, b *chart.Chart) int {
@@ -219,10 +219,10 @@ func settle(c *chart.Chart) error {
 	return nil
 }
 
-// checkInstallable repeats Helm's checks before an installation.
+// checkInstallable makes the same checks as Helm before an installation.
 func checkInstallable(c *chart.Chart) error {
 	if c.Metadata.Type == "library" {
-		return errors.New("is a library chart, which installs nothing: use a chart that depends on it")
+		return errors.New("a library chart cannot be installed: use a chart that depends on it")
 	}
 	for _, wanted := range c.Metadata.Dependencies {
 		if !slices.ContainsFunc(c.Dependencies(), func(d *chart.Chart) bool { return d.Name() == wanted.Name }) {
@@ -233,7 +233,7 @@ func checkInstallable(c *chart.Chart) error {
 	return nil
 }
 
-// checkNames refuses charts that would overwrite each other's templates.
+// checkNames returns an error for subcharts with the same name, because they would overwrite each other's templates.
 func checkNames(c *chart.Chart) error {
 	seen := map[string]bool{}
 	for _, inner := range c.Dependencies() {

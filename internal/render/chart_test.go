@@ -17,10 +17,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// kubernetes is the cluster that charts are tested for.
+// kubernetes contains the capabilities of the cluster in tests.
 var kubernetes = Capabilities{Version: "v1.36.3", APIVersions: []string{"v1", "apps/v1", "apps/v1/Deployment"}}
 
-// packed is a chart as helm package makes it, in a folder, of files given as name and text in turn.
+// packed returns a packaged chart. files contains names and texts in alternation.
 func packed(t testing.TB, files ...string) []byte {
 	var members []member
 	for i := 0; i < len(files); i += 2 {
@@ -29,7 +29,7 @@ func packed(t testing.TB, files ...string) []byte {
 	return zipped(t, archive(t, members...))
 }
 
-// chartWith is a chart with one template.
+// chartWith returns a chart with one template and more files.
 func chartWith(t testing.TB, template string, more ...string) Input {
 	files := append(
 		[]string{"Chart.yaml", "apiVersion: v2\nname: sample\nversion: 1.0.0\n", "templates/all.yaml", template},
@@ -43,7 +43,7 @@ func chartWith(t testing.TB, template string, more ...string) Input {
 	}
 }
 
-// settingsMap is a template of a ConfigMap with one value.
+// settingsMap returns the template of a ConfigMap with one value.
 func settingsMap(value string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata:\n  value: " + value + "\n"
 }
@@ -55,7 +55,7 @@ func rendered(t testing.TB, in Input) map[string]any {
 	return objects[0].Object
 }
 
-// scenario reads a txtar: a comment, the files of the content, a module's values.
+// scenario reads a txtar file. It returns the files of the content, and the module's values from the file values.yaml.
 func scenario(t *testing.T, file string) (members []member, values []byte) {
 	a, err := txtar.ParseFile(file)
 	require.NoError(t, err)
@@ -69,7 +69,8 @@ func scenario(t *testing.T, file string) (members []member, values []byte) {
 	return members, values
 }
 
-// sameHowever renders the members in several orders and wrappings, and compares with the golden file.
+// sameHowever renders the members in different orders, with and without compression. It compares each result with the
+// golden file.
 func sameHowever(t *testing.T, name string, in Input, members []member) {
 	for i := range 5 {
 		in.Content = archive(t, members...)
@@ -96,7 +97,7 @@ func TestOverlayRendersLikeKustomize(t *testing.T) {
 		members)
 }
 
-// podinfo returns the blob with the chart and the config layer of a real component.
+// podinfo returns the chart and the config layer of a real component.
 func podinfo(t testing.TB) Input {
 	blobs := filepath.Join("..", "..", "..", "..", "shared", "realworld", "ctf", "podinfo-6.14.1-signed", "blobs")
 	in := Input{Packed: v1beta2.HelmChart, Release: "podinfo", Namespace: "podinfo", Kubernetes: kubernetes}
@@ -104,7 +105,7 @@ func podinfo(t testing.TB) Input {
 		found, err := filepath.Glob(filepath.Join(blobs, prefix+"*"))
 		require.NoError(t, err)
 		if len(found) != 1 {
-			t.Skip("podinfo-6.14.1-signed is not at hand")
+			t.Skip("needs podinfo-6.14.1-signed in shared/realworld/ctf")
 		}
 		*into, err = os.ReadFile(found[0])
 		require.NoError(t, err)
@@ -112,14 +113,14 @@ func podinfo(t testing.TB) Input {
 	return in
 }
 
-func TestRealChartInAnArtifactRenders(t *testing.T) {
+func TestRealChartInArtifactRenders(t *testing.T) {
 	in := podinfo(t)
 	objects, err := Render(in)
 	require.NoError(t, err)
 	golden(t, "charts/podinfo", objects)
 }
 
-func TestChartsInArchivesAreLikeChartsInFolders(t *testing.T) {
+func TestPackagedSubchartIsRendered(t *testing.T) {
 	inner := packed(t, "Chart.yaml", "apiVersion: v2\nname: inner\nversion: 0.1.0\n", "values.yaml", "who: nobody\n",
 		"templates/all.yaml", settingsMap("{{ .Values.who }}"))
 	in := chartWith(t, "", "charts/inner-0.1.0.tgz", string(inner), "charts/_draft.tgz", "not read")
@@ -127,29 +128,36 @@ func TestChartsInArchivesAreLikeChartsInFolders(t *testing.T) {
 	require.Equal(t, map[string]any{"value": "somebody"}, rendered(t, in)["data"])
 }
 
-func TestValuesComeInTwoForms(t *testing.T) {
+func TestConfigLayerHasTwoFormats(t *testing.T) {
 	template := settingsMap(`{{ printf "%v/%v" .Values.a.b .Values.c | quote }}`)
 	for name, c := range map[string]struct{ layer, want, err string }{
-		"none":          {"", "x/z", ""},
-		"a mapping":     {"a: {b: 1}", "1/z", ""},
-		"with an alias": {"a: &a {b: 1}\nd: *a", "1/z", ""},
-		"overrides":     {"configs: [{name: any, overrides: 'a.b=1,c=two'}]", "1/two", ""},
-		"client's flags": {
+		"no values":             {"", "x/z", ""},
+		"mapping of values":     {"a: {b: 1}", "1/z", ""},
+		"mapping with an alias": {"a: &a {b: 1}\nd: *a", "1/z", ""},
+		"overrides in configs":  {"configs: [{name: any, overrides: 'a.b=1,c=two'}]", "1/two", ""},
+		"clientConfig without effect": {
 			"configs: [{name: any, clientConfig: 'CreateNamespace=true,Namespace=kyma-system'}]", "x/z", "",
 		},
-		"one of several": {"configs: [{name: other, overrides: c=o}, {name: sample, overrides: c=s}]", "x/s", ""},
-		"own configs":    {"configs: [{name: q}]\nc: 2", "x/2", ""},
-		"another home": {
-			"configs: [{name: any, clientConfig: Namespace=default}]", "", "namespace default is not kyma-system",
+		"configs for several charts": {
+			"configs: [{name: other, overrides: c=o}, {name: sample, overrides: c=s}]", "x/s", "",
 		},
-		"none of several": {"configs: [{name: a, overrides: c=1}, {name: b}]", "", "none of a, b is chart sample"},
-		"an unknown key": {
-			"configs: [{name: any, url: 'https://example.org'}]", "", "configs[0]: url is not known here",
+		"chart with its own value configs": {"configs: [{name: q}]\nc: 2", "x/2", ""},
+		"other namespace in clientConfig": {
+			"configs: [{name: any, clientConfig: Namespace=default}]", "",
+			"Namespace is default, but the module is installed in kyma-system",
 		},
-		"no name":          {"configs: [{overrides: c=1}]", "", "configs[0]: has no name"},
-		"broken overrides": {"configs: [{name: any, overrides: 'a.b'}]", "", "config layer: overrides: key"},
-		"a list":           {"[1, 2]", "", "config layer: is not a mapping of values"},
-		"no YAML":          {"a: [", "", "config layer: line 1"},
+		"configs only for other charts": {
+			"configs: [{name: a, overrides: c=1}, {name: b}]", "", "none of the names a, b is chart sample",
+		},
+		"unsupported field in configs": {
+			"configs: [{name: any, url: 'https://example.org'}]", "", "configs[0].url is not supported",
+		},
+		"configs entry without a name": {"configs: [{overrides: c=1}]", "", "configs[0] has no name"},
+		"malformed overrides": {
+			"configs: [{name: any, overrides: 'a.b'}]", "", "config layer: overrides: key",
+		},
+		"list instead of a mapping": {"[1, 2]", "", "config layer is not a mapping of values"},
+		"invalid YAML":              {"a: [", "", "config layer: line 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := chartWith(t, template, "values.yaml", "a: {b: x}\nc: z\n")
@@ -165,13 +173,13 @@ func TestValuesComeInTwoForms(t *testing.T) {
 	}
 }
 
-func TestValuesOfARuntimeAreTextInAChartsValues(t *testing.T) {
+func TestSubstitutedValuesCannotInjectOtherValues(t *testing.T) {
 	hostile := "x,c=injected\nc: injected # {{ .Release.Name }}"
 	substitute := bundle.ModuleValues{"region": &hostile}
 	template := settingsMap(`{{ printf "%v/%v" .Values.a.b .Values.c | quote }}`)
 	for name, layer := range map[string]string{
-		"a mapping": "a: {b: '${kyma-pull.dev/values.region}'}",
-		"overrides": "configs: [{name: any, overrides: 'a.b=${kyma-pull.dev/values.region}'}]",
+		"placeholder in a mapping": "a: {b: '${kyma-pull.dev/values.region}'}",
+		"placeholder in overrides": "configs: [{name: any, overrides: 'a.b=${kyma-pull.dev/values.region}'}]",
 	} {
 		in := chartWith(t, template, "values.yaml", "a: {b: x}\nc: z\n")
 		in.Values, in.Substitute = []byte(layer), substitute
@@ -180,10 +188,10 @@ func TestValuesOfARuntimeAreTextInAChartsValues(t *testing.T) {
 	in := chartWith(t, template, "values.yaml", "a: {b: x}\nc: z\n")
 	in.Values, in.Substitute = []byte("a: {b: '${kyma-pull.dev/values.zone}'}"), substitute
 	_, err := Render(in)
-	require.ErrorContains(t, err, "does not list it")
+	require.ErrorContains(t, err, "is not listed in annotation")
 }
 
-func TestInstallJobsBecomeOrderedJobs(t *testing.T) {
+func TestJobsWithInstallHooksAreOrdered(t *testing.T) {
 	object := func(apiVersion, kind, name, hook, weight string) string {
 		text := "---\napiVersion: " + apiVersion + "\nkind: " + kind + "\nmetadata:\n  name: " + name + "\n"
 		if hook != "" {
@@ -213,23 +221,29 @@ func TestInstallJobsBecomeOrderedJobs(t *testing.T) {
 	)
 }
 
-func TestHooksAreRefusedOrInstalled(t *testing.T) {
+func TestUnsupportedHooksAreRefused(t *testing.T) {
 	for name, c := range map[string]struct{ kind, hook, err string }{
-		"a Job before an upgrade": {
+		"Job with only a pre-upgrade hook": {
 			"batch/v1 Job", "pre-upgrade", "Job x: the agent does not run a Job with hook pre-upgrade: disable it",
 		},
-		"a Job at both ends": {
+		"Job with install and delete hooks": {
 			"batch/v1 Job", "post-install,pre-delete",
 			"Job x: a Job with hook post-install,pre-delete also runs at deletion",
 		},
-		"a Pod before an install":  {"v1 Pod", "pre-install", "does not run a Pod with hook pre-install"},
-		"a Job after an upgrade":   {"batch/v1 Job", "test, post-upgrade", "a Job with hook post-upgrade"},
-		"a Pod before a deletion":  {"v1 Pod", "pre-delete", "a Pod with hook pre-delete"},
-		"a Secret at deletion":     {"v1 Secret", "post-delete", "does not create objects that have only hook post-delete"},
-		"a word nobody knows":      {"v1 Secret", "pre-lunch", `hook "pre-lunch" is not known`},
-		"a Job for tests":          {"batch/v1 Job", "test", "content has no objects"},
-		"a Secret before installs": {"v1 Secret", "Pre-Install,pre-delete", ""},
-		"a Job of another group":   {"example.org/v1 Job", "pre-install", ""},
+		"Pod with a pre-install hook": {
+			"v1 Pod", "pre-install", "does not run a Pod with hook pre-install",
+		},
+		"Job with only test and post-upgrade hooks": {
+			"batch/v1 Job", "test, post-upgrade", "a Job with hook post-upgrade",
+		},
+		"Pod with a pre-delete hook": {"v1 Pod", "pre-delete", "a Pod with hook pre-delete"},
+		"Secret with only a post-delete hook": {
+			"v1 Secret", "post-delete", "does not create an object with only hook post-delete",
+		},
+		"unknown hook":                         {"v1 Secret", "pre-lunch", `unknown hook "pre-lunch"`},
+		"Job with only a test hook":            {"batch/v1 Job", "test", "content has no objects"},
+		"Secret with install and delete hooks": {"v1 Secret", "Pre-Install,pre-delete", ""},
+		"kind Job of another API group":        {"example.org/v1 Job", "pre-install", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			version, kind, _ := strings.Cut(c.kind, " ")
@@ -248,7 +262,7 @@ func TestHooksAreRefusedOrInstalled(t *testing.T) {
 	}
 }
 
-func TestObjectsThatOutliveTheirReleaseAreKnown(t *testing.T) {
+func TestKeepsReportsResourcePolicy(t *testing.T) {
 	objects, err := Render(
 		chartWith(
 			t,
@@ -261,56 +275,59 @@ func TestObjectsThatOutliveTheirReleaseAreKnown(t *testing.T) {
 	require.False(t, Keeps(objects[1]))
 }
 
-func TestChartsThatHelmWouldNotInstallAreRefused(t *testing.T) {
+func TestInvalidChartsAreRefused(t *testing.T) {
 	head := "apiVersion: v2\nname: sample\nversion: 1.0.0\n"
 	for name, c := range map[string]struct {
 		files []string
 		err   string
 	}{
-		"a library": {[]string{"Chart.yaml", head + "type: library\n"}, "chart sample: is a library chart"},
-		"another Kubernetes": {
-			[]string{"Chart.yaml", head + "kubeVersion: <1.20.0\n"}, "asks for Kubernetes <1.20.0, and this is v1.36.3",
+		"library chart": {
+			[]string{"Chart.yaml", head + "type: library\n"}, "chart sample: a library chart cannot be installed",
 		},
-		"a missing dependency": {
+		"unsupported Kubernetes version": {
+			[]string{"Chart.yaml", head + "kubeVersion: <1.20.0\n"},
+			"requires Kubernetes <1.20.0, but the cluster has v1.36.3",
+		},
+		"missing dependency": {
 			[]string{"Chart.yaml", head + "dependencies: [{name: gone, version: 1.0.0}]\n"},
 			"dependency gone is not in charts/",
 		},
-		"no Chart.yaml": {[]string{"values.yaml", ""}, "Chart.yaml file is missing"},
-		"a path as its name": {
+		"missing Chart.yaml": {[]string{"values.yaml", ""}, "Chart.yaml file is missing"},
+		"chart name with a path": {
 			[]string{"Chart.yaml", "apiVersion: v2\nname: ../../evil\nversion: 1.0.0\n"},
 			`chart.metadata.name "../../evil" is invalid`,
 		},
-		"dots as its name": {
+		"chart name of dots": {
 			[]string{"Chart.yaml", "apiVersion: v2\nname: ..\nversion: 1.0.0\n"},
 			`chart.metadata.name ".." is not allowed`,
 		},
-		"a path as an alias": {
+		"alias with a path": {
 			[]string{"Chart.yaml", head + "dependencies: [{name: a, alias: ../b}]\n"},
 			"disallowed characters in the alias",
 		},
-		"the same chart twice": {
+		"subchart with the same name and version": {
 			[]string{"Chart.yaml", head, "charts/a/Chart.yaml", "apiVersion: v2\nname: in\nversion: 1.0.0\n",
 				"charts/b/Chart.yaml", "apiVersion: v2\nname: in\nversion: 1.0.0\n"},
 			"charts/ contains in 1.0.0 twice"},
-		"two charts of a name": {
+		"subcharts with the same name": {
 			[]string{"Chart.yaml", head, "charts/a/Chart.yaml", "apiVersion: v2\nname: in\nversion: 1.0.0\n",
 				"charts/b/Chart.yaml", "apiVersion: v2\nname: in\nversion: 2.0.0\n"},
 			"sample has two charts in in charts/: give one an alias"},
-		"a template that fails": {
+		"template that calls fail": {
 			[]string{"Chart.yaml", head, "templates/a.yaml", `{{ fail "set a host" }}`},
 			"sample/templates/a.yaml:1:3): set a host",
 		},
-		"a template with a typo": {
+		"template with a syntax error": {
 			[]string{"Chart.yaml", head, "templates/a.yaml", "{{ if }}"}, "sample/templates/a.yaml:1",
 		},
-		"an object without name": {
+		"object without a name": {
 			[]string{"Chart.yaml", head, "templates/a.yaml", "apiVersion: v1\nkind: Secret\n"},
 			"sample/templates/a.yaml, document 1: Secret without metadata.name",
 		},
-		"the environment": {
+		"template that reads the environment": {
 			[]string{"Chart.yaml", head, "templates/a.yaml", `{{ env "HOME" }}`}, `function "env" not defined`,
 		},
-		"an object in two places": {
+		"duplicate object": {
 			[]string{"Chart.yaml", head, "templates/a.yaml", configMap("x"), "crds/x.yaml", configMap("x")},
 			"is already in sample/crds/x.yaml, document 1",
 		},
@@ -327,26 +344,26 @@ func TestChartsThatHelmWouldNotInstallAreRefused(t *testing.T) {
 	}
 }
 
-func TestContentThatIsNoChartIsRefused(t *testing.T) {
+func TestContentThatIsNotAChartIsRefused(t *testing.T) {
 	chart := "apiVersion: v2\nname: a\nversion: 1.0.0\n"
 	for name, c := range map[string]struct {
 		content []byte
 		err     string
 	}{
-		"YAML":    {[]byte(configMap("a")), "content is not an archive: pack it with helm package"},
-		"nothing": {nil, "content is not an archive"},
+		"YAML instead of an archive": {[]byte(configMap("a")), "content is not an archive: pack it with helm package"},
+		"empty content":              {nil, "content is not an archive"},
 		"files without a folder": {
 			archive(t, yamlFile("Chart.yaml", chart), yamlFile("values.yaml", "")),
 			"Chart.yaml is not in the chart's folder",
 		},
-		"two folders": {
+		"files in two folders": {
 			archive(t, yamlFile("a/Chart.yaml", chart), yamlFile("b/Chart.yaml", chart)),
 			"b/Chart.yaml is not in the chart's folder a",
 		},
-		"an empty archive": {
-			archive(t, member{Header: tar.Header{Name: "a/", Typeflag: tar.TypeDir}}), "archive is empty",
+		"archive without files": {
+			archive(t, member{Header: tar.Header{Name: "a/", Typeflag: tar.TypeDir}}), "the archive contains no files",
 		},
-		"another artifact": {
+		"artifact without a chart": {
 			archive(t, yamlFile("oci-layout", "{}"), yamlFile("index.json", "{}")), "chart sample: ",
 		},
 	} {
@@ -359,7 +376,7 @@ func TestContentThatIsNoChartIsRefused(t *testing.T) {
 	}
 }
 
-func TestOutputIsDividedAsHelmDividesIt(t *testing.T) {
+func TestOutputIsSplitLikeInHelm(t *testing.T) {
 	for _, text := range []string{
 		"", "\n\n", "a: 1", "---\na: 1\n", "a: 1\n---\nb: 1", "a: 1\n--- # comment\nb: 1\n---", "---a: 1\n  ---\n",
 		"a: |\n  ---\n\n\n---  \n\nb: 1\n---\n# c\n",

@@ -13,20 +13,21 @@ import (
 )
 
 const (
-	// maxStackBytes ends endless recursion while there is enough memory for an error message.
+	// maxStackBytes limits the stack, so endless recursion ends while there is enough memory for an error message.
 	maxStackBytes = 64 << 20
-	// hardShare is the ratio of the kernel's memory limit to the child's own limit. The child reports an exceeded limit
-	// itself, because Go's runtime can die in many ways without memory.
+	// hardShare defines how much the kernel's memory limit exceeds the child's own limit: by 1/hardShare. The child can
+	// then report that it exceeded its own limit, instead of crashing in Go's runtime.
 	hardShare = 4
-	// watchInterval is the interval at which the child checks its memory. A program can allocate 50 MiB in between.
+	// watchInterval is the interval at which the child checks its memory. A program can allocate about 50 MiB in this
+	// time.
 	watchInterval = 10 * time.Millisecond
 )
 
-// Child is the child's side of Confined. It reads limits and an Input as JSON and writes the objects or an error.
-// Before it reads the Input, it gives up everything that rendering does not need: memory beyond the limit, most
-// processor time, and the ability to open a file, a connection or a program. Its process must not do anything else.
+// Child is the child process of Confined. It reads limits and an Input as JSON, and writes the objects or an error.
+// Before it reads the Input, it limits its memory and CPU time, and gives up the ability to open files, connections and
+// programs. The process must not do anything else.
 func Child(in io.Reader, out io.Writer) error {
-	// Helm and kustomize log warnings, and the clock's zone would depend on the node.
+	// Discard warnings of Helm and kustomize. Use UTC, because the local time zone depends on the node.
 	log.SetOutput(io.Discard)
 	time.Local = time.UTC
 	questions := json.NewDecoder(bufio.NewReader(in))
@@ -35,9 +36,9 @@ func Child(in io.Reader, out io.Writer) error {
 		return fmt.Errorf("read limits: %w", err)
 	}
 	if l.MemoryBytes <= 0 || l.CPUSeconds == 0 {
-		return errors.New("read limits: not found: only the agent itself runs this command")
+		return errors.New("read limits: no limits found: this command is only for use by the agent")
 	}
-	if err := giveUp(l); err != nil {
+	if err := restrictProcess(l); err != nil {
 		return fmt.Errorf("set limits: %w", err)
 	}
 	debug.SetMaxStack(maxStackBytes)
@@ -74,7 +75,7 @@ func (in Input) answer() answer {
 	return answer{Objects: encoded}
 }
 
-// outgrown is closed when this process exceeds its memory limit.
+// outgrown returns a channel that is closed when this process exceeds its memory limit.
 func outgrown(most int64, enough <-chan struct{}) <-chan struct{} {
 	tooMuch := make(chan struct{})
 	go func() {
@@ -97,5 +98,5 @@ func outgrown(most int64, enough <-chan struct{}) <-chan struct{} {
 }
 
 func errTooMuchMemory(most int64) error {
-	return fmt.Errorf("needs more than %d MiB of memory", most>>20)
+	return fmt.Errorf("rendering needs more than %d MiB of memory", most>>20)
 }

@@ -24,40 +24,42 @@ import (
 const (
 	defaultTimeout     = 30 * time.Second
 	defaultMemoryBytes = 512 << 20
-	// maxAnswerBytes limits the child's output to the size of packed content.
+	// maxAnswerBytes limits the child's output to the maximum size of a layer.
 	maxAnswerBytes = bundle.MaxLayerBytes
-	// maxComplaintBytes is enough of a crashing Go program's output, which starts with the reason.
-	maxComplaintBytes = 16 << 10
+	// maxStderrBytes limits the child's error output. The output of a crashing Go program starts with the reason.
+	maxStderrBytes = 16 << 10
 )
 
-// ErrNotRun means that rendering never started or was ended from outside. It does not concern the content.
+// ErrNotRun means that rendering did not start or was interrupted. The content is not the cause.
 var ErrNotRun = errors.New("rendering did not run")
 
-// Confined renders in a child process, which limits the time and memory of content. It is safe for concurrent use. Each
-// call has its own child, which ends before the call returns.
+// Confined renders content in a child process with limited time and memory. It is safe for concurrent use. Each call
+// starts its own child, which ends before the call returns.
 type Confined struct {
-	// Command starts a program that only calls Child: the agent's own, with its hidden command.
+	// Command is the command line of a program that only calls Child. For the agent, it is the agent's program with a
+	// hidden command.
 	Command []string
 	// Timeout limits rendering. Defaults to 30s.
 	Timeout time.Duration
-	// MemoryBytes limits the child's memory. Defaults to 512 MiB. The agent's program itself needs about 10 MiB of it.
+	// MemoryBytes limits the child's memory. Defaults to 512 MiB. The agent's program without content needs about 10
+	// MiB.
 	MemoryBytes int64
 }
 
-// limits is the child's first input.
+// limits is the first JSON value in the child's input.
 type limits struct {
 	MemoryBytes int64
 	CPUSeconds  uint64
 }
 
-// answer is the child's whole output. Exactly one field is set.
+// answer is the child's output. Exactly one field is set.
 type answer struct {
 	Objects json.RawMessage `json:"objects,omitempty"`
 	Refused string          `json:"refused,omitempty"`
 }
 
-// Render is the function Render, confined if the content is a program. ErrNotRun and context errors are temporary. All
-// other errors belong to the content, and repeat.
+// Render returns the result of the function Render. It uses a child process for charts and kustomizations. ErrNotRun
+// and context errors are temporary. All other errors are caused by the content, so a retry returns the same error.
 func (c Confined) Render(ctx context.Context, in Input) ([]*unstructured.Unstructured, error) {
 	if in.Packed != v1beta2.HelmChart && in.Packed != v1beta2.Kustomize {
 		return Render(in)
@@ -72,10 +74,11 @@ func (c Confined) Render(ctx context.Context, in Input) ([]*unstructured.Unstruc
 		return nil, in.named(fmt.Errorf("%w: no command is configured", ErrNotRun))
 	}
 	if len(in.Content) > bundle.MaxLayerBytes {
-		return nil, in.named(fmt.Errorf("content of %d bytes, at most %d", len(in.Content), bundle.MaxLayerBytes))
+		return nil, in.named(fmt.Errorf("content of %d bytes, must be at most %d", len(in.Content),
+			bundle.MaxLayerBytes))
 	}
-	// The child's CPU time is limited to the time of several cores. The child then ends even if this process stops or
-	// dies.
+	// The limit of CPU time is several times the timeout, because the child uses several cores. It ends the child even
+	// if this process is stopped or killed.
 	question, err := json.Marshal(limits{c.MemoryBytes, uint64(c.Timeout/time.Second)*4 + 1})
 	if err != nil {
 		return nil, err
@@ -91,18 +94,18 @@ func (c Confined) Render(ctx context.Context, in Input) ([]*unstructured.Unstruc
 	return understood(in, output)
 }
 
-// ask runs the child and returns its output, or an error without output.
+// ask runs the child and returns its output.
 func (c Confined) ask(ctx context.Context, question []byte) ([]byte, error) {
 	limited, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	child := exec.CommandContext(limited, c.Command[0], c.Command[1:]...)
 	output := &bounded.Buffer{MaxBytes: maxAnswerBytes, Full: cancel}
-	complaint := &bounded.Buffer{MaxBytes: maxComplaintBytes}
+	complaint := &bounded.Buffer{MaxBytes: maxStderrBytes}
 	child.Stdin, child.Stdout, child.Stderr = bytes.NewReader(question), output, complaint
 	child.Env = []string{}
 	child.WaitDelay = time.Second
 	child.SysProcAttr = dieWithParent()
-	// The kernel ties the child to its parent's thread, so the thread must not end before the child.
+	// The kernel kills the child when the thread that started it ends, so the thread must not end before the child.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := child.Start(); err != nil {
@@ -113,7 +116,7 @@ func (c Confined) ask(ctx context.Context, question []byte) ([]byte, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case output.Overflowed():
-		return nil, fmt.Errorf("returns more than %d MiB of objects", maxAnswerBytes>>20)
+		return nil, fmt.Errorf("rendering returned more than %d MiB of objects", maxAnswerBytes>>20)
 	case limited.Err() != nil:
 		return nil, fmt.Errorf("rendering took longer than %s and was stopped", c.Timeout)
 	case child.ProcessState == nil:
@@ -126,17 +129,17 @@ func (c Confined) ask(ctx context.Context, question []byte) ([]byte, error) {
 	return output.Bytes(), nil
 }
 
-// explain returns why a child died, from its state and the output of Go's runtime. It drops the rest of that output.
+// explain returns the reason why a child failed, from its exit state and the first line of its error output.
 func (c Confined) explain(child *os.ProcessState, complaint string) error {
 	first, _, _ := strings.Cut(complaint, "\n")
 	status, _ := child.Sys().(syscall.WaitStatus)
 	switch {
 	case status.Signaled() && status.Signal() == syscall.SIGKILL:
 		return fmt.Errorf("%w: the render process was killed (out of memory on the node?)", ErrNotRun)
-	case child.ExitCode() == 1: // Child returned an error
+	case child.ExitCode() == 1: // the function Child returned an error
 		return fmt.Errorf("%w: %s", ErrNotRun, shortened(first))
 	case strings.Contains(complaint, "stack exceeds"):
-		return errors.New("nests or calls itself without end")
+		return errors.New("rendering exceeded the stack limit because of endless recursion or nesting")
 	case strings.Contains(complaint, "out of memory"), strings.Contains(complaint, "cannot allocate memory"),
 		peakBytes(child) > c.MemoryBytes:
 		return errTooMuchMemory(c.MemoryBytes)
@@ -152,7 +155,7 @@ func understood(in Input, output []byte) ([]*unstructured.Unstructured, error) {
 	if a.Refused != "" {
 		return nil, errors.New(a.Refused)
 	}
-	// Kubernetes' decoder, unlike Go's, keeps integers.
+	// Unlike encoding/json, Kubernetes' decoder keeps integers.
 	var contents []map[string]any
 	if err := utiljson.Unmarshal(a.Objects, &contents); err != nil {
 		return nil, in.named(fmt.Errorf("%w: read the child's output: %w", ErrNotRun, err))

@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// TestMain lets the test binary be the child too.
+// TestMain runs the test binary as a child process if it has an argument.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 {
 		switch os.Args[1] {
@@ -60,20 +60,20 @@ func confined(t testing.TB) Confined {
 	return Confined{Command: []string{program, "render"}, MemoryBytes: 256 << 20}
 }
 
-func TestConfinedRenderingIsTheSame(t *testing.T) {
+func TestConfinedReturnsTheResultOfRender(t *testing.T) {
 	members, values := scenario(t, "testdata/charts/everything.txtar")
 	overlay, _ := scenario(t, "testdata/overlays/production.txtar")
 	numbers := "apiVersion: v1\nkind: Numbers\nmetadata: {name: n}\nspec: {big: 9007199254740993, float: 1.5, whole: " +
 		"1.0, exp: 1e3, none: null, text: \"<&>\"}\n"
 	for name, in := range map[string]Input{
-		"a chart": {
+		"chart": {
 			Content: archive(t, members...), Packed: v1beta2.HelmChart, Values: values, Release: "big",
 			Kubernetes: kubernetes,
 		},
-		"an overlay": {Content: archive(t, overlay...), Packed: v1beta2.Kustomize, Path: "overlays/production"},
-		"YAML":       {Content: []byte(numbers)},
-		"numbers":    chartWith(t, numbers),
-		"a problem":  chartWith(t, "kind: A\n"),
+		"kustomization":      {Content: archive(t, overlay...), Packed: v1beta2.Kustomize, Path: "overlays/production"},
+		"YAML":               {Content: []byte(numbers)},
+		"chart with numbers": chartWith(t, numbers),
+		"invalid chart":      chartWith(t, "kind: A\n"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			want, wantErr := Render(in)
@@ -88,7 +88,7 @@ func TestConfinedRenderingIsTheSame(t *testing.T) {
 	}
 }
 
-func TestConcurrentRenderingsLeaveNoFiles(t *testing.T) {
+func TestConcurrentRenderingsLeaveNoProcesses(t *testing.T) {
 	c := confined(t)
 	in := chartWith(t, configMap("a"))
 	var wg sync.WaitGroup
@@ -96,7 +96,7 @@ func TestConcurrentRenderingsLeaveNoFiles(t *testing.T) {
 		wg.Go(func() {
 			objects, err := c.Render(t.Context(), in)
 			if err != nil || len(objects) != 1 {
-				t.Errorf("%d objects, %v", len(objects), err)
+				t.Errorf("got %d objects, error %v, want 1 object", len(objects), err)
 			}
 		})
 	}
@@ -105,7 +105,7 @@ func TestConcurrentRenderingsLeaveNoFiles(t *testing.T) {
 	require.Eventually(t, func() bool {
 		stacks := make([]byte, 1<<20)
 		return !strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "os/exec.(*Cmd)")
-	}, time.Minute, 10*time.Millisecond, "goroutines of a child are left")
+	}, time.Minute, 10*time.Millisecond, "goroutines of a child are still running")
 }
 
 func readAll(r io.Reader) []byte {
@@ -118,7 +118,7 @@ func readAll(r io.Reader) []byte {
 
 func TestChildEndsWithItsParent(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("only Linux reports a child of its parent's death")
+		t.Skip("needs Linux, which can kill a child when its parent ends")
 	}
 	parent := exec.Command(confined(t).Command[0], "parent")
 	parent.Stdin = bytes.NewReader(chartWith(t, endless).Content)
@@ -137,12 +137,12 @@ func TestChildEndsWithItsParent(t *testing.T) {
 		status, err := os.ReadFile("/proc/" + child + "/status")
 		return err != nil || strings.Contains(string(status), "State:\tZ") ||
 			strings.Contains(string(status), "State:\tX")
-	}, time.Minute, 10*time.Millisecond, "the child lives on")
+	}, time.Minute, 10*time.Millisecond, "the child is still running")
 }
 
 func children(t testing.TB) []string { return childrenOf(t, "self") }
 
-// childrenOf lists the child processes of a process, including zombies.
+// childrenOf returns the IDs of a process's child processes, including zombies.
 func childrenOf(t testing.TB, pid string) []string {
 	lists, err := filepath.Glob("/proc/" + pid + "/task/*/children")
 	require.NoError(t, err)
@@ -168,12 +168,12 @@ func TestCanceledRenderingEnds(t *testing.T) {
 	require.Empty(t, children(t))
 }
 
-func TestMissingRenderProgramIsNotAContentError(t *testing.T) {
+func TestFailedChildProcessIsNotAContentError(t *testing.T) {
 	for name, command := range map[string][]string{
-		"no command":           nil,
-		"no program":           {"/no/such/agent"},
-		"a program that fails": {"/bin/false"},
-		"garbage":              {confined(t).Command[0], "garbage"},
+		"no command":                  nil,
+		"missing program":             {"/no/such/agent"},
+		"failing program":             {"/bin/false"},
+		"program with invalid output": {confined(t).Command[0], "garbage"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Confined{Command: command}.Render(t.Context(), chartWith(t, configMap("a")))
@@ -183,15 +183,15 @@ func TestMissingRenderProgramIsNotAContentError(t *testing.T) {
 	}
 }
 
-func TestOutputOfTheChildIsLimited(t *testing.T) {
+func TestOutputOfChildIsLimited(t *testing.T) {
 	_, err := Confined{Command: []string{confined(t).Command[0], "flood"}}.Render(t.Context(),
 		chartWith(t, configMap("a")))
-	require.ErrorContains(t, err, "returns more than 32 MiB of objects")
+	require.ErrorContains(t, err, "rendering returned more than 32 MiB of objects")
 }
 
-// confess tries every forbidden action in a confined process, and prints the results.
+// confess tries all forbidden actions in a confined process and prints the results.
 func confess() {
-	if err := giveUp(limits{MemoryBytes: 256 << 20, CPUSeconds: 10}); err != nil {
+	if err := restrictProcess(limits{MemoryBytes: 256 << 20, CPUSeconds: 10}); err != nil {
 		fmt.Println(err)
 	}
 	values := map[string]string{"environment": fmt.Sprint(len(os.Environ()))}
@@ -211,7 +211,7 @@ func confess() {
 
 func TestChildCannotOpenFilesOrConnections(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("limits are Linux's")
+		t.Skip("needs Linux, because limits are supported only there")
 	}
 	child := confined(t)
 	child.Command[1], child.Timeout = "confess", 10*time.Second

@@ -19,25 +19,25 @@ const (
 	keepAnnotation   = "helm.sh/resource-policy"
 )
 
-// Keeps reports whether a chart keeps an object beyond its release, with annotation helm.sh/resource-policy: keep.
-// Rendering leaves the annotation in place. Before an object is deleted, this function checks it on the object in the
-// cluster.
+// Keeps reports whether an object has the annotation helm.sh/resource-policy: keep, and must not be deleted with its
+// module. Rendering keeps the annotation, so callers check the object in the cluster before they delete it.
 func Keeps(object metav1.Object) bool {
 	return strings.ToLower(strings.TrimSpace(object.GetAnnotations()[keepAnnotation])) == "keep"
 }
 
-// ordered returns the objects of a chart in the order in which Helm would create them.
+// ordered contains the objects of a chart, grouped in the order in which Helm would create them.
 type ordered struct{ definitions, before, release, after []placed }
 
-// withoutHooks turns hooks into ordinary objects, since an agent reconciles continuously and has no phases:
+// withoutHooks converts hooks to ordinary objects, because an agent reconciles continuously and has no install phases:
 //
-//   - Hooks of tests and rollbacks are left out.
-//   - crd-install, Helm 2's form of the crds folder, comes first.
-//   - Jobs of an install become ordinary Jobs. They come before or after the release's objects, in the order of their
-//     weights, and run once for each version that changes them, as Helm runs them for each upgrade. They are recreated
-//     for that, which is Helm's default for hooks.
-//   - Jobs of an upgrade alone or of a deletion, and Pods, are refused: the agent would run them at the wrong moment.
-//   - Any other object of an install or upgrade is an ordinary object.
+//   - Hooks for tests and rollbacks are omitted.
+//   - Objects with hook crd-install, which Helm 2 used instead of the crds folder, are first.
+//   - Jobs with install hooks become ordinary Jobs before or after the release's objects, ordered by weight. They run
+//     once for each version that changes them, whereas Helm runs them for each upgrade. For this, the agent recreates
+//     them, which is also Helm's default for hooks.
+//   - Pods, and Jobs with hooks for only upgrades or for deletion, are refused, because the agent would run them at
+//     the wrong time.
+//   - Any other object with install or upgrade hooks becomes an ordinary object.
 //
 // Source: Helm documentation, Chart Hooks.
 func withoutHooks(objects []placed) (ordered, error) {
@@ -74,7 +74,7 @@ func withoutHooks(objects []placed) (ordered, error) {
 	return found, nil
 }
 
-// allowRecreation lets the agent replace a Job whose template changes with the version.
+// allowRecreation allows the agent to recreate a Job when a new version changes its immutable template.
 func allowRecreation(job *unstructured.Unstructured) {
 	annotations := job.GetAnnotations()
 	if annotations[v1beta2.AnnotationRecreate] == "" {
@@ -89,7 +89,7 @@ func isJob(object *unstructured.Unstructured) bool {
 
 func isPre(hook string) bool { return strings.HasPrefix(hook, "pre-") }
 
-// byWeight orders hooks as Helm does: by weight, then by kind. A weight that is not a number counts as 0.
+// byWeight compares hooks by weight, then by kind, like Helm. A weight that is not a number counts as 0.
 func byWeight(a, b placed) int {
 	weight := func(p placed) int {
 		number, _ := strconv.Atoi(p.object.GetAnnotations()[weightAnnotation])
@@ -98,7 +98,7 @@ func byWeight(a, b placed) int {
 	return cmp.Or(cmp.Compare(weight(a), weight(b)), byKind(a, b))
 }
 
-// isNeverRun reports whether the agent never runs a hook of a kind.
+// isNeverRun reports whether a hook is for tests or rollbacks, which the agent never runs.
 func isNeverRun(hook string) bool {
 	return slices.Contains([]string{"test", "test-success", "test-failure", "pre-rollback", "post-rollback"}, hook)
 }
@@ -113,7 +113,7 @@ func checkHooks(object *unstructured.Unstructured, hooks []string) error {
 			lasting = true
 		case "pre-delete", "post-delete":
 		default:
-			return fmt.Errorf("hook %q is not known: correct annotation %s", hook, hookAnnotation)
+			return fmt.Errorf("unknown hook %q: correct annotation %s", hook, hookAnnotation)
 		}
 	}
 	all := strings.Join(hooks, ",")
@@ -125,11 +125,11 @@ func checkHooks(object *unstructured.Unstructured, hooks []string) error {
 	if isJob(object) && slices.ContainsFunc(hooks, isDelete) {
 		return fmt.Errorf(
 			"a Job with hook %s also runs at deletion, which the agent does not support: split it into two Jobs and "+
-				"disable the one for the deletion in the values", all)
+				"disable the Job for the deletion in the values", all)
 	}
 	if !lasting {
 		return fmt.Errorf(
-			"the agent does not create objects that have only hook %s: disable the object in the values, or remove "+
+			"the agent does not create an object with only hook %s: disable the object in the values, or remove "+
 				"annotation %s",
 			all, hookAnnotation)
 	}

@@ -18,17 +18,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// attack is content that must be refused, soon, with a message, and at no cost to this process.
+// attack is content that must be refused quickly and with an error, and must not consume memory of this process.
 type attack struct {
 	in      Input
 	want    string
 	timeout time.Duration
 }
 
-// fend renders attacks confined and holds them to their limits.
+// fend renders attacks in a child process and checks that each is refused within its limits.
 func fend(t *testing.T, attacks map[string]attack) {
 	if withRaceDetector() {
-		t.Skip("the race detector's own memory leaves nothing to measure")
+		t.Skip("cannot measure memory with the race detector, which uses much memory itself")
 	}
 	for name, a := range attacks {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +47,8 @@ func fend(t *testing.T, attacks map[string]attack) {
 			require.NotContains(t, err.Error(), "goroutine")
 			require.Less(t, len(err.Error()), 5_000)
 			require.Less(t, time.Since(started), c.Timeout+time.Minute)
-			require.Less(t, int64(after.TotalAlloc-before.TotalAlloc), int64(400<<20), "allocated in the agent itself")
+			require.Less(t, int64(after.TotalAlloc-before.TotalAlloc), int64(400<<20),
+				"too much memory was allocated in this process")
 		})
 	}
 }
@@ -57,7 +58,7 @@ func withRaceDetector() bool {
 	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// zeros is n zero bytes, compressed: a bomb.
+// zeros returns n compressed zero bytes, which is a zip bomb.
 func zeros(t testing.TB, n int64) []byte {
 	var out bytes.Buffer
 	w, err := gzip.NewWriterLevel(&out, gzip.BestSpeed)
@@ -72,7 +73,7 @@ type zeroReader struct{}
 
 func (zeroReader) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// bomb is YAML that is 9^levels values with its aliases written out.
+// bomb returns YAML that has 9^levels values after its aliases are expanded.
 func bomb(levels int) string {
 	var out strings.Builder
 	out.WriteString("a0: &a0 [x,x,x,x,x,x,x,x,x]\n")
@@ -87,7 +88,7 @@ func rawChart(content []byte) Input {
 	return Input{Content: content, Packed: v1beta2.HelmChart, Release: "sample", Kubernetes: kubernetes}
 }
 
-func TestHostileArchivesOfChartsAreRefused(t *testing.T) {
+func TestHostileChartArchivesAreRefused(t *testing.T) {
 	head := yamlFile("sample/Chart.yaml", "apiVersion: v2\nname: sample\nversion: 1.0.0\n")
 	with := func(m member) Input { return rawChart(zipped(t, archive(t, head, m))) }
 	odd := func(kind byte) Input {
@@ -110,47 +111,49 @@ func TestHostileArchivesOfChartsAreRefused(t *testing.T) {
 		many = append(many, yamlFile(fmt.Sprint("sample/", i), ""))
 	}
 	fend(t, map[string]attack{
-		"a zip bomb": {in: rawChart(zeros(t, 1<<30)), want: "unpack to more than"},
-		"a zip bomb within": {
+		"zip bomb": {in: rawChart(zeros(t, 1<<30)), want: "unpack to more than"},
+		"zip bomb in a subchart": {
 			in:   rawChart(archive(t, head, yamlFile("sample/charts/in.tgz", string(zeros(t, 1<<29))))),
 			want: "sample/charts/in.tgz: gzip:",
 		},
-		"many fat archives": {
+		"several large subcharts": {
 			in: rawChart(archive(t, head, yamlFile("sample/charts/a.tgz", fat), yamlFile("sample/charts/b.tgz", fat),
-				yamlFile("sample/charts/c.tgz", fat), yamlFile("sample/charts/d.tgz", fat))), want: "in all",
+				yamlFile("sample/charts/c.tgz", fat), yamlFile("sample/charts/d.tgz", fat))), want: "in total",
 		},
-		"archives in archives": {in: rawChart(nested), want: "charts in more than 8 archives"},
-		"thousands of files":   {in: rawChart(archive(t, many...)), want: "more than 2000 entries"},
-		"a large file": {
+		"too many nested archives": {in: rawChart(nested), want: "more than 8 nested chart archives"},
+		"too many files":           {in: rawChart(archive(t, many...)), want: "more than 2000 entries"},
+		"file that is too large": {
 			in:   rawChart(archive(t, head, yamlFile("sample/a.txt", strings.Repeat("x", maxChartFileBytes+1)))),
-			want: "at most 5242880",
+			want: "must have at most 5242880",
 		},
-		"a path out of the chart": {in: with(yamlFile("sample/../../etc/cron.d/x", "")), want: "leaves its folder"},
-		"an absolute path":        {in: with(yamlFile("/etc/cron.d/x", "")), want: "leaves its folder"},
-		"a path of Windows":       {in: with(yamlFile(`sample\..\..\x`, "")), want: "leaves its folder"},
-		"a link":                  {in: odd(tar.TypeSymlink), want: "neither file nor folder"},
-		"a hard link":             {in: odd(tar.TypeLink), want: "neither file nor folder"},
-		"a device":                {in: odd(tar.TypeBlock), want: "neither file nor folder"},
-		"a pipe":                  {in: odd(tar.TypeFifo), want: "neither file nor folder"},
-		"Chart.lock as a link": {
+		"path outside of the chart": {
+			in: with(yamlFile("sample/../../etc/cron.d/x", "")), want: "is outside of the folder",
+		},
+		"absolute path": {in: with(yamlFile("/etc/cron.d/x", "")), want: "is outside of the folder"},
+		"Windows path":  {in: with(yamlFile(`sample\..\..\x`, "")), want: "is outside of the folder"},
+		"symbolic link": {in: odd(tar.TypeSymlink), want: "not a file or folder"},
+		"hard link":     {in: odd(tar.TypeLink), want: "not a file or folder"},
+		"device":        {in: odd(tar.TypeBlock), want: "not a file or folder"},
+		"named pipe":    {in: odd(tar.TypeFifo), want: "not a file or folder"},
+		"Chart.lock is a symbolic link": {
 			in: with(
 				member{Header: tar.Header{Name: "sample/Chart.lock", Typeflag: tar.TypeSymlink,
-					Linkname: "/root/.bashrc"}}), want: "Chart.lock is neither file nor folder",
+					Linkname: "/root/.bashrc"}}), want: "Chart.lock is not a file or folder",
 		},
-		"a file twice":              {in: with(yamlFile("sample/./Chart.yaml", "")), want: "appears twice"},
-		"a file twice but for case": {in: with(yamlFile("sample/chart.yaml", "")), want: "differ in case only"},
-		"a folder that is too deep": {
+		"duplicate file":                 {in: with(yamlFile("sample/./Chart.yaml", "")), want: "appears twice"},
+		"files that differ only in case": {in: with(yamlFile("sample/chart.yaml", "")), want: "differ only in case"},
+		"folder that is nested too deeply": {
 			in: with(yamlFile("sample/"+strings.Repeat("a/", 20)+"x", "")), want: "deeper than 16 folders",
 		},
-		"a name that is too long": {
+		"path that is too long": {
 			in: with(yamlFile("sample/"+strings.Repeat("a", 300), "")), want: "longer than 256 bytes",
 		},
-		"an archive that is cut off": {in: rawChart(archive(t, head)[:530]), want: "tar: "},
-		"bytes of no kind":           {in: rawChart(noise(1 << 20)), want: "content is not an archive"},
+		"truncated archive": {in: rawChart(archive(t, head)[:530]), want: "tar: "},
+		"random bytes":      {in: rawChart(noise(1 << 20)), want: "content is not an archive"},
 	})
 }
 
-// noise is bytes that do not compress.
+// noise returns bytes that cannot be compressed.
 func noise(n int) []byte {
 	out := make([]byte, n)
 	state := uint64(1)
@@ -161,7 +164,7 @@ func noise(n int) []byte {
 	return out
 }
 
-func TestHostileYAMLOfChartsIsRefused(t *testing.T) {
+func TestHostileYAMLInChartsIsRefused(t *testing.T) {
 	head := "apiVersion: v2\nname: sample\nversion: 1.0.0\n"
 	layer := chartWith(t, configMap("a"))
 	layer.Values = []byte(bomb(9))
@@ -171,19 +174,19 @@ func TestHostileYAMLOfChartsIsRefused(t *testing.T) {
 	deep.Values = []byte("a: " + strings.Repeat("[", 500_000))
 	chart := func(files ...string) Input { return rawChart(packed(t, files...)) }
 	fend(t, map[string]attack{
-		"aliases in the config layer": {in: layer, want: "config layer: aliases make it grow without end"},
+		"aliases in the config layer": {in: layer, want: "config layer: the aliases expand to too many bytes"},
 		"aliases in values.yaml": {
 			in:   chartWith(t, configMap("a"), "values.yaml", bomb(9)),
-			want: "values.yaml: aliases make it grow without end",
+			want: "values.yaml: the aliases expand to too many bytes",
 		},
-		"an alias that holds itself": {
+		"alias that contains itself": {
 			in: chartWith(t, configMap("a"), "values.yaml", "a: &a [*a]"), want: "values.yaml: ",
 		},
 		"aliases in Chart.yaml": {
 			in:   chart("Chart.yaml", head+bomb(9)),
 			want: "Chart.yaml: document 1: line 4: anchors and aliases are not accepted",
 		},
-		"aliases in a chart within": {
+		"aliases in a subchart's Chart.yaml": {
 			in: chart("Chart.yaml", head, "charts/x/Chart.yaml", head+bomb(9)), want: "charts/x/Chart.yaml: document 1",
 		},
 		"aliases in Chart.lock": {
@@ -196,13 +199,15 @@ func TestHostileYAMLOfChartsIsRefused(t *testing.T) {
 		"aliases in crds": {
 			in: chart("Chart.yaml", head, "crds/a.yaml", bomb(9)), want: "sample/crds/a.yaml, document 1",
 		},
-		"aliases by fromYaml": {
+		"aliases expanded with fromYaml": {
 			in: chartWith(t, settingsMap(`{{ .Files.Get "bomb" | fromYaml | toYaml | len }}`)+
 				"  again: {{ .Files.Get \"bomb\" | fromYaml | toYaml | fail }}", "bomb", bomb(9)),
 			want: "chart sample: ",
 		},
-		"a layer of 20 MiB":   {in: large, want: "config layer: 20971523 bytes, at most 1048576"},
-		"a layer of brackets": {in: deep, want: "config layer: "},
+		"config layer of 20 MiB": {
+			in: large, want: "config layer: 20971523 bytes, must be at most 1048576",
+		},
+		"config layer with deeply nested lists": {in: deep, want: "config layer: "},
 		"overrides that build long lists": {in: func() Input {
 			in := chartWith(t, configMap("a"))
 			var overrides strings.Builder
@@ -211,7 +216,7 @@ func TestHostileYAMLOfChartsIsRefused(t *testing.T) {
 			}
 			in.Values = []byte("configs: [{name: a, overrides: '" + overrides.String() + "b=1'}]")
 			return in
-		}(), want: "chart sample: needs more than 256 MiB of memory"},
+		}(), want: "chart sample: rendering needs more than 256 MiB of memory"},
 	})
 }
 
@@ -223,60 +228,63 @@ func TestEndlessTemplatesAreStopped(t *testing.T) {
 	tooLong := attack{want: "chart sample: rendering took longer than 1s and was stopped", timeout: time.Second}
 	loop := func(template string) attack { a := tooLong; a.in = chartWith(t, template); return a }
 	fend(t, map[string]attack{
-		"loops in loops": loop(endless),
-		"a long regular expression": loop(
+		"nested loops": loop(endless),
+		"slow regular expression": loop(
 			`{{ range until 100000 }}{{ regexReplaceAll "(.*)(.*)(.*)" (repeat 100000 "a") "${1}" | len }}{{ end }}`),
-		"loops in values by tpl": loop(
+		"loop in text for tpl": loop(
 			`{{ range until 1000000 }}{{ tpl "{{ range until 1000 }}{{ end }}" $ }}{{ end }}`),
-		"a list of 2^40": {in: chartWith(t, `{{ until 1099511627776 }}`), want: "chart sample: "},
-		"a list of 10^9": {
-			in: chartWith(t, `{{ until 1000000000 | len }}`), want: "chart sample: needs more than 256 MiB of memory",
+		"list of 2^40 entries": {in: chartWith(t, `{{ until 1099511627776 }}`), want: "chart sample: "},
+		"list of 10^9 entries": {
+			in:   chartWith(t, `{{ until 1000000000 | len }}`),
+			want: "chart sample: rendering needs more than 256 MiB of memory",
 		},
-		"a string that doubles": {
-			in: chartWith(t, doubling), want: "chart sample: needs more than 256 MiB of memory",
+		"string that doubles repeatedly": {
+			in: chartWith(t, doubling), want: "chart sample: rendering needs more than 256 MiB of memory",
 		},
-		"a string repeated": {
-			in: chartWith(t, `{{ repeat 2000000000 "x" }}`), want: "chart sample: needs more than 256 MiB of memory",
+		"string that is repeated 2*10^9 times": {
+			in:   chartWith(t, `{{ repeat 2000000000 "x" }}`),
+			want: "chart sample: rendering needs more than 256 MiB of memory",
 		},
-		"a key that takes long": {
+		"slow key derivation": {
 			in: chartWith(t,
 				`{{ derivePassword 1 "long" "a" "b" "c" }}{{ range until 100000 }}{{ derivePassword 1 "long" "a" "b" "c" }}{{ end }}`), want: tooLong.want, timeout: tooLong.timeout,
 		},
-		"a template in itself": {
+		"template that includes itself": {
 			in:   chartWith(t, `{{ define "a" }}{{ include "a" . }}{{ end }}{{ include "a" . }}`),
 			want: "nested reference name: a",
 		},
-		"a template by template": {
+		"template that calls itself": {
 			in:   chartWith(t, `{{ define "a" }}{{ template "a" . }}{{ end }}{{ template "a" . }}`),
 			want: "chart sample: ",
 		},
-		"tpl of itself": {
+		"text that calls tpl with itself": {
 			in:   chartWith(t, `{{ tpl .Values.t . }}`, "values.yaml", "t: '{{ tpl .Values.t . }}'"),
 			want: "chart sample: ",
 		},
-		"values that hold each other": {
+		"values that contain themselves": {
 			in: chartWith(t, `{{ $_ := set .Values "a" .Values }}{{ toYaml .Values }}`), want: "chart sample: ",
 		},
-		// it or its copies are too much
-		"a document of 100 MB": {in: chartWith(t, settingsMap(`{{ repeat 100000000 "x" }}`)), want: "chart sample: "},
-		"a document of 35 MB": {
+		// the document or its copies exceed a limit
+		"document of 100 MB": {in: chartWith(t, settingsMap(`{{ repeat 100000000 "x" }}`)), want: "chart sample: "},
+		"document of 35 MB": {
 			in:   chartWith(t, settingsMap(`{{ repeat 35000000 "x" }}`)),
 			want: "chart sample: the templates render to more than 33554432 bytes",
 		},
-		"a document of 20 MB": {
-			in: chartWith(t, settingsMap(`{{ repeat 20000000 "x" }}`)), want: "bytes, at most 8388608: divide lists",
+		"document of 20 MB": {
+			in:   chartWith(t, settingsMap(`{{ repeat 20000000 "x" }}`)),
+			want: "bytes, must be at most 8388608: divide lists",
 		},
 		"too many objects": {
 			in: repeated(MaxObjects+1, "---\n"+configMap("a{{ . }}")), want: "more than 2000 objects",
 		},
-		"objects of 36 MB in all": {
+		"objects of 36 MB in total": {
 			in: repeated(36,
 				"---\n"+strings.Replace(settingsMap(`{{ repeat 1000000 "x" }}`), "settings", "s{{ . }}", 1)),
 			want: "the templates render to more than",
 		},
-		"objects of many documents": {in: repeated(5000, "---\n"), want: "content has no objects"},
-		"brackets without end":      {in: chartWith(t, settingsMap(`{{ repeat 100000 "[" }}`)), want: "document 1"},
-		"a panic":                   {in: chartWith(t, `{{ div 1 0 }}`), want: "chart sample: "},
+		"thousands of empty documents": {in: repeated(5000, "---\n"), want: "content has no objects"},
+		"brackets without end":         {in: chartWith(t, settingsMap(`{{ repeat 100000 "[" }}`)), want: "document 1"},
+		"template that panics":         {in: chartWith(t, `{{ div 1 0 }}`), want: "chart sample: "},
 	})
 }
 
@@ -294,40 +302,40 @@ func TestHostileSchemasAreRefused(t *testing.T) {
 		fmt.Fprintf(&wide, `"d%d": {"allOf": [{"$ref": "#/$defs/d%[2]d"}, {"$ref": "#/$defs/d%[2]d"}]},`, i, i+1)
 	}
 	fend(t, map[string]attack{
-		"no JSON": {in: with("{"), want: "values of sample: values.schema.json: "},
-		"values that do not fit": {
+		"invalid JSON": {in: with("{"), want: "values of sample: values.schema.json: "},
+		"values that do not match the schema": {
 			in:   with(`{"properties": {"a": {"type": "string"}}}`),
-			want: "do not fit values.schema.json:\n- at '/a': got number, want string",
+			want: "validation against values.schema.json failed:\n- at '/a': got number, want string",
 		},
-		"a reference to itself": {in: with(`{"$ref": "#"}`), want: "chart sample: "},
-		"a chain of references": {
+		"reference to itself": {in: with(`{"$ref": "#"}`), want: "chart sample: "},
+		"long chain of references": {
 			in:   with(`{"$ref": "#/$defs/d0", "$defs": {` + chain.String() + `"d3000": {"type": "string"}}}`),
 			want: "chart sample: ",
 		},
-		"a tree of references": {
+		"tree of references": {
 			in:   with(`{"$ref": "#/$defs/d0", "$defs": {` + wide.String() + `"d40": {"type": "object"}}}`),
 			want: "rendering took longer than 1s", timeout: time.Second,
 		},
 		"brackets without end": {in: with(strings.Repeat("[", 1_000_000)), want: "values.schema.json: "},
-		"a file of the node": {
+		"reference to a file of the node": {
 			in:   with(`{"$ref": "file:///etc/passwd"}`),
-			want: "file:///etc/passwd is not part of the schema, and nothing is fetched",
+			want: "file:///etc/passwd is not part of the schema and is not fetched",
 		},
-		"a file beside": {
+		"reference to a relative file": {
 			in: with(`{"$ref": "other.json"}`), want: "file:///other.json is not part of the schema",
 		},
-		"a URN": {
+		"reference to a URN": {
 			in: with(`{"$ref": "urn:example:a"}`), want: "urn:example:a is not part of the schema",
 		},
-		"a schema of a schema": {
+		"reference to a metaschema": {
 			in:   with(`{"$schema": "http://example.org/schema"}`),
 			want: "http://example.org/schema is not part of the schema",
 		},
-		"a base that is an URL": {
+		"reference relative to a URL": {
 			in:   with(`{"$id": "https://example.org/a.json", "$ref": "b.json"}`),
 			want: "https://example.org/b.json is not part of the schema",
 		},
-		"a reference in a branch": {
+		"reference in a branch": {
 			in:   with(`{"if": {"$dynamicRef": "https://example.org/a"}}`),
 			want: "https://example.org/a is not part of the schema",
 		},

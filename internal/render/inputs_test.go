@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// inputs returns the files of a folder in testdata/inputs as a tar.
+// inputs returns a tar with the files of a folder in testdata/inputs.
 func inputs(t *testing.T, folder string) []byte {
 	t.Helper()
 	var members []member
@@ -35,7 +35,7 @@ func TestContentIsParsedLikeKubectl(t *testing.T) {
 		content []byte
 		want    []string
 	}{
-		"JSON beside YAML": {
+		"JSON and YAML files": {
 			inputs(t, "json-manifests"), []string{"ConfigMap kyma-system/yjson-one", "ConfigMap kyma-system/yjson-two"},
 		},
 		"lists without names": {
@@ -54,28 +54,28 @@ func TestContentIsParsedLikeKubectl(t *testing.T) {
 					"---\n{\n\t\"apiVersion\": \"v1\",\n\t\"kind\": \"ConfigMap\",\n\t\"metadata\": {\"name\": "+
 						"\"a\"}\n}\n")), []string{"ConfigMap a"},
 		},
-		"several objects in one JSON": {
+		"several objects in one JSON file": {
 			archive(t,
 				yamlFile("a.json", `{"apiVersion":"v1","kind":"A","metadata":{"name":"a"}}`+"\n"+
 					`{"apiVersion":"v1","kind":"B","metadata":{"name":"b"}}`)), []string{"A a", "B b"},
 		},
-		"a list in JSON": {
+		"list in JSON": {
 			archive(t,
 				yamlFile("a.json",
 					`{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"A","metadata":{"name":"a"}}]}`)), []string{"A a"},
 		},
-		"an empty list among objects": {
+		"empty lists and an object": {
 			archive(t,
 				yamlFile("a.yaml", list("List", "\n")+"---\n"+list("ConfigMapList", "[]")+"\n---\n"+configMap("a"))),
 			[]string{"ConfigMap sample/a"},
 		},
-		"a custom resource with items": {
+		"custom resource with a field items": {
 			archive(t,
 				yamlFile("a.yaml",
 					"apiVersion: example.org/v1\nkind: Menu\nmetadata: {name: lunch}\nitems: [{dish: soup}]\n")),
 			[]string{"Menu lunch"},
 		},
-		"a custom resource called a list": {
+		"custom resource whose kind ends with List": {
 			archive(t,
 				yamlFile("a.yaml", "apiVersion: example.org/v1\nkind: AllowList\nmetadata: {name: a}\nitems: [1]\n")),
 			[]string{"AllowList a"},
@@ -93,7 +93,7 @@ func TestContentIsParsedLikeKubectl(t *testing.T) {
 	}
 }
 
-func TestAnchorsAndMergeKeysAreWrittenOut(t *testing.T) {
+func TestAnchorsAndMergeKeysAreExpanded(t *testing.T) {
 	content := configMap("a") + "data: &base {x: one, z: two}\n---\n" +
 		"apiVersion: v1\nkind: Secret\nmetadata:\n  name: b\n  labels: &labels {app: b}\n  annotations:\n    <<: " +
 		"*labels\n    more: c\nstringData: {<<: [*labels, {app: z, other: o}], x: &v two, z: *v}\n"
@@ -104,9 +104,8 @@ func TestAnchorsAndMergeKeysAreWrittenOut(t *testing.T) {
 	require.Equal(t, map[string]any{"app": "b", "other": "o", "x": "two", "z": "two"}, objects[1].Object["stringData"])
 }
 
-// TestDefinitionsOfTheLargestSizeAreRead uses the shape of Argo Workflows' definitions: 2.9 MB of YAML that is 1.2 MB
-// in JSON.
-func TestDefinitionsOfTheLargestSizeAreRead(t *testing.T) {
+// The CRD in this test has the form of Argo Workflows' CRDs, which have 2.9 MB in YAML and 1.2 MB in JSON.
+func TestLargestKnownCRDIsRendered(t *testing.T) {
 	var text strings.Builder
 	text.WriteString(
 		"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " +

@@ -17,19 +17,20 @@ import (
 )
 
 const (
-	// maxBuilds limits the kustomizations of one overlay. A base that two others use is built twice, so a few files
-	// could require any number.
+	// maxBuilds limits the number of kustomizations that are built for an overlay. A base is built again for each
+	// kustomization that uses it, so a few files could require any number of builds.
 	maxBuilds = 200
-	// maxOverlayFileBytes limits one file that kustomize parses. A module's objects in one file have 2 MiB.
+	// maxOverlayFileBytes limits the size of a file that kustomize parses. All objects of a large module have about 2
+	// MiB.
 	maxOverlayFileBytes = 8 << 20
 )
 
-// inspection reads every kustomization of an overlay before kustomize does. It refuses everything that kustomize would
-// download or run. Kustomize downloads as soon as it finds an address, which can look like a path. It accepts only
-// paths of files and folders in the content.
+// inspection checks every kustomization of an overlay before kustomize reads it. It refuses everything that kustomize
+// would download or execute, and accepts only paths of files and folders in the content. kustomize downloads every
+// reference that it recognizes as an address, even if it looks like a path.
 type inspection struct {
 	files tree
-	// builds is the number of kustomizations below each folder, 0 while the folder is being read.
+	// builds is the number of kustomizations that are built for each folder, or 0 while the folder is being inspected.
 	builds map[string]int
 }
 
@@ -38,12 +39,13 @@ func (i *inspection) kustomization(folder string) error {
 	return err
 }
 
-// visit inspects a folder and returns the number of kustomizations that are built for it.
+// visit inspects a folder and returns the number of kustomizations that are built for it, including referenced folders.
 func (i *inspection) visit(folder string) (int, error) {
 	if builds, known := i.builds[folder]; known {
 		if builds == 0 {
 			return 0,
-				fmt.Errorf("%s: refers to itself through other kustomizations: remove one of the references", folder)
+				fmt.Errorf("folder %s refers to itself through other kustomizations: remove one of the references",
+					folder)
 		}
 		return builds, nil
 	}
@@ -70,7 +72,7 @@ func (i *inspection) visit(folder string) (int, error) {
 			return 0, err
 		}
 		if builds += below; builds > maxBuilds {
-			return 0, fmt.Errorf("%s: needs more than %d kustomizations", name, maxBuilds)
+			return 0, fmt.Errorf("%s requires more than %d kustomizations", name, maxBuilds)
 		}
 	}
 	i.builds[folder] = builds
@@ -93,21 +95,21 @@ func (i *inspection) read(name string) (k types.Kustomization, err error) {
 	} {
 		if used {
 			return k,
-				fmt.Errorf("%s: charts are not inflated here: pack the module as %s, or put its objects here", field,
-					v1beta2.HelmChart)
+				fmt.Errorf("%s: Helm charts are not supported here: use content type %s, or add the rendered objects",
+					field, v1beta2.HelmChart)
 		}
 	}
 	for field, used := range map[string]int{
 		"generators": len(k.Generators), "transformers": len(k.Transformers), "validators": len(k.Validators),
 	} {
 		if used > 0 {
-			return k, fmt.Errorf("%s: plugins are not run: use the kustomization's own fields", field)
+			return k, fmt.Errorf("%s: plugins are not supported: use the built-in fields of the kustomization", field)
 		}
 	}
 	return k, nil
 }
 
-// references checks all references of a kustomization that kustomize would load.
+// references checks all references that kustomize would load for a kustomization.
 func (i *inspection) references(folder string, k types.Kustomization) error {
 	for _, reference := range slices.Concat(k.Resources, k.Bases, k.Components) {
 		if i.isFolder(folder, reference) {
@@ -128,7 +130,7 @@ func (i *inspection) references(folder string, k types.Kustomization) error {
 		}
 	}
 	for n, patch := range k.PatchesStrategicMerge {
-		// A single line can be a path. kustomize tries both, and a path can be an address.
+		// kustomize treats a single line as a path first. The path could be an address.
 		if text := string(patch); !strings.Contains(text, "\n") {
 			if err := i.readable(folder, text); err != nil {
 				return fmt.Errorf("patchesStrategicMerge[%d]: %w", n, err)
@@ -145,7 +147,7 @@ func (i *inspection) references(folder string, k types.Kustomization) error {
 	return nil
 }
 
-// yamlOf returns the paths of YAML files that a kustomization refers to, except its resources.
+// yamlOf returns the paths of all YAML files that a kustomization refers to, except its resources.
 func yamlOf(k types.Kustomization) []string {
 	paths := slices.Concat(k.Crds, k.Configurations)
 	for _, patch := range slices.Concat(k.Patches, k.PatchesJson6902) {
@@ -158,7 +160,7 @@ func yamlOf(k types.Kustomization) []string {
 	return slices.DeleteFunc(paths, func(p string) bool { return p == "" })
 }
 
-// dataOf returns the paths of files whose content becomes part of generated objects.
+// dataOf returns the paths of the files that generators add to ConfigMaps and Secrets.
 func dataOf(k types.Kustomization) []string {
 	var sources []types.KvPairSources
 	for _, g := range k.ConfigMapGenerator {
@@ -187,14 +189,14 @@ func (i *inspection) isFolder(folder, reference string) bool {
 	return isLocal(folder, reference) == nil && i.files.isFolder(path.Join(folder, reference))
 }
 
-// present returns the file of a reference.
+// present returns the content of the file that a reference names.
 func (i *inspection) present(folder, reference string) ([]byte, error) {
 	if err := isLocal(folder, reference); err != nil {
 		return nil, err
 	}
 	data, ok := i.files[path.Join(folder, reference)]
 	if !ok {
-		return nil, fmt.Errorf("%s: is not in the content", shortened(reference))
+		return nil, fmt.Errorf("%s is not in the content", shortened(reference))
 	}
 	return data, nil
 }
@@ -210,31 +212,31 @@ func (i *inspection) readable(folder, reference string) error {
 	return nil
 }
 
-// isLocal accepts a reference that can only be a path within the content.
+// isLocal returns an error for a reference that could be anything other than a path in the content.
 //
-// Source: kustomize's internal/loader and internal/git: an address has a scheme, or a user before an @, or starts with
-// github.com, and kustomize does not look for it among the files first.
+// Source: kustomize's internal/loader and internal/git. An address has a scheme, or a user before an @, or starts with
+// github.com. kustomize does not check first whether a file with this name exists.
 func isLocal(folder, reference string) error {
 	first, _, _ := strings.Cut(strings.ToLower(reference), "/")
 	switch {
 	case reference == "":
-		return errors.New("a path is empty")
+		return errors.New("a reference is empty")
 	case strings.ContainsAny(reference, ":@?") || first == "github.com":
-		return fmt.Errorf("%s: is an address, but rendering fetches nothing: put the files into the content",
+		return fmt.Errorf("%s is an address, but rendering fetches nothing: add the files to the content",
 			shortened(reference))
 	case path.IsAbs(reference) || path.Join(folder, reference) == ".." ||
 		strings.HasPrefix(path.Join(folder, reference), "../"):
 		return fmt.Errorf(
-			"%s: leaves the content: package the folder above, with a kustomization.yaml whose resources name this one",
+			"%s is outside of the content: package the parent folder with a kustomization.yaml that names this folder",
 			shortened(reference))
 	case !isPlainPath(path.Join(folder, reference)):
-		return fmt.Errorf("%s: has unsupported characters: use letters, digits, dots, dashes and underscores",
+		return fmt.Errorf("%s has unsupported characters: use letters, digits, dots, dashes and underscores",
 			shortened(reference))
 	}
 	return nil
 }
 
-// checkYAML checks a file or patch that kustomize reads and whose aliases it expands.
+// checkYAML checks a file or patch. Limits include its expanded aliases, because kustomize expands them.
 func checkYAML(data []byte) error {
 	if err := checkSize(data); err != nil {
 		return err
@@ -244,7 +246,7 @@ func checkYAML(data []byte) error {
 
 func checkSize(data []byte) error {
 	if len(data) > maxOverlayFileBytes {
-		return fmt.Errorf("%d bytes, at most %d", len(data), maxOverlayFileBytes)
+		return fmt.Errorf("%d bytes, must be at most %d", len(data), maxOverlayFileBytes)
 	}
 	return nil
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// kustomizing is held while an overlay is built, because kyaml keeps its schemas in package variables.
+// kustomizing is locked while an overlay is built, because kyaml stores its schemas in package variables.
 var kustomizing sync.Mutex
 
-// overlaid builds a kustomization like kustomize build, in the same order.
+// overlaid builds a kustomization and returns its objects in the same order as kustomize build.
 func overlaid(in Input) ([]placed, error) {
 	found, err := overlay(in)
 	if err != nil {
@@ -57,7 +57,7 @@ func overlay(in Input) ([]placed, error) {
 	return documents(file{"output", text})
 }
 
-// build runs kustomize. After the inspection there is nothing left to fetch or run.
+// build runs kustomize. The inspection has already refused everything that kustomize would fetch or execute.
 func build(files tree, root string) ([]byte, error) {
 	disk := filesys.MakeFsInMemory()
 	for name, data := range files {
@@ -67,7 +67,7 @@ func build(files tree, root string) ([]byte, error) {
 	}
 	kustomizing.Lock()
 	defer kustomizing.Unlock()
-	// The defaults are correct: no plugins, no files above a kustomization's own folder, original order.
+	// The default options disable plugins and files outside of a kustomization's folder, and keep the original order.
 	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(disk, path.Join("/", root))
 	if err != nil {
 		return nil, fmt.Errorf("%s", shortened(err.Error()))
@@ -80,27 +80,27 @@ func build(files tree, root string) ([]byte, error) {
 		return nil, fmt.Errorf("%s", shortened(err.Error()))
 	}
 	if len(text) > bundle.MaxLayerBytes {
-		return nil, fmt.Errorf("returns more than %d bytes", bundle.MaxLayerBytes)
+		return nil, fmt.Errorf("the kustomization renders to more than %d bytes", bundle.MaxLayerBytes)
 	}
 	return text, nil
 }
 
 var plainPath = regexp.MustCompile(`^[a-zA-Z0-9._/-]+$`)
 
-// isPlainPath reports whether kustomize's in-memory file system accepts a name. Other names are ignored until a
-// kustomization refers to them.
+// isPlainPath reports whether kustomize's in-memory file system supports a path. Files with other paths are ignored
+// unless a kustomization refers to them.
 func isPlainPath(name string) bool {
 	return plainPath.MatchString(name) && !strings.Contains(path.Clean(name), "..")
 }
 
-// tree contains the files of an overlay by path. A folder is the part before a slash.
+// tree contains the files of an overlay by path. Folders exist only as parts of these paths.
 type tree map[string][]byte
 
-// root returns the folder to build: the requested one, or the top.
+// root returns the folder to build: the requested folder, or the top level.
 func (t tree) root(asked string) (string, error) {
 	folder := path.Clean("./" + asked)
 	if asked != "" && (path.IsAbs(asked) || strings.HasPrefix(folder, "..")) {
-		return "", fmt.Errorf("path %q leaves the content: use a folder inside it", asked)
+		return "", fmt.Errorf("path %q is outside of the content: use a folder inside the content", asked)
 	}
 	if _, err := t.kustomizationIn(folder); err == nil {
 		return folder, nil
@@ -121,7 +121,7 @@ func (t tree) root(asked string) (string, error) {
 		candidates = append(candidates[:5], "more")
 	}
 	if folder == "." {
-		folder = "the top of the content"
+		folder = "the top level of the content"
 	}
 	return "", fmt.Errorf("no kustomization.yaml at %s, only in %s", folder, strings.Join(candidates, ", "))
 }
@@ -142,7 +142,7 @@ func (t tree) kustomizationIn(folder string) (string, error) {
 	case 1:
 		return path.Join(folder, found[0]), nil
 	}
-	return "", fmt.Errorf("%s: %s: keep one of them", folder, strings.Join(found, ", "))
+	return "", fmt.Errorf("%s contains %s: keep one of these files", folder, strings.Join(found, ", "))
 }
 
 func (t tree) isFolder(name string) bool {

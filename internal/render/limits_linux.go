@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dieWithParent makes the kernel end the child with the agent.
+// dieWithParent makes the kernel kill the child when the agent ends.
 func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
-// peakBytes returns the peak memory of an ended process.
+// peakBytes returns the peak memory usage of a process that has ended.
 func peakBytes(child *os.ProcessState) int64 {
 	usage, ok := child.SysUsage().(*syscall.Rusage)
 	if !ok {
@@ -23,11 +23,11 @@ func peakBytes(child *os.ProcessState) int64 {
 	return usage.Maxrss << 10
 }
 
-// giveUp limits this process permanently.
-func giveUp(l limits) error {
+// restrictProcess sets limits for this process that it cannot raise again.
+func restrictProcess(l limits) error {
 	used := dataBytes()
-	// If a node runs out of memory, the kernel should end this process rather than the agent. Some kernels do not allow
-	// this setting.
+	// If a node runs out of memory, the kernel should kill this process instead of the agent. The error is ignored
+	// because some kernels do not allow this setting.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 	for _, one := range []struct {
 		resource int
@@ -37,7 +37,7 @@ func giveUp(l limits) error {
 		{unix.RLIMIT_CPU, l.CPUSeconds},
 		{unix.RLIMIT_CORE, 0},
 		{unix.RLIMIT_FSIZE, 0},
-		// Without new descriptors the process cannot open a file, socket or program. Existing ones were opened before.
+		// Without new file descriptors, the process cannot open a file, socket or program. Open descriptors stay valid.
 		{unix.RLIMIT_NOFILE, 0},
 	} {
 		if err := unix.Setrlimit(one.resource, &unix.Rlimit{Cur: one.most, Max: one.most}); err != nil {
@@ -47,7 +47,7 @@ func giveUp(l limits) error {
 	return nil
 }
 
-// dataBytes returns the memory that the kernel already counts against RLIMIT_DATA, 0 if it is unknown.
+// dataBytes returns the memory that the kernel already counts toward RLIMIT_DATA, or 0 if it is unknown.
 func dataBytes() uint64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// dieWithParent only works on Linux, where agents run. Elsewhere, only the deadline ends a child.
+// dieWithParent is only supported on Linux, where agents run. On other systems, only the timeout ends a child.
 func dieWithParent() *syscall.SysProcAttr { return nil }
 
 func peakBytes(*os.ProcessState) int64 { return 0 }

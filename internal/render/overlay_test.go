@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// overlayOf is a tar of files given as name and text in turn.
+// overlayOf returns a tar of an overlay. files contains names and texts in alternation.
 func overlayOf(t testing.TB, files ...string) Input {
 	var members []member
 	for i := 0; i < len(files); i += 2 {
@@ -32,26 +32,36 @@ func TestOverlayFolderIsFound(t *testing.T) {
 		files []string
 		err   string
 	}{
-		"at the top":         {"", []string{"kustomization.yaml", k, "a.yaml", configMap("a")}, ""},
-		"by another name":    {"", []string{"Kustomization", k, "a.yaml", configMap("a")}, ""},
-		"where it is stated": {"x/y/", []string{"x/y/kustomization.yml", k, "x/y/a.yaml", configMap("a")}, ""},
-		"two of them": {
+		"kustomization at the top level":       {"", []string{"kustomization.yaml", k, "a.yaml", configMap("a")}, ""},
+		"kustomization with another file name": {"", []string{"Kustomization", k, "a.yaml", configMap("a")}, ""},
+		"kustomization at the configured path": {
+			"x/y/", []string{"x/y/kustomization.yml", k, "x/y/a.yaml", configMap("a")}, "",
+		},
+		"two kustomization files in one folder": {
 			"", []string{"kustomization.yaml", k, "kustomization.yml", k},
-			"kustomization.yaml, kustomization.yml: keep one of them",
+			". contains kustomization.yaml, kustomization.yml: keep one of these files",
 		},
-		"only below": {
+		"kustomizations only in subfolders": {
 			"", []string{"b/kustomization.yaml", k, "a/kustomization.yaml", k},
-			"no kustomization.yaml at the top of the content, only in a, b",
+			"no kustomization.yaml at the top level of the content, only in a, b",
 		},
-		"elsewhere":         {"c", []string{"b/kustomization.yaml", k}, "no kustomization.yaml at c, only in b"},
-		"none at all":       {"", []string{"a.yaml", configMap("a")}, "content has no kustomization.yaml"},
-		"above the content": {"../x", []string{"kustomization.yaml", k}, `path "../x" leaves the content`},
-		"of the node":       {"/etc", []string{"kustomization.yaml", k}, `path "/etc" leaves the content`},
-		"with a broken file": {
+		"kustomization in another folder": {
+			"c", []string{"b/kustomization.yaml", k}, "no kustomization.yaml at c, only in b",
+		},
+		"no kustomization": {
+			"", []string{"a.yaml", configMap("a")}, "content has no kustomization.yaml",
+		},
+		"path above the content": {
+			"../x", []string{"kustomization.yaml", k}, `path "../x" is outside of the content`,
+		},
+		"absolute path": {
+			"/etc", []string{"kustomization.yaml", k}, `path "/etc" is outside of the content`,
+		},
+		"resource with invalid YAML": {
 			"", []string{"kustomization.yaml", k, "a.yaml", "a: ["},
 			"kustomization sample: kustomization.yaml: a.yaml: document 1: ",
 		},
-		"with a typo": {"", []string{"kustomization.yaml", "resource: [a.yaml]"}, `unknown field "resource"`},
+		"unknown field": {"", []string{"kustomization.yaml", "resource: [a.yaml]"}, `unknown field "resource"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := overlayOf(t, c.files...)
@@ -66,7 +76,8 @@ func TestOverlayFolderIsFound(t *testing.T) {
 	}
 }
 
-// listening is a server that must not be asked, and a git that must not be run.
+// listening starts an HTTP server and puts fake programs git, helm and docker into PATH. untouched checks that the
+// server received no request and no program was executed.
 func listening(t *testing.T) (address string, untouched func()) {
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -82,73 +93,75 @@ func listening(t *testing.T) (address string, untouched func()) {
 	}
 	t.Setenv("PATH", folder)
 	return server.URL, func() {
-		require.Zero(t, asked.Load(), "something was fetched")
+		require.Zero(t, asked.Load(), "the server received a request")
 		_, err := os.Stat(ran)
-		require.ErrorIs(t, err, os.ErrNotExist, "git was run")
+		require.ErrorIs(t, err, os.ErrNotExist, "git, helm or docker was executed")
 	}
 }
 
-func TestOverlaysReachNothingOutside(t *testing.T) {
+func TestOverlaysCannotReferToOtherSources(t *testing.T) {
 	address, untouched := listening(t)
 	base := "resources: [a.yaml]\n"
 	for name, c := range map[string]struct{ kustomization, err string }{
-		"a URL": {
+		"URL as a resource": {
 			"resources: ['" + address + "/a.yaml']", "is an address, but rendering fetches nothing",
 		},
-		"an older base":            {"bases: ['" + address + "/a']", "is an address"},
-		"a component":              {"components: ['" + address + "/a']", "is an address"},
-		"a repository":             {"resources: ['https://github.com/a/b//c?ref=main']", "is an address"},
-		"github without scheme":    {"resources: [github.com/a/b]", "is an address"},
-		"GitHub that is a folder":  {"resources: [GitHub.com/a/b]", "is an address"},
-		"by ssh":                   {"resources: ['git@example.org:a/b']", "is an address"},
-		"by a go-getter":           {"resources: ['git::https://example.org/a']", "is an address"},
-		"a repository on the node": {"resources: ['file:///etc']", "is an address"},
-		"a user and a path":        {"resources: [root@example/a]", "is an address"},
-		"a patch":                  {base + "patches: [{path: '" + address + "'}]", "is an address"},
-		"an older patch": {
+		"URL in bases":                         {"bases: ['" + address + "/a']", "is an address"},
+		"URL as a component":                   {"components: ['" + address + "/a']", "is an address"},
+		"GitHub URL":                           {"resources: ['https://github.com/a/b//c?ref=main']", "is an address"},
+		"github.com without a scheme":          {"resources: [github.com/a/b]", "is an address"},
+		"GitHub.com that is also a folder":     {"resources: [GitHub.com/a/b]", "is an address"},
+		"SSH address":                          {"resources: ['git@example.org:a/b']", "is an address"},
+		"go-getter address":                    {"resources: ['git::https://example.org/a']", "is an address"},
+		"file URL":                             {"resources: ['file:///etc']", "is an address"},
+		"user and host that are also a folder": {"resources: [root@example/a]", "is an address"},
+		"URL of a patch":                       {base + "patches: [{path: '" + address + "'}]", "is an address"},
+		"URL in patchesStrategicMerge": {
 			base + "patchesStrategicMerge: ['" + address + "']", "patchesStrategicMerge[0]: " + address +
-				": is an address",
+				" is an address",
 		},
-		"an older JSON patch": {
+		"URL in patchesJson6902": {
 			base + "patchesJson6902: [{path: '" + address + "', target: {kind: A, name: a, version: v1}}]",
 			"is an address",
 		},
-		"a replacement":             {base + "replacements: [{path: '" + address + "'}]", "is an address"},
-		"a schema":                  {base + "openapi: {path: '" + address + "'}", "is an address"},
-		"a transformer's settings":  {base + "configurations: ['" + address + "']", "is an address"},
-		"a definition":              {base + "crds: ['" + address + "']", "is an address"},
-		"a generator's file":        {"configMapGenerator: [{name: a, files: ['k=" + address + "']}]", "is an address"},
-		"a generator's environment": {"secretGenerator: [{name: a, envs: ['" + address + "']}]", "is an address"},
-		"a generator's older form":  {"secretGenerator: [{name: a, env: '" + address + "'}]", "is an address"},
-		"a file of the node": {
-			"configMapGenerator: [{name: a, files: [/etc/passwd]}]", "/etc/passwd: leaves the content",
+		"URL of a replacement":     {base + "replacements: [{path: '" + address + "'}]", "is an address"},
+		"URL of an OpenAPI schema": {base + "openapi: {path: '" + address + "'}", "is an address"},
+		"URL in configurations":    {base + "configurations: ['" + address + "']", "is an address"},
+		"URL in crds":              {base + "crds: ['" + address + "']", "is an address"},
+		"URL in the files of a generator": {
+			"configMapGenerator: [{name: a, files: ['k=" + address + "']}]", "is an address",
 		},
-		"a file above": {
-			"configMapGenerator: [{name: a, files: [../../etc/passwd]}]", "../../etc/passwd: leaves the content",
+		"URL in the envs of a generator": {"secretGenerator: [{name: a, envs: ['" + address + "']}]", "is an address"},
+		"URL in the env of a generator":  {"secretGenerator: [{name: a, env: '" + address + "'}]", "is an address"},
+		"absolute path of a file": {
+			"configMapGenerator: [{name: a, files: [/etc/passwd]}]", "/etc/passwd is outside of the content",
 		},
-		"a file that is not there": {"resources: [b.yaml]", "b.yaml: is not in the content"},
-		"a file with a blank": {
-			"configMapGenerator: [{name: a, files: ['a b']}]", "a b: has unsupported characters",
+		"file above the content": {
+			"configMapGenerator: [{name: a, files: [../../etc/passwd]}]", "../../etc/passwd is outside of the content",
 		},
-		"a file of another overlay": {
+		"missing file": {"resources: [b.yaml]", "b.yaml is not in the content"},
+		"file name with a space": {
+			"configMapGenerator: [{name: a, files: ['a b']}]", "a b has unsupported characters",
+		},
+		"file of another overlay": {
 			"configMapGenerator: [{name: a, files: [../other/secret]}]", "is not in or below",
 		},
-		"a chart": {
+		"Helm chart in helmCharts": {
 			"helmCharts: [{name: a, repo: '" + address + "'}]",
-			"helmCharts: charts are not inflated here: pack the module as helm-chart",
+			"helmCharts: Helm charts are not supported here: use content type helm-chart",
 		},
-		"an older chart": {
+		"Helm chart in helmChartInflationGenerator": {
 			"helmChartInflationGenerator: [{chartName: a}]",
-			"helmChartInflationGenerator: charts are not inflated here",
+			"helmChartInflationGenerator: Helm charts are not supported here",
 		},
-		"a chart by a generator": {
+		"Helm chart in generators": {
 			"generators: ['{apiVersion: builtin, kind: HelmChartInflationGenerator, metadata: {name: a}, name: a}']",
-			"generators: plugins are not run",
+			"generators: plugins are not supported",
 		},
-		"a program":   {base + "transformers: [plugin.yaml]", "transformers: plugins are not run"},
-		"a container": {base + "validators: [plugin.yaml]", "validators: plugins are not run"},
-		"fields in capitals": {
-			"HelmCharts: [{name: a, repo: '" + address + "'}]", "charts are not inflated here",
+		"program in transformers": {base + "transformers: [plugin.yaml]", "transformers: plugins are not supported"},
+		"program in validators":   {base + "validators: [plugin.yaml]", "validators: plugins are not supported"},
+		"field name in another case": {
+			"HelmCharts: [{name: a, repo: '" + address + "'}]", "Helm charts are not supported here",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -177,10 +190,10 @@ func TestOverlaysReachNothingOutside(t *testing.T) {
 	}
 }
 
-func TestSchemasFetchNothing(t *testing.T) {
+func TestSchemasCannotReferToURLs(t *testing.T) {
 	address, untouched := listening(t)
 	_, err := Render(chartWith(t, configMap("a"), "values.schema.json", `{"$ref": "`+address+`/schema.json"}`))
-	require.ErrorContains(t, err, address+"/schema.json is not part of the schema, and nothing is fetched")
+	require.ErrorContains(t, err, address+"/schema.json is not part of the schema and is not fetched")
 	untouched()
 }
 
@@ -198,7 +211,7 @@ func TestHostileOverlaysAreRefused(t *testing.T) {
 			fmt.Sprintf("l%d/left/kustomization.yaml", i), fmt.Sprintf("namePrefix: x\nresources: [../../l%d]", i-1),
 			fmt.Sprintf("l%d/right/kustomization.yaml", i), fmt.Sprintf("namePrefix: z\nresources: [../../l%d]", i-1))
 	}
-	// Each value holds the one before it twice.
+	// Each value contains the previous value twice.
 	var replacements strings.Builder
 	replacements.WriteString("resources: [a.yaml]\nreplacements:\n")
 	growing := configMap("a") + "data:\n  v0: xxxxxxxx\n"
@@ -223,23 +236,27 @@ func TestHostileOverlaysAreRefused(t *testing.T) {
 				more...)...)
 	}
 	fend(t, map[string]attack{
-		"itself": {in: in("resources: [.]"), want: ".: refers to itself"},
-		"the folder above": {
+		"kustomization that refers to itself": {in: in("resources: [.]"), want: "folder . refers to itself"},
+		"kustomization that refers to its parent": {
 			in: at("a/b",
 				overlayOf(t, "a/b/kustomization.yaml", "resources: [..]", "a/kustomization.yaml", "resources: [b]")),
 			want: "refers to itself",
 		},
-		"a cycle of two": {
+		"cycle of two kustomizations": {
 			in:   at("a", overlayOf(t, cycle("a", "b")...)),
-			want: "a: refers to itself through other kustomizations",
+			want: "folder a refers to itself through other kustomizations",
 		},
-		"a cycle of five":   {in: at("a", overlayOf(t, cycle("a", "b", "c", "d", "e")...)), want: "refers to itself"},
-		"bases that double": {in: at("l29", overlayOf(t, doubling...)), want: "needs more than 200 kustomizations"},
-		"replacements that grow": {
+		"cycle of five kustomizations": {
+			in: at("a", overlayOf(t, cycle("a", "b", "c", "d", "e")...)), want: "refers to itself",
+		},
+		"number of bases that doubles": {
+			in: at("l29", overlayOf(t, doubling...)), want: "requires more than 200 kustomizations",
+		},
+		"values that double with replacements": {
 			in:   overlayOf(t, "kustomization.yaml", replacements.String(), "a.yaml", growing),
 			want: "needs more than 256 MiB of memory",
 		},
-		"aliases in a file": {
+		"aliases in a resource": {
 			in:   in("resources: [a.yaml, bomb.yaml]", "bomb.yaml", bomb(9)),
 			want: "bomb.yaml: document 1: more than 400000 values",
 		},
@@ -247,21 +264,23 @@ func TestHostileOverlaysAreRefused(t *testing.T) {
 			in:   in("resources: [a.yaml]\npatches: [{path: p}]", "p", bomb(9)),
 			want: "p: document 1: more than 400000 values",
 		},
-		"aliases in the overlay": {in: in(bomb(9)), want: "kustomization.yaml: document 1: more than 200000 values"},
-		"aliases in an inline": {
+		"aliases in the kustomization": {
+			in: in(bomb(9)), want: "kustomization.yaml: document 1: more than 200000 values",
+		},
+		"aliases in an inline patch": {
 			in:   in("resources: [a.yaml]\npatches:\n- patch: |-\n    " + strings.ReplaceAll(bomb(9), "\n", "\n    ")),
 			want: "patches[0]: document 1: more than 400000 values",
 		},
-		"a file of 30 MiB": {
+		"resource of 30 MiB": {
 			in:   in("resources: [b.yaml]", "b.yaml", configMap("a")+"data: {x: "+strings.Repeat("x", 30<<20)+"}"),
-			want: "at most 8388608",
+			want: "must be at most 8388608",
 		},
-		"thousands of files": {in: overlayOf(t, many...), want: "more than 2000 entries"},
-		"a zip bomb": {
+		"too many files": {in: overlayOf(t, many...), want: "more than 2000 entries"},
+		"zip bomb": {
 			in:   Input{Content: zeros(t, 1<<30), Packed: v1beta2.Kustomize, Release: "sample"},
 			want: "unpack to more than",
 		},
-		"a link": {
+		"symbolic link": {
 			in: Input{
 				Content: archive(
 					t,
@@ -273,21 +292,21 @@ func TestHostileOverlaysAreRefused(t *testing.T) {
 				),
 				Packed: v1beta2.Kustomize,
 			},
-			want: "neither file nor folder",
+			want: "not a file or folder",
 		},
-		"a path out": {
+		"path outside of the archive": {
 			in:   Input{Content: archive(t, yamlFile("../kustomization.yaml", "")), Packed: v1beta2.Kustomize},
-			want: "leaves its folder",
+			want: "is outside of the folder",
 		},
-		"YAML and no archive": {
+		"YAML instead of an archive": {
 			in:   Input{Content: []byte("resources: []"), Packed: v1beta2.Kustomize, Release: "sample"},
 			want: "kustomization sample: ",
 		},
-		"an object twice": {
+		"duplicate object": {
 			in:   in("resources: [a.yaml, b.yaml]", "b.yaml", configMap("a")),
 			want: "kustomization sample: ",
 		},
-		"nothing": {in: in("resources: []"), want: "kustomization sample: "},
+		"no objects": {in: in("resources: []"), want: "kustomization sample: "},
 		"too many objects": {
 			in:   in("resources: [b.yaml]", "b.yaml", manyObjects(MaxObjects+1)),
 			want: "more than 2000",

@@ -1,13 +1,13 @@
-// Package render turns a module's content into the objects to install.
+// Package render converts a module's content to the objects to install.
 //
-// It takes the verified bytes of one blob and its packing, and returns the objects in a defined order: files by path,
-// documents in file order. The package is pure. For invalid content it returns an error that names file, document and
-// object, and no objects. It decides nothing about a cluster: the installer sets scope, namespaces and ownership.
+// Its input is one verified blob and the packaging of the blob. Its output is the objects in a defined order: files
+// sorted by path, and documents in file order. The package is pure. For invalid content, it returns no objects and an
+// error that contains the file, document and object. The installer sets scope, namespaces and ownership of the objects.
 //
-// Charts and overlays are programs of third parties, so the package guarantees two more properties. First, they return
-// the same objects on every runtime and in every pass: rendering fetches nothing, reads only the Input, and refuses
-// templates that depend on chance or the clock. Second, they run in a child process that is killed if it needs too much
-// time or memory (Confined), because Go cannot interrupt a template.
+// Charts and overlays are programs of third parties, so the package guarantees two more properties. First, rendering
+// the same Input always returns the same objects. It does not access the network, reads only the Input, and refuses
+// templates with random or time-dependent output. Second, charts and overlays run in a child process with limited time
+// and memory (Confined), because Go cannot interrupt a template.
 package render
 
 import (
@@ -32,37 +32,40 @@ import (
 )
 
 const (
-	// MaxObjects limits the objects of one module to ten times the largest known.
+	// MaxObjects limits the number of objects of a module. The largest known module has a tenth of this number.
 	MaxObjects = 2_000
-	// MaxObjectBytes limits an object as JSON, like the API server's limit for a request body. etcd accepts 1.5 MiB unless
-	// it is configured for more; the API server returns an error beyond its limit.
+	// MaxObjectBytes limits the size of an object in JSON. It is equal to the API server's limit for a request body.
+	// etcd's default limit of 1.5 MiB can be lower; the API server then returns an error.
 	MaxObjectBytes = 3 << 20
-	// maxDocumentBytes limits one YAML document before it is parsed. Definitions with deep indentation have 2.6 times as
-	// many bytes as in JSON.
+	// maxDocumentBytes limits the size of a YAML document before it is parsed. CRDs with deep indentation have 2.6
+	// times as many bytes in YAML as in JSON.
 	maxDocumentBytes = 8 << 20
-	// maxSeparators limits the characters that separate values in a document, because parsing needs up to 400 bytes of
-	// memory for each. In the largest known definitions, of 3 MB, most of them are in descriptions.
+	// maxSeparators limits the number of characters in a document that can separate values, because parsing needs up to
+	// 400 bytes of memory for each value. In the largest known CRDs, of 3 MB, most of these characters are in
+	// descriptions.
 	maxSeparators = 500_000
-	// maxDocumentNodes limits the values of one document, and maxExpanded the bytes of its scalars with expanded aliases.
+	// maxDocumentNodes limits the number of values in a document. maxExpanded limits the bytes of its scalars after
+	// aliases are expanded.
 	maxDocumentNodes = 400_000
 	maxExpanded      = maxDocumentBytes
-	// maxDocuments leaves room for documents that contain only a comment.
+	// maxDocuments exceeds MaxObjects, because a document can contain only a comment.
 	maxDocuments = 2 * MaxObjects
 )
 
-// Input contains everything that rendering depends on: equal inputs give equal objects.
+// Input contains everything that rendering depends on. Equal inputs result in equal objects.
 type Input struct {
-	// Content is the blob, already verified against its digest.
+	// Content is the blob. The caller must have verified it against its digest.
 	Content []byte
-	// Packed is the packing of the blob. Empty means oci-ref.
+	// Packed is the packaging of the blob. Empty means oci-ref.
 	Packed v1beta2.ImageSpecType
-	// Path is the folder of the overlay inside a kustomize content. Empty means the top. Other content ignores it.
+	// Path is the folder of the overlay in content of type kustomize. Empty means the top level. It is ignored for
+	// other content.
 	Path string
-	// Values is the module's config layer, nil for none. Content other than charts ignores it.
+	// Values is the module's config layer, or nil. It is ignored for content other than charts.
 	Values []byte
-	// Substitute are the runtime's values for the placeholders in Values.
+	// Substitute contains the runtime's values for the placeholders in Values.
 	Substitute bundle.ModuleValues
-	// Release is the name of the release, which is the module. Messages about the content name it.
+	// Release is the name of the Helm release, which is the name of the module. Errors contain this name.
 	Release string
 	// Namespace is the release's namespace.
 	Namespace string
@@ -70,23 +73,23 @@ type Input struct {
 	Kubernetes Capabilities
 }
 
-// Capabilities are the cluster capabilities that a chart can query.
+// Capabilities are the capabilities of the cluster that a chart can query.
 type Capabilities struct {
 	// Version is the API server's version, such as v1.36.3.
 	Version string
-	// APIVersions are group-versions and kinds: "apps/v1", "apps/v1/Deployment".
+	// APIVersions lists API versions and kinds, such as "apps/v1" and "apps/v1/Deployment".
 	APIVersions []string
 }
 
-// Render returns the objects of a content. Content of type oci-dir is a tar. Content of type oci-ref is YAML or a tar,
-// which can be compressed; its first bytes decide. Content of type helm-chart is a chart, and of type kustomize a tar
-// of overlays. Render splits lists. A duplicate object is an error, because only one of both can be intended.
+// Render returns the objects of a module's content. Content of type oci-dir is a tar. Content of type oci-ref is YAML
+// or a tar, which can be compressed; Render detects the format. Content of type helm-chart is a chart. Content of type
+// kustomize is a tar with overlays. Render splits lists into their items. Duplicate objects are an error.
 //
-// The size of YAML limits the time and memory of its rendering. Templates and overlays are programs, which Confined
-// runs.
+// For YAML, the size of the content limits the time and memory for rendering. Charts and overlays are programs without
+// such a limit, so use Confined for them.
 func Render(in Input) (objects []*unstructured.Unstructured, err error) {
 	if len(in.Content) > bundle.MaxLayerBytes {
-		return nil, fmt.Errorf("content of %d bytes, at most %d", len(in.Content), bundle.MaxLayerBytes)
+		return nil, fmt.Errorf("content of %d bytes, must be at most %d", len(in.Content), bundle.MaxLayerBytes)
 	}
 	// Helm and kustomize can panic on unusual content.
 	defer func() {
@@ -115,7 +118,8 @@ func Render(in Input) (objects []*unstructured.Unstructured, err error) {
 	return objects, nil
 }
 
-// named adds the kind of content to a program's error. Errors about YAML already name a file.
+// named adds the type of content and the module to an error about a chart or kustomization. Errors about YAML already
+// name a file.
 func (in Input) named(err error) error {
 	switch in.Packed {
 	case v1beta2.HelmChart:
@@ -126,7 +130,7 @@ func (in Input) named(err error) error {
 	return err
 }
 
-// plain reads YAML content.
+// plain returns the objects of YAML content.
 func plain(in Input) ([]placed, error) {
 	files, err := unpack(in.Content, in.Packed == v1beta2.OCIDir)
 	if err != nil {
@@ -147,7 +151,7 @@ func plain(in Input) ([]placed, error) {
 type placed struct {
 	place  string
 	object *unstructured.Unstructured
-	// within is the length of its document as JSON, an upper bound for the object.
+	// within is the size of the object's document in JSON, which is an upper bound for the size of the object.
 	within int
 }
 
@@ -181,10 +185,11 @@ func documents(f file) ([]placed, error) {
 func document(place string, text []byte) ([]placed, error) {
 	if len(text) > maxDocumentBytes {
 		return nil,
-			fmt.Errorf("%s: %d bytes, at most %d: divide lists by lines of ---", place, len(text), maxDocumentBytes)
+			fmt.Errorf("%s: %d bytes, must be at most %d: divide lists with lines of ---", place, len(text),
+				maxDocumentBytes)
 	}
 	if trimmed := bytes.TrimSpace(text); bytes.HasPrefix(trimmed, []byte("{")) && json.Valid(trimmed) {
-		return jsonDocument(place, trimmed) // YAML does not allow JSON's tabs
+		return jsonDocument(place, trimmed) // JSON can contain tabs, which YAML does not allow
 	}
 	if err := checkSeparators(place, text); err != nil {
 		return nil, err
@@ -200,10 +205,10 @@ func document(place string, text []byte) ([]placed, error) {
 	default:
 		return nil, fmt.Errorf("%s: several documents without a line of --- between them", place)
 	}
-	// The tree was only a check. The result must match kubectl's, which reads YAML 1.1.
+	// The parsed tree is used only for checks. The object is decoded again as YAML 1.1, like in kubectl.
 	toJSON := yaml.YAMLToJSONStrict
 	if strict.Merges(trees[0]) {
-		toJSON = yaml.YAMLToJSON // the strict decoder would refuse a key that overrides a merged one as a duplicate
+		toJSON = yaml.YAMLToJSON // the strict decoder refuses a key that overrides a merged key
 	}
 	encoded, err := toJSON(text)
 	if err != nil {
@@ -231,7 +236,7 @@ func jsonDocuments(f file) ([]placed, error) {
 		}
 		if len(text) > maxDocumentBytes {
 			return nil,
-				fmt.Errorf("%s: %d bytes, at most %d: divide the list into several objects", place, len(text),
+				fmt.Errorf("%s: %d bytes, must be at most %d: divide the list into several objects", place, len(text),
 					maxDocumentBytes)
 		}
 		more, err := jsonDocument(place, text)
@@ -252,7 +257,8 @@ func jsonDocument(place string, text []byte) ([]placed, error) {
 	return decoded(place, text)
 }
 
-// checkSeparators limits the memory of parsing before it begins. A separator precedes each value except the first.
+// checkSeparators returns an error if parsing a document could need too much memory. It counts separators, because a
+// separator precedes each value except the first.
 func checkSeparators(place string, text []byte) error {
 	count := 0
 	for _, b := range text {
@@ -267,16 +273,16 @@ func checkSeparators(place string, text []byte) error {
 	return nil
 }
 
-// decoded returns the objects of one document in JSON.
+// decoded returns the objects of a JSON document.
 func decoded(place string, encoded []byte) ([]placed, error) {
 	var content map[string]any
 	if err := utiljson.Unmarshal(encoded, &content); err != nil {
-		return nil, fmt.Errorf("%s: is not an object: %w", place, err)
+		return nil, fmt.Errorf("%s is not an object: %w", place, err)
 	}
 	return flatten(nil, placed{place, &unstructured.Unstructured{Object: content}, len(encoded)})
 }
 
-// flatten splits lists. As in kubectl, the items of a typed list such as RoleList need neither apiVersion nor kind.
+// flatten splits lists. Like in kubectl, items of a typed list such as RoleList can omit apiVersion and kind.
 func flatten(found []placed, p placed) ([]placed, error) {
 	value, listed := p.object.Object["items"]
 	kind, isList := strings.CutSuffix(p.object.GetKind(), "List")
@@ -285,13 +291,13 @@ func flatten(found []placed, p placed) ([]placed, error) {
 	}
 	items, ok := value.([]any)
 	if !ok && value != nil {
-		return nil, fmt.Errorf("%s: items: want a list of objects", p.place)
+		return nil, fmt.Errorf("%s: items must be a list of objects", p.place)
 	}
 	for i, item := range items {
 		place := fmt.Sprintf("%s, items[%d]", p.place, i)
 		content, ok := item.(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("%s: is not an object", place)
+			return nil, fmt.Errorf("%s is not an object", place)
 		}
 		if kind != "" && content["apiVersion"] == nil && content["kind"] == nil {
 			content["apiVersion"], content["kind"] = p.object.GetAPIVersion(), kind
@@ -310,7 +316,7 @@ type identity struct {
 	namespace, name string
 }
 
-// collect checks that all objects are valid and unique, and within the limits.
+// collect returns the objects after it has checked that they are valid, unique and within the limits.
 func collect(found []placed) ([]*unstructured.Unstructured, error) {
 	if len(found) == 0 {
 		return nil, errors.New("content has no objects")
@@ -328,12 +334,12 @@ func collect(found []placed) ([]*unstructured.Unstructured, error) {
 				return nil, fmt.Errorf("%s: %w", place, err)
 			}
 			if len(encoded) > MaxObjectBytes {
-				return nil, fmt.Errorf("%s: %d bytes, at most %d", place, len(encoded), MaxObjectBytes)
+				return nil, fmt.Errorf("%s: %d bytes, must be at most %d", place, len(encoded), MaxObjectBytes)
 			}
 		}
 		id := identity{f.object.GroupVersionKind().GroupKind(), f.object.GetNamespace(), f.object.GetName()}
 		if earlier, twice := seen[id]; twice {
-			return nil, fmt.Errorf("%s: is already in %s", place, earlier)
+			return nil, fmt.Errorf("%s is already in %s", place, earlier)
 		}
 		if len(objects) == MaxObjects {
 			return nil, fmt.Errorf("%s: more than %d objects", place, MaxObjects)
@@ -345,8 +351,8 @@ func collect(found []placed) ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
-// wellFormed checks the fields that later steps rely on. The accessors of unstructured objects return "" for a field
-// with a wrong type, so such a field counts as missing.
+// wellFormed checks the fields that later steps require. A field with a wrong type counts as missing, because the
+// accessors of unstructured objects return "" for it.
 func wellFormed(object *unstructured.Unstructured) error {
 	switch {
 	case object.GetAPIVersion() == "":
@@ -372,8 +378,8 @@ func wellFormed(object *unstructured.Unstructured) error {
 	return nil
 }
 
-// dropServerFields removes fields that only an API server writes. Exported objects contain them, and an apply with them
-// is refused.
+// dropServerFields removes the fields that only an API server writes. Exported objects can contain these fields, but
+// the API server refuses them in an apply request.
 func dropServerFields(object *unstructured.Unstructured) {
 	for _, field := range []string{"creationTimestamp", "managedFields", "resourceVersion", "uid", "generation",
 		"selfLink"} {
@@ -382,7 +388,7 @@ func dropServerFields(object *unstructured.Unstructured) {
 	unstructured.RemoveNestedField(object.Object, "status")
 }
 
-// Name returns kind, namespace and name of an object for messages.
+// Name returns the kind, namespace and name of an object for messages.
 func Name(object *unstructured.Unstructured) string {
 	if object.GetNamespace() == "" {
 		return object.GetKind() + " " + object.GetName()

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files")
 
 type member struct {
 	tar.Header
@@ -54,7 +54,7 @@ func configMap(name string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\n  namespace: sample\n", name)
 }
 
-func TestOrderOfObjectsDoesNotDependOnPacking(t *testing.T) {
+func TestOrderOfObjectsDoesNotDependOnPackaging(t *testing.T) {
 	folder := archive(t,
 		member{Header: tar.Header{Name: "./", Typeflag: tar.TypeDir}},
 		yamlFile("./b.yml", configMap("third")),
@@ -67,14 +67,14 @@ func TestOrderOfObjectsDoesNotDependOnPacking(t *testing.T) {
 		data   []byte
 		packed v1beta2.ImageSpecType
 	}{
-		"a tar as a folder":         {folder, v1beta2.OCIDir},
-		"a zipped tar as a folder":  {zipped(t, folder), v1beta2.OCIDir},
-		"a tar as a blob":           {folder, v1beta2.OCIRef},
-		"a zipped tar as a blob":    {zipped(t, folder), v1beta2.OCIRef},
-		"plain YAML":                {plain, v1beta2.OCIRef},
-		"zipped YAML":               {zipped(t, plain), v1beta2.OCIRef},
-		"plain YAML of unsaid type": {plain, ""},
-		"YAML after a comment":      {[]byte("# comment\n" + string(plain)), v1beta2.OCIRef},
+		"tar of type oci-dir":         {folder, v1beta2.OCIDir},
+		"gzipped tar of type oci-dir": {zipped(t, folder), v1beta2.OCIDir},
+		"tar of type oci-ref":         {folder, v1beta2.OCIRef},
+		"gzipped tar of type oci-ref": {zipped(t, folder), v1beta2.OCIRef},
+		"plain YAML":                  {plain, v1beta2.OCIRef},
+		"gzipped YAML":                {zipped(t, plain), v1beta2.OCIRef},
+		"plain YAML without a type":   {plain, ""},
+		"YAML after a comment":        {[]byte("# comment\n" + string(plain)), v1beta2.OCIRef},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects, err := Render(Input{Content: c.data, Packed: c.packed})
@@ -89,7 +89,7 @@ func TestOrderOfObjectsDoesNotDependOnPacking(t *testing.T) {
 	}
 }
 
-func TestInvalidContentIsReportedWithItsPlace(t *testing.T) {
+func TestErrorsOfInvalidContentNameTheLocation(t *testing.T) {
 	many := make([]member, MaxEntries+1)
 	for i := range many {
 		many[i] = yamlFile(fmt.Sprintf("%d.txt", i), "")
@@ -99,107 +99,107 @@ func TestInvalidContentIsReportedWithItsPlace(t *testing.T) {
 		packed v1beta2.ImageSpecType
 		want   string
 	}{
-		"nothing":                    {nil, v1beta2.OCIRef, "no objects"},
-		"only comments":              {[]byte("# nothing\n---\n# at all\n"), v1beta2.OCIRef, "no objects"},
-		"an unknown kind":            {nil, "wasm", `content type "wasm" is not supported: use oci-dir`},
-		"text where a tar should be": {[]byte("hello"), v1beta2.OCIDir, "tar:"},
-		"a scalar":                   {[]byte("hello"), v1beta2.OCIRef, "content, document 1: is not an object"},
-		"no apiVersion": {
+		"empty content":               {nil, v1beta2.OCIRef, "no objects"},
+		"only comments":               {[]byte("# nothing\n---\n# at all\n"), v1beta2.OCIRef, "no objects"},
+		"unknown content type":        {nil, "wasm", `content type "wasm" is not supported: use oci-dir`},
+		"text instead of a tar":       {[]byte("hello"), v1beta2.OCIDir, "tar:"},
+		"scalar instead of an object": {[]byte("hello"), v1beta2.OCIRef, "content, document 1 is not an object"},
+		"object without apiVersion": {
 			[]byte("kind: A\nmetadata: {name: a}"), v1beta2.OCIRef, "content, document 1: object without apiVersion",
 		},
-		"no kind": {
+		"object without kind": {
 			[]byte("apiVersion: v1\nmetadata: {name: a}"), v1beta2.OCIRef, "document 1: object without kind",
 		},
-		"no name": {
+		"object without a name": {
 			[]byte(configMap("a") + "---\napiVersion: v1\nkind: Secret\n"), v1beta2.OCIRef,
 			"document 2: Secret without metadata.name",
 		},
-		"a broken file among good ones": {
+		"invalid file after a valid file": {
 			archive(t, yamlFile("a.yaml", configMap("a")), yamlFile("b.yaml", "a: [")), v1beta2.OCIDir,
 			"b.yaml, document 1: document 1:",
 		},
-		"a label that is a number": {
+		"label that is a number": {
 			[]byte("apiVersion: v1\nkind: Secret\nmetadata: {name: a, labels: {b: 1}}"), v1beta2.OCIRef,
 			"Secret a: values of metadata.labels must be strings",
 		},
-		"an object that appears twice": {
+		"duplicate object": {
 			archive(t, yamlFile("a.yaml", configMap("a")), yamlFile("b.yaml", configMap("a"))), v1beta2.OCIDir,
-			"b.yaml, document 1, ConfigMap sample/a: is already in a.yaml, document 1",
+			"b.yaml, document 1, ConfigMap sample/a is already in a.yaml, document 1",
 		},
-		"a key that appears twice": {
+		"duplicate key": {
 			[]byte(configMap("a") + "kind: Secret\n"), v1beta2.OCIRef, `"kind" appears twice`,
 		},
-		"an alias bomb": {[]byte(bomb(9)), v1beta2.OCIRef, "more than 400000 values"},
-		"an alias to a long text": {
+		"nested aliases": {[]byte(bomb(9)), v1beta2.OCIRef, "more than 400000 values"},
+		"aliases of a long text": {
 			[]byte("a: &x " + strings.Repeat("x", 1<<20) + "\nb: [" + strings.Repeat("*x,", 9) + "]\n"), v1beta2.OCIRef,
 			"more than 8388608 bytes with aliases written out",
 		},
-		"an alias to itself": {[]byte("a: &x [*x]\n"), v1beta2.OCIRef, "document 1: "},
-		"a merge key of a text": {
+		"alias that contains itself": {[]byte("a: &x [*x]\n"), v1beta2.OCIRef, "document 1: "},
+		"merge key with a text": {
 			[]byte(configMap("a") + "data: {<<: text}\n"), v1beta2.OCIRef, "a merge key needs a mapping",
 		},
-		"many values in YAML": {
+		"too many values in YAML": {
 			[]byte("a: [" + strings.Repeat("a,", 500_001) + "]"), v1beta2.OCIRef, "more than 500000 values",
 		},
-		"many values in JSON": {
+		"too many values in JSON": {
 			[]byte(`{"a":[` + strings.Repeat("1,", 500_001) + `1]}`), v1beta2.OCIRef, "more than 500000 values",
 		},
-		"a key twice in JSON": {
+		"duplicate key in JSON": {
 			archive(t, yamlFile("a.json", `{"kind":"A","kind":"B"}`)), v1beta2.OCIDir, "a.json, document 1: ",
 		},
-		"JSON that ends too early": {
+		"truncated JSON": {
 			archive(t, yamlFile("a.json", `{"kind":"A"`)), v1beta2.OCIDir, "a.json, document 1: unexpected EOF",
 		},
-		"a list in JSON": {
-			archive(t, yamlFile("a.json", `[]`)), v1beta2.OCIDir, "a.json, document 1: is not an object",
+		"JSON list instead of an object": {
+			archive(t, yamlFile("a.json", `[]`)), v1beta2.OCIDir, "a.json, document 1 is not an object",
 		},
-		"JSON that nests too deeply": {
+		"JSON that is nested too deeply": {
 			archive(t, yamlFile("a.json", strings.Repeat(`{"a":`, 99)+"1"+strings.Repeat("}", 99))), v1beta2.OCIDir,
 			"nested deeper than 64",
 		},
 		"items that are not a list": {
-			[]byte("apiVersion: v1\nkind: List\nitems: {a: b}"), v1beta2.OCIRef, "items: want a list of objects",
+			[]byte("apiVersion: v1\nkind: List\nitems: {a: b}"), v1beta2.OCIRef, "items must be a list of objects",
 		},
-		"an empty list alone": {[]byte("apiVersion: v1\nkind: List\nitems:\n"), v1beta2.OCIRef, "no objects"},
-		"a bad item of a list": {
+		"only an empty list": {[]byte("apiVersion: v1\nkind: List\nitems:\n"), v1beta2.OCIRef, "no objects"},
+		"invalid item of a list": {
 			[]byte("apiVersion: v1\nkind: List\nitems: [{kind: A}]"), v1beta2.OCIRef,
 			"items[0]: object without apiVersion",
 		},
-		"a bad item of a typed list": {
+		"invalid item of a typed list": {
 			[]byte("apiVersion: v1\nkind: ConfigMapList\nitems: [{kind: A}]"), v1beta2.OCIRef,
 			"items[0]: object without apiVersion",
 		},
-		"an object of more than 3 MiB": {
+		"object of more than 3 MiB": {
 			[]byte(configMap("a") + "data: {a: " + strings.Repeat("x", MaxObjectBytes) + "}"), v1beta2.OCIRef,
 			"ConfigMap sample/a: ",
 		},
-		"a link": {
+		"symbolic link": {
 			archive(t, member{Header: tar.Header{Name: "a.yaml", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}}),
-			v1beta2.OCIDir, "a.yaml is neither file nor folder",
+			v1beta2.OCIDir, "a.yaml is not a file or folder",
 		},
-		"a hard link": {
+		"hard link": {
 			archive(t, member{Header: tar.Header{Name: "a.yaml", Typeflag: tar.TypeLink, Linkname: "b"}}),
-			v1beta2.OCIDir, "neither file nor folder",
+			v1beta2.OCIDir, "not a file or folder",
 		},
-		"a device": {
+		"device": {
 			archive(t, member{Header: tar.Header{Name: "a.txt", Typeflag: tar.TypeChar}}), v1beta2.OCIDir,
-			"neither file nor folder",
+			"not a file or folder",
 		},
-		"an absolute path": {
-			archive(t, yamlFile("/a.yaml", configMap("a"))), v1beta2.OCIDir, "leaves its folder",
+		"absolute path": {
+			archive(t, yamlFile("/a.yaml", configMap("a"))), v1beta2.OCIDir, "is outside of the folder",
 		},
-		"a path out of the folder": {
-			archive(t, yamlFile("a/../../a.yaml", configMap("a"))), v1beta2.OCIDir, "leaves its folder",
+		"path outside of the folder": {
+			archive(t, yamlFile("a/../../a.yaml", configMap("a"))), v1beta2.OCIDir, "is outside of the folder",
 		},
-		"a file that appears twice": {
+		"duplicate file": {
 			archive(t, yamlFile("a.yaml", configMap("a")), yamlFile("./a.yaml", configMap("b"))), v1beta2.OCIDir,
 			"a.yaml appears twice",
 		},
-		"more entries than allowed":  {archive(t, many...), v1beta2.OCIDir, "more than 2000 entries"},
-		"a zip bomb":                 {zipped(t, make([]byte, 8<<20)), v1beta2.OCIRef, "unpack to more than"},
-		"a tar that ends too early":  {archive(t, yamlFile("a.yaml", configMap("a")))[:540], v1beta2.OCIDir, "tar:"},
-		"a gzip that ends too early": {zipped(t, []byte(configMap("a")))[:30], v1beta2.OCIRef, "gzip:"},
-		"more objects than allowed": {
+		"too many entries": {archive(t, many...), v1beta2.OCIDir, "more than 2000 entries"},
+		"zip bomb":         {zipped(t, make([]byte, 8<<20)), v1beta2.OCIRef, "unpack to more than"},
+		"truncated tar":    {archive(t, yamlFile("a.yaml", configMap("a")))[:540], v1beta2.OCIDir, "tar:"},
+		"truncated gzip":   {zipped(t, []byte(configMap("a")))[:30], v1beta2.OCIRef, "gzip:"},
+		"too many objects": {
 			[]byte(manyObjects(MaxObjects + 1)), v1beta2.OCIRef, "more than 2000 objects",
 		},
 	} {
@@ -219,7 +219,7 @@ func manyObjects(n int) string {
 	return out.String()
 }
 
-func TestListsAreTakenApartAndServerFieldsDropped(t *testing.T) {
+func TestListsAreSplitAndServerFieldsRemoved(t *testing.T) {
 	objects, err := Render(Input{Content: []byte(`
 apiVersion: v1
 kind: List
@@ -262,7 +262,7 @@ func TestRealModulesRender(t *testing.T) {
 				"blobs", "*"))
 			require.NoError(t, err)
 			if len(blobs) == 0 {
-				t.Skipf("%s is not at hand", component)
+				t.Skipf("needs %s in shared/realworld/ctf", component)
 			}
 			for _, blob := range blobs {
 				data, err := os.ReadFile(blob)
@@ -275,7 +275,7 @@ func TestRealModulesRender(t *testing.T) {
 				require.Greater(t, len(objects), 10)
 				return
 			}
-			t.Fatalf("no blob of %s holds %s", component, file)
+			t.Fatalf("no blob of %s contains %s", component, file)
 		})
 	}
 }
@@ -299,7 +299,7 @@ func FuzzRender(f *testing.F) {
 			require.NotEmpty(t, o.GetName())
 			require.NotEmpty(t, o.GetKind())
 			require.NotEmpty(t, o.GetAPIVersion())
-			_ = o.DeepCopy() // panics on values that no JSON can hold
+			_ = o.DeepCopy() // panics on values that are not valid in JSON
 		}
 	})
 }

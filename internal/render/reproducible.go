@@ -8,14 +8,15 @@ import (
 	"strings"
 )
 
-// unsettled are template functions whose result can differ for the same arguments: chance, the clock, and maps in Go's
-// iteration order. Each has a stand-in for a second rendering, with a different result of the same form that names the
-// function, so that it can be distinguished from text that only mentions the function. Functions without a stand-in
-// always or nearly always return different results.
+// nondeterministic are the template functions whose result can differ for the same arguments, because it depends on
+// random numbers, the clock, or the iteration order of maps. The values are stand-ins, which replace the functions in a
+// second rendering. The result of a stand-in has the same form, but always differs and contains the function's name.
+// The name distinguishes it from text that only mentions the function. Functions without a stand-in return a different
+// result in (nearly) every call.
 //
-// The set is sprig's nonhermeticFunctions without those that the engine removes (env, expandenv, getHostByName), plus
-// keys and values and all functions that generate a key, a certificate or a salt.
-var unsettled = map[string]string{
+// The set contains sprig's nonhermeticFunctions, except those that Helm's engine removes (env, expandenv,
+// getHostByName). It also contains keys, values, and all functions that generate a key, a certificate or a salt.
+var nondeterministic = map[string]string{
 	"now":                      "(toDate `2006-01-02` `1999-12-31`)",
 	"ago":                      "printf `%v ago`",
 	"randAlphaNum":             "printf `%v randAlphaNum`",
@@ -40,16 +41,17 @@ var unsettled = map[string]string{
 	"values":                   "",
 }
 
-// unsorted is the number of further renderings of a chart with keys or values: two keys have the same order in every
-// second rendering.
+// passesOfUnsorted is the number of additional renderings of a chart with keys or values. In one additional rendering,
+// two keys would have the same order with a probability of 1/2.
 const passesOfUnsorted = 4
 
-// reproducible renders a chart and refuses it if another rendering returns other objects. Results that templates
-// compute and do not use, or put into a comment, are allowed.
+// reproducible renders a chart and returns an error if another rendering returns different objects. Unsettled results
+// are allowed if templates do not use them or write them only to comments.
 //
 // A chart without unsettled functions is rendered once. Other charts are rendered again with stand-ins in all
-// templates, and in all files and values that can become templates. Two ways to escape are known, and both need a clock
-// with a resolution of seconds: date with an invalid date, and a template that tpl assembles from parts.
+// templates, and in all files and values that can become templates. Two kinds of templates are known that this check
+// does not find: the function date with an invalid date, and templates that tpl assembles from parts. Their results
+// change at most every second.
 func (in Input) reproducible(files []file) ([]placed, error) {
 	found, err := in.pass(files, in.Values)
 	if err != nil {
@@ -65,7 +67,8 @@ func (in Input) reproducible(files []file) ([]placed, error) {
 	}
 	again, err := in.pass(replaced, replaceUnsettled(in.Values))
 	if err != nil {
-		return nil, fmt.Errorf("renders or fails depending on %s: put a fixed result into the values", use.all())
+		return nil, fmt.Errorf("rendering succeeds or fails depending on %s: set a fixed result in the values",
+			use.all())
 	}
 	if err := use.compare(found, again); err != nil {
 		return nil, err
@@ -83,24 +86,24 @@ func (in Input) reproducible(files []file) ([]placed, error) {
 	return found, nil
 }
 
-// compare returns the first object that differs between two renderings, and the responsible function.
+// compare returns an error with the first object that differs between two renderings and the responsible function.
 func (u usage) compare(found, again []placed) error {
 	for i, f := range found {
 		if i >= len(again) || f.place != again[i].place ||
 			!reflect.DeepEqual(f.object.Object, unreplaced(again[i].object.Object)) {
 			name, _, _ := strings.Cut(f.place, ", document")
-			return fmt.Errorf("%s, %s: differs between renderings because of %s: put a fixed result into the values",
+			return fmt.Errorf("%s, %s differs between renderings because of %s: set a fixed result in the values",
 				f.place, Name(f.object), u.of(name))
 		}
 	}
 	if len(again) > len(found) {
-		return errors.New("returns other objects at every rendering because of " + u.all() +
-			": put a fixed result into the values")
+		return errors.New("each rendering returns different objects because of " + u.all() +
+			": set a fixed result in the values")
 	}
 	return nil
 }
 
-// unreplaced reverts stand-ins that were only quoted and never run.
+// unreplaced restores function names in texts that only mention a function and were not executed.
 func unreplaced(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -119,7 +122,7 @@ func unreplaced(value any) any {
 
 var standIns = func() *strings.Replacer {
 	var pairs []string
-	for function, standIn := range unsettled {
+	for function, standIn := range nondeterministic {
 		if standIn != "" {
 			pairs = append(pairs, standIn, function)
 		}
@@ -127,7 +130,8 @@ var standIns = func() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }()
 
-// replaceUnsettled puts stand-ins into a template. It leaves text that does not parse unchanged.
+// replaceUnsettled replaces unsettled functions in a template by their stand-ins. It does not change text that cannot
+// be parsed.
 func replaceUnsettled(text []byte) []byte {
 	var calls []call
 	for _, t := range parseTemplate("", text) {
@@ -137,7 +141,7 @@ func replaceUnsettled(text []byte) []byte {
 	var out []byte
 	done := 0
 	for _, call := range calls {
-		standIn := unsettled[call.function]
+		standIn := nondeterministic[call.function]
 		if standIn == "" {
 			continue
 		}
@@ -150,10 +154,10 @@ func replaceUnsettled(text []byte) []byte {
 	return append(out, text[done:]...)
 }
 
-// usage is the result of a survey, by names of files and of named templates.
+// usage is the result of a survey: templates by the name of their file or by their defined name.
 type usage map[string]template
 
-// doubtful reports whether one rendering could be enough. Any text may be a template where tpl is used.
+// doubtful reports whether two renderings could differ. If tpl is used, any text could be a template.
 func (u usage) doubtful() bool {
 	for _, t := range u {
 		if t.usesTpl || len(t.calls) > 0 {
@@ -172,8 +176,8 @@ func (u usage) unsorted() bool {
 	return false
 }
 
-// of returns the functions that a file uses, directly or by other templates, or the functions of the whole chart if
-// that is unclear.
+// of returns the unsettled functions that a file uses, directly or through other templates. If it finds none, it
+// returns the unsettled functions of the whole chart.
 func (u usage) of(name string) string {
 	seen := map[string]bool{}
 	var calls []string
@@ -205,7 +209,7 @@ func (u usage) all() string {
 		}
 	}
 	if len(calls) == 0 {
-		return "a template that tpl is given"
+		return "a template that is passed to tpl"
 	}
 	return enumerated(calls)
 }

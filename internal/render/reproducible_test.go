@@ -28,9 +28,9 @@ func TestTemplatesWithRandomOrTimeFunctionsAreRefused(t *testing.T) {
 			require.ErrorContains(
 				t,
 				err,
-				"chart sample: sample/templates/all.yaml, document 1, ConfigMap settings: differs between renderings "+
+				"chart sample: sample/templates/all.yaml, document 1, ConfigMap settings differs between renderings "+
 					"because of "+
-					name+" (templates/all.yaml:5): put a fixed result into the values",
+					name+" (templates/all.yaml:5): set a fixed result in the values",
 			)
 		})
 	}
@@ -47,32 +47,32 @@ func TestUnorderedKeysAreRefused(t *testing.T) {
 	require.Equal(t, map[string]any{"value": "a-b"}, rendered(t, in)["data"])
 }
 
-func TestUnsettledFunctionIsFoundBehindIncludesAndValues(t *testing.T) {
+func TestErrorNamesIndirectlyUsedFunction(t *testing.T) {
 	for name, c := range map[string]struct {
 		in  Input
 		err string
 	}{
-		"in a helper": {chartWith(t, settingsMap(`{{ include "password" . }}`),
+		"function in a helper template": {chartWith(t, settingsMap(`{{ include "password" . }}`),
 			"templates/_helpers.tpl",
 			"{{ define \"other\" }}{{ uuidv4 }}{{ end }}\n{{ define \"password\" }}{{ randAlpha 9 }}{{ end }}"),
-			"ConfigMap settings: differs between renderings because of randAlpha (templates/_helpers.tpl:2): "},
-		"in a chart within": {chartWith(t, "", "charts/x/Chart.yaml", "apiVersion: v2\nname: inner\nversion: 1.0.0\n",
-			"charts/x/templates/a.yaml", settingsMap(`{{ uuidv4 }}`)),
-			"sample/charts/inner/templates/a.yaml, document 1, ConfigMap settings: differs between renderings " +
+			"ConfigMap settings differs between renderings because of randAlpha (templates/_helpers.tpl:2): "},
+		"function in a subchart": {chartWith(t, "", "charts/x/Chart.yaml",
+			"apiVersion: v2\nname: inner\nversion: 1.0.0\n", "charts/x/templates/a.yaml", settingsMap(`{{ uuidv4 }}`)),
+			"sample/charts/inner/templates/a.yaml, document 1, ConfigMap settings differs between renderings " +
 				"because of uuidv4 (charts/x/templates/a.yaml:5)"},
-		"in the chart's values": {chartWith(t, settingsMap(`"{{ tpl .Values.text . }}"`), "values.yaml",
+		"function in a value for tpl": {chartWith(t, settingsMap(`"{{ tpl .Values.text . }}"`), "values.yaml",
 			"text: '{{ now | date `2006` }}'"),
 			"because of now (values.yaml:1)"},
-		"in a file": {
+		"function in a file for tpl": {
 			chartWith(t, settingsMap(`"{{ tpl (.Files.Get "text") . }}"`), "text", "{{ now.Year }}"),
 			"because of now (text:1)",
 		},
-		"in how many objects there are": {
+		"function that decides which objects exist": {
 			chartWith(t, "{{ if gt now.Year 2001 }}\n"+configMap("late")+"{{ else }}\n"+configMap("early")+"{{ end }}"),
-			"ConfigMap sample/late: differs between renderings because of now (templates/all.yaml:1)"},
-		"in whether it renders": {
+			"ConfigMap sample/late differs between renderings because of now (templates/all.yaml:1)"},
+		"function that decides whether rendering fails": {
 			chartWith(t, configMap("a")+`{{ if lt now.Year 2001 }}{{ fail "too early" }}{{ end }}`),
-			"renders or fails depending on now (templates/all.yaml:6): put a fixed result into the values"},
+			"rendering succeeds or fails depending on now (templates/all.yaml:6): set a fixed result in the values"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Render(c.in)
@@ -85,18 +85,19 @@ func TestUnsettledFunctionIsFoundBehindIncludesAndValues(t *testing.T) {
 	require.ErrorContains(t, err, "because of randAlphaNum (config layer:1)")
 }
 
-func TestUnsettledFunctionsWithoutEffectAreAccepted(t *testing.T) {
+func TestFunctionsWithoutEffectAreAccepted(t *testing.T) {
 	for name, in := range map[string]Input{
-		"in a branch not taken": chartWith(t,
+		"function in a branch that is not executed": chartWith(t,
 			settingsMap(`{{ .Values.password | default "x" }}{{ if .Values.no }}{{ randAlphaNum 5 }}{{ end }}`)),
-		"in a comment":  chartWith(t, "# made at {{ now }} by {{ uuidv4 }}\n"+settingsMap("x")),
-		"in a variable": chartWith(t, `{{ $ca := genCA "a" 1 }}`+settingsMap("x")),
-		"as the default of a value": chartWith(t, settingsMap(`{{ .Values.value | default (randAlphaNum 5) }}`),
+		"function in a YAML comment":     chartWith(t, "# made at {{ now }} by {{ uuidv4 }}\n"+settingsMap("x")),
+		"function in an unused variable": chartWith(t, `{{ $ca := genCA "a" 1 }}`+settingsMap("x")),
+		"function in an unused default": chartWith(t, settingsMap(`{{ .Values.value | default (randAlphaNum 5) }}`),
 			"values.yaml", "value: x"),
-		"in the notes": chartWith(t, settingsMap("x"), "templates/NOTES.txt", "{{ now }}"),
-		"counted": chartWith(t,
+		"function in NOTES.txt": chartWith(t, settingsMap("x"), "templates/NOTES.txt", "{{ now }}"),
+		"function whose result is only counted": chartWith(t,
 			settingsMap(`{{ ternary "x" "y" (eq 2 (keys (dict "a" 1 "b" 2) | len)) }}`)),
-		"whose difference is lost": chartWith(t, settingsMap(`{{ ternary "x" "y" (gt (len (randAlphaNum 5)) 1) }}`)),
+		"function whose result does not affect the output": chartWith(t,
+			settingsMap(`{{ ternary "x" "y" (gt (len (randAlphaNum 5)) 1) }}`)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, map[string]any{"value": "x"}, rendered(t, in)["data"])
@@ -104,7 +105,7 @@ func TestUnsettledFunctionsWithoutEffectAreAccepted(t *testing.T) {
 	}
 }
 
-func TestTextThatOnlyMentionsAFunctionIsAccepted(t *testing.T) {
+func TestTextThatMentionsAFunctionIsAccepted(t *testing.T) {
 	in := chartWith(t, settingsMap(`{{ .Values.text | quote }}`)+"  more: {{ tpl .Values.other . }}\n", "values.yaml",
 		"text: '{{ now }} {{ randInt 1 2 }}'\nother: plain")
 	require.Equal(t, map[string]any{"value": "{{ now }} {{ randInt 1 2 }}", "more": "plain"}, rendered(t, in)["data"])

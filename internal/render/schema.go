@@ -11,17 +11,17 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 )
 
-// nothingElse is a schema loader that refuses every reference to another schema. Helm's own validation would read files
-// and fetch URLs.
-type nothingElse struct{}
+// refusingLoader is a schema loader that returns an error for every reference to another schema. Helm's default loader
+// would read files and fetch URLs.
+type refusingLoader struct{}
 
-func (nothingElse) Load(url string) (any, error) {
-	return nil, fmt.Errorf("%s is not part of the schema, and nothing is fetched: write it into values.schema.json",
+func (refusingLoader) Load(url string) (any, error) {
+	return nil, fmt.Errorf("%s is not part of the schema and is not fetched: include it in values.schema.json",
 		url)
 }
 
-// checkSchemas holds the values against values.schema.json of a chart and of those within it, as far as they have
-// values.
+// checkSchemas validates the values of a chart and its subcharts against their values.schema.json. It skips subcharts
+// without values.
 //
 // Source: Helm's chartutil.ValidateAgainstSchema.
 func checkSchemas(c *chart.Chart, values map[string]any) error {
@@ -37,7 +37,7 @@ func checkSchemas(c *chart.Chart, values map[string]any) error {
 		}
 		own, ok := asMap(value)
 		if !ok {
-			return fmt.Errorf("values of %s: are not a mapping", inner.ChartFullPath())
+			return fmt.Errorf("values of %s are not a mapping", inner.ChartFullPath())
 		}
 		if err := checkSchemas(inner, own); err != nil {
 			return err
@@ -63,7 +63,7 @@ func checkSchema(text []byte, values map[string]any) error {
 		return fmt.Errorf("values.schema.json: %w", err)
 	}
 	compiler := jsonschema.NewCompiler()
-	compiler.UseLoader(nothingElse{})
+	compiler.UseLoader(refusingLoader{})
 	if err := compiler.AddResource(here, schema); err != nil {
 		return fmt.Errorf("values.schema.json: %w", err)
 	}
@@ -78,7 +78,7 @@ func checkSchema(text []byte, values map[string]any) error {
 	var invalid *jsonschema.ValidationError
 	if errors.As(err, &invalid) {
 		_, text, _ := strings.Cut(shortened(invalid.Error()), "\n")
-		return fmt.Errorf("do not fit values.schema.json:\n%s", text)
+		return fmt.Errorf("validation against values.schema.json failed:\n%s", text)
 	}
 	return err
 }

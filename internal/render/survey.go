@@ -22,12 +22,12 @@ func (c call) String() string { return fmt.Sprintf("%s (%s:%d)", c.function, c.f
 // template is the result of parsing one template.
 type template struct {
 	calls    []call
-	includes []string // names of templates that are constant; others are not followed
+	includes []string // names of included templates, except names that are computed
 	usesTpl  bool
 }
 
-// survey finds unsettled functions in all places of templates. It identifies templates by Helm's names: the path of a
-// file with the names of charts for their folders, or the name after define.
+// survey finds calls of unsettled functions in all files and values. It identifies templates by Helm's names: the path
+// of the file with chart names instead of folder names, or the name in a define action.
 func survey(files []file, values []byte) usage {
 	charts := map[string]string{}
 	for _, f := range files {
@@ -49,7 +49,7 @@ func survey(files []file, values []byte) usage {
 
 func chartName(text []byte) string {
 	var metadata struct{ Name string }
-	_ = yaml.Unmarshal(text, &metadata) // loading the chart has judged it
+	_ = yaml.Unmarshal(text, &metadata) // loading the chart has already returned errors
 	return metadata.Name
 }
 
@@ -66,8 +66,8 @@ func helmName(name string, charts map[string]string) string {
 	}
 }
 
-// parseTemplate returns the templates that a text defines. The name of its own template is the file. A text that cannot
-// be parsed, or has no actions, is not a template.
+// parseTemplate returns the templates that a text defines. The template of the text itself has the given name. A text
+// without actions, or one that cannot be parsed, is not a template.
 func parseTemplate(name string, text []byte) map[string]template {
 	if !bytes.Contains(text, []byte("{{")) {
 		return nil
@@ -88,7 +88,7 @@ func parseTemplate(name string, text []byte) map[string]template {
 	return found
 }
 
-// walk goes through a parsed template.
+// walk collects the function calls and includes of a parsed template.
 type walk struct {
 	file string
 	text []byte
@@ -135,7 +135,7 @@ func (w walk) branch(n parse.BranchNode) {
 	w.node(n.ElseList)
 }
 
-// command walks one command of a pipeline. next are the commands that receive its result.
+// command walks one command of a pipeline. next contains the commands that receive its result.
 func (w walk) command(n *parse.CommandNode, next []*parse.CommandNode) {
 	args := n.Args
 	if function := identifier(n); function == "include" && len(args) > 1 {
@@ -162,7 +162,7 @@ func (w walk) identifier(n *parse.IdentifierNode) {
 	if n.Ident == "tpl" {
 		w.into.usesTpl = true
 	}
-	if _, ok := unsettled[n.Ident]; !ok {
+	if _, ok := nondeterministic[n.Ident]; !ok {
 		return
 	}
 	offset := int(n.Position())

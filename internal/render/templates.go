@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// templated renders a chart, as helm install would for a first release.
+// templated renders a chart like helm install for a first release.
 func templated(in Input) ([]placed, error) {
 	files, err := chartFiles(in.Content)
 	if err != nil {
@@ -28,9 +28,8 @@ func templated(in Input) ([]placed, error) {
 	return found, nil
 }
 
-// pass renders a chart once, from its files, since templates may change the values that they are given. It gives its
-// objects in the order in which they are installed: definitions first, then by kind as Helm does, then by file and
-// place in the file.
+// pass renders a chart once. It loads the chart again, because templates can change values. It returns the objects in
+// the order of installation: CRDs first, then by kind in Helm's order, then by file and position in the file.
 func (in Input) pass(files []file, layer []byte) ([]placed, error) {
 	c, err := loadChart(files)
 	if err != nil {
@@ -62,8 +61,8 @@ func (in Input) pass(files []file, layer []byte) ([]placed, error) {
 	return slices.Concat(definitions, found.definitions, found.before, found.release, found.after), nil
 }
 
-// UsualCapabilities are the capabilities of an unknown cluster: Kubernetes' own APIs. An unknown version is the version
-// of the Kubernetes libraries in this program.
+// UsualCapabilities returns the capabilities of an unknown cluster, which has only Kubernetes' own APIs. If version is
+// empty, it uses the version of the Kubernetes libraries in this program.
 func UsualCapabilities(version string) Capabilities {
 	return Capabilities{
 		Version: cmp.Or(version, libraryVersion()), APIVersions: chartutil.DefaultCapabilities.APIVersions,
@@ -81,7 +80,8 @@ func libraryVersion() string {
 	return chartutil.DefaultCapabilities.KubeVersion.Version
 }
 
-// values returns the values for templates: the chart's values overlaid with the module's, the release and the cluster.
+// values returns the top-level values for templates: the values of the chart and the module, the release, and the
+// capabilities of the cluster.
 func (in Input) values(c *chart.Chart, layer []byte) (chartutil.Values, error) {
 	defaults, err := in.configured(layer, c.Name())
 	if err != nil {
@@ -89,11 +89,12 @@ func (in Input) values(c *chart.Chart, layer []byte) (chartutil.Values, error) {
 	}
 	version, err := chartutil.ParseKubeVersion(in.Kubernetes.Version)
 	if err != nil {
-		return nil, fmt.Errorf("version of Kubernetes: %w", err)
+		return nil, fmt.Errorf("parse the Kubernetes version: %w", err)
 	}
 	if wanted := c.Metadata.KubeVersion; wanted != "" && !chartutil.IsCompatibleRange(wanted, version.Version) {
 		return nil,
-			fmt.Errorf("asks for Kubernetes %s, and this is %s: use a module version made for it", wanted, version)
+			fmt.Errorf("the chart requires Kubernetes %s, but the cluster has %s: use another version of the module",
+				wanted, version)
 	}
 	if err := chartutil.ProcessDependenciesWithMerge(c, defaults); err != nil {
 		return nil, err
@@ -101,7 +102,8 @@ func (in Input) values(c *chart.Chart, layer []byte) (chartutil.Values, error) {
 	if err := checkNames(c); err != nil {
 		return nil, err
 	}
-	// Every rendering is a first installation: upgrades depend on Helm's release store, which the agent does not keep.
+	// Every rendering is a first installation, because upgrades require Helm's release store, which the agent does not
+	// have.
 	release := chartutil.ReleaseOptions{Name: in.Release, Namespace: in.Namespace, Revision: 1, IsInstall: true}
 	capabilities := &chartutil.Capabilities{
 		KubeVersion: *version, APIVersions: in.Kubernetes.APIVersions,
@@ -130,7 +132,7 @@ func crds(c *chart.Chart) ([]placed, error) {
 	return found, nil
 }
 
-// manifests parses the output of templates, divided into documents as Helm divides it.
+// manifests parses the output of templates. It divides the output into documents like Helm.
 func manifests(texts map[string]string) ([]placed, error) {
 	names := make([]string, 0, len(texts))
 	total := 0
@@ -160,9 +162,9 @@ func manifests(texts map[string]string) ([]placed, error) {
 }
 
 // split divides a template's output at lines that start with ---. The rest of such a line belongs to the next document.
-// Blank documents are dropped.
+// Empty documents are dropped.
 //
-// Source: Helm's releaseutil.SplitManifests, whose regular expression takes ten times as long.
+// Source: Helm's releaseutil.SplitManifests, which uses a regular expression and takes ten times as long.
 func split(text string) []string {
 	var documents []string
 	keep := func(text string) {
@@ -186,7 +188,7 @@ func split(text string) []string {
 	return documents
 }
 
-// ranks is the order of kinds. Kinds that Helm does not know come last, by name.
+// ranks defines the order of kinds. Kinds that Helm does not know are last, sorted by name.
 var ranks = func() map[string]int {
 	known := map[string]int{}
 	for i, kind := range releaseutil.InstallOrder {
@@ -203,7 +205,8 @@ func byKind(a, b placed) int {
 	return cmp.Compare(kindA, kindB)
 }
 
-// shortened limits a message that quotes content. It keeps both ends: the place, and the error at the end.
+// shortened limits the length of a message that quotes content. It keeps the beginning, which contains the location,
+// and the end, which contains the error.
 func shortened(text string) string {
 	const most = 1_000
 	if len(text) <= 2*most {

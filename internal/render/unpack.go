@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// MaxUnpackedBytes limits a layer after decompression.
+	// MaxUnpackedBytes limits the size of a layer after decompression.
 	MaxUnpackedBytes = 128 << 20
-	// MaxEntries limits the members of a tar, including unused ones.
+	// MaxEntries limits the number of members in a tar, including members that rendering does not use.
 	MaxEntries = 2_000
-	// maxRatio limits the ratio of unpacked to packed bytes. Text reaches 20, a bomb 1,000.
+	// maxRatio limits the ratio of unpacked to packed bytes. Text reaches a ratio of 20, a zip bomb 1,000.
 	maxRatio = 100
-	// freeBytes is the unpacked size without a limit of the ratio, because a small tar is mostly padding.
+	// freeBytes is the unpacked size up to which maxRatio is not checked, because small tars consist mostly of padding.
 	freeBytes = 1 << 20
-	// maxPathBytes and maxPathDepth limit the name of a member. Charts within charts reach 120 and 8.
+	// maxPathBytes and maxPathDepth limit the name of a member. Nested charts reach 120 bytes and 8 folders.
 	maxPathBytes, maxPathDepth = 256, 16
 )
 
@@ -31,8 +31,8 @@ type file struct {
 	data []byte
 }
 
-// unpack returns the YAML and JSON files of a blob, sorted by path. It counts the bytes that the decompressor returns,
-// and ignores the sizes in headers.
+// unpack returns the YAML and JSON files of a blob, sorted by path. Limits apply to the decompressed bytes instead of
+// the sizes in headers.
 func unpack(data []byte, mustBeTar bool) ([]file, error) {
 	data, err := decompress(data)
 	if err != nil {
@@ -44,12 +44,12 @@ func unpack(data []byte, mustBeTar bool) ([]file, error) {
 	return []file{{name: "content", data: data}}, nil
 }
 
-// budget counts the bytes and members of nested archives, which share one limit.
+// budget counts the bytes and members of nested archives, which share the limits.
 type budget struct {
 	unpacked, entries int
 }
 
-// decompress returns the decompressed data. It returns data that is not compressed unchanged.
+// decompress returns the decompressed data. Data that is not compressed is returned unchanged.
 func decompress(data []byte) ([]byte, error) {
 	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
 		return data, nil
@@ -57,7 +57,7 @@ func decompress(data []byte) ([]byte, error) {
 	return gunzip(data)
 }
 
-// gunzip counts the unpacked bytes before it keeps them, so a bomb costs time but no memory.
+// gunzip counts the unpacked bytes before it stores them, so a zip bomb costs time but no memory.
 func gunzip(data []byte) ([]byte, error) {
 	limit := min(MaxUnpackedBytes, max(freeBytes, maxRatio*len(data)))
 	reader, err := gzip.NewReader(bytes.NewReader(data))
@@ -81,12 +81,13 @@ func gunzip(data []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// isTar looks for the magic of POSIX and GNU tars. YAML cannot have it: it is preceded by zero bytes.
+// isTar reports whether data has the magic number of POSIX and GNU tars. YAML cannot contain it, because zero bytes
+// precede it.
 func isTar(data []byte) bool {
 	return len(data) >= 512 && bytes.Equal(data[257:262], []byte("ustar")) && bytes.IndexByte(data[:257], 0) >= 0
 }
 
-// untar returns the files that are wanted, sorted by path.
+// untar returns the files for which wanted returns true, sorted by path.
 func (b *budget) untar(data []byte, wanted func(name string) bool) ([]file, error) {
 	var files []file
 	seen := map[string]string{}
@@ -107,23 +108,23 @@ func (b *budget) untar(data []byte, wanted func(name string) bool) ([]file, erro
 			return nil, fmt.Errorf("tar: %w", err)
 		}
 		name := path.Clean(header.Name)
-		// macOS puts a file's attributes into another file with the same extension.
+		// macOS stores a file's attributes in another file with the same extension.
 		if !isFile || strings.HasPrefix(path.Base(name), "._") || !wanted(name) {
 			continue
 		}
 		if other, twice := seen[strings.ToLower(name)]; twice && other != name {
-			return nil, fmt.Errorf("tar: %s and %s differ in case only", other, name)
+			return nil, fmt.Errorf("tar: %s and %s differ only in case", other, name)
 		} else if twice {
 			return nil, fmt.Errorf("tar: %s appears twice", name)
 		}
 		seen[strings.ToLower(name)] = name
-		// A sparse member can be longer than the tar it is in, so the sum is bounded by itself.
+		// A sparse member can be larger than its tar, so the total size requires its own limit.
 		body, err := io.ReadAll(io.LimitReader(members, int64(MaxUnpackedBytes-b.unpacked)+1))
 		if err != nil {
 			return nil, fmt.Errorf("tar: %s: %w", name, err)
 		}
 		if b.unpacked += len(body); b.unpacked > MaxUnpackedBytes {
-			return nil, fmt.Errorf("tar: %s: files of more than %d bytes in all", name, MaxUnpackedBytes)
+			return nil, fmt.Errorf("tar: %s: the files have more than %d bytes in total", name, MaxUnpackedBytes)
 		}
 		files = append(files, file{name: name, data: body})
 	}
@@ -131,12 +132,13 @@ func (b *budget) untar(data []byte, wanted func(name string) bool) ([]file, erro
 	return files, nil
 }
 
-// admit reports whether a member is a file. Links, devices and paths outside of the folder are an error, although
-// nothing is written to a disk: a module does not need them, so the archive is damaged or hostile.
+// admit reports whether a member is a file. It returns an error for links, devices and paths outside of the folder.
+// They could do no harm, because the unpacked data is not written to disk, but they show that an archive is damaged or
+// malicious.
 func admit(header *tar.Header) (bool, error) {
 	name := header.Name
 	if path.IsAbs(name) || strings.ContainsAny(name, "\\\x00") || slices.Contains(strings.Split(name, "/"), "..") {
-		return false, fmt.Errorf("path %q leaves its folder", name)
+		return false, fmt.Errorf("path %q is outside of the folder", name)
 	}
 	if len(name) > maxPathBytes || strings.Count(name, "/") > maxPathDepth {
 		return false,
@@ -149,7 +151,7 @@ func admit(header *tar.Header) (bool, error) {
 	case tar.TypeDir, tar.TypeXGlobalHeader:
 		return false, nil
 	}
-	return false, fmt.Errorf("%s is neither file nor folder (type %q)", name, header.Typeflag)
+	return false, fmt.Errorf("%s is not a file or folder (type %q)", name, header.Typeflag)
 }
 
 const extensionJSON = ".json"

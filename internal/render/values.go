@@ -12,24 +12,25 @@ import (
 )
 
 const (
-	// maxOverridesBytes bounds Helm's --set strings, whose grammar builds lists up to an index that is given.
+	// maxOverridesBytes limits strings in the format of helm --set. A short string can define a list with a large
+	// index.
 	maxOverridesBytes = 64 << 10
-	// maxValuesBytes bounds values as they are written; the largest charts known have 300 KiB.
+	// maxValuesBytes limits the size of values in YAML. The values of the largest known charts have 300 KiB.
 	maxValuesBytes = 1 << 20
-	// maxExpandedBytes bounds them with their aliases written out, by about how long that would be.
+	// maxExpandedBytes limits the approximate size of values after aliases are expanded.
 	maxExpandedBytes = 4 << 20
 )
 
-// configured reads a module's config layer. It is a mapping of values, as in a chart's values.yaml, or Kyma's older
-// form, which contains only configs:
+// configured returns the values of a module's config layer. The layer is a mapping of values like a chart's
+// values.yaml, or has Kyma's older format, which contains only the field configs:
 //
 //	configs:
 //	- name: my-chart                 # ignored if it is the only entry
-//	  overrides: "a.b=1,c=two"       # as of helm --set
+//	  overrides: "a.b=1,c=two"       # in the format of helm --set
 //	  clientConfig: "Namespace=kyma-system,CreateNamespace=true"
 //
-// Of clientConfig, only Namespace affects rendering, and it must be the namespace of the module. The other fields
-// configured the Helm client's connection to the cluster.
+// In clientConfig, only Namespace affects rendering. It must be the namespace of the module. The other fields
+// configured the Helm client's connection to the cluster and are ignored.
 //
 // Source: kyma-project/module-manager, getConfigAndOverridesForInstall; lifecycle-manager's internal/manifest/v1beta1.
 func (in Input) configured(layer []byte, chart string) (map[string]any, error) {
@@ -38,7 +39,7 @@ func (in Input) configured(layer []byte, chart string) (map[string]any, error) {
 	}
 	var values map[string]any
 	if err := yaml.Unmarshal(layer, &values); err != nil {
-		return nil, fmt.Errorf("config layer: is not a mapping of values: %w", err)
+		return nil, fmt.Errorf("config layer is not a mapping of values: %w", err)
 	}
 	if entries, older := values["configs"].([]any); older && len(values) == 1 {
 		overrides, err := in.overrides(entries, chart)
@@ -50,7 +51,7 @@ func (in Input) configured(layer []byte, chart string) (map[string]any, error) {
 	if values == nil {
 		values = map[string]any{}
 	}
-	// The values replace text in parsed strings only, also in overrides, so they cannot add others.
+	// Placeholders are replaced only after parsing, also in overrides, so the substituted text cannot add other values.
 	if err := in.Substitute.Substitute(values); err != nil {
 		return nil, fmt.Errorf("config layer: %w", err)
 	}
@@ -64,26 +65,28 @@ func (in Input) overrides(entries []any, chart string) (map[string]any, error) {
 		entry, _ := e.(map[string]any)
 		name, ok := entry["name"].(string)
 		if !ok {
-			return nil, fmt.Errorf("configs[%d]: has no name", i)
+			return nil, fmt.Errorf("configs[%d] has no name", i)
 		}
 		for key, value := range entry {
 			if _, ok := value.(string); !ok || !slices.Contains([]string{"name", "clientConfig", "overrides"}, key) {
 				return nil,
-					fmt.Errorf("configs[%d]: %s is not known here: use name, clientConfig and overrides, all strings",
+					fmt.Errorf("configs[%d].%s is not supported: set only name, clientConfig and overrides, as strings",
 						i, key)
 			}
 		}
 		names = append(names, name)
 		if len(entries) == 1 || name == in.Release || name == chart {
 			if mine != nil {
-				return nil, fmt.Errorf("configs: two entries are meant for chart %s of module %s", chart, in.Release)
+				return nil, fmt.Errorf("configs: two entries match chart %s or module %s: remove one", chart,
+					in.Release)
 			}
 			mine = entry
 		}
 	}
 	if mine == nil {
 		return nil,
-			fmt.Errorf("configs: none of %s is chart %s or module %s", strings.Join(names, ", "), chart, in.Release)
+			fmt.Errorf("configs: none of the names %s is chart %s or module %s", strings.Join(names, ", "), chart,
+				in.Release)
 	}
 	client, err := settings(mine["clientConfig"])
 	if err != nil {
@@ -91,7 +94,7 @@ func (in Input) overrides(entries []any, chart string) (map[string]any, error) {
 	}
 	if wanted, isSet := client["Namespace"]; isSet && wanted != in.Namespace {
 		return nil,
-			fmt.Errorf("clientConfig: namespace %v is not %s, where the module goes: set it there", wanted,
+			fmt.Errorf("clientConfig: Namespace is %v, but the module is installed in %s: set this namespace", wanted,
 				in.Namespace)
 	}
 	overrides, err := settings(mine["overrides"])
@@ -104,33 +107,33 @@ func (in Input) overrides(entries []any, chart string) (map[string]any, error) {
 func settings(text any) (map[string]any, error) {
 	line, _ := text.(string)
 	if len(line) > maxOverridesBytes {
-		return nil, fmt.Errorf("%d bytes, at most %d", len(line), maxOverridesBytes)
+		return nil, fmt.Errorf("%d bytes, must be at most %d", len(line), maxOverridesBytes)
 	}
 	return strvals.Parse(line)
 }
 
-// checkExpansion refuses YAML that is larger than a document may be once its aliases are written out. Charts do use
-// aliases in their values, so that they are not refused as such.
+// checkExpansion returns an error for YAML that becomes too large when its aliases are expanded. It accepts aliases,
+// because values of charts use them.
 func checkExpansion(data []byte) error {
 	if len(data) > maxValuesBytes {
-		return fmt.Errorf("%d bytes, at most %d", len(data), maxValuesBytes)
+		return fmt.Errorf("%d bytes, must be at most %d", len(data), maxValuesBytes)
 	}
 	var document goyaml.Node
 	if err := goyaml.Unmarshal(data, &document); err != nil {
 		return fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "yaml: "))
 	}
-	if weigh(&document, map[*goyaml.Node]int{}) > maxExpandedBytes {
-		return errors.New("aliases make it grow without end: write the values out")
+	if expandedSize(&document, map[*goyaml.Node]int{}) > maxExpandedBytes {
+		return errors.New("the aliases expand to too many bytes: replace them by their values")
 	}
 	return nil
 }
 
-// weigh returns about how many bytes a document has with its aliases written out, or more than allowed. A node under
-// way weighs too much already, for it contains itself.
-func weigh(n *goyaml.Node, known map[*goyaml.Node]int) int {
+// expandedSize returns the approximate size of a document after its aliases are expanded. It stops at a size over
+// maxExpandedBytes. A node that contains itself also has such a size.
+func expandedSize(n *goyaml.Node, known map[*goyaml.Node]int) int {
 	const tooMuch = maxExpandedBytes + 1
 	if n.Kind == goyaml.AliasNode {
-		return weigh(n.Alias, known)
+		return expandedSize(n.Alias, known)
 	}
 	if weight, ok := known[n]; ok {
 		return weight
@@ -138,7 +141,7 @@ func weigh(n *goyaml.Node, known map[*goyaml.Node]int) int {
 	known[n] = tooMuch
 	weight := len(n.Value) + 8
 	for _, child := range n.Content {
-		if weight += weigh(child, known); weight >= tooMuch {
+		if weight += expandedSize(child, known); weight >= tooMuch {
 			return tooMuch
 		}
 	}

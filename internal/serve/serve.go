@@ -1,5 +1,5 @@
-// Package serve returns the HTTP servers of both programs. Before it is authenticated, a client can send slowly,
-// without end, and over many connections. A server limits the memory and time of each client and of all clients
+// Package serve creates the HTTP servers of both programs. An unauthenticated client can send requests slowly, without
+// end, and over many connections. A server therefore limits memory and time for each client and for all clients
 // together.
 package serve
 
@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// Limits are the limits of a server. All are required.
+// Limits contains the limits of a server. All limits are required.
 type Limits struct {
-	// Connections is the maximum number of open connections. Others wait until one is closed.
+	// Connections is the maximum number of open connections. Further connections wait until a connection is closed.
 	Connections int
 	// HeaderBytes limits the header of a request, BodyBytes its body, and AllBodiesBytes the bodies of all current
 	// requests.
@@ -26,27 +26,27 @@ type Limits struct {
 	BodyBytes, AllBodiesBytes int64
 	// Read limits the time to receive a request, and Write the time to send a response.
 	Read, Write time.Duration
-	// OneRequest closes each connection after a request, because idle connections would exclude other clients.
+	// OneRequest closes each connection after one request, because idle connections would block other clients.
 	OneRequest bool
 }
 
-// Small are the limits of servers whose requests have no body: probes, metrics and tokens.
+// Small contains the limits of servers whose requests have no body: probes, metrics and tokens.
 var Small = Limits{
 	Connections: 100, HeaderBytes: 16 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 100 << 10, Read: 10 * time.Second,
 	Write: time.Minute, OneRequest: true,
 }
 
 const (
-	// headerTimeout bounds the header of a request and the handshake of TLS.
+	// headerTimeout limits the time for the TLS handshake and for reading the header of a request.
 	headerTimeout = 3 * time.Second
-	// idleTimeout is longer than clients in Go keep connections: a server that closes one first may do so while a
-	// request is in flight.
+	// idleTimeout is longer than the idle timeout of Go's HTTP client. A server that closes a connection first could do
+	// so while a request is in flight.
 	idleTimeout = 2 * time.Minute
-	// shutdownTimeout bounds the wait for requests when the program ends.
+	// shutdownTimeout limits the time for active requests when the program ends.
 	shutdownTimeout = 5 * time.Second
 )
 
-// New returns a server that enforces the limits, except the limit of connections, which Listen enforces.
+// New returns a server that enforces the limits, except the number of connections, which Listen enforces.
 func New(handler http.Handler, limits Limits) *http.Server {
 	server := &http.Server{
 		Handler: limitBodies(handler, limits), MaxHeaderBytes: limits.HeaderBytes,
@@ -57,7 +57,7 @@ func New(handler http.Handler, limits Limits) *http.Server {
 	return server
 }
 
-// Listen listens on an address within the limits; with a TLS configuration, for HTTPS.
+// Listen listens on an address and limits the number of connections. With a TLS configuration, it listens for HTTPS.
 func Listen(ctx context.Context, address string, config *tls.Config, limits Limits) (net.Listener, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -72,7 +72,7 @@ func Listen(ctx context.Context, address string, config *tls.Config, limits Limi
 	return tls.NewListener(listener, config), nil
 }
 
-// Add adds a server to a manager, which runs it in every replica and before its caches.
+// Add adds a server to a manager. The manager runs it in every replica and starts it before its caches.
 func Add(mgr manager.Manager, name, address string, config *tls.Config, handler http.Handler, limits Limits) error {
 	listener, err := Listen(context.Background(), address, config, limits)
 	if err != nil {
@@ -84,15 +84,15 @@ func Add(mgr manager.Manager, name, address string, config *tls.Config, handler 
 	})
 }
 
-// limitBodies refuses bodies that are too large, and lets requests wait whose bodies are too large together with those
-// under way. A body of unknown length counts as the largest.
+// limitBodies refuses bodies that are too large. A request waits while its body and the bodies of all current requests
+// exceed the total limit. A body of unknown length counts with the maximum size.
 func limitBodies(next http.Handler, limits Limits) http.Handler {
 	all := semaphore.NewWeighted(limits.AllBodiesBytes)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		size := r.ContentLength
 		if size > limits.BodyBytes {
 			w.Header().Set("Connection", "close")
-			http.Error(w, fmt.Sprintf("body of %d bytes, at most %d", size, limits.BodyBytes),
+			http.Error(w, fmt.Sprintf("the body has %d bytes, must have at most %d", size, limits.BodyBytes),
 				http.StatusRequestEntityTooLarge)
 			return
 		}
@@ -103,7 +103,7 @@ func limitBodies(next http.Handler, limits Limits) http.Handler {
 		defer cancel()
 		if err := all.Acquire(waiting, size); err != nil {
 			w.Header().Set("Retry-After", "1")
-			http.Error(w, "too many requests at once", http.StatusServiceUnavailable)
+			http.Error(w, "too many concurrent requests", http.StatusServiceUnavailable)
 			return
 		}
 		defer all.Release(size)

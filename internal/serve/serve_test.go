@@ -18,7 +18,7 @@ var tight = Limits{
 	Write: 10 * time.Second,
 }
 
-// started is a server with a handler that reads the body. It counts its concurrent connections.
+// started is a server with a handler that reads the request body. It counts concurrent connections.
 type started struct {
 	address       string
 	open, most    atomic.Int64
@@ -59,8 +59,8 @@ func start(t *testing.T, limits Limits) *started {
 	return s
 }
 
-// counted counts a connection until it is being closed. The server reports that later, when it may have accepted the
-// next one.
+// counted counts open connections. It decrements the number before a connection is closed, because the server could
+// accept the next connection immediately afterwards.
 type counted struct {
 	net.Listener
 	of *started
@@ -86,7 +86,8 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// send opens a connection, sends the text, and returns the status line of the response, "" for none.
+// send opens a connection, sends the parts, and returns the status line of the response, or "" if no response is
+// received.
 func (s *started) send(t *testing.T, parts ...string) string {
 	connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.address)
 	if err != nil {
@@ -111,18 +112,18 @@ func TestServerEnforcesItsLimits(t *testing.T) {
 		parts []string
 		want  string
 	}{
-		"an ordinary request":                {[]string{head + "Content-Length: 5\r\n\r\nhello"}, "200"},
-		"a Content-Length that is too large": {[]string{head + "Content-Length: 999999999\r\n\r\n"}, "413"},
-		"a body that is too large": {
+		"valid request":            {[]string{head + "Content-Length: 5\r\n\r\nhello"}, "200"},
+		"too large Content-Length": {[]string{head + "Content-Length: 999999999\r\n\r\n"}, "413"},
+		"too large chunked body": {
 			[]string{head + "Transfer-Encoding: chunked\r\n\r\n20000\r\n", strings.Repeat("x", 0x20000),
 				"\r\n0\r\n\r\n"}, "400",
 		},
-		"a header that is too large": {
+		"too large header": {
 			[]string{head + "X: " + strings.Repeat("x", 16<<10) + "\r\n\r\n"}, "431",
 		},
-		"half a header": {[]string{head}, ""},
-		"half a body":   {[]string{head + "Content-Length: 5\r\n\r\nhe"}, "400"},
-		"nothing":       {nil, ""},
+		"incomplete header": {[]string{head}, ""},
+		"incomplete body":   {[]string{head + "Content-Length: 5\r\n\r\nhe"}, "400"},
+		"no request":        {nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -133,9 +134,8 @@ func TestServerEnforcesItsLimits(t *testing.T) {
 	}
 }
 
-// TestSlowClientsShareTheLimits checks that many slow clients use no more of the server than few, although other
-// clients wait.
-func TestSlowClientsShareTheLimits(t *testing.T) {
+// Many slow clients must not exceed the limits of connections and bodies. Other clients can have to wait.
+func TestSlowClientsCannotExceedLimits(t *testing.T) {
 	s := start(t, tight)
 	var group sync.WaitGroup
 	for i := range 60 {
@@ -149,20 +149,20 @@ func TestSlowClientsShareTheLimits(t *testing.T) {
 	}
 	group.Wait()
 	if got := s.most.Load(); got > int64(tight.Connections) {
-		t.Errorf("%d connections at once, want at most %d", got, tight.Connections)
+		t.Errorf("got %d concurrent connections, want at most %d", got, tight.Connections)
 	}
 	if got := s.mostHandled.Load(); got > tight.AllBodiesBytes/tight.BodyBytes {
-		t.Errorf("%d bodies at once, want at most %d", got, tight.AllBodiesBytes/tight.BodyBytes)
+		t.Errorf("got %d concurrent bodies, want at most %d", got, tight.AllBodiesBytes/tight.BodyBytes)
 	}
 	if got := s.send(t, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); !strings.Contains(got, "200") {
-		t.Errorf("after them: %q", got)
+		t.Errorf("got %q after the slow clients disconnected, want status 200", got)
 	}
 }
 
-// TestSmallServerClosesConnectionsAfterARequest exists because idle connections would keep other clients out.
-func TestSmallServerClosesConnectionsAfterARequest(t *testing.T) {
-	for name, limits := range map[string]Limits{"small": Small,
-		"one that is asked often": {Connections: 1, HeaderBytes: 1 << 10, BodyBytes: 1, AllBodiesBytes: 1,
+// Idle connections would block other clients, so a server with OneRequest must close them.
+func TestServerWithOneRequestClosesConnections(t *testing.T) {
+	for name, limits := range map[string]Limits{"limits Small": Small,
+		"without OneRequest": {Connections: 1, HeaderBytes: 1 << 10, BodyBytes: 1, AllBodiesBytes: 1,
 			Read: time.Minute, Write: time.Minute}} {
 		listener, err := Listen(t.Context(), "127.0.0.1:0", nil, limits)
 		if err != nil {
@@ -176,7 +176,7 @@ func TestSmallServerClosesConnectionsAfterARequest(t *testing.T) {
 		}
 		_ = answer.Body.Close()
 		if answer.Close != limits.OneRequest {
-			t.Errorf("%s: closes %v", name, answer.Close)
+			t.Errorf("%s: the server closes the connection: %t, want %t", name, answer.Close, limits.OneRequest)
 		}
 		if err := server.Close(); err != nil {
 			t.Error(err)

@@ -6,8 +6,8 @@ import (
 )
 
 // Check is a measurement that the agent of a runtime repeats after a module became ready in a promoted version. Set at
-// most one of cel, http, promql and job. Without any, the module ships the check: the agent runs the check of that name
-// from the content "checks" of the module's component.
+// most one of cel, http, promql and job. If none is set, the agent runs the check with the same name from the content
+// "checks" of the module's component.
 //
 // +kubebuilder:validation:AtMostOneOf=cel;http;promql;job
 type Check struct {
@@ -23,14 +23,15 @@ type Check struct {
 	// PromQL sends an instant query to a Prometheus-compatible endpoint in the runtime.
 	// +optional
 	PromQL *PromQLCheck `json:"promql,omitempty"`
-	// Job runs a Job to completion. Only a check that a module ships can have a Job.
+	// Job runs a Job to completion. Only a check in a module's content "checks" can have a Job.
 	// +optional
 	Job *JobCheck `json:"job,omitempty"`
-	// Interval is the time between two measurements, at least 10 seconds.
+	// Interval is the time between two measurements. It must be at least 10 seconds.
 	// +kubebuilder:default:="30s"
 	// +optional
 	Interval metav1.Duration `json:"interval,omitzero"`
-	// Timeout limits one measurement, at most 5 minutes. A measurement that takes longer is Inconclusive.
+	// Timeout limits the duration of one measurement. It must be at most 5 minutes. A measurement that takes longer is
+	// Inconclusive.
 	// +kubebuilder:default:="10s"
 	// +optional
 	Timeout metav1.Duration `json:"timeout,omitzero"`
@@ -49,18 +50,18 @@ type Check struct {
 	FailureThreshold int32 `json:"failureThreshold,omitempty"`
 }
 
-// CELCheck evaluates an expression over objects. It succeeds if the expression is true.
+// CELCheck evaluates an expression over objects. The check succeeds if the expression is true.
 // +kubebuilder:validation:XValidation:rule="!has(self.kind) || self.kind != 'Secret' || has(self.apiVersion) && self.apiVersion.contains('.')",message="a check cannot read Secrets"
 type CELCheck struct {
-	// APIVersion and Kind select the objects of the variable "objects". Empty if the expression reads none. Secrets cannot
-	// be selected.
+	// APIVersion and Kind select the objects of the variable "objects". Leave them empty if the expression does not use
+	// objects. Secrets cannot be selected.
 	// +optional
 	// +kubebuilder:validation:MaxLength:=253
 	APIVersion string `json:"apiVersion,omitempty"`
 	// +optional
 	// +kubebuilder:validation:MaxLength:=63
 	Kind string `json:"kind,omitempty"`
-	// Namespace limits the objects to one namespace. Empty selects all namespaces.
+	// Namespace limits the objects to one namespace. If empty, objects of all namespaces are selected.
 	// +optional
 	// +kubebuilder:validation:MaxLength:=63
 	Namespace string `json:"namespace,omitempty"`
@@ -74,7 +75,7 @@ type CELCheck struct {
 	Expression string `json:"expression"`
 }
 
-// ServiceReference names a port of a Service in the runtime.
+// ServiceReference identifies a port of a Service in the runtime.
 type ServiceReference struct {
 	// +kubebuilder:validation:MinLength:=1
 	// +kubebuilder:validation:MaxLength:=63
@@ -85,18 +86,18 @@ type ServiceReference struct {
 	// +kubebuilder:validation:Minimum:=1
 	// +kubebuilder:validation:Maximum:=65535
 	Port int32 `json:"port"`
-	// Scheme is http or https. The agent does not verify the certificate's name, because Services have none in public
-	// roots; it only measures.
+	// Scheme is http or https. With https, the agent does not verify the server certificate, because certificates of
+	// Services are usually not signed by a public CA.
 	// +kubebuilder:validation:Enum=http;https
 	// +kubebuilder:default:="http"
 	// +optional
 	Scheme string `json:"scheme,omitempty"`
 }
 
-// HTTPCheck sends a GET request. It succeeds if status, latency and expression all match.
+// HTTPCheck sends a GET request. The check succeeds if status, latency and expression all match.
 type HTTPCheck struct {
 	Service ServiceReference `json:"service"`
-	// Path is the path with an optional query, such as "/healthz".
+	// Path is the path of the request with an optional query, such as "/healthz".
 	// +kubebuilder:validation:Pattern:=`^/`
 	// +kubebuilder:validation:MaxLength:=1024
 	// +kubebuilder:default:="/"
@@ -108,22 +109,23 @@ type HTTPCheck struct {
 	// +kubebuilder:validation:Maximum:=599
 	// +optional
 	Status int32 `json:"status,omitempty"`
-	// MaxLatency is the highest accepted time until the body is read, zero for no limit.
+	// MaxLatency is the maximum time until the body is read. Zero means no limit.
 	// +optional
 	MaxLatency metav1.Duration `json:"maxLatency,omitzero"`
-	// Expression is a CEL expression over "body", the response's JSON, for example `body.queue < 100`.
+	// Expression is a CEL expression over "body", the decoded JSON of the response, for example `body.queue < 100`.
 	// +optional
 	// +kubebuilder:validation:MaxLength:=2048
 	Expression string `json:"expression,omitempty"`
 }
 
-// PromQLCheck sends an instant query that must return one number. Missing data is Inconclusive.
+// PromQLCheck sends an instant query that must return one number. The measurement is Inconclusive if the query returns
+// no data.
 //
 // +kubebuilder:validation:AtLeastOneOf=max;min;maxIncreasePercent
 type PromQLCheck struct {
 	// Service is the Prometheus-compatible endpoint.
 	Service ServiceReference `json:"service"`
-	// Path is the path before /api/v1/query, empty for none.
+	// Path is the part of the endpoint's path before /api/v1/query, such as "/prometheus".
 	// +optional
 	// +kubebuilder:validation:Pattern:=`^/`
 	// +kubebuilder:validation:MaxLength:=253
@@ -141,17 +143,18 @@ type PromQLCheck struct {
 	// +kubebuilder:validation:Pattern:=`^-?[0-9]+(\.[0-9]+)?$`
 	// +kubebuilder:validation:MaxLength:=32
 	Min string `json:"min,omitempty"`
-	// MaxIncreasePercent is the accepted increase over the value that the same query returned before the upgrade. Without
-	// that value, for example on a first installation, the check uses only max and min, and is Inconclusive without them.
+	// MaxIncreasePercent is the maximum increase over the value that the same query returned before the upgrade, in
+	// percent. If no such value exists, for example after a first installation, the check uses only max and min. If
+	// these are unset, the check is Inconclusive.
 	// +optional
 	// +kubebuilder:validation:Minimum:=0
 	// +kubebuilder:validation:Maximum:=100000
 	MaxIncreasePercent *int32 `json:"maxIncreasePercent,omitempty"`
 }
 
-// JobCheck runs a Job once per measurement. It succeeds if the Job completes within the timeout.
+// JobCheck runs a Job once per measurement. The check succeeds if the Job completes within the timeout.
 type JobCheck struct {
-	// Namespace is the Job's namespace, one of the module's own.
+	// Namespace is the Job's namespace. It must belong to the module.
 	// +kubebuilder:validation:MinLength:=1
 	// +kubebuilder:validation:MaxLength:=63
 	Namespace string `json:"namespace"`

@@ -2,8 +2,8 @@
 // which a channel's promotions reach the fleet. A Rollout is one promotion in progress. A PromotionPolicy promotes
 // versions from channel to channel.
 //
-// They exist in the control plane only. They grow with the number of modules, not of runtimes: every list of runtimes
-// is bounded.
+// Objects of these types exist only in the control plane. Their size depends on the number of modules, not on the
+// number of runtimes, because every list of runtimes has a maximum length.
 //
 // +kubebuilder:object:generate=true
 // +groupName=fleet.kyma-project.io

@@ -4,8 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PromotionPolicy moves versions of the selected modules through a chain of channels. Each channel follows the one
-// before it. If several policies promote a module to the same channel, the one whose name sorts first applies.
+// PromotionPolicy promotes versions of the selected modules through a chain of channels, from each channel to the next.
+// If several policies promote a module to the same channel, the policy whose name sorts first applies.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -36,13 +36,14 @@ type PromotionPolicyList struct {
 
 // PromotionPolicySpec selects modules and defines the chain of channels.
 type PromotionPolicySpec struct {
-	// Modules lists the modules that the policy applies to. If empty, it applies to all.
+	// Modules lists the modules that the policy applies to. If empty, the policy applies to all modules.
 	// +optional
 	// +kubebuilder:validation:MaxItems:=300
 	// +kubebuilder:validation:items:MaxLength:=64
 	// +listType=set
 	Modules []string `json:"modules,omitempty"`
-	// Channels is the chain. A version that a channel proved is promoted to the next one.
+	// Channels lists the channels of the chain in the order of promotion. A version is promoted to the next channel
+	// once it meets the conditions of its current channel.
 	// +kubebuilder:validation:MinItems:=2
 	// +kubebuilder:validation:MaxItems:=5
 	// +listType=map
@@ -55,18 +56,18 @@ type PromotionPolicySpec struct {
 	// kyma-pull.dev/hold-promotion.
 	// +optional
 	Hold bool `json:"hold,omitempty"`
-	// PromoteBy selects the performer of a promotion. Publisher: the publisher edits the ModuleReleaseMeta, except one
-	// that a Git commit applied. Command: `kcp-publisher train promote` does, such as in a CI job.
+	// PromoteBy selects how versions are promoted. With Publisher, the publisher edits ModuleReleaseMetas, except those
+	// that were applied from a Git commit. With Command, an operator or a CI job runs `kcp-publisher train promote`.
 	// +kubebuilder:default:=Publisher
 	PromoteBy PromoteBy `json:"promoteBy,omitempty"`
 }
 
-// PromoteBy selects the performer of a promotion.
+// PromoteBy selects how versions are promoted.
 // +kubebuilder:validation:Enum=Publisher;Command
 type PromoteBy string
 
-// PromoteByPublisher: the publisher edits the ModuleReleaseMeta. PromoteByCommand: `kcp-publisher train promote`
-// performs the promotion.
+// PromoteByPublisher: the publisher edits ModuleReleaseMetas. PromoteByCommand: an operator or a CI job runs
+// `kcp-publisher train promote`.
 const (
 	PromoteByPublisher PromoteBy = "Publisher"
 	PromoteByCommand   PromoteBy = "Command"
@@ -78,14 +79,14 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self[size(self)-1].after)",message="after: not for the last channel"
 type TrainChannels []TrainChannel
 
-// TrainChannel is a channel of the chain, with the conditions for leaving it.
+// TrainChannel is a channel of the chain, with the conditions for a promotion to the next channel.
 type TrainChannel struct {
 	// +kubebuilder:validation:Pattern:=^[a-z]+$
 	// +kubebuilder:validation:MaxLength:=32
 	// +kubebuilder:validation:MinLength:=3
 	Name string `json:"name"`
-	// After is the time that a version spends in the channel, such as 168h. It begins when the channel has the version
-	// and, with a RolloutPolicy, when the Rollout has succeeded.
+	// After is the minimum time that a version spends in the channel, such as 168h. The time begins when the channel
+	// has the version or, with a RolloutPolicy, when the Rollout has succeeded.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be more than 0"
 	After *metav1.Duration `json:"after,omitempty"`
@@ -93,17 +94,17 @@ type TrainChannel struct {
 	// +kubebuilder:default:=1
 	// +kubebuilder:validation:Minimum:=1
 	MinRuntimes int32 `json:"minRuntimes,omitempty"`
-	// MaxFailurePercent is the highest share of failed runtimes among those that reported the version as ready or
-	// failed, in percent. Failures of the channel's Rollout count, too.
+	// MaxFailurePercent is the maximum percentage of failed runtimes among the runtimes that reported the version as
+	// ready or failed. It includes failures of the channel's Rollout.
 	// +optional
 	// +kubebuilder:validation:Minimum:=0
 	// +kubebuilder:validation:Maximum:=99
 	MaxFailurePercent int32 `json:"maxFailurePercent,omitempty"`
 }
 
-// PromotionCalendar lists the times without promotions, in one time zone.
+// PromotionCalendar defines the times at which the policy makes no promotions.
 type PromotionCalendar struct {
-	// TimeZone is the name of a time zone in the IANA database.
+	// TimeZone is the time zone of the calendar, as a name in the IANA database such as Europe/Berlin.
 	// +kubebuilder:default:=UTC
 	// +kubebuilder:validation:MinLength:=1
 	// +kubebuilder:validation:MaxLength:=64
@@ -134,24 +135,24 @@ type Freeze struct {
 	// +kubebuilder:validation:MinLength:=1
 	// +kubebuilder:validation:MaxLength:=63
 	Name string `json:"name"`
-	// From is the begin, a date such as 2026-12-18 or a local time such as 2026-12-18T17:00.
+	// From is the beginning of the period: a date such as 2026-12-18, or a local time such as 2026-12-18T17:00.
 	// +kubebuilder:validation:Pattern:=`^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}(:[0-9]{2})?)?$`
 	// +kubebuilder:validation:MaxLength:=19
 	From string `json:"from"`
-	// Until is the end, in the same form. Promotions are possible again from this time on.
+	// Until is the end of the period, in the same format as from. Promotions are possible again from this time on.
 	// +kubebuilder:validation:Pattern:=`^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}(:[0-9]{2})?)?$`
 	// +kubebuilder:validation:MaxLength:=19
 	Until string `json:"until"`
 }
 
-// PromotionPolicyStatus is the observed state of a PromotionPolicy. It is the publisher's only memory of the time that
-// a version has spent in a channel.
+// PromotionPolicyStatus is the observed state of a PromotionPolicy. The publisher stores only here how long a version
+// has been in a channel.
 type PromotionPolicyStatus struct {
 	// ObservedGeneration is the generation of the spec that the status refers to.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions has Ready: True while the policy is in effect. It is False if the policy cannot be evaluated or a
-	// promotion failed.
+	// Conditions contains condition Ready. It is True while the policy is in effect, and False if the policy cannot be
+	// evaluated or a promotion failed.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -159,23 +160,23 @@ type PromotionPolicyStatus struct {
 	// LastPromotion is the time of the policy's latest promotion by the publisher.
 	// +optional
 	LastPromotion *metav1.Time `json:"lastPromotion,omitempty"`
-	// Modules lists the selected modules by name.
+	// Modules lists the selected modules, sorted by name.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Modules []ModuleTrain `json:"modules,omitempty"`
 }
 
-// ModuleTrain is the position of a module's versions in the chain.
+// ModuleTrain lists the versions of a module in the channels of the chain.
 type ModuleTrain struct {
 	Name string `json:"name"`
-	// Versions has the version of each channel of the chain, in the order of the chain.
+	// Versions lists the version of each channel, in the order of the chain.
 	// +optional
 	// +listType=map
 	// +listMapKey=channel
 	Versions []TrainVersion `json:"versions,omitempty"`
-	// Rejected lists the latest versions that were rolled back in a channel of the chain. The train does not promote them.
-	// At most 20.
+	// Rejected lists the latest versions that were rolled back in a channel of the chain, at most 20. The policy does
+	// not promote them.
 	// +optional
 	// +listType=map
 	// +listMapKey=version
@@ -186,7 +187,7 @@ type ModuleTrain struct {
 type TrainVersion struct {
 	Channel string `json:"channel"`
 	Version string `json:"version"`
-	// Since is the start of the time that the version counts as in the channel.
+	// Since is the time from which the version counts as being in the channel.
 	Since metav1.Time `json:"since"`
 	// Reason is the first reason why the version is not in the next channel.
 	Reason WaitReason `json:"reason"`
@@ -196,8 +197,8 @@ type TrainVersion struct {
 	// Arrival is the expected time of the promotion to the next channel. Unset if it is unknown.
 	// +optional
 	Arrival *metav1.Time `json:"arrival,omitempty"`
-	// Ready and Failed are the runtimes of the channel that reported the version as ready and as failed. They are
-	// recorded when the reason changes.
+	// Ready and Failed are the numbers of runtimes in the channel that reported the version as ready and as failed.
+	// They are updated when the reason changes.
 	// +optional
 	Ready int32 `json:"ready,omitempty"`
 	// +optional
@@ -221,13 +222,14 @@ const (
 	WaitArrived WaitReason = "Arrived"
 	// WaitPromoted: the next channel has the version.
 	WaitPromoted WaitReason = "Promoted"
-	// WaitRejected: the version was rolled back or stopped in a channel of the chain. The train never promotes it.
+	// WaitRejected: the version was rolled back or stopped in a channel of the chain. The policy never promotes it.
 	WaitRejected WaitReason = "Rejected"
 	// WaitNotNewer: the next channel has a newer version.
 	WaitNotNewer WaitReason = "NotNewer"
-	// WaitChannelMissing: the ModuleReleaseMeta has no entry for the next channel. An operator adds the first version.
+	// WaitChannelMissing: the ModuleReleaseMeta has no entry for the next channel. An operator must add the channel's
+	// first version.
 	WaitChannelMissing WaitReason = "ChannelMissing"
-	// WaitTemplateMissing: no ModuleTemplate of the version exists, or several exist.
+	// WaitTemplateMissing: the version does not have exactly one ModuleTemplate.
 	WaitTemplateMissing WaitReason = "TemplateMissing"
 	// WaitOtherPolicy: another PromotionPolicy promotes the module to the next channel.
 	WaitOtherPolicy WaitReason = "OtherPolicy"
@@ -243,13 +245,14 @@ const (
 	WaitRolloutActive WaitReason = "RolloutActive"
 	// WaitTooFewRuntimes: fewer runtimes than minRuntimes reported the version as ready.
 	WaitTooFewRuntimes WaitReason = "TooFewRuntimes"
-	// WaitTimeNotReached: the version has not been in the channel for the time of after.
+	// WaitTimeNotReached: the version has not been in the channel for the duration in field after.
 	WaitTimeNotReached WaitReason = "TimeNotReached"
-	// WaitNextChannelBusy: the next channel's version is on its way, or its Rollout is active.
+	// WaitNextChannelBusy: the version in the next channel is not promoted yet, or its Rollout is active.
 	WaitNextChannelBusy WaitReason = "NextChannelBusy"
 	// WaitCalendarClosed: the calendar allows no promotion now.
 	WaitCalendarClosed WaitReason = "CalendarClosed"
-	// WaitDue: the version can be promoted now. With promoteBy: Command, or with Git, `kcp-publisher train promote` does.
+	// WaitDue: the version can be promoted now. With promoteBy Command or with Git, the promotion requires
+	// `kcp-publisher train promote`.
 	WaitDue WaitReason = "Due"
 )
 
@@ -259,7 +262,8 @@ const (
 	PolicyEvaluated = "Evaluated"
 	// PolicyModulesMissing: the policy is in effect, but modules of its spec have no ModuleReleaseMeta.
 	PolicyModulesMissing = "ModulesMissing"
-	// PolicyInvalid: a field of the spec is invalid. Nothing is promoted. The message names the field.
+	// PolicyInvalid: a field of the spec is invalid. The publisher promotes no versions. The message contains the
+	// field.
 	PolicyInvalid = "Invalid"
 	// PolicyPromotionFailed: the publisher failed to edit a ModuleReleaseMeta. It retries.
 	PolicyPromotionFailed = "PromotionFailed"
@@ -267,6 +271,6 @@ const (
 	PolicyVersionPromoted = "VersionPromoted"
 	// PolicyPromotionDue is an Event on the policy: a promotion waits for `kcp-publisher train promote`.
 	PolicyPromotionDue = "PromotionDue"
-	// PolicyPromotionBlocked is a Warning Event on the policy: a version has a condition that time alone does not end.
+	// PolicyPromotionBlocked is a Warning Event on the policy: a version cannot be promoted until an operator acts.
 	PolicyPromotionBlocked = "PromotionBlocked"
 )

@@ -1,6 +1,6 @@
 package v1alpha1
 
-// Conditions of a Rollout, whose reason is the rollout's state, and of a PromotionPolicy.
+// Conditions of Rollouts and PromotionPolicies. On a Rollout, their reason is the rollout's state.
 const (
 	// ConditionReady is True on a Rollout that has updated all its runtimes or was superseded, and on a
 	// PromotionPolicy that is in effect.
@@ -11,22 +11,23 @@ const (
 
 // Reasons of Events on Rollouts and RolloutPolicies.
 const (
-	// ReasonRolloutBegun: a Rollout was created. The message names the module, versions, channel and policy.
+	// ReasonRolloutBegun: a Rollout was created. The message contains the module, versions, channel and policy.
 	ReasonRolloutBegun = "RolloutBegun"
-	// ReasonWaveStarted: a wave with runtimes started. The message names it.
+	// ReasonWaveStarted: a wave with runtimes started. The message contains the wave.
 	ReasonWaveStarted = "WaveStarted"
-	// ReasonWaveProven: a wave with runtimes is proven, so the next one can start. The message contains the numbers of
+	// ReasonWaveProven: a wave with runtimes is proven, so the next wave can start. The message contains the numbers of
 	// updated, failed and deferred runtimes.
 	ReasonWaveProven = "WaveProven"
 	// ReasonOfflineAfterTooShort is a Warning on a RolloutPolicy: its offlineAfter makes healthy runtimes count as
 	// offline.
 	ReasonOfflineAfterTooShort = "OfflineAfterTooShort"
 
-	// ReasonRolloutProgressing: the Rollout continues after it was paused or waiting.
+	// ReasonRolloutProgressing: the Rollout continues after it was Paused or Waiting.
 	ReasonRolloutProgressing = reasonOfState + string(RolloutProgressing)
-	// ReasonRolloutPaused: the Rollout's spec paused it.
+	// ReasonRolloutPaused: the Rollout is paused because of its spec.paused.
 	ReasonRolloutPaused = reasonOfState + string(RolloutPaused)
-	// ReasonRolloutWaiting: the Rollout waits for an approval or for a correction of its spec. The message names it.
+	// ReasonRolloutWaiting: the Rollout waits for an approval or for a correction of its spec. The message contains the
+	// required action.
 	ReasonRolloutWaiting = reasonOfState + string(RolloutWaiting)
 	// ReasonRolloutStopped is a Warning: failures or an abort stopped the Rollout. Runtimes keep their version.
 	ReasonRolloutStopped = reasonOfState + string(RolloutStopped)

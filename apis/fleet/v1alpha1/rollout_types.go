@@ -4,8 +4,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Rollout is one promotion of a module in a channel, on its way through the fleet. The publisher creates it. Its fields
-// paused, approvedWaves, abort and undo control it. Deleting the latest Rollout restarts the promotion.
+// Rollout is one promotion of a module in a channel, which reaches the fleet in waves. The publisher creates Rollouts.
+// Operators control a Rollout with the fields paused, approvedWaves, abort, undo and retry. Deleting the latest Rollout
+// restarts the promotion.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -49,32 +50,32 @@ type RolloutSpec struct {
 	Policy  string `json:"policy"`
 	Module  string `json:"module"`
 	Channel string `json:"channel"`
-	// Revision counts the promotions of the module in the channel.
+	// Revision is the number of this promotion among the promotions of the module in the channel.
 	Revision int64 `json:"revision"`
-	// From is the last good version, To the promoted version.
+	// From is the last good version. To is the promoted version.
 	// +kubebuilder:validation:MinLength:=1
 	From string `json:"from"`
 	// +kubebuilder:validation:MinLength:=1
 	To     string `json:"to"`
 	Course `json:",inline"`
-	// Paused stops updates of further runtimes. The publisher keeps watching the runtimes that have the version.
+	// Paused stops updates of further runtimes. The publisher continues to watch the runtimes that have the version.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
-	// ApprovedWaves lists the waves that are approved: waves with an approval in their policy, waves that wait because no
-	// runtime has proven the version, and waves that wait for checks which are not Passed. For a wave with an approval in
-	// its policy, the approval does not replace its checks.
+	// ApprovedWaves lists the names of approved waves. A wave can require approval because of its policy, because no
+	// runtime has proven the version, or because checks of the wave are not Passed. An approval that the policy
+	// requires does not replace the checks of the wave.
 	// +optional
 	// +listType=set
 	ApprovedWaves []string `json:"approvedWaves,omitempty"`
 	// Abort stops the rollout permanently. Runtimes that have the version keep it.
 	// +optional
 	Abort bool `json:"abort,omitempty"`
-	// Undo rolls back every runtime that the rollout updated to its last good version, even after the rollout
+	// Undo returns every runtime that the rollout updated to the runtime's last good version, even after the rollout
 	// succeeded.
 	// +optional
 	Undo bool `json:"undo,omitempty"`
-	// Retry makes the publisher create another Rollout of the same version once this one is Stopped or RolledBack, if the
-	// channel still has that version.
+	// Retry makes the publisher create another Rollout of the same version once this Rollout is Stopped or RolledBack,
+	// if the channel still has that version.
 	// +optional
 	Retry bool `json:"retry,omitempty"`
 }
@@ -87,7 +88,7 @@ type RolloutStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions are for tools that wait for objects. Ready is True once the rollout has updated all its runtimes or
-	// was superseded. Stalled is True after any other end.
+	// was superseded. Stalled is True if the rollout was stopped or rolled back.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -95,18 +96,18 @@ type RolloutStatus struct {
 	// Message explains why the rollout waits or why it ended.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Wave is the current wave in readable form, such as "2/3 tenth".
+	// Wave is the number and name of the current wave, such as "2/3 tenth".
 	// +optional
 	Wave string `json:"wave,omitempty"`
-	// Progress is the number of updated runtimes and their total in readable form, such as "12/40".
+	// Progress is the number of updated runtimes and the number of runtimes in the rollout, such as "12/40".
 	// +optional
 	Progress string `json:"progress,omitempty"`
-	// Waves is the status of each wave of the spec, in the same order.
+	// Waves is the status of each wave, in the order of the spec.
 	// +optional
 	Waves []WaveStatus `json:"waves,omitempty"`
-	// Total is the number of runtimes in the rollout. Updated runtimes are ready with the version, Failed ones failed,
-	// Deferred ones are offline, and Reverted ones were rolled back to their last good version. A rollback does not
-	// change Failed.
+	// Total is the number of runtimes in the rollout. Updated counts runtimes that are ready with the version, Failed
+	// counts failed runtimes, and Deferred counts offline runtimes. Reverted counts runtimes that were rolled back to
+	// their last good version; a rollback does not change Failed.
 	// +optional
 	Total int32 `json:"total,omitempty"`
 	// +optional
@@ -117,7 +118,7 @@ type RolloutStatus struct {
 	Deferred int32 `json:"deferred,omitempty"`
 	// +optional
 	Reverted int32 `json:"reverted,omitempty"`
-	// Failures lists at most 10 of the failed runtimes.
+	// Failures lists failed runtimes, at most 10.
 	// +optional
 	Failures []RuntimeFailure `json:"failures,omitempty"`
 	// +optional
@@ -127,12 +128,12 @@ type RolloutStatus struct {
 	// BackSince is the time when the rollback began.
 	// +optional
 	BackSince *metav1.Time `json:"backSince,omitempty"`
-	// ReleasedAt is the time when the channel had another version after the rollout was stopped or its version was taken
-	// back. From then on, the channel can have the version again: the publisher creates another Rollout for it.
+	// ReleasedAt is the time when the channel first had another version after this rollout was stopped or rolled back.
+	// If the channel returns to this rollout's version afterwards, the publisher creates another Rollout.
 	// +optional
 	ReleasedAt *metav1.Time `json:"releasedAt,omitempty"`
-	// VersionWithoutPolicy is the version that the channel had after the rollout ended and while no RolloutPolicy covered
-	// it, so that all runtimes were given it at once. The next Rollout starts from it.
+	// VersionWithoutPolicy is the version that all runtimes received at once, because no RolloutPolicy applied after
+	// this rollout ended. The next Rollout starts from this version.
 	// +optional
 	VersionWithoutPolicy string `json:"versionWithoutPolicy,omitempty"`
 	// EstimatedEnd is the estimated end of the rollout at its current pace, to the minute.
@@ -145,18 +146,18 @@ type WaveStatus struct {
 	Name string `json:"name"`
 	// +optional
 	State WaveState `json:"state,omitempty"`
-	// Place is the highest runtime hash in a wave by percent or count, fixed when the rollout begins. Unset for a wave
-	// with all set.
+	// Place is the highest runtime hash in a wave that selects runtimes by percent or count. It is set when the rollout
+	// begins and does not change. Unset for a wave with all set.
 	// +optional
 	Place *int64 `json:"place,omitempty"`
-	// All is true for a wave that contains all runtimes of no earlier wave.
+	// All is true for a wave that contains every runtime that no earlier wave selects.
 	// +optional
 	All bool `json:"all,omitempty"`
 	// +optional
 	Total int32 `json:"total,omitempty"`
 	// +optional
 	Updated int32 `json:"updated,omitempty"`
-	// InFlight is the number of runtimes that were given the version and have not reported an outcome.
+	// InFlight is the number of runtimes whose bundle contains the version but which have not reported an outcome.
 	// +optional
 	InFlight int32 `json:"inFlight,omitempty"`
 	// +optional
@@ -168,39 +169,39 @@ type WaveStatus struct {
 	// ReadyAt is the time when the soak began.
 	// +optional
 	ReadyAt *metav1.Time `json:"readyAt,omitempty"`
-	// ProvenAt is the time when the wave was proven and the next one could start.
+	// ProvenAt is the time when the wave was proven and the next wave could start.
 	// +optional
 	ProvenAt *metav1.Time `json:"provenAt,omitempty"`
-	// Granted lists the runtimes that can be updated but whose Kyma does not record the update yet, at most 500.
+	// Granted lists runtimes that can be updated but whose Kyma does not record the update yet, at most 500.
 	// +optional
 	Granted []string `json:"granted,omitempty"`
-	// Postponed are the runtimes whose place among maxConcurrent went to others because the publisher could not publish to
-	// them for longer than offlineAfter. They get the version after the wave's other runtimes. At most 500.
+	// Postponed lists runtimes to which the publisher could not publish for longer than offlineAfter, at most 500. They
+	// no longer count toward maxConcurrent, and are updated after the wave's other runtimes.
 	// +optional
 	Postponed []PostponedRuntime `json:"postponed,omitempty"`
-	// Checks has the results of each check of the wave, in the order of the policy. A rollback does not change them.
+	// Checks lists the results of each check of the wave, in the order of the policy. A rollback does not change them.
 	// +optional
 	Checks []CheckSummary `json:"checks,omitempty"`
 }
 
-// CheckSummary has the results of a check in the runtimes of a wave that have the version.
+// CheckSummary summarizes the results of a check in the runtimes of a wave that have the version.
 type CheckSummary struct {
 	Name string `json:"name"`
-	// Passed, Failed and Inconclusive count runtimes. Inconclusive includes runtimes without a result.
+	// Passed, Failed and Inconclusive are numbers of runtimes. Inconclusive includes runtimes without a result.
 	// +optional
 	Passed int32 `json:"passed,omitempty"`
 	// +optional
 	Failed int32 `json:"failed,omitempty"`
 	// +optional
 	Inconclusive int32 `json:"inconclusive,omitempty"`
-	// Median is the median of the measured values, and MedianBefore the median of the values before the upgrade. Empty
-	// without a value.
+	// Median is the median of the measured values. MedianBefore is the median of the values before the upgrade. Both
+	// are empty if no values exist.
 	// +optional
 	Median string `json:"median,omitempty"`
 	// +optional
 	MedianBefore string `json:"medianBefore,omitempty"`
-	// Worst is the value that is furthest in the direction of a failure, in runtime WorstRuntime. WorstBefore is the value
-	// in that runtime before the upgrade.
+	// Worst is the highest value, or the lowest value if the check has only min. WorstRuntime is the runtime with this
+	// value. WorstBefore is the value in this runtime before the upgrade.
 	// +optional
 	Worst string `json:"worst,omitempty"`
 	// +optional
@@ -209,7 +210,7 @@ type CheckSummary struct {
 	WorstRuntime string `json:"worstRuntime,omitempty"`
 }
 
-// PostponedRuntime is a runtime that gave its place in a wave to others.
+// PostponedRuntime is a runtime whose update was postponed to the end of its wave.
 type PostponedRuntime struct {
 	Runtime string `json:"runtime"`
 	// Since is the time when the publisher last withdrew the version from the runtime.
@@ -241,7 +242,7 @@ const (
 	RolloutRollingBack RolloutState = "RollingBack"
 	// RolloutRolledBack: the rollout ended and its runtimes were rolled back to their last good version.
 	RolloutRolledBack RolloutState = "RolledBack"
-	// RolloutSuperseded: a newer rollout of the module in the channel replaced this one.
+	// RolloutSuperseded: a newer rollout of the module in the channel replaced this rollout.
 	RolloutSuperseded RolloutState = "Superseded"
 	// RolloutSucceeded: all waves are proven.
 	RolloutSucceeded RolloutState = "Succeeded"

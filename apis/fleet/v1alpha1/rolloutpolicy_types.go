@@ -33,13 +33,13 @@ type RolloutPolicyList struct {
 }
 
 // RolloutPolicySpec selects modules and channels and defines their rollouts. If several policies select the same module
-// and channel, the one whose name sorts first applies.
+// and channel, the policy whose name sorts first applies.
 type RolloutPolicySpec struct {
-	// Modules lists the modules that the policy applies to. If empty, it applies to all.
+	// Modules lists the modules that the policy applies to. If empty, the policy applies to all modules.
 	// +optional
 	// +kubebuilder:validation:MaxItems:=500
 	Modules []string `json:"modules,omitempty"`
-	// Channels are the channels that the policy is for, empty for all.
+	// Channels lists the channels that the policy applies to. If empty, the policy applies to all channels.
 	// +optional
 	// +kubebuilder:validation:MaxItems:=50
 	Channels []string `json:"channels,omitempty"`
@@ -49,7 +49,7 @@ type RolloutPolicySpec struct {
 // Course defines the steps of a rollout.
 type Course struct {
 	// Waves run one after another. A runtime belongs to the first wave that selects it. Runtimes that no wave selects
-	// form a last wave "rest" with the settings of the wave before it.
+	// form the last wave "rest", which has the settings of the last wave in this list.
 	// +kubebuilder:validation:MinItems:=1
 	// +kubebuilder:validation:MaxItems:=20
 	// +listType=map
@@ -58,7 +58,7 @@ type Course struct {
 	// OnFailure is the action when a wave exceeds its maximum number of failures.
 	// +kubebuilder:default:=Rollback
 	OnFailure OnFailure `json:"onFailure,omitempty"`
-	// OfflineAfter is the time without a report after which a runtime counts as deferred, neither updated nor failed.
+	// OfflineAfter is the time without a report after which a runtime counts as deferred instead of updated or failed.
 	// +kubebuilder:default:="15m"
 	OfflineAfter metav1.Duration `json:"offlineAfter,omitzero"`
 }
@@ -73,58 +73,61 @@ type Wave struct {
 	// Selector selects runtimes by the labels of their Kymas in the control plane.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
-	// Percent is a share of all runtimes that follow the channel, rounded up; 100 selects all remaining runtimes. A
-	// hash of policy and runtime picks them, so each rollout of the policy starts with the same ones.
+	// Percent is a percentage of all runtimes that follow the channel, rounded up; 100 selects all remaining runtimes.
+	// Runtimes are selected by a hash of policy and runtime, so each rollout of the policy starts with the same
+	// runtimes.
 	// +optional
 	// +kubebuilder:validation:Minimum:=1
 	// +kubebuilder:validation:Maximum:=100
 	Percent *int32 `json:"percent,omitempty"`
-	// Count is a number of runtimes, picked as for percent.
+	// Count is a number of runtimes. They are selected by the same hash as for percent.
 	// +optional
 	// +kubebuilder:validation:Minimum:=1
 	Count *int32 `json:"count,omitempty"`
-	// MaxConcurrent limits the runtimes that were given the version and have not reported an outcome: a number, or a
-	// percentage of the wave, at least 1 and at most 500. If unset, all runtimes of the wave are updated at once.
+	// MaxConcurrent limits the runtimes that are updated at the same time: a number, or a percentage of the wave, at
+	// least 1 and at most 500. An update ends when the runtime has reported an outcome. If unset, all runtimes of the
+	// wave are updated at once.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	MaxConcurrent *intstr.IntOrString `json:"maxConcurrent,omitempty"`
-	// Soak is the time to watch a ready wave before the next one starts.
+	// Soak is the time for which the publisher watches a ready wave before the next wave starts.
 	// +optional
 	Soak metav1.Duration `json:"soak,omitzero"`
-	// MinReady is the number of runtimes that must be updated: a number, or a percentage of the runtimes that are not
-	// deferred, rounded up. If unset, all runtimes must be updated except failed ones. At least one must be updated,
-	// unless the wave is empty.
+	// MinReady is the minimum number of updated runtimes: a number, or a percentage of the runtimes that are not
+	// deferred, rounded up. If unset, all runtimes except failed ones must be updated. If the wave is not empty, at
+	// least one runtime must be updated.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	MinReady *intstr.IntOrString `json:"minReady,omitempty"`
-	// MaxFailures is the number of runtimes that can fail: a number, or a percentage of the wave, rounded down. Defaults
-	// to 0 for a wave of fewer than 10 runtimes, and otherwise to 1% but at least 1.
+	// MaxFailures is the maximum number of failed runtimes: a number, or a percentage of the wave, rounded down.
+	// Defaults to 0 for a wave of fewer than 10 runtimes. For larger waves, defaults to 1%, but at least 1.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	MaxFailures *intstr.IntOrString `json:"maxFailures,omitempty"`
-	// MaxDeferred is the number of runtimes that can be offline when the next wave starts: a number, or a percentage of
-	// the wave, rounded down. Defaults to 25%. The rollout waits while more are offline.
+	// MaxDeferred is the maximum number of runtimes that are offline when the next wave starts: a number, or a
+	// percentage of the wave, rounded down. Defaults to 25%. The rollout waits while more runtimes are offline.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	MaxDeferred *intstr.IntOrString `json:"maxDeferred,omitempty"`
-	// Deadline is the time in which a runtime must become ready after it was given the version.
+	// Deadline is the time within which a runtime must become ready after a bundle with the version was published to
+	// it.
 	// +kubebuilder:default:="30m"
 	Deadline metav1.Duration `json:"deadline,omitzero"`
-	// AllowEmpty lets the rollout pass the wave if its selector matches no runtime. By default, the rollout waits for a
-	// runtime that matches or for an approval of the wave, because an empty wave does not prove the version.
+	// AllowEmpty skips the wave if its selector matches no runtime. By default, the rollout waits for a matching
+	// runtime or for an approval of the wave, because an empty wave does not prove the version.
 	// +optional
 	AllowEmpty bool `json:"allowEmpty,omitempty"`
 	// Approval requires the wave's name in the Rollout's spec.approvedWaves before the wave starts.
 	// +optional
 	Approval bool `json:"approval,omitempty"`
-	// FailsOn lists the symptoms that count as a failure: module state Error, module state Warning, or NotReady after
-	// the deadline.
+	// FailsOn lists the symptoms that count as a failure. Error and Warning are module states. NotReady means that the
+	// module is not Ready after the deadline.
 	// +kubebuilder:default:={Error,NotReady}
 	// +kubebuilder:validation:MinItems:=1
 	// +listType=set
 	FailsOn []Symptom `json:"failsOn,omitempty"`
-	// Checks are measured in each runtime of the wave once it is ready with the version. A Failed check makes the runtime
-	// count as failed. The wave is proven once all checks of its updated runtimes are Passed.
+	// Checks are measured in each runtime of the wave once the module is ready with the version. A runtime with a
+	// Failed check counts as failed. The wave is proven once all checks of its updated runtimes are Passed.
 	// +optional
 	// +kubebuilder:validation:MaxItems:=10
 	// +listType=map
@@ -132,11 +135,12 @@ type Wave struct {
 	Checks []Check `json:"checks,omitempty"`
 }
 
-// OnFailure is the action after a wave failed.
+// OnFailure is the action after a wave has failed.
 // +kubebuilder:validation:Enum=Stop;Rollback
 type OnFailure string
 
-// Stop leaves every runtime as it is. Rollback returns every runtime that the rollout updated to its last good version.
+// Stop keeps the current version of every runtime. Rollback returns every runtime that the rollout updated to the
+// runtime's last good version.
 const (
 	OnFailureStop     OnFailure = "Stop"
 	OnFailureRollback OnFailure = "Rollback"
@@ -146,7 +150,7 @@ const (
 // +kubebuilder:validation:Enum=Error;Warning;NotReady
 type Symptom string
 
-// Error and Warning are states that the module reports. NotReady means that it is not Ready after the deadline.
+// Error and Warning are module states. NotReady means that the module is not Ready after the deadline.
 const (
 	SymptomError    Symptom = "Error"
 	SymptomWarning  Symptom = "Warning"

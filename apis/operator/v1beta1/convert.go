@@ -12,23 +12,25 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Annotations on v1beta2 objects that hold the fields that only one of the versions has.
+// Annotations that store fields which exist in only one of the versions, so a conversion does not lose these fields.
 //
-//	v1beta1 field              | in v1beta2
-//	Kyma spec.sync             | kept in AnnotationSync; with enabled: true, noModuleCopy and moduleCatalog: false become the
-//	                           | annotations that v1beta2 has for them, and any namespace but kyma-system is refused
-//	Kyma spec.sync.strategy    | secret and local-secret kept, others refused: no kubeconfig of a runtime is used
-//	ModuleTemplate spec.target | kept in v1beta2.AnnotationTarget, unless it is the default
-//	fields of v1beta2 only     | kept in AnnotationRest when an object is read as v1beta1
+//	field                             | stored in
+//	Kyma spec.sync                    | AnnotationSync in v1beta2; with enabled: true, noModuleCopy: true and
+//	                                  | moduleCatalog: false also set the annotations of v1beta2 with this meaning; a
+//	                                  | namespace other than kyma-system is refused
+//	Kyma spec.sync.strategy           | AnnotationSync; values other than secret and local-secret are refused, because
+//	                                  | kyma-pull uses no kubeconfigs of runtimes
+//	ModuleTemplate spec.target        | v1beta2.AnnotationTarget, if it is not the default
+//	fields that exist only in v1beta2 | AnnotationRest in v1beta1
 //
-// Only this package uses them. Other content in them is dropped and never makes an object unreadable: one object that
-// cannot be read as v1beta1 would break every list of its kind.
+// Only this package uses these annotations. Invalid content in them is dropped and never makes an object unreadable,
+// because one object that cannot be read as v1beta1 would break every list of its kind.
 const (
 	AnnotationSync = v1beta2.Group + "/v1beta1-sync"
 	AnnotationRest = v1beta2.Group + "/v1beta2-fields"
 )
 
-// KymaToHub converts a Kyma to v1beta2. An error names the unsupported field and the fix.
+// KymaToHub converts a Kyma to v1beta2. An error contains the unsupported field and the fix.
 func KymaToHub(_ context.Context, from *Kyma, to *v1beta2.Kyma) error {
 	from = from.DeepCopy()
 	to.ObjectMeta, to.Status = from.ObjectMeta, from.Status
@@ -36,7 +38,7 @@ func KymaToHub(_ context.Context, from *Kyma, to *v1beta2.Kyma) error {
 		Channel: from.Spec.Channel, SkipMaintenanceWindows: from.Spec.SkipMaintenanceWindows,
 		Modules: from.Spec.Modules,
 	}
-	drop(&to.ObjectMeta, AnnotationSync) // spec.sync holds the same
+	drop(&to.ObjectMeta, AnnotationSync) // spec.sync contains the current value
 	sync := from.Spec.Sync
 	if sync == nil {
 		return nil
@@ -59,8 +61,8 @@ func KymaToHub(_ context.Context, from *Kyma, to *v1beta2.Kyma) error {
 	return keep(&to.ObjectMeta, AnnotationSync, kept)
 }
 
-// supported reports whether a strategy can be kept. Strategies that read a kubeconfig from a Secret can, since the
-// Secret is simply no longer used.
+// supported reports whether a strategy is accepted. Strategies that read a kubeconfig from a Secret are accepted, and
+// the Secret is no longer used.
 func supported(strategy string) bool {
 	return strategy == "" || strategy == "secret" || strategy == "local-secret"
 }
@@ -68,12 +70,13 @@ func supported(strategy string) bool {
 // keptSync is the content of AnnotationSync.
 type keptSync struct {
 	Sync `json:",inline"`
-	// Annotations holds annotations of the v1beta1 Kyma that spec.sync overrides. The conversion back restores them.
+	// Annotations contains the annotations of the v1beta1 Kyma that spec.sync overrides. The conversion to v1beta1
+	// restores them.
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// switchTo sets the annotation to the value if on is true and removes that value otherwise. It keeps the Kyma's own
-// annotation in k.
+// switchTo sets the annotation to the value if on is true, and removes this value otherwise. It saves an annotation
+// that it replaces or removes in k.
 func (k *keptSync) switchTo(meta *metav1.ObjectMeta, name, value string, on bool) {
 	if own, is := meta.Annotations[name]; is && (on || own == value) {
 		if k.Annotations == nil {
@@ -87,7 +90,8 @@ func (k *keptSync) switchTo(meta *metav1.ObjectMeta, name, value string, on bool
 	}
 }
 
-// switched reports whether an annotation has the value, and removes it then because a field shows it.
+// switched reports whether an annotation has the value. If so, it removes the annotation, because a v1beta1 field
+// contains the value.
 func switched(meta *metav1.ObjectMeta, name, value string) bool {
 	if meta.Annotations[name] != value {
 		return false
@@ -96,7 +100,7 @@ func switched(meta *metav1.ObjectMeta, name, value string) bool {
 	return true
 }
 
-// KymaFromHub converts a Kyma from v1beta2.
+// KymaFromHub converts a Kyma to v1beta1.
 func KymaFromHub(_ context.Context, from *v1beta2.Kyma, to *Kyma) error {
 	from = from.DeepCopy()
 	to.ObjectMeta, to.Status = from.ObjectMeta, from.Status
@@ -130,7 +134,7 @@ func KymaFromHub(_ context.Context, from *v1beta2.Kyma, to *Kyma) error {
 	return nil
 }
 
-// templateRest holds the v1beta2 fields of a ModuleTemplate that v1beta1 lacks.
+// templateRest contains the v1beta2 fields of a ModuleTemplate that do not exist in v1beta1.
 type templateRest struct {
 	Version             string                    `json:"version,omitempty"`
 	ModuleName          string                    `json:"moduleName,omitempty"`
@@ -138,11 +142,11 @@ type templateRest struct {
 	Info                *v1beta2.ModuleInfo       `json:"info,omitempty"`
 	AssociatedResources []metav1.GroupVersionKind `json:"associatedResources,omitempty"`
 	Manager             *v1beta2.Manager          `json:"manager,omitempty"`
-	// Target is a value of v1beta2.AnnotationTarget that spec.target cannot express.
+	// Target is a value of v1beta2.AnnotationTarget that is not valid in spec.target.
 	Target string `json:"target,omitempty"`
 }
 
-// ModuleTemplateToHub converts a ModuleTemplate to v1beta2. It refuses an AnnotationRest that a client changed, because
+// ModuleTemplateToHub converts a ModuleTemplate to v1beta2. It returns an error if AnnotationRest is invalid, because
 // the template would lose fields.
 func ModuleTemplateToHub(_ context.Context, from *ModuleTemplate, to *v1beta2.ModuleTemplate) error {
 	from = from.DeepCopy()
@@ -150,7 +154,7 @@ func ModuleTemplateToHub(_ context.Context, from *ModuleTemplate, to *v1beta2.Mo
 	var rest templateRest
 	if text, is := to.Annotations[AnnotationRest]; is && !take(&to.ObjectMeta, AnnotationRest, &rest) {
 		return fmt.Errorf(
-			"metadata.annotations[%s]: %.64qis invalid: it holds the fields of v1beta2 and was changed; restore it, "+
+			"metadata.annotations[%s]: %.64q is not valid JSON of the fields that exist only in v1beta2: restore it, "+
 				"or write the object as v1beta2",
 			AnnotationRest, text)
 	}
@@ -160,7 +164,7 @@ func ModuleTemplateToHub(_ context.Context, from *ModuleTemplate, to *v1beta2.Mo
 		Version: rest.Version, ModuleName: rest.ModuleName, Resources: rest.Resources, Info: rest.Info,
 		AssociatedResources: rest.AssociatedResources, Manager: rest.Manager,
 	}
-	drop(&to.ObjectMeta, v1beta2.AnnotationTarget) // spec.target holds the same
+	drop(&to.ObjectMeta, v1beta2.AnnotationTarget) // spec.target contains the current value
 	switch {
 	case from.Spec.Target == TargetControlPlane:
 		annotate(&to.ObjectMeta, v1beta2.AnnotationTarget, v1beta2.TargetControlPlane)
@@ -170,7 +174,7 @@ func ModuleTemplateToHub(_ context.Context, from *ModuleTemplate, to *v1beta2.Mo
 	return nil
 }
 
-// ModuleTemplateFromHub converts a ModuleTemplate from v1beta2.
+// ModuleTemplateFromHub converts a ModuleTemplate to v1beta1.
 func ModuleTemplateFromHub(_ context.Context, from *v1beta2.ModuleTemplate, to *ModuleTemplate) error {
 	from = from.DeepCopy()
 	to.ObjectMeta = from.ObjectMeta
@@ -193,35 +197,35 @@ func ModuleTemplateFromHub(_ context.Context, from *v1beta2.ModuleTemplate, to *
 	return keep(&to.ObjectMeta, AnnotationRest, rest)
 }
 
-// ManifestToHub converts a Manifest to v1beta2. v1beta1 has no fields of its own.
+// ManifestToHub converts a Manifest to v1beta2. The two versions have the same fields.
 func ManifestToHub(_ context.Context, from *Manifest, to *v1beta2.Manifest) error {
 	from = from.DeepCopy()
 	to.ObjectMeta, to.Spec, to.Status = from.ObjectMeta, from.Spec, from.Status
 	return nil
 }
 
-// ManifestFromHub converts a Manifest from v1beta2.
+// ManifestFromHub converts a Manifest to v1beta1.
 func ManifestFromHub(_ context.Context, from *v1beta2.Manifest, to *Manifest) error {
 	from = from.DeepCopy()
 	to.ObjectMeta, to.Spec, to.Status = from.ObjectMeta, from.Spec, from.Status
 	return nil
 }
 
-// WatcherToHub converts a Watcher to v1beta2. v1beta1 has no fields of its own.
+// WatcherToHub converts a Watcher to v1beta2. The two versions have the same fields.
 func WatcherToHub(_ context.Context, from *Watcher, to *v1beta2.Watcher) error {
 	from = from.DeepCopy()
 	to.ObjectMeta, to.Spec, to.Status = from.ObjectMeta, from.Spec, from.Status
 	return nil
 }
 
-// WatcherFromHub converts a Watcher from v1beta2.
+// WatcherFromHub converts a Watcher to v1beta1.
 func WatcherFromHub(_ context.Context, from *v1beta2.Watcher, to *Watcher) error {
 	from = from.DeepCopy()
 	to.ObjectMeta, to.Spec, to.Status = from.ObjectMeta, from.Spec, from.Status
 	return nil
 }
 
-// keep stores a value in an annotation, as JSON.
+// keep stores a value as JSON in an annotation.
 func keep(meta *metav1.ObjectMeta, name string, value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {

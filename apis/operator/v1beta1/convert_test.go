@@ -16,21 +16,21 @@ func TestV1beta1KymaSurvivesRoundTrip(t *testing.T) {
 	module := v1beta2.Module{Name: "keda", Channel: "fast", Managed: true}
 	for name, c := range map[string]struct {
 		sync *Sync
-		want map[string]string // annotations in v1beta2, except the carried field
+		want map[string]string // annotations in v1beta2, except AnnotationSync
 	}{
-		"without sync": {nil, nil},
-		"with sync switched off": {
+		"no sync": {nil, nil},
+		"sync disabled": {
 			&Sync{NoModuleCopy: true, ModuleCatalog: true, Strategy: "secret", Namespace: "elsewhere"},
 			map[string]string{},
 		},
-		"with a copy of the modules": {
+		"copy of the modules": {
 			&Sync{Enabled: true, ModuleCatalog: true, Strategy: "local-secret"}, map[string]string{},
 		},
-		"without a copy, the default": {
+		"no copy of the modules, which is the default": {
 			&Sync{Enabled: true, NoModuleCopy: true, ModuleCatalog: true, Namespace: "kyma-system"},
 			map[string]string{v1beta2.AnnotationNoModuleCopy: "true"},
 		},
-		"without a catalog": {
+		"no catalog": {
 			&Sync{Enabled: true}, map[string]string{v1beta2.AnnotationSyncCatalog: "false"},
 		},
 	} {
@@ -58,7 +58,7 @@ func TestV1beta1KymaSurvivesRoundTrip(t *testing.T) {
 					Modules: []v1beta2.Module{module}}) ||
 				!reflect.DeepEqual(hub.Status, before.Status) ||
 				hub.Annotations["mine"] != "stays" {
-				t.Errorf("as v1beta2 it is %+v", hub)
+				t.Errorf("unexpected v1beta2 object: %+v", hub)
 			}
 			for name, value := range c.want {
 				if hub.Annotations[name] != value {
@@ -67,10 +67,10 @@ func TestV1beta1KymaSurvivesRoundTrip(t *testing.T) {
 			}
 			if extra := len(hub.Annotations) - 1 - len(c.want); c.want != nil && extra != 1 || c.want == nil &&
 				extra != 0 {
-				t.Errorf("annotations are %v", hub.Annotations)
+				t.Errorf("unexpected number of annotations: %v", hub.Annotations)
 			}
 			if err := KymaFromHub(t.Context(), hub, after); err != nil || !reflect.DeepEqual(after, before) {
-				t.Errorf("%v: back it is\n%+v\nwant\n%+v", err, after, before)
+				t.Errorf("after a round trip (error %v), got\n%+v\nwant\n%+v", err, after, before)
 			}
 		})
 	}
@@ -97,13 +97,13 @@ func TestUnsupportedSyncFieldsAreRefused(t *testing.T) {
 	}
 }
 
-func TestStoredAnnotationsNeverMakeAnObjectUnreadable(t *testing.T) {
+func TestInvalidStoredAnnotationsAreDropped(t *testing.T) {
 	for name, stored := range map[string]string{
-		"no JSON": "{garbage", "nothing": "", "another shape": `[1, 2]`,
-		"another type of a field":               `{"enabled": "yes"}`,
-		"a strategy that could not be written":  `{"enabled": true, "strategy": "local-client"}`,
-		"a namespace that could not be written": `{"enabled": true, "namespace": "elsewhere"}`,
-		"unknown fields":                        `{"enabled": true, "shade": "red"}`,
+		"invalid JSON": "{garbage", "empty text": "", "list instead of an object": `[1, 2]`,
+		"field with a wrong type": `{"enabled": "yes"}`,
+		"unsupported strategy":    `{"enabled": true, "strategy": "local-client"}`,
+		"unsupported namespace":   `{"enabled": true, "namespace": "elsewhere"}`,
+		"unknown fields":          `{"enabled": true, "shade": "red"}`,
 	} {
 		hub := &v1beta2.Kyma{
 			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"mine": "stays", AnnotationSync: stored}},
@@ -114,7 +114,7 @@ func TestStoredAnnotationsNeverMakeAnObjectUnreadable(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if !reflect.DeepEqual(again.Spec, hub.Spec) || again.Annotations["mine"] != "stays" {
-			t.Errorf("%s: became %+v", name, again)
+			t.Errorf("%s: after a round trip, got Kyma %+v", name, again)
 		}
 		template := &v1beta2.ModuleTemplate{
 			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"mine": "stays", AnnotationRest: stored}},
@@ -126,7 +126,7 @@ func TestStoredAnnotationsNeverMakeAnObjectUnreadable(t *testing.T) {
 		}
 		if want := map[string]string{"mine": "stays"}; !reflect.DeepEqual(back.Annotations, want) ||
 			!reflect.DeepEqual(back.Spec, template.Spec) {
-			t.Errorf("%s: became %+v", name, back)
+			t.Errorf("%s: after a round trip, got ModuleTemplate %+v", name, back)
 		}
 	}
 }
@@ -138,31 +138,31 @@ func TestSpecSyncOverridesAnnotations(t *testing.T) {
 		noCopy      string // values of AnnotationNoModuleCopy and AnnotationSyncCatalog in v1beta2
 		withCatalog string
 	}{
-		"contradicting it": {
+		"annotations contradict spec.sync": {
 			&Sync{Enabled: true, ModuleCatalog: true},
 			map[string]string{v1beta2.AnnotationNoModuleCopy: "true", v1beta2.AnnotationSyncCatalog: "false"}, "", "",
 		},
-		"the same": {
+		"annotations match spec.sync": {
 			&Sync{Enabled: true, NoModuleCopy: true},
 			map[string]string{v1beta2.AnnotationNoModuleCopy: "true", v1beta2.AnnotationSyncCatalog: "false"}, "true",
 			"false",
 		},
-		"the opposite value": {
+		"annotations have the opposite values": {
 			&Sync{Enabled: true, NoModuleCopy: true},
 			map[string]string{v1beta2.AnnotationNoModuleCopy: "false", v1beta2.AnnotationSyncCatalog: "true"}, "true",
 			"false",
 		},
-		"without spec.sync": {
+		"no spec.sync": {
 			nil, map[string]string{v1beta2.AnnotationNoModuleCopy: "true"}, "true", "",
 		},
-		"with it switched off": {
+		"spec.sync is disabled": {
 			&Sync{}, map[string]string{v1beta2.AnnotationSyncCatalog: "false"}, "", "false",
 		},
-		"an invalid value": {
+		"annotation with an invalid value": {
 			&Sync{Enabled: true, ModuleCatalog: true}, map[string]string{v1beta2.AnnotationNoModuleCopy: "perhaps"},
 			"perhaps", "",
 		},
-		"an invalid value for an active field": {
+		"annotation with an invalid value, field is set": {
 			&Sync{Enabled: true, NoModuleCopy: true, ModuleCatalog: true},
 			map[string]string{v1beta2.AnnotationNoModuleCopy: "perhaps"}, "true", "",
 		},
@@ -176,22 +176,22 @@ func TestSpecSyncOverridesAnnotations(t *testing.T) {
 		hub, after := &v1beta2.Kyma{}, &Kyma{}
 		if err := errors.Join(KymaToHub(t.Context(), before, hub), KymaFromHub(t.Context(), hub, after)); err != nil ||
 			!reflect.DeepEqual(after, before) {
-			t.Errorf("%s: %v, back it is\n%+v\nwant\n%+v", name, err, after, before)
+			t.Errorf("%s: after a round trip (error %v), got\n%+v\nwant\n%+v", name, err, after, before)
 		}
 		if hub.Annotations[v1beta2.AnnotationNoModuleCopy] != c.noCopy ||
 			hub.Annotations[v1beta2.AnnotationSyncCatalog] != c.withCatalog {
-			t.Errorf("%s: as v1beta2 it has %v", name, hub.Annotations)
+			t.Errorf("%s: unexpected annotations in v1beta2: %v", name, hub.Annotations)
 		}
 	}
-	// A v1beta1 client that sets the annotations of this package has no effect.
+	// If a v1beta1 client sets the annotations of this package, they have no effect.
 	hub := &v1beta2.Kyma{}
 	own := &Kyma{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationSync: `{"enabled":true}`}}}
 	if err := KymaToHub(t.Context(), own, hub); err != nil || hub.Annotations != nil {
-		t.Errorf("%v: became %+v", err, hub)
+		t.Errorf("got %+v, error %v, want no annotations", hub, err)
 	}
 }
 
-func TestTemplateWrittenAsV1beta1GainsNoTarget(t *testing.T) {
+func TestRoundTripOfTemplateKeepsTarget(t *testing.T) {
 	for _, target := range []string{"", "remote", "control-plane", "nowhere"} {
 		hub := &v1beta2.ModuleTemplate{
 			ObjectMeta: metav1.ObjectMeta{Name: "keda-1.0.0"},
@@ -204,23 +204,23 @@ func TestTemplateWrittenAsV1beta1GainsNoTarget(t *testing.T) {
 		if err := errors.Join(ModuleTemplateFromHub(t.Context(), hub, old),
 			ModuleTemplateToHub(t.Context(), old, again)); err != nil ||
 			!reflect.DeepEqual(again, hub) {
-			t.Errorf("%q: %v: became\n%+v\nwant\n%+v", target, err, again, hub)
+			t.Errorf("target %q: after a round trip (error %v), got\n%+v\nwant\n%+v", target, err, again, hub)
 		}
 		if control := old.Spec.Target == TargetControlPlane; control != (target == "control-plane") ||
 			!control && old.Spec.Target != TargetRemote {
-			t.Errorf("%q is shown as target %q", target, old.Spec.Target)
+			t.Errorf("target %q is converted to %q in v1beta1", target, old.Spec.Target)
 		}
 		old.Spec.Target = TargetControlPlane
 		moved := &v1beta2.ModuleTemplate{}
 		if err := ModuleTemplateToHub(t.Context(), old, moved); err != nil ||
 			moved.Annotations[v1beta2.AnnotationTarget] != v1beta2.TargetControlPlane {
-			t.Errorf("%q: %v: the new target is %v", target, err, moved.Annotations)
+			t.Errorf("target %q: got annotations %v, error %v, want the new target", target, moved.Annotations, err)
 		}
 	}
 }
 
-// FuzzStoredAnnotations checks that a v1beta2 object with arbitrary annotations can be read as v1beta1, and that
-// writing it back unchanged changes nothing that has an effect.
+// FuzzStoredAnnotations checks that a v1beta2 object with arbitrary annotations can be read as v1beta1. It also checks
+// that writing the object back as v1beta1 does not change any setting.
 func FuzzStoredAnnotations(f *testing.F) {
 	f.Add(`{"enabled":true}`, "true", "false", "{}", "remote")
 	f.Add(`{"enabled":true,"annotations":{"operator.kyma-project.io/sync-no-module-copy":"x"}}`, "", "",
@@ -245,7 +245,8 @@ func FuzzStoredAnnotations(f *testing.F) {
 		}
 		if count(again.Annotations) != count(kyma.Annotations) || again.Annotations["mine"] != "stays" ||
 			!reflect.DeepEqual(older, old) {
-			t.Fatalf("%v became %v, and %+v became %+v", kyma.Annotations, again.Annotations, old, older)
+			t.Fatalf("a round trip changed annotations %v to %v, and Kyma %+v to %+v", kyma.Annotations,
+				again.Annotations, old, older)
 		}
 		template := &v1beta2.ModuleTemplate{
 			ObjectMeta: metav1.ObjectMeta{
@@ -258,12 +259,12 @@ func FuzzStoredAnnotations(f *testing.F) {
 			t.Fatal(err)
 		}
 		if count(back.Annotations) != count(template.Annotations) || !reflect.DeepEqual(back.Spec, template.Spec) {
-			t.Fatalf("%+v became %+v", template, back)
+			t.Fatalf("a round trip changed %+v to %+v", template, back)
 		}
 	})
 }
 
-func TestV1beta2AnnotationsOverrideKeptSync(t *testing.T) {
+func TestV1beta2AnnotationsOverrideStoredSync(t *testing.T) {
 	hub := &v1beta2.Kyma{}
 	if err := KymaToHub(t.Context(),
 		&Kyma{Spec: KymaSpec{Sync: &Sync{Enabled: true, NoModuleCopy: true, ModuleCatalog: true}}}, hub); err != nil {
@@ -274,11 +275,11 @@ func TestV1beta2AnnotationsOverrideKeptSync(t *testing.T) {
 	after := &Kyma{}
 	if err := KymaFromHub(t.Context(), hub, after); err != nil || after.Spec.Sync.NoModuleCopy ||
 		after.Spec.Sync.ModuleCatalog {
-		t.Errorf("%v: %+v", err, after.Spec.Sync)
+		t.Errorf("got spec.sync %+v, error %v, want the values of the annotations", after.Spec.Sync, err)
 	}
 }
 
-func TestTemplateSurvivesRoundTripFromEitherVersion(t *testing.T) {
+func TestModuleTemplateSurvivesRoundTrip(t *testing.T) {
 	old := &ModuleTemplate{
 		ObjectMeta: metav1.ObjectMeta{Name: "keda-fast"},
 		Spec: ModuleTemplateSpec{
@@ -293,10 +294,10 @@ func TestTemplateSurvivesRoundTripFromEitherVersion(t *testing.T) {
 	hub, back := &v1beta2.ModuleTemplate{}, &ModuleTemplate{}
 	if err := ModuleTemplateToHub(t.Context(), old, hub); err != nil ||
 		hub.Annotations[v1beta2.AnnotationTarget] != string(TargetControlPlane) {
-		t.Errorf("%v: %+v", err, hub)
+		t.Errorf("got %+v, error %v, want the annotation of the target", hub, err)
 	}
 	if err := ModuleTemplateFromHub(t.Context(), hub, back); err != nil || !reflect.DeepEqual(old, back) {
-		t.Errorf("%v: got\n%+v\nwant\n%+v", err, back, old)
+		t.Errorf("after a round trip (error %v), got\n%+v\nwant\n%+v", err, back, old)
 	}
 	recent := &v1beta2.ModuleTemplate{
 		ObjectMeta: metav1.ObjectMeta{
@@ -312,9 +313,9 @@ func TestTemplateSurvivesRoundTripFromEitherVersion(t *testing.T) {
 	}
 	older, again := &ModuleTemplate{}, &v1beta2.ModuleTemplate{}
 	if err := ModuleTemplateFromHub(t.Context(), recent, older); err != nil || older.Spec.Target != TargetRemote {
-		t.Errorf("%v: %+v", err, older)
+		t.Errorf("got %+v, error %v, want target remote", older, err)
 	}
 	if err := ModuleTemplateToHub(t.Context(), older, again); err != nil || !reflect.DeepEqual(recent, again) {
-		t.Errorf("%v: got\n%+v\nwant\n%+v", err, again, recent)
+		t.Errorf("after a round trip (error %v), got\n%+v\nwant\n%+v", err, again, recent)
 	}
 }

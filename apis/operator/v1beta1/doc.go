@@ -1,7 +1,8 @@
-// Package v1beta1 contains the Kubernetes types that preceded v1beta2, for objects that were written in that version.
+// Package v1beta1 contains the Kubernetes types of the deprecated version v1beta1, for clients that still use it.
 //
-// They are served and converted, never stored. Annotations carry v1beta2 fields that v1beta1 lacks, so a round trip
-// loses nothing. The conversion refuses values without a meaning in v1beta2 (see KymaToHub).
+// The API server stores objects only as v1beta2 and converts them. Annotations contain the fields that exist only in
+// the other version, so a round trip preserves all fields. The conversion refuses values that v1beta2 does not support
+// (see KymaToHub).
 //
 // +kubebuilder:object:generate=true
 // +groupName=operator.kyma-project.io

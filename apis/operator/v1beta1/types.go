@@ -10,8 +10,8 @@ import (
 
 // Kyma defines the modules that a runtime must have.
 //
-// Its selectable fields are in another order than v1beta2's: API servers refuse equal ones in versions whose schemas
-// differ.
+// The order of its selectable fields differs from v1beta2, because API servers refuse identical selectable fields in
+// versions with different schemas.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -70,7 +70,7 @@ type KymaSpec struct {
 
 // Sync configures how the runtime's Kyma is synchronized.
 type Sync struct {
-	// Enabled is true if the Kyma has a runtime.
+	// Enabled is true if the Kyma is synchronized with a runtime.
 	// +optional
 	// +kubebuilder:default:=false
 	Enabled bool `json:"enabled"`
@@ -78,15 +78,15 @@ type Sync struct {
 	// +optional
 	// +kubebuilder:default:=true
 	NoModuleCopy bool `json:"noModuleCopy"`
-	// ModuleCatalog makes the catalog visible in the runtime.
+	// ModuleCatalog copies the module catalog to the runtime.
 	// +optional
 	// +kubebuilder:default:=true
 	ModuleCatalog bool `json:"moduleCatalog"`
 	// Namespace is the namespace of the runtime's Kyma.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
-	// Strategy selected the source of the runtime's kubeconfig, which is no longer used. Values other than secret and
-	// local-secret are refused.
+	// Strategy has no effect, because the runtime's kubeconfig is no longer used. Only secret and local-secret are
+	// accepted.
 	// +optional
 	// +kubebuilder:default:=secret
 	Strategy string `json:"strategy,omitempty"`

@@ -6,34 +6,34 @@ import (
 	"encoding/json"
 )
 
-// AppliedVersion is the content of AnnotationApplied: the version of a module that was last applied completely. While a
-// newer version is refused, the agent keeps this version running and corrects its drift.
+// AppliedVersion is the content of AnnotationApplied: the module version that was last applied completely. While a
+// newer version cannot be applied, the agent keeps this version running and corrects its drift.
 // +kubebuilder:object:generate=false
 type AppliedVersion struct {
 	Version string      `json:"version"`
 	Install InstallInfo `json:"install"`
 	Config  *ImageSpec  `json:"config,omitempty"`
-	// Digest covers everything that the Manifest requested, including parts that the annotation omits: its default CR,
-	// and image lists that are too long.
+	// Digest is the digest of everything that the Manifest requested. It includes parts that the annotation omits: the
+	// default CR, and image lists that are too long.
 	Digest          string   `json:"digest,omitempty"`
 	LocalizedImages []string `json:"localizedImages,omitempty"`
 	// Images is the value of AnnotationImages when the version was applied.
 	Images string `json:"images,omitempty"`
 	// Values is the value of AnnotationValues when the version was applied.
 	Values string `json:"values,omitempty"`
-	// ImagesLeftOut is true if LocalizedImages and Images were too long for the annotation. The agent can then not
-	// render the version again, so its drift is not corrected while another version is refused.
+	// ImagesLeftOut is true if LocalizedImages and Images were too long for the annotation. The agent cannot render
+	// such a version again, so it does not correct the version's drift while another version cannot be applied.
 	ImagesLeftOut bool `json:"imagesLeftOut,omitempty"`
-	// Begun is the Digest of another version whose application has begun. The drift of this version is no longer
-	// corrected.
+	// Begun is the Digest of another version that the agent has started to apply. The agent then no longer corrects the
+	// drift of this version.
 	Begun string `json:"begun,omitempty"`
 }
 
-// maxAppliedBytes is the share of the 256 KiB for all annotations of an object that AnnotationApplied may use.
+// maxAppliedBytes limits AnnotationApplied. Kubernetes allows 256 KiB for all annotations of an object together.
 const maxAppliedBytes = 64 << 10
 
-// Wanted returns the version that the Manifest requests, as an AppliedVersion.
-func (m *Manifest) Wanted() AppliedVersion {
+// RequestedVersion returns the version that the Manifest requests, as an AppliedVersion.
+func (m *Manifest) RequestedVersion() AppliedVersion {
 	wanted := AppliedVersion{
 		Version: m.Spec.Version, Install: m.Spec.Install, Config: m.Spec.Config,
 		LocalizedImages: m.Spec.LocalizedImages, Images: m.Annotations[AnnotationImages],

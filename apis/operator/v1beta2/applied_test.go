@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-func TestAppliedVersionFitsIntoAnnotation(t *testing.T) {
+func TestAppliedVersionOmitsImagesThatExceedTheLimit(t *testing.T) {
 	long := strings.Repeat("a", 300<<10)
 	var images []string
 	for n := range 1000 {
@@ -18,25 +18,25 @@ func TestAppliedVersionFitsIntoAnnotation(t *testing.T) {
 	}
 	m := &Manifest{Spec: ManifestSpec{Version: "1.0.0", LocalizedImages: images[:2]}}
 	m.Annotations = map[string]string{AnnotationImages: "{}"}
-	few := m.Wanted()
+	few := m.RequestedVersion()
 	m.Spec.Resource = &unstructured.Unstructured{Object: map[string]any{"spec": long}}
-	large := m.Wanted()
+	large := m.RequestedVersion()
 	m.Spec.LocalizedImages = images
-	many := m.Wanted()
+	many := m.RequestedVersion()
 	m.Annotations[AnnotationImages] = long
-	most := m.Wanted()
+	most := m.RequestedVersion()
 	for name, c := range map[string]struct {
 		wanted  AppliedVersion
 		without bool
-	}{"few images": {few, false}, "a large default CR": {large, false}, "many images": {many, true},
+	}{"few images": {few, false}, "large default CR": {large, false}, "many images": {many, true},
 		"many image rules": {most, true}} {
 		text, err := json.Marshal(c.wanted)
 		if err != nil || len(text) > maxAppliedBytes || c.wanted.ImagesLeftOut != c.without ||
 			c.without != (len(c.wanted.LocalizedImages)+len(c.wanted.Images) == 0) {
-			t.Errorf("%s: %d bytes, %v, %.200s", name, len(text), err, text)
+			t.Errorf("%s: got %d bytes, error %v: %.200s", name, len(text), err, text)
 		}
 	}
 	if few.Digest == large.Digest || many.Digest == most.Digest {
-		t.Error("the digest depends on omitted parts")
+		t.Error("the digest does not cover the parts that the annotation omits")
 	}
 }

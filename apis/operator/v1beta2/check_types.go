@@ -4,7 +4,7 @@ package v1beta2
 // +kubebuilder:validation:Enum=Passed;Failed;Inconclusive
 type CheckResult string
 
-// Results of checks. Inconclusive includes a check that has not been measured often enough yet.
+// Results of checks. A check is Inconclusive until it has been measured often enough.
 const (
 	CheckPassed       CheckResult = "Passed"
 	CheckFailed       CheckResult = "Failed"
@@ -16,7 +16,8 @@ type CheckOutcome struct {
 	// +kubebuilder:validation:MaxLength:=40
 	Name   string      `json:"name"`
 	Result CheckResult `json:"result"`
-	// Value is the last measured value, Before the value of the same query before the upgrade. Empty without one.
+	// Value is the last measured value. Before is the value that the same query returned before the upgrade. Both are
+	// empty if no value was measured.
 	// +optional
 	// +kubebuilder:validation:MaxLength:=32
 	Value string `json:"value,omitempty"`

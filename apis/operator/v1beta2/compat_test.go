@@ -26,18 +26,18 @@ const (
 func needRealworld(t *testing.T) {
 	t.Helper()
 	if _, err := os.Stat(realworld); err != nil {
-		t.Skip("shared/realworld is not beside this checkout")
+		t.Skip("needs the folder shared/realworld next to this checkout")
 	}
 }
 
 var plurals = []string{"kymas", "manifests", "modulereleasemetas", "moduletemplates", "watchers"}
 
-var update = flag.Bool("update", false, "write the shapes of Kyma's definitions from shared/realworld")
+var update = flag.Bool("update", false, "write the shapes of Kyma's CRDs from shared/realworld to testdata")
 
-// shapeFile returns the path of the shape of one of Kyma's CRDs: its schema without descriptions.
+// shapeFile returns the path of the file with a CRD's shape: its schema without descriptions.
 func shapeFile(plural string) string { return filepath.Join("testdata", "kyma-crds", plural+".json") }
 
-func TestCRDsAcceptAllObjectsOfLifecycleManager(t *testing.T) {
+func TestCRDsMatchLifecycleManager(t *testing.T) {
 	for _, plural := range plurals {
 		t.Run(plural, func(t *testing.T) {
 			file := filepath.Join(crds, v1beta2.Group+"_"+plural+".yaml")
@@ -62,8 +62,8 @@ func TestCRDsAcceptAllObjectsOfLifecycleManager(t *testing.T) {
 	}
 }
 
-// withoutDisplay returns ours without additions for display and selection: columns, short names, categories and
-// selectable fields. Those of Kyma must be present.
+// withoutDisplay returns ours without the columns, short names, categories and selectable fields that only ours has.
+// Entries that Kyma also has are kept, so a missing one is a difference.
 func withoutDisplay(theirs, ours any) any {
 	is, whole := ours.(map[string]any)
 	has, _ := theirs.(map[string]any)
@@ -84,7 +84,7 @@ func withoutDisplay(theirs, ours any) any {
 	return kept
 }
 
-func TestKymaColumnsAreRequired(t *testing.T) {
+func TestMissingKymaColumnIsADifference(t *testing.T) {
 	column := func(name string) any { return map[string]any{"name": name} }
 	theirs := map[string]any{"additionalPrinterColumns": []any{column("State"), column("Age")}}
 	for want, ours := range map[string][]any{
@@ -99,8 +99,8 @@ func TestKymaColumnsAreRequired(t *testing.T) {
 	}
 }
 
-// The shapes in testdata are from lifecycle-manager's config/crd/bases at commit c5b83f1b5.
-func TestShapesMatchLifecycleManager(t *testing.T) {
+// The shapes in testdata come from lifecycle-manager's config/crd/bases at commit c5b83f1b5.
+func TestShapesMatchLifecycleManagerCRDs(t *testing.T) {
 	needRealworld(t)
 	for _, plural := range plurals {
 		whole := readCRD(t, filepath.Join(realworld, "crds", v1beta2.Group+"_"+plural+".yaml"), "v1beta2")
@@ -114,14 +114,14 @@ func TestShapesMatchLifecycleManager(t *testing.T) {
 			}
 		}
 		if is, err := os.ReadFile(shapeFile(plural)); err != nil || strings.TrimSpace(string(is)) != string(want) {
-			t.Errorf("%s differs from Kyma's definition (%v): run go test ./apis/operator/v1beta2 -run Shapes -update",
+			t.Errorf("%s differs from Kyma's CRD (%v): run go test ./apis/operator/v1beta2 -run Shapes -update",
 				shapeFile(plural), err)
 		}
 	}
 }
 
-// shape returns a schema, or a part of one, without descriptions. named is true if its keys are property names, not
-// keywords.
+// shape returns a schema, or a part of a schema, without descriptions. named is true if the keys of the part are
+// property names instead of keywords.
 func shape(of any, named bool) any {
 	switch of := of.(type) {
 	case map[string]any:
@@ -142,8 +142,8 @@ func shape(of any, named bool) any {
 	return of
 }
 
-// The comparison must be able to fail: each of these differences would break a user of Kyma.
-func TestComparisonFindsEveryKindOfDifference(t *testing.T) {
+// Each of these differences would break a user of Kyma, so the comparison must find it.
+func TestSchemaComparisonFindsDifferences(t *testing.T) {
 	schema := func() map[string]any {
 		return map[string]any{
 			"type": "object", "description": "theirs", "required": []any{"name"},
@@ -157,32 +157,34 @@ func TestComparisonFindsEveryKindOfDifference(t *testing.T) {
 		change func(map[string]any)
 		want   string
 	}{
-		"nothing":             {func(map[string]any) {}, ""},
-		"another description": {func(s map[string]any) { s["description"] = "ours" }, ""},
-		"an added property": {
+		"no change":           {func(map[string]any) {}, ""},
+		"changed description": {func(s map[string]any) { s["description"] = "ours" }, ""},
+		"added property": {
 			func(s map[string]any) { s["properties"].(map[string]any)["more"] = map[string]any{} }, "",
 		},
-		"an added requirement": {func(s map[string]any) { s["required"] = []any{"more", "name"} }, "schema.required"},
-		"a lost property": {
+		"added required property": {
+			func(s map[string]any) { s["required"] = []any{"more", "name"} }, "schema.required",
+		},
+		"missing property": {
 			func(s map[string]any) {
 				delete(s["properties"].(map[string]any), "name")
 			}, "schema.properties.name: missing",
 		},
-		"an added rule": {
+		"added validation": {
 			func(s map[string]any) {
 				property(s)["maxLength"] = 3.0
 			}, "schema.properties.name.maxLength: not in Kyma's schema",
 		},
-		"a lost rule": {
+		"missing validation": {
 			func(s map[string]any) { delete(property(s), "pattern") }, "schema.properties.name.pattern: missing",
 		},
-		"another pattern": {
+		"changed pattern": {
 			func(s map[string]any) { property(s)["pattern"] = "^[a-z]*$" }, "schema.properties.name.pattern",
 		},
-		"another type": {
+		"changed type": {
 			func(s map[string]any) { property(s)["type"] = "integer" }, "schema.properties.name.type",
 		},
-		"unknown fields refused": {
+		"refused unknown fields": {
 			func(s map[string]any) {
 				s["additionalProperties"] = false
 			}, "schema.additionalProperties: not in Kyma's schema",
@@ -219,12 +221,12 @@ func readCRD(t *testing.T, path, wanted string) crd {
 			return crd{object.Spec, version}
 		}
 	}
-	t.Fatalf("%s: spec.versions: %s not found", path, wanted)
+	t.Fatalf("%s has no version %s in spec.versions", path, wanted)
 	return crd{}
 }
 
-// differences lists the differences of ours from theirs. It ignores descriptions and added properties. A newly required
-// property is still found, because lists are compared as a whole.
+// differences lists the differences between the schemas theirs and ours. It ignores descriptions and added properties.
+// It finds an added required property, because it compares lists as a whole.
 func differences(path string, theirs, ours any) []string {
 	a, ok := theirs.(map[string]any)
 	b, same := ours.(map[string]any)
@@ -234,7 +236,7 @@ func differences(path string, theirs, ours any) []string {
 		}
 		return []string{fmt.Sprintf("%s: got %v, want %v", path, ours, theirs)}
 	}
-	// A property can itself be named description or properties, so property names and keywords are distinguished.
+	// A property can have the name description or properties, so names distinguishes property names from keywords.
 	parts := strings.Split(path, ".")
 	names := parts[len(parts)-1] == "properties" && (len(parts) < 2 || parts[len(parts)-2] != "properties")
 	var found []string
@@ -257,13 +259,13 @@ func differences(path string, theirs, ours any) []string {
 	return found
 }
 
-func TestChartsHaveTheSameCRDs(t *testing.T) {
+func TestBothChartsContainTheSameCRDs(t *testing.T) {
 	for _, plural := range plurals {
 		file := v1beta2.Group + "_" + plural + ".yaml"
 		runtimes, err := os.ReadFile(filepath.Join(crds, "../../../skr-agent/crds", file))
-		if plural == "watchers" { // Watchers exist in the control plane only
+		if plural == "watchers" { // Watchers exist only in the control plane
 			if !os.IsNotExist(err) {
-				t.Errorf("%s: the agent's chart must not contain Watchers", file)
+				t.Errorf("the agent's chart contains %s, but Watchers must exist only in the control plane", file)
 			}
 			continue
 		}
@@ -323,7 +325,7 @@ func TestKymaCatalogObjectsSurviveRoundTrip(t *testing.T) {
 	}
 }
 
-// losses lists the values in before that after lacks. A field that only repeats its default can be missing.
+// losses lists the values in before that are missing in after. It ignores fields with a zero value.
 func losses(path string, before, after any) []string {
 	if value := reflect.ValueOf(before); !value.IsValid() || value.IsZero() && after == nil {
 		return nil

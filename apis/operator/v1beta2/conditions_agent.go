@@ -1,7 +1,7 @@
 package v1beta2
 
-// Reasons of the conditions and Events that only skr-agent writes, in its runtime. Reasons for refused bundles and
-// roots of trust, which the condition Accepted also uses, are in package bundle/refusal.
+// Reasons of the conditions and Events that only skr-agent writes, in its runtime. Condition Accepted also uses the
+// reasons of package bundle/refusal for refused bundles and roots of trust.
 const (
 	// ReasonNoBundle is a reason of Accepted: the agent has not accepted any bundle yet.
 	ReasonNoBundle = "NoBundle"
@@ -17,8 +17,8 @@ const (
 	ReasonApplied = "Applied"
 	// ReasonApplyFailed: the API server refused an object of a module.
 	ReasonApplyFailed = "ApplyFailed"
-	// ReasonImmutable: a new version changes immutable fields of objects that the agent may not recreate. The message
-	// names them and the fix.
+	// ReasonImmutable: a new version changes immutable fields of objects that the agent must not recreate. The message
+	// contains the objects and the fix.
 	ReasonImmutable = "Immutable"
 	// ReasonInstalling: a module is being applied or is not ready yet.
 	ReasonInstalling = "Installing"
@@ -30,51 +30,53 @@ const (
 	ReasonContentMissing = "ContentMissing"
 	// ReasonContentBroken: a module's content could not be read or rendered.
 	ReasonContentBroken = "ContentBroken"
-	// ReasonValueUndefined: a module uses a value that its runtime does not have. The message names both.
+	// ReasonValueUndefined: a module uses a value that its runtime does not define. The message contains the module and
+	// the value.
 	ReasonValueUndefined = "ValueUndefined"
 	// ReasonSourceBroken: a Manifest's spec.install.source does not name any content.
 	ReasonSourceBroken = "SourceBroken"
 	// ReasonUnknownKind: a module has objects of a kind that the API server does not serve.
 	ReasonUnknownKind = "UnknownKind"
-	// ReasonProtected: a module has objects that modules may not contain.
+	// ReasonProtected: a module contains objects that no module is allowed to contain.
 	ReasonProtected = "Protected"
 	// ReasonConflict: an object of a module belongs to another module, or existed before without an owner that the
 	// agent knows.
 	ReasonConflict = "Conflict"
-	// ReasonRightsUnknown is a reason of Rights: the API server could not review the rights of the module's
-	// ServiceAccount, for example because it cannot call a webhook. A dry run of all objects decides instead.
+	// ReasonRightsUnknown is a reason of Rights: the API server could not review the permissions of the module's
+	// ServiceAccount, for example because it cannot call an authorization webhook. The agent uses a dry run of all
+	// objects instead.
 	ReasonRightsUnknown = "RightsUnknown"
-	// ReasonRightsReviewed is a reason of Rights: the review works again.
+	// ReasonRightsReviewed is a reason of Rights: the permissions could be reviewed again.
 	ReasonRightsReviewed = "RightsReviewed"
-	// ReasonForbidden: the module's ServiceAccount lacks a right.
+	// ReasonForbidden: the module's ServiceAccount does not have a required permission.
 	ReasonForbidden = "Forbidden"
 	// ReasonImagesBroken: the image rules could not be applied.
 	ReasonImagesBroken = "ImagesBroken"
 	// ReasonImagePull: the kubelet cannot pull an image of a module.
 	ReasonImagePull = "ImagePull"
-	// ReasonImagesListed: the component lists all images of its objects.
+	// ReasonImagesListed: the module's component descriptor lists all images of the module's objects.
 	ReasonImagesListed = "Listed"
-	// ReasonImagesNotListed: the component does not list all images of its objects.
+	// ReasonImagesNotListed: the module's component descriptor does not list all images of the module's objects.
 	ReasonImagesNotListed = "NotListed"
-	// ReasonNoImagesListed: the component lists no images.
+	// ReasonNoImagesListed: the module's component descriptor lists no images.
 	ReasonNoImagesListed = "NothingListed"
 	// ReasonRemoving: a module's objects are being deleted.
 	ReasonRemoving = "Removing"
-	// ReasonRestoring: a Manifest was deleted although no bundle removes its module. The module stays, and the agent
-	// restores the Manifest.
+	// ReasonRestoring: a Manifest was deleted, but no bundle removes its module. The module stays installed, and the
+	// agent restores the Manifest.
 	ReasonRestoring = "Restoring"
 	// ReasonCustomResourcesExist: a module can only be removed once its custom resources are deleted.
 	ReasonCustomResourcesExist = "CustomResourcesExist"
-	// ReasonUnmanaged: a module is no longer managed, and its resources stay in place.
+	// ReasonUnmanaged: a module is no longer managed. Its objects stay in the runtime.
 	ReasonUnmanaged = "Unmanaged"
 
 	// ReasonRecreating is the reason of the Event on a Manifest whose new version requires objects to be recreated.
 	ReasonRecreating = "Recreating"
-	// ReasonDataKept is the reason of the Event on a Manifest whose module is removed without a namespace that contains
-	// objects of others.
+	// ReasonDataKept is the reason of the Event on a Manifest whose module is removed, except a namespace that contains
+	// objects of other owners.
 	ReasonDataKept = "DataKept"
-	// ReasonDriftCorrected is the reason of the Event on a Manifest whose objects were changed by another client and
-	// corrected.
+	// ReasonDriftCorrected is the reason of the Event on a Manifest after another client changed the module's objects
+	// and the agent reverted the changes.
 	ReasonDriftCorrected = "DriftCorrected"
 	// ReasonAgentUpgradeRolledBack is the reason of the Event on the runtime's Kyma after the agent's new image failed
 	// its trial.

@@ -1,8 +1,9 @@
 // Package v1beta2 contains the Kubernetes types that Kyma users write and read: Kyma, ModuleTemplate,
 // ModuleReleaseMeta, Manifest and Watcher of group operator.kyma-project.io.
 //
-// They are compatible with the CRDs of lifecycle-manager: same names, defaults and validation, and every object that
-// those accept is accepted here. Additions are optional fields only; Kyma.status.runtime is the largest.
+// The types are compatible with the CRDs of lifecycle-manager. They have the same names, defaults and validation, and
+// accept every object that lifecycle-manager's CRDs accept. All additions are optional fields. The largest addition is
+// Kyma.status.runtime.
 //
 // +kubebuilder:object:generate=true
 // +groupName=operator.kyma-project.io

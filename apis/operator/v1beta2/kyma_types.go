@@ -74,23 +74,23 @@ type Module struct {
 	// +kubebuilder:validation:MaxLength:=32
 	// +kubebuilder:validation:MinLength:=3
 	Channel string `json:"channel,omitempty"`
-	// Version is the pinned version in status.runtime.requested.spec. It has no effect in spec: pin a module with the
-	// annotation kyma-pull.dev/pinned-versions.
+	// Version is the pinned version in status.runtime.requested.spec. It has no effect in spec. To pin a module, use
+	// the annotation kyma-pull.dev/pinned-versions.
 	// +optional
 	// +kubebuilder:validation:Pattern:=`^((0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[a-zA-Z-][0-9a-zA-Z-]*)?)?$`
 	// +kubebuilder:validation:MaxLength:=32
 	Version string `json:"version,omitempty"`
 	// ControllerName selects only ModuleTemplates whose label operator.kyma-project.io/controller-name has this value.
-	// If empty, it selects all.
+	// If empty, the label is ignored.
 	// +optional
 	ControllerName string `json:"controller,omitempty"`
-	// RemoteModuleTemplateRef names a ModuleTemplate in the runtime.
+	// RemoteModuleTemplateRef references a ModuleTemplate in the runtime.
 	// +optional
 	RemoteModuleTemplateRef string `json:"remoteModuleTemplateRef,omitempty"`
 	// CustomResourcePolicy defines whether the agent creates and deletes the default CR.
 	// +kubebuilder:default:=CreateAndDelete
 	CustomResourcePolicy CustomResourcePolicy `json:"customResourcePolicy,omitempty"`
-	// Managed is false to leave the module's objects in place without managing them.
+	// Managed is false to stop managing the module and keep its objects.
 	// +kubebuilder:default:=true
 	Managed bool `json:"managed"`
 }
@@ -107,7 +107,7 @@ type KymaStatus struct {
 	// that the applied bundle was resolved from.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// ReadyModules is the number of managed modules that are Ready and their total, such as "3/4".
+	// ReadyModules is the number of Ready modules and the number of managed modules, such as "3/4".
 	// +optional
 	ReadyModules string `json:"readyModules,omitempty"`
 	// Conditions explain the state.
@@ -125,8 +125,8 @@ type KymaStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength:=64
 	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
-	// Runtime is the latest exchange between the control plane and the runtime. It has one owner as a whole, so
-	// managedFields do not list each of its fields.
+	// Runtime is the latest state of the exchange between the control plane and the runtime. It is an atomic field: one
+	// field manager owns it, and managedFields does not list its subfields.
 	// +optional
 	// +structType=atomic
 	Runtime *RuntimeStatus `json:"runtime,omitempty"`
@@ -142,10 +142,10 @@ type LastOperation struct {
 // ModuleStatus is the observed state of one module.
 type ModuleStatus struct {
 	Name string `json:"name"`
-	// FQDN is the name of the module's component.
+	// FQDN is the name of the module's OCM component.
 	// +optional
 	FQDN string `json:"fqdn,omitempty"`
-	// OcmComponentName is the name of the module's component.
+	// OcmComponentName is the name of the module's OCM component, equal to fqdn.
 	// +optional
 	OcmComponentName string `json:"ocmComponentName,omitempty"`
 	// +optional
@@ -156,7 +156,7 @@ type ModuleStatus struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 	State   State  `json:"state"`
-	// Manifest, Resource and Template are the objects of the module.
+	// Manifest, Resource and Template identify the module's Manifest, default CR and ModuleTemplate.
 	// +optional
 	Manifest *TrackingObject `json:"manifest,omitempty"`
 	// +optional
@@ -169,7 +169,7 @@ type ModuleStatus struct {
 	Maintenance bool `json:"maintenance,omitempty"`
 }
 
-// TrackingObject names an object.
+// TrackingObject identifies an object.
 type TrackingObject struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
@@ -194,8 +194,8 @@ type RuntimeStatus struct {
 	// Published is the latest bundle.
 	// +optional
 	Published *PublishedBundle `json:"published,omitempty"`
-	// History lists the latest bundles with their outcome, newest first and at most five. It is written only along with
-	// other changes, and begins with the first bundle of a publisher that supports it.
+	// History lists the latest bundles with their outcome, newest first, at most five. It is written only together with
+	// other changes. Bundles of publishers that did not support this field are missing.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems:=5
@@ -203,68 +203,69 @@ type RuntimeStatus struct {
 	// Requested is the spec of the runtime's own Kyma as last reported. The publisher resolves it.
 	// +optional
 	Requested *RequestedSpec `json:"requested,omitempty"`
-	// Observed is the bundle that the last report refers to.
+	// Observed is the bundle that the last report refers to, with properties of the runtime from that report.
 	// +optional
 	Observed *ObservedBundle `json:"observed,omitempty"`
-	// Reasons are the reasons behind conditions and module states as values from fixed lists. Programs read these;
-	// people read the messages.
+	// Reasons explain conditions and module states with values from fixed lists, for programs. The messages contain the
+	// same information for people.
 	// +optional
 	Reasons *RuntimeReasons `json:"reasons,omitempty"`
-	// HealthyUntil is the time when the runtime stops counting as healthy unless this object changes. Unset if it is not
-	// healthy. A program that lists many Kymas needs to read only the others in full. It is written only along with other
-	// changes.
+	// HealthyUntil is the time when the runtime stops counting as healthy unless this object changes. Unset if the
+	// runtime is not healthy. A program that lists many Kymas can skip the details of healthy runtimes. The field is
+	// written only together with other changes.
 	// +optional
 	HealthyUntil *metav1.Time `json:"healthyUntil,omitempty"`
-	// Running lists the running modules with their versions, after the sequence of the latest bundle, such as
-	// 7:keda=1.7.0,mail=1.0.0=Unmanaged. States other than Ready are included. It is written together with
-	// HealthyUntil, and unset without it or if it exceeds 1 KiB.
+	// Running is the sequence of the latest bundle and the running modules with their versions, such as
+	// 7:keda=1.7.0,mail=1.0.0=Unmanaged. A state other than Ready follows the version. The field is written together
+	// with HealthyUntil. It is unset if HealthyUntil is unset or the text exceeds 1 KiB.
 	// +optional
 	Running string `json:"running,omitempty"`
 	// Key is the runtime's public key.
 	// +optional
 	Key *RuntimeKey `json:"key,omitempty"`
-	// ReportSequence is the sequence of the latest recorded report that Key signed.
+	// ReportSequence is the sequence of the latest recorded report that was signed with Key.
 	// +optional
 	ReportSequence int64 `json:"reportSequence,omitempty"`
-	// Secrets lists the runtime's Secrets as NAMESPACE/NAME: all that were published and are not known to be gone.
+	// Secrets lists the Secrets that were published to the runtime, as NAMESPACE/NAME, until the runtime has reported
+	// their removal.
 	// +optional
 	Secrets []string `json:"secrets,omitempty"`
 	// Takeover is the state of the runtime's takeover from lifecycle-manager. Unset after the takeover.
 	// +optional
 	Takeover *TakeoverStatus `json:"takeover,omitempty"`
-	// Removals are decisions about modules that the control plane takes from the runtime without the runtime's own
-	// request, sorted by module. Those that were allowed are dropped after a day.
+	// Removals lists the decisions about modules that the control plane removes without a request from the runtime,
+	// sorted by module. Allowed removals are dropped from the list after a day.
 	// +optional
 	// +listType=atomic
 	Removals []ModuleRemoval `json:"removals,omitempty"`
-	// Assignment is the newest decision of an operator that the runtime belongs to this Kyma: a token that its agent used,
-	// or a hand-over.
+	// Assignment is the newest decision of an operator that the runtime belongs to this Kyma: an enrollment token that
+	// the runtime's agent used, or a handover from another Kyma.
 	// +optional
 	Assignment *Assignment `json:"assignment,omitempty"`
-	// Unowned is the id of a runtime that another Kyma named or owned while this one named it. This Kyma does not own that
-	// runtime until an operator assigns it, also after the other Kyma is gone.
+	// Unowned is the id of a runtime that this Kyma named while another Kyma named or owned it. This Kyma owns the
+	// runtime only after an operator assigns it, even if the other Kyma was deleted.
 	// +optional
 	// +kubebuilder:validation:MaxLength:=63
 	Unowned string `json:"unowned,omitempty"`
-	// Agent is the agent that reports.
+	// Agent identifies the agent that signs the runtime's reports.
 	// +optional
 	Agent *ReportingAgent `json:"agent,omitempty"`
 }
 
-// RuntimeReasons are the reasons behind the conditions and module states of a Kyma. A field is unset while its
-// condition is True. The value Other means that no specific reason exists for the problem.
+// RuntimeReasons explain the conditions and module states of a Kyma. A field is unset while its condition is True. The
+// value Other means that no specific reason exists for the problem.
 type RuntimeReasons struct {
-	// Publish is the cause of the reason PublishFailed of condition Ready: why no newer bundle could be published.
+	// Publish is the reason why no newer bundle could be published. Condition Ready then has the reason PublishFailed.
 	// +optional
 	Publish Reason `json:"publish,omitempty"`
-	// Secrets is the reason why not all Secrets for the runtime are sealed or written, behind condition Secrets.
+	// Secrets is the reason why Secrets for the runtime could not be sealed or written. It explains condition Secrets.
 	// +optional
 	Secrets Reason `json:"secrets,omitempty"`
 	// Report is the reason why the latest report was refused, could not be read, or omits the modules that the runtime
-	// requests, behind condition Reporting.
+	// requests. It explains condition Reporting.
 	// +optional
 	Report Reason `json:"report,omitempty"`
-	// Bundle is the reason why the runtime refused a bundle, behind the reason BundleRefused of condition Accepted.
+	// Bundle is the reason why the runtime refused a bundle. Condition Accepted then has the reason BundleRefused.
 	// +optional
 	Bundle Reason `json:"bundle,omitempty"`
 	// Modules lists the reasons of modules that are not Ready, not resolved, or waiting for a maintenance window,
@@ -274,7 +275,7 @@ type RuntimeReasons struct {
 	Modules []ModuleReasons `json:"modules,omitempty"`
 }
 
-// ModuleReasons are the reasons of one module.
+// ModuleReasons contains the reasons of one module.
 type ModuleReasons struct {
 	// Name is the module's name in status.modules.
 	Name string `json:"name"`
@@ -291,9 +292,9 @@ type ModuleReasons struct {
 // +kubebuilder:validation:Pattern:=`^[A-Za-z][A-Za-z0-9]*$`
 type Reason string
 
-// PublishedBundle is a bundle in the registry.
+// PublishedBundle describes the latest bundle that was published to the registry.
 type PublishedBundle struct {
-	// Epoch is the epoch of the root of trust. Sequences grow within an epoch.
+	// Epoch is the epoch of the root of trust. Sequences increase within an epoch.
 	// +optional
 	Epoch    int64       `json:"epoch,omitempty"`
 	Sequence int64       `json:"sequence"`
@@ -305,33 +306,35 @@ type PublishedBundle struct {
 	// Removals lists the modules that the bundle removes.
 	// +optional
 	Removals []string `json:"removals,omitempty"`
-	// Mandatory are the mandatory modules in the bundle, sorted: the runtime has them without a request of its own.
+	// Mandatory lists the mandatory modules in the bundle, sorted by name. A runtime gets these modules without a
+	// request.
 	// +optional
 	Mandatory []string `json:"mandatory,omitempty"`
 	// RolledBackFrom are the versions that the bundle rolls back, by module.
 	// +optional
 	RolledBackFrom map[string]string `json:"rolledBackFrom,omitempty"`
-	// KymaGeneration is the generation of the runtime's Kyma that was resolved, or 0 before it is known.
+	// KymaGeneration is the generation of the runtime's Kyma from which the bundle was resolved, or 0 if the runtime
+	// has not reported its Kyma yet.
 	// +optional
 	KymaGeneration int64 `json:"kymaGeneration,omitempty"`
-	// Commit is the Git commit from which the control plane was applied when the bundle was built. Empty if it does not
-	// follow a repository.
+	// Commit is the Git commit from which the control plane was applied when the bundle was built. Empty if the control
+	// plane does not follow a Git repository.
 	// +optional
 	Commit string `json:"commit,omitempty"`
-	// Certificate is the validity of the certificate last issued to the runtime's agent. Unset if none was issued for
-	// its key.
+	// Certificate is the validity of the certificate last issued to the runtime's agent. Unset if no certificate was
+	// issued for the agent's key.
 	// +optional
 	Certificate *CertificateLife `json:"certificate,omitempty"`
-	// Given records, by module, the versions that a rollout decided.
+	// Given records the module versions that rollouts assigned to the runtime, by module.
 	// +optional
 	Given map[string]GivenVersion `json:"given,omitempty"`
-	// Earlier lists previous bundles that the runtime can still report, newest first and at most five. It is empty once
-	// the runtime has reported this bundle. It omits bundles in which every module changed.
+	// Earlier lists previous bundles that the runtime can still report, newest first, at most five. It is empty once
+	// the runtime has reported this bundle. It omits a previous bundle if every module has changed since.
 	// +optional
 	Earlier []EarlierBundle `json:"earlier,omitempty"`
 }
 
-// BundleRecord is a summary of a bundle for readers of the status. Only the bundle itself proves its signer.
+// BundleRecord is a summary of a bundle for readers of the status. It does not prove who signed the bundle.
 type BundleRecord struct {
 	// +optional
 	Epoch    int64  `json:"epoch,omitempty"`
@@ -339,23 +342,23 @@ type BundleRecord struct {
 	Digest   string `json:"digest"`
 	// Published is the time when the bundle was issued.
 	Published metav1.Time `json:"published"`
-	// Commit is the Git commit from which the control plane was applied when the bundle was built. Empty if it does not
-	// follow a repository.
+	// Commit is the Git commit from which the control plane was applied when the bundle was built. Empty if the control
+	// plane does not follow a Git repository.
 	// +optional
 	Commit string `json:"commit,omitempty"`
-	// Changes lists the first modules whose version differs from the previous bundle, sorted by name and at most three.
-	// More is the number of further ones.
+	// Changes lists modules whose version differs from the previous bundle, sorted by name, at most three. More is the
+	// number of changed modules that Changes omits.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems:=3
 	Changes []VersionChange `json:"changes,omitempty"`
 	// +optional
 	More int32 `json:"more,omitempty"`
-	// Applied is the time when the control plane first received a report that the runtime has applied the bundle, by the
-	// control plane's clock.
+	// Applied is the time when the control plane first received a report that the runtime has applied the bundle. It is
+	// measured with the control plane's clock.
 	// +optional
 	Applied *metav1.Time `json:"applied,omitempty"`
-	// State is the worst state of the bundle's modules that was last reported while it was the latest bundle and
+	// State is the worst module state in the last report that was received while this bundle was the latest and was
 	// applied.
 	// +optional
 	State State `json:"state,omitempty"`
@@ -365,7 +368,7 @@ type BundleRecord struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-// VersionChange is a version change in a bundle. From is empty for an added module, To for a removed one.
+// VersionChange is a version change in a bundle. From is empty for an added module. To is empty for a removed module.
 type VersionChange struct {
 	Module string `json:"module"`
 	// +optional
@@ -380,30 +383,30 @@ type CertificateLife struct {
 	NotAfter  metav1.Time `json:"notAfter"`
 }
 
-// EarlierBundle is a bundle that a newer one has replaced.
+// EarlierBundle is a bundle that a newer bundle has replaced.
 type EarlierBundle struct {
 	Digest string `json:"digest"`
-	// Changed lists the modules that differ, or may differ, in the latest bundle. Reported states of all other modules
-	// are also valid for the latest bundle.
+	// Changed lists the modules that differ, or could differ, in the latest bundle. A report of this bundle is also
+	// valid for the latest bundle's other modules.
 	// +optional
 	Changed []string `json:"changed,omitempty"`
 }
 
-// GivenVersion records a module version that a rollout decided.
+// GivenVersion records a module version that a rollout assigned to a runtime.
 type GivenVersion struct {
 	// Rollout is the name of the Rollout.
 	Rollout string `json:"rollout"`
 	// Time is the time when the first bundle with the version was issued.
 	Time metav1.Time `json:"time"`
-	// State is the module's state in this version, from the latest report that refers to exactly the latest bundle and
-	// the Kyma's generation. Empty without such a report.
+	// State is the module's state in this version, from the last report that refers to both the latest bundle and the
+	// current generation of the Kyma. Empty if no such report was received.
 	// +optional
 	State State `json:"state,omitempty"`
-	// Ready is true once such a report contained the state Ready.
+	// Ready is true once such a report contained the state Ready for the module.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
-	// Checks are the results of the version's checks in such reports, sorted by name. Value and message change only with
-	// the result.
+	// Checks lists the results of the version's checks in such reports, sorted by name. The value and message of a
+	// check change only together with its result.
 	// +optional
 	// +kubebuilder:validation:MaxItems:=10
 	// +listType=map
@@ -418,15 +421,16 @@ type RequestedSpec struct {
 	Generation int64 `json:"generation"`
 }
 
-// ObservedBundle is the bundle that a runtime has applied.
+// ObservedBundle describes a runtime and the bundle that it has applied, as last reported.
 type ObservedBundle struct {
 	Epoch    int64  `json:"epoch"`
 	Sequence int64  `json:"sequence"`
 	Digest   string `json:"digest"`
-	// Time is the time when the runtime wrote the report, by its own clock.
+	// Time is the time when the runtime wrote the report, measured with the runtime's clock.
 	Time metav1.Time `json:"time"`
-	// Heard is the time when the control plane first received this report, by its own clock. Later reports with the same
-	// content update it only once a day: use condition Reporting to find silent runtimes.
+	// Heard is the time when the control plane first received this report, measured with the control plane's clock.
+	// Later reports with the same content update this time only once a day. To find silent runtimes, use condition
+	// Reporting.
 	// +optional
 	Heard *metav1.Time `json:"heard,omitempty"`
 	// Report is the digest of the report's content, without its time and sequence.
@@ -445,11 +449,11 @@ type ObservedBundle struct {
 	Features []string `json:"features,omitempty"`
 }
 
-// RuntimeKey is the key that signs the runtime's reports.
+// RuntimeKey is the key with which the agent signs the runtime's reports.
 type RuntimeKey struct {
-	// Thumbprint is base64 of the SHA-256 of the key's PKIX form.
+	// Thumbprint is the SHA-256 digest of the key's PKIX form, encoded in base64.
 	Thumbprint string `json:"thumbprint"`
-	// PublicKey is base64 of the key's PKIX form.
+	// PublicKey is the key's PKIX form, encoded in base64.
 	PublicKey string `json:"publicKey"`
 	// TokenExpires is the expiry of the token that enrolled the key. Only a later token can enroll another key.
 	// +optional
@@ -457,13 +461,13 @@ type RuntimeKey struct {
 	// Recipient is the age recipient to which Secrets for the runtime are encrypted, from its last report.
 	// +optional
 	Recipient string `json:"recipient,omitempty"`
-	// ClusterUID is the UID of the kube-system namespace in the cluster that introduced the key. Reports of other clusters
-	// are refused.
+	// ClusterUID is the UID of the kube-system namespace in the first cluster that used the key. Reports from other
+	// clusters are refused.
 	// +optional
 	ClusterUID string `json:"clusterUID,omitempty"`
 }
 
-// GetConditions returns the conditions, for libraries that patch them.
+// GetConditions returns the conditions. Libraries that patch conditions require this method.
 func (k *Kyma) GetConditions() []metav1.Condition { return k.Status.Conditions }
 
 // SetConditions replaces the conditions.

@@ -36,13 +36,13 @@ type ManifestList struct {
 
 // ManifestSpec defines the content to install.
 type ManifestSpec struct {
-	// Remote is true if the objects go to another cluster than the control plane's. It has no effect: the agent
-	// installs the Manifest in its own cluster.
+	// Remote is true if the objects belong in a cluster other than the control plane. It has no effect, because the
+	// agent always installs the Manifest in its own cluster.
 	Remote bool `json:"remote"`
 	// Config is an OCI image with values for a Helm chart.
 	// +optional
 	Config *ImageSpec `json:"config,omitempty"`
-	// Install names the content to install.
+	// Install specifies the content to install.
 	Install InstallInfo `json:"install"`
 	// LocalizedImages lists the images that replace the module's images.
 	// +optional
@@ -67,7 +67,7 @@ type ManifestSpec struct {
 	CustomResourcePolicy CustomResourcePolicy `json:"customResourcePolicy,omitempty"`
 }
 
-// InstallInfo names the content to install.
+// InstallInfo specifies the content to install.
 type InstallInfo struct {
 	// Name identifies the content, such as "raw-manifest".
 	Name string `json:"name"`
@@ -80,7 +80,7 @@ type InstallInfo struct {
 // +kubebuilder:validation:Enum=helm-chart;oci-ref;kustomize;""
 type ImageSpecType string
 
-// Packagings of content. OCIDir is never written by hand, so the enumeration of the config field does not contain it.
+// Packagings of content. Only programs write OCIDir, so the enumeration of the config field does not contain it.
 const (
 	// OCIRef is one blob: YAML, or a tar of YAML files, compressed or not.
 	OCIRef ImageSpecType = "oci-ref"
@@ -98,7 +98,7 @@ type ImageSpec struct {
 	// Name is the name of the content.
 	// +optional
 	Name string `json:"name,omitempty"`
-	// Ref is the digest, or a tag for content that this project did not resolve.
+	// Ref is the content's digest. In a Manifest that kyma-pull did not create, it can be a tag.
 	// +optional
 	Ref string `json:"ref,omitempty"`
 	// +optional
@@ -108,7 +108,7 @@ type ImageSpec struct {
 	CredSecretSelector *metav1.LabelSelector `json:"credSecretSelector,omitempty"`
 }
 
-// Manager names the object whose readiness decides the module's readiness.
+// Manager references the object whose readiness decides the module's readiness.
 type Manager struct {
 	metav1.GroupVersionKind `json:",inline"`
 	// Namespace defaults to the Manifest's namespace.
@@ -142,7 +142,7 @@ type Resource struct {
 	metav1.GroupVersionKind `json:",inline"`
 }
 
-// GetConditions returns the conditions, for libraries that patch them.
+// GetConditions returns the conditions. Libraries that patch conditions require this method.
 func (m *Manifest) GetConditions() []metav1.Condition { return m.Status.Conditions }
 
 // SetConditions replaces the conditions.

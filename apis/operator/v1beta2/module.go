@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Module returns the name of a Manifest's module as it was requested: NAME, or NAMESPACE/NAME for a requested
+// Module returns the name with which the Kyma requests the Manifest's module: NAME, or NAMESPACE/NAME for a
 // ModuleTemplate.
 //
-// A label cannot contain a slash, so the label has a dash instead and the annotation has the original name. An
-// annotation that does not match the label is ignored, because rights are granted by this name.
+// A label cannot contain a slash, so the label contains a dash instead, and the annotation contains the original name.
+// Module ignores an annotation that does not match the label, because permissions are granted by this name.
 func (m *Manifest) Module() string {
 	name := m.ModuleLabel()
 	if module := m.Annotations[AnnotationModule]; strings.ReplaceAll(module, "/", "-") == name {
@@ -18,7 +18,7 @@ func (m *Manifest) Module() string {
 	return name
 }
 
-// ModuleLabel returns the module's name in a form that labels, Helm releases and field managers can contain.
+// ModuleLabel returns the module's name in a form that is valid for labels, Helm releases and field managers.
 func (m *Manifest) ModuleLabel() string {
 	if label := m.Labels[LabelModuleName]; label != "" {
 		return label
@@ -26,13 +26,14 @@ func (m *Manifest) ModuleLabel() string {
 	return m.Name
 }
 
-// IsRemoved reports whether the bundle requests the deletion of the Manifest: it removes the module, or stops managing
-// it.
+// IsRemoved reports whether the bundle requests the deletion of the Manifest because it removes the module or stops
+// managing it.
 func (m *Manifest) IsRemoved() bool {
 	return m.Annotations[AnnotationRemoval] == True || m.Annotations[AnnotationUnmanaged] == True
 }
 
-// CountReady returns KymaStatus.ReadyModules: how many managed modules are Ready, and their total.
+// CountReady returns the value of KymaStatus.ReadyModules: the number of Ready modules and the number of managed
+// modules.
 func CountReady(modules []ModuleStatus) string {
 	ready, all := 0, 0
 	for i := range modules {

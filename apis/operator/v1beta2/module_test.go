@@ -6,14 +6,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestManifestModuleMatchesItsLabel(t *testing.T) {
+func TestModuleIgnoresAnnotationThatDiffersFromLabel(t *testing.T) {
 	for name, c := range map[string]struct{ label, annotation, module, asLabel string }{
-		"a label": {label: "keda", module: "keda", asLabel: "keda"},
-		"neither": {module: "manifest", asLabel: "manifest"},
-		"a name with a namespace": {
+		"label only":              {label: "keda", module: "keda", asLabel: "keda"},
+		"no label and annotation": {module: "manifest", asLabel: "manifest"},
+		"annotation with a namespace": {
 			label: "team-keda", annotation: "team/keda", module: "team/keda", asLabel: "team-keda",
 		},
-		"an annotation that is another module": {label: "keda", annotation: "trusted", module: "keda", asLabel: "keda"},
+		"annotation that does not match the label": {
+			label: "keda", annotation: "trusted", module: "keda", asLabel: "keda",
+		},
 	} {
 		m := &Manifest{
 			ObjectMeta: metav1.ObjectMeta{
@@ -27,7 +29,8 @@ func TestManifestModuleMatchesItsLabel(t *testing.T) {
 			m.Annotations[AnnotationModule] = c.annotation
 		}
 		if m.Module() != c.module || m.ModuleLabel() != c.asLabel {
-			t.Errorf("%s: module %q, label %q", name, m.Module(), m.ModuleLabel())
+			t.Errorf("%s: got module %q and label %q, want %q and %q", name, m.Module(), m.ModuleLabel(), c.module,
+				c.asLabel)
 		}
 	}
 }

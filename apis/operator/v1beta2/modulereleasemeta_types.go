@@ -44,7 +44,7 @@ type ModuleReleaseMetaSpec struct {
 	// +kubebuilder:validation:Pattern:=`^[a-z][-a-z0-9]*([.][a-z][-a-z0-9]*)*[.][a-z]{2,}(/[a-z][-a-z0-9_]*([.][a-z][-a-z0-9_]*)*)+$`
 	// +kubebuilder:validation:MaxLength:=255
 	OcmComponentName string `json:"ocmComponentName,omitempty"`
-	// Channels are the module's release channels.
+	// Channels lists the module's release channels with their versions.
 	// +optional
 	// +listType=map
 	// +listMapKey=channel

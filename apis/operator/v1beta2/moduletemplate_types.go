@@ -110,7 +110,7 @@ type ModuleInfo struct {
 	Icons []ModuleIcon `json:"icons,omitempty"`
 }
 
-// ModuleIcon is a named picture.
+// ModuleIcon is a named link to an icon.
 type ModuleIcon struct {
 	Name string `json:"name"`
 	Link string `json:"link"`

@@ -1,18 +1,18 @@
 package v1beta2
 
-// Annotations that the agent sets on its own Deployment. They outlive every pod.
+// Annotations that the agent sets on its own Deployment. They persist when its pod is replaced.
 const (
-	// AnnotationProvenImage is the last agent image that worked without interruption for its trial period. The agent
-	// rolls back to it.
+	// AnnotationProvenImage is the last agent image that worked without interruption during its trial period. The agent
+	// rolls back to this image.
 	AnnotationProvenImage = "kyma-pull.dev/proven-image"
-	// AnnotationFailedImage is the agent image that was rolled back. The agent does not use it again until its bundle
-	// has named another image.
+	// AnnotationFailedImage is the agent image that was rolled back. The agent does not use this image again until a
+	// bundle has named another image.
 	AnnotationFailedImage = "kyma-pull.dev/failed-image"
 	// AnnotationFormerImages lists the digests of the agent images that bundles replaced. The agent returns to one of
-	// them only if its bundle names the rollback.
+	// these images only if its bundle explicitly requests the rollback.
 	AnnotationFormerImages = "kyma-pull.dev/former-images"
-	// AnnotationUnprovenStarts counts, as POD:COUNT, the starts of a pod whose image is not proven. Too many starts
-	// roll the image back.
+	// AnnotationUnprovenStarts is the number of starts of a pod whose image is not proven, as POD:COUNT. After too many
+	// starts, the agent rolls the image back.
 	AnnotationUnprovenStarts = "kyma-pull.dev/unproven-starts"
 )
 

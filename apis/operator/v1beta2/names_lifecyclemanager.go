@@ -1,20 +1,21 @@
 package v1beta2
 
-// Names that Kyma's lifecycle-manager uses on objects in runtimes beyond this API, and names of the takeover from it.
+// Additional names that Kyma's lifecycle-manager uses on objects in runtimes, and names that the takeover from
+// lifecycle-manager uses.
 const (
-	// AnnotationOwnedByDeprecated names the Manifest of an object. lifecycle-manager uses it instead of
-	// AnnotationOwnedBy.
+	// AnnotationOwnedByDeprecated identifies the Manifest that an object belongs to. lifecycle-manager sets it instead
+	// of AnnotationOwnedBy.
 	AnnotationOwnedByDeprecated = "deprecated-" + AnnotationOwnedBy
 	// AnnotationInherited is specific to kyma-pull: on a Manifest in a runtime, a digest of the objects that its module
-	// inherited from lifecycle-manager. They are then in the Manifest's inventory, and ownership marks of
-	// lifecycle-manager on them are valid.
+	// inherited from lifecycle-manager. These objects are in the Manifest's inventory, and the agent accepts
+	// lifecycle-manager's ownership marks on them.
 	AnnotationInherited = "kyma-pull.dev/inherited"
 	// AnnotationKymas is specific to kyma-pull: on a Manifest in a runtime, the runtime's Kyma in the control plane and
-	// the Kymas that handed the runtime over, as NAMESPACE/NAME separated by commas. Marks of lifecycle-manager on
-	// objects contain the name of the Kyma.
+	// the Kymas that owned the runtime before, as NAMESPACE/NAME separated by commas. lifecycle-manager's ownership
+	// marks on objects contain the name of one of these Kymas.
 	AnnotationKymas = "kyma-pull.dev/kymas"
 	// AnnotationReleased is specific to kyma-pull: "true" on a Manifest in a runtime whose module is returned to
-	// lifecycle-manager. The Manifest stays, and lifecycle-manager owns the agent's fields of its objects again.
+	// lifecycle-manager. The Manifest stays, and the field manager of lifecycle-manager owns the agent's fields again.
 	AnnotationReleased = "kyma-pull.dev/released"
 	// ReasonLeftoverRemoved is the reason of Events on a runtime's Kyma that name the removed leftovers of
 	// lifecycle-manager.
@@ -24,7 +25,7 @@ const (
 )
 
 // LifecycleManagerFieldManagers returns the field managers that versions of lifecycle-manager use in runtimes. It omits
-// names that other programs use too.
+// field managers that other programs also use.
 func LifecycleManagerFieldManagers() []string {
 	return []string{
 		FieldManagerApplier, "resource.kyma-project.io/finalizer", "lifecycle-manager", Group + "/lifecycle-manager",

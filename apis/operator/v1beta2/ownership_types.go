@@ -2,18 +2,19 @@ package v1beta2
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Assignment is a decision of an operator that a runtime belongs to a Kyma. Of several, the newest counts.
+// Assignment is a decision of an operator that a runtime belongs to a Kyma. If several Kymas have an assignment of the
+// runtime, the newest assignment applies.
 type Assignment struct {
 	// Decided is the time when the operator or the publisher made the decision, in Unix milliseconds.
 	Decided int64 `json:"decided"`
-	// Former are the Kymas that owned the runtime before, the newest last.
+	// Former lists the Kymas that owned the runtime before, newest last.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems:=8
 	Former []FormerKyma `json:"former,omitempty"`
 }
 
-// FormerKyma names a Kyma that handed its runtime over.
+// FormerKyma identifies a Kyma that owned the runtime before.
 type FormerKyma struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
@@ -21,23 +22,24 @@ type FormerKyma struct {
 	UID string `json:"uid,omitempty"`
 }
 
-// ReportingAgent is the agent that signs a runtime's reports. An agent chooses a new instance at each start and never
-// uses an earlier one again.
+// ReportingAgent identifies the agent that signs a runtime's reports. An agent chooses a new instance ID at each start
+// and never reuses an earlier one.
 type ReportingAgent struct {
-	// Instance is the instance of the newest report, Since when the publisher first saw it.
+	// Instance is the agent's instance ID in the newest report. Since is the time when the publisher first received
+	// this instance ID.
 	// +optional
 	// +kubebuilder:validation:MaxLength:=128
 	Instance string `json:"instance,omitempty"`
 	// +optional
 	Since metav1.MicroTime `json:"since,omitempty"`
-	// Earlier are the instances before, the newest last.
+	// Earlier lists the previous instance IDs, newest last.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems:=4
 	// +kubebuilder:validation:items:MaxLength:=128
 	Earlier []string `json:"earlier,omitempty"`
-	// Clone explains why two agents use the runtime's key, empty if they do not. Nothing is published until an operator
-	// enrolls one of them with another key.
+	// Clone describes how the publisher detected that two agents use the runtime's key. Empty if no clone was detected.
+	// The publisher publishes no bundles until an operator enrolls one of the agents with another key.
 	// +optional
 	// +kubebuilder:validation:MaxLength:=512
 	Clone string `json:"clone,omitempty"`

@@ -10,10 +10,10 @@ import (
 
 const (
 	// AnnotationPinnedVersions is specific to kyma-pull: on a Kyma, the modules that are pinned to a version regardless
-	// of their channel, such as "keda=1.7.0,istio=1.2.0". It applies wherever the Kyma's spec does: in the runtime, and
-	// in KCP until the runtime's Kyma is known.
+	// of their channel, such as "keda=1.7.0,istio=1.2.0". It is read from the runtime's Kyma, and from the Kyma in KCP
+	// until the runtime has reported its Kyma.
 	AnnotationPinnedVersions = "kyma-pull.dev/pinned-versions"
-	// maxPinnedVersionsBytes and maxPinnedVersions limit the annotation. A bundle cannot have more modules, and an
+	// maxPinnedVersionsBytes and maxPinnedVersions limit the annotation. A bundle can have at most 500 modules, and an
 	// object's annotations are limited to 256 KiB.
 	maxPinnedVersionsBytes = 64 << 10
 	maxPinnedVersions      = 500
@@ -34,7 +34,7 @@ func (m Module) Pin() string {
 	return m.Version
 }
 
-// PinnedVersions parses AnnotationPinnedVersions into versions by module. An error names the entry and the fix.
+// PinnedVersions parses AnnotationPinnedVersions into versions by module. An error contains the entry and the fix.
 func PinnedVersions(annotations map[string]string) (map[string]string, error) {
 	text := annotations[AnnotationPinnedVersions]
 	pins, err := readPins(text)
@@ -46,7 +46,7 @@ func PinnedVersions(annotations map[string]string) (map[string]string, error) {
 
 func readPins(text string) (map[string]string, error) {
 	if len(text) > maxPinnedVersionsBytes {
-		return nil, fmt.Errorf("%d bytes, at most %d: pin fewer modules", len(text), maxPinnedVersionsBytes)
+		return nil, fmt.Errorf("%d bytes, must be at most %d: pin fewer modules", len(text), maxPinnedVersionsBytes)
 	}
 	pins := map[string]string{}
 	for entry := range strings.SplitSeq(text, ",") {
@@ -62,7 +62,7 @@ func readPins(text string) (map[string]string, error) {
 		case pins[module] != "":
 			return nil, fmt.Errorf("entry %s: duplicate module %s: remove one entry", shown(entry), shown(module))
 		case len(pins) == maxPinnedVersions:
-			return nil, fmt.Errorf("more than %d modules: pin fewer", maxPinnedVersions)
+			return nil, fmt.Errorf("more than %d modules are pinned: pin fewer modules", maxPinnedVersions)
 		}
 		pins[module] = pinned
 	}
@@ -76,9 +76,9 @@ func shown(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// Asked returns the Kyma's spec with the versions of AnnotationPinnedVersions. It ignores spec.modules[].version, which
-// the Kyma dashboard writes. If the annotation is invalid, the spec has no versions.
-func (k *Kyma) Asked() (KymaSpec, error) {
+// RequestedSpec returns the Kyma's spec with the versions of AnnotationPinnedVersions. It ignores
+// spec.modules[].version, which the Kyma dashboard writes. If the annotation is invalid, the spec has no versions.
+func (k *Kyma) RequestedSpec() (KymaSpec, error) {
 	spec := *k.Spec.DeepCopy()
 	for i := range spec.Modules {
 		spec.Modules[i].Version = ""
@@ -100,8 +100,8 @@ func (s *KymaSpec) pin(annotations map[string]string) error {
 	return nil
 }
 
-// Unpinned returns the spec without its pins, as a runtime's Kyma has it, and the pins in the form of
-// AnnotationPinnedVersions.
+// Unpinned returns the spec without its pinned versions, and the value of AnnotationPinnedVersions with the pinned
+// versions. A runtime's Kyma has the pinned versions only in this annotation.
 func (s KymaSpec) Unpinned() (KymaSpec, string) {
 	spec := *s.DeepCopy()
 	pins := map[string]string{}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestInvalidPinRejectsTheWholeAnnotation(t *testing.T) {
+func TestOneInvalidPinInvalidatesTheAnnotation(t *testing.T) {
 	many := make([]string, maxPinnedVersions+1)
 	for i := range many {
 		many[i] = fmt.Sprintf("m%d=1.0.0", i)
@@ -18,35 +18,38 @@ func TestInvalidPinRejectsTheWholeAnnotation(t *testing.T) {
 		want map[string]string
 		err  string
 	}{
-		"Nothing":    {text: "", want: map[string]string{}},
-		"One module": {text: "keda=1.7.0", want: map[string]string{"keda": "1.7.0"}},
-		"Two, with white space": {
+		"empty annotation": {text: "", want: map[string]string{}},
+		"one module":       {text: "keda=1.7.0", want: map[string]string{"keda": "1.7.0"}},
+		"two modules with white space": {
 			text: " keda = 1.7.0,\n istio=1.2.0-rc1 ,", want: map[string]string{"keda": "1.7.0", "istio": "1.2.0-rc1"},
 		},
-		"A name with a namespace": {
+		"module name with a namespace": {
 			text: "kyma-system/keda=1.7.0", want: map[string]string{"kyma-system/keda": "1.7.0"},
 		},
-		"As many as a bundle has": {text: strings.Join(many[:maxPinnedVersions], ","), want: nil},
-		"One more":                {text: strings.Join(many, ","), err: "more than 500 modules: pin fewer"},
-		"Too long": {
-			text: strings.Repeat(" ", maxPinnedVersionsBytes+1), err: "65537 bytes, at most 65536: pin fewer modules",
+		"maximum number of modules": {text: strings.Join(many[:maxPinnedVersions], ","), want: nil},
+		"too many modules": {
+			text: strings.Join(many, ","), err: "more than 500 modules are pinned: pin fewer modules",
 		},
-		"Missing version": {
+		"too many bytes": {
+			text: strings.Repeat(" ", maxPinnedVersionsBytes+1),
+			err:  "65537 bytes, must be at most 65536: pin fewer modules",
+		},
+		"missing version": {
 			text: "istio=1.2.0,keda", err: `entry "keda": want MODULE=VERSION, such as keda=1.7.0`,
 		},
-		"Missing module": {
+		"missing module": {
 			text: "=1.7.0", err: `entry "=1.7.0": want MODULE=VERSION, such as keda=1.7.0`,
 		},
-		"An invalid version": {
+		"invalid version": {
 			text: "keda=latest", err: `entry "keda=latest": want MODULE=VERSION, such as keda=1.7.0`,
 		},
-		"A version of too many letters": {
+		"version that is too long": {
 			text: "keda=1.7.0-" + strings.Repeat("a", maxVersionBytes), err: `entry "keda=1.7.0-`,
 		},
-		"One module twice": {
+		"duplicate module": {
 			text: "keda=1.7.0,keda=1.8.0", err: `entry "keda=1.8.0": duplicate module "keda": remove one entry`,
 		},
-		"An entry of control characters": {text: strings.Repeat("\x1b", maxShownBytes+1), err: `entry "\x1b\x1b`},
+		"entry with control characters": {text: strings.Repeat("\x1b", maxShownBytes+1), err: `entry "\x1b\x1b`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := PinnedVersions(map[string]string{AnnotationPinnedVersions: c.text})
@@ -63,24 +66,24 @@ func TestInvalidPinRejectsTheWholeAnnotation(t *testing.T) {
 	}
 }
 
-// TestAskedSpec writes modules as the Kyma dashboard, the kyma CLI and users of kubectl leave them.
-func TestAskedSpec(t *testing.T) {
+// The modules in this test have the forms that the Kyma dashboard, the kyma CLI and users of kubectl write.
+func TestPinsOverrideChannelsAndDashboardVersions(t *testing.T) {
 	for name, c := range map[string]struct{ module, pins, want string }{
-		"A channel": {`{"name":"keda","channel":"fast"}`, "", "fast/"},
-		"The dashboard writes a channel with its version": {
+		"module with a channel": {`{"name":"keda","channel":"fast"}`, "", "fast/"},
+		"dashboard sets channel and version": {
 			`{"name":"keda","channel":"fast","version":"1.8.0"}`, "", "fast/",
 		},
-		"The dashboard returns to the Kyma's channel and leaves the version": {
+		"dashboard removes the channel but not the version": {
 			`{"name":"keda","version":"1.8.0"}`, "", "/",
 		},
-		"A pin":                     {`{"name":"keda"}`, "istio=1.0.0,keda=1.7.0", "/1.7.0"},
-		"A pin wins over a channel": {`{"name":"keda","channel":"fast"}`, "keda=1.7.0", "/1.7.0"},
-		"A pin wins over the version of the dashboard": {
+		"pinned module":         {`{"name":"keda"}`, "istio=1.0.0,keda=1.7.0", "/1.7.0"},
+		"pin overrides channel": {`{"name":"keda","channel":"fast"}`, "keda=1.7.0", "/1.7.0"},
+		"pin overrides the dashboard's version": {
 			`{"name":"keda","channel":"fast","version":"1.8.0"}`, "keda=1.7.0", "/1.7.0",
 		},
-		"A pin of another module":                     {`{"name":"keda","channel":"fast"}`, "istio=1.0.0", "fast/"},
-		"An invalid annotation is an error":           {`{"name":"keda"}`, "keda", "error"},
-		"A module without channel, version and a pin": {`{"name":"keda"}`, "", "/"},
+		"pin of another module":                {`{"name":"keda","channel":"fast"}`, "istio=1.0.0", "fast/"},
+		"invalid annotation":                   {`{"name":"keda"}`, "keda", "error"},
+		"module without channel, version, pin": {`{"name":"keda"}`, "", "/"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kyma := &Kyma{Spec: KymaSpec{Channel: "regular", Modules: make([]Module, 1)}}
@@ -92,7 +95,7 @@ func TestAskedSpec(t *testing.T) {
 			}
 			before := kyma.Spec.Modules[0]
 			got := "error"
-			if spec, err := kyma.Asked(); err == nil {
+			if spec, err := kyma.RequestedSpec(); err == nil {
 				got = spec.Modules[0].Channel + "/" + spec.Modules[0].Pin()
 			}
 			if got != c.want {

@@ -1,15 +1,15 @@
 package v1beta2
 
-// Reasons of Events on a Kyma in the control plane about its runtime. Some conditions share them: ReasonEnrolled,
-// ReasonApplied (the runtime has other versions than before and is not Ready with them yet), ReasonRolledBack (a bundle
-// returns modules to older versions) and ReasonReady. Each Event is emitted once, after the matching status was
+// Reasons of Events on a Kyma in the control plane about its runtime. Such Events also use reasons of conditions:
+// ReasonEnrolled, ReasonApplied (the runtime has changed versions and is not Ready with them yet), ReasonRolledBack (a
+// bundle returns modules to older versions) and ReasonReady. Each Event is emitted once, after the matching status was
 // written.
 const (
 	// ReasonPublished is the reason of an Event on a Kyma: a new bundle changes modules or versions. The message names
-	// them. It is also a reason of Ready on a Watcher: the bundles of all runtimes contain it.
+	// the changes. It is also a reason of Ready on a Watcher: the bundles of all runtimes contain the Watcher.
 	ReasonPublished = "Published"
-	// ReasonFailed is the reason of a Warning Event: the state became Error, or became Warning from a better state. The
-	// message is the message of condition Ready.
+	// ReasonFailed is the reason of a Warning Event: the state changed to Error, or from a better state to Warning. The
+	// Event has the message of condition Ready.
 	ReasonFailed = "Failed"
 	// ReasonRuntimeSilent: no report of the runtime was received within the allowed silence.
 	ReasonRuntimeSilent = "RuntimeSilent"
@@ -20,37 +20,37 @@ const (
 	ReasonRootExpires = "RootExpires"
 )
 
-// Reasons of the one Event that is emitted when the finalizer of a deleted Kyma is removed.
+// Reasons of the Event that is emitted when the finalizer of a deleted Kyma is removed.
 const (
 	// ReasonRuntimeEmpty: the runtime has reported that all modules are removed.
 	ReasonRuntimeEmpty = "RuntimeEmpty"
-	// ReasonHandedOver is the reason of an Event on a deleted Kyma whose finalizer is removed: its runtime belongs to
-	// another Kyma or control plane, and keeps its modules.
+	// ReasonHandedOver: the runtime belongs to another Kyma or control plane and keeps its modules.
 	ReasonHandedOver = "HandedOver"
 	// ReasonCloneDetected is the reason of a Warning Event on a Kyma: two agents use the key of its runtime.
 	ReasonCloneDetected = "CloneDetected"
 	// ReasonRuntimeGone: LabelRuntimeGone marks the runtime's cluster as no longer existing.
 	ReasonRuntimeGone = "RuntimeGone"
-	// ReasonDeletionForced is the reason of a Warning Event: LabelForceDeletion skipped waiting for the runtime, which
-	// may still have modules.
+	// ReasonDeletionForced is the reason of a Warning Event: LabelForceDeletion ended the wait for the runtime. The
+	// runtime could still have modules.
 	ReasonDeletionForced = "DeletionForced"
-	// ReasonRuntimeNeverReported is the reason of a Warning Event: no report of the runtime was ever accepted, so there
-	// was no reason to wait.
+	// ReasonRuntimeNeverReported is the reason of a Warning Event: no report of the runtime was ever accepted, so the
+	// publisher did not wait for the runtime.
 	ReasonRuntimeNeverReported = "RuntimeNeverReported"
-	// ReasonDeletionTimeout is the reason of a Warning Event: the runtime did not report to be empty within the
-	// publisher's --deletion-timeout, and may still have modules.
+	// ReasonDeletionTimeout is the reason of a Warning Event: the runtime did not report the removal of all modules
+	// within the publisher's --deletion-timeout. The runtime could still have modules.
 	ReasonDeletionTimeout = "DeletionTimeout"
-	// ReasonNothingToRemove is the reason of a Warning Event: no bundle was ever published for the Kyma, and none can
-	// be, for example because its runtime belongs to another Kyma.
+	// ReasonNothingToRemove is the reason of a Warning Event: no bundle was ever published for the Kyma, and no bundle
+	// can be published, for example because its runtime belongs to another Kyma.
 	ReasonNothingToRemove = "NothingToRemove"
 )
 
 // Reasons about Watchers.
 const (
-	// ReasonRefused is a reason of Ready on a Watcher: no runtime is asked to watch for it. The message names the fix.
+	// ReasonRefused is a reason of Ready on a Watcher: no bundle contains the Watcher. The message contains the problem
+	// and the fix.
 	ReasonRefused = "Refused"
 	// ReasonWatchedObjectChanged is the reason of an Event on a Kyma: the runtime reported a change of an object that a
-	// Watcher selects. The message names the Watcher and the object.
+	// Watcher selects. The message contains the Watcher and the object.
 	ReasonWatchedObjectChanged = "WatchedObjectChanged"
 	// ReasonWatchFailed is the reason of a Warning Event on a Kyma: the runtime cannot watch the resource of a Watcher.
 	// The message contains the cause.
@@ -59,15 +59,15 @@ const (
 
 // Reasons of Events on objects of the control plane that have no matching condition.
 const (
-	// ReasonFinalizerKept is the reason of an Event on a deleted ModuleReleaseMeta, ModuleTemplate or Watcher:
-	// lifecycle-manager's finalizer stays, because lifecycle-manager has Manifests of the module in the control plane
-	// or because the publisher lacks the permission to remove it. The message names the cause.
+	// ReasonFinalizerKept is the reason of an Event on a deleted ModuleReleaseMeta, ModuleTemplate or Watcher: the
+	// publisher did not remove lifecycle-manager's finalizer. Either lifecycle-manager has Manifests of the module in
+	// the control plane, or the publisher does not have the permission. The message contains the cause.
 	ReasonFinalizerKept = "FinalizerKept"
-	// ReasonLeftOut is the reason of a Warning Event on a ModuleTemplate or ModuleReleaseMeta: no bundle contains the
-	// object, because agents would refuse the bundle or because the object contains a secret. All other modules are
-	// published. The message names the field.
+	// ReasonLeftOut is the reason of a Warning Event on a ModuleTemplate or ModuleReleaseMeta: bundles omit the object,
+	// because agents would refuse the bundle or because the object contains a secret. All other modules are published.
+	// The message contains the field.
 	ReasonLeftOut = "LeftOut"
-	// ReasonSettingsIgnored is the reason of a Warning Event on a Kyma: it has settings that need a permission, and no
-	// admission policy enforces it. The publisher ignores them.
+	// ReasonSettingsIgnored is the reason of a Warning Event on a Kyma: the Kyma has settings that require a
+	// permission, but no admission policy checks the permission. The publisher ignores these settings.
 	ReasonSettingsIgnored = "SettingsIgnored"
 )

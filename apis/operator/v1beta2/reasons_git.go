@@ -1,25 +1,30 @@
 package v1beta2
 
-// Reasons in the ConfigMap kyma-pull-git, which contains the status of the Git source, and of the Events on it.
+// Reasons in the ConfigMap kyma-pull-git, which contains the status of the Git source, and reasons of Events on this
+// ConfigMap.
 const (
 	// ReasonCommitApplied: the control plane has all objects of the commit.
 	ReasonCommitApplied = "CommitApplied"
-	// ReasonFetchFailed: the repository did not respond, or the branch or tag was not found. Nothing changed.
+	// ReasonFetchFailed: the repository did not respond, or the branch or tag was not found. The publisher made no
+	// changes.
 	ReasonFetchFailed = "FetchFailed"
-	// ReasonAuthenticationFailed: the repository did not accept the credentials. Nothing changed.
+	// ReasonAuthenticationFailed: the repository did not accept the credentials. The publisher made no changes.
 	ReasonAuthenticationFailed = "AuthenticationFailed"
-	// ReasonHostKeyRefused: known_hosts does not contain the key of the SSH server. Nothing changed.
+	// ReasonHostKeyRefused: known_hosts does not contain the key of the SSH server. The publisher made no changes.
 	ReasonHostKeyRefused = "HostKeyRefused"
-	// ReasonCommitRefused: the commit cannot be applied. Nothing changed. The message names the file and line.
+	// ReasonCommitRefused: the commit cannot be applied. The publisher made no changes. The message contains the file
+	// and line.
 	ReasonCommitRefused = "CommitRefused"
-	// ReasonPruneNotAllowed: the commit requires permission to delete the objects that it omits. Nothing changed.
+	// ReasonPruneNotAllowed: the commit requires permission to delete the objects that it omits. The publisher made no
+	// changes.
 	ReasonPruneNotAllowed = "PruneNotAllowed"
-	// ReasonRewindNotAllowed: the commit does not descend from the one that was applied before. Nothing of it is applied.
+	// ReasonRewindNotAllowed: the commit does not descend from the previously applied commit. The publisher made no
+	// changes.
 	ReasonRewindNotAllowed = "RewindNotAllowed"
-	// ReasonCommitApplyFailed: the API server could not be read, or refused a part of the commit that it had accepted
-	// in a dry run. Nothing is published until a commit is applied completely.
+	// ReasonCommitApplyFailed: the API server did not respond, or refused an object that it had accepted in a dry run.
+	// The publisher publishes no bundles until a commit is applied completely.
 	ReasonCommitApplyFailed = "CommitApplyFailed"
-	// ReasonCommitOverwritten: the commit was applied, but another client immediately changes its objects again. It is
-	// published anyway if only Kymas differ, or if the commit was applied completely before.
+	// ReasonCommitOverwritten: the commit was applied, but another client immediately changes its objects again. The
+	// commit is published anyway if only Kymas differ, or if it was applied completely before.
 	ReasonCommitOverwritten = "CommitOverwritten"
 )

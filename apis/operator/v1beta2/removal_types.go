@@ -2,19 +2,19 @@ package v1beta2
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ModuleRemoval is the decision about one module that the control plane takes from a runtime.
+// ModuleRemoval is the decision about the removal of one module without a request from the runtime.
 type ModuleRemoval struct {
 	// Module is empty if the Kyma is deleted, which removes all modules.
 	// +optional
 	Module string `json:"module,omitempty"`
 	// Decision is Held, Allowed or Approved.
 	Decision RemovalDecision `json:"decision"`
-	// Time is the time when the decision was made. An approval names it.
+	// Time is the time when the decision was made. An approval must contain this time.
 	Time metav1.Time `json:"time"`
-	// Reason is the reason why the removal waits; empty unless it is Held.
+	// Reason is the reason why the removal waits for an approval. Empty if the decision is not Held.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Published is true if a bundle removes the module.
+	// Published is true if a published bundle removes the module.
 	// +optional
 	Published bool `json:"published,omitempty"`
 }

@@ -1,30 +1,31 @@
 package v1beta2
 
 // Labels and annotations of a Kyma in the control plane whose runtime is taken over from lifecycle-manager, and names
-// that lifecycle-manager uses there.
+// that lifecycle-manager uses in the control plane.
 const (
-	// LabelTakeover is specific to kyma-pull: TakeoverActive on a Kyma that is being taken over, TakeoverFinished on
-	// one that was taken over, as long as lifecycle-manager runs. LabelSkipReconciliation is also set on such a Kyma
-	// and stops lifecycle-manager, but not the publisher.
+	// LabelTakeover is specific to kyma-pull: TakeoverActive on a Kyma that is being taken over, and TakeoverFinished
+	// on a Kyma that was taken over, as long as lifecycle-manager runs. Such a Kyma also has LabelSkipReconciliation.
+	// With LabelTakeover, LabelSkipReconciliation stops lifecycle-manager but not the publisher.
 	LabelTakeover = "kyma-pull.dev/takeover"
 	// TakeoverActive and TakeoverFinished are the values of LabelTakeover.
 	TakeoverActive   = "true"
 	TakeoverFinished = "finished"
-	// AnnotationTakeoverPhase is specific to kyma-pull: the phase of a Kyma with LabelTakeover. In "adopt", the
-	// default, the agent adopts modules. In "clean" it removes leftovers of lifecycle-manager. In "release" it returns
-	// the modules.
+	// AnnotationTakeoverPhase is specific to kyma-pull: the phase of the takeover of a Kyma with LabelTakeover. In
+	// "adopt", the default, the agent adopts modules. In "clean", it removes leftovers of lifecycle-manager. In
+	// "release", it returns the modules to lifecycle-manager.
 	AnnotationTakeoverPhase = "kyma-pull.dev/takeover-phase"
 	// ReasonTakeover is the reason of Events on a Kyma that describe the progress of its takeover.
 	ReasonTakeover = "Takeover"
 
-	// LifecycleManagerFinalizerPurge is a finalizer that lifecycle-manager before 1.21 sets on Kymas.
+	// LifecycleManagerFinalizerPurge is the finalizer that lifecycle-manager versions before 1.21 set on Kymas.
 	LifecycleManagerFinalizerPurge = Group + "/purge-finalizer"
-	// LifecycleManagerFinalizerResource and LifecycleManagerFinalizerLabels are set on its Manifests in the control
-	// plane, along with FinalizerManifest.
+	// LifecycleManagerFinalizerResource and LifecycleManagerFinalizerLabels are finalizers that lifecycle-manager sets
+	// on its Manifests in the control plane, in addition to FinalizerManifest.
 	LifecycleManagerFinalizerResource = "resource.kyma-project.io/finalizer"
 	LifecycleManagerFinalizerLabels   = "label-removal-finalizer"
-	// LifecycleManagerFinalizerWatcher is set on its Watchers. LifecycleManagerFinalizerMandatory is set on
-	// ModuleReleaseMetas, formerly ModuleTemplates, of mandatory modules.
+	// LifecycleManagerFinalizerWatcher is the finalizer that lifecycle-manager sets on Watchers.
+	// LifecycleManagerFinalizerMandatory is the finalizer on ModuleReleaseMetas of mandatory modules, and in older
+	// versions on ModuleTemplates.
 	LifecycleManagerFinalizerWatcher   = Group + "/watcher"
 	LifecycleManagerFinalizerMandatory = Group + "/mandatory-module"
 )
@@ -32,7 +33,7 @@ const (
 // LifecycleManagerConditions are the conditions of a Kyma that only lifecycle-manager writes.
 var LifecycleManagerConditions = []string{"CRDsSync", "SKRImagePullSecretSync"}
 
-// TakenOver reports whether a Kyma is being taken over from lifecycle-manager, or was taken over.
+// TakenOver reports whether a Kyma is being or was taken over from lifecycle-manager.
 func TakenOver(kyma *Kyma) bool {
 	value := kyma.Labels[LabelTakeover]
 	return value == TakeoverActive || value == TakeoverFinished
@@ -45,19 +46,19 @@ type TakeoverStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Modules []InheritedModule `json:"modules,omitempty"`
-	// Heard is true once the runtime has reported a bundle of this takeover, and with it the spec of its own Kyma.
+	// Heard is true once the runtime has reported a bundle of this takeover and the spec of its own Kyma.
 	// +optional
 	Heard bool `json:"heard,omitempty"`
-	// Published is the phase in the latest bundle.
+	// Published is the takeover phase in the latest bundle.
 	// +optional
 	Published string `json:"published,omitempty"`
-	// Done is the phase that the runtime has completed.
+	// Done is the takeover phase that the runtime has completed.
 	// +optional
 	Done string `json:"done,omitempty"`
 	// Removed lists the leftovers of lifecycle-manager that the runtime removed.
 	// +optional
 	Removed []string `json:"removed,omitempty"`
-	// Message is the reported problem that blocks the phase.
+	// Message is the reported problem that blocks the current phase.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
@@ -73,10 +74,11 @@ type InheritedModule struct {
 	// Adopted is true once the runtime has reported that its agent manages the module.
 	// +optional
 	Adopted bool `json:"adopted,omitempty"`
-	// Unmanaged is true if lifecycle-manager had left the module's objects to their users.
+	// Unmanaged is true if lifecycle-manager did not manage the module's objects at the start of the takeover.
 	// +optional
 	Unmanaged bool `json:"unmanaged,omitempty"`
-	// Objects lists the objects that lifecycle-manager installed for the module, until it is adopted.
+	// Objects lists the objects that lifecycle-manager installed for the module. It is empty once the module is
+	// adopted.
 	// +optional
 	// +listType=atomic
 	Objects []Resource `json:"objects,omitempty"`

@@ -35,16 +35,16 @@ type WatcherList struct {
 
 // WatcherSpec selects the objects to watch.
 type WatcherSpec struct {
-	// ServiceInfo named the notified service in a push system. It is accepted without effect.
+	// ServiceInfo is the service that lifecycle-manager notifies of changes. kyma-pull ignores it.
 	ServiceInfo Service `json:"serviceInfo"`
 	// LabelsToWatch selects objects by label.
 	// +optional
 	LabelsToWatch map[string]string `json:"labelsToWatch,omitempty"`
 	// ResourceToWatch is the resource of the objects.
 	ResourceToWatch WatchableGVR `json:"resourceToWatch"`
-	// Field is the part of the objects whose changes are reported.
+	// Field is the part of the objects whose changes trigger a notification.
 	Field FieldName `json:"field"`
-	// Gateway selected the gateway of a push system. It is accepted without effect.
+	// Gateway selects the gateway through which lifecycle-manager receives changes. kyma-pull ignores it.
 	Gateway GatewayConfig `json:"gateway"`
 	// Manager is the component that reacts to the changes.
 	// +optional
@@ -62,7 +62,7 @@ type WatchableGVR struct {
 	Resource string `json:"resource"`
 }
 
-// Service names a Kubernetes Service.
+// Service identifies a Kubernetes Service.
 type Service struct {
 	Port      int64  `json:"port"`
 	Name      string `json:"name"`

@@ -1,4 +1,4 @@
-// Package storetest holds every store to the same behavior.
+// Package storetest checks that all stores have the same behavior.
 package storetest
 
 import (
@@ -14,19 +14,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// Conform publishes to an empty store and reads back, and fails the test where the store does not do as every store
-// does.
+// Conform publishes to an empty store and reads the content back. It fails the test if the store deviates from the
+// common behavior.
 func Conform(t *testing.T, s store.Store) {
 	t.Helper()
-	t.Run("what is not there is not found", func(t *testing.T) { missing(t, s) })
-	t.Run("the newest bundle has the tag, the others keep their digests", func(t *testing.T) { bundles(t, s) })
-	t.Run("a report is read as it was written", func(t *testing.T) { report(t, s) })
+	t.Run("missing content is not found", func(t *testing.T) { missing(t, s) })
+	t.Run("newest bundle has the tag, older bundles keep their digests", func(t *testing.T) { bundles(t, s) })
+	t.Run("report is read unchanged", func(t *testing.T) { report(t, s) })
 	t.Run("roots of trust are followed and never replaced", func(t *testing.T) { roots(t, s) })
-	t.Run("content is held", func(t *testing.T) { content(t, s) })
-	t.Run("its own repositories can be read where it is", func(t *testing.T) {
+	t.Run("content can be read", func(t *testing.T) { content(t, s) })
+	t.Run("Holds recognizes repositories of the store", func(t *testing.T) {
 		if !s.Holds(s.Name(bundle.ContentRepository)) || !s.Holds("./"+bundle.ContentRepository) ||
 			s.Holds("elsewhere.example/content") {
-			t.Errorf("%s does not tell its own repositories from others", s)
+			t.Errorf("%s does not distinguish its own repositories from others", s)
 		}
 	})
 }
@@ -103,7 +103,7 @@ func bundles(t *testing.T, s store.Store) {
 		}
 		verified.Config.Digest = digest.FromString("other")
 		if _, err := store.FetchBundle(ctx, repository, verified); err == nil {
-			t.Error("a document that is not there was read")
+			t.Error("read a missing document, want an error")
 		}
 	}
 }
@@ -146,7 +146,7 @@ func roots(t *testing.T, s store.Store) {
 	}
 	newest, refused, _, err := store.FollowRoot(t.Context(), s, first)
 	if err != nil || refused != nil || newest.Version != 2 {
-		t.Errorf("followed to version %d: %v, %v", newest.Version, refused, err)
+		t.Errorf("followed to version %d, refusal %v, error %v", newest.Version, refused, err)
 	}
 	other := trusttest.NewMaker(t)
 	start := other.First()
@@ -155,11 +155,11 @@ func roots(t *testing.T, s store.Store) {
 		t.Fatal(err)
 	}
 	if err := store.PushRoot(t.Context(), s, stranger); err == nil {
-		t.Error("a version of the root was replaced")
+		t.Error("replaced a version of the root, want an error")
 	}
 	if _, refused, _, err := store.FollowRoot(t.Context(), s, start); err != nil || refused == nil ||
 		refused.Reason != refusal.BadRoot {
-		t.Errorf("another fleet's root: got %v, %v, want it refused", refused, err)
+		t.Errorf("root of another fleet: got refusal %v, error %v, want a refusal", refused, err)
 	}
 }
 
@@ -180,6 +180,6 @@ func content(t *testing.T, s store.Store) {
 	}
 	if _, err := store.FetchBlob(t.Context(), repository, blob.Descriptor, 3); refusal.Of(err) == nil ||
 		refusal.Of(err).Reason != refusal.TooLarge {
-		t.Errorf("a blob over the limit: got %v, want it refused", err)
+		t.Errorf("blob larger than the limit: got %v, want a refusal", err)
 	}
 }

@@ -1,4 +1,4 @@
-// Package trusttest makes keys and roots of trust for tests.
+// Package trusttest creates keys and roots of trust for tests.
 package trusttest
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Now is every test's clock; bundles are issued an hour before and live for a week.
+// Now is the clock of every test. Bundles are issued an hour before and are valid for a week.
 var Now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // NewSigner returns a new key.
@@ -36,7 +36,7 @@ func NewSigner(tb testing.TB) trust.Signer {
 	return signer
 }
 
-// FixedSigner has the same key in every process, because the processes of a fuzz run share inputs.
+// FixedSigner returns a signer with the same key in every process, because the processes of a fuzz run share inputs.
 func FixedSigner(tb testing.TB) trust.Signer {
 	tb.Helper()
 	key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), bytes.Repeat([]byte{1}, 32))
@@ -84,29 +84,29 @@ func RootFor(tb testing.TB, publisher trust.Signer) trust.Root {
 	return root
 }
 
-// Maker makes versions of a root of trust with two of three root keys.
-type Maker struct {
+// RootFixture creates versions of a root of trust with three root keys, of which two must sign.
+type RootFixture struct {
 	testing.TB
 	Keys      []trust.Signer
 	Publisher trust.Signer
 }
 
-// NewMaker returns a Maker with new keys.
-func NewMaker(tb testing.TB) *Maker {
+// NewMaker returns a RootFixture with new keys.
+func NewMaker(tb testing.TB) *RootFixture {
 	tb.Helper()
-	return &Maker{tb, []trust.Signer{NewSigner(tb), NewSigner(tb), NewSigner(tb)}, NewSigner(tb)}
+	return &RootFixture{tb, []trust.Signer{NewSigner(tb), NewSigner(tb), NewSigner(tb)}, NewSigner(tb)}
 }
 
 // Must fails the test on an error.
-func (m *Maker) Must(err error) {
+func (m *RootFixture) Must(err error) {
 	m.Helper()
 	if err != nil {
 		m.Fatal(err)
 	}
 }
 
-// First returns the first version.
-func (m *Maker) First() trust.Root {
+// First returns the first version of the root.
+func (m *RootFixture) First() trust.Root {
 	m.Helper()
 	draft := trust.DraftRoot("fleet-a", 1, Now.AddDate(1, 0, 0))
 	for _, key := range m.Keys {
@@ -119,8 +119,8 @@ func (m *Maker) First() trust.Root {
 	return root
 }
 
-// Signed returns a draft with the signatures of the signers.
-func (m *Maker) Signed(draft *trust.RootDraft, signers ...trust.Signer) []byte {
+// Signed returns the encoded draft, signed by the signers.
+func (m *RootFixture) Signed(draft *trust.RootDraft, signers ...trust.Signer) []byte {
 	m.Helper()
 	m.Must(draft.Sign(signers...))
 	data, err := draft.Bytes()
@@ -128,8 +128,8 @@ func (m *Maker) Signed(draft *trust.RootDraft, signers ...trust.Signer) []byte {
 	return data
 }
 
-// After makes the next version with a change, signed by keys.
-func (m *Maker) After(root trust.Root, change func(*trust.RootDraft), signers ...trust.Signer) []byte {
+// After returns the encoded next version of the root with a change, signed by the signers.
+func (m *RootFixture) After(root trust.Root, change func(*trust.RootDraft), signers ...trust.Signer) []byte {
 	m.Helper()
 	draft, err := root.Draft(Now.AddDate(1, 0, 0))
 	m.Must(err)
@@ -147,7 +147,7 @@ func RSAKey(tb testing.TB) *rsa.PrivateKey {
 	return key
 }
 
-// NewRoot makes the first version of a root of trust, signed by its only root key.
+// NewRoot returns the first version of a root of trust, signed by its only root key.
 func NewRoot(rootKey trust.Signer, publishers []crypto.PublicKey, expires time.Time) ([]byte, error) {
 	draft := trust.DraftRoot("", 1, expires)
 	public, err := rootKey.PublicKey()
@@ -171,23 +171,23 @@ func NewRoot(rootKey trust.Signer, publishers []crypto.PublicKey, expires time.T
 // Nested returns JSON arrays nested to the given depth.
 func Nested(depth int) string { return strings.Repeat("[", depth) + strings.Repeat("]", depth) }
 
-// WantReason fails the test unless err is a refusal with the reason, or nil when none is wanted.
+// WantReason fails the test unless err is a refusal with the reason, or nil if the reason is empty.
 func WantReason(tb testing.TB, err error, want refusal.Reason) {
 	tb.Helper()
 	switch refusal := refusal.Of(err); {
 	case want == "" && err != nil:
-		tb.Errorf("got %v, want it accepted", err)
+		tb.Errorf("got error %v, want no error", err)
 	case want != "" && err == nil:
-		tb.Errorf("was accepted, want it refused with %s", want)
+		tb.Errorf("got no error, want refusal reason %s", want)
 	case want != "" && (refusal == nil || refusal.Reason != want):
-		tb.Errorf("got %v, want it refused with %s", err, want)
+		tb.Errorf("got error %v, want refusal reason %s", err, want)
 	case want != "" && (refusal.Detail == "" || strings.Contains(refusal.Detail, "%!")):
-		tb.Errorf("detail %q says nothing", refusal.Detail)
+		tb.Errorf("refusal has an empty or malformed detail %q", refusal.Detail)
 	}
 }
 
-// Runtime is the runtime that tests are about.
+// Runtime is the runtime ID in tests.
 const Runtime = "r-17"
 
-// Nothing changes nothing in a draft.
+// Nothing leaves a draft unchanged.
 func Nothing(*trust.RootDraft) {}

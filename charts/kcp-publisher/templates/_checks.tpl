@@ -1,14 +1,14 @@
 {{/* Refuses combinations of values that cannot work. */}}
 {{- define "kcp-publisher.checks" -}}
 {{- if gt (int .Values.shards) 1 }}
-{{- if .Values.git.url }}{{ fail "shards: more than 1 cannot be combined with git.url, because a commit is applied by one replica; remove git.url or set shards to 1" }}{{ end }}
+{{- if .Values.git.url }}{{ fail "shards: more than 1 cannot be combined with git.url, because one replica applies a commit; remove git.url or set shards to 1" }}{{ end }}
 {{- if .Values.watchLabelSelector }}{{ fail "shards: more than 1 cannot be combined with watchLabelSelector; use one of them to divide the fleet" }}{{ end }}
 {{- if or .Values.notifications.receiver.enabled .Values.notifications.agents.enabled }}{{ fail "shards: more than 1 cannot be combined with notifications.receiver.enabled or notifications.agents.enabled" }}{{ end }}
 {{- if lt (int .Values.shards) (int .Values.replicas) }}{{ fail (printf "shards: %d is less than replicas (%d), so some replicas would have no shard; increase shards or decrease replicas" (int .Values.shards) (int .Values.replicas)) }}{{ end }}
 {{- end }}
 {{- if and .Values.git.url .Values.watchLabelSelector }}{{ fail "watchLabelSelector: cannot be combined with git.url, because a commit covers all Kymas" }}{{ end }}
 {{- if and .Values.git.branch .Values.git.tag }}{{ fail "git.tag: cannot be combined with git.branch; set one of them" }}{{ end }}
-{{- if and .Values.secretsNamespace (eq .Values.secretsNamespace .Release.Namespace) }}{{ fail (printf "secretsNamespace: %s is the namespace of this release, whose Secrets contain private keys; use a namespace of its own" .Values.secretsNamespace) }}{{ end }}
+{{- if and .Values.secretsNamespace (eq .Values.secretsNamespace .Release.Namespace) }}{{ fail (printf "secretsNamespace: %s is the namespace of this release, whose Secrets contain private keys; use another namespace" .Values.secretsNamespace) }}{{ end }}
 {{- if not .Values.git.url }}{{ range $name := list "branch" "tag" "path" "pollInterval" "credentialsSecretName" "signersConfigMapName" }}{{ if get $.Values.git $name }}{{ fail (printf "git.%s: has no effect without git.url" $name) }}{{ end }}{{ end }}{{ end }}
 {{- if and .Values.componentCache.existingClaim (not .Values.componentCache.enabled) }}{{ fail "componentCache.existingClaim: has no effect, because componentCache.enabled is false" }}{{ end }}
 {{- if and .Values.serviceAccount.annotations (not .Values.serviceAccount.create) }}{{ fail "serviceAccount.annotations: has no effect, because serviceAccount.create is false" }}{{ end }}
@@ -25,7 +25,7 @@
 {{- define "kcp-publisher.uiChecks" -}}
 {{- if .Values.ui.enabled }}
 {{- with .Values.ui }}
-{{- if and (not .tokens) (not .oidc.issuerURL) }}{{ fail "ui.tokens: false leaves no way to sign in; set ui.oidc.issuerURL" }}{{ end }}
+{{- if and (not .tokens) (not .oidc.issuerURL) }}{{ fail "ui.tokens: false requires ui.oidc.issuerURL, because users could not sign in otherwise" }}{{ end }}
 {{- if and .tokenAudience (not .tokens) }}{{ fail "ui.tokenAudience: has no effect, because ui.tokens is false" }}{{ end }}
 {{- if and .oidc.issuerURL (not .oidc.clientID) }}{{ fail "ui.oidc.clientID: is required with ui.oidc.issuerURL" }}{{ end }}
 {{- if not .oidc.issuerURL }}{{ range $name, $value := .oidc }}{{ if and $value (ne $name "issuerURL") }}{{ fail (printf "ui.oidc.%s: has no effect without ui.oidc.issuerURL" $name) }}{{ end }}{{ end }}{{ end }}
@@ -46,9 +46,9 @@
 {{- range .Values.extraVolumeMounts }}
 {{- if not (has .name $volumes) }}{{ fail (printf "extraVolumeMounts: extraVolumes has no volume %s" .name) }}{{ end }}
 {{- end }}
-{{- $variables := list }}
+{{- $variables := list "POD_NAME" "POD_UID" }}
 {{- range .Values.extraEnv }}
-{{- if has .name $variables }}{{ fail (printf "extraEnv: duplicate %s" .name) }}{{ end }}
+{{- if has .name $variables }}{{ fail (printf "extraEnv: %s is already set" .name) }}{{ end }}
 {{- $variables = append $variables .name }}
 {{- end }}
 {{- $flags := dict "namespace" "the release's namespace" "keys" "keys.secretName" "location" "location" "agent-poll-interval" "agents.pollInterval" "agent-report-interval" "agents.reportInterval"

@@ -1,17 +1,17 @@
 {{/* Refuses combinations of values that cannot work. */}}
 {{- define "skr-agent.checks" -}}
-{{- if ne .Release.Namespace "kyma-system" }}{{ fail (printf "release namespace %s: the agent and all of its objects are in kyma-system; install the chart with --namespace kyma-system" .Release.Namespace) }}{{ end }}
-{{- if ge (int .Values.minReadySeconds) (int .Values.progressDeadlineSeconds) }}{{ fail "minReadySeconds: want less than progressDeadlineSeconds, with room for pulling an image" }}{{ end }}
+{{- if ne .Release.Namespace "kyma-system" }}{{ fail (printf "release namespace %s: the agent and its objects must be in kyma-system; install the chart with --namespace kyma-system" .Release.Namespace) }}{{ end }}
+{{- if ge (int .Values.minReadySeconds) (int .Values.progressDeadlineSeconds) }}{{ fail "minReadySeconds: must be less than progressDeadlineSeconds, with enough time to pull an image" }}{{ end }}
 {{- if and .Values.rbac.clusterAdmin .Values.rbac.clusterRoles }}{{ fail "rbac.clusterRoles: has no effect with rbac.clusterAdmin; set clusterAdmin to false, or remove the roles" }}{{ end }}
 {{- if not .Values.rbac.create }}
 {{- if or .Values.rbac.clusterAdmin .Values.rbac.clusterRoles }}{{ fail "rbac.create: false creates no roles and bindings, so rbac.clusterAdmin and rbac.clusterRoles have no effect; remove them" }}{{ end }}
 {{- end }}
 {{- range include "skr-agent.moduleAccounts" . | fromJsonArray }}
-{{- if eq . "kyma-system/skr-agent" }}{{ fail "modules.serviceAccount: skr-agent is the agent itself; leave the value empty to install modules with the agent's rights" }}{{ end }}
-{{- if hasPrefix "kube-system/" . }}{{ fail (printf "modules.serviceAccount: %s is in kube-system, which the protection of the agent treats as Kubernetes itself; use another namespace" .) }}{{ end }}
+{{- if eq . "kyma-system/skr-agent" }}{{ fail "modules.serviceAccount: skr-agent is the agent's own ServiceAccount; leave the value empty to install modules with the agent's rights" }}{{ end }}
+{{- if hasPrefix "kube-system/" . }}{{ fail (printf "modules.serviceAccount: %s is in kube-system, whose ServiceAccounts the agent's admission policies treat as part of Kubernetes; use another namespace" .) }}{{ end }}
 {{- end }}
 {{- if and .Values.metrics.prometheusRule.enabled (not (include "skr-agent.metrics" .)) }}{{ fail "metrics.prometheusRule.enabled: the alerts need metrics; set metrics.enabled or metrics.serviceMonitor.enabled" }}{{ end }}
-{{- if and .Values.networkPolicy.metricsFrom (not (include "skr-agent.metrics" .)) }}{{ fail "networkPolicy.metricsFrom: metrics are not served; set metrics.enabled or metrics.serviceMonitor.enabled" }}{{ end }}
+{{- if and .Values.networkPolicy.metricsFrom (not (include "skr-agent.metrics" .)) }}{{ fail "networkPolicy.metricsFrom: has no effect, because the agent does not serve metrics; set metrics.enabled or metrics.serviceMonitor.enabled" }}{{ end }}
 {{- with .Values.events }}
 {{- if not .url }}{{ range $name := list "severity" "reasons" "headersSecretName" "caConfigMapName" }}{{ if get $.Values.events $name }}{{ fail (printf "events.%s: has no effect without events.url" $name) }}{{ end }}{{ end }}{{ end }}
 {{- if and .headersSecretName (not (hasPrefix "https://" .url)) }}{{ fail "events.headersSecretName: headers are sent over https only; change events.url" }}{{ end }}

@@ -1,5 +1,5 @@
-// Linkcheck reads the HTML of a built site and reports links to pages, files and anchors that the site lacks. Links to
-// other sites are not followed.
+// Linkcheck reads the HTML of a built site and reports links to missing pages, files and anchors of the site. It does
+// not follow links to other sites.
 package main
 
 import (

@@ -26,7 +26,7 @@ func TestCheckReportsMissingPagesFilesAndAnchors(t *testing.T) {
 	require.Equal(t, 7, checked)
 }
 
-func TestCheckRefusesAFolderWithoutPages(t *testing.T) {
+func TestCheckRejectsFolderWithoutPages(t *testing.T) {
 	_, _, err := check(fstest.MapFS{"a.txt": {}})
 	require.ErrorContains(t, err, "no HTML pages")
 }

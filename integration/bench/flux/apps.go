@@ -10,14 +10,14 @@ import (
 // namespace is the namespace of the applications' objects.
 const namespace = "apps"
 
-// app returns an application as Flux's own benchmark has them: a Deployment without replicas, a ServiceAccount, a
+// app returns an application like those in Flux's own benchmark: a Deployment without replicas, a ServiceAccount, a
 // Service and an Ingress.
 func app(i int, version string) sample.Version {
 	name := appName(i)
 	return sample.Version{Module: name, Version: version, Manifest: fmt.Sprintf(objects, name, namespace, version)}
 }
 
-// appName is a name that a module may have, which has no digits.
+// appName returns a valid module name, which must not contain digits.
 func appName(i int) string {
 	letter := func(place int) rune { return rune('a' + i/place%26) }
 	return fmt.Sprintf("app-%c%c%c", letter(26*26), letter(26), letter(1))
@@ -29,7 +29,7 @@ const (
 	second = "2.0.0"
 )
 
-// appFiles are an application as Flux's artifacts have it.
+// appFiles returns an application as files of a Flux artifact.
 func appFiles(v sample.Version) map[string]string {
 	file := path.Base(v.Module) + ".yaml"
 	return map[string]string{

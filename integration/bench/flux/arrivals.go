@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// kind is of objects that are awaited.
+// kind identifies the objects to wait for.
 type kind struct {
 	schema.GroupVersionKind
 	Namespace string
@@ -25,7 +25,7 @@ type kind struct {
 type arrivals struct {
 	kind   kind
 	watch  watch.Interface
-	ended  chan struct{} // closed when all are there or no more can be seen
+	ended  chan struct{} // closed when all objects have arrived or the watch has ended
 	wanted int
 
 	mu         sync.Mutex // guards the fields below
@@ -35,7 +35,7 @@ type arrivals struct {
 	err        error
 }
 
-// await watches the objects of a cluster. Objects that exist already count too.
+// await watches the objects of a cluster, including those that already exist.
 func await(
 	ctx context.Context, config *rest.Config, of kind, wanted int, arrived func(*unstructured.Unstructured) bool,
 ) (*arrivals, error) {
@@ -47,7 +47,7 @@ func await(
 	list.SetGroupVersionKind(of.GroupVersion().WithKind(of.Kind + "List"))
 	w, err := watching.Watch(ctx, list, client.InNamespace(of.Namespace))
 	if err != nil {
-		return nil, fmt.Errorf("watch every %s: %w", of.Kind, err)
+		return nil, fmt.Errorf("watch %s objects: %w", of.Kind, err)
 	}
 	a := &arrivals{kind: of, watch: w, ended: make(chan struct{}), wanted: wanted, there: map[string]bool{}}
 	go a.follow(arrived)
@@ -59,7 +59,7 @@ func (a *arrivals) follow(arrived func(*unstructured.Unstructured) bool) {
 	for event := range a.watch.ResultChan() {
 		object, ok := event.Object.(*unstructured.Unstructured)
 		if !ok {
-			a.fail(fmt.Errorf("the watch of every %s reports %v", a.kind.Kind, event.Object))
+			a.fail(fmt.Errorf("watch of %s objects reported %v", a.kind.Kind, event.Object))
 			return
 		}
 		if event.Type != watch.Added && event.Type != watch.Modified {
@@ -69,7 +69,7 @@ func (a *arrivals) follow(arrived func(*unstructured.Unstructured) bool) {
 			return
 		}
 	}
-	a.fail(fmt.Errorf("the watch of every %s ended", a.kind.Kind))
+	a.fail(fmt.Errorf("watch of %s objects ended", a.kind.Kind))
 }
 
 // note records the state of an object, and reports whether all have arrived.
@@ -94,7 +94,7 @@ func (a *arrivals) fail(err error) {
 	a.err = err
 }
 
-// wait returns when the first and when all were there.
+// wait returns the arrival times of the first and the last object.
 func (a *arrivals) wait(ctx context.Context, limit time.Duration) (first, all time.Time, err error) {
 	defer a.watch.Stop()
 	timer := time.NewTimer(limit)
@@ -110,11 +110,11 @@ func (a *arrivals) wait(ctx context.Context, limit time.Duration) (first, all ti
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if late {
-		err = fmt.Errorf("waited %s", limit)
+		err = fmt.Errorf("timed out after %s", limit)
 	}
 	if err = errors.Join(err, a.err); err != nil {
-		err = fmt.Errorf("%w: want %d of kind %s, found %d; the last other object: %s", err, a.wanted, a.kind.Kind,
-			len(a.there), a.last)
+		err = fmt.Errorf("%w: found %d of %d objects of kind %s; last pending object: %s", err, len(a.there), a.wanted,
+			a.kind.Kind, a.last)
 	}
 	return a.first, a.all, err
 }

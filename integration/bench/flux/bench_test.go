@@ -24,7 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestWatchesAndRequestsOfKwokAndOfTheBenchAreNotCounted(t *testing.T) {
+func TestCountsExcludeWatchesKwokAndBench(t *testing.T) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(`# TYPE apiserver_request_total counter
 apiserver_request_total{code="200",dry_run="",resource="services",subresource="",verb="APPLY"} 4
@@ -42,7 +42,7 @@ apiserver_request_total{code="200",dry_run="",resource="services",subresource=""
 	}
 }
 
-func TestModuleIsReadyOnlyForItsConditionsVersion(t *testing.T) {
+func TestReadyIgnoresConditionsOfOtherVersions(t *testing.T) {
 	manifest := func(version string, generation, observed int64) *unstructured.Unstructured {
 		m := &v1beta2.Manifest{
 			ObjectMeta: metav1.ObjectMeta{Name: "app", Generation: generation},
@@ -64,9 +64,9 @@ func TestModuleIsReadyOnlyForItsConditionsVersion(t *testing.T) {
 		manifest *unstructured.Unstructured
 		want     bool
 	}{
-		{"the version before", manifest(first, 1, 1), false},
-		{"the version, with a condition about the one before", manifest(second, 2, 1), false},
-		{"the version", manifest(second, 2, 2), true},
+		{"previous version", manifest(first, 1, 1), false},
+		{"new version with the condition of the previous version", manifest(second, 2, 1), false},
+		{"new version with its condition", manifest(second, 2, 2), true},
 	} {
 		if got := ready(c.manifest); got != c.want {
 			t.Errorf("%s: %t", c.what, got)
@@ -74,14 +74,14 @@ func TestModuleIsReadyOnlyForItsConditionsVersion(t *testing.T) {
 	}
 }
 
-func TestBenchHoldsTheFirstReaderOfANewBundle(t *testing.T) {
+func TestBenchDelaysFirstRequestForNewBundle(t *testing.T) {
 	var b bundles
 	ask := func(method, path string) { b.note(nil, httptest.NewRequestWithContext(t.Context(), method, path, nil)) }
 	const bundle = "/v2/fleet/runtimes/one/manifests/desired"
 	ask(http.MethodPut, bundle)
 	ask(http.MethodGet, bundle)
 	asked, answer := b.hold()
-	ask(http.MethodGet, bundle) // of the bundle before
+	ask(http.MethodGet, bundle) // requests the previous bundle
 	ask(http.MethodPut, bundle)
 	ask(http.MethodHead, bundle)
 	ask(http.MethodGet, "/v2/fleet/reports/one/manifests/latest")
@@ -101,10 +101,10 @@ func TestBenchHoldsTheFirstReaderOfANewBundle(t *testing.T) {
 	select {
 	case <-asked:
 	case <-time.After(time.Minute):
-		t.Fatal("the bundle was read, and no runtime was notified")
+		t.Fatal("the bundle was requested, but asked was not closed")
 	}
 	if answered.Load() {
-		t.Error("who read the bundle was answered before the meter was read")
+		t.Error("the request got a response before the meter was read")
 	}
 	answer()
 	answer()
@@ -112,14 +112,14 @@ func TestBenchHoldsTheFirstReaderOfANewBundle(t *testing.T) {
 	ask(http.MethodGet, bundle)
 }
 
-func TestRequestsOfTheBenchAreNoProgramsRequests(t *testing.T) {
+func TestBenchRequestsAreSubtracted(t *testing.T) {
 	before, now := requests{All: 10, Writes: 4, DryRuns: 1}, requests{All: 40, Writes: 20, DryRuns: 5}
 	if got, want := now.since(before.plus(changes(12))), (requests{All: 18, Writes: 4, DryRuns: 4}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	for _, s := range []side{&theirs{}, &ours{}} {
 		if own, err := s.ask(t.Context(), nil); err != nil || own != (requests{}) {
-			t.Errorf("%s: asked for nothing, it has %+v: %v", s.name(), own, err)
+			t.Errorf("%s: ask without applications counts %+v: %v", s.name(), own, err)
 		}
 	}
 }

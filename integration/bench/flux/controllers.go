@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/cluster"
 )
 
-// controllers are Flux's controllers, as processes. Each has its own root folder with the files that it expects in a
-// Pod: the name of its namespace, for the lease, and /tmp.
+// controllers runs Flux's controllers as processes. Each controller has its own root folder with the files that it
+// expects in a Pod: /tmp, and the file with the namespace of its Lease.
 type controllers struct {
 	root    string
 	storage string // address where source-controller serves its artifacts
@@ -90,14 +90,14 @@ func (c *controllers) run(program string, flags []string) (*controller, error) {
 	cmd := exec.Command("/"+program, flags...)
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, "/"
 	cmd.Env = []string{"KUBECONFIG=/kubeconfig", "RUNTIME_NAMESPACE=" + fluxNamespace, "HOME=/tmp"}
-	for _, name := range []string{"GOGC", "GOMAXPROCS", "GOMEMLIMIT"} { // which the agent inherits
+	for _, name := range []string{"GOGC", "GOMAXPROCS", "GOMEMLIMIT"} { // the agent inherits them too
 		if value, set := os.LookupEnv(name); set {
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}
 	}
-	// A program must not outlive a bench that is killed.
+	// The controllers must end if the bench is killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: c.root, Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	if os.Geteuid() != 0 { // who is not root may change the root folder in a namespace of users alone
+	if os.Geteuid() != 0 { // without root, chroot needs a user namespace
 		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
@@ -107,7 +107,7 @@ func (c *controllers) run(program string, flags []string) (*controller, error) {
 	}
 	running := &controller{cmd, make(chan struct{})}
 	go func() {
-		_ = cmd.Wait() // how it ended stands in its log
+		_ = cmd.Wait() // its log contains the error
 		close(running.exited)
 	}()
 	return running, nil
@@ -121,7 +121,7 @@ func (c *controllers) pids() []int {
 	return pids
 }
 
-// stop asks both to end, as a kubelet does, and kills one that does not.
+// stop sends SIGTERM to both controllers, as a kubelet does, and kills a controller that does not end.
 func (c *controllers) stop() error {
 	var problems []error
 	for _, running := range c.running {
@@ -159,7 +159,7 @@ func (c *controllers) settings() string {
 
 func (c *controllers) close() error { return errors.Join(c.stop(), os.RemoveAll(c.root)) }
 
-// copyProgram links where it can: the programs are large.
+// copyProgram hard-links the program if possible, because it is large.
 func copyProgram(from, to string) error {
 	if os.Link(from, to) == nil {
 		return nil

@@ -1,6 +1,6 @@
-// Command flux measures the agent next to Flux's source-controller and kustomize-controller: each installs the same
-// applications into a cluster of its own. It prints a table that it also leaves in bench/, with the figures as JSON,
-// beside those of the run before.
+// Command flux compares the agent with Flux's source-controller and kustomize-controller. Each side installs the same
+// applications into its own cluster. The command prints a table with the figures of this run and the previous run, and
+// writes it to bench/ together with the figures as JSON.
 package main
 
 import (
@@ -25,23 +25,22 @@ import (
 // options configure one run.
 type options struct {
 	Apps int
-	// Poll is the interval between two polls of the agent, and Idle the time without changes while idle programs are
-	// measured.
+	// Poll is the agent's poll interval. Idle is the duration of the idle measurement.
 	Poll, Idle time.Duration
-	// Only measures one side, and writes no table.
+	// Only limits the run to one side. No table is written then.
 	Only string
 	// Profiles is the folder for CPU profiles of the agent, empty for none.
 	Profiles string
 
-	profilesAddress string // where the agent serves them
+	profilesAddress string // address of the agent's pprof endpoint
 }
 
 func main() {
 	var o options
 	flag.IntVar(&o.Apps, "n", 100, "applications")
-	flag.DurationVar(&o.Poll, "poll", time.Minute, "how often the agent looks for a newer bundle")
-	flag.DurationVar(&o.Idle, "idle", time.Minute, "how long idle programs are measured")
-	flag.StringVar(&o.Only, "only", "", "measure one side alone, ours or flux, and write no table")
+	flag.DurationVar(&o.Poll, "poll", time.Minute, "poll interval of the agent")
+	flag.DurationVar(&o.Idle, "idle", time.Minute, "duration of the idle measurement")
+	flag.StringVar(&o.Only, "only", "", "measure only one side, ours or flux, and write no table")
 	flag.StringVar(&o.Profiles, "profiles", "",
 		"folder for CPU profiles of the agent; its figures then include the cost of profiling")
 	flag.Parse()
@@ -88,7 +87,7 @@ func run(ctx context.Context, o options) error {
 	return result.write("bench", os.Stdout)
 }
 
-// agentFlags are for profiles.
+// agentFlags returns the agent's flags for profiling.
 func (o options) agentFlags() []string {
 	if o.profilesAddress == "" {
 		return nil
@@ -100,7 +99,7 @@ func (b *bench) say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "bench-flux: %s: %s\n", b.name(), fmt.Sprintf(format, args...))
 }
 
-// apiServerOf is the process behind a configuration.
+// apiServerOf returns the process ID of the API server that a client configuration points to.
 func apiServerOf(config *rest.Config) (int, error) {
 	host := config.Host
 	if !strings.Contains(host, "://") {

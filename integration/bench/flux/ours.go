@@ -28,8 +28,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// ours is the agent in a runtime whose Kyma has a module for each application. A publisher with an API server of its
-// own makes its bundles.
+// ours is the agent in a runtime whose Kyma has a module for each application. A publisher with a separate API server
+// publishes the bundles.
 type ours struct {
 	apps    int
 	options options
@@ -86,7 +86,7 @@ func (o *ours) prepare(ctx context.Context) error {
 	if o.runtime, err = o.fleet.AddRuntime(ctx, runtimeID, channel); err != nil {
 		return err
 	}
-	// The agent has just started: it has done nothing yet.
+	// The agent has just started and has not sent a request yet.
 	if err := o.runtime.Agent().Kill(); err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (o *ours) prepare(ctx context.Context) error {
 	return o.runtime.API.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 }
 
-// release has every application in a version.
+// release releases one version of every application.
 func (o *ours) release(ctx context.Context, version string) error {
 	return each(ctx, o.apps, func(ctx context.Context, i int) error {
 		v := app(i, version)
@@ -160,7 +160,7 @@ func (o *ours) units() kind {
 	return kind{v1beta2.GroupVersion.WithKind("Manifest"), v1beta2.RuntimeNamespace}
 }
 
-// ready is about a Manifest.
+// ready returns a function that reports whether a Manifest is Ready with a version.
 func (o *ours) ready(version string) func(*unstructured.Unstructured) bool {
 	return func(object *unstructured.Unstructured) bool {
 		manifest := &v1beta2.Manifest{}
@@ -200,16 +200,16 @@ func (o *ours) revise(ctx context.Context, before func() error) (time.Time, requ
 	return time.Now(), requests{}, err
 }
 
-// ask does nothing: the agent watches its installed objects.
+// ask is a no-op, because the agent watches its installed objects.
 func (o *ours) ask(context.Context, []int) (requests, error) { return requests{}, nil }
 
-// report lets the publisher read the agent's report, and returns how many modules are Ready by it.
+// report waits until the publisher has read the agent's report, and returns the number of Ready modules.
 func (o *ours) report(ctx context.Context) (string, error) {
 	if err := o.fleet.StartPublisher(); err != nil {
 		return "", err
 	}
 	ready, enrolled := 0, false
-	err := fleet.Until(ctx, 2*time.Minute+o.options.Poll, "the control plane knows of every module",
+	err := fleet.Until(ctx, 2*time.Minute+o.options.Poll, "the control plane shows every module as Ready",
 		func() (bool, string) {
 			record, err := o.record(ctx)
 			if err != nil {
@@ -222,13 +222,15 @@ func (o *ours) report(ctx context.Context) (string, error) {
 				}
 			}
 			r := record.Status.Runtime
-			// With the agent's key known there is another bundle, which it has at its next poll.
+			// Once the publisher knows the agent's key, it publishes another bundle, and the agent pulls it at its next
+			// poll.
 			enrolled = r != nil && r.Key != nil && r.Published != nil && r.Observed != nil &&
 				r.Observed.Digest == r.Published.Digest
-			return ready == o.apps && enrolled, fmt.Sprintf("%d, the newest bundle is followed: %t", ready, enrolled)
+			return ready == o.apps && enrolled,
+				fmt.Sprintf("%d modules Ready, agent enrolled with the newest bundle: %t", ready, enrolled)
 		})
 	if err != nil && ctx.Err() == nil {
-		// The bench measures also reports that cannot be written.
+		// A failed report is a result of the bench and not an error.
 		return fmt.Sprintf("%d of %d (%v)", ready, o.apps, err), nil
 	}
 	return fmt.Sprintf("%d of %d", ready, o.apps), err
@@ -242,12 +244,12 @@ func (o *ours) close() error {
 	return errors.Join(append(problems, o.pool.Close())...)
 }
 
-// bundles holds the answer to who reads a bundle that is written from now on, so that all can be read off before that
-// one knows of it.
+// bundles delays the response to the next request for a bundle. The bench reads all meters before the agent receives
+// the new bundle.
 type bundles struct {
 	mu            sync.Mutex // guards the fields below
 	written       bool
-	asked, answer chan struct{} // nil where nothing is held
+	asked, answer chan struct{} // nil if no response is delayed
 }
 
 // hold delays the response to the next request for a bundle. asked is closed at that request, and answer releases it.
@@ -273,7 +275,7 @@ func (b *bundles) note(_ http.ResponseWriter, request *http.Request) bool {
 	return false
 }
 
-// held returns the channel that a request has to wait for, nil for none.
+// held returns the channel that a request must wait for, or nil.
 func (b *bundles) held(method string) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()

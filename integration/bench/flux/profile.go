@@ -16,8 +16,8 @@ import (
 // profiled is the duration of a profile.
 const profiled = 30 * time.Second
 
-// profile takes a CPU profile of a stage from now on, if profiles are requested and served. It runs during the stage,
-// whose figures matter more, so that errors are only printed.
+// profile takes a CPU profile of a stage from now on, if profiles are requested and served. Errors are only printed,
+// because the figures of the stage matter more.
 func (b *bench) profile(ctx context.Context, stage string) {
 	address := b.profiles()
 	if address == "" {
@@ -51,7 +51,7 @@ func fetchProfile(ctx context.Context, address, path string) error {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("the agent answers %s", response.Status)
+		return fmt.Errorf("the agent's pprof endpoint returned %s", response.Status)
 	}
 	file, err := os.Create(path)
 	if err != nil {

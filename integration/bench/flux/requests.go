@@ -14,8 +14,8 @@ import (
 
 // requests counts the requests that an API server has answered.
 type requests struct {
-	// All counts all requests except watches, which are counted when they end, and the requests of kwok, which replaces
-	// the Deployments' controller. Writes change something, and DryRuns only compute a change.
+	// All counts all requests except watches and the requests of kwok, which replaces the Deployment controller. Writes
+	// counts changing requests, and DryRuns counts dry runs.
 	All, Writes, DryRuns float64
 }
 
@@ -27,7 +27,7 @@ func (r requests) plus(more requests) requests {
 	return requests{r.All + more.All, r.Writes + more.Writes, r.DryRuns + more.DryRuns}
 }
 
-// changes returns a number of changing requests, such as the requests of the bench itself.
+// changes returns the counts for n changing requests, such as requests of the bench itself.
 func changes(n int) requests { return requests{All: float64(n), Writes: float64(n)} }
 
 // requestsOf returns the request counts from an API server's own metrics (apiserver_request_total).
@@ -62,7 +62,7 @@ func count(family *dto.MetricFamily) requests {
 		}
 		if labels["resource"] == "deployments" && labels["subresource"] == "status" || labels["resource"] == "" ||
 			labels["verb"] == "WATCH" {
-			continue // kwok, watches, and requests outside of the API, such as this one
+			continue // kwok, watches, and requests outside of the API, such as /metrics
 		}
 		n := m.GetCounter().GetValue()
 		sum.All += n

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/bench/process"
 )
 
-// cpuOf is the CPU time of processes and of the children that they have waited for.
+// cpuOf returns the CPU time of processes, including their terminated children.
 func cpuOf(pids ...int) (time.Duration, error) {
 	used, err := process.UsageOf(pids...)
 	return used.CPU + used.Children, err
@@ -20,8 +20,7 @@ const (
 	restCPU  = 60 * time.Millisecond
 )
 
-// untilRest waits until programs have nothing left to do, and returns since when, and the CPU time that they had used
-// by then.
+// untilRest waits until programs are idle. It returns the time when they became idle and their CPU time until then.
 func untilRest(ctx context.Context, limit time.Duration, pids ...int) (time.Time, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -34,7 +33,7 @@ func untilRest(ctx context.Context, limit time.Duration, pids ...int) (time.Time
 	for since, at := time.Now(), used; ; {
 		select {
 		case <-ctx.Done():
-			return since, at, fmt.Errorf("waited %s for programs to have nothing left to do", limit)
+			return since, at, fmt.Errorf("programs are not idle after %s", limit)
 		case now := <-tick.C:
 			used, err := cpuOf(pids...)
 			if err != nil {

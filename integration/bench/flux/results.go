@@ -22,9 +22,9 @@ type results struct {
 	Time         time.Time `json:"time"`
 	Version      string    `json:"version"`
 	Machine      string    `json:"machine"`
-	// Load is the machine's, of the last minute, at the start.
+	// Load is the machine's load average of the last minute at the start.
 	Load string `json:"load"`
-	// Settings and Figures are by side; times are in seconds, memory in bytes.
+	// Settings and Figures are keyed by side. Times are in seconds, memory is in bytes.
 	Settings map[string]string             `json:"settings"`
 	Figures  map[string]map[string]float64 `json:"figures"`
 	// Reported is the number of modules that the control plane shows as Ready.
@@ -43,11 +43,11 @@ const (
 	percent
 )
 
-// rows are the rows of the table, in order.
+// rows lists the rows of the table in order.
 var rows = []struct {
 	key, what string
 	unit      unit
-	goal      float64 // at most this part of Flux's; 0 for none
+	goal      float64 // highest allowed ratio to Flux's figure; 0 for no goal
 }{
 	{"install", "install: start of the programs to all Ready", seconds, 0.35},
 	{"install first", "first application Ready", seconds, 0.8},
@@ -99,7 +99,8 @@ func (r *results) take(b *bench) {
 	}
 }
 
-// ratio is ours to theirs, which is not known where one of them was not measured or theirs is nothing.
+// ratio returns the agent's figure divided by Flux's figure. It returns false if a figure is missing or Flux's figure
+// is 0.
 func (r *results) ratio(key string) (float64, bool) {
 	if r == nil {
 		return 0, false
@@ -166,7 +167,7 @@ func (r *results) print(out io.Writer, before *results) error {
 	return err
 }
 
-// write prints the table and leaves it with the figures in a folder.
+// write prints the table, and writes the table and the figures to a folder.
 func (r *results) write(folder string, out io.Writer) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
@@ -189,7 +190,7 @@ func (r *results) write(folder string, out io.Writer) error {
 		os.WriteFile(base+".json", append(data, '\n'), 0o644))
 }
 
-// readResults returns the results of an earlier run, or nil without one.
+// readResults returns the results of an earlier run, or nil if the file does not exist.
 func readResults(path string) (*results, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -200,7 +201,7 @@ func readResults(path string) (*results, error) {
 	}
 	r := &results{}
 	if err := json.Unmarshal(data, r); err != nil {
-		return nil, fmt.Errorf("%s: %w: remove it to begin a new comparison", path, err)
+		return nil, fmt.Errorf("%s: %w: remove the file to start a new comparison", path, err)
 	}
 	return r, nil
 }

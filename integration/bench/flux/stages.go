@@ -16,38 +16,39 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/bench/process"
 )
 
-// side is one of the two that are measured.
+// side is one of the two measured products.
 type side interface {
 	name() string
 	// settings describes the configuration for readers of the table.
 	settings() string
-	// prepare brings up everything but the programs, with every application's first version to be installed.
+	// prepare starts everything except the programs, and releases the first version of every application.
 	prepare(ctx context.Context) error
-	// start runs the programs, and stop ends them. programs are those that run, and profiles where one of them serves
-	// profiles, empty for nowhere.
+	// start runs the programs, and stop ends them. programs returns the process IDs. profiles returns the address of a
+	// program's pprof endpoint, or an empty string.
 	start(ctx context.Context) error
 	stop() error
 	programs() []int
 	profiles() string
 	log() string
-	// cluster is the API server that they install into.
+	// cluster returns the client configuration of the cluster into which the programs install.
 	cluster() *rest.Config
-	// units are the objects that show whether an application is Ready in a version.
+	// units returns the kind whose status shows whether an application is Ready.
 	units() kind
 	ready(version string) func(*unstructured.Unstructured) bool
-	// report returns the state of the applications in a second place, empty if the product has none.
+	// report returns the state of the applications in the control plane, or an empty string if the product has no
+	// control plane.
 	report(ctx context.Context) (string, error)
-	// ask makes the programs reconcile some applications now, if they do not by themselves, and returns its own
-	// requests to the cluster.
+	// ask triggers the reconciliation of some applications if the programs do not watch their objects. It returns its
+	// own requests to the cluster.
 	ask(ctx context.Context, apps []int) (requests, error)
-	// revise releases the second version of every application, and returns the time when the programs were notified,
-	// and its own requests to the cluster. It calls before once all is released. Until before returns, no program can
-	// notice.
+	// revise releases the second version of every application. It returns the time when the programs were notified, and
+	// its own requests to the cluster. It calls before after the release; programs cannot see the new version until
+	// before returns.
 	revise(ctx context.Context, before func() error) (time.Time, requests, error)
 	close() error
 }
 
-// longest is the timeout of every wait.
+// longest is the timeout of each wait.
 const longest = 10 * time.Minute
 
 // deleted is the number of Services that the bench deletes to cause drift.
@@ -130,7 +131,7 @@ func (b *bench) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	before, err := b.read(ctx) // no program runs, and so none has used anything
+	before, err := b.read(ctx) // no program runs yet, so their usage is 0
 	if err != nil {
 		return err
 	}
@@ -157,7 +158,7 @@ func (b *bench) notify(ctx context.Context) error {
 	return err
 }
 
-// idle measures the programs while nothing changes.
+// idle measures the programs during a period without changes.
 func (b *bench) idle(ctx context.Context) error {
 	with, err := b.pass(ctx, b.options.Idle)
 	if err != nil {
@@ -175,7 +176,7 @@ func (b *bench) idle(ctx context.Context) error {
 	return nil
 }
 
-// pass returns the usage during a time.
+// pass waits for a duration and returns the usage in that time.
 func (b *bench) pass(ctx context.Context, while time.Duration) (meter, error) {
 	before, err := b.read(ctx)
 	if err != nil {
@@ -193,7 +194,7 @@ func (b *bench) pass(ctx context.Context, while time.Duration) (meter, error) {
 		err
 }
 
-// drift deletes Services and waits until they are there again.
+// drift deletes Services and waits until the programs have created them again.
 func (b *bench) drift(ctx context.Context) error {
 	api, err := client.New(b.cluster(), client.Options{Scheme: runtime.NewScheme()})
 	if err != nil {
@@ -267,12 +268,12 @@ func (b *bench) revision(ctx context.Context) error {
 	return err
 }
 
-// restart ends the programs and starts them again, with nothing new to do.
+// restart stops the programs and starts them again without a new version.
 func (b *bench) restart(ctx context.Context) error {
 	if err := b.stop(); err != nil {
 		return err
 	}
-	// The requests of the API server to itself are not the programs'.
+	// The API server sends requests to itself. They are subtracted from the programs' requests.
 	own, err := b.pass(ctx, b.options.Idle/2)
 	if err != nil {
 		return err

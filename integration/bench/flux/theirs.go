@@ -27,7 +27,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// theirs is Flux: an OCIRepository and a Kustomization for each application, as its own benchmark has them.
+// theirs is Flux with an OCIRepository and a Kustomization for each application, like Flux's own benchmark.
 type theirs struct {
 	apps        int
 	found       assets.Flux
@@ -37,7 +37,7 @@ type theirs struct {
 	api         client.Client
 	controllers *controllers
 	mu          sync.Mutex
-	revisions   map[string]digest.Digest // of every application and version
+	revisions   map[string]digest.Digest // by application and version
 }
 
 const fluxNamespace = "flux-system"
@@ -91,7 +91,7 @@ func (t *theirs) prepare(ctx context.Context) error {
 	return each(ctx, t.apps, t.declare)
 }
 
-// push writes every application in a version under its tag.
+// push pushes every application with a version and tags the artifact.
 func (t *theirs) push(ctx context.Context, version string) error {
 	return each(ctx, t.apps, func(ctx context.Context, i int) error {
 		pushed, err := pushArtifact(ctx, t.place, appName(i), appFiles(app(i, version)))
@@ -136,7 +136,7 @@ func (t *theirs) settings() string {
 
 func (t *theirs) units() kind { return kind{kustomization, fluxNamespace} }
 
-// ready is about a Kustomization.
+// ready returns a function that reports whether a Kustomization is Ready with a version.
 func (t *theirs) ready(version string) func(*unstructured.Unstructured) bool {
 	return func(k *unstructured.Unstructured) bool {
 		applied, _, _ := unstructured.NestedString(k.Object, "status", "lastAppliedRevision")
@@ -165,7 +165,7 @@ func (t *theirs) revise(ctx context.Context, before func() error) (time.Time, re
 	})
 }
 
-// ask has Flux reconcile applications now, which else it does at their interval.
+// ask triggers Flux to reconcile applications before their interval ends.
 func (t *theirs) ask(ctx context.Context, apps []int) (requests, error) {
 	return changes(len(apps)), each(ctx, len(apps), func(ctx context.Context, i int) error {
 		return t.request(ctx, kustomization, apps[i])

@@ -12,19 +12,19 @@ import (
 	"time"
 )
 
-// Usage is the kernel's count for processes.
+// Usage contains the kernel's figures for processes.
 type Usage struct {
-	// CPU is the CPU time of the processes, and Children is the CPU time of the children that they have waited for.
+	// CPU is the CPU time of the processes. Children is the CPU time of their terminated children.
 	CPU, Children time.Duration
-	// Resident memory is Anonymous and File together, and Peak the most there was of it since the process started or
-	// since ResetPeak.
+	// Resident is the sum of Anonymous and File. Peak is the maximum of Resident since the process started or since
+	// ResetPeak.
 	Resident, Anonymous, File, Peak int64
 }
 
 // ticksPerSecond is USER_HZ, which is the same on every architecture that Go runs on.
 const ticksPerSecond = 100
 
-// UsageOf adds up processes.
+// UsageOf returns the total usage of processes.
 func UsageOf(pids ...int) (Usage, error) {
 	var all Usage
 	for _, pid := range pids {
@@ -39,7 +39,7 @@ func UsageOf(pids ...int) (Usage, error) {
 		all.CPU, all.Children = all.CPU+own, all.Children+children
 		all.Resident += kibibytes(status, "VmRSS")
 		all.Anonymous += kibibytes(status, "RssAnon")
-		all.File += kibibytes(status, "RssFile") + kibibytes(status, "RssShmem") // a program in /dev/shm is the latter
+		all.File += kibibytes(status, "RssFile") + kibibytes(status, "RssShmem") // of a program in /dev/shm
 		all.Peak += kibibytes(status, "VmHWM")
 	}
 	return all, nil
@@ -50,7 +50,7 @@ func cpuOf(pid int) (own, children time.Duration, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	// Behind the name the 12th to 15th are user and system time of the process and of its children.
+	// Fields 12 to 15 after the name are the user and system time of the process and of its children.
 	if len(fields) < 15 {
 		return 0, 0, fmt.Errorf("/proc/%d/stat: %d fields", pid, len(fields))
 	}
@@ -78,7 +78,8 @@ func statOf(pid int) (name string, fields []string, err error) {
 	return string(stat[from+1 : to]), strings.Fields(string(stat[to+1:])), nil
 }
 
-// kibibytes is a figure in bytes that a status gives in kB, 0 where it has none, as of a process that is ending.
+// kibibytes returns a figure of /proc/PID/status in bytes. It returns 0 if the figure is missing, as for a process that
+// is ending.
 func kibibytes(status []byte, name string) int64 {
 	_, rest, _ := bytes.Cut(status, []byte("\n"+name+":"))
 	var n int64
@@ -86,12 +87,12 @@ func kibibytes(status []byte, name string) int64 {
 	return n << 10
 }
 
-// ResetPeak lets the kernel count the peak of resident memory from now on.
+// ResetPeak resets the kernel's peak of a process's resident memory.
 func ResetPeak(pid int) error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
 }
 
-// MachineCPU is the time that the whole machine has worked since it started, 0 where that cannot be read.
+// MachineCPU returns the busy CPU time of the machine since it started, or 0 if /proc/stat cannot be read.
 func MachineCPU() time.Duration {
 	data, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -108,11 +109,11 @@ func MachineCPU() time.Duration {
 	return time.Duration(ticks) * time.Second / ticksPerSecond
 }
 
-// OthersCPU is the part of MachineCPU that is not of this process or of a child of its.
+// OthersCPU returns MachineCPU without the time of this process and its children.
 func OthersCPU() time.Duration {
 	others := MachineCPU()
 	for _, pid := range append(children(), os.Getpid()) {
-		if own, waited, err := cpuOf(pid); err == nil { // one that has just ended is in the time of this process
+		if own, waited, err := cpuOf(pid); err == nil { // a child that has just ended counts in this process's time
 			others -= own + waited
 		}
 	}
@@ -132,7 +133,7 @@ func children() []int {
 			continue
 		}
 		_, fields, err := statOf(pid)
-		// else it has just ended
+		// On an error, the process has just ended.
 		if err == nil && len(fields) > 1 && fields[0] != "Z" && fields[1] == strconv.Itoa(os.Getpid()) {
 			pids = append(pids, pid)
 		}
@@ -152,10 +153,10 @@ func Child(name, argument string) (int, error) {
 			return pid, nil
 		}
 	}
-	return 0, fmt.Errorf("no child %s %s runs", name, argument)
+	return 0, fmt.Errorf("no child process %s %s is running", name, argument)
 }
 
-// LoadAverage is the machine's of the last minute.
+// LoadAverage returns the machine's load average of the last minute.
 func LoadAverage() string {
 	data, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -165,7 +166,7 @@ func LoadAverage() string {
 	return load
 }
 
-// FreeAddress is one of this machine that no process listens on now.
+// FreeAddress returns a local address with a port that is not in use.
 func FreeAddress() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

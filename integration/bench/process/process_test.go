@@ -31,22 +31,22 @@ func TestWorkOfChildProcessesIsCounted(t *testing.T) {
 	}
 	if child, err = UsageOf(cmd.Process.Pid); err != nil || child.CPU == 0 || child.Resident == 0 ||
 		child.Peak < child.Resident {
-		t.Errorf("the child has used %+v: %v", child, err)
+		t.Errorf("unexpected usage of the child: %+v: %v", child, err)
 	}
 	if _, err := Child("sleep", "61"); err == nil {
-		t.Error("a child with another argument is found")
+		t.Error("Child returned a process with another argument")
 	}
 	if machine, others := MachineCPU(), OthersCPU(); machine == 0 || machine-others < child.CPU/2 {
-		t.Errorf("the machine has worked %s, and %s of it for others", machine, others)
+		t.Errorf("machine CPU %s, CPU of others %s", machine, others)
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait() // it was killed
 	after, err := UsageOf(os.Getpid())
 	if err != nil || after.Children-before.Children < child.CPU {
-		t.Errorf("after it was waited for, children had %s, before %s: %v", after.Children, before.Children, err)
+		t.Errorf("CPU of children after Wait is %s, before %s: %v", after.Children, before.Children, err)
 	}
 	both, err := UsageOf(os.Getpid(), os.Getpid())
 	if err != nil || both.Children != 2*after.Children {
-		t.Errorf("twice the same have %s: %v", both.Children, err)
+		t.Errorf("usage of the same process twice is %s: %v", both.Children, err)
 	}
 }

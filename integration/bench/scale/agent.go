@@ -16,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// agent is a runtime without a cluster. It pulls and verifies its bundles, has their modules at once, and reports them
-// with its own key.
+// agent simulates a runtime without a cluster. It pulls and verifies its bundles, treats their modules as installed
+// immediately, and reports them with its own key.
 type agent struct {
 	id         string
 	all        *agents
@@ -32,7 +32,7 @@ type agent struct {
 	observed    *bundle.Observed
 	certificate string
 	request     string
-	known       bool // the control plane has the key
+	known       bool // the control plane has enrolled the key
 	state       *installed
 	catalog     digest.Digest // of the current bundle
 	arrived     time.Time     // when the promoted module changed last
@@ -45,8 +45,8 @@ type agent struct {
 
 // conduct is the behavior of a runtime.
 type conduct struct {
-	// Failing makes the promoted module fail from this version on. Silent sends no requests. Noisy reports every
-	// second.
+	// Failing is the first version of the promoted module that fails. A silent agent sends no requests. A noisy agent
+	// reports every second.
 	Failing       string
 	Silent, Noisy bool
 }
@@ -91,7 +91,7 @@ func (a *agent) noisy() bool {
 	return a.conduct.Noisy
 }
 
-// round is one poll and the resulting report.
+// round polls once and sends the resulting report.
 func (a *agent) round(ctx context.Context) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -139,7 +139,7 @@ func (a *agent) pull(ctx context.Context) error {
 	return nil
 }
 
-// report sends a report when something changed, and otherwise at the report interval.
+// report sends a report if the state changed or the report interval has passed.
 func (a *agent) report(ctx context.Context) error {
 	next, err := a.facts()
 	if err != nil {

@@ -29,9 +29,9 @@ type agents struct {
 	root         trust.Root
 	poll, report time.Duration
 	held         atomic.Bool
-	slots        chan struct{} // agents that work at the same time
+	slots        chan struct{} // limits the agents that work at the same time
 	each         []*agent
-	// connect opens an agent's connection to the publisher's notifications. Nil if agents only poll.
+	// connect opens an agent's connection to the publisher's notifications. It is nil if agents only poll.
 	connect func(ctx context.Context, a *agent) (io.ReadCloser, error)
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -43,7 +43,7 @@ type agents struct {
 const (
 	// atOnce limits the agents that work at the same time. In production, each agent has its own machine.
 	atOnce = 64
-	// jitter is the variation of agents' intervals, as by default.
+	// jitter is the agents' default interval jitter.
 	jitter = 0.1
 )
 
@@ -80,7 +80,7 @@ func (w *world) newAgents(ctx context.Context) (*agents, error) {
 	return all, nil
 }
 
-// begin starts all agents at once. After that, each polls by its own clock.
+// begin starts all agents at once. After the first poll, each agent polls at its own time.
 func (all *agents) begin(ctx context.Context) {
 	ctx, all.stop = context.WithCancel(ctx)
 	all.held.Store(false)
@@ -115,7 +115,8 @@ func (all *agents) live(ctx context.Context, a *agent) {
 		}
 		next := all.untilPoll(a)
 		if woken && !a.noisy() {
-			// All agents were woken at once. From here on, each has its own clock, like agents that started at different times.
+			// All agents were woken at once. A random first interval spreads their polls, as if they had started at
+			// different times.
 			next = time.Duration(rand.Float64() * float64(next))
 		}
 		timer.Reset(next)
@@ -129,8 +130,8 @@ func (all *agents) close() {
 	all.running.Wait()
 }
 
-// hold stops all requests of agents. resume ends that, and wakes all of them unless they have to wait for their next
-// poll.
+// hold suspends all requests of agents. resume allows them again and wakes all agents, unless they must wait for their
+// next poll.
 func (all *agents) hold() { all.held.Store(true) }
 
 func (all *agents) resume(now bool) {
@@ -143,7 +144,8 @@ func (all *agents) resume(now bool) {
 	}
 }
 
-// spread distributes the next reports of all agents evenly over the interval, as after hours without a change.
+// spread distributes the next reports of all agents evenly over the report interval, as in a fleet without changes for
+// hours.
 func (all *agents) spread() {
 	for _, a := range all.each {
 		a.mu.Lock()
@@ -174,8 +176,8 @@ func jittered(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (1 - jitter + 2*jitter*rand.Float64()))
 }
 
-// have returns the time when each agent got the version of the promoted module, or the reason why an agent did not get
-// it.
+// have returns the times when agents received a version of the promoted module. other describes an agent that has not
+// received the version.
 func (all *agents) have(version string) (arrived []time.Time, other string) {
 	var not *agent
 	var trouble error
@@ -195,7 +197,7 @@ func (all *agents) have(version string) (arrived []time.Time, other string) {
 }
 
 // open fetches the missing documents of a verified bundle and checks their digests. It decodes equal documents once for
-// all runtimes; in production each agent does that by itself.
+// all runtimes. In production, each agent decodes its own documents.
 func (all *agents) open(
 	ctx context.Context, from content.Fetcher, verified bundle.Verified, has digest.Digest,
 ) (*installed, error) {
@@ -228,7 +230,7 @@ func (all *agents) open(
 	return all.known[key], nil
 }
 
-// install returns the report about a desired state whose modules are all ready.
+// install returns the reported state of a runtime in which all modules of a desired state are ready.
 func install(state bundle.DesiredState) *installed {
 	have := &installed{kyma: bundle.ReportedKyma{Spec: state.Kyma.Spec, Generation: 1, State: v1beta2.StateReady}}
 	for _, m := range state.Manifests {

@@ -35,10 +35,11 @@ type bareBundle struct {
 func (w *world) bareLoop(ctx context.Context) (time.Duration, taken, error) {
 	bundles, err := w.fetchBundles(ctx)
 	if err != nil {
-		return 0, taken{}, fmt.Errorf("read what the bare loop writes: %w", err)
+		return 0, taken{}, fmt.Errorf("read the bundles for the bare loop: %w", err)
 	}
 	none := func(digest.Digest) bool { return false }
-	// Before the clock starts, it creates every repository, with the catalog of the next bundle if the promotion kept it.
+	// Create every repository before the measurement, with the catalog of the next bundle if the promotion kept the
+	// catalog.
 	_, err = each(ctx, bundles, func(ctx context.Context, b bareBundle) error {
 		before, err := holder(b.documents.Catalog)
 		if err != nil {
@@ -110,7 +111,7 @@ func (w *world) fetchBundles(ctx context.Context) ([]bareBundle, error) {
 			}
 			blobs = append(blobs, blob)
 		}
-		// The manifest must differ, because the registry would write nothing for one that it has in another repository.
+		// The manifest must differ, because the registry does not write a manifest that exists in another repository.
 		manifest := bundle.NewBlob(ocispec.MediaTypeImageManifest, append(fetched.Bytes, '\n'))
 		bundles[i] = bareBundle{"bare-" + runtimeID(i), bundle.Documents{State: blobs[0], Catalog: blobs[1]}, manifest}
 		return nil
@@ -123,10 +124,11 @@ func holder(blob bundle.Blob) (bundle.Blob, error) {
 	return bundle.NewManifest(ocispec.Manifest{Config: blob.Descriptor, Layers: []ocispec.Descriptor{blob.Descriptor}})
 }
 
-// patchedAtMost limits the Kymas whose statuses are patched, because the rate does not change with more.
+// patchedAtMost limits the Kymas whose statuses are patched. More Kymas do not change the rate.
 const patchedAtMost = 1000
 
-// rawPatches makes a report's changes to the statuses of Kymas, and reverts them, while no other program works.
+// rawPatches patches the statuses of Kymas as a report would, and reverts the patches, while all other programs are
+// idle.
 func (w *world) rawPatches(ctx context.Context) (rate float64, patches int, err error) {
 	var all v1beta2.KymaList
 	if err := w.control.List(ctx, &all, client.InNamespace(sample.Namespace),
@@ -144,7 +146,7 @@ func (w *world) rawPatches(ctx context.Context) (rate float64, patches int, err 
 			}
 		}
 		for _, step := range []struct{ from, to *v1beta2.Kyma }{{&was, is}, {is, &was}} {
-			to := step.to.DeepCopy() // the response is written over it
+			to := step.to.DeepCopy() // Patch overwrites it with the response
 			if err := w.control.Status().Patch(ctx, to, client.MergeFrom(step.from),
 				client.FieldOwner("kcp-publisher")); err != nil {
 				return err

@@ -25,7 +25,7 @@ func TestRequestsAreClassified(t *testing.T) {
 	}
 }
 
-func TestRuntimeHasItsBundleOnceTheRegistryAcceptedIt(t *testing.T) {
+func TestOnlyAcceptedPushesCountAsPublished(t *testing.T) {
 	const path = "/v2/fleet/runtimes/runtime-00001/manifests/desired"
 	for _, c := range []struct {
 		method, path string
@@ -39,17 +39,17 @@ func TestRuntimeHasItsBundleOnceTheRegistryAcceptedIt(t *testing.T) {
 		{"PUT", "/v2/fleet/reports/runtime-00001/manifests/latest", 201, ""},
 	} {
 		if got := published(c.method, c.path, c.status); got != c.want {
-			t.Errorf("%s %s answered with %d is the bundle of %q, want %q", c.method, c.path, c.status, got, c.want)
+			t.Errorf("%s %s with status %d published a bundle of %q, want %q", c.method, c.path, c.status, got, c.want)
 		}
 	}
 	start := time.Now()
 	came := arrivals{"one": start.Add(-time.Second), "two": start.Add(2 * time.Second), "three": start.Add(time.Second)}
 	if got := came.since(start); got.N != 2 || !got.Last.Equal(start.Add(2*time.Second)) {
-		t.Errorf("%+v came since the start", got)
+		t.Errorf("arrivals since the start: %+v", got)
 	}
 }
 
-func TestTrafficIsCountedFromAMoment(t *testing.T) {
+func TestTrafficSinceExcludesEarlierRequests(t *testing.T) {
 	head, put := request{publisherHost, "HEAD", aboutReports}, request{publisherHost, "PUT", aboutBundles}
 	push := request{agentsHost, "PUT", aboutReports}
 	before := counted{head: {N: 3}}
@@ -63,7 +63,7 @@ func TestTrafficIsCountedFromAMoment(t *testing.T) {
 	}
 }
 
-func TestEverySetHasThePromotedModuleAndIsOfItsOwn(t *testing.T) {
+func TestModuleSetsAreDistinctAndContainPromotedModule(t *testing.T) {
 	seen := map[string]bool{}
 	for i := range sets {
 		set := moduleSet(i)
@@ -86,9 +86,9 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-// TestRunIsComparedWithThePreviousOne also checks that a run of some stages is compared with an earlier whole run, but
-// never the other way.
-func TestRunIsComparedWithThePreviousOne(t *testing.T) {
+// TestRunIsComparedWithPreviousRun also checks that a partial run is compared with an earlier complete run, but not the
+// other way round.
+func TestRunIsComparedWithPreviousRun(t *testing.T) {
 	folder := t.TempDir()
 	run := func(value float64, only ...string) string {
 		r := &results{
@@ -121,9 +121,9 @@ func TestRunIsComparedWithThePreviousOne(t *testing.T) {
 
 func TestInvalidCommandLinesAreRefused(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
-		{"-n 99", "-n 99: want 100 to 10000"},
-		{"-n 10001", "-n 10001: want 100 to 10000"},
-		{"-only idle,nothing", "-only nothing: want some of promotion, reports"},
+		{"-n 99", "-n must be between 100 and 10000, got 99"},
+		{"-n 10001", "-n must be between 100 and 10000, got 10001"},
+		{"-only idle,nothing", "-only: unknown stage nothing; valid stages are promotion, reports"},
 	} {
 		if _, err := parse(strings.Fields(c.args)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.args, err, c.want)

@@ -16,7 +16,7 @@ import (
 const (
 	offered       = 32 // modules
 	perRuntime    = 20
-	everywhere    = 8 // this many are in every runtime, so that one promotion reaches all
+	everywhere    = 8 // modules in every runtime; promoting one of them reaches all runtimes
 	sets          = 8 // modules of each runtime
 	promotions    = 16
 	channel       = "regular"
@@ -24,7 +24,7 @@ const (
 	otherVersions = 2
 )
 
-// moduleName has letters only, as modules' names must.
+// moduleName returns a name of letters and dashes, because module names must not contain digits.
 func moduleName(i int) string { return fmt.Sprintf("module-m%c%c", 'a'+i/10, 'a'+i%10) }
 
 // promotedModule is in every runtime.
@@ -45,7 +45,7 @@ func moduleSet(runtime int) []string {
 	return names
 }
 
-// versionOf is a module with a CRD, a default CR, an operator and its rights.
+// versionOf returns a module with a CRD, a default CR, an operator and the operator's RBAC rules.
 func versionOf(name, version string) sample.Version {
 	v := sample.Scaler("1.8.0")
 	kind := strings.ToUpper(name[:1]) + strings.ReplaceAll(name[1:], "-", "")
@@ -90,10 +90,10 @@ func (w *world) offer(ctx context.Context) error {
 	return group.Wait()
 }
 
-// promote sets the next version of the promoted module in its channel, and so for every runtime.
+// promote sets the next version of the promoted module in its channel. Every runtime gets that version.
 func (w *world) promote(ctx context.Context) error {
 	if w.version+1 >= promotions {
-		return fmt.Errorf("module %s has %d versions, and no other to promote", promotedModule, promotions)
+		return fmt.Errorf("module %s has only %d versions to promote, and all are promoted", promotedModule, promotions)
 	}
 	w.version++
 	release := &v1beta2.ModuleReleaseMeta{}

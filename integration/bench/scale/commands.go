@@ -29,14 +29,14 @@ import (
 // runsOfEach is the number of runs of each command. The figure is the median.
 const runsOfEach = 3
 
-// commands measures the waiting time of operators for `status` and the page. It copies Kymas that a real publisher has
-// written into etcd, up to the size of the fleet. No publisher may publish to these copies, so the publisher is
-// stopped, and the stage is the last one.
+// commands measures how long `status` and the page take. It copies Kymas of a real publisher in etcd until the fleet
+// has the requested size. A publisher would publish bundles for the copies, so the publisher is stopped and the stage
+// is the last one.
 func (w *world) commands(ctx context.Context) error {
 	if err := w.killPublisher(); err != nil {
 		return err
 	}
-	w.kymas.close() // it would receive every copy
+	w.kymas.close() // its watch would receive every copy
 	each, err := w.copyKymas(ctx)
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func (w *world) commands(ctx context.Context) error {
 	w.add(each, size, "a Kyma in etcd",
 		fmt.Sprintf("%d Kymas, %d of them copies; a twentieth is silent, a fiftieth has a broken module", w.Seen,
 			max(0, w.Seen-w.Runtimes)))
-	// The API server has read all of them once, so its cache is as new as etcd.
+	// A complete list shows that the API server's cache is current.
 	if err := w.until(ctx, "the API server lists all copies", func() (bool, string) {
 		s, err := w.see(ctx, "status", "-o", "name")
 		return err == nil && s.lines == max(w.Seen, w.Runtimes), fmt.Sprint(s.lines, err)
@@ -64,12 +64,12 @@ func (w *world) commands(ctx context.Context) error {
 	return w.seePage(ctx)
 }
 
-// keyOfKyma is the API server's key of a Kyma in etcd.
+// keyOfKyma returns the key of a Kyma in etcd.
 func keyOfKyma(i int) []byte {
 	return []byte("/registry/operator.kyma-project.io/kymas/" + sample.Namespace + "/" + runtimeID(i))
 }
 
-// copyKymas adds copies until there are enough Kymas, and returns the bytes of one.
+// copyKymas adds copies until enough Kymas exist, and returns the size of one Kyma in bytes.
 func (w *world) copyKymas(ctx context.Context) (float64, error) {
 	etcd := etcdGateway{w.kcp.Etcd()}
 	originals := make([][]byte, w.Runtimes)
@@ -103,8 +103,8 @@ func (w *world) copyKymas(ctx context.Context) (float64, error) {
 
 var uid = regexp.MustCompile(`"uid":"[0-9a-f-]{36}"`)
 
-// troubled turns every twentieth Kyma into one of a silent runtime, and every fiftieth into one with a broken module,
-// with the programs' own texts.
+// troubled marks every twentieth Kyma as silent, and breaks a module in every fiftieth Kyma. The messages are those of
+// the publisher.
 func troubled(i int, data []byte) ([]byte, error) {
 	if i%20 != 7 && i%50 != 3 {
 		return data, nil
@@ -137,7 +137,7 @@ func troubled(i int, data []byte) ([]byte, error) {
 	return json.Marshal(kyma)
 }
 
-// ran is one run of a command.
+// ran is the measurement of one command.
 type ran struct {
 	wall, cpu, server time.Duration
 	peak, read        int64
@@ -163,7 +163,7 @@ func (w *world) see(ctx context.Context, args ...string) (ran, error) {
 			s.lines, err = s.lines+1, nil
 		}
 	}
-	// A process that ended keeps its counters until it is waited for.
+	// The counters of a terminated process can be read until Wait releases it.
 	if err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
 		return ran{}, fmt.Errorf("wait for %s: %w", args, err)
 	}

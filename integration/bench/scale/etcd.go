@@ -23,11 +23,11 @@ func (e etcdGateway) ask(ctx context.Context, path string, question, answer any)
 	}
 	response, err := local.Do(request)
 	if err != nil {
-		return fmt.Errorf("ask etcd: %w", err)
+		return fmt.Errorf("send the request to etcd: %w", err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("ask etcd for %s: %s", path, response.Status)
+		return fmt.Errorf("request %s to etcd: %s", path, response.Status)
 	}
 	return json.NewDecoder(response.Body).Decode(answer)
 }
@@ -43,7 +43,7 @@ func (e etcdGateway) get(ctx context.Context, key []byte) ([]byte, error) {
 		return nil, err
 	}
 	if len(found.KVs) != 1 {
-		return nil, errors.New("etcd has no " + string(key))
+		return nil, errors.New("etcd does not contain key " + string(key))
 	}
 	return found.KVs[0].Value, nil
 }

@@ -69,7 +69,7 @@ func (w *world) hostile(ctx context.Context) error {
 	return w.converge(ctx)
 }
 
-// baselines measures the same requests without the publisher, which is stopped for it.
+// baselines stops the publisher and measures the requests of a promotion without it.
 func (w *world) baselines(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {

@@ -75,7 +75,7 @@ func (k *kymas) close() {
 	<-k.ended
 }
 
-// kymasPath is their path on the API server.
+// kymasPath is the path of Kymas on the API server.
 var kymasPath = "/apis/" + v1beta2.GroupVersion.String() + "/namespaces/" + sample.Namespace + "/kymas"
 
 func (k *kymas) follow(ctx context.Context) {
@@ -124,7 +124,7 @@ func (k *kymas) list(ctx context.Context) (version string, err error) {
 	}
 }
 
-// watch follows changes from a version until the API server ends it.
+// watch follows changes from a resource version until the API server closes the watch.
 func (k *kymas) watch(ctx context.Context, version *string) error {
 	stream, err := k.api.Get().AbsPath(kymasPath).Param("watch", "true").Param("resourceVersion", *version).
 		Param("timeoutSeconds", "7200").Stream(ctx)
@@ -143,7 +143,7 @@ func (k *kymas) watch(ctx context.Context, version *string) error {
 			return fmt.Errorf("watch Kymas: %w", err)
 		}
 		if event.Type == "ERROR" {
-			return errors.New("watch Kymas: the API server ended it")
+			return errors.New("watch Kymas: the API server closed the watch")
 		}
 		k.set(event.Object)
 		*version = event.Object.Metadata.ResourceVersion
@@ -158,7 +158,7 @@ func (k *kymas) set(d document) {
 	}
 }
 
-// count returns the number of Kymas in the wanted state, one that is not, and the time of the last change.
+// count returns the number of Kymas in the wanted state, a Kyma in another state, and the time of the last change.
 func (k *kymas) count(wanted func(id string, r record) bool) (n int, other string, changed time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 type memoryLimit struct {
 	// how describes the mechanism for readers of the results.
 	how    string
-	folder string   // of a cgroup, empty without one
+	folder string   // of the cgroup, empty if no cgroup is used
 	open   *os.File // that folder
 	bytes  int64
 }
@@ -23,7 +23,7 @@ const cgroups = "/sys/fs/cgroup"
 // program can exceed.
 func newMemoryLimit(bytes int64) *memoryLimit {
 	l := &memoryLimit{
-		how:   "GOMEMLIMIT, for want of a writable cgroup v2 with the memory controller: the peak is what counts",
+		how:   "GOMEMLIMIT, because no writable cgroup v2 has the memory controller: check the peak",
 		bytes: bytes,
 	}
 	folder := filepath.Join(cgroups, fmt.Sprintf("kyma-pull-bench-%d", os.Getpid()))
@@ -46,7 +46,7 @@ func newMemoryLimit(bytes int64) *memoryLimit {
 	return l
 }
 
-// apply puts a command under the limit.
+// apply sets the limit for a command.
 func (l *memoryLimit) apply(cmd *exec.Cmd) {
 	if l.open != nil {
 		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(l.open.Fd())

@@ -75,11 +75,11 @@ func parse(args []string) (commandLine, error) {
 	flags.IntVar(&c.Runtimes, "n", 1000, "runtimes, 100 to 10,000")
 	flags.StringVar(&only, "only", "", "stages to measure, separated by commas, of: "+strings.Join(optional(), ", ")+
 		"; those before enrollment always run")
-	flags.DurationVar(&c.AgentPoll, "agent-poll", time.Minute, "how often an agent asks for a new bundle")
-	flags.DurationVar(&c.AgentReport, "agent-report", 5*time.Minute, "how often an agent reports that nothing changed")
-	flags.DurationVar(&c.Idle, "idle", time.Minute, "how long the idle fleet is watched")
-	flags.Int64Var(&limit, "memory-limit", 500, "MiB that the publisher gets in the stage memory-limit")
-	flags.IntVar(&c.Seen, "seen", 10000, "runtimes that the stage status has, up to 99,999; those beyond -n are copies")
+	flags.DurationVar(&c.AgentPoll, "agent-poll", time.Minute, "poll interval of agents")
+	flags.DurationVar(&c.AgentReport, "agent-report", 5*time.Minute, "report interval of agents without changes")
+	flags.DurationVar(&c.Idle, "idle", time.Minute, "duration of the idle measurement")
+	flags.Int64Var(&limit, "memory-limit", 500, "memory limit of the publisher in the stage memory-limit, in MiB")
+	flags.IntVar(&c.Seen, "seen", 10000, "runtimes in the stage status, up to 99999; runtimes beyond -n are copies")
 	flags.StringVar(&publisher, "publisher-flags", "",
 		"flags for `kcp-publisher run` in addition to its defaults, separated by spaces")
 	flags.StringVar(&c.Profiles, "profiles", "",
@@ -87,13 +87,13 @@ func parse(args []string) (commandLine, error) {
 	flags.StringVar(&c.Out, "out", "bench", "folder of the results")
 	flags.BoolVar(&c.Notifications, "notifications", false,
 		"the registry notifies the publisher and the publisher the agents; both poll every "+short(rarePoll)+
-			", unless other flags say otherwise")
+			", unless other flags set the intervals")
 	flags.StringVar(&c.registry, "serve-registry", "",
-		"serve a registry from this folder and nothing else; for the command itself")
+		"only serve a registry from this folder (internal)")
 	flags.StringVar(&c.notifyURL, "serve-notify-url", "",
-		"where that registry sends notifications; for the command itself")
+		"URL for the notifications of that registry (internal)")
 	flags.StringVar(&c.notifyToken, "serve-notify-token", "",
-		"the token that it sends with them; for the command itself")
+		"token for the notifications of that registry (internal)")
 	if err := flags.Parse(args); err != nil {
 		return c, err
 	}
@@ -103,15 +103,15 @@ func parse(args []string) (commandLine, error) {
 		c.AgentPoll = rarePoll
 	}
 	if c.Runtimes < 100 || c.Runtimes > 10000 {
-		return c, fmt.Errorf("-n %d: want 100 to 10000", c.Runtimes)
+		return c, fmt.Errorf("-n must be between 100 and 10000, got %d", c.Runtimes)
 	}
 	if c.Seen > 99999 {
-		return c, fmt.Errorf("-seen %d: want 99999 at most", c.Seen)
+		return c, fmt.Errorf("-seen must be at most 99999, got %d", c.Seen)
 	}
 	c.MemoryLimit, c.PublisherArgs = limit<<20, strings.Fields(publisher)
 	for _, name := range strings.FieldsFunc(only, func(r rune) bool { return r == ',' }) {
 		if !known(name) {
-			return c, fmt.Errorf("-only %s: want some of %s", name, strings.Join(optional(), ", "))
+			return c, fmt.Errorf("-only: unknown stage %s; valid stages are %s", name, strings.Join(optional(), ", "))
 		}
 		c.Only = append(c.Only, name)
 	}
@@ -147,7 +147,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 			break
 		}
 		if err := w.recover(ctx); err != nil {
-			problems = append(problems, fmt.Errorf("bring the fleet back after stage %s: %w", s.name, err))
+			problems = append(problems, fmt.Errorf("restore the fleet after stage %s: %w", s.name, err))
 			break
 		}
 	}

@@ -61,7 +61,7 @@ func (w *world) subscribe(ctx context.Context) error {
 	return nil
 }
 
-// polling describes how agents learn of a bundle.
+// polling describes how agents detect a new bundle.
 func (w *world) polling() string {
 	if w.Notifications {
 		return "agents are notified, and poll every " + short(w.AgentPoll)
@@ -99,6 +99,6 @@ func (all *agents) readEvents(ctx context.Context, a *agent) {
 func (a *agent) poll() {
 	select {
 	case a.wake <- struct{}{}:
-	default: // it has not polled since it was woken before
+	default: // an earlier wake-up is still pending
 	}
 }

@@ -25,8 +25,8 @@ func start(log, binary string, args []string, how func(*exec.Cmd)) (*program, er
 	}
 	cmd := exec.Command(binary, args...)
 	cmd.Stdout, cmd.Stderr = file, file
-	// Not in the process group that a terminal's Ctrl-C reaches: the bench ends its programs itself, and they end with it
-	// if it is killed.
+	// A separate process group keeps a terminal's Ctrl-C from the programs, because the bench ends them itself. They
+	// also end if the bench is killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if how != nil {
 		how(cmd)
@@ -36,7 +36,7 @@ func start(log, binary string, args []string, how func(*exec.Cmd)) (*program, er
 	}
 	p := &program{cmd: cmd, log: log, exited: make(chan struct{})}
 	go func() {
-		_ = cmd.Wait() // its log has the reason for its end
+		_ = cmd.Wait() // its log contains the error
 		file.Close()
 		close(p.exited)
 	}()

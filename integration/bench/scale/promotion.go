@@ -26,7 +26,7 @@ func (w *world) push(ctx context.Context) (pushed, error) {
 	return p, err
 }
 
-// untilNamed waits until every Kyma's status names the pushed bundle, and returns the time since the edit.
+// untilNamed waits until every Kyma's status references the pushed bundle, and returns the time since the edit.
 func (w *world) untilNamed(ctx context.Context, p pushed) (time.Duration, error) {
 	var last time.Time
 	err := w.until(ctx, "every Kyma names its new bundle", func() (bool, string) {
@@ -38,7 +38,7 @@ func (w *world) untilNamed(ctx context.Context, p pushed) (time.Duration, error)
 }
 
 // promotion measures the time, CPU and requests between the edit of the ModuleReleaseMeta and the last bundle in the
-// registry, and the time until every Kyma's status names its bundle.
+// registry, and the time until every Kyma's status references its bundle.
 func (w *world) promotion(ctx context.Context) error {
 	p, err := w.push(ctx)
 	if err != nil {
@@ -101,7 +101,7 @@ func (w *world) respond(ctx context.Context, wanted int, counts func(string, rec
 	}
 	took, n := last.Sub(started), float64(wanted)
 	note := ""
-	if wanted == w.Runtimes { // otherwise one would continue to report
+	if wanted == w.Runtimes { // with fewer, an agent would continue to report
 		note = fmt.Sprintf("the last report was in the registry after %.1f s",
 			traffic[request{agentsHost, http.MethodPut, aboutReports}].Last.Sub(started).Seconds())
 	}
@@ -113,7 +113,7 @@ func (w *world) respond(ctx context.Context, wanted int, counts func(string, rec
 	return took, nil
 }
 
-// learning measures when agents learn of a promotion by their own polls or by notifications.
+// learning measures when agents detect a promotion, by polls or notifications.
 func (w *world) learning(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {

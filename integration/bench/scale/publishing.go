@@ -19,7 +19,7 @@ func (w *world) until(ctx context.Context, what string, seen func() (bool, strin
 	err := fleet.Until(ctx, w.limit(), what, func() (bool, string) {
 		ok, state := seen()
 		if !ok && w.publisher != nil && !w.publisher.running() {
-			cancel(fmt.Errorf("the publisher ended while the bench waited for: %s", what))
+			cancel(fmt.Errorf("the publisher ended while the bench waited until %s", what))
 		}
 		return ok, state
 	})
@@ -47,16 +47,16 @@ func (w *world) seeding(ctx context.Context) error {
 	return nil
 }
 
-// pushed is the rate at which bundles came into the registry.
+// pushed describes how fast bundles reached the registry.
 type pushed struct {
 	tenth, half, all time.Duration
-	traffic          counted // until then
+	traffic          counted // up to the last bundle
 	spent            taken
 	started          time.Time
 	were             map[string]string // the bundles that Kymas named before
 }
 
-// untilPushed waits until a bundle of every runtime has come into the registry since the start.
+// untilPushed waits until the registry has received a bundle of every runtime since the start.
 func (w *world) untilPushed(ctx context.Context, started time.Time, before counted, spent taken) (pushed, error) {
 	var p pushed
 	err := w.until(ctx, "every runtime's bundle is in the registry", func() (bool, string) {
@@ -82,7 +82,7 @@ func (w *world) untilPushed(ctx context.Context, started time.Time, before count
 	return p, err
 }
 
-// perRuntime is a count per runtime as text.
+// per formats a count per runtime.
 func (w *world) per(n float64) string { return fmt.Sprintf("%.2f", n/float64(w.Runtimes)) }
 
 // firstPublish starts the publisher with a fleet that has no bundles yet.
@@ -134,7 +134,7 @@ func (w *world) right(_ string, r record) bool {
 func (w *world) untilRight(ctx context.Context, wanted int, counts func(id string, r record) bool) (time.Time, error) {
 	var last time.Time
 	err := w.until(ctx,
-		fmt.Sprintf("%d Kymas say that their runtime is ready with %s %s", wanted, promotedModule,
+		fmt.Sprintf("%d Kymas show their runtime as ready with %s %s", wanted, promotedModule,
 			promotedVersion(w.version)), func() (bool, string) {
 			n, other, changed := w.kymas.count(counts)
 			last = changed

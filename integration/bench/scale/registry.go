@@ -57,7 +57,7 @@ func (c counted) total(from string) (n int64) {
 	return n
 }
 
-// since returns the requests after an earlier count.
+// since returns the requests since an earlier count.
 func (c counted) since(before counted) counted {
 	later := counted{}
 	for request, now := range c {
@@ -122,7 +122,7 @@ func (a arrivals) since(t time.Time) (n seen) {
 	return n
 }
 
-// progressPath is the path on which the registry's process serves them.
+// progressPath is the path on which the registry process serves the arrivals.
 const progressPath = "/bundles"
 
 // entry is a line in the registry process's record of its traffic.
@@ -131,7 +131,7 @@ type entry struct {
 	seen
 }
 
-// serveRegistry is the registry's process. It ends with its input, and so with the bench, however the bench ends.
+// serveRegistry is the registry's process. It ends when its input closes, so it never outlives the bench.
 func serveRegistry(ctx context.Context, options registry.Options, in io.Reader, out io.Writer) error {
 	r, err := registry.Start(ctx, options)
 	if err != nil {
@@ -182,7 +182,7 @@ func serveRegistry(ctx context.Context, options registry.Options, in io.Reader, 
 	})
 	handler.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: handler}
-	go func() { _ = server.Serve(listener) }() // ends when it is closed
+	go func() { _ = server.Serve(listener) }() // returns when the server is closed
 	if err := json.NewEncoder(out).Encode(registryAddresses{r.Host(), listener.Addr().String()}); err != nil {
 		return errors.Join(err, server.Close(), r.Close())
 	}
@@ -195,7 +195,7 @@ var local = &http.Client{Timeout: time.Minute}
 
 type registryAddresses struct{ Registry, Traffic string }
 
-// registryProcess is the bench's handle of the registry.
+// registryProcess is the bench's handle to the registry process.
 type registryProcess struct {
 	*program
 	port, traffic string
@@ -245,7 +245,7 @@ func startRegistry(dir string, notifications *fleet.Notifications) (*registryPro
 func (r *registryProcess) counted(ctx context.Context) (counted, error) {
 	var entries []entry
 	if err := r.ask(ctx, "/", &entries); err != nil {
-		return nil, fmt.Errorf("ask the registry for its traffic: %w", err)
+		return nil, fmt.Errorf("get the traffic from the registry: %w", err)
 	}
 	traffic := counted{}
 	for _, e := range entries {
@@ -254,12 +254,12 @@ func (r *registryProcess) counted(ctx context.Context) (counted, error) {
 	return traffic, nil
 }
 
-// progress returns the number of runtimes whose bundles came since a time.
+// progress returns the number of runtimes whose bundles arrived since a time.
 func (r *registryProcess) progress(ctx context.Context, since time.Time) (seen, error) {
 	var now seen
 	err := r.ask(ctx, progressPath+"?since="+url.QueryEscape(since.Format(time.RFC3339Nano)), &now)
 	if err != nil {
-		return seen{}, fmt.Errorf("ask the registry for bundles: %w", err)
+		return seen{}, fmt.Errorf("get the arrived bundles from the registry: %w", err)
 	}
 	return now, nil
 }

@@ -13,8 +13,8 @@ const quiet = 5 * time.Second
 // pollsPerSecond is the rate of a publisher's polls of an idle fleet at default intervals, plus a half for jitter.
 func (w *world) pollsPerSecond() float64 { return 1.5*float64(w.Runtimes)/30 + 5 }
 
-// untilIdle waits until the publisher has reconciled every Kyma and sends only its polls to the registry, and returns
-// since when.
+// untilIdle waits until the publisher has reconciled every Kyma and sends only polls to the registry. It returns the
+// time until the publisher was idle.
 func (w *world) untilIdle(ctx context.Context, since time.Time) (time.Duration, error) {
 	window, heads, others := time.Now(), int64(-1), int64(-1)
 	err := w.until(ctx, "the publisher is idle", func() (bool, string) {
@@ -33,10 +33,10 @@ func (w *world) untilIdle(ctx context.Context, since time.Time) (time.Duration, 
 		still := time.Since(window)
 		if other != others || float64(asked-heads) > w.pollsPerSecond()*(still.Seconds()+1) {
 			window, heads, others = time.Now(), asked, other
-			return false, "it is at work"
+			return false, "the publisher is working"
 		}
 		if still < quiet {
-			return false, "it is quiet"
+			return false, "the publisher is quiet"
 		}
 		f, err := w.publisherMetrics(ctx)
 		if err != nil {
@@ -47,7 +47,7 @@ func (w *world) untilIdle(ctx context.Context, since time.Time) (time.Duration, 
 		if runtimes < w.Runtimes {
 			window = time.Now()
 		}
-		return runtimes >= w.Runtimes, fmt.Sprintf("it has looked at %d of %d Kymas", runtimes, w.Runtimes)
+		return runtimes >= w.Runtimes, fmt.Sprintf("the publisher has reconciled %d of %d Kymas", runtimes, w.Runtimes)
 	})
 	return window.Sub(since), err
 }

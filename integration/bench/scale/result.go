@@ -43,7 +43,7 @@ type figure struct {
 type stageCost struct {
 	Stage   string  `json:"stage"`
 	Seconds float64 `json:"seconds"`
-	// CPU are seconds by process.
+	// CPU contains the seconds by process.
 	CPU map[string]float64 `json:"cpu"`
 	// Others is the share of the machine that other programs used.
 	Others float64 `json:"others"`
@@ -126,7 +126,7 @@ func (r *results) write(folder string, out io.Writer) error {
 	}
 	before, err := readResults(base + ".json")
 	if len(r.Options.Only)+len(r.Failed) > 0 {
-		base += "-part" // a whole run must not be compared with it
+		base += "-part" // a complete run must not be compared with a partial run
 	}
 	if err != nil {
 		return err
@@ -153,7 +153,7 @@ func readResults(path string) (*results, error) {
 	}
 	r := &results{}
 	if err := json.Unmarshal(data, r); err != nil {
-		return nil, fmt.Errorf("%s: %w: remove it to begin a new comparison", path, err)
+		return nil, fmt.Errorf("%s: %w: remove the file to start a new comparison", path, err)
 	}
 	return r, nil
 }

@@ -24,7 +24,8 @@ type stage struct {
 
 const idleStage = "idle"
 
-// stages are in their order. Those that stop the publisher come late. The restart measures the publisher after them.
+// stages lists the stages in order. Stages that stop the publisher come late. The restart stage measures the publisher
+// after them.
 var stages = []stage{
 	{"seeding", true, (*world).seeding},
 	{"first-publish", true, (*world).firstPublish},
@@ -62,7 +63,7 @@ func (w *world) measure(ctx context.Context, s stage) error {
 	w.stage = s.name
 	w.say("…")
 	stop := func() {}
-	if s.name != idleStage { // it takes one itself once the fleet is idle
+	if s.name != idleStage { // the idle stage takes a profile itself
 		stop = w.profile(ctx)
 	}
 	before, started := w.taken(), time.Now()

@@ -112,7 +112,7 @@ const statusPatches = "PATCH kymas/status"
 func (w *world) ask(ctx context.Context, path string) ([]byte, error) {
 	data, err := get(ctx, w.metrics, path)
 	if err != nil {
-		return nil, fmt.Errorf("ask the publisher: %w", err)
+		return nil, fmt.Errorf("get %s from the publisher: %w", path, err)
 	}
 	return data, nil
 }
@@ -160,7 +160,7 @@ func (w *world) profile(ctx context.Context) (stop func()) {
 				err = w.keep(data, name+of+".cpu.pprof")
 			}
 			if err != nil {
-				w.say("no CPU profile%s: the program was another at the end of the stage: %v", of, err)
+				w.say("no CPU profile%s: the program was replaced during the stage: %v", of, err)
 			}
 		})
 	}

@@ -50,8 +50,8 @@ type world struct {
 	control  client.Client
 	api      rest.Interface // for requests that the client does not support
 	registry *registryProcess
-	// notifications are the addresses of the publisher's notifications, nil with polling only. notifyFlags are the
-	// publisher's flags for them.
+	// notifications contains the addresses of the publisher's notifications, or nil with polling only. notifyFlags
+	// contains the publisher's flags for notifications.
 	notifications *fleet.Notifications
 	notifyFlags   []string
 	place         store.Store // the address for agents
@@ -133,7 +133,7 @@ func (w *world) up(ctx context.Context) error {
 
 func (w *world) keys() string { return filepath.Join(w.dir, "keys") }
 
-// onDisk refuses a folder in memory, where writes cost nothing: they are most of the measurement.
+// onDisk rejects a folder in memory, because the measurement consists mostly of writes to the disk.
 func onDisk(dir string) error {
 	var of unix.Statfs_t
 	if err := unix.Statfs(dir, &of); err != nil {
@@ -176,7 +176,7 @@ func (w *world) startPublisher(within *memoryLimit) error {
 	return err
 }
 
-// killPublisher ends it like a power cut.
+// killPublisher kills the publisher with SIGKILL, like a power cut.
 func (w *world) killPublisher() error {
 	if w.publisher == nil {
 		return nil
@@ -202,7 +202,7 @@ func (w *world) lastWords() string {
 			lines = append(lines, line)
 		}
 	}
-	return alive + "; what its log says last that is no mere information:\n" +
+	return alive + "; last warnings and errors of its log:\n" +
 		strings.Join(lines[max(0, len(lines)-5):], "")
 }
 
@@ -246,12 +246,12 @@ func (w *world) pid(name string) int {
 	return w.pids[name]
 }
 
-// cpu is the CPU time of a process so far, including the processes that it replaced.
+// cpu returns the CPU time of a process so far, including its predecessors.
 func (w *world) cpu(name string) time.Duration {
 	if u, err := process.UsageOf(w.pid(name)); err == nil {
 		w.lastCPU[name] = w.spentBy[name] + u.CPU
 	}
-	return w.lastCPU[name] // of one that has ended, as it was seen last
+	return w.lastCPU[name] // the process has ended; return its last known value
 }
 
 // taken is CPU time by process at one moment.

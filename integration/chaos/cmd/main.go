@@ -1,5 +1,5 @@
-// Command cmd runs a fleet under random faults: `make chaos` runs it. It prints the story and, where a promise was
-// broken, the seed, and ends with exit code 1.
+// Command cmd runs a fleet under random faults for `make chaos`. It prints a log of the run. If an invariant was
+// violated, it also prints the seed and exits with code 1.
 package main
 
 import (
@@ -31,18 +31,18 @@ func main() {
 	options := chaos.Options{Progress: os.Stderr}
 	var plan, quiet, compile bool
 	flags := pflag.NewFlagSet("chaos", pflag.ContinueOnError)
-	flags.Uint64Var(&options.Seed, "seed", 0, "seed of the plan; 0: another one each time")
-	flags.DurationVar(&options.Length, "duration", 5*time.Minute, "how long faults are injected")
+	flags.Uint64Var(&options.Seed, "seed", 0, "seed of the plan; 0 for a random seed")
+	flags.DurationVar(&options.Length, "duration", 5*time.Minute, "duration of the fault injection")
 	flags.IntVar(&options.Shape.Real, "real", 2, "runtimes with an API server and an agent")
-	flags.IntVar(&options.Shape.Simulated, "simulated", 18, "runtimes that speak the wire only")
+	flags.IntVar(&options.Shape.Simulated, "simulated", 18, "runtimes that only implement the wire format")
 	flags.BoolVar(&options.Shape.Network, "network", false,
-		"also trouble the connections between programs, registry and API servers one by one")
+		"also disturb single connections between programs, registry and API servers")
 	flags.BoolVar(&options.Shape.Clocks, "clocks", false,
-		"also set the clocks of programs, which are built again for it, hours or days wrong")
-	flags.BoolVar(&options.Soak, "soak", false, "break nothing, and judge whether what the programs hold grows")
-	flags.BoolVar(&plan, "plan", false, "print the plan, and run nothing")
-	flags.BoolVar(&compile, "compile", false, "build the programs that --clocks needs, and run nothing")
-	flags.BoolVar(&quiet, "quiet", false, "print the story only when a promise was broken")
+		"also shift the clocks of programs by hours or days; this needs another build of the programs")
+	flags.BoolVar(&options.Soak, "soak", false, "inject no faults, and check whether memory, goroutines and files grow")
+	flags.BoolVar(&plan, "plan", false, "print the plan without running it")
+	flags.BoolVar(&compile, "compile", false, "build the programs for --clocks without running a plan")
+	flags.BoolVar(&quiet, "quiet", false, "print the log only after a violation")
 	if err := flags.Parse(os.Args[1:]); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
 			return

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// chaosShift is by how many seconds the clock of this program is wrong. Only a test builds programs with it.
+// chaosShift is the shift of this program's clock in seconds. Only a test builds programs with it.
 var chaosShift atomic.Int64
 
 func init() {
@@ -41,7 +41,8 @@ func init() {
 	}()
 }
 
-// chaosAddress returns the last address for metrics on this program's command line. The test identifies programs by it.
+// chaosAddress returns the last metrics address on this program's command line. The test identifies programs by this
+// address.
 func chaosAddress() string {
 	data, err := readFile("/proc/self/cmdline")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command lend runs a command, such as go test, and lends clusters to the tests that it starts. At the end it prints
-// how many API servers were started.
+// Command lend runs a command, such as go test, and lends clusters to the tests that it starts. At the end, it prints
+// the number of started API servers.
 package main
 
 import (
@@ -39,7 +39,7 @@ func run(command []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	log.SetLogger(logr.Discard()) // envtest's
+	log.SetLogger(logr.Discard()) // silences envtest
 	l := cluster.NewLender(os.Stderr)
 	served := make(chan error, 1)
 	go func() { served <- l.Serve(listener) }()
@@ -49,8 +49,8 @@ func run(command []string) (int, error) {
 	return code, err
 }
 
-// listen opens a socket that is named for the working folder: go test keeps the results of tests that see the same
-// environment. A second run in the same folder gets a socket of its own.
+// listen opens a socket whose name depends only on the working folder, so the environment stays the same and go test
+// can cache results. A second run in the same folder gets another socket.
 func listen() (net.Listener, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -74,7 +74,7 @@ func listen() (net.Listener, error) {
 	return listener, nil
 }
 
-// pass runs the command until its end. A signal goes to the command, so tests end in good order.
+// pass runs the command until its end. It forwards signals to the command, so tests can clean up.
 func pass(command []string, socket string) (int, error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr

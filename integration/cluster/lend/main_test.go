@@ -22,7 +22,7 @@ func TestLendReturnsTheExitCodeOfTheCommand(t *testing.T) {
 		}
 	}
 	if _, err := run([]string{"/no/such/program"}); err == nil {
-		t.Error("a command that does not exist is reported as run")
+		t.Error("pass returned no error for a missing command")
 	}
 }
 
@@ -40,7 +40,7 @@ func TestSecondLenderOfAFolderGetsItsOwnSocket(t *testing.T) {
 		t.Errorf("both listen at %s", first.Addr())
 	}
 	path := first.Addr().String()
-	first.(*net.UnixListener).SetUnlinkOnClose(false) // as a lender that is killed
+	first.(*net.UnixListener).SetUnlinkOnClose(false) // like a killed lender
 	for _, listener := range []net.Listener{first, second} {
 		if err := listener.Close(); err != nil {
 			t.Fatal(err)
@@ -51,7 +51,7 @@ func TestSecondLenderOfAFolderGetsItsOwnSocket(t *testing.T) {
 	}
 	again, err := listen()
 	if err != nil {
-		t.Fatalf("the socket of a killed lender is in the way: %v", err)
+		t.Fatalf("listen after a lender was killed: %v", err)
 	}
 	if again.Addr().String() != path {
 		t.Errorf("listens at %s, want %s", again.Addr(), path)

@@ -1,5 +1,5 @@
-// Command badagent replaces an agent with the worst kind of bad release: it reports that it is ready, and ends soon
-// after, without counting its starts as an agent does.
+// Command badagent replaces an agent with the worst kind of bad release. It reports ready and ends soon after, and it
+// does not count its starts like an agent.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command dialer runs in pods that test NetworkPolicies: it listens on TCP ports, or dials an address and prints
-// whether it answers.
+// Command dialer runs in pods that test NetworkPolicies. It listens on TCP ports, or dials an address and prints
+// whether the connection succeeded.
 package main
 
 import (
@@ -22,8 +22,8 @@ func main() {
 	os.Exit(2)
 }
 
-// dial waits long enough for the kernel to send its first packet again, should that be lost. A network refuses by
-// silence or by a reset.
+// dial waits long enough for the kernel to retransmit a lost first packet. A network policy drops the packets or resets
+// the connection.
 func dial(address string) string {
 	connection, err := net.DialTimeout("tcp", address, 2*time.Second)
 	if err != nil {
@@ -33,7 +33,7 @@ func dial(address string) string {
 	return "answers"
 }
 
-// listen accepts every connection and closes it. The error names the port that is not available.
+// listen accepts every connection and closes it. The error contains the port that is not available.
 func listen(ports []string) error {
 	failed := make(chan error)
 	for _, port := range ports {

@@ -1,4 +1,4 @@
-// Command nodes prepares a node image and prints its name. It fails where no image can be pulled or made.
+// Command nodes prepares a node image and prints its name. It fails if the image cannot be pulled or built.
 package main
 
 import (

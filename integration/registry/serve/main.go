@@ -1,5 +1,5 @@
-// Command serve runs distribution with a configuration file. It contains the storage and access control of test
-// clusters, and none of a cloud. Registry containers run it.
+// Command serve runs distribution with a configuration file. It contains the storage and access drivers for test
+// clusters but no cloud drivers. Registry containers run it.
 package main
 
 import (

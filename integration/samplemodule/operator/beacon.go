@@ -26,7 +26,7 @@ func newBeacon() *unstructured.Unstructured {
 	return beacon
 }
 
-// used leads from a ConfigMap to the Beacon that it uses.
+// used returns the reconcile request for the Beacon that a ConfigMap uses.
 func used(_ context.Context, config client.Object) []reconcile.Request {
 	return []reconcile.Request{
 		{NamespacedName: types.NamespacedName{Namespace: config.GetNamespace(), Name: config.GetLabels()[labelUses]}},
@@ -38,7 +38,8 @@ type reconciler struct {
 	version string // of the module
 }
 
-// Reconcile answers a Beacon, or removes its finalizer once no object uses it.
+// Reconcile creates the ConfigMap of a Beacon. If the Beacon is being deleted, it removes the finalizer once no object
+// uses the Beacon.
 func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	beacon := newBeacon()
 	if err := r.Get(ctx, request.NamespacedName, beacon); err != nil {
@@ -77,7 +78,7 @@ func (r *reconciler) answer(ctx context.Context, beacon *unstructured.Unstructur
 	return r.Apply(ctx, client.ApplyConfigurationFromUnstructured(config), owner, client.ForceOwnership)
 }
 
-// release takes the finalizer off unless a ConfigMap still uses the Beacon.
+// release removes the finalizer unless a ConfigMap still uses the Beacon.
 func (r *reconciler) release(ctx context.Context, beacon *unstructured.Unstructured) error {
 	var users corev1.ConfigMapList
 	err := r.List(ctx, &users, client.InNamespace(beacon.GetNamespace()),
@@ -86,7 +87,7 @@ func (r *reconciler) release(ctx context.Context, beacon *unstructured.Unstructu
 		return err
 	}
 	if len(users.Items) > 0 {
-		return r.setState(ctx, beacon, "Warning", fmt.Sprintf("ConfigMap %s still uses it", users.Items[0].Name))
+		return r.setState(ctx, beacon, "Warning", fmt.Sprintf("ConfigMap %s uses this Beacon", users.Items[0].Name))
 	}
 	before := beacon.DeepCopy()
 	controllerutil.RemoveFinalizer(beacon, finalizer)

@@ -1,4 +1,4 @@
-// Command operator answers each Beacon with a ConfigMap that holds its text. It is the program of the sample module.
+// Command operator is the program of the sample module. For each Beacon, it writes a ConfigMap with the Beacon's text.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 
 func main() {
 	version := flag.String("module-version", "", "version of the module, for the status of each Beacon")
-	probes := flag.String("probe-address", ":8081", "address of the probes")
+	probes := flag.String("probe-address", ":8081", "bind address of the health probes")
 	flag.Parse()
 	if err := run(*version, *probes); err != nil {
 		fmt.Fprintln(os.Stderr, "operator:", err)

@@ -1,5 +1,5 @@
-// Command cmd tries a module: `make try-module` runs it. It prints a verdict for each step, and exits with code 1 if
-// one failed.
+// Command cmd tries a module for `make try-module`. It prints a verdict for each step, and exits with code 1 if a step
+// failed.
 package main
 
 import (
@@ -16,14 +16,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/try"
 )
 
-// dir keeps the logs of the newest try.
+// dir is the folder for the logs of the newest try.
 const dir = ".try"
 
 func main() {
 	var options try.Options
 	flags := pflag.NewFlagSet("try", pflag.ContinueOnError)
 	options.AddFlags(flags)
-	onKind := flags.Bool("kind", false, "try it on kind clusters, where pods run; needs Docker")
+	onKind := flags.Bool("kind", false, "run on kind clusters with real pods; needs Docker")
 	if err := flags.Parse(os.Args[1:]); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
 			return
@@ -32,7 +32,7 @@ func main() {
 		os.Exit(2)
 	}
 	if *onKind && !flags.Changed("ready-within") {
-		options.ReadyWithin *= 2 // pods have to pull images and start
+		options.ReadyWithin *= 2 // pods need time to start
 	}
 	steps.Main("try", dir, func(ctx context.Context, absolute string) error {
 		options.Dir, options.Progress, options.Around = absolute, os.Stderr, steps.New(os.Stdout).Step

@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	// maxCost limits the evaluation of an expression. Kubernetes allows the same for one expression of a schema.
+	// maxCost limits the cost of evaluating an expression. Kubernetes has the same limit for an expression in a CRD's
+	// schema.
 	maxCost = 1_000_000
-	// interruptEvery is the number of steps of a loop between two checks of the timeout.
+	// interruptEvery is the number of loop iterations after which the timeout is checked.
 	interruptEvery = 100
 )
 
@@ -24,14 +25,14 @@ const (
 	varBody    = "body"
 )
 
-// newEnv returns the language of expressions: CEL's standard library, whose functions all count against the cost limit,
-// and optional fields.
+// newEnv returns the environment of expressions: CEL's standard library and optional fields. The cost of every function
+// counts toward maxCost.
 func newEnv() (*cel.Env, error) {
 	return cel.NewEnv(cel.Variable(varObjects, cel.ListType(cel.DynType)), cel.Variable(varBody, cel.DynType),
 		cel.OptionalTypes(), cel.CrossTypeNumericComparisons(true), cel.DefaultUTCTimeZone(true))
 }
 
-// evaluate returns the result of an expression that must be a boolean.
+// evaluate returns the result of an expression. A result that is not a boolean is an error.
 func (p *Prober) evaluate(ctx context.Context, expression string, variables map[string]any) (bool, error) {
 	program, err := p.program(expression)
 	if err != nil {
@@ -48,7 +49,7 @@ func (p *Prober) evaluate(ctx context.Context, expression string, variables map[
 	return is, nil
 }
 
-// program compiles an expression once.
+// program returns the compiled expression from the cache, or compiles it.
 func (p *Prober) program(expression string) (cel.Program, error) {
 	p.mu.Lock()
 	known := p.programs[expression]

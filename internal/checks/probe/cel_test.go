@@ -33,34 +33,36 @@ func TestExpressionsAreEvaluatedOverObjects(t *testing.T) {
 		want       checks.Verdict
 		text       string
 	}{
-		"all objects": {
+		"expression over all objects": {
 			expression: `objects.size() == 3 && objects.all(o, o.data.state == "Ready")`, want: checks.Success,
 		},
-		"a selector": {
+		"label selector": {
 			expression: `objects.size() == 1`,
 			selector:   &metav1.LabelSelector{MatchLabels: map[string]string{"n": "1"}}, want: checks.Success,
 		},
-		"no objects": {
+		"selector without matches": {
 			expression: `objects.size() == 0`,
 			selector:   &metav1.LabelSelector{MatchLabels: map[string]string{"n": "9"}}, want: checks.Success,
 		},
-		"false": {
+		"false expression": {
 			expression: `objects.exists(o, o.data.state == "Error")`, want: checks.Failure, text: "false for 3 objects",
 		},
-		"no managed fields": {expression: `objects.all(o, !has(o.metadata.managedFields))`, want: checks.Success},
-		"an optional field": {expression: `objects.all(o, o.?data.?more.orValue("") == "")`, want: checks.Success},
-		"a missing field": {
+		"managed fields are removed": {
+			expression: `objects.all(o, !has(o.metadata.managedFields))`, want: checks.Success,
+		},
+		"optional field": {expression: `objects.all(o, o.?data.?more.orValue("") == "")`, want: checks.Success},
+		"missing field": {
 			expression: `objects.all(o, o.status.ready)`, want: checks.Unknown, text: "no such key",
 		},
-		"a number":            {expression: `objects.size()`, want: checks.Unknown, text: "want a boolean"},
-		"a syntax error":      {expression: `objects.all(`, want: checks.Unknown, text: "compile the expression"},
-		"an unknown variable": {expression: `secrets.size() == 0`, want: checks.Unknown, text: "undeclared reference"},
-		"an unknown kind":     {expression: `true`, kind: "Nothing", want: checks.Unknown, text: "no matches for kind"},
-		"loops within loops":  {expression: bomb(8), want: checks.Unknown, text: "cost limit exceeded"},
-		"a growing text": {
+		"result is a number": {expression: `objects.size()`, want: checks.Unknown, text: "want a boolean"},
+		"syntax error":       {expression: `objects.all(`, want: checks.Unknown, text: "compile the expression"},
+		"unknown variable":   {expression: `secrets.size() == 0`, want: checks.Unknown, text: "undeclared reference"},
+		"unknown kind":       {expression: `true`, kind: "Nothing", want: checks.Unknown, text: "no matches for kind"},
+		"nested loops":       {expression: bomb(8), want: checks.Unknown, text: "cost limit exceeded"},
+		"text that doubles 30 times": {
 			expression: "(" + growing(30) + ").size() > 0", want: checks.Unknown, text: "cost limit exceeded",
 		},
-		"deep nesting": {
+		"deeply nested parentheses": {
 			expression: strings.Repeat("(", 400) + "true" + strings.Repeat(")", 400), want: checks.Unknown,
 			text: "compile the expression",
 		},
@@ -95,10 +97,10 @@ func TestExpressionsAreEvaluatedOverObjects(t *testing.T) {
 		})
 	}
 	m := w.measure(fleet.Check{CEL: &fleet.CELCheck{Expression: "1 + 1 == 2"}})
-	require.Equal(t, checks.Success, m.Verdict, "an expression without objects")
+	require.Equal(t, checks.Success, m.Verdict, "an expression that does not use objects")
 }
 
-// bomb returns loops over ten numbers within each other.
+// bomb returns nested loops over ten numbers.
 func bomb(depth int) string {
 	if depth == 0 {
 		return "true"
@@ -106,7 +108,7 @@ func bomb(depth int) string {
 	return fmt.Sprintf("[0,1,2,3,4,5,6,7,8,9].all(v%d, %s)", depth, bomb(depth-1))
 }
 
-// growing returns a text of 2^depth letters.
+// growing returns an expression whose value is a text of 2^depth letters.
 func growing(depth int) string {
 	text := `"a"`
 	for i := range depth {
@@ -115,7 +117,7 @@ func growing(depth int) string {
 	return text + ` + "b"`
 }
 
-func TestMoreThan500ObjectsAreUnknown(t *testing.T) {
+func TestCheckOverMoreThan500ObjectsIsUnknown(t *testing.T) {
 	w := newWorld(t)
 	for i := range maxObjects + 1 {
 		require.NoError(t, w.Create(t.Context(), &corev1.ConfigMap{

@@ -22,26 +22,26 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// maxSlices limits the EndpointSlices of a Service that are read.
+// maxSlices limits the number of EndpointSlices that are read for a Service.
 const maxSlices = 20
 
-// addresses are the endpoints of a port of a Service, as HOST:PORT.
+// addresses are the endpoints of a Service port, as HOST:PORT. They are cached until the time in until.
 type addresses struct {
 	all   []string
 	until time.Time
 }
 
-// contextKey is the key of a request's Service in its context.
+// contextKey is the context key of the addresses that a request connects to.
 type contextKey struct{}
 
-// newTransport returns a transport that connects to the Service in the request's context. It keeps few idle
-// connections: most intervals are longer than a server keeps them.
+// newTransport returns a transport that connects to the addresses in the request's context. It keeps few idle
+// connections, because servers usually close them before the next measurement.
 func newTransport(dial func(context.Context, string, string) (net.Conn, error)) *http.Transport {
 	return &http.Transport{
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			all, ok := ctx.Value(contextKey{}).([]string)
 			if !ok {
-				return nil, errors.New("the request names no Service")
+				return nil, errors.New("the context of the request contains no addresses")
 			}
 			var problems []error
 			for _, address := range all {
@@ -53,7 +53,8 @@ func newTransport(dial func(context.Context, string, string) (net.Conn, error)) 
 			}
 			return nil, errors.Join(problems...)
 		},
-		// A Service has no certificate of a public authority, and a measurement trusts no response.
+		// Certificates of Services are usually not signed by a public CA. A measurement does not need to authenticate
+		// the server.
 		TLSClientConfig: &tls.Config{
 			InsecureSkipVerify: true,
 			MinVersion:         tls.VersionTLS12,
@@ -66,7 +67,7 @@ func newTransport(dial func(context.Context, string, string) (net.Conn, error)) 
 	}
 }
 
-// client returns a client for requests to a Service. It follows no redirects.
+// client returns a client for requests to a Service. It does not follow redirects.
 func (p *Prober) client() *http.Client {
 	return &http.Client{
 		Transport:     limited(p.transport, maxBodyBytes),
@@ -74,7 +75,7 @@ func (p *Prober) client() *http.Client {
 	}
 }
 
-// origin returns SCHEME://HOST:PORT of a Service.
+// origin returns the URL of a Service port, as SCHEME://HOST:PORT.
 func origin(s fleet.ServiceReference) string {
 	scheme := s.Scheme
 	if scheme == "" {
@@ -83,7 +84,7 @@ func origin(s fleet.ServiceReference) string {
 	return scheme + "://" + net.JoinHostPort(s.Name+"."+s.Namespace+".svc", strconv.Itoa(int(s.Port)))
 }
 
-// reaching returns a context whose requests connect to the endpoints of a Service.
+// reaching returns a context with the addresses of a Service. newTransport uses these addresses.
 func (p *Prober) reaching(ctx context.Context, s fleet.ServiceReference) (context.Context, error) {
 	name := origin(s)
 	p.mu.Lock()
@@ -105,7 +106,7 @@ func (p *Prober) reaching(ctx context.Context, s fleet.ServiceReference) (contex
 	return context.WithValue(ctx, contextKey{}, known.all), nil
 }
 
-// unreachable has the next measurement read the addresses of a Service again.
+// unreachable removes a Service from the cache, so the next measurement reads its addresses again.
 func (p *Prober) unreachable(s fleet.ServiceReference) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,7 +120,7 @@ func (p *Prober) resolve(ctx context.Context, s fleet.ServiceReference) ([]strin
 		return nil, err
 	}
 	if service.Spec.Type == corev1.ServiceTypeExternalName {
-		return nil, fmt.Errorf("service %s/%s is of type ExternalName: it has no endpoints in the runtime", s.Namespace,
+		return nil, fmt.Errorf("service %s/%s is of type ExternalName and has no endpoints in the runtime", s.Namespace,
 			s.Name)
 	}
 	portName, found := "", false
@@ -141,20 +142,21 @@ func (p *Prober) resolve(ctx context.Context, s fleet.ServiceReference) ([]strin
 	if len(all) == 0 {
 		return nil, fmt.Errorf("service %s/%s has no ready endpoint", s.Namespace, s.Name)
 	}
-	// A user of the runtime can write an EndpointSlice with the addresses of the API server.
+	// A user of the runtime can create an EndpointSlice with the addresses of the API server.
 	servers := p.apiServers(ctx)
 	for _, address := range all {
 		if at, err := netip.ParseAddrPort(address); err != nil {
 			return nil, fmt.Errorf("endpoint of Service %s/%s: %w", s.Namespace, s.Name, err)
 		} else if slices.Contains(servers, plain(at)) {
-			return nil, fmt.Errorf("%s: refused: it is the API server", address)
+			return nil, fmt.Errorf("%s is refused: it is the API server", address)
 		}
 	}
 	return all, nil
 }
 
-// apiServers returns the addresses of the API server: of all its endpoints, ready or not, and of its Service. An
-// account that cannot read them gets none, and the configured address is still refused.
+// apiServers returns the addresses of the API server: all endpoints, including those that are not ready, and the
+// cluster IPs of its Service. If the account cannot read them, the result is empty. The configured address is refused
+// in any case.
 func (p *Prober) apiServers(ctx context.Context) []netip.AddrPort {
 	var hosts []string
 	var ports []int32
@@ -189,15 +191,15 @@ func (p *Prober) apiServers(ctx context.Context) []netip.AddrPort {
 	return all
 }
 
-// plain returns the form of an address that comparisons need.
+// plain returns an address in normalized form, for comparisons.
 func plain(at netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(store.Plain(at.Addr()), at.Port())
 }
 
-// apiServerService is the Service of the API server in namespace default.
+// apiServerService is the name of the API server's Service in namespace default.
 const apiServerService = "kubernetes"
 
-// maxEndpoints limits the endpoints that one request tries.
+// maxEndpoints limits the number of endpoints that a request tries to connect to.
 const maxEndpoints = 3
 
 func endpointsOf(found []discoveryv1.EndpointSlice, portName string) []string {

@@ -26,7 +26,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
-// server is the API server of all tests of the package, nil without a kube-apiserver.
+// server is the API server for all tests of the package, or nil if no kube-apiserver is installed.
 var server *lender.Server
 
 func TestMain(m *testing.M) {
@@ -51,7 +51,7 @@ func withServer(run func() int) (code int, err error) {
 	return run(), nil
 }
 
-// world is a namespace of the test.
+// world is a namespace for one test, with a client and a Prober.
 type world struct {
 	*testing.T
 	client.Client
@@ -77,7 +77,7 @@ func newWorld(t *testing.T, change ...func(*Options)) *world {
 	return &world{t, c, p, namespace.Name}
 }
 
-// serve starts an endpoint behind Service "app".
+// serve starts an HTTP server and returns a Service with its address.
 func (w *world) serve(handler http.HandlerFunc) fleet.ServiceReference {
 	w.Helper()
 	endpoint := httptest.NewUnstartedServer(handler)
@@ -94,7 +94,7 @@ func (w *world) serve(handler http.HandlerFunc) fleet.ServiceReference {
 	return w.service(host, int32(number)) //nolint:gosec // a port
 }
 
-// ownAddress returns an address of this machine that an EndpointSlice can have.
+// ownAddress returns an address of this machine that is valid in an EndpointSlice.
 func ownAddress(t *testing.T) string {
 	t.Helper()
 	all, err := net.InterfaceAddrs()
@@ -104,7 +104,7 @@ func ownAddress(t *testing.T) string {
 			return prefix.IP.String()
 		}
 	}
-	t.Skip("needs an IPv4 address that is not loopback: EndpointSlices have no others")
+	t.Skip("needs an IPv4 address other than loopback, because EndpointSlices cannot contain loopback addresses")
 	return ""
 }
 
@@ -136,7 +136,7 @@ func (w *world) service(address string, port int32) fleet.ServiceReference {
 	return fleet.ServiceReference{Namespace: w.namespace, Name: name, Port: 80}
 }
 
-// measure measures a check once.
+// measure measures a check once, by default with a timeout of 2 seconds.
 func (w *world) measure(c fleet.Check) checks.Measurement {
 	w.Helper()
 	if c.Timeout.Duration == 0 {

@@ -41,10 +41,10 @@ func (p *Prober) http(ctx context.Context, c fleet.HTTPCheck) (checks.Measuremen
 	if err != nil {
 		return checks.Measurement{}, fmt.Errorf("read the response: %w", err)
 	}
-	return p.judgeResponse(ctx, c, response.StatusCode, body, time.Since(started))
+	return p.checkResponse(ctx, c, response.StatusCode, body, time.Since(started))
 }
 
-func (p *Prober) judgeResponse(
+func (p *Prober) checkResponse(
 	ctx context.Context, c fleet.HTTPCheck, status int, body []byte, latency time.Duration,
 ) (checks.Measurement, error) {
 	m := checks.Measurement{Verdict: checks.Success, Value: latency.Round(time.Millisecond).String()}

@@ -38,7 +38,7 @@ func endless(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func TestResponsesAreCompared(t *testing.T) {
+func TestHTTPResponsesAreChecked(t *testing.T) {
 	w := newWorld(t)
 	for name, c := range map[string]struct {
 		serve http.HandlerFunc
@@ -46,45 +46,45 @@ func TestResponsesAreCompared(t *testing.T) {
 		want  checks.Verdict
 		text  string
 	}{
-		"the expected status": {
+		"default status": {
 			func(w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(http.StatusOK)
 			}, fleet.HTTPCheck{}, checks.Success, "",
 		},
-		"another status": {http.NotFound, fleet.HTTPCheck{}, checks.Failure, "the status is 404, want 200"},
-		"a status that is asked for": {
+		"unexpected status": {http.NotFound, fleet.HTTPCheck{}, checks.Failure, "the status is 404, want 200"},
+		"configured status": {
 			http.NotFound, fleet.HTTPCheck{Status: 404}, checks.Success, "",
 		},
-		"the path with its query": {func(w http.ResponseWriter, r *http.Request) {
+		"path with a query": {func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.String() != "/healthz?full=1" || !strings.HasPrefix(r.Host, "app-") {
 				http.Error(w, r.Host, http.StatusTeapot)
 			}
 		}, fleet.HTTPCheck{Path: "/healthz?full=1"}, checks.Success, ""},
-		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
+		"redirect is not followed": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://169.254.169.254/", http.StatusFound)
 		}, fleet.HTTPCheck{}, checks.Failure, "the status is 302, want 200"},
-		"a slow response": {func(w http.ResponseWriter, _ *http.Request) {
+		"slow response": {func(w http.ResponseWriter, _ *http.Request) {
 			time.Sleep(80 * time.Millisecond) //nolint:forbidigo // the latency is measured
 			w.WriteHeader(http.StatusOK)
 		}, fleet.HTTPCheck{MaxLatency: metav1.Duration{Duration: 20 * time.Millisecond}}, checks.Failure,
 			"maxLatency is 20ms"},
-		"no end within the timeout": {hang, fleet.HTTPCheck{}, checks.Unknown, "did not end within 2s"},
-		"an endless response":       {endless, fleet.HTTPCheck{}, checks.Unknown, "more than 1048576 bytes"},
-		"a true expression": {func(w http.ResponseWriter, _ *http.Request) {
+		"response that exceeds the timeout": {hang, fleet.HTTPCheck{}, checks.Unknown, "did not end within 2s"},
+		"endless response":                  {endless, fleet.HTTPCheck{}, checks.Unknown, "more than 1048576 bytes"},
+		"true expression": {func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, `{"queue":7,"load":0.5}`)
 		},
 			fleet.HTTPCheck{Expression: "body.queue < 100 && body.load < 1"}, checks.Success, ""},
-		"a false expression": {func(w http.ResponseWriter, _ *http.Request) {
+		"false expression": {func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, `{"queue":700}`)
 		},
 			fleet.HTTPCheck{Expression: "body.queue < 100"}, checks.Failure, "the expression is false"},
-		"a missing field": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{}`) },
+		"missing field": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{}`) },
 			fleet.HTTPCheck{Expression: "body.queue < 100"}, checks.Unknown, "no such key"},
-		"a result that is not a boolean": {func(w http.ResponseWriter, _ *http.Request) {
+		"result is not a boolean": {func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, `{"queue":7}`)
 		},
 			fleet.HTTPCheck{Expression: "body.queue"}, checks.Unknown, "want a boolean"},
-		"a response that is not JSON": {func(w http.ResponseWriter, _ *http.Request) {
+		"response is not JSON": {func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, "<html>\x1b[2J")
 		},
 			fleet.HTTPCheck{Expression: "true"}, checks.Unknown, "the response is not JSON"},
@@ -94,7 +94,7 @@ func TestResponsesAreCompared(t *testing.T) {
 		"large headers": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X", strings.Repeat("x", 1<<20))
 		}, fleet.HTTPCheck{}, checks.Unknown, "header"},
-		"a connection that breaks": {
+		"closed connection": {
 			func(http.ResponseWriter, *http.Request) {
 				panic(http.ErrAbortHandler)
 			}, fleet.HTTPCheck{}, checks.Unknown, "EOF",
@@ -120,17 +120,19 @@ func TestEndpointsOutsideTheRuntimeAreRefused(t *testing.T) {
 		port    int32
 		text    string
 	}{
-		"loopback in production": {"127.0.0.1", 1, "it is a loopback address"},
-		"the metadata service":   {"169.254.169.254", 80, "it is a link-local address"},
-		"metadata with IPv6":     {"fd00:ec2::254", 80, "it is a metadata service"},
-		"metadata of a provider": {"100.100.100.200", 80, "it is a metadata service"},
-		"the API server":         {apiServer.Addr().String(), int32(apiServer.Port()), "it is a loopback address"},
-		"another API server":     {"192.0.2.1", 6443, "it is the API server"},
-		"this machine":           {"0.0.0.0", 80, "it is a loopback address"},
-		"loopback as IPv6":       {"::ffff:127.0.0.1", 80, "it is a loopback address"},
-		"metadata by NAT64":      {"64:ff9b::100.100.100.200", 80, "it is a metadata service"},
-		"metadata with a zone":   {"fd00:ec2::254%lo", 80, "it is a metadata service"},
-		"API server by NAT64":    {"64:ff9b::192.0.2.1", 6443, "it is the API server"},
+		"loopback address":                     {"127.0.0.1", 1, "it is a loopback address"},
+		"metadata service":                     {"169.254.169.254", 80, "it is a link-local address"},
+		"metadata service, IPv6":               {"fd00:ec2::254", 80, "it is a metadata service"},
+		"metadata service of another provider": {"100.100.100.200", 80, "it is a metadata service"},
+		"API server": {
+			apiServer.Addr().String(), int32(apiServer.Port()), "it is a loopback address",
+		},
+		"second API server":                  {"192.0.2.1", 6443, "it is the API server"},
+		"unspecified address":                {"0.0.0.0", 80, "it is a loopback address"},
+		"loopback address, IPv4-mapped":      {"::ffff:127.0.0.1", 80, "it is a loopback address"},
+		"metadata service, NAT64":            {"64:ff9b::100.100.100.200", 80, "it is a metadata service"},
+		"metadata service, IPv6 with a zone": {"fd00:ec2::254%lo", 80, "it is a metadata service"},
+		"API server, NAT64":                  {"64:ff9b::192.0.2.1", 6443, "it is the API server"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			service := w.raw(c.address, c.port)
@@ -141,7 +143,7 @@ func TestEndpointsOutsideTheRuntimeAreRefused(t *testing.T) {
 	}
 }
 
-func TestEveryAddressOfTheAPIServerIsRefused(t *testing.T) {
+func TestAllAddressesOfTheAPIServerAreRefused(t *testing.T) {
 	w := newWorld(t)
 	var endpoints []discoveryv1.Endpoint
 	for i := range 5 {
@@ -166,11 +168,11 @@ func TestEveryAddressOfTheAPIServerIsRefused(t *testing.T) {
 		address string
 		port    int32
 	}{
-		"the first endpoint":         {"192.0.2.10", 6443},
-		"an endpoint beyond three":   {"192.0.2.13", 6443},
-		"one that is not ready":      {"192.0.2.14", 6443},
-		"the address of the Service": {service.Spec.ClusterIP, service.Spec.Ports[0].Port},
-		"IPv4 in NAT64":              {"64:ff9b::c000:20d", 6443},
+		"first endpoint":             {"192.0.2.10", 6443},
+		"endpoint after the third":   {"192.0.2.13", 6443},
+		"endpoint that is not ready": {"192.0.2.14", 6443},
+		"cluster IP of the Service":  {service.Spec.ClusterIP, service.Spec.Ports[0].Port},
+		"endpoint, NAT64":            {"64:ff9b::c000:20d", 6443},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := w.measure(fleet.Check{HTTP: &fleet.HTTPCheck{Service: w.service(at.address, at.port)}})
@@ -180,8 +182,8 @@ func TestEveryAddressOfTheAPIServerIsRefused(t *testing.T) {
 	}
 }
 
-// raw returns a Service with a resolved address. The API server of this version refuses some of them in an
-// EndpointSlice, and others did not.
+// raw returns a Service whose address is already in the cache. The API server of this version refuses some of the
+// tested addresses in an EndpointSlice, but other versions did not.
 func (w *world) raw(address string, port int32) fleet.ServiceReference {
 	service := fleet.ServiceReference{Namespace: w.namespace, Name: "raw", Port: 80}
 	w.mu.Lock()
@@ -193,7 +195,7 @@ func (w *world) raw(address string, port int32) fleet.ServiceReference {
 	return service
 }
 
-func TestServicesWithoutEndpointsAreInconclusive(t *testing.T) {
+func TestServicesWithoutEndpointsAreUnknown(t *testing.T) {
 	w := newWorld(t)
 	require.NoError(t, w.Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "outside"},
@@ -219,7 +221,7 @@ func TestServicesWithoutEndpointsAreInconclusive(t *testing.T) {
 	}
 }
 
-func TestAnAccountWithoutRightsMeasuresNothing(t *testing.T) {
+func TestChecksOfAccountWithoutPermissionsAreUnknown(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Config.Impersonate.UserName = "system:serviceaccount:default:nobody" })
 	m := w.measure(fleet.Check{HTTP: &fleet.HTTPCheck{Service: w.serve(http.NotFound)}})
 	require.Equal(t, checks.Unknown, m.Verdict)

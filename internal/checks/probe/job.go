@@ -29,16 +29,17 @@ import (
 
 const (
 	jobPrefix = "kyma-check-"
-	// LabelCheck has the name of the check on its Job and Pods. They have no mark of a Manifest, so no module owns them.
+	// LabelCheck is set on a check's Job and Pods to the name of the check. They have no ownership label or annotation,
+	// so no module owns them.
 	LabelCheck = v1beta2.Group + "/check"
 	// jobLifetime is the time after which Kubernetes deletes a Job that the agent could not delete.
 	jobLifetime = 5 * time.Minute
-	// jobReadInterval is the time between two reads of a running Job, and jobCleanup limits its deletion.
+	// jobReadInterval is the time between two reads of a running Job. jobCleanup limits the time for deleting the Job.
 	jobReadInterval = time.Second
 	jobCleanup      = 10 * time.Second
-	// maxJobPods limits the Pods of a Job.
+	// maxJobPods limits the completions, parallelism and backoff limit of a Job.
 	maxJobPods = 10
-	// maxLogBytes limits the log that is read of a failed Pod, and logLines its lines.
+	// maxLogBytes and logLines limit the bytes and lines that are read from the log of a failed Pod.
 	maxLogBytes, logLines = 4 << 10, 5
 )
 
@@ -88,7 +89,7 @@ func (p *Prober) job(ctx context.Context, subject Subject, d checks.Definition) 
 	}
 }
 
-// newJob returns the Job of a check, within limits that the template cannot change.
+// newJob returns the Job of a check. It sets limits that the template cannot change.
 func newJob(subject Subject, d checks.Definition) (*batchv1.Job, error) {
 	if subject.Namespaces != nil && !slices.Contains(subject.Namespaces, d.Job.Namespace) {
 		return nil, fmt.Errorf("job.namespace: the module has no objects in namespace %s", d.Job.Namespace)
@@ -126,7 +127,7 @@ func newJob(subject Subject, d checks.Definition) (*batchv1.Job, error) {
 	}, nil
 }
 
-// createJob creates the Job. It first deletes a Job that an interrupted measurement left behind.
+// createJob creates the Job. If the Job of an interrupted measurement still exists, createJob replaces it.
 func (p *Prober) createJob(ctx context.Context, job *batchv1.Job) error {
 	fresh := job.DeepCopy()
 	err := p.cluster.Create(ctx, job)
@@ -145,14 +146,14 @@ func (p *Prober) createJob(ctx context.Context, job *batchv1.Job) error {
 	return err
 }
 
-// deleteJob deletes a Job of a check. It leaves an object with the same name and another origin.
+// deleteJob deletes the Job of a check. It returns an error if another client created a Job with the same name.
 func (p *Prober) deleteJob(ctx context.Context, job *batchv1.Job) error {
 	var found batchv1.Job
 	if err := p.cluster.Get(ctx, client.ObjectKeyFromObject(job), &found); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	if found.Labels[LabelCheck] != job.Labels[LabelCheck] {
-		return fmt.Errorf("job %s/%s exists and is not of a check", job.Namespace, job.Name)
+		return fmt.Errorf("job %s/%s already exists and does not belong to a check", job.Namespace, job.Name)
 	}
 	if !found.DeletionTimestamp.IsZero() {
 		return nil
@@ -161,7 +162,7 @@ func (p *Prober) deleteJob(ctx context.Context, job *batchv1.Job) error {
 		client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &found.UID}))
 }
 
-// jobCondition returns the condition with which a Job ended, nil while it runs.
+// jobCondition returns the condition that reports the end of a Job, or nil while the Job is running.
 func jobCondition(job *batchv1.Job) *batchv1.JobCondition {
 	for i, c := range job.Status.Conditions {
 		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
@@ -171,7 +172,8 @@ func jobCondition(job *batchv1.Job) *batchv1.JobCondition {
 	return nil
 }
 
-// lastLog returns the last log lines of the Job's newest failed Pod, or the reason of the failure.
+// lastLog returns the last log lines of the Job's newest Pod. If the log cannot be read, it returns the reason of the
+// failure.
 func (p *Prober) lastLog(ctx context.Context, job *batchv1.Job, reason string) string {
 	var pods corev1.PodList
 	selector := client.MatchingLabels{batchv1.JobNameLabel: job.Name}

@@ -31,7 +31,8 @@ func jobCheck(namespace, template string) fleet.Check {
 	}
 }
 
-// finish ends the Job of the check as the Job controller does, which does not run here. It returns the Job.
+// finish sets the conditions of the check's Job, because no Job controller runs in this test. The channel returns the
+// Job.
 func (w *world) finish(conditions ...batchv1.JobCondition) chan batchv1.Job {
 	finished := make(chan batchv1.Job, 1)
 	go func() {
@@ -71,7 +72,7 @@ func condition(kind batchv1.JobConditionType, reason, message string) batchv1.Jo
 	}
 }
 
-func TestAJobThatCompletesIsASuccessAndIsDeleted(t *testing.T) {
+func TestCompletedJobIsSuccessAndIsDeleted(t *testing.T) {
 	w := newWorld(t)
 	finished := w.finish(condition(batchv1.JobSuccessCriteriaMet, "CompletionsReached", ""),
 		condition(batchv1.JobComplete, "CompletionsReached", ""))
@@ -82,11 +83,12 @@ func TestAJobThatCompletesIsASuccessAndIsDeleted(t *testing.T) {
 	require.EqualValues(t, 300, *job.Spec.TTLSecondsAfterFinished)
 	require.EqualValues(t, 0, *job.Spec.BackoffLimit)
 	require.Empty(t, job.OwnerReferences)
-	require.Empty(t, job.Annotations, "no module owns it")
-	require.True(t, apierrors.IsNotFound(w.Get(t.Context(), client.ObjectKeyFromObject(&job), &job)), "it is deleted")
+	require.Empty(t, job.Annotations, "the Job has an owner")
+	require.True(t, apierrors.IsNotFound(w.Get(t.Context(), client.ObjectKeyFromObject(&job), &job)),
+		"the Job was not deleted")
 }
 
-func TestAJobThatFailsIsAFailure(t *testing.T) {
+func TestFailedJobIsFailure(t *testing.T) {
 	w := newWorld(t)
 	w.finish(
 		condition(batchv1.JobFailureTarget, batchv1.JobReasonBackoffLimitExceeded, ""),
@@ -98,12 +100,12 @@ func TestAJobThatFailsIsAFailure(t *testing.T) {
 	require.Contains(t, m.Message, "backoff limit")
 }
 
-func TestMessagesAreMaskedBeforeTheyAreCut(t *testing.T) {
+func TestMessagesAreMaskedBeforeTruncation(t *testing.T) {
 	const secret = "hunter2Hunter2"
 	w := newWorld(t, func(o *Options) {
 		o.Mask = func(text string) string { return strings.ReplaceAll(text, secret, "[masked]") }
 	})
-	// The limit cuts the secret in two.
+	// The length limit is in the middle of the secret.
 	padding := strings.Repeat("x", bundle.MaxCheckMessageBytes-len("the Job failed: ")-len(secret)/2)
 	w.finish(condition(batchv1.JobFailureTarget, batchv1.JobReasonBackoffLimitExceeded, ""),
 		condition(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded, padding+secret))
@@ -112,7 +114,7 @@ func TestMessagesAreMaskedBeforeTheyAreCut(t *testing.T) {
 	require.NotContains(t, m.Message, secret[:5])
 }
 
-func TestAJobThatDoesNotEndIsUnknownAndIsDeleted(t *testing.T) {
+func TestJobThatExceedsTimeoutIsUnknownAndIsDeleted(t *testing.T) {
 	w := newWorld(t)
 	c := jobCheck(w.namespace, template)
 	c.Timeout.Duration = 2 * time.Second
@@ -124,7 +126,7 @@ func TestAJobThatDoesNotEndIsUnknownAndIsDeleted(t *testing.T) {
 	require.Empty(t, jobs.Items)
 }
 
-func TestAJobOfAnInterruptedMeasurementIsReplaced(t *testing.T) {
+func TestJobOfInterruptedMeasurementIsReplaced(t *testing.T) {
 	w := newWorld(t)
 	d := checks.Define([]fleet.Check{jobCheck(w.namespace, template)}, nil, "")[0]
 	d.Name = "check"
@@ -147,11 +149,12 @@ func TestAJobOfAnInterruptedMeasurementIsReplaced(t *testing.T) {
 	require.NoError(t, w.Create(t.Context(), foreign))
 	m := w.measure(c)
 	require.Equal(t, checks.Unknown, m.Verdict)
-	require.Contains(t, m.Message, "is not of a check")
-	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(foreign), foreign), "it stays")
+	require.Contains(t, m.Message, "does not belong to a check")
+	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(foreign), foreign),
+		"the other client's Job was deleted")
 }
 
-func TestJobsOutsideTheLimitsAreNotCreated(t *testing.T) {
+func TestJobsThatExceedLimitsAreNotCreated(t *testing.T) {
 	w := newWorld(t, func(o *Options) {
 		o.Guard = func(job *unstructured.Unstructured) error {
 			if account, _, _ := unstructured.NestedString(job.Object, "spec", "template", "spec",

@@ -16,9 +16,10 @@ import (
 )
 
 const (
-	// maxObjects limits the variable "objects", and pageObjects one response of the API server.
+	// maxObjects limits the number of objects in the variable "objects", and pageObjects the number in one response of
+	// the API server.
 	maxObjects, pageObjects = 500, 100
-	// sharedFor is the maximum age of a read that checks share, and maxShared limits the reads that are kept.
+	// sharedFor is the maximum age of a read that checks share. maxShared limits the number of cached reads.
 	sharedFor, maxShared = time.Second, 8
 )
 
@@ -29,23 +30,22 @@ type selection struct {
 	selector        string
 }
 
-// reads lets checks over the same objects that are measured at the same time share one read: the checks of many modules
-// often select the Deployments of one namespace. It is safe for concurrent use.
+// reads caches reads of objects for a short time. Checks of several modules often select the same objects, such as the
+// Deployments of one namespace, and can share one read. It is safe for concurrent use.
 type reads struct {
 	mu   sync.Mutex // guards kept
 	kept map[selection]*read
 }
 
-// read is a read of objects. The fields below done are set once done is closed.
+// read is the result of reading objects. The fields objects and err are set once done is closed.
 type read struct {
 	done    chan struct{}
 	objects []any
 	err     error
 }
 
-// get returns the objects of a selection: those of another caller's read that began less than a second ago, or those
-// that fetch returns. The callers must not change them. An error is not shared, because it can be the other caller's
-// timeout.
+// get returns the objects of a selection from the cache, or calls fetch. Callers must not change the objects. If a
+// cached read failed, get calls fetch again, because the cause can be the other caller's timeout.
 func (r *reads) get(ctx context.Context, s selection, fetch func(context.Context) ([]any, error)) ([]any, error) {
 	r.mu.Lock()
 	known := r.kept[s]
@@ -72,14 +72,14 @@ func (r *reads) get(ctx context.Context, s selection, fetch func(context.Context
 	return known.objects, nil
 }
 
-// forget ends the sharing of a read.
+// forget removes a read from the cache.
 func (r *reads) forget(s selection) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.kept, s)
 }
 
-// objects returns the objects of a check, which the caller must not change.
+// objects returns the objects that a check selects. The caller must not change them.
 func (p *Prober) objects(ctx context.Context, c fleet.CELCheck) ([]any, error) {
 	if c.Kind == "" {
 		return []any{}, nil

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestChecksMeasuredTogetherShareOneRead(t *testing.T) {
+func TestConcurrentChecksShareOneRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := reads{kept: map[selection]*read{}}
 		var fetched atomic.Int32
@@ -40,7 +40,7 @@ func TestChecksMeasuredTogetherShareOneRead(t *testing.T) {
 		count := func(want int32, why string) {
 			t.Helper()
 			if got := fetched.Swap(0); got != want {
-				t.Errorf("%s: %d reads, want %d", why, got, want)
+				t.Errorf("%s: got %d reads, want %d", why, got, want)
 			}
 		}
 		kept := func() int {
@@ -49,19 +49,19 @@ func TestChecksMeasuredTogetherShareOneRead(t *testing.T) {
 			return len(r.kept)
 		}
 		together("a", "a", "a")
-		count(1, "three checks at once")
+		count(1, "three checks at the same time")
 		together("a", "b")
-		count(1, "another namespace soon after")
+		count(1, "a cached and a new namespace")
 		time.Sleep(sharedFor)
 		together("a")
-		count(1, "a second later")
+		count(1, "a namespace whose cached read expired")
 		time.Sleep(2 * sharedFor)
 		if n := kept(); n != 0 {
-			t.Errorf("%d reads are kept without a caller", n)
+			t.Errorf("%d reads are still cached after they expired", n)
 		}
 		failure = errors.New("the API server does not respond")
 		together("a", "a")
-		count(2, "a read that failed")
+		count(2, "two checks whose shared read failed")
 		failure = nil
 		time.Sleep(sharedFor)
 		names := make([]string, 2*maxShared)
@@ -70,12 +70,12 @@ func TestChecksMeasuredTogetherShareOneRead(t *testing.T) {
 		}
 		together(names...)
 		if n := kept(); n > maxShared {
-			t.Errorf("%d reads are kept, at most %d", n, maxShared)
+			t.Errorf("%d reads are cached, want at most %d", n, maxShared)
 		}
 	})
 }
 
-func TestCallerOfASharedReadKeepsItsTimeout(t *testing.T) {
+func TestSharedReadObservesTheCallersTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := reads{kept: map[selection]*read{}}
 		slow := func(context.Context) ([]any, error) {

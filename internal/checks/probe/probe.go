@@ -1,11 +1,12 @@
-// Package probe measures the checks of modules in a runtime. Input is a check, output a checks.Measurement.
+// Package probe measures the checks of modules in a runtime. Its input is a check, and its output a checks.Measurement.
 //
-// The expressions, queries and Jobs come from module teams and operators of the control plane, and the responses from
-// any workload of the runtime. The package limits the time, size and cost of each measurement, and the text that it
-// returns. It connects to endpoints of Services by their addresses from the API server. It needs no cluster DNS,
-// follows no redirects and sends no credentials.
+// Module teams and operators of the control plane define the expressions, queries and Jobs. Any workload of the runtime
+// can send the responses. The package therefore limits the time, size and cost of each measurement, and the length of
+// its message. It reads the addresses of Services from the API server, so it does not need cluster DNS. It follows no
+// redirects and sends no credentials to Services.
 //
-// A Prober uses the rights of one account. Nothing but the Job of a check writes to the API server.
+// A Prober uses the permissions of one account. It writes to the API server only to create and delete the Jobs of
+// checks.
 package probe
 
 import (
@@ -34,34 +35,34 @@ import (
 // Limits of one measurement.
 const (
 	maxBodyBytes = 1 << 20
-	// maxAnswerBytes limits a response of the API server.
-	maxAnswerBytes = 16 << 20
-	// addressLifetime is the time for which the addresses of a Service are kept.
+	// maxResponseBytes limits the size of a response from the API server.
+	maxResponseBytes = 16 << 20
+	// addressLifetime is the time for which the addresses of a Service are cached.
 	addressLifetime = time.Minute
-	// maxKept limits the kept programs and addresses. A bundle has at most as many checks in practice.
+	// maxKept limits the number of cached programs and of cached addresses. In practice, a bundle has fewer checks.
 	maxKept = 1_000
 )
 
 // Options configure a Prober.
 type Options struct {
-	// Config connects to the runtime with the rights of the account.
+	// Config connects to the runtime with the permissions of the account.
 	Config *rest.Config
-	// Mapper finds the resources of kinds. Nil creates one.
+	// Mapper finds the resources of kinds. If nil, New creates a mapper.
 	Mapper meta.RESTMapper
-	// Guard returns an error for a Job that a module must not write. Nil allows all Jobs.
+	// Guard returns an error for a Job that a module must not create. If nil, all Jobs are allowed.
 	Guard func(*unstructured.Unstructured) error
-	// Mask removes secrets from a text before the text is shortened. Nil keeps all.
+	// Mask replaces secrets in a text before the text is truncated. If nil, texts are not changed.
 	Mask func(string) string
 }
 
-// Subject is the module that a measurement is for.
+// Subject is the module whose check is measured.
 type Subject struct {
 	Module, Version string
-	// Namespaces are the allowed namespaces of the module's Jobs. Nil means all.
+	// Namespaces lists the allowed namespaces of the module's Jobs. If nil, all namespaces are allowed.
 	Namespaces []string
 }
 
-// Prober measures checks with the rights of one account. It is safe for concurrent use.
+// Prober measures checks with the permissions of one account. It is safe for concurrent use.
 type Prober struct {
 	options   Options
 	cluster   client.Client
@@ -76,10 +77,10 @@ type Prober struct {
 	addresses map[string]addresses
 }
 
-// New returns a Prober. It connects to the API server only when it measures.
+// New returns a Prober. The Prober connects to the API server with the first measurement.
 func New(options Options) (*Prober, error) {
 	config := rest.CopyConfig(options.Config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return limited(next, maxAnswerBytes) })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return limited(next, maxResponseBytes) })
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err
@@ -101,11 +102,11 @@ func New(options Options) (*Prober, error) {
 		reads: reads{kept: map[selection]*read{}}, programs: map[string]cel.Program{},
 		addresses: map[string]addresses{},
 	}
-	p.transport = newTransport(store.InsideDialer(p.refuse))
+	p.transport = newTransport(store.InternalDialer(p.refuse))
 	return p, nil
 }
 
-// apiServerOf returns the configured address of the API server, if it is not a name.
+// apiServerOf returns the configured address of the API server, or nil if it is configured by name.
 func apiServerOf(config *rest.Config) []netip.AddrPort {
 	address, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -122,11 +123,12 @@ func apiServerOf(config *rest.Config) []netip.AddrPort {
 	return []netip.AddrPort{plain(netip.AddrPortFrom(at, port))}
 }
 
-// refuse refuses the API server: a check could otherwise use the agent's place in the network.
+// refuse returns an error for the address of the API server. Otherwise a check could use the agent's network access to
+// the API server.
 func (p *Prober) refuse(at netip.AddrPort) error {
 	for _, known := range p.apiServer {
 		if known == at {
-			return fmt.Errorf("%s: refused: it is the API server", at)
+			return fmt.Errorf("%s is refused: it is the API server", at)
 		}
 	}
 	return nil
@@ -167,7 +169,7 @@ func (p *Prober) masked(text string) string {
 	return bundle.PrintableLine(text)
 }
 
-// Before returns the value of a query before an upgrade, "" if it cannot be measured.
+// Before returns the value of a check's query before an upgrade, or "" if it cannot be measured.
 func (p *Prober) Before(ctx context.Context, d checks.Definition) string {
 	if d.PromQL == nil || d.Problem != "" {
 		return ""
@@ -186,7 +188,7 @@ func explain(ctx context.Context, err error, timeout time.Duration) string {
 		return fmt.Sprintf("the measurement did not end within %s", timeout)
 	}
 	if wrapped := new(url.Error); errors.As(err, &wrapped) {
-		err = wrapped.Err // without the URL, whose query can be long
+		err = wrapped.Err // omits the URL, which can contain a long query
 	}
 	return err.Error()
 }

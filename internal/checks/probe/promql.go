@@ -20,10 +20,10 @@ func (p *Prober) promQL(ctx context.Context, c fleet.PromQLCheck, before string)
 	if err != nil {
 		return checks.Measurement{}, err
 	}
-	return checks.JudgeNumber(c, value, before), nil
+	return checks.CompareNumber(c, value, before), nil
 }
 
-// query returns the only number of a query's result.
+// query returns the number that a query returns.
 func (p *Prober) query(ctx context.Context, c fleet.PromQLCheck) (float64, error) {
 	ctx, err := p.reaching(ctx, c.Service)
 	if err != nil {
@@ -55,11 +55,11 @@ func onlyNumber(result model.Value) (float64, error) {
 		case len(found) == 0:
 			return 0, errors.New("the query returned no data")
 		case len(found) > 1:
-			return 0, fmt.Errorf("the query returned %d series, want one", len(found))
+			return 0, fmt.Errorf("the query returned %d series, must return one", len(found))
 		case found[0].Histogram != nil:
-			return 0, errors.New("the query returned a histogram, want a number")
+			return 0, errors.New("the query returned a histogram, must return a number")
 		}
 		return float64(found[0].Value), nil
 	}
-	return 0, errors.New("the query returned neither a scalar nor a vector")
+	return 0, errors.New("the query must return a scalar or a vector")
 }

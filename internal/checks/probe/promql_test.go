@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
-// answers serves one response in the format of Prometheus.
+// answers serves a response with this data in the format of Prometheus.
 func answers(data string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -21,7 +21,7 @@ func answers(data string) http.HandlerFunc {
 	}
 }
 
-// millionSeries is the result of a query without an aggregation.
+// millionSeries serves a million series, like a query without an aggregation.
 func millionSeries(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	out := bufio.NewWriter(w)
@@ -38,7 +38,7 @@ func millionSeries(w http.ResponseWriter, _ *http.Request) {
 	_ = out.Flush()
 }
 
-func TestQueriesReturnOneNumber(t *testing.T) {
+func TestQueryResultMustBeOneNumber(t *testing.T) {
 	w := newWorld(t)
 	for name, c := range map[string]struct {
 		serve http.HandlerFunc
@@ -46,60 +46,62 @@ func TestQueriesReturnOneNumber(t *testing.T) {
 		value string
 		text  string
 	}{
-		"a scalar": {
+		"scalar": {
 			answers(`{"resultType":"scalar","result":[1700000000.1,"0.2"]}`), checks.Success, "0.2", "",
 		},
 		"one series": {
 			answers(`{"resultType":"vector","result":[{"metric":{},"value":[1700000000.1,"0.2"]}]}`), checks.Success,
 			"0.2", "",
 		},
-		"a value above max": {
+		"value above max": {
 			answers(`{"resultType":"vector","result":[{"metric":{},"value":[1700000000.1,"0.3"]}]}`), checks.Failure,
 			"0.3", "above max 0.25",
 		},
 		"no data": {answers(`{"resultType":"vector","result":[]}`), checks.Unknown, "", "no data"},
 		"two series": {
 			answers(
-				`{"resultType":"vector","result":[{"metric":{"a":"1"},"value":[1,"1"]},{"metric":{"a":"2"},"value":[1,"1"]}]}`), checks.Unknown, "", "2 series, want one",
+				`{"resultType":"vector","result":[{"metric":{"a":"1"},"value":[1,"1"]},{"metric":{"a":"2"},"value":[1,"1"]}]}`),
+			checks.Unknown, "", "2 series, must return one",
 		},
 		"NaN": {
 			answers(`{"resultType":"vector","result":[{"metric":{},"value":[1,"NaN"]}]}`), checks.Unknown, "",
 			"want a finite number",
 		},
-		"infinite": {
+		"infinite value": {
 			answers(`{"resultType":"scalar","result":[1,"+Inf"]}`), checks.Unknown, "", "want a finite number",
 		},
-		"a histogram": {
+		"histogram": {
 			answers(
-				`{"resultType":"vector","result":[{"metric":{},"histogram":[1,{"count":"1","sum":"1","buckets":[[1,"0","1","1"]]}]}]}`), checks.Unknown, "", "want a number",
+				`{"resultType":"vector","result":[{"metric":{},"histogram":[1,{"count":"1","sum":"1","buckets":[[1,"0","1","1"]]}]}]}`),
+			checks.Unknown, "", "must return a number",
 		},
-		"a range": {
-			answers(`{"resultType":"matrix","result":[]}`), checks.Unknown, "", "neither a scalar nor a vector",
+		"range vector": {
+			answers(`{"resultType":"matrix","result":[]}`), checks.Unknown, "", "must return a scalar or a vector",
 		},
-		"a text": {
+		"string result": {
 			answers(`{"resultType":"string","result":[1,"0.1"]}`), checks.Unknown, "", "unexpected value type",
 		},
-		"another type": {answers(`{"resultType":"scalar","result":{}}`), checks.Unknown, "", "query"},
-		"a page": {
+		"scalar with a wrong type": {answers(`{"resultType":"scalar","result":{}}`), checks.Unknown, "", "query"},
+		"HTML page": {
 			func(w http.ResponseWriter, _ *http.Request) {
 				_, _ = io.WriteString(w, "<html>")
 			}, checks.Unknown, "", "query",
 		},
-		"an error": {func(w http.ResponseWriter, _ *http.Request) {
+		"error from Prometheus": {func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, `{"status":"error","errorType":"bad_data","error":"parse error"}`, 400)
 		}, checks.Unknown, "", "parse error"},
-		"an outage": {
+		"unavailable endpoint": {
 			func(w http.ResponseWriter, _ *http.Request) {
 				http.Error(w, "away", http.StatusServiceUnavailable)
 			}, checks.Unknown, "", "503",
 		},
-		"a million series":  {millionSeries, checks.Unknown, "", "more than 1048576 bytes"},
-		"an endless answer": {endless, checks.Unknown, "", "more than 1048576 bytes"},
-		"no end":            {hang, checks.Unknown, "", "did not end within 2s"},
-		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
+		"million series":                    {millionSeries, checks.Unknown, "", "more than 1048576 bytes"},
+		"endless response":                  {endless, checks.Unknown, "", "more than 1048576 bytes"},
+		"response that exceeds the timeout": {hang, checks.Unknown, "", "did not end within 2s"},
+		"redirect is not followed": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://169.254.169.254/", http.StatusFound)
 		}, checks.Unknown, "", "query"},
-		"the query at its path": {answersQuery, checks.Success, "0.1", ""},
+		"query at the configured path": {answersQuery, checks.Success, "0.1", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := w.measure(
@@ -128,7 +130,7 @@ func answersQuery(w http.ResponseWriter, r *http.Request) {
 	answers(`{"resultType":"scalar","result":[1,"0.1"]}`)(w, r)
 }
 
-func TestTheValueBeforeAnUpgradeIsMissingAfterAnError(t *testing.T) {
+func TestFailedQueryReturnsNoValueBeforeAnUpgrade(t *testing.T) {
 	w := newWorld(t)
 	query := func(serve http.HandlerFunc) string {
 		c := fleet.Check{Name: "a", PromQL: &fleet.PromQLCheck{Service: w.serve(serve), Query: "up", Max: "1"}}

@@ -1,4 +1,5 @@
-// Package clitest contains the shared tests of both command lines: the help of their flags, and their reference.
+// Package clitest contains tests that both command lines share: tests of the help, of the reference pages, and of
+// damaged files and full disks.
 package clitest
 
 import (
@@ -14,7 +15,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// commands returns a command and all below it that people may call.
+// commands returns a command and all available commands below it.
 func commands(of *cobra.Command) []*cobra.Command {
 	all := []*cobra.Command{of}
 	for _, inner := range of.Commands() {
@@ -25,8 +26,8 @@ func commands(of *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// CheckValues fails for flags whose help contains a back-quoted text that is not the name of a value, because the help
-// would treat it as one.
+// CheckValues fails for flags whose help contains a back-quoted text other than the name of a value, because pflag
+// shows any back-quoted text as the name of the flag's value.
 func CheckValues(t *testing.T, root *cobra.Command) {
 	t.Helper()
 	value := regexp.MustCompile(`^[A-Z][A-Z:/=-]*$`)
@@ -35,16 +36,17 @@ func CheckValues(t *testing.T, root *cobra.Command) {
 			name, usage := pflag.UnquoteUsage(f)
 			own, _ := pflag.UnquoteUsage(&pflag.Flag{Value: f.Value})
 			if name != own && !value.MatchString(name) || strings.Contains(usage, "`") {
-				t.Errorf("%s --%s: its value is shown as %q, of %q", cmd.CommandPath(), f.Name, name, f.Usage)
+				t.Errorf("%s --%s: the help shows its value as %q because of back quotes in %q", cmd.CommandPath(),
+					f.Name, name, f.Usage)
 			}
 		})
 	}
 }
 
-// maxHelpLine is the maximum width of lines in a command's description. A terminal breaks longer lines within words.
+// maxHelpLine is the maximum width of a line in a command's description. A terminal breaks longer lines within words.
 const maxHelpLine = 160
 
-// CheckHelpLines tests that the lines of all descriptions are short enough to be read.
+// CheckHelpLines fails for commands whose description has lines longer than maxHelpLine.
 func CheckHelpLines(t *testing.T, root *cobra.Command) {
 	t.Helper()
 	for _, cmd := range commands(root) {
@@ -57,14 +59,15 @@ func CheckHelpLines(t *testing.T, root *cobra.Command) {
 	}
 }
 
-// CheckReference compares the page of a program with its commands and flags, or writes the page.
+// CheckReference fails if a program's reference page does not match its commands and flags. With update, it writes the
+// page.
 func CheckReference(t *testing.T, root *cobra.Command, folder string, update bool) {
 	t.Helper()
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	var page bytes.Buffer
-	page.WriteString("# " + root.Name() + "\n\nEvery command and flag, as `" + root.Name() +
-		" help` has them; `make generate` writes this page.\n")
+	page.WriteString("# " + root.Name() + "\n\nAll commands and flags, as shown by `" + root.Name() +
+		" help`. `make generate` writes this page.\n")
 	link := func(file string) string { return "#" + strings.ReplaceAll(strings.TrimSuffix(file, ".md"), "_", "-") }
 	for _, cmd := range commands(root) {
 		if cmd.HasParent() &&
@@ -88,6 +91,6 @@ func CheckReference(t *testing.T, root *cobra.Command, folder string, update boo
 		return
 	}
 	if want, err := os.ReadFile(path); err != nil || string(want) != got {
-		t.Errorf("%s is not current (%v): run make generate", path, err)
+		t.Errorf("%s is out of date (%v): run make generate", path, err)
 	}
 }

@@ -13,11 +13,12 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// ConfigurationPage is the reference of configuration, below docs.
+// ConfigurationPage is the path of the configuration reference in folder docs.
 const ConfigurationPage = "reference/configuration.md"
 
-// CheckConfiguration compares the program's keys on the configuration page with its flags, or writes them. It also
-// parses the page's examples with the program: YAML blocks whose first line names their command.
+// CheckConfiguration fails if the program's keys on the configuration page do not match its flags. With update, it
+// writes the keys. It also parses the page's examples with the program. Examples are YAML blocks whose first line names
+// a command.
 func CheckConfiguration(t *testing.T, newProgram func() *cobra.Command, docs string, update bool) {
 	t.Helper()
 	path := filepath.Join(docs, ConfigurationPage)
@@ -30,7 +31,7 @@ func CheckConfiguration(t *testing.T, newProgram func() *cobra.Command, docs str
 	before, rest, found := strings.Cut(string(page), begin)
 	_, after, also := strings.Cut(rest, end)
 	if !found || !also {
-		t.Fatalf("%s has no %q with a %q behind it", path, begin, end)
+		t.Fatalf("%s has no line %q followed by a line %q", path, begin, end)
 	}
 	got := before + begin + keysTable(root) + end + after
 	switch {
@@ -39,12 +40,12 @@ func CheckConfiguration(t *testing.T, newProgram func() *cobra.Command, docs str
 			t.Fatal(err)
 		}
 	case got != string(page):
-		t.Errorf("%s is not current: run make generate", path)
+		t.Errorf("%s is out of date: run make generate", path)
 	}
 	checkExamples(t, newProgram, got)
 }
 
-// checkExamples has the program read every example for one of its commands.
+// checkExamples passes every example on the page to the program as its configuration file.
 func checkExamples(t *testing.T, newProgram func() *cobra.Command, page string) {
 	t.Helper()
 	examples := regexp.MustCompile("(?ms)^```yaml "+newProgram().Name()+" ([a-z -]+)\n(.*?)^```$").
@@ -65,7 +66,8 @@ func checkExamples(t *testing.T, newProgram func() *cobra.Command, page string) 
 		cmd.RunE, cmd.PreRunE = func(*cobra.Command, []string) error { called = true; return nil }, nil
 		root.SetArgs(append(strings.Fields(example[1]), "--config", file))
 		if err := root.Execute(); err != nil || !called {
-			t.Errorf("%s %s is not called with\n%s%v", root.Name(), example[1], example[2], err)
+			t.Errorf("%s %s does not run with this configuration file: %v\n%s", root.Name(), example[1], err,
+				example[2])
 		}
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// damages are kinds of damage to files, by name. Each returns the damaged content.
+// damages are functions that return damaged content of a file, by name of the damage.
 var damages = map[string]func(content []byte) []byte{
-	"is cut off":   func(content []byte) []byte { return content[:len(content)/2] },
+	"is truncated": func(content []byte) []byte { return content[:len(content)/2] },
 	"is empty":     func([]byte) []byte { return nil },
 	"is all zeros": func(content []byte) []byte { return make([]byte, len(content)) },
 	"has one bit flipped": func(content []byte) []byte {
@@ -21,8 +21,9 @@ var damages = map[string]func(content []byte) []byte{
 	},
 }
 
-// EachDamage damages each file below a folder in each way, and replaces it by a folder, one after the other. It calls
-// try with the path, and restores the folder before each damage.
+// EachDamage runs a subtest for each combination of a file below dir and a kind of damage, which include deleting the
+// file and replacing it with a folder. It restores the folder before each subtest, and calls try with the path of the
+// damaged file.
 func EachDamage(t *testing.T, dir string, try func(t *testing.T, path string)) {
 	t.Helper()
 	saved := t.TempDir()
@@ -35,7 +36,7 @@ func EachDamage(t *testing.T, dir string, try func(t *testing.T, path string)) {
 		}
 		return err
 	}))
-	ways := []string{"is gone", "is a folder"}
+	ways := []string{"is missing", "is a folder"}
 	for way := range damages {
 		ways = append(ways, way)
 	}
@@ -45,7 +46,7 @@ func EachDamage(t *testing.T, dir string, try func(t *testing.T, path string)) {
 			path := filepath.Join(dir, name)
 			content, err := os.ReadFile(filepath.Join(saved, name))
 			must(t, err)
-			if len(content) == 0 && way != "is gone" && way != "is a folder" {
+			if len(content) == 0 && way != "is missing" && way != "is a folder" {
 				continue
 			}
 			must(t, os.RemoveAll(dir))

@@ -6,24 +6,24 @@ import (
 	"testing"
 )
 
-// maxShortages bounds how much room a command may need, in pages and in files.
+// maxShortages is the maximum number of free pages, and of free files, that a command can require.
 const maxShortages = 400
 
-// Disk is a folder on a file system of its own, in memory.
+// Disk is a folder on its own file system in memory.
 type Disk struct {
 	Dir string
 	t   *testing.T
 }
 
-// EachShortage calls try with a disk that lacks room: with few free pages, more and more of them, and then with few
-// files that may be made. It goes on with the other kind once try reports that the room was enough. prepare fills the
-// disk before; it may be nil. The test is skipped where nothing may be mounted.
+// EachShortage calls try with disks that have too little free space. It first increases the number of free pages until
+// try reports that the space was sufficient, and then the number of files that can be created. prepare writes files to
+// the disk first; it can be nil. The test is skipped if it cannot mount file systems.
 func EachShortage(t *testing.T, prepare func(dir string), try func(t *testing.T, disk Disk) (enough bool)) {
 	t.Helper()
 	for _, kind := range []string{"pages", "files"} {
 		for n := 0; ; n += 1 + n/10 {
 			if n > maxShortages {
-				t.Fatalf("%d %s are not enough", n, kind)
+				t.Fatalf("%d free %s are not sufficient, want at most %d", n, kind, maxShortages)
 			}
 			enough := false
 			t.Run(fmt.Sprintf("%d free %s", n, kind), func(t *testing.T) {
@@ -45,7 +45,7 @@ func newDisk(t *testing.T) Disk {
 	t.Helper()
 	dir := t.TempDir()
 	if err := syscall.Mount("none", dir, "tmpfs", 0, ""); err != nil {
-		t.Skipf("needs the right to mount a file system, as root has it: mount: %v", err)
+		t.Skipf("needs the permission to mount a file system, for example as root: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
@@ -57,10 +57,10 @@ func newDisk(t *testing.T) Disk {
 	return d
 }
 
-// Grow makes room.
+// Grow adds free space to the disk.
 func (d Disk) Grow() { d.t.Helper(); d.remount(64<<20, 10_000) }
 
-// leave leaves so much free of one kind.
+// leave sets the number of free pages or files.
 func (d Disk) leave(kind string, n uint64) {
 	d.t.Helper()
 	var now syscall.Statfs_t

@@ -17,9 +17,10 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Block is a shell block of a page.
+// Block is a block of shell commands on a page.
 type Block struct {
-	// Page is the path in the repository, Info the text after the fence, and Line the first line of the script.
+	// Page is the path of the page in the repository. Info is the text after the opening fence. Line is the line number
+	// of the first line of Script.
 	Page, Info string
 	Line       int
 	Script     string
@@ -31,9 +32,9 @@ var (
 		`(?m)^ *(\$ )?(kubectl|helm|make|kcp-publisher|skr-agent|bin/[a-z-]+|oras|cosign|crane|docker|go|git) `)
 )
 
-// Shell returns the shell blocks of README.md, CONTRIBUTING.md, docs and the charts, page by page. A block without a
-// language that looks like a shell block fails the test, because it is unclear whether to run it. The notes of a chart
-// are one block.
+// Shell returns the shell blocks of README.md, CONTRIBUTING.md, docs and the charts, page by page. The notes of a chart
+// are one block. The test fails for a block without a language that contains shell commands, because the block could be
+// meant as output.
 func Shell(t *testing.T, checkout string) (blocks []Block) {
 	t.Helper()
 	pages := []string{"CONTRIBUTING.md", "README.md"}
@@ -73,7 +74,7 @@ func Shell(t *testing.T, checkout string) (blocks []Block) {
 				blocks = append(blocks, b)
 			case language == "" && program.MatchString(script):
 				t.Errorf(
-					"%s:%d: write sh after the fence of a block of commands, and text after that of any other block",
+					"%s:%d: block without a language: write sh after a fence with commands, text after any other",
 					page, b.Line)
 			}
 		}
@@ -83,8 +84,8 @@ func Shell(t *testing.T, checkout string) (blocks []Block) {
 
 var action = regexp.MustCompile(`\{\{[^}]*\}\}`)
 
-// notes returns the commands of a chart's notes. It replaces each action of Helm by "x". Three spaces begin an
-// explanation.
+// notes returns the commands in a chart's notes. It replaces template actions by "x". Text after three spaces is an
+// explanation of the command.
 func notes(t *testing.T, checkout, page string) Block {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(checkout, page))
@@ -101,11 +102,11 @@ func notes(t *testing.T, checkout, page string) Block {
 	return b
 }
 
-// Calls returns the words of each command of the block. It replaces variables and command substitutions by "x".
+// Calls returns the words of each command in the block. It replaces variables and command substitutions by "x".
 func (b Block) Calls(t *testing.T) (calls [][]string) {
 	t.Helper()
 	script := b.Script
-	if strings.HasPrefix(strings.TrimSpace(script), "$ ") { // with the output of the commands
+	if strings.HasPrefix(strings.TrimSpace(script), "$ ") { // the block also contains output
 		var typed strings.Builder
 		for line := range strings.Lines(script) {
 			if line, ok := strings.CutPrefix(strings.TrimSpace(line), "$ "); ok {
@@ -116,7 +117,7 @@ func (b Block) Calls(t *testing.T) (calls [][]string) {
 	}
 	file, err := syntax.NewParser().Parse(strings.NewReader(script), b.Page)
 	if err != nil {
-		t.Errorf("%s:%d: no shell would take it: %v", b.Page, b.Line, err)
+		t.Errorf("%s:%d: invalid shell syntax: %v", b.Page, b.Line, err)
 		return nil
 	}
 	config := &expand.Config{
@@ -140,8 +141,8 @@ func (b Block) Calls(t *testing.T) (calls [][]string) {
 	return calls
 }
 
-// CheckPages fails for calls in the pages that the program would refuse: an unknown command or flag, an invalid value,
-// or a wrong number of arguments.
+// CheckPages fails for commands on the pages that the program would refuse: an unknown command or flag, an invalid
+// value, or a wrong number of arguments.
 func CheckPages(t *testing.T, newProgram func() *cobra.Command, checkout string) {
 	t.Helper()
 	name, checked := newProgram().Name(), 0
@@ -157,11 +158,11 @@ func CheckPages(t *testing.T, newProgram func() *cobra.Command, checkout string)
 		}
 	}
 	if checked < 10 {
-		t.Errorf("the pages have only %d calls of %s", checked, name)
+		t.Errorf("found %d calls of %s on the pages, want at least 10", checked, name)
 	}
 }
 
-// take parses a command line as the program does before it runs a command.
+// take parses and validates a command line like the program, but does not run the command.
 func take(root *cobra.Command, words []string) error {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

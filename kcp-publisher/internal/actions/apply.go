@@ -1,5 +1,6 @@
-// Package actions contains the changes that people make to Rollouts and Kymas: pause, resume, approve, abort and undo a
-// rollout; suspend, resume and reconcile a runtime. The command line and the web page use the same functions.
+// Package actions implements the operators' changes of Rollouts and Kymas: pause, resume, approve, abort, undo and
+// retry a rollout; suspend, resume and reconcile a runtime; run checks; and revoke a key. The command line and the web
+// UI share this package.
 package actions
 
 import (
@@ -16,15 +17,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// component is the source of the Events.
+// component is the source component of the Events.
 const component = "kcp-publisher"
 
-// Action is one change of an object.
+// Action is a change of an object by an operator.
 type Action[T any] struct {
 	// Reason is the reason of the Event that records the action.
 	Reason string
-	// Change changes the object in memory and returns the effect, such as "is paused". An error means that the action is
-	// not possible in the object's state.
+	// Change modifies the object in memory and returns the effect, such as "is paused". It returns an error if the
+	// object's state does not allow the action.
 	Change func(*T) (string, error)
 }
 
@@ -32,13 +33,13 @@ type Action[T any] struct {
 type Result struct {
 	// Effect completes a sentence that starts with the object's name.
 	Effect string
-	// Unrecorded is the error that prevented the Event, nil if the action is recorded. The change itself is done.
+	// Unrecorded is the error if the change was made but its Event could not be created, or nil.
 	Unrecorded error
 }
 
-// Apply reads an object, changes it, writes it and records an Event on it. An action that changes nothing writes
-// nothing and records no Event. Apply repeats the change after a conflict, because the publisher writes the same
-// objects. by is the name of the user for the Event; empty if unknown.
+// Apply reads an object, changes it, patches it and creates an Event. If the action does not change the object, Apply
+// does not patch it and creates no Event. Apply retries after a conflict, because the publisher writes the same
+// objects. by is the name of the user for the Event, or empty if unknown.
 func Apply[T any, P interface {
 	*T
 	client.Object
@@ -72,7 +73,7 @@ func Apply[T any, P interface {
 	return result, err
 }
 
-// record creates an Event about an object.
+// record creates an Event for an action on an object.
 func record(
 	ctx context.Context, api client.Client, object client.Object, by, reason, effect string, now time.Time,
 ) error {
@@ -105,5 +106,5 @@ func record(
 	return nil
 }
 
-// maxMessageBytes is the API server's limit for the message of an Event.
+// maxMessageBytes is the API server's limit for the size of an Event message.
 const maxMessageBytes = 1024

@@ -31,7 +31,7 @@ func apiWith(t *testing.T, functions interceptor.Funcs) client.Client {
 	return fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(functions).WithObjects(kyma).Build()
 }
 
-func TestActionsAreRecordedAsEvents(t *testing.T) {
+func TestActionCreatesEvent(t *testing.T) {
 	api := apiWith(t, interceptor.Funcs{})
 	result, err := actions.Apply(t.Context(), api, berlin, "ada", actions.Suspend("move"))
 	if err != nil || result.Unrecorded != nil {
@@ -47,18 +47,18 @@ func TestActionsAreRecordedAsEvents(t *testing.T) {
 		e.InvolvedObject.Kind != "Kyma" ||
 		e.InvolvedObject.UID != "1" ||
 		e.Namespace != berlin.Namespace {
-		t.Errorf("got %+v", e)
+		t.Errorf("got Event %+v, want one about Kyma berlin by ada", e)
 	}
 }
 
-func TestActionThatChangesNothingIsNotRecorded(t *testing.T) {
+func TestActionWithoutChangeCreatesNoEvent(t *testing.T) {
 	api := apiWith(t, interceptor.Funcs{
 		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
 			return errors.New("nothing to write")
 		},
 	})
 	result, err := actions.Apply(t.Context(), api, berlin, "ada", actions.EndCheckRun("1"))
-	if err != nil || result.Effect != "has no such request" {
+	if err != nil || result.Effect != "does not have this request" {
 		t.Errorf("got %+v, %v", result, err)
 	}
 	var events corev1.EventList
@@ -81,7 +81,7 @@ func TestActionSucceedsWithoutTheRightToCreateEvents(t *testing.T) {
 	var kyma v1beta2.Kyma
 	if err := api.Get(t.Context(), berlin, &kyma); err != nil ||
 		kyma.Labels[v1beta2.LabelSkipReconciliation] != v1beta2.True {
-		t.Errorf("labels %v, %v", kyma.Labels, err)
+		t.Errorf("got labels %v and %v, want a suspended Kyma", kyma.Labels, err)
 	}
 }
 
@@ -113,6 +113,6 @@ func TestActionKeepsConcurrentChanges(t *testing.T) {
 	var kyma v1beta2.Kyma
 	if err := api.Get(t.Context(), berlin, &kyma); err != nil || kyma.Annotations["other"] != "value" ||
 		kyma.Annotations[v1beta2.AnnotationSuspendReason] != "why" {
-		t.Errorf("annotations %v, %v", kyma.Annotations, err)
+		t.Errorf("got annotations %v and %v, want both changes", kyma.Annotations, err)
 	}
 }

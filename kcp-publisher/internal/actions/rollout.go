@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// ErrNoApproval is the error of an approval for a wave that does not wait for one.
-var ErrNoApproval = errors.New("does not wait for an approval")
+// ErrNoApproval is returned if the wave to approve does not wait for approval.
+var ErrNoApproval = errors.New("does not wait for approval")
 
 // Rollout is an action on a Rollout.
 type Rollout = Action[v1alpha1.Rollout]
@@ -29,13 +29,14 @@ func Pause(paused bool) Rollout {
 		}
 		r.Spec.Paused = paused
 		if paused {
-			return "is paused: no further runtime gets version " + r.Spec.To, nil
+			return "is paused: no further runtimes are updated to version " + r.Spec.To, nil
 		}
 		return "is resumed", nil
 	}}
 }
 
-// Waiting returns the waves that require an approval, by their spec or their state, and do not have it yet.
+// Waiting returns the waves that are not approved yet and that require approval, according to their spec or their
+// state.
 func Waiting(spec v1alpha1.RolloutSpec, status v1alpha1.RolloutStatus) []string {
 	var waiting []string
 	for i, w := range spec.Waves {
@@ -47,7 +48,7 @@ func Waiting(spec v1alpha1.RolloutSpec, status v1alpha1.RolloutStatus) []string 
 	return waiting
 }
 
-// Approve approves a wave that waits for an approval.
+// Approve approves a wave that waits for approval.
 func Approve(wave string) Rollout {
 	return Rollout{"WaveApproved", func(r *v1alpha1.Rollout) (string, error) {
 		waiting := Waiting(r.Spec, r.Status)
@@ -58,11 +59,11 @@ func Approve(wave string) Rollout {
 			return "has already approved wave " + wave, nil
 		case !slices.Contains(waiting, wave):
 			return "",
-				fmt.Errorf("wave %q %w; waiting waves: %s", wave, ErrNoApproval,
+				fmt.Errorf("wave %q %w; waves that do: %s", wave, ErrNoApproval,
 					cmp.Or(strings.Join(waiting, ", "), "none"))
 		}
 		r.Spec.ApprovedWaves = append(r.Spec.ApprovedWaves, wave)
-		return "may begin wave " + wave, nil
+		return "can start wave " + wave, nil
 	}}
 }
 
@@ -74,45 +75,46 @@ func Abort() Rollout {
 		}
 		r.Spec.Abort = true
 		return fmt.Sprintf(
-			"is aborted: updated runtimes keep version %s, no other runtime gets it (undo rolls them back to %s)",
+			"is aborted: updated runtimes keep version %s, and no other runtimes are updated (undo rolls back to %s)",
 			r.Spec.To, r.Spec.From), nil
 	}}
 }
 
-// Undo rolls back every runtime that a rollout updated. It returns an error if a newer rollout of the same module and
-// channel is among all.
+// Undo rolls back every runtime that a rollout updated. It returns an error if all contains a newer rollout of the same
+// module and channel.
 func Undo(all []v1alpha1.Rollout) Rollout {
 	return Rollout{"Undone", func(r *v1alpha1.Rollout) (string, error) {
 		switch newer := rollout.Newer(r, all); {
 		case newer != "":
-			return "", fmt.Errorf("rollout %s is newer: undo that one instead", newer)
+			return "", fmt.Errorf("rollout %s is newer: undo that rollout instead", newer)
 		case r.Status.State == v1alpha1.RolloutSuperseded,
 			r.Status.State == v1alpha1.RolloutRollingBack,
 			r.Status.State == v1alpha1.RolloutRolledBack:
 			return "", hasEnded(r)
 		}
 		r.Spec.Undo = true
-		return fmt.Sprintf("is undone: runtimes that it updated to version %s go back to %s", r.Spec.To, r.Spec.From),
-			nil
+		return fmt.Sprintf("is undone: runtimes that it updated to version %s are rolled back to %s", r.Spec.To,
+			r.Spec.From), nil
 	}}
 }
 
-// Retry makes the publisher roll out the version of a stopped or rolled back rollout again. It returns an error if a
-// newer rollout of the same module and channel is among all.
+// Retry makes the publisher roll out the version of a stopped or rolled back rollout again. It returns an error if all
+// contains a newer rollout of the same module and channel.
 func Retry(all []v1alpha1.Rollout) Rollout {
 	return Rollout{"Retried", func(r *v1alpha1.Rollout) (string, error) {
 		switch newer := rollout.Newer(r, all); {
 		case newer != "":
-			return "", fmt.Errorf("rollout %s is newer: retry that one instead", newer)
+			return "", fmt.Errorf("rollout %s is newer: retry that rollout instead", newer)
 		case r.Status.State != v1alpha1.RolloutStopped && r.Status.State != v1alpha1.RolloutRolledBack:
-			return "", fmt.Errorf("it is %s: only a Stopped or RolledBack rollout can be retried", r.Status.State)
+			return "", fmt.Errorf("the rollout is %s: only Stopped and RolledBack rollouts can be retried",
+				r.Status.State)
 		}
 		r.Spec.Retry = true
-		return fmt.Sprintf("is retried: a new Rollout begins with the first wave if channel %s has version %s",
+		return fmt.Sprintf("is retried: a new Rollout starts with the first wave if channel %s still has version %s",
 			r.Spec.Channel, r.Spec.To), nil
 	}}
 }
 
 func hasEnded(r *v1alpha1.Rollout) error {
-	return fmt.Errorf("it is already %s: %s", r.Status.State, r.Status.Message)
+	return fmt.Errorf("the rollout is already %s: %s", r.Status.State, r.Status.Message)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 )
 
-// underWay is a rollout in its second wave of two, the second with approval.
+// underWay returns a progressing rollout with two waves, of which the second requires approval.
 func underWay() *v1alpha1.Rollout {
 	return &v1alpha1.Rollout{
 		Spec: v1alpha1.RolloutSpec{
@@ -20,7 +20,7 @@ func underWay() *v1alpha1.Rollout {
 	}
 }
 
-func TestRolloutActions(t *testing.T) {
+func TestRolloutActionsDependOnState(t *testing.T) {
 	finished := func(state v1alpha1.RolloutState) func(*v1alpha1.Rollout) {
 		return func(r *v1alpha1.Rollout) { r.Status.State, r.Status.Message = state, "over" }
 	}
@@ -64,7 +64,7 @@ func TestRolloutActions(t *testing.T) {
 		"pause a finished rollout": {
 			finished(v1alpha1.RolloutSucceeded),
 			actions.Pause(true),
-			"it is already Succeeded: over",
+			"the rollout is already Succeeded: over",
 			nil,
 		},
 		"approve": {
@@ -79,13 +79,13 @@ func TestRolloutActions(t *testing.T) {
 			"",
 			func(s v1alpha1.RolloutSpec) bool { return len(s.ApprovedWaves) == 1 },
 		},
-		"approve a wave without approval": {
+		"approve a wave that does not require approval": {
 			nil,
 			actions.Approve("canaries"),
-			`wave "canaries" does not wait for an approval; waiting waves: others`,
+			`wave "canaries" does not wait for approval; waves that do: others`,
 			nil,
 		},
-		"approve a wave that waits by its status": {
+		"approve a wave that is waiting according to its status": {
 			func(r *v1alpha1.Rollout) {
 				r.Status.Waves = []v1alpha1.WaveStatus{{Name: "canaries", State: v1alpha1.WaveWaiting}}
 			}, actions.Approve("canaries"), "", func(s v1alpha1.RolloutSpec) bool {
@@ -95,7 +95,7 @@ func TestRolloutActions(t *testing.T) {
 		"approve in a finished rollout": {
 			finished(v1alpha1.RolloutStopped),
 			actions.Approve("others"),
-			"it is already Stopped: over",
+			"the rollout is already Stopped: over",
 			nil,
 		},
 		"abort": {
@@ -107,7 +107,7 @@ func TestRolloutActions(t *testing.T) {
 		"abort a finished rollout": {
 			finished(v1alpha1.RolloutRolledBack),
 			actions.Abort(),
-			"it is already RolledBack: over",
+			"the rollout is already RolledBack: over",
 			nil,
 		},
 		"undo": {nil, undone(), "", func(s v1alpha1.RolloutSpec) bool { return s.Undo }},
@@ -117,28 +117,28 @@ func TestRolloutActions(t *testing.T) {
 			"",
 			func(s v1alpha1.RolloutSpec) bool { return s.Undo },
 		},
-		"undo a rollout with a newer one": {
+		"undo a rollout although a newer rollout exists": {
 			finished(v1alpha1.RolloutSucceeded),
 			undone(of(own.Module, own.Revision+2), of(own.Module, own.Revision+1)),
-			fmt.Sprintf("rollout %s-regular-%d is newer: undo that one instead", own.Module, own.Revision+2),
+			fmt.Sprintf("rollout %s-regular-%d is newer: undo that rollout instead", own.Module, own.Revision+2),
 			nil,
 		},
 		"undo a superseded rollout": {
 			finished(v1alpha1.RolloutSuperseded),
 			undone(),
-			"it is already Superseded: over",
+			"the rollout is already Superseded: over",
 			nil,
 		},
 		"undo a rollout that rolled back": {
 			finished(v1alpha1.RolloutRolledBack),
 			undone(),
-			"it is already RolledBack: over",
+			"the rollout is already RolledBack: over",
 			nil,
 		},
 		"undo a rollout that is rolling back": {
 			finished(v1alpha1.RolloutRollingBack),
 			undone(),
-			"it is already RollingBack: over",
+			"the rollout is already RollingBack: over",
 			nil,
 		},
 		"retry a stopped rollout": {
@@ -156,13 +156,13 @@ func TestRolloutActions(t *testing.T) {
 		"retry a rollout that is rolling back": {
 			finished(v1alpha1.RolloutRollingBack),
 			retried(),
-			"it is RollingBack: only a Stopped or RolledBack rollout can be retried",
+			"the rollout is RollingBack: only Stopped and RolledBack rollouts can be retried",
 			nil,
 		},
-		"retry a rollout with a newer one": {
+		"retry a rollout although a newer rollout exists": {
 			finished(v1alpha1.RolloutRolledBack),
 			retried(of(own.Module, own.Revision+1)),
-			fmt.Sprintf("rollout %s-regular-%d is newer: retry that one instead", own.Module, own.Revision+1),
+			fmt.Sprintf("rollout %s-regular-%d is newer: retry that rollout instead", own.Module, own.Revision+1),
 			nil,
 		},
 	} {
@@ -174,16 +174,16 @@ func TestRolloutActions(t *testing.T) {
 			effect, err := c.do.Change(r)
 			if c.refuse != "" {
 				if err == nil || err.Error() != c.refuse {
-					t.Errorf("refused with %v", err)
+					t.Errorf("got error %v, want %q", err, c.refuse)
 				}
 				return
 			}
 			if err != nil || effect == "" || !c.after(r.Spec) {
-				t.Errorf("%q, %v, %+v", effect, err, r.Spec)
+				t.Errorf("got effect %q, error %v, spec %+v", effect, err, r.Spec)
 			}
 		})
 	}
 	if _, err := actions.Approve("unknown").Change(underWay()); !errors.Is(err, actions.ErrNoApproval) {
-		t.Errorf("a wave that is not there gives %v", err)
+		t.Errorf("unknown wave: got %v, want ErrNoApproval", err)
 	}
 }

@@ -19,20 +19,20 @@ type Runtime = Action[v1beta2.Kyma]
 // MaxReasonBytes limits the reason of a suspension.
 const MaxReasonBytes = 1 << 10
 
-// Suspend stops publishing to a runtime. The reason is stored as an annotation; empty stores none.
+// Suspend stops publishing to a runtime. A reason that is not empty is stored as an annotation.
 func Suspend(reason string) Runtime {
 	return Runtime{"Suspended", func(kyma *v1beta2.Kyma) (string, error) {
 		switch {
 		case len(reason) > MaxReasonBytes:
-			return "", fmt.Errorf("the reason has %d bytes, at most %d are allowed", len(reason), MaxReasonBytes)
+			return "", fmt.Errorf("the reason has %d bytes, must be at most %d", len(reason), MaxReasonBytes)
 		case v1beta2.TakenOver(kyma):
 			return "", fmt.Errorf(
-				"it is being taken over from lifecycle-manager, and its label %s keeps lifecycle-manager away: run "+
+				"the runtime is being taken over, and the label %s already suspends lifecycle-manager: run "+
 					"`kcp-publisher takeover finish` or `abort` first",
 				v1beta2.LabelSkipReconciliation,
 			)
 		case !kyma.DeletionTimestamp.IsZero():
-			return "", errors.New("its Kyma is being deleted, which cannot be suspended")
+			return "", errors.New("the Kyma is being deleted, and a deletion cannot be suspended")
 		}
 		before := kyma.Labels[v1beta2.LabelSkipReconciliation]
 		kyma.Labels = with(kyma.Labels, v1beta2.LabelSkipReconciliation, v1beta2.True)
@@ -42,17 +42,17 @@ func Suspend(reason string) Runtime {
 		if before == v1beta2.True {
 			return "was already suspended", nil
 		}
-		return "is suspended: its published bundle stays in force, and no new one is published", nil
+		return "is suspended: its last bundle stays in force, and no new bundles are published", nil
 	}}
 }
 
-// Resume publishes to a suspended runtime again.
+// Resume ends the suspension of a runtime.
 func Resume() Runtime {
 	return Runtime{"Resumed", func(kyma *v1beta2.Kyma) (string, error) {
 		if v1beta2.TakenOver(kyma) {
 			return "", fmt.Errorf(
-				"it is being taken over from lifecycle-manager, and its label %s keeps lifecycle-manager away: it is "+
-					"not suspended",
+				"the runtime is not suspended: it is being taken over, and the label %s only suspends "+
+					"lifecycle-manager",
 				v1beta2.LabelSkipReconciliation,
 			)
 		}
@@ -66,7 +66,7 @@ func Resume() Runtime {
 	}}
 }
 
-// Reconcile requests that the publisher reconciles a runtime now.
+// Reconcile requests an immediate reconciliation of a runtime by the publisher.
 func Reconcile(now time.Time) Runtime {
 	return Runtime{"ReconcileRequested", func(kyma *v1beta2.Kyma) (string, error) {
 		if plan.Skipped(kyma) {
@@ -78,7 +78,7 @@ func Reconcile(now time.Time) Runtime {
 	}}
 }
 
-// RunChecks requests that the agent of a runtime measures checks once. Another request replaces it.
+// RunChecks requests that the agent of a runtime runs checks once. A new request replaces the previous one.
 func RunChecks(run bundle.CheckRun) Runtime {
 	return Runtime{"CheckRunRequested", func(kyma *v1beta2.Kyma) (string, error) {
 		if plan.Skipped(kyma) {
@@ -92,27 +92,27 @@ func RunChecks(run bundle.CheckRun) Runtime {
 			return "", err
 		}
 		kyma.Annotations = with(kyma.Annotations, v1beta2.AnnotationCheckRun, string(text))
-		return "has a request to measure the checks of module " + run.Module, nil
+		return "has a request to run the checks of module " + run.Module, nil
 	}}
 }
 
-// EndCheckRun removes the request for a check run, unless it is another one.
+// EndCheckRun removes the request for a check run if it has this id.
 func EndCheckRun(id string) Runtime {
 	return Runtime{"CheckRunEnded", func(kyma *v1beta2.Kyma) (string, error) {
 		run, err := bundle.ParseCheckRun(kyma.Annotations[v1beta2.AnnotationCheckRun])
 		if run == nil || err != nil || run.ID != id {
-			return "has no such request", nil //nolint:nilerr // an unreadable annotation is another request
+			return "does not have this request", nil //nolint:nilerr // an invalid annotation is another request
 		}
 		delete(kyma.Annotations, v1beta2.AnnotationCheckRun)
-		return "no longer has a request to measure checks", nil
+		return "no longer has a request to run checks", nil
 	}}
 }
 
-// Revoke adds the key that a runtime's agent uses to the revoked keys of its Kyma.
+// Revoke adds the current key of a runtime's agent to the revoked keys of its Kyma.
 func Revoke() Runtime {
 	return Runtime{"KeyRevoked", func(kyma *v1beta2.Kyma) (string, error) {
 		if kyma.Status.Runtime == nil || kyma.Status.Runtime.Key == nil {
-			return "", errors.New("its agent has no known key, because it has not reported yet")
+			return "", errors.New("the key of its agent is unknown, because the agent has not reported yet")
 		}
 		thumbprint := kyma.Status.Runtime.Key.Thumbprint
 		revoked := strings.Fields(kyma.Annotations[v1beta2.AnnotationRevokedKeys])
@@ -130,7 +130,7 @@ func Revoke() Runtime {
 	}}
 }
 
-// with returns a map with one more entry.
+// with sets an entry in a map, which can be nil, and returns the map.
 func with(all map[string]string, key, value string) map[string]string {
 	if all == nil {
 		all = map[string]string{}

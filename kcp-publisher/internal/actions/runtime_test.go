@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-func TestRuntimeIsSuspendedAndResumed(t *testing.T) {
+func TestSuspendAndResumeChangeLabelAndReason(t *testing.T) {
 	type pairs = map[string]string
 	skipped := pairs{v1beta2.LabelSkipReconciliation: v1beta2.True}
 	for name, c := range map[string]struct {
@@ -34,12 +34,12 @@ func TestRuntimeIsSuspendedAndResumed(t *testing.T) {
 			want: pairs{v1beta2.AnnotationSuspendReason: "again"}},
 		"suspend during a takeover": {
 			labels: pairs{v1beta2.LabelTakeover: v1beta2.TakeoverActive}, do: actions.Suspend(""),
-			refuse: "it is being taken over from lifecycle-manager",
+			refuse: "the runtime is being taken over",
 		},
 		"suspend a deleted Kyma": {deleted: true, do: actions.Suspend(""), refuse: "is being deleted"},
-		"suspend for a long reason": {
+		"suspend with a reason that is too long": {
 			do:     actions.Suspend(strings.Repeat("x", 2<<10)),
-			refuse: "the reason has 2048 bytes, at most 1024 are allowed",
+			refuse: "the reason has 2048 bytes, must be at most 1024",
 		},
 		"resume": {labels: pairs{"a": "b", v1beta2.LabelSkipReconciliation: v1beta2.True},
 			annotations: pairs{v1beta2.AnnotationSuspendReason: "why"},
@@ -47,7 +47,7 @@ func TestRuntimeIsSuspendedAndResumed(t *testing.T) {
 		"resume a runtime that is not suspended": {do: actions.Resume(), effect: "was not suspended"},
 		"resume during a takeover": {labels: pairs{v1beta2.LabelTakeover: v1beta2.TakeoverFinished,
 			v1beta2.LabelSkipReconciliation: v1beta2.True}, do: actions.Resume(),
-			refuse: "it is not suspended"},
+			refuse: "the runtime is not suspended"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kyma := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Labels: c.labels, Annotations: c.annotations}}
@@ -63,7 +63,8 @@ func TestRuntimeIsSuspendedAndResumed(t *testing.T) {
 			}
 			if err != nil || !strings.HasPrefix(effect, c.effect) || !maps.Equal(kyma.Labels, c.wantLabels) ||
 				!maps.Equal(kyma.Annotations, c.want) {
-				t.Errorf("%q, %v: labels %v, annotations %v", effect, err, kyma.Labels, kyma.Annotations)
+				t.Errorf("got effect %q, error %v, labels %v, annotations %v", effect, err, kyma.Labels,
+					kyma.Annotations)
 			}
 		})
 	}
@@ -85,10 +86,10 @@ func TestSuspendedRuntimeIsNotReconciled(t *testing.T) {
 	}
 }
 
-func TestAgentKeyIsRevoked(t *testing.T) {
+func TestRevokeAddsAgentKeyOnce(t *testing.T) {
 	kyma := &v1beta2.Kyma{}
 	if _, err := actions.Revoke().Change(kyma); err == nil {
-		t.Error("a runtime without a key has one revoked")
+		t.Error("Revoke succeeded for a runtime without a known key")
 	}
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Key: &v1beta2.RuntimeKey{Thumbprint: "new"}}
 	kyma.Annotations = map[string]string{v1beta2.AnnotationRevokedKeys: "old"}

@@ -46,7 +46,7 @@ func newCheck() *cobra.Command {
 			"and a correct clock. It changes nothing, except that --registry-write pushes an empty blob.\n\n" +
 			"It checks the rights of the current user. To check the publisher's rights, add --as " +
 			"system:serviceaccount:kcp-system:kcp-publisher.\n\n" +
-			"The exit code is 1 if a check failed, and 0 otherwise; warnings do not count.",
+			"The exit code is 1 if a check failed, and 0 otherwise. Warnings do not affect it.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
@@ -56,7 +56,7 @@ func newCheck() *cobra.Command {
 	flags.StringSliceVar(&f.rights, "rights", []string{"publisher", "metrics"},
 		"parts of the chart's RBAC to check, separated by commas: "+strings.Join(partsOf(charts.PublisherRBAC), ", "))
 	flags.StringVar(&f.secrets, "secrets-namespace", "kcp-secrets",
-		"namespace of the Secrets for runtimes, for the part secrets")
+		"namespace of the Secrets for runtimes, checked with --rights=secrets")
 	flags.BoolVar(&f.write, "registry-write", false,
 		"also push an empty blob to check the permission to write to the registry")
 	cli.OutputFlag(flags, &f.format)
@@ -79,7 +79,7 @@ func (f *checkFlags) run(cmd *cobra.Command) error {
 	}
 	for _, part := range f.rights {
 		if known := partsOf(charts.PublisherRBAC); !slices.Contains(known, part) {
-			return cli.Usage(fmt.Errorf("--rights %s: want some of %s", part, strings.Join(known, ", ")))
+			return cli.Usage(fmt.Errorf("--rights %s: must be one of %s", part, strings.Join(known, ", ")))
 		}
 	}
 	ctx := cmd.Context()
@@ -109,14 +109,14 @@ func checkKeyFolder(ctx context.Context, folder keys.Folder, now time.Time) (*tr
 	if _, err := folder.Load(ctx); err != nil {
 		findings = append(findings,
 			preflight.Fail("keys", err.Error(),
-				"restore the files that `kcp-publisher keys` wrote from the latest backup of the folder"))
+				"restore the key folder from its latest backup"))
 	} else {
 		findings = append(findings, signingKeys(all)...)
 	}
 	if _, err := folder.TokenSecrets(); err != nil {
 		findings = append(findings,
 			preflight.Fail("key token", err.Error(),
-				"add "+keys.FileTokenKey+" to the other keys: it verifies enrollment tokens"))
+				"add "+keys.FileTokenKey+" to the key folder: it verifies enrollment tokens"))
 	} else {
 		findings = append(findings, preflight.Pass("key token", "is readable"))
 	}
@@ -152,7 +152,7 @@ func signingKeys(all []keys.Key) []preflight.Finding {
 		case at < 0 && role == trust.RoleEnroll:
 			findings = append(findings,
 				preflight.Warn(check, "not found: agents get no certificates",
-					"add "+keys.FileEnrollKey+" to the other keys"))
+					"add "+keys.FileEnrollKey+" to the key folder"))
 		case at < 0:
 			findings = append(findings,
 				preflight.Fail(check, "is not part of the root of trust", "see `kcp-publisher keys show`"))
@@ -160,7 +160,7 @@ func signingKeys(all []keys.Key) []preflight.Finding {
 			findings = append(findings,
 				preflight.Fail(check, trust.ShortThumbprint(all[at].Thumbprint)+
 					" is not listed in the root of trust: every agent refuses its signatures",
-					"restore root.json and the keys from the same backup, the latest"))
+					"restore root.json and the keys together from the latest backup"))
 		default:
 			findings = append(findings,
 				preflight.Pass(check, trust.ShortThumbprint(all[at].Thumbprint)+" is listed in the root of trust"))
@@ -202,7 +202,7 @@ func (f *checkFlags) checkRegistry(ctx context.Context, root *trust.Root) ([]pre
 	if err := store.Ping(ctx, place); err != nil {
 		return []preflight.Finding{preflight.Registry("registry", f.location, "", err)}, nil
 	}
-	findings := []preflight.Finding{preflight.Pass("registry", f.location+": answers")}
+	findings := []preflight.Finding{preflight.Pass("registry", f.location+" is reachable")}
 	if !store.IsLayout(place) {
 		ahead, known := times.Ahead()
 		findings = append(findings, preflight.Clock("the registry", ahead, known))
@@ -221,8 +221,8 @@ func (f *checkFlags) checkRegistry(ctx context.Context, root *trust.Root) ([]pre
 		nil
 }
 
-// checkPublishedRoot compares the key folder's root with later versions in the registry. Agents refuse signatures under
-// an older root than their own.
+// checkPublishedRoot compares the key folder's root with later versions in the registry. Agents refuse signatures made
+// under a root that is older than theirs.
 func checkPublishedRoot(ctx context.Context, place store.Store, root trust.Root) preflight.Finding {
 	const check = "read from the registry"
 	newest, refused, _, err := store.FollowRoot(ctx, place, root)
@@ -238,7 +238,7 @@ func checkPublishedRoot(ctx context.Context, place store.Store, root trust.Root)
 		return preflight.Fail(check,
 			fmt.Sprintf("the registry has root of trust version %d, but the key folder has version %d", newest.Version,
 				root.Version),
-			"the key folder is from an old backup: restore the latest")
+			"the key folder is from an old backup: restore the latest backup")
 	}
 	there, err := store.HasRoot(ctx, place, root)
 	switch {
@@ -246,7 +246,7 @@ func checkPublishedRoot(ctx context.Context, place store.Store, root trust.Root)
 		return preflight.Registry(check, place.String(), "", err)
 	case !there:
 		return preflight.Warn(check,
-			fmt.Sprintf("the registry does not have root of trust version %d, so the location may not be the fleet's",
+			fmt.Sprintf("the registry has no root of trust version %d: the location may belong to another fleet",
 				root.Version),
 			"the publisher pushes it when it starts; if it has run before, check --location")
 	}

@@ -60,17 +60,17 @@ func TestCheckRefusesAnotherFleetsLocation(t *testing.T) {
 	own := newRoot(t)
 	if got := checkPublishedRoot(t.Context(), place, own); got.Result != preflight.Warning ||
 		!strings.Contains(got.Advice, "--location") {
-		t.Errorf("a location with nothing: %+v", got)
+		t.Errorf("empty location: got %+v, want a warning that names --location", got)
 	}
 	if err := store.PushRoot(t.Context(), place, own); err != nil {
 		t.Fatal(err)
 	}
 	if got := checkPublishedRoot(t.Context(), place, own); got.Result != preflight.Passed {
-		t.Errorf("the fleet's: %+v", got)
+		t.Errorf("location of the fleet: got %+v, want Passed", got)
 	}
 	if got := checkPublishedRoot(t.Context(), place, newRoot(t)); got.Result != preflight.Failed ||
 		!strings.Contains(got.Message, "another fleet") {
-		t.Errorf("another fleet's: %+v", got)
+		t.Errorf("location of another fleet: got %+v, want Failed", got)
 	}
 }
 
@@ -87,9 +87,9 @@ func TestCheckWarnsAboutRootKeysInTheKeyFolder(t *testing.T) {
 	}
 	slices.Sort(named)
 	if want := []string{"root-2.key", "root.key"}; !slices.Equal(named, want) {
-		t.Errorf("%v, want %v", named, want)
+		t.Errorf("got root key files %v, want %v", named, want)
 	}
 	if parts := newCheck().Flags().Lookup("rights").DefValue; parts != "[publisher,metrics]" {
-		t.Errorf("by default rights are checked of %s", parts)
+		t.Errorf("got %s as default of --rights", parts)
 	}
 }

@@ -40,30 +40,30 @@ func newCheckModule() *cobra.Command {
 		Use:   "check-module FILE|NAME:VERSION",
 		Short: "run the checks of a module in a runtime and show each measurement",
 		Args:  cli.Exactly(1, "FILE or NAME:VERSION"),
-		Long: "check-module runs the checks that a module ships, as agents do, against the API server of a " +
-			"kubeconfig. It reads them from a YAML\n" +
-			"file, or from the resource \"" + bundle.ContentChecks +
-			"\" of a component version. Each measurement is a line. It ends once each check is Passed\n" +
-			"or Failed, and exits with 1 unless all are Passed. It changes nothing, except that checks with a Job " +
-			"run it.",
+		Long: "check-module runs the checks that a module ships against the runtime of the kubeconfig, as the agent " +
+			"does. It reads the checks\n" +
+			"from a YAML file, or from the resource \"" + bundle.ContentChecks +
+			"\" of a component version, and prints one line per measurement.\n" +
+			"It stops once every check is Passed or Failed, and exits with 1 unless all checks are Passed.\n" +
+			"It changes nothing in the runtime, except that a check with a Job runs the Job.",
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
 	f.cluster.AddFlags(flags, "the runtime")
 	f.component.add(cmd)
-	flags.StringSliceVar(&f.names, "check", nil, "name of a check to run; default: all; may be repeated")
+	flags.StringSliceVar(&f.names, "check", nil, "name of a check to run; default: all checks; can be repeated")
 	flags.StringToStringVar(&f.before, "before", nil,
-		"CHECK=VALUE: value of a promql check before the upgrade; may be repeated")
+		"value of a promql check before the upgrade, as CHECK=VALUE; can be repeated")
 	flags.DurationVar(&f.interval, "interval", 0,
-		"time between two measurements of a check; 0: the interval of each check")
+		"time between two measurements of a check; 0 uses the interval that the check defines")
 	flags.IntVar(&f.measurements, "measurements", 20,
-		"measurements after which a check without a result counts as Inconclusive")
+		"number of measurements after which a check without a result is Inconclusive")
 	return cmd
 }
 
 func (f *checkModuleFlags) run(cmd *cobra.Command, argument string) error {
 	if f.interval < 0 || f.measurements < 1 {
-		return cli.Usage(errors.New("--interval: want 0 or more; --measurements: want 1 or more"))
+		return cli.Usage(errors.New("--interval must be 0 or more, and --measurements must be 1 or more"))
 	}
 	subject := probe.Subject{Module: argument}
 	shipped, err := f.read(cmd, argument)
@@ -87,7 +87,8 @@ func (f *checkModuleFlags) run(cmd *cobra.Command, argument string) error {
 	return f.measureAll(cmd.Context(), cmd.OutOrStdout(), checks.Define(shipped, nil, ""), measure)
 }
 
-// selected returns the checks to run. The error names a check of a flag that the module does not ship.
+// selected returns the checks to run. It returns an error if --check or --before specifies a check that the module does
+// not ship.
 func (f *checkModuleFlags) selected(module string, shipped []fleet.Check) ([]fleet.Check, error) {
 	for _, name := range slices.Concat(f.names, slices.Sorted(maps.Keys(f.before))) {
 		if !slices.ContainsFunc(shipped, func(c fleet.Check) bool { return c.Name == name }) {
@@ -106,7 +107,7 @@ func (f *checkModuleFlags) read(cmd *cobra.Command, argument string) (shipped []
 		if err != nil {
 			return nil, err
 		}
-		data, err := io.ReadAll(io.LimitReader(file, checks.MaxShippedBytes+1)) // Shipped refuses a longer one
+		data, err := io.ReadAll(io.LimitReader(file, checks.MaxShippedBytes+1)) // Shipped rejects a larger file
 		if err := errors.Join(err, file.Close()); err != nil {
 			return nil, err
 		}
@@ -132,8 +133,8 @@ func (f *checkModuleFlags) read(cmd *cobra.Command, argument string) (shipped []
 	return shipped, err
 }
 
-// measureAll measures the checks one after the other until each has a result. The error names the checks that are not
-// Passed.
+// measureAll measures the checks one after the other until each has a result. The error lists the checks that did not
+// pass.
 func (f *checkModuleFlags) measureAll(
 	ctx context.Context, out io.Writer, definitions []checks.Definition,
 	measure func(context.Context, checks.Definition, string) checks.Measurement,

@@ -25,17 +25,17 @@ func TestCheckModuleShowsEachMeasurement(t *testing.T) {
 		lines []string
 		want  string
 	}{
-		"all pass": {
+		"all checks pass": {
 			[]checks.Verdict{checks.Success, checks.Success, checks.Success},
 			[]string{"ready  success  Inconclusive", "ready  success  Passed", "slow  success  Passed",
 				"all 2 checks passed"}, "",
 		},
-		"one fails": {
+		"one check fails": {
 			[]checks.Verdict{checks.Failure, checks.Failure},
 			[]string{"slow  failure  Inconclusive  0.5  too slow", "slow  failure  Failed        0.5  too slow"},
 			"slow is Failed",
 		},
-		"one has no data": {
+		"one check has no data": {
 			[]checks.Verdict{checks.Unknown, checks.Unknown, checks.Unknown, checks.Unknown},
 			[]string{"slow  unknown  Inconclusive  0.5  too slow"}, "slow is Inconclusive",
 		},

@@ -31,19 +31,21 @@ func (r failingReader) List(context.Context, client.ObjectList, ...client.ListOp
 func TestFailedReadDoesNotResolveAWarning(t *testing.T) {
 	expires := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	for name, api := range map[string]failingReader{
-		"the record": {get: errors.New("time-out")},
-		"the Leases": {list: errors.New("time-out")},
-		"either one": {get: errors.New("time-out"), list: errors.New("time-out")},
+		"the record cannot be read": {get: errors.New("time-out")},
+		"the Leases cannot be read": {list: errors.New("time-out")},
+		"nothing can be read":       {get: errors.New("time-out"), list: errors.New("time-out")},
 	} {
 		around := fleet.Input{Held: "a commit is being applied", RootExpires: expires}
 		err := readCircumstances(t.Context(), api, corev1.NamespaceDefault, &around)
 		if err == nil || around.Held == "" || !around.RootExpires.Equal(expires) {
-			t.Errorf("without %s: got %v, held %q, the root expires at %s", name, err, around.Held, around.RootExpires)
+			t.Errorf("%s: got %v, held %q, root expiry %s; want an error and unchanged input", name, err,
+				around.Held, around.RootExpires)
 		}
 	}
 	around := fleet.Input{Held: "a commit is being applied", RootExpires: expires}
 	if err := readCircumstances(t.Context(), failingReader{}, corev1.NamespaceDefault, &around); err != nil ||
 		around.Held != "" || !around.RootExpires.IsZero() {
-		t.Errorf("all was read: got %v, held %q, the root expires at %s", err, around.Held, around.RootExpires)
+		t.Errorf("successful reads: got %v, held %q, root expiry %s; want empty input", err, around.Held,
+			around.RootExpires)
 	}
 }

@@ -67,7 +67,7 @@ func TestStatesAreColored(t *testing.T) {
 	}
 }
 
-func TestRowsOfCountsWrappedLines(t *testing.T) {
+func TestRowsOfIncludesWrappedLines(t *testing.T) {
 	for text, want := range map[string]int{"": 0, "a\n": 1, "a\n\nb\n": 3, strings.Repeat("a", 80) + "\n": 1,
 		strings.Repeat("ä", 81) + "\n": 2, "\x1b[31m" + strings.Repeat("a", 80) + "\x1b[0m\n": 1} {
 		if got := rowsOf(text, 80); got != want {
@@ -112,13 +112,13 @@ func TestWatchPrintsRolloutsAndWarnings(t *testing.T) {
 		"  rollout stops  Stopped  x\\x1b[2Jy\n" + at + "  rollout begins  New  x\\x1b[2Jy\n"
 	if got := out.String(); strings.Contains(got, "\x1b") || strings.Count(got, "\n") != 4 ||
 		!strings.HasPrefix(got, want[:strings.Index(want, "x\\")]) {
-		t.Errorf("got %q, want about %q", got, want)
+		t.Errorf("got %q, want lines like %q", got, want)
 	}
 	for _, quiet := range []*statusFlags{{format: "json"},
 		{format: "table", runtimeFilter: runtimeFilter{failing: true}}} {
 		out.Reset()
 		if err := quiet.printNews(&out, before, now); err != nil || out.Len() > 0 {
-			t.Errorf("without a request for the whole fleet, the output is %q, %v", out.String(), err)
+			t.Errorf("with JSON or a filter: got %q, %v, want no output", out.String(), err)
 		}
 	}
 }

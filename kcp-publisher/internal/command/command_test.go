@@ -85,34 +85,34 @@ func TestKeysInitCreatesAllKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		if secret := filepath.Base(f.File) != keys.FileRoot; secret && info.Mode().Perm() != 0o600 {
-			t.Errorf("%s has mode %s", f.File, info.Mode())
+			t.Errorf("%s has mode %s, want 0600", f.File, info.Mode())
 		}
 	}
 	if len(made) != 5 {
-		t.Errorf("made %+v", made)
+		t.Errorf("got %+v, want 5 files", made)
 	}
 	if _, err := (keys.Folder{Dir: dir}).Load(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if secret, err := (keys.Folder{Dir: dir}).TokenSecret(); err != nil || len(secret) != 32 {
-		t.Errorf("the secret has %d bytes, %v", len(secret), err)
+		t.Errorf("got a token secret of %d bytes, %v, want 32 bytes", len(secret), err)
 	}
 }
 
 func TestKeysInitNeverOverwrites(t *testing.T) {
 	for _, left := range []string{keys.FileRoot, keys.FileRootKey, keys.FilePublisherKey, keys.FileTokenKey} {
-		t.Run(left+" is left", func(t *testing.T) {
+		t.Run(left+" exists", func(t *testing.T) {
 			dir := t.TempDir()
 			write(t, filepath.Join(dir, left), "precious")
 			o := run("keys", "init", "--keys", dir)
-			if o.code != cli.ExitFailed || !strings.Contains(o.err, filepath.Join(dir, left)+" exists") || o.out != "" {
+			if o.code != cli.ExitFailed || !strings.Contains(o.err, filepath.Join(dir, left)+" already exists") || o.out != "" {
 				t.Errorf("%+v", o)
 			}
 			if got := read(t, filepath.Join(dir, left)); got != "precious" {
-				t.Errorf("overwritten with %q", got)
+				t.Errorf("existing file was overwritten with %q", got)
 			}
 			if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
-				t.Errorf("there are %v, %v", entries, err)
+				t.Errorf("got files %v, %v, want only the existing file", entries, err)
 			}
 		})
 	}
@@ -136,7 +136,7 @@ func TestKeysShowPrintsThePinnedRoot(t *testing.T) {
 	table := done(t, "keys", "show", "--keys", dir)
 	for _, want := range []string{"VERSION", "PUBLISHER KEYS", thumbprint, root.Expires.Format(time.DateOnly)} {
 		if !strings.Contains(table, want) {
-			t.Errorf("no %q in\n%s", want, table)
+			t.Errorf("output does not contain %q:\n%s", want, table)
 		}
 	}
 	for format, unmarshal := range map[string]func([]byte, any) error{
@@ -150,7 +150,7 @@ func TestKeysShowPrintsThePinnedRoot(t *testing.T) {
 			t.Fatal(err)
 		}
 		if shown.Version != 1 || shown.Epoch != root.Epoch || !slices.Equal(shown.Publishers, []string{thumbprint}) {
-			t.Errorf("%s shows %+v", format, shown)
+			t.Errorf("-o %s shows %+v, want the pinned root", format, shown)
 		}
 	}
 }
@@ -168,96 +168,98 @@ func TestExitCodes(t *testing.T) {
 		code int
 		want string
 	}{
-		"Nothing asked for gives the help":    {"", cli.ExitDone, "kcp-publisher"},
-		"Help is no failure":                  {"publish --help", cli.ExitDone, "--from"},
-		"The version is no failure":           {"--version", cli.ExitDone, "v0.0.0-test"},
-		"keys alone gives its help":           {"keys", cli.ExitDone, "init"},
-		"An unknown command is a usage error": {"fly", cli.ExitUsage, `unknown command "fly"`},
-		"An unknown command of keys too":      {"keys lose", cli.ExitUsage, `unknown command "lose"`},
-		"An unknown flag too":                 {"publish --fast", cli.ExitUsage, "unknown flag: --fast"},
-		"A flag that does not parse too":      {"publish --validity soon", cli.ExitUsage, "--validity"},
-		"An argument too many too": {
+		"No arguments print the help":                    {"", cli.ExitDone, "kcp-publisher"},
+		"--help succeeds":                                {"publish --help", cli.ExitDone, "--from"},
+		"--version succeeds":                             {"--version", cli.ExitDone, "v0.0.0-test"},
+		"keys without a subcommand prints its help":      {"keys", cli.ExitDone, "init"},
+		"An unknown command is a usage error":            {"fly", cli.ExitUsage, `unknown command "fly"`},
+		"An unknown subcommand of keys is a usage error": {"keys lose", cli.ExitUsage, `unknown command "lose"`},
+		"An unknown flag is a usage error":               {"publish --fast", cli.ExitUsage, "unknown flag: --fast"},
+		"An invalid flag value is a usage error":         {"publish --validity soon", cli.ExitUsage, "--validity"},
+		"An extra argument is a usage error": {
 			"publish here", cli.ExitUsage, "want no arguments: use --from here\n",
 		},
-		"A timeout below nothing too": {
+		"A negative timeout is a usage error": {
 			"reconcile berlin --timeout -1s", cli.ExitUsage, "--timeout -1s: want 0 or more",
 		},
-		"An argument too few too": {"rollout approve web", cli.ExitUsage, "got 1 argument\n"},
-		"publish from nowhere too": {
+		"A missing argument is a usage error": {"rollout approve web", cli.ExitUsage, "got 1 argument\n"},
+		"publish without --from is a usage error": {
 			"publish --to oci-layout:x", cli.ExitUsage, "--from is required",
 		},
-		"publish to nowhere too": {"publish --from x", cli.ExitUsage, "--to is required"},
-		"A place with a scheme too": {
+		"publish without --to is a usage error": {"publish --from x", cli.ExitUsage, "--to is required"},
+		"A location with a scheme is a usage error": {
 			"publish --from " + empty + " --to https://host/path --keys " + dir, cli.ExitUsage, "--to: location",
 		},
-		"A component folder that is not there too": {
+		"A missing component folder is a usage error": {
 			"publish --from " + empty + " --to oci-layout:" + t.TempDir() + " --components ./nowhere --keys " + dir,
-			cli.ExitUsage, "--components ./nowhere: is not a folder or file",
+			cli.ExitUsage, "--components ./nowhere is not a folder or file",
 		},
-		"An output format that is not known too": {
+		"An unknown output format is a usage error": {
 			"keys show -o xml --keys " + dir, cli.ExitUsage, `-o "xml": want table, json or yaml`,
 		},
-		"enroll without a runtime too":         {"enroll", cli.ExitUsage, "no runtime is selected"},
-		"enroll of what can be no runtime too": {"enroll ../x --location l", cli.ExitUsage, `runtime id "../x"`},
-		"why without a runtime too":            {"why", cli.ExitUsage, "want a runtime id"},
-		"run without a location too":           {"run", cli.ExitUsage, "--location is required"},
-		"run of no shards": {
+		"enroll without a runtime is a usage error": {"enroll", cli.ExitUsage, "no runtimes selected"},
+		"enroll with an invalid runtime id is a usage error": {
+			"enroll ../x --location l", cli.ExitUsage, `runtime id "../x"`,
+		},
+		"why without a runtime is a usage error":  {"why", cli.ExitUsage, "want a runtime id"},
+		"run without --location is a usage error": {"run", cli.ExitUsage, "--location is required"},
+		"run with zero shards is a usage error": {
 			"run --location r.example/x --keys " + dir + " --shards 0", cli.ExitUsage, "--shards 0: want 1 to 64",
 		},
-		"run of too many shards": {
+		"run with too many shards is a usage error": {
 			"run --location r.example/x --keys " + dir + " --shards 65", cli.ExitUsage, "--shards 65: want 1 to 64",
 		},
-		"run of shards by hand and by lease": {
+		"run with shards and a selector is a usage error": {
 			"run --location r.example/x --keys " + dir + " --shards 2 --watch-label-selector a=b", cli.ExitUsage,
-			"--shards: cannot be used together with --watch-label-selector",
+			"--shards cannot be combined with --watch-label-selector",
 		},
-		"run of shards that follow a repository": {
+		"run with shards and a Git repository is a usage error": {
 			"run --location r.example/x --keys " + dir + " --shards 2 --git-url https://git.example/x", cli.ExitUsage,
-			"--shards: cannot be used together with --git-url",
+			"--shards cannot be combined with --git-url",
 		},
-		"run of shards that are notified": {
+		"run with shards and notifications is a usage error": {
 			"run --location r.example/x --keys " + dir + " --shards 2 --notifications-bind-address :1", cli.ExitUsage,
-			"--shards: cannot be used together with --receiver-bind-address or --notifications-bind-address",
+			"--shards cannot be combined with --receiver-bind-address or --notifications-bind-address",
 		},
-		"run of a selector that is none too": {
+		"run with an invalid selector is a usage error": {
 			"run --location r.example/x --keys " + dir + " --watch-label-selector a=b=c", cli.ExitUsage,
 			"--watch-label-selector: ",
 		},
-		"run to a folder too": {
-			"run --location oci-layout:x", cli.ExitUsage, "`run` needs a registry",
+		"run with an OCI layout is a usage error": {
+			"run --location oci-layout:x", cli.ExitUsage, "--location must be a registry",
 		},
-		"A configuration that is not there too": {
+		"A missing configuration file is a usage error": {
 			"keys --config /nowhere.yaml", cli.ExitUsage, "--config: open /nowhere.yaml",
 		},
-		"A configuration that is no dictionary too": {
+		"A configuration file with a list is a usage error": {
 			"keys --config " + noDictionary, cli.ExitUsage, "--config " + noDictionary,
 		},
-		"A registry's certificates that are not too": {
+		"A missing registry CA file is a usage error": {
 			"publish --from " + empty + " --to r.example/x --registry-ca /nowhere --keys " + dir, cli.ExitUsage,
 			"--registry-ca: open /nowhere",
 		},
-		"A maintenance policy that is not there too": {
+		"A missing maintenance policy is a usage error": {
 			"publish --from " + empty + " --to oci-layout:x --maintenance-policy /nowhere", cli.ExitUsage,
 			"--maintenance-policy: open /nowhere",
 		},
-		"A maintenance policy that means nothing too": {
+		"An invalid maintenance policy is a usage error": {
 			"publish --from " + empty + " --to oci-layout:x --maintenance-policy " + badPolicy, cli.ExitUsage,
 			badPolicy + ": rules[0].match.plan: error parsing regexp",
 		},
-		"A window that has to be open for days too": {
+		"A minimum window of more than a day is a usage error": {
 			"run --location r.example/x --keys " + dir + " --min-maintenance-window-size 25h", cli.ExitUsage,
-			"--min-maintenance-window-size: 25h0m0s: want 0 to 24h0m0s",
+			"--min-maintenance-window-size 25h0m0s: want 0 to 24h0m0s",
 		},
-		"A folder that is not there is a failure": {
+		"A missing folder is a failure": {
 			"publish --from /nowhere --to oci-layout:x", cli.ExitFailed, "/nowhere",
 		},
-		"A folder with a bad file is a failure": {
-			"publish --from " + bad + " --to oci-layout:x", cli.ExitFailed, "bad.yaml:1: apiVersion",
+		"A folder with an invalid file is a failure": {
+			"publish --from " + bad + " --to oci-layout:x", cli.ExitFailed, "bad.yaml:1: unknown apiVersion",
 		},
-		"Keys that are not there are a failure": {
+		"A missing key folder is a failure": {
 			"keys show --keys /nowhere", cli.ExitFailed, "create one with `kcp-publisher keys init --keys /nowhere`",
 		},
-		"A kubeconfig that is not there is a failure": {"why one --kubeconfig /nowhere", cli.ExitFailed, "kubeconfig"},
+		"A missing kubeconfig is a failure": {"why one --kubeconfig /nowhere", cli.ExitFailed, "kubeconfig"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := run(strings.Fields(c.args)...)
@@ -265,10 +267,10 @@ func TestExitCodes(t *testing.T) {
 				t.Errorf("got %+v\nwant %d with %q", o, c.code, c.want)
 			}
 			if c.code != cli.ExitDone && (o.out != "" || !strings.HasPrefix(o.err, "kcp-publisher: ")) {
-				t.Errorf("errors belong on the error output: %+v", o)
+				t.Errorf("want the error on the error output only, after the program name: %+v", o)
 			}
 			if strings.Contains(o.err, "--help") != (c.code == cli.ExitUsage) {
-				t.Errorf("only a usage error points to the help: %q", o.err)
+				t.Errorf("only usage errors must name --help: %q", o.err)
 			}
 		})
 	}
@@ -287,11 +289,11 @@ func TestEnrollPrintsTheBootstrapSecret(t *testing.T) {
 	}
 	if secret.APIVersion != "v1" || secret.Kind != "Secret" || secret.Metadata.Namespace != "kyma-system" ||
 		secret.Metadata.Name != "skr-agent-bootstrap" {
-		t.Errorf("printed\n%s", out)
+		t.Errorf("got Secret\n%s", out)
 	}
 	if secret.StringData["runtime"] != "r-1" || secret.StringData["location"] != "registry.example/fleet" ||
 		secret.StringData["root.json"] != read(t, filepath.Join(dir, keys.FileRoot)) {
-		t.Errorf("printed\n%s", out)
+		t.Errorf("got Secret\n%s", out)
 	}
 	token, err := trust.ParseToken(secret.StringData["token"])
 	if err != nil {
@@ -303,11 +305,11 @@ func TestEnrollPrintsTheBootstrapSecret(t *testing.T) {
 	}
 	if again, err := issuer.IssueFor(trust.Kyma{Namespace: defaultNamespace, Name: "r-1"}, "r-1",
 		token.Expires); err != nil || again.String() != token.String() {
-		t.Errorf("the token is not r-1's: %v", err)
+		t.Errorf("the token is not valid for runtime r-1: %v", err)
 	}
 	for _, private := range []string{keys.FileRootKey, keys.FilePublisherKey, keys.FileTokenKey} {
 		if strings.Contains(out, strings.TrimSpace(read(t, filepath.Join(dir, private)))) {
-			t.Errorf("%s is printed", private)
+			t.Errorf("the Secret contains %s", private)
 		}
 	}
 }

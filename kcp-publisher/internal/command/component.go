@@ -144,9 +144,11 @@ func newComponentVerify() *cobra.Command {
 	return c.add(&cobra.Command{
 		Use: "verify NAME:VERSION", Short: "verify a component version against a signature policy",
 		Args: cli.Exactly(1, "NAME:VERSION"),
-		Long: "verify checks a component version as the publisher does before it uses one: descriptor, references " +
-			"and contents by the signature\n" +
-			"policy. The exit code is 0 if the policy accepts it, and 3 with the reason if the policy refuses it.",
+		Long: "verify checks the descriptor, references and contents of a component version against the signature " +
+			"policy, as the publisher does\n" +
+			"before it uses the version. The exit code is 0 if the policy accepts the version. If the policy refuses " +
+			"it, verify prints the\n" +
+			"reason and exits with 3.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if c.components.policy == "" {
 				return cli.Usage(errors.New("--signature-policy is required"))
@@ -194,16 +196,16 @@ func newComponentCopy() *cobra.Command {
 	})
 	cmd.Flags().
 		StringVar(&to, "to", "",
-			"registry prefix HOST/PATH, or ctf:PATH for a common transport archive: a folder, or a file that ends "+
-				"with .tar, .tgz or .tar.gz")
+			"destination: registry prefix HOST/PATH, or ctf:PATH for a common transport archive, which is a folder or "+
+				"a .tar, .tgz or .tar.gz file")
 	cmd.Flags().BoolVar(&replace, "replace", false, "overwrite an existing archive file")
 	return cmd
 }
 
 const archiveScheme = "ctf:"
 
-// copyComponents copies each component version and prints its new location. An archive only appears once it is
-// complete.
+// copyComponents copies each component version and prints its new location. An archive appears at its path only once
+// it is complete.
 func copyComponents(
 	ctx context.Context, out io.Writer, all []component.Component, to string, replace bool,
 	registries *store.Registries,

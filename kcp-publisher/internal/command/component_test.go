@@ -18,14 +18,14 @@ func TestComponentShowAndCopySupportEveryArchiveFormat(t *testing.T) {
 	first := done(t, "component", "show", kedaVersion, "--components", from)
 	for _, want := range []string{kedaVersion, "raw-manifest", "localBlob application/yaml", "not signed"} {
 		if !strings.Contains(first, want) {
-			t.Errorf("shows no %q in\n%s", want, first)
+			t.Errorf("output does not contain %q:\n%s", want, first)
 		}
 	}
 	for _, name := range []string{"copy.tgz", "copy.tar", "copy"} {
 		to := filepath.Join(t.TempDir(), name)
 		if out := done(t, "component", "copy", kedaVersion, "--components", from, "--to", "ctf:"+to); out != "copied "+
 			kedaVersion+" to "+to+"\n" {
-			t.Errorf("prints %q", out)
+			t.Errorf("component copy printed %q", out)
 		}
 		if again := done(t, "component", "show", kedaVersion, "--components", to); again != first {
 			t.Errorf("%s shows\n%s\nwant\n%s", name, again, first)
@@ -33,7 +33,7 @@ func TestComponentShowAndCopySupportEveryArchiveFormat(t *testing.T) {
 		if strings.Contains(name, ".") {
 			if o := run("component", "copy", kedaVersion, "--components", from, "--to",
 				"ctf:"+to); o.code != cli.ExitFailed {
-				t.Errorf("%s is overwritten: %+v", name, o)
+				t.Errorf("%s was overwritten without --replace: %+v", name, o)
 			}
 			done(t, "component", "copy", kedaVersion, "--components", from, "--to", "ctf:"+to, "--replace")
 		}
@@ -41,11 +41,11 @@ func TestComponentShowAndCopySupportEveryArchiveFormat(t *testing.T) {
 	}
 	if out := done(t, "component", "show", kedaVersion, "--components", from, "-o", "json"); !strings.Contains(out,
 		`"schemaVersion": "v2"`) {
-		t.Errorf("the document is\n%s", out)
+		t.Errorf("got document\n%s\nwant schemaVersion v2", out)
 	}
 }
 
-func TestComponentVerify(t *testing.T) {
+func TestComponentVerifyAppliesThePolicy(t *testing.T) {
 	dir := t.TempDir()
 	archive := filepath.Join(dir, "archive")
 	writeArchive(t, archive, "kyma-project.io/module/keda", "1.0.0")
@@ -59,34 +59,34 @@ func TestComponentVerify(t *testing.T) {
 		code int
 		want string
 	}{
-		"nothing is required": {
+		"the policy requires no signature": {
 			[]string{"verify", kedaVersion, "--signature-policy", policy(`{components: "*", required: false}`)},
 			cli.ExitDone, kedaVersion + " complies with the policy",
 		},
-		"a signature is required": {
+		"a required signature is missing": {
 			[]string{"verify", kedaVersion, "--signature-policy", policy(`{components: "*", required: true}`)},
-			cli.ExitRefused, "is not signed",
+			cli.ExitRefused, "not signed",
 		},
-		"no rule covers it": {
+		"no rule matches the component": {
 			[]string{"verify", kedaVersion, "--signature-policy", policy("{components: a.io/*, required: false}")},
 			cli.ExitRefused, "no rule of the signature policy",
 		},
-		"a policy is needed": {[]string{"verify", kedaVersion}, cli.ExitUsage, "--signature-policy is required"},
-		"a policy that is missing": {
+		"verify without a policy": {[]string{"verify", kedaVersion}, cli.ExitUsage, "--signature-policy is required"},
+		"a missing policy file": {
 			[]string{"verify", kedaVersion, "--signature-policy", "/nowhere"}, cli.ExitUsage, "--signature-policy: ",
 		},
-		"no version": {
+		"a component without a version": {
 			[]string{"show", "kyma-project.io/module/keda"}, cli.ExitUsage, "want NAME:VERSION",
 		},
-		"a missing version": {
+		"an unknown version": {
 			[]string{"show", "kyma-project.io/module/keda:2.0.0"}, cli.ExitFailed, "component version not found",
 		},
-		"nowhere to copy to": {[]string{"copy", kedaVersion}, cli.ExitUsage, "--to is required"},
-		"a size that is none": {
+		"copy without a destination": {[]string{"copy", kedaVersion}, cli.ExitUsage, "--to is required"},
+		"an invalid cache size": {
 			[]string{"show", kedaVersion, "--component-cache", filepath.Join(dir, "cache"), "--component-cache-size",
 				"big"}, cli.ExitUsage, "--component-cache-size",
 		},
-		"an archive that is none": {[]string{"show", kedaVersion, "--components", dir}, cli.ExitFailed, dir},
+		"a folder without an archive": {[]string{"show", kedaVersion, "--components", dir}, cli.ExitFailed, dir},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := run(append([]string{"component"}, append(c.args, "--components", archive)...)...)
@@ -95,7 +95,7 @@ func TestComponentVerify(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a content that was changed", func(t *testing.T) {
+	t.Run("changed content is refused", func(t *testing.T) {
 		blobs, err := filepath.Glob(filepath.Join(archive, "blobs", "*"))
 		if err != nil {
 			t.Fatal(err)
@@ -117,21 +117,21 @@ func TestComponentVerify(t *testing.T) {
 func TestAgentSettingsAreValidated(t *testing.T) {
 	for name, c := range map[string]struct {
 		flags settingsFlags
-		want  string // of the error; empty for none
+		want  string // part of the error, or empty
 	}{
 		"a mirror":                {settingsFlags{mirrors: []string{"docker.io=registry.example/hub"}}, ""},
 		"a mirror without target": {settingsFlags{mirrors: []string{"docker.io"}}, "want FROM=TO"},
 		"a mirror with a scheme": {
 			settingsFlags{mirrors: []string{"https://docker.io=registry.example"}}, "without schemes",
 		},
-		"a mirror twice": {settingsFlags{mirrors: []string{"a=b", "a=c"}}, "a already has a mirror"},
-		"a field": {
+		"two mirrors of a registry": {settingsFlags{mirrors: []string{"a=b", "a=c"}}, "a already has a mirror"},
+		"an image path": {
 			settingsFlags{imagePaths: []string{"Keda.operator.kyma-project.io=spec.images.*"}}, "",
 		},
-		"a mirror that is a path": {
+		"a mirror with an invalid target": {
 			settingsFlags{mirrors: []string{"docker.io=Registry Example"}}, "want HOST or HOST/PATH",
 		},
-		"a field with a hole": {
+		"an image path with an empty name": {
 			settingsFlags{imagePaths: []string{"Keda=spec..image"}},
 			`field "spec..image": want names separated by dots`,
 		},
@@ -144,30 +144,36 @@ func TestAgentSettingsAreValidated(t *testing.T) {
 		"a CA that is not PEM": {
 			settingsFlags{nextCA: "component_test.go"}, "next registry: CA: want certificates in PEM",
 		},
-		"a label":                 {settingsFlags{labels: []string{"istio-injection=enabled"}}, ""},
-		"a label without a value": {settingsFlags{labels: []string{"istio-injection"}}, "want KEY=VALUE"},
-		"a label twice": {
+		"a namespace label":                 {settingsFlags{labels: []string{"istio-injection=enabled"}}, ""},
+		"a namespace label without a value": {settingsFlags{labels: []string{"istio-injection"}}, "want KEY=VALUE"},
+		"a duplicate namespace label": {
 			settingsFlags{labels: []string{"istio-injection=enabled", "istio-injection=disabled"}}, "unique keys",
 		},
-		"a label of anything":  {settingsFlags{labels: []string{"team=a"}}, `namespace label "team": want one of`},
-		"a pull Secret":        {settingsFlags{pullSecret: "kcp-secrets/pull"}, ""},
-		"one without a name":   {settingsFlags{pullSecret: "kcp-secrets/"}, "want [NAMESPACE/]NAME"},
-		"one with too many":    {settingsFlags{pullSecret: "a/b/c"}, "want [NAMESPACE/]NAME"},
-		"one of the agent's":   {settingsFlags{pullSecret: "skr-agent-key"}, "the name is reserved for the agent"},
-		"a field without kind": {settingsFlags{imagePaths: []string{"=spec.image"}}, "want KIND.GROUP=FIELD"},
-		"labels": {
+		"an unsupported namespace label": {
+			settingsFlags{labels: []string{"team=a"}}, `namespace label "team": want one of`,
+		},
+		"a pull Secret":                       {settingsFlags{pullSecret: "kcp-secrets/pull"}, ""},
+		"a pull Secret without a name":        {settingsFlags{pullSecret: "kcp-secrets/"}, "want [NAMESPACE/]NAME"},
+		"a pull Secret with too many slashes": {settingsFlags{pullSecret: "a/b/c"}, "want [NAMESPACE/]NAME"},
+		"a pull Secret with a reserved name": {
+			settingsFlags{pullSecret: "skr-agent-key"}, "the name is reserved for the agent",
+		},
+		"an image path without a kind": {
+			settingsFlags{imagePaths: []string{"=spec.image"}}, "want KIND.GROUP=FIELD",
+		},
+		"Kyma labels": {
 			settingsFlags{kymaLabels: []string{"kyma-project.io/global-account-id", "kyma-project.io/subaccount-id"}},
 			"",
 		},
-		"a label with a value": {
+		"a Kyma label with a value": {
 			settingsFlags{kymaLabels: []string{"team=a"}}, `--kyma-labels: "team=a" is not a valid label key`,
 		},
-		"a label with an effect": {
+		"a reserved Kyma label": {
 			settingsFlags{kymaLabels: []string{"operator.kyma-project.io/skip-reconciliation"}},
 			"is reserved in runtimes: remove it",
 		},
-		"too many labels": {
-			settingsFlags{kymaLabels: make([]string, maxKymaLabels+1)}, "--kyma-labels: 33 labels, at most 32",
+		"too many Kyma labels": {
+			settingsFlags{kymaLabels: make([]string, maxKymaLabels+1)}, "--kyma-labels: 33 labels, must be at most 32",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -194,7 +200,7 @@ func TestPublishIncludesWatchersOfTheFolder(t *testing.T) {
 	write(t, filepath.Join(from, "watcher.yaml"), watcher("configmaps"))
 	second := publishTo(t, from, layout, keys)
 	if second[0].Action != "pushed" || second[0].Digest == first[0].Digest {
-		t.Errorf("a new watcher made no bundle: %+v", second)
+		t.Errorf("a new watcher did not change the bundle: %+v", second)
 	}
 	write(t, filepath.Join(from, "watcher.yaml"), watcher("secrets"))
 	if o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys); o.code != cli.ExitFailed ||
@@ -216,31 +222,31 @@ func TestComponentRolePrintsTheRightsOfModules(t *testing.T) {
 		"name: skr-agent-module-set\n",
 	} {
 		if !strings.Contains(out, want) {
-			t.Errorf("no %q in\n%s", want, out)
+			t.Errorf("output does not contain %q:\n%s", want, out)
 		}
 	}
 	if out := done(t, "component", "role", kedaVersion, "--components", from, "--service-account", "keda/installer",
 		"--name", "keda"); !strings.Contains(out, "name: installer\n  namespace: keda\n") {
-		t.Errorf("the account is missing in\n%s", out)
+		t.Errorf("output does not contain the service account:\n%s", out)
 	}
 	for name, c := range map[string]struct {
 		args []string
 		code int
 		want string
 	}{
-		"no version": {[]string{"kyma-project.io/module/keda"}, cli.ExitUsage, "want NAME:VERSION"},
-		"no namespace": {
+		"a component without a version": {[]string{"kyma-project.io/module/keda"}, cli.ExitUsage, "want NAME:VERSION"},
+		"a service account without a namespace": {
 			[]string{kedaVersion, "--service-account", "installer"},
 			cli.ExitUsage,
 			"--service-account",
 		},
-		"a name of none": {[]string{kedaVersion, "--name", "My Role"}, cli.ExitUsage, "--name"},
-		"an unknown one": {
+		"an invalid name": {[]string{kedaVersion, "--name", "My Role"}, cli.ExitUsage, "--name"},
+		"an unknown version": {
 			[]string{"kyma-project.io/module/keda:2.0.0"},
 			cli.ExitFailed,
 			"component version not found",
 		},
-		"nothing to list": {nil, cli.ExitUsage, "NAME:VERSION"},
+		"no components": {nil, cli.ExitUsage, "NAME:VERSION"},
 	} {
 		if o := run(
 			append([]string{"component", "role", "--components", from}, c.args...)...,

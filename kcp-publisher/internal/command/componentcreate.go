@@ -42,28 +42,27 @@ func newComponentCreate() *cobra.Command {
 		Args: cli.Exactly(1, "NAME:VERSION"),
 		Long: "create packages a Helm chart, a kustomization or a folder of manifests as an OCM component version, " +
 			"and writes it to a registry or archive.\n" +
-			"Images in plain manifests become its resources; list the images of charts and kustomizations with --image. " +
-			"create renders the content\n" +
-			"as the agents do, and fails if they would refuse it. The same files create the same component, so the " +
-			"command can be repeated. It refuses to\n" +
-			"replace an existing version that has other content.",
+			"Images in plain manifests become resources of the component; list the images of charts and " +
+			"kustomizations with --image.\n" +
+			"create renders the content as agents do, and fails if agents would refuse it. The same files always " +
+			"create the same component,\n" +
+			"so the command can be repeated. It refuses to replace an existing version that has different content.",
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.from, "from", "",
 		"chart (folder or .tgz file), folder with a kustomization, or manifests (folder or file)")
 	flags.StringVar(&f.to, "to", "",
-		"registry prefix HOST/PATH, or ctf:PATH for a common transport archive: a folder, or a file that ends with "+
-			".tar, .tgz or .tar.gz")
-	flags.StringVar(&f.provider, "provider", "", "provider of the component; default: the domain in its name")
+		"destination: registry prefix HOST/PATH, or ctf:PATH for a common transport archive, which is a folder or a "+
+			".tar, .tgz or .tar.gz file")
+	flags.StringVar(&f.provider, "provider", "", "provider of the component; default: the domain in NAME")
 	flags.StringArrayVar(&f.images, "image", nil,
 		"image that the module uses, as NAME:TAG or NAME:TAG@DIGEST; can be repeated")
 	flags.StringArrayVar(&f.values, "values", nil,
-		"YAML file with values of a chart, which become part of the component; can be repeated, later files take "+
-			"precedence")
-	flags.StringArrayVar(&f.sets, "set", nil, "value of a chart as KEY=VALUE, as in helm --set; can be repeated")
+		"YAML file with chart values to include in the component; can be repeated, later files take precedence")
+	flags.StringArrayVar(&f.sets, "set", nil, "chart value as KEY=VALUE, as in helm --set; can be repeated")
 	flags.StringVar(&f.key, "sign", "",
-		"PEM file with an RSA private key that signs the component; missing image digests are read from the registries")
+		"PEM file with the RSA private key to sign the component; missing image digests are read from the registries")
 	flags.StringVar(&f.signature, "signature-name", "release", "name of the signature")
 	flags.StringVar(&f.template, "module-template", "",
 		"also write the version's ModuleTemplate for the control plane to this file")
@@ -85,7 +84,7 @@ type created struct {
 	// Unpinned lists the images whose digest is not part of the component.
 	Unpinned []string `json:"unpinned,omitempty"`
 	Signed   string   `json:"signed,omitempty"`
-	// Unlisted is true if the module is rendered in the runtimes and no image of it is listed.
+	// Unlisted is true if the module is rendered in the runtimes and its component lists no images.
 	Unlisted bool `json:"unlistedImages,omitempty"`
 }
 
@@ -179,7 +178,7 @@ func (f *createFlags) assemble(
 	return c, row, c.Sign(f.signature, key)
 }
 
-// digestsOf reads the digests of images without one from their registries.
+// digestsOf reads the missing digests of images from their registries.
 func digestsOf(ctx context.Context, images []string, registries *store.Registries) (map[string]digest.Digest, error) {
 	found := map[string]digest.Digest{}
 	for _, image := range images {
@@ -201,8 +200,8 @@ func digestsOf(ctx context.Context, images []string, registries *store.Registrie
 		if found[image], err = store.Head(ctx, repository, tag); err != nil {
 			return nil,
 				fmt.Errorf(
-					"image %s: read its digest from the registry for the signature; or write it as "+
-						"NAME:TAG@sha256:DIGEST: %w", image, err)
+					"image %s: read the digest for the signature from the registry (or write the image as "+
+						"NAME:TAG@sha256:DIGEST): %w", image, err)
 		}
 	}
 	return found, nil
@@ -234,11 +233,11 @@ func (f *createFlags) push(
 	return d.String(), place.Name(c.Repository()), err
 }
 
-// moduleName returns the name of a component's module: its last part.
+// moduleName returns the name of a component's module, which is the last part of the component's name.
 func moduleName(component string) string { return component[strings.LastIndex(component, "/")+1:] }
 
-// moduleTemplate returns the ModuleTemplate of the version if --module-template asks for it. The name of the module is
-// checked in any case: a component whose module no control plane accepts is of no use.
+// moduleTemplate returns the ModuleTemplate of the version, or nil if --module-template is not set. It always checks
+// the name of the module, because every control plane would reject an invalid name.
 func (f *createFlags) moduleTemplate(name, version string) ([]byte, error) {
 	module := moduleName(name)
 	template := v1beta2.ModuleTemplate{
@@ -278,8 +277,8 @@ func (f *createFlags) moduleTemplate(name, version string) ([]byte, error) {
 	return text, nil
 }
 
-// checkTemplate returns the errors that the API server would return for a ModuleTemplate. Without --module-template,
-// only the name of the module counts.
+// checkTemplate returns the errors that the API server would return for a ModuleTemplate. Without --module-template, it
+// only checks the name of the module.
 func (f *createFlags) checkTemplate(component string, text []byte) error {
 	schema, err := crdschema.Of("ModuleTemplate")
 	if err != nil {
@@ -294,8 +293,8 @@ func (f *createFlags) checkTemplate(component string, text []byte) error {
 		switch {
 		case p.Field == "spec.moduleName":
 			return fmt.Errorf(
-				"component %s: %q is not the name of a module, which is the last part of the component's name: "+
-					"use words of at least three small letters, with dashes between them", component,
+				"component %s: the last part of its name, %q, is not a valid module name: "+
+					"use words of at least three lowercase letters, separated by dashes", component,
 				moduleName(component))
 		case f.template != "":
 			wrong = append(wrong, fmt.Errorf("--module-template: %w", p))
@@ -313,12 +312,12 @@ func (c created) draw(out io.Writer) {
 	}
 	if c.Unlisted {
 		fmt.Fprintln(out,
-			"  images   none: the module is rendered in the runtimes; list its images with --image so that they are "+
-				"localized, mirrored and exported")
+			"  images   none: the module is rendered in the runtimes; list its images with --image to localize, "+
+				"mirror and export them")
 	}
 	for _, image := range c.Unpinned {
-		fmt.Fprintf(out, "  unpinned %s: write it as NAME:TAG@sha256:DIGEST to make its digest part of the component\n",
+		fmt.Fprintf(out, "  unpinned %s: use NAME:TAG@sha256:DIGEST to include the digest in the component\n",
 			image)
 	}
-	fmt.Fprintf(out, "  signed   %s\n", cmp.Or(c.Signed, "no: --sign KEY"))
+	fmt.Fprintf(out, "  signed   %s\n", cmp.Or(c.Signed, "no (use --sign KEY)"))
 }

@@ -80,15 +80,15 @@ func TestCreatedComponentIsVerifiedAndPublished(t *testing.T) {
 		t.Errorf("got %+v", row)
 	}
 
-	t.Run("The same files make the same component", func(t *testing.T) {
+	t.Run("The same files create the same component", func(t *testing.T) {
 		var again created
 		if err := json.Unmarshal([]byte(done(t, create(filepath.Join(t.TempDir(), "folder"))...)),
 			&again); err != nil ||
 			again.Digest != row.Digest {
-			t.Errorf("got %s, before %s, %v", again.Digest, row.Digest, err)
+			t.Errorf("second run: got digest %s, want %s, %v", again.Digest, row.Digest, err)
 		}
 	})
-	t.Run("Its signature counts", func(t *testing.T) {
+	t.Run("The signature satisfies a policy", func(t *testing.T) {
 		policy := filepath.Join(t.TempDir(), "policy.yaml")
 		write(
 			t,
@@ -105,11 +105,11 @@ func TestCreatedComponentIsVerifiedAndPublished(t *testing.T) {
 		for _, want := range []string{"raw-manifest", "directoryTree", "image registry.example/mail/mailer",
 			"signed by release"} {
 			if !strings.Contains(shown, want) {
-				t.Errorf("no %q in\n%s", want, shown)
+				t.Errorf("output does not contain %q:\n%s", want, shown)
 			}
 		}
 	})
-	t.Run("It is published with its template", func(t *testing.T) {
+	t.Run("The component is published with its ModuleTemplate", func(t *testing.T) {
 		write(
 			t,
 			filepath.Join(from, "meta.yaml"),
@@ -124,7 +124,7 @@ func TestCreatedComponentIsVerifiedAndPublished(t *testing.T) {
 			t.Errorf("got %+v", rows)
 		}
 	})
-	t.Run("A version does not change", func(t *testing.T) {
+	t.Run("Other content for an existing version is refused", func(t *testing.T) {
 		folder := filepath.Join(t.TempDir(), "folder")
 		done(t, create(folder)...)
 		done(t, create(folder)...)
@@ -137,7 +137,7 @@ func TestCreatedComponentIsVerifiedAndPublished(t *testing.T) {
 }
 
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == renderCommand { // this binary as the child of component create
+	if len(os.Args) == 2 && os.Args[1] == renderCommand { // this binary is the child process of component create
 		if err := render.Child(os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -168,23 +168,23 @@ func TestChartValuesAreRenderedAndBecomePartOfTheComponent(t *testing.T) {
 				args...)...)
 	}
 	if o := create(); o.code != cli.ExitFailed || !strings.Contains(o.err, "name it") {
-		t.Errorf("without values: %+v", o)
+		t.Errorf("without values: got %+v, want the error of the chart", o)
 	}
 	if o := create("--set", "name=x"); o.code != cli.ExitFailed ||
 		!strings.Contains(o.err, "a Job with hook pre-upgrade") {
-		t.Errorf("with one value: %+v", o)
+		t.Errorf("with one value: got %+v, want an error about the hook", o)
 	}
 	if o := create("--values", one, "--values", two, "--set", "name=zed,list={a,b}"); o.code != 0 {
-		t.Fatalf("with values: %+v", o)
+		t.Fatalf("with all values: got %+v", o)
 	}
 	shown := done(t, "component", "show", "example.org/mailer:1.0.0", "--components", "ctf:"+archive, "-o", "json")
 	if !strings.Contains(shown, `"config"`) {
-		t.Errorf("the values are not part of it: %s", shown)
+		t.Errorf("the component does not contain the values: %s", shown)
 	}
 	for name, c := range map[string]struct{ text, want string }{
-		"a list":            {"[a]", "is not a mapping of values"},
-		"a key twice":       {"a: 1\na: 2\n", `key "a" appears twice`},
-		"several documents": {"a: 1\n---\nb: 1\n", "more than 1 documents"},
+		"a list instead of a mapping": {"[a]", "is not a mapping of values"},
+		"a duplicate key":             {"a: 1\na: 2\n", `key "a" appears twice`},
+		"several documents":           {"a: 1\n---\nb: 1\n", "more than 1 documents"},
 	} {
 		bad := filepath.Join(values, "bad.yaml")
 		write(t, bad, c.text)
@@ -194,7 +194,7 @@ func TestChartValuesAreRenderedAndBecomePartOfTheComponent(t *testing.T) {
 		}
 	}
 	if o := create("--set", "a[999999999999]=x"); o.code != cli.ExitUsage {
-		t.Errorf("an endless list: %+v", o)
+		t.Errorf("--set with a huge list: got %+v", o)
 	}
 }
 
@@ -219,33 +219,33 @@ func TestComponentCreateRefusesInvalidInput(t *testing.T) {
 		code int
 		want string
 	}{
-		"no version": {
+		"a component without a version": {
 			[]string{"example.org/module/mailer", "--from", good, "--to", to()}, cli.ExitUsage, "want NAME:VERSION",
 		},
 		"a name without a domain": {
 			[]string{"mailer:1.0.0", "--from", good, "--to", to()}, cli.ExitUsage,
 			`component name "mailer": want DOMAIN/PATH`,
 		},
-		"no place": {
+		"no destination": {
 			[]string{"example.org/mailer:1.0.0", "--from", good}, cli.ExitUsage, "--to is required",
 		},
 		"an empty folder": {
 			[]string{"example.org/mailer:1.0.0", "--from", t.TempDir(), "--to", to()}, cli.ExitFailed,
-			"has neither a Chart.yaml, nor a kustomization, nor any YAML file",
+			"contains no Chart.yaml, kustomization or YAML file",
 		},
-		"a folder not there": {
+		"a missing folder": {
 			[]string{"example.org/mailer:1.0.0", "--from", "/nowhere", "--to", to()}, cli.ExitFailed,
 			"--from: stat /nowhere",
 		},
-		"no object": {
+		"a document without apiVersion": {
 			[]string{"example.org/mailer:1.0.0", "--from", bad, "--to", to()}, cli.ExitFailed,
 			"every agent would refuse the content: deep/a.yaml, document 2: object without apiVersion",
 		},
-		"a module no API takes": {
+		"an invalid module name": {
 			[]string{"example.org/module/hpa2:1.0.0", "--from", plain, "--to", to()}, cli.ExitUsage,
-			`"hpa2" is not the name of a module`,
+			`"hpa2", is not a valid module name`,
 		},
-		"a version no API takes": {
+		"an invalid version for a ModuleTemplate": {
 			[]string{"example.org/mailer:1.0.0-rc.1", "--from", plain, "--to", to(), "--module-template", "x"},
 			cli.ExitUsage, "--module-template: spec.version",
 		},
@@ -253,35 +253,35 @@ func TestComponentCreateRefusesInvalidInput(t *testing.T) {
 			[]string{"example.org/mailer:1.0.0", "--from", plain, "--to", to(), "--set", "a=b"}, cli.ExitUsage,
 			"only a chart has values",
 		},
-		"an overlay that leaves": {
+		"an overlay that references a folder outside": {
 			[]string{"example.org/mailer:1.0.0", "--from", filepath.Join("testdata", "overlay-that-leaves", "default"),
 				"--to", to()}, cli.ExitFailed,
-			"../base: leaves the content: package the folder above, with a kustomization.yaml",
+			"../base is outside of the content: package the parent folder with a kustomization.yaml",
 		},
-		"a Job of an upgrade": {
+		"a Job with an upgrade hook": {
 			[]string{"example.org/mailer:1.0.0", "--from", upgrading, "--to", to()}, cli.ExitFailed,
 			"Job x: the agent does not run a Job with hook pre-upgrade",
 		},
-		"an endless chart": {
+		"a chart with endless recursion": {
 			[]string{"example.org/mailer:1.0.0", "--from", endless, "--to", to()}, cli.ExitFailed,
 			"every agent would refuse the content: chart mailer: ",
 		},
-		"a broken chart": {
+		"an invalid chart": {
 			[]string{"example.org/mailer:1.0.0", "--from", chart, "--to", to()}, cli.ExitFailed, "version",
 		},
-		"a public key": {
+		"a public key for --sign": {
 			[]string{"example.org/mailer:1.0.0", "--from", plain, "--to", to(), "--sign", public}, cli.ExitUsage,
-			"is not an RSA private key",
+			"is not an unencrypted RSA private key",
 		},
-		"an image nobody serves": {
+		"an image in an unreachable registry": {
 			[]string{"example.org/mailer:1.0.0", "--from", plain, "--to", to(), "--sign", private, "--image",
-				"127.0.0.1:1/mailer:1"}, cli.ExitFailed, "read its digest from the registry",
+				"127.0.0.1:1/mailer:1"}, cli.ExitFailed, "read the digest for the signature from the registry",
 		},
-		"a broken image": {
+		"an invalid image reference": {
 			[]string{"example.org/mailer:1.0.0", "--from", good, "--to", to(), "--image", "a b"}, cli.ExitUsage,
 			`image "a b"`,
 		},
-		"a CR without template": {
+		"a default CR without a ModuleTemplate": {
 			[]string{"example.org/mailer:1.0.0", "--from", good, "--to", to(), "--default-cr", "x"}, cli.ExitUsage,
 			"requires --module-template FILE",
 		},

@@ -40,7 +40,7 @@ func newComponentRole() *cobra.Command {
 			"bindings\n" +
 			"that let an agent without rbac.clusterAdmin install, upgrade and remove them. List every version that " +
 			"the\n" +
-			"runtime has or will get: an upgrade removes objects of the earlier version.",
+			"runtime has or will get, because an upgrade removes objects of the earlier version.",
 		Example: "  kcp-publisher component role example.org/module/mailer:1.0.0 --components " +
 			"registry.example/modules |\n" +
 			"    kubectl --context RUNTIME apply -f -",
@@ -49,8 +49,8 @@ func newComponentRole() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.name, "name", "skr-agent-module-set", "name of the ClusterRole, the Roles and their bindings")
 	flags.StringVar(&f.account, "service-account", modulerole.Home+"/skr-agent",
-		"ServiceAccount that gets the rights, as NAMESPACE/NAME: the agent's, or the one that modules.serviceAccount "+
-			"names in the agent's chart")
+		"ServiceAccount that gets the rights, as NAMESPACE/NAME: the agent's ServiceAccount, or "+
+			"modules.serviceAccount of the agent's chart")
 	f.components.add(flags)
 	f.registry.AddFlags(flags)
 	return cmd
@@ -63,7 +63,7 @@ func (f *roleFlags) run(cmd *cobra.Command, args []string) (err error) {
 	}
 	if len(validation.IsDNS1123Subdomain(f.name)) > 0 {
 		return cli.Usage(
-			fmt.Errorf("--name %q: want the name of a Kubernetes object: small letters, digits, dashes and dots",
+			fmt.Errorf("--name %q: want the name of a Kubernetes object: lowercase letters, digits, dashes and dots",
 				f.name))
 	}
 	registries, err := f.registry.Registries(store.Access{})
@@ -104,7 +104,8 @@ func (f *roleFlags) run(cmd *cobra.Command, args []string) (err error) {
 	return writeRole(cmd.OutOrStdout(), args, objects)
 }
 
-// rendered returns the objects of a component version as an agent renders them, in an ordinary cluster.
+// rendered returns the objects of a component version as an agent renders them in a cluster with the usual
+// capabilities.
 func rendered(
 	ctx context.Context, reader *component.Reader, found component.Component, confined render.Confined,
 ) ([]*unstructured.Unstructured, error) {
@@ -132,7 +133,7 @@ func rendered(
 
 // writeRole prints the objects as YAML documents.
 func writeRole(out io.Writer, modules []string, objects []runtime.Object) error {
-	fmt.Fprintf(out, "# The rights of an agent to install, upgrade and remove these modules:\n")
+	fmt.Fprintf(out, "# Rights that an agent needs to install, upgrade and remove these modules:\n")
 	for _, module := range modules {
 		fmt.Fprintf(out, "# %s\n", module)
 	}

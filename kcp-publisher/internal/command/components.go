@@ -34,20 +34,22 @@ func (f *componentFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.helmRepositories, "helm-repositories", nil,
 		"URL prefix of Helm repositories that component charts can come from; can be repeated")
 	flags.StringVar(&f.cacheDir, "component-cache", "", "folder that caches components across restarts")
-	flags.StringVar(&f.cacheSize, "component-cache-size", "2Gi", "maximum size of that folder")
+	flags.StringVar(&f.cacheSize, "component-cache-size", "2Gi", "maximum size of the component cache")
 	flags.StringVar(&f.policy, "signature-policy", "",
-		"signature policy file: the components that must be signed, and their signers; default: no signatures required")
+		"file with the signature policy: components that must be signed, and their signers; default: no signatures "+
+			"required")
 }
 
 // components are the opened sources with their reader and verifier.
 type components struct {
 	reader *component.Reader
-	// verifier is nil without a policy.
+	// verifier is nil if no policy is configured.
 	verifier *signature.Verifier
 	archives []*archive.Archive
 }
 
-// requires returns a function that reports whether components of a name must be signed, or nil without a policy.
+// requires returns a function that reports whether the component with a name must be signed, or nil if no policy is
+// configured.
 func (c *components) requires() func(string) bool {
 	if c.verifier == nil {
 		return nil
@@ -63,8 +65,8 @@ func (c *components) close() error {
 	return errors.Join(problems...)
 }
 
-// open opens the sources; more are paths of archives. A version is checked again after revalidate, a failure after
-// retryAfter.
+// open opens the sources of the flags and the archives in more. The reader checks a version again after revalidate, or
+// after retryAfter if it failed.
 func (f *componentFlags) open(
 	registries *store.Registries, more []string, revalidate, retryAfter time.Duration,
 ) (*components, error) {
@@ -104,7 +106,7 @@ func (f *componentFlags) open(
 	return opened, nil
 }
 
-// source opens an archive or a registry. An archive can have the prefix that --to uses.
+// source opens an archive or a registry. The path of an archive can start with ctf:, as in --to.
 func (c *components) source(name string, registries *store.Registries) (component.Source, error) {
 	path, isArchive := strings.CutPrefix(name, archiveScheme)
 	_, err := os.Stat(path)
@@ -117,7 +119,7 @@ func (c *components) source(name string, registries *store.Registries) (componen
 		c.archives = append(c.archives, opened)
 		return opened, nil
 	case isArchive || strings.HasPrefix(name, "/") || strings.HasPrefix(name, "."):
-		return nil, cli.Usage(fmt.Errorf("--components %s: is not a folder or file", name))
+		return nil, cli.Usage(fmt.Errorf("--components %s is not a folder or file", name))
 	}
 	return component.Registry{Registries: registries, Prefix: filepath.ToSlash(name)}, nil
 }

@@ -19,25 +19,25 @@ func TestConfigFileSetsUnsetFlags(t *testing.T) {
 		code   int
 		want   string
 	}{
-		"A flag that is not given comes from the file": {
+		"An unset flag is read from the file": {
 			"keys: " + dir + "\noutput: json\n", nil, cli.ExitDone, `"version": 1`,
 		},
-		"A flag that is given wins": {
+		"The command line takes precedence over the file": {
 			"keys: " + dir + "\noutput: json\n", []string{"-o", "yaml"}, cli.ExitDone, "version: 1\n",
 		},
-		"A value in the file is checked like a flag's": {
+		"An invalid value in the file is refused": {
 			"keys: " + dir + "\noutput: xml\n", nil, cli.ExitUsage, `-o "xml"`,
 		},
-		"A flag of all commands may be in the file": {
+		"The file can set a global flag": {
 			"keys: " + dir + "\nlog-level: debug\n", nil, cli.ExitDone, "PUBLISHER KEYS",
 		},
 		"An unknown flag is refused": {
 			"kyes: x\n", nil, cli.ExitUsage, `"kyes" is not a flag of this command`,
 		},
-		"The file cannot name another": {
+		"The file cannot name another file": {
 			"config: other.yaml\n", nil, cli.ExitUsage, `"config" is not a flag of this command`,
 		},
-		"A name that appears twice is refused": {
+		"A duplicate name is refused": {
 			"output: json\noutput: yaml\n", nil, cli.ExitUsage, "already set",
 		},
 	} {
@@ -49,7 +49,7 @@ func TestConfigFileSetsUnsetFlags(t *testing.T) {
 			}
 		})
 	}
-	t.Run("A list sets a flag that may be repeated, a number one that counts", func(t *testing.T) {
+	t.Run("A list sets a repeatable flag, and a number sets a numeric flag", func(t *testing.T) {
 		write(t, config,
 			"components: [registry.example/one, registry.example/two]\nconcurrency: 3\nvalidity: 48h\nplain-http: "+
 				"true\n")
@@ -70,7 +70,7 @@ func TestConfigFileSetsUnsetFlags(t *testing.T) {
 			}
 		}
 	})
-	t.Run("A value that does not parse names flag and file", func(t *testing.T) {
+	t.Run("The error for an invalid value names the flag and the file", func(t *testing.T) {
 		write(t, config, "validity: soon\n")
 		if o := run("publish", "--config", config); o.code != cli.ExitUsage ||
 			!strings.Contains(o.err, "--config "+config+": validity: ") {

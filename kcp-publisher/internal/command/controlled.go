@@ -70,7 +70,7 @@ func readFleet(ctx context.Context, api client.Reader, namespace string) (contro
 	return c, nil
 }
 
-// with returns the control plane with the objects of a commit and without the objects that it prunes.
+// with returns the control plane after a commit, with the commit's objects and without the pruned objects.
 func (c controlled) with(objects source.Objects, prune []follow.Key, namespace string, now time.Time) controlled {
 	next := newControlled()
 	next.rollouts, next.restricted, next.watched = c.rollouts, c.restricted, c.watched
@@ -120,7 +120,7 @@ func (c controlled) with(objects source.Objects, prune []follow.Key, namespace s
 	return next
 }
 
-// merged returns have overridden by wanted, as the API server applies it.
+// merged returns the entries of both maps. Entries of wanted take precedence, as in server-side apply.
 func merged(have, wanted map[string]string) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, have)
@@ -146,7 +146,7 @@ func (c controlled) preview(rules plan.Rules, now time.Time) (forecast.Fleet, er
 		Policies: slices.Collect(maps.Values(c.policies)), Rollouts: c.rollouts}, now)
 	rejections := rollout.Rejections(slices.Collect(maps.Values(c.metas)), c.rollouts)
 	slices.SortFunc(rejections, func(a, b *v1alpha1.Rollout) int { return cmp.Compare(a.Name, b.Name) })
-	return forecast.Fleet{Kymas: kymas, Catalog: snapshot, Request: preview.Request, Begins: preview.Round.Create,
+	return forecast.Fleet{Kymas: kymas, Catalog: snapshot, Request: preview.Request, NewRollouts: preview.Round.Create,
 		Rejections: rejections}, nil
 }
 

@@ -21,20 +21,20 @@ const defaultNamespace = "kcp-system"
 type controlPlane struct {
 	cluster   cli.Cluster
 	namespace string
-	// everywhere is true for all namespaces, in commands with this flag.
+	// everywhere is true if --all-namespaces is set.
 	everywhere bool
 }
 
-// add adds the flags; in names the objects in the namespace.
+// add adds the flags. in completes the help text of --namespace, such as "the Kymas".
 func (c *controlPlane) add(flags *pflag.FlagSet, in string) {
 	namespaceFlag(flags, &c.namespace, in)
 	c.cluster.AddFlags(flags, "the control plane")
 	c.cluster.AddTimeoutFlag(flags)
 }
 
-// addEverywhere adds -A, for commands that list.
+// addEverywhere adds --all-namespaces, for commands that list objects.
 func (c *controlPlane) addEverywhere(flags *pflag.FlagSet) {
-	flags.BoolVarP(&c.everywhere, "all-namespaces", "A", false, "use all namespaces instead of --namespace")
+	flags.BoolVarP(&c.everywhere, "all-namespaces", "A", false, "list objects in all namespaces instead of --namespace")
 }
 
 // scope returns the namespace to list, empty for all.

@@ -23,12 +23,12 @@ func stopped(t *testing.T, path string, args ...string) (failed bool) {
 	}
 	output := o.out + o.err
 	if !strings.Contains(output, path) && !strings.Contains(output, filepath.Base(path)) {
-		t.Errorf("does not name %s: %s", path, output)
+		t.Errorf("the error does not name %s: %s", path, output)
 	}
-	if !strings.Contains(output, "backup") && !strings.Contains(output, "restore it") &&
+	if !strings.Contains(output, "backup") && !strings.Contains(output, "restore the file") &&
 		!strings.Contains(output, "move it away") && !strings.Contains(output, "is a directory") &&
 		!strings.Contains(output, "not empty") {
-		t.Errorf("gives no way out: %s", output)
+		t.Errorf("the error does not name a fix: %s", output)
 	}
 	return true
 }
@@ -68,15 +68,15 @@ func TestDamagedKeyFileIsReported(t *testing.T) {
 		o := run(args...)
 		_, err := os.Stat(path)
 		switch name := filepath.Base(path); {
-		case o.code == cli.ExitDone: // publishing needs neither this file nor its folder
+		case o.code == cli.ExitDone: // publish does not require this file or its folder
 			// A flipped bit in the public half of a key has no effect, because only the private half signs.
 			if name == keys.FileRoot || name == keys.FilePublisherKey && !strings.Contains(t.Name(), "bit") {
-				t.Errorf("published without %s", name)
+				t.Errorf("publish succeeded although %s is damaged", name)
 			}
 		case !strings.Contains(o.err, name):
-			t.Errorf("does not name %s: %s", name, o.err)
+			t.Errorf("the error does not name %s: %s", name, o.err)
 		case !errors.Is(err, fs.ErrNotExist) && read(t, filepath.Join(layout, "index.json")) != before:
-			t.Error("the layout was changed")
+			t.Error("a failed publish changed the layout")
 		}
 	})
 }
@@ -92,7 +92,7 @@ func TestDamagedCacheFileIsFetchedAgainOrReported(t *testing.T) {
 	clitest.EachDamage(t, cache, func(t *testing.T, path string) {
 		if stopped(t, path, args...) {
 			if filepath.Base(filepath.Dir(path)) != "pins" {
-				t.Errorf("%s stops a publisher that needs no cache", path)
+				t.Errorf("publish failed because of %s, although it can fetch the component again", path)
 			}
 			if err := os.RemoveAll(path); err != nil {
 				t.Fatal(err)

@@ -33,7 +33,7 @@ type diffFlags struct {
 	exitCode     bool
 }
 
-// errDiffers is the error for exit code 3 of --exit-code.
+// errDiffers causes exit code 3 with --exit-code.
 var errDiffers = errors.New("the commit changes the control plane or its fleet")
 
 func newDiff() *cobra.Command {
@@ -41,9 +41,9 @@ func newDiff() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "diff", Short: "preview the effect of a commit on the control plane and its fleet",
 		Args: cli.Exactly(0, "no arguments"),
-		Long: "diff reads a commit or a folder, compares it with the control plane and resolves every runtime with " +
-			"it. It changes nothing.\n" +
-			"It does not read components and assumes that they are available.",
+		Long: "diff compares a commit or a folder with the control plane, and forecasts how the modules of each " +
+			"runtime would change.\n" +
+			"It changes nothing. It does not read components, and assumes that they are available.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
@@ -52,7 +52,7 @@ func newDiff() *cobra.Command {
 	f.prune.add(flags)
 	f.add(flags, "Kymas, ModuleTemplates and ModuleReleaseMetas")
 	flags.StringVar(&f.selector, "watch-label-selector", "",
-		"forecast only for Kymas with matching labels, like run with the same flag")
+		"only forecast for Kymas with matching labels; set the same selector as for run")
 	f.maintenance.add(flags)
 	restrictedFlag(flags, &f.restricted)
 	flags.BoolVar(&f.exitCode, "exit-code", false, "exit with 3 if the commit changes an object or a runtime")
@@ -109,7 +109,7 @@ func (f *diffFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// forecast resolves the current and the changed fleet.
+// forecast resolves the modules of the fleet before and after the commit.
 func (f *diffFlags) forecast(
 	ctx context.Context, api client.Client, objects source.Objects, prune []follow.Key, maintenance plan.Maintenance,
 ) (forecast.Forecast, error) {
@@ -153,7 +153,7 @@ type objectChange struct {
 	Action string `json:"action"` // create, change or prune
 	Kind   string `json:"kind"`
 	Name   string `json:"name"`
-	// Place is the file and line, or empty for a pruned object.
+	// Place is the file and line of the object, or empty for a pruned object.
 	Place string `json:"place,omitempty"`
 }
 
@@ -180,7 +180,7 @@ func (d difference) draw(out io.Writer) {
 		fmt.Fprintf(out, "commit %s\n", d.Commit)
 	}
 	if len(d.Objects) == 0 {
-		fmt.Fprintln(out, "no difference: the control plane has all objects")
+		fmt.Fprintln(out, "no objects differ from the control plane")
 	}
 	for _, o := range d.Objects {
 		fmt.Fprintln(out, strings.TrimRight(fmt.Sprintf("  %-6s  %s %s  %s", o.Action, o.Kind, o.Name, o.Place), " "))

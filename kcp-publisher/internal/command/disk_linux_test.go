@@ -29,11 +29,11 @@ func repeated(t *testing.T, disk clitest.Disk, args ...string) (enough bool) {
 	output := o.out + o.err // publish lists the failure of each runtime in its rows
 	for _, want := range []string{"no space left on device", disk.Dir} {
 		if !strings.Contains(output, want) {
-			t.Errorf("does not say %q: %s", want, output)
+			t.Errorf("the error does not contain %q: %s", want, output)
 		}
 	}
 	if strings.Contains(o.err, "no space left") && !strings.Contains(o.err, "hint: free space") {
-		t.Errorf("no way out: %s", o.err)
+		t.Errorf("the error does not contain the hint to free space: %s", o.err)
 	}
 	disk.Grow()
 	done(t, args...)
@@ -63,12 +63,12 @@ func same(t *testing.T, got, want string) {
 	a, b := files(t, got), files(t, want)
 	for name := range b {
 		if a[name] != b[name] {
-			t.Errorf("%s: differs or is missing: %d bytes, want %d", name, len(a[name]), len(b[name]))
+			t.Errorf("%s differs or is missing: got %d bytes, want %d", name, len(a[name]), len(b[name]))
 		}
 		delete(a, name)
 	}
 	for name := range a {
-		t.Errorf("%s is left", name)
+		t.Errorf("unexpected file %s", name)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestComponentCreateCanBeRepeatedAfterDiskFull(t *testing.T) {
 	}
 }
 
-func TestKeysInitCanBeRepeatedAfterDiskFull(t *testing.T) {
+func TestKeysCommandsCanBeRepeatedAfterDiskFull(t *testing.T) {
 	for command, c := range map[string]struct {
 		before  bool
 		version int64
@@ -116,7 +116,7 @@ func TestKeysInitCanBeRepeatedAfterDiskFull(t *testing.T) {
 				}
 				for name := range files(t, folder.Dir) {
 					if strings.HasPrefix(name, ".staged") {
-						t.Errorf("%s is left", name)
+						t.Errorf("unexpected file %s", name)
 					}
 				}
 				return enough
@@ -161,12 +161,12 @@ func intact(t *testing.T, layout string) {
 	}
 	for _, m := range index.Manifests {
 		if _, there := all["blobs/"+strings.Replace(m.Digest, ":", "/", 1)]; !there {
-			t.Errorf("%s is listed and not there", m.Digest)
+			t.Errorf("manifest %s is listed but missing", m.Digest)
 		}
 	}
 	for name, content := range all {
 		if hash, is := strings.CutPrefix(name, "blobs/sha256/"); is && sha256Of(content) != hash {
-			t.Errorf("%s is damaged: %d bytes", name, len(content))
+			t.Errorf("%s does not match its digest: %d bytes", name, len(content))
 		}
 	}
 }

@@ -31,7 +31,7 @@ type enrollFlags struct {
 	generation                                       int
 }
 
-// enrolled is one runtime to enroll, with the Kyma that its token counts for.
+// enrolled is one runtime to enroll, with the Kyma that its token is valid for.
 type enrolled struct {
 	id   string
 	kyma trust.Kyma
@@ -42,15 +42,16 @@ func newEnroll() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "enroll [RUNTIME-ID]...",
 		Short: "print the bootstrap Secret for a runtime's agent, or write the Secrets of several runtimes",
-		Long: "enroll prints a Secret with a token that lets the runtime's agent introduce its key. The token counts " +
-			"for one Kyma: --kyma, or else the\n" +
-			"Kyma " + defaultNamespace +
-			"/RUNTIME-ID. The newest token that an agent uses decides which of several Kymas owns the runtime. With " +
-			"--replace, the\n" +
-			"runtime can come from another control plane: its agent drops the root of trust and the bundle that it " +
-			"remembers, and uninstalls nothing.\n" +
-			"For several runtimes, enroll writes one file for each to --output-dir. --selector, --health and --all " +
-			"read them from the control plane.",
+		Long: "enroll prints a Secret with a token that allows the runtime's agent to register its key. The token is " +
+			"valid for one Kyma, by default\n" +
+			defaultNamespace +
+			"/RUNTIME-ID. If several Kymas name the same runtime, the newest token that its agent used determines " +
+			"the owner.\n" +
+			"Use --replace for a runtime of another control plane: its agent discards its former root of trust and " +
+			"bundle, and uninstalls nothing.\n" +
+			"To enroll several runtimes, set --output-dir: enroll writes one file per runtime. --selector, --health " +
+			"and --all select runtimes\n" +
+			"in the control plane.",
 		Example: "  kcp-publisher enroll berlin --keys keys --location registry.example/fleet | kubectl --context " +
 			"berlin apply -f -\n" +
 			"  kcp-publisher enroll berlin --kyma kcp-system/berlin-2 --replace --keys keys --location " +
@@ -67,21 +68,23 @@ func newEnroll() *cobra.Command {
 	flags.StringVar(&f.output, "output-dir", "",
 		"folder for one file per runtime, RUNTIME-ID.yaml; required for several runtimes")
 	keysFlag(flags, &f.dir)
-	flags.StringVar(&f.location, "location", "", "registry prefix that the runtime pulls from, HOST/PATH")
+	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that the runtime pulls from")
 	flags.StringVar(&f.owner, "kyma", "",
-		"[NAMESPACE/]NAME of the Kyma that the token counts for; default: "+defaultNamespace+"/RUNTIME-ID")
-	flags.StringVar(&f.uid, "kyma-uid", "", "UID of that Kyma; the token then counts for this object alone")
+		"Kyma that the token is valid for, as [NAMESPACE/]NAME; default: "+defaultNamespace+"/RUNTIME-ID")
+	flags.StringVar(&f.uid, "kyma-uid", "", "UID of the Kyma; the token is then valid only for this object")
 	flags.BoolVar(&f.replace, "replace", false,
-		"replace the runtime's former control plane: its agent drops the root of trust that it remembers")
-	flags.DurationVar(&f.validity, "token-validity", 24*time.Hour, "validity of the token that the agent enrolls with")
-	f.registry.AddConfigFlag(flags, "docker config.json with the agent's own credentials, never the publisher's")
+		"replace the runtime's former control plane: its agent discards the former root of trust")
+	flags.DurationVar(&f.validity, "token-validity", 24*time.Hour, "validity period of the enrollment token")
+	f.registry.AddConfigFlag(flags,
+		"docker config.json with the agent's own credentials; never use the publisher's credentials")
 	flags.BoolVar(&f.password, "registry-password", false,
 		"include the agent's password for the registry's token service, derived from the key folder")
 	flags.IntVar(&f.generation, "registry-password-generation", 1,
-		"generation of that password; a higher one in the service's --generations revokes earlier ones")
+		"generation of the registry password; a higher generation in the token service's --generations revokes "+
+			"earlier passwords")
 	flags.StringVar(&f.notifications, "notifications-url", "",
-		"https://HOST"+bundle.NotificationsPath+
-			", the publisher's notification endpoint; also includes the agent's password for HOST, derived from the key folder")
+		"URL of the publisher's notification endpoint, https://HOST"+bundle.NotificationsPath+
+			"; also includes the agent's password for HOST, derived from the key folder")
 	f.registry.AddCAFlag(flags)
 	return cmd
 }
@@ -95,10 +98,10 @@ func (f *enrollFlags) check(args []string) error {
 	case f.location == "":
 		return cli.Usage(errors.New("--location is required: the registry prefix that the runtime pulls from"))
 	case !one && (f.owner != "" || f.uid != ""):
-		return cli.Usage(errors.New("--kyma and --kyma-uid: name one runtime"))
+		return cli.Usage(errors.New("--kyma and --kyma-uid require exactly one runtime id"))
 	case !one && f.output == "" && !f.dryRun:
 		return cli.Usage(errors.New(
-			"--output-dir is required to enroll several runtimes: the folder for their Secrets"))
+			"--output-dir is required to enroll several runtimes"))
 	}
 	return nil
 }
@@ -161,8 +164,8 @@ func writeNew(path string, data []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// selected returns the runtimes to enroll. If names are given, it does not read the control plane: the Kymas may not
-// exist yet.
+// selected returns the runtimes to enroll. If the arguments name runtimes, it does not read the control plane, because
+// their Kymas may not exist yet.
 func (f *enrollFlags) selected(cmd *cobra.Command, args []string) ([]enrolled, error) {
 	var all []enrolled
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(args))) {

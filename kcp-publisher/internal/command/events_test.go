@@ -53,7 +53,7 @@ func TestEventsOfTheFleetAreListedByTime(t *testing.T) {
 	}
 }
 
-func TestEventsOfOneObject(t *testing.T) {
+func TestEventsRefuseConflictingArguments(t *testing.T) {
 	for name, c := range map[string]struct {
 		flags eventFlags
 		args  []string
@@ -71,8 +71,8 @@ func TestEventsOfOneObject(t *testing.T) {
 		"a rollout in all namespaces": {
 			eventFlags{controlPlane: controlPlane{everywhere: true}, rollout: "a"}, nil, "give --namespace",
 		},
-		"the fleet, in all namespaces":  {eventFlags{controlPlane: controlPlane{everywhere: true}}, nil, ""},
-		"one runtime of this namespace": {eventFlags{}, []string{"berlin"}, ""},
+		"the fleet in all namespaces":  {eventFlags{controlPlane: controlPlane{everywhere: true}}, nil, ""},
+		"one runtime in the namespace": {eventFlags{}, []string{"berlin"}, ""},
 	} {
 		err := c.flags.check(c.args)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {

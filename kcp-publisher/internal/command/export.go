@@ -39,7 +39,7 @@ func newExport() *cobra.Command {
 		Use: "export RUNTIME... -o FILE", Short: "export bundles to a file for runtimes without a network connection",
 		Long: "export writes the latest bundles of the runtimes with all required content to one OCI layout in a tar " +
 			"file, for `skr-agent import`.\n" +
-			"An interrupted export leaves FILE.partial, and the same command continues it.",
+			"If export is interrupted, repeat the command to continue from FILE.partial.",
 		Args: cli.AtLeastOne("runtime id"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
@@ -51,12 +51,12 @@ func newExport() *cobra.Command {
 		"omit content that the runtime already has: its report file, or for a single runtime the digest of its "+
 			"applied bundle; can be repeated")
 	flags.BoolVar(&f.images, "images", false,
-		"include the modules' container images: those in the desired state and those in the modules' objects")
+		"include container images: the images in the desired state and in the objects of the modules")
 	f.add(flags, "with --images: ")
 	flags.BoolVar(&f.offers, "offers", true, "include the modules that runtimes with autonomy can choose")
 	flags.StringSliceVar(&f.platforms, "platform", nil,
-		"platforms of images, such as linux/amd64; default: all. Images referenced by digest always include all "+
-			"platforms")
+		"platforms of images to include, such as linux/amd64; default: all. Images referenced by digest always "+
+			"include all platforms")
 	flags.BoolVar(&f.zstd, "zstd", false, "compress the file")
 	flags.StringVar(&f.volumeSize, "volume-size", "",
 		"split the file into FILE.001, FILE.002, ... of at most this size, such as 4G")
@@ -251,7 +251,7 @@ func (e exported) draw(out io.Writer) {
 	e.drawModules(out)
 }
 
-// drawModules names the modules with unknown images. Problems are errors of charts and therefore untrusted text.
+// drawModules lists the modules with unknown images. Problems are errors of charts and therefore untrusted text.
 func (e exported) drawModules(out io.Writer) {
 	var none, listed []string
 	for _, m := range e.Modules {
@@ -259,9 +259,9 @@ func (e exported) drawModules(out io.Writer) {
 		case m.Rendered:
 		case m.Problem != "":
 			fmt.Fprintf(out,
-				"! the images of %s are not completely known, and only the %d listed ones are included, because it "+
-					"cannot be rendered: %s; it is offered but not installed: omit all offers with "+
-					"--offers=false, or name another skr-agent with --renderer\n", m, m.Listed,
+				"! %s cannot be rendered, so only its %d listed images are included, and some may be missing: %s; "+
+					"the module is offered but not installed: omit all offers with "+
+					"--offers=false, or set --renderer to another skr-agent program\n", m, m.Listed,
 				bundle.PrintableLine(m.Problem))
 		case m.Listed == 0:
 			none = append(none, m.String())
@@ -270,7 +270,7 @@ func (e exported) drawModules(out io.Writer) {
 		}
 	}
 	if len(none) > 0 {
-		fmt.Fprintf(out, "no images of %s are included: their components list none, and they were not rendered; "+
+		fmt.Fprintf(out, "no images of %s are included: their components list no images, and they were not rendered; "+
 			"set --renderer to an skr-agent program\n", strings.Join(none, ", "))
 	}
 	if len(listed) > 0 {

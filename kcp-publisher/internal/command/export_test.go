@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/export"
 )
 
-// reportIn writes a report of a runtime that has applied a bundle, or none if the digest is empty, and returns its
-// path.
+// reportIn writes a report of a runtime to a file and returns its path. If observed is not empty, the report names it
+// as the applied bundle.
 func reportIn(t *testing.T, runtime string, observed digest.Digest) string {
 	t.Helper()
 	key, err := trust.GenerateKey()
@@ -49,29 +49,29 @@ func TestExportSinceReadsReportsAndDigests(t *testing.T) {
 		want            map[string]digest.Digest
 		problem         string
 	}{
-		"without a report": {[]string{"ship"}, nil, map[string]digest.Digest{}, ""},
-		"a digest": {
+		"no --since": {[]string{"ship"}, nil, map[string]digest.Digest{}, ""},
+		"a digest for one runtime": {
 			[]string{"ship"}, []string{one.String()}, map[string]digest.Digest{"ship": one}, "",
 		},
-		"reports": {
+		"reports of two runtimes": {
 			[]string{"ship", "plant"}, []string{reportIn(t, "plant", two), reportIn(t, "ship", one)},
 			map[string]digest.Digest{"ship": one, "plant": two}, "",
 		},
-		"a report of who has nothing": {
+		"a report without an applied bundle": {
 			[]string{"ship"}, []string{reportIn(t, "ship", "")}, map[string]digest.Digest{}, "",
 		},
-		"a digest for two": {
+		"a digest for two runtimes": {
 			[]string{"ship", "plant"}, []string{one.String()}, nil, "a digest can only be used for a single runtime",
 		},
-		"a report of another client": {
+		"a report of another runtime": {
 			[]string{"ship"}, []string{reportIn(t, "plant", one)}, nil,
 			"the report is from runtime plant, which is not exported",
 		},
-		"a part of another runtime's name": {
+		"a report of a runtime with a shorter id": {
 			[]string{"ship-1"}, []string{reportIn(t, "ship", one)}, nil,
 			"the report is from runtime ship, which is not exported",
 		},
-		"no such file": {[]string{"ship"}, []string{"/nowhere"}, nil, "no such file"},
+		"a missing file": {[]string{"ship"}, []string{"/nowhere"}, nil, "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := (&exportFlags{since: c.since}).bases(c.runtimes)
@@ -120,7 +120,7 @@ func TestExportPrintsAReadableTable(t *testing.T) {
 	for _, want := range []string{"ship, sequence 7", "keda 1.8.0, raw-manifest", "plant, ship", "4.9 KiB", "3.0 MiB",
 		"512 B", "ship.tar.002"} {
 		if !strings.Contains(table.String(), want) {
-			t.Errorf("does not contain %q:\n%s", want, table.String())
+			t.Errorf("output does not contain %q:\n%s", want, table.String())
 		}
 	}
 }
@@ -133,18 +133,18 @@ func TestExportNamesModulesWithUnknownImages(t *testing.T) {
 		{Module: "offer", Version: "3.0.0", Listed: 1, Problem: "values.x is\x1b[2J required"},
 	}}.draw(&out)
 	for _, want := range []string{"no images of nats 2.0.0 are", "only the listed images of mail 1.0.0 are included",
-		"! the images of offer 3.0.0 are not completely known", "--offers=false"} {
+		"! offer 3.0.0 cannot be rendered", "--offers=false"} {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("does not contain %q:\n%s", want, out.String())
+			t.Errorf("output does not contain %q:\n%s", want, out.String())
 		}
 	}
 	if strings.Contains(out.String(), "keda") || strings.Contains(out.String(), "\x1b") {
-		t.Error(out.String())
+		t.Errorf("output contains a rendered module or control characters:\n%q", out.String())
 	}
 }
 
 func TestExportWarnsAboutAnUnconfinedRenderer(t *testing.T) {
 	if unconfined("linux") != "" || !strings.Contains(unconfined("darwin"), "--renderer=none") {
-		t.Error(unconfined("linux"), unconfined("darwin"))
+		t.Errorf("got warning %q on Linux and %q on macOS", unconfined("linux"), unconfined("darwin"))
 	}
 }

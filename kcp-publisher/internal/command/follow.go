@@ -43,7 +43,7 @@ func (f *pruneFlags) add(flags *pflag.FlagSet) {
 			"runtime",
 	)
 	flags.IntVar(&f.maxCount, "git-prune-count", defaultPruneCount,
-		"number of such objects that a commit can prune regardless of the percentage")
+		"number of objects that a commit can prune regardless of --git-prune-percent")
 }
 
 const defaultPrunePercent, defaultPruneCount = 10, 5
@@ -55,10 +55,10 @@ func (f *pruneFlags) isSet() bool {
 // pruning returns the limits of the flags.
 func (f *pruneFlags) pruning() (follow.Pruning, error) {
 	if f.percent < 0 || f.percent > 100 {
-		return follow.Pruning{}, cli.Usage(fmt.Errorf("--git-prune-percent: %d: want 0 to 100", f.percent))
+		return follow.Pruning{}, cli.Usage(fmt.Errorf("--git-prune-percent %d: want 0 to 100", f.percent))
 	}
 	if f.maxCount < 0 {
-		return follow.Pruning{}, cli.Usage(fmt.Errorf("--git-prune-count: %d: want 0 or more", f.maxCount))
+		return follow.Pruning{}, cli.Usage(fmt.Errorf("--git-prune-count %d: want 0 or more", f.maxCount))
 	}
 	return follow.Pruning{All: f.all, MaxPercent: f.percent, MaxCount: f.maxCount}, nil
 }
@@ -71,16 +71,17 @@ func (f *followFlags) add(flags *pflag.FlagSet) {
 		"interval between checks for a new commit in the Git repository")
 	f.prune.add(flags)
 	flags.BoolVar(&f.rewind, "allow-rewind", false,
-		"apply a commit of --git-url although it does not descend from the one that was applied before")
+		"apply a commit of --git-url even if it does not descend from the previously applied commit")
 }
 
-// errShard is the reason why a publisher of some Kymas cannot follow a repository.
+// errShard rejects --git-url for a publisher that reconciles only some of the Kymas.
 var errShard = errors.New(
-	"--git-url: cannot be used together with --watch-label-selector: a partially applied commit would not stop " +
-		"the other publishers; use it with a single publisher without a selector",
+	"--git-url cannot be combined with --watch-label-selector: other publishers would not wait for a partially " +
+		"applied commit; run a single publisher without a selector",
 )
 
-// follower returns the follower, or nil without a repository. The selector is the selector of the publisher's Kymas.
+// follower returns the follower, or nil if no repository is configured. selector is the value of
+// --watch-label-selector.
 func (f *followFlags) follower(namespace, selector string) (*follow.Follower, error) {
 	if f.url == "" {
 		if f.git.isSet() || f.prune.isSet() || f.rewind {
@@ -92,7 +93,7 @@ func (f *followFlags) follower(namespace, selector string) (*follow.Follower, er
 		return nil, cli.Usage(errShard)
 	}
 	if f.interval <= 0 {
-		return nil, cli.Usage(fmt.Errorf("--git-poll-interval: %s: want more than 0", f.interval))
+		return nil, cli.Usage(fmt.Errorf("--git-poll-interval %s: want more than 0", f.interval))
 	}
 	pruning, err := f.prune.pruning()
 	if err != nil {

@@ -21,19 +21,19 @@ type gitFlags struct {
 }
 
 func (f *gitFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.branch, "git-branch", "", "branch of the Git repository; default: its HEAD")
+	flags.StringVar(&f.branch, "git-branch", "", "branch of the Git repository; default: HEAD")
 	flags.StringVar(&f.tag, "git-tag", "", "tag of the Git repository, instead of a branch")
 	flags.StringVar(&f.path, "git-path", "", "folder inside the Git repository; files outside it are ignored")
 	flags.StringVar(&f.credentials, "git-credentials", "",
-		"folder with username and password, or bearerToken, and ca.crt, or identity and known_hosts: the files of a "+
-			"Flux Git Secret")
+		"folder with the files of a Flux Git Secret: username and password, or bearerToken, and ca.crt, or identity "+
+			"and known_hosts")
 	flags.StringVar(&f.signers, "git-signers", "",
 		"armored OpenPGP key ring or SSH allowed signers file; one of the keys must have signed the commit")
 }
 
 func (f *gitFlags) isSet() bool { return *f != gitFlags{} }
 
-// open returns the repository; flag is the flag that named it.
+// open returns the repository. Errors name flag, which contains the URL.
 func (f *gitFlags) open(flag, url string) (*git.Repository, error) {
 	options := git.Options{URL: url, Branch: f.branch, Tag: f.tag, Path: f.path}
 	var err error
@@ -54,12 +54,12 @@ func (f *gitFlags) open(flag, url string) (*git.Repository, error) {
 	return repository, nil
 }
 
-// loaded is a source after reading.
+// loaded contains the objects of a folder or a commit.
 type loaded struct {
 	objects source.Objects
 	// source is the commit, or nil for a folder.
 	source *bundle.Source
-	// copied is the folder with the commit's files while its component archives are used, or empty.
+	// copied is a temporary folder with the commit's files if the commit contains component archives, or empty.
 	copied string
 }
 
@@ -76,7 +76,7 @@ func (f *gitFlags) load(ctx context.Context, flag, from string, out io.Writer) (
 			return loaded{},
 				cli.Usage(
 					fmt.Errorf(
-						"%s %s: is a folder, so the --git flags do not apply: write a local repository as file://PATH",
+						"%s %s is a folder, so the --git flags do not apply: use file://PATH for a local repository",
 						flag, from))
 		}
 		objects, err := source.Folder(from)
@@ -91,7 +91,7 @@ func (f *gitFlags) load(ctx context.Context, flag, from string, out io.Writer) (
 		return loaded{}, err
 	}
 	if len(objects.Written) == 0 {
-		return loaded{}, fmt.Errorf("commit %s of %s: no objects found: check --git-path", commit.Hash, repository.URL)
+		return loaded{}, fmt.Errorf("commit %s of %s has no objects: check --git-path", commit.Hash, repository.URL)
 	}
 	for _, ignored := range commit.Ignored {
 		fmt.Fprintf(out, "ignored %s\n", ignored)

@@ -94,7 +94,7 @@ func TestPublishRecordsTheCommitOfAChange(t *testing.T) {
 	write(t, filepath.Join(r.dir, "fleet", "README.md"), "# hello")
 	r.commit()
 	if out := done(t, args...); strings.Contains(out, "pushed") {
-		t.Errorf("a commit that changed nothing is published:\n%s", out)
+		t.Errorf("a commit without changes was published:\n%s", out)
 	}
 	if source := lastSource(t, layout, keyDir, "r-1"); source == nil || source.Commit != first {
 		t.Errorf("source %+v, want commit %s", source, first)
@@ -117,7 +117,7 @@ func TestInvalidCommitErrorNamesFileAndLine(t *testing.T) {
 		t.Errorf("exit code %d\n%s\nwant %s", got.code, got.err, want)
 	}
 	if _, err := os.Stat(layout); !os.IsNotExist(err) {
-		t.Errorf("something was published: %v", err)
+		t.Errorf("publish created a layout for an invalid commit: %v", err)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestGitGuideShowsTheActualOutput(t *testing.T) {
 			t.Fatalf("docs/guides/git.md has no sample that begins with %q", begin)
 		}
 		if !strings.Contains(alike(output), alike(sample[1])) {
-			t.Errorf("docs/guides/git.md shows\n%s\nand this is printed:\n%s", alike(sample[1]), alike(output))
+			t.Errorf("docs/guides/git.md shows\n%s\nbut the output is\n%s", alike(sample[1]), alike(output))
 		}
 	}
 }
@@ -173,7 +173,7 @@ func TestGitFlagsWithoutEffectAreRefused(t *testing.T) {
 		code int
 		want string
 	}{
-		"a branch of a folder": {
+		"a branch for a folder": {
 			[]string{"--from", dir, "--git-branch", "main"}, cli.ExitUsage,
 			"is a folder, so the --git flags do not apply",
 		},
@@ -181,19 +181,21 @@ func TestGitFlagsWithoutEffectAreRefused(t *testing.T) {
 			[]string{"--from", "https://a:hunter2@git.example/x"}, cli.ExitUsage,
 			"--from: the URL contains credentials",
 		},
-		"credentials of no kind": {
+		"a folder without credentials": {
 			[]string{"--from", "file://" + dir, "--git-credentials", dir}, cli.ExitUsage, "--git-credentials: ",
 		},
-		"signers of no kind": {
+		"signers that are a folder": {
 			[]string{"--from", "file://" + dir, "--git-signers", dir}, cli.ExitUsage, "--git-signers: ",
 		},
-		"no repository": {[]string{"--from", "file://" + dir}, cli.ExitFailed, "repository does not exist"},
+		"a folder without a repository": {
+			[]string{"--from", "file://" + dir}, cli.ExitFailed, "repository does not exist",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := run(append([]string{"publish", "--to", "oci-layout:" + filepath.Join(t.TempDir(), "layout")},
 				c.args...)...)
 			if got.code != c.code || !strings.Contains(got.err, c.want) || strings.Contains(got.err, "hunter2") {
-				t.Errorf("exit code %d\n%s", got.code, got.err)
+				t.Errorf("got exit code %d\n%s\nwant %d with %q", got.code, got.err, c.code, c.want)
 			}
 		})
 	}

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// allocated returns the bytes that publishing a folder of n runtimes to a layout allocates, for the first time and
-// again.
+// allocated returns the bytes that two runs of publish allocate for a folder with some number of runtimes.
 func allocated(t *testing.T, runtimes int) uint64 {
 	t.Helper()
 	dir := t.TempDir()
@@ -39,12 +38,13 @@ func allocated(t *testing.T, runtimes int) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// Work that grows with the square of the runtimes would be sixteen times as much for four times as many runtimes.
+// If allocations grew with the square of the number of runtimes, four times as many runtimes would allocate sixteen
+// times as much.
 func TestPublishAllocationsGrowLinearly(t *testing.T) {
 	allocated(t, 1) // one-time allocations
 	small, large := allocated(t, 50), allocated(t, 200)
 	t.Logf("%d KiB for 50 runtimes, %d KiB for 200", small>>10, large>>10)
 	if large > 6*small {
-		t.Errorf("%d bytes for 50 runtimes, and %d for 200", small, large)
+		t.Errorf("got %d bytes for 50 runtimes and %d bytes for 200, want at most six times as many", small, large)
 	}
 }

@@ -44,12 +44,12 @@ func newImages() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "images", Short: "show which images run in which runtimes", Args: cli.Exactly(0, "no arguments"),
 		Long: "images joins the module versions that the runtimes report with the images of each version. It finds " +
-			"these in signed\n" +
+			"the images in signed\n" +
 			"bundles: images that the module lists, and images that its rendered objects use. Each version is read " +
 			"and rendered once.\n\n" +
-			"With --since, it compares the bundles that were published at two times: rows with + and - name the " +
-			"runtimes whose bundle\n" +
-			"gained or lost an image. It follows the signed chain of each runtime's bundles, as far back as the " +
+			"With --since, it compares the published bundles at two times: rows with + and - list the runtimes " +
+			"whose bundle gained or\n" +
+			"lost an image. It follows the signed chain of each runtime's bundles, as far back as the " +
 			"registry keeps them.",
 		Example: "  kcp-publisher images --from registry.example/fleet --trust root.json --image kyma/keda\n" +
 			"  kcp-publisher images --from registry.example/fleet --trust root.json --since 2026-11-01",
@@ -60,13 +60,13 @@ func newImages() *cobra.Command {
 	f.addEverywhere(flags)
 	flags.StringVar(&f.from, "from", "", "source of the bundles: registry prefix HOST/PATH, or oci-layout:DIR")
 	flags.StringVar(&f.trust, "trust", "",
-		"root of trust that the bundles are verified with, as kcp-publisher keys init wrote it")
+		"file with the root of trust to verify the bundles: root.json from kcp-publisher keys init")
 	flags.StringVar(&f.image, "image", "",
-		"show this image only: a reference, a digest, or a name with or without its registry")
-	flags.StringVar(&f.module, "module", "", "show images of this module only")
+		"show only this image: a reference, a digest, or a name with or without its registry")
+	flags.StringVar(&f.module, "module", "", "show only images of this module")
 	flags.StringVar(&f.since, "since", "",
-		"compare with the bundles of this time: 2026-11-01 (midnight UTC), or RFC 3339")
-	flags.StringVar(&f.until, "until", "", "with --since: the second time; default: now")
+		"compare with the bundles at this time: RFC 3339, or a date such as 2026-11-01 (midnight UTC)")
+	flags.StringVar(&f.until, "until", "", "end of the period that --since starts; default: now")
 	f.rendering.add(flags, "")
 	cli.OutputFlag(flags, &f.format, formatCycloneDX, formatSPDX)
 	f.registry.AddFlags(flags)
@@ -129,7 +129,7 @@ func (f *imagesFlags) options(ctx context.Context) (export.Options, error) {
 	return options, err
 }
 
-// bundleSource opens the place of a flag, and reads the keys that its bundles are verified with.
+// bundleSource opens the registry that a flag names, and reads the root of trust to verify its bundles.
 func bundleSource(
 	ctx context.Context, registry *cli.Registry, flag, location, root string,
 ) (options export.Options, err error) {
@@ -150,12 +150,12 @@ func bundleSource(
 	return options, err
 }
 
-// maxRuntimesNamed bounds the runtimes that a row of the table names.
+// maxRuntimesNamed limits the runtimes that a row of the table lists.
 const maxRuntimesNamed = 3
 
 func drawImages(out io.Writer, found inventory.Fleet, now time.Time) {
 	if len(found.Images) == 0 {
-		fmt.Fprintln(out, "no runtime reports a module with such an image")
+		fmt.Fprintln(out, "no matching images in the modules that runtimes report")
 	} else {
 		t := newTable(out)
 		t.AppendHeader(table.Row{"IMAGE", "MODULE", "VERSION", "RUNTIMES", "OLDEST REPORT"})

@@ -29,9 +29,9 @@ func TestImagesAreShownWithTheAgeOfTheReports(t *testing.T) {
 	now := time.Now()
 	api, _ := manyKymas(t, runtimes, func(i int, kyma *v1beta2.Kyma) {
 		switch i {
-		case 1: // its reports are carried by hand
+		case 1: // the last report is three days old
 			kyma.Status.Runtime.Observed.Time = metav1.NewTime(now.Add(-72 * time.Hour))
-		case 2: // it runs a version that was not published to it last
+		case 2: // the runtime runs another version than the published one
 			kyma.Status.Modules[1].Version = "1.6.0"
 		case 3:
 			kyma.Status.Runtime.Observed = nil
@@ -50,18 +50,18 @@ func TestImagesAreShownWithTheAgeOfTheReports(t *testing.T) {
 		"not counted: 1 runtime that never reported",
 	} {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("want %q in\n%s", want, out.String())
+			t.Errorf("output does not contain %q:\n%s", want, out.String())
 		}
 	}
 	out.Reset()
 	if drawImages(&out, inventory.New(nil, nil),
-		now); out.String() != "no runtime reports a module with such an image\n" {
-		t.Errorf("without runtimes: %s", out.String())
+		now); out.String() != "no matching images in the modules that runtimes report\n" {
+		t.Errorf("without runtimes: got %s", out.String())
 	}
 }
 
-// BenchmarkImages answers one question about a fleet of 10,000 runtimes with 10 modules each, from the first request to
-// the API server. Reading and rendering the modules' versions, once each, comes in addition.
+// BenchmarkImages measures one query for a fleet of 10,000 runtimes with 10 modules each, including the requests to the
+// API server. It excludes the time to read and render each module version once.
 func BenchmarkImages(b *testing.B) {
 	api, _ := manyKymas(b, 10_000).connect(b)
 	contents := imagesOfModules()
@@ -73,7 +73,7 @@ func BenchmarkImages(b *testing.B) {
 		}
 		found := inventory.New(inventory.Reported(kymas), contents).Select("module-c", "")
 		if len(found.Images) != 1 || found.Images[0].Runtimes() != 10_000 {
-			b.Fatalf("%d images", len(found.Images))
+			b.Fatalf("got %d images, want 1 in 10,000 runtimes", len(found.Images))
 		}
 	}
 }

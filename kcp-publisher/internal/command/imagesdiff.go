@@ -18,7 +18,7 @@ import (
 // period is the time between two states of a fleet.
 type period struct{ since, until time.Time }
 
-// period returns the period of --since and --until, nil without --since. The error is a usage error.
+// period returns the period of --since and --until, or nil if --since is not set. The error is a usage error.
 func (f *imagesFlags) period(now time.Time) (*period, error) {
 	if f.since == "" {
 		if f.until != "" {
@@ -46,7 +46,7 @@ func (f *imagesFlags) period(now time.Time) (*period, error) {
 	return &p, nil
 }
 
-// pointInTime parses the time of a flag: RFC 3339, or a day, which begins at midnight UTC.
+// pointInTime parses the value of a flag: an RFC 3339 time, or a date, which stands for midnight UTC.
 func pointInTime(flag, text string) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		if t, err := time.Parse(layout, text); err == nil {
@@ -57,7 +57,7 @@ func pointInTime(flag, text string) (time.Time, error) {
 		cli.Usage(fmt.Errorf("%s %q: want a time such as 2026-11-01 or 2026-11-01T08:00:00Z", flag, text))
 }
 
-// compare prints the differences between the images of two times, according to the published bundles.
+// compare prints how the images in the published bundles differ between two times.
 func (f *imagesFlags) compare(
 	ctx context.Context, out io.Writer, options export.Options, kymas []v1beta2.Kyma, p period,
 ) error {
@@ -80,7 +80,7 @@ func (f *imagesFlags) compare(
 	return cli.Print(out, f.format, difference, func(out io.Writer) { drawDifference(out, difference) })
 }
 
-// inventory returns the images of runtimes that --image and --module select.
+// inventory returns the images of the runtimes, filtered by --image and --module.
 func (f *imagesFlags) inventory(
 	ctx context.Context, options export.Options, runtimes []inventory.Runtime,
 ) (inventory.Fleet, error) {
@@ -92,7 +92,7 @@ func (f *imagesFlags) inventory(
 }
 
 func drawDifference(out io.Writer, d inventory.Difference) {
-	fmt.Fprintf(out, "images from %s to %s, by published bundles\n\n", d.Since.Format(time.RFC3339),
+	fmt.Fprintf(out, "images in published bundles from %s to %s\n\n", d.Since.Format(time.RFC3339),
 		d.Until.Format(time.RFC3339))
 	t := newTable(out)
 	t.AppendHeader(table.Row{"", "IMAGE", "MODULE", "VERSION", "RUNTIMES"})

@@ -13,17 +13,17 @@ func TestPeriodOfImagesIsParsed(t *testing.T) {
 	for name, c := range map[string]struct {
 		since, until, format, want, refuse string
 	}{
-		"none":  {want: "none"},
-		"a day": {since: "2026-11-01", want: "2026-11-01T00:00:00Z 2026-11-26T12:00:00Z"},
-		"two times": {
+		"no period":   {want: "none"},
+		"a start day": {since: "2026-11-01", want: "2026-11-01T00:00:00Z 2026-11-26T12:00:00Z"},
+		"a start and an end": {
 			since: "2026-11-01T02:00:00+02:00", until: "2026-11-02", want: "2026-11-01T00:00:00Z 2026-11-02T00:00:00Z",
 		},
-		"only an end": {until: "2026-11-01", refuse: "--until requires --since"},
-		"the future":  {since: "2026-12-01", refuse: "must be before the end of the period"},
-		"no time":     {since: "yesterday", refuse: `--since "yesterday": want a time such as 2026-11-01`},
-		"a bad end":   {since: "2026-11-01", until: "now", refuse: `--until "now"`},
-		"SPDX":        {since: "2026-11-01", format: formatSPDX, refuse: "does not support -o"},
-		"CycloneDX":   {since: "2026-11-01", format: formatCycloneDX, refuse: "does not support -o"},
+		"an end without a start": {until: "2026-11-01", refuse: "--until requires --since"},
+		"a start in the future":  {since: "2026-12-01", refuse: "must be before the end of the period"},
+		"an invalid start":       {since: "yesterday", refuse: `--since "yesterday": want a time such as 2026-11-01`},
+		"an invalid end":         {since: "2026-11-01", until: "now", refuse: `--until "now"`},
+		"SPDX output":            {since: "2026-11-01", format: formatSPDX, refuse: "does not support -o"},
+		"CycloneDX output":       {since: "2026-11-01", format: formatCycloneDX, refuse: "does not support -o"},
 	} {
 		f := &imagesFlags{since: c.since, until: c.until, format: c.format}
 		p, err := f.period(now)
@@ -33,9 +33,9 @@ func TestPeriodOfImagesIsParsed(t *testing.T) {
 		}
 		switch {
 		case c.refuse == "" && (err != nil || got != c.want):
-			t.Errorf("%s: got %s, %v", name, got, err)
+			t.Errorf("%s: got %s, %v, want %s", name, got, err, c.want)
 		case c.refuse != "" && (err == nil || !strings.Contains(err.Error(), c.refuse)):
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s: got %v, want %q", name, err, c.refuse)
 		}
 	}
 }
@@ -45,7 +45,7 @@ func TestImagesDiffOutput(t *testing.T) {
 	d := inventory.Difference{Since: at, Until: at.Add(24 * time.Hour)}
 	var out strings.Builder
 	if drawDifference(&out, d); !strings.Contains(out.String(), "no image changes found") {
-		t.Errorf("without changes:\n%s", &out)
+		t.Errorf("without changes: got\n%s", &out)
 	}
 	keda := inventory.Module{Name: "keda", Version: "1.9.0"}
 	d.Changes = []inventory.Change{
@@ -63,7 +63,7 @@ func TestImagesDiffOutput(t *testing.T) {
 		"incomplete: runtime berlin: pruned", "incomplete: 2 more runtimes",
 	} {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("%q is missing in\n%s", want, &out)
+			t.Errorf("output does not contain %q:\n%s", want, &out)
 		}
 	}
 }

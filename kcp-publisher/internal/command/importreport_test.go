@@ -27,7 +27,7 @@ func TestReportsFollowEachOther(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return bundle.Fetched{Descriptor: manifest.Descriptor, Bytes: manifest.Bytes}
+		return bundle.Fetched(manifest)
 	}
 	last := noon.UnixMilli()
 	existing := report(last, noon)

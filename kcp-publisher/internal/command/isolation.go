@@ -30,16 +30,16 @@ func newRegistryCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "check", Short: "check that runtimes are isolated in the registry (exit code 3: leak found)",
 		Args: cli.Exactly(0, "no arguments"),
-		Long: "check needs two runtimes with bundles, and their agents' credentials: a docker config.json each, or " +
-			"the key folder from which\n" +
-			"their passwords for the token service are derived. It overwrites nothing, and deletes its own test data " +
-			"if the two have the rights to.",
+		Long: "check requires two runtimes with bundles, and the credentials of their agents: a docker config.json " +
+			"each, or the key folder\n" +
+			"to derive their passwords for the token service. It overwrites nothing, and deletes its test data if " +
+			"the credentials allow it.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.to, "to", "", "registry prefix HOST/PATH that bundles are published to")
 	flags.StringArrayVar(&f.runtimes, "runtime", nil,
-		"ID, or ID=FILE with the docker config.json of its agent; required twice")
+		"runtime id, or ID=FILE with the docker config.json of its agent; required twice")
 	flags.IntVar(&f.generation, "registry-password-generation", 1, "generation of the derived registry passwords")
 	keysFlag(flags, &f.keys)
 	cli.OutputFlag(flags, &f.format)
@@ -49,7 +49,7 @@ func newRegistryCheck() *cobra.Command {
 
 func (f *registryCheckFlags) run(cmd *cobra.Command) error {
 	if f.to == "" || len(f.runtimes) != 2 {
-		return cli.Usage(errors.New("--to is required, and --runtime twice"))
+		return cli.Usage(errors.New("--to is required, and --runtime must be set twice"))
 	}
 	options := isolation.Options{Location: strings.Trim(f.to, "/"), Random: rand.Reader}
 	var err error
@@ -67,7 +67,7 @@ func (f *registryCheckFlags) run(cmd *cobra.Command) error {
 	}
 	if len(left) > 0 {
 		fmt.Fprintln(cmd.ErrOrStderr(),
-			"the two runtimes lack the rights to delete the remaining data: garbage collection removes unreferenced "+
+			"the two runtimes cannot delete the remaining data: garbage collection removes unreferenced "+
 				"blobs; "+
 				"delete tags with the credentials of the registry's owner")
 	}

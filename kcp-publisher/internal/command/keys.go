@@ -28,8 +28,8 @@ func keysFlag(flags *pflag.FlagSet, into *string) {
 func publisherKeyFlags(flags *pflag.FlagSet, into *keys.Folder) {
 	keysFlag(flags, &into.Dir)
 	flags.StringVar(&into.PublisherKey, "publisher-key", "",
-		"file or KMS reference (SCHEME://..., through sigstore's KMS plugins) of the key that signs bundles, instead "+
-			"of the folder's publisher.key")
+		"file, or KMS reference SCHEME://... for a sigstore KMS plugin, of the key that signs bundles; default: "+
+			"publisher.key in the --keys folder")
 }
 
 func newKeys() *cobra.Command {
@@ -39,7 +39,7 @@ func newKeys() *cobra.Command {
 
 func newKeysInit() *cobra.Command {
 	var dir, passphrase, format string
-	beginning := keys.Beginning{}
+	beginning := keys.InitOptions{}
 	cmd := &cobra.Command{
 		Use: "init", Short: "create a root of trust, its keys, and a secret for enrollment tokens",
 		Args: cli.Exactly(0, "no arguments"),
@@ -60,7 +60,7 @@ func newKeysInit() *cobra.Command {
 	cmd.Flags().StringVar(&beginning.Fleet, "fleet", "", "name of the fleet; default: a generated name")
 	cmd.Flags().
 		Int64Var(&beginning.Epoch, "epoch", 1,
-			"epoch of the new root; must be higher than the last one if a fleet lost its root keys")
+			"epoch of the new root; must be higher than the previous epoch if the fleet lost its root keys")
 	cmd.Flags().IntVar(&beginning.RootKeys, "root-keys", 1, "number of root keys")
 	cmd.Flags().IntVar(&beginning.Threshold, "threshold", 1,
 		"number of root keys that must sign a new version of the root of trust")
@@ -85,7 +85,7 @@ func folderOf(dir, passphraseFile string) (keys.Folder, error) {
 	}
 	folder.Passphrase = []byte(strings.TrimRight(string(data), "\r\n"))
 	if len(folder.Passphrase) == 0 {
-		return folder, cli.Usage(errors.New("--passphrase-file: file is empty"))
+		return folder, cli.Usage(errors.New("--passphrase-file: the file is empty"))
 	}
 	return folder, nil
 }
@@ -116,7 +116,7 @@ func (c *changing) add(flags *pflag.FlagSet) {
 	cli.OutputFlag(flags, &c.format)
 	flags.StringArrayVar(&c.rootKeys, "root-key", nil,
 		"file of a root key; can be repeated; default: the root keys in the folder")
-	flags.DurationVar(&c.validity, "validity", rootValidity, "validity of the new version")
+	flags.DurationVar(&c.validity, "validity", rootValidity, "validity period of the new version")
 	flags.BoolVar(&c.newEpoch, "new-epoch", false,
 		"start a new epoch: reset sequence numbers and invalidate all earlier bundles")
 }
@@ -171,12 +171,12 @@ func newKeysRotate() *cobra.Command {
 	var r rotation
 	cmd := &cobra.Command{
 		Use: "rotate [publisher|enroll|root|token]", Short: "replace a key, or renew the root of trust",
-		Long: "rotate creates the next version of the root of trust. Agents and a running publisher adopt it by " +
-			"themselves.\nWithout a role, it only renews the validity.\n" +
-			"The publisher or enrollment key in use stays accepted until the next rotation; keys that leave their " +
-			"role are revoked.\n" +
-			"`rotate token` replaces token.key, which is not part of the root: tokens and registry passwords of the " +
-			"replaced key work until the next rotation.",
+		Long: "rotate creates the next version of the root of trust. Agents and a running publisher adopt it " +
+			"automatically.\nWithout a role, it only renews the validity period.\n" +
+			"The publisher or enrollment key in use stays accepted until the next rotation. Keys that are removed " +
+			"from their role are revoked.\n" +
+			"`rotate token` replaces token.key, which is not part of the root of trust. Tokens and registry " +
+			"passwords of the replaced\nkey work until the next rotation.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd, strings.Join(args, "")) },
 	}
@@ -185,8 +185,8 @@ func newKeysRotate() *cobra.Command {
 	cmd.Flags().BoolVar(&r.dropOld, "drop-old", false, "distrust the current key immediately")
 	cmd.Flags().
 		BoolVar(&r.revoke, "revoke", true,
-			"revoke the keys that leave their role; with --revoke=false the publisher still recognizes bundles that "+
-				"they signed")
+			"revoke the keys that are removed from their role; with --revoke=false, the publisher still recognizes "+
+				"bundles that they signed")
 	cmd.Flags().StringVar(&r.old, "old", "", "thumbprint of the root key to replace")
 	return cmd
 }
@@ -215,12 +215,12 @@ func (r *rotation) run(cmd *cobra.Command, role string) error {
 	})
 }
 
-// token replaces the token secret, which needs no new version of the root.
+// token replaces the token secret, which does not require a new version of the root.
 func (r *rotation) token(cmd *cobra.Command) error {
 	for _, flag := range []string{"public-key", "publisher-key", "old", "revoke", "root-key", "validity", "new-epoch"} {
 		if cmd.Flags().Changed(flag) {
 			return cli.Usage(
-				fmt.Errorf("--%s: token.key is not part of the root of trust: `rotate token` only accepts --drop-old",
+				fmt.Errorf("--%s does not apply: token.key is not part of the root of trust; only set --drop-old",
 					flag))
 		}
 	}
@@ -241,7 +241,7 @@ func newKeysRevoke() *cobra.Command {
 		Use: "revoke KEY", Short: "revoke a key permanently in every role", Args: cli.Exactly(1, "one thumbprint"),
 		Long: "revoke takes the thumbprint of a key, or its id in root.json, as `keys show` prints them. A " +
 			"revocation cannot be undone.\n" +
-			"To replace a key in use, run `keys rotate ROLE --drop-old`, which revokes it and creates another.",
+			"To replace a key in use, run `keys rotate ROLE --drop-old`, which revokes the key and creates a new one.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := c.open(); err != nil {
 				return err
@@ -268,7 +268,7 @@ func newKeysRevoke() *cobra.Command {
 	cmd.Flags().BoolVar(&yes, "yes", false, "revoke a key that is in use without asking")
 	cmd.Flags().
 		BoolVar(&unlisted, "unlisted", false,
-			"revoke a key outside the root of trust by its thumbprint, such as an agent's")
+			"revoke a key outside the root of trust by its thumbprint, such as an agent key")
 	return cmd
 }
 
@@ -304,7 +304,7 @@ func confirmRevocation(cmd *cobra.Command, folder keys.Folder, thumbprint string
 		way = "keys release"
 	}
 	question := fmt.Sprintf(
-		"key %s is in use as %s key: its signatures are refused as soon as the root is published; use `%s` to "+
+		"key %s is in use as %s key: agents will refuse its signatures once the root is published; use `%s` to "+
 			"replace it", thumbprint, role, way)
 	return confirm(cmd, yes, question+"; revoke it")
 }

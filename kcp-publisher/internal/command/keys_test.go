@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
-func TestRotateEnrollmentKey(t *testing.T) {
+func TestRotateReplacesTheEnrollmentKey(t *testing.T) {
 	dir := keyFolder(t)
 	shown := func() []string {
 		var root shownRoot
@@ -30,7 +30,7 @@ func TestRotateEnrollmentKey(t *testing.T) {
 	before := shown()
 	done(t, "keys", "rotate", "enroll", "--keys", dir)
 	if after := shown(); slices.Equal(after, before) {
-		t.Errorf("the keys are still %v", after)
+		t.Errorf("the rotation did not change the enrollment keys %v", after)
 	}
 }
 
@@ -50,7 +50,7 @@ func (s shownRoot) keyIn(t *testing.T, role string, state keys.State) keys.Key {
 		return k.Role != role || k.State != state
 	})
 	if len(found) != 1 {
-		t.Fatalf("%d keys of %s are %s: %+v", len(found), role, state, s.Keys)
+		t.Fatalf("got %d keys of role %s with state %s, want 1: %+v", len(found), role, state, s.Keys)
 	}
 	return found[0]
 }
@@ -61,8 +61,9 @@ func TestRevokeRefusesUnlistedKey(t *testing.T) {
 	shown := shownKeys(t, dir)
 	inUse, before := shown.keyIn(t, "publisher", keys.InUse), shown.keyIn(t, "publisher", keys.Accepted)
 	for name, key := range map[string]string{
-		"a word": "abc", "nothing": "", "a beginning": before.Thumbprint[:12], "the beginning of an id": before.ID[:16],
-		"an agent's key": "bm90IGxpc3RlZCBub3QgbGlzdGVkIG5vdCBsaXN0ZWQ=",
+		"an invalid key": "abc", "an empty key": "", "a short thumbprint": before.Thumbprint[:12],
+		"a short id":   before.ID[:16],
+		"an agent key": "bm90IGxpc3RlZCBub3QgbGlzdGVkIG5vdCBsaXN0ZWQ=",
 	} {
 		o := run("keys", "revoke", key, "--keys", dir, "--yes")
 		if o.code != cli.ExitUsage || !strings.Contains(o.err, "nothing was changed") ||
@@ -72,35 +73,35 @@ func TestRevokeRefusesUnlistedKey(t *testing.T) {
 		}
 	}
 	if o := run("keys", "revoke", "abc", "--unlisted", "--keys", dir); o.code != cli.ExitUsage ||
-		!strings.Contains(o.err, "want a thumbprint") {
-		t.Errorf("what is no thumbprint: %+v", o)
+		!strings.Contains(o.err, "is not a thumbprint") {
+		t.Errorf("an invalid thumbprint with --unlisted: got %+v", o)
 	}
 	if got := shownKeys(t, dir); got.Version != 2 || len(got.Revoked) != 0 {
-		t.Fatalf("version %d, revoked are %v", got.Version, got.Revoked)
+		t.Fatalf("got version %d with revoked keys %v, want version 2 without revoked keys", got.Version, got.Revoked)
 	}
 
 	done(t, "keys", "revoke", before.ID, "--keys", dir) // by its id in root.json
 	if got := shownKeys(t, dir); !slices.Equal(got.Revoked, []string{before.Thumbprint}) ||
 		!slices.Equal(got.Publishers, []string{inUse.Thumbprint}) {
-		t.Errorf("revoked are %v, publishers are %v", got.Revoked, got.Publishers)
+		t.Errorf("got revoked keys %v and publisher keys %v", got.Revoked, got.Publishers)
 	}
 	if out := done(t, "keys", "revoke", before.Thumbprint, "--keys", dir); !strings.Contains(out, "already revoked") ||
 		shownKeys(t, dir).Version != 3 {
-		t.Errorf("once more: %s", out)
+		t.Errorf("second revocation: got %s", out)
 	}
 	done(t, "keys", "revoke", "bm90IGxpc3RlZCBub3QgbGlzdGVkIG5vdCBsaXN0ZWQ=", "--unlisted", "--keys", dir)
 	if got := shownKeys(t, dir).Revoked; len(got) != 2 {
-		t.Errorf("revoked are %v", got)
+		t.Errorf("got revoked keys %v, want 2", got)
 	}
 }
 
-func TestRevokeOfAKeyInUseNeedsConfirmation(t *testing.T) {
+func TestRevokingAKeyInUseRequiresConfirmation(t *testing.T) {
 	dir := keyFolder(t)
 	only := shownKeys(t, dir)
 	for _, role := range []string{"publisher", "enrol", "root"} {
 		o := run("keys", "revoke", only.keyIn(t, role, keys.InUse).Thumbprint, "--yes", "--keys", dir)
 		if o.code != cli.ExitFailed || !strings.Contains(o.err, "replace it with `keys rotate") {
-			t.Errorf("the only %s key: %+v", role, o)
+			t.Errorf("revoking the only %s key: got %+v", role, o)
 		}
 	}
 	done(t, "keys", "rotate", "publisher", "--keys", dir)
@@ -108,37 +109,37 @@ func TestRevokeOfAKeyInUseNeedsConfirmation(t *testing.T) {
 	o := run("keys", "revoke", inUse, "--keys", dir)
 	if o.code != cli.ExitUsage || !strings.Contains(o.err, "is in use as publisher key") ||
 		!strings.Contains(o.err, "keys rotate publisher --drop-old") || !strings.Contains(o.err, "--yes") {
-		t.Errorf("without a terminal: %+v", o)
+		t.Errorf("without a terminal: got %+v, want a request for confirmation", o)
 	}
 	done(t, "keys", "revoke", inUse, "--yes", "--keys", dir)
 	if got := shownKeys(t, dir).keyIn(t, "publisher", keys.NotListed).Thumbprint; got != inUse {
-		t.Errorf("%s is not listed, %s was revoked", got, inUse)
+		t.Errorf("key %s is not listed, want the revoked key %s", got, inUse)
 	}
 }
 
-func TestRotateRevokesKeysThatLeaveTheirRole(t *testing.T) {
+func TestRotateRevokesReplacedKeys(t *testing.T) {
 	dir := keyFolder(t)
 	first := shownKeys(t, dir).keyIn(t, "publisher", keys.InUse).Thumbprint
 	done(t, "keys", "rotate", "publisher", "--keys", dir)
 	if got := shownKeys(t, dir); len(got.Revoked) != 0 || len(got.Publishers) != 2 {
-		t.Errorf("after the first rotation %v are revoked and %v listed", got.Revoked, got.Publishers)
+		t.Errorf("after the first rotation: got revoked keys %v and listed keys %v", got.Revoked, got.Publishers)
 	}
 	done(t, "keys", "rotate", "publisher", "--keys", dir)
 	if got := shownKeys(t, dir); !slices.Equal(got.Revoked, []string{first}) || slices.Contains(got.Publishers, first) {
-		t.Errorf("after the second rotation %v are revoked and %v listed", got.Revoked, got.Publishers)
+		t.Errorf("after the second rotation: got revoked keys %v and listed keys %v", got.Revoked, got.Publishers)
 	}
 	done(t, "keys", "rotate", "publisher", "--drop-old", "--keys", dir)
 	if got := shownKeys(t, dir); len(got.Revoked) != 3 || len(got.Publishers) != 1 {
-		t.Errorf("after the old ones were dropped %v are revoked and %v listed", got.Revoked, got.Publishers)
+		t.Errorf("after --drop-old: got revoked keys %v and listed keys %v", got.Revoked, got.Publishers)
 	}
 	root := shownKeys(t, dir).keyIn(t, "root", keys.InUse).Thumbprint
 	done(t, "keys", "rotate", "root", "--keys", dir)
 	if got := shownKeys(t, dir); !slices.Contains(got.Revoked, root) {
-		t.Errorf("the former root key is not among %v", got.Revoked)
+		t.Errorf("the revoked keys %v do not contain the former root key", got.Revoked)
 	}
 	done(t, "keys", "rotate", "enroll", "--drop-old", "--revoke=false", "--keys", dir)
 	if got := shownKeys(t, dir); len(got.Revoked) != 4 || len(got.Enrollers) != 1 {
-		t.Errorf("without --revoke %v are revoked and %v listed", got.Revoked, got.Enrollers)
+		t.Errorf("after --revoke=false: got revoked keys %v and listed keys %v", got.Revoked, got.Enrollers)
 	}
 }
 
@@ -156,26 +157,26 @@ func TestKeysShowPrintsTheStateOfEachKey(t *testing.T) {
 		{"token", keys.InUse}, {"token", keys.Accepted}} {
 		if key := shown.keyIn(t, k.role, k.state); k.state == keys.Accepted && k.role == "publisher" &&
 			(key.AcceptedUntil == nil || !key.AcceptedUntil.Equal(shown.Expires)) {
-			t.Errorf("%+v", key)
+			t.Errorf("got %+v, want a key that is accepted until the root expires", key)
 		}
 	}
 	out := done(t, "keys", "show", "--keys", dir)
 	for _, want := range []string{"in use", "next: ", "still accepted until the next rotation"} {
 		if !strings.Contains(out, want) {
-			t.Errorf("does not say %q:\n%s", want, out)
+			t.Errorf("output does not contain %q:\n%s", want, out)
 		}
 	}
 	if strings.Contains(out, "EXPIRED") {
-		t.Errorf("prints that something expired:\n%s", out)
+		t.Errorf("output reports an expired root of trust:\n%s", out)
 	}
 	done(t, "keys", "rotate", "--validity=1ns", "--keys", dir)
 	if out := done(t, "keys", "show", "--keys", dir); !strings.Contains(out, "EXPIRED") ||
 		!strings.Contains(out, "keys rotate") {
-		t.Errorf("does not say that it expired:\n%s", out)
+		t.Errorf("output does not report the expired root of trust:\n%s", out)
 	}
 	if shown := shownKeys(t, dir); !shown.Expired ||
 		len(slices.DeleteFunc(shown.Keys, func(k keys.Key) bool { return k.State != keys.Expired })) != 5 {
-		t.Errorf("%+v", shown)
+		t.Errorf("got %+v, want 5 expired keys", shown)
 	}
 }
 
@@ -213,18 +214,20 @@ func TestRotateTokenAcceptsThePreviousKey(t *testing.T) {
 	done(t, "keys", "rotate", "token", "--keys", dir)
 	second := enrollment()
 	if first() != nil || second() != nil {
-		t.Errorf("after one rotation the token of before: %v, the new one: %v", first(), second())
+		t.Errorf("after one rotation: got %v for the first token and %v for the second, want both accepted", first(),
+			second())
 	}
 	done(t, "keys", "rotate", "token", "--keys", dir)
 	if first() == nil || second() != nil {
-		t.Errorf("after two rotations the first token: %v, the second: %v", first(), second())
+		t.Errorf("after two rotations: got %v for the first token and %v for the second, want only the second accepted",
+			first(), second())
 	}
 	done(t, "keys", "rotate", "token", "--drop-old", "--keys", dir)
 	if second() == nil {
-		t.Error("a token of a key that was dropped is good")
+		t.Error("a token of a dropped key is accepted")
 	}
 	if version := shownKeys(t, dir).Version; version != 1 {
-		t.Errorf("the root is at version %d", version)
+		t.Errorf("got root version %d, want 1", version)
 	}
 	if o := run("keys", "rotate", "token", "--public-key", "x", "--keys", dir); o.code != cli.ExitUsage ||
 		!strings.Contains(o.err, "--public-key") {
@@ -278,6 +281,6 @@ func TestKeysRefuseToCreateAnExpiredRoot(t *testing.T) {
 		}
 	}
 	if got := shownKeys(t, dir).Version; got != 1 {
-		t.Errorf("version %d was made", got)
+		t.Errorf("got root version %d, want 1", got)
 	}
 }

@@ -84,7 +84,7 @@ func (s shownRoot) draw(out io.Writer) {
 			"the root of trust is EXPIRED: agents accept no new bundles; renew it with `kcp-publisher keys rotate`")
 	}
 	for _, prefix := range s.Releases {
-		fmt.Fprintf(out, "release keys required: components %q\n", prefix+"*")
+		fmt.Fprintf(out, "release keys required for components %q\n", prefix+"*")
 	}
 	for _, component := range slices.Sorted(maps.Keys(s.Floors)) {
 		fmt.Fprintf(out, "minimum version: %s %s\n", component, s.Floors[component])

@@ -17,16 +17,16 @@ func TestUnknownLogFormatIsAUsageError(t *testing.T) {
 		code int
 		want string
 	}{
-		"A level that there is": {"--log-level trace", cli.ExitDone, "PUBLISHER KEYS"},
-		"A level that there is not": {
-			"--log-level loud", cli.ExitUsage, `--log-level "loud": want trace, debug, info or error`,
+		"A valid level": {"--log-level trace", cli.ExitDone, "PUBLISHER KEYS"},
+		"An unknown level": {
+			"--log-level loud", cli.ExitUsage, `--log-level "loud": must be trace, debug, info or error`,
 		},
-		"A level that there is not, in a file": {"--config " + config, cli.ExitUsage, `--log-level "loud"`},
-		"A format that there is":               {"--log-format console", cli.ExitDone, "PUBLISHER KEYS"},
-		"A format that there is not": {
-			"--log-format xml", cli.ExitUsage, `--log-format "xml": want json or console`,
+		"An unknown level in a file": {"--config " + config, cli.ExitUsage, `--log-level "loud"`},
+		"A valid format":             {"--log-format console", cli.ExitDone, "PUBLISHER KEYS"},
+		"An unknown format": {
+			"--log-format xml", cli.ExitUsage, `--log-format "xml": must be json or console`,
 		},
-		"A flag given wins over one in a file": {"--log-level info --config " + config, cli.ExitDone, "PUBLISHER KEYS"},
+		"A flag overrides the file": {"--log-level info --config " + config, cli.ExitDone, "PUBLISHER KEYS"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := run(append([]string{"keys", "show", "--keys", dir}, strings.Fields(c.args)...)...)

@@ -19,10 +19,11 @@ func newLogs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "logs RUNTIME [MODULE]", Short: "show why modules fail, from the runtime's signed report",
 		Long: "logs shows the conditions, Events and last log lines of the objects that keep modules from being " +
-			"ready. It reads the runtime's latest report\n" +
-			"and verifies it with the runtime's key; it needs no access to the runtime. The agent adds these " +
-			"excerpts if the annotation\n" +
-			"kyma-pull.dev/report-details of the Kyma lists events and logs. It masks texts that look like secrets.",
+			"ready. It reads the runtime's\n" +
+			"latest report and verifies the report with the runtime's key; it needs no access to the runtime. The " +
+			"agent reports these details\n" +
+			"if the Kyma's annotation kyma-pull.dev/report-details lists events and logs. It masks texts that look " +
+			"like secrets.",
 		Example: "  kcp-publisher logs berlin --location registry.example/fleet\n  kcp-publisher logs berlin keda " +
 			"--file berlin-report.json",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -73,7 +74,7 @@ func drawFailing(out io.Writer, o bundle.FailingObject) {
 	for _, l := range o.Logs {
 		run := ""
 		if l.Previous {
-			run = ", its run before the last restart"
+			run = ", before its last restart"
 		}
 		fmt.Fprintf(out, "    log of container %s%s\n", l.Container, run)
 		for line := range strings.Lines(cmp.Or(l.Text, "(empty)")) {

@@ -23,7 +23,7 @@ func TestLogsAndTreeOutput(t *testing.T) {
 		"kubectl annotate kyma berlin -n kcp-system kyma-pull.dev/report-details=events,logs",
 		"kyma-pull.dev/report-details=objects"} {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("without details: %q is missing in\n%s", want, &out)
+			t.Errorf("without details: output does not contain %q:\n%s", want, &out)
 		}
 	}
 	deployment := bundle.DetailedObject{Group: "apps", Kind: "Deployment", Namespace: "kyma-system", Name: "keda",
@@ -44,12 +44,12 @@ func TestLogsAndTreeOutput(t *testing.T) {
 	for _, want := range []string{
 		"module keda 1.8.0 is Error: not ready", "  Deployment kyma-system/keda: Processing: 0/1\n",
 		"    condition  Available=False\n", "    event      Warning BackOff\n",
-		"log of container app, its run before the last restart\n      | one\n      | two\n",
+		"log of container app, before its last restart\n      | one\n      | two\n",
 		"could not read everything: list Pods: forbidden", "2 further objects left out", "shortened",
 		"├── Deployment kyma-system/keda", "Namespace keda", "└── 2 further objects left out",
 	} {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("%q is missing in\n%s", want, &out)
+			t.Errorf("output does not contain %q:\n%s", want, &out)
 		}
 	}
 }
@@ -57,11 +57,11 @@ func TestLogsAndTreeOutput(t *testing.T) {
 func TestInvalidArgumentsOfLogsAndTreeAreRefused(t *testing.T) {
 	for args, want := range map[string]string{
 		"logs": "want a runtime id", "tree a b c": "want a runtime id",
-		"logs berlin":                       "set either --location or --file",
-		"tree berlin --file x --location y": "set either --location or --file",
+		"logs berlin":                       "exactly one of --location and --file is required",
+		"tree berlin --file x --location y": "exactly one of --location and --file is required",
 	} {
 		if o := run(strings.Fields(args)...); o.code != 2 || !strings.Contains(o.err, want) {
-			t.Errorf("%s: %+v", args, o)
+			t.Errorf("%s: got %+v, want %q", args, o, want)
 		}
 	}
 }

@@ -25,17 +25,17 @@ const defaultMinimumWindow = 20 * time.Minute
 
 func (f *maintenanceFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.policy, "maintenance-policy", "",
-		"file with a maintenance-window policy in lifecycle-manager's format, with times at a fixed offset without "+
+		"file with a maintenance-window policy in lifecycle-manager's format; times have a fixed UTC offset, without "+
 			"daylight saving time; default: only Kymas with their own windows delay upgrades that require downtime")
 	flags.DurationVar(&f.minimum, "min-maintenance-window-size", defaultMinimumWindow,
 		"minimum remaining time of a maintenance window for an upgrade to begin")
 }
 
-// maintenance reads the policy and calls remark for every rule without an effect.
+// maintenance reads the policy and calls remark for every rule that has no effect.
 func (f *maintenanceFlags) maintenance(remark func(string)) (plan.Maintenance, error) {
 	if f.minimum < 0 || f.minimum > window.MaxMinimum {
 		return plan.Maintenance{},
-			cli.Usage(fmt.Errorf("--min-maintenance-window-size: %s: want 0 to %s", f.minimum, window.MaxMinimum))
+			cli.Usage(fmt.Errorf("--min-maintenance-window-size %s: want 0 to %s", f.minimum, window.MaxMinimum))
 	}
 	maintenance := plan.Maintenance{Minimum: f.minimum}
 	if f.policy == "" {

@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/measure"
 )
 
-func TestTheReferenceListsTheMetricsOfThePublisher(t *testing.T) {
+func TestReferenceListsPublisherMetrics(t *testing.T) {
 	if err := measure.CheckReference(filepath.Join("..", "..", "..", "docs", "reference", "metrics.md"),
 		"kcp-publisher", *update); err != nil {
 		t.Error(err)

@@ -35,25 +35,26 @@ func newMove() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "move RUNTIME {--to KYMA | --away}", Short: "move a runtime to another Kyma without uninstalling anything",
 		Args: cli.Exactly(1, "one runtime"),
-		Long: "move assigns a runtime to the Kyma --to of the same namespace, which it creates from the former one " +
-			"unless it exists, waits until the publisher\n" +
-			"has taken the runtime over, and deletes the former Kyma. The key of the token secret proves the " +
-			"decision to the publisher.\n\n" +
-			"A runtime moves to another namespace or control plane in two steps. There, create its Kyma and run " +
-			"`kcp-publisher enroll RUNTIME --replace --kyma\n" +
-			"NAMESPACE/KYMA`, and apply the output to the runtime. Here, run `kcp-publisher move RUNTIME --away`, " +
-			"which stops publishing and deletes the Kyma.\n" +
+		Long: "move --to assigns a runtime to another Kyma in the same namespace. If that Kyma does not exist, move " +
+			"creates it as a copy of the\n" +
+			"former Kyma. move waits until the publisher has taken over the runtime, and then deletes the former " +
+			"Kyma. It authenticates the\nchange to the publisher with the token key.\n\n" +
+			"To move a runtime to another namespace or control plane:\n" +
+			"  1. At the destination, create the Kyma, run `kcp-publisher enroll RUNTIME --replace --kyma " +
+			"NAMESPACE/KYMA`, and apply the\n     output to the runtime.\n" +
+			"  2. At the origin, run `kcp-publisher move RUNTIME --away`, which stops publishing and deletes the " +
+			"former Kyma.\n\n" +
 			"In both cases the runtime keeps all modules and their data.",
 		Example: "  kcp-publisher move berlin --to berlin-2 --keys keys\n  kcp-publisher move berlin --away",
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	f.at.add(cmd.Flags(), "the Kymas")
 	keysFlag(cmd.Flags(), &f.dir)
-	cmd.Flags().StringVar(&f.to, "to", "", "name of the Kyma that the runtime belongs to from now on")
+	cmd.Flags().StringVar(&f.to, "to", "", "name of the Kyma to assign the runtime to")
 	cmd.Flags().
-		BoolVar(&f.away, "away", false, "release the runtime, because it moves to another namespace or control plane")
+		BoolVar(&f.away, "away", false, "release the runtime to another namespace or control plane")
 	cmd.Flags().BoolVar(&f.keep, "keep", false, "do not delete the former Kyma")
-	cmd.Flags().DurationVar(&f.patience, "wait", 2*time.Minute, "how long to wait for the publisher")
+	cmd.Flags().DurationVar(&f.patience, "wait", 2*time.Minute, "maximum time to wait for the publisher")
 	return cmd
 }
 
@@ -79,20 +80,21 @@ func (f *moveFlags) run(cmd *cobra.Command, runtime string) error {
 	return f.assign(cmd.Context(), api, former, runtime, cmd.OutOrStdout())
 }
 
-// release stops publishing to a runtime and deletes its Kyma. The publisher finalizes such a Kyma without a last
-// bundle.
+// release stops publishing to a runtime and deletes its Kyma. The publisher finalizes a released Kyma without pushing a
+// last bundle.
 func (f *moveFlags) release(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, out io.Writer) error {
 	before := kyma.DeepCopy()
 	kyma.Annotations = put(kyma.Annotations, v1beta2.AnnotationMovedAway, v1beta2.True)
 	if err := api.Patch(ctx, kyma, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("release Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
 	}
-	fmt.Fprintf(out, "Kyma %s/%s is released: nothing more is published to runtime %s, which keeps its modules\n",
+	fmt.Fprintf(out, "Kyma %s/%s is released: publishing to runtime %s stopped, and the runtime keeps its modules\n",
 		kyma.Namespace, kyma.Name, plan.RuntimeID(kyma))
 	return f.remove(ctx, api, kyma, out)
 }
 
-// assign lets another Kyma own a runtime, and removes the former one once the publisher recorded that.
+// assign makes another Kyma the owner of a runtime, and removes the former Kyma once the publisher has recorded the
+// change.
 func (f *moveFlags) assign(
 	ctx context.Context, api client.Client, former *v1beta2.Kyma, runtime string, out io.Writer,
 ) error {
@@ -112,7 +114,7 @@ func (f *moveFlags) assign(
 	}
 	before := next.DeepCopy()
 	next.Annotations = put(next.Annotations, v1beta2.AnnotationHandOver, proof)
-	delete(next.Annotations, v1beta2.AnnotationMovedAway) // nothing is published to a Kyma that was released
+	delete(next.Annotations, v1beta2.AnnotationMovedAway) // the publisher publishes no bundles for a released Kyma
 	if err := api.Patch(ctx, next, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("assign runtime %s to Kyma %s/%s: %w", runtime, next.Namespace, next.Name, err)
 	}
@@ -122,7 +124,7 @@ func (f *moveFlags) assign(
 	}); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "runtime %s belongs to Kyma %s/%s now, and keeps its modules\n", runtime, next.Namespace,
+	fmt.Fprintf(out, "runtime %s now belongs to Kyma %s/%s and keeps its modules\n", runtime, next.Namespace,
 		next.Name)
 	if former.Name == next.Name {
 		return nil
@@ -130,7 +132,8 @@ func (f *moveFlags) assign(
 	return f.remove(ctx, api, former, out)
 }
 
-// target returns the Kyma that a runtime moves to. One that does not exist is created from the former one.
+// target returns the Kyma that a runtime moves to. If it does not exist, target creates it as a copy of the former
+// Kyma.
 func (f *moveFlags) target(
 	ctx context.Context, api client.Client, former *v1beta2.Kyma, runtime string,
 ) (*v1beta2.Kyma, error) {
@@ -168,14 +171,14 @@ func (f *moveFlags) target(
 	return next, nil
 }
 
-// remove deletes the former Kyma and waits until the publisher finalized it.
+// remove waits until the publisher has released the former Kyma, and deletes the Kyma.
 func (f *moveFlags) remove(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, out io.Writer) error {
 	name := kyma.Namespace + "/" + kyma.Name
 	if f.keep {
-		fmt.Fprintf(out, "Kyma %s stays: delete it at any time, the runtime keeps its modules\n", name)
+		fmt.Fprintf(out, "Kyma %s is kept; you can delete it at any time, and the runtime keeps its modules\n", name)
 		return nil
 	}
-	// The publisher must know that the Kyma owns nothing before it sees the deletion.
+	// The publisher must know that the Kyma no longer owns the runtime before it sees the Kyma's deletion.
 	if err := f.until(ctx, "the publisher to release Kyma "+name, func() (bool, error) {
 		err := api.Get(ctx, client.ObjectKeyFromObject(kyma), kyma)
 		return err != nil || handedOver(kyma), client.IgnoreNotFound(err)
@@ -189,7 +192,7 @@ func (f *moveFlags) remove(ctx context.Context, api client.Client, kyma *v1beta2
 	return nil
 }
 
-// handedOver reports whether the publisher publishes nothing more for a Kyma because its runtime was handed over.
+// handedOver reports whether the publisher stopped publishing for a Kyma because its runtime was handed over.
 func handedOver(kyma *v1beta2.Kyma) bool {
 	s := kyma.Status.Runtime
 	return s == nil || s.Key == nil && s.Published == nil ||
@@ -204,7 +207,8 @@ func (f *moveFlags) until(ctx context.Context, what string, done func() (bool, e
 			return err
 		}
 		if wait(ctx, time.Second) != nil {
-			return fmt.Errorf("waited %s for %s: see whether it runs, and repeat the command", f.patience, what)
+			return fmt.Errorf("timed out after %s waiting for %s: check whether the publisher is running, and repeat "+
+				"the command", f.patience, what)
 		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// Shell completion of names in the control plane that the flags select. It reads as little as possible: only the
-// metadata of Kymas.
+// Shell completion of names in the control plane that the flags select. It reads only the metadata of Kymas, to keep
+// requests small.
 
 // runtimes lists the runtimes.
 func (c *controlPlane) runtimes(ctx context.Context, _ []string) ([]string, error) {
@@ -45,7 +45,7 @@ func (c *controlPlane) ofKymas(ctx context.Context, name func(*v1beta2.Kyma) str
 	return names, nil
 }
 
-// rollouts lists the rollouts, those under way first.
+// rollouts lists the rollouts, the active ones first.
 func (c *controlPlane) rollouts(ctx context.Context, _ []string) ([]string, error) {
 	var list v1alpha1.RolloutList
 	if err := c.list(ctx, &list); err != nil {

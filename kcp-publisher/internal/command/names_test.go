@@ -27,10 +27,10 @@ func TestNamesOfTheControlPlaneAreCompleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if o := run("__completeNoDesc", "status", "--kubeconfig", config, "--context", ""); o.out != "kcp\nlab\n:4\n" {
-		t.Errorf("contexts: %+v", o)
+		t.Errorf("completion of --context: got %+v", o)
 	}
 	o := run("__completeNoDesc", "status", "-o", "")
 	if got := strings.Fields(o.out); !slices.Equal(got, []string{"table", "json", "yaml", "wide", "name", ":4"}) {
-		t.Errorf("formats: %+v", o)
+		t.Errorf("completion of -o: got %+v", o)
 	}
 }

@@ -37,10 +37,10 @@ const maxConnections = 1_000_000
 
 func (f *notificationFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.receiverAddress, "receiver-bind-address", "",
-		"address of the receiver of registries' notifications, POST "+receiver.Path+
-			"; default: none, reports are only polled")
+		"address of the receiver for registry notifications, POST "+receiver.Path+
+			"; default: none, the publisher only polls reports")
 	flags.StringVar(&f.receiverToken, "receiver-token", "",
-		"file with the token that registries send to the receiver, or two on separate lines during a replacement; "+
+		"file with the token that registries send to the receiver, or two tokens on separate lines during a rotation; "+
 			"required with --receiver-bind-address")
 	flags.StringVar(&f.address, "notifications-bind-address", "",
 		"address for the notification streams of agents, GET "+bundle.NotificationsPath+
@@ -48,13 +48,15 @@ func (f *notificationFlags) add(flags *pflag.FlagSet) {
 	flags.IntVar(&f.connections, "notifications-connections", 10_000,
 		"maximum number of agents with a notification stream")
 	flags.StringVar(&f.generations, "notifications-generations", "",
-		"YAML file USER: GENERATION with the lowest accepted password generation, as for token-service")
+		"YAML file with the lowest accepted password generation of users, as USER: GENERATION, like --generations "+
+			"of token-service")
 	flags.StringVar(&f.certificate, "notifications-tls-certificate", "",
-		"PEM file with the TLS certificate of both bind addresses; default: plain HTTP, behind a proxy that terminates TLS")
-	flags.StringVar(&f.key, "notifications-tls-key", "", "PEM file with the certificate's key")
+		"PEM file with the TLS certificate for both bind addresses; default: plain HTTP, behind a proxy that "+
+			"terminates TLS")
+	flags.StringVar(&f.key, "notifications-tls-key", "", "PEM file with the private key of the TLS certificate")
 }
 
-// check validates the flags and reads the receiver's token. A token is required.
+// check validates the flags and reads the receiver's token, which is required.
 func (f *notificationFlags) check() (err error) {
 	switch {
 	case (f.receiverAddress == "") != (f.receiverToken == ""):
@@ -63,7 +65,7 @@ func (f *notificationFlags) check() (err error) {
 		err = errors.New("--notifications-tls-certificate and --notifications-tls-key: set both or neither")
 	case f.certificate != "" && f.receiverAddress == "" && f.address == "":
 		err = errors.New(
-			"--notifications-tls-certificate: requires --receiver-bind-address or --notifications-bind-address")
+			"--notifications-tls-certificate requires --receiver-bind-address or --notifications-bind-address")
 	case f.connections < 1 || f.connections > maxConnections:
 		err = fmt.Errorf("--notifications-connections %d: want 1 to %d", f.connections, maxConnections)
 	case f.receiverAddress != "":

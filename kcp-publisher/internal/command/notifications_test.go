@@ -24,7 +24,7 @@ func TestInvalidNotificationFlagsAreRefused(t *testing.T) {
 			"--receiver-token: set both or neither",
 		"--receiver-token /nowhere":                            "set both or neither",
 		"--receiver-bind-address :0 --receiver-token /nowhere": "--receiver-token: stat /nowhere",
-		"--receiver-bind-address :0 --receiver-token " + empty: "a token of 0 characters, want at least 22",
+		"--receiver-bind-address :0 --receiver-token " + empty: "token has 0 characters, want at least 22",
 		"--notifications-bind-address :0 --notifications-tls-key k": "--notifications-tls-certificate and " +
 			"--notifications-tls-key: set both or neither",
 		"--notifications-tls-certificate c --notifications-tls-key k": "requires --receiver-bind-address",
@@ -56,18 +56,18 @@ func TestEnrollIncludesTheNotificationPassword(t *testing.T) {
 		host  string
 		want  string
 	}{
-		"a host of their own": {
+		"a separate host": {
 			[]string{"--notifications-url", "https://kyma.example:8443/notifications"}, "kyma.example:8443", derived,
 		},
-		"beside the registry's credentials": {
+		"a separate host and registry credentials": {
 			[]string{"--notifications-url", "https://kyma.example/notifications", "--registry-config", config},
 			"kyma.example", derived,
 		},
-		"the registry's own host": {
+		"the host of the registry": {
 			[]string{"--notifications-url", "https://registry.example/notifications", "--registry-password"},
 			"registry.example", derived,
 		},
-		"a host whose credentials are given": {
+		"a host with credentials in --registry-config": {
 			[]string{"--notifications-url", "https://registry.example/notifications", "--registry-config", config},
 			"registry.example", "b3RoZXI6b3RoZXI=",
 		},
@@ -86,7 +86,7 @@ func TestEnrollIncludesTheNotificationPassword(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got.Auths[c.host].Auth != c.want || secret.StringData["notifications"] != c.flags[1] {
-			t.Errorf("%s: printed\n%s", name, out)
+			t.Errorf("%s: got Secret\n%s", name, out)
 		}
 	}
 	for _, address := range []string{"kyma.example", "ftp://kyma.example", "https://a:b@kyma.example"} {

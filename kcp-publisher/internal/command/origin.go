@@ -28,7 +28,7 @@ type originFlags struct {
 
 func (f *originFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.location, "location", "",
-		"registry prefix HOST/PATH of the bundles, to show the modules' origins; requires --trust")
+		"registry prefix HOST/PATH of the bundles, to show the origins of modules; requires --trust")
 	flags.StringVar(&f.trust, "trust", "", "root of trust file from kcp-publisher keys init")
 	f.registry.AddFlags(flags)
 }
@@ -42,7 +42,7 @@ func (f *originFlags) asked() (bool, error) {
 }
 
 // origins returns the origins of the modules in the Kyma's published bundle, or of one named module. It returns nil if
-// origins are not requested. The error is a *bundle.Refusal if this fleet's keys did not sign the bundle.
+// origins are not requested. The error is a *refusal.Error if this fleet's keys did not sign the bundle.
 func (f *originFlags) origins(ctx context.Context, kyma *v1beta2.Kyma, module string) ([]bundle.Origin, error) {
 	if asked, err := f.asked(); !asked {
 		return nil, err
@@ -114,8 +114,8 @@ func (f *originFlags) open(ctx context.Context, id string) (desired, error) {
 	return desired{repository, id, newest, pinned}, nil
 }
 
-// publishedReference returns the digest of the bundle in the Kyma's status, or the tag of the latest bundle before a
-// status exists.
+// publishedReference returns the digest of the bundle in the Kyma's status, or the tag of the latest bundle if the
+// status has none.
 func publishedReference(kyma *v1beta2.Kyma) string {
 	if status := kyma.Status.Runtime; status != nil && status.Published != nil {
 		return cmp.Or(status.Published.Digest, bundle.TagDesired)
@@ -131,7 +131,7 @@ func (d desired) verify(ctx context.Context, reference string) (bundle.Verified,
 	}
 	verified, err := bundle.Adopt(fetched, d.runtime, d.newest, d.pinned)
 	if err == nil && reference != bundle.TagDesired && verified.Digest.String() != reference {
-		err = fmt.Errorf("the registry returned %s", verified.Digest)
+		err = fmt.Errorf("the registry returned bundle %s instead", verified.Digest)
 	}
 	return verified, err
 }

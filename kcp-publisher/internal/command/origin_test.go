@@ -40,11 +40,11 @@ func TestWhyShowsOrigins(t *testing.T) {
 		module string
 		want   int
 	}{
-		"the bundle that the status names":    {asking, rows[0].Digest, "", 1},
-		"the newest before there is a status": {asking, "", "", 1},
-		"one module":                          {asking, rows[0].Digest, "scaler", 1},
-		"another module":                      {asking, rows[0].Digest, "mailer", 0},
-		"nothing when nobody asks":            {originFlags{}, rows[0].Digest, "", 0},
+		"the bundle in the status":           {asking, rows[0].Digest, "", 1},
+		"the newest bundle without a status": {asking, "", "", 1},
+		"a module in the bundle":             {asking, rows[0].Digest, "scaler", 1},
+		"a module outside the bundle":        {asking, rows[0].Digest, "mailer", 0},
+		"no origins without --location":      {originFlags{}, rows[0].Digest, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			origins, err := c.flags.origins(t.Context(), kyma(c.digest), c.module)
@@ -59,27 +59,27 @@ func TestWhyShowsOrigins(t *testing.T) {
 				o.Bundle.Digest.String() != rows[0].Digest ||
 				o.Bundle.Runtime != "berlin" || o.Bundle.Sequence != rows[0].Sequence || o.Bundle.PublisherKey == "" ||
 				o.Bundle.RootVersion != 1 {
-				t.Errorf("origin is %+v", o)
+				t.Errorf("got origin %+v", o)
 			}
 			var out bytes.Buffer
 			drawOrigins(&out, origins)
 			for _, want := range []string{rows[0].Digest, o.Bundle.PublisherKey, o.Component + ":1.7.0",
 				o.Content[0].Digest.String()} {
 				if !strings.Contains(out.String(), want) {
-					t.Errorf("%s is not in\n%s", want, &out)
+					t.Errorf("output does not contain %s:\n%s", want, &out)
 				}
 			}
 		})
 	}
-	if c, err := asking.chain(t.Context(), kyma(rows[0].Digest)); err != nil || len(c.Bundles) != 1 || c.Ends != "" ||
+	if c, err := asking.chain(t.Context(), kyma(rows[0].Digest)); err != nil || len(c.Bundles) != 1 || c.EndReason != "" ||
 		c.Bundles[0].PublisherKey == "" || c.Bundles[0].Digest.String() != rows[0].Digest {
-		t.Errorf("the bundles that lead to the published one: %+v, %v", c, err)
+		t.Errorf("chain of the published bundle: got %+v, %v", c, err)
 	}
-	if c, err := asking.chain(t.Context(), kyma(rows[1].Digest)); err != nil || len(c.Bundles) != 0 || c.Ends == "" {
-		t.Errorf("a bundle of another runtime: %+v, %v", c, err)
+	if c, err := asking.chain(t.Context(), kyma(rows[1].Digest)); err != nil || len(c.Bundles) != 0 || c.EndReason == "" {
+		t.Errorf("chain of another runtime's bundle: got %+v, %v", c, err)
 	}
 	if c, err := (&originFlags{}).chain(t.Context(), kyma(rows[0].Digest)); err != nil || c.Asked {
-		t.Errorf("without a request: %+v, %v", c, err)
+		t.Errorf("chain without --location: got %+v, %v", c, err)
 	}
 	for name, c := range map[string]struct {
 		flags  originFlags
@@ -93,12 +93,12 @@ func TestWhyShowsOrigins(t *testing.T) {
 			r := refusal.Of(err)
 			return r != nil && r.Reason == refusal.WrongRuntime
 		}},
-		"a bundle that is gone is not another": {
+		"a missing bundle is reported as not found": {
 			asking, "sha256:" + strings.Repeat("0", 64), func(err error) bool {
 				return errors.Is(err, store.ErrNotFound)
 			},
 		},
-		"a place without a root is no question": {
+		"a location without a root of trust is a usage error": {
 			originFlags{location: asking.location}, "", func(err error) bool { return cli.IsUsage(err) },
 		},
 	} {

@@ -202,14 +202,14 @@ func TestRunRefusesGitFlagsWithoutARepository(t *testing.T) {
 		"a number of nothing": {[]string{"--git-prune-count", "0"}, "--git-url is required"},
 		"one publisher of many": {
 			[]string{"--git-url", "https://git.example/x", "--watch-label-selector", "shard=one"},
-			"use it with a single publisher without a selector",
+			"run a single publisher without a selector",
 		},
 		"a password in the URL": {
 			[]string{"--git-url", "https://ada:hunter2@git.example/x"}, "--git-url: the URL contains credentials",
 		},
 		"no time between": {
 			[]string{"--git-url", "https://git.example/x", "--git-poll-interval", "0s"},
-			"--git-poll-interval: 0s: want more than 0",
+			"--git-poll-interval 0s: want more than 0",
 		},
 		"credentials of nothing": {
 			[]string{"--git-url", "https://git.example/x", "--git-credentials", t.TempDir()}, "--git-credentials: ",

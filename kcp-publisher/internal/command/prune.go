@@ -39,26 +39,27 @@ func newRegistryPrune() *cobra.Command {
 		Use: "prune", Short: "remove unused data from the registry", Args: cli.Exactly(0, "no arguments"),
 		Long: "prune reads the bundles of all runtimes and removes superseded bundles with their signatures, " +
 			"unreferenced documents and content,\n" +
-			"expired lists of images, and with --sole-publisher or --gone the data of deleted runtimes. It needs " +
-			"credentials with the right to\n" +
-			"delete. It keeps roots of trust, components and unknown data. The registry's own garbage collection " +
-			"frees the space later.",
+			"expired image lists, and with --sole-publisher or --gone the data of deleted runtimes. It requires " +
+			"credentials that can delete.\n" +
+			"It keeps roots of trust, components and unknown data. The registry's own garbage collection frees " +
+			"the space later.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.to, "to", "", "registry prefix HOST/PATH that bundles are published to")
 	flags.StringVar(&f.trust, "trust", "",
-		"root of trust file from kcp-publisher keys init; the oldest one with bundles in the registry")
+		"root of trust file from kcp-publisher keys init: the oldest version that signed bundles in the registry")
 	f.api.add(flags, "the Kymas")
 	flags.StringArrayVar(&f.gone, "gone", nil,
-		"id of a deleted runtime without a Kyma; all its data is removed at once")
+		"id of a deleted runtime without a Kyma, whose data is removed immediately; can be repeated")
 	flags.BoolVar(&f.sole, "sole-publisher", false,
-		"confirms that no other control plane or publish writes below the prefix; a runtime without a Kyma counts as "+
-			"deleted once its last bundle has expired")
+		"confirm that no other control plane or publish command writes to the prefix: a runtime without a Kyma "+
+			"counts as deleted once its last bundle has expired")
 	flags.DurationVar(&f.minAge, "min-age", 30*24*time.Hour,
 		"minimum time that data must be unused before it is removed, at least 24h")
 	flags.IntVar(&f.limit, "limit", 1000, "maximum number of manifests to remove")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "show the data that would be removed, and record nothing")
+	flags.BoolVar(&f.dryRun, "dry-run", false,
+		"show the data that would be removed, without removing or recording anything")
 	cli.OutputFlag(flags, &f.format)
 	f.registry.AddFlags(flags)
 	return cmd
@@ -92,7 +93,7 @@ func (f *registryPruneFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	if store.IsLayout(place) {
-		return cli.Usage(fmt.Errorf("--to %s: is a folder; want a registry", f.to))
+		return cli.Usage(fmt.Errorf("--to %s is a folder: want a registry", f.to))
 	}
 	source, err := f.source(ctx, place)
 	if err != nil {
@@ -115,15 +116,16 @@ func (f *registryPruneFlags) run(cmd *cobra.Command) error {
 			reason)
 	}
 	for _, runtime := range inventory.Runtimes {
-		if runtime.Overlong {
+		if runtime.Truncated {
 			fmt.Fprintf(cmd.ErrOrStderr(),
-				"runtime %s: only its last %d bundles count as used; others within %s do not: find out why its Kyma "+
-					"changes so often\n",
+				"runtime %s: only its last %d bundles are kept as used, although it had more within %s: find out why "+
+					"its Kyma changes so often\n",
 				runtime.ID, len(runtime.Bundles), f.minAge)
 		}
 	}
-	for _, id := range prune.Strangers(inventory, planned) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "runtime %s has no Kyma in %s and is kept: if it was deleted, add --gone\n", id,
+	for _, id := range prune.WithoutKyma(inventory, planned) {
+		fmt.Fprintf(cmd.ErrOrStderr(),
+			"runtime %s has no Kyma in namespace %s and is kept: if the runtime was deleted, add --gone\n", id,
 			f.api.namespace)
 	}
 	removed := 0
@@ -134,8 +136,8 @@ func (f *registryPruneFlags) run(cmd *cobra.Command) error {
 		}
 		if left > 0 {
 			fmt.Fprintf(cmd.ErrOrStderr(),
-				"%d of %d unused manifests were not recorded, because the record is full: they wait until older ones "+
-					"are removed\n", left, len(planned.Noted))
+				"%d of %d unused manifests were not recorded, because the record is full: repeat the command once "+
+					"older manifests are removed\n", left, len(planned.Noted))
 		}
 	}
 	rows := f.rows(planned, removed)
@@ -144,7 +146,7 @@ func (f *registryPruneFlags) run(cmd *cobra.Command) error {
 	}))
 }
 
-// source reads the runtimes of the Kymas and the root of trust.
+// source reads the root of trust and the runtimes of the Kymas.
 func (f *registryPruneFlags) source(ctx context.Context, place store.Store) (prune.Source, error) {
 	pinned, err := cli.ReadRoot(f.trust)
 	if err != nil {
@@ -167,7 +169,7 @@ func (f *registryPruneFlags) source(ctx context.Context, place store.Store) (pru
 		}
 		if _, there := kymas[id]; there {
 			return prune.Source{},
-				cli.Usage(fmt.Errorf("--gone %s: a Kyma in %s has this runtime", id, f.api.namespace))
+				cli.Usage(fmt.Errorf("--gone %s: a Kyma in namespace %s has this runtime", id, f.api.namespace))
 		}
 	}
 	return prune.Source{

@@ -43,7 +43,6 @@ type publishFlags struct {
 	concurrency      int
 	registry         cli.Registry
 	restricted       []string
-	attachCosign     bool
 	git              gitFlags
 	state            string
 	dryRun           bool
@@ -57,16 +56,17 @@ func newPublish(*cli.Root) *cobra.Command {
 		Args: cli.Exactly(0, "no arguments"),
 		Long: "publish reads Kymas, ModuleTemplates and ModuleReleaseMetas from a folder or Git repository, resolves " +
 			"them and pushes one signed bundle per Kyma.\n" +
-			"It skips runtimes whose bundle is already correct, so a second run pushes nothing. Annotations and " +
+			"It skips runtimes whose bundle is up to date, so a second run pushes nothing. Annotations and " +
 			"labels of Kymas have the same\n" +
-			"meaning as for `run`; settings that need a control plane are reported and ignored.\n" +
-			"The exit code is 1 if publishing to a runtime failed or a requested module did not resolve; the bundle " +
-			"then contains the other modules.",
+			"effect as with `run`; settings that require a control plane are reported and ignored.\n" +
+			"The exit code is 1 if publishing to a runtime failed, or if a requested module did not resolve. In the " +
+			"latter case, the bundle\ncontains the other modules.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.from, "from", "",
-		"folder or URL of a Git repository with YAML files; common transport archives in it are component sources too")
+		"folder, or URL of a Git repository, with YAML files; common transport archives in it are component "+
+			"sources too")
 	f.git.add(flags)
 	flags.StringVar(&f.to, "to", "", "registry prefix HOST/PATH, or oci-layout:DIR")
 	f.components.add(flags)
@@ -74,40 +74,34 @@ func newPublish(*cli.Root) *cobra.Command {
 	restrictedFlag(flags, &f.restricted)
 	f.maintenance.add(flags)
 	flags.DurationVar(&f.validity, "validity", defaultValidity,
-		"minimum validity of a bundle; it is renewed after a third of its validity")
+		"minimum validity period of a bundle; a bundle is renewed after a third of its validity period")
 	flags.IntVar(&f.concurrency, "concurrency", 8, "number of runtimes to publish at once")
 	publisherKeyFlags(flags, &f.keys)
 	flags.StringVar(&f.state, "state", "",
 		"file that records the published bundles, to detect old bundles in the registry; default: published.json in "+
 			"the --keys folder")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "show the bundles that would be pushed, and write nothing")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "show the bundles that would be pushed, without pushing anything")
 	flags.BoolVar(&f.allowUnresolved, "allow-unresolved", false, "exit with 0 even if modules did not resolve")
 	cli.OutputFlag(flags, &f.format)
 	f.registry.AddFlags(flags)
-	attachFlag(flags, &f.attachCosign)
 	return cmd
 }
 
-// restrictedFlag adds the flag with lifecycle-manager's name.
+// restrictedFlag adds --restricted-default-modules, which has the same name in lifecycle-manager.
 func restrictedFlag(flags *pflag.FlagSet, into *[]string) {
 	flags.StringSliceVar(into, "restricted-default-modules", nil,
-		"modules that are limited to Kymas matching the kymaSelector of their ModuleReleaseMeta, or to no Kyma "+
-			"without one; separated by commas")
+		"comma-separated modules that are limited to Kymas matching the kymaSelector of their ModuleReleaseMeta; "+
+			"without a kymaSelector, no Kyma can use them")
 }
 
-func attachFlag(flags *pflag.FlagSet, into *bool) {
-	flags.BoolVar(into, "attach-cosign", false,
-		"also push a signature of every new bundle as an OCI referrer, for cosign verify")
-}
-
-// defaultValidity is the default validity of a bundle: longer than an outage over a weekend, short enough to detect a
-// freeze attack.
+// defaultValidity is the default validity period of a bundle. It outlasts an outage over a weekend, but is short enough
+// to detect a freeze attack.
 const defaultValidity = 7 * 24 * time.Hour
 
 // published is one row in the output of `publish`.
 type published struct {
 	Runtime string `json:"runtime"`
-	// Action is pushed, would-push, unchanged, skipped or failed. Reason is why a bundle was pushed.
+	// Action is pushed, would-push, unchanged, skipped or failed. Reason explains why a bundle was pushed.
 	Action   string           `json:"action"`
 	Reason   plan.Reason      `json:"reason,omitempty"`
 	Sequence int64            `json:"sequence,omitempty"`
@@ -115,7 +109,7 @@ type published struct {
 	Modules  []string         `json:"modules"`
 	Removals []string         `json:"removals,omitempty"`
 	Problems []bundle.Problem `json:"problems,omitempty"`
-	// Registry is the problem that was found in the registry.
+	// Registry describes how the registry deviated from the expected state.
 	Registry string `json:"registry,omitempty"`
 	Error    string `json:"error,omitempty"`
 }
@@ -170,7 +164,7 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	}
 	defer done()
 	if len(objects.Kymas) == 0 {
-		return fmt.Errorf("--from %s: no Kyma found, so no runtime can receive a bundle", f.from)
+		return fmt.Errorf("--from %s contains no Kyma, so there is no runtime to publish to", f.from)
 	}
 	rules := plan.Rules{
 		Settings: settings, AgentRollbackFrom: rollbacks, KymaLabels: carried, Watchers: watchers,
@@ -196,7 +190,8 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	return f.verdict(rows)
 }
 
-// wouldPush marks the rows of a dry run as not pushed and removes their sequence and digest, which will differ.
+// wouldPush marks the rows of a dry run as not pushed. It clears their sequence and digest, because a real run creates
+// others.
 func wouldPush(rows []published) {
 	for i := range rows {
 		if rows[i].Action == "pushed" {
@@ -205,7 +200,7 @@ func wouldPush(rows []published) {
 	}
 }
 
-// verdict returns an error if a runtime was not published or a module did not resolve.
+// verdict returns an error if publishing to a runtime failed or a module did not resolve.
 func (f *publishFlags) verdict(rows []published) error {
 	failed, unresolved := 0, []string{}
 	for _, row := range rows {
@@ -218,10 +213,10 @@ func (f *publishFlags) verdict(rows []published) error {
 	}
 	switch {
 	case failed > 0:
-		return fmt.Errorf("%d of %d runtimes could not be published", failed, len(rows))
+		return fmt.Errorf("publishing to %d of %d runtimes failed", failed, len(rows))
 	case len(unresolved) > 0 && !f.allowUnresolved:
 		return fmt.Errorf(
-			"modules of %d of %d runtimes did not resolve (%s): see their problems, or accept them with "+
+			"modules of %d of %d runtimes did not resolve (%s): fix the listed problems, or set "+
 				"--allow-unresolved", len(unresolved), len(rows), named(unresolved))
 	}
 	return nil
@@ -239,9 +234,9 @@ func checkOwners(kymas []v1beta2.Kyma) error {
 	return errors.Join(problems...)
 }
 
-// allWatchers returns the watchers for the runtimes, and an error for each invalid Watcher.
+// allWatchers returns the watchers for the runtimes, and an error that lists the invalid Watchers.
 func allWatchers(all []v1beta2.Watcher) ([]bundle.Watcher, error) {
-	watchers, refused := plan.JudgeWatchers(all)
+	watchers, refused := plan.CheckWatchers(all)
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(refused)) {
 		problems = append(problems, refused[name])
@@ -249,12 +244,12 @@ func allWatchers(all []v1beta2.Watcher) ([]bundle.Watcher, error) {
 	return watchers, errors.Join(problems...)
 }
 
-// offline returns the Kymas prepared for planning without a control plane, and reports ignored objects to out.
+// offline prepares the Kymas for planning without a control plane, and prints ignored objects and settings to out.
 func offline(objects source.Objects, out io.Writer) []v1beta2.Kyma {
 	for _, p := range objects.Policies {
 		fmt.Fprintf(out,
-			"RolloutPolicy %s is ignored, because rollouts require a control plane: every runtime gets its channel's "+
-				"version\n", p.Name)
+			"RolloutPolicy %s is ignored, because rollouts require a control plane: every runtime gets the version "+
+				"of its channel\n", p.Name)
 	}
 	for _, p := range objects.Trains {
 		fmt.Fprintf(out, "PromotionPolicy %s is ignored, because promotions require a control plane\n", p.Name)
@@ -298,7 +293,7 @@ func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*
 	}
 	done := func() { _ = components.close() } // opened for reading only
 	if components.verifier != nil {
-		if err := components.verifier.TakeSecrets(objects.Secrets); err != nil {
+		if err := components.verifier.SetSecrets(objects.Secrets); err != nil {
 			done()
 			return nil, nil, err
 		}
@@ -306,7 +301,6 @@ func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*
 	publisher, err := publish.New(publish.Options{
 		Place: place, Keys: loaded, Validity: f.validity, Now: time.Now, Recheck: time.Hour,
 		Components: components.reader, Requires: components.requires(),
-		AttachCosign: f.attachCosign,
 	})
 	if err != nil {
 		done()
@@ -322,7 +316,7 @@ func checkKeys(ctx context.Context, loaded publish.Keys, place store.Store) erro
 	return loaded.CheckNewest(ctx, place)
 }
 
-// memory opens the state file, and prints the consequence of a missing one. It returns nil if the folder is not
+// memory opens the state file. It prints a warning if the file is new, and returns nil if the default folder is not
 // writable.
 func (f *publishFlags) memory(ctx context.Context, place store.Store, out io.Writer) (*statefile.File, error) {
 	location := place.String()
@@ -334,22 +328,23 @@ func (f *publishFlags) memory(ctx context.Context, place store.Store, out io.Wri
 		location = store.LayoutScheme + absolute
 	}
 	path := cmp.Or(f.state, filepath.Join(f.keys.Dir, "published.json"))
-	const consequence = "Modules that do not resolve are left out of bundles until they do."
+	const consequence = "Until a module resolves, bundles do not contain it."
 	if f.dryRun {
 		return statefile.Read(path, location)
 	}
 	memory, err := statefile.Open(ctx, path, location)
 	switch {
 	case err != nil && f.state == "" && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)):
-		fmt.Fprintf(out, "no state is kept between runs (%v): set --state to a writable file. %s\n", err, consequence)
+		fmt.Fprintf(out, "published bundles are not recorded (%v): set --state to a writable file. %s\n", err,
+			consequence)
 		return nil, nil
 	case err == nil && memory.New:
-		fmt.Fprintf(out, "state file %s is new: earlier runs are unknown. %s\n", path, consequence)
+		fmt.Fprintf(out, "state file %s is new: the bundles of earlier runs are unknown. %s\n", path, consequence)
 	}
 	return memory, err
 }
 
-// memory is the state file, nil without one, and a function that writes the index of a folder.
+// memory contains the state file, or nil, and a function that writes the index file of an OCI layout.
 type memory struct {
 	file  *statefile.File
 	flush func() error
@@ -421,7 +416,7 @@ func publishOne(
 	return row
 }
 
-// publishRemembered publishes a Kyma after its recorded bundle, and records the new one.
+// publishRemembered publishes a Kyma as the successor of its recorded bundle, and records the new bundle.
 func publishRemembered(
 	ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, rules plan.Rules,
 	memory memory,

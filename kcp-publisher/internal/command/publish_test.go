@@ -60,17 +60,17 @@ func TestPublishingTwicePushesOnce(t *testing.T) {
 		}
 	}
 	if p := first[1].Problems; len(p) != 1 || p[0].Module != "nope" || first[0].Problems != nil {
-		t.Errorf("problems are %+v and %+v", first[0].Problems, p)
+		t.Errorf("got problems %+v and %+v, want one for module nope of r-2", first[0].Problems, p)
 	}
 	before := read(t, filepath.Join(layout, "index.json"))
 	second := publishTo(t, from, layout, keys)
 	for i, row := range second {
 		if row.Action != "unchanged" || row.Digest != first[i].Digest || row.Sequence != first[i].Sequence {
-			t.Errorf("was %+v\nis %+v", first[i], row)
+			t.Errorf("first run: %+v\nsecond run: %+v", first[i], row)
 		}
 	}
 	if read(t, filepath.Join(layout, "index.json")) != before {
-		t.Error("the layout changed")
+		t.Error("the second run changed the layout")
 	}
 
 	t.Run("A change for one runtime is pushed to that runtime only", func(t *testing.T) {
@@ -84,15 +84,15 @@ func TestPublishingTwicePushesOnce(t *testing.T) {
 			t.Errorf("got %+v", third[1])
 		}
 	})
-	t.Run("The table shows it", func(t *testing.T) {
+	t.Run("The table lists runtimes, modules and problems", func(t *testing.T) {
 		table := done(t, "publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys, "--allow-unresolved")
-		for _, want := range []string{"RUNTIME", "r-1", "r-2", "unchanged", "keda@1.0.0", "module nope: is unknown"} {
+		for _, want := range []string{"RUNTIME", "r-1", "r-2", "unchanged", "keda@1.0.0", "module nope is unknown"} {
 			if !strings.Contains(table, want) {
-				t.Errorf("no %q in\n%s", want, table)
+				t.Errorf("table does not contain %q:\n%s", want, table)
 			}
 		}
 	})
-	t.Run("The order of modules in a file is no change", func(t *testing.T) {
+	t.Run("Modules in another order do not change the bundle", func(t *testing.T) {
 		write(t, filepath.Join(from, "two.yaml"), kymaYAML("two", "r-2", "nope", "keda"))
 		if rows := publishTo(t, from, layout, keys); rows[1].Action != "unchanged" {
 			t.Errorf("got %+v", rows[1])
@@ -119,20 +119,20 @@ func TestPublishDryRunWritesNothing(t *testing.T) {
 		}
 	}
 	if names := namesIn(t, keys); len(namesIn(t, dir)) != 0 || !slices.Equal(names, keysBefore) {
-		t.Errorf("it wrote %v, and %v beside the keys", namesIn(t, dir), names)
+		t.Errorf("dry run wrote %v, and left %v in the key folder", namesIn(t, dir), names)
 	}
 	publishTo(t, from, layout, keys)
 	write(t, filepath.Join(from, "one.yaml"), kymaYAML("one", "r-1"))
 	index := read(t, filepath.Join(layout, "index.json"))
 	if rows := dry(); rows[0].Action != "would-push" || !slices.Equal(rows[0].Removals, []string{"keda"}) ||
 		rows[1].Action != "unchanged" {
-		t.Errorf("after a change: %+v", rows)
+		t.Errorf("dry run after a change: got %+v", rows)
 	}
 	if read(t, filepath.Join(layout, "index.json")) != index {
-		t.Error("the layout changed")
+		t.Error("the dry run changed the layout")
 	}
 	if rows := publishTo(t, from, layout, keys); rows[0].Action != "pushed" || rows[1].Action != "unchanged" {
-		t.Errorf("the run after it: %+v", rows)
+		t.Errorf("run after the dry run: got %+v", rows)
 	}
 }
 
@@ -155,25 +155,25 @@ func TestUnresolvedModuleFailsUnlessAllowed(t *testing.T) {
 	var rows []published
 	if err := json.Unmarshal([]byte(o.out), &rows); err != nil || rows[0].Action != "pushed" ||
 		rows[1].Action != "pushed" {
-		t.Errorf("what resolved was not published: %v, %+v", err, rows)
+		t.Errorf("the resolved modules were not published: %v, %+v", err, rows)
 	}
-	if want := "modules of 1 of 2 runtimes did not resolve (r-2): see their problems, or accept them with " +
+	if want := "modules of 1 of 2 runtimes did not resolve (r-2): fix the listed problems, or set " +
 		"--allow-unresolved"; o.code != cli.ExitFailed || !strings.Contains(o.err, want) {
-		t.Errorf("exit code %d, %s", o.code, o.err)
+		t.Errorf("got exit code %d, %s, want %q", o.code, o.err, want)
 	}
 	if o := run(append(args, "--allow-unresolved")...); o.code != cli.ExitDone {
-		t.Errorf("allowed: %+v", o)
+		t.Errorf("with --allow-unresolved: got %+v", o)
 	}
 	write(t, filepath.Join(from, "two.yaml"), kymaYAML("two", "r-2", "keda"))
 	if o := run(args...); o.code != cli.ExitDone {
-		t.Errorf("nothing is wrong any more: %+v", o)
+		t.Errorf("after the fix: got %+v", o)
 	}
 }
 
 func TestFolderWithoutKymasIsAnError(t *testing.T) {
 	o := run("publish", "--from", t.TempDir(), "--to", "oci-layout:"+filepath.Join(t.TempDir(), "layout"), "--keys",
 		keyFolder(t))
-	if o.code != cli.ExitFailed || !strings.Contains(o.err, "no Kyma found") {
+	if o.code != cli.ExitFailed || !strings.Contains(o.err, "contains no Kyma") {
 		t.Errorf("%+v", o)
 	}
 }
@@ -203,11 +203,11 @@ func TestPublishRefusesTwoKymasForOneRuntime(t *testing.T) {
 	layout := filepath.Join(t.TempDir(), "layout")
 	o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keyFolder(t))
 	if o.code != cli.ExitFailed ||
-		!strings.Contains(o.err, "several Kymas named runtime id r-1, and no operator has assigned it") {
+		!strings.Contains(o.err, "several Kymas have runtime ID r-1, and no operator has assigned the runtime") {
 		t.Errorf("%+v", o)
 	}
 	if _, err := os.Stat(layout); !os.IsNotExist(err) {
-		t.Errorf("something was published: %v", err)
+		t.Errorf("publish created a layout for two Kymas of one runtime: %v", err)
 	}
 }
 
@@ -240,7 +240,7 @@ func TestPublishAppliesKymaAnnotationsAndReportsIgnoredOnes(t *testing.T) {
 	for _, want := range []string{"Kyma ship: annotation kyma-pull.dev/revoked-keys is ignored: ",
 		"RolloutPolicy careful is ignored, because "} {
 		if strings.Count(o.err, want) != 1 {
-			t.Errorf("no %q in\n%s", want, o.err)
+			t.Errorf("output does not contain %q once:\n%s", want, o.err)
 		}
 	}
 	for _, row := range rows {
@@ -263,19 +263,19 @@ func TestPublishAppliesKymaAnnotationsAndReportsIgnoredOnes(t *testing.T) {
 		return last.Bundle
 	}
 	if last := read("r-skipped"); last != nil {
-		t.Errorf("a Kyma that is to be left alone got %+v", last.Predicate)
+		t.Errorf("the skipped Kyma got bundle %+v", last.Predicate)
 	}
 	ship, usual, bare := read("r-ship"), read("r-1"), read("r-bare")
 	if life := ship.Predicate.ExpiresAt.Sub(ship.Predicate.IssuedAt); life != 2160*time.Hour ||
 		ship.State.Settings.Autonomy != "Catalog" {
-		t.Errorf("the ship's bundle is valid for %s with %+v", life, ship.State.Settings)
+		t.Errorf("the bundle of r-ship is valid for %s with settings %+v", life, ship.State.Settings)
 	}
 	if life := usual.Predicate.ExpiresAt.Sub(usual.Predicate.IssuedAt); life != defaultValidity ||
 		usual.CatalogBlob.Digest == bare.CatalogBlob.Digest {
-		t.Errorf("another's bundle is valid for %s, and its catalog is %s", life, usual.CatalogBlob.Digest)
+		t.Errorf("the bundle of r-1 is valid for %s with catalog %s", life, usual.CatalogBlob.Digest)
 	}
 	if len(bare.State.Kyma.Spec.Modules) != 0 || len(bare.State.Manifests) != 1 {
-		t.Errorf("the bare runtime gets %+v", bare.State)
+		t.Errorf("runtime r-bare got state %+v", bare.State)
 	}
 }
 

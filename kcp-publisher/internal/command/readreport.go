@@ -36,23 +36,24 @@ func (f *reportFlags) addTo(cmd *cobra.Command) {
 	}
 }
 
-// addSource adds the flags that name the place of the report.
+// addSource adds the flags that locate the report.
 func (f *reportFlags) addSource(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH of the reports, or oci-layout:DIR")
-	flags.StringVar(&f.file, "file", "", "report file of skr-agent export-report, instead of --location")
+	flags.StringVar(&f.file, "file", "", "report file written by skr-agent export-report, instead of --location")
 	f.registry.AddFlags(flags)
 	cli.OutputFlag(flags, &f.format)
 }
 
 func (f *reportFlags) checkSource() error {
 	if (f.location == "") == (f.file == "") {
-		return cli.Usage(errors.New("set either --location or --file: the registry or the file that has the report"))
+		return cli.Usage(errors.New(
+			"exactly one of --location and --file is required: the registry or the file with the report"))
 	}
 	return nil
 }
 
-// signedReport is a verified report, or the part of it about one module.
+// signedReport is a verified report, optionally reduced to one module.
 type signedReport struct {
 	Runtime string                  `json:"runtime"`
 	Time    time.Time               `json:"time"`
@@ -63,7 +64,7 @@ type signedReport struct {
 }
 
 // read returns the report of the runtime in the first argument, verified with the key in its Kyma. The error is a
-// refusal if the runtime's key did not sign it.
+// refusal if the runtime's key did not sign the report.
 func (f *reportFlags) read(cmd *cobra.Command, args []string) (signedReport, error) {
 	ctx := cmd.Context()
 	api, err := f.connect()
@@ -78,12 +79,12 @@ func (f *reportFlags) read(cmd *cobra.Command, args []string) (signedReport, err
 	from := plan.Rules{}.Reporter(kyma, nil, time.Now())
 	if from.Key == nil {
 		return signedReport{}, fmt.Errorf(
-			"runtime %s: the control plane has no key of the runtime to verify its report: it has not enrolled", id)
+			"runtime %s has not enrolled: the control plane has no key to verify its report", id)
 	}
-	from.LastSequence, from.Enroll = 0, nil // an older report is shown with its time; it changes nothing
+	from.LastSequence, from.Enroll = 0, nil // show a report that is older than the last processed one, too
 	fetched, err := f.fetch(ctx, id)
 	if err != nil {
-		return signedReport{}, fmt.Errorf("runtime %s: read its report: %w", id, err)
+		return signedReport{}, fmt.Errorf("runtime %s: read report: %w", id, err)
 	}
 	report, err := bundle.VerifyReport(fetched, from)
 	if err != nil {
@@ -96,7 +97,7 @@ func (f *reportFlags) read(cmd *cobra.Command, args []string) (signedReport, err
 		found.Modules = slices.DeleteFunc(found.Modules,
 			func(m bundle.ReportedModule) bool { return m.Name != args[1] })
 		if len(found.Modules) == 0 {
-			return found, fmt.Errorf("runtime %s: its report has no module %s%s", id, args[1], cli.Meant(args[1],
+			return found, fmt.Errorf("runtime %s: the report has no module %s%s", id, args[1], cli.Meant(args[1],
 				moduleNames(report.Modules)))
 		}
 	}
@@ -126,7 +127,7 @@ func moduleNames(modules []bundle.ReportedModule) []string {
 	return names
 }
 
-// missing returns a message about how to request details that the report does not have.
+// missing returns a message that explains how to request details that are missing in the report.
 func (r signedReport) missing(what string, details ...bundle.Detail) string {
 	names := ""
 	for i, d := range details {

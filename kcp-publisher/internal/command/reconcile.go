@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// handledPoll is the interval between two reads of a Kyma that wait for the publisher.
+// handledPoll is the interval between two reads of a Kyma while reconcile waits for the publisher.
 const handledPoll = 300 * time.Millisecond
 
 func newReconcile() *cobra.Command {
@@ -24,10 +24,11 @@ func newReconcile() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use: "reconcile [RUNTIME...]", Short: "trigger reconciliation of runtimes",
-		Long: "reconcile makes the publisher reconcile each selected runtime now: it fetches the report, reads the " +
-			"bundle from the registry, and publishes a new\n" +
-			"one if it is due. The command waits for the publisher and shows the result for a single runtime. The " +
-			"agent keeps its own interval.\n\n" +
+		Long: "reconcile requests that the publisher reconciles each selected runtime immediately. The publisher " +
+			"fetches the report, reads the\n" +
+			"bundle from the registry, and publishes a new bundle if one is due. The command waits for the " +
+			"publisher, and shows the result\n" +
+			"if you name a single runtime. The polling interval of the agent does not change.\n\n" +
 			"As in Flux, the request is an annotation: " + v1beta2.AnnotationReconcileRequested +
 			" on the runtime's Kyma.",
 		Example: "  kcp-publisher reconcile berlin\n  kcp-publisher reconcile --health Failing,Silent --timeout 5m",
@@ -47,11 +48,11 @@ func newReconcile() *cobra.Command {
 	}
 	selected.add(cmd)
 	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute,
-		"time to wait for the publisher, for each runtime; 0: do not wait")
+		"maximum time to wait for the publisher, per runtime; 0 does not wait")
 	return cmd
 }
 
-// reconcile requests a reconciliation of one runtime and waits for it, unless the timeout is 0.
+// reconcile requests the reconciliation of one runtime. It waits for the publisher, unless the timeout is 0.
 func reconcile(ctx context.Context, api client.Client, one target, timeout time.Duration) (string, error) {
 	started := time.Now()
 	effect, err := one.apply(ctx, api, actions.Reconcile(started))
@@ -61,7 +62,7 @@ func reconcile(ctx context.Context, api client.Client, one target, timeout time.
 	if err := handled(ctx, api, one.kyma, timeout); err != nil {
 		return "", fmt.Errorf("runtime %s: %w", one.id, err)
 	}
-	return fmt.Sprintf("is reconciled after %s", time.Since(started).Round(100*time.Millisecond)), nil
+	return fmt.Sprintf("reconciled after %s", time.Since(started).Round(100*time.Millisecond)), nil
 }
 
 // show prints the state of one runtime.
@@ -97,8 +98,8 @@ func handled(ctx context.Context, api client.Reader, kyma *v1beta2.Kyma, timeout
 		return ctx.Err()
 	case poll.Interrupted(err):
 		return fmt.Errorf(
-			"the publisher has not reconciled it within %s: it is not running, its --watch-label-selector does not "+
-				"match Kyma %s/%s, "+
+			"the publisher did not reconcile the runtime within %s: the publisher is not running, its "+
+				"--watch-label-selector does not match Kyma %s/%s, "+
 				"the registry is not responding, or a commit is being applied", timeout, kyma.Namespace, kyma.Name)
 	case err != nil:
 		return fmt.Errorf("read Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)

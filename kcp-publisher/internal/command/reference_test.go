@@ -12,7 +12,7 @@ func TestHelpListsFlagValues(t *testing.T) { clitest.CheckValues(t, newProgram("
 
 func TestHelpHasNoLongLines(t *testing.T) { clitest.CheckHelpLines(t, newProgram("v0")) }
 
-func TestTheReferenceIsCurrent(t *testing.T) {
+func TestReferenceOfCommandsIsCurrent(t *testing.T) {
 	clitest.CheckReference(t, newProgram("v0"), "../../../docs/reference/cli", *update)
 }
 
@@ -20,6 +20,6 @@ func TestCommandsInDocsAreValid(t *testing.T) {
 	clitest.CheckPages(t, func() *cobra.Command { return newProgram("v0") }, "../../..")
 }
 
-func TestTheReferenceOfConfigurationIsCurrent(t *testing.T) {
+func TestReferenceOfConfigurationIsCurrent(t *testing.T) {
 	clitest.CheckConfiguration(t, func() *cobra.Command { return newProgram("v0") }, "../../../docs", *update)
 }

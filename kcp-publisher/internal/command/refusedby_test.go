@@ -45,13 +45,13 @@ func TestRefusedCredentialsErrorNamesTheFlag(t *testing.T) {
 		}{
 			"no credentials": {
 				http.StatusUnauthorized, []string{"WWW-Authenticate", `Basic realm="fleet"`},
-				"name a docker config.json that has them with --registry-config",
+				"set --registry-config to a docker config.json with a user and password",
 			},
-			"401 and no scheme": {
-				http.StatusUnauthorized, nil, "name a docker config.json that has them with --registry-config",
+			"status 401 without a challenge": {
+				http.StatusUnauthorized, nil, "set --registry-config to a docker config.json with a user and password",
 			},
-			"403": {
-				http.StatusForbidden, nil, "name a docker config.json of another user with --registry-config",
+			"status 403": {
+				http.StatusForbidden, nil, "set --registry-config to a docker config.json of another user",
 			},
 		} {
 			t.Run(name+", "+kind, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/token"
 )
 
-// Files in a key folder for a registry's tokens.
+// Files in a key folder for the tokens of a registry.
 const (
 	fileRegistryKey    = "registry.key"
 	fileRegistryPublic = "registry.pub"
@@ -57,7 +57,7 @@ func initRegistryKey(dir string) (made []keys.Made, err error) {
 	err = folder.Exclusively(context.Background(), func(folder keys.Folder) error {
 		if path := filepath.Join(dir, fileRegistryKey); !errors.Is(statError(path), os.ErrNotExist) {
 			return fmt.Errorf(
-				"%s already exists: a registry that trusts this key would refuse all tokens of a new one; nothing "+
+				"%s already exists: a registry that trusts this key would refuse all tokens of a new key; nothing "+
 					"was changed", path)
 		}
 		files, err := newRegistryKey(dir)
@@ -138,7 +138,8 @@ func newRegistryCredentials() *cobra.Command {
 	cmd.Flags().StringVar(&location, "location", "", "registry prefix HOST/PATH of the fleet")
 	cmd.Flags().
 		IntVar(&generation, "generation", 1,
-			"generation of the password; a higher one in the service's --generations revokes earlier ones")
+			"generation of the password; a higher generation in the token service's --generations revokes earlier "+
+				"passwords")
 	return cmd
 }
 
@@ -151,8 +152,8 @@ func registryCredentials(config []byte, dir, location, user string, generation i
 	return addCredentials(config, dir, host, user, generation)
 }
 
-// notificationCredentials adds a runtime's password for the publisher's notifications, unless credentials for their
-// host exist.
+// notificationCredentials adds a runtime's password for the publisher's notification endpoint, unless credentials for
+// its host exist.
 func notificationCredentials(config []byte, dir, address, runtime string, generation int) ([]byte, error) {
 	if err := store.CheckStreamURL(address); err != nil {
 		// the URL is omitted because it can contain credentials
@@ -200,7 +201,7 @@ func addCredentials(config []byte, dir, host, user string, generation int) ([]by
 		}
 		if raw := content["auths"]; raw != nil {
 			if err := json.Unmarshal(raw, &auths); err != nil {
-				return nil, cli.Usage(errors.New("--registry-config: auths: want a JSON object"))
+				return nil, cli.Usage(errors.New("--registry-config: auths must be a JSON object"))
 			}
 		}
 	}
@@ -211,7 +212,7 @@ func addCredentials(config []byte, dir, host, user string, generation int) ([]by
 		return nil,
 			cli.Usage(
 				fmt.Errorf(
-					"--registry-config: already has credentials for %s: remove them, or omit --registry-password",
+					"--registry-config already has credentials for %s: remove them, or omit --registry-password",
 					host))
 	}
 	auths[host], err = json.Marshal(map[string]string{

@@ -22,11 +22,11 @@ func newRemovals() *cobra.Command {
 	var api controlPlane
 	var format string
 	cmd := &cobra.Command{
-		Use: "removals", Short: "list module removals that wait for an approval", Args: cli.Exactly(0, "no arguments"),
-		Long: "removals lists the modules that the control plane would remove from runtimes and that stay until an " +
-			"operator approves, whatever the cause:\n" +
-			"a Git commit, an edit of a ModuleReleaseMeta or of labels, deleted Kymas, a deleted namespace, or a " +
-			"control plane that was restored.",
+		Use: "removals", Short: "list module removals that require approval", Args: cli.Exactly(0, "no arguments"),
+		Long: "removals lists the module removals that the publisher withholds until an operator approves them. " +
+			"Possible causes are a Git\n" +
+			"commit, an edited ModuleReleaseMeta or label, deleted Kymas, a deleted namespace, or a restored " +
+			"control plane.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := api.connect()
 			if err != nil {
@@ -48,10 +48,10 @@ func newRemovals() *cobra.Command {
 func newRemovalsApprove() *cobra.Command {
 	var api controlPlane
 	cmd := &cobra.Command{
-		Use: "approve ID", Short: "approve removals that wait", Args: cli.Exactly(1, "the ID of removals that wait"),
-		Long: "approve lets the publisher perform the removals that `kcp-publisher removals` lists under an ID. An " +
-			"ID names one set of runtimes: if the set changes before\n" +
-			"the approval, the command fails, and nothing is approved.",
+		Use: "approve ID", Short: "approve withheld removals", Args: cli.Exactly(1, "the ID of withheld removals"),
+		Long: "approve permits the publisher to perform the removals that `kcp-publisher removals` lists under an " +
+			"ID. An ID stands for one set\n" +
+			"of runtimes: if the set has changed since, the command fails and approves nothing.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := api.connect()
 			if err != nil {
@@ -118,12 +118,12 @@ func heldRemovals(ctx context.Context, api client.Reader, namespace string) ([]p
 	return plan.HeldRemovals(kymas), nil
 }
 
-// maxShownRuntimes is the number of runtimes that a row of the table names.
+// maxShownRuntimes limits the runtimes that a row of the table lists.
 const maxShownRuntimes = 3
 
 func (w waitingRemovals) draw(out io.Writer) {
 	if len(w.Waiting) == 0 {
-		fmt.Fprintln(out, "no removals wait for an approval")
+		fmt.Fprintln(out, "no removals require approval")
 		return
 	}
 	t := newTable(out)
@@ -146,10 +146,10 @@ func (w waitingRemovals) draw(out io.Writer) {
 		t.AppendRow(table.Row{row.ID, removes, runtimes, row.Reason, since, row.Message})
 	}
 	t.Render()
-	fmt.Fprintln(out, "approve one: kcp-publisher removals approve ID")
+	fmt.Fprintln(out, "to approve removals, run: kcp-publisher removals approve ID")
 }
 
-// approveRemovals approves the removals of an ID and returns them as a text.
+// approveRemovals approves the removals with an ID and returns the output of the command.
 func approveRemovals(ctx context.Context, api client.Client, namespace, id string) (string, error) {
 	commit, _, err := follow.Waiting(ctx, api, namespace)
 	if err != nil {
@@ -174,10 +174,11 @@ func approveRemovals(ctx context.Context, api client.Client, namespace, id strin
 		return fmt.Sprintf("approved removals in %d runtimes", len(h.Kymas)), nil
 	}
 	return "",
-		cli.Usage(fmt.Errorf("no removals wait under ID %s: they may have changed; see `kcp-publisher removals`", id))
+		cli.Usage(fmt.Errorf("no withheld removals have ID %s; list the current ones with `kcp-publisher removals`",
+			id))
 }
 
-// approveRemoval annotates one Kyma, which others write as well.
+// approveRemoval annotates one Kyma. It retries conflicts, because other clients can write the Kyma at the same time.
 func approveRemoval(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, module string) error {
 	shown := plan.DecisionOn(kyma, module).Time
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -186,7 +187,7 @@ func approveRemoval(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, 
 			return err
 		}
 		if d := plan.DecisionOn(&newest, module); d == nil || !d.Time.Equal(&shown) {
-			return nil // it no longer waits
+			return nil // the removal is no longer withheld
 		}
 		before := newest.DeepCopy()
 		if !plan.Approve(&newest, module) {

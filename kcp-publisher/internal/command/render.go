@@ -9,7 +9,8 @@ import (
 
 const renderCommand = "render"
 
-// newRender is the child process that `component create` renders charts and overlays in, with the limits of agents.
+// newRender returns the command of the child process in which `component create` and `component role` render content,
+// under the same limits as in agents.
 func newRender() *cobra.Command {
 	return &cobra.Command{
 		Use: renderCommand, Short: "render the content on standard input", Hidden: true, Args: cobra.NoArgs,

@@ -16,21 +16,22 @@ type renderingFlags struct{ renderer, kubernetes string }
 // noRenderer is the value of --renderer that uses only the images that modules list.
 const noRenderer = "none"
 
-// add adds the flags; when is the condition under which they have an effect.
+// add adds the flags. when starts their help texts and states the condition under which the flags apply.
 func (f *renderingFlags) add(flags *pflag.FlagSet, when string) {
 	flags.StringVar(
 		&f.renderer,
 		"renderer",
 		"",
 		when+"path of the skr-agent program that renders modules to find their images; default: skr-agent "+
-			"next to this program or in $PATH; none: include only listed images",
+			"next to this program or in $PATH; none uses only the images that modules list",
 	)
 	flags.StringVar(&f.kubernetes, "kubernetes-version", "",
-		when+"render charts for this version, such as v1.36.3; default: the version that each runtime reported")
+		when+"Kubernetes version to render charts for, such as v1.36.3; default: the version that each runtime "+
+			"reported")
 }
 
-// rendering finds the program that renders modules, nil if none is requested or found. Without one, only images that
-// modules list are known.
+// rendering returns the function that renders modules, or nil if the program is disabled or not found. In that case,
+// only the images that modules list are known.
 func (f *renderingFlags) rendering() (export.Rendering, error) {
 	if f.renderer == noRenderer {
 		return nil, nil

@@ -14,10 +14,10 @@ import (
 func newRevoke() *cobra.Command {
 	var selected targets
 	cmd := &cobra.Command{
-		Use: "revoke [RUNTIME...]", Short: "revoke the keys of runtimes' agents",
-		Long: "revoke adds the key that each selected runtime's agent uses to the annotation " +
+		Use: "revoke [RUNTIME...]", Short: "revoke the agent keys of runtimes",
+		Long: "revoke adds the current key of each selected runtime's agent to the annotation " +
 			v1beta2.AnnotationRevokedKeys + " of its Kyma.\n" +
-			"The publisher refuses reports that a revoked key signs. An agent needs a new enrollment afterwards.",
+			"The publisher refuses reports signed with a revoked key. Afterwards, the agent must enroll again.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := selected.run(cmd, args, "revoke the agent keys of",
 				func(ctx context.Context, api client.Client, one target) (string, error) {

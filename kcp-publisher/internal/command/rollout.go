@@ -30,7 +30,7 @@ func newRollout() *cobra.Command {
 	f := &rolloutFlags{}
 	cmd := cli.Group("rollout", "show and control rollouts",
 		newRolloutList(f), newRolloutShow(f), newRolloutStatus(f), newRolloutHistory(f),
-		f.newAction("pause", "pause a rollout; no further runtime is updated", actions.Pause(true)),
+		f.newAction("pause", "pause a rollout, so no more runtimes are updated", actions.Pause(true)),
 		f.newAction("resume", "resume a paused rollout", actions.Pause(false)),
 		newRolloutApprove(f), newRolloutCheck(f),
 		f.newAction("abort", "stop a rollout permanently; runtimes keep their versions", actions.Abort()),
@@ -97,7 +97,7 @@ func drawRollouts(out io.Writer, all []v1alpha1.Rollout) {
 func newRolloutShow(f *rolloutFlags) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
-		Use: "show ROLLOUT", Short: "show the progress of a rollout; follow it on a terminal",
+		Use: "show ROLLOUT", Short: "show the progress of a rollout, and follow it on a terminal",
 		Args: cli.Exactly(1, "the name of a rollout"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := f.connect()
@@ -125,7 +125,7 @@ func newRolloutShow(f *rolloutFlags) *cobra.Command {
 			return watchRollout(cmd.Context(), followInterval, read, plain(out))
 		},
 	}
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow the rollout until it ends; default on a terminal")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow the rollout until it ends; default: true on a terminal")
 	cli.OutputFlag(cmd.Flags(), &f.format)
 	cli.Complete(cmd, f.rollouts)
 	return cmd
@@ -146,7 +146,7 @@ func listed(err error) error {
 	if !apierrors.IsNotFound(err) {
 		return err
 	}
-	return fmt.Errorf("%w: `kcp-publisher rollout list -A` lists all", err)
+	return fmt.Errorf("%w: see `kcp-publisher rollout list -A` for all rollouts", err)
 }
 
 // newAction returns a command that applies an action to a rollout.

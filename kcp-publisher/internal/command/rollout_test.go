@@ -34,7 +34,7 @@ func underWay() *v1alpha1.Rollout {
 			},
 		},
 		Status: v1alpha1.RolloutStatus{
-			State: v1alpha1.RolloutProgressing, Message: "wave others: is watched before the next one starts",
+			State: v1alpha1.RolloutProgressing, Message: "wave others: soaking before the next wave starts",
 			Wave: "2/2 others", Progress: "5/12", Total: 12, Updated: 5, Failed: 2, Deferred: 1,
 			StartedAt: &started, EstimatedEnd: &end,
 			Waves: []v1alpha1.WaveStatus{
@@ -44,7 +44,7 @@ func underWay() *v1alpha1.Rollout {
 					Deferred: 1, ReadyAt: &soaked,
 				},
 			},
-			Failures: []v1alpha1.RuntimeFailure{{Runtime: "r-7", Wave: "others", Reason: "it is Error: crashes"}},
+			Failures: []v1alpha1.RuntimeFailure{{Runtime: "r-7", Wave: "others", Reason: "module is Error: crashes"}},
 		},
 	}
 }
@@ -53,10 +53,10 @@ func TestRolloutShowListsFailuresFirst(t *testing.T) {
 	var out bytes.Buffer
 	drawRollout(&out, underWay(), noon.Add(3*time.Minute), cli.Palette{})
 	want := `rollout keda-regular-1: module keda in channel regular from 1.0.0 to 2.0.0, policy careful
-  Progressing  wave others: is watched before the next one starts
+  Progressing  wave others: soaking before the next wave starts
   time         started 3m0s ago, about 7m0s left
 
-  failed: r-7 (wave others): it is Error: crashes
+  failed: r-7 (wave others): module is Error: crashes
   and 1 more
 
 WAVE      STATE               PROGRESS              UPDATED  IN FLIGHT  FAILED  DEFERRED
@@ -93,7 +93,7 @@ func TestMissingRolloutErrorNamesTheListCommand(t *testing.T) {
 	missing := apierrors.NewNotFound(schema.GroupResource{Group: "fleet.kyma-project.io", Resource: "rollouts"},
 		"keda-1")
 	if err := listed(fmt.Errorf("read: %w", missing)); !apierrors.IsNotFound(err) ||
-		!strings.HasSuffix(err.Error(), ": `kcp-publisher rollout list -A` lists all") {
+		!strings.HasSuffix(err.Error(), ": see `kcp-publisher rollout list -A` for all rollouts") {
 		t.Errorf("got %v", err)
 	}
 	other := errors.New("no network")
@@ -101,7 +101,7 @@ func TestMissingRolloutErrorNamesTheListCommand(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if listed(nil) != nil {
-		t.Error("no error became one")
+		t.Error("listed(nil) returned an error")
 	}
 }
 
@@ -127,12 +127,12 @@ func TestRolloutIsFollowedToItsEnd(t *testing.T) {
 	if err == nil ||
 		err.Error() != "rollout keda-regular-1 is RolledBack: wave others failed: 2 of 10 runtimes failed, "+
 			"maxFailures allows 0" {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("got error %v", err)
 	}
 	if lines := strings.Count(out.String(), "\n"); lines != 2 ||
 		!strings.Contains(out.String(),
-			"keda-regular-1 Progressing wave 2/2 others: 5/12 updated, 2 failed, 1 deferred: wave others: is watched") {
-		t.Errorf("%d lines:\n%s", lines, out.String())
+			"keda-regular-1 Progressing wave 2/2 others: 5/12 updated, 2 failed, 1 deferred: wave others: soaking") {
+		t.Errorf("got %d lines:\n%s", lines, out.String())
 	}
 	var drawn bytes.Buffer
 	show := live(&drawn)
@@ -149,11 +149,11 @@ func TestActiveRolloutsAreListedFirst(t *testing.T) {
 	over.Name, over.Status.State, over.CreationTimestamp = "keda-regular-0", v1alpha1.RolloutSucceeded,
 		metav1.NewTime(noon)
 	if byInterest(older, over) >= 0 || byInterest(over, older) <= 0 {
-		t.Error("one that is over comes first")
+		t.Error("a finished rollout is listed before an active one")
 	}
 	var out bytes.Buffer
 	drawRollouts(&out, nil)
 	if !strings.Contains(out.String(), "no rollout") {
-		t.Errorf("without any: %s", out.String())
+		t.Errorf("without rollouts: got %s", out.String())
 	}
 }

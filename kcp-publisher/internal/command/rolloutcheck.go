@@ -27,20 +27,20 @@ import (
 )
 
 const (
-	// checkRunPoll is the interval between two reads of a report that wait for the result of a check run.
+	// checkRunPoll is the interval between two reads of a report while the command waits for the result of a check run.
 	checkRunPoll = 2 * time.Second
-	// endTimeout limits the removal of a request after its result.
+	// endTimeout limits how long the command tries to remove a completed request.
 	endTimeout = 10 * time.Second
 )
 
-const rolloutCheckHelp = `check reads a module's checks from the RolloutPolicy of its channel and asks the agent of one
-runtime to measure each once. The request reaches the agent in its next signed bundle, and the result returns in its
-signed report. Nothing changes in the runtime, and no rollout counts the result. One measurement decides: thresholds do
-not apply. No Job starts, so a check of kind job is Inconclusive.
+const rolloutCheckHelp = `check reads the checks of a module from the RolloutPolicy of its channel, and requests that
+the agent of one runtime measures each check once. The agent receives the request in its next signed bundle, and returns
+the result in its signed report. Nothing changes in the runtime, and rollouts ignore the result. One measurement
+decides, so thresholds do not apply. The agent does not start Jobs, so a check of kind job is Inconclusive.
 
 The command exits with 1 unless all checks are Passed. The request is the annotation ` + v1beta2.AnnotationCheckRun + `
-of the Kyma, which needs the verb run-checks. The command removes it with the result. After --timeout it stays, and
---last shows the result once it is reported.`
+of the Kyma, which requires the verb run-checks. The command removes the annotation when it receives the result. After
+--timeout, the annotation stays, and --last shows the result once it is reported.`
 
 const rolloutCheckExamples = `  kcp-publisher rollout check berlin keda --location registry.example/fleet
   kcp-publisher rollout check berlin keda --wave canary --check latency --location registry.example/fleet
@@ -79,9 +79,9 @@ func newRolloutCheck(common *rolloutFlags) *cobra.Command {
 	}
 	f.addSource(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.wave, "wave", "", "use the checks of this wave; default: the checks of all waves of the policy")
-	flags.StringSliceVar(&f.names, "check", nil, "name of a check to measure; default: all; may be repeated")
-	flags.DurationVar(&f.timeout, "timeout", 5*time.Minute, "time to wait for the result; 0: do not wait")
+	flags.StringVar(&f.wave, "wave", "", "only measure the checks of this wave; default: the checks of all waves")
+	flags.StringSliceVar(&f.names, "check", nil, "name of a check to measure; default: all checks; can be repeated")
+	flags.DurationVar(&f.timeout, "timeout", 5*time.Minute, "maximum time to wait for the result; 0 does not wait")
 	flags.BoolVar(&f.last, "last", false, "show the result in the runtime's latest report, without a new request")
 	cli.Complete(cmd, common.runtimes, common.modules)
 	return cmd
@@ -95,7 +95,7 @@ func (f *rolloutCheckFlags) run(cmd *cobra.Command, runtime, module string) erro
 		}
 		if run := report.checkRun; run == nil || run.Module != module {
 			return fmt.Errorf(
-				"the report of runtime %s of %s has no check run of module %s: run the command without --last",
+				"the report of runtime %s from %s has no check run of module %s: omit --last to request one",
 				report.Runtime, report.Time.UTC().Format(time.RFC3339), module)
 		}
 		return f.show(cmd.OutOrStdout(), report)
@@ -180,8 +180,8 @@ func modulesOf(kyma *v1beta2.Kyma) []string {
 	return names
 }
 
-// checksOf returns the checks of a policy, sorted by name: the checks of one wave, or of all waves. The error names a
-// wave or check that does not exist, and a check that waves define differently.
+// checksOf returns the checks of a policy, sorted by name: the checks of one wave, or of all waves. It returns an error
+// if the wave or a check does not exist, or if waves define a check differently.
 func checksOf(policy *fleet.RolloutPolicy, wave string, names []string) ([]fleet.Check, error) {
 	var all []fleet.Check
 	known, where := wave == "", "RolloutPolicy "+policy.Name
@@ -223,7 +223,7 @@ func checksOf(policy *fleet.RolloutPolicy, wave string, names []string) ([]fleet
 	return all, nil
 }
 
-// await reads the report of a runtime until it has the result of a check run.
+// await reads the report of a runtime until the report contains the result of a check run.
 func (f *rolloutCheckFlags) await(cmd *cobra.Command, runtime, id string) (report signedReport, err error) {
 	var problem error
 	err = poll.PollUntilContextTimeout(
@@ -245,11 +245,11 @@ func (f *rolloutCheckFlags) await(cmd *cobra.Command, runtime, id string) (repor
 		return report, problem
 	}
 	return report,
-		fmt.Errorf("runtime %s reported no result within %s. The request remains: use --last to show the result later",
+		fmt.Errorf("runtime %s reported no result within %s; the request remains: use --last to show its result",
 			runtime, f.timeout)
 }
 
-// show prints the result of a check run. The error names the checks that are not Passed.
+// show prints the result of a check run. It returns an error that lists the checks that did not pass.
 func (f *rolloutCheckFlags) show(out io.Writer, report signedReport) error {
 	run := report.checkRun
 	if err := cli.Print(out, f.format, run, func(out io.Writer) { drawCheckRun(out, report, time.Now()) }); err != nil {

@@ -33,13 +33,15 @@ func TestChecksOfAPolicyAreSelected(t *testing.T) {
 		want   string
 		refuse string
 	}{
-		"a wave":            {"canary", nil, "fast works", ""},
-		"a check of a wave": {"canary", []string{"works"}, "works", ""},
-		"different checks": {"", nil, "",
+		"all checks of a wave": {"canary", nil, "fast works", ""},
+		"one check of a wave":  {"canary", []string{"works"}, "works", ""},
+		"a check that waves define differently": {"", nil, "",
 			"waves of RolloutPolicy careful define check works differently: select one with --wave"},
-		"a wave without any":  {"rest", nil, "", "wave rest of RolloutPolicy careful has no checks"},
-		"a missing wave":      {"last", nil, "", "RolloutPolicy careful has no wave last"},
-		"a check that is not": {"half", []string{"fast"}, "", "wave half of RolloutPolicy careful has no check fast"},
+		"a wave without checks": {"rest", nil, "", "wave rest of RolloutPolicy careful has no checks"},
+		"a missing wave":        {"last", nil, "", "RolloutPolicy careful has no wave last"},
+		"a check of another wave": {
+			"half", []string{"fast"}, "", "wave half of RolloutPolicy careful has no check fast",
+		},
 	} {
 		checks, err := checksOf(policy, c.wave, c.names)
 		names := make([]string, 0, len(checks))
@@ -53,18 +55,18 @@ func TestChecksOfAPolicyAreSelected(t *testing.T) {
 	}
 	policy.Spec.Waves = policy.Spec.Waves[:2]
 	if checks, err := checksOf(policy, "", nil); err != nil || len(checks) != 2 {
-		t.Errorf("equal checks of two waves: %v, %v", checks, err)
+		t.Errorf("equal checks of two waves: got %v, %v", checks, err)
 	}
 }
 
 func TestAgentsMustSupportCheckRuns(t *testing.T) {
 	kyma := &v1beta2.Kyma{}
 	if err := measures(kyma); err == nil || !strings.Contains(err.Error(), "not reported") {
-		t.Errorf("without a report: %v", err)
+		t.Errorf("without a report: got %v", err)
 	}
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Observed: &v1beta2.ObservedBundle{Features: []string{"checks"}}}
 	if err := measures(kyma); err == nil || !strings.Contains(err.Error(), "check-run: upgrade the agent") {
-		t.Errorf("an old agent: %v", err)
+		t.Errorf("old agent: got %v", err)
 	}
 	kyma.Status.Runtime.Observed.Features = []string{"check-run", "checks"}
 	if err := measures(kyma); err != nil {
@@ -98,12 +100,12 @@ func TestResultOfACheckRunIsShown(t *testing.T) {
 		"module keda 1.9.0 in runtime berlin, measured 60s ago", "0.92, 0.21 before the upgrade", "above 0.5",
 	} {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("%q is missing in\n%s", want, &out)
+			t.Errorf("output does not contain %q:\n%s", want, &out)
 		}
 	}
 	report.checkRun.Checks = report.checkRun.Checks[1:]
 	if err := f.show(&out, report); err != nil {
-		t.Errorf("all are Passed: %v", err)
+		t.Errorf("all checks passed: got %v", err)
 	}
 	report.checkRun = &bundle.ReportedCheckRun{Problem: "module keda is not installed in the runtime"}
 	if err := f.show(&out, report); err == nil ||
@@ -117,7 +119,7 @@ func TestChecksGuideShowsTheActualOutput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	latency := checks.JudgeNumber(fleet.PromQLCheck{Max: "0.5", MaxIncreasePercent: new(int32(50))}, 0.92, "0.21")
+	latency := checks.CompareNumber(fleet.PromQLCheck{Max: "0.5", MaxIncreasePercent: new(int32(50))}, 0.92, "0.21")
 	now := time.Now()
 	report := signedReport{Runtime: "r-17", checkRun: &bundle.ReportedCheckRun{
 		Module: "keda", Version: "1.9.0", Measured: now.Add(-2 * time.Second),
@@ -141,16 +143,16 @@ func trimLines(text string) string {
 	return regexp.MustCompile(`(?m) +$`).ReplaceAllString(text, "")
 }
 
-func TestRolloutCheckNeedsAPlaceOfReports(t *testing.T) {
+func TestRolloutCheckRefusesInvalidArguments(t *testing.T) {
 	for args, want := range map[string]string{
 		"berlin":                         "want two arguments: a runtime id and a module",
-		"berlin keda":                    "set either --location or --file",
+		"berlin keda":                    "exactly one of --location and --file is required",
 		"berlin keda --file report.json": "--file requires --last",
 		"berlin keda --location x/y --timeout -1s": "--timeout -1s: want 0 or more",
 	} {
 		if o := run(append([]string{"rollout", "check"}, strings.Fields(args)...)...); o.code != 2 ||
 			!strings.Contains(o.err, want) {
-			t.Errorf("%s: %+v", args, o)
+			t.Errorf("%s: got %+v, want %q", args, o, want)
 		}
 	}
 }

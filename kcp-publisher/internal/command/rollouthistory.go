@@ -16,14 +16,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// newRolloutStatus is for scripts: it waits for the end of a rollout, as `kubectl rollout status` does.
+// newRolloutStatus returns a command for scripts that waits for the end of a rollout, like `kubectl rollout status`.
 func newRolloutStatus(f *rolloutFlags) *cobra.Command {
 	watch, timeout := true, time.Duration(0)
 	cmd := &cobra.Command{
 		Use: "status ROLLOUT", Short: "wait for the end of a rollout, and fail unless it succeeds",
 		Args: cli.Exactly(1, "the name of a rollout"),
 		Long: "status prints one line for each change of a rollout until it ends. It fails if the rollout does not " +
-			"succeed, or has not ended after --timeout.",
+			"succeed, or does not end within --timeout.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := f.connect()
 			if err != nil {
@@ -46,7 +46,7 @@ func newRolloutStatus(f *rolloutFlags) *cobra.Command {
 			until := time.Now().Add(timeout)
 			return watchRollout(ctx, followInterval, read, show, func(one *v1alpha1.Rollout) error {
 				if timeout > 0 && time.Now().After(until) {
-					return fmt.Errorf("rollout %s has not ended after %s: it is %s", one.Name, timeout,
+					return fmt.Errorf("rollout %s did not end within %s: its state is %s", one.Name, timeout,
 						cmp.Or(string(one.Status.State), "New"))
 				}
 				return nil
@@ -54,7 +54,7 @@ func newRolloutStatus(f *rolloutFlags) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVarP(&watch, "watch", "w", true, "wait for the end of the rollout")
-	cmd.Flags().DurationVar(&timeout, "timeout", 0, "longest time to wait; 0 waits without end")
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "maximum time to wait; 0 waits indefinitely")
 	cli.Complete(cmd, f.rollouts)
 	return cmd
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-func TestAModulesRolloutsAreListedNewestFirst(t *testing.T) {
+func TestRolloutHistoryIsListedNewestFirst(t *testing.T) {
 	var all []v1alpha1.Rollout
 	for i, of := range []string{"keda regular", "nats regular", "keda fast", "keda regular"} {
 		module, channel, _ := strings.Cut(of, " ")
@@ -35,6 +35,6 @@ func TestAModulesRolloutsAreListedNewestFirst(t *testing.T) {
 	drawHistory(&out, "none", nil, time.Unix(10, 0))
 	if text := out.String(); !strings.Contains(text, "keda-regular-4") || !strings.Contains(text,
 		"Succeeded") || !strings.Contains(text, "no rollouts of module none") {
-		t.Errorf("drew\n%s", text)
+		t.Errorf("got history\n%s", text)
 	}
 }

@@ -34,7 +34,7 @@ func newProgram(version string) *cobra.Command {
 		{"serve", "Publish:", []*cobra.Command{newRun(g), newPublish(g), newRegistry(), newTokenService(g)}},
 		{"trust", "Keys and enrollment:", []*cobra.Command{newKeys(), newEnroll(), newRevoke(), newMove()}},
 		{"modules", "Modules:", []*cobra.Command{newComponent(), newCheckModule()}},
-		{"carry", "Air gaps:", []*cobra.Command{newExport(), newImportReport()}},
+		{"carry", "Air-gapped runtimes:", []*cobra.Command{newExport(), newImportReport()}},
 		{"migrate", "Migrate from lifecycle-manager:", []*cobra.Command{newTakeover()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: part.id, Title: part.title})
@@ -52,6 +52,6 @@ func newProgram(version string) *cobra.Command {
 func refused(err error) bool {
 	var unsigned signature.Refusal
 	var leak *isolation.Leak
-	return errors.As(err, &unsigned) || errors.Is(err, ocm.ErrDiffers) || errors.Is(err, errUnwell) ||
+	return errors.As(err, &unsigned) || errors.Is(err, ocm.ErrMismatch) || errors.Is(err, errUnhealthy) ||
 		errors.Is(err, errDiffers) || errors.As(err, &leak)
 }

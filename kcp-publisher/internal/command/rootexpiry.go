@@ -17,14 +17,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// maxLeases limits the Leases in a namespace among which the publishers' Leases are searched.
+// maxLeases limits the Leases that are listed to find the publishers' Leases in a namespace.
 const maxLeases = 500
 
-// publishersLease matches the names of publishers' Leases. Those with a selector end with its digest.
+// publishersLease matches the names of publishers' Leases. The name ends with the digest of the publisher's selector,
+// if it has one.
 var publishersLease = regexp.MustCompile(`^` + regexp.QuoteMeta(controller.LeaseName) + `(-[0-9a-f]{8})?$`)
 
 // rootExpires returns the expiry of the root of trust that publishers of a namespace record on their Leases. It returns
-// zero if none is recorded or the caller may not list Leases. It skips unreadable records.
+// the zero time if no expiry is recorded or the caller has no permission to list Leases. It skips invalid records.
 func rootExpires(ctx context.Context, api client.Reader, namespace string) (time.Time, error) {
 	leases := &metav1.PartialObjectMetadataList{}
 	leases.SetGroupVersionKind(schema.GroupVersionKind{Group: "coordination.k8s.io", Version: "v1", Kind: "LeaseList"})

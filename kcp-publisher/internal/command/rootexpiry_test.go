@@ -39,6 +39,6 @@ func TestRootExpiryIsReadFromPublisherLeasesOnly(t *testing.T) {
 		})
 	}
 	if got, err := rootExpires(t.Context(), builder.Build(), "kcp-system"); err != nil || !got.Equal(end) {
-		t.Errorf("%s, %v, want %s", got, err, end)
+		t.Errorf("got expiry %s, %v, want %s", got, err, end)
 	}
 }

@@ -53,7 +53,6 @@ type runFlags struct {
 	registry                 cli.Registry
 	webhooks                 admission.Options
 	restricted               []string
-	attachCosign             bool
 	follow                   followFlags
 	removals                 removalFlags
 	notifications            notificationFlags
@@ -70,14 +69,14 @@ func newRun(g *cli.Root) *cobra.Command {
 	flags := cmd.Flags()
 	f.manager.AddFlags(flags, "the control plane", manager.Replicas, filters.WithAuthenticationAndAuthorization)
 	flags.StringVar(&f.selector, "watch-label-selector", "",
-		"reconcile only Kymas with matching labels, such as sharding.fluxcd.io/shard=one; each selector has its own "+
-			"lease")
+		"only reconcile Kymas with matching labels, such as sharding.fluxcd.io/shard=one; publishers with different "+
+			"selectors use different leases")
 	flags.IntVar(&f.shards, "shards", 1,
-		"number of shards of the fleet, which replicas share by leases. With 1, one replica is active and the others "+
-			"are on standby")
+		"number of shards of the fleet, which leases distribute among the replicas; with 1, one replica is active "+
+			"and the others are on standby")
 	namespaceFlag(flags, &f.namespace, "Kymas, ModuleTemplates and ModuleReleaseMetas")
 	flags.StringVar(&f.secretsNamespace, "secrets-namespace", "",
-		"namespace of the Secrets for runtimes; default: no Secrets are read")
+		"namespace of the Secrets for runtimes; default: none, the publisher reads no Secrets")
 	flags.StringVar(&f.signaturesNamespace, "signature-keys-namespace", "",
 		"namespace of the Secrets with public keys for --signature-policy; default: the namespace of the Kymas")
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that bundles are published to")
@@ -87,7 +86,7 @@ func newRun(g *cli.Root) *cobra.Command {
 	f.maintenance.add(flags)
 	flags.IntVar(&f.concurrency, "concurrency", 16, "number of runtimes to reconcile at once")
 	flags.DurationVar(&f.validity, "validity", defaultValidity,
-		"validity of a bundle; it is renewed after a third of its validity")
+		"validity period of a bundle; a bundle is renewed after a third of its validity period")
 	flags.DurationVar(&f.reportPoll, "report-poll-interval", 30*time.Second,
 		"report polling interval; doubled, up to 1m, for idle runtimes")
 	flags.DurationVar(&f.registryCheck, "registry-check-interval", 5*time.Minute,
@@ -97,28 +96,29 @@ func newRun(g *cli.Root) *cobra.Command {
 	flags.DurationVar(&f.silence, "allowed-silence", 30*time.Minute,
 		"time without a report after which a runtime counts as silent")
 	flags.DurationVar(&f.deletionTimeout, "deletion-timeout", 24*time.Hour,
-		"time that the deletion of a Kyma waits for its runtime to remove the modules")
+		"maximum time that the deletion of a Kyma waits for its runtime to remove the modules")
 	flags.DurationVar(&f.certificates, "certificate-validity", 90*24*time.Hour,
-		"validity of an agent's certificate; it is renewed after a third of its validity")
+		"validity period of an agent's certificate; a certificate is renewed after a third of its validity period")
 	flags.DurationVar(&f.keysPoll, "keys-poll-interval", 10*time.Second,
 		"interval between checks of the keys and the signature policy for changes")
 	flags.StringVar(&f.webhooks.Service, "webhook-service", "",
-		"NAMESPACE/NAME[:PORT] of the publisher's Service; enables v1beta1 and the validation of ModuleTemplates")
+		"publisher's Service, as NAMESPACE/NAME[:PORT]; enables API version v1beta1 and the validation of "+
+			"ModuleTemplates")
 	flags.StringVar(&f.webhooks.URL, "webhook-url", "",
-		"https://HOST:PORT at which the API server reaches the publisher, instead of a Service")
-	flags.StringVar(&f.webhooks.BindAddress, "webhook-bind-address", ":9443", "address of the webhooks")
+		"URL https://HOST:PORT at which the API server reaches the publisher, instead of --webhook-service")
+	flags.StringVar(&f.webhooks.BindAddress, "webhook-bind-address", ":9443",
+		"address that the webhook server listens on")
 	flags.StringVar(&f.events, "events", string(controller.AllEvents),
-		"Kubernetes Events to emit for runtimes: all or failures; each is a write to the API server")
+		"Kubernetes Events to emit for runtimes: all or failures; each Event is a write to the API server")
 	flags.BoolVar(&f.trustAuthors, "trust-kyma-authors", false,
 		"honor agent images, pins, windows and other restricted settings of Kymas without the chart's admission "+
 			"policy, "+
-			"which enforces who may set them")
+			"which restricts who can set them")
 	f.follow.add(flags)
 	f.removals.add(flags)
 	f.notifications.add(flags)
 	publisherKeyFlags(flags, &f.keys)
 	f.registry.AddFlags(flags)
-	attachFlag(flags, &f.attachCosign)
 	return cmd
 }
 
@@ -205,7 +205,7 @@ func (f *runFlags) watching(kymas labels.Selector) cache.Options {
 	return cache.Options{
 		DefaultNamespaces: map[string]cache.Config{f.namespace: {}},
 		ByObject: map[client.Object]cache.ByObject{
-			// Only Secrets with public keys are watched, for the signature policy.
+			// The signature policy requires only Secrets with public keys.
 			&corev1.Secret{}: {
 				Label:      controller.SignatureSecrets(),
 				Namespaces: map[string]cache.Config{cmp.Or(f.signaturesNamespace, f.namespace): {}},
@@ -216,7 +216,7 @@ func (f *runFlags) watching(kymas labels.Selector) cache.Options {
 }
 
 func (f *runFlags) kymas() (*controller.Kymas, error) {
-	// Retries are left to the controllers, which share one backoff.
+	// The controllers retry failed requests with a shared backoff.
 	place, registries, err := f.registry.Open("--location", f.location, store.Access{
 		NoRetry: true, Observe: controller.ObserveRegistry,
 	})
@@ -224,7 +224,7 @@ func (f *runFlags) kymas() (*controller.Kymas, error) {
 		return nil, err
 	}
 	if store.IsLayout(place) {
-		return nil, cli.Usage(errors.New("--location: `run` needs a registry; `publish` writes an OCI layout"))
+		return nil, cli.Usage(errors.New("--location must be a registry; use `publish` to write an OCI layout"))
 	}
 	loaded, err := f.keys.Load(context.Background())
 	if err != nil {
@@ -267,7 +267,7 @@ func (f *runFlags) kymas() (*controller.Kymas, error) {
 	publisher, err := publish.New(publish.Options{
 		Place: place, Keys: loaded, Validity: f.validity, CertificateValidity: f.certificates, Now: time.Now,
 		Recheck:    f.registryCheck,
-		Components: components.reader, Requires: components.requires(), AttachCosign: f.attachCosign,
+		Components: components.reader, Requires: components.requires(),
 	})
 	if err != nil {
 		return nil, err

@@ -17,8 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// serveUntil serves until the context ends or it fails. It uses HTTPS if a certificate is set, and reloads renewed
-// certificates.
+// serveUntil serves until the context ends or the server fails. It uses HTTPS if a certificate is set, and reloads
+// renewed certificates.
 func serveUntil(
 	ctx context.Context, log logr.Logger, server *http.Server, listener net.Listener, certificate, key string,
 ) error {

@@ -34,35 +34,36 @@ type settingsFlags struct {
 
 func (f *settingsFlags) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.poll, "agent-poll-interval", 0,
-		"interval at which agents check for a new bundle; 0: the agent's own setting")
+		"interval at which agents check for a new bundle; 0 keeps the agent's own setting")
 	flags.DurationVar(&f.report, "agent-report-interval", 0,
-		"interval at which agents report if nothing changed; 0: the agent's own setting")
+		"interval at which agents report if nothing changed; 0 keeps the agent's own setting")
 	flags.StringVar(&f.autonomy, "agent-autonomy", "",
 		"Catalog allows runtimes to install requested modules from the offers of their last bundle before the "+
 			"control plane responds")
 	flags.StringVar(&f.image, "agent-image", "",
-		"IMAGE@DIGEST of the agents; an agent rolls back by itself if the image does not work")
+		"image of the agents, as IMAGE@DIGEST; an agent rolls back automatically if the image does not work")
 	flags.StringSliceVar(&f.agentRollbackFrom, "agent-rollback-from", nil,
-		"digests of agent images that agents can leave for an older --agent-image; "+
-			"otherwise they keep the newer one")
+		"digests of agent images that agents can replace with an older --agent-image; "+
+			"agents never downgrade from other images")
 	flags.StringSliceVar(&f.kymaLabels, "kyma-labels", nil,
-		"labels to copy from Kymas to the runtimes' Kymas, such as kyma-project.io/global-account-id, separated by "+
-			"commas; runtimes with different values share no documents")
+		"comma-separated labels to copy from Kymas to the Kymas in the runtimes, such as "+
+			"kyma-project.io/global-account-id; runtimes with different values do not share documents")
 	flags.StringArrayVar(&f.mirrors, "mirror", nil,
-		"FROM=TO: mirror from which runtimes read content and images of the registry HOST or HOST/PATH; can be repeated")
+		"mirror as FROM=TO: runtimes read content and images of FROM, which is HOST or HOST/PATH, from TO; can be "+
+			"repeated")
 	flags.StringVar(&f.pullSecret, "image-pull-secret", "",
-		"[NAMESPACE/]NAME of the Secret with which modules' pods pull images; run delivers it to all runtimes, by "+
+		"Secret that modules' pods use to pull images, as [NAMESPACE/]NAME; run delivers it to all runtimes, by "+
 			"default from --secrets-namespace")
 	flags.StringArrayVar(&f.labels, "runtime-namespace-label", nil,
-		"KEY=VALUE: label for namespace kyma-system in all runtimes, such as istio-injection=enabled; can be "+
-			"repeated. Keys: "+strings.Join(bundle.NamespaceLabelKeys, ", "))
+		"label for namespace kyma-system in all runtimes, as KEY=VALUE, such as istio-injection=enabled; can be "+
+			"repeated. Supported keys: "+strings.Join(bundle.NamespaceLabelKeys, ", "))
 	flags.StringVar(&f.nextLocation, "next-location", "",
-		"HOST/PATH that the fleet's registry moves to: agents also look for bundles there, and use the location of "+
-			"their newest bundle")
+		"registry prefix HOST/PATH that the fleet moves to: agents also look for bundles there, and use the "+
+			"location of their newest bundle")
 	flags.StringVar(&f.nextCA, "next-registry-ca", "",
-		"CA certificates (PEM file) that agents trust for registries, in addition to the CA of their installation")
+		"PEM file with CA certificates that agents trust for registries, in addition to the CA of their installation")
 	flags.StringArrayVar(&f.imagePaths, "image-path", nil,
-		"KIND.GROUP=FIELD: field of custom resources that contains images, such as "+
+		"field of custom resources that contains images, as KIND.GROUP=FIELD, such as "+
 			"Keda.operator.kyma-project.io=spec.images.*; can be repeated")
 }
 
@@ -107,7 +108,7 @@ func (f *settingsFlags) settings() (bundle.Settings, error) {
 	return settings, nil
 }
 
-// nextRegistry returns the announced registry, nil for none.
+// nextRegistry returns the announced registry, or nil if none is announced.
 func (f *settingsFlags) nextRegistry() (*bundle.NextRegistry, error) {
 	if f.nextLocation == "" && f.nextCA == "" {
 		return nil, nil
@@ -134,7 +135,8 @@ func (f *settingsFlags) nextRegistry() (*bundle.NextRegistry, error) {
 // rollbacks returns the validated --agent-rollback-from.
 func (f *settingsFlags) rollbacks() ([]string, error) {
 	if n := len(f.agentRollbackFrom); n > plan.MaxAgentRollbacks {
-		return nil, cli.Usage(fmt.Errorf("--agent-rollback-from: %d images, at most %d", n, plan.MaxAgentRollbacks))
+		return nil, cli.Usage(fmt.Errorf("--agent-rollback-from: %d images, must be at most %d", n,
+			plan.MaxAgentRollbacks))
 	}
 	var all []string
 	for _, image := range f.agentRollbackFrom {
@@ -147,13 +149,13 @@ func (f *settingsFlags) rollbacks() ([]string, error) {
 	return all, nil
 }
 
-// maxKymaLabels limits the labels that runtimes' Kymas get.
+// maxKymaLabels limits the number of --kyma-labels.
 const maxKymaLabels = 32
 
 // carried returns the validated --kyma-labels.
 func (f *settingsFlags) carried() ([]string, error) {
 	if n := len(f.kymaLabels); n > maxKymaLabels {
-		return nil, cli.Usage(fmt.Errorf("--kyma-labels: %d labels, at most %d", n, maxKymaLabels))
+		return nil, cli.Usage(fmt.Errorf("--kyma-labels: %d labels, must be at most %d", n, maxKymaLabels))
 	}
 	for _, key := range f.kymaLabels {
 		switch key {
@@ -176,7 +178,8 @@ func imagePath(text string) (bundle.ImagePath, error) {
 	return bundle.ImagePath{Group: group, Kind: kind, Field: field}, nil
 }
 
-// pullSecretIn returns the location of the image pull Secret, with a default namespace, or nothing without one.
+// pullSecretIn returns the name of the image pull Secret, or an empty name without --image-pull-secret. namespace is
+// the default namespace.
 func (f *settingsFlags) pullSecretIn(namespace string) (types.NamespacedName, error) {
 	if f.pullSecret == "" {
 		return types.NamespacedName{}, nil
@@ -192,12 +195,12 @@ func (f *settingsFlags) pullSecretIn(namespace string) (types.NamespacedName, er
 	return types.NamespacedName{Namespace: namespace, Name: f.pullSecret}, nil
 }
 
-// nameOnly refuses a namespace for the image pull Secret, in a command that reads no Secrets.
+// nameOnly returns an error if --image-pull-secret contains a namespace, for commands that do not read Secrets.
 func (f *settingsFlags) nameOnly() error {
 	if strings.Contains(f.pullSecret, "/") {
 		return cli.Usage(
 			fmt.Errorf(
-				"--image-pull-secret %q: want NAME: this command does not read Secrets; create the Secret in "+
+				"--image-pull-secret %q: want NAME, because this command does not read Secrets; create the Secret in "+
 					"namespace kyma-system of the runtimes", f.pullSecret))
 	}
 	return nil

@@ -30,15 +30,15 @@ func (f *runFlags) checkShards() error {
 	case f.shards == 1:
 	case f.selector != "":
 		err = errors.New(
-			"--shards: cannot be used together with --watch-label-selector, which divides a fleet manually")
+			"--shards cannot be combined with --watch-label-selector, which divides a fleet manually")
 	case f.follow.url != "":
 		err = errors.New(
-			"--shards: cannot be used together with --git-url: a partially applied commit would not stop the other " +
-				"replicas; " +
+			"--shards cannot be combined with --git-url: other replicas would not wait for a partially applied " +
+				"commit; " +
 				"apply the repository with Flux, or keep --shards at 1")
 	case f.notifications.receiverAddress != "" || f.notifications.address != "":
 		err = errors.New(
-			"--shards: cannot be used together with --receiver-bind-address or --notifications-bind-address: a " +
+			"--shards cannot be combined with --receiver-bind-address or --notifications-bind-address: a " +
 				"notification can reach any replica, " +
 				"not only the one that owns the runtime; keep --shards at 1, or poll")
 	}
@@ -74,7 +74,7 @@ func (f *runFlags) runShards(ctx context.Context, g *cli.Root, config *rest.Conf
 	one := &replica.Replica{Board: s.board, Parts: parts, Shards: f.shards, Work: s.work,
 		Leases: func(part int) string {
 			if part == replica.Planner {
-				return controller.LeaseName // so that no publisher without shards runs at the same time
+				return controller.LeaseName // prevents a publisher without shards from running at the same time
 			}
 			return fmt.Sprintf("%s-shard-%d", controller.LeaseName, part)
 		}}
@@ -84,7 +84,7 @@ func (f *runFlags) runShards(ctx context.Context, g *cli.Root, config *rest.Conf
 	return f.start(ctx, g, parts.Outer)
 }
 
-// work does one part of the work until the context ends.
+// work runs the planner or one shard until the context ends.
 func (s *sharded) work(ctx context.Context, part int, lease *manager.Lease) error {
 	if part == replica.Planner {
 		return s.plan(ctx, lease)
@@ -123,7 +123,7 @@ func (s *sharded) publish(ctx context.Context, number int, lease *manager.Lease)
 	return mgr.Start(ctx)
 }
 
-// plan does the work that is done once for all shards.
+// plan runs the planner, of which only one exists for all shards.
 func (s *sharded) plan(ctx context.Context, lease *manager.Lease) error {
 	f := s.flags
 	if err := s.change(ctx); err != nil {
@@ -152,8 +152,8 @@ func (s *sharded) plan(ctx context.Context, lease *manager.Lease) error {
 	return mgr.Start(ctx)
 }
 
-// change waits, after a change of the number of shards, until no replica uses the old number. Otherwise a runtime could
-// have two shards.
+// change waits until no replica uses an old number of shards, if the number has changed. Otherwise, two shards could
+// publish to the same runtime.
 func (s *sharded) change(ctx context.Context) error {
 	for {
 		before, known := s.board.Shards()

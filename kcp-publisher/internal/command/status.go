@@ -32,17 +32,17 @@ func newStatus() *cobra.Command {
 		Use: "status [RUNTIME]", Short: "show fleet health and the most urgent problems",
 		Long: "status reads the Kymas of the control plane. It counts the runtimes by health, explains the problems " +
 			"of unhealthy runtimes, and lists active rollouts\n" +
-			"and runtimes. Healthy runtimes of a larger fleet are only listed with --all or a filter.\n" +
-			"With RUNTIME it shows one runtime: its modules, its first problem with the fix, and its last bundles. " +
-			"With --location and --trust\n" +
-			"it also verifies those bundles in the registry and shows their signers and commits.\n\n" +
-			"The exit code does not depend on the fleet's health, except with --exit-code: it is 3 if a selected " +
-			"runtime is Failing, Silent or NeverReported.",
+			"and runtimes. In a large fleet, healthy runtimes are only listed with --all or a filter.\n" +
+			"With RUNTIME, it shows the modules of one runtime, its most urgent problem with the fix, and its last " +
+			"bundles.\nWith --location and --trust, it also verifies those bundles in the registry and shows their " +
+			"signers and commits.\n\n" +
+			"With --exit-code, the exit code is 3 if a selected runtime is Failing, Silent or NeverReported. " +
+			"Otherwise, it does not depend\non health.",
 		Example: "  kcp-publisher status --failing\n  kcp-publisher status --module scaler --version 1.7.0 -o name\n " +
 			" kcp-publisher status -l kyma-project.io/region=eu -w",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return cli.Usage(fmt.Errorf("want one runtime id or none, got %d arguments", len(args)))
+				return cli.Usage(fmt.Errorf("want at most one runtime id, got %d arguments", len(args)))
 			}
 			return nil
 		},
@@ -58,7 +58,7 @@ func newStatus() *cobra.Command {
 	f.addEverywhere(flags)
 	f.runtimeFilter.add(flags)
 	flags.StringVarP(&f.selector, "selector", "l", "",
-		"only runtimes whose Kymas have matching labels; others are not counted")
+		"label selector of Kymas; only show and count the matching runtimes")
 	flags.BoolVar(&f.all, "all", false, "also list the healthy runtimes of a large fleet")
 	flags.BoolVarP(&f.watch, "watch", "w", false, "keep watching, and print a line for each change of a runtime")
 	flags.BoolVar(&f.exitCode, "exit-code", false, "exit with 3 if a selected runtime needs attention")
@@ -70,14 +70,14 @@ func newStatus() *cobra.Command {
 	return cmd
 }
 
-// Output formats that only status has.
+// Output formats that only the status command supports.
 const (
 	formatWide = "wide"
 	formatName = "name"
 )
 
-// errUnwell is the error for exit code 3 of --exit-code.
-var errUnwell = errors.New("runtimes need attention")
+// errUnhealthy causes exit code 3 with --exit-code.
+var errUnhealthy = errors.New("runtimes need attention")
 
 func (f *statusFlags) run(cmd *cobra.Command) error {
 	selector, err := labels.Parse(f.selector)
@@ -87,7 +87,7 @@ func (f *statusFlags) run(cmd *cobra.Command) error {
 	case !slices.Contains([]string{"table", formatWide, "json", "yaml", formatName}, f.format):
 		return cli.Usage(fmt.Errorf("-o %q: want table, wide, json, yaml or name", f.format))
 	case f.watch && !slices.Contains([]string{"table", formatWide, "json"}, f.format):
-		return cli.Usage(fmt.Errorf("-o %s: --watch prints table, wide or json", f.format))
+		return cli.Usage(fmt.Errorf("--watch does not support -o %s: want table, wide or json", f.format))
 	case f.watch && f.exitCode:
 		return cli.Usage(errors.New("--exit-code cannot be combined with --watch, which does not end"))
 	}
@@ -115,7 +115,7 @@ func (f *statusFlags) run(cmd *cobra.Command) error {
 	return f.print(cmd.OutOrStdout(), whole)
 }
 
-// knowsModule refuses a module that is in no channel and no runtime.
+// knowsModule returns an error if --module is set to a module that no channel and no runtime contains.
 func (f *statusFlags) knowsModule(all []fleet.Module) error {
 	names := make([]string, len(all))
 	for i := range all {
@@ -124,7 +124,7 @@ func (f *statusFlags) knowsModule(all []fleet.Module) error {
 	if f.module == "" || slices.Contains(names, f.module) {
 		return nil
 	}
-	return fmt.Errorf("--module %s: not found in any channel or runtime in %s%s", f.module, f.where(),
+	return fmt.Errorf("--module %s is not in any channel or runtime in %s%s", f.module, f.where(),
 		cli.Meant(f.module, names))
 }
 
@@ -167,7 +167,7 @@ func (f *statusFlags) print(out io.Writer, whole fleet.Fleet) error {
 		return err
 	}
 	if f.exitCode && slices.ContainsFunc(selected, func(r fleet.Runtime) bool { return r.Health.NeedsAttention() }) {
-		return errUnwell
+		return errUnhealthy
 	}
 	return nil
 }

@@ -23,8 +23,8 @@ func TestStatusReadsAFleetInPages(t *testing.T) {
 	}
 }
 
-// BenchmarkStatus measures `status` of a fleet of 10,000, from the API server's first byte to the last printed line: of
-// a healthy fleet, and with all runtimes listed. It includes the server, which has all answers ready except the table.
+// BenchmarkStatus measures `status` for 10,000 healthy runtimes, from the first request to the last printed line, by
+// default and with --all. It includes the time of the test server, which prepares all responses except the table.
 func BenchmarkStatus(b *testing.B) {
 	api, table := manyKymas(b, 10_000).connect(b)
 	for name, all := range map[string]bool{"default": false, "all": true} {

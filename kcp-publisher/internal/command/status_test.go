@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-var update = flag.Bool("update", false, "write the golden files and references anew")
+var update = flag.Bool("update", false, "update the golden files and references")
 
 // golden compares with a file of testdata.
 func golden(t *testing.T, name, got string) {
@@ -66,7 +66,7 @@ func sickFleet() fleet.Fleet {
 		{ID: "lima", Health: fleet.Silent, State: v1beta2.StateError, Since: ago(50 * time.Hour),
 			LastReport: ago(51 * time.Hour), Published: 12, InForce: 11, Modules: ready,
 			Cause: &fleet.Cause{
-				Situation: fleet.NotHeard, Message: "the runtime was not heard for 51h0m0s",
+				Situation: fleet.SilentRuntime, Message: "the runtime was not heard for 51h0m0s",
 				Advice: "look whether its agent runs",
 			}},
 		{ID: "oslo", Health: fleet.Behind, State: v1beta2.StateProcessing, LastReport: ago(time.Hour), Reporting: true,
@@ -136,10 +136,10 @@ func TestStatusShowsTheWorstProblemsFirst(t *testing.T) {
 			}
 			golden(t, "status/"+name, got)
 			if strings.Contains(got, "\x1b") {
-				t.Error("what steers a terminal is printed")
+				t.Error("output contains control characters")
 			}
 			if strings.Contains(got, "…") {
-				t.Errorf("output that is not a terminal's is cut:\n%s", got)
+				t.Errorf("output is cut, although it is not a terminal:\n%s", got)
 			}
 		})
 	}
@@ -172,27 +172,27 @@ func TestStatusExitCode(t *testing.T) {
 		want  error
 	}{
 		"without the flag":        {statusFlags{}, nil},
-		"the whole fleet":         {statusFlags{exitCode: true}, errUnwell},
-		"the whole fleet in JSON": {statusFlags{exitCode: true, format: "json"}, errUnwell},
+		"the whole fleet":         {statusFlags{exitCode: true}, errUnhealthy},
+		"the whole fleet in JSON": {statusFlags{exitCode: true, format: "json"}, errUnhealthy},
 		"a runtime that is behind": {
 			statusFlags{exitCode: true, runtimeFilter: runtimeFilter{runtime: "oslo"}}, nil,
 		},
 		"a silent runtime": {
-			statusFlags{exitCode: true, runtimeFilter: runtimeFilter{runtime: "lima"}}, errUnwell,
+			statusFlags{exitCode: true, runtimeFilter: runtimeFilter{runtime: "lima"}}, errUnhealthy,
 		},
-		"a selection without a finding": {statusFlags{exitCode: true, runtimeFilter: runtimeFilter{behind: true}}, nil},
+		"a selection without problems": {statusFlags{exitCode: true, runtimeFilter: runtimeFilter{behind: true}}, nil},
 	} {
 		if _, err := shown(t, sickFleet(), c.flags); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if !refused(fmt.Errorf("status: %w", errUnwell)) {
-		t.Error("the verdict has not the exit code of one")
+	if !refused(fmt.Errorf("status: %w", errUnhealthy)) {
+		t.Error("errUnhealthy does not cause the exit code of a negative result")
 	}
 	if _, err := shown(t, sickFleet(), statusFlags{runtimeFilter: runtimeFilter{runtime: "berln"}}); err == nil ||
 		err.Error() != "runtime berln: no Kyma in namespace kcp-system has that runtime id or name: did you mean "+
 			"berlin?" {
-		t.Errorf("a runtime that there is not: %v", err)
+		t.Errorf("unknown runtime: got %v", err)
 	}
 }
 
@@ -200,8 +200,8 @@ func TestUnknownModuleIsAnError(t *testing.T) {
 	all := []fleet.Module{{Name: "mailer"}, {Name: "scaler"}}
 	for module, want := range map[string]string{
 		"": "", "scaler": "",
-		"nope":   "--module nope: not found in any channel or runtime in namespace kcp-system",
-		"scalar": "--module scalar: not found in any channel or runtime in namespace kcp-system: did you mean scaler?",
+		"nope":   "--module nope is not in any channel or runtime in namespace kcp-system",
+		"scalar": "--module scalar is not in any channel or runtime in namespace kcp-system: did you mean scaler?",
 	} {
 		f := statusFlags{
 			controlPlane: controlPlane{namespace: defaultNamespace}, runtimeFilter: runtimeFilter{module: module},
@@ -221,34 +221,34 @@ func TestFiltersSelectRuntimes(t *testing.T) {
 		filter runtimeFilter
 		want   string
 	}{
-		"none":                        {runtimeFilter{}, "berlin cairo lima rome oslo quito delhi"},
-		"failing":                     {runtimeFilter{failing: true}, "berlin cairo"},
-		"failing or behind":           {runtimeFilter{failing: true, behind: true}, "berlin cairo oslo"},
-		"silent, or without a report": {runtimeFilter{silent: true}, "lima rome"},
-		"with a module":               {runtimeFilter{module: "scaler"}, "berlin cairo lima oslo delhi"},
-		"with a version of it":        {runtimeFilter{module: "scaler", version: "1.6.0"}, "berlin cairo"},
-		"with a version of anything":  {runtimeFilter{version: "1.0.0"}, "berlin cairo lima oslo quito delhi"},
-		"both kinds":                  {runtimeFilter{silent: true, module: "scaler"}, "lima"},
-		"a version of another module": {runtimeFilter{module: "mailer", version: "1.6.0"}, ""},
+		"no filter":                    {runtimeFilter{}, "berlin cairo lima rome oslo quito delhi"},
+		"failing":                      {runtimeFilter{failing: true}, "berlin cairo"},
+		"failing or behind":            {runtimeFilter{failing: true, behind: true}, "berlin cairo oslo"},
+		"silent, or without a report":  {runtimeFilter{silent: true}, "lima rome"},
+		"with a module":                {runtimeFilter{module: "scaler"}, "berlin cairo lima oslo delhi"},
+		"with a version of a module":   {runtimeFilter{module: "scaler", version: "1.6.0"}, "berlin cairo"},
+		"with a version of any module": {runtimeFilter{version: "1.0.0"}, "berlin cairo lima oslo quito delhi"},
+		"silent with a module":         {runtimeFilter{silent: true, module: "scaler"}, "lima"},
+		"a version of another module":  {runtimeFilter{module: "mailer", version: "1.6.0"}, ""},
 	} {
 		var got []string
 		for _, r := range c.filter.selected(sickFleet().Runtimes) {
 			got = append(got, r.ID)
 		}
 		if strings.Join(got, " ") != c.want {
-			t.Errorf("%s: got %v", name, got)
+			t.Errorf("%s: got %v, want %s", name, got, c.want)
 		}
 	}
 	same := []fleet.Runtime{{ID: "a", Kyma: "b"}, {ID: "b", Kyma: "c"}}
 	if got := (&runtimeFilter{runtime: "b"}).selected(same); len(got) != 1 || got[0].Kyma != "c" {
-		t.Errorf("the name of another runtime's Kyma goes before an id: %+v", got)
+		t.Errorf("the name of a Kyma took precedence over a runtime id: got %+v", got)
 	}
 }
 
 func TestWatchPrintsChanges(t *testing.T) {
 	f, now := statusFlags{format: "table", runtimeFilter: runtimeFilter{failing: true}}, sickFleet()
 	before := byKyma(f.selected(now.Runtimes))
-	delete(before, "kcp-system/cairo") // it was not failing
+	delete(before, "kcp-system/cairo") // cairo was not failing before
 	before["kcp-system/delhi"] = fleet.Runtime{
 		ID: "delhi", Namespace: "kcp-system", Kyma: "delhi", Health: fleet.Failing,
 	}
@@ -286,17 +286,17 @@ func TestWatchPrintsChanges(t *testing.T) {
 		printed++
 	}
 	if printed != 2 {
-		t.Errorf("%d runtimes are printed", printed)
+		t.Errorf("got %d runtimes, want 2", printed)
 	}
 }
 
 func TestStatusRefusesFlagsWithoutEffect(t *testing.T) {
 	for args, want := range map[string]string{
 		"-o csv":                  `-o "csv": want table, wide, json, yaml or name`,
-		"-w -o yaml":              "-o yaml: --watch prints table, wide or json",
+		"-w -o yaml":              "--watch does not support -o yaml: want table, wide or json",
 		"-w --exit-code":          "--exit-code cannot be combined with --watch",
 		"-l a=b=c":                "--selector:",
-		"berlin tokyo":            "want one runtime id or none",
+		"berlin tokyo":            "want at most one runtime id",
 		"--kubeconfig /nowhere x": "/nowhere",
 	} {
 		o := run(append([]string{"status"}, strings.Fields(args)...)...)

@@ -18,11 +18,13 @@ type runtimeFilter struct {
 }
 
 func (f *runtimeFilter) add(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.failing, "failing", false, "only runtimes that are Failing; with --behind or --silent, those too")
-	flags.BoolVar(&f.behind, "behind", false, "only runtimes that are Behind")
-	flags.BoolVar(&f.silent, "silent", false, "only runtimes that are Silent or have NeverReported")
-	flags.StringVar(&f.module, "module", "", "only runtimes that have the module")
-	flags.StringVar(&f.version, "version", "", "only runtimes that run this version of the --module, or of any")
+	flags.BoolVar(&f.failing, "failing", false,
+		"show only runtimes that are Failing; can be combined with --behind and --silent")
+	flags.BoolVar(&f.behind, "behind", false, "show only runtimes that are Behind")
+	flags.BoolVar(&f.silent, "silent", false, "show only runtimes that are Silent or NeverReported")
+	flags.StringVar(&f.module, "module", "", "show only runtimes that have the module")
+	flags.StringVar(&f.version, "version", "",
+		"show only runtimes that run this version of --module, or of any module if --module is not set")
 }
 
 // selects reports whether the filter matches a runtime.
@@ -81,7 +83,7 @@ func (f *runtimeFilter) selected(all []fleet.Runtime) []fleet.Runtime {
 	return selected
 }
 
-// worstFirst lists all healths.
+// worstFirst lists all health values, the most severe first.
 var worstFirst = []fleet.Health{
 	fleet.Failing, fleet.Silent, fleet.NeverReported, fleet.Behind, fleet.Deleting, fleet.Suspended, fleet.Healthy,
 }

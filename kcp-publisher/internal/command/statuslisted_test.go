@@ -24,7 +24,7 @@ func runs(version string, k *v1beta2.Kyma) {
 	k.Status.Runtime.Running = fleet.Running(k)
 }
 
-// versionsOfSome makes every fifth runtime run 1.8.0 of module-b, and one of them not manage module-c.
+// versionsOfSome changes every fifth runtime to version 1.8.0 of module-b, and makes module-c unmanaged in one runtime.
 func versionsOfSome(i int, k *v1beta2.Kyma) {
 	if i == 20 {
 		k.Status.Modules[2].State = v1beta2.StateUnmanaged
@@ -34,8 +34,8 @@ func versionsOfSome(i int, k *v1beta2.Kyma) {
 	}
 }
 
-// elsewhere moves the last tenth of a hundred Kymas to another namespace. Two of them have names that also exist in the
-// first.
+// elsewhere moves the last 10 of 100 Kymas to another namespace. Four of them get names that also exist in the first
+// namespace.
 func elsewhere(i int, k *v1beta2.Kyma) {
 	if i < 90 {
 		return
@@ -49,7 +49,7 @@ func elsewhere(i int, k *v1beta2.Kyma) {
 
 func TestStatusListsHealthyRuntimesFromTheTable(t *testing.T) {
 	var unwell, inKCP []string
-	for _, i := range slices.Sorted(maps.Keys(unwellAt)) {
+	for _, i := range slices.Sorted(maps.Keys(unhealthyAt)) {
 		unwell = append(unwell, fmt.Sprintf("runtime-%05d", i))
 		if i < 90 {
 			inKCP = append(inKCP, unwell[len(unwell)-1])
@@ -60,49 +60,48 @@ func TestStatusListsHealthyRuntimesFromTheTable(t *testing.T) {
 		f    statusFlags
 		want []string
 	}{
-		"all":       {statusFlags{format: "table", all: true}, inKCP},
-		"a module":  {statusFlags{format: "table", runtimeFilter: runtimeFilter{module: "module-b"}}, inKCP},
-		"a version": {statusFlags{format: formatWide, runtimeFilter: runtimeFilter{version: "1.8.0"}}, inKCP},
-		"names of both": {
+		"all runtimes":     {statusFlags{format: "table", all: true}, inKCP},
+		"a module filter":  {statusFlags{format: "table", runtimeFilter: runtimeFilter{module: "module-b"}}, inKCP},
+		"a version filter": {statusFlags{format: formatWide, runtimeFilter: runtimeFilter{version: "1.8.0"}}, inKCP},
+		"names with both filters": {
 			statusFlags{format: formatName, runtimeFilter: runtimeFilter{module: "module-b", version: "1.8.0"}}, inKCP,
 		},
-		"everywhere":        {statusFlags{format: "table", controlPlane: everywhere}, unwell},
-		"all of everywhere": {statusFlags{format: "table", all: true, controlPlane: everywhere}, unwell},
+		"all namespaces":                 {statusFlags{format: "table", controlPlane: everywhere}, unwell},
+		"all runtimes of all namespaces": {statusFlags{format: "table", all: true, controlPlane: everywhere}, unwell},
 	} {
 		s := manyKymas(t, 100, versionsOfSome, unwellSome, elsewhere)
 		statusOf(t, s, c.f, false, time.Now())
 		if slices.Sort(s.whole); !slices.Equal(s.whole, c.want) {
-			t.Errorf("%s: it read %v, want %v", name, s.whole, c.want)
+			t.Errorf("%s: read Kymas %v, want %v", name, s.whole, c.want)
 		}
 	}
 }
 
-func TestStatusReadsAllKymasIfTheTableLacksVersions(t *testing.T) {
+func TestStatusReadsAllKymasIfTheTableHasNoVersions(t *testing.T) {
 	older := manyKymas(t, 100)
 	older.columns = slices.DeleteFunc(older.columns, func(name string) bool { return name == "Running" })
 	for name, s := range map[string]*kymaServer{
-		"a definition of an older release": older,
+		"a CRD of an older release": older,
 		"an older publisher": manyKymas(t, 100, func(_ int, k *v1beta2.Kyma) {
 			k.Status.Runtime.Running = ""
 		}),
-		"a publisher that was taken back": manyKymas(t, 100, func(_ int, k *v1beta2.Kyma) {
+		"a downgraded publisher": manyKymas(t, 100, func(_ int, k *v1beta2.Kyma) {
 			k.Status.Runtime.Published.Sequence++
 		}),
 	} {
 		got := statusOf(t, s, statusFlags{format: "table", runtimeFilter: runtimeFilter{module: "module-b"}}, false,
 			time.Now())
 		if !strings.Contains(got, "100 of 100 runtimes") || !slices.Equal(s.whole, []string{"list "}) {
-			t.Errorf("%s: it read %v and printed %s", name, s.whole, got)
+			t.Errorf("%s: read %v and printed %s", name, s.whole, got)
 		}
 		s.whole = nil
 		if statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); len(s.whole) > 0 {
-			t.Errorf("%s: it read %v without a need", name, s.whole)
+			t.Errorf("%s: read %v unnecessarily", name, s.whole)
 		}
 	}
 }
 
-// A version that a rollout holds back from a healthy runtime is displayed in its row, but the table lacks this
-// information.
+// A row of a healthy runtime shows the version that a rollout holds back, but the table of Kymas does not contain it.
 func TestStatusReadsKymasThatARolloutMayHold(t *testing.T) {
 	now, everybody, half := time.Now(), int32(100), int64(1)<<53
 	s := manyKymas(t, 100, func(i int, k *v1beta2.Kyma) {
@@ -124,37 +123,41 @@ func TestStatusReadsKymasThatARolloutMayHold(t *testing.T) {
 		f    statusFlags
 		want int
 	}{
-		"who has it": {statusFlags{format: "table", runtimeFilter: runtimeFilter{module: "module-b"}}, 10},
-		"who waits for it": {
+		"runtimes with the module": {
+			statusFlags{format: "table", runtimeFilter: runtimeFilter{module: "module-b"}}, 10,
+		},
+		"runtimes with the former version": {
 			statusFlags{format: "table", runtimeFilter: runtimeFilter{module: "module-b", version: "1.7.0"}}, 10,
 		},
-		"who has got it": {
+		"runtimes with the new version": {
 			statusFlags{format: "table", runtimeFilter: runtimeFilter{module: "module-b", version: "1.8.0"}}, 0,
 		},
-		"names of who has it":  {statusFlags{format: formatName, runtimeFilter: runtimeFilter{module: "module-b"}}, 0},
-		"all":                  {statusFlags{format: "table", all: true}, 10},
-		"the fleet as a whole": {statusFlags{format: "table"}, 0},
+		"names of runtimes with the module": {
+			statusFlags{format: formatName, runtimeFilter: runtimeFilter{module: "module-b"}}, 0,
+		},
+		"all runtimes":    {statusFlags{format: "table", all: true}, 10},
+		"the whole fleet": {statusFlags{format: "table"}, 0},
 	} {
 		want := statusOf(t, s, c.f, true, now)
 		s.whole = nil
 		if got := statusOf(t, s, c.f, false, now); got != want || len(s.whole) != c.want {
-			t.Errorf("%s: it read %v and printed\n%s\nwant\n%s", name, s.whole, got, want)
+			t.Errorf("%s: read %v and printed\n%s\nwant\n%s", name, s.whole, got, want)
 		}
 	}
 	if whole := statusOf(t, s, statusFlags{format: "table", all: true}, true, now); strings.Count(whole,
 		"module module-b is Ready in version 1.7") != 10 {
-		t.Errorf("the rollout holds not ten: %s", whole)
+		t.Errorf("want 10 held runtimes in\n%s", whole)
 	}
 }
 
-func TestUnknownModuleIsFoundByTableAndByWatch(t *testing.T) {
+func TestUnknownModuleIsReportedByTableAndWatch(t *testing.T) {
 	s := manyKymas(t, 100)
 	s.meta = &v1beta2.ModuleReleaseMeta{
 		ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "module-y"},
 		Spec:       v1beta2.ModuleReleaseMetaSpec{ModuleName: "module-y"},
 	}
 	api, table := s.connect(t)
-	for module, want := range map[string]string{"module-z": "--module module-z: not found", "module-y": "",
+	for module, want := range map[string]string{"module-z": "--module module-z is not in", "module-y": "",
 		"module-a": ""} {
 		s.whole = nil
 		f := statusFlags{
@@ -163,7 +166,7 @@ func TestUnknownModuleIsFoundByTableAndByWatch(t *testing.T) {
 		}
 		in, err := f.readBy(t.Context(), api, table, scope{namespace: defaultNamespace, selector: labels.Everything()})
 		if err != nil || len(s.whole) > 0 {
-			t.Fatalf("it read %v: %v", s.whole, err)
+			t.Fatalf("read Kymas %v, want none: %v", s.whole, err)
 		}
 		around, err := f.offered(t.Context(), api)
 		if err != nil {
@@ -176,7 +179,7 @@ func TestUnknownModuleIsFoundByTableAndByWatch(t *testing.T) {
 		for how, err := range map[string]error{"a table": f.knowsModule(fleet.Assess(in).Modules),
 			"a watch": f.begin(io.Discard, watched)} {
 			if got := fmt.Sprint(err); (err != nil) != (want != "") || !strings.Contains(got, want) {
-				t.Errorf("%s of %s: %v", how, module, err)
+				t.Errorf("%s with module %s: got %v", how, module, err)
 			}
 		}
 	}

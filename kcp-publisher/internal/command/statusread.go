@@ -25,7 +25,7 @@ import (
 // pageOf is the page size for listing Kymas.
 const pageOf = 500
 
-// read reads the input of the fleet's health. It reads only the displayed parts of healthy runtimes.
+// read reads the objects that determine the fleet's health. For healthy runtimes, it reads only the displayed fields.
 func (f *statusFlags) read(ctx context.Context, selector labels.Selector) (fleet.Input, error) {
 	config, err := f.cluster.Config()
 	if err != nil {
@@ -49,7 +49,8 @@ func (f *statusFlags) readBy(
 		return readInput(ctx, api, of, divided{})
 	}
 	rows, err := listRows(ctx, table, of)
-	// After a timeout, the list is read in another way. Its error is clearer if the cluster has no Kymas.
+	// If the table expired while it was read, list the Kymas instead. If the CRD is missing, the list returns a clearer
+	// error.
 	if err != nil && !apierrors.IsResourceExpired(err) && !apierrors.IsNotFound(err) {
 		return fleet.Input{}, err
 	}
@@ -62,8 +63,8 @@ func (f *statusFlags) readBy(
 	return readInput(ctx, api, of, f.divide(rows, fleet.NewRollouts(rollouts.Items), time.Now()))
 }
 
-// showsWhole reports whether the output needs fields of healthy runtimes that a table lacks, such as labels, channels
-// and certificate expiry.
+// showsWhole reports whether the output contains fields of healthy runtimes that are not in the table, such as labels,
+// channels and certificate expiry.
 func (f *statusFlags) showsWhole() bool {
 	return f.runtime == "" && (f.format == "json" || f.format == "yaml")
 }
@@ -71,15 +72,16 @@ func (f *statusFlags) showsWhole() bool {
 // listsHealthy reports whether the output lists details of healthy runtimes, or filters by their modules.
 func (f *statusFlags) listsHealthy() bool { return f.all || f.module != "" || f.version != "" }
 
-// divided contains the Kymas of healthy runtimes that are not read. The zero value reads all Kymas.
+// divided separates healthy runtimes, whose Kymas are not read, from the Kymas to read. With the zero value, all Kymas
+// are read.
 type divided struct {
 	healthy map[types.NamespacedName]fleet.Runtime
-	// unready and others are the names of the Kymas to read; others are Ready.
+	// unready and others are the names of the Kymas to read. The Kymas in others are Ready.
 	unready, others []types.NamespacedName
 }
 
-// divide separates the healthy runtimes of a table from those whose Kymas must be read. It selects the whole fleet if
-// reading it is cheaper or all of it is listed.
+// divide separates the healthy runtimes of a table from the Kymas that must be read. It returns the zero value if the
+// output lists the whole fleet, or if reading all Kymas is cheaper.
 func (f *statusFlags) divide(rows []fleet.Row, rollouts fleet.Rollouts, now time.Time) divided {
 	d := divided{healthy: map[types.NamespacedName]fleet.Runtime{}}
 	for _, row := range rows {
@@ -101,8 +103,8 @@ func (f *statusFlags) divide(rows []fleet.Row, rollouts fleet.Rollouts, now time
 	return d
 }
 
-// knownBy returns the healthy runtime of a row, and reports whether the row contains all displayed fields. A held
-// version is displayed too and depends on labels that rows do not contain.
+// knownBy returns the healthy runtime of a row, and reports whether the row contains all displayed fields. A row is not
+// sufficient if a version may be held, because that depends on labels that rows do not contain.
 func (f *statusFlags) knownBy(row fleet.Row, rollouts fleet.Rollouts, now time.Time) (fleet.Runtime, bool) {
 	if !f.listsHealthy() {
 		return row.Healthy(now)
@@ -121,7 +123,7 @@ type scope struct {
 	fields    fields.Selector
 }
 
-// readInput reads the input of the fleet's health, except the time.
+// readInput reads the objects that determine the fleet's health. The caller sets the time.
 func readInput(ctx context.Context, api client.Reader, of scope, d divided) (fleet.Input, error) {
 	var in fleet.Input
 	var err error
@@ -164,8 +166,8 @@ func readKymas(ctx context.Context, api client.Reader, of scope) ([]v1beta2.Kyma
 }
 
 // readCircumstances reads the state of a namespace that affects all its runtimes: whether publishing is held, when the
-// root of trust expires, and its promotion trains. After a failed read the input stays unchanged, because a timeout
-// does not end a warning.
+// root of trust expires, and its promotion trains. If a read fails, in stays unchanged, because a timeout must not end
+// a warning.
 func readCircumstances(ctx context.Context, api client.Reader, namespace string, in *fleet.Input) error {
 	held, err := follow.WhyHeld(ctx, api, namespace)
 	if err != nil {

@@ -81,7 +81,7 @@ func drawBundles(out io.Writer, bundles []fleet.Bundle) {
 		}
 		unverified = cmp.Or(unverified, b.Unverified)
 		t.AppendRow(table.Row{
-			strconv.FormatInt(b.Sequence, 10), b.Published.UTC().Format(time.RFC3339), b.Why(), applied, b.Became(),
+			strconv.FormatInt(b.Sequence, 10), b.Published.UTC().Format(time.RFC3339), b.Why(), applied, b.OutcomeText(),
 			b.Commit[:min(len(b.Commit), shownCommit)], by,
 		})
 	}
@@ -90,7 +90,7 @@ func drawBundles(out io.Writer, bundles []fleet.Bundle) {
 	case unverified != "":
 		fmt.Fprintln(out, "not verified: "+bundle.PrintableLine(unverified))
 	case !verified:
-		fmt.Fprintln(out, "from the publisher's status: use --location and --trust to verify the bundles' signers")
+		fmt.Fprintln(out, "source: the publisher's status; set --location and --trust to verify the signatures")
 	}
 }
 
@@ -117,9 +117,9 @@ func (v statusView) lastReport(r fleet.Runtime) string {
 	case r.LastReport == nil:
 		return "never"
 	case r.Reporting:
-		return "yes; the last one was recorded " + v.since(r.LastReport) + " ago; " + recordedDaily
+		return "yes; the last report was recorded " + v.since(r.LastReport) + " ago; " + recordedDaily
 	}
-	return "no; the last one came " + v.since(r.LastReport) + " ago"
+	return "no; the last report was recorded " + v.since(r.LastReport) + " ago"
 }
 
 func bundleOf(r fleet.Runtime) string {

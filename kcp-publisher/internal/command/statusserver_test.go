@@ -30,11 +30,12 @@ type kymaServer struct {
 	items []json.RawMessage
 	// columns are the columns in its CRD of Kymas.
 	columns []string
-	// fieldless servers have no selectable fields for Kymas. Servers with an expiring table return its first page only.
+	// fieldless is true if Kymas have no selectable fields. expires is true if only the first page of a table can be
+	// read.
 	fieldless, expires bool
-	// undefined servers have no CRD for Kymas.
+	// undefined is true if the server has no CRD for Kymas.
 	undefined bool
-	// rollout and meta are the only ones, or nil for none.
+	// rollout and meta are the only objects of their kinds, or nil.
 	rollout *v1alpha1.Rollout
 	meta    *v1beta2.ModuleReleaseMeta
 
@@ -43,7 +44,7 @@ type kymaServer struct {
 	whole []string
 }
 
-// manyKymas returns Kymas as a publisher writes them, some of them changed.
+// manyKymas returns a server with Kymas as a publisher writes them, and applies the changes to each Kyma.
 func manyKymas(tb testing.TB, n int, changes ...func(i int, kyma *v1beta2.Kyma)) *kymaServer {
 	tb.Helper()
 	s := &kymaServer{kymas: make([]v1beta2.Kyma, n), items: make([]json.RawMessage, n),
@@ -185,7 +186,7 @@ func (s *kymaServer) selected(r *http.Request, namespace string) []int {
 	return selected
 }
 
-// pageOf returns a page of the selection, and the start of the next one.
+// pageOf returns a page of the selection, and the start of the next page.
 func (s *kymaServer) pageOf(r *http.Request, selected []int) (page []int, next string) {
 	from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
 	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))

@@ -30,7 +30,7 @@ const (
 	readersOfKymas = 8
 )
 
-// newTableClient returns a client that requests Kymas in the form of tables.
+// newTableClient returns a client that requests Kymas as tables.
 func newTableClient(config *rest.Config) (rest.Interface, error) {
 	scheme, err := newScheme()
 	if err != nil {
@@ -78,8 +78,8 @@ func listRows(ctx context.Context, api rest.Interface, of scope) ([]fleet.Row, e
 }
 
 // namespacesOfKymas returns the namespaces with Kymas. It repeatedly requests one Kyma outside the known namespaces.
-// Rows contain no namespace, and rows with metadata, which names every status field, would be many times larger. This
-// needs no right to list Namespaces.
+// Rows do not contain the namespace, and rows with metadata would be many times larger, because managedFields name
+// every status field. This requires no permission to list Namespaces.
 func namespacesOfKymas(ctx context.Context, api rest.Interface, of scope) ([]string, error) {
 	var known []string
 	others := fields.Everything()
@@ -106,8 +106,8 @@ func namespacesOfKymas(ctx context.Context, api rest.Interface, of scope) ([]str
 	}
 }
 
-// tableOptions are the page size, the continue token, and the part of an object that each row includes besides its
-// cells.
+// tableOptions are the page size, the continue token, and the part of the object that each row includes in addition to
+// its cells.
 type tableOptions struct {
 	limit  int
 	from   string
@@ -168,8 +168,8 @@ func tableRows(table metav1.Table, namespace string) []fleet.Row {
 	return rows
 }
 
-// readDivided reads the Kymas that are not known to be healthy, or all. It includes Kymas that stopped being Ready
-// since the table was created.
+// readDivided reads the Kymas that d does not list as healthy, or all Kymas if d is zero. The result includes Kymas
+// that stopped being Ready after the table was created.
 func readDivided(ctx context.Context, api client.Reader, of scope, d divided) ([]v1beta2.Kyma, []fleet.Runtime, error) {
 	var kymas []v1beta2.Kyma
 	var err error

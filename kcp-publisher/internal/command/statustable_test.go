@@ -16,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// unwellAt contains the changes of a fleet's unhealthy runtimes, by their number.
-var unwellAt = map[int]func(*v1beta2.Kyma){
+// unhealthyAt contains the changes that make runtimes unhealthy, by the number of the runtime.
+var unhealthyAt = map[int]func(*v1beta2.Kyma){
 	3:  broken,
 	14: func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelSkipReconciliation] = "true" },
 	15: func(k *v1beta2.Kyma) { k.DeletionTimestamp = &metav1.Time{Time: time.Now().Add(-time.Minute)} },
@@ -36,12 +36,12 @@ func broken(k *v1beta2.Kyma) {
 }
 
 func unwellSome(i int, kyma *v1beta2.Kyma) {
-	if change := unwellAt[i]; change != nil {
+	if change := unhealthyAt[i]; change != nil {
 		change(kyma)
 	}
 }
 
-// statusOf returns the output of status for a fleet, read as the command reads it or as a whole.
+// statusOf returns the output of status for a fleet. If whole is true, it reads all Kymas instead of the table.
 func statusOf(t *testing.T, s *kymaServer, f statusFlags, whole bool, now time.Time) string {
 	t.Helper()
 	f.namespace = defaultNamespace
@@ -65,24 +65,28 @@ func statusOf(t *testing.T, s *kymaServer, f statusFlags, whole bool, now time.T
 func TestStatusFromTableEqualsStatusFromAllKymas(t *testing.T) {
 	s, now := manyKymas(t, 100, versionsOfSome, unwellSome, elsewhere), time.Now()
 	for name, f := range map[string]statusFlags{
-		"the fleet":      {format: "table"},
-		"wide":           {format: formatWide},
-		"names":          {format: formatName},
-		"failing":        {format: "table", runtimeFilter: runtimeFilter{failing: true}},
-		"silent":         {format: "table", runtimeFilter: runtimeFilter{silent: true}},
-		"a healthy one":  {format: "table", runtimeFilter: runtimeFilter{runtime: "runtime-00007"}},
-		"a broken one":   {format: formatWide, runtimeFilter: runtimeFilter{runtime: "runtime-00003"}},
-		"one as JSON":    {format: "json", runtimeFilter: runtimeFilter{runtime: "runtime-00008"}},
-		"all":            {format: "table", all: true},
-		"all wide":       {format: formatWide, all: true},
-		"all as JSON":    {format: "json"},
-		"who has it":     {format: formatWide, runtimeFilter: runtimeFilter{module: "module-b"}},
-		"who runs 1.7.0": {format: "table", runtimeFilter: runtimeFilter{module: "module-b", version: "1.7.0"}},
-		"who runs 1.8.0": {format: formatName, runtimeFilter: runtimeFilter{version: "1.8.0"}},
-		"failing with a": {format: "table", runtimeFilter: runtimeFilter{module: "module-a", failing: true}},
-		"everywhere":     {format: "table", controlPlane: controlPlane{everywhere: true}},
-		"all everywhere": {format: formatWide, all: true, controlPlane: controlPlane{everywhere: true}},
-		"one everywhere": {
+		"the whole fleet":        {format: "table"},
+		"wide":                   {format: formatWide},
+		"names":                  {format: formatName},
+		"failing":                {format: "table", runtimeFilter: runtimeFilter{failing: true}},
+		"silent":                 {format: "table", runtimeFilter: runtimeFilter{silent: true}},
+		"a healthy runtime":      {format: "table", runtimeFilter: runtimeFilter{runtime: "runtime-00007"}},
+		"a failing runtime":      {format: formatWide, runtimeFilter: runtimeFilter{runtime: "runtime-00003"}},
+		"one runtime as JSON":    {format: "json", runtimeFilter: runtimeFilter{runtime: "runtime-00008"}},
+		"all runtimes":           {format: "table", all: true},
+		"all runtimes, wide":     {format: formatWide, all: true},
+		"all runtimes as JSON":   {format: "json"},
+		"runtimes with a module": {format: formatWide, runtimeFilter: runtimeFilter{module: "module-b"}},
+		"runtimes with version 1.7.0": {
+			format: "table", runtimeFilter: runtimeFilter{module: "module-b", version: "1.7.0"},
+		},
+		"runtimes with version 1.8.0": {format: formatName, runtimeFilter: runtimeFilter{version: "1.8.0"}},
+		"failing runtimes with a module": {
+			format: "table", runtimeFilter: runtimeFilter{module: "module-a", failing: true},
+		},
+		"all namespaces":                 {format: "table", controlPlane: controlPlane{everywhere: true}},
+		"all runtimes of all namespaces": {format: formatWide, all: true, controlPlane: controlPlane{everywhere: true}},
+		"one runtime of all namespaces": {
 			format: "table", runtimeFilter: runtimeFilter{runtime: "runtime-00009"},
 			controlPlane: controlPlane{everywhere: true},
 		},
@@ -94,18 +98,18 @@ func TestStatusFromTableEqualsStatusFromAllKymas(t *testing.T) {
 	}
 }
 
-func TestStatusReadsOnlyKymasThatTheTableCannotJudge(t *testing.T) {
+func TestStatusReadsOnlyUnhealthyKymasInFull(t *testing.T) {
 	s := manyKymas(t, 2*pageOf+1, unwellSome)
 	if got := statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); !strings.Contains(got, "997 healthy\n") {
 		t.Fatalf("got %s", got)
 	}
 	slices.Sort(s.whole)
 	var want []string
-	for _, i := range slices.Sorted(maps.Keys(unwellAt)) {
+	for _, i := range slices.Sorted(maps.Keys(unhealthyAt)) {
 		want = append(want, fmt.Sprintf("runtime-%05d", i))
 	}
 	if !slices.Equal(s.whole, want) {
-		t.Errorf("it read %v, want %v", s.whole, want)
+		t.Errorf("read Kymas %v, want %v", s.whole, want)
 	}
 }
 
@@ -120,7 +124,7 @@ func TestStatusListsManyUnreadyKymasInOneRequest(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	if want := []string{"list status.state!=Ready"}; !slices.Equal(s.whole, want) {
-		t.Errorf("it read %v, want %v", s.whole, want)
+		t.Errorf("read Kymas %v, want %v", s.whole, want)
 	}
 }
 
@@ -143,16 +147,16 @@ func TestStatusReadsAllKymasWithoutAUsefulTable(t *testing.T) {
 	unvouched := manyKymas(t, 100, func(_ int, kyma *v1beta2.Kyma) { kyma.Status.Runtime.HealthyUntil = nil })
 	expired := manyKymas(t, pageOf+1)
 	expired.expires = true
-	for name, s := range map[string]*kymaServer{"a table that expires": expired,
-		"a definition of an older release": older, "an older publisher": unvouched,
-		"a fleet that is listed": manyKymas(t, listedWhole)} {
+	for name, s := range map[string]*kymaServer{"an expired table": expired,
+		"a CRD of an older release": older, "an older publisher": unvouched,
+		"a small fleet": manyKymas(t, listedWhole)} {
 		want := fmt.Sprintf("none of %d runtimes needs attention: %d healthy", len(s.kymas), len(s.kymas))
 		pages := slices.Repeat([]string{"list "}, (len(s.kymas)+pageOf-1)/pageOf)
 		if got := statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); !strings.Contains(got, want) {
 			t.Errorf("%s: got %s", name, got)
 		}
 		if !slices.Equal(s.whole, pages) {
-			t.Errorf("%s: it read %v, want %v", name, s.whole, pages)
+			t.Errorf("%s: read %v, want %v", name, s.whole, pages)
 		}
 	}
 }

@@ -34,7 +34,7 @@ type statusView struct {
 	selected []fleet.Runtime
 	filter   runtimeFilter
 	width    int
-	// uncut: the output is not a terminal, so the table is not cut at its width.
+	// uncut is true if the output is not a terminal, so the table is not cut to the width of a terminal.
 	uncut                 bool
 	palette               cli.Palette
 	wide, all, everywhere bool
@@ -104,14 +104,14 @@ func counted(by map[fleet.Health]int) string {
 	var counts []string
 	for _, health := range worstFirst {
 		if n := by[health]; n > 0 {
-			counts = append(counts, fmt.Sprintf("%d %s", n, spoken[health]))
+			counts = append(counts, fmt.Sprintf("%d %s", n, healthWords[health]))
 		}
 	}
 	return strings.Join(counts, ", ")
 }
 
-// spoken are the healths as words in a sentence.
-var spoken = map[fleet.Health]string{
+// healthWords contains the words for each health in a sentence.
+var healthWords = map[fleet.Health]string{
 	fleet.Failing: "failing", fleet.Silent: "silent", fleet.NeverReported: "never reported", fleet.Behind: "behind",
 	fleet.Deleting: "being deleted", fleet.Suspended: "suspended", fleet.Healthy: "healthy",
 }
@@ -123,11 +123,11 @@ func several(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// group contains the runtimes with the same situation as their first cause.
+// group contains the runtimes whose first cause has the same situation.
 type group struct {
 	health fleet.Health
 	names  []string
-	// cause is the cause that the first runtime of the group has.
+	// cause is the first cause of the first runtime in the group.
 	cause fleet.Cause
 }
 
@@ -166,7 +166,7 @@ func (g group) title(v statusView) string {
 		lines[i] = bundle.PrintableLine(name)
 	}
 	return fmt.Sprintf("%s (%s): %s%s",
-		v.paint(colorOf(g.health), fmt.Sprintf("%d %s", len(g.names), spoken[g.health])), g.cause.Situation,
+		v.paint(colorOf(g.health), fmt.Sprintf("%d %s", len(g.names), healthWords[g.health])), g.cause.Situation,
 		strings.Join(lines, ", "), more)
 }
 
@@ -332,7 +332,8 @@ func (v statusView) since(at *time.Time) string {
 	return age.HumanDuration(max(v.Time.Sub(*at), 0))
 }
 
-// reports describes whether a runtime is reporting. The time of its reports is only recorded daily if nothing changes.
+// reports describes whether a runtime is reporting. If the status is unchanged, the publisher records the time of the
+// reports only once a day.
 func (v statusView) reports(r *fleet.Runtime) string {
 	switch {
 	case r.Reporting:

@@ -75,7 +75,7 @@ func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error
 		before, last, anew = byKyma(f.selected(now.Runtimes)), now, false
 		select {
 		case <-ctx.Done():
-			return nil // interrupting is the normal end
+			return nil // an interrupt is the normal end
 		case <-tick.C:
 			anew = true
 		case <-changed:
@@ -86,8 +86,8 @@ func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error
 	}
 }
 
-// offered returns an input with the modules of channels, so that modules without a runtime are known. It is read once,
-// because later output does not use it.
+// offered returns an input with the modules of channels, which includes modules that no runtime has. They are read
+// once, because only the first output uses them.
 func (f *statusFlags) offered(ctx context.Context, api client.Reader) (fleet.Input, error) {
 	var metas v1beta2.ModuleReleaseMetaList
 	if err := api.List(ctx, &metas, client.InNamespace(f.scope())); err != nil {
@@ -110,7 +110,7 @@ func (f *statusFlags) begin(out io.Writer, first fleet.Fleet) error {
 
 // watched returns a cache of the control plane, and a channel that signals changes.
 func (f *statusFlags) watched(ctx context.Context, selector labels.Selector) (cache.Cache, <-chan struct{}, error) {
-	ctrl.SetLogger(logr.Discard()) // errors on the way are retried
+	ctrl.SetLogger(logr.Discard()) // the cache retries errors
 	config, err := f.cluster.Config()
 	if err != nil {
 		return nil, nil, err
@@ -153,12 +153,12 @@ func (f *statusFlags) watched(ctx context.Context, selector labels.Selector) (ca
 	}
 	go func() { _ = known.Start(ctx) }()
 	if !known.WaitForCacheSync(ctx) {
-		return nil, nil, errors.New("watch the control plane: interrupted before it was read")
+		return nil, nil, errors.New("watch the control plane: interrupted before the cache was synced")
 	}
 	return known, changed, nil
 }
 
-// assess evaluates the fleet in the cache, with the other input that was read before.
+// assess evaluates the fleet in the cache. around contains the input that is not cached.
 func (f *statusFlags) assess(ctx context.Context, known client.Reader, around fleet.Input) (fleet.Fleet, error) {
 	var kymas v1beta2.KymaList
 	var rollouts v1alpha1.RolloutList
@@ -171,7 +171,7 @@ func (f *statusFlags) assess(ctx context.Context, known client.Reader, around fl
 	return fleet.Assess(around), nil
 }
 
-// printNews prints new and ended warnings and changed rollouts if the whole fleet is watched in a readable format.
+// printNews prints new warnings, resolved warnings and changed rollouts, unless the output is JSON or filtered.
 func (f *statusFlags) printNews(out io.Writer, before, now fleet.Fleet) error {
 	if f.format == "json" || f.any() {
 		return nil

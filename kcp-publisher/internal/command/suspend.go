@@ -15,9 +15,10 @@ func newSuspend() *cobra.Command {
 	cmd := changeRuntimes("suspend", "suspend publishing to runtimes", func() actions.Runtime {
 		return actions.Suspend(reason)
 	})
-	cmd.Long = "suspend labels the Kyma of each selected runtime " + v1beta2.LabelSkipReconciliation +
-		"=true. The published bundle stays in force: the agent keeps\n" +
-		"correcting drift and sending reports. The publisher reads no report until `kcp-publisher resume`."
+	cmd.Long = "suspend sets the label " + v1beta2.LabelSkipReconciliation +
+		"=true on the Kyma of each selected runtime. The published bundle stays in force: the agent\n" +
+		"continues to correct drift and to send reports. The publisher does not read reports until " +
+		"`kcp-publisher resume`."
 	cmd.Example = "  kcp-publisher suspend berlin oslo --reason \"datacenter move\"\n  kcp-publisher suspend -l " +
 		"kyma-project.io/region=eu --dry-run\n  kcp-publisher suspend --health Failing --yes"
 	cmd.Flags().StringVar(&reason, "reason", "", "reason for other operators, stored as an annotation of the Kyma")

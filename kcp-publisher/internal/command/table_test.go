@@ -18,7 +18,7 @@ func TestTableCellIsOneLine(t *testing.T) {
 	drawn.AppendFooter(table.Row{"", "", "", "12.3 KiB"})
 	drawn.Render()
 	if strings.Contains(out.String(), " \n") || !strings.HasSuffix(out.String(), "  12.3 KiB\n") {
-		t.Errorf("want lines without blanks at their ends, and the footer as it is: %q", out.String())
+		t.Errorf("want lines without trailing spaces, and an unchanged footer: %q", out.String())
 	}
 	lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
 	if len(lines) != 4 ||

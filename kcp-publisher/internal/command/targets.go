@@ -51,8 +51,8 @@ func (t *targets) add(cmd *cobra.Command) {
 	flags.StringVarP(&t.selector, "selector", "l", "", "select the runtimes whose Kymas have matching labels")
 	flags.BoolVar(&t.all, "all", false, "select all runtimes of the namespace")
 	flags.StringSliceVar(&t.health, "health", nil,
-		"select the runtimes with one of these healths, such as Failing,Silent")
-	flags.BoolVar(&t.dryRun, "dry-run", false, "list the selected runtimes and change nothing")
+		"select the runtimes with one of these health values, such as Failing,Silent")
+	flags.BoolVar(&t.dryRun, "dry-run", false, "list the selected runtimes without changing them")
 	flags.BoolVar(&t.yes, "yes", false, fmt.Sprintf("change more than %d runtimes without asking", unconfirmed))
 	cmd.Args = func(_ *cobra.Command, args []string) error { return t.check(args) }
 	each(cmd, t.runtimes)
@@ -73,25 +73,25 @@ func (t *targets) check(names []string) error {
 	switch {
 	case len(names) > 0 && (t.all || byFlag):
 		return cli.Usage(
-			errors.New("--selector, --health and --all select runtimes instead of names: give one or the other"))
+			errors.New("runtime ids cannot be combined with --selector, --health or --all"))
 	case t.all && byFlag:
-		return cli.Usage(errors.New("--all selects all runtimes: remove it to use --selector or --health"))
+		return cli.Usage(errors.New("--all cannot be combined with --selector or --health"))
 	case len(names) == 0 && !t.all && !byFlag:
-		return cli.Usage(errors.New("no runtime is selected: name runtimes, or use --selector, --health or --all"))
+		return cli.Usage(errors.New("no runtimes selected: name runtimes, or set --selector, --health or --all"))
 	}
 	if _, err := labels.Parse(t.selector); err != nil {
 		return cli.Usage(fmt.Errorf("--selector: %w", err))
 	}
 	for _, h := range t.health {
 		if !slices.Contains(healthNames(), h) {
-			return cli.Usage(fmt.Errorf("--health %q: not one of %s", h, strings.Join(healthNames(), ", ")))
+			return cli.Usage(fmt.Errorf("--health %q: must be one of %s", h, strings.Join(healthNames(), ", ")))
 		}
 	}
 	return nil
 }
 
-// find returns the selected runtimes, sorted by id. A name without a runtime is an error, and so is a selection
-// without one.
+// find returns the selected runtimes, sorted by id. It returns an error if a name is unknown or if the selection is
+// empty.
 func (t *targets) find(ctx context.Context, api client.Reader, names []string, now time.Time) ([]target, error) {
 	if len(names) > 0 {
 		return t.named(ctx, api, names)
@@ -116,7 +116,7 @@ func (t *targets) find(ctx context.Context, api client.Reader, names []string, n
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("no runtime in namespace %s is selected", t.namespace)
+		return nil, fmt.Errorf("no runtimes in namespace %s match the selection", t.namespace)
 	}
 	return found, nil
 }
@@ -137,8 +137,8 @@ func (t *targets) named(ctx context.Context, api client.Reader, names []string) 
 	return found, nil
 }
 
-// run selects runtimes, asks for a confirmation if they are many, and calls change for each. A failure of one runtime
-// does not stop the others. verb completes "COMMAND N runtimes", such as suspend.
+// run selects runtimes, asks for confirmation if more than unconfirmed are selected, and calls change for each. An
+// error of one runtime does not stop the others. verb starts the question "VERB N runtimes", such as suspend.
 func (t *targets) run(
 	cmd *cobra.Command, names []string, verb string,
 	change func(context.Context, client.Client, target) (string, error),
@@ -170,8 +170,8 @@ func (t *targets) run(
 	})
 }
 
-// changeAll calls change for each runtime and prints one line for each. The error names one failed runtime as it is,
-// and several by their number, after a line for each.
+// changeAll calls change for each runtime and prints one line for each. For a single runtime, it returns the error of
+// change. For several runtimes, it prints each error and returns the number of failures.
 func changeAll(
 	ctx context.Context, out io.Writer, all []target, change func(context.Context, target) (string, error),
 ) error {
@@ -226,7 +226,7 @@ func effectOf(result actions.Result) string {
 	return result.Effect
 }
 
-// chooseKyma returns the Kyma that owns a runtime id, or one that claims it.
+// chooseKyma returns the Kyma that owns a runtime id. Without an owner, it returns a Kyma that claims the id.
 func chooseKyma(kymas []v1beta2.Kyma, namespace, id string) (*v1beta2.Kyma, error) {
 	if owner := plan.NewOwners(kymas)[id]; owner != nil {
 		return owner, nil

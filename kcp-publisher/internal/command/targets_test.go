@@ -22,8 +22,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// kymasIn returns an API with one Kyma for each name; those whose names start with "eu" have the label region=eu, and
-// those whose names end with "off" are suspended.
+// kymasIn returns an API with one Kyma for each name. A Kyma whose name starts with "eu" has the label region=eu, and a
+// Kyma whose name ends with "off" is suspended.
 func kymasIn(t *testing.T, functions interceptor.Funcs, names ...string) client.WithWatch {
 	t.Helper()
 	scheme, err := newScheme()
@@ -57,14 +57,16 @@ func TestTargetsRefuseSeveralWaysOfSelection(t *testing.T) {
 		"by health":           {targets: targets{health: []string{"Failing"}}},
 		"by label and health": {targets: targets{selector: "region=eu", health: []string{"Failing", "Silent"}}},
 		"all":                 {targets: targets{all: true}},
-		"none":                {want: "no runtime is selected"},
-		"all and by name":     {targets: targets{all: true}, names: []string{"berlin"}, want: "instead of names"},
+		"none":                {want: "no runtimes selected"},
+		"all and by name": {
+			targets: targets{all: true}, names: []string{"berlin"}, want: "runtime ids cannot be combined",
+		},
 		"all and by label": {
-			targets: targets{all: true, selector: "region=eu"}, want: "remove it to use --selector",
+			targets: targets{all: true, selector: "region=eu"}, want: "--all cannot be combined",
 		},
 		"by an invalid label": {targets: targets{selector: "region=eu,,"}, want: "--selector: "},
-		"by another health": {
-			targets: targets{health: []string{"bad"}}, want: `--health "bad": not one of Failing, Silent`,
+		"by an unknown health": {
+			targets: targets{health: []string{"bad"}}, want: `--health "bad": must be one of Failing, Silent`,
 		},
 	} {
 		err := c.check(c.names)
@@ -85,13 +87,13 @@ func TestTargetsFindTheSelectedRuntimes(t *testing.T) {
 		want  []string
 		err   string
 	}{
-		"names, each once": {names: []string{"us-1", "eu-1", "us-1"}, want: []string{"eu-1", "us-1"}},
-		"an unknown name":  {names: []string{"us-1", "eu-3"}, err: "runtime eu-3: no Kyma in namespace kcp-system"},
-		"a label":          {targets: targets{selector: "region=eu"}, want: []string{"eu-1", "eu-2", "eu-off"}},
-		"a health":         {targets: targets{health: []string{string(fleet.Suspended)}}, want: []string{"eu-off"}},
+		"duplicate names": {names: []string{"us-1", "eu-1", "us-1"}, want: []string{"eu-1", "us-1"}},
+		"an unknown name": {names: []string{"us-1", "eu-3"}, err: "runtime eu-3: no Kyma in namespace kcp-system"},
+		"a label":         {targets: targets{selector: "region=eu"}, want: []string{"eu-1", "eu-2", "eu-off"}},
+		"a health":        {targets: targets{health: []string{string(fleet.Suspended)}}, want: []string{"eu-off"}},
 		"a label and a health": {
 			targets: targets{selector: "region!=eu", health: []string{string(fleet.Suspended)}},
-			err:     "no runtime in namespace kcp-system is selected",
+			err:     "no runtimes in namespace kcp-system match the selection",
 		},
 		"all": {targets: targets{all: true}, want: []string{"eu-1", "eu-2", "eu-off", "us-1"}},
 	} {
@@ -144,7 +146,7 @@ func TestFailedRuntimeDoesNotStopOthers(t *testing.T) {
 	}
 }
 
-func TestManyRuntimesNeedAConfirmation(t *testing.T) {
+func TestManyRuntimesRequireConfirmation(t *testing.T) {
 	cmd := &cobra.Command{}
 	cmd.SetIn(strings.NewReader("yes\n")) // input that is not a terminal cannot confirm
 	err := confirm(cmd, false, fmt.Sprintf("suspend %d runtimes", unconfirmed+1))

@@ -36,22 +36,25 @@ func newTokenService(g *cli.Root) *cobra.Command {
 		Use: "token-service", Short: "issue short-lived registry tokens, limited to each user's rights",
 		Args: cli.Exactly(0, "no arguments"),
 		Long: "token-service serves GET " + tokenPath +
-			". The registry's hostname must route this path to it: see docs/guides/registry.md.",
+			". Route this path of the registry's hostname to the service: see docs/guides/registry.md.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), g.Logger()) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that bundles are published to")
 	flags.StringArrayVar(&f.modules, "module-repository", nil,
-		"repository that every runtime can read, or NAME/** for all below it, without the host; can be repeated")
+		"repository that every runtime can read, without the host; NAME/** stands for all repositories below NAME; "+
+			"can be repeated")
 	flags.StringVar(&f.service, "service", "",
-		"the registry's name in auth.token.service; default: the host of --location")
-	flags.StringVar(&f.issuer, "issuer", "kyma-pull", "the issuer's name, as in the registry's auth.token.issuer")
+		"name of the registry, as in its setting auth.token.service; default: the host of --location")
+	flags.StringVar(&f.issuer, "issuer", "kyma-pull",
+		"name of the issuer, as in the registry's setting auth.token.issuer")
 	flags.StringVar(&f.generations, "generations", "",
-		"YAML file USER: GENERATION with the lowest accepted password generation; it can change at any time")
+		"YAML file with the lowest accepted password generation of users, as USER: GENERATION; it can change at any "+
+			"time")
 	flags.StringVar(&f.bindAddress, "bind-address", ":8082", "address to listen on")
 	flags.StringVar(&f.certificate, "tls-certificate", "",
-		"PEM file with a certificate; default: plain HTTP, behind a proxy that terminates TLS")
-	flags.StringVar(&f.key, "tls-key", "", "PEM file with the certificate's key")
+		"PEM file with the TLS certificate; default: plain HTTP, behind a proxy that terminates TLS")
+	flags.StringVar(&f.key, "tls-key", "", "PEM file with the private key of the TLS certificate")
 	keysFlag(flags, &f.keys)
 	return cmd
 }
@@ -76,7 +79,7 @@ func (f *tokenServiceFlags) run(ctx context.Context, log logr.Logger) error {
 	return serveUntil(ctx, log, server, listener, f.certificate, f.key)
 }
 
-// tokenLimits keep the memory for unauthenticated requests below the chart's limit.
+// tokenLimits keep the memory for unauthenticated requests below the chart's memory limit.
 var tokenLimits = serve.Limits{
 	Connections: 1000, HeaderBytes: 4 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 1 << 20, Read: 5 * time.Second,
 	Write: 10 * time.Second, OneRequest: true,

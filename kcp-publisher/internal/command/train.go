@@ -34,10 +34,10 @@ func newTrain() *cobra.Command {
 func newTrainStatus(f *trainFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [POLICY]",
-		Short: "show the position of each version and its open conditions",
-		Long: "status shows the records of the publisher in PromotionPolicies: the channel of each version, the time " +
-			"that\n" +
-			"it has spent there, its open conditions, and its expected arrival in the next channel.",
+		Short: "show the channel of each version and its open conditions",
+		Long: "status shows the state that the publisher records in PromotionPolicies: the channel of each version, " +
+			"how long the version\n" +
+			"has been in the channel, its open conditions, and its expected arrival in the next channel.",
 		Args: atMostOnePolicy,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := f.connect()
@@ -65,12 +65,12 @@ func newTrainStatus(f *trainFlags) *cobra.Command {
 
 func atMostOnePolicy(_ *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return cli.Usage(fmt.Errorf("want at most the name of a PromotionPolicy, got %d arguments", len(args)))
+		return cli.Usage(fmt.Errorf("want at most one PromotionPolicy, got %d arguments", len(args)))
 	}
 	return nil
 }
 
-// policies returns the PromotionPolicies, or the one that the arguments name, sorted by namespace and name.
+// policies returns the PromotionPolicies that the arguments name, or all, sorted by namespace and name.
 func (f *trainFlags) policies(
 	ctx context.Context, api client.Reader, args []string,
 ) ([]v1alpha1.PromotionPolicy, error) {
@@ -87,7 +87,7 @@ func (f *trainFlags) policies(
 		all = slices.DeleteFunc(all, func(p v1alpha1.PromotionPolicy) bool { return p.Name != args[0] })
 		if len(all) == 0 {
 			return nil,
-				fmt.Errorf("PromotionPolicy %s: not found in %s%s", args[0], f.namespace, cli.Meant(args[0], known))
+				fmt.Errorf("PromotionPolicy %s not found in %s%s", args[0], f.namespace, cli.Meant(args[0], known))
 		}
 	}
 	slices.SortFunc(all, func(a, b v1alpha1.PromotionPolicy) int {

@@ -41,7 +41,7 @@ func TestTrainStatusShowsTheLastChannelOfEachVersion(t *testing.T) {
 					Version: "1.8.0",
 					Since:   ago(90 * time.Minute),
 					Reason:  v1alpha1.WaitTimeNotReached,
-					Message: "its time is not over",
+					Message: "waiting for the minimum time",
 					Arrival: &metav1.Time{Time: now.Add(time.Hour)},
 				},
 				{Channel: "regular", Version: "1.7.0", Since: ago(77 * time.Hour), Reason: v1alpha1.WaitArrived},
@@ -56,16 +56,16 @@ func TestTrainStatusShowsTheLastChannelOfEachVersion(t *testing.T) {
 	drawTrains(&out, []train.View{view}, now)
 	for _, want := range []string{
 		"policy train: no ModuleReleaseMeta found for modules: kedda\n", "90m", "3d5h", "2026-11-25T13:00:00Z",
-		"TimeNotReached", "its time is not over", "Arrived",
+		"TimeNotReached", "waiting for the minimum time", "Arrived",
 	} {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("%q is missing in\n%s", want, out.String())
+			t.Errorf("output does not contain %q:\n%s", want, out.String())
 		}
 	}
 	var why bytes.Buffer
 	drawComing(&why, []coming{{"train", view.Versions[0]}})
 	want := "train train: version 1.8.0 is in channel fast, expected in channel regular at 2026-11-25T13:00:00Z; " +
-		"TimeNotReached: its time is not over\n"
+		"TimeNotReached: waiting for the minimum time\n"
 	if strings.TrimPrefix(why.String(), "\n") != want {
 		t.Errorf("got %q, want %q", why.String(), want)
 	}

@@ -19,11 +19,11 @@ func newTree() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tree RUNTIME [MODULE]",
 		Short: "list the objects of modules with their states, from the runtime's signed report",
-		Long: "tree lists the objects of each module, those that are not ready first. It reads the runtime's latest " +
-			"report and verifies it with the\n" +
-			"runtime's key; it needs no access to the runtime. The agent adds the objects if the annotation " +
-			"kyma-pull.dev/report-details of the Kyma\n" +
-			"lists objects.",
+		Long: "tree lists the objects of each module; objects that are not ready come first. It reads the runtime's " +
+			"latest report and verifies\n" +
+			"the report with the runtime's key; it needs no access to the runtime. The agent reports the objects if " +
+			"the Kyma's annotation\n" +
+			"kyma-pull.dev/report-details lists objects.",
 		Example: "  kcp-publisher tree berlin --location registry.example/fleet\n  kcp-publisher tree berlin keda " +
 			"--location registry.example/fleet -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -55,9 +55,9 @@ func newUI(g *cli.Root) *cobra.Command {
 	f := &uiFlags{}
 	cmd := &cobra.Command{
 		Use: "ui", Short: "serve the fleet's web UI", Args: cli.Exactly(0, "no arguments"),
-		Long: "ui serves the fleet's web UI on this machine, with the rights of its kubeconfig. With --external-url " +
-			"it serves other users, who must sign in:\n" +
-			"see docs/guides/ui-in-cluster.md.",
+		Long: "ui serves the fleet's web UI on this machine, with the rights of the kubeconfig. With --external-url, " +
+			"it serves other users,\n" +
+			"who must sign in: see docs/guides/ui-in-cluster.md.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.OutOrStdout(), g.Logger()) },
 	}
 	flags := cmd.Flags()
@@ -80,8 +80,8 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 	if !f.signIn.enabled() && !loopback(f.address) {
 		return cli.Usage(
 			fmt.Errorf(
-				"--bind-address %q: want a loopback address such as 127.0.0.1:8085, or --external-url: otherwise "+
-					"others would see the fleet with your rights",
+				"--bind-address %q: want a loopback address such as 127.0.0.1:8085, or --external-url; otherwise, "+
+					"other users could see the fleet with your rights",
 				f.address,
 			),
 		)
@@ -156,7 +156,7 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 	return group.Wait()
 }
 
-// handler returns the pages with the authentication of their users.
+// handler returns the handler of the pages, which authenticates users.
 func (f *uiFlags) handler(
 	out io.Writer, address string, config *rest.Config, own client.Client, source *ui.Source, log logr.Logger,
 ) (http.Handler, error) {
@@ -205,8 +205,8 @@ func (f *uiFlags) contents(
 	return export.Contents(ctx, source, runtimes)
 }
 
-// readFirst reads the unhealthy runtimes of a large fleet and only the names of the others. That takes a fraction of
-// the time for all Kymas.
+// readFirst shows a first view of a large fleet: it reads the unhealthy runtimes, and only the table rows of the
+// others. This takes a fraction of the time that reading all Kymas takes.
 func (f *uiFlags) readFirst(
 	ctx context.Context, table rest.Interface, own client.Reader, show func(fleet.Fleet),
 ) error {
@@ -217,7 +217,7 @@ func (f *uiFlags) readFirst(
 	}
 	unread := (&statusFlags{format: "table"}).divide(rows, fleet.Rollouts{}, time.Now())
 	if len(unread.healthy) == 0 {
-		return nil // all Kymas would be read twice
+		return nil // the cache reads all Kymas anyway
 	}
 	in, err := readInput(ctx, own, all, unread)
 	if err != nil {
@@ -228,8 +228,8 @@ func (f *uiFlags) readFirst(
 	return nil
 }
 
-// assess returns fleet.Assess with the state that is not watched: the expiry of the root of trust, the reason why
-// publishing is held, and the promotion trains. The function must be called from one goroutine.
+// assess returns a function that calls fleet.Assess with additional state that is not watched: the expiry of the root
+// of trust, the reason why publishing is held, and the promotion trains. Call the function from one goroutine only.
 func (f *uiFlags) assess(ctx context.Context, own client.Reader) (func(fleet.Input) fleet.Fleet, error) {
 	var root trust.Root
 	if f.origins.trust != "" {
@@ -256,7 +256,7 @@ func (f *uiFlags) assess(ctx context.Context, own client.Reader) (func(fleet.Inp
 	}, nil
 }
 
-// mayRead checks the rights to read the fleet before serving, because a cache would retry forever.
+// mayRead checks the permissions to read the fleet before serving, because a cache would retry forever.
 func (f *uiFlags) mayRead(ctx context.Context, own client.Client) error {
 	for _, list := range []client.ObjectList{&v1beta2.KymaList{}, &v1beta2.ModuleReleaseMetaList{},
 		&v1alpha1.RolloutList{}} {

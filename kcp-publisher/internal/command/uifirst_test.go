@@ -22,17 +22,18 @@ func TestUIReadsUnhealthyRuntimesFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	if shown == nil || shown.Summary.Total != 100 || shown.Summary.Health[fleet.Healthy] != 99 {
-		t.Fatal("not what is in the control plane is shown")
+		t.Fatal("the shown fleet does not match the control plane")
 	}
 	if len(server.whole) != 1 || server.whole[0] != server.kymas[sick].Name {
-		t.Errorf("read in full: %v", server.whole)
+		t.Errorf("read Kymas %v, want only the unhealthy Kyma", server.whole)
 	}
 
 	// If the table contains too little, nothing is read twice.
 	server = manyKymas(t, 100, func(_ int, kyma *v1beta2.Kyma) { kyma.Status.Runtime.HealthyUntil = nil })
 	api, table = server.connect(t)
-	if err := f.readFirst(t.Context(), table, api, func(fleet.Fleet) { t.Error("a fleet is shown") }); err != nil ||
+	if err := f.readFirst(t.Context(), table, api,
+		func(fleet.Fleet) { t.Error("an incomplete fleet was shown") }); err != nil ||
 		len(server.whole) != 0 {
-		t.Errorf("read in full: %v, %v", server.whole, err)
+		t.Errorf("read Kymas %v, %v, want none", server.whole, err)
 	}
 }

@@ -32,36 +32,38 @@ type signInFlags struct {
 
 func (f *signInFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.external, "external-url", "",
-		"https://HOST of the UI for browsers; users must sign in and see the objects that the API server allows them "+
-			"to read")
+		"URL of the UI for browsers, https://HOST; users must sign in, and see only objects that the API server "+
+			"allows them to read")
 	flags.StringVar(&f.key, "session-key", "",
 		"file with the secret that encrypts sessions, such as the output of openssl rand -hex 32; during a rotation, "+
-			"the previous secret in a second line")
+			"add the previous secret as a second line")
 	flags.DurationVar(&f.lifetime, "session-lifetime", 8*time.Hour, "maximum duration of a session")
 	flags.BoolVar(&f.tokens, "sign-in-with-tokens", true, "allow sign-in with tokens of the API server")
 	flags.StringVar(&f.audience, "token-audience", "",
-		"required audience of tokens; with it the UI cannot use them for changes; default: the API server's audience")
+		"required audience of tokens, which the UI then cannot use for changes; default: the audience of the API "+
+			"server")
 	flags.StringVar(&f.certificate, "tls-certificate", "",
-		"PEM file with a certificate; default: plain HTTP, behind a proxy that terminates TLS")
-	flags.StringVar(&f.tls, "tls-key", "", "PEM file with the certificate's key")
+		"PEM file with the TLS certificate; default: plain HTTP, behind a proxy that terminates TLS")
+	flags.StringVar(&f.tls, "tls-key", "", "PEM file with the private key of the TLS certificate")
 	flags.StringVar(&f.oidc.Issuer, "oidc-issuer-url", "",
 		"https:// URL of the OIDC provider for sign-in; default: none")
 	flags.StringVar(&f.oidc.ClientID, "oidc-client-id", "", "client ID of the UI at the OIDC provider")
 	flags.StringVar(&f.oidc.ClientSecretFile, "oidc-client-secret", "",
-		"file with the client's secret; default: a public client")
+		"file with the client secret; default: none, for a public client")
 	flags.StringVar(&f.oidc.CAFile, "oidc-ca-file", "",
 		"PEM file with the CAs of the OIDC provider's certificate; default: the system's CAs")
 	flags.StringVar(&f.oidc.UsernameClaim, "oidc-username-claim", "sub",
 		"claim with the user's name, as in kube-apiserver")
 	flags.StringVar(&f.oidc.UsernamePrefix, "oidc-username-prefix", "",
-		"prefix of user names, as in kube-apiserver; default: the issuer and #, except for the claim email; - for none")
+		"prefix of user names, as in kube-apiserver; - disables it; default: ISSUER#, or none for the claim email")
 	flags.StringVar(&f.oidc.GroupsClaim, "oidc-groups-claim", "",
 		"claim with the user's groups, as in kube-apiserver; default: users have no groups")
 	flags.StringVar(&f.oidc.GroupsPrefix, "oidc-groups-prefix", "", "prefix of group names, as in kube-apiserver")
 	flags.StringArrayVar(&f.oidc.Scopes, "oidc-scope", nil,
 		"additional scope besides openid, such as groups; can be repeated")
 	flags.BoolVar(&f.oidc.APIToken, "oidc-token-for-api-server", false,
-		"the API server trusts the same issuer and client: authenticate ID tokens there, and use them for changes")
+		"authenticate ID tokens at the API server, and use them for changes; the API server must trust the same "+
+			"issuer and client")
 }
 
 // check validates the flags.
@@ -70,14 +72,15 @@ func (f *signInFlags) check() error {
 	case (f.certificate == "") != (f.tls == ""):
 		return errors.New("--tls-certificate and --tls-key: set both or neither")
 	case f.external == "" && (f.key != "" || f.certificate != "" || f.oidc.Issuer != "" || f.audience != ""):
-		return errors.New("--external-url: set the address of the UI, or remove the sign-in flags")
+		return errors.New("--external-url is required if sign-in flags are set")
 	case f.external != "" && f.key == "":
-		return errors.New("--session-key: set a file with a secret, the same for all replicas")
+		return errors.New("--session-key is required with --external-url: a file with a secret that all replicas share")
 	case f.oidc.Issuer == "" && (f.oidc.ClientID != "" || f.oidc.APIToken):
-		return errors.New("--oidc-issuer-url: set the OIDC provider, or remove the other OIDC flags")
+		return errors.New("--oidc-issuer-url is required if other OIDC flags are set")
 	case f.oidc.APIToken && f.audience != "":
 		return errors.New(
-			"--oidc-token-for-api-server and --token-audience: set only one; the audience of an ID token is its client")
+			"--oidc-token-for-api-server cannot be combined with --token-audience: the audience of an ID token is " +
+				"its client")
 	case f.lifetime < time.Minute || f.lifetime > 7*24*time.Hour:
 		return fmt.Errorf("--session-lifetime %s: want one minute to seven days", f.lifetime)
 	}
@@ -87,19 +90,19 @@ func (f *signInFlags) check() error {
 // enabled reports whether users sign in. Otherwise only the user who started the UI can access it.
 func (f *signInFlags) enabled() bool { return f.external != "" }
 
-// tokenValidity is the lifetime of a cached review of a token by the API server, and the maximum duration of event
+// tokenValidity is how long the API server's review of a token is cached. It is also the maximum duration of event
 // streams.
 const tokenValidity = time.Minute
 
-// pageLimits keep the memory for unauthenticated requests below the chart's limit. An event stream ends before the
-// write timeout.
+// pageLimits keep the memory for unauthenticated requests below the chart's memory limit. An event stream ends before
+// the write timeout.
 var pageLimits = serve.Limits{
 	Connections: 2000, HeaderBytes: 32 << 10, BodyBytes: 16 << 10, AllBodiesBytes: 4 << 20, Read: 10 * time.Second,
 	Write: 2 * tokenValidity,
 }
 
-// gate returns the access control for the pages of a namespace. config is the UI's own access to the API server;
-// options contain scheme and mapper.
+// gate returns the access control for the pages of a namespace. config contains the UI's own credentials for the API
+// server, and options contain the scheme and the mapper.
 func (f *signInFlags) gate(
 	config *rest.Config, options client.Options, namespace string, log logr.Logger,
 ) (*access.Gate, error) {
@@ -112,7 +115,7 @@ func (f *signInFlags) gate(
 		return nil, cli.Usage(fmt.Errorf("--session-key: %w", err))
 	}
 	config = rest.CopyConfig(config)
-	config.QPS = -1 // responses are cached, and a user waits for each other request
+	config.QPS = -1 // responses are cached, and a user waits for the remaining requests
 	api, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -125,7 +128,7 @@ func (f *signInFlags) gate(
 	if f.oidc.Issuer != "" {
 		f.oidc.Redirect = external.JoinPath(signin.PathCallback).String()
 		if in.OIDC, err = signin.NewOIDC(f.oidc); err != nil {
-			return nil, cli.Usage(fmt.Errorf("--oidc-...: %w", err))
+			return nil, cli.Usage(fmt.Errorf("OIDC flags: %w", err))
 		}
 	}
 	service, err := signin.New(in)
@@ -143,7 +146,7 @@ func (f *signInFlags) gate(
 	return &access.Gate{Namespace: namespace, SignIn: service, Users: users, Acting: acting, Log: log}, nil
 }
 
-// probed answers the kubelet's probes, which have no host name and no session, and passes on all other requests.
+// probed handles the kubelet's probes, which have no host name and no session, and passes all other requests to next.
 func probed(ready func() bool, next http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})

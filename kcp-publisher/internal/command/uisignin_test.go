@@ -9,16 +9,17 @@ import (
 
 func TestInvalidSignInFlagsAreRefused(t *testing.T) {
 	for flags, want := range map[string]string{
-		"--bind-address :8085":                    "others would see the fleet with your rights",
-		"--bind-address 0.0.0.0:8085":             "others would see the fleet with your rights",
-		"--bind-address example.org:8085":         "others would see the fleet with your rights",
-		"--external-url https://a.example":        "--session-key: set a file with a secret",
-		"--session-key k":                         "--external-url: set the address of the UI",
-		"--oidc-issuer-url https://login.example": "--external-url: set the address of the UI",
+		"--bind-address :8085":                    "other users could see the fleet with your rights",
+		"--bind-address 0.0.0.0:8085":             "other users could see the fleet with your rights",
+		"--bind-address example.org:8085":         "other users could see the fleet with your rights",
+		"--external-url https://a.example":        "--session-key is required",
+		"--session-key k":                         "--external-url is required",
+		"--oidc-issuer-url https://login.example": "--external-url is required",
 		"--tls-certificate c":                     "--tls-certificate and --tls-key: set both or neither",
-		"--external-url https://a.example --session-key k --oidc-client-id c":                                                 "--oidc-issuer-url: set the OIDC provider",
-		"--external-url https://a.example --session-key k --session-lifetime 720h":                                            "--session-lifetime 720h0m0s: want one minute to seven days",
-		"--external-url https://a --session-key k --oidc-issuer-url https://b --token-audience c --oidc-token-for-api-server": "set only one",
+		"--external-url https://a.example --session-key k --oidc-client-id c":      "--oidc-issuer-url is required",
+		"--external-url https://a.example --session-key k --session-lifetime 720h": "want one minute to seven days",
+		"--external-url https://a --session-key k --oidc-issuer-url https://b --token-audience c " +
+			"--oidc-token-for-api-server": "cannot be combined with --token-audience",
 	} {
 		o := run(append([]string{"ui"}, strings.Fields(flags)...)...)
 		if o.code != cli.ExitUsage || !strings.Contains(o.err, want) {

@@ -23,7 +23,7 @@ func TestWatchPrintsEveryWarningOfOneSituation(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := out.String(); !strings.Contains(got, "warning  nats: 1 of 3 failed") || strings.Contains(got, "keda") {
-		t.Errorf("a second warning: got %q", got)
+		t.Errorf("second warning: got %q", got)
 	}
 	out.Reset()
 	if err := f.printNews(&out, now, before); err != nil {
@@ -31,6 +31,6 @@ func TestWatchPrintsEveryWarningOfOneSituation(t *testing.T) {
 	}
 	if got := out.String(); !strings.Contains(got, "warning resolved  nats: 1 of 3 failed") ||
 		strings.Contains(got, "keda") {
-		t.Errorf("the second warning ends: got %q", got)
+		t.Errorf("end of the second warning: got %q", got)
 	}
 }

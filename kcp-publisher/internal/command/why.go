@@ -28,9 +28,9 @@ func newWhy() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "why RUNTIME [MODULE]", Short: "explain why a runtime or module is not ready",
 		Long: "why reads the Kyma in the control plane, and the Rollouts that can hold its modules. With --location " +
-			"and --trust it also reads and\n" +
-			"verifies the runtime's published bundle and shows each module's origin: component, content, bundle and " +
-			"signing key.",
+			"and --trust, it also reads\n" +
+			"and verifies the runtime's published bundle, and shows the origin of each module: component, content, " +
+			"bundle and signing key.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 && len(args) != 2 {
 				return cli.Usage(errors.New("want a runtime id and optionally a module"))
@@ -72,7 +72,7 @@ func newWhy() *cobra.Command {
 				return err
 			}
 			if module != "" {
-				if answer.Trains, err = comingTo(cmd.Context(), kymas, kyma, module); err != nil {
+				if answer.Trains, err = incomingTo(cmd.Context(), kymas, kyma, module); err != nil {
 					return err
 				}
 			} else {
@@ -120,8 +120,8 @@ type answer struct {
 	// suspended or the program is unknown.
 	SetBy string `json:"setBy,omitempty"`
 	// Age is the age of the runtime's last recorded report, or empty if it has never reported. Reports with the same
-	// content are recorded once a day. Unchanged is true if the status counts the runtime as reporting, so later
-	// reports may have arrived, unless no publisher is running.
+	// content are recorded once a day. Unchanged is true if the status counts the runtime as reporting. In this case,
+	// newer reports may exist that were not recorded.
 	Age       string `json:"age,omitempty"`
 	Unchanged bool   `json:"unchanged,omitempty"`
 
@@ -137,13 +137,13 @@ type answer struct {
 	Trains []coming `json:"trains,omitempty"`
 }
 
-// rolloutsOf returns the rollouts that can hold versions of a Kyma. Statuses do not contain this, because a rollout
-// would have to write the status of every runtime.
+// rolloutsOf returns the rollouts that can hold versions of a Kyma. The status of a Kyma does not contain held
+// versions, because a rollout would have to write the status of every runtime.
 func rolloutsOf(ctx context.Context, api client.Reader, namespace string) (fleet.Rollouts, error) {
 	var rollouts v1alpha1.RolloutList
 	err := api.List(ctx, &rollouts, client.InNamespace(namespace))
 	if err != nil && !meta.IsNoMatchError(err) {
-		return fleet.Rollouts{}, fmt.Errorf("list Rollouts, which may hold modules: %w", err)
+		return fleet.Rollouts{}, fmt.Errorf("list Rollouts that can hold modules: %w", err)
 	}
 	return fleet.NewRollouts(rollouts.Items), nil
 }
@@ -157,7 +157,7 @@ func explain(kyma *v1beta2.Kyma, module string, rollouts fleet.Rollouts, now tim
 		var known bool
 		if runtime, known = fleet.JudgeModule(kyma, module, rollouts, now); !known {
 			return answer{},
-				fmt.Errorf("runtime %s: module %s is neither requested nor installed", plan.RuntimeID(kyma), module)
+				fmt.Errorf("runtime %s: module %s is not requested and not installed", plan.RuntimeID(kyma), module)
 		}
 	}
 	a := answer{
@@ -200,7 +200,7 @@ func (a answer) draw(out io.Writer) {
 	if a.Advice != "" {
 		fmt.Fprintf(out, "  do this    %s\n", a.Advice)
 	}
-	fmt.Fprintf(out, "  report     %s\n\n", a.lastWord())
+	fmt.Fprintf(out, "  report     %s\n\n", a.reportAge())
 	t := newTable(out)
 	t.AppendHeader(table.Row{"MODULE", "CHANNEL", "VERSION", "STATE", "MESSAGE"})
 	for _, m := range a.Modules {
@@ -231,7 +231,7 @@ func (a answer) stateText(palette cli.Palette) string {
 	return text + "; its state was " + state
 }
 
-func (a answer) lastWord() string {
+func (a answer) reportAge() string {
 	switch {
 	case a.Age == "":
 		return "never"

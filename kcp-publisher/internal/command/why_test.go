@@ -43,47 +43,47 @@ func TestWhyNamesTheFirstCause(t *testing.T) {
 		module string
 		cause  string
 	}{
-		"Nothing is in a ready runtime's way": {
+		"A ready runtime has no cause": {
 			kymaWith("Ready", []v1beta2.ModuleStatus{keda}, condition("Ready", "Ready", ""),
 				condition("Accepted", "Accepted", ""), condition("Reporting", "Reported", "")), "", ""},
-		"A Kyma that nobody looked at needs a publisher": {
+		"A Kyma without a status needs a publisher": {
 			kymaWith("", nil), "", "no publisher has reconciled this Kyma yet: check that one is running"},
-		"What could not be published comes first": {
+		"A failure to publish comes first": {
 			kymaWith("Error", []v1beta2.ModuleStatus{mail}, condition("Ready", "PublishFailed", "no registry"),
 				condition("Accepted", "Pending", "waiting"), condition("Reporting", "Silent", "silent")),
 			"", "no registry"},
-		"A bundle that was not accepted comes before silence": {
+		"A refused bundle comes before silence": {
 			kymaWith("Warning", []v1beta2.ModuleStatus{mail}, condition("Ready", "NotReady", "silent"),
 				condition("Accepted", "BundleRefused", "refused"), condition("Reporting", "Silent", "silent")),
 			"", "refused"},
-		"Silence comes before the modules, of which nothing is known": {
+		"Silence comes before the modules": {
 			kymaWith("Warning", []v1beta2.ModuleStatus{mail}, condition("Ready", "NotReady", "silent"),
 				condition("Accepted", "Accepted", ""), condition("Reporting", "Silent", "silent")),
 			"", "silent"},
-		"A Secret that is not there comes before the modules that need it": {
+		"A missing Secret comes before the modules": {
 			kymaWith("Error", []v1beta2.ModuleStatus{mail}, condition("Ready", "NotReady", "x"),
 				condition("Reporting", "Reported", ""), condition("Secrets", "NotWritten", "no namespace")),
 			"", "no namespace"},
-		"A module in trouble is the cause": {
+		"A failing module is the cause": {
 			kymaWith("Error", []v1beta2.ModuleStatus{keda, mail}, condition("Ready", "NotReady", "x"),
 				condition("Accepted", "Accepted", ""), condition("Reporting", "Reported", "")),
 			"", "module mail is Error: no such image"},
-		"A module that is asked about and ready has no cause": {
+		"A ready module has no cause, even if the runtime is failing": {
 			kymaWith("Error", []v1beta2.ModuleStatus{keda, mail}, condition("Ready", "NotReady", "x")), "keda", ""},
-		"An unmanaged module is in nobody's way": {
+		"An unmanaged module is not a cause": {
 			kymaWith("Ready", []v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateUnmanaged}},
 				condition("Ready", "Ready", "")), "", ""},
-		"An upgrade that waits for its window is what keeps a ready module back": {
+		"An upgrade that waits for a window is the cause for a ready module": {
 			kymaWith("Ready",
 				[]v1beta2.ModuleStatus{{Name: "keda", Version: "1.0.0", State: v1beta2.StateReady, Maintenance: true,
 					Message: "waits for Saturday"}}, condition("Ready", "Ready", "")), "",
 			"module keda stays at version 1.0.0: waits for Saturday"},
-		"A module in trouble comes before one that waits": {
+		"A failing module comes before a waiting upgrade": {
 			kymaWith("Error",
 				[]v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateReady, Maintenance: true}, mail},
 				condition("Ready", "NotReady", "x")), "",
 			"module mail is Error: no such image"},
-		"A module without words reports that there are none": {
+		"A module without a message has a default cause": {
 			kymaWith("Processing", []v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateProcessing}},
 				condition("Ready", "NotReady", "x")), "",
 			"module keda is Processing: no reason was reported"},
@@ -94,7 +94,7 @@ func TestWhyNamesTheFirstCause(t *testing.T) {
 				t.Errorf("got %+v, %v; want %q", a, err, c.cause)
 			}
 			if c.module != "" && (len(a.Modules) != 1 || a.Modules[0].Name != c.module) {
-				t.Errorf("modules are %+v", a.Modules)
+				t.Errorf("got modules %+v, want only %s", a.Modules, c.module)
 			}
 		})
 	}
@@ -102,7 +102,7 @@ func TestWhyNamesTheFirstCause(t *testing.T) {
 
 func TestWhyOfAnUnrequestedModuleIsAnError(t *testing.T) {
 	_, err := explain(kymaWith("Ready", nil), "keda", fleet.Rollouts{}, noon)
-	if err == nil || err.Error() != "runtime r-1: module keda is neither requested nor installed" {
+	if err == nil || err.Error() != "runtime r-1: module keda is not requested and not installed" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -117,7 +117,7 @@ func TestWhyDescribesTheAgeOfReports(t *testing.T) {
 		{condition("Reporting", "Carried", ""), "1m0s ago"},
 	} {
 		a, err := explain(kymaWith("Ready", nil, c.reporting), "", fleet.Rollouts{}, noon)
-		if got := a.lastWord(); err != nil || got != c.want {
+		if got := a.reportAge(); err != nil || got != c.want {
 			t.Errorf("%s: got %q, %v, want %q", c.reporting.Reason, got, err, c.want)
 		}
 	}
@@ -176,7 +176,7 @@ func TestWhyPrintsJSON(t *testing.T) {
 	}
 }
 
-// An advice with an invalid command would mislead.
+// Advice with an invalid command would mislead operators.
 func TestAdviceNamesCommandsThatExist(t *testing.T) {
 	named := regexp.MustCompile("kcp-publisher ([a-z-]+)( [a-z]+)?")
 	for _, d := range fleet.Descriptions() {
@@ -188,7 +188,8 @@ func TestAdviceNamesCommandsThatExist(t *testing.T) {
 			}
 			if o := run(append(args, "--help")...); o.code != 0 ||
 				!strings.Contains(o.out, "kcp-publisher "+strings.Join(args, " ")) {
-				t.Errorf("%s advises %q, which ends with %d: %s%s", d.Situation, found[0], o.code, o.out, o.err)
+				t.Errorf("advice for %s names %q, which exits with %d: %s%s", d.Situation, found[0], o.code, o.out,
+					o.err)
 			}
 		}
 	}
@@ -208,7 +209,7 @@ func TestWhyBeginsWithASuspension(t *testing.T) {
 		return first
 	}
 	if got := stated(); got != "runtime r-1 is Suspended; its state was Ready" {
-		t.Errorf("without notes of the API server: %q", got)
+		t.Errorf("without managed fields: got %q", got)
 	}
 	at := metav1.NewTime(noon.Add(-time.Hour))
 	kyma.ManagedFields = []metav1.ManagedFieldsEntry{
@@ -224,6 +225,6 @@ func TestWhyBeginsWithASuspension(t *testing.T) {
 	}
 	if got := stated(); got != "runtime r-1 is Suspended since 2026-05-04T11:00:00Z, by kubectl-label; its state was "+
 		"Ready" {
-		t.Errorf("with them: %q", got)
+		t.Errorf("with managed fields: got %q", got)
 	}
 }

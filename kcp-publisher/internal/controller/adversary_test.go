@@ -24,8 +24,8 @@ const adversaryHistories = 250
 type histories struct{ seed, count uint64 }
 
 // historiesToRun returns the seeds of the random histories of a test, by name. By default all seeds are fixed, so each
-// run tries the same histories. The long suite sets $KYMA_PULL_HISTORIES to the number of histories; half of them then
-// have fresh seeds.
+// run tries the same histories. The long suite sets $KYMA_PULL_HISTORIES to the number of histories. Half of these
+// histories then have fresh seeds.
 func historiesToRun(t *testing.T, fixed, byDefault uint64) map[string]histories {
 	t.Helper()
 	asked := os.Getenv("KYMA_PULL_HISTORIES")
@@ -39,10 +39,10 @@ func historiesToRun(t *testing.T, fixed, byDefault uint64) map[string]histories 
 	return map[string]histories{"a fixed seed": {fixed, count / 2}, "a fresh seed": {rand.Uint64(), count / 2}}
 }
 
-// TestOtherRuntimesCannotChangeARuntimesBundle runs an adversary, who owns the registry, one runtime with its key, a
-// publisher key that was rotated out, and the right to edit one Kyma. An operator promotes and rolls back, a publisher
-// crashes, and an honest runtime pulls. After every poll of that runtime, a model that uses none of the code under test
-// decides which bundles can be in force. Once the adversary stops, the runtime gets its expected version.
+// TestOtherRuntimesCannotChangeARuntimesBundle runs an adversary that controls the registry, one runtime with its key,
+// and a retired publisher key, and that can edit one Kyma. An operator promotes and rolls back, a publisher crashes,
+// and an honest runtime pulls. After every poll of that runtime, a model that uses none of the code under test decides
+// which bundles can be in force. After the adversary stops, the runtime gets its expected version.
 func TestOtherRuntimesCannotChangeARuntimesBundle(t *testing.T) {
 	surroundings := newSurroundings(t)
 	for name, run := range historiesToRun(t, fixedSeed, adversaryHistories) {
@@ -61,13 +61,13 @@ func TestOtherRuntimesCannotChangeARuntimesBundle(t *testing.T) {
 					seen[what] += n
 				}
 			}
-			t.Logf("what happened: %v", seen)
+			t.Logf("number of events: %v", seen)
 			for _, what := range []string{"accepted", "refused Rollback", "refused UnknownKey",
 				"deviation " + v1beta2.ReasonBundleReplayed, "deviation " + v1beta2.ReasonBundleForeign,
 				"deviation " + v1beta2.ReasonBundleMissing, "a crash", "nothing to write", "a rollback",
 				"a Kyma refused", "a report refused"} {
 				if seen[what] == 0 && seed == fixedSeed && run.count >= adversaryHistories {
-					t.Errorf("no history had %q: they prove less than they say", what)
+					t.Errorf("no history contains %q, so the test does not cover it", what)
 				}
 			}
 		})
@@ -86,18 +86,18 @@ func (w *adversary) run() {
 		{2, "the victim reports", w.report},
 		{2, "time passes", func() { w.now = w.now.Add(one(w.random, time.Minute, time.Hour, 3*24*time.Hour)) }},
 
-		{4, "a bundle is put back", w.replay},
+		{4, "an old bundle is pushed again", w.replay},
 		{2, "a bundle is forged with a retired key", w.forge},
 		{
 			1, "the victim's bundle is deleted", func() {
 				w.place.untag(bundle.DesiredRepository("victim"), bundle.TagDesired)
 			},
 		},
-		{2, "components are hidden, or shown again", func() { *w.hidden = !*w.hidden }},
+		{2, "components are hidden or shown again", func() { *w.hidden = !*w.hidden }},
 		{2, "mallory edits her Kyma", w.edit},
-		{1, "mallory's Kyma is made anew", w.recreate},
-		{3, "mallory's runtime reports what it likes", w.lie},
-		{1, "an old report of the victim is put back", w.replayReport},
+		{1, "mallory's Kyma is recreated", w.recreate},
+		{3, "mallory's runtime reports false data", w.lie},
+		{1, "an old report of the victim is pushed again", w.replayReport},
 	}
 	for range 16 {
 		next := drawn(w.random, possible)
@@ -118,13 +118,13 @@ func (w *adversary) leave() {
 	w.messages = append(w.messages, "the adversary leaves")
 	*w.hidden = false
 	for range 4 {
-		w.now = w.now.Add(2 * time.Hour) // failed lookups are repeated
+		w.now = w.now.Add(2 * time.Hour) // after this time, failed lookups are repeated
 		w.reconcile("victim", false)
 		w.poll()
 		w.report()
 	}
 	if got := w.inForce["keda"]; got != w.wanted() {
-		w.Errorf("the victim has keda %q, the operator wants %s; the Kyma reports %+v", got, w.wanted(),
+		w.Errorf("the victim has keda %q, the operator wants %s; the Kyma's published bundle is %+v", got, w.wanted(),
 			w.kymas["victim"].Status.Runtime.Published)
 	}
 }
@@ -135,7 +135,7 @@ func (w *adversary) poll() {
 	accepted, refused := w.agentLooks()
 	if refused != "" {
 		w.seen["refused "+refused]++
-		w.messages = append(w.messages, "  the victim refuses it: "+refused)
+		w.messages = append(w.messages, "  the victim refuses the bundle: "+refused)
 	}
 	if accepted == nil {
 		return
@@ -149,18 +149,19 @@ func (w *adversary) poll() {
 		case !slices.Contains(w.promoted, version):
 			w.Errorf("module %s %s was never promoted", m.Module, version)
 		case content != w.content[version]:
-			w.Errorf("module %s %s has content %s, released was %s", m.Module, version, content, w.content[version])
+			w.Errorf("module %s %s has content %s, want the released content %s", m.Module, version, content,
+				w.content[version])
 		case bundle.Older(version, before[m.Module]) && !w.rolledBack[before[m.Module]+" "+version]:
-			w.Errorf("module %s went from %s back to %s, which was not requested", m.Module, before[m.Module], version)
+			w.Errorf("module %s was downgraded from %s to %s without a request", m.Module, before[m.Module], version)
 		case bundle.Older(version, before[m.Module]):
 			w.seen["a rollback"]++
 		}
 	}
 	if image := accepted.State.Settings.Agent; image != "" {
-		w.Errorf("the agent's image is %s", image)
+		w.Errorf("the bundle changes the agent's image to %s", image)
 	}
 	if a := accepted.Statement.Predicate.Audience; a.Runtime != "victim" || a.KeyThumbprint != w.victimKey.thumbprint {
-		w.Errorf("the bundle is for %+v", a)
+		w.Errorf("the accepted bundle has audience %+v", a)
 	}
 }
 
@@ -171,13 +172,13 @@ func (w *adversary) checkStatus(before, after *v1beta2.RuntimeStatus) {
 	}
 	b, a := before.Published, after.Published
 	if a.Sequence < b.Sequence {
-		w.Errorf("the sequence went from %d back to %d", b.Sequence, a.Sequence)
+		w.Errorf("the sequence in the status decreased from %d to %d", b.Sequence, a.Sequence)
 	}
 	if from, to := b.Versions["keda"], a.Versions["keda"]; bundle.Older(to, from) && !w.rolledBack[from+" "+to] {
-		w.Errorf("the status went from keda %s back to %s", from, to)
+		w.Errorf("keda in the status was downgraded from %s to %s", from, to)
 	}
 	if after.Key.Thumbprint != w.victimKey.thumbprint {
-		w.Errorf("the victim's key is %s", after.Key.Thumbprint)
+		w.Errorf("the victim's key in the status changed to %s", after.Key.Thumbprint)
 	}
 }
 
@@ -189,7 +190,7 @@ func (w *adversary) promote() {
 	}
 }
 
-// rollBack applies `rollout undo` to a track.
+// rollBack acts like `rollout undo` for the newest version.
 func (w *adversary) rollBack() {
 	if w.offered == 0 || w.gate != nil {
 		return
@@ -217,7 +218,7 @@ func (w *adversary) edit() {
 	}
 }
 
-// recreate deletes mallory's Kyma and creates it again, as the younger one.
+// recreate deletes mallory's Kyma and creates it again. It is then younger than the victim's Kyma.
 func (w *adversary) recreate() {
 	w.made++
 	kyma := kymaNamed("mallory", fmt.Sprint("mallory-", w.made), w.now)
@@ -225,7 +226,7 @@ func (w *adversary) recreate() {
 	w.kymas["mallory"] = kyma
 }
 
-// forge signs arbitrary bundles with a stolen, retired key, also as a successor of the latest bundle.
+// forge signs an arbitrary bundle with a stolen, retired key, as a successor of the latest bundle if there is one.
 func (w *adversary) forge() {
 	p := bundle.Predicate{
 		Audience: bundle.Audience{Runtime: "victim", KeyThumbprint: w.victimKey.thumbprint}, Epoch: 1, RootVersion: 2,

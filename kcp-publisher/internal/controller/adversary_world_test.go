@@ -42,7 +42,7 @@ const (
 	evilImage     = "evil.example/agent@sha256:0000000000000000000000000000000000000000000000000000000000000000"
 )
 
-// surroundings are shared by all histories: keys, roots, released components and catalogs.
+// surroundings contains the data that all histories share: keys, roots, released components and catalogs.
 type surroundings struct {
 	first, newest                    trust.Root
 	retired, own, victimKey, mallory stolenKey
@@ -176,10 +176,10 @@ type adversary struct {
 	hidden    *bool
 	publisher *publish.Publisher
 	reports   *reports
-	// kymas are the Kymas in the API server.
+	// kymas contains the Kymas in the API server.
 	kymas map[string]*v1beta2.Kyma
 	made  int
-	// bundles are all bundles that were ever pushed for a runtime, and reported the reports of the victim.
+	// bundles contains all bundles that were ever pushed, and reported contains all reports of the victim.
 	bundles, reported []bundle.Blob
 	malice            int64
 
@@ -242,7 +242,7 @@ func (w *adversary) must(err error) {
 
 func digestOf(text string) digest.Digest { return digest.Digest(text) }
 
-// restart starts a publisher that only knows the statuses.
+// restart starts a publisher that knows nothing but the Kymas.
 func (w *adversary) restart() {
 	var err error
 	w.publisher, err = publish.New(publish.Options{
@@ -258,7 +258,7 @@ func (w *adversary) restart() {
 		NewSlimmer())
 }
 
-// reconcile acts like the controller for a Kyma. A crash loses the status after a push.
+// reconcile acts like the controller for a Kyma. After a crash, the status for a pushed bundle is lost.
 func (w *adversary) reconcile(name string, crash bool) {
 	kyma := w.kymas[name].DeepCopy()
 	var all []v1beta2.Kyma
@@ -273,7 +273,7 @@ func (w *adversary) reconcile(name string, crash bool) {
 	rules := plan.Rules{Root: w.publisher.Root(), Silence: time.Hour}
 	newest := w.judgeReport(kyma, rules)
 	runtime := rules.Runtime(kyma, newest.Accepted)
-	if hasToBeRemembered(w.kymas[name].Status.Runtime, kyma.Status.Runtime) {
+	if mustPersist(w.kymas[name].Status.Runtime, kyma.Status.Runtime) {
 		w.kymas[name].Status = *kyma.Status.DeepCopy()
 	}
 	facts := ingest.Facts{
@@ -300,7 +300,7 @@ func (w *adversary) reconcile(name string, crash bool) {
 	}
 	facts.Published, facts.Problems, facts.Deviation = &outcome.Published, outcome.Problems, outcome.Deviation
 	before := w.kymas[name].Status.Runtime.DeepCopy()
-	if after := ingest.Status(kyma.Status, facts, w.now); ingest.Notable(w.kymas[name].Status, after) {
+	if after := ingest.Status(kyma.Status, facts, w.now); ingest.NeedsUpdate(w.kymas[name].Status, after) {
 		w.kymas[name].Status = after
 	} else {
 		w.seen["nothing to write"]++
@@ -412,7 +412,7 @@ func (w *adversary) agentLooks() (*bundle.Bundle, string) {
 	return &opened, ""
 }
 
-// report returns the victim's own report.
+// report pushes the victim's own report.
 func (w *adversary) report() {
 	w.sequence = bundle.NextSequence(w.sequence, w.now)
 	r := bundle.Report{

@@ -12,8 +12,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
 
-// registryBackoff delays runtimes whose requests to the registry fail. While the registry is down, all runtimes share
-// one backoff and one log line. Otherwise each has its own, because one failing repository is not an outage.
+// registryBackoff delays reconciliations of runtimes whose registry requests fail. While the registry is down, all
+// runtimes share one backoff and one log line. Otherwise each failing runtime has its own backoff, because one failing
+// repository is not an outage.
 type registryBackoff struct {
 	// ping checks the registry with a harmless request. It is nil for a store that is always available. An error means
 	// that the registry is down.
@@ -25,11 +26,11 @@ type registryBackoff struct {
 	all *fleetstate.Backoff // nil while the registry responds
 }
 
-// maxLogged is the number of runtimes with a backoff of their own that are logged one by one. More are a problem of the
-// registry, and one line.
+// maxLogged is the number of failing runtimes that are logged. Further runtimes are not logged, because the likely
+// cause is the registry.
 const maxLogged = 10
 
-// wait returns how long the registry must not be used for a runtime, or 0.
+// wait returns the remaining time until the registry can be used for a runtime again, or 0.
 func (b *registryBackoff) wait(kyma types.NamespacedName, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -40,7 +41,7 @@ func (b *registryBackoff) wait(kyma types.NamespacedName, now time.Time) time.Du
 }
 
 // failed records a failed registry request for a runtime, and returns the delay. all is true if the registry itself is
-// unavailable: then all runtimes wait, and all failures during one wait count as one.
+// unavailable. In this case all runtimes wait, and all failures during one delay count as one.
 func (b *registryBackoff) failed(
 	ctx context.Context, kyma types.NamespacedName, now time.Time, err error,
 ) (wait time.Duration, all bool) {
@@ -70,18 +71,18 @@ func (b *registryBackoff) failed(
 		registryFailing.Add(1) // a process can have several shards
 		switch log, failing := ctrl.LoggerFrom(ctx), b.fleet.Failing(); {
 		case failing < maxLogged:
-			log.Error(err, "registry responds, but not for this runtime, backing off", "kyma", kyma)
+			log.Error(err, "requests for this runtime fail while the registry is available, backing off", "kyma", kyma)
 		case failing == maxLogged:
-			log.Error(err, "registry responds, but not for many runtimes, backing off; further ones are not logged",
+			log.Error(err, "requests for many runtimes fail while the registry is available, logging no more of them",
 				"runtimes", maxLogged)
 		}
 	}
 	return wait, false
 }
 
-// answered records that a pass for a runtime, which began at a time, had no registry failure. asked is true if it used
-// the registry. whole is true if it used all of the runtime's repositories: access to its bundle does not prove that
-// its reports can be read.
+// answered records that a pass for a runtime had no registry failure. began is the start time of the pass. asked is
+// true if the pass used the registry. whole is true if the pass used all of the runtime's repositories, because access
+// to the bundle does not prove access to the reports.
 func (b *registryBackoff) answered(ctx context.Context, kyma types.NamespacedName, began time.Time, asked, whole bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -104,7 +105,8 @@ func (b *registryBackoff) retire() {
 	b.fleet.Each(func(_ fleetstate.Key, r *fleetstate.Runtime) { r.Backoff = nil })
 }
 
-// end records that the registry responded to a request from a time. A request from before the outage proves nothing.
+// end ends an outage after the registry responded to a request that was sent at the time asked. It ignores requests
+// from before the outage.
 func (b *registryBackoff) end(ctx context.Context, asked time.Time) {
 	if b.all != nil && asked.Before(b.all.Since) {
 		return

@@ -43,26 +43,27 @@ func TestFailingRepositoryDelaysOnlyItsRuntime(t *testing.T) {
 	for range 20 {
 		wait, all := b.failed(ctx, named("r0"), now, broken)
 		if all || wait <= 0 || wait > 2*fleetstate.MaxWait {
-			t.Fatalf("waits %s, all %t", wait, all)
+			t.Fatalf("got delay %s and all=%t, want a delay for this runtime only", wait, all)
 		}
 		if b.wait(named("r0"), now) <= 0 || b.wait(named("r1"), now) != 0 {
-			t.Fatalf("r0 waits %s, r1 %s", b.wait(named("r0"), now), b.wait(named("r1"), now))
+			t.Fatalf("got delays %s for r0 and %s for r1, want a delay for r0 only", b.wait(named("r0"), now),
+				b.wait(named("r1"), now))
 		}
-		b.answered(ctx, named("r1"), now, true, true) // success of other runtimes changes nothing for it
+		b.answered(ctx, named("r1"), now, true, true) // a success of another runtime does not end the backoff
 		now, last = now.Add(wait+fleetstate.MaxWait), wait
 	}
 	if last < fleetstate.MaxWait/4 {
-		t.Errorf("after 20 failures it waits only %s", last)
+		t.Errorf("the delay after 20 failures is only %s", last)
 	}
 	if b.answered(ctx, named("r0"), now, true, false); b.fleet.Failing() != 1 {
-		t.Error("a bundle that was pushed counts for the reports as well")
+		t.Error("a pushed bundle ended the backoff, although the reports were not read")
 	}
 	b.answered(ctx, named("r0"), now, true, true)
 	if b.wait(named("r0"), now) != 0 || b.fleet.Failing() != 0 {
-		t.Error("r0 still waits")
+		t.Error("r0 still waits after a success")
 	}
 	if got := strings.Count(lines.String(), "\n"); got != 2 {
-		t.Errorf("%d lines of log, want one for each change:\n%s", got, lines)
+		t.Errorf("got %d log lines, want one for each change:\n%s", got, lines)
 	}
 }
 
@@ -73,26 +74,26 @@ func TestRegistryOutageDelaysAllRuntimes(t *testing.T) {
 	for i := range 20 {
 		if wait, all := b.failed(ctx, named(fmt.Sprint("r", i)), noon, down); !all || wait <= 0 ||
 			wait > 2*fleetstate.FirstWait {
-			t.Fatalf("waits %s, all %t: failures during one wait count once", wait, all)
+			t.Fatalf("got delay %s and all=%t, want the first delay for all runtimes", wait, all)
 		}
 	}
 	if b.wait(named("other"), noon) <= 0 {
-		t.Error("others do not wait")
+		t.Error("other runtimes do not wait during the outage")
 	}
 	if b.answered(ctx, named("r1"), noon.Add(-time.Second), true, true); b.all == nil {
-		t.Error("a pass that began before ended the wait")
+		t.Error("a pass that began before the outage ended the wait")
 	}
 	later := noon.Add(fleetstate.MaxWait)
 	b.answered(ctx, named("r1"), later, false, true)
 	if b.all == nil {
-		t.Error("a pass that asked the registry for nothing ended the wait")
+		t.Error("a pass without registry requests ended the wait")
 	}
 	down = nil
 	if _, all := b.failed(ctx, named("r0"), later, errors.New("500")); all || b.wait(named("r1"), later) != 0 {
-		t.Error("others still wait although the registry answers")
+		t.Error("other runtimes still wait although the registry responds")
 	}
 	if got := strings.Count(lines.String(), "\n"); got != 3 {
-		t.Errorf("%d lines of log, want down, up, and the runtime that fails:\n%s", got, lines)
+		t.Errorf("got %d log lines, want one each for down, up, and the failing runtime:\n%s", got, lines)
 	}
 }
 
@@ -109,7 +110,7 @@ func TestRefusedWriteIsNotRepeatedInEveryPoll(t *testing.T) {
 		w.poll()
 	}
 	if first == 0 || refusing.writes > 20*first {
-		t.Errorf("%d writes in the first look and %d in 60 polls", first, refusing.writes)
+		t.Errorf("got %d writes in the first poll and %d after 60 polls", first, refusing.writes)
 	}
 	refusing.allowed = true
 	w.now = w.now.Add(2 * fleetstate.MaxWait)
@@ -119,7 +120,7 @@ func TestRefusedWriteIsNotRepeatedInEveryPoll(t *testing.T) {
 		_, err = store.Head(t.Context(), repository, bundle.TagDesired)
 	}
 	if err != nil {
-		t.Errorf("once the registry takes the bundle: %v", err)
+		t.Errorf("the bundle is missing after the registry accepts writes: %v", err)
 	}
 }
 
@@ -130,7 +131,7 @@ type refusingStore struct {
 	allowed bool
 }
 
-// Repository returns a read-only repository.
+// Repository returns a repository that refuses writes.
 func (s *refusingStore) Repository(ctx context.Context, name string) (store.ReadWriter, error) {
 	repository, err := s.Store.Repository(ctx, name)
 	return refusingRepository{repository, s}, err
@@ -163,33 +164,35 @@ func TestManyFailingRuntimesLogFewLines(t *testing.T) {
 		b.answered(ctx, named(fmt.Sprint("r", i)), noon, true, true)
 	}
 	if got := strings.Count(lines.String(), "\n"); got > 2*maxLogged {
-		t.Errorf("%d lines of log", got)
+		t.Errorf("got %d log lines, want at most %d", got, 2*maxLogged)
 	}
 	if b.fleet.Failing() != 0 {
-		t.Errorf("%d are remembered", b.fleet.Failing())
+		t.Errorf("%d runtimes still have a backoff", b.fleet.Failing())
 	}
 }
 
-func TestRegistryIsDownOnlyIfThePingFails(t *testing.T) {
+func TestRegistryIsDownOnlyIfPingFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
 		down   bool
 	}{
-		"it is well":            {answers(http.StatusOK), false},
-		"it wants a password":   {answers(http.StatusUnauthorized), false},
-		"it forbids":            {answers(http.StatusForbidden), false},
-		"it has no such page":   {answers(http.StatusNotFound), false},
-		"it is broken":          {answers(http.StatusBadGateway), true},
-		"it has too much to do": {answers(http.StatusTooManyRequests), true},
-		"it hangs up":           {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, true},
-		"one repository is broken": {func(w http.ResponseWriter, r *http.Request) {
+		"registry is healthy":           {answers(http.StatusOK), false},
+		"registry requires credentials": {answers(http.StatusUnauthorized), false},
+		"registry forbids the request":  {answers(http.StatusForbidden), false},
+		"registry has no base endpoint": {answers(http.StatusNotFound), false},
+		"registry has a server error":   {answers(http.StatusBadGateway), true},
+		"registry is overloaded":        {answers(http.StatusTooManyRequests), true},
+		"registry closes the connection": {
+			func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, true,
+		},
+		"only one repository has a server error": {func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/v2/" {
 				w.WriteHeader(http.StatusInternalServerError)
 			}
 		}, false},
 	} {
 		if err := store.Ping(t.Context(), asking(t, c.answer).place); (err != nil) != c.down {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s: got error %v, want down %t", name, err, c.down)
 		}
 	}
 }
@@ -209,7 +212,7 @@ func failingRuntimes(t *testing.T) float64 {
 	return 0
 }
 
-func TestFailingRuntimesOfAllShardsAreAddedUp(t *testing.T) {
+func TestFailingRuntimesMetricSumsAllShards(t *testing.T) {
 	ctx, _ := logged(t)
 	before, broken := failingRuntimes(t), errors.New("500")
 	first, second := registryBackoff{fleet: fleetstate.New(nil)}, registryBackoff{fleet: fleetstate.New(nil)}
@@ -218,11 +221,11 @@ func TestFailingRuntimesOfAllShardsAreAddedUp(t *testing.T) {
 	second.failed(ctx, named("r1"), noon, broken)
 	second.fleet.Drop(named("r2")) // an unknown runtime
 	if got := failingRuntimes(t) - before; got != 2 {
-		t.Errorf("%v runtimes of two shards", got)
+		t.Errorf("got %v failing runtimes of two shards, want 2", got)
 	}
 	first.retire()
 	if got := failingRuntimes(t) - before; got != 1 {
-		t.Errorf("%v runtimes after a shard has gone", got)
+		t.Errorf("got %v failing runtimes after a shard was retired, want 1", got)
 	}
 	second.retire()
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// catalogSettles is the time to collect changes, so that applying a folder of templates is one change of the catalog,
-// not fifty.
+// catalogSettles is the time to collect changes. Applying a folder of fifty templates is then one change of the
+// catalog, not fifty.
 const catalogSettles = 200 * time.Millisecond
 
 // Catalog keeps the latest snapshot of the catalog. No Kyma is resolved with a snapshot before the rollouts have
@@ -32,7 +32,8 @@ type Catalog struct {
 	Namespace string
 	// Restricted are modules that require a kymaSelector.
 	Restricted []string
-	// Events receives an Event for each object that no bundle contains. It is nil in all shards except the first.
+	// Events receives an Event for each catalog object that is left out of all bundles. It is nil in all shards except
+	// the first.
 	Events events.EventRecorder
 	// Changed receives every Kyma that must be reconciled.
 	Changed chan event.GenericEvent
@@ -40,12 +41,13 @@ type Catalog struct {
 	// moved receives an event when the catalog has changed.
 	moved    chan event.GenericEvent
 	snapshot atomic.Pointer[catalog.Snapshot]
-	// held counts the unfinished changes that must not be read partially. ended counts the finished ones, and seen
-	// those in the snapshot. again requests reading the catalog.
+	// held is the number of changes in progress, during which the catalog must not be read. ended is the number of
+	// finished changes, and seen is the number of finished changes in the snapshot. again triggers a read of the
+	// catalog.
 	held        atomic.Int32
 	ended, seen atomic.Int64
-	// began is the time when the latest of those changes began, in Unix nanoseconds. waited is true if Kymas have been
-	// postponed for long since then.
+	// began is the start time of the latest change, in Unix nanoseconds. waited is true if Kymas were postponed for
+	// long during a change.
 	began  atomic.Int64
 	waited atomic.Bool
 	again  chan event.GenericEvent
@@ -55,7 +57,7 @@ type Catalog struct {
 	marked atomic.Int64
 }
 
-// Hold freezes the catalog, and with it every bundle, until the change in progress is complete.
+// Hold freezes the catalog and all bundles until release is called, so no bundle contains a partial change.
 func (c *Catalog) Hold() (release func()) {
 	c.began.Store(time.Now().UnixNano())
 	c.held.Add(1)
@@ -121,7 +123,8 @@ func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 	return ctrl.Result{}, send(ctx, c.moved, &v1beta2.Kyma{})
 }
 
-// reportWithheld logs the objects that no bundle contains, and emits an Event for each, once per cause.
+// reportWithheld logs the catalog objects that are left out of all bundles, and emits an Event for each, once per
+// cause.
 func (c *Catalog) reportWithheld(ctx context.Context, before, next *catalog.Snapshot) {
 	known := map[string]bool{}
 	if before != nil {
@@ -141,7 +144,7 @@ func (c *Catalog) reportWithheld(ctx context.Context, before, next *catalog.Snap
 			}
 			object.SetGroupVersionKind(v1beta2.GroupVersion.WithKind(w.Kind))
 			c.Events.Eventf(object, nil, corev1.EventTypeWarning, v1beta2.ReasonLeftOut, "Publish", "%s",
-				noted(w.Err.Error()))
+				eventNote(w.Err.Error()))
 		}
 	}
 }
@@ -160,7 +163,7 @@ func (c *Catalog) markAll(ctx context.Context) error {
 	return nil
 }
 
-// mark returns all Kymas for reconciliation and invalidates their earlier passes. The Kymas must not be changed.
+// mark invalidates the earlier passes of all Kymas and returns the Kymas. The caller must not modify them.
 func (c *Catalog) mark(ctx context.Context) ([]v1beta2.Kyma, error) {
 	c.marked.Add(1)
 	var kymas v1beta2.KymaList
@@ -185,10 +188,10 @@ func send(ctx context.Context, to chan event.GenericEvent, kyma client.Object) e
 	}
 }
 
-// gathered maps every event to the single request, after a short delay.
+// gathered returns a handler that maps every event to one shared request after a short delay.
 func gathered() handler.EventHandler { return gatheredFor(catalogSettles) }
 
-// gatheredFor maps every event to the single request, after the delay.
+// gatheredFor returns a handler that maps every event to one shared request after the delay.
 func gatheredFor(settles time.Duration) handler.EventHandler {
 	add := func(q workqueue.TypedRateLimitingInterface[ctrl.Request]) {
 		q.AddAfter(ctrl.Request{NamespacedName: client.ObjectKey{Name: "all"}}, settles)

@@ -14,26 +14,26 @@ import (
 )
 
 func TestCatalogIsFrozenWhileHeld(t *testing.T) {
-	c := &Catalog{again: make(chan event.GenericEvent, 1)} // reading it would panic, because there is no reader
+	c := &Catalog{again: make(chan event.GenericEvent, 1)} // a read would panic, because there is no reader
 	first, second := c.Hold(), c.Hold()
-	for name, release := range map[string]func(){"held twice": func() {}, "held once": first,
-		"released twice by the same": first} {
+	for name, release := range map[string]func(){"two holds": func() {}, "one hold": first,
+		"same hold released twice": first} {
 		release()
 		if result, err := c.Reconcile(t.Context(), ctrl.Request{}); err != nil || result.RequeueAfter <= 0 {
-			t.Errorf("%s: %+v, %v", name, result, err)
+			t.Errorf("%s: got %+v, %v, want a requeue", name, result, err)
 		}
 		if !c.changing() {
-			t.Errorf("%s: bundles are made", name)
+			t.Errorf("%s: the catalog is not frozen", name)
 		}
 	}
 	second()
 	if !c.changing() {
-		t.Error("bundles are made of what was before the change")
+		t.Error("the catalog from before the change is in use after the last release")
 	}
 	select {
 	case <-c.again:
 	default:
-		t.Error("nobody is asked to look")
+		t.Error("the last release did not trigger a read of the catalog")
 	}
 }
 
@@ -65,45 +65,45 @@ func TestKymasWaitForTheViewAfterAChange(t *testing.T) {
 	k.Watchers.accepted.Store(&[]bundle.Watcher{})
 	k.Rollouts.view.Store(&plan.View{Catalog: before})
 	if k.view() == nil {
-		t.Fatal("nothing changes, and nothing is resolved")
+		t.Fatal("no view without a change")
 	}
 	release := c.Hold()
 	release()
 	poll(func() {
 		if k.view() != nil {
-			t.Error("while the catalog is read after a change, Kymas are resolved by the one before")
+			t.Error("the view from before the change is in use while the catalog is read")
 		}
 	})
 	if c.changing() || c.Snapshot() == before || len(c.moved) != 2 {
-		t.Errorf("after a change that the catalog does not show: changing %t, the gates are asked for %d times",
+		t.Errorf("after a change without effect on the catalog: changing=%t, %d evaluations of the rollouts requested",
 			c.changing(), len(c.moved))
 	}
 	if k.view() != nil {
-		t.Error("Kymas are resolved by gates from before the change")
+		t.Error("the view from before the change is in use")
 	}
 	held := c.Snapshot()
 	if result := poll(func() { c.Hold() }); result.RequeueAfter <= 0 || c.Snapshot() != held {
-		t.Error("what was read while a change began is the catalog")
+		t.Error("a snapshot that was read while a change began is in use")
 	}
 }
 
-func TestChangingForCountsFromTheLatestHold(t *testing.T) {
+func TestChangingForStartsAtTheLatestHold(t *testing.T) {
 	c := &Catalog{again: make(chan event.GenericEvent, 1)}
 	if took := c.changingFor(); took != 0 {
-		t.Errorf("without a change: %s", took)
+		t.Errorf("got %s without a change, want 0", took)
 	}
 	release := c.Hold()
 	c.began.Store(time.Now().Add(-time.Hour).UnixNano())
 	if took := c.changingFor(); took < time.Hour {
-		t.Errorf("after an hour: %s", took)
+		t.Errorf("got %s an hour after the change began", took)
 	}
 	next := c.Hold()
 	release()
 	if took := c.changingFor(); took > time.Minute {
-		t.Errorf("after the next began: %s", took)
+		t.Errorf("got %s after the next change began, want the time since then", took)
 	}
 	next()
 	if took := c.changingFor(); took != 0 {
-		t.Errorf("after it: %s", took)
+		t.Errorf("got %s after both changes, want 0", took)
 	}
 }

@@ -18,27 +18,27 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// TestRuntimesRecoverAfterTheirClocksAreCorrected sets the clock of either side wrong for a time, in which the
-// runtime's request changes. Until then, only allowed bundles are accepted, by the model of the histories. Once the
-// clock is right, the next pass of the publisher reaches the runtime, without an operator, also after a restart of the
-// publisher.
+// TestRuntimesRecoverAfterTheirClocksAreCorrected sets the clock of the publisher or the agent to a wrong time and
+// changes the runtime's request. Until then the agent accepts only bundles that the model of the histories allows.
+// After the clock is corrected, the next published bundle reaches the runtime without an operator, with and without a
+// restart.
 func TestRuntimesRecoverAfterTheirClocksAreCorrected(t *testing.T) {
 	const day = 24 * time.Hour
 	for name, c := range map[string]struct {
 		publisher, agent time.Duration // how far the clock is ahead
 		want             refusal.Reason
 	}{
-		"the publisher's is hours ahead":         {5 * time.Hour, 0, ""},
-		"the publisher's is almost a year ahead": {350 * day, 0, refusal.NotYetIssued},
-		"the publisher's is hours behind":        {-5 * time.Hour, 0, ""},
-		"the publisher's is years behind":        {-3 * 365 * day, 0, refusal.Expired},
-		"the agent's is hours ahead":             {0, 5 * time.Hour, ""},
-		"the agent's is almost a year ahead":     {0, 350 * day, refusal.Expired},
-		"the agent's is hours behind":            {0, -5 * time.Hour, ""},
-		"the agent's is years behind":            {0, -3 * 365 * day, refusal.NotYetIssued},
+		"publisher's clock is hours ahead":         {5 * time.Hour, 0, ""},
+		"publisher's clock is almost a year ahead": {350 * day, 0, refusal.NotYetIssued},
+		"publisher's clock is hours behind":        {-5 * time.Hour, 0, ""},
+		"publisher's clock is years behind":        {-3 * 365 * day, 0, refusal.Expired},
+		"agent's clock is hours ahead":             {0, 5 * time.Hour, ""},
+		"agent's clock is almost a year ahead":     {0, 350 * day, refusal.Expired},
+		"agent's clock is hours behind":            {0, -5 * time.Hour, ""},
+		"agent's clock is years behind":            {0, -3 * 365 * day, refusal.NotYetIssued},
 	} {
 		for _, restarted := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, restarted %t", name, restarted), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, with restart %t", name, restarted), func(t *testing.T) {
 				h := newHistory(t, nil)
 				h.publish(berlin)
 				h.poll()
@@ -47,7 +47,7 @@ func TestRuntimesRecoverAfterTheirClocksAreCorrected(t *testing.T) {
 				h.publish(berlin)
 				h.poll()
 				if h.seen[c.want] == 0 || (h.model.inForce == first) != (c.want != "") {
-					t.Errorf("while it is wrong looks end as %v", h.seen)
+					t.Errorf("polls with a wrong clock end as %v, want %q", h.seen, c.want)
 				}
 				h.now, h.skew = right.Add(time.Minute), 0
 				if restarted {
@@ -57,19 +57,19 @@ func TestRuntimesRecoverAfterTheirClocksAreCorrected(t *testing.T) {
 				h.publish(berlin)
 				h.poll()
 				if h.model.inForce != h.model.lying.blob.Descriptor.Digest || h.agent.accepted.Digest == first {
-					t.Errorf("the agent does not live by what is published: %q", h.model.judge(h.now))
+					t.Errorf("the agent has not applied the published bundle: %q", h.model.judge(h.now))
 				}
 				if newest := h.model.lying.issued; newest.After(h.now) && newest.Sub(h.now) > day {
-					t.Errorf("what is published is of %s, and now is %s", newest, h.now)
+					t.Errorf("the published bundle was issued at %s, far ahead of the current time %s", newest, h.now)
 				}
 			})
 		}
 	}
 }
 
-// TestClockThatWasAheadOnBothSidesNeedsAnOperator covers an agent that verified a time in the future, which no new
-// epoch resets. The runbook deletes its state.
-func TestClockThatWasAheadOnBothSidesNeedsAnOperator(t *testing.T) {
+// TestClocksAheadOnBothSidesNeedAnOperator covers an agent that accepted a bundle from the future. A new epoch
+// does not reset the agent's time, so the runbook deletes the agent's state.
+func TestClocksAheadOnBothSidesNeedAnOperator(t *testing.T) {
 	h := newHistory(t, nil)
 	right := h.now
 	h.now = right.AddDate(0, 0, 300)
@@ -83,19 +83,19 @@ func TestClockThatWasAheadOnBothSidesNeedsAnOperator(t *testing.T) {
 	h.publish(berlin)
 	h.poll()
 	if h.seen[refusal.Expired] != 2 {
-		t.Errorf("before a person helps: %v", h.seen)
+		t.Errorf("before the agent's state is deleted, polls end as %v, want two expired bundles", h.seen)
 	}
 	h.must(h.agent.forget())
 	h.model.forget()
 	h.poll()
 	if h.model.inForce != h.model.lying.blob.Descriptor.Digest {
-		t.Errorf("afterwards: %q", h.model.judge(h.now))
+		t.Errorf("after the agent's state was deleted, the published bundle is not in force: %q", h.model.judge(h.now))
 	}
 }
 
 // TestAgentWithAnExpiredCertificateIsRecognized checks that the control plane recognizes the agent by its recorded key.
-// It needs a certificate only if it lost that record. Without a record and a valid certificate, it refuses the report
-// and names the fix: enroll the runtime again.
+// The control plane needs a certificate only if it lost that record. Without a record and a valid certificate, it
+// refuses the report with the advice to enroll the runtime again.
 func TestAgentWithAnExpiredCertificateIsRecognized(t *testing.T) {
 	h := newHistory(t, nil)
 	snapshot, err := catalog.New(nil, nil)
@@ -136,29 +136,29 @@ func TestAgentWithAnExpiredCertificateIsRecognized(t *testing.T) {
 		kyma.Status.Runtime.Published = &published
 		text := outcome.Published.Predicate.Certificate
 		if _, err := root.CheckCertificate(text, berlin, h.now); err != nil {
-			t.Fatalf("it gets %q, which is not good: %v", text, err)
+			t.Fatalf("the agent gets certificate %q, which is invalid: %v", text, err)
 		}
 		return text
 	}
 	first := certified()
 	h.now = h.now.AddDate(0, 0, 100)
 	if _, err := root.CheckCertificate(first, berlin, h.now); err == nil {
-		t.Fatal("the certificate is still good")
+		t.Fatal("the certificate is still valid after 100 days")
 	}
 	if second := certified(); second == first {
-		t.Error("an agent that comes back gets no other certificate")
+		t.Error("a returning agent gets no new certificate")
 	}
 
 	forgotten := &v1beta2.Kyma{ObjectMeta: kyma.ObjectMeta}
 	for name, fetched := range map[string]bundle.Fetched{
-		"that contains nothing":      report(func(*bundle.Report) {}),
-		"that sends it all the same": report(func(r *bundle.Report) { r.Certificate = first }),
+		"without a certificate":       report(func(*bundle.Report) {}),
+		"with an expired certificate": report(func(r *bundle.Report) { r.Certificate = first }),
 	} {
 		_, err := read(forgotten, fetched)
 		if refused := refusal.Of(err); refused == nil || refused.Reason != refusal.NotEnrolled ||
 			!strings.Contains(refused.Detail, "kcp-publisher enroll berlin") &&
-				!strings.Contains(refused.Detail, "certificate: is good from") {
-			t.Errorf("an agent with an expired certificate %s, and a control plane without memory: %v", name, err)
+				!strings.Contains(refused.Detail, "certificate is only valid from") {
+			t.Errorf("a report %s to a control plane without a record: got %v, want a refusal with advice", name, err)
 		}
 	}
 	token, err := tokens.Issue(berlin, h.now.Add(time.Hour))
@@ -169,6 +169,6 @@ func TestAgentWithAnExpiredCertificateIsRecognized(t *testing.T) {
 		r.Enrollment = &trust.Enrollment{PublicKey: public, Proof: proof, TokenExpires: token.Expires.Unix()}
 	})
 	if accepted, err := read(forgotten, introduced); err != nil || !accepted.Enrolled {
-		t.Errorf("enrolled again, its report is refused: %v", err)
+		t.Errorf("the report of a runtime that enrolled again is refused: %v", err)
 	}
 }

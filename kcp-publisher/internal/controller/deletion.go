@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover"
 )
 
-// addFinalizer keeps a deleted Kyma until its runtime is empty.
+// addFinalizer adds the finalizer that keeps a deleted Kyma until its runtime is empty.
 func (k *Kymas) addFinalizer(ctx context.Context, p *pass) error {
 	kyma, before := p.kyma, p.kyma.DeepCopy()
 	controllerutil.AddFinalizer(kyma, v1beta2.FinalizerKyma)
@@ -38,14 +38,14 @@ func (k *Kymas) lastView(kyma *v1beta2.Kyma) *plan.View {
 	if view := k.Rollouts.View(); view != nil {
 		return view
 	}
-	none, err := catalog.New(nil, nil) // this process started during the change
+	none, err := catalog.New(nil, nil) // no view exists yet, because this process started during the change
 	if err != nil {
 		return nil
 	}
 	return &plan.View{Catalog: none}
 }
 
-// removeFinalizer completes the deletion of a Kyma for a reason.
+// removeFinalizer completes the deletion of a Kyma and emits an Event with the reason.
 func (k *Kymas) removeFinalizer(ctx context.Context, kyma *v1beta2.Kyma, reason, message string) error {
 	if err := takeover.RemoveManifests(ctx, k.Client, k.direct, kyma); err != nil {
 		return err

@@ -19,28 +19,28 @@ func TestDeletedKymaDoesNotWaitForALongChange(t *testing.T) {
 	now := metav1.Now()
 	kept, deleted := &v1beta2.Kyma{}, &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now}}
 	if k.lastView(deleted) != nil {
-		t.Error("nothing changes, and the catalog is not known: that is no reason not to wait")
+		t.Error("a deleted Kyma does not wait for the first catalog without a change")
 	}
 	release := c.Hold()
 	defer release()
 	if k.lastView(deleted) != nil {
-		t.Error("a change that has just begun is not waited for")
+		t.Error("a deleted Kyma does not wait for a change that has just begun")
 	}
 	c.began.Store(time.Now().Add(-reconcile.HoldSettles).UnixNano())
 	if k.lastView(kept) != nil || k.view() != nil {
-		t.Error("a Kyma that is not deleted is resolved in the middle of a change")
+		t.Error("a Kyma without deletion timestamp is resolved during a change")
 	}
 	view := k.lastView(deleted)
 	if view == nil {
-		t.Fatal("a deleted Kyma waits for a change that lasts")
+		t.Fatal("a deleted Kyma waits for a long change")
 	}
 	result := resolve.Resolve(resolve.Request{Deleting: true}, view.Catalog, nil)
 	if s := result.State; len(s.Manifests)+len(s.Offers)+len(s.Watchers)+len(result.Catalog.ModuleTemplates) != 0 {
-		t.Errorf("its last bundle has %+v", s)
+		t.Errorf("the last bundle is not empty: %+v", s)
 	}
 	before := &plan.View{Catalog: view.Catalog}
 	k.Rollouts.view.Store(before)
 	if k.lastView(deleted) != before {
-		t.Error("what was known before the change is forgotten")
+		t.Error("the view from before the change is not used")
 	}
 }

@@ -22,21 +22,21 @@ func (k *Kymas) announceDeviation(ctx context.Context, kyma *v1beta2.Kyma, d *pl
 	ctrl.LoggerFrom(ctx).Info("the registry does not hold the published bundle, publishing it again", "runtime",
 		runtime, "reason", d.Reason, "detail", d.Message)
 	k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, d.Reason, "Publish", "%s",
-		noted(fmt.Sprintf("runtime %s: %s", runtime, d.Message)))
+		eventNote(fmt.Sprintf("runtime %s: %s", runtime, d.Message)))
 }
 
-// announceRestored reports that a shared object of the fleet was missing in the registry.
+// announceRestored reports that content shared by the fleet was missing in the registry and was restored.
 func announceRestored(ctx context.Context, what string) {
 	registryDeviations.WithLabelValues(restored).Inc()
 	ctrl.LoggerFrom(ctx).Info("restored missing content in the registry", "what", what)
 }
 
-// restored is the reason for content that belongs to no single runtime.
+// restored is the deviation reason for missing content that several runtimes share.
 const restored = "SharedMissing"
 
-// announceNewer reports that a runtime has accepted a newer bundle than its status records. Another publisher is
-// active, or the control plane lost data. The registry is checked again, and the next bundle gets a newer sequence than
-// both.
+// announceNewer reports that a runtime has accepted a newer bundle than its Kyma's status records. Another publisher is
+// active, or the control plane lost data. The registry is checked again, and the next bundle gets a higher sequence
+// than both bundles.
 func (k *Kymas) announceNewer(ctx context.Context, kyma *v1beta2.Kyma, report bundle.AcceptedReport) {
 	observed := report.Observed
 	newest := k.published(kyma).Newest()

@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/reconcile"
 )
 
-// end is the only exit of a pass. It removes the finalizer of a deleted Kyma that is done, writes the status for the
-// state, updates the record, and returns when the Kyma is reconciled next.
+// end is the only exit of a pass. It removes the finalizer of a Kyma whose deletion is complete. Otherwise it writes
+// the status, updates the runtime's record, and returns the time of the next reconciliation.
 func (k *Kymas) end(ctx context.Context, p *pass, state reconcile.State) (ctrl.Result, error) {
 	if state == reconcile.Due && p.outcome.Pushed {
 		bundlesPublished.WithLabelValues(string(p.outcome.Reason)).Inc()
@@ -24,7 +24,7 @@ func (k *Kymas) end(ctx context.Context, p *pass, state reconcile.State) (ctrl.R
 	}
 	k.finishPending(p, state == reconcile.Settled || state == reconcile.Due && p.facts.Published == reconcile.Yes)
 	if state == reconcile.Refused {
-		k.dropPending(p.name) // it waits for an operator
+		k.dropPending(p.name) // the Kyma waits for an operator
 	}
 	if state != reconcile.Settled && state != reconcile.Unknown {
 		p.own()
@@ -32,12 +32,12 @@ func (k *Kymas) end(ctx context.Context, p *pass, state reconcile.State) (ctrl.R
 	if reason, message := k.finalizable(p, state); reason != "" {
 		return ctrl.Result{}, k.removeFinalizer(ctx, p.kyma, reason, message)
 	}
-	var until time.Time // until when this pass is valid for equal ones
+	var until time.Time // end of the time in which an equal pass can be skipped
 	write := k.judge(p, state)
 	if state == reconcile.Due {
 		if write {
 			until = settledUntil(p.before, p.kyma, p.status, p.outcome, k.Now(), k.PollInterval)
-			write = until.IsZero() // otherwise there is nothing to write
+			write = until.IsZero() // a settled pass does not write the status
 			if !write {
 				k.count(p.kyma)
 			}
@@ -55,8 +55,8 @@ func (k *Kymas) end(ctx context.Context, p *pass, state reconcile.State) (ctrl.R
 	return k.next(p, state, until), nil
 }
 
-// finalizable returns why a deleted Kyma no longer needs its finalizer, or "". Its last bundle was published and its
-// runtime is empty, or it need not wait for that.
+// finalizable returns the reason to remove the finalizer of a deleted Kyma, or "" while the Kyma must wait. A Kyma
+// usually waits until its last bundle was published and its runtime is empty.
 func (k *Kymas) finalizable(p *pass, state reconcile.State) (reason, message string) {
 	if !p.facts.Deleted {
 		return "", ""
@@ -69,13 +69,14 @@ func (k *Kymas) finalizable(p *pass, state reconcile.State) (reason, message str
 			return plan.Finalizable(p.kyma, *p.status.Published, p.status.Report, k.DeletionTimeout, k.Now())
 		}
 		return plan.FinalizableUnnotified(p.kyma)
-	case reconcile.Unreachable: // a deleted Kyma of a gone runtime needs no registry
+	case reconcile.Unreachable: // the runtime may be gone, which can be decided without the registry
 		return plan.FinalizableUnnotified(p.kyma)
 	}
 	return "", ""
 }
 
-// judge derives the Kyma's status from the state of a pass, and reports whether the status may have to be written.
+// judge derives the Kyma's status from the state of a pass, and reports whether the status can differ from the written
+// one.
 func (k *Kymas) judge(p *pass, state reconcile.State) bool {
 	switch state {
 	case reconcile.Due:
@@ -112,14 +113,14 @@ func (k *Kymas) setStatus(p *pass) {
 	}
 }
 
-// setSilent records a report, and marks the runtime as silent if its allowed silence has passed. It changes nothing
-// else.
+// setSilent records a report, and marks the runtime as silent if its allowed silence has passed. It does not change
+// other fields of the status.
 func (k *Kymas) setSilent(p *pass, newest fleetstate.Report) (silent bool) {
 	// an invalid annotation is reported when publishing is possible again
 	allowed, carried, _ := k.Rules.Allowed(p.kyma)
-	k.noteReport(p.kyma, newest)
-	p.kyma.Status, silent = ingest.Unheard(p.kyma.Status, p.kyma.Generation, allowed, carried,
-		k.reports.unnoted(p.kyma), k.Now())
+	k.applyReport(p.kyma, newest)
+	p.kyma.Status, silent = ingest.SilentStatus(p.kyma.Status, p.kyma.Generation, allowed, carried,
+		k.reports.unrecordedUntil(p.kyma), k.Now())
 	return silent
 }
 
@@ -127,7 +128,7 @@ func (k *Kymas) setSilent(p *pass, newest fleetstate.Report) (silent bool) {
 func (k *Kymas) answered(ctx context.Context, p *pass, state reconcile.State) {
 	reported := !p.newest.Asked.Before(p.started)
 	switch {
-	case state == reconcile.Due && p.wait == 0, state == reconcile.Settled && !p.rests():
+	case state == reconcile.Due && p.wait == 0, state == reconcile.Settled && !p.endedAfterBundleCheck():
 		k.backoff.answered(ctx, p.name, p.started, p.outcome.Pushed || reported, reported)
 	case state == reconcile.Settled:
 		k.backoff.answered(ctx, p.name, p.started, p.firstCheck, false)
@@ -136,10 +137,12 @@ func (k *Kymas) answered(ctx context.Context, p *pass, state reconcile.State) {
 	}
 }
 
-// rests reports whether the pass ended after the check of the bundle, without the report.
-func (p *pass) rests() bool { return p.facts.Postponed && p.facts.Bundle == reconcile.Yes }
+// endedAfterBundleCheck reports whether the pass ended after the check of the bundle, without the report.
+func (p *pass) endedAfterBundleCheck() bool {
+	return p.facts.Postponed && p.facts.Bundle == reconcile.Yes
+}
 
-// next returns when the Kyma is reconciled next.
+// next returns the delay and priority of the Kyma's next reconciliation.
 func (k *Kymas) next(p *pass, state reconcile.State, until time.Time) ctrl.Result {
 	soon := func(wait time.Duration) ctrl.Result {
 		return ctrl.Result{RequeueAfter: jitter.JitteredIntervalDuration(wait), Priority: k.orderOf(p.kyma)}
@@ -154,7 +157,7 @@ func (k *Kymas) next(p *pass, state reconcile.State, until time.Time) ctrl.Resul
 	case reconcile.Refused:
 		return k.nextPoll(p.kyma, k.Now(), time.Time{})
 	case reconcile.Settled:
-		if p.rests() {
+		if p.endedAfterBundleCheck() {
 			k.count(p.kyma)
 			return ctrl.Result{RequeueAfter: p.postponed.Sub(p.started), Priority: k.orderOf(p.kyma)}
 		}

@@ -13,23 +13,23 @@ import (
 // KymaEvents selects the Events about runtimes. Each Event is a write to the API server.
 type KymaEvents string
 
-// AllEvents emits all Events; FailureEvents only those about failures.
+// AllEvents emits all Events. FailureEvents emits only Events about failures.
 const (
 	AllEvents     KymaEvents = "all"
 	FailureEvents KymaEvents = "failures"
 )
 
-// ParseKymaEvents parses the value of a flag.
+// ParseKymaEvents parses the value of the flag for KymaEvents.
 func ParseKymaEvents(text string) (KymaEvents, error) {
 	if e := KymaEvents(text); slices.Contains([]KymaEvents{AllEvents, FailureEvents}, e) {
 		return e, nil
 	}
-	return "", fmt.Errorf("%q: want %s or %s", text, AllEvents, FailureEvents)
+	return "", fmt.Errorf("unknown value %q, want %s or %s", text, AllEvents, FailureEvents)
 }
 
 // emit emits the Events for a status that was just written.
 func (k *Kymas) emit(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
-	for _, e := range ingest.Happened(before, kyma.Status) {
+	for _, e := range ingest.EventsBetween(before, kyma.Status) {
 		kind := corev1.EventTypeNormal
 		if e.Warning {
 			kind = corev1.EventTypeWarning
@@ -38,10 +38,11 @@ func (k *Kymas) emit(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
 	}
 }
 
-// event emits an Event about a runtime, unless its type is disabled. Events for Watchers are not subject to this.
+// event emits an Event about a runtime, unless KymaEvents disables Events of its type. Events for Watchers bypass this
+// filter.
 func (k *Kymas) event(kyma *v1beta2.Kyma, kind, reason, action, note string) {
 	if kind == corev1.EventTypeNormal && k.KymaEvents == FailureEvents {
 		return
 	}
-	k.Events.Eventf(kyma, nil, kind, reason, action, "%s", noted(note))
+	k.Events.Eventf(kyma, nil, kind, reason, action, "%s", eventNote(note))
 }

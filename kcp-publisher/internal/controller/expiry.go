@@ -17,8 +17,8 @@ var expiryNotices = []time.Duration{
 	30 * 24 * time.Hour, 14 * 24 * time.Hour, 7 * 24 * time.Hour, 3 * 24 * time.Hour, 24 * time.Hour, 0,
 }
 
-// noticeDue reports whether a notice became due between two checks. The first check of a process emits none, because a
-// restart would repeat it.
+// noticeDue reports whether a notice became due between two checks. It returns false for the first check of a process,
+// because a restart would repeat the notice.
 func noticeDue(before, now, expires time.Time) bool {
 	if before.IsZero() {
 		return false
@@ -31,7 +31,7 @@ func noticeDue(before, now, expires time.Time) bool {
 	return false
 }
 
-// lease refers to the publisher's Lease, which receives Events that concern no runtime.
+// lease returns a reference to the publisher's Lease. Events that concern no single runtime refer to the Lease.
 func lease(namespace, name string) *corev1.ObjectReference {
 	return &corev1.ObjectReference{
 		APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: namespace, Name: cmp.Or(name, LeaseName),
@@ -53,5 +53,5 @@ func (k *Keys) announceExpiry(root trust.Root, before, now time.Time) {
 			root.Expires.UTC().Format(time.RFC3339))
 	}
 	k.Events.Eventf(lease(k.Namespace, k.Lease), nil, corev1.EventTypeWarning, v1beta2.ReasonRootExpires, "Keys", "%s",
-		noted(what+": renew it with kcp-publisher keys rotate"))
+		eventNote(what+": renew it with kcp-publisher keys rotate"))
 }

@@ -20,10 +20,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// manifestsPoll is the interval between checks whether lifecycle-manager has Manifests of a deleted module.
+// manifestsPoll is the interval between checks for lifecycle-manager's Manifests of a deleted module.
 const manifestsPoll = 10 * time.Second
 
-// rightsPoll is the interval between attempts to remove a finalizer without the right to.
+// rightsPoll is the retry interval while the publisher lacks permission to remove a finalizer.
 const rightsPoll = 10 * time.Minute
 
 // foreignFinalizers removes lifecycle-manager's finalizers from deleted objects of one kind, because lifecycle-manager
@@ -47,7 +47,7 @@ func setUpFinalizers(mgr ctrl.Manager, events events.EventRecorder) error {
 		f := &foreignFinalizers{client: mgr.GetClient(), direct: mgr.GetAPIReader(), events: events, kind: kind}
 		if err := ctrl.NewControllerManagedBy(mgr).Named(name).For(kind, builder.WithPredicates(foreign)).
 			Complete(f); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("set up controller %s: %w", name, err)
 		}
 	}
 	return nil
@@ -86,7 +86,7 @@ func (f *foreignFinalizers) Reconcile(ctx context.Context, req ctrl.Request) (ct
 }
 
 func (f *foreignFinalizers) emit(object client.Object, note string) {
-	f.events.Eventf(object, nil, corev1.EventTypeWarning, v1beta2.ReasonFinalizerKept, "Delete", "%s", noted(note))
+	f.events.Eventf(object, nil, corev1.EventTypeWarning, v1beta2.ReasonFinalizerKept, "Delete", "%s", eventNote(note))
 }
 
 func (f *foreignFinalizers) remove(ctx context.Context, object client.Object, finalizer string) error {

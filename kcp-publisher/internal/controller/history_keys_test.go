@@ -94,7 +94,7 @@ func (h *history) newEpoch() {
 	h.model.roots = append(h.model.roots, next)
 }
 
-// noteRoot records the first version.
+// noteRoot records the first version of the root.
 func (h *history) noteRoot(loaded publish.Keys) {
 	key := h.steal(loaded.Signer)
 	h.raw = []trust.Root{loaded.Root}
@@ -105,7 +105,7 @@ func (h *history) noteRoot(loaded publish.Keys) {
 	h.model.forget()
 }
 
-// hideRoots removes some of the latest versions from the registry.
+// hideRoots removes the latest versions of the root from the registry.
 func (h *history) hideRoots() { h.removeRoots(h.model.version + 1 - int64(h.random.IntN(2))) }
 
 func (h *history) removeRoots(from int64) {
@@ -135,7 +135,7 @@ func (h *history) forgeRoot() {
 	h.putNextRoot(data)
 }
 
-// exchangeRoot replaces a version with another one of the fleet.
+// exchangeRoot replaces the next version of the root with another version of the fleet's root.
 func (h *history) exchangeRoot() {
 	if other := one(h.random, h.raw...); other.Version != h.model.version+1 {
 		h.putNextRoot(other.Raw)

@@ -88,11 +88,11 @@ func (a *agent) poll(ctx context.Context, place store.Store, now time.Time) (*re
 	return nil, err
 }
 
-// root is the decision about one version of the root of trust.
+// root is the model of one version of the root of trust.
 type root struct {
 	version, epoch int64
 	expires        time.Time
-	// signer is the key that signs bundles, listed are all keys whose bundles are valid.
+	// signer is the key that signs bundles. listed contains all keys whose bundles are valid.
 	signer string
 	listed map[string]bool
 }
@@ -109,7 +109,8 @@ type made struct {
 	key, runtime    string
 	epoch, sequence int64
 	issued, expires time.Time
-	// statement is equal for equal statements. exchanged is true if a document is not the signed one.
+	// statement is a number that is equal for equal statements. exchanged is true if a document was replaced after
+	// signing.
 	statement int
 	exchanged bool
 
@@ -119,12 +120,13 @@ type made struct {
 
 // model records the history and applies the rules of docs/concepts/verification.md to it.
 type model struct {
-	// roots are the versions, starting at 0. offered are those in the registry. forged is a foreign one in the
-	// registry, or 0.
+	// roots contains the versions of the root, with version 1 at index 0. offered contains the versions in the
+	// registry. forged is the version with a foreign root in the registry, or 0.
 	roots   []root
 	offered map[int64]bool
 	forged  int64
-	// used is the running publisher's signing key, published the record of each runtime in its status.
+	// used is the running publisher's signing key. published contains the bundle that the status of each runtime
+	// records. lying is the bundle in berlin's repository.
 	used      string
 	published map[string]*made
 	bundles   []*made
@@ -160,7 +162,8 @@ func (m *model) follow() {
 	}
 }
 
-// poll returns the required decision of the agent about the registry's content, and applies it.
+// poll returns the decision that the agent must make about the bundle in the registry, and applies the decision to the
+// model.
 func (m *model) poll(clock time.Time) refusal.Reason {
 	m.follow()
 	if m.lying == nil || m.lying.blob.Descriptor.Digest == m.inForce {

@@ -34,16 +34,16 @@ import (
 
 const (
 	fixedSeed     = 5
-	keyHistories  = 100 // a fixed seed that covers all cases of the test
+	keyHistories  = 100 // number of histories that cover all cases of the test
 	keySeed       = 7
 	steps         = 12
 	bundlesLive   = 7 * 24 * time.Hour
 	berlin, paris = "berlin", "paris"
 )
 
-// TestRandomHistoriesFollowTheModel runs a publisher with its key folder, an attacker who owns the registry and has
-// every publisher key there ever was, and an agent in random order. After every poll of the agent, it compares the
-// applied bundle with a model that uses none of the code under test. Once the attacker stops, the runtime recovers.
+// TestRandomHistoriesFollowTheModel takes random steps of a publisher with its key folder, an attacker that controls
+// the registry and has all former publisher keys, and an agent. After every poll of the agent, it compares the applied
+// bundle with a model that uses none of the code under test. After the attacker stops, the runtime recovers.
 func TestRandomHistoriesFollowTheModel(t *testing.T) {
 	for name, run := range historiesToRun(t, keySeed, keyHistories) {
 		t.Run(name, func(t *testing.T) {
@@ -62,13 +62,13 @@ func TestRandomHistoriesFollowTheModel(t *testing.T) {
 				}
 				h.must(os.RemoveAll(h.dir))
 			}
-			t.Logf("what became of looks: %v", seen)
+			t.Logf("number of polls by result: %v", seen)
 			for _, reason := range []refusal.Reason{
 				"", refusal.UnknownKey, refusal.WrongRuntime, refusal.WrongEpoch, refusal.RootExpired, refusal.Expired,
 				refusal.NotYetIssued, refusal.Rollback, refusal.Equivocation, refusal.WrongDigest,
 			} {
 				if seen[reason] == 0 && seed == keySeed && run.count >= keyHistories {
-					t.Errorf("no history led to %q: they prove less than they say", reason)
+					t.Errorf("no history contains a poll with result %q, so the test does not cover it", reason)
 				}
 			}
 		})
@@ -86,16 +86,16 @@ type history struct {
 	place  *attacked
 	folder keys.Folder
 	keys   *Keys
-	// records are the publisher's records of the runtimes.
+	// records contains the publisher's record of each runtime.
 	records map[string]*publish.Record
 	raw     []trust.Root // all versions of the root
 	now     time.Time
 	skew    time.Duration // how far the agent's clock is ahead
-	fast    bool          // the version that berlin requests
+	fast    bool          // true if berlin requests the fast channel
 
-	// documents are two pairs of documents in the registry, for forgeries.
+	// documents contains two sets of documents in the registry, for forgeries.
 	documents [2]bundle.Documents
-	// stolen are the attacker's own key and all former publisher keys, in order of creation.
+	// stolen contains the attacker's own key and all former publisher keys, in order of creation.
 	stolen []stolenKey
 
 	agent agent
@@ -120,7 +120,7 @@ func newHistory(t *testing.T, random *rand.Rand) *history {
 		T:     t, random: random, dir: dir, now: noon, seen: map[refusal.Reason]int{},
 		folder: keys.Folder{Dir: filepath.Join(dir, "keys")},
 	}
-	_, err = h.folder.Init(keys.Beginning{
+	_, err = h.folder.Init(keys.InitOptions{
 		Fleet: "fleet", Epoch: 1, RootKeys: 1, Threshold: 1, Expires: h.now.AddDate(1, 0, 0),
 	})
 	h.must(err)
@@ -143,14 +143,14 @@ func newHistory(t *testing.T, random *rand.Rand) *history {
 // run takes random steps, and sometimes ends the attacker's actions.
 func (h *history) run() {
 	possible := []turn{
-		{4, "berlin is published to", func() { h.publish(berlin) }},
-		{2, "berlin's wish changes and it is published to", func() { h.fast = !h.fast; h.publish(berlin) }},
-		{1, "paris is published to", func() { h.publish(paris) }},
+		{4, "a bundle is published for berlin", func() { h.publish(berlin) }},
+		{2, "berlin's request changes and a bundle is published", func() { h.fast = !h.fast; h.publish(berlin) }},
+		{1, "a bundle is published for paris", func() { h.publish(paris) }},
 		{1, "the publisher restarts", h.restartPublisher},
-		{2, "the publisher looks at its keys", h.takeUpKeys},
-		{1, "the publisher hears of a refused bundle", func() { h.record(berlin).Recheck() }},
+		{2, "the publisher reloads its keys", h.takeUpKeys},
+		{1, "a refused bundle is reported", func() { h.record(berlin).Recheck() }},
 		{2, "the publisher's key is rotated", func() { h.rotatePublisher(false) }},
-		{1, "the publisher's key is rotated, the old ones dropped", func() { h.rotatePublisher(true) }},
+		{1, "the publisher's key is rotated and the old keys are dropped", func() { h.rotatePublisher(true) }},
 		{1, "a publisher's key is revoked", h.revoke},
 		{1, "a root key is rotated", h.rotateRoot},
 		{1, "a new epoch begins", h.newEpoch},
@@ -165,12 +165,12 @@ func (h *history) run() {
 				h.skew = one(h.random, 0, -time.Hour, time.Hour, -3*365*24*time.Hour, 40*24*time.Hour)
 			},
 		},
-		{3, "an old bundle is put back", h.replay},
+		{3, "an old bundle is pushed again", h.replay},
 		{2, "a bundle is forged with a stolen key", h.forge},
-		{1, "a bundle's document is exchanged", h.exchange},
+		{1, "a bundle's document is replaced", h.exchange},
 		{1, "the roots are hidden", h.hideRoots},
 		{1, "a root is forged", h.forgeRoot},
-		{1, "another version of the root is put in the next one's place", h.exchangeRoot},
+		{1, "the next version of the root is replaced with another version", h.exchangeRoot},
 	}
 	for range steps {
 		next := drawn(h.random, possible)
@@ -188,14 +188,14 @@ func (h *history) run() {
 	}
 }
 
-// heal removes the attacker and applies the operators' steps of docs/security/keys.md; the agent must then accept the
+// heal ends the attack and applies the operators' steps of docs/security/keys.md. The agent must then accept the
 // published bundle.
 func (h *history) heal() {
 	h.messages = append(h.messages, "the attacker leaves")
 	h.skew = 0
 	h.removeRoots(h.model.forged)
 	if h.model.newest.After(h.now) {
-		h.must(h.agent.forget()) // a wrong clock and a stolen key at once: the verified time is in the future
+		h.must(h.agent.forget()) // the verified time is in the future, because of a wrong clock and a stolen key
 		h.model.forget()
 	}
 	h.rotatePublisher(true)
@@ -203,7 +203,7 @@ func (h *history) heal() {
 	h.fast = !h.fast
 	h.publish(berlin)
 	h.poll()
-	h.messages = append(h.messages, "a new epoch, in case of a attacker's sequences far ahead")
+	h.messages = append(h.messages, "a new epoch begins, because the attacker's sequences may be far ahead")
 	h.newEpoch()
 	h.takeUpKeys()
 	for range 2 {
@@ -213,7 +213,7 @@ func (h *history) heal() {
 		h.poll()
 	}
 	if h.model.inForce != h.model.lying.blob.Descriptor.Digest && !h.Failed() {
-		h.Errorf("the agent does not live by what is published: %v", h.model.judge(h.now))
+		h.Errorf("the agent has not applied the published bundle: %v", h.model.judge(h.now))
 	}
 }
 
@@ -231,18 +231,18 @@ func (h *history) poll() {
 	}
 	h.seen[got]++
 	h.messages = append(h.messages,
-		fmt.Sprintf("  root %d, lives by %d %q", h.agent.root.Version, h.agent.accepted.Sequence, got))
+		fmt.Sprintf("  root %d, applied sequence %d, refusal %q", h.agent.root.Version, h.agent.accepted.Sequence, got))
 	switch {
 	case got != want:
-		h.Errorf("the agent reports %q (%v), the model %q", got, refused, want)
+		h.Errorf("the agent's refusal is %q (%v), the model wants %q", got, refused, want)
 	case h.agent.root.Version != h.model.version:
-		h.Errorf("the agent follows root version %d, the model %d", h.agent.root.Version, h.model.version)
+		h.Errorf("the agent follows root version %d, the model wants %d", h.agent.root.Version, h.model.version)
 	case h.agent.accepted.Digest != h.model.inForce:
-		h.Errorf("the agent lives by %q, the model by %q", h.agent.accepted.Digest, h.model.inForce)
+		h.Errorf("the agent has applied %q, the model wants %q", h.agent.accepted.Digest, h.model.inForce)
 	}
 }
 
-// pollAndDie simulates a kill after the root was stored and before a bundle was.
+// pollAndDie simulates a kill of the agent after the root was stored and before the bundle was stored.
 func (h *history) pollAndDie() {
 	h.model.follow()
 	h.must(h.agent.follow(h.Context(), h.place))
@@ -288,12 +288,12 @@ func (h *history) publish(runtime string) {
 	h.model.offer(made.predicate.RootVersion)
 }
 
-// refusedExpired reports whether the publisher refused because its root of trust has expired. It must refuse exactly
+// refusedExpired reports whether the root of trust has expired. It fails the test unless the publisher refuses exactly
 // then.
 func (h *history) refusedExpired(err error) bool {
 	refused, expired := refusal.Of(err), !h.now.Before(h.keys.Publisher.Root().Expires)
 	if expired != (refused != nil && refused.Reason == refusal.RootExpired) {
-		h.Errorf("the root of trust is over: %t, and the publisher reports: %v", expired, err)
+		h.Errorf("the root of trust has expired: %t, but the publisher returned %v", expired, err)
 	}
 	return expired
 }
@@ -338,12 +338,12 @@ func (h *history) forge() {
 	if len(h.model.bundles) > 0 && h.random.IntN(4) == 0 {
 		older := one(h.random, h.model.bundles...)
 		p, statement = older.predicate, older.statement
-		if older.documents != nil { // the same subjects create the same statement
+		if older.documents != nil { // equal subjects create an equal statement
 			h.forged(*older.documents, p, key, statement)
 			return
 		}
 		statement = -1
-		p.Sequence = max(1, p.Sequence+1) // there is no sequence after the last one
+		p.Sequence = max(1, p.Sequence+1) // the sequence after the maximum overflows
 	}
 	h.forged(h.documents[h.random.IntN(2)], p, key, statement)
 }
@@ -360,7 +360,7 @@ func (h *history) forged(documents bundle.Documents, p bundle.Predicate, key sto
 		if statement < 0 && before.documents != nil &&
 			before.documents.State.Descriptor.Digest == documents.State.Descriptor.Digest &&
 			reflect.DeepEqual(before.predicate, p) {
-			statement = before.statement // two equal statements by chance
+			statement = before.statement // the new statement equals an earlier one by chance
 		}
 	}
 	if statement >= 0 {
@@ -370,7 +370,7 @@ func (h *history) forged(documents bundle.Documents, p bundle.Predicate, key sto
 	h.put(blob)
 }
 
-// exchange puts another document under an existing statement.
+// exchange replaces a document of an existing bundle and keeps the statement.
 func (h *history) exchange() {
 	if h.model.lying == nil {
 		return

@@ -34,7 +34,7 @@ type Keys struct {
 	changed func(context.Context) error
 	mu      sync.Mutex // guards Tokens
 	trouble string
-	// replaced is true if the keys in use have not published anything yet.
+	// replaced is true if new keys were loaded but the Kymas are not yet queued for publishing with them.
 	replaced bool
 }
 
@@ -102,10 +102,10 @@ func (k *Keys) follow(ctx context.Context) error {
 	k.Tokens = tokens
 	k.mu.Unlock()
 	before := k.Publisher.Root()
-	replaced, err := k.Publisher.TakeUp(ctx, loaded)
+	replaced, err := k.Publisher.ReplaceKeys(ctx, loaded)
 	k.replaced = k.replaced || replaced
 	if replaced {
-		k.tellOf(ctx, before, loaded.Root)
+		k.logLoadedKeys(ctx, before, loaded.Root)
 	}
 	if err != nil {
 		return err
@@ -123,8 +123,8 @@ func (k *Keys) follow(ctx context.Context) error {
 	return errors.Join(unfit, k.changed(ctx))
 }
 
-// tellOf logs that other keys are in use.
-func (k *Keys) tellOf(ctx context.Context, before, now trust.Root) {
+// logLoadedKeys logs that new signing keys or a newer root of trust are in use.
+func (k *Keys) logLoadedKeys(ctx context.Context, before, now trust.Root) {
 	log := ctrl.LoggerFrom(ctx).WithName("keys")
 	if bytes.Equal(before.Raw, now.Raw) {
 		log.Info("loaded new signing keys")

@@ -1,6 +1,6 @@
 // Package controller runs the controllers of the control plane. They watch Kymas, ModuleTemplates and
-// ModuleReleaseMetas, and keep each runtime's bundle and each Kyma's status in line. They read objects, call the pure
-// packages, and write the results.
+// ModuleReleaseMetas, and keep each runtime's bundle and each Kyma's status up to date. They read objects, call the
+// pure packages, and write the results.
 package controller
 
 import (
@@ -40,46 +40,47 @@ type Kymas struct {
 	// Rules are the rules that do not change while the publisher runs: settings, maintenance and the allowed silence.
 	Rules      plan.Rules
 	Signatures SignatureKeys
-	// Source returns the commit that the control plane has, or nil. The function is nil if no repository is followed.
+	// Source returns the Git commit that is applied to the control plane, or nil. The function is nil if no repository
+	// is followed.
 	Source   func() *bundle.Source
 	Watchers Watchers
 	Rollouts Rollouts
 	Trains   Trains
-	// Shard is this publisher's part of the fleet, or nil for all of it.
+	// Shard is this publisher's part of the fleet, or nil for the whole fleet.
 	Shard *Shard
 	// SecretsNamespace is the namespace of the Secrets for runtimes. If it is empty, no Secrets are read.
 	SecretsNamespace string
-	secrets          client.Reader // for that namespace, or nil
+	secrets          client.Reader // reads SecretsNamespace, or nil
 	// ImagePullSecret is the Secret with which all runtimes pull their modules' images, or empty.
 	ImagePullSecret types.NamespacedName
-	pullSecrets     client.Reader // for that Secret, or nil
+	pullSecrets     client.Reader // reads ImagePullSecret, or nil
 	direct          client.Reader // for objects that are read too rarely to be watched
-	unaddressed     sync.Map      // Secrets for runtimes without a Kyma, as logged, by namespace and name
+	unaddressed     sync.Map      // logged Secrets for runtimes without a Kyma, by namespace and name
 	// Notify notifies a runtime's agents about a new bundle, or is nil. It returns immediately.
 	Notify func(runtime string)
 	Now    func() time.Time
-	// TrustAuthors honors all settings of Kymas, whether or not the API server enforces who may set them.
+	// TrustAuthors honors all settings of Kymas, even if the API server does not enforce the permissions to set them.
 	TrustAuthors bool
 	// KymaEvents selects the Events about runtimes. The default is all.
 	KymaEvents KymaEvents
 
-	// ApprovedByCommit reports whether an operator approved a removal by allowing its Git commit. Nil without a
-	// repository.
+	// ApprovedByCommit reports whether an operator approved a removal by allowing its Git commit. It is nil if no
+	// repository is configured.
 	ApprovedByCommit func(kyma, module string) bool
-	// Holding returns the Git commit that prevents bundles from being published, empty for none. Nil without a
-	// repository.
+	// Holding returns why a Git commit prevents bundles from being published, or an empty string. It is nil if no
+	// repository is configured.
 	Holding func() string
 	// Limits are the limits of removals without an approval.
 	Limits removal.Limits
-	// Compared returns the start of the comparison that found Git's newest commit applied, and Compare requests a
-	// comparison. Both are nil without a repository.
+	// Compared returns the start time of the last comparison that found Git's newest commit applied. Compare requests a
+	// comparison. Both are nil if no repository is configured.
 	Compared func() time.Time
 	Compare  func()
 
 	// Slimmer is the Slimmer of the Kymas' cache.
 	Slimmer *Slimmer
 
-	// fleet has a record of each runtime.
+	// fleet contains a record of each runtime.
 	fleet   *fleetstate.Fleet
 	backoff registryBackoff
 	counted part
@@ -88,7 +89,7 @@ type Kymas struct {
 	checkReport func(bundle.Report) error
 }
 
-// remember makes all parts use the same fleet.
+// remember sets the fleet of all parts of the controller.
 func (k *Kymas) remember(fleet *fleetstate.Fleet) {
 	k.fleet, k.backoff.fleet, k.counted.fleet, k.Catalog.fleet = fleet, fleet, fleet, fleet
 	k.reports = newReports(k.Place, k.Now, fleet, k.Slimmer)
@@ -98,15 +99,15 @@ func (k *Kymas) remember(fleet *fleetstate.Fleet) {
 }
 
 const (
-	// recordedSoon is the delay for a Kyma that needs a bundle after its status was written first.
+	// recordedSoon is the delay before the second pass of a Kyma whose status had to be written before its bundle.
 	recordedSoon = 50 * time.Millisecond
-	// statusSettles is the minimum delay of a status after a bundle was pushed, because bundles of other runtimes take
-	// precedence.
+	// statusSettles is the delay between pushing a bundle and writing the status. Bundles of other runtimes take
+	// precedence over statuses.
 	statusSettles = 300 * time.Millisecond
 )
 
-// Reconcile brings the registry in line with a Kyma's request, and the Kyma with its runtime's report. A conflict is
-// not a failure: the cache may be behind the publisher's own write, and the Kyma is reconciled again soon.
+// Reconcile publishes the bundle that a Kyma requests, and updates the Kyma's status from its runtime's report. A
+// conflict is not a failure: the cache may be behind the publisher's own write, and the Kyma is reconciled again soon.
 func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	result, err := k.reconcile(ctx, req)
 	if apierrors.IsConflict(err) {
@@ -115,7 +116,7 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	return result, err
 }
 
-// reconcile runs the actions that package reconcile selects until the pass ends. Every pass goes through it.
+// reconcile runs the actions that package reconcile selects until the pass ends.
 func (k *Kymas) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	kyma, err := k.read(ctx, req)
 	if kyma == nil || err != nil {
@@ -134,7 +135,7 @@ func (k *Kymas) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	}
 }
 
-// read returns the Kyma from the cache, which must not be changed, or nil if there is nothing to do.
+// read returns the Kyma from the cache, which must not be changed, or nil if no work is pending.
 func (k *Kymas) read(ctx context.Context, req ctrl.Request) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	err := k.Client.Get(ctx, req.NamespacedName, kyma, client.UnsafeDisableDeepCopy)
@@ -166,17 +167,17 @@ func (k *Kymas) forget(kyma types.NamespacedName) {
 
 // resolvedBy returns the rules and the view for resolving a Kyma. The view is nil while the Kyma must wait.
 func (k *Kymas) resolvedBy(kyma *v1beta2.Kyma) (plan.Rules, *plan.View) {
-	// The source is read before checking for changes in progress, so that no bundle names a commit whose application
+	// The source is read before checking for changes in progress, so no bundle references a commit whose application
 	// has only begun.
 	rules, view := k.rules(), k.view()
 	if view == nil {
 		view = k.lastView(kyma)
-		rules.Source, rules.Changing = nil, true // a bundle that is built anyway belongs to no commit
+		rules.Source, rules.Changing = nil, true // a bundle that is built during a change belongs to no commit
 	}
 	return rules, view
 }
 
-// view returns the view for resolving Kymas, or nil while it is unknown or about to change.
+// view returns the view for resolving Kymas, or nil while the view is unknown or about to change.
 func (k *Kymas) view() *plan.View {
 	view := k.Rollouts.View()
 	_, known := k.Watchers.Snapshot()
@@ -186,10 +187,11 @@ func (k *Kymas) view() *plan.View {
 	return view
 }
 
-// heldShown is the time after which Kymas show a held commit. A commit that is applied at once writes no status.
+// heldShown is the time after which the statuses of Kymas show a held commit. A commit that is applied sooner causes no
+// status writes.
 const heldShown = 30 * time.Second
 
-// holding returns why only renewals are published, empty for a change that has just begun.
+// holding returns why only renewals are published, or an empty string if the change has just begun.
 func (k *Kymas) holding(changing time.Duration) string {
 	if k.Holding == nil || changing < heldShown {
 		return ""

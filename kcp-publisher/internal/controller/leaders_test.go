@@ -17,8 +17,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
 
-// TestFormerLeaderDoesNotOverwriteANewerStatus runs two publishers for one runtime, as shortly after a lost lease. The
-// first reads the Kyma as the second left it, and then an old version.
+// TestFormerLeaderDoesNotOverwriteANewerStatus runs two publishers for one runtime, which can happen shortly after a
+// lease was lost. The former leader first reads the Kyma that the new leader wrote, and then an old version of the
+// Kyma.
 func TestFormerLeaderDoesNotOverwriteANewerStatus(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 2)
 	w.must(w.api.Delete(t.Context(), w.policy()))
@@ -38,7 +39,8 @@ func TestFormerLeaderDoesNotOverwriteANewerStatus(t *testing.T) {
 	newest := read()
 	if r := newest.Status.Runtime; r.Published.Sequence <= early.Published.Sequence ||
 		r.ReportSequence <= early.ReportSequence {
-		t.Fatalf("the second publisher wrote bundle %d and report %d", r.Published.Sequence, r.ReportSequence)
+		t.Fatalf("the second publisher recorded bundle %d and report %d, want newer ones than the first",
+			r.Published.Sequence, r.ReportSequence)
 	}
 
 	w.kymas = first
@@ -47,11 +49,11 @@ func TestFormerLeaderDoesNotOverwriteANewerStatus(t *testing.T) {
 	seen := read()
 	if was, is := newest.Status.Runtime, seen.Status.Runtime; is.Published.Sequence < was.Published.Sequence ||
 		is.ReportSequence < was.ReportSequence {
-		t.Errorf("bundle %d and report %d are noted after bundle %d and report %d", is.Published.Sequence,
+		t.Errorf("the status records bundle %d and report %d after bundle %d and report %d", is.Published.Sequence,
 			is.ReportSequence, was.Published.Sequence, was.ReportSequence)
 	}
 	if !equality.Semantic.DeepEqual(seen.Status.Modules, newest.Status.Modules) {
-		t.Errorf("modules are %+v, and were %+v", seen.Status.Modules, newest.Status.Modules)
+		t.Errorf("the modules in the status are %+v, want %+v", seen.Status.Modules, newest.Status.Modules)
 	}
 
 	w.patches = 0
@@ -67,15 +69,15 @@ func TestFormerLeaderDoesNotOverwriteANewerStatus(t *testing.T) {
 	})
 	result, err := first.Reconcile(quiet(t.Context()), request)
 	if err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > time.Second {
-		t.Errorf("a status that was written since is looked at again after %s, and fails with %v", result.RequeueAfter,
-			err)
+		t.Errorf("a conflict returned requeue after %s and error %v, want a short delay and no error",
+			result.RequeueAfter, err)
 	}
 	if now := read(); w.patches == 0 || now.ResourceVersion != seen.ResourceVersion {
-		t.Errorf("%d writes by what was read long ago: %+v", w.patches, now.Status.Runtime)
+		t.Errorf("%d writes based on an old version changed the Kyma: %+v", w.patches, now.Status.Runtime)
 	}
 }
 
-func TestReportIsOvertakenOnlyByANewerOneOfItsKey(t *testing.T) {
+func TestReportIsOvertakenOnlyByANewerReportOfTheSameKey(t *testing.T) {
 	signer := trusttest.NewSigner(t)
 	mine := &v1beta2.RuntimeKey{Thumbprint: trusttest.Thumbprint(t, signer)}
 	at := noon.UnixMilli()
@@ -87,24 +89,24 @@ func TestReportIsOvertakenOnlyByANewerOneOfItsKey(t *testing.T) {
 		status *v1beta2.RuntimeStatus
 		want   bool
 	}{
-		"nothing is noted": {known, nil, false},
-		"nothing is known": {
+		"no status": {known, nil, false},
+		"no known report": {
 			fleetstate.Report{}, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at + 1}, false,
 		},
-		"it is noted":           {known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at}, false},
-		"a newer one is noted":  {known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at + 1}, true},
-		"an older one is noted": {known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at - 1}, false},
-		"one of a former key is noted": {
+		"status has the known report": {known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at}, false},
+		"status has a newer report":   {known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at + 1}, true},
+		"status has an older report":  {known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at - 1}, false},
+		"status has a report of another key": {
 			known, &v1beta2.RuntimeStatus{Key: &v1beta2.RuntimeKey{Thumbprint: "other"}, ReportSequence: at + 1}, false,
 		},
-		"one far ahead of this clock is": {
+		"status has a report far ahead of this clock": {
 			known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: noon.Add(trust.MaxClockSkew).UnixMilli() + 1},
 			false,
 		},
-		"a newer one without any key is": {known, &v1beta2.RuntimeStatus{ReportSequence: at + 1}, false},
+		"status has a newer report but no key": {known, &v1beta2.RuntimeStatus{ReportSequence: at + 1}, false},
 	} {
 		if got := c.known.Overtaken(c.status, noon); got != c.want {
-			t.Errorf("%s: %t", name, got)
+			t.Errorf("%s: got overtaken %t, want %t", name, got, c.want)
 		}
 	}
 }

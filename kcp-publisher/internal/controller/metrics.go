@@ -71,7 +71,7 @@ var ObserveRegistry = measure.Requests(measure.Definition{
 // otherReason replaces unknown reasons. Runtimes report reasons as free text, so their number is unlimited.
 const otherReason refusal.Reason = "(other)"
 
-// publishToAppliedBuckets range from a notified runtime to one that was off overnight.
+// publishToAppliedBuckets range from 1 s, for a notified runtime, to a day, for a runtime that was off overnight.
 var publishToAppliedBuckets = []float64{
 	1, 2, 5, 10, 20, 30, time.Minute.Seconds(), 2 * time.Minute.Seconds(), 5 * time.Minute.Seconds(),
 	10 * time.Minute.Seconds(), 30 * time.Minute.Seconds(),

@@ -38,9 +38,9 @@ func (k *Kymas) count(kyma *v1beta2.Kyma) {
 		catalog)
 }
 
-// noteWritten emits metrics and Events for the news in a status. It is called once for each written status, so
+// announceWritten emits metrics and Events for the changes in a written status. It is called once per write, so
 // heartbeats and restarts do not repeat them.
-func (k *Kymas) noteWritten(kyma *v1beta2.Kyma, before, after v1beta2.KymaStatus) {
+func (k *Kymas) announceWritten(kyma *v1beta2.Kyma, before, after v1beta2.KymaStatus) {
 	if took, is := appliedAfter(before, after); is {
 		publishToApplied.WithLabelValues().Observe(took.Seconds())
 	}

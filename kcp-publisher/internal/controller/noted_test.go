@@ -29,18 +29,20 @@ func TestAppliedMetricCountsTheFirstReportOfABundle(t *testing.T) {
 		want          time.Duration
 		is            bool
 	}{
-		"the newest bundle is reported": {
+		"published bundle is reported": {
 			status("b", "a", 0), status("b", "b", 40*time.Second), 40 * time.Second, true,
 		},
-		"the first bundle is reported":          {status("b", "", 0), status("b", "b", time.Minute), time.Minute, true},
-		"another bundle is reported":            {status("b", "", 0), status("b", "a", time.Minute), 0, false},
-		"it was reported before":                {status("b", "b", time.Minute), status("b", "b", time.Hour), 0, false},
-		"it was reported before it is recorded": {status("a", "b", time.Minute), status("b", "b", time.Hour), 0, false},
-		"a clock went back":                     {status("b", "a", 0), status("b", "b", -time.Minute), 0, true},
-		"nothing is known":                      {v1beta2.KymaStatus{}, v1beta2.KymaStatus{}, 0, false},
+		"first bundle is reported":    {status("b", "", 0), status("b", "b", time.Minute), time.Minute, true},
+		"another bundle is reported":  {status("b", "", 0), status("b", "a", time.Minute), 0, false},
+		"bundle was already reported": {status("b", "b", time.Minute), status("b", "b", time.Hour), 0, false},
+		"bundle was reported before it was recorded": {
+			status("a", "b", time.Minute), status("b", "b", time.Hour), 0, false,
+		},
+		"clock was set back": {status("b", "a", 0), status("b", "b", -time.Minute), 0, true},
+		"empty statuses":     {v1beta2.KymaStatus{}, v1beta2.KymaStatus{}, 0, false},
 	} {
 		if took, is := appliedAfter(c.before, c.after); took != c.want || is != c.is {
-			t.Errorf("%s: %s, %t", name, took, is)
+			t.Errorf("%s: got %s, %t, want %s, %t", name, took, is, c.want, c.is)
 		}
 	}
 }
@@ -67,7 +69,7 @@ func TestSilenceAndItsEndEmitOneEventEach(t *testing.T) {
 		{silent, refused, ""},
 		{silent, reports, "Normal RuntimeHeard runtime one reports again"},
 	} {
-		k.noteWritten(kymaOf("one"), step.before, step.after)
+		k.announceWritten(kymaOf("one"), step.before, step.after)
 		got := ""
 		select {
 		case got = <-recorder.Events:
@@ -104,10 +106,10 @@ func TestFailureEventsOmitNormalEvents(t *testing.T) {
 			Conditions: []metav1.Condition{{Type: v1beta2.ConditionReporting, Status: status, Reason: reason}},
 		}
 	}
-	k.noteWritten(kymaOf("one"), reporting(metav1.ConditionFalse, v1beta2.ReasonSilent),
+	k.announceWritten(kymaOf("one"), reporting(metav1.ConditionFalse, v1beta2.ReasonSilent),
 		reporting(metav1.ConditionTrue, v1beta2.ReasonReported))
 	if got := len(recorder.Events); got != 0 {
-		t.Errorf("its return is reported: %s", <-recorder.Events)
+		t.Errorf("the end of the silence is reported: %s", <-recorder.Events)
 	}
 }
 
@@ -130,43 +132,43 @@ func TestRootExpiryNoticesAreNotRepeatedByARestart(t *testing.T) {
 		got = append(got, event)
 	}
 	if len(got) != len(expiryNotices) {
-		t.Fatalf("reported %d times, want %d: %v", len(got), len(expiryNotices), got)
+		t.Fatalf("got %d Events, want %d: %v", len(got), len(expiryNotices), got)
 	}
 	if !strings.Contains(got[0], "Warning RootExpires root of trust 3 expires at") ||
 		!strings.Contains(got[len(got)-1], "expired at") {
-		t.Errorf("reported %v", got)
+		t.Errorf("got Events %v, want the first before and the last after the expiry", got)
 	}
 }
 
 func TestUnknownReasonsShareOneSeries(t *testing.T) {
 	if got := knownReason("Expired"); got != refusal.Expired {
-		t.Errorf("a known one is %s", got)
+		t.Errorf("a known reason became %s", got)
 	}
 	if got := knownReason("any word at all"); got != otherReason {
-		t.Errorf("an unknown one is %s", got)
+		t.Errorf("an unknown reason became %s", got)
 	}
 }
 
-// A new process knows no report. The previous process announced the content of the status.
+// A new process has no known report. The previous process emitted the Events for the report in the status.
 func TestRestartDoesNotRepeatRefusalEvents(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
 	w := newWaves(t, newSurroundings(t), 1)
 	k := &Kymas{Events: recorder, Publisher: w.kymas.Publisher, fleet: fleetstate.New(nil)}
 	kyma := kymaOf("one")
 	accepted := bundle.AcceptedReport{
-		Content: "sha256:said", Report: bundle.Report{
+		Content: "sha256:reported", Report: bundle.Report{
 			Runtime: "one", Refused: []bundle.RefusedBundle{{Digest: "sha256:bad", Reason: refusal.Expired}},
 		},
 	}
 	k.announceRefused(kyma, nil, accepted)
 	if got := len(recorder.Events); got != 1 {
-		t.Fatalf("reported %d times", got)
+		t.Fatalf("got %d Events for a new refusal, want 1", got)
 	}
-	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Observed: &v1beta2.ObservedBundle{Report: "sha256:said"}}
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Observed: &v1beta2.ObservedBundle{Report: "sha256:reported"}}
 	k.announceRefused(kyma, nil, accepted)
 	k.announceRefused(kyma, &accepted, accepted)
 	if got := len(recorder.Events); got != 1 {
-		t.Errorf("reported %d times after a restart and a heartbeat", got)
+		t.Errorf("got %d Events after a restart and a heartbeat, want 1", got)
 	}
 	again := accepted
 	again.Content, again.Refused = "sha256:again", append(again.Refused, bundle.RefusedBundle{
@@ -174,15 +176,15 @@ func TestRestartDoesNotRepeatRefusalEvents(t *testing.T) {
 	})
 	k.announceRefused(kyma, &accepted, again)
 	if got := len(recorder.Events); got != 2 {
-		t.Errorf("reported %d times after another refusal", got)
+		t.Errorf("got %d Events after another refusal, want 2", got)
 	}
-	why := refusal.New(refusal.Expired, "its time is over")
+	why := refusal.New(refusal.Expired, "the report has expired")
 	kyma.Status.Conditions = []metav1.Condition{{
 		Type: v1beta2.ConditionReporting, Status: metav1.ConditionFalse, Reason: v1beta2.ReasonReportRefused,
 		Message: "the latest report was refused: " + why.Error(),
 	}}
 	kyma.Status.Runtime.Reasons = &v1beta2.RuntimeReasons{Report: "Expired"}
 	if !showsRefusal(kyma, why) || showsRefusal(kyma, refusal.New(refusal.ForeignKey, "another")) {
-		t.Error("the announced refusal of a report is not known")
+		t.Error("showsRefusal does not compare the reason in the status")
 	}
 }

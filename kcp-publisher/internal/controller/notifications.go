@@ -11,14 +11,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
 
-// Has reports whether a Kyma has this runtime.
+// Has reports whether a Kyma exists for a runtime.
 func (k *Kymas) Has(ctx context.Context, runtime string) bool {
 	kymas, err := k.of(ctx, runtime)
 	return err == nil && len(kymas) > 0
 }
 
-// ReadReport reconciles the Kymas of a runtime after a registry's notification about a report. The registry is read
-// again for the report, however recently it was read. Otherwise it equals the reconciliation at the next poll.
+// ReadReport reconciles the Kymas of a runtime after a registry's notification about a report. It always reads the
+// report from the registry, even right after another read. Otherwise the reconciliation is the same as at the next
+// poll.
 func (k *Kymas) ReadReport(ctx context.Context, runtime string) error {
 	kymas, err := k.of(ctx, runtime)
 	if err != nil {
@@ -39,7 +40,7 @@ type notified struct{ *v1beta2.Kyma }
 func notifiedOf(name types.NamespacedName, runtime string) notified {
 	kyma := &v1beta2.Kyma{}
 	kyma.Namespace, kyma.Name = name.Namespace, name.Name
-	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: runtime} // with which a rollout may await it
+	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: runtime} // for the priority of awaited runtimes
 	return notified{kyma}
 }
 
@@ -66,7 +67,7 @@ func (k *Kymas) kymasOfRuntime(ctx context.Context, namespace, runtime string) (
 	return kymas.Items, nil
 }
 
-// notify records that a registry has a report. Earlier responses are no longer fresh.
+// notify records that the registry announced a report. Earlier responses of the registry are no longer fresh.
 func (r *reports) notify(kyma types.NamespacedName) {
 	r.fleet.Edit(kyma, func(known *fleetstate.Runtime) { known.Notified++ })
 }

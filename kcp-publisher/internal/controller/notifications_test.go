@@ -26,19 +26,19 @@ func TestNotificationReadsTheReportAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		if requests != want {
-			t.Errorf("%s: asked %d times, want %d", when, requests, want)
+			t.Errorf("%s: got %d requests, want %d", when, requests, want)
 		}
 	}
-	fetch(1, "the first look")
-	fetch(1, "another one soon after")
+	fetch(1, "first read")
+	fetch(1, "second read soon after the first")
 	r.notify(client.ObjectKeyFromObject(kymaOf("two")))
-	fetch(1, "after a notification of another runtime")
+	fetch(1, "after a notification for another runtime")
 	r.notify(client.ObjectKeyFromObject(kyma))
 	fetch(2, "after a notification")
-	fetch(3, "after one that came while the registry was asked")
-	fetch(3, "soon after")
+	fetch(3, "after a notification during the request")
+	fetch(3, "soon after the last request")
 	r.fleet.Drop(client.ObjectKeyFromObject(kyma))
 	if n := r.fleet.Get(client.ObjectKeyFromObject(kyma)).Notified; n != 0 {
-		t.Errorf("%d notifications are kept of a Kyma that is gone", n)
+		t.Errorf("%d notifications are kept for a deleted Kyma", n)
 	}
 }

@@ -16,19 +16,19 @@ import (
 // agentsReport and agentsPoll are the agents' default intervals for reporting without changes and for polling.
 const agentsReport, agentsPoll = 5 * time.Minute, time.Minute
 
-// quietAtMost returns the longest time between reports of a healthy runtime, with a tenth for jitter. Agents report at
-// one of their polls, and an idle publisher reads the report at one of its own. agent and report are the agents'
-// configured intervals, or 0 for the defaults.
+// quietAtMost returns the longest time between reports of a healthy runtime, plus a tenth for jitter. Agents send
+// reports only when they poll, and an idle publisher reads reports only at its own polls. agent and report are the
+// agents' configured poll and report intervals, or 0 for the defaults.
 func quietAtMost(agent, report, poll time.Duration) time.Duration {
 	quiet := cmp.Or(report, agentsReport) + cmp.Or(agent, agentsPoll) + restingPollOf(poll)
 	return quiet + quiet/10
 }
 
-// warnOf emits one Event per policy generation whose offlineAfter is too short for healthy runtimes. Findings of a
-// process's first check are only logged, because the previous process may have emitted the Event.
-func (r *Rollouts) warnOf(ctx context.Context, policies []fleet.RolloutPolicy) {
+// warnOfflineAfter emits one Event per policy generation whose offlineAfter is too short for healthy runtimes. Findings
+// of a process's first check are only logged, because the previous process may have emitted the Event.
+func (r *Rollouts) warnOfflineAfter(ctx context.Context, policies []fleet.RolloutPolicy) {
 	if r.shard != nil {
-		return // the planner does
+		return // the planner checks the policies
 	}
 	checked := make(map[types.UID]int64, len(policies))
 	for i := range policies {
@@ -44,7 +44,7 @@ func (r *Rollouts) warnOf(ctx context.Context, policies []fleet.RolloutPolicy) {
 		ctrl.LoggerFrom(ctx).Info("a policy counts healthy runtimes as offline", "policy", p.Name, "reason", why)
 		if r.checked != nil {
 			r.Events.Eventf(p, nil, corev1.EventTypeWarning, fleet.ReasonOfflineAfterTooShort, "Rollout", "%s",
-				noted(why))
+				eventNote(why))
 		}
 	}
 	r.checked = checked

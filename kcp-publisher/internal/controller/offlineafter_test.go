@@ -24,10 +24,10 @@ func TestOfflineAfterWarningIsEmittedOncePerGeneration(t *testing.T) {
 	}
 	check := func(r *Rollouts, policies []fleet.RolloutPolicy, wantEvents, wantLines int) {
 		t.Helper()
-		r.warnOf(ctx, policies)
+		r.warnOfflineAfter(ctx, policies)
 		if gotEvents, gotLines := len(recorder.Events), strings.Count(lines.String(), "\n"); gotEvents != wantEvents ||
 			gotLines != wantLines {
-			t.Errorf("%d Events and %d lines, want %d and %d", gotEvents, gotLines, wantEvents, wantLines)
+			t.Errorf("got %d Events and %d log lines, want %d and %d", gotEvents, gotLines, wantEvents, wantLines)
 		}
 	}
 	r := &Rollouts{Events: recorder, quiet: quietAtMost(0, 0, 30*time.Second)}
@@ -35,7 +35,7 @@ func TestOfflineAfterWarningIsEmittedOncePerGeneration(t *testing.T) {
 	check(r, policy(1, 2*time.Minute), 1, 1)
 	check(r, policy(1, 2*time.Minute), 1, 1)
 	check(r, policy(2, 15*time.Minute), 1, 1)
-	// it reports after 5 minutes, at its next poll, and is asked up to a minute later
+	// The agent reports after 5 minutes, at its next poll, and the publisher reads the report up to a minute later.
 	check(r, policy(3, 7*time.Minute), 2, 2)
 	again := &Rollouts{Events: recorder, quiet: r.quiet}
 	check(again, policy(3, 7*time.Minute), 2, 3)

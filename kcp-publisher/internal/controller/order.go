@@ -28,17 +28,18 @@ const (
 )
 
 const (
-	// awaitedPolls is the number of reads of a report that a rollout awaits, per read of another report.
+	// awaitedPolls is the number of reads per poll interval for a report that a rollout awaits.
 	awaitedPolls = 6
-	// awaitedAtOnce is the number of runtimes that can be read so often. With more, each is read less often.
+	// awaitedAtOnce is the number of awaited runtimes that can be polled at this rate. If more are awaited, each is
+	// polled less often.
 	awaitedAtOnce = 100
-	// restingPolls is the poll interval of an idle runtime's report, in intervals of other reports. restingPoll limits
-	// that interval, unless the poll interval is longer.
+	// restingPolls is the factor by which the poll interval of an idle runtime is longer. restingPoll limits the
+	// resulting interval, unless the poll interval itself is longer.
 	restingPolls = 2
 	restingPoll  = time.Minute
 )
 
-// takePending begins a pass for a Kyma and reports whether it has something to publish.
+// takePending takes the pending work of a Kyma at the start of a pass, and reports whether there was any.
 func (k *Kymas) takePending(kyma types.NamespacedName) (pending bool) {
 	k.fleet.Edit(kyma, func(r *fleetstate.Runtime) { pending = r.Pending.Take() })
 	return pending
@@ -55,7 +56,8 @@ func (k *Kymas) pendingAfter(kyma types.NamespacedName, done bool) {
 	})
 }
 
-// dropPending records that nothing is published for a Kyma until another change.
+// dropPending discards the pending work of a Kyma. The publisher publishes no bundles for the Kyma until another
+// change.
 func (k *Kymas) dropPending(kyma types.NamespacedName) {
 	k.fleet.Edit(kyma, func(r *fleetstate.Runtime) { r.Pending = fleetstate.Pending{} })
 }
@@ -69,7 +71,7 @@ func (k *Kymas) published(kyma *v1beta2.Kyma) *publish.Record {
 	}).Published
 }
 
-// inOrder queues the Kymas of events by priority.
+// inOrder returns a handler that queues the Kyma of each event with its priority.
 func (k *Kymas) inOrder() handler.EventHandler {
 	return handler.Funcs{
 		GenericFunc: func(_ context.Context, e event.GenericEvent,
@@ -93,7 +95,7 @@ func (k *Kymas) inOrder() handler.EventHandler {
 		}}
 }
 
-// orderOf returns the priority of reconciliations of a Kyma that only a poll or notification requests.
+// orderOf returns the priority of a Kyma's reconciliations that a poll or a notification triggers.
 func (k *Kymas) orderOf(kyma *v1beta2.Kyma) *int {
 	if k.Rollouts.View().Awaits(plan.RuntimeID(kyma)) {
 		return new(awaited)
@@ -101,8 +103,8 @@ func (k *Kymas) orderOf(kyma *v1beta2.Kyma) *int {
 	return new(routine)
 }
 
-// pollOf returns the interval for reading a runtime's report: shorter while a rollout awaits it, longer while the
-// runtime is idle.
+// pollOf returns the interval for reading a runtime's report. It is shorter while a rollout awaits the runtime, and
+// longer while the runtime is idle.
 func (k *Kymas) pollOf(kyma *v1beta2.Kyma) time.Duration {
 	view := k.Rollouts.View()
 	if !view.Awaits(plan.RuntimeID(kyma)) {
@@ -122,8 +124,8 @@ func restingPollOf(poll time.Duration) time.Duration {
 }
 
 // freshEnough returns how old the known report can be before the registry is read again. If there is something to
-// publish, the report can wait until the next pass, so that the bundles of the whole fleet take precedence. A requested
-// pass always reads the registry.
+// publish, the report can wait until the next pass, so the bundles of the whole fleet take precedence. A requested pass
+// always reads the registry.
 func (k *Kymas) freshEnough(kyma *v1beta2.Kyma, isDue bool) time.Duration {
 	poll := k.pollOf(kyma)
 	switch {
@@ -135,8 +137,9 @@ func (k *Kymas) freshEnough(kyma *v1beta2.Kyma, isDue bool) time.Duration {
 	return min(poll, k.PollInterval) / 2
 }
 
-// nextPoll returns the result of a pass that only needs to read the report again: when that is due, or when the pass is
-// no longer settled, whichever is first. until is zero for a pass that is not settled.
+// nextPoll returns the result of a pass after which only the report must be read again. The Kyma is requeued for the
+// next poll, or for the end of the settled time if that is earlier. asked is the time of the last read of the report.
+// until is the end of the settled time, or zero for a pass that is not settled.
 func (k *Kymas) nextPoll(kyma *v1beta2.Kyma, asked, until time.Time) ctrl.Result {
 	wait := k.pollOf(kyma)
 	if left := asked.Add(wait).Sub(k.Now()); left < wait {

@@ -40,7 +40,7 @@ func TestAwaitedRuntimesPrecedeChangesAndPolls(t *testing.T) {
 	}
 }
 
-// TestConstantNotificationsDoNotBlockPolls has a poll among notifications of other runtimes.
+// TestConstantNotificationsDoNotBlockPolls queues a poll between notifications for other runtimes.
 func TestConstantNotificationsDoNotBlockPolls(t *testing.T) {
 	k := &Kymas{}
 	k.Rollouts.view.Store(&plan.View{Awaited: map[string]bool{"canary": true}})
@@ -68,11 +68,11 @@ func TestConstantNotificationsDoNotBlockPolls(t *testing.T) {
 	}
 }
 
-func TestPollOf(t *testing.T) {
+func TestPollIntervalDependsOnAwaitedAndIdleRuntimes(t *testing.T) {
 	now := noon
 	k := &Kymas{PollInterval: 30 * time.Second, Now: func() time.Time { return now }}
 	if wait := k.pollOf(kymaOf("one")); wait != 30*time.Second {
-		t.Errorf("before the first look at rollouts: every %s", wait)
+		t.Errorf("before the first view, the poll interval is %s", wait)
 	}
 	for awaited, want := range map[int]time.Duration{1: 5 * time.Second, 100: 5 * time.Second, 200: 10 * time.Second,
 		10_000: 30 * time.Second} {
@@ -82,10 +82,10 @@ func TestPollOf(t *testing.T) {
 		}
 		k.Rollouts.view.Store(view)
 		if wait := k.pollOf(kymaOf("r-0")); wait != want {
-			t.Errorf("a rollout waits for %d runtimes: every %s, want %s", awaited, wait, want)
+			t.Errorf("with %d awaited runtimes, the poll interval is %s, want %s", awaited, wait, want)
 		}
 		if wait := k.pollOf(kymaOf("another")); wait != 30*time.Second {
-			t.Errorf("a runtime that no rollout waits for: every %s", wait)
+			t.Errorf("the poll interval of a runtime that is not awaited is %s", wait)
 		}
 	}
 	for interval, want := range map[time.Duration]time.Duration{time.Second: 2 * time.Second,
@@ -93,14 +93,14 @@ func TestPollOf(t *testing.T) {
 		k := &Kymas{PollInterval: interval, Now: k.Now}
 		k.Rollouts.view.Store(&plan.View{Awaited: map[string]bool{"canary": true}})
 		if wait := k.pollOf(restingKyma("one")); wait != want {
-			t.Errorf("of a runtime from which nothing is awaited it is asked for every %s, want %s", wait, want)
+			t.Errorf("the poll interval of an idle runtime is %s, want %s", wait, want)
 		}
 		if wait := k.pollOf(restingKyma("canary")); wait != interval/awaitedPolls {
-			t.Errorf("a rollout waits for a runtime that has applied the latest bundle: every %s", wait)
+			t.Errorf("the poll interval of an awaited idle runtime is %s", wait)
 		}
 		for due, want := range map[bool]time.Duration{false: interval / 2, true: 2 * want} {
 			if fresh := k.freshEnough(restingKyma("one"), due); fresh != want {
-				t.Errorf("due %v: the report of a runtime from which nothing is awaited may be %s old, want %s", due,
+				t.Errorf("due %v: the report of an idle runtime is fresh for %s, want %s", due,
 					fresh, want)
 			}
 		}
@@ -109,16 +109,16 @@ func TestPollOf(t *testing.T) {
 		return result.RequeueAfter >= want*8/10 && result.RequeueAfter <= want*12/10
 	}
 	if result := k.nextPoll(kymaOf("another"), now, time.Time{}); !within(result, 30*time.Second) {
-		t.Errorf("asked now, and again after %s", result.RequeueAfter)
+		t.Errorf("after a read now, the next read is after %s", result.RequeueAfter)
 	}
 	if result := k.nextPoll(kymaOf("another"), now.Add(-20*time.Second), time.Time{}); !within(result, 10*time.Second) {
-		t.Errorf("asked 20 seconds ago, and again after %s", result.RequeueAfter)
+		t.Errorf("after a read 20 seconds ago, the next read is after %s", result.RequeueAfter)
 	}
 	if result := k.nextPoll(kymaOf("another"), now, now.Add(7*time.Second)); result.RequeueAfter != 7*time.Second {
-		t.Errorf("it may fall silent in 7 seconds, and is looked at after %s", result.RequeueAfter)
+		t.Errorf("a runtime that can become silent in 7 seconds is reconciled after %s", result.RequeueAfter)
 	}
 	if result := k.nextPoll(kymaOf("another"), now.Add(-time.Hour), time.Time{}); !within(result, statusSettles) {
-		t.Errorf("asked an hour ago, and again after %s", result.RequeueAfter)
+		t.Errorf("after a read an hour ago, the next read is after %s", result.RequeueAfter)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestUnchangedRolloutsKeepTheView(t *testing.T) {
 		return w.kymas.Rollouts.View()
 	}
 	if before := poll(); before == nil || poll() != before {
-		t.Error("another view is in use, and all Kymas are looked at again")
+		t.Error("a new view is in use without a change, so all Kymas are reconciled again")
 	}
 }
 
@@ -165,16 +165,16 @@ func TestWorkStaysPendingUntilPublishedOrDeleted(t *testing.T) {
 	poll(away)
 	w.kymas.backoff.ping = nil
 	if !w.kymas.takePending(request.NamespacedName) {
-		t.Error("the registry was away, and the Kyma is not due any more")
+		t.Error("the pending work was lost while the registry was unavailable")
 	}
 	w.now = w.now.Add(time.Hour)
 	poll(working)
 	if w.kymas.takePending(request.NamespacedName) {
-		t.Error("it was looked at, and is due")
+		t.Error("the work is still pending after a successful pass")
 	}
 	request.Name = "gone"
 	if poll(working); w.kymas.takePending(request.NamespacedName) {
-		t.Error("a Kyma that is gone is due")
+		t.Error("a deleted Kyma has pending work")
 	}
 }
 
@@ -196,13 +196,13 @@ func TestPromotionIsPublishedBeforeReportsAreRead(t *testing.T) {
 		w.must(err)
 		if asked := w.kymas.fleet.Get(request.NamespacedName).Report.Asked; !asked.Equal(before) ||
 			result.RequeueAfter > time.Second || *result.Priority != routine {
-			t.Errorf("%s: the report was asked for at %s and before that at %s, the next look is %+v", name, asked,
+			t.Errorf("%s: the report was read at %s and before that at %s, the result is %+v", name, asked,
 				before, result)
 		}
 		_, err = w.kymas.Reconcile(ctx, request)
 		w.must(err)
 		if asked := w.kymas.fleet.Get(request.NamespacedName).Report.Asked; !asked.Equal(w.now) {
-			t.Errorf("%s: the report is not asked for afterwards", name)
+			t.Errorf("%s: the report was not read after the bundle was published", name)
 		}
 	}
 	w.agents()

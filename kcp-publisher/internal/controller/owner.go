@@ -23,7 +23,8 @@ func (k *Kymas) checkOwner(ctx context.Context, kyma *v1beta2.Kyma) error {
 	return plan.NewOwners(all).Check(kyma)
 }
 
-// claimants returns all Kymas of a Kyma's runtime. The Kyma itself is as this pass knows it: the cache can be older.
+// claimants returns all Kymas of a Kyma's runtime. It replaces the cached copy of the given Kyma, because the cache can
+// be older.
 func (k *Kymas) claimants(ctx context.Context, kyma *v1beta2.Kyma) ([]v1beta2.Kyma, error) {
 	all, err := k.kymasOfRuntime(ctx, kyma.Namespace, plan.RuntimeID(kyma))
 	if err != nil {
@@ -57,13 +58,13 @@ func (k *Kymas) claim(ctx context.Context, p *pass) error {
 			plan.RuntimeID(p.kyma))
 		return nil
 	}
-	plan.Deny(p.kyma)
+	plan.RecordDenied(p.kyma)
 	return refused
 }
 
-// challenge asks for the newest report, and accepts it if it has a token for this Kyma that is newer than the tokens of
-// all others. The report is not remembered: it counts for this decision alone. A registry that does not answer decides
-// nothing.
+// challenge reads the newest report, and assigns the runtime to this Kyma if the report has a token for this Kyma that
+// is newer than the tokens of all other Kymas. The report is used for this decision only and is not recorded. If the
+// registry does not respond, the owner does not change.
 func (k *Kymas) challenge(ctx context.Context, p *pass, all []v1beta2.Kyma, tokens trust.TokenSecrets) bool {
 	from := p.rules.Challenger(p.kyma, all, tokens, k.Now())
 	repository, err := k.Place.Reading(ctx, bundle.ReportRepository(from.Runtime))

@@ -30,16 +30,16 @@ type pass struct {
 	rules   plan.Rules
 	basis   fleetstate.Basis
 	settled fleetstate.Settled
-	// kyma is the cache's object and must not be changed until own was called. before is the Kyma as the API server has
-	// it.
+	// kyma is the cached object and must not be modified before own is called. before is the Kyma as stored in the API
+	// server.
 	kyma, before *v1beta2.Kyma
 	// requested is the value of the annotation with which an operator requested this pass, or empty.
 	requested string
-	// postponed is the time when the report is read first. firstCheck is true if this process has not checked the bundle
-	// yet.
+	// postponed is the time of the first read of the report. firstCheck is true if this process has not checked the
+	// bundle yet.
 	postponed  time.Time
 	firstCheck bool
-	// pending is true if the pass began with something to publish. begun is true if that was taken from the record.
+	// pending is true if the pass began with pending work. begun is true if the pending work was taken from the record.
 	pending, begun bool
 	// wait is the remaining time until the registry can be used again, or 0.
 	wait    time.Duration
@@ -47,16 +47,16 @@ type pass struct {
 	newest  fleetstate.Report
 	runtime plan.Runtime
 	outcome publish.Outcome
-	// renewed is the newest bundle while only renewals are published, nil if it is unknown.
+	// renewed is the newest bundle while only renewals are published, or nil if the bundle is unknown.
 	renewed *plan.Published
 	// status contains the facts for the status.
 	status ingest.Facts
 }
 
-// begin reads the facts that need no request.
+// begin returns a pass with the facts that need no request to the registry.
 func (k *Kymas) begin(ctx context.Context, kyma *v1beta2.Kyma) *pass {
 	name := client.ObjectKeyFromObject(kyma)
-	// The counts of changes are read before the changed objects.
+	// The counters of changes are read before the changed objects, so no change in between is missed.
 	all, record := k.Catalog.marked.Load(), k.fleet.Of(kyma)
 	rules, view := k.resolvedBy(kyma)
 	p := &pass{
@@ -120,7 +120,7 @@ func (k *Kymas) take(ctx context.Context, p *pass, action reconcile.Action) erro
 	}
 }
 
-// askNewest reads which report is the latest. It only compares its digest.
+// askNewest reads the digest of the latest report, and compares it with the digest of the known report.
 func (k *Kymas) askNewest(ctx context.Context, p *pass) {
 	known := k.reports.remembered(p.kyma)
 	answer := k.reports.ask(ctx, p.kyma, known, k.freshEnough(p.kyma, false))
@@ -141,7 +141,7 @@ func (k *Kymas) admit(ctx context.Context, p *pass) {
 		return
 	}
 	p.facts.Admitted = reconcile.Yes
-	p.basis.Version = kyma.ResourceVersion // the finalizer may be new
+	p.basis.Version = kyma.ResourceVersion // adding the finalizer changes the version
 	if p.facts.View && k.mayPostpone(p.before, kyma, p.status, p.basis) {
 		p.firstCheck = k.reports.remembered(kyma).Postponed.IsZero()
 		p.postponed = k.reports.postpone(kyma, k.firstPoll(kyma))
@@ -149,8 +149,8 @@ func (k *Kymas) admit(ctx context.Context, p *pass) {
 	}
 }
 
-// refusal returns why publishing for a Kyma is not allowed. It adds the facts that are known without the runtime to the
-// status.
+// refusal returns why publishing for a Kyma is not allowed. It also sets the parts of the status that do not depend on
+// a report.
 func (k *Kymas) refusal(ctx context.Context, p *pass) (err error) {
 	if p.status.Silence, p.status.Carried, err = p.rules.Allowed(p.kyma); err != nil && !p.facts.Deleted {
 		return err
@@ -162,7 +162,7 @@ func (k *Kymas) refusal(ctx context.Context, p *pass) (err error) {
 	return takeover.Inherit(ctx, k.direct, p.kyma)
 }
 
-// checkBundle compares the published bundle with the Kyma without its report.
+// checkBundle checks whether the published bundle still matches the Kyma, without reading the report.
 func (k *Kymas) checkBundle(ctx context.Context, p *pass) {
 	k.beginPending(p)
 	p.facts.Bundle = reconcile.No // the report is needed
@@ -172,7 +172,7 @@ func (k *Kymas) checkBundle(ctx context.Context, p *pass) {
 		return
 	}
 	p.basis.View.Decide(runtime.ID, &request, p.kyma.Status.Runtime)
-	if rests, err := k.Publisher.Rests(ctx, k.published(p.kyma), runtime, request, p.basis.View.Catalog); err == nil &&
+	if rests, err := k.Publisher.IsSettled(ctx, k.published(p.kyma), runtime, request, p.basis.View.Catalog); err == nil &&
 		rests {
 		p.facts.Bundle = reconcile.Yes
 	}
@@ -181,7 +181,7 @@ func (k *Kymas) checkBundle(ctx context.Context, p *pass) {
 // fetchNewest fetches the latest report.
 func (k *Kymas) fetchNewest(ctx context.Context, p *pass) {
 	fresh := k.PollInterval / 2
-	p.wait = 0 // a requested pass does not wait
+	p.wait = 0 // a requested pass does not wait for the backoff
 	if p.facts.View {
 		k.beginPending(p)
 		fresh = k.freshEnough(p.kyma, p.pending)
@@ -202,15 +202,15 @@ func (k *Kymas) fetchNewest(ctx context.Context, p *pass) {
 	}
 }
 
-// failed records a failed registry request for a runtime. The error is the cause for this runtime alone. down is true
-// if the registry is down.
+// failed records a failed registry request for a runtime. down is true if the registry is down. why is the cause to
+// show for this runtime.
 func (k *Kymas) failed(ctx context.Context, p *pass, err error) (down bool, why error) {
 	p.wait, down = k.backoff.failed(ctx, p.name, k.Now(), err)
 	return down, unanswered(err)
 }
 
-// unanswered returns the cause of failed requests for one runtime without details. A condition with a port or time
-// would be written in every pass.
+// unanswered returns the cause of a runtime's failed requests without details such as ports and times. A condition with
+// such details would be written again in every pass.
 func unanswered(err error) error {
 	if answer := store.WithoutDetail(err); answer.Error() != err.Error() {
 		return reason.With(reason.RegistryNotAnswering, answer)
@@ -219,9 +219,9 @@ func unanswered(err error) error {
 		"the registry responds, but the requests for this runtime fail: see the publisher's log")
 }
 
-// renew keeps the bundle of a Kyma from expiring while nothing new is published.
+// renew renews the bundle of a Kyma before it expires if no newer bundle was published.
 func (k *Kymas) renew(ctx context.Context, p *pass) error {
-	k.noteReport(p.kyma, p.newest)
+	k.applyReport(p.kyma, p.newest)
 	newest, pushed, err := k.Publisher.Renew(ctx, k.published(p.kyma), p.rules.Runtime(p.kyma, p.newest.Accepted))
 	p.facts.Renewed = reconcile.Yes
 	switch {
@@ -252,10 +252,10 @@ func (k *Kymas) renew(ctx context.Context, p *pass) error {
 func (k *Kymas) publish(ctx context.Context, p *pass) error {
 	kyma, facts, newest := p.kyma, &p.status, p.newest
 	if p.wait == 0 {
-		k.noteReport(kyma, newest)
+		k.applyReport(kyma, newest)
 	}
 	p.runtime = p.rules.Runtime(kyma, newest.Accepted)
-	facts.Unnoted = k.reports.unnoted(kyma)
+	facts.UnrecordedUntil = k.reports.unrecordedUntil(kyma)
 	facts.Report, facts.ReportRefused, facts.ReportUnread, facts.Deleting = newest.Accepted, newest.Refused,
 		newest.Unread, p.runtime.Deleting
 	var err error
@@ -300,9 +300,9 @@ func (k *Kymas) publish(ctx context.Context, p *pass) error {
 		}
 	default:
 		facts.PublishError = err
-		if _, refused := store.Answered(err); refused {
+		if _, refused := store.StatusOf(err); refused {
 			facts.PublishError = reason.With(reason.RegistryNotAnswering, err)
-			k.failed(ctx, p, err) // without a delay, a refused write would be repeated in every poll
+			k.failed(ctx, p, err) // without a backoff, a refused write would be repeated at every poll
 		}
 		publishFailures.Inc()
 	}

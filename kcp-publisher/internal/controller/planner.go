@@ -18,9 +18,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// Planner does the work that is done once for a fleet with shards. It creates and advances rollouts, labels Kymas with
-// their shards, evaluates PromotionPolicies, and maintains the status of Watchers and the finalizers of deleted
-// objects. It publishes nothing.
+// Planner does the work that is needed only once in a fleet with shards. It creates and advances rollouts, labels Kymas
+// with their shards, evaluates PromotionPolicies, and maintains the status of Watchers and the finalizers of deleted
+// objects. It does not publish bundles.
 type Planner struct {
 	Catalog *Catalog
 	// Shards is the number of shards of the fleet.
@@ -37,7 +37,7 @@ type Planner struct {
 	// MayWrite returns an error if this process has lost its lease.
 	MayWrite func() error
 	Now      func() time.Time
-	// TrustAuthors honors all settings of Kymas, whether or not the API server enforces who may set them.
+	// TrustAuthors honors all settings of Kymas, even if the API server does not enforce the permissions to set them.
 	TrustAuthors bool
 
 	rollouts    Rollouts
@@ -53,7 +53,7 @@ func SetupPlanner(mgr ctrl.Manager, p *Planner) error {
 	if err := indexRuntimes(mgr); err != nil {
 		return err
 	}
-	p.Catalog.fleet = fleetstate.New(nil) // the planner publishes nothing
+	p.Catalog.fleet = fleetstate.New(nil) // the planner does not publish bundles
 	events := mgr.GetEventRecorder("kcp-publisher")
 	if err := setUpCatalog(mgr, p.Catalog, make(chan event.GenericEvent)); err != nil {
 		return err
@@ -81,7 +81,7 @@ func SetupPlanner(mgr ctrl.Manager, p *Planner) error {
 	err := ctrl.NewControllerManagedBy(mgr).Named("shards").For(&v1beta2.Kyma{}).
 		Complete(&shardLabels{mgr.GetClient(), p.Shards})
 	if err != nil {
-		return fmt.Errorf("shards: %w", err)
+		return fmt.Errorf("set up controller shards: %w", err)
 	}
 	return mgr.Add(p)
 }
@@ -111,8 +111,8 @@ func (p *Planner) Start(ctx context.Context) error {
 	}
 }
 
-// listen reads the shards' messages and triggers the rollouts if they contain news. The last message of an unreadable
-// shard stays valid.
+// listen reads the shards' messages and triggers the rollouts after a new message. If a message cannot be read, the
+// shard's previous message stays valid.
 func (p *Planner) listen(ctx context.Context) {
 	before, isNew := *p.reportTimes.Load(), false
 	next := make([]*shard.ReportTimes, p.Shards)
@@ -141,7 +141,7 @@ func (p *Planner) listen(ctx context.Context) {
 	}
 }
 
-// shardLabels labels each Kyma with its shard, so that only the shard's process has it in its cache.
+// shardLabels labels each Kyma with its shard, so only the shard's process caches the Kyma.
 type shardLabels struct {
 	client client.Client
 	shards int

@@ -13,10 +13,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// mayPostpone reports whether a Kyma can be reconciled without its report after a start. Its status must show an idle
-// runtime without problems, and nothing may have changed since the process started. Its bundle is adopted at once, and
-// its report is read at the next poll. A new process therefore makes one request for each runtime, not two for all at
-// once.
+// mayPostpone reports whether a Kyma can be reconciled without its report after a start. The status must show an idle
+// runtime without problems, and the Kyma must be unchanged since the process started. The bundle is then adopted at
+// once, and the report is read at the next poll. A new process therefore makes one request per runtime instead of two.
 func (k *Kymas) mayPostpone(before, kyma *v1beta2.Kyma, facts ingest.Facts, this fleetstate.Basis) bool {
 	switch {
 	case !plan.Resting(kyma), plan.Requested(kyma) != "", this.View.Awaits(plan.RuntimeID(kyma)), facts.Carried:
@@ -25,8 +24,8 @@ func (k *Kymas) mayPostpone(before, kyma *v1beta2.Kyma, facts ingest.Facts, this
 		!equality.Semantic.DeepEqual(before.Status, kyma.Status):
 		return false
 	}
-	if k.Now().Sub(plan.LastReportTime(kyma)) > plan.MaxUnnoted {
-		return false // it was not recorded for so long that it may be silent
+	if k.Now().Sub(plan.LastReportTime(kyma)) > plan.MaxUnrecorded {
+		return false // the last recorded report is so old that the runtime may be silent
 	}
 	for _, c := range kyma.Status.Conditions {
 		if c.Status != metav1.ConditionTrue {
@@ -41,8 +40,8 @@ func (k *Kymas) firstPoll(kyma *v1beta2.Kyma) time.Time {
 	return k.Now().Add(rand.N(max(1, min(k.pollOf(kyma), restingPoll))))
 }
 
-// postpone returns when the first report of a Kyma's runtime is read: at the given time, or at the recorded one. It
-// returns a past time if the report was read already or a notification arrived.
+// postpone returns the time of the first read of a runtime's report: the recorded time, or until if none is recorded.
+// It returns the zero time if the report was already read or a notification arrived.
 func (r *reports) postpone(kyma *v1beta2.Kyma, until time.Time) time.Time {
 	known := r.remembered(kyma)
 	if !known.Asked.IsZero() || r.fleet.Of(kyma).Notified != 0 {

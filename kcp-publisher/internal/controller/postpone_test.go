@@ -52,7 +52,7 @@ func (r *requests) taken() map[string]int {
 	return was
 }
 
-// atRest is an idle fleet without a policy whose publisher uses a real registry.
+// atRest returns an idle fleet without a policy, whose publisher uses a real registry.
 func atRest(t *testing.T, runtimes int) (*waves, *requests) {
 	t.Helper()
 	w, asked := newWaves(t, newSurroundings(t), runtimes), &requests{by: map[string]int{}}
@@ -75,7 +75,7 @@ func atRest(t *testing.T, runtimes int) (*waves, *requests) {
 func wantAsked(t *testing.T, what string, asked *requests, want map[string]int) {
 	t.Helper()
 	if got := asked.taken(); !maps.Equal(got, want) {
-		t.Errorf("%s: the registry is asked %v, want %v", what, got, want)
+		t.Errorf("%s: got requests %v, want %v", what, got, want)
 	}
 }
 
@@ -84,18 +84,18 @@ func TestStartedPublisherMakesOneRequestPerIdleRuntime(t *testing.T) {
 	w, asked := atRest(t, runtimes)
 	w.restart()
 	w.poll()
-	wantAsked(t, "at the start", asked, map[string]int{"GET runtimes": runtimes})
-	w.poll() // other causes for reconciling Kymas
-	wantAsked(t, "at once again", asked, map[string]int{})
+	wantAsked(t, "first pass", asked, map[string]int{"GET runtimes": runtimes})
+	w.poll() // a pass with another trigger
+	wantAsked(t, "second pass soon after", asked, map[string]int{})
 	w.now = w.now.Add(restingPoll)
 	w.poll()
-	wantAsked(t, "when a poll is due", asked, map[string]int{"GET reports": runtimes})
+	wantAsked(t, "pass when a poll is due", asked, map[string]int{"GET reports": runtimes})
 	if _, patches := w.counts(); patches != 0 {
-		t.Errorf("a restart writes %d statuses", patches)
+		t.Errorf("the restart caused %d status writes, want 0", patches)
 	}
 	w.now = w.now.Add(w.kymas.PollInterval)
 	w.poll()
-	wantAsked(t, "later", asked, map[string]int{"HEAD reports": runtimes})
+	wantAsked(t, "next poll", asked, map[string]int{"HEAD reports": runtimes})
 }
 
 func TestStartedPublisherReadsTheReportsThatItNeeds(t *testing.T) {
@@ -105,23 +105,23 @@ func TestStartedPublisherReadsTheReportsThatItNeeds(t *testing.T) {
 		change func(*waves)
 		reads  int
 	}{
-		"nothing is new": {func(*waves) {}, 0},
-		"a promotion":    {func(w *waves) { w.promote("1.1.0") }, runtimes},
-		"a notification": {func(w *waves) { w.kymas.reports.notify(one) }, 1},
-		"a Secret":       {func(w *waves) { w.kymas.fleet.Edit(one, func(r *fleetstate.Runtime) { r.Changed++ }) }, 1},
-		"a client asks": {func(w *waves) {
+		"no change":      {func(*waves) {}, 0},
+		"promotion":      {func(w *waves) { w.promote("1.1.0") }, runtimes},
+		"notification":   {func(w *waves) { w.kymas.reports.notify(one) }, 1},
+		"changed Secret": {func(w *waves) { w.kymas.fleet.Edit(one, func(r *fleetstate.Runtime) { r.Changed++ }) }, 1},
+		"requested reconciliation": {func(w *waves) {
 			w.changed(one, func(kyma *v1beta2.Kyma) {
 				kyma.Annotations = map[string]string{v1beta2.AnnotationReconcileRequested: "now"}
 			})
 		}, 1},
-		"another generation": {func(w *waves) { w.changed(one, func(kyma *v1beta2.Kyma) { kyma.Generation++ }) }, 1},
-		"something was wrong": {func(w *waves) {
+		"new generation": {func(w *waves) { w.changed(one, func(kyma *v1beta2.Kyma) { kyma.Generation++ }) }, 1},
+		"status with a problem": {func(w *waves) {
 			kyma := &v1beta2.Kyma{}
 			w.must(w.api.Get(w.Context(), one, kyma))
 			kyma.Status.Conditions[0].Status = metav1.ConditionFalse
 			w.must(w.api.Status().Update(w.Context(), kyma))
 		}, 1},
-		"its bundle is lost": {func(w *waves) { w.replaceBundle(one.Name) }, 1},
+		"replaced bundle": {func(w *waves) { w.replaceBundle(one.Name) }, 1},
 	} {
 		t.Run(what, func(t *testing.T) {
 			w, asked := atRest(t, runtimes)
@@ -130,7 +130,7 @@ func TestStartedPublisherReadsTheReportsThatItNeeds(t *testing.T) {
 			asked.taken()
 			w.poll()
 			if got := asked.taken(); got["GET reports"] != c.reads {
-				t.Errorf("the registry is asked %v, want %d reports", got, c.reads)
+				t.Errorf("got requests %v, want %d reads of reports", got, c.reads)
 			}
 		})
 	}
@@ -164,7 +164,7 @@ func TestOnlyIdleRuntimesPostponeTheirReport(t *testing.T) {
 	w, _ := atRest(t, 2)
 	resting := &v1beta2.Kyma{}
 	w.must(w.api.Get(t.Context(), client.ObjectKey{Namespace: "kcp-system", Name: w.names[1]}, resting))
-	// as this pass sees it, regardless of the current view
+	// the view of this pass, which can differ from the current view
 	awaiting := &plan.View{Awaited: map[string]bool{plan.RuntimeID(resting): true}}
 	noted := func(kyma *v1beta2.Kyma, ago time.Duration) {
 		kyma.Status.Runtime.Observed.Heard = new(metav1.NewTime(w.now.Add(-ago)))
@@ -173,50 +173,50 @@ func TestOnlyIdleRuntimesPostponeTheirReport(t *testing.T) {
 		change func(kyma *v1beta2.Kyma, facts *ingest.Facts, this *fleetstate.Basis)
 		want   bool
 	}{
-		"at rest": {func(*v1beta2.Kyma, *ingest.Facts, *fleetstate.Basis) {}, true},
-		"carried by hand": {
+		"idle runtime": {func(*v1beta2.Kyma, *ingest.Facts, *fleetstate.Basis) {}, true},
+		"carried bundles": {
 			func(_ *v1beta2.Kyma, f *ingest.Facts, _ *fleetstate.Basis) { f.Carried = true }, false,
 		},
-		"its Secrets changed": {func(_ *v1beta2.Kyma, _ *ingest.Facts, l *fleetstate.Basis) { l.Own++ }, false},
-		"it has another spec": {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) { k.Generation++ }, false},
-		"it is deleted": {
+		"changed Secrets": {func(_ *v1beta2.Kyma, _ *ingest.Facts, l *fleetstate.Basis) { l.Own++ }, false},
+		"changed spec":    {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) { k.Generation++ }, false},
+		"deleted Kyma": {
 			func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) {
 				k.DeletionTimestamp = new(metav1.Now())
 			}, false,
 		},
-		"it was silent": {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) {
+		"silent runtime": {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) {
 			k.Status.Conditions[0].Status = metav1.ConditionFalse
 		}, false},
-		"it is not ready": {
+		"runtime is not ready": {
 			func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) {
 				k.Status.State = v1beta2.StateProcessing
 			}, false,
 		},
-		"it was noted yesterday": {
-			func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) { noted(k, plan.MaxUnnoted) }, true,
+		"report recorded a day ago": {
+			func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) { noted(k, plan.MaxUnrecorded) }, true,
 		},
-		"nobody noted it a day": {
+		"report recorded more than a day ago": {
 			func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) {
-				noted(k, plan.MaxUnnoted+time.Second)
+				noted(k, plan.MaxUnrecorded+time.Second)
 			}, false,
 		},
-		"a rollout waits for it": {
+		"awaited runtime": {
 			func(_ *v1beta2.Kyma, _ *ingest.Facts, l *fleetstate.Basis) { l.View = awaiting }, false,
 		},
-		"its report is of before": {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) {
+		"bundle not applied yet": {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) {
 			k.Status.Runtime.Observed.Digest = "sha256:a"
 		}, false},
 	} {
 		kyma, facts, this := resting.DeepCopy(), ingest.Facts{}, fleetstate.Basis{}
 		c.change(kyma, &facts, &this)
 		if got := w.kymas.mayPostpone(kyma.DeepCopy(), kyma, facts, this); got != c.want {
-			t.Errorf("%s: got %v", what, got)
+			t.Errorf("%s: got %v, want %v", what, got, c.want)
 		}
 	}
 	changed := resting.DeepCopy()
 	changed.Status.ActiveChannel = "another"
 	if w.kymas.mayPostpone(resting, changed, ingest.Facts{}, fleetstate.Basis{}) {
-		t.Error("its status is to be written")
+		t.Error("a Kyma whose status must be written can be postponed")
 	}
 }
 
@@ -224,21 +224,21 @@ func TestReportIsPostponedOnce(t *testing.T) {
 	r := newReports(nil, func() time.Time { return noon }, fleetstate.New(nil), NewSlimmer())
 	kyma := restingKyma("one")
 	if got := r.postpone(kyma, noon.Add(time.Minute)); !got.Equal(noon.Add(time.Minute)) {
-		t.Errorf("put off until %s", got)
+		t.Errorf("postponed until %s, want one minute from now", got)
 	}
 	if got := r.postpone(kyma, noon.Add(time.Hour)); !got.Equal(noon.Add(time.Minute)) {
-		t.Errorf("put off again, until %s", got)
+		t.Errorf("the second call postponed until %s, want the first time", got)
 	}
 	other := kyma.DeepCopy()
 	other.UID = "another"
 	if got := r.postpone(other, noon.Add(time.Hour)); !got.Equal(noon.Add(time.Hour)) {
-		t.Errorf("that of another Kyma of the name is put off until %s", got)
+		t.Errorf("the report of another Kyma with this name is postponed until %s, want its own time", got)
 	}
 	known := r.remembered(other)
 	known.Asked = noon
 	r.remember(other, known)
 	if got := r.postpone(other, noon.Add(time.Hour)); !got.IsZero() {
-		t.Error("it was asked for, and is put off")
+		t.Error("a report that was already read is postponed")
 	}
 }
 
@@ -251,22 +251,22 @@ func TestPostponedRuntimeIsNotTheOldestReport(t *testing.T) {
 		return newestReport(&known)
 	}
 	if got := last(); !got.IsZero() {
-		t.Errorf("nothing is known of it, and its report arrived at %s", got)
+		t.Errorf("without a record, the last report is %s, want zero", got)
 	}
 	r.postpone(kyma, noon.Add(20*time.Second))
 	if got := last(); !got.Equal(noon.Add(20*time.Second - restingPoll)) {
-		t.Errorf("it waits for its first read, and its report arrived at %s", got)
+		t.Errorf("before the first read, the last report is %s", got)
 	}
 	known := r.remembered(kyma)
 	known.Asked = noon.Add(20 * time.Second)
 	r.remember(kyma, known)
 	if got := last(); !got.IsZero() {
-		t.Errorf("nothing was found, and its report arrived at %s", got)
+		t.Errorf("after a read without a report, the last report is %s, want zero", got)
 	}
 	known.Accepted, known.Arrived = &bundle.AcceptedReport{}, noon.Add(-time.Hour)
 	r.remember(kyma, known)
 	if got := last(); !got.Equal(noon.Add(-time.Hour)) {
-		t.Errorf("its report arrived at %s", got)
+		t.Errorf("after a read, the last report is %s", got)
 	}
 }
 
@@ -276,13 +276,13 @@ func TestPollOfAnIdleRuntimeIsOneRequest(t *testing.T) {
 	w, asked := atRest(t, runtimes)
 	w.now = w.now.Add(2 * w.kymas.PollInterval)
 	w.poll()
-	wantAsked(t, "nothing is new", asked, map[string]int{"HEAD reports": runtimes})
+	wantAsked(t, "no new report", asked, map[string]int{"HEAD reports": runtimes})
 	w.heartbeat(w.names[1])
 	w.now = w.now.Add(2 * w.kymas.PollInterval)
 	asked.taken()
 	w.poll()
-	wantAsked(t, "a heartbeat", asked, map[string]int{"HEAD reports": runtimes, "GET reports": 1})
-	// Another Kyma of the same runtime invalidates no pass, but is still noticed.
+	wantAsked(t, "heartbeat", asked, map[string]int{"HEAD reports": runtimes, "GET reports": 1})
+	// Another Kyma of the same runtime does not change the basis of a settled pass, but must be detected.
 	other := kymaNamed("other", "other", w.now.Add(-24*time.Hour))
 	other.Labels = map[string]string{v1beta2.LabelRuntimeID: w.names[1]}
 	w.must(w.api.Create(t.Context(), other))
@@ -295,7 +295,7 @@ func TestPollOfAnIdleRuntimeIsOneRequest(t *testing.T) {
 	kyma := &v1beta2.Kyma{}
 	w.must(w.api.Get(t.Context(), request.NamespacedName, kyma))
 	if kyma.Status.State == v1beta2.StateReady {
-		t.Error("another Kyma has the runtime, and it is still Ready")
+		t.Error("the Kyma is still Ready, although another Kyma owns the runtime")
 	}
 }
 
@@ -306,7 +306,7 @@ func (w *waves) heartbeat(name string) {
 	delete(w.digests, name)
 	w.agents()
 	if w.digests[name] != kept {
-		w.Fatal("the runtime has another bundle")
+		w.Fatal("the heartbeat changed the runtime's bundle")
 	}
 	clear(w.pushes)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/permission"
 )
 
-// TestPublisherPatchesOnlyItsPartOfKymas uses the token of the publisher, with the rights of its chart.
+// TestPublisherPatchesOnlyItsPartOfKymas impersonates the publisher, with the permissions of its chart.
 func TestPublisherPatchesOnlyItsPartOfKymas(t *testing.T) {
 	u, ctx := startUsers(t), t.Context()
 	u.apply("rbac", "publisher.yaml")
@@ -42,38 +42,38 @@ func TestPublisherPatchesOnlyItsPartOfKymas(t *testing.T) {
 		change func(*v1beta2.Kyma)
 		refuse string
 	}{
-		"a finalizer":        {func(k *v1beta2.Kyma) { k.Finalizers = []string{v1beta2.FinalizerKyma} }, ""},
-		"its shard":          {func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelShard] = "1-of-2" }, ""},
-		"a requested module": {func(k *v1beta2.Kyma) { k.Spec.Modules = []v1beta2.Module{{Name: "keda"}} }, "spec"},
-		"a new label":        {func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelBeta] = v1beta2.True }, "labels"},
-		"another runtime":    {func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelRuntimeID] = "tokyo" }, "labels"},
-		"a removed label":    {func(k *v1beta2.Kyma) { delete(k.Labels, v1beta2.LabelRuntimeID) }, "labels"},
-		"an agent's image": {func(k *v1beta2.Kyma) {
+		"finalizer":             {func(k *v1beta2.Kyma) { k.Finalizers = []string{v1beta2.FinalizerKyma} }, ""},
+		"shard label":           {func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelShard] = "1-of-2" }, ""},
+		"requested module":      {func(k *v1beta2.Kyma) { k.Spec.Modules = []v1beta2.Module{{Name: "keda"}} }, "spec"},
+		"new label":             {func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelBeta] = v1beta2.True }, "labels"},
+		"changed runtime label": {func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelRuntimeID] = "tokyo" }, "labels"},
+		"removed label":         {func(k *v1beta2.Kyma) { delete(k.Labels, v1beta2.LabelRuntimeID) }, "labels"},
+		"agent image": {func(k *v1beta2.Kyma) {
 			k.Annotations[v1beta2.AnnotationAgentImage] = evilImage
 		}, "annotation"},
-		"a changed annotation": {
+		"changed annotation": {
 			func(k *v1beta2.Kyma) { k.Annotations[v1beta2.AnnotationCarried] = "1h" }, "annotation",
 		},
-		"a removed annotation": {func(k *v1beta2.Kyma) { k.Annotations = nil }, "annotation"},
-		"an owner that does not exist": {func(k *v1beta2.Kyma) {
+		"removed annotation": {func(k *v1beta2.Kyma) { k.Annotations = nil }, "annotation"},
+		"owner reference": {func(k *v1beta2.Kyma) {
 			k.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "gone", UID: "1"}}
 		}, "owners"},
 	} {
 		err := patch(c.change)
 		if c.refuse == "" && err != nil ||
 			c.refuse != "" && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), c.refuse)) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got error %v, want refusal %q", name, err, c.refuse)
 		}
 	}
 	if err := publisher.Patch(ctx, kymaIn("kcp-system", "berlin"),
 		client.RawPatch(types.MergePatchType, permission.Probe()), client.DryRunAll); !permission.Enforced(err) {
-		t.Errorf("the probe: %v", err)
+		t.Errorf("the probe found no enforced policy: %v", err)
 	}
 	kyma.Spec.Channel = "fast"
 	u.must(u.admin.Update(ctx, kyma))
 	status := kyma.DeepCopy()
 	status.Status.State = v1beta2.StateReady
 	if err := publisher.Status().Patch(ctx, status, client.MergeFrom(kyma)); err != nil {
-		t.Errorf("the status: %v", err)
+		t.Errorf("the publisher cannot patch the status: %v", err)
 	}
 }

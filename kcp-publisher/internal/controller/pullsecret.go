@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// newPullSecretCache returns a cache of only one Secret, so that rights for that name are sufficient.
+// newPullSecretCache returns a cache of a single Secret, so permissions for its name are sufficient.
 func newPullSecretCache(mgr ctrl.Manager, secret types.NamespacedName) (cache.Cache, error) {
 	return newCacheOf(mgr, secret.Namespace, cache.Options{
 		DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", secret.Name),
@@ -38,8 +38,8 @@ func (k *Kymas) allKymas(ctx context.Context, _ *corev1.Secret) []ctrl.Request {
 	return requests
 }
 
-// readPullSecret returns the Secret for all runtimes, or none if it is not configured. problem is why it is
-// unavailable. Runtimes keep their existing copy then.
+// readPullSecret returns the Secret for all runtimes, or no Secret if none is configured. problem is why the Secret is
+// unavailable. Runtimes then keep their existing copy.
 func (k *Kymas) readPullSecret(ctx context.Context) (secrets []corev1.Secret, problem, err error) {
 	if k.pullSecrets == nil {
 		return nil, nil, nil
@@ -56,13 +56,13 @@ func (k *Kymas) readPullSecret(ctx context.Context) (secrets []corev1.Secret, pr
 	}
 	if secret.Type != corev1.SecretTypeDockerConfigJson && secret.Type != corev1.SecretTypeDockercfg {
 		return nil,
-			reason.Errorf(reason.SecretMissing, "image pull Secret %s: type %q: want %s", k.ImagePullSecret,
+			reason.Errorf(reason.SecretMissing, "image pull Secret %s has type %q, want %s", k.ImagePullSecret,
 				secret.Type, corev1.SecretTypeDockerConfigJson), nil
 	}
 	return []corev1.Secret{forAllRuntimes(secret)}, nil, nil
 }
 
-// forAllRuntimes returns the Secret without a module and under its own name, which workloads refer to.
+// forAllRuntimes returns a copy of the Secret without a module and under its own name, which workloads refer to.
 func forAllRuntimes(secret *corev1.Secret) corev1.Secret {
 	shared := *secret
 	shared.Labels, shared.Annotations = maps.Clone(secret.Labels), nil

@@ -35,13 +35,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// emptyRegistry is a real registry in memory.
+// emptyRegistry returns a real registry with in-memory storage.
 func emptyRegistry(t *testing.T) store.Store {
 	t.Helper()
 	return observedRegistry(t, nil)
 }
 
-// observedRegistry is an emptyRegistry whose requests are sent through a transport.
+// observedRegistry returns an empty registry whose requests are sent through the transport of observe.
 func observedRegistry(t *testing.T, observe func(http.RoundTripper) http.RoundTripper) store.Store {
 	t.Helper()
 	logrus.SetOutput(io.Discard)
@@ -80,7 +80,7 @@ type race struct {
 func newRace(t *testing.T) *race {
 	t.Helper()
 	r := &race{T: t, place: emptyRegistry(t), folder: keys.Folder{Dir: filepath.Join(t.TempDir(), "keys")}}
-	if _, err := r.folder.Init(keys.Beginning{Fleet: "fleet", Epoch: 1, RootKeys: 1, Threshold: 1,
+	if _, err := r.folder.Init(keys.InitOptions{Fleet: "fleet", Epoch: 1, RootKeys: 1, Threshold: 1,
 		Expires: time.Now().AddDate(1, 0, 0)}); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func (r *race) rotate(ctx context.Context, dropOld bool) error {
 	return err
 }
 
-// looker is an agent that polls.
+// looker is an agent that polls the registry.
 type looker struct {
 	runtime string
 	root    trust.Root
@@ -134,7 +134,8 @@ type looker struct {
 	by      string // the key that signed the applied bundle
 }
 
-// poll is one poll: the root, the bundle, and the root again if a newer one may have been published in between.
+// poll follows the root and verifies the bundle. After a refusal that a newer root can resolve, it follows the root
+// again.
 func (l *looker) poll(ctx context.Context, place store.Store) error {
 	if err := l.follow(ctx, place); err != nil {
 		return err
@@ -186,11 +187,11 @@ func withRaceDetector() bool {
 
 // TestKeysRotateWhileBundlesArePublished rotates the publisher's key repeatedly while workers publish and agents poll.
 // If the old key stays listed until all bundles are signed again, as docs/security/keys.md recommends, no agent refuses
-// a bundle. If it is dropped immediately, as after a theft, agents can refuse bundles in flight. In the end all agents
-// have applied a bundle of the newest root and key.
+// a bundle. If the old key is dropped immediately, as after a theft, agents can refuse bundles that were signed with
+// it. In the end all agents have applied a bundle of the newest root and key.
 func TestKeysRotateWhileBundlesArePublished(t *testing.T) {
-	for name, dropOld := range map[string]bool{"the old key stays for one rotation": false,
-		"the old key goes at once": true} {
+	for name, dropOld := range map[string]bool{"old key is kept for one rotation": false,
+		"old key is dropped immediately": true} {
 		t.Run(name, func(t *testing.T) {
 			const workers = 3
 			rounds := 3
@@ -233,7 +234,7 @@ func TestKeysRotateWhileBundlesArePublished(t *testing.T) {
 				}
 				working.Go(func() error { return errors.Join(r.rotate(ctx, dropOld), follower.follow(quiet(ctx))) })
 				if err := working.Wait(); err != nil {
-					t.Fatal(errors.Join(context.Cause(looksUntil), err)) // an agent's refusal stops the others
+					t.Fatal(errors.Join(context.Cause(looksUntil), err)) // an agent's refusal cancels the publishers
 				}
 				// The controller's work for every marked runtime.
 				for _, agent := range agents {
@@ -257,7 +258,7 @@ func TestKeysRotateWhileBundlesArePublished(t *testing.T) {
 			for _, agent := range agents {
 				if err := agent.poll(t.Context(), r.place); err != nil || agent.root.Version != newest.Root.Version ||
 					!signedBy(t, newest.Signer, agent.by) {
-					t.Errorf("%s follows root version %d and lives by a bundle of key %s: %v", agent.runtime,
+					t.Errorf("%s follows root version %d and has applied a bundle of key %s: %v", agent.runtime,
 						agent.root.Version, agent.by, err)
 				}
 			}

@@ -25,19 +25,20 @@ import (
 // Secret without a record would never be removed. lifecycle-manager's installed modules are unknown once its Manifests
 // are deleted, and their adoption is unknown once the runtime reports the resulting bundle.
 func (k *Kymas) persistFirst(ctx context.Context, before, kyma *v1beta2.Kyma) error {
-	if !hasToBeRemembered(before.Status.Runtime, kyma.Status.Runtime) {
+	if !mustPersist(before.Status.Runtime, kyma.Status.Runtime) {
 		return nil
 	}
 	refused, err := k.patch(ctx, before, kyma)
 	if err := errors.Join(refused, err); err != nil {
-		return err // nothing may be published that is not recorded
+		return err // unrecorded facts must not be published
 	}
 	kyma.DeepCopyInto(before)
 	return nil
 }
 
-// hasToBeRemembered reports whether a status has new facts about its assignment, keys, Secrets or inherited modules.
-func hasToBeRemembered(before, after *v1beta2.RuntimeStatus) bool {
+// mustPersist reports whether a status has new facts about the assignment, key, clone, Secrets or takeover of its
+// runtime.
+func mustPersist(before, after *v1beta2.RuntimeStatus) bool {
 	if after == nil {
 		return false
 	}
@@ -70,9 +71,9 @@ func postponesStatus(outcome publish.Outcome) bool {
 	return outcome.Pushed && !outcome.Unrecorded && outcome.Deviation == nil
 }
 
-// write writes the status of a Kyma if it differs, and counts the Kyma.
+// write writes the status of a Kyma if it differs, and updates the metrics.
 func (k *Kymas) write(ctx context.Context, before, after *v1beta2.Kyma) error {
-	if ingest.Notable(before.Status, after.Status) {
+	if ingest.NeedsUpdate(before.Status, after.Status) {
 		k.setHealthyUntil(after)
 		if _, err := k.patch(ctx, before, after); err != nil {
 			return err
@@ -90,15 +91,15 @@ func (k *Kymas) patch(ctx context.Context, before, after *v1beta2.Kyma) (refused
 	if unwritable(err) {
 		refused = err
 		err = k.writeRefusal(ctx, before, after, refused)
-		is = after.Status // nothing else was written
+		is = after.Status // only the refusal was written
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return refused, fmt.Errorf("write status of Kyma %s/%s: %w", after.Namespace, after.Name, err)
 	}
 	if err == nil {
 		k.emit(was, after)
-		k.noteWritten(after, was, is)
-		k.Shard.wrote(was, after)
+		k.announceWritten(after, was, is)
+		k.Shard.keepWritten(was, after)
 	}
 	return refused, nil
 }
@@ -108,7 +109,7 @@ func (k *Kymas) setHealthyUntil(kyma *v1beta2.Kyma) {
 	if kyma.Status.Runtime == nil {
 		return
 	}
-	runtime := *kyma.Status.Runtime // it may be shared with the previous status
+	runtime := *kyma.Status.Runtime // the previous status may share the data
 	runtime.HealthyUntil, runtime.Running = nil, ""
 	if until := fleet.HealthyUntil(kyma, k.Now()); !until.IsZero() {
 		runtime.HealthyUntil, runtime.Running = &metav1.Time{Time: until}, fleet.Running(kyma)
@@ -119,7 +120,7 @@ func (k *Kymas) setHealthyUntil(kyma *v1beta2.Kyma) {
 // etcdTooLarge is etcd's error for a large request, which the API server returns as an internal error.
 const etcdTooLarge = "etcdserver: request is too large"
 
-// unwritable reports whether the API server would refuse a status at every attempt.
+// unwritable reports whether an error means that the API server would refuse a status at every attempt.
 func unwritable(err error) bool {
 	return err != nil &&
 		(apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) ||

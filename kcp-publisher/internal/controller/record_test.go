@@ -37,25 +37,25 @@ func TestOnlyIrrecoverableFactsAreWrittenBeforeTheBundle(t *testing.T) {
 		before, after *v1beta2.RuntimeStatus
 		want          bool
 	}{
-		"nothing is known":                     {nil, nil, false},
-		"a runtime without a key was received": {nil, with("", 1), false},
-		"a runtime enrolled":                   {nil, with("a", 1), true},
-		"it introduced another key":            {with("a", 1), with("b", 2), true},
-		"it reported something":                {with("a", 1, "x"), with("a", 2, "x"), false},
-		"it is to get a Secret":                {with("a", 1), with("a", 1, "x"), true},
-		"it is taken over":                     {with("a", 1), takenOver(false), true},
-		"it adopted a module":                  {takenOver(false), takenOver(true), true},
-		"it is as far as it was":               {takenOver(true), takenOver(true), false},
-		"it has a Secret less":                 {with("a", 1, "x", "y"), with("a", 1, "x"), true},
+		"no status":             {nil, nil, false},
+		"runtime without a key": {nil, with("", 1), false},
+		"enrolled runtime":      {nil, with("a", 1), true},
+		"new key":               {with("a", 1), with("b", 2), true},
+		"new report":            {with("a", 1, "x"), with("a", 2, "x"), false},
+		"new Secret":            {with("a", 1), with("a", 1, "x"), true},
+		"started takeover":      {with("a", 1), takenOver(false), true},
+		"adopted module":        {takenOver(false), takenOver(true), true},
+		"unchanged takeover":    {takenOver(true), takenOver(true), false},
+		"removed Secret":        {with("a", 1, "x", "y"), with("a", 1, "x"), true},
 	} {
-		if got := hasToBeRemembered(c.before, c.after); got != c.want {
-			t.Errorf("%s: %t", name, got)
+		if got := mustPersist(c.before, c.after); got != c.want {
+			t.Errorf("%s: got %t, want %t", name, got, c.want)
 		}
 	}
 }
 
-// TestUnwrittenStatusEmitsNoEvents refuses a status that ends a runtime's silence. The next pass would see it silent
-// again, and repeat the Event.
+// TestUnwrittenStatusEmitsNoEvents refuses a status that ends a runtime's silence. An Event for this status would be
+// repeated, because the runtime is still silent at the next pass.
 func TestUnwrittenStatusEmitsNoEvents(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1beta2.AddToScheme(scheme); err != nil {
@@ -87,12 +87,12 @@ func TestUnwrittenStatusEmitsNoEvents(t *testing.T) {
 	after := before.DeepCopy()
 	after.Status.Conditions = reporting(metav1.ConditionTrue, v1beta2.ReasonReported)
 	if err := k.write(quiet(t.Context()), before, after); err != nil || writes != 2 {
-		t.Fatalf("written %d times, %v", writes, err)
+		t.Fatalf("got %d writes and error %v, want 2 writes", writes, err)
 	}
 	close(recorder.Events)
 	for event := range recorder.Events {
 		if strings.Contains(event, v1beta2.ReasonRuntimeHeard) {
-			t.Errorf("reported: %s", event)
+			t.Errorf("got Event for a status that was not written: %s", event)
 		}
 	}
 }

@@ -22,27 +22,28 @@ import (
 )
 
 const (
-	// removalSettles is the time that the first removals of a change wait for the others: labels of many Kymas change one
-	// by one.
+	// removalSettles is the time that the first removal of a change waits for further removals, because labels of many
+	// Kymas change one by one.
 	removalSettles = time.Second
-	// removalsFresh is the lifetime of a decision about the fleet, which is reused for the removals that it covers.
+	// removalsFresh is the time for which a decision about the fleet is reused for the removals that it covers.
 	removalsFresh = 2 * time.Second
 )
 
-// removals decides about removals by the state of the whole fleet. It is safe for concurrent use.
+// removals decides about removals based on the state of the whole fleet. It is safe for concurrent use.
 type removals struct {
 	kymas *Kymas
 
 	mu sync.Mutex // guards the fields below
-	// pending are the removals of each Kyma by its version and the catalog.
+	// pending contains the pending removals of each Kyma, computed from its version and the catalog.
 	pending map[types.UID]pendingRemovals
-	// first is the time when each pending removal was seen first.
+	// first contains the time when each pending removal was first seen.
 	first map[removal.Removal]time.Time
 	// last is the last decision about the whole fleet.
 	last decidedRemovals
-	// gone are allowed removals of Kymas that do not exist anymore, with their times.
+	// gone contains recently allowed removals with the times when they were first seen. They count even after their
+	// Kyma is deleted.
 	gone map[removal.Removal]time.Time
-	// announced describes the last announced set of removals that wait.
+	// announced is the text of the last announcement of waiting removals.
 	announced string
 }
 
@@ -68,7 +69,7 @@ func newRemovals(kymas *Kymas) *removals {
 	}
 }
 
-// judge decides about the new removals of one runtime's next bundle.
+// judge decides which new removals the next bundle of a runtime can contain.
 func (r *removals) judge(
 	ctx context.Context, removing plan.Removing, snapshot *catalog.Snapshot,
 ) (plan.Verdict, error) {
@@ -79,11 +80,11 @@ func (r *removals) judge(
 	namespace, inRuntime := client.InNamespace(k.Catalog.Namespace),
 		client.MatchingFields{indexRuntime: removing.Runtime}
 	if err := k.Client.List(ctx, &same, namespace, inRuntime, client.UnsafeDisableDeepCopy); err != nil {
-		return plan.Verdict{}, fmt.Errorf("list Kymas of runtime %s to judge removals: %w", removing.Runtime, err)
+		return plan.Verdict{}, fmt.Errorf("decide about removals: list Kymas of runtime %s: %w", removing.Runtime, err)
 	}
 	own := plan.NewOwners(same.Items)[removing.Runtime]
 	if own == nil {
-		return plan.Verdict{}, fmt.Errorf("judge removals of runtime %s: its Kyma is gone", removing.Runtime)
+		return plan.Verdict{}, fmt.Errorf("decide about removals: runtime %s has no Kyma anymore", removing.Runtime)
 	}
 	if removing.Changing {
 		snapshot = nil
@@ -135,7 +136,7 @@ func (r *removals) decided(
 	var list v1beta2.KymaList
 	namespace := client.InNamespace(r.kymas.Catalog.Namespace)
 	if err := r.kymas.Client.List(ctx, &list, namespace, client.UnsafeDisableDeepCopy); err != nil {
-		return decidedRemovals{}, fmt.Errorf("list Kymas to judge removals: %w", err)
+		return decidedRemovals{}, fmt.Errorf("decide about removals: list Kymas: %w", err)
 	}
 	all := list.Items
 	fleet := removal.Fleet{Runtimes: len(all), Pending: pending}
@@ -180,8 +181,7 @@ func (r *removals) decided(
 	return r.last, nil
 }
 
-// recentOfGone returns the allowed removals of runtimes whose Kyma is gone. They were recent when the Kyma was seen
-// last.
+// recentOfGone returns the recently allowed removals of runtimes whose Kyma no longer exists.
 func (r *removals) recentOfGone(existing map[string]bool, since time.Time) (recent []removal.Removal) {
 	for known, at := range r.gone {
 		switch {
@@ -194,8 +194,8 @@ func (r *removals) recentOfGone(existing map[string]bool, since time.Time) (rece
 	return recent
 }
 
-// isNamespaceDeleted reports whether the namespace of deleted Kymas is being deleted as well. A publisher that may not
-// read its namespace cannot know, and judges the deletions by their number.
+// isNamespaceDeleted reports whether the namespace of deleted Kymas is being deleted as well. Without permission to
+// read the namespace, it returns false, and only the number of deletions is limited.
 func (k *Kymas) isNamespaceDeleted(ctx context.Context, pending []removal.Pending) (bool, error) {
 	if !slices.ContainsFunc(pending, func(p removal.Pending) bool { return p.Module == "" }) {
 		return false, nil
@@ -205,11 +205,11 @@ func (k *Kymas) isNamespaceDeleted(ctx context.Context, pending []removal.Pendin
 	switch {
 	case apierrors.IsForbidden(err):
 		ctrl.LoggerFrom(ctx).
-			Info("cannot read the namespace of the Kymas, deletions are judged by their number", "namespace",
+			Info("cannot read the namespace of the Kymas, deletions are limited by their number", "namespace",
 				k.Catalog.Namespace, "cause", err.Error())
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("read namespace %s to judge removals: %w", k.Catalog.Namespace, err)
+		return false, fmt.Errorf("decide about removals: read namespace %s: %w", k.Catalog.Namespace, err)
 	}
 	return !namespace.DeletionTimestamp.IsZero(), nil
 }
@@ -223,8 +223,8 @@ func (k *Kymas) pendingOf(kyma *v1beta2.Kyma, modules []string, restored bool) [
 	return all
 }
 
-// compared returns when the comparison began that last found Git's newest commit fully applied, or the zero time if
-// there is no repository.
+// compared returns the start time of the last comparison that found Git's newest commit fully applied, or zero if no
+// repository is configured.
 func (k *Kymas) compared() time.Time {
 	if k.Compared == nil {
 		return time.Time{}
@@ -232,7 +232,7 @@ func (k *Kymas) compared() time.Time {
 	return k.Compared()
 }
 
-// announce logs the removals that wait and emits one Event for each new set.
+// announce logs the removals that wait for an approval and emits an Event, once for each new set of removals.
 func (r *removals) announce(ctx context.Context) {
 	runtimes := map[string]map[removal.Reason]int{}
 	for waiting, reason := range r.last.held {
@@ -263,5 +263,5 @@ func (r *removals) announce(ctx context.Context) {
 	ctrl.LoggerFrom(ctx).Info(note)
 	keys := r.kymas.Keys
 	r.kymas.Events.Eventf(lease(r.kymas.Catalog.Namespace, keys.Lease), nil, corev1.EventTypeWarning,
-		v1beta2.ReasonRemovalsHeld, "Publish", "%s", noted(note))
+		v1beta2.ReasonRemovalsHeld, "Publish", "%s", eventNote(note))
 }

@@ -44,7 +44,7 @@ func newReports(place store.Store, now func() time.Time, fleet *fleetstate.Fleet
 // answer is a registry's response with the digest of the latest report.
 type answer struct {
 	at time.Time
-	// notified is Report.Notified.
+	// notified is the number of notifications before the request.
 	notified int64
 	digest   digest.Digest
 	err      error
@@ -70,8 +70,8 @@ func (r *reports) ask(ctx context.Context, kyma *v1beta2.Kyma, known fleetstate.
 	return newest
 }
 
-// fetch returns the latest report of a Kyma's runtime and the previously known one. It does not read the registry if
-// the known report is fresh, and does not read the digest again if said contains it. The error means that the registry
+// fetch returns the latest report of a Kyma's runtime and the previously known report. It does not read the registry if
+// the known report is fresh, and does not read the digest again if reply contains it. The error means that the registry
 // did not respond. A report that is refused, or that the registry does not return, only affects this runtime and is not
 // an error.
 func (r *reports) fetch(
@@ -102,7 +102,7 @@ func (r *reports) fetch(
 	newest.Asked, newest.Notified, newest.Unread = r.now(), notified, nil
 	switch {
 	case refusal.Of(err) != nil:
-		newest.Digest, newest.Refused = found, refusal.Of(err) // it is too large to be fetched
+		newest.Digest, newest.Refused = found, refusal.Of(err) // the report is too large to fetch
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		newest.Unread = store.WithoutDetail(err)
 	case err == nil && found != before.Digest:
@@ -112,7 +112,7 @@ func (r *reports) fetch(
 			r.slimmer.report(&accepted)
 			newest.Accepted, newest.Arrived = &accepted, before.ArrivalOf(kyma.Status.Runtime, accepted, r.now())
 		} else {
-			// it quotes the refused content
+			// The detail quotes the refused content.
 			newest.Refused.Detail = bundle.Bounded(newest.Refused.Detail, bundle.MaxMessageBytes)
 		}
 	}
@@ -149,24 +149,25 @@ func (r *reports) lastReport(kyma *v1beta2.Kyma) silence.LastReport {
 	)
 }
 
-// isRecorded reports whether a Kyma's status is based on a report, or on one with the same content.
+// isRecorded reports whether a Kyma's status is based on a report with the same content.
 func isRecorded(kyma *v1beta2.Kyma, accepted bundle.AcceptedReport) bool {
 	status := kyma.Status.Runtime
 	return status != nil && status.Observed != nil && status.Observed.Report == accepted.Content.String()
 }
 
-// unnoted returns until when another publisher may have received a report without recording it.
-func (r *reports) unnoted(kyma *v1beta2.Kyma) time.Time {
+// unrecordedUntil returns the end of the time in which another publisher may have received a report without recording
+// it.
+func (r *reports) unrecordedUntil(kyma *v1beta2.Kyma) time.Time {
 	known := r.remembered(kyma)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if known.Accepted != nil {
 		return time.Time{}
 	}
-	return plan.Unnoted(kyma, r.began)
+	return plan.LatestUnrecorded(kyma, r.began)
 }
 
-// past converts a time to the wall clock, which may have been set since.
+// past converts a time to the wall clock, at most the current time, because the clock may have been set back since.
 func (r *reports) past(at time.Time) time.Time {
 	at = at.Round(0)
 	if now := r.now().Round(0); now.Before(at) {
@@ -175,8 +176,8 @@ func (r *reports) past(at time.Time) time.Time {
 	return at
 }
 
-// pull reads the digest of the latest report unless it is known, and fetches the report if it is not the known one.
-// Without a known report, it fetches the report at once.
+// pull reads the digest of the latest report, and fetches the report if its digest differs from known. It does not read
+// the digest if reply contains it, and fetches the report directly if no report is known.
 func (r *reports) pull(
 	ctx context.Context, runtime string, known digest.Digest, reply *answer,
 ) (digest.Digest, bundle.Fetched, error) {
@@ -204,8 +205,8 @@ func (r *reports) pull(
 	return newest, fetched, err
 }
 
-// remembered returns the latest known report of a Kyma's runtime. It is zero if the status is based on a newer report,
-// because another publisher was active and the known report must not overwrite that.
+// remembered returns the latest known report of a Kyma's runtime. It is zero if another publisher wrote the status from
+// a newer report, because the known report must not overwrite the newer one.
 func (r *reports) remembered(kyma *v1beta2.Kyma) fleetstate.Report {
 	known := r.fleet.Of(kyma).Report
 	if known.Overtaken(kyma.Status.Runtime, r.now()) {
@@ -219,7 +220,7 @@ func (r *reports) remember(kyma *v1beta2.Kyma, newest fleetstate.Report) {
 }
 
 // fetchReport returns the latest report of a Kyma's runtime, and emits Events about changes in it. reports.fetch
-// documents said.
+// documents reply.
 func (k *Kymas) fetchReport(
 	ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules, fresh time.Duration, reply *answer,
 ) (fleetstate.Report, error) {
@@ -233,7 +234,7 @@ func (k *Kymas) fetchReport(
 	if isNew && newest.Refused != nil && (before.Digest != "" || !showsRefusal(kyma, newest.Refused)) {
 		reportsRefused.WithLabelValues(string(newest.Refused.Reason)).Inc()
 		k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonReportRefused, "Ingest", "%s",
-			noted(fmt.Sprintf("report of runtime %s: %s", plan.RuntimeID(kyma), newest.Refused)))
+			eventNote(fmt.Sprintf("report of runtime %s: %s", plan.RuntimeID(kyma), newest.Refused)))
 	}
 	if isNew && newest.Accepted != nil && newest.Refused == nil {
 		k.announceNewer(ctx, kyma, *newest.Accepted)
@@ -243,9 +244,9 @@ func (k *Kymas) fetchReport(
 	return newest, nil
 }
 
-// noteReport updates a Kyma's status from the latest accepted report. It does so even without news, because an earlier
-// write may have been postponed or failed.
-func (k *Kymas) noteReport(kyma *v1beta2.Kyma, newest fleetstate.Report) {
+// applyReport updates a Kyma's status from the latest accepted report. It updates the status even if the report is
+// unchanged, because an earlier write may have been postponed or failed.
+func (k *Kymas) applyReport(kyma *v1beta2.Kyma, newest fleetstate.Report) {
 	if newest.Accepted == nil || newest.Refused != nil {
 		return
 	}
@@ -259,7 +260,7 @@ func (k *Kymas) noteReport(kyma *v1beta2.Kyma, newest fleetstate.Report) {
 		}
 		if now := plan.Cloned(kyma); now != nil && cloned == nil {
 			k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonCloneDetected, "Ingest", "%s",
-				noted(now.Error()))
+				eventNote(now.Error()))
 		}
 	}
 }
@@ -268,7 +269,7 @@ func (k *Kymas) noteReport(kyma *v1beta2.Kyma, newest fleetstate.Report) {
 func (k *Kymas) announceRefused(kyma *v1beta2.Kyma, before *bundle.AcceptedReport, after bundle.AcceptedReport) {
 	runtime := plan.RuntimeID(kyma)
 	if before == nil && isRecorded(kyma, after) {
-		return // this process has just started, and the previous one announced it
+		return // this process has just started, and the previous process announced the refusal
 	}
 	warned := map[string]bool{}
 	if before != nil {
@@ -278,16 +279,16 @@ func (k *Kymas) announceRefused(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 	}
 	for _, r := range after.Refused {
 		if !warned[r.Digest.String()+string(r.Reason)] {
-			// The registry does not hold the pushed bundle: read it again, and replace it.
+			// The registry may not hold the pushed bundle: check the bundle again, and replace it if necessary.
 			k.published(kyma).Recheck()
 			bundlesRefused.WithLabelValues(string(knownReason(r.Reason))).Inc()
 			k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonBundleRefused, "Ingest", "%s",
-				noted(fmt.Sprintf("runtime %s refused bundle %s (%s): %s", runtime, r.Digest, r.Reason, r.Detail)))
+				eventNote(fmt.Sprintf("runtime %s refused bundle %s (%s): %s", runtime, r.Digest, r.Reason, r.Detail)))
 		}
 	}
 }
 
-// noted limits external text to the length of an Event's note, and makes it printable.
-func noted(text string) string {
+// eventNote limits external text to the length of an Event's note, and makes it printable.
+func eventNote(text string) string {
 	return bundle.Bounded(text, bundle.MaxNoteBytes)
 }

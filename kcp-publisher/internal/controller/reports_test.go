@@ -54,8 +54,8 @@ func kymaOf(runtime string) *v1beta2.Kyma {
 	return &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Name: runtime, Namespace: "kcp-system", UID: "first"}}
 }
 
-// TestHeartbeatDoesNotWriteTheStatus follows one runtime through heartbeats, wrong responses of the registry and a
-// restart of the publisher. The status must stay as after the first report.
+// TestHeartbeatDoesNotWriteTheStatus follows one runtime through heartbeats, replayed reports and restarts of the
+// publisher. The status must not change after the first report, except once a day.
 func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 	place, signer, now, kyma := store.NewMemory(), trusttest.NewSigner(t), noon, kymaOf("one")
 	key, thumbprint := trusttest.PublicKey(t, signer), trusttest.Thumbprint(t, signer)
@@ -91,7 +91,7 @@ func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 		if newest.Refused == nil {
 			ingest.Remember(&after.Status, *newest.Accepted, public, thumbprint, r.past(newest.Arrived))
 		}
-		if wrote = ingest.Notable(kyma.Status, after.Status); wrote {
+		if wrote = ingest.NeedsUpdate(kyma.Status, after.Status); wrote {
 			kyma.Status = after.Status
 		}
 		return judged{newest.Refused != nil, r.lastReport(kyma).At}, wrote
@@ -110,22 +110,22 @@ func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 		want    judged
 		writes  bool
 	}{
-		{"the first report", minute(0), false, first, judged{false, minute(0)}, true},
-		{"the same says nothing new", minute(1), false, first, judged{false, minute(0)}, false},
-		{"a heartbeat", minute(6), false, second, judged{false, minute(6)}, false},
-		{"the same in other bytes", minute(7), false, rewritten(second), judged{false, minute(6)}, false},
-		{"the one that the status knows, put back", minute(8), false, first, judged{true, minute(6)}, false},
-		{"a heartbeat after that", minute(11), false, third, judged{false, minute(11)}, false},
-		{"after a restart it was heard when it was written", minute(30), true, third, judged{false, minute(10)}, false},
-		{"an older heartbeat after it", minute(31), false, second, judged{true, minute(10)}, false},
-		{"a heartbeat after the restart", minute(36), false, fourth, judged{false, minute(36)}, false},
-		{"a restart that finds an older heartbeat", minute(40), true, second, judged{false, minute(5)}, false},
+		{"first report", minute(0), false, first, judged{false, minute(0)}, true},
+		{"first report again", minute(1), false, first, judged{false, minute(0)}, false},
+		{"heartbeat", minute(6), false, second, judged{false, minute(6)}, false},
+		{"heartbeat with other bytes", minute(7), false, rewritten(second), judged{false, minute(6)}, false},
+		{"replay of the first report", minute(8), false, first, judged{true, minute(6)}, false},
+		{"heartbeat after the replay", minute(11), false, third, judged{false, minute(11)}, false},
+		{"restart, arrival is the time in the report", minute(30), true, third, judged{false, minute(10)}, false},
+		{"replay of an older heartbeat", minute(31), false, second, judged{true, minute(10)}, false},
+		{"heartbeat after the restart", minute(36), false, fourth, judged{false, minute(36)}, false},
+		{"restart with an older heartbeat in the registry", minute(40), true, second, judged{false, minute(5)}, false},
 		{
-			"a newer one after that, which was not noted either", minute(41), false, third, judged{false, minute(41)},
+			"newer heartbeat that the status does not record", minute(41), false, third, judged{false, minute(41)},
 			false,
 		},
 		{
-			"what is written a day later", noon.Add(25 * time.Hour), false, report(5, noon.Add(25*time.Hour)),
+			"heartbeat a day later", noon.Add(25 * time.Hour), false, report(5, noon.Add(25*time.Hour)),
 			judged{false, noon.Add(25 * time.Hour)}, true,
 		},
 	} {
@@ -133,7 +133,7 @@ func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 		if step.restart {
 			r = start()
 			if got := r.lastReport(kyma); !got.At.Equal(noon) || !got.Possible.Equal(now) {
-				t.Errorf("%s, before it is looked for: %+v", step.what, got)
+				t.Errorf("%s, before the report is read: got last report %+v", step.what, got)
 			}
 		}
 		if got, wrote := poll(step.lies); got.refused != step.want.refused ||
@@ -142,13 +142,13 @@ func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 			t.Errorf("%s: got %+v, written %v, want %+v, %v", step.what, got, wrote, step.want, step.writes)
 		}
 		if got := r.lastReport(kyma); !got.Possible.IsZero() {
-			t.Errorf("%s: another client may have received it until %s", step.what, got.Possible)
+			t.Errorf("%s: got a possible unrecorded report until %s, want none", step.what, got.Possible)
 		}
 	}
 }
 
-// TestDelayedReportDoesNotProveThatARuntimeIsAlive checks that, after a restart, a missing or refused report does not
-// make the following heartbeats newer than they are.
+// TestDelayedReportDoesNotProveThatARuntimeIsAlive checks that, after a restart, a report that follows a missing or
+// refused report counts with its own time, not with its arrival time.
 func TestDelayedReportDoesNotProveThatARuntimeIsAlive(t *testing.T) {
 	place, signer, kyma := store.NewMemory(), trusttest.NewSigner(t), kymaOf("one")
 	public, err := trust.EncodePublicKey(trusttest.PublicKey(t, signer))
@@ -182,19 +182,19 @@ func TestDelayedReportDoesNotProveThatARuntimeIsAlive(t *testing.T) {
 	unnoted := func(when string) {
 		t.Helper()
 		if got := r.lastReport(kyma); !got.At.Equal(noon) || !got.Possible.Equal(started) {
-			t.Errorf("%s: %+v", when, got)
+			t.Errorf("%s: got last report %+v, want the recorded one and a possible newer one", when, got)
 		}
 	}
 	fetch()
 	unnoted("without a report")
 	push(2, trusttest.NewSigner(t))
 	if fetch().Refused == nil {
-		t.Error("a stranger's report is accepted")
+		t.Error("a report with an unknown key is accepted")
 	}
-	unnoted("with a stranger's report")
+	unnoted("with a report of an unknown key")
 	push(3, signer)
 	if newest := fetch(); newest.Accepted == nil || !newest.Arrived.Equal(written) {
-		t.Errorf("a heartbeat that was hidden: %+v", newest)
+		t.Errorf("a delayed heartbeat: got %+v, want its own time as arrival", newest)
 	}
 }
 
@@ -204,9 +204,9 @@ type judged struct {
 	lastReport time.Time
 }
 
-// TestReportCountsOnceItsContentIsRecorded exists because a rollout that knows the time of a report, but not its
-// content yet, would count the runtime as failed.
-func TestReportCountsOnceItsContentIsRecorded(t *testing.T) {
+// TestRolloutUsesAReportOnlyAfterItsContentIsRecorded covers the time between the arrival of a report and the status
+// with its content. A rollout that used only the report's arrival would count the runtime as failed.
+func TestRolloutUsesAReportOnlyAfterItsContentIsRecorded(t *testing.T) {
 	const later = 2 * time.Hour
 	kyma := kymaOf("one")
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", ReportSequence: 1, Observed: &v1beta2.ObservedBundle{
@@ -225,7 +225,7 @@ func TestReportCountsOnceItsContentIsRecorded(t *testing.T) {
 		}
 	}
 	if got := r.lastReport(kyma); !got.At.Equal(noon) || !got.Possible.Equal(noon.Add(later)) {
-		t.Errorf("before it is reported: %+v", got)
+		t.Errorf("before the content is recorded: got last report %+v", got)
 	}
 	stands := func() fleet.RolloutStatus {
 		course := fleet.Course{OfflineAfter: metav1.Duration{Duration: 15 * time.Minute},
@@ -254,22 +254,22 @@ func TestReportCountsOnceItsContentIsRecorded(t *testing.T) {
 	}
 	record("")
 	if got := stands().Waves[0]; got.InFlight != 1 || got.Failed != 0 || got.Deferred != 0 {
-		t.Errorf("a rollout, before it is reported: %+v", got)
+		t.Errorf("before the content is recorded: got wave %+v, want the runtime in flight", got)
 	}
 	ingest.Remember(&kyma.Status, newest, "key", "thumbprint", noon.Add(later))
 	record(v1beta2.StateReady)
 	if got := r.lastReport(kyma); !got.At.Equal(noon.Add(later)) || !got.Possible.IsZero() {
-		t.Errorf("once it is reported: %+v", got)
+		t.Errorf("after the content is recorded: got last report %+v", got)
 	}
 	if got := stands().Waves[0]; got.Updated != 1 {
-		t.Errorf("a rollout, once it is reported: %+v", got)
+		t.Errorf("after the content is recorded: got wave %+v, want the runtime updated", got)
 	}
 	kyma.Status.Runtime.Observed.Report, kyma.Status.Runtime.Observed.Heard = "sha256:before", new(metav1.NewTime(noon))
 	kyma.Status.Conditions = []metav1.Condition{
 		{Type: v1beta2.ConditionReporting, Reason: v1beta2.ReasonReportRefused, Status: metav1.ConditionFalse},
 	}
 	if got := r.lastReport(kyma); !got.At.Equal(noon) || !got.Possible.IsZero() {
-		t.Errorf("a wait without a message: %+v", got)
+		t.Errorf("with a refused report: got last report %+v, want the recorded one only", got)
 	}
 }
 
@@ -278,16 +278,16 @@ func TestOnlyARegistryOutageDelaysAllRuntimes(t *testing.T) {
 		answer http.HandlerFunc
 		away   bool
 	}{
-		"a report that is not there yet":       {answers(http.StatusNotFound), false},
-		"a repository that may not be read":    {answers(http.StatusForbidden), false},
-		"a repository that nobody is let into": {answers(http.StatusUnauthorized), false},
-		"an answer that is no digest": {
+		"report not found":                {answers(http.StatusNotFound), false},
+		"repository forbidden":            {answers(http.StatusForbidden), false},
+		"repository requires credentials": {answers(http.StatusUnauthorized), false},
+		"response with an invalid digest": {
 			func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Docker-Content-Digest", "garbage") }, false,
 		},
-		"an answer without anything in it":   {answers(http.StatusOK), false},
-		"a registry that is broken":          {answers(http.StatusBadGateway), true},
-		"a registry that has too much to do": {answers(http.StatusTooManyRequests), true},
-		"a registry that hangs up before it answered": {
+		"empty response":               {answers(http.StatusOK), false},
+		"server error of the registry": {answers(http.StatusBadGateway), true},
+		"overloaded registry":          {answers(http.StatusTooManyRequests), true},
+		"closed connection": {
 			func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, true,
 		},
 	} {
@@ -295,7 +295,7 @@ func TestOnlyARegistryOutageDelaysAllRuntimes(t *testing.T) {
 			r := asking(t, c.answer)
 			if _, _, err := r.fetch(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}, time.Minute/2,
 				nil); (err != nil) != c.away {
-				t.Errorf("fetching gave %v, the whole queue waits for it: %v, want %v", err, err != nil, c.away)
+				t.Errorf("fetch returned %v, so all runtimes wait: %v, want %v", err, err != nil, c.away)
 			}
 		})
 	}
@@ -323,7 +323,7 @@ func TestStartedPublisherReadsEachReportOnce(t *testing.T) {
 		}
 	}
 	if got := strings.Join(asked, " "); got != "GET HEAD HEAD" {
-		t.Errorf("asked %s", got)
+		t.Errorf("got requests %q, want GET HEAD HEAD", got)
 	}
 }
 
@@ -333,13 +333,13 @@ func TestNewKymaOfTheSameNameDoesNotInheritReports(t *testing.T) {
 	second.UID = "second"
 	r.remember(first, fleetstate.Report{Digest: "sha256:report", Asked: noon})
 	if got := r.remembered(first); got.Digest != "sha256:report" {
-		t.Errorf("the first Kyma knows %+v", got)
+		t.Errorf("the first Kyma has report %+v", got)
 	}
 	if got := r.remembered(second); got.Digest != "" || !got.Asked.IsZero() || r.fleet.Of(second).UID != second.UID {
-		t.Errorf("the second Kyma knows %+v", got)
+		t.Errorf("the second Kyma has report %+v, want none", got)
 	}
 	r.fleet.Drop(client.ObjectKeyFromObject(first))
-	r.fleet.Each(func(key fleetstate.Key, _ *fleetstate.Runtime) { t.Errorf("still there: %s", key) })
+	r.fleet.Each(func(key fleetstate.Key, _ *fleetstate.Runtime) { t.Errorf("the record of %s still exists", key) })
 }
 
 func TestRepeatedRegistryErrorHasTheSameText(t *testing.T) {
@@ -354,18 +354,18 @@ func TestRepeatedRegistryErrorHasTheSameText(t *testing.T) {
 	r.now = func() time.Time { return now }
 	for range 2 {
 		got, _, err := r.fetch(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}, time.Minute/2, nil)
-		if err != nil || got.Unread == nil || got.Unread.Error() != "the registry answers 403 Forbidden" {
+		if err != nil || got.Unread == nil || got.Unread.Error() != "the registry returned 403 Forbidden" {
 			t.Errorf("got %v, %v", got.Unread, err)
 		}
 		now = now.Add(time.Minute)
 	}
 	if request != 2 {
-		t.Errorf("asked %d times, want 2", request)
+		t.Errorf("got %d requests, want 2", request)
 	}
 }
 
-// TestReportContentIsCheckedUntilItIsAccepted counts the checks of a runtime's content, which cost as much as the rest
-// of a report.
+// TestReportContentIsCheckedUntilItIsAccepted counts the checks of a report's content. These checks cost as much as the
+// rest of the verification.
 func TestReportContentIsCheckedUntilItIsAccepted(t *testing.T) {
 	place, signer, now, kyma := store.NewMemory(), trusttest.NewSigner(t), noon, kymaOf("one")
 	public, err := trust.EncodePublicKey(trusttest.PublicKey(t, signer))
@@ -384,14 +384,14 @@ func TestReportContentIsCheckedUntilItIsAccepted(t *testing.T) {
 		refuse  bool
 		checks  int
 	}{
-		{"the first report", false, "v1", false, 1},
-		{"a heartbeat", false, "v1", false, 0},
-		{"after a restart the status says what was taken", true, "v1", false, 0},
-		{"it says something else", false, "v2", true, 1},
-		{"which was not taken", false, "v2", true, 1},
-		{"what was taken before", false, "v1", true, 0},
-		{"it is taken now", false, "v2", false, 1},
-		{"after a restart it says something else", true, "v3", false, 1},
+		{"first report", false, "v1", false, 1},
+		{"heartbeat", false, "v1", false, 0},
+		{"restart with the accepted content in the status", true, "v1", false, 0},
+		{"new content is refused", false, "v2", true, 1},
+		{"refused content again", false, "v2", true, 1},
+		{"accepted content again", false, "v1", true, 0},
+		{"new content is accepted", false, "v2", false, 1},
+		{"restart with other content", true, "v3", false, 1},
 	} {
 		now = now.Add(time.Minute)
 		if step.restart {
@@ -408,14 +408,14 @@ func TestReportContentIsCheckedUntilItIsAccepted(t *testing.T) {
 		checks, from := 0, plan.Rules{}.Reporter(kyma, nil, now)
 		from.Content = func(bundle.Report) error {
 			if checks++; step.refuse {
-				return errors.New("it is no status")
+				return errors.New("invalid content")
 			}
 			return nil
 		}
 		newest, _, err := r.fetch(t.Context(), kyma, from, 0, nil)
 		if refused := newest.Refused != nil; err != nil || checks != step.checks ||
 			refused != (step.refuse && step.checks > 0) {
-			t.Errorf("%s: checked %d times, refused %v, %v; want %d times", step.what, checks, newest.Refused, err,
+			t.Errorf("%s: got %d checks, refused %v, error %v, want %d checks", step.what, checks, newest.Refused, err,
 				step.checks)
 		}
 		if newest.Refused == nil {

@@ -18,8 +18,8 @@ const (
 	// reportTimesInterval is the interval between two messages of a shard with the times of its runtimes' reports,
 	// while a rollout is active.
 	reportTimesInterval = 5 * time.Second
-	// reportTimesOutdated is the time after a shard's last message after which its runtimes may have reported without
-	// the planner's knowledge.
+	// reportTimesOutdated is the age at which a shard's last message is outdated. The shard's runtimes may have
+	// reported since without the planner's knowledge.
 	reportTimesOutdated = 30 * time.Second
 	// shardsTick is the interval between checks for messages to send or read.
 	shardsTick = time.Second
@@ -28,10 +28,10 @@ const (
 // ReportTimesWriter sends the times of a shard's last reports to the planner.
 type ReportTimesWriter func(ctx context.Context, data []byte) error
 
-// reportTimesSender sends the times of a shard's last reports to the planner while it needs them.
+// reportTimesSender sends the times of a shard's last reports to the planner while the planner needs them.
 type reportTimesSender struct{ kymas *Kymas }
 
-// Start sends them until the context ends.
+// Start sends the times until the context ends.
 func (h reportTimesSender) Start(ctx context.Context) error {
 	tick := time.NewTicker(shardsTick)
 	defer tick.Stop()
@@ -59,7 +59,7 @@ func (h reportTimesSender) Start(ctx context.Context) error {
 func (h reportTimesSender) send(ctx context.Context, s *Shard) error {
 	data, err := h.kymas.reports.times().Encode()
 	if err != nil {
-		return fmt.Errorf("shard %d: %w", s.Number, err)
+		return fmt.Errorf("encode the report times of shard %d: %w", s.Number, err)
 	}
 	return s.SendReportTimes(ctx, data)
 }
@@ -82,8 +82,9 @@ func (r *reports) times() shard.ReportTimes {
 	return all
 }
 
-// lastReportOf returns the time of a runtime's last report, from its Kyma's status and from the shard's message (nil
-// for none). If the shard's message is old, or the shard has not read the report yet, an unrecorded report may exist.
+// lastReportOf returns the time of a runtime's last report, from its Kyma's status and from the shard's last message,
+// which can be nil. If the message is outdated, or the shard has not read the report yet, an unrecorded report may
+// exist.
 func lastReportOf(kyma *v1beta2.Kyma, received *shard.ReportTimes, now time.Time) silence.LastReport {
 	outdated := received == nil || now.Sub(received.At) > reportTimesOutdated
 	var since time.Time
@@ -101,7 +102,7 @@ func lastReportOf(kyma *v1beta2.Kyma, received *shard.ReportTimes, now time.Time
 		return plan.LastReport(kyma, nil, since)
 	}
 	status := kyma.Status.Runtime
-	recorded := status != nil && status.Observed != nil && last.Says(status.Observed.Report)
+	recorded := status != nil && status.Observed != nil && last.HasContent(status.Observed.Report)
 	return plan.LastReport(kyma,
 		&plan.Received{Made: time.Unix(last.Made, 0), Arrived: time.Unix(last.Arrived, 0), Recorded: recorded}, since)
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // TestRequestedPassReadsEverythingAgain restores an older bundle in the registry, which a publisher with yearly checks
-// does not notice, and then requests a reconciliation.
+// does not detect, and then requests a reconciliation.
 func TestRequestedPassReadsEverythingAgain(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 2)
 	w.must(w.api.Delete(t.Context(), w.policy()))
@@ -51,18 +51,18 @@ func TestRequestedPassReadsEverythingAgain(t *testing.T) {
 	w.now = w.now.Add(w.kymas.PollInterval / 10)
 	kyma := poll()
 	if asked() || there() == newest || newest == "" {
-		t.Fatalf("the registry was asked again at once: the report %t, the bundle is %s", asked(), there())
+		t.Fatalf("a pass soon after the last one read the registry: report read %t, bundle %s", asked(), there())
 	}
 	kyma.Annotations = map[string]string{v1beta2.AnnotationReconcileRequested: "now"}
 	w.must(w.api.Update(t.Context(), kyma))
-	poll() // a push is announced afterwards
+	poll() // the status for a push is written in the next pass
 	if kyma = poll(); !asked() || there() == older.Descriptor.Digest || kyma.Status.LastHandledReconcileAt != "now" {
-		t.Errorf("asked for the report: %t, the bundle is %s, handled %q", asked(), there(),
+		t.Errorf("after the request: report read %t, bundle %s, handled request %q", asked(), there(),
 			kyma.Status.LastHandledReconcileAt)
 	}
 	w.now = w.now.Add(w.kymas.PollInterval / 10)
 	if poll(); asked() {
-		t.Error("a request that was handled asks the registry again")
+		t.Error("a handled request caused another read of the registry")
 	}
 }
 
@@ -88,12 +88,12 @@ func TestRequestedPassIgnoresTheRegistryBackoff(t *testing.T) {
 	}
 	kyma := poll()
 	if w.kymas.fleet.Get(key).Report.Asked.Equal(w.now) || w.kymas.backoff.wait(key, w.now) == 0 {
-		t.Fatal("the publisher does not wait for the registry")
+		t.Fatal("the publisher does not wait for the backoff")
 	}
 	kyma.Annotations = map[string]string{v1beta2.AnnotationReconcileRequested: "now"}
 	w.must(w.api.Update(t.Context(), kyma))
 	if kyma = poll(); kyma.Status.LastHandledReconcileAt != "now" || w.kymas.backoff.wait(key, w.now) != 0 {
-		t.Errorf("handled %q, and the publisher waits for %s", kyma.Status.LastHandledReconcileAt,
-			w.kymas.backoff.wait(key, w.now))
+		t.Errorf("handled request %q, and the remaining backoff is %s, want no backoff",
+			kyma.Status.LastHandledReconcileAt, w.kymas.backoff.wait(key, w.now))
 	}
 }

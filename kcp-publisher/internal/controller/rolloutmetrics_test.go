@@ -30,10 +30,10 @@ func TestRolloutMetricsHaveNoRuntimesAndDropFinishedRollouts(t *testing.T) {
 	over.Status.State = fleet.RolloutSucceeded
 	setRolloutMetrics([]*fleet.Rollout{over})
 	if got := series(t, "kyma_pull_publisher_rollout_runtimes"); len(got) != 0 {
-		t.Errorf("what is over still has %v", got)
+		t.Errorf("a finished rollout still has series %v", got)
 	}
 	if got := series(t, "kyma_pull_publisher_rollouts"); len(got) != 1 || got["Succeeded"] != 1 {
-		t.Errorf("rollouts: %v", got)
+		t.Errorf("got rollouts by state %v, want one Succeeded", got)
 	}
 }
 

@@ -21,29 +21,29 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// Rollouts creates and advances rollouts, and provides the catalog and gates for resolving Kymas. It keeps no state:
-// every decision is written to the rollouts before it takes effect, so that a successor makes the same decisions.
+// Rollouts creates and advances rollouts, and provides the catalog and gates for resolving Kymas. It keeps no state.
+// Every decision is written to the Rollouts before it takes effect, so a successor makes the same decisions.
 type Rollouts struct {
 	Client  client.Client
 	Events  events.EventRecorder
 	Catalog *Catalog
-	// Interval is the time between two evaluations of an active rollout without events, because soak times and
-	// deadlines pass.
+	// Interval is the time between two evaluations of an active rollout without events. It is needed because soak times
+	// and deadlines cause no events.
 	Interval time.Duration
 	Now      func() time.Time
 
 	lastReport func(*v1beta2.Kyma) silence.LastReport
-	// shard is the part of the fleet whose gates are derived from the planner's rollouts, or nil if this process writes
-	// them.
+	// shard is this process's part of the fleet, whose gates are derived from the planner's Rollouts. It is nil if this
+	// process writes the Rollouts.
 	shard *Shard
 	// announce informs the shards about the planned state of the control plane, and whether a rollout is active. It is
-	// nil without shards.
+	// nil if sharding is disabled.
 	announce func(ctx context.Context, state string, active bool) error
 	view     atomic.Pointer[plan.View]
 	// quiet is the longest time between reports of a healthy runtime.
 	quiet time.Duration
-	// members and looked (the checked policy generations, nil before the first check) belong to Reconcile, which runs
-	// once at a time.
+	// members and checked belong to Reconcile, which never runs concurrently. checked contains the generations of the
+	// checked policies, and is nil before the first check.
 	members plan.MemberCache
 	checked map[types.UID]int64
 }
@@ -55,8 +55,8 @@ const (
 	reportsSettle = 500 * time.Millisecond
 )
 
-// View returns the view for resolving Kymas. It is nil before the first evaluation, and in a shard whose state is not
-// known to be planned.
+// View returns the view for resolving Kymas. It is nil before the first evaluation, and in a shard until the planner
+// has announced the state of the view.
 func (r *Rollouts) View() *plan.View {
 	view := r.view.Load()
 	if view == nil || !r.shard.planned(view.State) {
@@ -69,7 +69,7 @@ func (r *Rollouts) View() *plan.View {
 func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	next := &plan.View{Catalog: r.Catalog.Snapshot()}
 	if next.Catalog == nil {
-		return ctrl.Result{}, nil // the catalog triggers it once it is read
+		return ctrl.Result{}, nil // the first read of the catalog triggers an evaluation
 	}
 	if r.Catalog.changing() {
 		return ctrl.Result{RequeueAfter: catalogSettles}, nil // policies may be partially applied
@@ -82,23 +82,23 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{}, fmt.Errorf("list RolloutPolicies and Rollouts: %w", err)
 	}
 	if r.Catalog.changing() || r.Catalog.Snapshot() != next.Catalog {
-		return ctrl.Result{RequeueAfter: catalogSettles}, nil // they were read while a change began
+		return ctrl.Result{RequeueAfter: catalogSettles}, nil // a change began during the reads
 	}
-	r.warnOf(ctx, policies.Items)
+	r.warnOfflineAfter(ctx, policies.Items)
 	if r.shard != nil {
 		next.State = shard.State(next.Catalog.Revision, policies.Items, rollouts.Items)
 	}
 	if !r.shard.planned(next.State) {
 		return ctrl.Result{
 			RequeueAfter: catalogSettles,
-		}, nil // the planner has not processed it, or its writes are not visible here
+		}, nil // the planner has not processed this state, or its writes are not visible here
 	}
 	var all []plan.Member
 	var round rollout.Round
 	var unsure bool // some runtimes' last reports are unknown yet
 	if len(policies.Items)+len(rollouts.Items) > 0 {
 		var kymas v1beta2.KymaList
-		// many Kymas that are only read
+		// The Kymas are only read, and copies of many Kymas are expensive.
 		if err := r.Client.List(ctx, &kymas, inNamespace, client.UnsafeDisableDeepCopy); err != nil {
 			return ctrl.Result{}, fmt.Errorf("list Kymas: %w", err)
 		}
@@ -136,7 +136,8 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	return ctrl.Result{}, nil
 }
 
-// putInForce makes the result of a round effective: in this process, or in the shards if this is the planner.
+// putInForce makes the result of a round effective in this process. In the planner, it announces the result to the
+// shards instead.
 func (r *Rollouts) putInForce(
 	ctx context.Context, next *plan.View, all []plan.Member, policies []fleet.RolloutPolicy, rollouts []fleet.Rollout,
 	active bool,
@@ -146,7 +147,7 @@ func (r *Rollouts) putInForce(
 	}
 	before := r.view.Load()
 	if next.Same(before) {
-		next = before // another view would reconcile every Kyma again
+		next = before // a new view would cause a reconciliation of every Kyma
 	}
 	r.view.Store(next)
 	if err := r.mark(ctx, before, next, all); err != nil {
@@ -186,7 +187,7 @@ func longestOffline(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) (l
 	return longest
 }
 
-// write writes the results of a round to the API server, so that they can take effect.
+// write writes the results of a round to the API server, so they can take effect.
 func (r *Rollouts) write(ctx context.Context, round rollout.Round, before []fleet.Rollout) error {
 	for _, made := range round.Create {
 		status := made.Status
@@ -197,7 +198,7 @@ func (r *Rollouts) write(ctx context.Context, round rollout.Round, before []flee
 		ctrl.LoggerFrom(ctx).
 			Info("rollout started", "rollout", made.Name, "module", made.Spec.Module, "channel", made.Spec.Channel,
 				"from", made.Spec.From, "to", made.Spec.To)
-		r.note(made, rollout.Begun(made))
+		r.note(made, rollout.StartedChange(made))
 		if err := r.status(ctx, made, status); err != nil {
 			return err
 		}
@@ -221,7 +222,7 @@ func (r *Rollouts) write(ctx context.Context, round rollout.Round, before []flee
 	return nil
 }
 
-// status writes the status of a rollout, unless the rollout was changed in the meantime.
+// status writes the status of a rollout, unless the rollout has changed since it was read.
 func (r *Rollouts) status(ctx context.Context, object *fleet.Rollout, status fleet.RolloutStatus) error {
 	before := object.DeepCopy()
 	object.Status = status
@@ -235,13 +236,13 @@ func (r *Rollouts) status(ctx context.Context, object *fleet.Rollout, status fle
 
 func (r *Rollouts) note(object *fleet.Rollout, changes []rollout.Change) {
 	for _, c := range changes {
-		r.Events.Eventf(object, nil, c.Type, c.Reason, "Rollout", "%s", noted(c.Note))
+		r.Events.Eventf(object, nil, c.Type, c.Reason, "Rollout", "%s", eventNote(c.Note))
 	}
 }
 
 // mark requests a reconciliation of every Kyma with a different decision.
 func (r *Rollouts) mark(ctx context.Context, before, now *plan.View, all []plan.Member) error {
-	// Kymas that were postponed for long are otherwise only reconciled at their polls.
+	// Kymas that were postponed for long would otherwise wait for their next poll.
 	if waited := r.Catalog.waited.Swap(false); waited || before == nil ||
 		before.Catalog.Revision != now.Catalog.Revision {
 		err := r.Catalog.markAll(ctx)

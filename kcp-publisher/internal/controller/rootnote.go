@@ -15,18 +15,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// rootNotes writes a publisher's root of trust to its Lease. The zero value writes nothing. It must be used from one
+// rootNotes writes a publisher's root of trust to its Lease. The zero value is a no-op. It must be used from one
 // goroutine.
 type rootNotes struct {
 	reader client.Reader
 	writer client.Client
 	lease  client.ObjectKey
-	// noted is the note in the Lease when it was last read, read the time of that, and complained the last write error.
-	noted, complained string
-	read              time.Time
+	// storedNote is the note in the Lease at the last read, read is the time of that read, and logged is the last logged
+	// error.
+	storedNote, logged string
+	read               time.Time
 }
 
-// noteAgain is the assumed lifetime of an existing note, since it or the Lease can be deleted.
+// noteAgain is the interval between checks of an existing note, because the note or the Lease can be deleted.
 const noteAgain = 30 * time.Minute
 
 // note writes the expiry of the root of trust to the publisher's Lease, for readers without keys. A failed write is
@@ -34,7 +35,7 @@ const noteAgain = 30 * time.Minute
 func (n *rootNotes) note(ctx context.Context, root trust.Root, now time.Time) {
 	text := fleet.RootNote{Epoch: root.Epoch, Version: root.Version, Expires: root.Expires.UTC(),
 		Fleet: root.Fleet}.String()
-	if n.writer == nil || root.Version == 0 || text == n.noted && now.Sub(n.read) < noteAgain {
+	if n.writer == nil || root.Version == 0 || text == n.storedNote && now.Sub(n.read) < noteAgain {
 		return
 	}
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -49,16 +50,16 @@ func (n *rootNotes) note(ctx context.Context, root trust.Root, now time.Time) {
 			lease.Annotations = map[string]string{}
 		}
 		lease.Annotations[v1beta2.AnnotationRootOfTrust] = text
-		return n.writer.Update(ctx, lease) // based on the version that was read, or the holder's renewal would be lost
+		return n.writer.Update(ctx, lease) // fails on a conflict, so a renewal by the holder is not lost
 	})
 	if client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
-		if why := fmt.Sprintf("write the root of trust to Lease %s: %v", n.lease, err); why != n.complained {
-			n.complained = why
+		if why := fmt.Sprintf("write the root of trust to Lease %s: %v", n.lease, err); why != n.logged {
+			n.logged = why
 			ctrl.LoggerFrom(ctx).WithName("keys").Info("failed to publish the expiry of the root of trust: " + why)
 		}
 		return
 	}
 	if err == nil {
-		n.noted, n.complained, n.read = text, "", now
+		n.storedNote, n.logged, n.read = text, "", now
 	}
 }

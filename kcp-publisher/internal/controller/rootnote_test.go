@@ -20,8 +20,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// TestRootExpiryIsWrittenToTheLease renews the lease between the note's read and write, as its holder does every few
-// seconds.
+// TestRootExpiryIsWrittenToTheLease renews the Lease between the read and the write of the note, as the Lease's holder
+// does every few seconds.
 func TestRootExpiryIsWrittenToTheLease(t *testing.T) {
 	ctx := t.Context()
 	scheme := runtime.NewScheme()
@@ -42,7 +42,7 @@ func TestRootExpiryIsWrittenToTheLease(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	root := trust.Root{Fleet: "north", Epoch: 1, Version: 3, Expires: time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)}
 
-	notes.note(ctx, root, now) // before there is a lease
+	notes.note(ctx, root, now) // before the Lease exists
 	if err := api.Create(ctx,
 		&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name,
 			Annotations: map[string]string{"a": "b"}}}); err != nil {
@@ -78,7 +78,7 @@ func TestRootExpiryIsWrittenToTheLease(t *testing.T) {
 		t.Errorf("got %+v, %v of %v", got, err, lease.Annotations)
 	}
 	if writes != 3 {
-		t.Errorf("it took %d writes, want one that failed, one beside a renewal, and one", writes)
+		t.Errorf("got %d writes, want 3: a failed one, a conflict with a renewal, and a successful one", writes)
 	}
 
 	// The note is deleted.
@@ -93,6 +93,7 @@ func TestRootExpiryIsWrittenToTheLease(t *testing.T) {
 	}
 	if err := api.Get(ctx, key, lease); err != nil || lease.Annotations[v1beta2.AnnotationRootOfTrust] == "" ||
 		writes != 5 {
-		t.Errorf("%v, %v after %d writes, want the note again by one", lease.Annotations, err, writes)
+		t.Errorf("got annotations %v, error %v, %d writes in total, want the note and 5 writes", lease.Annotations, err,
+			writes)
 	}
 }

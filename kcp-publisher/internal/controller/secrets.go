@@ -64,7 +64,7 @@ func (k *Kymas) kymasOf(ctx context.Context, secret *corev1.Secret) []ctrl.Reque
 		ctrl.LoggerFrom(ctx).Error(err, "failed to find the Kymas of a changed Secret", "runtime", runtime)
 		return nil
 	}
-	k.noteAddressee(ctx, secret, len(kymas.Items) > 0)
+	k.logUnknownRuntime(ctx, secret, len(kymas.Items) > 0)
 	var requests []ctrl.Request
 	for _, kyma := range kymas.Items {
 		name := types.NamespacedName{Namespace: kyma.Namespace, Name: kyma.Name}
@@ -74,8 +74,8 @@ func (k *Kymas) kymasOf(ctx context.Context, secret *corev1.Secret) []ctrl.Reque
 	return requests
 }
 
-// noteAddressee logs once if a Secret's runtime has no Kyma.
-func (k *Kymas) noteAddressee(ctx context.Context, secret *corev1.Secret, known bool) {
+// logUnknownRuntime logs once if a Secret's runtime has no Kyma.
+func (k *Kymas) logUnknownRuntime(ctx context.Context, secret *corev1.Secret, known bool) {
 	subject, runtime := secret.Namespace+"/"+secret.Name, secret.Labels[v1beta2.LabelSecretFor]
 	if known {
 		k.unaddressed.Delete(subject)
@@ -117,14 +117,14 @@ func (k *Kymas) addSecrets(
 		Recipient: status.Key.Recipient, All: all, Known: status.Secrets, Partial: k.secrets == nil,
 	}
 	if problem != nil || k.secrets == nil {
-		// an unsupported or unread Secret does not count as deleted
+		// an invalid or unread Secret does not count as deleted
 		r.Secrets.Known = ingest.KnownSecrets(nil, all, ingest.Facts{})
 	}
 	return problem, nil
 }
 
-// runtimeSecrets returns Secrets of the control plane in their form for the runtime. If two have the same name, the
-// older one is used. The error names the invalid ones; the others are returned.
+// runtimeSecrets converts Secrets of the control plane to Secrets for the runtime. If two have the same name there, the
+// older one is used. It returns the valid Secrets, and an error that lists the invalid ones.
 func runtimeSecrets(there []corev1.Secret) ([]bundle.RuntimeSecret, error) {
 	byAge := slices.SortedFunc(slices.Values(there), func(a, b corev1.Secret) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
@@ -140,7 +140,7 @@ func runtimeSecrets(there []corev1.Secret) ([]bundle.RuntimeSecret, error) {
 		next := runtimeSecret(secret)
 		if err := next.Check(); err != nil {
 			problems = append(problems,
-				fmt.Errorf("Secret %s/%s: in the runtime: %w", secret.Namespace, secret.Name, err))
+				fmt.Errorf("Secret %s/%s cannot be delivered: %w", secret.Namespace, secret.Name, err))
 			continue
 		}
 		if other := from[next.At()]; other != "" {
@@ -162,12 +162,12 @@ func runtimeSecret(secret *corev1.Secret) bundle.RuntimeSecret {
 		Name:      cmp.Or(secret.Annotations[v1beta2.AnnotationSecretName], secret.Name),
 		Labels:    ownLabels(secret.Labels), Type: secret.Type, Data: secret.Data,
 		Module: secret.Labels[v1beta2.LabelModuleName],
-		// A digest of the content would be a better revision, but would reveal it.
+		// A digest of the content would be a better revision, but would reveal information about the content.
 		Revision: string(secret.UID) + " " + secret.ResourceVersion,
 	}
 }
 
-// ownLabels returns the labels for users of the Secret, without those of Kyma.
+// ownLabels returns the Secret's labels without Kyma's own labels.
 func ownLabels(all map[string]string) map[string]string {
 	own := maps.Clone(all)
 	maps.DeleteFunc(own, func(key, _ string) bool {

@@ -62,38 +62,38 @@ func TestInvalidSecretDoesNotBlockOthers(t *testing.T) {
 		bad corev1.Secret
 		why string
 	}{
-		"a name that is reserved for the agent": {
+		"name reserved for the agent": {
 			controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretName: "skr-agent-key"}),
-			"Secret kcp-system/bad: in the runtime: secret kyma-system/skr-agent-key: the name is reserved for the " +
-				"agent; choose another",
+			"Secret kcp-system/bad cannot be delivered: secret kyma-system/skr-agent-key: the name is reserved for " +
+				"the agent; choose another",
 		},
-		"a name that is none": {
+		"invalid name": {
 			controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretName: "A B"}),
 			"want a valid namespace and name",
 		},
-		"the cluster's own namespace": {
+		"namespace reserved for the cluster": {
 			controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretNamespace: "kube-system"}),
 			"reserved for the cluster",
 		},
-		"the name of an older one": {
+		"name of an older Secret": {
 			controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretName: "good"}),
 			"Secret kcp-system/bad: its name in the runtime would be kyma-system/good, which Secret good already " +
 				"uses: change the annotation kyma-pull.dev/secret-name",
 		},
-		"one on its way out": {leaving, ""},
+		"Secret that is being deleted": {leaving, ""},
 	} {
 		all, err := runtimeSecrets([]corev1.Secret{c.bad, controlSecret("good", time.Hour, nil)})
 		if len(all) != 1 || all[0].Name != "good" || all[0].Revision != "u 7" {
-			t.Errorf("%s: %+v", name, all)
+			t.Errorf("%s: got Secrets %+v, want the valid one", name, all)
 		}
 		if (err == nil) != (c.why == "") || err != nil &&
 			(!strings.Contains(err.Error(), c.why) || strings.Contains(err.Error(), "hunter2")) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got error %v, want %q without the Secret's data", name, err, c.why)
 		}
 	}
 }
 
-// unread has no reader for Secrets, so reading any panics.
+// unread has no reader, so reading a Secret panics.
 type unread struct{ client.Reader }
 
 func TestUnknownRuntimeGetsNoSecrets(t *testing.T) {
@@ -103,25 +103,25 @@ func TestUnknownRuntimeGetsNoSecrets(t *testing.T) {
 		newest  fleetstate.Report
 		runtime plan.Runtime
 	}{
-		"a runtime that has never reported": {fleetstate.Report{}, plan.Runtime{ID: "one", Key: key}},
-		"a runtime whose newest report was refused": {
+		"no report yet": {fleetstate.Report{}, plan.Runtime{ID: "one", Key: key}},
+		"latest report refused": {
 			fleetstate.Report{Accepted: accepted, Refused: &refusal.Error{}}, plan.Runtime{ID: "one", Key: key},
 		},
-		"a runtime that is not enrolled, or no longer": {
+		"not enrolled": {
 			fleetstate.Report{Accepted: accepted}, plan.Runtime{ID: "one"},
 		},
-		"a runtime that is deleted": {
+		"deleted runtime": {
 			fleetstate.Report{Accepted: accepted}, plan.Runtime{ID: "one", Key: key, Deleting: true},
 		},
 	} {
 		problem, err := (&Kymas{secrets: unread{}}).addSecrets(t.Context(), kymaOf("one"), &c.runtime, c.newest)
 		if problem != nil || err != nil || c.runtime.Secrets != nil {
-			t.Errorf("%s: %v, %v, %+v", name, problem, err, c.runtime.Secrets)
+			t.Errorf("%s: got problem %v, error %v, Secrets %+v, want none", name, problem, err, c.runtime.Secrets)
 		}
 	}
 }
 
-// pullSecretReader has one Secret, or fails.
+// pullSecretReader returns one Secret, or a NotFound error.
 type pullSecretReader struct {
 	client.Reader
 	secret *corev1.Secret
@@ -145,10 +145,10 @@ func TestImagePullSecretIsForAllRuntimes(t *testing.T) {
 		want   []string
 		why    string
 	}{
-		"one that is there":     {&pull, []string{"kyma-system/pull"}, ""},
-		"one that is not there": {nil, nil, "image pull Secret kcp-system/pull not found: create it"},
-		"one that pulls no image": {
-			&opaque, nil, `image pull Secret kcp-system/pull: type "Opaque": want kubernetes.io/dockerconfigjson`,
+		"existing Secret": {&pull, []string{"kyma-system/pull"}, ""},
+		"missing Secret":  {nil, nil, "image pull Secret kcp-system/pull not found: create it"},
+		"Secret of another type": {
+			&opaque, nil, `image pull Secret kcp-system/pull has type "Opaque", want kubernetes.io/dockerconfigjson`,
 		},
 	} {
 		kymas := &Kymas{
@@ -165,20 +165,20 @@ func TestImagePullSecretIsForAllRuntimes(t *testing.T) {
 		})
 		if err != nil || (problem == nil) != (c.why == "") || problem != nil &&
 			!strings.Contains(problem.Error(), c.why) {
-			t.Fatalf("%s: %v, %v", name, problem, err)
+			t.Fatalf("%s: got problem %v, error %v, want problem %q", name, problem, err, c.why)
 		}
 		var got []string
 		for _, s := range r.Secrets.All {
 			got = append(got, s.At())
 			if s.Module != "" {
-				t.Errorf("%s: is for module %s alone", name, s.Module)
+				t.Errorf("%s: the Secret is restricted to module %s", name, s.Module)
 			}
 		}
-		// the earlier Secrets are not read here, so that none of them is removed
+		// other Secrets are not read here, so none of them may be removed
 		if !slices.Equal(got, c.want) || !slices.Equal(r.Secrets.Known, c.want) {
-			t.Errorf("%s: %v, known %v", name, got, r.Secrets.Known)
+			t.Errorf("%s: got Secrets %v, known %v, want %v", name, got, r.Secrets.Known, c.want)
 		}
-		// The runtime reports that everything in the latest bundle is done. That bundle does not contain the unread
+		// The runtime reports that it has applied all Secrets of the latest bundle, which does not contain the unread
 		// Secrets.
 		done := ingest.Facts{
 			Published: &plan.Published{
@@ -194,7 +194,7 @@ func TestImagePullSecretIsForAllRuntimes(t *testing.T) {
 		pass := &pass{kyma: kyma, runtime: r, status: done}
 		kymas.Now = func() time.Time { return time.Unix(0, 0) }
 		if kymas.setStatus(pass); !slices.Contains(pass.kyma.Status.Runtime.Secrets, "kyma-system/before") {
-			t.Errorf("%s: the runtime's other Secret is forgotten: %v", name, pass.kyma.Status.Runtime.Secrets)
+			t.Errorf("%s: the status lost the runtime's other Secret: %v", name, pass.kyma.Status.Runtime.Secrets)
 		}
 	}
 }

@@ -19,18 +19,18 @@ import (
 )
 
 const (
-	// enforcedFor is the time that the admission policy counts as in force after a successful probe. unenforcedFor is
-	// the time that it counts as missing after a failed probe.
+	// enforcedFor is how long the admission policy counts as in force after a successful probe. unenforcedFor is how
+	// long it counts as missing after a failed probe.
 	enforcedFor   = 5 * time.Minute
 	unenforcedFor = 10 * time.Second
-	// policySettles is the time after the first probe while a missing policy is an error. The API server applies a new
-	// policy some seconds after its creation, and a chart creates it together with the publisher.
+	// policySettles is the time after the first probe during which a missing policy is an error. The API server applies
+	// a new policy some seconds after its creation, and a chart creates it together with the publisher.
 	policySettles = 30 * time.Second
-	// maxWarned limits the Kymas whose Event is remembered. Beyond it, an Event can be repeated.
+	// maxWarned limits the number of Kymas whose last Event is remembered. Beyond this limit, Events can be repeated.
 	maxWarned = 10_000
 )
 
-var errPolicyUnknown = errors.New("whether the admission policy for settings of Kymas is in force")
+var errPolicyUnknown = errors.New("failed to probe the admission policy for settings of Kymas")
 
 // settingsClient drops restricted settings from the Kymas that it returns while the API server does not enforce the
 // admission policy for them. It probes the policy when it first reads a Kyma with such a setting.
@@ -42,12 +42,13 @@ type settingsClient struct {
 	mu       sync.Mutex // guards the fields below
 	known    bool       // a probe succeeded
 	enforced bool
-	first    time.Time // the first probe
+	first    time.Time // time of the first probe
 	until    time.Time // when the next probe is due
 	warned   map[types.UID]string
 }
 
-// restrictSettings returns a client that ignores settings that need a permission unless the API server enforces it.
+// restrictSettings returns a client that ignores restricted settings of Kymas unless the API server enforces their
+// permissions.
 func restrictSettings(c client.Client, recorder events.EventRecorder, now func() time.Time) *settingsClient {
 	return &settingsClient{Client: c, events: recorder, now: now, warned: map[types.UID]string{}}
 }
@@ -74,7 +75,7 @@ func (c *settingsClient) List(ctx context.Context, list client.ObjectList, opts 
 	if !is {
 		return nil
 	}
-	// A Kyma on which the probe fails does not fail the list if the probe succeeds on another one.
+	// A failed probe on one Kyma does not fail the list if the probe succeeds on another Kyma.
 	var failed []*v1beta2.Kyma
 	for i := range kymas.Items {
 		if err := c.restrict(ctx, &kymas.Items[i], false); err != nil {
@@ -96,7 +97,7 @@ func (c *settingsClient) Patch(
 	return c.written(ctx, object, c.Client.Patch(ctx, object, patch, opts...))
 }
 
-// Status returns a client for statuses that ignores the same settings.
+// Status returns a client for statuses that drops restricted settings as well.
 func (c *settingsClient) Status() client.SubResourceWriter {
 	return restrictedStatus{c.Client.Status(), c}
 }
@@ -140,8 +141,8 @@ func (c *settingsClient) restrict(ctx context.Context, kyma *v1beta2.Kyma, warn 
 		return err
 	}
 	if names := permission.Names(settings); warn && c.isNew(kyma.UID, names) {
-		c.events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonSettingsIgnored, "Reconcile", "%s", noted(
-			names+": ignored, because no admission policy enforces who may set them: install the chart's policy, "+
+		c.events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonSettingsIgnored, "Reconcile", "%s", eventNote(
+			names+" are ignored, because no admission policy enforces who may set them: install the chart's policy, "+
 				"or run with --trust-kyma-authors",
 		))
 	}
@@ -163,8 +164,8 @@ func (c *settingsClient) isNew(kyma types.UID, names string) bool {
 	return true
 }
 
-// probed reports whether the API server enforces the permissions, by the last probe or by a new one on this Kyma. A
-// failed probe changes nothing.
+// probed reports whether the API server enforces the permissions. It uses the last probe, or a new probe on this Kyma
+// if the last one is too old. A failed new probe does not change the last result.
 func (c *settingsClient) probed(ctx context.Context, kyma *v1beta2.Kyma) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,10 +187,10 @@ func (c *settingsClient) probed(ctx context.Context, kyma *v1beta2.Kyma) (bool, 
 		c.until = now.Add(unenforcedFor)
 		return c.enforced, nil
 	case err != nil && !permission.Outdated(err):
-		return false, fmt.Errorf("find out on Kyma %s/%s %w: %w", kyma.Namespace, kyma.Name, errPolicyUnknown, err)
+		return false, fmt.Errorf("Kyma %s/%s: %w: %w", kyma.Namespace, kyma.Name, errPolicyUnknown, err)
 	case now.Sub(c.first) < policySettles:
 		return false,
-			fmt.Errorf("find out on Kyma %s/%s %w: the API server does not enforce it yet", kyma.Namespace, kyma.Name,
+			fmt.Errorf("Kyma %s/%s: %w: the API server does not enforce the policy yet", kyma.Namespace, kyma.Name,
 				errPolicyUnknown)
 	}
 	if c.enforced || !c.known {

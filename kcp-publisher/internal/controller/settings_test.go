@@ -83,7 +83,7 @@ func (u *users) as(name string) client.Client {
 	return api
 }
 
-// grant lets a user do something with all Kymas of kcp-system.
+// grant gives a user verbs for all Kymas in kcp-system, and returns the user's client.
 func (u *users) grant(user string, verbs ...string) client.Client {
 	u.t.Helper()
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: user},
@@ -156,8 +156,8 @@ func with(kyma *v1beta2.Kyma, s permission.Setting, value string) *v1beta2.Kyma 
 	return kyma
 }
 
-// TestSettingsNeedTheirVerb tries to add, change and remove each setting as authors of Kymas with and without its verb.
-func TestSettingsNeedTheirVerb(t *testing.T) {
+// TestSettingsRequireTheirVerb adds, changes and removes each setting as authors of Kymas with and without its verb.
+func TestSettingsRequireTheirVerb(t *testing.T) {
 	u, ctx := startUsers(t), t.Context()
 	u.apply("policy", "settings.yaml")
 	author := u.grant("author", "get", "list", "create", "update", "patch", "delete")
@@ -177,29 +177,30 @@ func TestSettingsNeedTheirVerb(t *testing.T) {
 				t.Helper()
 				if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), s.Key) ||
 					!strings.Contains(err.Error(), "needs the verb "+s.Verb) {
-					t.Errorf("%s: %v", what, err)
+					t.Errorf("%s: got error %v, want a refusal that names the verb", what, err)
 				}
 			}
 			created := with(kymaIn("kcp-system", fmt.Sprintf("new-%d", i)), s, "true")
-			refused("the author creates a Kyma with it", author.Create(ctx, created.DeepCopy()))
-			u.eventually("the operator creates a Kyma with it", func() error { return operator.Create(ctx, created) })
-			refused("the author removes it", author.Update(ctx, with(created, s, "")))
+			refused("the author creates a Kyma with the setting", author.Create(ctx, created.DeepCopy()))
+			u.eventually("the operator creates a Kyma with the setting",
+				func() error { return operator.Create(ctx, created) })
+			refused("the author removes the setting", author.Update(ctx, with(created, s, "")))
 			if s.Place != permission.Field {
-				refused("the author changes it", author.Update(ctx, with(created, s, "other")))
+				refused("the author changes the setting", author.Update(ctx, with(created, s, "other")))
 				merge := client.MergeFrom(created)
-				refused("the author patches it", author.Patch(ctx, with(created, s, "other"), merge))
+				refused("the author patches the setting", author.Patch(ctx, with(created, s, "other"), merge))
 			}
 			changed := created.DeepCopy()
 			changed.Spec.Modules = []v1beta2.Module{{Name: "keda", Managed: true}}
 			if err := author.Update(ctx, changed); err != nil {
-				t.Errorf("the author requests a module: %v", err)
+				t.Errorf("the author cannot request a module: %v", err)
 			}
 			if err := operator.Update(ctx, with(changed, s, "")); err != nil {
-				t.Errorf("the operator removes it: %v", err)
+				t.Errorf("the operator cannot remove the setting: %v", err)
 			}
 			without := kymaIn("kcp-system", created.Name)
 			u.must(u.admin.Get(ctx, client.ObjectKeyFromObject(without), without))
-			refused("the author adds it", author.Update(ctx, with(without, s, "true")))
+			refused("the author adds the setting", author.Update(ctx, with(without, s, "true")))
 		})
 	}
 	foreign := with(kymaIn("elsewhere", "berlin"), permission.Settings[0], "x")
@@ -208,11 +209,11 @@ func TestSettingsNeedTheirVerb(t *testing.T) {
 	err := u.admin.Patch(ctx, probing, client.RawPatch("application/merge-patch+json", permission.Probe()),
 		client.DryRunAll)
 	if !permission.Enforced(err) {
-		t.Errorf("the probe of an admin: %v", err)
+		t.Errorf("the probe of an admin does not find the policy: %v", err)
 	}
 }
 
-// TestSettingsAreIgnoredWithoutThePolicy reads one Kyma before, while and after the policy is in force.
+// TestSettingsAreIgnoredWithoutThePolicy reads one Kyma before and after the policy is in force.
 func TestSettingsAreIgnoredWithoutThePolicy(t *testing.T) {
 	u, ctx := startUsers(t), t.Context()
 	kyma := kymaIn("kcp-system", "berlin")
@@ -230,18 +231,18 @@ func TestSettingsAreIgnoredWithoutThePolicy(t *testing.T) {
 	}
 
 	if _, err := read(); !errors.Is(err, errPolicyUnknown) {
-		t.Fatalf("at the start, a missing policy can still be in preparation: got %v", err)
+		t.Fatalf("directly after the start, a missing policy must be an error: got %v", err)
 	}
 	now = now.Add(policySettles)
 	for range 2 {
 		got, err := read()
 		u.must(err)
 		if _, is := got.Annotations[v1beta2.AnnotationAgentImage]; is || got.Spec.SkipMaintenanceWindows {
-			t.Errorf("without the policy: annotations %s, skips windows %t", got.Annotations,
-				got.Spec.SkipMaintenanceWindows)
+			t.Errorf("without the policy, settings are honored: annotations %s, skipMaintenanceWindows %t",
+				got.Annotations, got.Spec.SkipMaintenanceWindows)
 		}
 		if got.Annotations[v1beta2.AnnotationMovedAway] != v1beta2.True {
-			t.Error("a restriction is ignored")
+			t.Error("a setting that needs no permission is ignored")
 		}
 	}
 	if n := len(recorder.Events); n != 1 {
@@ -286,7 +287,7 @@ func TestSettingsAreIgnoredWithoutThePolicy(t *testing.T) {
 	gone := kymaIn("kcp-system", "gone")
 	gone.Annotations = map[string]string{v1beta2.AnnotationAgentImage: evilImage}
 	if _, err := fresh.probed(ctx, gone); !errors.Is(err, errPolicyUnknown) {
-		t.Errorf("a probe on a Kyma that is gone: %v", err)
+		t.Errorf("a probe on a deleted Kyma returned %v, want errPolicyUnknown", err)
 	}
 	var list v1beta2.KymaList
 	if err := fresh.List(ctx, &list); err != nil || len(list.Items) != 1 ||

@@ -21,8 +21,9 @@ const (
 	settlesAtMost = 5 * time.Minute
 )
 
-// settledUntil returns until when a pass stays settled, or zero if a write, a problem or pending work prevents that. It
-// ends when the runtime may become silent, or when a bundle that was not applied becomes a problem.
+// settledUntil returns the end of the time in which a pass stays settled, or zero if a write, a problem or pending work
+// prevents it from settling. The time ends early if the runtime may become silent, or if a bundle that was not applied
+// becomes a problem.
 func settledUntil(
 	before, after *v1beta2.Kyma, facts ingest.Facts, outcome publish.Outcome, now time.Time, interval time.Duration,
 ) time.Time {
@@ -30,11 +31,11 @@ func settledUntil(
 		facts.ReportUnread != nil || len(outcome.Problems) > 0 || len(outcome.Removals.Held) > 0
 	busy := outcome.Pushed || outcome.Unrecorded || outcome.Deviation != nil || !after.DeletionTimestamp.IsZero()
 	if wrong || busy || !meta.IsStatusConditionTrue(after.Status.Conditions, v1beta2.ConditionReporting) ||
-		ingest.Notable(before.Status, after.Status) {
+		ingest.NeedsUpdate(before.Status, after.Status) {
 		return time.Time{}
 	}
 	until := now.Add(min(settlesFor*interval, max(interval, settlesAtMost)))
-	changes := []time.Time{plan.LastReportTime(after).Add(facts.Silence), ingest.NotedUntil(before.Status)}
+	changes := []time.Time{plan.LastReportTime(after).Add(facts.Silence), ingest.NextUpdate(before.Status)}
 	if taken := ingest.TakenUntil(after.Status, facts.Silence); now.Before(taken) {
 		changes = append(changes, taken)
 	}

@@ -32,52 +32,52 @@ func TestPassWithPendingWorkIsNotSettled(t *testing.T) {
 		change func(after *v1beta2.Kyma, facts *ingest.Facts, outcome *publish.Outcome)
 		want   time.Time
 	}{
-		"nothing": {
+		"no work": {
 			func(*v1beta2.Kyma, *ingest.Facts, *publish.Outcome) {}, now.Add(settlesFor * interval),
 		},
-		"it may fall silent": {
+		"runtime can become silent": {
 			func(_ *v1beta2.Kyma, f *ingest.Facts, _ *publish.Outcome) {
 				f.Silence = 2 * time.Minute
 			}, now.Add(time.Minute),
 		},
-		"a bundle was pushed": {
+		"pushed bundle": {
 			func(_ *v1beta2.Kyma, _ *ingest.Facts, o *publish.Outcome) { o.Pushed = true }, time.Time{},
 		},
-		"a bundle is to be noted": {
+		"unrecorded bundle": {
 			func(_ *v1beta2.Kyma, _ *ingest.Facts, o *publish.Outcome) { o.Unrecorded = true }, time.Time{},
 		},
-		"the registry differs": {
+		"deviation in the registry": {
 			func(_ *v1beta2.Kyma, _ *ingest.Facts, o *publish.Outcome) { o.Deviation = &plan.Deviation{} }, time.Time{},
 		},
-		"a module has a problem": {
+		"problem of a module": {
 			func(_ *v1beta2.Kyma, _ *ingest.Facts, o *publish.Outcome) {
 				o.Problems = make([]bundle.Problem, 1)
 			}, time.Time{},
 		},
-		"nothing can be published": {
+		"publish error": {
 			func(_ *v1beta2.Kyma, f *ingest.Facts, _ *publish.Outcome) {
 				f.PublishError = errors.New("no")
 			}, time.Time{},
 		},
-		"Secrets cannot be sealed": {
+		"Secrets error": {
 			func(_ *v1beta2.Kyma, f *ingest.Facts, _ *publish.Outcome) {
 				f.SecretsError = errors.New("no")
 			}, time.Time{},
 		},
-		"a report is refused": {
+		"refused report": {
 			func(_ *v1beta2.Kyma, f *ingest.Facts, _ *publish.Outcome) {
 				f.ReportRefused = &refusal.Error{}
 			}, time.Time{},
 		},
-		"a report is not read": {
+		"unread report": {
 			func(_ *v1beta2.Kyma, f *ingest.Facts, _ *publish.Outcome) {
 				f.ReportUnread = errors.New("no")
 			}, time.Time{},
 		},
-		"the Kyma is deleted": {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *publish.Outcome) {
+		"deleted Kyma": {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *publish.Outcome) {
 			k.DeletionTimestamp = new(metav1.NewTime(now))
 		}, time.Time{}},
-		"the status is another": {
+		"changed status": {
 			func(k *v1beta2.Kyma, _ *ingest.Facts, _ *publish.Outcome) {
 				k.Status.State = v1beta2.StateReady
 			}, time.Time{},
@@ -93,7 +93,7 @@ func TestPassWithPendingWorkIsNotSettled(t *testing.T) {
 		time.Minute: settlesAtMost, time.Hour / 2: time.Hour / 2} {
 		if got := settledUntil(kyma(), kyma(), ingest.Facts{Silence: time.Hour}, publish.Outcome{}, now, polled).
 			Sub(now); got != want {
-			t.Errorf("polled every %s: got %s, want %s", polled, got, want)
+			t.Errorf("poll interval %s: got %s, want %s", polled, got, want)
 		}
 	}
 	silent := kyma()
@@ -105,11 +105,11 @@ func TestPassWithPendingWorkIsNotSettled(t *testing.T) {
 	}
 	if got := settledUntil(awaited, awaited, ingest.Facts{Silence: time.Hour}, publish.Outcome{}, now,
 		interval); !got.Equal(now.Add(10 * time.Second)) {
-		t.Errorf("a runtime that may not take its newest bundle is looked at again at %s", got)
+		t.Errorf("a runtime that has not applied its bundle stays settled until %s", got)
 	}
 	if got := settledUntil(silent, silent, ingest.Facts{Silence: time.Hour}, publish.Outcome{}, now,
 		interval); !got.IsZero() {
-		t.Errorf("a runtime that does not report: got %s", got)
+		t.Errorf("a silent runtime: got %s, want zero", got)
 	}
 }
 
@@ -123,10 +123,10 @@ func TestChangeForAllKymasInvalidatesSettledPasses(t *testing.T) {
 	k := &Kymas{Catalog: c}
 	before := c.marked.Load()
 	if err := c.markAll(t.Context()); err != nil || c.marked.Load() == before {
-		t.Errorf("a change of the catalog: %v", err)
+		t.Errorf("a change of the catalog does not invalidate passes: %v", err)
 	}
 	before = c.marked.Load()
 	if k.allKymas(t.Context(), nil); c.marked.Load() == before {
-		t.Error("a change of the image pull Secret does not count")
+		t.Error("a change of the image pull Secret does not invalidate passes")
 	}
 }

@@ -113,7 +113,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	if err := setUpWatchers(mgr, &kymas.Watchers, kymas.Catalog.Namespace, kymas.Now); err != nil {
 		return err
 	}
-	if kymas.Shard == nil { // otherwise the planner does
+	if kymas.Shard == nil { // with shards, the planner runs these controllers
 		if err := setUpPlanning(mgr, kymas); err != nil {
 			return err
 		}
@@ -158,8 +158,8 @@ func indexRuntimes(mgr ctrl.Manager) error {
 		})
 }
 
-// setUpCatalog adds the controller that reads the catalog. One initial event creates the first snapshot, even of an
-// empty catalog. The same applies to watchers.
+// setUpCatalog adds the controller that reads the catalog. An initial event creates the first snapshot, even if the
+// catalog is empty.
 func setUpCatalog(mgr ctrl.Manager, c *Catalog, changed chan event.GenericEvent) error {
 	c.Reader = mgr.GetClient()
 	c.Changed, c.again, c.moved = changed, start(), make(chan event.GenericEvent, 1)
@@ -170,7 +170,8 @@ func setUpCatalog(mgr ctrl.Manager, c *Catalog, changed chan event.GenericEvent)
 		Complete(c)
 }
 
-// setUpWatchers adds the controller that reads Watchers.
+// setUpWatchers adds the controller that reads Watchers. An initial event triggers the first read, even without
+// Watchers.
 func setUpWatchers(mgr ctrl.Manager, w *Watchers, namespace string, now func() time.Time) error {
 	w.Client, w.Namespace, w.now = mgr.GetClient(), namespace, now
 	return ctrl.NewControllerManagedBy(mgr).Named("watchers").
@@ -179,8 +180,8 @@ func setUpWatchers(mgr ctrl.Manager, w *Watchers, namespace string, now func() t
 		Complete(w)
 }
 
-// setUpRollouts adds the controller that advances rollouts. Any report of a runtime can advance one. A shard follows
-// every written step.
+// setUpRollouts adds the controller that advances rollouts. Any report of a runtime can advance a rollout. A shard also
+// reacts to status changes of Rollouts.
 func setUpRollouts(mgr ctrl.Manager, r *Rollouts, api client.Client, pollInterval time.Duration) error {
 	r.Client, r.Interval = api, min(pollInterval, rolloutInterval)
 	steps := []builder.WatchesOption{builder.WithPredicates(predicate.GenerationChangedPredicate{})}
@@ -194,7 +195,7 @@ func setUpRollouts(mgr ctrl.Manager, r *Rollouts, api client.Client, pollInterva
 		Watches(&v1beta2.Kyma{}, gatheredFor(reportsSettle), builder.WithPredicates(movesRollouts)).
 		Complete(r)
 	if err != nil {
-		return fmt.Errorf("rollouts: %w", err)
+		return fmt.Errorf("set up controller rollouts: %w", err)
 	}
 	return nil
 }

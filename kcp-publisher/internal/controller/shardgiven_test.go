@@ -10,8 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
 
-// The planner's writes about an updated runtime may arrive before the cache has the status that caused them.
-func TestShardKnowsItsWritesBeforeTheCache(t *testing.T) {
+// The planner's writes about an updated runtime can reach the cache before the status that caused them.
+func TestShardUsesItsOwnWritesBeforeTheCacheHasThem(t *testing.T) {
 	kyma := func(resourceVersion, rollout string) v1beta2.Kyma {
 		k := v1beta2.Kyma{
 			ObjectMeta: metav1.ObjectMeta{
@@ -29,24 +29,24 @@ func TestShardKnowsItsWritesBeforeTheCache(t *testing.T) {
 		return s.own([]v1beta2.Kyma{cached})[0].Status.Runtime.Published.Given["keda"].Rollout
 	}
 	before, after := kyma("9", ""), kyma("10", "keda-regular-1")
-	s.wrote(before.Status, &after)
+	s.keepWritten(before.Status, &after)
 	if got := seen(before); got != "keda-regular-1" {
-		t.Errorf("with an old cache: given by %q", got)
+		t.Errorf("with an old cache: version given by %q", got)
 	}
 	again := after
 	again.ResourceVersion = "11"
-	s.wrote(after.Status, &again) // no version of a rollout differs
+	s.keepWritten(after.Status, &again) // no version of a rollout differs
 	if got := seen(kyma("12", "keda-regular-2")); got != "keda-regular-2" {
-		t.Errorf("once the cache is newer: given by %q", got)
+		t.Errorf("with a newer cache: version given by %q", got)
 	}
 	if got := seen(before); got != "" || s.fleet.Get(client.ObjectKeyFromObject(&before)).Written != nil {
-		t.Errorf("a status that the cache had is kept: %q", got)
+		t.Errorf("a status is kept although the cache contained it: %q", got)
 	}
-	s.wrote(before.Status, &after)
+	s.keepWritten(before.Status, &after)
 	s.fleet.Drop(client.ObjectKeyFromObject(&after))
 	if got := seen(before); got != "" {
-		t.Errorf("a Kyma that is gone is remembered: %q", got)
+		t.Errorf("the status of a deleted Kyma is kept: %q", got)
 	}
 	var whole *Shard
-	whole.wrote(before.Status, &after)
+	whole.keepWritten(before.Status, &after)
 }

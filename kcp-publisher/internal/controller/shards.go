@@ -25,16 +25,17 @@ type Shard struct {
 	fleet *fleetstate.Fleet
 
 	mu sync.Mutex // guards unplanned
-	// unplanned is since when the current state is not known to be planned, or zero.
+	// unplanned is the time since which the planner has not announced the current state, or zero.
 	unplanned time.Time
 }
 
-// owns reports whether a Kyma belongs to the shard. Its label only selects the shard's cache and can be edited.
+// owns reports whether a Kyma belongs to the shard. It ignores the Kyma's shard label, which only selects the cached
+// Kymas and can be edited.
 func (s *Shard) owns(kyma *v1beta2.Kyma) bool {
 	return s == nil || shard.Of(plan.Claimed(kyma), s.Count) == s.Number
 }
 
-// first reports whether the shard is the one that reports on the whole fleet.
+// first reports whether this publisher reports on objects of the whole fleet, such as the catalog.
 func (s *Shard) first() bool { return s == nil || s.Number == 0 }
 
 // own returns the Kymas that belong to the shard.
@@ -51,9 +52,10 @@ func (s *Shard) own(kymas []v1beta2.Kyma) []v1beta2.Kyma {
 	return own
 }
 
-// wrote records a written status that changed the versions of a rollout, until the cache contains it. The planner's
-// next writes may arrive before the status. Without the record, they would look as if no runtime had a version.
-func (s *Shard) wrote(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
+// keepWritten keeps a written status that changed the versions of a rollout until the cache contains it. The planner's
+// next writes may reach the cache before the status. Without the kept status, it would then look as if no runtime had a
+// version.
+func (s *Shard) keepWritten(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
 	if s == nil || maps.EqualFunc(givenIn(before), givenIn(kyma.Status), sameGiven) {
 		return
 	}
@@ -71,7 +73,7 @@ func sameGiven(a, b v1beta2.GivenVersion) bool {
 	return a.Rollout == b.Rollout && a.Time.Equal(&b.Time)
 }
 
-// newest returns a Kyma from the cache, or its newer version that was written here.
+// newest returns a cached Kyma, or the newer version that this process wrote.
 func (s *Shard) newest(cached *v1beta2.Kyma) *v1beta2.Kyma {
 	key := client.ObjectKeyFromObject(cached)
 	written := s.fleet.Get(key).Written
@@ -103,7 +105,7 @@ func (s *Shard) planned(state string) bool {
 	return planned
 }
 
-// unannouncedFor returns how long nothing could be resolved because the state was not planned.
+// unannouncedFor returns how long no Kyma could be resolved because the planner had not announced the current state.
 func (s *Shard) unannouncedFor() time.Duration {
 	if s == nil {
 		return 0

@@ -35,24 +35,24 @@ func TestShardResolvesOnlyPlannedStates(t *testing.T) {
 	k.Watchers.accepted.Store(&[]bundle.Watcher{})
 	k.Rollouts.view.Store(&plan.View{Catalog: snapshot, State: "planned"})
 	if k.view() == nil || s.unannouncedFor() != 0 {
-		t.Fatal("what is planned is not resolved")
+		t.Fatal("Kymas are not resolved although the state is planned")
 	}
 	for name, change := range map[string]func(){
-		"another state is planned":                   func() { announced.State = "another" },
-		"nobody knows what is planned":               func() { known = false },
-		"the announcement is of nothing, as is this": func() { known = false; announced.State = "" },
+		"another state is planned":                 func() { announced.State = "another" },
+		"announcement is outdated":                 func() { known = false },
+		"announcement without a state is outdated": func() { known = false; announced.State = "" },
 	} {
 		before, was := announced, known
 		if change(); k.view() != nil || k.Rollouts.View() != nil {
 			t.Errorf("%s: Kymas are resolved", name)
 		}
 		if s.unplanned.IsZero() {
-			t.Errorf("%s: nobody knows since when", name)
+			t.Errorf("%s: the start of the unplanned time is not recorded", name)
 		}
 		announced, known = before, was
 	}
 	if k.view() == nil || s.unannouncedFor() != 0 {
-		t.Error("what is planned again is not resolved")
+		t.Error("Kymas are not resolved after the state is planned again")
 	}
 	if whole := (&Rollouts{}); !whole.shard.planned("") || (*Shard)(nil).unannouncedFor() != 0 {
 		t.Error("a publisher of the whole fleet waits for a planner")
@@ -67,21 +67,21 @@ func TestEditedShardLabelDoesNotMoveARuntime(t *testing.T) {
 		s := &Shard{Number: number, Count: 3, fleet: fleetstate.New(nil)}
 		kyma.Labels[v1beta2.LabelShard] = shard.Label(number, 3) // as if it was edited
 		if got := len(s.own([]v1beta2.Kyma{*kyma})) == 1; got != (number == at) || s.owns(kyma) != got {
-			t.Errorf("shard %d of a runtime of shard %d: %t", number, at, got)
+			t.Errorf("shard %d owns a runtime of shard %d: %t", number, at, got)
 		}
 	}
 	if !(*Shard)(nil).owns(kyma) {
-		t.Error("a publisher of the whole fleet leaves a runtime to others")
+		t.Error("a publisher of the whole fleet does not own a runtime")
 	}
-	// Its label follows the Kyma's original runtime, like its owner.
+	// The shard depends on the Kyma's original runtime id, like the owner.
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "began"}
 	if shard.Of(plan.Claimed(kyma), 1000) != shard.Of("began", 1000) {
-		t.Error("a Kyma leaves its shard when its runtime's label is edited")
+		t.Error("an edited runtime label moves the Kyma to another shard")
 	}
 }
 
-// TestPlannerReceivesReportTimesOfShards checks that the planner treats a shard's message like a report of its own, and
-// that missing or old messages do not count as silence.
+// TestPlannerReceivesReportTimesOfShards checks that the planner uses the report times in a shard's message, and that
+// missing or old messages do not count as silence.
 func TestPlannerReceivesReportTimesOfShards(t *testing.T) {
 	content := func(text string) string { return "sha256:" + strings.Repeat(text, 32) }
 	now := noon.Add(2 * time.Hour)
@@ -110,18 +110,18 @@ func TestPlannerReceivesReportTimesOfShards(t *testing.T) {
 		now   time.Time
 		want  silence.LastReport
 	}{
-		"no message":                         {nil, now, silence.LastReport{At: noon, Possible: now}},
-		"a report without changes":           {times(content("0a")), now, silence.LastReport{At: at}},
-		"a report that is not in the status": {times(content("0b")), now, silence.LastReport{At: noon, Possible: at}},
-		"the last message of the shard is old": {
+		"no message":               {nil, now, silence.LastReport{At: noon, Possible: now}},
+		"report without changes":   {times(content("0a")), now, silence.LastReport{At: at}},
+		"report not in the status": {times(content("0b")), now, silence.LastReport{At: noon, Possible: at}},
+		"outdated message": {
 			times(content("0a")), now.Add(time.Hour), silence.LastReport{At: at, Possible: now.Add(time.Hour)},
 		},
-		"the shard has not looked for it yet": {
+		"report not read by the shard yet": {
 			&shard.ReportTimes{At: now, Began: now.Add(-time.Second)}, now, silence.LastReport{
 				At: noon, Possible: now.Add(-time.Second),
 			},
 		},
-		"the message is older than the status": {
+		"message older than the status": {
 			&shard.ReportTimes{At: now, Began: now,
 				Kymas: map[string]shard.ReportTime{"one": shard.NewReportTime(noon.Add(-time.Hour),
 					noon.Add(-time.Hour),
@@ -135,7 +135,8 @@ func TestPlannerReceivesReportTimesOfShards(t *testing.T) {
 	}
 }
 
-// TestOwnerOfARuntimeIsLabeledFirst exists because a shard that only sees the other Kyma would treat it as the owner.
+// TestOwnerOfARuntimeIsLabeledFirst covers two Kymas of one runtime. A shard that sees only the other Kyma would treat
+// that Kyma as the owner.
 func TestOwnerOfARuntimeIsLabeledFirst(t *testing.T) {
 	owner, second := kymaOf("owner"), kymaOf("second")
 	owner.CreationTimestamp, second.CreationTimestamp = metav1.NewTime(noon), metav1.NewTime(noon.Add(time.Hour))
@@ -162,7 +163,7 @@ func TestOwnerOfARuntimeIsLabeledFirst(t *testing.T) {
 	}
 	want := shard.Label(shard.Of("r", 3), 3)
 	if got := labelOf(second); got != "" {
-		t.Errorf("the second one has label %q before the owner", got)
+		t.Errorf("the second Kyma has label %q before the owner is labeled", got)
 	}
 	for _, kyma := range []*v1beta2.Kyma{owner, second} {
 		if got := labelOf(kyma); got != want {
@@ -171,9 +172,9 @@ func TestOwnerOfARuntimeIsLabeledFirst(t *testing.T) {
 	}
 }
 
-// TestSuspendedRuntimesAreNotAwaited checks that suspended Kymas and Kymas of other shards have no pending work, and
-// that the shard keeps no record of the latter.
-func TestSuspendedRuntimesAreNotAwaited(t *testing.T) {
+// TestSuspendedRuntimesHaveNoPendingWork also checks that Kymas of other shards have no pending work and no record in
+// the shard.
+func TestSuspendedRuntimesHaveNoPendingWork(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 2)
 	k, key := w.kymas, client.ObjectKey{Namespace: "kcp-system", Name: "runtime-001"}
 	k.export()
@@ -186,7 +187,7 @@ func TestSuspendedRuntimesAreNotAwaited(t *testing.T) {
 		}
 	})
 	if known := k.fleet.Get(key).Report.Digest != ""; !known || counted != 2 {
-		t.Fatalf("the report is known: %t, counted are %d", known, counted)
+		t.Fatalf("the report is known: %t, %d runtimes are counted, want 2", known, counted)
 	}
 	kyma := &v1beta2.Kyma{}
 	w.must(w.api.Get(t.Context(), key, kyma))
@@ -198,7 +199,7 @@ func TestSuspendedRuntimesAreNotAwaited(t *testing.T) {
 		_, err := k.Reconcile(quiet(t.Context()), ctrl.Request{NamespacedName: key})
 		w.must(err)
 		if pending := k.fleet.Get(key).Pending; pending != (fleetstate.Pending{}) {
-			t.Errorf("with label %s=%s it waits for a bundle", name, value)
+			t.Errorf("with label %s=%s the Kyma has pending work", name, value)
 		}
 	}
 	labeled(v1beta2.LabelSkipReconciliation, v1beta2.True)
@@ -219,6 +220,7 @@ func TestOnlyTheFirstShardReportsOnTheFleet(t *testing.T) {
 		}
 	}
 	if tellers != 1 || !(*Shard)(nil).first() {
-		t.Errorf("%d of three shards tell, and a publisher without shards: %t", tellers, (*Shard)(nil).first())
+		t.Errorf("%d of three shards report on the fleet, want 1; publisher without shards reports: %t", tellers,
+			(*Shard)(nil).first())
 	}
 }

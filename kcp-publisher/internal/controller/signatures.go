@@ -17,8 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/signature"
 )
 
-// SignatureKeys keeps the verifier's keys in line with the Secrets in the control plane. Without a verifier it does
-// nothing.
+// SignatureKeys updates the verifier's keys from Secrets in the control plane, and its policy from a file. Without a
+// verifier, it is a no-op.
 type SignatureKeys struct {
 	Verifier   *signature.Verifier
 	Components *component.Reader
@@ -30,7 +30,7 @@ type SignatureKeys struct {
 
 	changed func(context.Context) error
 	problem string // the last logged problem
-	behind  bool   // Kymas must still be reconciled with a changed policy
+	behind  bool   // the Kymas are not yet queued for a changed policy
 }
 
 // NeedLeaderElection returns true, because only one publisher at a time uses the policy.
@@ -65,7 +65,7 @@ func (s *SignatureKeys) follow(ctx context.Context, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
-	if s.Verifier.TakePolicy(policy) {
+	if s.Verifier.SetPolicy(policy) {
 		log.Info("loaded a changed signature policy", "file", s.PolicyFile)
 		s.Components.Recheck()
 		s.behind = true
@@ -83,7 +83,7 @@ func (s *SignatureKeys) follow(ctx context.Context, log logr.Logger) error {
 func SignatureSecrets() labels.Selector {
 	labeled, err := labels.NewRequirement(v1beta2.LabelSignature, selection.Exists, nil)
 	if err != nil {
-		panic(err) // a constant
+		panic(err) // impossible: the label is a constant
 	}
 	return labels.NewSelector().Add(*labeled)
 }
@@ -93,13 +93,13 @@ func (s *SignatureKeys) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Res
 	var secrets corev1.SecretList
 	if err := s.Reader.List(ctx, &secrets, client.InNamespace(s.Namespace),
 		client.MatchingLabelsSelector{Selector: SignatureSecrets()}); err != nil {
-		return ctrl.Result{}, fmt.Errorf("list Secrets with keys of signatures: %w", err)
+		return ctrl.Result{}, fmt.Errorf("list Secrets with signature keys: %w", err)
 	}
 	problem := ""
-	if err := s.Verifier.TakeSecrets(secrets.Items); err != nil {
+	if err := s.Verifier.SetSecrets(secrets.Items); err != nil {
 		problem = err.Error()
 		if problem != s.problem {
-			ctrl.LoggerFrom(ctx).Error(err, "failed to read some public keys of signatures, continuing with the others")
+			ctrl.LoggerFrom(ctx).Error(err, "failed to read some signature keys, continuing with the others")
 		}
 	}
 	s.problem = problem

@@ -35,8 +35,9 @@ const (
 	texts
 )
 
-// maxPartsBytes limits the parts that are compared with later ones, and maxPartBytes each of them, because a runtime
-// can report another large part each time. Dropped parts stay where they are used.
+// maxPartsBytes limits the total size of the stored parts, and maxPartBytes the size of each part. Without these
+// limits, a runtime could fill the memory by reporting another large part each time. Parts that are dropped here remain
+// valid where they are used.
 const (
 	maxPartsBytes = 16 << 20
 	maxPartBytes  = 16 << 10
@@ -57,7 +58,8 @@ func NewSlimmer() *Slimmer {
 	}
 }
 
-// share returns the first equal part. keep returns the part to store if there is none.
+// share returns the stored part that equals the given part. If none is stored, it stores and returns the result of
+// keep.
 func share[T any](s *Slimmer, of kind, part T, keep func(T) T) T {
 	var text []byte
 	if plain, is := any(part).(string); is {
@@ -140,8 +142,8 @@ func (s *Slimmer) runtime(r *v1beta2.RuntimeStatus) {
 func (s *Slimmer) report(report *bundle.AcceptedReport) {
 	report.AgentVersion, report.KubernetesVersion, report.Fleet = s.common(report.AgentVersion),
 		s.common(report.KubernetesVersion), s.common(report.Fleet)
-	report.Report = report.WithoutDetails() // only the registry keeps them
-	report.Certificate = ""                 // it identified the key and is not needed again
+	report.Report = report.WithoutDetails() // only the registry keeps the details
+	report.Certificate = ""                 // the certificate identified the key and is not needed again
 	if report.Kyma != nil {
 		report.Kyma.Spec.Modules = s.asked(report.Kyma.Spec.Modules)
 	}
@@ -190,6 +192,5 @@ func (s *Slimmer) object(object *v1beta2.TrackingObject) *v1beta2.TrackingObject
 	return share(s, trackedObjects, object, func(o *v1beta2.TrackingObject) *v1beta2.TrackingObject { return o })
 }
 
-// common returns the first of all equal texts, for frequent texts. It does not keep other data that the text was read
-// from.
+// common returns a shared copy of a frequent text. The copy does not keep the data alive that the text was read from.
 func (s *Slimmer) common(text string) string { return share(s, texts, text, strings.Clone) }

@@ -124,10 +124,10 @@ func TestSlimmedKymaKeepsItsContent(t *testing.T) {
 	}
 	var empty v1beta2.Kyma
 	if slim, err := s.Transform(&empty); err != nil || !reflect.DeepEqual(slim, &v1beta2.Kyma{}) {
-		t.Errorf("of an empty Kyma: %+v, %v", slim, err)
+		t.Errorf("an empty Kyma became %+v, %v", slim, err)
 	}
 	if other, err := s.Transform("a tombstone"); err != nil || other != "a tombstone" {
-		t.Errorf("of another object: %v, %v", other, err)
+		t.Errorf("another object became %v, %v", other, err)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestEqualTextsAreSharedAfterGarbageCollection(t *testing.T) {
 	runtime.GC()
 	runtime.GC()
 	if again := s.common(strings.Clone("a text that many objects have")); unsafe.StringData(again) != at {
-		t.Error("it is another one")
+		t.Error("an equal text is not shared")
 	}
 }
 
@@ -148,13 +148,12 @@ func TestSharedPartsAreLimited(t *testing.T) {
 			s.common(fmt.Sprintf("%0*d", size, i))
 		}
 		if entries, bytes := s.parts.Held(); bytes > maxPartsBytes || size == maxPartBytes && entries > 0 {
-			t.Errorf("%d parts of %d bytes hold %d bytes", entries, size, bytes)
+			t.Errorf("%d parts of %d bytes use %d bytes, more than the limit", entries, size, bytes)
 		}
 	}
 }
 
-// TestFleetFitsIntoMemory measures the memory of the caches of Kymas and reports for each of many runtimes, with and
-// without the Slimmer.
+// TestFleetFitsIntoMemory measures the memory per runtime of cached Kymas and reports, with and without the Slimmer.
 func TestFleetFitsIntoMemory(t *testing.T) {
 	const runtimes = 2000
 	live := func() uint64 {
@@ -183,8 +182,8 @@ func TestFleetFitsIntoMemory(t *testing.T) {
 		return int(after-before) / runtimes
 	}
 	whole, slim := hold(false), hold(true)
-	t.Logf("%d bytes per runtime, %d as they are kept", whole, slim)
+	t.Logf("%d bytes per runtime without the Slimmer, %d bytes with the Slimmer", whole, slim)
 	if most := 8 << 10; slim > most {
-		t.Errorf("the caches hold %d bytes per runtime, at most %d", slim, most)
+		t.Errorf("the caches use %d bytes per runtime, want at most %d", slim, most)
 	}
 }

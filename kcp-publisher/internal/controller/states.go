@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// Metrics of runtimes and modules. Their number of series grows with the catalog, never with runtimes.
+// Metrics of runtimes and modules. The number of series grows with the catalog, never with runtimes.
 var (
 	runtimesByState = measure.Definition{
 		Name: "kyma_pull_publisher_runtimes", Help: "Runtimes by the state of their Kyma.", Kind: measure.KindGauge,
@@ -23,7 +23,8 @@ var (
 	}
 	runtimesByHealth = measure.Definition{
 		Name: "kyma_pull_publisher_runtime_health",
-		Help: "Runtimes by health, each in one: Failing, Silent, NeverReported, Suspended, Deleting, Behind or Healthy.",
+		Help: "Runtimes by health, each in one: Failing, Silent, NeverReported, Suspended, Deleting, Behind or " +
+			"Healthy.",
 		Kind: measure.KindGauge, Labels: []string{"health"}, Leader: true,
 	}
 	runtimesByCause = measure.Definition{
@@ -68,20 +69,20 @@ var (
 
 func init() { measure.Collect(runtimeStates, ofFleet...) }
 
-// states counts runtimes and their modules, so that no metric has a runtime as a label. It exports nothing before the
+// states counts runtimes and their modules, so no metric has a runtime as a label. It exports no metrics before the
 // first count. It is safe for concurrent use.
 type states struct {
 	mu    sync.Mutex // guards the fields below and those of the parts
 	parts map[*part]struct{}
-	// counts are the numbers of runtimes and modules by metric and label values.
+	// counts contains the number of runtimes or modules for each metric and its label values.
 	counts map[fleetstate.Series]int
 }
 
-// part is the count of one publisher: the whole fleet, or one of this process's shards. A Kyma that moves between
-// shards is counted twice until the first shard drops it, but never lost.
+// part counts the runtimes of one publisher: the whole fleet, or one of this process's shards. A Kyma that moves
+// between shards is counted twice until the first shard drops it, but is never missing.
 type part struct {
 	fleet *fleetstate.Fleet
-	// ready reports whether it is known which Kymas have pending work. It is nil if that is unknown.
+	// ready reports whether the Kymas with pending work are known. If ready is nil, they are unknown.
 	ready func() bool
 }
 
@@ -150,7 +151,7 @@ func seriesOf(r fleet.Runtime, catalog known) []fleetstate.Series {
 	return all
 }
 
-// set counts a Kyma of a part with its evaluated runtime. LastReport is the time of its last report.
+// set updates the counts of a part for a Kyma from its evaluated runtime.
 func (s *states) set(p *part, kyma types.NamespacedName, r fleet.Runtime, catalog known) {
 	next := fleetstate.Counted{In: seriesOf(r, catalog)}
 	if r.LastReport != nil {
@@ -181,7 +182,7 @@ func (s *states) drop(p *part, kyma types.NamespacedName) fleetstate.Runtime {
 	return dropped
 }
 
-// add counts series. The caller must hold the mutex.
+// add adds n to each series. The caller must hold the mutex.
 func (s *states) add(c fleetstate.Counted, n int) {
 	for _, in := range c.In {
 		if s.counts[in] += n; s.counts[in] == 0 {
@@ -252,9 +253,9 @@ func (s *states) sum() (all sums) {
 	return all
 }
 
-// newestReport returns the time of a runtime's last report, or zero. A report without news does not change the status,
-// so the known report can be newer than the counted status. A runtime whose first report is postponed counts as
-// reporting, because its status can be a day old.
+// newestReport returns the time of a runtime's last report, or zero. An unchanged report does not change the status, so
+// the known report can be newer than the counted status. A runtime whose first report is postponed counts as reporting,
+// because its status can be a day old.
 func newestReport(r *fleetstate.Runtime) time.Time {
 	at := r.Counted.LastReport
 	known := r.Report.Arrived
@@ -275,8 +276,8 @@ func older(a, b time.Time) time.Time {
 	return a
 }
 
-// appliedAfter returns the time from issuing a bundle to the report that first names it as applied. is is false if a
-// status does not newly record that.
+// appliedAfter returns the time from issuing a bundle to the report that first lists it as applied. is is false unless
+// the new status is the first to record this.
 func appliedAfter(before, after v1beta2.KymaStatus) (took time.Duration, is bool) {
 	r := after.Runtime
 	if r == nil || r.Published == nil || r.Observed == nil || r.Observed.Digest != r.Published.Digest ||

@@ -48,7 +48,7 @@ func TestMetricsCountRuntimesByHealthAndModulesByVersion(t *testing.T) {
 	s, p := newStates(), &part{fleet: fleetstate.New(nil)}
 	s.join(p)
 	if got := collected(t, s); len(got) != 0 {
-		t.Errorf("a replica that knows of no runtime exports %v", got)
+		t.Errorf("a replica without runtimes exports %v", got)
 	}
 	name := func(kyma string) types.NamespacedName {
 		return types.NamespacedName{Namespace: "kcp-system", Name: kyma}
@@ -72,7 +72,7 @@ func TestMetricsCountRuntimesByHealthAndModulesByVersion(t *testing.T) {
 		fleet.Runtime{Health: fleet.NeverReported,
 			Modules: []fleet.RuntimeModule{{Name: "keda", State: v1beta2.StateProcessing}}}, offered{})
 	p.ready = func() bool { return true }
-	p.fleet.Edit(name("one"), func(r *fleetstate.Runtime) { // a report without news, which changed no status
+	p.fleet.Edit(name("one"), func(r *fleetstate.Runtime) { // an unchanged report, which did not change the status
 		r.Report = fleetstate.Report{Accepted: &bundle.AcceptedReport{}, Arrived: *at(9)}
 	})
 	health := func(failing, never, healthy float64) map[string]float64 {
@@ -99,7 +99,7 @@ func TestMetricsCountRuntimesByHealthAndModulesByVersion(t *testing.T) {
 		"kyma_pull_publisher_publish_pending":                           0,
 	})
 	if got := collected(t, s); !maps.Equal(got, want) {
-		t.Errorf("exported\n%v\nwant\n%v", got, want)
+		t.Errorf("got metrics\n%v\nwant\n%v", got, want)
 	}
 	for _, kyma := range []string{"two", "two", "three"} {
 		s.drop(p, name(kyma))
@@ -116,12 +116,12 @@ func TestMetricsCountRuntimesByHealthAndModulesByVersion(t *testing.T) {
 		got["kyma_pull_publisher_runtime_health Healthy"] != 1 ||
 		got["kyma_pull_publisher_oldest_report_timestamp_seconds"] != float64(at(9).Unix()) ||
 		got["kyma_pull_publisher_publish_pending"] != 1 {
-		t.Errorf("after two are gone: %v", got)
+		t.Errorf("after two Kymas were dropped: %v", got)
 	}
 }
 
 // A process has any number of shards, which start and stop independently.
-func TestMetricsAddUpTheShardsOfAProcess(t *testing.T) {
+func TestMetricsSumTheShardsOfAProcess(t *testing.T) {
 	s := newStates()
 	of := func() *part {
 		p := &part{fleet: fleetstate.New(nil), ready: func() bool { return true }}
@@ -144,7 +144,7 @@ func TestMetricsAddUpTheShardsOfAProcess(t *testing.T) {
 		s.set(first, name(kyma), healthy, offered{})
 	}
 	s.set(second, name("two"), healthy, offered{})
-	// The new shard of a Kyma may see it before the old one sees that it is gone.
+	// The new shard of a Kyma can count the Kyma before the old shard drops it.
 	s.set(second, name("moves"), healthy, offered{})
 	s.drop(first, name("moves"))
 	check := func(when string, runtimes, pending float64, oldest time.Time) {
@@ -156,11 +156,11 @@ func TestMetricsAddUpTheShardsOfAProcess(t *testing.T) {
 			t.Errorf("%s: %v", when, got)
 		}
 	}
-	check("both", 3, 2, noon)
+	check("two shards", 3, 2, noon)
 	s.leave(first)
 	s.leave(first)
 	s.set(first, name("one"), healthy, offered{}) // a pass that ends late
-	check("one has left", 2, 1, noon.Add(time.Hour))
+	check("one shard left", 2, 1, noon.Add(time.Hour))
 	s.leave(second)
 	if got := collected(t, s); len(got) != 0 {
 		t.Errorf("without shards: %v", got)

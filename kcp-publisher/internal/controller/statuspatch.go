@@ -12,12 +12,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// statusPatch is the merge patch from the status of this Kyma, as client.MergeFrom creates it. client.MergeFrom encodes
-// and decodes both whole Kymas, although most of their content never differs: the spec, and the modules while only a
-// bundle is recorded.
+// statusPatch is a merge patch from the status of this Kyma. It equals the patch of client.MergeFrom but is cheaper.
+// client.MergeFrom encodes and decodes both whole Kymas, although the spec never differs and the modules rarely do.
 //
-// It only applies to the same version of the Kyma. Otherwise a publisher that does not yet know about a new leader
-// would overwrite newer data.
+// The patch only applies to the same version of the Kyma. Otherwise a publisher that does not yet know about a new
+// leader would overwrite newer data.
 type statusPatch struct{ before *v1beta2.Kyma }
 
 // Type returns the type of the patch.
@@ -53,14 +52,14 @@ func withModules(patch []byte, modules []v1beta2.ModuleStatus) ([]byte, error) {
 		Status   map[string]json.RawMessage `json:"status,omitempty"`
 	}
 	if err := json.Unmarshal(patch, &changed); err != nil {
-		return nil, fmt.Errorf("patch of a status: %w", err)
+		return nil, fmt.Errorf("decode the status patch: %w", err)
 	}
 	if changed.Status == nil {
 		changed.Status = map[string]json.RawMessage{}
 	}
 	text, err := json.Marshal(modules)
 	if err != nil {
-		return nil, fmt.Errorf("modules of a status: %w", err)
+		return nil, fmt.Errorf("encode the modules of a status: %w", err)
 	}
 	changed.Status["modules"] = text
 	return json.Marshal(changed)

@@ -43,20 +43,20 @@ func convergedKyma() *v1beta2.Kyma {
 
 func TestStatusPatchEqualsMergePatch(t *testing.T) {
 	for what, change := range map[string]func(*v1beta2.Kyma){
-		"a module comes": func(k *v1beta2.Kyma) {
+		"module added": func(k *v1beta2.Kyma) {
 			k.Status.Modules = append(k.Status.Modules, v1beta2.ModuleStatus{Name: "new"})
 		},
-		"nothing":        func(*v1beta2.Kyma) {},
-		"a bundle":       func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Digest = "sha256:b" },
-		"a version":      func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Versions["module-03"] = "1.1.0" },
-		"a module":       func(k *v1beta2.Kyma) { k.Status.Modules[3].Version = "1.1.0" },
-		"a module goes":  func(k *v1beta2.Kyma) { k.Status.Modules = k.Status.Modules[1:] },
-		"all modules go": func(k *v1beta2.Kyma) { k.Status.Modules = nil },
-		"an empty list":  func(k *v1beta2.Kyma) { k.Status.Modules = []v1beta2.ModuleStatus{} },
-		"a condition":    func(k *v1beta2.Kyma) { k.Status.Conditions[0].Status = metav1.ConditionFalse },
-		"a part goes":    func(k *v1beta2.Kyma) { k.Status.Runtime.Observed = nil },
-		"all of it goes": func(k *v1beta2.Kyma) { k.Status = v1beta2.KymaStatus{} },
-		"modules and others": func(k *v1beta2.Kyma) {
+		"no change":               func(*v1beta2.Kyma) {},
+		"bundle changed":          func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Digest = "sha256:b" },
+		"version changed":         func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Versions["module-03"] = "1.1.0" },
+		"module changed":          func(k *v1beta2.Kyma) { k.Status.Modules[3].Version = "1.1.0" },
+		"module removed":          func(k *v1beta2.Kyma) { k.Status.Modules = k.Status.Modules[1:] },
+		"all modules removed":     func(k *v1beta2.Kyma) { k.Status.Modules = nil },
+		"empty list of modules":   func(k *v1beta2.Kyma) { k.Status.Modules = []v1beta2.ModuleStatus{} },
+		"condition changed":       func(k *v1beta2.Kyma) { k.Status.Conditions[0].Status = metav1.ConditionFalse },
+		"observed bundle removed": func(k *v1beta2.Kyma) { k.Status.Runtime.Observed = nil },
+		"whole status removed":    func(k *v1beta2.Kyma) { k.Status = v1beta2.KymaStatus{} },
+		"module and state changed": func(k *v1beta2.Kyma) {
 			k.Status.Modules[0].State, k.Status.State = v1beta2.StateError, v1beta2.StateError
 		},
 	} {
@@ -73,15 +73,15 @@ func TestStatusPatchEqualsMergePatch(t *testing.T) {
 			t.Errorf("%s: got %s, %v, want %s", what, got, err, want)
 		}
 		if len(after.Status.Modules) != len(kept.Status.Modules) {
-			t.Errorf("%s: the Kyma has other modules than before", what)
+			t.Errorf("%s: creating the patch changed the Kyma's modules", what)
 		}
 	}
 	if _, err := (statusPatch{convergedKyma()}).Data(&corev1.Secret{}); err == nil {
-		t.Error("a Secret has the status of a Kyma")
+		t.Error("a patch of a Secret returned no error")
 	}
 }
 
-// lockedPatch is the patch from a whole Kyma for its version.
+// lockedPatch returns client.MergeFrom's patch of a whole Kyma, which requires the Kyma's version.
 func lockedPatch(before *v1beta2.Kyma) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }
@@ -119,8 +119,8 @@ func BenchmarkStatusPatch(b *testing.B) {
 		patch client.Patch
 		after *v1beta2.Kyma
 	}{
-		"of the status": {statusPatch{before}, after}, "of the whole": {lockedPatch(before), after},
-		"with modules": {statusPatch{before}, other}, "of the whole with modules": {lockedPatch(before), other},
+		"status": {statusPatch{before}, after}, "whole Kyma": {lockedPatch(before), after},
+		"status with modules": {statusPatch{before}, other}, "whole Kyma with modules": {lockedPatch(before), other},
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -21,22 +21,23 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/train"
 )
 
-// Trains evaluates PromotionPolicies, performs promotions, and writes the statuses of policies. A status is the only
-// memory, so a successor continues to count.
+// Trains evaluates PromotionPolicies, performs promotions, and writes the statuses of policies. The statuses are the
+// only state, so a successor continues where this process stopped.
 type Trains struct {
-	// Partial is true if this publisher does not reconcile all Kymas of the namespace. It then promotes nothing.
+	// Partial is true if this publisher does not reconcile all Kymas of the namespace. It then promotes no versions.
 	Partial bool
 
 	client client.Client
-	// direct reads from the API server. A cached ModuleReleaseMeta that lacks a promotion would look as if the channel had
-	// been set back.
+	// direct reads from the API server. If a cached ModuleReleaseMeta did not contain a promotion yet, the channel
+	// would appear to be set back.
 	direct  client.Reader
 	events  events.EventRecorder
 	catalog *Catalog
 	// mayWrite returns an error if this process has lost its lease.
 	mayWrite func() error
 	now      func() time.Time
-	// interval is the time between two evaluations of policies without events, because reports of runtimes cause none.
+	// interval is the time between two evaluations of policies without events. It is needed because reports of runtimes
+	// cause no events.
 	interval time.Duration
 	members  plan.MemberCache
 }
@@ -68,7 +69,7 @@ func setUpTrains(mgr ctrl.Manager, t *Trains, api client.Client, pollInterval ti
 		Watches(&v1beta2.ModuleReleaseMeta{}, gathered(), annotated).
 		Complete(t)
 	if err != nil {
-		return fmt.Errorf("trains: %w", err)
+		return fmt.Errorf("set up controller trains: %w", err)
 	}
 	return nil
 }
@@ -96,7 +97,7 @@ func (t *Trains) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, er
 		return ctrl.Result{}, err
 	}
 	if t.catalog.changing() {
-		return ctrl.Result{RequeueAfter: catalogSettles}, nil // it was read while a change began
+		return ctrl.Result{RequeueAfter: catalogSettles}, nil // a change began during the reads
 	}
 	outcomes := train.Plan(in)
 	metas := map[string]*v1beta2.ModuleReleaseMeta{}
@@ -148,7 +149,8 @@ func (t *Trains) read(ctx context.Context, policies []fleet.PromotionPolicy) (tr
 	return in, nil
 }
 
-// perform promotes one version, unless the command does. It returns whether the read ModuleReleaseMeta is outdated.
+// perform promotes one version, unless the policy leaves promotions to the command. It reports whether the read
+// ModuleReleaseMeta is outdated.
 func (t *Trains) perform(
 	ctx context.Context, one *train.Outcome, due train.Promotion, meta *v1beta2.ModuleReleaseMeta,
 ) (outdated bool) {
@@ -164,13 +166,13 @@ func (t *Trains) perform(
 		if len(one.Policy.Status.Conditions) == 0 ||
 			one.Policy.Status.Conditions[0].Reason != fleet.PolicyPromotionFailed {
 			t.events.Eventf(one.Policy, meta, corev1.EventTypeWarning, fleet.PolicyPromotionFailed, "Promote", "%s",
-				noted(fmt.Sprintf("module %s, version %s, channel %s: %v", due.Module, due.Version, due.To, err)))
+				eventNote(fmt.Sprintf("module %s, version %s, channel %s: %v", due.Module, due.Version, due.To, err)))
 		}
 		one.Fail(due, err, t.now())
 		return false
 	}
 	one.Record(due, t.now())
-	text := noted(fmt.Sprintf("policy %s promoted module %s from %s to %s in channel %s, as channel %s has it",
+	text := eventNote(fmt.Sprintf("policy %s promoted module %s from %s to %s in channel %s, following channel %s",
 		due.Policy, due.Module, due.Had, due.Version, due.To, due.From))
 	ctrl.LoggerFrom(ctx).Info("promoted a version", "policy", due.Policy, "module", due.Module, "channel", due.To,
 		"from", due.Had, "to", due.Version)
@@ -213,7 +215,7 @@ func (t *Trains) announceDue(one *train.Outcome, due train.Promotion) {
 		}
 	}
 	t.events.Eventf(one.Policy, nil, corev1.EventTypeNormal, fleet.PolicyPromotionDue, "Promote", "%s",
-		noted(fmt.Sprintf("module %s can be promoted from %s to %s in channel %s: run `kcp-publisher train promote %s`",
+		eventNote(fmt.Sprintf("module %s can be promoted from %s to %s in channel %s: run `kcp-publisher train promote %s`",
 			due.Module, due.Had, due.Version, due.To, due.Policy)))
 }
 
@@ -236,7 +238,7 @@ func (t *Trains) record(ctx context.Context, one *train.Outcome) error {
 	}
 	for _, at := range blocked {
 		t.events.Eventf(next, nil, corev1.EventTypeWarning, fleet.PolicyPromotionBlocked, "Promote", "%s",
-			noted(fmt.Sprintf("module %s, version %s, channel %s: %s: %s", at.Module, at.Version, at.Channel, at.Reason,
+			eventNote(fmt.Sprintf("module %s, version %s, channel %s: %s: %s", at.Module, at.Version, at.Channel, at.Reason,
 				at.Message)))
 	}
 	return nil

@@ -33,7 +33,7 @@ type Watchers struct {
 	Client    client.Client
 	Namespace string
 
-	// changed requests a reconciliation of every Kyma, or is nil. If silent is true, another replica writes the status.
+	// changed requests a reconciliation of every Kyma, or is nil. silent is true if another replica writes the status.
 	changed  func(context.Context) error
 	silent   bool
 	now      func() time.Time
@@ -55,11 +55,11 @@ func (w *Watchers) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	if err := w.Client.List(ctx, &all, client.InNamespace(w.Namespace)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list Watchers: %w", err)
 	}
-	next, refused := plan.JudgeWatchers(all.Items)
+	next, refused := plan.CheckWatchers(all.Items)
 	before := w.accepted.Swap(&next)
 	if before != nil && w.changed != nil && !equality.Semantic.DeepEqual(*before, next) {
 		if err := w.changed(ctx); err != nil {
-			w.accepted.Store(before) // otherwise the next pass would see no difference
+			w.accepted.Store(before) // otherwise the next reconciliation would see no difference
 			return ctrl.Result{}, err
 		}
 		ctrl.LoggerFrom(ctx).Info("watchers changed", "watchers", len(next))
@@ -82,14 +82,14 @@ func (w *Watchers) writeStatus(ctx context.Context, watcher *v1beta2.Watcher, re
 	before := watcher.DeepCopy()
 	condition := metav1.Condition{
 		Type: v1beta2.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta2.ReasonPublished,
-		Message:            "the bundles of all runtimes ask for it",
+		Message:            "the watcher is part of the bundles of all runtimes",
 		ObservedGeneration: watcher.Generation, LastTransitionTime: metav1.NewTime(w.now()),
 	}
 	watcher.Status.State, watcher.Status.ObservedGeneration = v1beta2.StateReady, watcher.Generation
 	if refused != nil {
 		watcher.Status.State = v1beta2.StateError
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, v1beta2.ReasonRefused,
-			noted(refused.Error())
+			eventNote(refused.Error())
 	}
 	meta.SetStatusCondition(&watcher.Status.Conditions, condition)
 	if equality.Semantic.DeepEqual(before.Status, watcher.Status) {
@@ -112,7 +112,7 @@ type watchNews struct {
 }
 
 // newsOf returns the existing watchers' changes in a report that are newer than sequence last. Reports are external
-// input: it omits unrequested, implausible and excess entries.
+// input, so unrequested, implausible and excess entries are omitted.
 func newsOf(report bundle.Report, watchers []bundle.Watcher, last int64) []watchNews {
 	var all []watchNews
 	left := bundle.MaxWatchedReported
@@ -155,18 +155,19 @@ func (k *Kymas) announceWatched(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 			if more := len(news.objects) - maxWatchEvents; i == maxWatchEvents-1 && more > 0 {
 				note += fmt.Sprintf(", and %d more", more)
 			}
-			// The API server counts equal Events instead of repeating them, so the object must be part of their identity.
+			// The API server merges equal Events into one with a count, so the object must be part of the Event's
+			// identity.
 			about := &corev1.ObjectReference{
 				APIVersion: v1beta2.GroupVersion.String(), Kind: "Watcher", Namespace: kyma.Namespace,
 				Name:      news.watcher.Name,
 				FieldPath: o.Namespace + "/" + o.Name,
 			}
 			k.Events.Eventf(kyma, about, corev1.EventTypeNormal, v1beta2.ReasonWatchedObjectChanged, "Ingest", "%s",
-				noted(note))
+				eventNote(note))
 		}
 		if news.trouble != "" {
 			k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonWatchFailed, "Ingest", "%s",
-				noted(fmt.Sprintf("watcher %s in runtime %s: %s", news.watcher.Name, runtime, news.trouble)))
+				eventNote(fmt.Sprintf("watcher %s in runtime %s: %s", news.watcher.Name, runtime, news.trouble)))
 		}
 	}
 }

@@ -24,35 +24,35 @@ func TestOnlyNewChangesOfExistingWatchersAreReported(t *testing.T) {
 		news    int
 		objects []string // nil for any
 	}{
-		"nothing": {nil, 0, []string{}},
-		"the earlier notes": {
+		"no changes": {nil, 0, []string{}},
+		"changes of an earlier report": {
 			[]bundle.ReportedWatch{{Watcher: "a", Since: 15, Objects: []bundle.WatchedObject{old}}}, 0, []string{},
 		},
-		"the newer of two": {
+		"one new and one old change": {
 			[]bundle.ReportedWatch{{Watcher: "a", Since: 20, Objects: []bundle.WatchedObject{recent, old}}}, 1,
 			[]string{"recent"},
 		},
-		"a watcher that is not there": {
+		"unknown watcher": {
 			[]bundle.ReportedWatch{{Watcher: "c", Since: 20, Objects: []bundle.WatchedObject{recent}}}, 0, []string{},
 		},
-		"a sequence that is to come": {
+		"sequence in the future": {
 			[]bundle.ReportedWatch{{Watcher: "a", Since: 21, Objects: []bundle.WatchedObject{recent}}}, 0, []string{},
 		},
-		"the same watcher twice": {
+		"duplicate watcher": {
 			[]bundle.ReportedWatch{{Watcher: "a", Since: 20}, {Watcher: "a", Since: 20}}, 1, []string{},
 		},
-		"a name that is none": {
+		"invalid object name": {
 			[]bundle.ReportedWatch{
 				{Watcher: "a", Since: 20, Objects: []bundle.WatchedObject{{Name: "a\nb", Since: 20}}},
 			}, 1, []string{},
 		},
-		"more than a report may name": {
+		"too many objects": {
 			[]bundle.ReportedWatch{flood, {Watcher: "b", Since: 20, Objects: []bundle.WatchedObject{recent}}}, 2, nil,
 		},
-		"trouble without any objects": {
+		"trouble without objects": {
 			[]bundle.ReportedWatch{{Watcher: "b", Since: 20, Trouble: "forbidden"}}, 1, []string{},
 		},
-		"two watchers with one object": {
+		"two watchers with one object each": {
 			[]bundle.ReportedWatch{{Watcher: "b", Since: 20, Objects: []bundle.WatchedObject{recent}},
 				{Watcher: "a", Since: 20, Objects: []bundle.WatchedObject{recent}}}, 2, []string{"recent", "recent"},
 		},
@@ -67,7 +67,8 @@ func TestOnlyNewChangesOfExistingWatchersAreReported(t *testing.T) {
 			}
 			if len(news) != c.news || c.objects != nil && !slices.Equal(objects, c.objects) ||
 				len(objects) > bundle.MaxWatchedReported {
-				t.Errorf("got %d news with %v", len(news), objects)
+				t.Errorf("got changes of %d watchers with objects %v, want %d with %v", len(news), objects, c.news,
+					c.objects)
 			}
 		})
 	}

@@ -33,7 +33,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// waves is a fleet whose publisher's controllers are called by a test, one after the other. It counts their writes.
+// waves is a fleet whose controllers are called by a test, one after the other. It counts the status writes.
 type waves struct {
 	*testing.T
 	*surroundings
@@ -44,7 +44,7 @@ type waves struct {
 	names []string
 	// patches counts writes of Kymas' statuses.
 	patches int
-	// The applied bundles, by runtime.
+	// digests contains the applied bundle of each runtime. pushes counts the new bundles of each runtime.
 	digests  map[string]digest.Digest
 	pushes   map[string]int
 	sequence int64
@@ -52,8 +52,8 @@ type waves struct {
 
 const pinnedName, promotedModule, promotedChannel = "pinned", "keda", "regular"
 
-// newWaves returns a fleet of runtimes that follow keda, one that pins it, and a policy with waves of 1, 10 and 100
-// percent.
+// newWaves returns a fleet with a policy that has waves of 1, 10 and 100 percent. One runtime pins module keda. The
+// other runtimes follow its channel.
 func newWaves(t *testing.T, s *surroundings, runtimes int) *waves {
 	t.Helper()
 	w := &waves{
@@ -131,7 +131,7 @@ func (w *waves) must(err error) {
 	}
 }
 
-// restart starts a publisher that only knows the written objects.
+// restart starts a publisher that knows only the objects in the API server.
 func (w *waves) restart() {
 	now := func() time.Time { return w.now }
 	publisher, err := publish.New(publish.Options{
@@ -186,8 +186,8 @@ func (w *waves) poll() {
 	}
 }
 
-// agents makes all runtimes poll, and report a new bundle. It checks that every bundle's catalog contains its installed
-// versions.
+// agents makes all runtimes poll and report new bundles. It checks that the catalog of every new bundle contains the
+// installed versions.
 func (w *waves) agents() {
 	w.now = w.now.Add(10 * time.Second)
 	for _, name := range w.names {
@@ -227,8 +227,8 @@ func (w *waves) agents() {
 	}
 }
 
-// wantShown checks that the catalog of a bundle has the channel with exactly the installed version, and its template.
-// If the channel has an older version that no runtime returns to, the bundle reports that.
+// wantShown checks that the catalog of a bundle contains the channel with exactly the installed version, and its
+// template. If the channel has an older version that the runtime does not install, the bundle must report a problem.
 func (w *waves) wantShown(name string, opened bundle.Bundle) {
 	w.Helper()
 	version := opened.State.Manifests[0].Version
@@ -241,12 +241,12 @@ func (w *waves) wantShown(name string, opened bundle.Bundle) {
 	shown := spec.Channels[0].Version
 	stays := bundle.Older(shown, version) && len(opened.State.Problems) == 1
 	if shown != version && !stays || !slices.Equal(templates, []string{"keda-" + shown}) {
-		w.Errorf("%s gets version %s, and is shown channel %+v and templates %v", name, version, spec.Channels,
+		w.Errorf("%s gets version %s, but its catalog has channels %+v and templates %v", name, version, spec.Channels,
 			templates)
 	}
 }
 
-// pushed returns the number of runtimes with a new bundle since the last call, and the number of written statuses.
+// counts returns the number of new bundles and the number of status writes since the last call.
 func (w *waves) counts() (pushes, patches int) {
 	for _, n := range w.pushes {
 		pushes += n
@@ -290,7 +290,7 @@ func TestRolloutUpdatesOnlyTheRuntimesOfItsWaves(t *testing.T) {
 	w.counts()
 	w.poll()
 	if _, patches := w.counts(); patches != 0 {
-		t.Fatalf("a fleet at rest writes %d statuses", patches)
+		t.Fatalf("an idle fleet caused %d status writes, want 0", patches)
 	}
 	w.promote("1.1.0")
 	total, written := 0, 0
@@ -299,11 +299,11 @@ func TestRolloutUpdatesOnlyTheRuntimesOfItsWaves(t *testing.T) {
 		w.agents()
 		pushes, patches := w.counts()
 		if pushes != want {
-			t.Errorf("a wave of %d runtimes pushes %d bundles", want, pushes)
+			t.Errorf("a wave of %d runtimes got %d bundles", want, pushes)
 		}
 		total, written = total+pushes, written+patches
 		if limit := 2 * total; written > limit {
-			t.Errorf("%d statuses are written for %d bundles", written, total)
+			t.Errorf("got %d status writes for %d bundles, want at most 2 per bundle", written, total)
 		}
 		w.poll() // reads the reports, and the planner sees the wave proven
 		if want == 1 {
@@ -313,15 +313,15 @@ func TestRolloutUpdatesOnlyTheRuntimesOfItsWaves(t *testing.T) {
 	w.settle()
 	pushes, patches := w.counts()
 	if total, written = total+pushes, written+patches; total != runtimes || written > 2*runtimes {
-		t.Errorf("the rollout took %d bundles and %d statuses for %d runtimes", total, written, runtimes)
+		t.Errorf("the rollout caused %d bundles and %d status writes for %d runtimes", total, written, runtimes)
 	}
 	if state := w.rollout().Status.State; state != fleet.RolloutSucceeded {
-		t.Errorf("it is %s", state)
+		t.Errorf("the rollout has state %s, want Succeeded", state)
 	}
 }
 
-// wantHeldRuntimesUnwritten checks that the statuses of waiting runtimes are not written, and that the reason is known
-// anyway.
+// wantHeldRuntimesUnwritten checks that the statuses of waiting runtimes are not written, and that the reason can still
+// be determined.
 func (w *waves) wantHeldRuntimesUnwritten() {
 	w.Helper()
 	var kymas v1beta2.KymaList
@@ -339,7 +339,7 @@ func (w *waves) wantHeldRuntimesUnwritten() {
 		}
 	}
 	if held != 35 {
-		w.Errorf("why reports for %d runtimes that the last wave is to come", held)
+		w.Errorf("%d runtimes are held by the last wave, want 35", held)
 	}
 }
 
@@ -361,8 +361,8 @@ func TestRuntimeGetsAllowedVersionsDespiteRolloutEdits(t *testing.T) {
 		}
 		possible := []turn{
 			{2, "a promotion", func() { version = min(version+1, len(s.versions)-1); w.promote(s.versions[version]) }},
-			{1, "the channel goes back", func() {
-				// After the end of a rollout that is a downgrade, which no runtime follows.
+			{1, "the channel returns to the earlier version", func() {
+				// After the end of a rollout, the channel change is a downgrade, which runtimes do not follow.
 				if r := w.rollout(); r != nil && r.Status.State != fleet.RolloutSucceeded &&
 					s.versions[version] == r.Spec.To {
 					version = slices.Index(s.versions, r.Spec.From)
@@ -374,8 +374,8 @@ func TestRuntimeGetsAllowedVersionsDespiteRolloutEdits(t *testing.T) {
 			{1, "abort", change(func(r *fleet.RolloutSpec) { r.Abort = true })},
 			{1, "undo", change(func(r *fleet.RolloutSpec) { r.Undo = true })},
 			{2, "a restart", w.restart},
-			{6, "the publisher looks", w.poll},
-			{6, "runtimes look", w.agents},
+			{6, "the publisher polls", w.poll},
+			{6, "the runtimes poll", w.agents},
 		}
 		for range 40 {
 			next := drawn(random, possible)
@@ -387,7 +387,7 @@ func TestRuntimeGetsAllowedVersionsDespiteRolloutEdits(t *testing.T) {
 		w.poll()
 		w.agents()
 		if pushes, patches := w.counts(); pushes != 0 || patches != 0 {
-			t.Errorf("at rest %d bundles are pushed and %d statuses written", pushes, patches)
+			t.Errorf("an idle fleet caused %d bundles and %d status writes, want none", pushes, patches)
 		}
 		if t.Failed() {
 			t.Fatalf("history %d of seed %d: %v", history, seed, messages)

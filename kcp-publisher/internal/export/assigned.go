@@ -17,8 +17,9 @@ const maxChain = 1000
 
 // Assigned returns one list of runtimes for each time, with the module versions of the bundles that were in force then.
 // A bundle is in force from its signed time of issue until the next bundle's time of issue. Each of the given runtimes
-// names its newest bundle, from which Assigned follows the signed chain back. A list omits a runtime without a bundle
-// at that time. unread has the runtimes whose bundles could not be read back to all times; no list contains them.
+// references its newest bundle, from which Assigned follows the signed chain back. A list omits runtimes without a
+// bundle at that time. unread contains the runtimes whose bundles could not be read back to all times. All lists omit
+// them.
 func Assigned(
 	ctx context.Context, options Options, runtimes []inventory.Runtime, times ...time.Time,
 ) (at [][]inventory.Runtime, unread []inventory.Unread, err error) {

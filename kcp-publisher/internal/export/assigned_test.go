@@ -56,16 +56,16 @@ func TestAssignedFollowsTheChainBackToEachTime(t *testing.T) {
 			t.Errorf("after %s: got %q, want %q; unread %+v", after, got, want, unread)
 		}
 		if got := versions(at[1]); got != "berlin keda 1.2.0, munich keda 1.1.0" {
-			t.Errorf("at the end: got %q", got)
+			t.Errorf("after all bundles: got %q", got)
 		}
 	}
 
-	// The state of a time at which a bundle is unreadable is unknown, not empty.
+	// If a bundle cannot be read, the state at that time is unknown instead of empty.
 	runtimes[0].Bundle = munich.String()
 	at, unread, err := Assigned(t.Context(), f.options(), runtimes, noon, noon.Add(1000*time.Hour))
 	f.must(err)
 	if versions(at[1]) != "munich keda 1.1.0" || len(unread) != 1 || unread[0].Runtime != "berlin" {
-		t.Errorf("with a bundle of another runtime: %q, unread %+v", versions(at[1]), unread)
+		t.Errorf("with a bundle of another runtime: got %q, unread %+v", versions(at[1]), unread)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestAssignedReportsPrunedBundles(t *testing.T) {
 		!strings.Contains(unread[0].Problem, "is no longer in the registry") {
 		t.Errorf("got %+v, unread %+v", at, unread)
 	}
-	// Later times do not need the pruned one.
+	// Later times do not require the pruned bundle.
 	at, unread, err = Assigned(t.Context(), f.options(), runtimes, noon.Add(time.Hour), noon.Add(2*time.Hour))
 	f.must(err)
 	if len(at[0]) != 1 || len(at[1]) != 1 || len(unread) != 0 {

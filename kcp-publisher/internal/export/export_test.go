@@ -105,7 +105,7 @@ func (f *fleet) noise(n int) []byte {
 	return data
 }
 
-// push pushes a blob to a repository of the registry, with a manifest that holds it.
+// push pushes a blob to a repository of the registry.
 func (f *fleet) push(repository string, blob bundle.Blob) {
 	f.t.Helper()
 	to, err := f.registries.Repository(f.host + "/" + repository)
@@ -191,7 +191,7 @@ func (p Parcel) holds(d digest.Digest) bool {
 	return slices.ContainsFunc(p.Layout.Items, func(item airgap.Item) bool { return item.Descriptor.Digest == d })
 }
 
-func TestDeltaIsLittleLargerThanTheChange(t *testing.T) {
+func TestDeltaIsBarelyLargerThanTheChange(t *testing.T) {
 	f := newFleet(t)
 	var modules []bundle.Manifest
 	for i := range 20 {
@@ -219,19 +219,19 @@ func TestDeltaIsLittleLargerThanTheChange(t *testing.T) {
 	size := f.written(parcel)
 	t.Logf("full export %d bytes, change %d, delta %d: %.3f times", whole, blobs, size, float64(size)/float64(blobs))
 	if float64(size) > 1.1*float64(blobs) {
-		t.Errorf("the delta has %d bytes for %d that changed", size, blobs)
+		t.Errorf("the delta has %d bytes for %d changed bytes", size, blobs)
 	}
 	for i, m := range modules {
 		if parcel.holds(m.Content[0].Digest) {
-			t.Errorf("carries the old content of %s", m.Name)
+			t.Errorf("the delta contains the old content of %s", m.Name)
 		}
 		if got := parcel.holds(changed[i].Content[0].Digest); got != (i < 2) {
-			t.Errorf("carries the content of %s: %v", m.Name, got)
+			t.Errorf("the delta contains the new content of %s: %v", m.Name, got)
 		}
 	}
 	for _, entry := range parcel.Contents {
 		if entry.Kind == KindRoot {
-			t.Errorf("carries a root that the runtime follows: %+v", entry)
+			t.Errorf("the delta contains a root that the runtime already has: %+v", entry)
 		}
 	}
 }
@@ -243,17 +243,17 @@ func TestRuntimesInOneFileShareTheirBlobs(t *testing.T) {
 	f.publish("munich", keda, nats)
 	one, both := f.written(f.gather(f.options("berlin"))), f.written(f.gather(f.options("berlin", "munich")))
 	if both-one > 10_000 {
-		t.Errorf("a second runtime takes %d bytes of %d", both-one, both)
+		t.Errorf("a second runtime adds %d bytes to a file of %d bytes", both-one, both)
 	}
 	options := f.options("berlin", "munich")
 	options.Since = map[string]digest.Digest{"berlin": f.publish("berlin", keda)}
 	f.publish("berlin", keda, nats)
 	if parcel := f.gather(options); !parcel.holds(keda.Content[0].Digest) {
-		t.Error("munich lacks what berlin has")
+		t.Error("the file does not contain content that only munich needs")
 	}
 	options.Since["munich"] = f.last["munich"].Digest
 	if parcel := f.gather(options); parcel.holds(keda.Content[0].Digest) || !parcel.holds(nats.Content[0].Digest) {
-		t.Error("both have keda, and berlin lacks nats")
+		t.Error("want nats, which berlin needs, without keda, which both runtimes have")
 	}
 }
 
@@ -276,8 +276,11 @@ func TestOffersOfARuntimeAreExported(t *testing.T) {
 			Agent:    f.host + "/lab/agent@" + agent.Descriptor.Digest.String(),
 		},
 	})
-	for name, c := range map[string]struct{ offers, images bool }{"everything": {true, true}, "contents": {true, false},
-		"only the requested modules": {false, true}} {
+	for name, c := range map[string]struct{ offers, images bool }{
+		"offers and images":     {true, true},
+		"offers without images": {true, false},
+		"images without offers": {false, true},
+	} {
 		options := f.options("berlin")
 		options.Offers, options.Images = c.offers, c.images
 		parcel := f.gather(options)
@@ -286,7 +289,7 @@ func TestOffersOfARuntimeAreExported(t *testing.T) {
 			index.Descriptor.Digest: c.offers && c.images, agent.Descriptor.Digest: c.images,
 		} {
 			if got := parcel.holds(what); got != want {
-				t.Errorf("%s: carries %s: %v", name, what, got)
+				t.Errorf("%s: the file contains %s: %v, want %v", name, what, got, want)
 			}
 		}
 	}
@@ -324,7 +327,7 @@ func TestExportErrorsNameTheCause(t *testing.T) {
 	}
 }
 
-// image pushes an image for these platforms and gives its index and the layer of each platform.
+// image pushes an image for these platforms, and returns its index and the layer of each platform.
 func (f *fleet) image(name string, platforms ...string) (bundle.Blob, map[string]digest.Digest) {
 	f.t.Helper()
 	repository, tag, _ := strings.Cut(name, ":")

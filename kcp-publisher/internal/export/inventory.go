@@ -8,10 +8,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
 )
 
-// Contents finds the images of the versions that runtimes run: those that the modules list and those that their
-// rendered objects use. It reads one bundle for each version, of a runtime that reports it, and verifies the bundle's
-// signature. If a bundle cannot be read, it tries at most maxBundlesTried other runtimes. Options.Runtimes, Since and
-// Images have no effect.
+// Contents finds the images of the module versions that runtimes run: images that the modules list, and images that
+// their rendered objects use. For each version, it reads and verifies the bundle of a runtime that reports the version.
+// If the bundle cannot be read, Contents tries other runtimes, up to maxBundlesTried in total. Options.Runtimes, Since
+// and Images have no effect.
 func Contents(
 	ctx context.Context, options Options, runtimes []inventory.Runtime,
 ) (map[inventory.Module]inventory.Content, error) {
@@ -57,7 +57,7 @@ func Contents(
 // maxBundlesTried limits the bundles that are read for one version.
 const maxBundlesTried = 3
 
-// contentOf returns the images of a module in a bundle, and reports whether the bundle has it in that version.
+// contentOf returns the images of a module version in a bundle, and reports whether the bundle contains the version.
 func (g *gathering) contentOf(
 	ctx context.Context, runtime string, of inventory.Module, b published,
 ) (inventory.Content, bool) {

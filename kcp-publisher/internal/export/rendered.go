@@ -19,7 +19,7 @@ import (
 )
 
 // Rendering returns the references of the images that a module uses.
-type Rendering func(context.Context, airgap.UsedQuestion) ([]string, error)
+type Rendering func(context.Context, airgap.UsedRequest) ([]string, error)
 
 // maxUsedImages limits the unlisted images of one module to several times the number of the largest known module.
 const maxUsedImages = 1000
@@ -100,7 +100,7 @@ func (g *gathering) usedBy(ctx context.Context, m bundle.Manifest, b published, 
 	if m.Spec.Config != nil {
 		wanted = append(wanted, m.Spec.Config.Ref)
 	}
-	question := airgap.UsedQuestion{Manifest: m, ImagePaths: b.State.Settings.ImagePaths,
+	question := airgap.UsedRequest{Manifest: m, ImagePaths: b.State.Settings.ImagePaths,
 		Values: b.Statement.Predicate.Values.Only(m.UsedValues()), KubernetesVersion: version}
 	asked, err := json.Marshal(question) // contents are in it by digest
 	if err != nil {

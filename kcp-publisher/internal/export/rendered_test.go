@@ -43,7 +43,7 @@ func TestUnlistedImagesOfRenderedObjectsAreExported(t *testing.T) {
 	f.must(store.PushReport(t.Context(), f.place, "berlin", report))
 	var asked []string
 	options := f.options("berlin", "munich")
-	options.Images, options.Rendering = true, func(_ context.Context, q airgap.UsedQuestion) ([]string, error) {
+	options.Images, options.Rendering = true, func(_ context.Context, q airgap.UsedRequest) ([]string, error) {
 		if len(q.Contents) != 1 || len(q.Contents[q.Manifest.Content[0].Digest]) != 100 {
 			t.Errorf("%s: rendering gets %d contents", q.Manifest.Name, len(q.Contents))
 		}
@@ -95,21 +95,21 @@ func TestUnlistedImagesOfRenderedObjectsAreExported(t *testing.T) {
 		t.Errorf("asked for %s", got)
 	}
 
-	options.Rendering = func(context.Context, airgap.UsedQuestion) ([]string, error) {
+	options.Rendering = func(context.Context, airgap.UsedRequest) ([]string, error) {
 		return []string{f.host + "/lab/gone:1"}, nil
 	}
 	if _, err := Gather(t.Context(), options); err == nil ||
 		!strings.Contains(err.Error(), "module keda uses it and does not list it: image "+f.host+"/lab/gone:1") {
 		t.Errorf("a missing image: %v", err)
 	}
-	options.Rendering = func(context.Context, airgap.UsedQuestion) ([]string, error) {
+	options.Rendering = func(context.Context, airgap.UsedRequest) ([]string, error) {
 		return nil, errors.New("no objects")
 	}
 	if _, err := Gather(t.Context(), options); err == nil ||
 		!strings.Contains(err.Error(), "module keda: find the images of its objects: no objects; --renderer=none") {
 		t.Errorf("content that cannot be rendered: %v", err)
 	}
-	options.Rendering = func(context.Context, airgap.UsedQuestion) ([]string, error) {
+	options.Rendering = func(context.Context, airgap.UsedRequest) ([]string, error) {
 		return make([]string, maxUsedImages+1), nil
 	}
 	if _, err := Gather(t.Context(), options); err == nil || !strings.Contains(err.Error(), "at most 1000") {
@@ -121,10 +121,10 @@ func TestUnusableRendererIsRefusedWithAdvice(t *testing.T) {
 	for name, c := range map[string]struct{ script, want string }{
 		"an agent of an earlier version": {
 			`echo 'unknown command "used-images" for "skr-agent"' >&2; exit 2`,
-			"name an skr-agent of this version with --renderer",
+			"set --renderer to an skr-agent of this version",
 		},
 		"a program that fails":          {`echo broken >&2; exit 1`, `exit status 1: "broken"`},
-		"a program without output":      {`true`, "read its output"},
+		"a program without output":      {`true`, "read the output of"},
 		"a program with endless output": {`head -c 6000000 /dev/zero; exec sleep 60`, "wrote more than"},
 		"a chart with a long error": {
 			`printf '{"refused":"no: '; head -c 1000000 /dev/zero | tr '\0' x; echo '"}'`, "no: xxx",
@@ -137,7 +137,7 @@ func TestUnusableRendererIsRefusedWithAdvice(t *testing.T) {
 				0o700); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := (Renderer{program}).Images(t.Context(), airgap.UsedQuestion{}); err == nil ||
+			if _, err := (Renderer{program}).Images(t.Context(), airgap.UsedRequest{}); err == nil ||
 				!strings.Contains(err.Error(), c.want) || len(err.Error()) > bundle.MaxMessageBytes {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -158,7 +158,7 @@ func TestOfferThatCannotBeRenderedIsListedAndExportContinues(t *testing.T) {
 	})
 	options := f.options("berlin")
 	options.Images, options.Offers = true, true
-	options.Rendering = func(_ context.Context, q airgap.UsedQuestion) ([]string, error) {
+	options.Rendering = func(_ context.Context, q airgap.UsedRequest) ([]string, error) {
 		if q.Manifest.Name == "offer" {
 			return nil, errors.New("values.x is required")
 		}
@@ -177,7 +177,7 @@ func TestOfferThatCannotBeRenderedIsListedAndExportContinues(t *testing.T) {
 		parcel.Modules[1].Rendered || len(parcel.Unlisted) != 1 {
 		t.Errorf("without a renderer: %+v, %v", parcel.Modules, parcel.Unlisted)
 	}
-	options.Rendering = func(context.Context, airgap.UsedQuestion) ([]string, error) {
+	options.Rendering = func(context.Context, airgap.UsedRequest) ([]string, error) {
 		return nil, errors.New("no objects")
 	}
 	if _, err := Gather(t.Context(), options); err == nil ||
@@ -195,7 +195,7 @@ func TestImageReferencesCannotReachThisMachine(t *testing.T) {
 	inside := "localhost:" + port + "/lab/helper:1" // the fleet's own registry has another name
 	f.publish("berlin", f.installed("keda"))
 	options := f.options("berlin")
-	options.Images, options.Rendering = true, func(context.Context, airgap.UsedQuestion) ([]string, error) {
+	options.Images, options.Rendering = true, func(context.Context, airgap.UsedRequest) ([]string, error) {
 		return []string{inside}, nil
 	}
 	if _, err := Gather(t.Context(), options); err == nil || !strings.Contains(err.Error(), "loopback address") {

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// rendererTimeout ends a renderer that hangs. The renderer itself gives a chart 30 seconds.
+	// rendererTimeout ends a renderer that hangs. The renderer itself stops rendering a chart after 30 seconds.
 	rendererTimeout = 2 * time.Minute
 	// maxComplaintBytes limits the quoted error output of a renderer.
 	maxComplaintBytes = 4 << 10
@@ -26,8 +26,8 @@ const (
 // environment.
 type Renderer struct{ Program string }
 
-// Images asks the program for the images that a module uses.
-func (r Renderer) Images(ctx context.Context, q airgap.UsedQuestion) ([]string, error) {
+// Images runs the program to find the images that a module uses.
+func (r Renderer) Images(ctx context.Context, q airgap.UsedRequest) ([]string, error) {
 	question, err := json.Marshal(q)
 	if err != nil {
 		return nil, err
@@ -50,14 +50,14 @@ func (r Renderer) Images(ctx context.Context, q airgap.UsedQuestion) ([]string, 
 		return nil, fmt.Errorf("%s took longer than %s and was stopped", r.Program, rendererTimeout)
 	case strings.Contains(complaint.String(), `unknown command "used-images"`):
 		return nil,
-			fmt.Errorf("%s does not support rendering: name an skr-agent of this version with --renderer", r.Program)
+			fmt.Errorf("%s does not support rendering: set --renderer to an skr-agent of this version", r.Program)
 	case err != nil:
 		first, _, _ := strings.Cut(complaint.String(), "\n")
 		return nil, fmt.Errorf("%s: %w: %q", r.Program, err, first)
 	}
-	var answer airgap.UsedAnswer
+	var answer airgap.UsedResponse
 	if err := json.Unmarshal(output.Bytes(), &answer); err != nil {
-		return nil, fmt.Errorf("%s: read its output: %w", r.Program, err)
+		return nil, fmt.Errorf("read the output of %s: %w", r.Program, err)
 	}
 	if answer.Refused != "" {
 		return nil, errors.New(bundle.Bounded(answer.Refused, bundle.MaxMessageBytes)) // the text comes from a chart

@@ -1,7 +1,7 @@
 // Package export selects the contents of a file that is carried to runtimes. It takes runtime IDs and returns a layout
-// of named blobs with a table of contents. It leaves out blobs that the runtimes already have. It only reads
-// registries, with one exception: it stores the signed list of images next to the bundles, so that a repeated export
-// returns the same file.
+// of named blobs with a table of contents. It omits blobs that the runtimes already have. It only reads registries,
+// with one exception: it stores the signed list of images next to the bundles, so that a repeated export returns the
+// same file.
 package export
 
 import (
@@ -27,9 +27,9 @@ type need struct {
 	runtime    string
 	kind, name string
 	item       airgap.Item
-	// repository is the repository in which the runtime needs the blob. The blob in another repository does not count.
+	// repository is the repository in which the runtime needs the blob. A copy in another repository is not sufficient.
 	repository string
-	// reference is the blob's name in the file, or empty for a blob that a manifest names.
+	// reference is the blob's name in the file, or empty for a blob that a manifest references.
 	reference string
 	// always is true for the bundles of the file: they are exported even if the runtimes already have them.
 	always bool
@@ -41,7 +41,8 @@ type Entry struct {
 	Name     string   `json:"name"`
 	Runtimes []string `json:"runtimes"`
 	Blobs    int      `json:"blobs"`
-	// SizeBytes is the size of the blobs in the file, LeftOutBytes the size of those that the runtimes already have.
+	// SizeBytes is the size of the blobs in the file. LeftOutBytes is the size of the omitted blobs, which the runtimes
+	// already have.
 	SizeBytes    int64 `json:"sizeBytes"`
 	LeftOutBytes int64 `json:"leftOutBytes,omitempty"`
 }
@@ -50,8 +51,8 @@ type Entry struct {
 type Parcel struct {
 	Layout   airgap.Layout
 	Contents []Entry
-	// Unlisted are the modules, with versions, whose components list no images and that were not rendered. The file has
-	// none of their images. It is empty if the export excludes images.
+	// Unlisted contains the modules, with versions, whose components list no images and that were not rendered. The
+	// file has none of their images. Unlisted is empty if the export excludes images.
 	Unlisted []string
 	// Modules describes how the images of each module were found, sorted. It is empty if the export excludes images.
 	Modules []ModuleImages
@@ -79,8 +80,8 @@ type place struct {
 
 func (n need) place() place { return place{n.repository, n.item.Descriptor.Digest} }
 
-// selected selects each blob that at least one runtime needs and does not have. known has the runtimes' blobs. A shared
-// blob is exported and counted once, in the first line that names it.
+// selected selects each blob that at least one runtime needs and does not have. known contains the blobs that the
+// runtimes have. A shared blob is exported and counted once, in the first line of the table that contains it.
 func selected(needs []need, known map[string]map[place]bool) Parcel {
 	wanted := map[digest.Digest]bool{}
 	for _, n := range needs {

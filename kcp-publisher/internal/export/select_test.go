@@ -40,18 +40,18 @@ func TestTableOfContentsListsEachKindAndName(t *testing.T) {
 			[]need{keda, own("berlin")}, nil, []Entry{
 				{Kind: KindBundle, Name: "berlin, sequence 7", Runtimes: []string{"berlin"}, Blobs: 1, SizeBytes: 16},
 				{Kind: KindContent, Name: "keda", Runtimes: []string{"berlin"}, Blobs: 1, SizeBytes: 5}}},
-		"known blobs are left out, except the file's bundles": {
+		"known blobs are omitted, except the bundles of the file": {
 			[]need{keda, own("berlin")},
 			map[string]map[place]bool{"berlin": {keda.place(): true, own("berlin").place(): true}}, []Entry{
 				{Kind: KindBundle, Name: "berlin, sequence 7", Runtimes: []string{"berlin"}, Blobs: 1, SizeBytes: 16},
 				{Kind: KindContent, Name: "keda", Runtimes: []string{"berlin"}, LeftOutBytes: 5}}},
-		"a blob in another repository is not left out": {
+		"a blob that is known in another repository is exported": {
 			[]need{keda}, map[string]map[place]bool{"berlin": {moved.place(): true}}, []Entry{
 				{Kind: KindContent, Name: "keda", Runtimes: []string{"berlin"}, Blobs: 1, SizeBytes: 5}}},
 		"runtimes share a blob": {
 			[]need{keda, needOf("munich", KindContent, "keda", "12345")}, nil, []Entry{
 				{Kind: KindContent, Name: "keda", Runtimes: []string{"berlin", "munich"}, Blobs: 1, SizeBytes: 5}}},
-		"a blob that one runtime lacks is exported": {
+		"a blob that one of two runtimes needs is exported": {
 			[]need{keda, needOf("munich", KindContent, "keda", "12345")},
 			map[string]map[place]bool{"berlin": {keda.place(): true}}, []Entry{
 				{Kind: KindContent, Name: "keda", Runtimes: []string{"berlin", "munich"}, Blobs: 1, SizeBytes: 5}}},
@@ -89,13 +89,13 @@ func TestExportContainsExactlyTheMissingBlobs(t *testing.T) {
 		for _, n := range needs {
 			lacks := n.always || !known[n.runtime][n.place()]
 			if lacks && !carried[n.item.Descriptor.Digest] {
-				t.Fatalf("%s lacks %s", n.runtime, n.name)
+				t.Fatalf("runtime %s needs %s, which is not exported", n.runtime, n.name)
 			}
 			wanted[n.item.Descriptor.Digest] = wanted[n.item.Descriptor.Digest] || lacks
 		}
 		for d := range carried {
 			if !wanted[d] {
-				t.Fatalf("%s is exported although all runtimes have it", d)
+				t.Fatalf("blob %s is exported, although all runtimes have it", d)
 			}
 		}
 		count := int64(0)
@@ -103,7 +103,8 @@ func TestExportContainsExactlyTheMissingBlobs(t *testing.T) {
 			count += entry.SizeBytes
 		}
 		if count != parcel.Layout.SizeBytes() {
-			t.Fatalf("the table lists %d bytes, the file has %d", count, parcel.Layout.SizeBytes())
+			t.Fatalf("the table of contents lists %d bytes, but the file has %d bytes", count,
+				parcel.Layout.SizeBytes())
 		}
 	}
 }

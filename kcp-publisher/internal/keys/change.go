@@ -13,28 +13,29 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Made is a file that the command wrote.
+// Made describes a file that a command wrote.
 type Made struct {
 	File string `json:"file"`
 	What string `json:"what"`
 	Keep string `json:"keep"`
 }
 
-// Beginning configures the first version of a root of trust.
-type Beginning struct {
+// InitOptions configures the first version of a root of trust.
+type InitOptions struct {
 	// Fleet is the fleet's name. Init generates one if it is empty.
 	Fleet string
-	// Epoch is 1, or higher for a fleet that starts again after it lost its root keys.
+	// Epoch is 1, or higher if the fleet needs a new root of trust because its root keys were lost.
 	Epoch int64
-	// RootKeys is the number of root keys. Threshold is how many of them must sign a new root.
+	// RootKeys is the number of root keys. Threshold is the number of root keys that must sign a new root.
 	RootKeys, Threshold int
 	Expires             time.Time
 }
 
-// Init creates a root of trust and all keys in a folder that contains none of them.
-func (f Folder) Init(b Beginning) (made []Made, err error) {
+// Init creates a root of trust and all keys. The folder must not contain any of these files yet.
+func (f Folder) Init(b InitOptions) (made []Made, err error) {
 	if b.Threshold < 1 || b.Threshold > b.RootKeys {
-		return nil, fmt.Errorf("a threshold of %d root keys cannot be met with %d", b.Threshold, b.RootKeys)
+		return nil, fmt.Errorf("the threshold is %d of %d root keys: must be at least 1 and at most the number of keys",
+			b.Threshold, b.RootKeys)
 	}
 	if err := f.Make(); err != nil {
 		return nil, err
@@ -57,11 +58,13 @@ func (f Folder) Make() error {
 	return syncFolder(filepath.Dir(filepath.Clean(f.Dir)))
 }
 
-func (f Folder) init(b Beginning) ([]Made, error) {
+func (f Folder) init(b InitOptions) ([]Made, error) {
 	for _, name := range []string{FileRoot, FileRootKey, FilePublisherKey, FileEnrollKey, FileTokenKey} {
 		if _, err := os.Stat(f.path(name)); !errors.Is(err, os.ErrNotExist) {
 			return nil,
-				fmt.Errorf("%s exists: runtimes that trust it would be lost, so nothing was changed", f.path(name))
+				fmt.Errorf("%s already exists: replacing it would lock out all enrolled runtimes, so no file was "+
+					"changed",
+					f.path(name))
 		}
 	}
 	if b.Fleet == "" {
@@ -110,7 +113,7 @@ func (f Folder) init(b Beginning) ([]Made, error) {
 	return f.Write(files.files)
 }
 
-// written are files that are written together.
+// written contains the files that a change writes together.
 type written struct {
 	folder Folder
 	files  []File
@@ -120,7 +123,7 @@ func (w *written) add(name, what, keep string, data []byte, mode os.FileMode) {
 	w.files = append(w.files, File{Made{w.folder.path(name), what, keep}, data, mode})
 }
 
-// key creates a key, lists it under the role and adds its file.
+// key creates a key, adds the key to a role of the draft, and adds its file.
 func (w *written) key(draft *trust.RootDraft, role, name, what, keep string, secret bool) (trust.Signer, error) {
 	signer, data, err := w.folder.newKey(secret)
 	if err != nil {
@@ -134,22 +137,22 @@ func (w *written) key(draft *trust.RootDraft, role, name, what, keep string, sec
 	return signer, draft.Add(role, public)
 }
 
-// Change is a new version of the root of trust before it is signed.
+// Change is a new version of the root of trust that is not signed yet.
 type Change struct {
 	folder  Folder
 	root    trust.Root
 	draft   *trust.RootDraft
 	files   *written
 	signers []trust.Signer
-	// unrevoked keeps keys that leave their role in a rotation off the list of revoked keys.
+	// unrevoked is true if keys that a rotation removes are not revoked.
 	unrevoked bool
 }
 
-// LeaveUnrevoked keeps keys that leave their role in a rotation unrevoked. During such a planned overlap the publisher
-// still accepts their bundles as the fleet's own.
+// LeaveUnrevoked makes a rotation remove keys without revoking them. During such a planned overlap, the publisher still
+// adopts bundles that are signed with these keys.
 func (c *Change) LeaveUnrevoked() { c.unrevoked = true }
 
-// Change begins the next version of the root.
+// Change starts the next version of the root.
 func (f Folder) Change(expires time.Time) (*Change, error) {
 	root, err := f.Root()
 	if err != nil {
@@ -162,7 +165,7 @@ func (f Folder) Change(expires time.Time) (*Change, error) {
 	return &Change{folder: f, root: root, draft: draft, files: &written{folder: f}}, nil
 }
 
-// Release lists a key that releases the components of a prefix.
+// Release adds a release key for components with a name prefix. public is the path of its public key.
 func (c *Change) Release(prefix, public string, threshold int) error {
 	data, err := os.ReadFile(public)
 	if err != nil {
@@ -180,8 +183,8 @@ func (c *Change) Release(prefix, public string, threshold int) error {
 	return nil
 }
 
-// Floor sets the lowest version of a component that can be installed.
+// Floor sets the minimum version of a component that agents install.
 func (c *Change) Floor(component, version string) { c.draft.SetFloor(component, version) }
 
-// Epoch begins a new epoch, in which the sequences of bundles start again.
+// Epoch starts a new epoch, in which the sequences of bundles start again.
 func (c *Change) Epoch() { c.draft.SetEpoch(c.root.Epoch + 1) }

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Variables of the killed process.
+// Environment variables of the process that is killed.
 const (
 	killedFolder  = "KYMA_PULL_TEST_KILLED_FOLDER"
 	killedCommand = "KYMA_PULL_TEST_KILLED_COMMAND"
@@ -50,10 +50,10 @@ func TestMain(m *testing.M) {
 
 // command is a command that changes a key folder.
 type command struct {
-	// before prepares the folder. Nil uses a folder as `keys init` creates it.
+	// before prepares the folder. If nil, the folder does not exist.
 	before func(Folder) error
 	run    func(Folder) error
-	// version is the version of the root afterwards.
+	// version is the version of the root after the command.
 	version int64
 }
 
@@ -80,7 +80,7 @@ func rotated(role string, dropOld bool) func(Folder) error {
 	}
 }
 
-// drafted rotates with one of the two required root keys.
+// drafted rotates the publisher key with one of two required root keys, which creates a draft.
 func drafted(f Folder) error {
 	return changed(f, func() []string { return []string{f.path(FileRootKey)} }, func(c *Change) error {
 		return c.Rotate(ctx, trust.RolePublisher, "", true)
@@ -89,7 +89,7 @@ func drafted(f Folder) error {
 
 func begun(keys, threshold int) func(Folder) error {
 	return func(f Folder) error {
-		_, err := f.Init(Beginning{Epoch: 1, RootKeys: keys, Threshold: threshold, Expires: until})
+		_, err := f.Init(InitOptions{Epoch: 1, RootKeys: keys, Threshold: threshold, Expires: until})
 		return err
 	}
 }
@@ -147,9 +147,9 @@ func revokedOther(f Folder) error {
 	})
 }
 
-// TestKilledChangeIsAllOrNothing kills each command before each of its steps. A reader, such as a starting publisher,
-// then finds either the previous state or the new one. The same command or the next one completes the change.
-func TestKilledChangeIsAllOrNothing(t *testing.T) {
+// TestKilledChangeIsAtomic kills each command before each of its steps. Afterwards, a reader such as a starting
+// publisher must find either the previous or the new state, and the next command must complete an effective change.
+func TestKilledChangeIsAtomic(t *testing.T) {
 	for name, c := range commands {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -164,7 +164,7 @@ func TestKilledChangeIsAllOrNothing(t *testing.T) {
 				}
 				if ended(t, f, name, step) {
 					if step < 6 {
-						t.Errorf("only %d steps", step-1)
+						t.Errorf("got %d steps, want at least 5", step-1)
 					}
 					check(t, f, c.version)
 					return
@@ -175,7 +175,8 @@ func TestKilledChangeIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// ended runs a command in a process that is killed before a step. It reports whether the command completed.
+// ended runs a command in a process that is killed before a step. It returns true if the command completed before that
+// step.
 func ended(t *testing.T, f Folder, name string, step int) bool {
 	t.Helper()
 	process := exec.CommandContext(t.Context(), os.Args[0])
@@ -201,7 +202,7 @@ func recovered(t *testing.T, f Folder, name string, c command) {
 		return
 	}
 	must(t, err)
-	signs(t, f) // as a starting publisher does
+	signs(t, f) // a starting publisher must find consistent keys
 	done := root.Version == c.version
 	if name == "sign" && done {
 		must(t, f.Exclusively(t.Context(), func(Folder) error { return nil }))
@@ -213,7 +214,7 @@ func recovered(t *testing.T, f Folder, name string, c command) {
 	}
 	if name == "init" {
 		if err := c.run(f); err == nil || !strings.Contains(err.Error(), "exists") {
-			t.Errorf("made anew: %v", err)
+			t.Errorf("init of an existing folder: got %v, want an error", err)
 		}
 		check(t, f, 1)
 		return
@@ -222,18 +223,18 @@ func recovered(t *testing.T, f Folder, name string, c command) {
 	after, err := f.Root()
 	must(t, err)
 	if after.Version != root.Version+1 && !strings.Contains(name, "draft") && name != "sign" {
-		t.Errorf("version %d follows %d", after.Version, root.Version)
+		t.Errorf("got root version %d, want %d", after.Version, root.Version+1)
 	}
 	check(t, f, after.Version)
 }
 
-// signs fails the test if a signing key of the folder is not listed in its root.
+// signs fails the test if the root does not list the signing keys of the folder.
 func signs(t *testing.T, f Folder) trust.Root {
 	t.Helper()
 	loaded, err := f.Load(t.Context())
 	must(t, err)
 	if !loaded.Root.Trusts(thumbprintOf(loaded.Signer)) || !loaded.Root.TrustsEnroll(thumbprintOf(loaded.Enroll)) {
-		t.Errorf("root version %d does not list the signing key", loaded.Root.Version)
+		t.Errorf("root version %d does not list the signing keys", loaded.Root.Version)
 	}
 	if _, err := f.TokenSecrets(); err != nil {
 		t.Error(err)
@@ -241,17 +242,18 @@ func signs(t *testing.T, f Folder) trust.Root {
 	return loaded.Root
 }
 
-// check fails the test unless the folder is complete, at this version, with one chain of roots and no leftover files.
+// check fails the test unless the root has this version, the history of roots is complete, and no temporary files are
+// left.
 func check(t *testing.T, f Folder, version int64) {
 	t.Helper()
 	root := signs(t, f)
 	if root.Version != version {
-		t.Errorf("the root is at version %d, want %d", root.Version, version)
+		t.Errorf("got root version %d, want %d", root.Version, version)
 	}
 	former, err := f.former(root)
 	must(t, err)
 	if version > 1 && len(former) != int(version)-1 {
-		t.Errorf("%d versions before %d", len(former), version)
+		t.Errorf("got %d earlier versions of root version %d, want %d", len(former), version, version-1)
 	}
 	for i, one := range former {
 		following := root
@@ -263,11 +265,11 @@ func check(t *testing.T, f Folder, version int64) {
 		}
 	}
 	if kept, err := os.ReadFile(f.path(history(version))); version > 1 && (err != nil || !bytes.Equal(kept, root.Raw)) {
-		t.Errorf("version %d is not kept: %v", version, err)
+		t.Errorf("root version %d is not in the history: %v", version, err)
 	}
 	for _, left := range []string{staged, staged + ".tmp"} {
 		if exists(f.path(left)) {
-			t.Errorf("%s is left", left)
+			t.Errorf("%s still exists", left)
 		}
 	}
 }
@@ -279,8 +281,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestConcurrentRotationsNeverForkTheRoot runs rotations in concurrent processes while a publisher reads.
-func TestConcurrentRotationsNeverForkTheRoot(t *testing.T) {
+// TestConcurrentRotationsDoNotForkRoot runs rotations in concurrent processes while a publisher reads.
+func TestConcurrentRotationsDoNotForkRoot(t *testing.T) {
 	const rounds, programs = 5, 3
 	f := Folder{Dir: filepath.Join(t.TempDir(), "keys")}
 	must(t, begun(1, 1)(f))
@@ -304,7 +306,7 @@ func TestConcurrentRotationsNeverForkTheRoot(t *testing.T) {
 	for {
 		root := signs(t, f)
 		if before := seen[root.Version]; before != nil && !bytes.Equal(before, root.Raw) {
-			t.Fatalf("two roots of version %d exist", root.Version)
+			t.Fatalf("found two different roots with version %d", root.Version)
 		}
 		seen[root.Version] = root.Raw
 		select {
@@ -317,7 +319,7 @@ func TestConcurrentRotationsNeverForkTheRoot(t *testing.T) {
 	}
 }
 
-func TestExistingRootVersionIsNeverReplaced(t *testing.T) {
+func TestExistingRootVersionIsNotReplaced(t *testing.T) {
 	f, other := Folder{Dir: filepath.Join(t.TempDir(), "keys")}, Folder{Dir: filepath.Join(t.TempDir(), "copy")}
 	must(t, begun(1, 1)(f))
 	must(t, os.CopyFS(other.Dir, os.DirFS(f.Dir)))
@@ -326,22 +328,22 @@ func TestExistingRootVersionIsNeverReplaced(t *testing.T) {
 	must(t, err)
 	must(t, os.WriteFile(f.path(history(2)), fork, 0o600))
 	err = rotated(trust.RolePublisher, false)(f)
-	if err == nil || !strings.Contains(err.Error(), "another root of trust with version 2") {
-		t.Errorf("a second version 2: %v", err)
+	if err == nil || !strings.Contains(err.Error(), "a different root of trust with version 2") {
+		t.Errorf("got %v, want an error about another root with version 2", err)
 	}
 	if root := signs(t, f); root.Version != 1 {
-		t.Errorf("the root is at version %d", root.Version)
+		t.Errorf("got root version %d, want 1", root.Version)
 	}
 }
 
-// An earlier program version wrote its files one by one and could be killed between two of them.
-func TestInterruptedRotationOfAnEarlierProgramIsCompleted(t *testing.T) {
+// TestInterruptedRotationOfOlderProgramIsCompleted covers older versions, which wrote files one by one.
+func TestInterruptedRotationOfOlderProgramIsCompleted(t *testing.T) {
 	for name, left := range map[string]func(f, done Folder) error{
-		"the root is in effect, the key is not": func(f, done Folder) error {
+		"new root in effect, key pending": func(f, done Folder) error {
 			return errors.Join(copied(done, FileRoot, f, FileRoot), copied(done, history(1), f, history(1)),
 				copied(done, history(2), f, history(2)))
 		},
-		"the root is only in the history": func(f, done Folder) error {
+		"new root only in the history": func(f, done Folder) error {
 			return errors.Join(copied(done, history(1), f, history(1)), copied(done, history(2), f, history(2)))
 		},
 	} {
@@ -370,7 +372,7 @@ func copied(from Folder, name string, to Folder, as string) error {
 	return os.WriteFile(to.path(as), data, 0o600)
 }
 
-func TestChangesAndReadersWaitForTheLock(t *testing.T) {
+func TestChangesAndReadersWaitForLock(t *testing.T) {
 	f := Folder{Dir: filepath.Join(t.TempDir(), "keys")}
 	must(t, begun(1, 1)(f))
 	inside, leave := make(chan struct{}), make(chan struct{})
@@ -396,7 +398,7 @@ func TestChangesAndReadersWaitForTheLock(t *testing.T) {
 	check(t, f, 3)
 }
 
-// TestChangeThatCannotBeMovedIsInEffect has a folder at the place of a new file.
+// TestChangeThatCannotBeMovedIsInEffect creates a directory at the path of a new file.
 func TestChangeThatCannotBeMovedIsInEffect(t *testing.T) {
 	f := Folder{Dir: filepath.Join(t.TempDir(), "keys")}
 	must(t, begun(1, 1)(f))
@@ -419,20 +421,20 @@ func TestChangeThatCannotBeMovedIsInEffect(t *testing.T) {
 	}
 }
 
-// wantInForce requires an error that asks not to repeat the change. It must not wrap the system's error: commands
-// advise to try again after that.
+// wantInForce fails the test unless the error says that the change is in effect. The error must not wrap a system
+// error, because commands advise to run again after some system errors.
 func wantInForce(t *testing.T, err error, cause string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), "is in effect, do not repeat it") ||
 		!strings.Contains(err.Error(), cause) {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want an error that the change is in effect", err)
 	}
 	if system := syscall.Errno(0); errors.As(err, &system) {
-		t.Errorf("%q wraps %v", err, system)
+		t.Errorf("error %q wraps system error %v", err, system)
 	}
 }
 
-// TestChangeThatCannotBeSyncedIsInEffect uses a folder that cannot be synchronized after the change.
+// TestChangeThatCannotBeSyncedIsInEffect renames the folder before it is synchronized.
 func TestChangeThatCannotBeSyncedIsInEffect(t *testing.T) {
 	f := Folder{Dir: filepath.Join(t.TempDir(), "keys")}
 	must(t, begun(1, 1)(f))

@@ -13,14 +13,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// RootKeyFiles returns the folder's root key files.
+// RootKeyFiles returns the paths of the root keys in the folder.
 func (f Folder) RootKeyFiles() []string {
 	found, _ := filepath.Glob(f.path("root*.key"))
 	return found
 }
 
-// Finish signs the new version with root keys. With enough signatures the version takes effect. Otherwise Finish writes
-// a draft for the other signers.
+// Finish signs the new version with root keys. If the version has enough signatures, it takes effect. Otherwise, Finish
+// writes a draft for the other signers.
 func (c *Change) Finish(rootKeys []string) (made []Made, err error) {
 	err = c.folder.Exclusively(context.Background(), func(f Folder) error {
 		now, err := f.read(FileRoot)
@@ -33,7 +33,8 @@ func (c *Change) Finish(rootKeys []string) (made []Made, err error) {
 				return err
 			}
 			return fmt.Errorf(
-				"key folder %s: another program created root version %d concurrently, so nothing was changed: try again", f.Dir, current.Version)
+				"key folder %s: another program created root version %d concurrently, so nothing was changed: try "+
+					"again", f.Dir, current.Version)
 		}
 		c.folder, c.files.folder = f, f
 		made, err = c.finish(rootKeys)
@@ -59,7 +60,7 @@ func (c *Change) finish(rootKeys []string) ([]Made, error) {
 	}
 	root, err := c.root.Next(data)
 	if err == nil {
-		return c.folder.putInForce(c.files, c.root, root)
+		return c.folder.activate(c.files, c.root, root)
 	}
 	if !missesSignatures(data, err) {
 		return nil, err
@@ -72,37 +73,37 @@ func (c *Change) finish(rootKeys []string) ([]Made, error) {
 
 func draftName(version int64) string { return fmt.Sprintf("root-%d.draft.json", version) }
 
-// missesSignatures distinguishes a version that needs more signatures from an invalid one.
+// missesSignatures reports whether a version is valid except that it needs more signatures.
 func missesSignatures(data []byte, err error) bool {
 	_, broken := trust.OpenDraft(data)
-	return broken == nil && trust.LacksSignatures(err)
+	return broken == nil && trust.IsUnderSigned(err)
 }
 
-// putInForce adds the root after the current one and activates the keys that waited for it.
-func (f Folder) putInForce(files *written, current, root trust.Root) ([]Made, error) {
+// activate writes the next version of the root and activates the keys that waited for it.
+func (f Folder) activate(files *written, current, root trust.Root) ([]Made, error) {
 	for _, version := range []trust.Root{current, root} {
 		switch there, err := f.read(history(version.Version)); {
 		case err == nil && !bytes.Equal(there, version.Raw):
 			return nil,
 				fmt.Errorf(
-					"%s is another root of trust with version %d, which must be unique: if the registry has it as "+
-						"trust:%s, this folder is older: "+
-						"restore the newer folder from a backup; otherwise move the file away",
+					"%s already contains a different root of trust with version %d: if the registry has that root "+
+						"as trust:%s, this folder is outdated, so restore the newer folder from a backup; otherwise "+
+						"move the file to another folder",
 					f.path(history(version.Version)), version.Version, bundle.RootTag(version.Version))
 		case err != nil && !errors.Is(err, os.ErrNotExist):
 			return nil, err
 		}
 	}
-	files.takeUp(root)
+	files.activateNextKeys(root)
 	files.add(history(current.Version), "the previous version, kept for the history", "public", current.Raw, 0o644)
 	files.add(history(root.Version), "the same version, kept for the history", "public", root.Raw, 0o644)
 	files.add(FileRoot, fmt.Sprintf("the root of trust, version %d", root.Version), "public", root.Raw, 0o644)
 	return f.Write(files.files)
 }
 
-// takeUp moves the files of keys that waited for the root to their final names: keys that were created with it, and
-// keys of a draft.
-func (w *written) takeUp(root trust.Root) {
+// activateNextKeys sets the final names of key files that waited for the root. The keys were created with this version or with
+// its draft.
+func (w *written) activateNextKeys(root trust.Root) {
 	for _, name := range []string{FilePublisherKey, FileEnrollKey} {
 		made := slices.IndexFunc(w.files, func(file File) bool { return filepath.Base(file.File) == name+next })
 		if made >= 0 {
@@ -115,7 +116,7 @@ func (w *written) takeUp(root trust.Root) {
 	}
 }
 
-// Sign adds signatures to a draft. The draft takes effect once it has enough.
+// Sign adds signatures to a draft. The draft takes effect once it has enough signatures.
 func (f Folder) Sign(draft string, rootKeys []string) ([]Made, error) {
 	data, err := os.ReadFile(draft)
 	if err != nil {

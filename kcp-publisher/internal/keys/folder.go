@@ -1,5 +1,5 @@
-// Package keys keeps a fleet's keys in a folder: the root of trust with its history, and the keys that the root lists.
-// It takes an operator's change and writes new files. It never overwrites a file that agents or publishers trust.
+// Package keys manages the key folder of a fleet: the root of trust with its history, and the keys that the root lists.
+// It applies an operator's changes crash-safely. Versions in the root's history and root keys are never overwritten.
 package keys
 
 import (
@@ -30,27 +30,27 @@ const (
 	FilePublisherKey = "publisher.key"
 	FileEnrollKey    = "enrol.key"
 	FileTokenKey     = "token.key"
-	// next is the suffix of a key that waits for the root of trust that lists it.
+	// next is the suffix of a key file that waits until the root of trust that lists the key takes effect.
 	next = ".next"
 )
 
 // Folder is a folder with a fleet's keys.
 type Folder struct {
 	Dir string
-	// PublisherKey replaces the folder's own file: another file, or a KMS reference SCHEME://....
+	// PublisherKey overrides the publisher key in the folder. It is a file or a KMS reference SCHEME://....
 	PublisherKey string
-	// Passphrase opens encrypted key files. Nil if there is none.
+	// Passphrase decrypts encrypted key files. It is nil if no passphrase is configured.
 	Passphrase []byte
 
-	// exclusive is true if the caller holds the folder's lock. step is called before each step of a change, nil outside of
-	// tests.
+	// exclusive is true if the caller holds the folder's lock. step is called before each step of a change. It is only
+	// set in tests.
 	exclusive bool
 	step      func(string)
 }
 
 func (f Folder) path(name string) string { return filepath.Join(f.Dir, name) }
 
-// Root reads the newest version of the root of trust.
+// Root reads the latest version of the root of trust.
 func (f Folder) Root() (trust.Root, error) {
 	root, err := readRoot(f.locate(FileRoot))
 	if errors.Is(err, os.ErrNotExist) {
@@ -71,10 +71,11 @@ func readRoot(path string) (trust.Root, error) {
 	return root, nil
 }
 
-// history returns the file name of one version of the root.
+// history returns the file name of a version of the root in the history.
 func history(version int64) string { return "root-" + strconv.FormatInt(version, 10) + ".json" }
 
-// former reads the previous versions in the folder, oldest first, back to the first gap.
+// former reads the previous versions of the root, oldest first, back to the first version that the folder does not
+// contain.
 func (f Folder) former(root trust.Root) ([]trust.Root, error) {
 	var found []trust.Root
 	for version := root.Version - 1; version >= 1; version-- {
@@ -90,10 +91,10 @@ func (f Folder) former(root trust.Root) ([]trust.Root, error) {
 	return found, nil
 }
 
-// loads limits the reads of a folder that keeps changing. A mounted folder cannot be locked.
+// loads limits the attempts to read a folder that changes during each read. A mounted Secret cannot be locked.
 const loads = 5
 
-// Load reads all keys of a publisher from one consistent state of the folder.
+// Load reads all keys of a publisher from a consistent state of the folder.
 func (f Folder) Load(ctx context.Context) (keys publish.Keys, err error) {
 	err = f.consistently(ctx, func() error {
 		for range loads {
@@ -143,8 +144,8 @@ func (f Folder) load(ctx context.Context) (publish.Keys, error) {
 	return keys, nil
 }
 
-// roleKey reads the key of a role. A key that waited for this root counts as in use, even if an interrupted rotation
-// did not move its file.
+// roleKey reads the key of a role. A key that waited for this root is already in use, even if an interrupted rotation
+// did not rename its file.
 func (f Folder) roleKey(name string, root trust.Root) (trust.Signer, error) {
 	if data, listed := f.nextKey(name, root); listed {
 		return f.decode(name+next, data)
@@ -152,7 +153,7 @@ func (f Folder) roleKey(name string, root trust.Root) (trust.Signer, error) {
 	return f.signer(f.locate(name))
 }
 
-// signer reads a key file, which can be encrypted.
+// signer reads a key file, and decrypts it if needed.
 func (f Folder) signer(path string) (trust.Signer, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -161,7 +162,7 @@ func (f Folder) signer(path string) (trust.Signer, error) {
 	return f.decode(path, data)
 }
 
-// decode decodes a key file. path is for messages.
+// decode decodes the content of a key file, and decrypts it if needed. path is used in errors.
 func (f Folder) decode(path string, data []byte) (trust.Signer, error) {
 	if !strings.Contains(string(data), string(cryptoutils.EncryptedSigstorePrivateKeyPEMType)) {
 		signer, err := trust.LoadSigner(data)
@@ -171,7 +172,7 @@ func (f Folder) decode(path string, data []byte) (trust.Signer, error) {
 		return signer, nil
 	}
 	if len(f.Passphrase) == 0 {
-		return nil, fmt.Errorf("%s: is encrypted: give its passphrase with --passphrase-file", path)
+		return nil, fmt.Errorf("%s is encrypted: set its passphrase with --passphrase-file", path)
 	}
 	opened, err := cryptoutils.UnmarshalPEMToPrivateKey(data, cryptoutils.StaticPasswordFunc(f.Passphrase))
 	if err != nil {
@@ -179,12 +180,13 @@ func (f Folder) decode(path string, data []byte) (trust.Signer, error) {
 	}
 	key, ok := opened.(*ecdsa.PrivateKey)
 	if !ok || key.Curve != elliptic.P256() {
-		return nil, fmt.Errorf("%s: holds a %T, want an ECDSA P-256 key", path, opened)
+		return nil, fmt.Errorf("%s contains a %T, want an ECDSA P-256 key", path, opened)
 	}
 	return signature.LoadECDSASigner(key, crypto.SHA256)
 }
 
-// newKey generates a key and returns its file, encrypted if secret is set and a passphrase exists.
+// newKey generates a key and returns the content of its file. The file is encrypted if secret is true and a passphrase
+// is configured.
 func (f Folder) newKey(secret bool) (trust.Signer, []byte, error) {
 	var pass cryptoutils.PassFunc
 	if secret && len(f.Passphrase) > 0 {

@@ -13,26 +13,26 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// The files of one change are written all or not at all, even if the program or the machine stops:
+// The files of a change are written atomically, even if the program or the machine crashes:
 //
 //  1. every file is written into the folder staged+".tmp" and synchronized with the disk,
 //  2. that folder is renamed to staged, which makes the change effective,
 //  3. the files are moved from there to their places.
 //
-// A change that stops before step 2 has no effect, and the next change removes it. After step 2, readers prefer a
-// staged file to the one in its place (locate), and the next change completes step 3.
+// If a change is interrupted before step 2, it has no effect, and the next change removes its files. After step 2,
+// readers prefer staged files (see locate), and the next change completes step 3.
 const staged = ".staged"
 
-// File is a file that was written to the folder.
+// File is a file to write to the folder.
 type File struct {
 	Made
 	Data []byte
 	Mode os.FileMode
 }
 
-// Write writes all of the files or none. The caller holds the folder's lock.
+// Write writes all files or none. The caller must hold the folder's lock.
 func (f Folder) Write(files []File) ([]Made, error) {
-	made, err := f.stage(files)
+	made, err := f.commit(files)
 	if err != nil {
 		// Incomplete files contain keys and use disk space. If they cannot be removed, the next change removes them.
 		return nil, errors.Join(err, os.RemoveAll(f.path(staged+".tmp")))
@@ -42,19 +42,18 @@ func (f Folder) Write(files []File) ([]Made, error) {
 		err = f.settle()
 	}
 	if err != nil {
-		// The cause is only text. If a wrapped error meant a full disk, commands would advise to free space and to run
-		// again.
+		// Do not wrap the error: for a full disk, commands would advise to free space and to run the command again.
 		return made,
 			fmt.Errorf(
-				"the change is in effect, do not repeat it: the next command that changes key folder %s moves the "+
-					"remaining files from %s: %s",
+				"the change is in effect, do not repeat it: the next command that changes key folder %s will move "+
+					"the remaining files from %s: %s",
 				f.Dir, staged, err.Error())
 	}
 	return made, nil
 }
 
-// stage makes the change effective: once it returns, readers find the new files.
-func (f Folder) stage(files []File) ([]Made, error) {
+// commit makes the change effective. After commit returns, readers use the new files.
+func (f Folder) commit(files []File) ([]Made, error) {
 	making := f.path(staged + ".tmp")
 	f.at("remove an interrupted change")
 	if err := os.RemoveAll(making); err != nil {
@@ -79,7 +78,7 @@ func (f Folder) stage(files []File) ([]Made, error) {
 	return made, os.Rename(making, f.path(staged))
 }
 
-// settle moves staged files to their places and removes files that waited for an effective change.
+// settle moves staged files to their final paths and removes files that are no longer needed.
 func (f Folder) settle() error {
 	entries, err := os.ReadDir(f.path(staged))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -101,11 +100,11 @@ func (f Folder) settle() error {
 			return err
 		}
 	}
-	return f.sweep()
+	return f.removeObsolete()
 }
 
-// sweep removes next keys that are in use, and drafts of versions that are in effect.
-func (f Folder) sweep() error {
+// removeObsolete removes .next files of keys that are in use, and drafts of versions that are in effect.
+func (f Folder) removeObsolete() error {
 	for _, name := range []string{FilePublisherKey, FileEnrollKey} {
 		waiting, err := os.ReadFile(f.path(name + next))
 		if err != nil {
@@ -124,7 +123,7 @@ func (f Folder) sweep() error {
 	}
 	root, err := readRoot(f.path(FileRoot))
 	if err != nil {
-		return nil //nolint:nilerr // it does not exist yet, or its reader returns the error
+		return nil //nolint:nilerr // the root does not exist yet, or its next reader returns the error
 	}
 	for _, draft := range drafts {
 		number := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(draft), "root-"), ".draft.json")
@@ -138,15 +137,15 @@ func (f Folder) sweep() error {
 	return nil
 }
 
-// finishInterrupted completes a change that was interrupted, of this program or of an earlier version that wrote its
-// files one by one.
+// finishInterrupted completes an interrupted change of this program, or of an older version that wrote files one by
+// one.
 func (f Folder) finishInterrupted() error {
 	if err := f.settle(); err != nil {
 		return err
 	}
 	root, err := f.Root()
 	if err != nil {
-		return nil //nolint:nilerr // it does not exist yet, or its reader returns the error
+		return nil //nolint:nilerr // the root does not exist yet, or its next reader returns the error
 	}
 	files := &written{folder: f}
 	if data, err := os.ReadFile(f.path(history(root.Version + 1))); err == nil {
@@ -155,7 +154,7 @@ func (f Folder) finishInterrupted() error {
 			files.add(FileRoot, "", "", data, 0o644)
 		}
 	}
-	files.takeUp(root)
+	files.activateNextKeys(root)
 	if len(files.files) == 0 {
 		return nil
 	}
@@ -163,7 +162,7 @@ func (f Folder) finishInterrupted() error {
 	return err
 }
 
-// waitsFor reports whether the folder has a key that was created for this version of the root.
+// waitsFor reports whether the folder contains a .next key that this version of the root lists.
 func (f Folder) waitsFor(root trust.Root) bool {
 	for _, name := range []string{FilePublisherKey, FileEnrollKey} {
 		if _, lists := f.nextKey(name, root); lists {
@@ -173,7 +172,7 @@ func (f Folder) waitsFor(root trust.Root) bool {
 	return false
 }
 
-// nextKey returns the file of the key that will replace the named one, and whether the root lists it.
+// nextKey returns the content of the .next file of a key, and whether the root lists that key.
 func (f Folder) nextKey(name string, root trust.Root) (data []byte, listed bool) {
 	data, err := f.read(name + next)
 	if err != nil {
@@ -194,7 +193,7 @@ func (f Folder) nextKey(name string, root trust.Root) (data []byte, listed bool)
 	return data, err == nil && root.Trusts(thumbprint)
 }
 
-// locate returns the path of a file of the folder: its place, or staged by an interrupted change.
+// locate returns the path of a file in the folder, which is the staged file if an interrupted change staged it.
 func (f Folder) locate(name string) string {
 	if path := filepath.Join(f.path(staged), name); exists(path) {
 		return path
@@ -207,13 +206,13 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// read reads a file of the folder.
+// read reads a file in the folder.
 func (f Folder) read(name string) ([]byte, error) { return os.ReadFile(f.locate(name)) }
 
-// ReadFile reads a file of the folder in the state of the last change.
+// ReadFile reads a file in the folder, including the effect of an interrupted change.
 func (f Folder) ReadFile(name string) ([]byte, error) { return f.read(name) }
 
-// at announces the next step to a test.
+// at calls the step function of a test.
 func (f Folder) at(step string) {
 	if f.step != nil {
 		f.step(step)
@@ -229,7 +228,7 @@ func writeSynced(path string, data []byte, mode os.FileMode) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// syncFolder makes the folder's names durable.
+// syncFolder makes created, renamed and removed files in a folder durable.
 func syncFolder(path string) error {
 	if err := store.SyncFolder(path); err != nil {
 		return fmt.Errorf("synchronize %s: %w", path, err)

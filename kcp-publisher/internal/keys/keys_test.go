@@ -30,7 +30,7 @@ type world struct {
 	Folder
 }
 
-func newWorld(t *testing.T, b Beginning, passphrase string) *world {
+func newWorld(t *testing.T, b InitOptions, passphrase string) *world {
 	t.Helper()
 	w := &world{t, Folder{Dir: filepath.Join(t.TempDir(), "keys"), Passphrase: []byte(passphrase)}}
 	b.Expires = until
@@ -56,7 +56,7 @@ func (w *world) root() trust.Root {
 	return root
 }
 
-// signer returns the thumbprint of the key that signs bundles, which the root must list.
+// signer returns the thumbprint of the publisher key. It fails the test if the root does not list the key.
 func (w *world) signer() string {
 	w.Helper()
 	loaded, err := w.Load(w.Context())
@@ -66,7 +66,7 @@ func (w *world) signer() string {
 	thumbprint, err := trust.Thumbprint(public)
 	w.must(err)
 	if !loaded.Root.Trusts(thumbprint) {
-		w.Errorf("signs with %s, which root version %d does not list", thumbprint, loaded.Root.Version)
+		w.Errorf("root version %d does not list publisher key %s", loaded.Root.Version, thumbprint)
 	}
 	return thumbprint
 }
@@ -85,8 +85,8 @@ func rotatePublisher(ctx context.Context, dropOld bool) func(*Change) error {
 	return func(c *Change) error { return c.Rotate(ctx, trust.RolePublisher, "", dropOld) }
 }
 
-func TestPublisherKeyIsRotated(t *testing.T) {
-	w := newWorld(t, Beginning{}, "")
+func TestRotateKeepsPreviousPublisherKeyAccepted(t *testing.T) {
+	w := newWorld(t, InitOptions{}, "")
 	first, one := w.root(), w.signer()
 	w.change(w.RootKeyFiles(), rotatePublisher(t.Context(), false))
 	second, two := w.root(), w.signer()
@@ -94,26 +94,26 @@ func TestPublisherKeyIsRotated(t *testing.T) {
 		t.Fatal(err)
 	}
 	if two == one || !second.Trusts(one) || len(second.Publishers()) != 2 {
-		t.Errorf("after %s signs %s, the root lists %v", one, two, second.Publishers())
+		t.Errorf("first rotation from %s to %s: the root lists %v", one, two, second.Publishers())
 	}
 	w.change(w.RootKeyFiles(), rotatePublisher(t.Context(), false))
 	third, three := w.root(), w.signer()
 	if third.Trusts(one) || !third.Trusts(two) || !third.Trusts(three) || third.Version != 3 {
-		t.Errorf("of %s, %s and %s the root lists %v", one, two, three, third.Publishers())
+		t.Errorf("second rotation, keys %s, %s and %s: the root lists %v", one, two, three, third.Publishers())
 	}
 	loaded, err := w.Load(t.Context())
 	w.must(err)
 	if len(loaded.Former) != 2 || loaded.Former[0].Version != 1 {
-		t.Errorf("knows %d versions before", len(loaded.Former))
+		t.Errorf("got %d earlier roots, want 2", len(loaded.Former))
 	}
 	w.change(w.RootKeyFiles(), rotatePublisher(t.Context(), true))
 	if got := w.root().Publishers(); len(got) != 1 || got[0] != w.signer() {
-		t.Errorf("after the old ones are dropped, the root lists %v", got)
+		t.Errorf("rotation with dropOld: the root lists %v, want only the new key", got)
 	}
 }
 
-func TestRootKeyIsReplacedAlone(t *testing.T) {
-	w := newWorld(t, Beginning{}, "secret")
+func TestRotateRootReplacesOnlyRootKey(t *testing.T) {
+	w := newWorld(t, InitOptions{}, "secret")
 	old := w.RootKeyFiles()
 	before := w.root()
 	w.change(old, func(c *Change) error { return c.RotateRoot("") })
@@ -124,29 +124,29 @@ func TestRootKeyIsReplacedAlone(t *testing.T) {
 	wasRoot, _ := before.Signers()
 	isRoot, _ := after.Signers()
 	if slices.Equal(wasRoot, isRoot) || len(isRoot) != 1 {
-		t.Errorf("root keys were %v, are %v", wasRoot, isRoot)
+		t.Errorf("got root keys %v, want one key other than %v", isRoot, wasRoot)
 	}
 	c, err := w.Change(until)
 	w.must(err)
 	if made, err := c.Finish(old); err != nil || !strings.Contains(made[0].File, "draft") {
-		t.Errorf("the old root key alone makes %v, %v", made, err)
+		t.Errorf("signed with the old root key: got %v, %v, want a draft", made, err)
 	}
 	w.change([]string{w.path("root-v2.key")}, func(*Change) error { return nil })
 	if got := w.root().Version; got != 3 {
-		t.Errorf("version is %d", got)
+		t.Errorf("got root version %d, want 3", got)
 	}
 	w.Passphrase = []byte("wrong")
 	if _, err := w.Folder.signer(old[0]); err == nil {
-		t.Error("a root key opens with any passphrase")
+		t.Error("an encrypted root key was decrypted with the wrong passphrase")
 	}
 	w.Passphrase = nil
 	if _, err := w.Folder.signer(old[0]); err == nil || !strings.Contains(err.Error(), "--passphrase-file") {
-		t.Errorf("without a passphrase: %v", err)
+		t.Errorf("no passphrase: got %v", err)
 	}
 }
 
-func TestRootNeedsSignaturesOfSeveralHolders(t *testing.T) {
-	w := newWorld(t, Beginning{RootKeys: 3, Threshold: 2, Epoch: 1, Fleet: "ships"}, "")
+func TestRootTakesEffectWithEnoughSignatures(t *testing.T) {
+	w := newWorld(t, InitOptions{RootKeys: 3, Threshold: 2, Epoch: 1, Fleet: "ships"}, "")
 	one := w.signer()
 	made := w.change([]string{w.path("root-2.key")}, rotatePublisher(t.Context(), false))
 	draft := w.path(draftName(2))
@@ -154,28 +154,28 @@ func TestRootNeedsSignaturesOfSeveralHolders(t *testing.T) {
 		func(m Made) bool {
 			return m.File == draft && strings.Contains(m.What, "1 of at least 2 signatures")
 		}) || w.root().Version != 1 || w.signer() != one {
-		t.Fatalf("one of two signatures gave %v", made)
+		t.Fatalf("one of two signatures: got %v, want a draft", made)
 	}
 	if made, err := w.Sign(draft, []string{w.path("root-2.key")}); err != nil || w.root().Version != 1 {
-		t.Fatalf("one of two signatures, twice, gave %v, %v", made, err)
+		t.Fatalf("repeated signature: got %v, %v, want a draft", made, err)
 	}
 	_, err := w.Sign(draft, []string{w.path("root-3.key")})
 	w.must(err)
 	if root := w.root(); root.Version != 2 || root.Fleet != "ships" || w.signer() == one {
-		t.Errorf("created version %d of fleet %q", root.Version, root.Fleet)
+		t.Errorf("got root version %d of fleet %q, want version 2 of fleet ships", root.Version, root.Fleet)
 	}
 	if _, err := os.Stat(draft); err == nil {
 		t.Error("the draft still exists")
 	}
 }
 
-func TestChangesAreInTheNextRoot(t *testing.T) {
-	w := newWorld(t, Beginning{}, "")
+func TestNextRootContainsChanges(t *testing.T) {
+	w := newWorld(t, InitOptions{}, "")
 	only := w.signer()
 	c, err := w.Change(until)
 	w.must(err)
 	if err := c.Revoke(only); err == nil || !strings.Contains(err.Error(), "keys rotate publisher") {
-		t.Errorf("the only publisher key is revoked: %v", err)
+		t.Errorf("revoke the only publisher key: got %v, want an error", err)
 	}
 	w.change(w.RootKeyFiles(), rotatePublisher(t.Context(), false))
 	public := filepath.Join(t.TempDir(), "release.pem")
@@ -194,16 +194,16 @@ func TestChangesAreInTheNextRoot(t *testing.T) {
 	if root.Trusts(only) || !root.IsRevoked(only) || root.Epoch != 2 ||
 		root.Floors["kyma-project.io/module/keda"] != "1.2.0" ||
 		!slices.Equal(root.Releases(), []string{"kyma-project.io/"}) {
-		t.Errorf("the root has %+v", root)
+		t.Errorf("got root %+v", root)
 	}
 	w.change(w.RootKeyFiles(), func(c *Change) error { c.Floor("kyma-project.io/module/keda", ""); return nil })
 	if root := w.root(); len(root.Floors) != 0 || !root.IsRevoked(only) {
-		t.Errorf("the next root has %+v", root)
+		t.Errorf("next version: got root %+v, want no floors and the revoked key", root)
 	}
 }
 
-func TestPublisherKeyCanBeInAKMS(t *testing.T) {
-	w := newWorld(t, Beginning{}, "")
+func TestPublisherKeyCanBeInKMS(t *testing.T) {
+	w := newWorld(t, InitOptions{}, "")
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	w.must(err)
 	ctx := context.WithValue(t.Context(), fake.KmsCtxKey{}, crypto.PrivateKey(key))
@@ -215,7 +215,7 @@ func TestPublisherKeyCanBeInAKMS(t *testing.T) {
 	want, err := trust.Thumbprint(&key.PublicKey)
 	w.must(err)
 	if got := w.root().Publishers(); !slices.Equal(got, []string{want}) {
-		t.Errorf("the root lists %v, the KMS has %s", got, want)
+		t.Errorf("got publisher keys %v, want the KMS key %s", got, want)
 	}
 	w.PublisherKey = fake.ReferenceScheme + "publisher"
 	loaded, err := w.Load(ctx)
@@ -230,16 +230,16 @@ func TestPublisherKeyCanBeInAKMS(t *testing.T) {
 	w.must(err)
 	if _, err := bundle.Verify(bundle.Fetched(manifest), bundle.Trust{Root: loaded.Root, Runtime: "one"},
 		now); err != nil {
-		t.Errorf("what the KMS signed: %v", err)
+		t.Errorf("verify a bundle signed by the KMS: %v", err)
 	}
 	w.PublisherKey = "nokms://publisher"
 	if _, err := w.Load(ctx); err == nil || !strings.Contains(err.Error(), "publisher key nokms://publisher") {
-		t.Errorf("a missing KMS: %v", err)
+		t.Errorf("unknown KMS: got %v", err)
 	}
 }
 
-func TestTokenSecretsAreReadAgainAfterAChange(t *testing.T) {
-	w := newWorld(t, Beginning{}, "")
+func TestTokenSecretsAreReadAgainAfterChange(t *testing.T) {
+	w := newWorld(t, InitOptions{}, "")
 	file, err := OpenTokenFile(w.Folder)
 	w.must(err)
 	first, err := file.Secrets()
@@ -249,16 +249,18 @@ func TestTokenSecretsAreReadAgainAfterAChange(t *testing.T) {
 	second, err := file.Secrets()
 	w.must(err)
 	if len(first) != 1 || len(second) != 2 || !slices.Equal(second[1], first[0]) || slices.Equal(second[0], first[0]) {
-		t.Errorf("%d secrets, then %d", len(first), len(second))
+		t.Errorf("got %d secrets, then %d, want 1, then 2 with the first secret last", len(first), len(second))
 	}
-	for name, content := range map[string]string{"a third": "00\n00\n00\n", "none": "\n", "other text": "secret\n"} {
+	for name, content := range map[string]string{
+		"three secrets": "00\n00\n00\n", "no secrets": "\n", "not hexadecimal": "secret\n",
+	} {
 		w.must(os.WriteFile(w.path(FileTokenKey), []byte(content), 0o600))
 		if _, err := file.Secrets(); err == nil || !strings.Contains(err.Error(), FileTokenKey) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want an error about %s", name, err, FileTokenKey)
 		}
 	}
 	w.must(os.Remove(w.path(FileTokenKey)))
 	if _, err := file.Secrets(); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("without a file: %v", err)
+		t.Errorf("missing file: got %v, want ErrNotExist", err)
 	}
 }

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// lockTimeout is the time that a change waits for another one. A key management service can take that long to respond.
+	// lockTimeout is how long a command waits for the lock. It allows for a slow response of a key management service.
 	lockTimeout = time.Minute
 	lockRetry   = 20 * time.Millisecond
 )
 
-// lock returns the folder's lock. It locks the folder itself, so it leaves no lock file.
+// lock returns the lock of the folder. It locks the directory itself, so no lock file is needed.
 func (f Folder) lock() *flock.Flock { return flock.New(f.Dir, flock.SetFlag(os.O_RDONLY)) }
 
-// Exclusively runs change while it holds the folder's lock, after it completed an interrupted change.
+// Exclusively locks the folder, completes an interrupted change, and then runs change.
 func (f Folder) Exclusively(ctx context.Context, change func(Folder) error) error {
 	if f.exclusive {
 		return change(f)
@@ -29,12 +29,13 @@ func (f Folder) Exclusively(ctx context.Context, change func(Folder) error) erro
 	lock := f.lock()
 	if locked, err := lock.TryLockContext(ctx, lockRetry); err != nil || !locked {
 		if errors.Is(err, context.DeadlineExceeded) {
-			return fmt.Errorf("key folder %s: another program has been changing it for %s: wait for it, or end it",
+			return fmt.Errorf("key folder %s has been locked by another program for over %s: wait until that "+
+				"program ends, or stop it",
 				f.Dir, lockTimeout)
 		}
 		return fmt.Errorf("lock key folder %s: %w", f.Dir, err)
 	}
-	defer func() { _ = lock.Unlock() }() // the lock ends with the process at the latest
+	defer func() { _ = lock.Unlock() }() // the operating system releases the lock when the process ends
 	f.exclusive = true
 	if err := f.finishInterrupted(); err != nil {
 		return fmt.Errorf("complete the interrupted change of key folder %s: %w", f.Dir, err)
@@ -42,8 +43,8 @@ func (f Folder) Exclusively(ctx context.Context, change func(Folder) error) erro
 	return change(f)
 }
 
-// consistently runs read while no program changes the folder. It reads without a lock if the folder cannot be locked:
-// some file systems have no locks, and a read-only folder does not change.
+// consistently runs read while no other program changes the folder. If the folder cannot be locked, because the file
+// system does not support locks or is read-only, consistently runs read without a lock.
 func (f Folder) consistently(ctx context.Context, read func() error) error {
 	if f.exclusive {
 		return read()
@@ -53,7 +54,7 @@ func (f Folder) consistently(ctx context.Context, read func() error) error {
 	lock := f.lock()
 	locked, err := lock.TryRLockContext(ctx, lockRetry)
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return fmt.Errorf("key folder %s: another program is changing it: %w", f.Dir, err)
+		return fmt.Errorf("key folder %s is locked by another program: %w", f.Dir, err)
 	}
 	if locked {
 		defer func() { _ = lock.Unlock() }() // see above

@@ -15,10 +15,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Rotate lists a new key of a role and signs with it from then on. The current key stays listed, so its signatures are
-// accepted until everything is signed again, unless dropOld is set. Keys that were replaced earlier leave the role and
-// are revoked. Rotate generates a key if public is empty. Otherwise public is a file or a KMS reference with the key to
-// list.
+// Rotate adds a new key to a role, which is used for signing once the new root takes effect. Unless dropOld is set, the
+// current key stays listed, so its signatures are accepted until everything is signed again. Keys that earlier
+// rotations replaced are removed and revoked. If public is empty, Rotate generates a key. Otherwise, public is a file
+// or a KMS reference with the public key to list.
 func (c *Change) Rotate(ctx context.Context, role, public string, dropOld bool) error {
 	listed := map[string][]string{trust.RolePublisher: c.root.Publishers(), trust.RoleEnroll: c.root.Enrollers()}[role]
 	name, what := FilePublisherKey, "signs bundles"
@@ -44,8 +44,8 @@ func (c *Change) Rotate(ctx context.Context, role, public string, dropOld bool) 
 	if !dropOld {
 		if keep = c.inUse(ctx, role); keep == "" && len(listed) > 1 {
 			return fmt.Errorf(
-				"the %s key in use is unknown, so no key can stay: name it with --publisher-key, or replace all keys "+
-					"with --drop-old", role)
+				"the current %s key is unknown, so it cannot be kept: specify it with --publisher-key, or replace "+
+					"all keys with --drop-old", role)
 		} else if keep == "" && len(listed) == 1 {
 			keep = listed[0]
 		}
@@ -61,7 +61,7 @@ func (c *Change) Rotate(ctx context.Context, role, public string, dropOld bool) 
 	return nil
 }
 
-// leave removes a key from a role, and revokes it unless it has another role.
+// leave removes a key from a role. It revokes the key unless the key has another role.
 func (c *Change) leave(role, thumbprint string) error {
 	if err := c.draft.Remove(role, thumbprint); err != nil {
 		return err
@@ -72,7 +72,7 @@ func (c *Change) leave(role, thumbprint string) error {
 	return c.draft.Revoke(thumbprint)
 }
 
-// inUse returns the thumbprint of the current signing key, or an empty string if the key is not available.
+// inUse returns the thumbprint of the current signing key of a role, or an empty string if the key cannot be read.
 func (c *Change) inUse(ctx context.Context, role string) string {
 	keys, err := c.folder.Load(ctx)
 	if err != nil {
@@ -100,7 +100,7 @@ func (c *Change) RotateRoot(old string) error {
 		old = signers[0]
 	}
 	if old == "" {
-		return fmt.Errorf("name the root key to replace: %s", strings.Join(signers, ", "))
+		return fmt.Errorf("the root key to replace is required, one of: %s", strings.Join(signers, ", "))
 	}
 	if err := c.leave(trust.RoleRoot, old); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (c *Change) RotateRoot(old string) error {
 	return nil
 }
 
-// Revoke revokes a key permanently. This root or an earlier one must list the key: Listed finds it.
+// Revoke revokes a key permanently. Callers get the thumbprint of a listed key from Folder.Find.
 func (c *Change) Revoke(thumbprint string) error {
 	only := func(listed []string) bool { return len(listed) == 1 && listed[0] == thumbprint }
 	switch roots, threshold := c.root.Signers(); {
@@ -129,8 +129,8 @@ func (c *Change) Revoke(thumbprint string) error {
 			thumbprint)
 	case slices.Contains(roots, thumbprint) && len(roots) <= threshold:
 		return fmt.Errorf(
-			"key %s is one of %d root keys, and a new root needs %d: replace it with `keys rotate root --old %s`, "+
-				"which revokes it", thumbprint, len(roots), threshold, thumbprint)
+			"key %s is one of %d root keys, and a new root needs %d of them: replace it with `keys rotate root "+
+				"--old %s`, which revokes it", thumbprint, len(roots), threshold, thumbprint)
 	}
 	return c.draft.Revoke(thumbprint)
 }

@@ -16,15 +16,15 @@ type State string
 
 // States of a key.
 const (
-	// InUse: the key signs.
+	// InUse means that the key is used for signing.
 	InUse State = "InUse"
-	// Next: the key signs once enough root keys have signed the root that lists it.
+	// Next means that the key is used for signing once enough root keys have signed the root that lists it.
 	Next State = "Next"
-	// Accepted: the key no longer signs, but its signatures are accepted.
+	// Accepted means that the key is no longer used for signing, but its signatures are accepted.
 	Accepted State = "Accepted"
-	// NotListed means that the root does not list the key, so that agents refuse its signatures.
+	// NotListed means that the root does not list the key, so agents refuse its signatures.
 	NotListed State = "NotListed"
-	// Expired: the key belongs to an expired root of trust, so agents refuse new signatures.
+	// Expired means that the root of trust has expired, so agents refuse new signatures of the key.
 	Expired State = "Expired"
 )
 
@@ -34,16 +34,17 @@ const RoleToken = "token"
 // Key is a key of the fleet with its state.
 type Key struct {
 	Role string `json:"role"`
-	// Thumbprint identifies the key. For a token secret it is the secret's ID.
+	// Thumbprint identifies the key. For a token secret, it is the secret's ID.
 	Thumbprint string `json:"thumbprint"`
 	// ID is the key's name in root.json.
 	ID    string `json:"id,omitempty"`
 	State State  `json:"state"`
-	// AcceptedUntil is the time when the key's signatures are no longer accepted. A rotation can end it earlier.
+	// AcceptedUntil is the time until which signatures of the key are accepted, unless a rotation removes the key
+	// earlier.
 	AcceptedUntil *time.Time `json:"acceptedUntil,omitempty"`
 }
 
-// Keys returns all keys that the folder lists or contains, by role.
+// Keys returns the root of trust, and all keys that it lists or that the folder contains, grouped by role.
 func (f Folder) Keys(ctx context.Context, now time.Time) (root trust.Root, all []Key, err error) {
 	err = f.consistently(ctx, func() error {
 		if root, err = f.Root(); err != nil {
@@ -55,7 +56,7 @@ func (f Folder) Keys(ctx context.Context, now time.Time) (root trust.Root, all [
 	return root, all, err
 }
 
-// signing returns the thumbprints of the current signing keys, by role. It leaves out keys that cannot be read.
+// signing returns the thumbprints of the current signing keys by role. It omits keys that cannot be read.
 func (f Folder) signing(ctx context.Context, root trust.Root) map[string]string {
 	found := map[string]string{}
 	if loaded, err := f.load(ctx); err == nil {
@@ -116,7 +117,7 @@ func (f Folder) keysOf(root trust.Root, signing map[string]string, now time.Time
 			}
 		}
 	}
-	secrets, _ := f.TokenSecrets() // commands that need the secrets report the error
+	secrets, _ := f.TokenSecrets() // omit unreadable secrets: commands that need them return the error
 	for i, secret := range secrets {
 		state := InUse
 		if i > 0 {
@@ -127,14 +128,14 @@ func (f Folder) keysOf(root trust.Root, signing map[string]string, now time.Time
 	return all
 }
 
-// UnknownKeyError means that no version of the root in the folder lists a key.
+// UnknownKeyError is returned if no version of the root in the folder lists a key.
 type UnknownKeyError struct {
 	Name string
-	// Candidates are the listed keys.
+	// Candidates contains the keys in the current root.
 	Candidates []trust.Listed
 }
 
-// RoleName returns a role in its current spelling. The wire format keeps the original one.
+// RoleName returns a role name for display. The wire format uses the older spelling "enrol".
 func RoleName(role string) string {
 	if role == trust.RoleEnroll {
 		return "enroll"
@@ -147,16 +148,16 @@ func (e *UnknownKeyError) Error() string {
 	for _, c := range e.Candidates {
 		hint := ""
 		if e.Name != "" && (strings.HasPrefix(c.Thumbprint, e.Name) || strings.HasPrefix(c.ID, e.Name)) {
-			hint = "  (has this prefix: give the whole thumbprint)"
+			hint = "  (has this prefix: specify the whole thumbprint)"
 		}
 		fmt.Fprintf(&lines, "\n  %-10s %s%s", RoleName(c.Role), c.Thumbprint, hint)
 	}
-	return fmt.Sprintf("key %q: the root of trust does not list it, so nothing was changed; it lists:%s", e.Name,
+	return fmt.Sprintf("the root of trust does not list key %q, so nothing was changed; listed keys:%s", e.Name,
 		lines.String())
 }
 
-// Find returns the thumbprint of a key by its thumbprint or its ID in root.json, in this version of the root or an
-// earlier one. It does not accept a prefix, because a revocation cannot be undone.
+// Find returns the thumbprint of a key in the current root or an earlier version. name is the whole thumbprint or ID of
+// the key. Find does not accept a prefix, because a revocation cannot be undone.
 func (f Folder) Find(name string) (string, error) {
 	root, err := f.Root()
 	if err != nil {
@@ -177,16 +178,16 @@ func (f Folder) Find(name string) (string, error) {
 	return "", &UnknownKeyError{Name: name, Candidates: listed}
 }
 
-// CheckThumbprint returns an error for a text that is not a thumbprint.
+// CheckThumbprint returns an error if a text is not a thumbprint.
 func CheckThumbprint(text string) error {
 	if raw, err := base64.StdEncoding.DecodeString(text); err != nil || len(raw) != 32 {
-		return fmt.Errorf("%q: want a thumbprint: base64 of 32 bytes", text)
+		return fmt.Errorf("%q is not a thumbprint, which is the base64 encoding of 32 bytes", text)
 	}
 	return nil
 }
 
-// Signs returns the role in which the key signs, or an empty string. If the current key of a role is unavailable, any
-// listed key of the role counts.
+// Signs returns the role in which a key is used for signing, or an empty string. If the current key of a role cannot be
+// read, Signs assumes that every listed key of the role is in use.
 func (f Folder) Signs(ctx context.Context, thumbprint string) (string, error) {
 	root, err := f.Root()
 	if err != nil {

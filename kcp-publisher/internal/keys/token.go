@@ -14,10 +14,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// token.key contains a secret in hexadecimal. After a rotation, the second line contains the previous secret.
+// maxTokenSecrets is the maximum number of secrets in token.key: one hexadecimal secret per line, current secret first,
+// and after a rotation the previous secret.
 const maxTokenSecrets = 2
 
-// TokenSecrets reads the secrets from which enrollment tokens and registry passwords are derived, newest first.
+// TokenSecrets reads the secrets from which enrollment tokens and registry passwords are derived, current secret first.
 func (f Folder) TokenSecrets() (trust.TokenSecrets, error) {
 	data, err := f.read(FileTokenKey)
 	if err != nil {
@@ -29,18 +30,18 @@ func (f Folder) TokenSecrets() (trust.TokenSecrets, error) {
 		if err != nil {
 			return nil,
 				fmt.Errorf("%s: line %d: %w", f.path(FileTokenKey), len(secrets)+1,
-					errors.New("want a secret in hexadecimal"))
+					errors.New("not a hexadecimal secret"))
 		}
 		secrets = append(secrets, secret)
 	}
 	if len(secrets) == 0 || len(secrets) > maxTokenSecrets {
-		return nil, fmt.Errorf("%s: %d secrets: want one, or two after a rotation, one per line", f.path(FileTokenKey),
-			len(secrets))
+		return nil, fmt.Errorf("%s has %d secrets, want one, or two after a rotation, one per line",
+			f.path(FileTokenKey), len(secrets))
 	}
 	return secrets, nil
 }
 
-// TokenSecret returns the newest token secret.
+// TokenSecret returns the current token secret.
 func (f Folder) TokenSecret() (trust.TokenSecret, error) {
 	secrets, err := f.TokenSecrets()
 	if err != nil {
@@ -63,8 +64,8 @@ func tokenFile(secrets ...trust.TokenSecret) []byte {
 	return data
 }
 
-// RotateToken generates a new secret for tokens and passwords. Tokens and passwords of the current secret stay valid
-// until the next rotation, unless dropOld is set. Older ones become invalid.
+// RotateToken generates a new secret for tokens and passwords. Unless dropOld is set, tokens and passwords of the
+// current secret stay valid until the next rotation. Tokens and passwords of older secrets become invalid.
 func (f Folder) RotateToken(ctx context.Context, dropOld bool) (made []Made, err error) {
 	err = f.Exclusively(ctx, func(f Folder) error {
 		current, err := f.TokenSecret()
@@ -76,9 +77,10 @@ func (f Folder) RotateToken(ctx context.Context, dropOld bool) (made []Made, err
 			return err
 		}
 		secrets, what := trust.TokenSecrets{fresh, current},
-			"derives tokens and passwords; tokens and passwords of the previous secret are valid until the next rotation"
+			"derives tokens and passwords; tokens and passwords of the previous secret are valid until the next "+
+				"rotation"
 		if dropOld {
-			secrets, what = secrets[:1], "derives tokens and passwords; all earlier ones are refused"
+			secrets, what = secrets[:1], "derives tokens and passwords; earlier tokens and passwords are refused"
 		}
 		files := &written{folder: f}
 		files.add(FileTokenKey, what, "with kcp-publisher and its token service", tokenFile(secrets...), 0o600)
@@ -88,7 +90,7 @@ func (f Folder) RotateToken(ctx context.Context, dropOld bool) (made []Made, err
 	return made, err
 }
 
-// TokenFile reads a folder's token secrets again when they change. It is safe for concurrent use.
+// TokenFile caches a folder's token secrets and reads them again if the file changed. It is safe for concurrent use.
 type TokenFile struct {
 	folder Folder
 
@@ -97,14 +99,15 @@ type TokenFile struct {
 	secrets trust.TokenSecrets
 }
 
-// OpenTokenFile reads the secrets for the first time.
+// OpenTokenFile returns a TokenFile after it has read the secrets for the first time.
 func OpenTokenFile(f Folder) (*TokenFile, error) {
 	t := &TokenFile{folder: f}
 	_, err := t.Secrets()
 	return t, err
 }
 
-// Secrets returns the current secrets, newest first. If they cannot be read, no secret is valid.
+// Secrets returns the secrets in the file, current secret first. If the file cannot be read, Secrets returns an error
+// instead of cached secrets.
 func (t *TokenFile) Secrets() (trust.TokenSecrets, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -112,7 +115,8 @@ func (t *TokenFile) Secrets() (trust.TokenSecrets, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Every change creates another file, and a mounted Secret is replaced as a whole.
+	// Every change of a key folder or a mounted Secret replaces the file, so it can be detected without reading the
+	// content.
 	if t.read != nil && os.SameFile(t.read, info) && t.read.ModTime().Equal(info.ModTime()) &&
 		t.read.Size() == info.Size() {
 		return t.secrets, nil

@@ -18,8 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// adopt returns the base of a runtime's next bundle. It reads the registry if the last check is too old or the status
-// records another bundle. checked is true if the registry was read and holds the published bundle.
+// adopt returns the base for a runtime's next bundle. It reads the registry if the last check is too old or the status
+// records another bundle. checked is true if the registry was read and contains the published bundle.
 func (p *Publisher) adopt(
 	ctx context.Context, record *Record, runtime plan.Runtime, keys *Keys,
 ) (adopted plan.Adopted, checked bool, err error) {
@@ -38,14 +38,15 @@ func (p *Publisher) adopt(
 	case adopted.Deviation == nil && isRead:
 		at = now
 	case adopted.Deviation == nil:
-		at = now.Add(-rand.N(p.Recheck)) // spreads the checks of a fleet over time
+		at = now.Add(-rand.N(p.Recheck)) // spread the next checks of all runtimes over time
 	}
 	record.published(adopted.Kept(), stored.Digest, at)
 	return adopted, adopted.Deviation == nil && adopted.Keep && isRead, nil
 }
 
-// stored returns the bundle in the registry. For the already known bundle it only checks that all parts exist. A new
-// process fetches documents that many bundles share only once. isRead is true if this bundle's documents were checked.
+// stored returns the bundle in the registry. If the registry contains the known bundle, stored only checks that all of
+// its blobs exist. If no bundle is known, documents that several bundles share are fetched once. isRead is true if the
+// documents of this bundle were checked.
 func (p *Publisher) stored(
 	ctx context.Context, runtime string, keys *Keys, known *plan.Published,
 ) (stored plan.Stored, isRead bool, err error) {
@@ -69,7 +70,7 @@ func (p *Publisher) stored(
 	if known == nil {
 		return read(ctx, repository, runtime, nil, keys.Root, keys.Former)
 	}
-	// Agents fetch the manifest by its digest, and a registry may have lost that too.
+	// Agents fetch the manifest by digest, and the registry can lose it even if the tag exists.
 	switch _, err := store.Head(ctx, repository, known.Digest.String()); {
 	case errors.Is(err, store.ErrNotFound):
 		return plan.Stored{Digest: known.Digest, Bundle: known}, true, nil
@@ -80,8 +81,8 @@ func (p *Publisher) stored(
 	return plan.Stored{Digest: known.Digest, Bundle: known, Whole: whole}, true, err
 }
 
-// Read returns the bundle of a runtime in the registry, verified with the latest root of trust and earlier versions. It
-// only returns errors of the registry.
+// Read returns the bundle of a runtime in the registry, verified with the latest root of trust or one of its earlier
+// versions. It only returns an error if the registry cannot be read.
 func Read(
 	ctx context.Context, place store.Store, runtime string, root trust.Root, former ...trust.Root,
 ) (plan.Stored, error) {
@@ -93,7 +94,7 @@ func Read(
 	return stored, err
 }
 
-// read implements Read. It does not fetch documents that were opened before. fetched is true if all documents were
+// read implements Read. It does not fetch documents that are in the cache opened. fetched is true if the documents were
 // fetched.
 func read(
 	ctx context.Context, repository store.Reader, runtime string, opened *memo.Memo[documents, openedState],
@@ -109,7 +110,7 @@ func read(
 	stored = plan.Stored{Digest: digest.FromBytes(manifest.Bytes)}
 	verified, err := bundle.Adopt(manifest, runtime, root, former...)
 	if err != nil {
-		return stored, true, nil //nolint:nilerr // a bundle that no publisher of this fleet signed is replaced
+		return stored, true, nil //nolint:nilerr // a bundle that does not verify is replaced
 	}
 	stored.Key = verified.KeyThumbprint
 	stored.Bundle = &plan.Published{
@@ -138,5 +139,5 @@ func read(
 	return stored, !known, nil
 }
 
-// Release drops the memos' data for the runtime of a record.
+// Release removes the cached data of the record's runtime.
 func (p *Publisher) Release(record *Record) { p.resolved.Release(&record.resolution) }

@@ -18,14 +18,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// after returns the record in a status after a bundle was published.
+// after returns the record of a published bundle in the status.
 func after(p plan.Published) *plan.Memory {
 	return &plan.Memory{
 		Epoch: p.Predicate.Epoch, Sequence: p.Predicate.Sequence, Digest: p.Digest, Versions: p.Versions,
 	}
 }
 
-// manifestOf returns the manifest in the registry.
+// manifestOf returns the manifest with a digest from the registry of runtime one.
 func (f *fleet) manifestOf(d digest.Digest) bundle.Blob {
 	f.t.Helper()
 	repository, err := f.place().Repository(f.t.Context(), bundle.DesiredRepository("one"))
@@ -39,7 +39,7 @@ func (f *fleet) manifestOf(d digest.Digest) bundle.Blob {
 	return bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes)
 }
 
-func TestOldBundleInTheRegistryIsReplacedAndReported(t *testing.T) {
+func TestReplayedBundleIsReplacedAndReported(t *testing.T) {
 	for name, restarted := range map[string]bool{"after a restart": true, "while the publisher runs": false} {
 		t.Run(name, func(t *testing.T) {
 			f := newFleet(t)
@@ -57,77 +57,79 @@ func TestOldBundleInTheRegistryIsReplacedAndReported(t *testing.T) {
 			got := f.publish(p, runtime, "fast")
 			if !got.Pushed || got.Reason != plan.ReasonRegistryDiffers || got.Deviation == nil ||
 				got.Deviation.Reason != v1beta2.ReasonBundleReplayed {
-				t.Fatalf("got %+v, deviation %+v", got, got.Deviation)
+				t.Fatalf("got outcome %+v, deviation %+v, want a push because of a replayed bundle", got, got.Deviation)
 			}
 			if next := got.Published.Predicate; next.Sequence <= last.Published.Predicate.Sequence ||
 				next.Previous.Digest != last.Published.Digest || got.Published.Digest != f.lying("one") {
-				t.Errorf("it follows %+v as %d", next.Previous, next.Sequence)
+				t.Errorf("got previous bundle %+v and sequence %d, want a successor of the last published bundle",
+					next.Previous, next.Sequence)
 			}
 			runtime.Remembered = after(got.Published)
 			if again := f.publish(p, runtime, "fast"); again.Pushed || again.Deviation != nil || !again.Checked {
-				t.Errorf("and again %+v, deviation %+v", again, again.Deviation)
+				t.Errorf("published again: got outcome %+v, deviation %+v, want no push", again, again.Deviation)
 			}
 		})
 	}
 }
 
-func TestBundlePushedBeforeACrashIsRecordedBeforeTheNext(t *testing.T) {
+func TestAdoptedBundleIsRecordedBeforeNextPush(t *testing.T) {
 	f := newFleet(t)
 	p, runtime := f.started(), runtimeNamed("one")
 	first := f.publish(p, runtime, "regular")
 	runtime.Remembered = after(first.Published)
 	f.now = noon.Add(time.Minute)
-	left := f.publish(p, runtime, "fast") // the status was never written
+	left := f.publish(p, runtime, "fast") // the publisher stops before it records this bundle
 	p = f.started()
 	if adopted := f.publish(p, runtime, "fast"); adopted.Pushed || adopted.Deviation != nil ||
 		adopted.Published.Digest != left.Published.Digest {
-		t.Fatalf("adopted %+v, deviation %+v", adopted, adopted.Deviation)
+		t.Fatalf("after a restart: got outcome %+v, deviation %+v, want an adopted bundle", adopted, adopted.Deviation)
 	}
 	if held := f.publish(p, runtime, "regular"); held.Pushed || !held.Unrecorded ||
 		held.Published.Digest != left.Published.Digest {
-		t.Fatalf("before the status is written: %+v", held)
+		t.Fatalf("before the bundle is recorded: got %+v, want no push", held)
 	}
 	runtime.Remembered = after(left.Published)
 	if next := f.publish(p, runtime, "regular"); !next.Pushed ||
 		next.Published.Predicate.Previous.Digest != left.Published.Digest {
-		t.Errorf("once it is written: %+v", next)
+		t.Errorf("after the bundle is recorded: got %+v, want a push", next)
 	}
 }
 
-func TestBundleOfAnotherPublisherIsReadBeforeReplacingIt(t *testing.T) {
+func TestBundleOfAnotherPublisherIsAdoptedAfterConflict(t *testing.T) {
 	f := newFleet(t)
 	p, other, runtime := f.started(), f.started(), runtimeNamed("one")
 	first := f.publish(p, runtime, "regular")
 	runtime.Remembered = after(first.Published)
-	p.Recheck = time.Hour // the conflict is only found at the push
+	p.Recheck = time.Hour // so the conflict is only detected when the bundle is pushed
 	f.publish(p, runtime, "regular")
 	f.now = noon.Add(time.Minute)
 	theirs := f.publish(other, runtime, "fast")
 	f.now = noon.Add(2 * time.Minute)
 	mine := f.publish(p, runtime, "experimental")
 	if mine.Pushed && mine.Published.Predicate.Sequence <= theirs.Published.Predicate.Sequence {
-		t.Errorf("pushed %d over %d", mine.Published.Predicate.Sequence, theirs.Published.Predicate.Sequence)
+		t.Errorf("got pushed sequence %d, want one after %d", mine.Published.Predicate.Sequence,
+			theirs.Published.Predicate.Sequence)
 	}
 	if !mine.Unrecorded || mine.Published.Digest != theirs.Published.Digest {
-		t.Errorf("the other's bundle follows the last one, and is adopted: got %+v", mine)
+		t.Errorf("got %+v, want the other publisher's bundle to be adopted", mine)
 	}
 }
 
-func TestPublisherWithoutTheLeaseDoesNotPush(t *testing.T) {
+func TestPublisherWithoutLeaseDoesNotPush(t *testing.T) {
 	f := newFleet(t)
 	p := f.started()
-	p.MayPush = func() error { return errors.New("the lease is another's") }
+	p.MayPush = func() error { return errors.New("another replica holds the lease") }
 	if outcome, err := f.try(p, runtimeNamed("one"), "regular"); !errors.Is(err, ErrMayNotPush) ||
-		!strings.Contains(err.Error(), "lease is another's") {
-		t.Errorf("got %+v, %v", outcome, err)
+		!strings.Contains(err.Error(), "holds the lease") {
+		t.Errorf("got %+v, %v, want ErrMayNotPush", outcome, err)
 	}
 	p.MayPush = nil
 	if outcome := f.publish(p, runtimeNamed("one"), "regular"); !outcome.Pushed {
-		t.Errorf("got %+v", outcome)
+		t.Errorf("with the lease: got %+v, want a push", outcome)
 	}
 }
 
-// fetching is a store that counts how often the content of a digest is fetched.
+// fetching is a store that counts the fetches of each digest.
 type fetching struct {
 	store.Store
 	times map[digest.Digest]int
@@ -148,7 +150,7 @@ func (f fetchingFrom) Fetch(ctx context.Context, d ocispec.Descriptor) (io.ReadC
 	return f.Target.Fetch(ctx, d)
 }
 
-func TestStartedPublisherFetchesSharedDocumentsOnce(t *testing.T) {
+func TestRestartedPublisherFetchesSharedDocumentsOnce(t *testing.T) {
 	f := newFleet(t)
 	runtimes := []plan.Runtime{runtimeNamed("one"), runtimeNamed("two"), runtimeNamed("three")}
 	p := f.started()
@@ -165,7 +167,8 @@ func TestStartedPublisherFetchesSharedDocumentsOnce(t *testing.T) {
 		adopted := f.publish(p, runtime, "regular")
 		if adopted.Pushed || adopted.Deviation != nil || adopted.Published.StateBlob.Digest != last.StateBlob.Digest ||
 			adopted.Published.State.Kyma.Spec.Channel != "regular" {
-			t.Errorf("%s: adopted %+v, deviation %+v", runtime.ID, adopted, adopted.Deviation)
+			t.Errorf("runtime %s: got outcome %+v, deviation %+v, want an adopted bundle", runtime.ID, adopted,
+				adopted.Deviation)
 		}
 		if adopted.Checked {
 			checked++
@@ -173,13 +176,13 @@ func TestStartedPublisherFetchesSharedDocumentsOnce(t *testing.T) {
 	}
 	if n, m := place.times[last.StateBlob.Digest], place.times[last.CatalogBlob.Digest]; n != 1 || m != 1 ||
 		checked != 1 {
-		t.Errorf("the state was fetched %d times, the catalog %d times; %d bundles are complete", n, m, checked)
+		t.Errorf("got %d fetches of the state, %d of the catalog and %d checked bundles, want 1 of each", n, m, checked)
 	}
-	// Documents that were not checked are checked within one interval.
+	// The other documents are checked within one interval.
 	f.now = f.now.Add(time.Hour)
 	for _, runtime := range runtimes {
 		if again := f.publish(p, runtime, "regular"); !again.Checked {
-			t.Errorf("%s was not looked at", runtime.ID)
+			t.Errorf("runtime %s: the registry was not checked", runtime.ID)
 		}
 	}
 }

@@ -11,21 +11,20 @@ import (
 )
 
 const (
-	// maxDocumentBytes limits the new documents that one runtime causes to be written within documentPeriod: runtimes
-	// choose their requests, and documents are not deleted.
+	// maxDocumentBytes limits the size of new documents that are written for one runtime within documentPeriod. Without
+	// a limit, a runtime could fill the registry by changing its request, because documents are not deleted.
 	maxDocumentBytes = 4 * bundle.MaxDocumentBytes
 	documentPeriod   = 24 * time.Hour
 )
 
-// allowance limits the bytes of new documents that one runtime causes to be written. The zero value is a full
-// allowance.
+// allowance limits the size of new documents that are written for one runtime. The zero value is a full allowance.
 type allowance struct {
 	limiter *rate.Limiter
-	// state is the state for which bytes were last spent: a repeated attempt spends nothing.
+	// state is the digest of the last counted state. A repeated attempt for this state is not counted again.
 	state digest.Digest
 }
 
-// check returns an error if the runtime must wait before that many bytes may be written for its state.
+// check returns an error if the runtime's allowance does not permit writing size bytes for the state.
 func (a *allowance) check(state digest.Digest, size int, now time.Time) error {
 	if a.state == state || a.full().TokensAt(now) >= float64(size) {
 		return nil
@@ -35,7 +34,7 @@ func (a *allowance) check(state digest.Digest, size int, now time.Time) error {
 			"program that changes its Kyma", maxDocumentBytes>>20, documentPeriod)
 }
 
-// spend records that bytes were written for the runtime's state.
+// spend subtracts the bytes that were written for the runtime's state.
 func (a *allowance) spend(state digest.Digest, size int, now time.Time) {
 	if a.state != state {
 		a.full().AllowN(now, size)

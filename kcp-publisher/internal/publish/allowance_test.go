@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestDocumentsWrittenForOneRuntimeAreLimited(t *testing.T) {
+func TestNewDocumentsPerRuntimeAreLimited(t *testing.T) {
 	var hostile, honest allowance
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	const size = 1 << 20
@@ -23,19 +23,19 @@ func TestDocumentsWrittenForOneRuntimeAreLimited(t *testing.T) {
 		}
 	}
 	if written != maxDocumentBytes {
-		t.Errorf("%d bytes were written at once", written)
+		t.Errorf("got %d bytes before the limit, want %d", written, maxDocumentBytes)
 	}
 	if err := hostile.check(another(), size, now); err == nil ||
 		!strings.Contains(err.Error(), "changes too often: 64 MiB") {
-		t.Errorf("got %v", err)
+		t.Errorf("after the limit: got %v, want an error", err)
 	}
 	if err := hostile.check(digest.FromString(fmt.Sprint(written-size)), size, now); err != nil {
-		t.Errorf("the written bundle may not be tried again: %v", err)
+		t.Errorf("repeated attempt for the last state: %v", err)
 	}
 	if err := honest.check(another(), bundle.MaxDocumentBytes, now); err != nil {
-		t.Errorf("another runtime waits too: %v", err)
+		t.Errorf("another runtime: %v", err)
 	}
 	if err := hostile.check(another(), size, now.Add(documentPeriod)); err != nil {
-		t.Errorf("a day later: %v", err)
+		t.Errorf("after a day: %v", err)
 	}
 }

@@ -17,9 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// BenchmarkResolveWhatOthersHave resolves a request of 20 modules that other runtimes of a fleet share, as during a
-// promotion.
-func BenchmarkResolveWhatOthersHave(b *testing.B) {
+// BenchmarkResolveSharedRequest resolves an equal request with 20 modules for many runtimes, as during a promotion.
+func BenchmarkResolveSharedRequest(b *testing.B) {
 	must := func(err error) {
 		if err != nil {
 			b.Helper()
@@ -70,7 +69,7 @@ func BenchmarkResolveWhatOthersHave(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		resolved, err := p.resolve(b.Context(), &records[i%1000], request, nil, snapshot)
 		if err != nil || len(resolved.result.State.Manifests) != 20 {
-			b.Fatalf("%v, %d problems", err, len(resolved.result.State.Problems))
+			b.Fatalf("got %v and %d problems, want 20 Manifests", err, len(resolved.result.State.Problems))
 		}
 	}
 }

@@ -6,15 +6,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// checkedCertificate is the agent's certificate that was last found valid, and the keys that it was checked with. Each
-// pass needs the certificate of the last bundle, and a check costs a tenth of a promotion.
+// checkedCertificate caches the agent's last valid certificate with the keys that verified it. Each reconcile needs the
+// certificate of the last bundle, and its verification would take a tenth of the CPU time of a promotion.
 type checkedCertificate struct {
 	by            *Keys
 	text, runtime string
 	trust.Certificate
 }
 
-// check is Root.CheckCertificate with the root of the keys. It does not return the certified key.
+// check returns the result of Root.CheckCertificate without the certified key, from the cache if possible.
 func (c *checkedCertificate) check(keys *Keys, text, runtime string, now time.Time) (trust.Certificate, error) {
 	if c.by == keys && c.text == text && c.runtime == runtime && c.Covers(now) {
 		return c.Certificate, nil

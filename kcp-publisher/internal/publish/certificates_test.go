@@ -8,8 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// TestCachedCertificateCheckEqualsAFreshCheck compares each result with the result of a check without a cache.
-func TestCachedCertificateCheckEqualsAFreshCheck(t *testing.T) {
+// TestCachedCertificateCheckEqualsUncachedCheck compares each cached result with Root.CheckCertificate.
+func TestCachedCertificateCheckEqualsUncachedCheck(t *testing.T) {
 	m, enroll, agent, other := trusttest.NewMaker(t), trusttest.NewSigner(t), trusttest.NewSigner(t),
 		trusttest.NewSigner(t)
 	begun := trusttest.Now
@@ -47,42 +47,42 @@ func TestCachedCertificateCheckEqualsAFreshCheck(t *testing.T) {
 		at      time.Time
 		good    bool
 	}{
-		{"the first look", now, first, "one", begun, true},
-		{"the next look", now, first, "one", begun.Add(time.Minute), true},
-		{"it was renewed with another key", now, second, "one", begun.Add(time.Minute), true},
-		{"it is over", now, second, "one", begun.Add(time.Hour), false},
-		{"it has not begun", now, second, "one", begun.Add(-trust.MaxClockSkew - time.Second), false},
-		{"another runtime shows it", now, second, "two", begun.Add(time.Minute), false},
-		{"who issued it is listed no more", later, second, "one", begun.Add(time.Minute), false},
-		{"and is listed again", now, second, "one", begun.Add(time.Minute), true},
-		{"no certificate", now, "", "one", begun, false},
+		{"first check", now, first, "one", begun, true},
+		{"second check", now, first, "one", begun.Add(time.Minute), true},
+		{"certificate for another key", now, second, "one", begun.Add(time.Minute), true},
+		{"expired certificate", now, second, "one", begun.Add(time.Hour), false},
+		{"certificate not valid yet", now, second, "one", begun.Add(-trust.MaxClockSkew - time.Second), false},
+		{"certificate of another runtime", now, second, "two", begun.Add(time.Minute), false},
+		{"root without the enrollment key", later, second, "one", begun.Add(time.Minute), false},
+		{"root with the enrollment key again", now, second, "one", begun.Add(time.Minute), true},
+		{"empty certificate", now, "", "one", begun, false},
 	} {
 		want, wrong := c.keys.Root.CheckCertificate(c.text, c.runtime, c.at)
 		got, err := remembered.check(c.keys, c.text, c.runtime, c.at)
 		if (err == nil) != c.good || (wrong == nil) != c.good || got.Thumbprint != want.Thumbprint ||
 			!got.RenewAt().Equal(want.RenewAt()) {
-			t.Errorf("%s: got %+v, %v, and anew %+v, %v", c.what, got, err, want, wrong)
+			t.Errorf("%s: got %+v, %v, want %+v, %v", c.what, got, err, want, wrong)
 		}
 	}
 	if n := testing.AllocsPerRun(10, func() { _, _ = remembered.check(now, second, "one", begun) }); n > 0 {
-		t.Errorf("a certificate that was checked costs %v allocations", n)
+		t.Errorf("cached check: got %v allocations, want 0", n)
 	}
 }
 
-func TestReloadedKeysKeepTheCertificate(t *testing.T) {
+func TestUnchangedKeysAreNotReplaced(t *testing.T) {
 	f := newFleet(t)
 	p := f.started()
 	inUse := p.keys.Load()
 	same := *inUse
-	replaced, err := p.TakeUp(t.Context(), same)
+	replaced, err := p.ReplaceKeys(t.Context(), same)
 	must(t, err)
 	if replaced || p.keys.Load() != inUse {
-		t.Error("the same keys took the place of those in use, and each certificate is checked again")
+		t.Error("equal keys replaced the keys in use, which invalidates the cached certificates")
 	}
 	same.Former = append(same.Former, same.Root)
-	_, err = p.TakeUp(t.Context(), same)
+	_, err = p.ReplaceKeys(t.Context(), same)
 	must(t, err)
 	if p.keys.Load() == inUse {
-		t.Error("an older root that was found since is not in use")
+		t.Error("keys with another former root did not replace the keys in use")
 	}
 }

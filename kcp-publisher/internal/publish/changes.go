@@ -7,11 +7,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// maxChangesBytes limits the remembered differences, and maxChanges the pairs of states: a promotion has one pair for
-// each distinct state.
+// maxChangesBytes limits the size of cached differences, and maxChanges the number of state pairs. A promotion results
+// in one pair for each distinct state.
 const maxChangesBytes, maxChanges = 8 << 20, 1_000
 
-// statePair are the digests of a state and the state that follows it.
+// statePair contains the digests of a desired state and its successor.
 type statePair struct{ before, after digest.Digest }
 
 func newChanges() *memo.Memo[statePair, *plan.Changes] {
@@ -21,8 +21,8 @@ func newChanges() *memo.Memo[statePair, *plan.Changes] {
 		})
 }
 
-// changesBetween returns plan.ChangesBetween for the states of two bundles. Most runtimes of a fleet move between the
-// same few states, and a comparison costs as much as the rest of a bundle.
+// changesBetween returns plan.ChangesBetween for the states of two bundles, from the cache if possible. Most runtimes
+// of a fleet have one of a few states, and a comparison takes as much time as the rest of a bundle.
 func (p *Publisher) changesBetween(before, after *plan.Published) *plan.Changes {
 	pair := statePair{before.StateBlob.Digest, after.StateBlob.Digest}
 	changes, found := p.changes.Find(pair)

@@ -20,7 +20,7 @@ func publishedWith(modules ...string) *plan.Published {
 	return p
 }
 
-func TestEachPairOfStatesIsComparedOnce(t *testing.T) {
+func TestStatePairIsComparedOnce(t *testing.T) {
 	p := newFleet(t).started()
 	one, two, three := publishedWith("a"), publishedWith("a", "b"), publishedWith("c")
 	for _, pair := range [][2]*plan.Published{{one, two}, {two, one}, {one, three}, {three, two}, {one, one}} {
@@ -30,13 +30,13 @@ func TestEachPairOfStatesIsComparedOnce(t *testing.T) {
 			t.Errorf("got %v, want %v", first, want)
 		}
 		if first != again {
-			t.Error("an equal pair was compared again")
+			t.Error("a cached pair was compared again")
 		}
 	}
 	for i := range 2 * maxChanges {
 		p.changesBetween(publishedWith(fmt.Sprint(i)), one)
 	}
 	if entries, _ := p.changes.Held(); entries > maxChanges {
-		t.Errorf("%d pairs are remembered", entries)
+		t.Errorf("got %d cached pairs, want at most %d", entries, maxChanges)
 	}
 }

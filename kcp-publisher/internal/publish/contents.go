@@ -18,12 +18,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// contentLife is the time that a found content is not looked up again. Thousands of runtimes request the same few
-// contents at once. The component reader caches most of them, but it checks for each request whether the registry still
-// has the stored content.
+// contentLife is how long a content is cached. During a promotion, thousands of runtimes request the same few contents.
+// The component reader also caches contents, but checks for each request whether the registry still has the content.
 const contentLife = 2 * time.Second
 
-// foundContent is the content of a component at the time of its lookup. Its id distinguishes different contents.
+// foundContent is the content of a component when it was looked up. Different contents have different ids.
 type foundContent struct {
 	resolve.Content
 	id digest.Digest
@@ -33,24 +32,24 @@ type foundContent struct {
 	bytes int
 }
 
-// contentKey identifies a requested content. A descriptor in a ModuleTemplate is a new key after each change of the
-// catalog.
+// contentKey identifies a requested content. A descriptor is compared by pointer, so an inline descriptor results in a
+// new key after each change of the catalog.
 type contentKey struct {
 	resolve.Ref
 	descriptor  *ocm.Descriptor
 	namesItself bool
 }
 
-// contentRules are the rules that decide whether a content is allowed.
+// contentRules identifies the signature policy and the root of trust that a content was checked with.
 type contentRules struct {
 	round int
 	root  int64
 }
 
-// maxContentsBytes limits the remembered contents, and the contents of whole requests.
+// maxContentsBytes limits the size of each cache: contents by component, and contents by request.
 const maxContentsBytes = 32 << 20
 
-// neededContents are the contents of all components for a request. Their id distinguishes different contents.
+// neededContents contains the contents of all components for a request. Different contents have different ids.
 type neededContents struct {
 	contents map[resolve.Ref]resolve.Content
 	id       digest.Digest
@@ -59,7 +58,7 @@ type neededContents struct {
 	bytes    int
 }
 
-// maxNeeded limits the requests whose contents are remembered.
+// maxNeeded limits the number of requests whose contents are cached.
 const maxNeeded = 1_000
 
 func newContentsFound() *memo.Memo[contentKey, foundContent] {
@@ -75,14 +74,14 @@ func newContentsNeeded() *memo.Memo[resolutionKey, neededContents] {
 		})
 }
 
-// needed returns the contents of the components for a request. Equal requests, of which a fleet has thousands at once,
-// share one lookup.
+// needed returns the contents of the components for a request. A fleet has thousands of equal requests, which share one
+// lookup.
 func (p *Publisher) needed(
 	ctx context.Context, asked resolutionKey, request resolve.Request, snapshot *catalog.Snapshot,
 ) (neededContents, error) {
 	rules, now := contentRules{p.Components.Round(), p.Root().Version}, p.Now()
 	known, _ := p.contentsNeeded.Find(asked)
-	if known.by == rules && inLife(known.at, now) {
+	if known.by == rules && isFresh(known.at, now) {
 		return known, nil
 	}
 	contents, ids, bytes, err := p.contents(ctx, resolve.Needs(request, snapshot))
@@ -92,7 +91,7 @@ func (p *Publisher) needed(
 	fresh := neededContents{contents: contents, id: digest.FromBytes(encoded(ids)), at: now, by: rules, bytes: bytes}
 	for _, content := range contents {
 		if content.Err != nil {
-			return fresh, nil // the reader caches it as long as it is valid
+			return fresh, nil // the component reader caches errors
 		}
 	}
 	p.pruneContents(now)
@@ -100,28 +99,28 @@ func (p *Publisher) needed(
 	return fresh, nil
 }
 
-// inLife reports whether a content that was found at a time, or zero for never, is still fresh.
-func inLife(at, now time.Time) bool {
+// isFresh reports whether a content that was found at the given time is still fresh. The zero time means never.
+func isFresh(at, now time.Time) bool {
 	age := now.Sub(at)
 	return !at.IsZero() && age >= 0 && age < contentLife
 }
 
-// pruneContents regularly drops contents that no runtime requests anymore.
+// pruneContents drops outdated contents, at most once per contentLife.
 func (p *Publisher) pruneContents(now time.Time) {
 	p.mu.Lock()
-	recently := inLife(p.contentsPruned, now)
+	recently := isFresh(p.contentsPruned, now)
 	if !recently {
 		p.contentsPruned = now
 	}
 	p.mu.Unlock()
 	if !recently {
-		p.contentsFound.Prune(func(found foundContent) bool { return !inLife(found.at, now) })
-		p.contentsNeeded.Prune(func(needed neededContents) bool { return !inLife(needed.at, now) })
+		p.contentsFound.Prune(func(found foundContent) bool { return !isFresh(found.at, now) })
+		p.contentsNeeded.Prune(func(needed neededContents) bool { return !isFresh(needed.at, now) })
 	}
 }
 
-// contents reads each component of a request once, and returns the contents with their ids. An unreadable component
-// only affects its own module.
+// contents reads each component of a request once, and returns the contents with their ids. The error of an unreadable
+// component is part of its content, so it only affects that module.
 func (p *Publisher) contents(
 	ctx context.Context, needs []resolve.Need,
 ) (contents map[resolve.Ref]resolve.Content, ids []digest.Digest, bytes int, err error) {
@@ -143,11 +142,12 @@ func (p *Publisher) contents(
 	return contents, ids, bytes, nil
 }
 
-// found returns the content of a component, or the reason why it is unknown. The error is the context's.
+// found returns the content of a component, which includes the error of reading it. The returned error is an error of
+// the context.
 func (p *Publisher) found(ctx context.Context, need resolve.Need, rules contentRules) (foundContent, error) {
 	key, now := contentKey{need.Ref, need.Descriptor, need.NamesItself}, p.Now()
 	known, _ := p.contentsFound.Find(key)
-	if known.by == rules && inLife(known.at, now) {
+	if known.by == rules && isFresh(known.at, now) {
 		return known, nil
 	}
 	content, err := p.content(ctx, need)
@@ -157,14 +157,14 @@ func (p *Publisher) found(ctx context.Context, need resolve.Need, rules contentR
 	id, bytes := idOf(need.Ref, content, err)
 	fresh := foundContent{Content: content, id: id, at: now, by: rules, bytes: bytes}
 	if fresh.Err = err; err != nil {
-		return fresh, nil // the reader caches it as long as it is valid
+		return fresh, nil // the component reader caches errors
 	}
 	p.pruneContents(now)
 	p.contentsFound.Put(key, fresh)
 	return fresh, nil
 }
 
-// idOf returns a digest of a content or of its error, and the number of bytes of the content.
+// idOf returns the digest and the size in bytes of an encoded content, including its error.
 func idOf(ref resolve.Ref, content resolve.Content, err error) (id digest.Digest, bytes int) {
 	problem := ""
 	if err != nil {
@@ -178,7 +178,7 @@ func idOf(ref resolve.Ref, content resolve.Content, err error) (id digest.Digest
 	return digest.FromBytes(text), len(text)
 }
 
-// encoded returns plain data, without channels, functions or cycles, as JSON.
+// encoded returns data as JSON. The data must not contain channels, functions or cycles.
 func encoded(data any) []byte {
 	text, err := json.Marshal(data)
 	if err != nil {
@@ -204,11 +204,11 @@ func (p *Publisher) content(ctx context.Context, need resolve.Need) (resolve.Con
 	if p.Requires != nil && !signed && need.NamesItself {
 		return resolve.Content{},
 			reason.Errorf(reason.ComponentUnsigned,
-				"component %s:%s: only its unsigned descriptor contains its name, which the signature policy allows: "+
-					"set ModuleReleaseMeta spec.ocmComponentName", need.Component, need.Version)
+				"component %s:%s is unsigned, and the exemption from the signature policy is based on the name in "+
+					"its own descriptor: set ModuleReleaseMeta spec.ocmComponentName", need.Component, need.Version)
 	}
 	root := p.Root()
-	content := resolve.Content{Images: component.Images(all, signed || root.Locked())}
+	content := resolve.Content{Images: component.Images(all, signed || root.HasReleaseKeys())}
 	evidence := &evidence{}
 	if content.Install, err = p.part(ctx, found, selection.Install, selection.Type, evidence); err != nil {
 		return resolve.Content{}, err
@@ -236,7 +236,7 @@ func (p *Publisher) component(ctx context.Context, need resolve.Need) (component
 	return p.Components.Component(ctx, need.Component, need.Version)
 }
 
-// part returns a resource's content at the location from which runtimes read it.
+// part copies a resource's content to the location from which runtimes read it, and returns the content.
 func (p *Publisher) part(
 	ctx context.Context, c component.Component, r ocm.Resource, kind v1beta2.ImageSpecType, evidence *evidence,
 ) (resolve.Part, error) {

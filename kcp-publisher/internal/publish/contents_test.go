@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-func TestDescriptorDoesNotChooseItsSignatureRule(t *testing.T) {
+func TestDescriptorCannotExemptItselfFromSignaturePolicy(t *testing.T) {
 	f := newFleet(t)
 	p := f.started()
 	descriptor := ocm.Descriptor{Schema: ocm.SchemaV2, Name: "somebody.example/module", Version: "1.0.0",
@@ -26,16 +26,16 @@ func TestDescriptorDoesNotChooseItsSignatureRule(t *testing.T) {
 			Element: ocm.Element{Name: "raw-manifest", Version: "1.0.0"}, Type: "yaml",
 			Access: ocm.Access{Type: "none"},
 		}}}
-	const refusal = "only its unsigned descriptor contains its name"
+	const refusal = "is based on the name in its own descriptor"
 	for name, c := range map[string]struct {
 		requires    func(string) bool
 		namesItself bool
 		refused     bool
 	}{
-		"no policy":                            {nil, true, false},
-		"unsigned, and named by nobody else":   {func(string) bool { return false }, true, true},
-		"unsigned, and named by the catalog":   {func(string) bool { return false }, false, false},
-		"to be signed, and named by none else": {func(string) bool { return true }, true, false},
+		"no signature policy":                                 {nil, true, false},
+		"unsigned, name only in its own descriptor":           {func(string) bool { return false }, true, true},
+		"unsigned, name in the catalog":                       {func(string) bool { return false }, false, false},
+		"signature required, name only in its own descriptor": {func(string) bool { return true }, true, false},
 	} {
 		p.Requires = c.requires
 		need := resolve.Need{
@@ -44,12 +44,12 @@ func TestDescriptorDoesNotChooseItsSignatureRule(t *testing.T) {
 		}
 		_, err := p.content(t.Context(), need)
 		if refused := err != nil && strings.Contains(err.Error(), refusal); refused != c.refused {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s: got %v, want refused %t", name, err, c.refused)
 		}
 	}
 }
 
-// components are in memory; runtimes cannot read them there.
+// components is a component repository in memory. Runtimes cannot read from it.
 type components struct{ *store.Memory }
 
 func (c components) Open(name string) (oras.ReadOnlyTarget, error) {
@@ -57,7 +57,7 @@ func (c components) Open(name string) (oras.ReadOnlyTarget, error) {
 }
 func (components) Repository(string) string { return "" }
 
-// add adds a component version with one file.
+// add adds a component version with one manifest file.
 func (c components) add(t testing.TB, name, version, file string) {
 	t.Helper()
 	must := func(err error) {
@@ -91,7 +91,7 @@ func (c components) add(t testing.TB, name, version, file string) {
 		ocm.Tag(version)))
 }
 
-// asked is a store that counts the requests for a repository.
+// asked is a store that counts the requested repositories.
 type asked struct {
 	store.Store
 	times int
@@ -102,7 +102,7 @@ func (a *asked) Repository(ctx context.Context, name string) (oras.Target, error
 	return a.Store.Repository(ctx, name)
 }
 
-func TestContentsAreNotReadAtEveryPass(t *testing.T) {
+func TestContentsAreCachedBriefly(t *testing.T) {
 	f := newFleet(t)
 	source := components{store.NewMemory()}
 	const name = "example.com/scaler"
@@ -125,25 +125,25 @@ func TestContentsAreNotReadAtEveryPass(t *testing.T) {
 	ref := resolve.Ref{Component: name, Version: "1.0.0"}
 	first, requests := fetch(ref)
 	if first.Err != nil || requests == 0 || first.Install.Digest == "" {
-		t.Fatalf("%d requests, got %+v", requests, first)
+		t.Fatalf("first lookup: got %d requests and content %+v", requests, first)
 	}
 	if again, requests := fetch(ref); requests != 0 || again.Install.Digest != first.Install.Digest {
-		t.Errorf("%d requests for fresh results, got %+v", requests, again)
+		t.Errorf("second lookup: got %d requests and content %+v, want a cached content", requests, again)
 	}
 	f.now = f.now.Add(contentLife)
 	if _, requests := fetch(ref); requests == 0 {
-		t.Error("its existence is not checked")
+		t.Error("after contentLife: the content was not looked up again")
 	}
 	p.Components.Recheck()
 	if _, requests := fetch(ref); requests == 0 {
-		t.Error("it is used although it has to be verified again")
+		t.Error("after Recheck: the content was not looked up again")
 	}
 	f.now = f.now.Add(-time.Hour)
 	if _, requests := fetch(ref); requests == 0 {
-		t.Error("a clock that was set back keeps it")
+		t.Error("clock set back: the content was not looked up again")
 	}
 	if other, _ := fetch(resolve.Ref{Component: name, Version: "2.0.0"}); other.Err == nil {
-		t.Errorf("another version is %+v", other)
+		t.Errorf("missing version: got %+v, want an error", other)
 	}
 }
 
@@ -165,17 +165,17 @@ func TestEqualRequestsShareOneContentLookup(t *testing.T) {
 	first := poll("one")
 	f.now = f.now.Add(contentLife / 2)
 	if again := poll("one"); !again.Equal(first) {
-		t.Error("a fresh result is looked up again")
+		t.Error("a cached result was looked up again")
 	}
 	if other := poll("two"); !other.Equal(f.now) {
-		t.Error("another request gets the result of the first")
+		t.Error("another request got the result of the first request")
 	}
 	p.Components.Recheck()
 	if again := poll("one"); !again.Equal(f.now) {
-		t.Error("it is used although it has to be verified again")
+		t.Error("after Recheck: the content was not looked up again")
 	}
 	f.now = f.now.Add(contentLife)
 	if again := poll("one"); !again.Equal(f.now) {
-		t.Error("its existence is not checked")
+		t.Error("after contentLife: the content was not looked up again")
 	}
 }

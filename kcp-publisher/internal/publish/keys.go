@@ -16,19 +16,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// Keys are a Publisher's signing keys, and the root of trust that lists them.
+// Keys contains a Publisher's signing keys and the root of trust that lists them.
 type Keys struct {
 	Root trust.Root
-	// Former are older versions of the root. Bundles of their publishers still count as this fleet's own.
+	// Former contains earlier versions of the root. Bundles signed by publishers in these versions are still adopted.
 	Former []trust.Root
 	Signer trust.Signer
-	// Enroll signs agents' certificates, or is nil without an enrollment key.
+	// Enroll signs agents' certificates, or is nil if no enrollment key is configured.
 	Enroll trust.Signer
 
 	thumbprint, enrollThumbprint string
 }
 
-// identify reads the thumbprints of the keys.
+// identify computes the thumbprints of the keys.
 func (k *Keys) identify() error {
 	var err error
 	if k.thumbprint, err = thumbprintOf(k.Signer); err != nil {
@@ -43,7 +43,8 @@ func (k *Keys) identify() error {
 	return nil
 }
 
-// Fit decides from the keys alone whether agents accept their signatures now. The error is a *refusal.Error.
+// Fit returns an error if agents would refuse signatures of the keys now. It does not read the registry. A refusal is a
+// *refusal.Error.
 func (k Keys) Fit(now time.Time) error {
 	if err := k.identify(); err != nil {
 		return err
@@ -51,7 +52,7 @@ func (k Keys) Fit(now time.Time) error {
 	return k.fit(now)
 }
 
-// fit is Fit for keys with known thumbprints.
+// fit implements Fit for keys whose thumbprints are set.
 func (k *Keys) fit(now time.Time) error {
 	if !k.Root.Trusts(k.thumbprint) {
 		return refusal.New(refusal.UnknownKey,
@@ -72,9 +73,9 @@ func (k *Keys) fit(now time.Time) error {
 	return nil
 }
 
-// CheckNewest decides whether the root of these keys is the latest in a store. Agents follow a newer root, which may
-// not list these keys. The error is a *refusal.Error, or the one from reading the store. Like agents, it ignores a root
-// that does not follow this one.
+// CheckNewest returns a *refusal.Error if a store contains a newer version of the root, because agents follow the newer
+// root, which possibly does not list these keys. Other errors mean that the store could not be read. Like agents,
+// CheckNewest ignores a root that is not a valid successor.
 func (k *Keys) CheckNewest(ctx context.Context, place store.Store) error {
 	newest, _, _, err := store.FollowRoot(ctx, place, k.Root)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a folder that is not a layout yet has no roots
@@ -97,20 +98,21 @@ func thumbprintOf(signer trust.Signer) (string, error) {
 	return trust.Thumbprint(public)
 }
 
-// TakeUp replaces the keys of a running Publisher, and reports whether they changed: every runtime then needs a new
-// bundle. It publishes the new roots first, even if they no longer list the publisher's own key, because a revocation
-// must be delivered. A publisher that has published no root yet uses the keys at once, and can replace them despite an
-// error: it was a standby, and its old keys may have been revoked since its start. The publisher does not publish with
-// keys that agents would refuse; see CheckKeys.
-func (p *Publisher) TakeUp(ctx context.Context, keys Keys) (replaced bool, err error) {
+// ReplaceKeys replaces the keys of a running Publisher. It returns true if the keys changed, in which case every
+// runtime needs a new bundle. It publishes the new roots first, even if they no longer list the publisher's own key,
+// because agents must receive a revocation. A publisher that has not published a root yet, such as a former standby,
+// replaces its keys before it publishes the roots and keeps the new keys after an error, because its old keys may have
+// been revoked since its start. The publisher does not publish bundles with keys that agents would refuse; see
+// CheckKeys.
+func (p *Publisher) ReplaceKeys(ctx context.Context, keys Keys) (replaced bool, err error) {
 	if err := keys.identify(); err != nil {
 		return false, err
 	}
-	p.turning.Lock()
-	defer p.turning.Unlock()
-	begins := p.rooted.Load() == nil
+	p.keysLock.Lock()
+	defer p.keysLock.Unlock()
+	begins := p.publishedRoot.Load() == nil
 	if begins {
-		inUse := keys // publishRoots does not check whether keys that are being replaced are outdated
+		inUse := keys // a copy, because publishRoots checks keys in use for outdated roots
 		replaced = p.use(&inUse)
 	}
 	if err := p.publishRoots(ctx, &keys); err != nil || begins {
@@ -119,34 +121,34 @@ func (p *Publisher) TakeUp(ctx context.Context, keys Keys) (replaced bool, err e
 	return p.use(&keys), nil
 }
 
-// use replaces the keys, and reports whether they changed.
+// use replaces the keys and reports whether they changed.
 func (p *Publisher) use(keys *Keys) bool {
 	before := p.keys.Load()
 	replaced := !bytes.Equal(before.Root.Raw, keys.Root.Raw) || before.thumbprint != keys.thumbprint ||
 		before.enrollThumbprint != keys.enrollThumbprint
 	if replaced || len(before.Former) != len(keys.Former) {
-		p.keys.Store(keys) // otherwise cached results of the current keys stay valid
+		p.keys.Store(keys) // keep the pointer of equal keys, because caches compare it
 	}
 	return replaced
 }
 
-// checkNewest is CheckNewest for the keys in use. Keys that are being replaced are not outdated, because the newer root
-// is the publisher's own.
+// checkNewest calls CheckNewest if the keys are in use. While keys are being replaced, a newer root is expected,
+// because the publisher itself publishes that root.
 func (p *Publisher) checkNewest(ctx context.Context, keys *Keys) error {
 	if p.keys.Load() != keys {
 		return nil
 	}
-	p.turning.RLock()
-	defer p.turning.RUnlock()
+	p.keysLock.RLock()
+	defer p.keysLock.RUnlock()
 	if p.keys.Load() != keys {
 		return nil
 	}
 	return keys.CheckNewest(ctx, p.Place)
 }
 
-// CheckKeys decides again whether agents would accept this publisher's signatures, and reports whether that changed.
-// Publish refuses while the error is a *refusal.Error. After any other error the registry could not be read, and
-// nothing changes.
+// CheckKeys checks whether agents would accept this publisher's signatures, and reports whether the result changed.
+// After a *refusal.Error, Publish fails until a later check succeeds. Any other error means that the registry could not
+// be read and the previous result still applies.
 func (p *Publisher) CheckKeys(ctx context.Context) (changed bool, err error) {
 	keys := p.keys.Load()
 	if err = keys.fit(p.Now()); err == nil {
@@ -160,7 +162,7 @@ func (p *Publisher) CheckKeys(ctx context.Context) (changed bool, err error) {
 	return (before == nil) != (refused == nil), err
 }
 
-// fit returns an error if publishing with the keys is not allowed.
+// fit returns an error if agents would refuse bundles signed with the keys.
 func (p *Publisher) fit(keys *Keys) error {
 	if refused := p.unfit.Load(); refused != nil {
 		return refused
@@ -168,10 +170,10 @@ func (p *Publisher) fit(keys *Keys) error {
 	return keys.fit(p.Now())
 }
 
-// publishRoots publishes the roots that are not known to be published. An agent must know a key before it receives a
-// signature of that key.
+// publishRoots publishes the versions of the root that are missing in the registry. Agents need the root that lists a
+// key before they receive a signature of that key.
 func (p *Publisher) publishRoots(ctx context.Context, keys *Keys) error {
-	known := p.rooted.Load()
+	known := p.publishedRoot.Load()
 	if known != nil && keys.Root.Version <= known.version && p.recently(known.at) {
 		return nil
 	}
@@ -187,17 +189,19 @@ func (p *Publisher) publishRoots(ctx context.Context, keys *Keys) error {
 			return err
 		}
 	}
-	p.rooted.CompareAndSwap(known, &rooted{keys.Root.Version, p.Now()}) // unless the record was reset in the meantime
+	// This has no effect if the record was reset concurrently.
+	p.publishedRoot.CompareAndSwap(known, &publishedRoot{keys.Root.Version, p.Now()})
 	return nil
 }
 
-// PublishRoots publishes every version of the root of trust. This must happen before any bundle that its keys sign.
+// PublishRoots publishes every version of the root of trust. Callers must publish the roots before any bundle that is
+// signed with these keys.
 func (k *Keys) PublishRoots(ctx context.Context, place store.Store) error {
 	_, err := k.publishRoots(ctx, place)
 	return err
 }
 
-// publishRoots returns the versions that were missing.
+// publishRoots implements PublishRoots and returns the versions that were missing.
 func (k *Keys) publishRoots(ctx context.Context, place store.Store) (pushed []int64, err error) {
 	for _, root := range append(slices.Clone(k.Former), k.Root) {
 		there, err := store.HasRoot(ctx, place, root)
@@ -215,9 +219,9 @@ func (k *Keys) publishRoots(ctx context.Context, place store.Store) (pushed []in
 // Root returns the root of trust in use.
 func (p *Publisher) Root() trust.Root { return p.keys.Load().Root }
 
-// certificate returns the certificate for the runtime's next bundle. It keeps the last bundle's certificate if that is
-// valid for the runtime's key, and issues another if the runtime requested it and renewal is due. checked is the last
-// certificate that was found valid.
+// certificate returns the certificate for the runtime's next bundle. It keeps the certificate of the last bundle if it
+// is valid for the runtime's key, and issues a new certificate if the runtime requested one and renewal is due. checked
+// caches the last valid certificate.
 func (k *Keys) certificate(
 	last *plan.Published, r plan.Runtime, validity time.Duration, checked *checkedCertificate, now time.Time,
 ) (string, error) {

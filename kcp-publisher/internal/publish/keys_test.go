@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// successor returns the next version of a fleet's root, which lists only these publisher keys.
+// successor returns the next version of a root, which lists only the given publisher keys.
 func successor(t *testing.T, rootKey trust.Signer, root trust.Root, publishers ...trust.Signer) trust.Root {
 	t.Helper()
 	draft, err := root.Draft(noon.AddDate(1, 0, 0))
@@ -55,9 +55,9 @@ func refusedFor(t *testing.T, what string, err error, reason refusal.Reason, mes
 	}
 }
 
-// TestPublisherStopsWhileAgentsRefuseItsKeys restores an older key folder, lets the root expire, and revokes the
-// publisher's key, while the publisher runs and before it starts.
-func TestPublisherStopsWhileAgentsRefuseItsKeys(t *testing.T) {
+// TestPublisherDoesNotPublishWithRefusedKeys covers a key folder with an outdated root, a key that the root no longer
+// lists, and an expired root.
+func TestPublisherDoesNotPublishWithRefusedKeys(t *testing.T) {
 	f := newFleet(t)
 	rootKey := trusttest.NewSigner(t)
 	public, err := f.signer.PublicKey()
@@ -72,7 +72,7 @@ func TestPublisherStopsWhileAgentsRefuseItsKeys(t *testing.T) {
 		t.Helper()
 		got, err := p.CheckKeys(t.Context())
 		if got != changed {
-			t.Errorf("changed: %t, want %t", got, changed)
+			t.Errorf("got changed %t, want %t", got, changed)
 		}
 		return err
 	}
@@ -80,47 +80,47 @@ func TestPublisherStopsWhileAgentsRefuseItsKeys(t *testing.T) {
 
 	second := trusttest.NewSigner(t)
 	newest := successor(t, rootKey, f.root, f.signer, second)
-	must(t, store.PushRoot(t.Context(), f.place(), newest)) // pushed by a publisher with a newer key folder
-	refusedFor(t, "a newer root", check(true), refusal.BadRoot, "trust:root-2 is newer")
+	must(t, store.PushRoot(t.Context(), f.place(), newest)) // as a publisher with a newer key folder does
+	refusedFor(t, "newer root", check(true), refusal.BadRoot, "trust:root-2 is newer")
 	_, err = f.try(p, plan.Runtime{ID: "berlin"}, "fast")
 	refusedFor(t, "publishing", err, refusal.BadRoot, "trust:root-2 is newer")
 	before := f.lying("berlin")
 	_, err = f.try(f.started(), plan.Runtime{ID: "berlin"}, "fast")
 	refusedFor(t, "publishing after a restart", err, refusal.BadRoot, "trust:root-2 is newer")
 	if f.lying("berlin") != before {
-		t.Error("a bundle was pushed")
+		t.Error("a bundle was pushed with an outdated root")
 	}
 
-	replaced, err := p.TakeUp(t.Context(), Keys{Signer: second, Root: newest})
+	replaced, err := p.ReplaceKeys(t.Context(), Keys{Signer: second, Root: newest})
 	if err != nil || !replaced {
-		t.Errorf("the newer keys: %t, %v", replaced, err)
+		t.Errorf("newer keys: got replaced %t, %v", replaced, err)
 	}
 	must(t, check(true))
 	f.publish(p, plan.Runtime{ID: "berlin"}, "fast")
 
 	revoked := successor(t, rootKey, newest, f.signer)
-	if _, err := p.TakeUp(t.Context(), Keys{Signer: second, Root: revoked}); err != nil {
-		t.Errorf("a root that does not list the key: %v", err)
+	if _, err := p.ReplaceKeys(t.Context(), Keys{Signer: second, Root: revoked}); err != nil {
+		t.Errorf("take up a root without the publisher key: %v", err)
 	}
-	refusedFor(t, "a key that left its role", check(true), refusal.UnknownKey, "is not listed")
+	refusedFor(t, "key removed from its role", check(true), refusal.UnknownKey, "is not listed")
 	_, err = f.try(p, plan.Runtime{ID: "berlin"}, "regular")
-	refusedFor(t, "publishing with it", err, refusal.UnknownKey, "is not listed")
+	refusedFor(t, "publishing with a removed key", err, refusal.UnknownKey, "is not listed")
 	if _, _, err := store.FetchRoot(t.Context(), f.place(), 3); err != nil {
-		t.Errorf("the revocation did not arrive: %v", err)
+		t.Errorf("the root without the key was not published: %v", err)
 	}
 
-	if _, err := p.TakeUp(t.Context(), Keys{Signer: f.signer, Root: revoked}); err != nil {
+	if _, err := p.ReplaceKeys(t.Context(), Keys{Signer: f.signer, Root: revoked}); err != nil {
 		t.Error(err)
 	}
 	must(t, check(true))
 	f.publish(p, plan.Runtime{ID: "berlin"}, "regular")
 	f.now = noon.AddDate(1, 0, 0).Add(time.Second)
 	_, err = f.try(p, plan.Runtime{ID: "berlin"}, "fast")
-	refusedFor(t, "publishing under a root that expired", err, refusal.RootExpired, "keys rotate")
-	refusedFor(t, "a root that expired", check(true), refusal.RootExpired, "keys rotate")
+	refusedFor(t, "publishing with an expired root", err, refusal.RootExpired, "keys rotate")
+	refusedFor(t, "expired root", check(true), refusal.RootExpired, "keys rotate")
 }
 
-// duringSigning is a signer that calls a function before it signs.
+// duringSigning is a signer that calls a function before each signature.
 type duringSigning struct {
 	trust.Signer
 	do func()
@@ -131,8 +131,9 @@ func (d duringSigning) SignMessage(message io.Reader, options ...signature.SignO
 	return d.Signer.SignMessage(message, options...)
 }
 
-// TestReplacedKeysSignNoBundle exists because a bundle of a revoked key would replace a bundle that agents accept.
-func TestReplacedKeysSignNoBundle(t *testing.T) {
+// TestReplacedKeysDoNotSignBundles exists because a bundle signed with a revoked key would replace a bundle that agents
+// accept.
+func TestReplacedKeysDoNotSignBundles(t *testing.T) {
 	f := newFleet(t)
 	rootKey, first, second := trusttest.NewSigner(t), trusttest.NewSigner(t), trusttest.NewSigner(t)
 	data, err := trusttest.NewRoot(rootKey, []crypto.PublicKey{trusttest.PublicKey(t, first)}, noon.AddDate(1, 0, 0))
@@ -149,23 +150,22 @@ func TestReplacedKeysSignNoBundle(t *testing.T) {
 			f.publish(p, runtimeNamed("berlin"), "regular")
 		}
 		replace = sync.OnceFunc(func() {
-			if replaced, err := p.TakeUp(t.Context(),
+			if replaced, err := p.ReplaceKeys(t.Context(),
 				Keys{Signer: second, Root: newest, Former: []trust.Root{f.root}}); !replaced || err != nil {
-				t.Errorf("take up keys: %t, %v", replaced, err)
+				t.Errorf("take up keys: got replaced %t, %v", replaced, err)
 			}
 		})
 		f.publish(p, runtimeNamed("berlin"), "fast")
 		found, err := Read(t.Context(), f.place(), "berlin", newest)
 		if want := trusttest.Thumbprint(t, second); err != nil || found.Key != want || found.Bundle == nil {
-			t.Errorf("had published before: %t: a bundle signed by %s lies there, want by %s: %v", began, found.Key,
-				want, err)
+			t.Errorf("published before %t: got a bundle signed with %s, %v, want %s", began, found.Key, err, want)
 		}
 	}
 }
 
-// TestStandbyUsesNewKeysBeforeItPublishes exists because a standby's initial keys may be revoked when it becomes the
-// leader, and the registry may be unavailable.
-func TestStandbyUsesNewKeysBeforeItPublishes(t *testing.T) {
+// TestStandbyReplacesKeysWithoutRegistry exists because the initial keys of a standby may be revoked when it becomes
+// the leader, even if the registry is unavailable.
+func TestStandbyReplacesKeysWithoutRegistry(t *testing.T) {
 	f := newFleet(t)
 	rootKey, second := trusttest.NewSigner(t), trusttest.NewSigner(t)
 	data, err := trusttest.NewRoot(rootKey, []crypto.PublicKey{trusttest.PublicKey(t, f.signer)}, noon.AddDate(1, 0, 0))
@@ -175,22 +175,23 @@ func TestStandbyUsesNewKeysBeforeItPublishes(t *testing.T) {
 	p := f.started()
 	newest := successor(t, rootKey, f.root, second)
 	keys := Keys{Signer: second, Root: newest, Former: []trust.Root{f.root}}
-	must(t, os.WriteFile(f.dir, nil, 0o600)) // nothing can be written at the path of a file
-	if replaced, err := p.TakeUp(t.Context(), keys); !replaced || err == nil {
-		t.Errorf("without a registry: %t, %v", replaced, err)
+	must(t, os.WriteFile(f.dir, nil, 0o600)) // a file at this path makes the registry unavailable
+	if replaced, err := p.ReplaceKeys(t.Context(), keys); !replaced || err == nil {
+		t.Errorf("unavailable registry: got replaced %t, %v", replaced, err)
 	}
 	if got := p.Root().Version; got != newest.Version {
-		t.Errorf("root of trust version %d is in use, want %d", got, newest.Version)
+		t.Errorf("got root of trust version %d, want %d", got, newest.Version)
 	}
 	must(t, os.Remove(f.dir))
-	if replaced, err := p.TakeUp(t.Context(), keys); replaced || err != nil {
-		t.Errorf("with a registry: %t, %v", replaced, err)
+	if replaced, err := p.ReplaceKeys(t.Context(), keys); replaced || err != nil {
+		t.Errorf("available registry: got replaced %t, %v", replaced, err)
 	}
 	f.publish(p, plan.Runtime{ID: "berlin"}, "regular")
 }
 
-// An unrelated artifact at the tag of the next root stops no publisher: any client with write access could push it.
-func TestUnrelatedRootDoesNotStopThePublisher(t *testing.T) {
+// TestUnrelatedRootDoesNotStopPublisher exists because any client with write access can push to the tag of the next
+// root.
+func TestUnrelatedRootDoesNotStopPublisher(t *testing.T) {
 	f := newFleet(t)
 	p := f.started()
 	f.publish(p, plan.Runtime{ID: "berlin"}, "regular")

@@ -1,6 +1,6 @@
-// Package publish brings one runtime's repository in line with its Kyma. For each request it pushes at most one bundle.
-// After a restart it adopts the bundle in the registry if the runtime's status records that bundle, so that no bundle
-// is pushed twice or skipped. The registry is never a source of content: see plan.Adopt.
+// Package publish reconciles a runtime's repository in the registry with its Kyma. Each reconcile pushes at most one
+// bundle. After a restart, the publisher adopts the bundle in the registry if the runtime's status records that bundle,
+// so no bundle is pushed twice or skipped. The registry is never trusted as a source of content: see plan.Adopt.
 package publish
 
 import (
@@ -29,44 +29,46 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// Options configure a Publisher.
+// Options configures a Publisher.
 type Options struct {
 	Place      store.Store
 	Keys       Keys
 	Components *component.Reader
-	// Requires reports whether components of a name must be signed. Nil requires no signatures.
+	// Requires reports whether the component with a name must be signed. If nil, no signatures are required.
 	Requires func(component string) bool
-	// Validity is the validity of a bundle, which is renewed after a third of it.
+	// Validity is the validity period of a bundle. Bundles are renewed after a third of this period.
 	Validity time.Duration
-	// CertificateValidity is the validity of an agent's certificate, which is renewed after a third of it.
+	// CertificateValidity is the validity period of an agent's certificate. Certificates are renewed after a third of
+	// this period.
 	CertificateValidity time.Duration
 	Now                 func() time.Time
-	// Recheck is the interval between checks that the registry still holds the published bundle. With 0, every pass
-	// checks it.
+	// Recheck is the interval between checks that the registry still contains the published bundle. If zero, every
+	// reconcile checks the registry.
 	Recheck time.Duration
-	// MayPush returns an error if this process must not push because another one has the lease. Nil always allows
-	// pushing.
+	// MayPush returns an error if this process must not push because another process holds the lease. If nil, pushing
+	// is always allowed.
 	MayPush func() error
-	// Restored is called with the fleet's objects that were missing in the registry and were restored. It can be nil.
+	// Restored is called with a description of shared objects that were missing in the registry and were pushed again.
+	// It can be nil.
 	Restored func(ctx context.Context, what string)
-	// Removals decides about modules that a bundle would remove without the runtime's own request; nil allows all.
+	// Removals decides whether a bundle can remove modules whose removal the runtime did not request. If nil, all
+	// removals are allowed.
 	Removals func(ctx context.Context, removing plan.Removing, snapshot *catalog.Snapshot) (plan.Verdict, error)
-	// AttachCosign also signs every bundle for `cosign verify`. That adds two blobs and up to two manifests per bundle.
-	AttachCosign bool
 }
 
 // Publisher publishes bundles. It is safe for concurrent use.
 type Publisher struct {
-	Options // its Keys are the initial keys
+	Options // Options.Keys contains the initial keys
 	keys    atomic.Pointer[Keys]
-	// rooted is the version of the root of trust that was last seen in the registry, or nil.
-	rooted atomic.Pointer[rooted]
-	// unfit is the reason why agents would refuse the keys' signatures, from the last check, or nil.
+	// publishedRoot is the version of the root of trust that was last found in the registry, or nil.
+	publishedRoot atomic.Pointer[publishedRoot]
+	// unfit is the reason why agents would refuse signatures of the keys, according to the last check, or nil.
 	unfit atomic.Pointer[refusal.Error]
-	// turning is held while the keys are replaced. Their roots are in the registry before the keys are used.
-	turning sync.RWMutex
-	sharing singleflight.Group
-	// The memos contain data that runtimes share. The data of one runtime is in its Record.
+	// keysLock is write-locked while the keys are replaced. The roots of new keys are published before the keys are
+	// used.
+	keysLock sync.RWMutex
+	sharing  singleflight.Group
+	// The following caches contain data that runtimes share. The data of a single runtime is in its Record.
 	resolved       *memo.Shared[resolutionKey, *resolution]
 	opened         *memo.Memo[documents, openedState]
 	changes        *memo.Memo[statePair, *plan.Changes]
@@ -74,9 +76,9 @@ type Publisher struct {
 	contentsNeeded *memo.Memo[resolutionKey, neededContents]
 
 	mu sync.Mutex // guards the fields below
-	// shared contains the documents that runtimes share in the registry, with the time of their last check.
+	// shared maps the documents that runtimes share in the registry to the time of their last check.
 	shared map[digest.Digest]time.Time
-	// contentsPruned is the time when outdated contents were last dropped.
+	// contentsPruned is when outdated contents were last dropped.
 	contentsPruned time.Time
 }
 
@@ -85,8 +87,8 @@ type resolution struct {
 	documents bundle.Documents
 }
 
-// rooted is a version of the root of trust, and when it was last seen.
-type rooted struct {
+// publishedRoot is a version of the root of trust, and when it was last found in the registry.
+type publishedRoot struct {
 	version int64
 	at      time.Time
 }
@@ -111,29 +113,29 @@ type Outcome struct {
 	Pushed    bool
 	// Reason is the reason why a push was needed, or empty.
 	Reason plan.Reason
-	// Problems, Remarks and Asked come from the resolution, even if no push was needed.
+	// Problems, Remarks and Asked are results of the resolution. They are set even if no push was needed.
 	Problems []bundle.Problem
 	Remarks  []bundle.Problem
 	Asked    []string
-	// LeftOut are the features that the bundle omits because the runtime's agent does not support them.
+	// LeftOut lists the features that the bundle omits because the runtime's agent does not support them.
 	LeftOut []bundle.Feature
 	// Deviation is the problem that was found in the registry, or nil. Checked is true if the registry was read and
-	// holds the published bundle.
+	// contains the published bundle.
 	Deviation *plan.Deviation
 	Checked   bool
-	// Unrecorded is true if a push is needed but was not made because Published must be stored first: store it and
-	// publish again.
+	// Unrecorded is true if a push is needed but was not made because the status does not record Published yet. The
+	// caller must record Published and publish again.
 	Unrecorded bool
-	// SecretsError is the reason why the previous bundle's Secrets were kept.
+	// SecretsError is the error because of which the previous bundle's Secrets were kept, or nil.
 	SecretsError error
-	// Removals is the verdict about the bundle's new removals. Kept is true if the Kyma is deleted and its runtime
-	// keeps its modules for now.
+	// Removals is the decision about the bundle's new removals. Kept is true if the Kyma is being deleted and the
+	// runtime keeps its modules until an operator approves their removal.
 	Removals plan.Verdict
 	Kept     bool
 }
 
-// Publish resolves the request and pushes a bundle if one is needed. A module that does not resolve keeps its last
-// published version, if that is known from another source than the registry.
+// Publish resolves the request and pushes a bundle if one is needed. A module that cannot be resolved keeps its last
+// published version, unless the registry is the only source for that version.
 func (p *Publisher) Publish(
 	ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot,
 ) (Outcome, error) {
@@ -149,7 +151,7 @@ func (p *Publisher) Publish(
 	}
 }
 
-// check returns an error if publishing for a request is not allowed.
+// check returns an error if no bundle can be published for a request.
 func (p *Publisher) check(runtime plan.Runtime, request resolve.Request) error {
 	if err := trust.CheckRuntimeID(runtime.ID); err != nil {
 		return err
@@ -157,7 +159,7 @@ func (p *Publisher) check(runtime plan.Runtime, request resolve.Request) error {
 	if err := p.fit(p.keys.Load()); err != nil {
 		return fmt.Errorf("publish to runtime %s: %w", runtime.ID, err)
 	}
-	if s := request.Settings; p.Root().Locked() && (len(s.Mirrors) > 0 || s.Agent != "") {
+	if s := request.Settings; p.Root().HasReleaseKeys() && (len(s.Mirrors) > 0 || s.Agent != "") {
 		return fmt.Errorf(
 			"publish to runtime %s: the root of trust has release keys, so agents refuse mirrors and agent images "+
 				"from the publisher", runtime.ID)
@@ -165,33 +167,33 @@ func (p *Publisher) check(runtime plan.Runtime, request resolve.Request) error {
 	return nil
 }
 
-// maxAttempts limits the retries after another process pushed between a check of the registry and a push, or the keys
-// were replaced.
+// maxAttempts limits the attempts to publish if another process pushes a bundle or the keys are replaced concurrently.
 const maxAttempts = 3
 
-// ErrMayNotPush means that another process is publishing.
+// ErrMayNotPush means that another process holds the lease.
 var ErrMayNotPush = errors.New("not published")
 
-// errMoved means that the tag was changed since it was read.
+// errMoved means that the tag changed after it was read.
 var errMoved = errors.New("another bundle was pushed at the same time")
 
-// errOtherKeys means that the keys were replaced, and possibly revoked, before the bundle was pushed.
+// errOtherKeys means that the keys were replaced before the bundle was pushed. The old keys can be revoked.
 var errOtherKeys = errors.New("the keys were replaced at the same time")
 
-// decision is the next bundle of a runtime.
+// decision contains the next bundle of a runtime and whether it must be pushed.
 type decision struct {
 	keys     *Keys
 	adopted  plan.Adopted
 	resolved *resolution
-	// predicate is the predicate of the next bundle. reason is why the bundle is needed, or empty.
+	// predicate is the predicate of the next bundle. reason is why the bundle is needed, or empty if no bundle is
+	// needed.
 	predicate bundle.Predicate
 	reason    plan.Reason
 	outcome   Outcome
 }
 
-// Rests reports whether a runtime needs no bundle and its bundle has no problem, according to everything known except
-// its report. It pushes nothing. False only means that the report is needed. The error is an error of the registry.
-func (p *Publisher) Rests(
+// IsSettled reports whether a runtime needs no bundle and has no problem, before its report is read. It pushes no
+// bundle. If it returns false, the report must be read. An error means that the registry could not be read.
+func (p *Publisher) IsSettled(
 	ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot,
 ) (bool, error) {
 	if p.check(runtime, request) != nil {
@@ -204,7 +206,7 @@ func (p *Publisher) Rests(
 	if d.reason != "" || d.adopted.Kept() == nil || d.adopted.Deviation != nil {
 		return false, nil
 	}
-	// The shared documents are checked here, because the next Publish does not read the registry again.
+	// Check the shared documents now, because the next Publish does not read the registry again.
 	if err := p.keepShared(ctx, d.outcome.Checked, d.resolved.documents); err != nil {
 		return false, err
 	}
@@ -229,7 +231,7 @@ func (p *Publisher) try(
 		return outcome, nil
 	}
 	if d.adopted.Deviation != nil {
-		p.forgetShared() // the loss may include shared documents
+		p.forgetShared() // shared documents may be missing, too
 	}
 	next, err := p.push(ctx, record, runtime.ID, d.keys, d.resolved, d.predicate, kept)
 	if err != nil {
@@ -239,8 +241,8 @@ func (p *Publisher) try(
 	return outcome, nil
 }
 
-// decide adopts the bundle of a runtime and resolves its request. It pushes nothing. Removals that wait are decided
-// first: the request is then resolved again with their modules.
+// decide adopts the bundle of a runtime and resolves its request without pushing. If removals must wait for approval,
+// decide resolves the request again with the modules that must stay.
 func (p *Publisher) decide(
 	ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot,
 ) (decision, error) {
@@ -257,7 +259,7 @@ func (p *Publisher) decide(
 		request.Versions = newest(request.Versions,
 			phase.Floors(request.Takeover, &adopted.Last.State, adopted.Last.Versions))
 	}
-	request, left := plan.Understood(request)
+	request, left := plan.SupportedRequest(request)
 	if err := request.CheckTakeover(); err != nil {
 		return d, fmt.Errorf("publish to runtime %s: %w", runtime.ID, err)
 	}
@@ -284,10 +286,11 @@ func (p *Publisher) decide(
 		if _, kept := verdict.Held[""]; kept && runtime.Changing {
 			if adopted.Last == nil {
 				return d,
-					fmt.Errorf("publish to runtime %s: the Kyma is deleted, and the removal of all modules waits",
+					fmt.Errorf(
+						"publish to runtime %s: the Kyma is being deleted, and removing its modules needs approval",
 						runtime.ID)
 			}
-			d.reason = "" // the modules that the runtime would keep cannot be resolved now
+			d.reason = "" // the modules that must stay cannot be resolved now
 			break
 		}
 		request, runtime = keeping(request, runtime, verdict)
@@ -299,7 +302,7 @@ func (p *Publisher) decide(
 	return d, nil
 }
 
-// keeping returns a request and a runtime that keep the modules whose removal waits.
+// keeping returns a request and a runtime that keep the modules whose removal waits for approval.
 func keeping(request resolve.Request, runtime plan.Runtime, verdict plan.Verdict) (resolve.Request, plan.Runtime) {
 	request.Staying, request.Settling = nil, len(verdict.Waiting()) == 0
 	for _, module := range slices.Sorted(maps.Keys(verdict.Held)) {
@@ -312,7 +315,7 @@ func keeping(request resolve.Request, runtime plan.Runtime, verdict plan.Verdict
 	return request, runtime
 }
 
-// next resolves a request and decides about the next bundle.
+// next resolves a request, and sets the next bundle and the reason why it is needed.
 func (p *Publisher) next(
 	ctx context.Context, record *Record, d *decision, runtime plan.Runtime, request resolve.Request,
 	snapshot *catalog.Snapshot,
@@ -323,13 +326,13 @@ func (p *Publisher) next(
 	}
 	result := d.resolved.result
 	d.outcome = Outcome{
-		LeftOut: result.LeftOut, Problems: result.State.Problems, Remarks: result.Remarks, Asked: result.Asked,
+		LeftOut: result.Unsupported, Problems: result.State.Problems, Remarks: result.Remarks, Asked: result.Asked,
 	}
 	if runtime.Sealed, err = seal(runtime, kept, result.Asked); err != nil {
 		d.outcome.SecretsError = err
 	}
-	// The certificate is renewed after a third of its life, by a request that can be under way as long as a bundle is
-	// valid. A certificate in the registry proves itself.
+	// The certificate is renewed after a third of its validity, by a request that can take as long as a bundle is
+	// valid. A certificate from the registry can be used because its signature is verified.
 	if runtime.Certificate, err = d.keys.certificate(d.adopted.Last, runtime,
 		max(p.CertificateValidity, 3*runtime.Validity), &record.certificate, p.Now()); err != nil {
 		return err
@@ -342,8 +345,7 @@ func (p *Publisher) next(
 	return nil
 }
 
-// newest returns the newer version of each module. Versions of a bundle that is not kept still count, because they can
-// only hold a module back.
+// newest returns the newer version of each module in a and b.
 func newest(a, b map[string]string) map[string]string {
 	all := maps.Clone(b)
 	for module, version := range a {
@@ -371,21 +373,12 @@ func (p *Publisher) push(
 	if err := p.share(ctx, record, resolved.documents); err != nil {
 		return nil, err
 	}
-	if p.AttachCosign {
-		signature, err := bundle.ComposeCosign(manifest, predicate.IssuedAt, keys.Signer)
-		if err != nil {
-			return nil, err
-		}
-		if err := store.PushCosign(ctx, p.Place, runtime, signature); err != nil {
-			return nil, err
-		}
-	}
 	if p.keys.Load() != keys {
 		return nil, errOtherKeys
 	}
 	if err := p.replace(ctx, record, runtime, resolved.documents, manifest); err != nil {
-		// The result of the push is unknown, and shared documents may be lost with the registry's data: check both
-		// before the next attempt.
+		// The push may have succeeded, and the registry may have lost shared documents. Check both before the next
+		// attempt.
 		record.Recheck()
 		p.forgetShared()
 		return nil, err
@@ -402,7 +395,7 @@ func (p *Publisher) push(
 	return next, nil
 }
 
-// replace replaces the bundle that was read before, and fails if the tag has changed.
+// replace replaces the bundle in the registry. It returns errMoved if the tag changed since it was read.
 func (p *Publisher) replace(
 	ctx context.Context, record *Record, runtime string, documents bundle.Documents, manifest bundle.Blob,
 ) error {
@@ -421,7 +414,7 @@ func (p *Publisher) replace(
 	if last := record.last; last != nil {
 		for _, blob := range []ocispec.Descriptor{documents.State.Descriptor, documents.Catalog.Descriptor} {
 			if blob.Digest != last.StateBlob.Digest && blob.Digest != last.CatalogBlob.Digest {
-				continue // it is missing and gets mounted
+				continue // a new blob, which PushBundle mounts
 			}
 			if present[blob.Digest], err = store.Has(ctx, repository, blob); err != nil {
 				return err

@@ -25,14 +25,14 @@ var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
 const validity = 9 * time.Hour
 
-// fleet is the environment of a publisher: its key, the root that lists the key, and a folder as the registry.
+// fleet is the environment of a publisher: its key, the root that lists the key, and an OCI layout as the registry.
 type fleet struct {
 	t      *testing.T
 	signer trust.Signer
 	root   trust.Root
 	dir    string
 	now    time.Time
-	// records are the records of each publisher for each runtime.
+	// records contains the records of each publisher by runtime.
 	records map[*Publisher]map[string]*Record
 }
 
@@ -65,7 +65,7 @@ func (f *fleet) place() store.Store {
 	return place
 }
 
-// started returns a publisher after a start, without records.
+// started returns a newly started publisher.
 func (f *fleet) started() *Publisher {
 	f.t.Helper()
 	p, err := New(Options{
@@ -79,7 +79,7 @@ func (f *fleet) started() *Publisher {
 	return p
 }
 
-// record returns a publisher's record of a runtime.
+// record returns a publisher's record for a runtime.
 func (f *fleet) record(p *Publisher, runtime string) *Record {
 	if f.records[p] == nil {
 		f.records[p] = map[string]*Record{}
@@ -124,7 +124,7 @@ func (f *fleet) lying(runtime string) digest.Digest {
 	return found
 }
 
-// puts makes the manifest the runtime's bundle in the registry, even if it was built for another runtime.
+// puts pushes a manifest as the bundle of a runtime.
 func (f *fleet) puts(runtime string, manifest bundle.Blob) {
 	f.t.Helper()
 	repository, err := f.place().Repository(f.t.Context(), bundle.DesiredRepository(runtime))
@@ -146,29 +146,29 @@ func TestBundleIsPushedOnce(t *testing.T) {
 	first := f.publish(p, runtimeNamed("one"), "regular")
 	if !first.Pushed || first.Reason != plan.ReasonFirst || first.Published.Digest != f.lying("one") ||
 		first.Published.Predicate.Previous != nil {
-		t.Fatalf("first: %+v", first)
+		t.Fatalf("first bundle: got %+v", first)
 	}
 	if second := f.publish(p, runtimeNamed("one"), "regular"); second.Pushed || second.Reason != "" ||
 		second.Published.Digest != first.Published.Digest {
-		t.Errorf("second: %+v", second)
+		t.Errorf("equal request: got %+v, want no push", second)
 	}
 	f.now = noon.Add(time.Minute)
 	changed := f.publish(p, runtimeNamed("one"), "fast")
 	previous := changed.Published.Predicate.Previous
 	if !changed.Pushed || previous == nil || previous.Digest != first.Published.Digest ||
 		previous.Sequence != first.Published.Predicate.Sequence {
-		t.Errorf("changed: %+v", changed)
+		t.Errorf("changed request: got %+v, want a push", changed)
 	}
 }
 
-func TestPublisherKilledAfterAPushAdoptsItsBundle(t *testing.T) {
+func TestRestartedPublisherAdoptsItsBundle(t *testing.T) {
 	f := newFleet(t)
 	pushed := f.publish(f.started(), runtimeNamed("one"), "regular")
 	f.now = noon.Add(time.Minute)
 	after := f.publish(f.started(), runtimeNamed("one"), "regular")
 	if after.Pushed || after.Published.Digest != pushed.Published.Digest ||
 		after.Published.Predicate.Sequence != pushed.Published.Predicate.Sequence {
-		t.Errorf("pushed %+v\nadopted %+v", pushed, after)
+		t.Errorf("got %+v\nwant the bundle %+v to be adopted", after, pushed)
 	}
 }
 
@@ -183,7 +183,7 @@ func TestBundleValidityCoversItsTransport(t *testing.T) {
 		first, second := f.publish(p, runtime, "regular"), f.publish(p, runtime, "regular")
 		predicate := second.Published.Predicate
 		if life := predicate.ExpiresAt.Sub(predicate.IssuedAt); life != c.life || !first.Pushed || second.Pushed {
-			t.Errorf("%s: lives for %s, want %s; pushed %v, then %v", id, life, c.life, first.Pushed, second.Pushed)
+			t.Errorf("%s: got validity %s, want %s; pushed %t, then %t", id, life, c.life, first.Pushed, second.Pushed)
 		}
 	}
 }
@@ -196,16 +196,16 @@ func TestExpiredBundleIsStillAdopted(t *testing.T) {
 	previous := renewed.Published.Predicate.Previous
 	if !renewed.Pushed || previous == nil || previous.Digest != pushed.Published.Digest ||
 		renewed.Published.StateBlob.Digest != pushed.Published.StateBlob.Digest {
-		t.Errorf("renewed: %+v", renewed)
+		t.Errorf("got %+v, want a renewed bundle with the same state", renewed)
 	}
 	if expires := renewed.Published.Predicate.ExpiresAt; !expires.Equal(f.now.Add(validity)) {
-		t.Errorf("expires at %s", expires)
+		t.Errorf("got expiry %s, want %s", expires, f.now.Add(validity))
 	}
 }
 
 func TestForeignBundleIsReplaced(t *testing.T) {
 	for name, put := range map[string]func(f *fleet) bundle.Blob{
-		"a bundle of another publisher": func(f *fleet) bundle.Blob {
+		"bundle from an unknown signer": func(f *fleet) bundle.Blob {
 			documents, err := bundle.NewDocuments(bundle.DesiredState{}, bundle.Catalog{})
 			if err != nil {
 				f.t.Fatal(err)
@@ -218,7 +218,7 @@ func TestForeignBundleIsReplaced(t *testing.T) {
 			}
 			return manifest
 		},
-		"the bundle of another runtime": func(f *fleet) bundle.Blob {
+		"bundle of another runtime": func(f *fleet) bundle.Blob {
 			f.publish(f.started(), runtimeNamed("two"), "regular")
 			repository, err := f.place().Repository(f.t.Context(), bundle.DesiredRepository("two"))
 			if err != nil {
@@ -230,7 +230,7 @@ func TestForeignBundleIsReplaced(t *testing.T) {
 			}
 			return bundle.Blob(fetched)
 		},
-		"garbage": func(*fleet) bundle.Blob {
+		"manifest that is not a bundle": func(*fleet) bundle.Blob {
 			return bundle.NewBlob("application/vnd.oci.image.manifest.v1+json", []byte(`{"schemaVersion":2}`))
 		},
 	} {
@@ -238,7 +238,7 @@ func TestForeignBundleIsReplaced(t *testing.T) {
 			f := newFleet(t)
 			f.puts("one", put(f))
 			runtime := runtimeNamed("one")
-			// The record in the status still applies.
+			// The next bundle must follow the record in the status.
 			runtime.Remembered = &plan.Memory{
 				Epoch: 1, Sequence: noon.Add(time.Hour).UnixMilli(), Digest: digest.FromString("last"),
 			}
@@ -246,10 +246,10 @@ func TestForeignBundleIsReplaced(t *testing.T) {
 			if !outcome.Pushed || outcome.Deviation == nil ||
 				outcome.Published.Predicate.Previous.Digest != runtime.Remembered.Digest ||
 				outcome.Published.Predicate.Sequence != runtime.Remembered.Sequence+1 {
-				t.Errorf("got %+v", outcome)
+				t.Errorf("got %+v, want a bundle that follows the record", outcome)
 			}
 			if outcome.Published.Digest != f.lying("one") {
-				t.Errorf("the registry holds %s", f.lying("one"))
+				t.Errorf("got bundle %s in the registry, want the published one", f.lying("one"))
 			}
 		})
 	}
@@ -261,11 +261,11 @@ func TestRuntimesWithEqualRequestsShareDocuments(t *testing.T) {
 	one, two := f.publish(p, runtimeNamed("one"), "regular"), f.publish(p, runtimeNamed("two"), "regular")
 	if one.Published.StateBlob.Digest != two.Published.StateBlob.Digest ||
 		one.Published.CatalogBlob.Digest != two.Published.CatalogBlob.Digest {
-		t.Errorf("one has %s and %s, two has %s and %s", one.Published.StateBlob.Digest,
+		t.Errorf("got documents %s and %s for runtime one, %s and %s for runtime two", one.Published.StateBlob.Digest,
 			one.Published.CatalogBlob.Digest, two.Published.StateBlob.Digest, two.Published.CatalogBlob.Digest)
 	}
 	if one.Published.Digest == two.Published.Digest {
-		t.Error("two runtimes have one bundle")
+		t.Error("two runtimes have equal bundles")
 	}
 }
 
@@ -278,13 +278,13 @@ func TestFailedPushIsRetriedAndNotRecorded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The registry's data is damaged and then restored from an older copy, as after a full disk.
+	// The data of the registry is damaged and then restored from an older copy.
 	if err := os.WriteFile(index, []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	f.now = noon.Add(time.Minute)
 	if outcome, err := f.try(p, runtimeNamed("one"), "fast"); err == nil {
-		t.Fatalf("published into a damaged registry: %+v", outcome)
+		t.Fatalf("damaged registry: got %+v, want an error", outcome)
 	}
 	if err := os.WriteFile(index, kept, 0o644); err != nil {
 		t.Fatal(err)
@@ -292,25 +292,25 @@ func TestFailedPushIsRetriedAndNotRecorded(t *testing.T) {
 	again := f.publish(p, runtimeNamed("one"), "fast")
 	if previous := again.Published.Predicate.Previous; !again.Pushed || previous == nil ||
 		previous.Digest != first.Published.Digest {
-		t.Errorf("got %+v", again)
+		t.Errorf("restored registry: got %+v, want a push after the first bundle", again)
 	}
 	if again.Published.Digest != f.lying("one") {
-		t.Errorf("the registry holds %s", f.lying("one"))
+		t.Errorf("got bundle %s in the registry, want the published one", f.lying("one"))
 	}
 }
 
-func TestInvalidRuntimeIDIsRefusedBeforeAnyRead(t *testing.T) {
+func TestInvalidRuntimeIDIsRefusedBeforeRegistryAccess(t *testing.T) {
 	f := newFleet(t)
 	if outcome, err := f.try(f.started(), runtimeNamed("../one"), "regular"); err == nil {
-		t.Errorf("published %+v", outcome)
+		t.Errorf("got %+v, want an error", outcome)
 	}
 	if _, err := os.Stat(f.dir); !os.IsNotExist(err) {
-		t.Errorf("something was written: %v", err)
+		t.Errorf("the registry was accessed: %v", err)
 	}
 }
 
-// A pass that ends with a remark is followed by one that does not read the registry again.
-func TestSharedDocumentsAreCheckedAlsoAfterARemark(t *testing.T) {
+// TestIsSettledChecksSharedDocuments exists because the Publish after IsSettled does not read the registry again.
+func TestIsSettledChecksSharedDocuments(t *testing.T) {
 	f := newFleet(t)
 	snapshot, err := catalog.New(nil, nil)
 	if err != nil {
@@ -320,8 +320,8 @@ func TestSharedDocumentsAreCheckedAlsoAfterARemark(t *testing.T) {
 		secrets *plan.Secrets
 		rests   bool
 	}{
-		"nothing":                        {nil, true},
-		"a Secret that cannot be sealed": {&plan.Secrets{All: []bundle.RuntimeSecret{secret("", "pull", "1")}}, false},
+		"runtime without a problem":    {nil, true},
+		"Secret that cannot be sealed": {&plan.Secrets{All: []bundle.RuntimeSecret{secret("", "pull", "1")}}, false},
 	} {
 		runtime := runtimeNamed(fmt.Sprint("rests-", c.rests))
 		runtime.Secrets = c.secrets
@@ -337,12 +337,12 @@ func TestSharedDocumentsAreCheckedAlsoAfterARemark(t *testing.T) {
 			Epoch: published.Predicate.Epoch, Sequence: published.Predicate.Sequence, Digest: published.Digest,
 			Versions: published.Versions,
 		}
-		rests, err := p.Rests(t.Context(), &Record{}, runtime, request, snapshot)
+		rests, err := p.IsSettled(t.Context(), &Record{}, runtime, request, snapshot)
 		if err != nil || rests != c.rests || (before.SecretsError == nil) != c.rests {
-			t.Errorf("%s is notified: it rests %v, %v; %v", what, rests, err, before.SecretsError)
+			t.Errorf("%s: got rests %t, %v, Secrets error %v", what, rests, err, before.SecretsError)
 		}
 		if p.shared[published.StateBlob.Digest].IsZero() || p.shared[published.CatalogBlob.Digest].IsZero() {
-			t.Errorf("%s is notified: the shared documents are not looked up", what)
+			t.Errorf("%s: the shared documents were not checked", what)
 		}
 	}
 }

@@ -15,21 +15,21 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// evidence contains the documents that prove a component's release.
+// evidence contains the documents that prove a component's release to agents.
 type evidence struct{ blobs []bundle.Blob }
 
 func (e *evidence) add(mediaType string, data []byte) {
 	e.blobs = append(e.blobs, bundle.NewBlob(mediaType, data))
 }
 
-// prove checks a content as agents do, and shares the documents for the check. A content that agents would refuse then
-// affects only its module, not the whole runtime.
+// prove verifies the release of a content as agents do, and pushes the documents that agents need for this. If agents
+// would refuse the content, the error affects only its module and not the whole runtime.
 func (p *Publisher) prove(
 	ctx context.Context, root trust.Root, all []component.Component, evidence *evidence, content *resolve.Content,
 ) error {
 	main := all[0].Descriptor
 	released := trust.Released{Component: main.Name, Version: main.Version, Images: content.Images}
-	if !root.Locked() {
+	if !root.HasReleaseKeys() {
 		return root.CheckFloor(released.Component, released.Version)
 	}
 	for _, c := range all {
@@ -62,13 +62,13 @@ func (p *Publisher) prove(
 	return nil
 }
 
-// keepable returns the manifests of the last state that can be kept for unresolved modules. It omits those that agents
-// would refuse now, and those that the current signature policy does not accept or cannot check. The modules then stay
-// in the runtime unchanged, and the bundle omits them.
+// keepable returns the last state with only the Manifests that can be kept for unresolved modules. It omits Manifests
+// that agents would refuse now, and Manifests that the current signature policy does not accept or cannot check. If
+// such a module is unresolved, the bundle omits the module and the runtime keeps it unchanged.
 func (p *Publisher) keepable(ctx context.Context, root trust.Root, last bundle.DesiredState) *bundle.DesiredState {
 	var kept []bundle.Manifest
 	for _, m := range last.Manifests {
-		if root.CheckFloor(m.Component, m.Version) != nil || root.Locked() && len(m.Release) == 0 {
+		if root.CheckFloor(m.Component, m.Version) != nil || root.HasReleaseKeys() && len(m.Release) == 0 {
 			continue
 		}
 		if p.Requires != nil && p.Requires(m.Component) && p.Components.Accepted(ctx, m.Component, m.Version) != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// Renew pushes a runtime's last bundle with a later expiry if it is due for renewal, and returns the newest bundle, nil
-// if it is not known. Nothing is resolved, so that a control plane in the middle of a change does not let bundles
-// expire.
+// Renew pushes a runtime's last bundle again with a later expiry if renewal is due. It returns the latest bundle, or
+// nil if unknown. It does not resolve the request, so bundles are renewed even while the control plane is only
+// partially changed.
 func (p *Publisher) Renew(
 	ctx context.Context, record *Record, runtime plan.Runtime,
 ) (newest *plan.Published, pushed bool, err error) {
@@ -42,7 +42,7 @@ func (p *Publisher) Renew(
 	}
 	if errors.Is(err, errMoved) || errors.Is(err, errOtherKeys) {
 		record.Recheck()
-		return last, false, nil // the next reconcile tries again
+		return last, false, nil // the next reconcile retries
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("renew the bundle of runtime %s: %w", runtime.ID, err)

@@ -9,12 +9,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// maxResolvedBytes limits the documents of all cached results: some hundred distinct requests with catalogs of some
-// hundred KiB.
+// maxResolvedBytes limits the total size of cached documents. It is enough for several hundred distinct requests with
+// catalogs of several hundred KiB.
 const maxResolvedBytes = 256 << 20
 
-// newResolutions returns a memo of resolved requests. It keeps a result only while it is the current one of a runtime,
-// so each runtime holds at most one.
+// newResolutions returns a cache of resolved requests. It keeps a result only while the result is the current one of a
+// runtime.
 func newResolutions(maxBytes int) *memo.Shared[resolutionKey, *resolution] {
 	return memo.NewShared(memo.Limit{Bytes: maxBytes}, func(_ resolutionKey, r *resolution) int {
 		return len(r.documents.State.Bytes) + len(r.documents.Catalog.Bytes)
@@ -24,16 +24,16 @@ func newResolutions(maxBytes int) *memo.Shared[resolutionKey, *resolution] {
 // resolutionKey is the digest of the inputs of a resolution.
 type resolutionKey [sha256.Size]byte
 
-// inputs are the inputs of a resolution besides the contents of components.
+// inputs contains the inputs of a resolution except the contents of components.
 type inputs struct {
 	Request  resolve.Request
 	Revision string
-	// LastState identifies the last state in the request, whose Kept manifests can be kept.
+	// LastState is the digest of the last state. Kept is the number of its Manifests that can be kept.
 	LastState digest.Digest
 	Kept      int
 }
 
-// with returns the key of the same inputs combined with contents.
+// with returns the key for the inputs and the given contents.
 func (k resolutionKey) with(contents digest.Digest) resolutionKey {
 	return sha256.Sum256(append(k[:], contents...))
 }

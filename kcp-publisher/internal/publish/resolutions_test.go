@@ -27,10 +27,10 @@ func TestResolutionKeyCoversAllInputs(t *testing.T) {
 	} {
 		key := keyOf(in)
 		if other, ok := known[key]; ok {
-			t.Errorf("%s and %s have one key", name, other)
+			t.Errorf("inputs %q and %q have the same key", name, other)
 		}
 		if known[key] = name; keyOf(in) != key {
-			t.Errorf("%s has two keys", name)
+			t.Errorf("inputs %q have two different keys", name)
 		}
 	}
 	contents := map[string]digest.Digest{
@@ -43,7 +43,7 @@ func TestResolutionKeyCoversAllInputs(t *testing.T) {
 	for name, id := range contents {
 		key := keyOf(inputs{}).with(id)
 		if other, ok := known[key]; ok {
-			t.Errorf("%s and %s have one key", name, other)
+			t.Errorf("inputs %q and %q have the same key", name, other)
 		}
 		known[key] = name
 	}
@@ -53,7 +53,7 @@ func resolutionOf(bytes int) *resolution {
 	return &resolution{documents: bundle.Documents{State: bundle.Blob{Bytes: make([]byte, bytes)}}}
 }
 
-func TestRuntimeHoldsOneResolution(t *testing.T) {
+func TestRuntimeKeepsOneResolution(t *testing.T) {
 	r := newResolutions(1 << 30)
 	var honest, hostile Record
 	shared := resolutionOf(10)
@@ -62,7 +62,7 @@ func TestRuntimeHoldsOneResolution(t *testing.T) {
 		r.Put(&hostile.resolution, keyFor(fmt.Sprint("another ", i)), resolutionOf(1000))
 	}
 	if entries, bytes := r.Held(); bytes != 1010 || entries != 2 {
-		t.Errorf("%d bytes of %d results are remembered", bytes, entries)
+		t.Errorf("got %d bytes in %d cached results", bytes, entries)
 	}
 	found := func(record *Record, request string) *resolution {
 		known, _ := r.Find(&record.resolution, keyFor(request))
@@ -73,11 +73,11 @@ func TestRuntimeHoldsOneResolution(t *testing.T) {
 		return bytes
 	}
 	if found(&hostile, "usual") != shared || bytes() != 10 {
-		t.Errorf("%d bytes after it requests the same as others", bytes())
+		t.Errorf("shared request: got %d bytes, want 10", bytes())
 	}
 	r.Put(&honest.resolution, keyFor("new"), resolutionOf(20))
 	if found(&hostile, "usual") != shared || bytes() != 30 {
-		t.Errorf("%d bytes: the result was dropped while a runtime still requests it", bytes())
+		t.Errorf("got %d bytes, want 30: a result must be kept while a runtime requests it", bytes())
 	}
 }
 
@@ -91,7 +91,7 @@ func TestCachedResolutionsAreLimited(t *testing.T) {
 		}
 	}
 	if entries, bytes := r.Held(); bytes > 100 || entries != 3 {
-		t.Errorf("%d bytes of %d results are remembered", bytes, entries)
+		t.Errorf("got %d bytes in %d cached results", bytes, entries)
 	}
 	var large Record
 	r.Put(&large.resolution, keyFor("large"), resolutionOf(1000))
@@ -99,11 +99,11 @@ func TestCachedResolutionsAreLimited(t *testing.T) {
 		t.Error("the large result was dropped")
 	}
 	if entries, _ := r.Held(); entries != 1 {
-		t.Errorf("%d results are remembered beside one that is too large", entries-1)
+		t.Errorf("got %d cached results, want only the large result", entries)
 	}
 	r.Put(&large.resolution, keyFor("small"), resolutionOf(1))
 	if _, bytes := r.Held(); bytes != 1 {
-		t.Errorf("%d bytes are remembered", bytes)
+		t.Errorf("got %d cached bytes, want 1", bytes)
 	}
 }
 

@@ -9,10 +9,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// seal returns the Secrets for the next bundle, and keeps the last bundle's Sealed if nothing changed. A Secret is kept
-// while its module is requested or still installed, because the module may need it for cleanup; other known Secrets are
-// removed. If no Secrets are known, the last bundle's Sealed stays. It also stays if sealing fails. A Secret that does
-// not fit is omitted and stays unchanged in the runtime.
+// seal returns the encrypted Secrets for the next bundle. A Secret is included while its module is requested or still
+// installed, because the module may need the Secret for cleanup. Other known Secrets are removed. seal returns the last
+// bundle's Secrets if they are unchanged, if r.Secrets is nil, or if sealing fails. A Secret that does not fit is
+// omitted and stays unchanged in the runtime.
 func seal(r plan.Runtime, last *plan.Published, asked []string) (*bundle.Sealed, error) {
 	var before *bundle.Sealed
 	if last != nil {
@@ -36,7 +36,7 @@ func seal(r plan.Runtime, last *plan.Published, asked []string) (*bundle.Sealed,
 	}
 	none := len(next.Secrets)+len(next.Removals) == 0
 	if r.Secrets.Recipient == "" {
-		// An agent without a recipient would refuse a bundle with Secrets.
+		// Agents that report no recipient would refuse a bundle with Secrets.
 		if none {
 			return nil, nil
 		}
@@ -44,7 +44,7 @@ func seal(r plan.Runtime, last *plan.Published, asked []string) (*bundle.Sealed,
 	}
 	next, tooMuch := next.Fitting(r.ID)
 	nothingFits := len(next.Secrets)+len(next.Removals) == 0
-	if nothingFits || before != nil && before.Revision == next.Named(r.Secrets.Recipient) {
+	if nothingFits || before != nil && before.Revision == next.RevisionFor(r.Secrets.Recipient) {
 		return before, wrapped(tooMuch)
 	}
 	sealed, err := next.Seal(r.ID, r.Secrets.Recipient)

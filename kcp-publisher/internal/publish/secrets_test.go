@@ -18,7 +18,7 @@ func secret(module, name, revision string) bundle.RuntimeSecret {
 	}
 }
 
-func TestBundleListsSecretsAndRemovals(t *testing.T) {
+func TestSealedSecretsDependOnModulesAndChanges(t *testing.T) {
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {
 		t.Fatal(err)
@@ -37,59 +37,59 @@ func TestBundleListsSecretsAndRemovals(t *testing.T) {
 		last     *plan.Published
 		secrets  *plan.Secrets
 		change   func(*plan.Runtime)
-		there    []string // nil if the bundle keeps the last one's Secrets
+		there    []string // nil if the Secrets of the last bundle are kept
 		removals []string
 		err      string
 	}{
-		"nothing was ever there": {nil, &plan.Secrets{Recipient: to}, nil, nil, nil, ""},
-		"a module that is asked for gets its Secret": {
+		"no Secrets": {nil, &plan.Secrets{Recipient: to}, nil, nil, nil, ""},
+		"Secret of a requested module": {
 			nil, &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{keda}}, nil, []string{"login"}, nil, "",
 		},
-		"one for no module in particular is there": {
+		"Secret without a module": {
 			nil, &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{all}}, nil, []string{"pull"}, nil, "",
 		},
-		"equal Secrets are not sealed anew": {
+		"unchanged Secrets": {
 			published(keda), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{keda}}, nil, nil, nil, "",
 		},
-		"another content is": {
+		"changed Secret": {
 			published(keda), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{secret("keda", "login", "2")}},
 			nil,
 			[]string{"login"}, nil, "",
 		},
-		"a module that is not requested has none": {
+		"Secret of a module that is not requested": {
 			nil, &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{secret("nats", "login", "1")},
 				Known: []string{"kyma-system/login"}}, nil, []string{}, []string{"kyma-system/login"}, "",
 		},
-		"a module keeps it until it is gone": {
+		"Secret of a module that is still installed": {
 			nil, &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{secret("nats", "login", "1")}},
 			func(r *plan.Runtime) { r.Installed = []string{"nats"} }, []string{"login"}, nil, "",
 		},
-		"a deleted Secret is announced": {
+		"deleted Secret": {
 			published(keda, all),
 			&plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{all},
 				Known: []string{"kyma-system/login", "kyma-system/pull"}}, nil, []string{"pull"},
 			[]string{"kyma-system/login"}, "",
 		},
-		"an unknown Secret is not announced": {
+		"deleted Secret that is not known": {
 			published(keda, all), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{all}}, nil,
 			[]string{"pull"}, nil,
 			"",
 		},
-		"no Secret is announced":         {published(keda), &plan.Secrets{Recipient: to}, nil, nil, nil, ""},
-		"a silent runtime gets the same": {published(keda), nil, nil, nil, nil, ""},
-		"one that is let go is, too": {
+		"all Secrets deleted, none known": {published(keda), &plan.Secrets{Recipient: to}, nil, nil, nil, ""},
+		"Secrets unknown":                 {published(keda), nil, nil, nil, nil, ""},
+		"Kyma is being deleted": {
 			published(keda), &plan.Secrets{Recipient: to, Known: []string{"kyma-system/login"}},
 			func(r *plan.Runtime) { r.Deleting = true }, nil, nil, "",
 		},
-		"an agent that is too old": {
+		"agent without a recipient": {
 			nil, &plan.Secrets{All: []bundle.RuntimeSecret{keda}}, nil, nil, nil, "upgrade the agent",
 		},
-		"one that is too large costs only itself": {
+		"one Secret is too large": {
 			published(keda),
 			&plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{keda, huge, all},
 				Known: []string{"kyma-system/huge"}}, nil, []string{"login", "pull"}, nil, "secret kyma-system/huge: ",
 		},
-		"nothing but too much changes nothing": {
+		"only Secret is too large": {
 			published(keda), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{huge}}, nil, nil, nil,
 			"make it smaller",
 		},
@@ -101,11 +101,11 @@ func TestBundleListsSecretsAndRemovals(t *testing.T) {
 			}
 			sealed, err := seal(r, c.last, []string{"keda"})
 			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
-				t.Fatalf("error %v", err)
+				t.Fatalf("got error %v, want %q", err, c.err)
 			}
 			if c.there == nil {
 				if c.last == nil && sealed != nil || c.last != nil && sealed != c.last.Predicate.Sealed {
-					t.Errorf("sealed anew: %+v", sealed)
+					t.Errorf("got %+v, want the last bundle's Secrets", sealed)
 				}
 				return
 			}
@@ -118,24 +118,24 @@ func TestBundleListsSecretsAndRemovals(t *testing.T) {
 				there = append(there, s.Name)
 			}
 			if !slices.Equal(there, c.there) || !slices.Equal(opened.Removals, c.removals) {
-				t.Errorf("there %v, removals %v", there, opened.Removals)
+				t.Errorf("got Secrets %v and removals %v, want %v and %v", there, opened.Removals, c.there, c.removals)
 			}
 		})
 	}
 }
 
-func TestOlderAgentGetsASupportedBundle(t *testing.T) {
+func TestAgentWithoutRecipientGetsBundleWithoutSecrets(t *testing.T) {
 	last := &plan.Published{Predicate: bundle.Predicate{Sealed: &bundle.Sealed{Revision: "1"}}}
 	for name, c := range map[string]struct {
 		all     []bundle.RuntimeSecret
 		trouble bool
 	}{
-		"with Secrets that wait": {[]bundle.RuntimeSecret{secret("", "login", "1")}, true},
-		"without":                {nil, false},
+		"Secrets configured":    {[]bundle.RuntimeSecret{secret("", "login", "1")}, true},
+		"no Secrets configured": {nil, false},
 	} {
 		if sealed, err := seal(plan.Runtime{Secrets: &plan.Secrets{All: c.all}}, last, nil); sealed != nil ||
 			(err != nil) != c.trouble {
-			t.Errorf("%s: %+v, %v", name, sealed, err)
+			t.Errorf("%s: got %+v, %v, want no Secrets and error %t", name, sealed, err, c.trouble)
 		}
 	}
 }

@@ -8,11 +8,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// maxShared limits the digests of documents that are known to be shared. A missing entry only costs another request to
-// the registry.
+// maxShared limits the number of recorded documents. A missing entry only causes another request to the registry.
 const maxShared = 20_000
 
-// share makes the documents available for all runtimes that use them.
+// share uploads missing documents to the repository that all runtimes share, within the runtime's allowance.
 func (p *Publisher) share(ctx context.Context, record *Record, documents bundle.Documents) error {
 	state, size := documents.State.Descriptor.Digest, p.unshared(documents.State)+p.unshared(documents.Catalog)
 	if err := record.documents.check(state, size, p.Now()); err != nil {
@@ -22,7 +21,7 @@ func (p *Publisher) share(ctx context.Context, record *Record, documents bundle.
 	return err
 }
 
-// keepShared checks whether the documents of a bundle in the registry are still shared, if the registry was read.
+// keepShared uploads missing documents of a bundle again if the registry was checked.
 func (p *Publisher) keepShared(ctx context.Context, checked bool, documents bundle.Documents) error {
 	if !checked {
 		return nil
@@ -35,7 +34,8 @@ func (p *Publisher) keepShared(ctx context.Context, checked bool, documents bund
 	return err
 }
 
-// ensureShared uploads missing documents unless they were seen recently, and reports whether any was missing.
+// ensureShared uploads missing documents unless they were checked recently. It reports whether a document was missing,
+// and calls done after a check.
 func (p *Publisher) ensureShared(
 	ctx context.Context, documents bundle.Documents, done func(),
 ) (missing bool, err error) {
@@ -62,22 +62,22 @@ func (p *Publisher) ensureShared(
 	return missing, err
 }
 
-// forgetShared makes the next push check all documents.
+// forgetShared makes the next push check all documents again.
 func (p *Publisher) forgetShared() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for document := range p.shared {
-		p.shared[document] = time.Unix(0, 0) // it was shared before, so it does not count as new
+		p.shared[document] = time.Unix(0, 0) // not the zero time, so the document does not count as new
 	}
 }
 
-// recently reports whether a document that was seen in the registry at a time does not need another check.
+// recently reports whether an object that was found in the registry at the given time does not need another check yet.
 func (p *Publisher) recently(seen time.Time) bool {
 	now := p.Now()
 	return !seen.IsZero() && !now.Before(seen) && now.Sub(seen) < p.Recheck
 }
 
-// unshared returns the size of a document that was not shared before, or 0.
+// unshared returns the size of a document if this process has not shared it before, or 0.
 func (p *Publisher) unshared(document bundle.Blob) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// holds is the number of entries in each cache of a publisher.
+// holds returns the number of entries and the size of each cache of a publisher.
 func (p *Publisher) holds(records int) map[string]int {
 	found, bytesFound := p.contentsFound.Held()
 	needed, bytesNeeded := p.contentsNeeded.Held()
@@ -28,9 +28,9 @@ func (p *Publisher) holds(records int) map[string]int {
 	}
 }
 
-// TestMemoryDoesNotGrowDuringADayOfPublishing simulates a day in which a version is promoted and a runtime created and
-// deleted every twenty minutes.
-func TestMemoryDoesNotGrowDuringADayOfPublishing(t *testing.T) {
+// TestMemoryStaysConstantDuringDayOfPublishing simulates a day. Every twenty minutes, a version is promoted, and a
+// runtime is created and deleted.
+func TestMemoryStaysConstantDuringDayOfPublishing(t *testing.T) {
 	const (
 		runtimes = 4
 		step     = 20 * time.Minute
@@ -70,7 +70,7 @@ func TestMemoryDoesNotGrowDuringADayOfPublishing(t *testing.T) {
 			outcome, err := p.Publish(t.Context(), f.record(p, id), runtime, resolve.Request{Seed: spec, Asked: spec},
 				snapshot)
 			if err != nil || !outcome.Pushed || outcome.Published.Versions["scaler"] != version {
-				t.Fatalf("%s at %s: %+v, %v", id, f.now, outcome, err)
+				t.Fatalf("runtime %s at %s: got %+v, %v, want version %s", id, f.now, outcome, err, version)
 			}
 			remembered[id] = after(outcome.Published)
 		}
@@ -83,11 +83,11 @@ func TestMemoryDoesNotGrowDuringADayOfPublishing(t *testing.T) {
 	}
 	late := p.holds(len(f.records[p]))
 	if early["runtimes"] != runtimes || early["resolutions"] == 0 || early["contents of components"] == 0 {
-		t.Errorf("after a third of the day it holds %v", early)
+		t.Errorf("after a third of the day: got cache sizes %v", early)
 	}
 	for what, n := range late {
 		if n > early[what]+early[what]/4+1 {
-			t.Errorf("%s: %d after a third of the day, %d after all of it", what, early[what], n)
+			t.Errorf("%s: got %d after a third of the day and %d after the day", what, early[what], n)
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// breakable is a source of components that cannot be read while err is set.
+// breakable is a component source that returns err if it is set.
 type breakable struct {
 	components
 	err error
@@ -31,10 +31,10 @@ func (b *breakable) Open(name string) (oras.ReadOnlyTarget, error) {
 	return b.components.Open(name)
 }
 
-// TestUnreadableModuleDoesNotHoldBackTheBundle covers this case: the registry lost the bundle, the publisher restarted,
-// and its component cache's disk is full. The bundle is published anyway, because it delivers keys and revocations. It
-// removes nothing, and contains the module again once it can be read.
-func TestUnreadableModuleDoesNotHoldBackTheBundle(t *testing.T) {
+// TestUnreadableModuleDoesNotBlockBundle simulates a lost registry and a restarted publisher whose disk is full. The
+// bundle is published without the module, because it also delivers keys and revocations. It must not remove the module,
+// and must contain the module again once the component can be read.
+func TestUnreadableModuleDoesNotBlockBundle(t *testing.T) {
 	const name = "example.com/scaler"
 	f, source, runtime := newFleet(t), &breakable{components: components{store.NewMemory()}}, runtimeNamed("one")
 	source.add(t, name, "1.0.0", "kind: ConfigMap\n")
@@ -72,24 +72,24 @@ func TestUnreadableModuleDoesNotHoldBackTheBundle(t *testing.T) {
 		return p
 	}
 	if first := publish(started()); len(first.Published.State.Manifests) != 1 {
-		t.Fatalf("got %+v", first)
+		t.Fatalf("first bundle: got %+v, want one Manifest", first)
 	}
 	if err := os.RemoveAll(f.dir); err != nil {
 		t.Fatal(err)
 	}
 	p := started()
-	source.err = fmt.Errorf("remember the digest: %w", &fs.PathError{
+	source.err = fmt.Errorf("store the digest: %w", &fs.PathError{
 		Op: "write", Path: "partial/123", Err: syscall.ENOSPC,
 	})
 	poor := publish(p)
 	if !poor.Pushed || len(poor.Published.Predicate.Removals) != 0 || len(poor.Problems) != 1 ||
 		poor.Published.Versions["scaler"] != "1.0.0" ||
 		poor.Published.Predicate.RootVersion != f.root.Version {
-		t.Errorf("while it cannot be read: %+v", poor)
+		t.Errorf("unreadable component: got %+v, want a bundle without a removal", poor)
 	}
 	source.err = nil
 	if healed := publish(p); !healed.Pushed || len(healed.Published.State.Manifests) != 1 ||
 		len(healed.Published.Predicate.Removals) != 0 {
-		t.Errorf("once it can be read: %+v", healed)
+		t.Errorf("readable component: got %+v, want a bundle with the module", healed)
 	}
 }

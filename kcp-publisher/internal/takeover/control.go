@@ -14,10 +14,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// The controller of Kymas calls the functions of this file.
+// The Kyma controller calls the functions in this file.
 
-// Inherit records lifecycle-manager's installed modules in the status of a Kyma that is taken over. It does so only
-// once, so that Manifests that are deleted later uninstall nothing.
+// Inherit records the modules that lifecycle-manager installed in the status of a Kyma that is being taken over. It
+// records them only once, so no module is uninstalled if Manifests are deleted later.
 func Inherit(ctx context.Context, direct client.Reader, kyma *v1beta2.Kyma) error {
 	is, err := phase.Of(kyma)
 	if is != bundle.TakeoverAdopt || err != nil || kyma.Status.Runtime.Takeover != nil {
@@ -27,25 +27,25 @@ func Inherit(ctx context.Context, direct client.Reader, kyma *v1beta2.Kyma) erro
 	if err != nil {
 		return err
 	}
-	kyma.Status.Runtime.Takeover = Remember(kyma, manifests)
+	kyma.Status.Runtime.Takeover = RecordModules(kyma, manifests)
 	return nil
 }
 
-// readManifests returns lifecycle-manager's Manifests of a Kyma.
+// readManifests reads lifecycle-manager's Manifests of a Kyma.
 func readManifests(ctx context.Context, direct client.Reader, kyma *v1beta2.Kyma) ([]v1beta2.Manifest, error) {
 	var all v1beta2.ManifestList
 	if err := direct.List(ctx, &all, client.InNamespace(kyma.Namespace),
 		client.MatchingLabels{v1beta2.LabelKymaName: kyma.Name}); err != nil {
 		return nil,
 			fmt.Errorf(
-				"list lifecycle-manager's Manifests of Kyma %s/%s, which rbac/takeover.yaml of the chart allows: %w",
+				"list lifecycle-manager's Manifests of Kyma %s/%s (requires rbac/takeover.yaml of the chart): %w",
 				kyma.Namespace, kyma.Name, err)
 	}
 	return Of(kyma, all.Items), nil
 }
 
-// Announcement returns the note of an Event for a phase that the runtime has newly completed, empty for none. before is
-// the phase that it had completed before.
+// Announcement returns the message of an Event if the runtime has completed another phase than before, or an empty
+// string. before is the phase that the runtime had completed previously.
 func Announcement(kyma *v1beta2.Kyma, before string) string {
 	t := kyma.Status.Runtime.Takeover
 	if t == nil || t.Done == before {
@@ -63,7 +63,7 @@ func Announcement(kyma *v1beta2.Kyma, before string) string {
 	return "the runtime had no leftovers of lifecycle-manager"
 }
 
-// Done returns the phase that the runtime of a Kyma has completed, empty for none.
+// Done returns the phase that the runtime of a Kyma has completed, or an empty string.
 func Done(kyma *v1beta2.Kyma) string {
 	if r := kyma.Status.Runtime; r != nil && r.Takeover != nil {
 		return r.Takeover.Done
@@ -71,12 +71,12 @@ func Done(kyma *v1beta2.Kyma) string {
 	return ""
 }
 
-// RemoveManifests removes lifecycle-manager's Manifests of a deleted Kyma that was being taken over. It removes their
-// finalizers first: lifecycle-manager would uninstall the modules of deleted Manifests, and without lifecycle-manager
-// the finalizers would stay.
+// RemoveManifests deletes lifecycle-manager's Manifests of a deleted Kyma that was being taken over. It removes their
+// finalizers first. With finalizers, lifecycle-manager would uninstall the modules, or the Manifests would stay forever
+// if lifecycle-manager no longer runs.
 func RemoveManifests(ctx context.Context, api client.Client, direct client.Reader, kyma *v1beta2.Kyma) error {
 	if kyma.Labels[v1beta2.LabelTakeover] != v1beta2.TakeoverActive {
-		return nil // a finished takeover has deleted them
+		return nil // a finished takeover has already deleted the Manifests
 	}
 	manifests, err := readManifests(ctx, direct, kyma)
 	if err != nil {
@@ -89,7 +89,8 @@ func RemoveManifests(ctx context.Context, api client.Client, direct client.Reade
 	return errors.Join(failed...)
 }
 
-// RemoveFinalizer removes the finalizer of an absent lifecycle-manager from a Kyma.
+// RemoveFinalizer removes lifecycle-manager's finalizer from a Kyma, because lifecycle-manager no longer reconciles the
+// Kyma.
 func RemoveFinalizer(kyma *v1beta2.Kyma) {
 	controllerutil.RemoveFinalizer(kyma, v1beta2.LifecycleManagerFinalizerPurge)
 }

@@ -15,25 +15,27 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// BehindError reports Manifests that lifecycle-manager has not updated to the running version yet.
+// BehindError lists the Manifests that lifecycle-manager has not updated to the running version yet.
 type BehindError struct{ Manifests []string }
 
 func (e *BehindError) Error() string {
 	return "waiting for lifecycle-manager to update " + strings.Join(e.Manifests, ", ")
 }
 
-// GiveBack returns a Kyma to lifecycle-manager after its runtime released the modules. The order of the steps prevents
-// two writers and downgrades, and each step can be repeated:
+// GiveBack returns a Kyma to lifecycle-manager after its runtime has released the modules. The order of the steps
+// prevents concurrent writers and downgrades. Each step can be repeated:
 //
-//  1. The takeover label goes, so the publisher stops. Both labels that stop lifecycle-manager stay.
-//  2. The status becomes the one that lifecycle-manager continues with.
-//  3. Manifests that match the runtime lose their label, then the Kyma does. Lifecycle-manager continues.
-//  4. A Manifest with an older version keeps its label until lifecycle-manager has written the newer version.
-//  5. The annotation of the phase goes.
+//  1. Remove the takeover label, so the publisher stops. Keep the skip-reconciliation labels of the Kyma and Manifests.
+//  2. Write the status with which lifecycle-manager continues.
+//  3. Remove the label from Manifests with the running version, then from the Kyma. Lifecycle-manager continues.
+//  4. Remove the label from each other Manifest once lifecycle-manager has written the running version to it.
+//  5. Remove the annotation with the phase.
 func GiveBack(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot,
 ) (done []string, err error) {
-	if kyma.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True {
+	// The author of the Kyma can remove the skip label. It alone does not show that the first steps were made.
+	if kyma.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True ||
+		kyma.Labels[v1beta2.LabelTakeover] == v1beta2.TakeoverActive {
 		if done, err = handBack(ctx, api, kyma, offered); err != nil {
 			return done, err
 		}
@@ -48,10 +50,10 @@ func GiveBack(
 	if err := patchKyma(ctx, api, before, kyma); err != nil {
 		return done, err
 	}
-	return append(done, fmt.Sprintf("Kyma %s/%s is lifecycle-manager's again", kyma.Namespace, kyma.Name)), nil
+	return append(done, fmt.Sprintf("Kyma %s/%s is managed by lifecycle-manager again", kyma.Namespace, kyma.Name)), nil
 }
 
-// handBack does the steps up to the one with which lifecycle-manager continues.
+// handBack performs steps 1 to 3 of GiveBack.
 func handBack(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot,
 ) (done []string, err error) {
@@ -93,7 +95,8 @@ func handBack(
 	return done, patchKyma(ctx, api, before, kyma)
 }
 
-// releaseManifests lets lifecycle-manager install from the Manifests that have the running version by now.
+// releaseManifests removes the skip-reconciliation label from Manifests with the running version. It returns a
+// BehindError for the others.
 func releaseManifests(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot,
 ) (done []string, err error) {
@@ -127,12 +130,13 @@ func releaseManifests(
 func releaseManifest(ctx context.Context, api client.Client, m *v1beta2.Manifest) (string, error) {
 	before := m.DeepCopy()
 	delete(m.Labels, v1beta2.LabelSkipReconciliation)
-	// The version that was compared must be the one that lifecycle-manager reads.
+	// Fail on a conflict: lifecycle-manager must read the version that was compared.
 	err := api.Patch(ctx, m, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	return fmt.Sprintf("Manifest %s/%s is lifecycle-manager's again", m.Namespace, m.Name), ignoreGone("return", m, err)
+	return fmt.Sprintf("Manifest %s/%s is managed by lifecycle-manager again", m.Namespace, m.Name),
+		ignoreNotFound("return", m, err)
 }
 
-// Downgrades returns the modules of a Kyma that lifecycle-manager would take back to an older version.
+// Downgrades describes the modules of a Kyma that lifecycle-manager would downgrade.
 func Downgrades(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot,
 ) ([]string, error) {

@@ -13,24 +13,24 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// Handback describes how one Kyma returns to lifecycle-manager, which keeps its state in status.modules and in its
+// Handback describes the return of a Kyma to lifecycle-manager, which stores its state in status.modules and in
 // Manifests.
 type Handback struct {
-	// Modules are the entries of status.modules that lifecycle-manager continues with: one for each of its Manifests
-	// except mandatory ones, and one for each module that was added since. An entry without a version, or a Manifest
-	// without an entry, stops lifecycle-manager permanently.
+	// Modules contains the entries of status.modules with which lifecycle-manager continues: one for each Manifest
+	// except mandatory ones, and one for each module that was added during the takeover. An entry without a version, or
+	// a Manifest without an entry, would stop lifecycle-manager permanently.
 	//
 	// Source: lifecycle-manager c5b83f1b, pkg/templatelookup/regular.go, internal/service/manifest/orphan.
 	Modules []v1beta2.ModuleStatus
-	// Behind are the Manifests, by name, with an older version than the runtime has, and the version that
-	// lifecycle-manager must write there first. Until then it must not install from them.
+	// Behind maps the names of Manifests with an older version than the runtime to the running version.
+	// Lifecycle-manager must not install from such a Manifest until it has written the running version to it.
 	Behind map[string]string
-	// Downgrades are the modules that lifecycle-manager would take back to an older version.
+	// Downgrades describes the modules that lifecycle-manager would downgrade.
 	Downgrades []string
 }
 
-// NewHandback returns how a Kyma returns to lifecycle-manager. It reads nothing but its arguments, and returns the same
-// again after a part was done.
+// NewHandback returns the Handback of a Kyma. It performs no I/O. Its result does not change while the Kyma is
+// partially returned.
 func NewHandback(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, offered *catalog.Snapshot) Handback {
 	h := Handback{Behind: map[string]string{}}
 	known := map[string]bool{}
@@ -71,8 +71,8 @@ func NewHandback(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, offered *cata
 	return h
 }
 
-// compare decides about a Manifest with an older version than the runtime has. Lifecycle-manager writes the version of
-// the module's channel into it.
+// compare checks a Manifest for an older version than the running one. If lifecycle-manager will write the running or a
+// newer version of the channel to the Manifest, compare adds it to Behind, otherwise to Downgrades.
 func (h *Handback) compare(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module, runs string, offered *catalog.Snapshot) {
 	has, source, next := cmp.Or(m.Spec.Version, runs), "", ""
 	if isMandatory(m) {
@@ -89,8 +89,8 @@ func (h *Handback) compare(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module, runs
 		h.Downgrades = append(
 			h.Downgrades,
 			fmt.Sprintf(
-				"module %s runs in version %s, Manifest %s/%s has %s, and %s %s: lifecycle-manager would go back to "+
-					"%s; offer %s or newer there first",
+				"module %s runs in version %s, Manifest %s/%s has %s, and %s %s: lifecycle-manager would downgrade "+
+					"it to %s; first make %s or newer available there",
 				module,
 				runs,
 				m.Namespace,
@@ -107,7 +107,7 @@ func (h *Handback) compare(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module, runs
 	}
 }
 
-// entryOf returns lifecycle-manager's entry in status.modules for one of its Manifests.
+// entryOf returns the entry in status.modules for one of lifecycle-manager's Manifests.
 func entryOf(
 	kyma *v1beta2.Kyma, m *v1beta2.Manifest, module, runs string, offered *catalog.Snapshot,
 ) v1beta2.ModuleStatus {
@@ -132,8 +132,8 @@ func entryOf(
 	return entry
 }
 
-// templateOf returns the ModuleTemplate of a version. Lifecycle-manager compares versions only if an entry names a
-// template, so a template that the catalog lacks is named by its convention.
+// templateOf returns a reference to the ModuleTemplate of a version. Lifecycle-manager compares versions only if an
+// entry has this reference, so a template that is missing in the catalog gets its conventional name.
 func templateOf(module, channel, version, namespace string, offered *catalog.Snapshot) *v1beta2.TrackingObject {
 	template := &v1beta2.TrackingObject{
 		TypeMeta:    metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "ModuleTemplate"},
@@ -149,7 +149,8 @@ func templateOf(module, channel, version, namespace string, offered *catalog.Sna
 	return template
 }
 
-// running returns the version of a module that its runtime reported last. Mandatory modules are not in status.modules.
+// running returns the last reported version of a module. For mandatory modules, which status.modules does not contain,
+// it returns the published version.
 func running(kyma *v1beta2.Kyma, module string) string {
 	for _, m := range kyma.Status.Modules {
 		if m.Name == module {
@@ -162,7 +163,7 @@ func running(kyma *v1beta2.Kyma, module string) string {
 	return ""
 }
 
-// followed returns the channel that the runtime's Kyma follows for a module.
+// followed returns the channel of a module in the runtime's Kyma, or else in the Manifest.
 func followed(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module string) string {
 	if spec := requested(kyma); spec != nil {
 		for _, asked := range spec.Spec.Modules {
@@ -201,7 +202,8 @@ func newer(a, b string) string {
 	return a
 }
 
-// ReturnedStatus returns the status of a Kyma that lifecycle-manager continues with: its own entries and conditions.
+// ReturnedStatus returns the status with which lifecycle-manager continues. It contains only fields and conditions that
+// lifecycle-manager knows.
 func ReturnedStatus(before v1beta2.KymaStatus, h Handback) v1beta2.KymaStatus {
 	after := v1beta2.KymaStatus{
 		ActiveChannel: before.ActiveChannel,

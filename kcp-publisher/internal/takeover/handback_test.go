@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// releasedKyma is a Kyma whose runtime gave its modules back, in these versions.
+// releasedKyma returns a Kyma whose runtime has released its modules in the given versions.
 func releasedKyma(versions map[string]string) *v1beta2.Kyma {
 	kyma := kymaNamed("one")
 	kyma.Labels[v1beta2.LabelTakeover], kyma.Labels[v1beta2.LabelSkipReconciliation] = v1beta2.TakeoverActive,
@@ -39,7 +39,7 @@ func releasedKyma(versions map[string]string) *v1beta2.Kyma {
 	return kyma
 }
 
-func TestLifecycleManagerContinuesWithTheRunningVersions(t *testing.T) {
+func TestHandbackContinuesWithRunningVersions(t *testing.T) {
 	inSlow := func(k *v1beta2.Kyma) *v1beta2.Kyma {
 		k.Status.Runtime.Requested.Spec.Modules[0].Channel = "slow"
 		return k
@@ -56,46 +56,46 @@ func TestLifecycleManagerContinuesWithTheRunningVersions(t *testing.T) {
 		behind    string
 		downgrade string
 	}{
-		"A module that was never upgraded": {
+		"module was not upgraded": {
 			releasedKyma(map[string]string{"keda": "1.7.0"}), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
 			"1.7.0 Ready Manifest one-keda ModuleTemplate keda-1.7.0", "", ""},
-		"A module whose runtime reported nothing": {
+		"runtime never reported": {
 			kymaNamed("one"), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
 			"1.7.0 Ready Manifest one-keda ModuleTemplate keda-1.7.0", "", ""},
-		"A module that was upgraded waits for lifecycle-manager": {
+		"upgraded module with an older Manifest": {
 			releasedKyma(map[string]string{"keda": "1.8.0"}), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
 			"1.8.0 Ready Manifest one-keda ModuleTemplate keda-1.8.0", "1.8.0", ""},
-		"A channel with a newer version is enough": {
+		"older Manifest, channel with a newer version": {
 			releasedKyma(map[string]string{"keda": "1.7.0"}), []v1beta2.Manifest{manifestOf("one", "keda", "1.6.0")},
 			"1.7.0 Ready Manifest one-keda ModuleTemplate keda-1.7.0", "1.7.0", ""},
-		"Lifecycle-manager has updated the Manifest": {
+		"Manifest has a newer version": {
 			releasedKyma(map[string]string{"keda": "1.7.0"}), []v1beta2.Manifest{manifestOf("one", "keda", "1.8.0")},
 			"1.7.0 Ready Manifest one-keda ModuleTemplate keda-1.7.0", "", ""},
-		"A channel with an older version would downgrade": {
+		"channel with an older version": {
 			inSlow(releasedKyma(map[string]string{"keda": "1.8.0"})),
 			[]v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
 			"1.8.0 Ready Manifest one-keda ModuleTemplate keda-1.8.0", "",
-			`module keda runs in version 1.8.0, Manifest kcp-system/one-keda has 1.7.0, and channel "slow" has 1.6.0: lifecycle-manager would go back to 1.7.0; offer 1.8.0 or newer there first`},
-		"A channel that is gone would downgrade": {
+			`module keda runs in version 1.8.0, Manifest kcp-system/one-keda has 1.7.0, and channel "slow" has 1.6.0: lifecycle-manager would downgrade it to 1.7.0; first make 1.8.0 or newer available there`},
+		"running version is newer than the channel": {
 			releasedKyma(map[string]string{"keda": "9.0.0"}), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
 			"9.0.0 Ready Manifest one-keda ModuleTemplate keda-9.0.0", "",
-			`channel "regular" has 1.8.0: lifecycle-manager would go back to 1.7.0`},
-		"A Manifest that is being deleted installs nothing": {
+			`channel "regular" has 1.8.0: lifecycle-manager would downgrade it to 1.7.0`},
+		"Manifest is being deleted": {
 			releasedKyma(map[string]string{"keda": "1.8.0"}), []v1beta2.Manifest{
 				manifestOf("one", "keda", "1.7.0", deleted),
 			},
 			"1.8.0 Ready Manifest one-keda ModuleTemplate keda-1.8.0", "", ""},
-		"A module that was added since": {
+		"module added during the takeover": {
 			releasedKyma(map[string]string{"keda": "1.8.0"}), nil, "1.8.0 Processing ModuleTemplate keda-1.8.0", "",
 			""},
-		"A module that is unmanaged": {
+		"unmanaged module": {
 			manual(releasedKyma(map[string]string{"keda": "1.7.0"})), nil, "1.7.0 Unmanaged", "", ""},
-		"A module that was removed since keeps its entry, by which lifecycle-manager deletes the Manifest": {
+		"module removed during the takeover keeps its entry": {
 			releasedKyma(nil), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
 			"1.7.0 Ready Manifest one-keda ModuleTemplate keda-1.7.0", "", ""},
-		"A mandatory module has no entry": {
+		"mandatory module has no entry": {
 			releasedKyma(nil), []v1beta2.Manifest{manifestOf("one", "guard", "1.1.0", mandatory)}, "", "", ""},
-		"A mandatory module waits for lifecycle-manager": {
+		"mandatory module with an older Manifest": {
 			releasedKyma(nil), []v1beta2.Manifest{manifestOf("one", "guard", "1.0.0", mandatory)}, "", "1.1.0", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,30 +110,30 @@ func TestLifecycleManagerContinuesWithTheRunningVersions(t *testing.T) {
 				}
 			}
 			if entry != c.entry {
-				t.Errorf("the entry is %q, want %q", entry, c.entry)
+				t.Errorf("got entry %q, want %q", entry, c.entry)
 			}
 			behind := ""
 			for _, version := range h.Behind {
 				behind += version
 			}
 			if behind != c.behind {
-				t.Errorf("behind is %v, want %q", h.Behind, c.behind)
+				t.Errorf("got Manifests behind %v, want %q", h.Behind, c.behind)
 			}
 			if all := strings.Join(h.Downgrades, "; "); (all == "") != (c.downgrade == "") ||
 				!strings.Contains(all, c.downgrade) {
-				t.Errorf("downgrades are %q, want %q", all, c.downgrade)
+				t.Errorf("got downgrades %q, want %q", all, c.downgrade)
 			}
 			again := c.kyma.DeepCopy()
 			again.Status = ReturnedStatus(again.Status, h)
 			if second := NewHandback(again, c.manifests, offering(t)); c.downgrade == "" &&
 				!reflect.DeepEqual(second.Behind, h.Behind) {
-				t.Errorf("after the status is written, behind is %v, before %v", second.Behind, h.Behind)
+				t.Errorf("after the status was written: got Manifests behind %v, want %v", second.Behind, h.Behind)
 			}
 		})
 	}
 }
 
-func TestReturnedStatusHasNothingOfThePublisher(t *testing.T) {
+func TestReturnedStatusContainsNoPublisherFields(t *testing.T) {
 	before := releasedKyma(map[string]string{"keda": "1.7.0"}).Status
 	before.ReadyModules, before.ObservedGeneration, before.LastHandledReconcileAt = "0/1", 3, "now"
 	for _, kind := range []string{v1beta2.ConditionReporting, v1beta2.ConditionAccepted, v1beta2.ConditionReady,
@@ -146,15 +146,15 @@ func TestReturnedStatusHasNothingOfThePublisher(t *testing.T) {
 		kinds = append(kinds, c.Type)
 	}
 	if want := []string{v1beta2.ConditionModules, "CRDsSync"}; !slices.Equal(kinds, want) {
-		t.Errorf("conditions are %q, want %q", kinds, want)
+		t.Errorf("got conditions %q, want %q", kinds, want)
 	}
 	if after.Runtime != nil || after.ReadyModules != "" || after.ObservedGeneration != 0 ||
 		after.LastHandledReconcileAt != "" {
-		t.Errorf("the status is %+v", after)
+		t.Errorf("got status %+v, want no fields of the publisher", after)
 	}
 }
 
-func TestGiveBackKeepsLifecycleManagerFromOlderManifests(t *testing.T) {
+func TestGiveBackKeepsOlderManifestsSkipped(t *testing.T) {
 	ctx := t.Context()
 	scheme := runtime.NewScheme()
 	if err := v1beta2.AddToScheme(scheme); err != nil {
@@ -179,23 +179,23 @@ func TestGiveBackKeepsLifecycleManagerFromOlderManifests(t *testing.T) {
 		return now, skips
 	}
 
-	t.Log("lifecycle-manager continues with the Kyma, and not with the older Manifest")
+	t.Log("lifecycle-manager can reconcile the Kyma but not the older Manifest")
 	now, _ := read()
 	var behind *BehindError
 	_, err := GiveBack(ctx, api, now, offering(t))
 	if !errors.As(err, &behind) ||
 		err.Error() != "waiting for lifecycle-manager to update Manifest kcp-system/one-keda to version 1.8.0" {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want a BehindError", err)
 	}
 	now, skips := read()
 	if Phase(now) != PhaseReturn || len(now.Labels) != 1 || now.Status.Runtime != nil || len(now.Status.Modules) != 2 {
-		t.Errorf("the Kyma is %+v", now)
+		t.Errorf("got Kyma %+v, want phase return with a new status", now)
 	}
 	if want := map[string]bool{"one-keda": true, "one-mail": false}; !reflect.DeepEqual(skips, want) {
-		t.Errorf("skipped are %v, want %v", skips, want)
+		t.Errorf("got skipped Manifests %v, want %v", skips, want)
 	}
 
-	t.Log("once lifecycle-manager has updated it, everything is its own")
+	t.Log("lifecycle-manager can reconcile all objects after it updated the Manifest")
 	updated := &v1beta2.Manifest{}
 	if err := api.Get(ctx, client.ObjectKeyFromObject(&old), updated); err != nil {
 		t.Fatal(err)
@@ -209,7 +209,25 @@ func TestGiveBackKeepsLifecycleManagerFromOlderManifests(t *testing.T) {
 	}
 	now, skips = read()
 	if Phase(now) != PhaseNone || len(now.Annotations) != 0 || skips["one-keda"] {
-		t.Errorf("the Kyma is %+v, skipped are %v", now, skips)
+		t.Errorf("got Kyma %+v and skipped Manifests %v, want none skipped", now, skips)
+	}
+}
+
+// TestGiveBackDoesNotTrustTheSkipLabel returns a Kyma whose author removed the label skip-reconciliation.
+func TestGiveBackDoesNotTrustTheSkipLabel(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1beta2.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	kyma, manifest := releasedKyma(map[string]string{"keda": "9.0.0"}), manifestOf("one", "keda", "1.7.0")
+	delete(kyma.Labels, v1beta2.LabelSkipReconciliation)
+	api := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(kyma).WithObjects(kyma, &manifest).Build()
+	if err := api.Get(t.Context(), client.ObjectKeyFromObject(kyma), kyma); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := GiveBack(t.Context(), api, kyma, offering(t)); err == nil ||
+		!strings.Contains(err.Error(), "would downgrade it") {
+		t.Errorf("got %v, want an error about the downgrade", err)
 	}
 }
 
@@ -224,11 +242,11 @@ func TestGiveBackRefusesDowngrades(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := GiveBack(t.Context(), api, kyma, offering(t)); err == nil ||
-		!strings.Contains(err.Error(), "would go back to 1.7.0") {
-		t.Errorf("got %v", err)
+		!strings.Contains(err.Error(), "would downgrade it to 1.7.0") {
+		t.Errorf("got %v, want an error about the downgrade", err)
 	}
 	if err := api.Get(t.Context(), client.ObjectKeyFromObject(kyma), kyma); err != nil ||
 		kyma.Labels[v1beta2.LabelTakeover] != v1beta2.TakeoverActive {
-		t.Errorf("%v: the Kyma is %+v", err, kyma)
+		t.Errorf("got %v and Kyma %+v, want an unchanged Kyma", err, kyma)
 	}
 }

@@ -1,6 +1,6 @@
-// Package takeover plans the takeover of a landscape from lifecycle-manager. Inputs are a Kyma, lifecycle-manager's
-// Manifests of it, and the runtime's report; outputs are the record of its modules, the obstacles and the next step.
-// All of that is pure; only steps.go writes to the control plane.
+// Package takeover implements the takeover of Kymas from lifecycle-manager, and their return. From a Kyma, its
+// Manifests and the runtime's report, it computes the record of installed modules, the obstacles and the next step
+// without I/O. The files control.go, giveback.go and steps.go access the control plane.
 package takeover
 
 import (
@@ -11,10 +11,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Remember returns the record of lifecycle-manager's modules: from its Manifests of the Kyma, or from the status that
-// it wrote if a Manifest is missing. A Manifest that is being deleted counts, because the module is adopted and not the
-// Manifest.
-func Remember(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.TakeoverStatus {
+// RecordModules returns the record of the modules that lifecycle-manager installed, from its Manifests and, for modules
+// without a Manifest, from the Kyma's status. It includes Manifests that are being deleted, because the agent adopts
+// the module and not the Manifest.
+func RecordModules(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.TakeoverStatus {
 	memory := &v1beta2.TakeoverStatus{}
 	known := map[string]bool{}
 	objects := 0
@@ -60,7 +60,7 @@ func Of(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (own []v1beta2.Manifes
 	return own
 }
 
-// moduleOf returns the module of a Manifest, empty if it names none.
+// moduleOf returns the module name of a Manifest, or an empty string if it is unknown.
 func moduleOf(kyma *v1beta2.Kyma, manifest *v1beta2.Manifest) string {
 	if module := manifest.Labels[v1beta2.LabelModuleName]; module != "" {
 		return module
@@ -73,7 +73,7 @@ func moduleOf(kyma *v1beta2.Kyma, manifest *v1beta2.Manifest) string {
 	return ""
 }
 
-// installedVersion returns the version that lifecycle-manager installed of a module.
+// installedVersion returns the version of a module that lifecycle-manager installed.
 func installedVersion(kyma *v1beta2.Kyma, module string, manifest *v1beta2.Manifest) string {
 	version := ""
 	for _, m := range kyma.Status.Modules {
@@ -84,7 +84,7 @@ func installedVersion(kyma *v1beta2.Kyma, module string, manifest *v1beta2.Manif
 	return newer(manifest.Spec.Version, version)
 }
 
-// inheritable reports whether a bundle can name the object.
+// inheritable reports whether a bundle can contain a reference to the object.
 func inheritable(o v1beta2.Resource) bool {
 	return bundle.ObjectRef{Group: o.Group, Version: o.Version, Kind: o.Kind, Namespace: o.Namespace,
 		Name: o.Name}.Check() == nil

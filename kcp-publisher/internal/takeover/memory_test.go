@@ -26,7 +26,7 @@ func kymaNamed(name string, modules ...v1beta2.ModuleStatus) *v1beta2.Kyma {
 	}
 }
 
-// manifestOf is a Manifest as lifecycle-manager leaves it.
+// manifestOf returns a Manifest of a module that lifecycle-manager installed.
 func manifestOf(kyma, module, version string, changes ...func(*v1beta2.Manifest)) v1beta2.Manifest {
 	m := v1beta2.Manifest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: kyma + "-" + module, Finalizers: finalizers,
@@ -41,7 +41,7 @@ func manifestOf(kyma, module, version string, changes ...func(*v1beta2.Manifest)
 	return m
 }
 
-func TestInstalledObjectsAreReadFromManifests(t *testing.T) {
+func TestRememberReadsManifestsAndStatus(t *testing.T) {
 	keda := v1beta2.InheritedModule{
 		Name: "keda", Version: "1.7.0", Channel: "regular", Objects: []v1beta2.Resource{deployment},
 	}
@@ -52,59 +52,60 @@ func TestInstalledObjectsAreReadFromManifests(t *testing.T) {
 		manifests []v1beta2.Manifest
 		want      []v1beta2.InheritedModule
 	}{
-		"a module": {
+		"Manifest of a module": {
 			kymaNamed("one"), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")}, []v1beta2.InheritedModule{keda},
 		},
-		"another Kyma's": {
+		"Manifest of another Kyma": {
 			kymaNamed("one"), []v1beta2.Manifest{manifestOf("two", "keda", "1.7.0")}, nil,
 		},
-		"nothing": {kymaNamed("one"), nil, nil},
-		"one whose Manifest is deleted": {
+		"no Manifests": {kymaNamed("one"), nil, nil},
+		"Manifest is being deleted": {
 			kymaNamed("one"), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", deleted)},
 			[]v1beta2.InheritedModule{keda},
 		},
-		"one whose Manifest is gone": {kymaNamed("one", status), nil,
+		"module only in the status": {kymaNamed("one", status), nil,
 			[]v1beta2.InheritedModule{{Name: "keda", Version: "1.6.0", Channel: "regular"}}},
-		"a Manifest counts more than the status": {
+		"Manifest takes precedence over the status": {
 			kymaNamed("one", status), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
 			[]v1beta2.InheritedModule{keda},
 		},
-		"a Manifest without the module's name": {kymaNamed("one", status),
+		"Manifest without a module name": {kymaNamed("one", status),
 			[]v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", func(m *v1beta2.Manifest) {
 				delete(m.Labels, v1beta2.LabelModuleName)
 			})}, []v1beta2.InheritedModule{keda}},
-		"a Manifest without a version": {kymaNamed("one", status), []v1beta2.Manifest{manifestOf("one", "keda", "")},
+		"Manifest without a version": {kymaNamed("one", status), []v1beta2.Manifest{manifestOf("one", "keda", "")},
 			[]v1beta2.InheritedModule{
 				{Name: "keda", Version: "1.6.0", Channel: "regular", Objects: []v1beta2.Resource{deployment}},
 			}},
-		"a module that is not managed": {kymaNamed("one", v1beta2.ModuleStatus{
+		"unmanaged module": {kymaNamed("one", v1beta2.ModuleStatus{
 			Name: "mail", Version: "1.0.0", State: v1beta2.StateUnmanaged,
 		}),
 			[]v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", func(m *v1beta2.Manifest) {
 				m.Annotations = map[string]string{v1beta2.AnnotationUnmanaged: v1beta2.True}
 			})}, []v1beta2.InheritedModule{{Name: "mail", Version: "1.0.0", Unmanaged: true}}},
-		"an object that no API server has": {kymaNamed("one"),
+		"object with an invalid name": {kymaNamed("one"),
 			[]v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", func(m *v1beta2.Manifest) {
 				m.Status.Synced = append(m.Status.Synced, v1beta2.Resource{Name: "../x"})
 			})}, []v1beta2.InheritedModule{keda}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Remember(c.kyma, c.manifests); !reflect.DeepEqual(got.Modules, c.want) {
+			if got := RecordModules(c.kyma, c.manifests); !reflect.DeepEqual(got.Modules, c.want) {
 				t.Errorf("got %+v, want %+v", got.Modules, c.want)
 			}
 		})
 	}
 }
 
-func TestRecordedObjectsFitABundle(t *testing.T) {
+func TestRecordedObjectsAreLimited(t *testing.T) {
 	huge := manifestOf("one", "keda", "1.7.0")
 	for len(huge.Status.Synced) <= bundle.MaxInherited {
 		o := deployment
 		o.Name = strings.Repeat("k", 1+len(huge.Status.Synced)%50)
 		huge.Status.Synced = append(huge.Status.Synced, o)
 	}
-	if got := Remember(kymaNamed("one"), []v1beta2.Manifest{huge}); len(got.Modules[0].Objects) != bundle.MaxInherited {
-		t.Errorf("%d objects are remembered", len(got.Modules[0].Objects))
+	got := RecordModules(kymaNamed("one"), []v1beta2.Manifest{huge})
+	if len(got.Modules[0].Objects) != bundle.MaxInherited {
+		t.Errorf("got %d recorded objects, want %d", len(got.Modules[0].Objects), bundle.MaxInherited)
 	}
 }
 

@@ -16,10 +16,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// Landscape contains the objects of a control plane.
+// Landscape contains the objects and rules of a control plane.
 type Landscape struct {
 	plan.Fleet
-	// Manifests are lifecycle-manager's.
+	// Manifests contains lifecycle-manager's Manifests.
 	Manifests []v1beta2.Manifest
 	Rules     plan.Rules
 }
@@ -28,13 +28,13 @@ type Landscape struct {
 type Plan struct {
 	Kyma    string `json:"kyma"`
 	Runtime string `json:"runtime"`
-	// Phase is its progress: none, adopt, clean, release, return or finished.
+	// Phase is the phase of the takeover: none, adopt, clean, release, return or finished.
 	Phase   string   `json:"phase"`
 	Modules []Module `json:"modules"`
-	// Obstacles are the reasons against a start, Remarks further notes.
+	// Obstacles lists the reasons why the takeover cannot start. Remarks lists other messages.
 	Obstacles []string `json:"obstacles,omitempty"`
 	Remarks   []string `json:"remarks,omitempty"`
-	// Removes are the objects that `finish` removes in the control plane.
+	// Removes lists the objects that `takeover finish` removes from the control plane.
 	Removes []string `json:"removes,omitempty"`
 }
 
@@ -43,18 +43,18 @@ type Module struct {
 	Name      string `json:"name"`
 	Channel   string `json:"channel,omitempty"`
 	Installed string `json:"installed"`
-	// Then is the version that the module gets once it is adopted, empty for none.
+	// Then is the version to which the module is upgraded after its adoption, or empty.
 	Then string `json:"then,omitempty"`
-	// Note explains why the module stays at that version or is not adopted.
+	// Note is the reason why the module is not upgraded or not adopted.
 	Note string `json:"note,omitempty"`
 }
 
-// New returns the plans of a landscape's Kymas in their order.
+// New returns a plan for each of the Kymas, in the same order.
 func New(l Landscape, kymas []v1beta2.Kyma, now time.Time) []Plan {
 	as := l.Fleet
 	as.Kymas = slices.Clone(l.Kymas)
 	for i := range as.Kymas {
-		as.Kymas[i] = *asOrdinary(&as.Kymas[i], l.Manifests)
+		as.Kymas[i] = *previewKyma(&as.Kymas[i], l.Manifests)
 	}
 	preview := l.Rules.Preview(as, now)
 	plans := make([]Plan, 0, len(kymas))
@@ -70,7 +70,7 @@ func (l Landscape) plan(kyma *v1beta2.Kyma, preview *plan.Preview, now time.Time
 		Kyma: kyma.Name, Runtime: plan.RuntimeID(kyma), Phase: Phase(kyma), Modules: []Module{},
 		Obstacles: obstacles(kyma, own), Removes: leftovers(kyma, own),
 	}
-	request, err := preview.Request(asOrdinary(kyma, l.Manifests))
+	request, err := preview.Request(previewKyma(kyma, l.Manifests))
 	if err != nil {
 		p.Obstacles = append(p.Obstacles, err.Error())
 	}
@@ -90,28 +90,30 @@ func (l Landscape) plan(kyma *v1beta2.Kyma, preview *plan.Preview, now time.Time
 			Note: prospects[m.Name].Held,
 		}
 		if _, err := l.Catalog.Installed(m.Name, m.Channel, m.Version); err != nil {
-			module.Note = fmt.Sprintf("stays as it is until the catalog has version %s: %v", m.Version, err)
+			module.Note = fmt.Sprintf("is not adopted until the catalog has version %s: %v", m.Version, err)
 		}
 		p.Modules = append(p.Modules, module)
 	}
 	if s := kyma.Status.Runtime; s == nil || s.Observed == nil {
-		p.Remarks = append(p.Remarks, "no agent has reported yet: install it with the output of `kcp-publisher enroll "+
+		p.Remarks = append(p.Remarks, "no agent has reported yet: install one with the output of `kcp-publisher "+
+			"enroll "+
 			p.Runtime+"` prints")
 	}
 	return p
 }
 
-// remembered returns the record of lifecycle-manager's modules, from the status once the publisher has written it.
+// remembered returns the record of lifecycle-manager's modules. It reads the record from the status if the publisher
+// has written it.
 func remembered(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.TakeoverStatus {
 	if s := kyma.Status.Runtime; s != nil && s.Takeover != nil && v1beta2.TakenOver(kyma) {
 		return s.Takeover
 	}
-	return Remember(kyma, manifests)
+	return RecordModules(kyma, manifests)
 }
 
-// asOrdinary returns a Kyma as it resolves after its runtime has adopted and reported all modules: with the installed
-// modules as its request.
-func asOrdinary(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Kyma {
+// previewKyma returns a copy of a Kyma for a preview of the time after the takeover. If the runtime has not reported
+// yet, the copy requests all installed modules.
+func previewKyma(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Kyma {
 	as := kyma.DeepCopy()
 	delete(as.Labels, v1beta2.LabelTakeover)
 	if as.Status.Runtime != nil && as.Status.Runtime.Requested != nil {
@@ -140,14 +142,15 @@ func asOrdinary(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Kyma 
 // obstacles returns the reasons why a Kyma cannot be taken over now.
 func obstacles(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []string) {
 	if !kyma.DeletionTimestamp.IsZero() {
-		all = append(all, "the Kyma is being deleted: lifecycle-manager has to end that")
+		all = append(all, "the Kyma is being deleted: wait until lifecycle-manager has completed the deletion")
 	}
 	if _, err := phase.Of(kyma); err != nil {
 		all = append(all, err.Error())
 	}
-	if Phase(kyma) == PhaseNone && isOurs(kyma) {
-		all = append(all, fmt.Sprintf("this publisher already manages its runtime, so nothing is left to take over. "+
-			"If the label of a running takeover was removed by hand, restore it: kubectl label kyma -n %s %s %s=%s",
+	if Phase(kyma) == PhaseNone && isManaged(kyma) {
+		all = append(all, fmt.Sprintf("this publisher already manages the runtime, so there is nothing to take "+
+			"over; if the label of an active takeover was removed manually, restore it: kubectl label kyma -n %s %s "+
+			"%s=%s",
 			kyma.Namespace, kyma.Name, v1beta2.LabelTakeover, v1beta2.TakeoverActive))
 	}
 	objects := 0
@@ -162,34 +165,35 @@ func obstacles(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []string) 
 			}
 		}
 		switch name := "Manifest " + m.Name; {
-		case v1beta2.TakenOver(kyma): // lifecycle-manager no longer reconciles it
+		case v1beta2.TakenOver(kyma): // lifecycle-manager no longer reconciles the Manifest
 		case !m.DeletionTimestamp.IsZero():
 			all = append(all,
 				name+" is being deleted: wait until the module is uninstalled, or add it to the runtime's Kyma again")
 		case module == "":
-			all = append(all, name+" names no module: add the label "+v1beta2.LabelModuleName)
+			all = append(all, name+" does not name its module: add the label "+v1beta2.LabelModuleName)
 		case installedVersion(kyma, module, m) == "":
 			all = append(all,
-				name+" names no version, nor does the Kyma's status: set its spec.version to the one that is installed")
+				name+" and the Kyma's status do not name the version: set spec.version of the Manifest to the "+
+					"installed version")
 		case m.Status.State == v1beta2.StateProcessing || m.Status.State == v1beta2.StateDeleting:
 			all = append(all,
-				fmt.Sprintf("%s is %s: wait until lifecycle-manager is done with it", name, m.Status.State))
+				fmt.Sprintf("%s is %s: wait until lifecycle-manager has reconciled it", name, m.Status.State))
 		case reported != "" && m.Spec.Version != "" && reported != m.Spec.Version && Phase(kyma) != PhaseReturn:
 			all = append(all,
-				fmt.Sprintf("%s is being upgraded from %s to %s: wait until lifecycle-manager is done with it", name,
+				fmt.Sprintf("%s is being upgraded from %s to %s: wait until lifecycle-manager has reconciled it", name,
 					reported, m.Spec.Version))
 		}
 	}
 	if objects > bundle.MaxInherited {
 		all = append(all,
-			fmt.Sprintf("its modules have %d objects, of which at most %d can be inherited", objects,
+			fmt.Sprintf("the modules have %d objects, must have at most %d", objects,
 				bundle.MaxInherited))
 	}
 	return all
 }
 
-// isOurs reports whether this publisher gave the runtime of a Kyma modules that it has not given back.
-func isOurs(kyma *v1beta2.Kyma) bool {
+// isManaged reports whether this publisher has published modules to the Kyma's runtime and has not returned it.
+func isManaged(kyma *v1beta2.Kyma) bool {
 	s := kyma.Status.Runtime
 	return s != nil && s.Published != nil && len(s.Published.Versions) > 0 && !isGivenBack(s)
 }
@@ -198,7 +202,7 @@ func isGivenBack(s *v1beta2.RuntimeStatus) bool {
 	return s.Takeover != nil && s.Takeover.Published == string(bundle.TakeoverRelease)
 }
 
-// leftovers returns lifecycle-manager's objects of a Kyma in the control plane.
+// leftovers lists lifecycle-manager's Manifests, finalizer and conditions of a Kyma in the control plane.
 func leftovers(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []string) {
 	for _, m := range manifests {
 		all = append(all, fmt.Sprintf("Manifest %s/%s", m.Namespace, m.Name))
@@ -214,15 +218,15 @@ func leftovers(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []string) 
 	return all
 }
 
-// Phases of a Kyma without a phase in its runtime. PhaseReturn is the phase after the runtime released the modules,
-// until lifecycle-manager has all objects again.
+// Phases of a takeover in addition to bundle.TakeoverPhase. PhaseReturn starts when the runtime has released the
+// modules, and ends when lifecycle-manager manages all objects again.
 const (
 	PhaseNone     = "none"
 	PhaseReturn   = "return"
 	PhaseFinished = "finished"
 )
 
-// Phase returns how far a Kyma is taken over.
+// Phase returns the phase of a Kyma's takeover.
 func Phase(kyma *v1beta2.Kyma) string {
 	switch kyma.Labels[v1beta2.LabelTakeover] {
 	case v1beta2.TakeoverFinished:
@@ -236,15 +240,15 @@ func Phase(kyma *v1beta2.Kyma) string {
 	return PhaseNone
 }
 
-// Unready returns the reason why a takeover cannot be finished yet, empty if it can.
+// Unready returns the reason why a takeover cannot be finished yet, or an empty string.
 func Unready(kyma *v1beta2.Kyma) string {
 	s := kyma.Status.Runtime
 	switch {
 	case s == nil || s.Takeover == nil || s.Published == nil:
-		return "the publisher has not published to it yet: does it run, and does its --watch-label-selector select " +
-			"the Kyma?"
+		return "the publisher has not published a bundle for it yet: check that the publisher is running and that " +
+			"its --watch-label-selector selects the Kyma"
 	case s.Observed == nil:
-		return "its runtime has not reported yet: install the agent there"
+		return "its runtime has not reported yet: install the agent in the runtime"
 	}
 	var missing []string
 	for _, m := range s.Takeover.Modules {
@@ -270,14 +274,15 @@ func unmanaged(requested *v1beta2.RequestedSpec, module string) bool {
 	})
 }
 
-// Completed reports whether the runtime has completed the phase of the newest bundle.
+// Completed reports whether the latest bundle requests the phase and the runtime has completed it.
 func Completed(kyma *v1beta2.Kyma, phase bundle.TakeoverPhase) bool {
 	s := kyma.Status.Runtime
 	return s != nil && s.Takeover != nil && s.Takeover.Published == string(phase) && s.Takeover.Done == string(phase)
 }
 
-// Untouched reports whether the agent owns nothing in the runtime, so that there is nothing to return: no bundle with a
-// module was published, or no bundle was reported and the newest one returns everything.
+// Untouched reports whether the runtime cannot contain objects of the agent, so no module must be returned to
+// lifecycle-manager: no bundle with a module was published, or the runtime has not reported and the latest bundle
+// requests the release of all modules.
 func Untouched(kyma *v1beta2.Kyma) bool {
 	s := kyma.Status.Runtime
 	if s == nil || s.Published == nil || s.Requested == nil && len(s.Published.Versions) == 0 {

@@ -17,8 +17,8 @@ import (
 
 var now = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// offering is a catalog with keda 1.7.0 and 1.8.0, whose upgrade requires downtime; the channel regular has 1.8.0, slow
-// 1.6.0. The mandatory module guard has 1.1.0.
+// offering returns a catalog with keda 1.6.0, 1.7.0 and 1.8.0. Version 1.8.0 requires downtime. Channel regular has
+// 1.8.0, and channel slow has 1.6.0. The mandatory module guard has version 1.1.0.
 func offering(t *testing.T) *catalog.Snapshot {
 	t.Helper()
 	var templates []v1beta2.ModuleTemplate
@@ -62,7 +62,7 @@ func reportedAs(version string) v1beta2.ModuleStatus {
 	return v1beta2.ModuleStatus{Name: "keda", Version: version, Channel: "regular", State: v1beta2.StateReady}
 }
 
-func TestPlanNamesStepsAndObstacles(t *testing.T) {
+func TestPlanListsModulesAndObstacles(t *testing.T) {
 	keda := manifestOf("one", "keda", "1.7.0")
 	inState := func(state v1beta2.State) func(*v1beta2.Manifest) {
 		return func(m *v1beta2.Manifest) { m.Status.State = state }
@@ -80,7 +80,7 @@ func TestPlanNamesStepsAndObstacles(t *testing.T) {
 	later.CreationTimestamp = metav1.NewTime(now)
 	started := kymaNamed("one")
 	started.Labels[v1beta2.LabelTakeover] = v1beta2.TakeoverActive
-	started.Status.Runtime = &v1beta2.RuntimeStatus{Takeover: Remember(started, []v1beta2.Manifest{keda})}
+	started.Status.Runtime = &v1beta2.RuntimeStatus{Takeover: RecordModules(started, []v1beta2.Manifest{keda})}
 	ours := kymaNamed("one")
 	ours.Status.Runtime = &v1beta2.RuntimeStatus{
 		Published: &v1beta2.PublishedBundle{Versions: map[string]string{"keda": "1.7.0"}},
@@ -95,53 +95,54 @@ func TestPlanNamesStepsAndObstacles(t *testing.T) {
 		module    string // name installed -> then: note
 		obstacle  string
 	}{
-		"A channel that is newer": {
+		"channel with a newer version": {
 			kyma: kymaNamed("one"), manifests: []v1beta2.Manifest{keda}, phase: "none", module: "keda 1.7.0 -> 1.8.0: ",
 		},
-		"A channel that is older": {kyma: kymaNamed("one"),
+		"channel with an older version": {kyma: kymaNamed("one"),
 			manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", func(m *v1beta2.Manifest) {
 				m.Labels[v1beta2.LabelChannel] = "slow"
 			})}, phase: "none",
-			module: `keda 1.7.0 -> 1.7.0: module keda: stays at version 1.7.0: channel "slow" has 1.6.0, which is older`},
-		"A window": {kyma: windowed, manifests: []v1beta2.Manifest{keda}, phase: "none",
+			module: `keda 1.7.0 -> 1.7.0: module keda stays at version 1.7.0: channel "slow" has 1.6.0, which is older`},
+		"upgrade waits for a maintenance window": {kyma: windowed, manifests: []v1beta2.Manifest{keda}, phase: "none",
 			module: "keda 1.7.0 -> 1.8.0: the upgrade to version 1.8.0 requires downtime and waits for the " +
 				"maintenance window from 2099-01-03T21:00:00Z to 2099-01-04T00:00:00Z"},
-		"A version that the catalog does not have": {kyma: kymaNamed("one"),
+		"installed version is not in the catalog": {kyma: kymaNamed("one"),
 			manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.7.5")}, phase: "none",
-			module: `keda 1.7.5 -> 1.8.0: stays as it is until the catalog has version 1.7.5: module keda: version 1.7.5 of channel "regular" has no ModuleTemplate: add keda-1.7.5`},
-		"Lifecycle-manager is at work": {kyma: kymaNamed("one"),
+			module: `keda 1.7.5 -> 1.8.0: is not adopted until the catalog has version 1.7.5: module keda: version 1.7.5 of channel "regular" has no ModuleTemplate: add keda-1.7.5`},
+		"Manifest is progressing": {kyma: kymaNamed("one"),
 			manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", inState(v1beta2.StateProcessing))},
 			phase:     "none",
 			module:    "keda 1.7.0 -> 1.8.0: ", obstacle: "Manifest one-keda is Processing: wait"},
-		"It upgrades": {kyma: kymaNamed("one", reportedAs("1.6.0")), manifests: []v1beta2.Manifest{keda}, phase: "none",
+		"module is being upgraded": {
+			kyma: kymaNamed("one", reportedAs("1.6.0")), manifests: []v1beta2.Manifest{keda}, phase: "none",
 			module: "keda 1.7.0 -> 1.8.0: ", obstacle: "is being upgraded from 1.6.0 to 1.7.0"},
-		"A module is uninstalled": {kyma: kymaNamed("one"),
+		"Manifest is being deleted": {kyma: kymaNamed("one"),
 			manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", deleted)}, phase: "none",
 			module: "keda 1.7.0 -> 1.8.0: ", obstacle: "Manifest one-keda is being deleted"},
-		"A Manifest of no module": {kyma: kymaNamed("one"),
+		"Manifest without a module name": {kyma: kymaNamed("one"),
 			manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", func(m *v1beta2.Manifest) {
 				delete(m.Labels, v1beta2.LabelModuleName)
-			})}, phase: "none", obstacle: "Manifest one-keda names no module"},
-		"The Kyma is deleted": {
+			})}, phase: "none", obstacle: "Manifest one-keda does not name its module"},
+		"Kyma is being deleted": {
 			kyma: gone, manifests: []v1beta2.Manifest{keda}, phase: "none", module: "keda 1.7.0 -> : ",
 			obstacle: "the Kyma is being deleted",
 		},
-		"The id is that of another": {
+		"two Kymas have the same runtime id": {
 			kyma: later, others: []v1beta2.Kyma{*taken}, manifests: []v1beta2.Manifest{keda}, phase: "none",
-			obstacle: "several Kymas named runtime id one, and no operator has assigned it", module: "keda 1.7.0 -> : ",
+			obstacle: "several Kymas have runtime ID one, and no operator has assigned the runtime", module: "keda 1.7.0 -> : ",
 		},
-		"It is ours": {
-			kyma: ours, phase: "none", obstacle: "this publisher already manages its runtime",
+		"Kyma is already managed by the publisher": {
+			kyma: ours, phase: "none", obstacle: "this publisher already manages the runtime",
 		},
-		"It was given back": {
+		"Kyma was returned to lifecycle-manager": {
 			kyma: givenBack, manifests: []v1beta2.Manifest{keda}, phase: "none", module: "keda 1.7.0 -> 1.8.0: ",
 		},
-		"A Manifest of no version": {
+		"Manifest without a version": {
 			kyma: kymaNamed("one"), manifests: []v1beta2.Manifest{manifestOf("one", "keda", "")}, phase: "none",
-			obstacle: "Manifest one-keda names no version",
+			obstacle: "Manifest one-keda and the Kyma's status do not name the version",
 		},
-		"It has begun": {kyma: started, phase: "adopt", module: "keda 1.7.0 -> 1.8.0: "},
-		"Begun, and then at work on": {
+		"takeover is started": {kyma: started, phase: "adopt", module: "keda 1.7.0 -> 1.8.0: "},
+		"takeover is started, Manifest is progressing": {
 			kyma:      started,
 			manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.8.0", inState(v1beta2.StateProcessing))},
 			phase:     "adopt", module: "keda 1.7.0 -> 1.8.0: ",
@@ -154,24 +155,24 @@ func TestPlanNamesStepsAndObstacles(t *testing.T) {
 			}
 			got := New(l, l.Kymas[:1], now)[0]
 			if got.Phase != c.phase || got.Runtime != "one" {
-				t.Errorf("phase is %q of runtime %s", got.Phase, got.Runtime)
+				t.Errorf("got phase %q of runtime %s, want %q of runtime one", got.Phase, got.Runtime, c.phase)
 			}
 			module := ""
 			for _, m := range got.Modules {
 				module += m.Name + " " + m.Installed + " -> " + m.Then + ": " + m.Note
 			}
 			if module != c.module {
-				t.Errorf("modules are %q\n want %q", module, c.module)
+				t.Errorf("got modules %q\nwant %q", module, c.module)
 			}
 			if all := strings.Join(got.Obstacles, "; "); (all == "") != (c.obstacle == "") ||
 				!strings.Contains(all, c.obstacle) {
-				t.Errorf("in the way is %q, want %q", all, c.obstacle)
+				t.Errorf("got obstacles %q, want %q", all, c.obstacle)
 			}
 		})
 	}
 }
 
-func TestPlanNamesTheRemovalsOfFinish(t *testing.T) {
+func TestPlanListsObjectsThatFinishRemoves(t *testing.T) {
 	kyma := kymaNamed("one")
 	kyma.Finalizers = []string{v1beta2.FinalizerKyma, v1beta2.LifecycleManagerFinalizerPurge}
 	kyma.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionModules}, {Type: "CRDsSync"}}
@@ -189,7 +190,7 @@ func TestPlanNamesTheRemovalsOfFinish(t *testing.T) {
 	}
 }
 
-func TestTakeoverCanBeFinishedOnceEveryModuleIsAdopted(t *testing.T) {
+func TestTakeoverCanBeFinishedAfterAllModulesAreAdopted(t *testing.T) {
 	ready := func(changes ...func(*v1beta2.Kyma)) *v1beta2.Kyma {
 		kyma := kymaNamed("one")
 		kyma.Labels[v1beta2.LabelTakeover] = v1beta2.TakeoverActive
@@ -214,32 +215,32 @@ func TestTakeoverCanBeFinishedOnceEveryModuleIsAdopted(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		change func(*v1beta2.Kyma)
-		want   string // empty for it can
+		want   string // empty if the takeover can be finished
 	}{
-		"all is adopted": {func(*v1beta2.Kyma) {}, ""},
-		"no publication": {
+		"all modules adopted": {func(*v1beta2.Kyma) {}, ""},
+		"no published bundle": {
 			func(k *v1beta2.Kyma) {
 				k.Status.Runtime = nil
-			}, "does it run, and does its --watch-label-selector select the Kyma?",
+			}, "check that the publisher is running and that its --watch-label-selector selects the Kyma",
 		},
 		"no report": {func(k *v1beta2.Kyma) { k.Status.Runtime.Observed = nil }, "has not reported yet"},
-		"a module is not adopted": {
+		"module not adopted": {
 			func(k *v1beta2.Kyma) { k.Status.Runtime.Takeover.Modules[0].Adopted = false }, "has not adopted keda yet",
 		},
-		"nor shall it be": {func(k *v1beta2.Kyma) {
+		"unmanaged module not adopted": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Takeover.Modules[0].Adopted, k.Status.Runtime.Requested.Spec.Modules[0].Managed = false,
 				false
 		}, ""},
-		"a newer bundle is on its way": {
+		"latest bundle not reported": {
 			func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Digest = "newer" }, "has not reported bundle 7 yet",
 		},
-		"something is wrong with keda": {
+		"Kyma in state Warning": {
 			func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateWarning }, "see `kcp-publisher why one`",
 		},
-		"the agent reports the problem": {func(k *v1beta2.Kyma) {
+		"module not adopted, with a message": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Takeover.Modules[0].Adopted, k.Status.Runtime.Takeover.Message = false, "forbidden"
 		}, "keda yet: forbidden"},
-		"the runtime's state is not it": {func(k *v1beta2.Kyma) { k.Status.State = "" }, `its state is ""`},
+		"Kyma without a state": {func(k *v1beta2.Kyma) { k.Status.State = "" }, `its state is ""`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := Unready(ready(c.change)); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
@@ -249,22 +250,22 @@ func TestTakeoverCanBeFinishedOnceEveryModuleIsAdopted(t *testing.T) {
 	}
 }
 
-func TestImmediateHandback(t *testing.T) {
+func TestUntouchedRuntimeCanBeReturnedImmediately(t *testing.T) {
 	for name, c := range map[string]struct {
 		status *v1beta2.RuntimeStatus
 		want   bool
 	}{
-		"nothing was published":        {nil, true},
-		"only the first, empty bundle": {&v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{}}, true},
-		"modules were": {
+		"no published bundle":              {nil, true},
+		"published bundle without modules": {&v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{}}, true},
+		"modules published and reported": {
 			&v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{Versions: map[string]string{"keda": "1.7.0"}},
 				Requested: &v1beta2.RequestedSpec{}, Observed: &v1beta2.ObservedBundle{}}, false,
 		},
-		"and nobody ever reported them": {
+		"modules published but not reported": {
 			&v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{Versions: map[string]string{"keda": "1.7.0"}}},
 			false,
 		},
-		"and the newest takes them back": {&v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{
+		"release published but nothing reported": {&v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{
 			Versions: map[string]string{"keda": "1.7.0"},
 		},
 			Takeover: &v1beta2.TakeoverStatus{Published: string(bundle.TakeoverRelease)}}, true},
@@ -273,7 +274,7 @@ func TestImmediateHandback(t *testing.T) {
 			kyma := kymaNamed("one")
 			kyma.Status.Runtime = c.status
 			if got := Untouched(kyma); got != c.want {
-				t.Errorf("got %t", got)
+				t.Errorf("got %t, want %t", got, c.want)
 			}
 		})
 	}

@@ -14,16 +14,16 @@ type Progress struct {
 	Runtime string        `json:"runtime"`
 	Phase   string        `json:"phase"`
 	State   v1beta2.State `json:"state,omitempty"`
-	// Adopted are the inherited modules that the runtime has from its agent, Waiting the others.
+	// Adopted lists the modules that the agent has adopted. Waiting lists the modules that it has not adopted yet.
 	Adopted []string `json:"adopted,omitempty"`
 	Waiting []string `json:"waiting,omitempty"`
-	// Removed are leftovers of lifecycle-manager that the runtime removed.
+	// Removed lists leftovers of lifecycle-manager that the agent removed from the runtime.
 	Removed []string `json:"removed,omitempty"`
-	// Next is the pending event or the next step.
+	// Next describes the event that the takeover waits for, or the operator's next step.
 	Next string `json:"next"`
 }
 
-// ProgressOf returns how far the takeover of a Kyma is.
+// ProgressOf returns the progress of the takeover of a Kyma.
 func ProgressOf(kyma *v1beta2.Kyma) Progress {
 	s := Progress{Kyma: kyma.Name, Runtime: plan.RuntimeID(kyma), Phase: Phase(kyma), State: kyma.Status.State}
 	if r := kyma.Status.Runtime; r != nil && r.Takeover != nil && s.Phase != PhaseNone {
@@ -44,12 +44,13 @@ func ProgressOf(kyma *v1beta2.Kyma) Progress {
 func next(kyma *v1beta2.Kyma, phase string) string {
 	switch phase {
 	case PhaseNone:
-		if isOurs(kyma) {
-			return "this publisher has it"
+		if isManaged(kyma) {
+			return "managed by this publisher"
 		}
-		return "lifecycle-manager has it"
+		return "managed by lifecycle-manager"
 	case PhaseReturn:
-		return "its runtime released the modules: run `takeover abort` until lifecycle-manager has all of its Manifests"
+		return "its runtime has released the modules: run `takeover abort` until lifecycle-manager manages all " +
+			"Manifests"
 	case PhaseFinished:
 		return "finished; once lifecycle-manager is uninstalled, `takeover finish --lifecycle-manager-is-gone` " +
 			"removes the labels"
@@ -57,22 +58,22 @@ func next(kyma *v1beta2.Kyma, phase string) string {
 		if why := Unready(kyma); why != "" {
 			return why
 		}
-		return "all modules are adopted: `takeover finish`, or `takeover abort` to give them back"
+		return "all modules are adopted: run `takeover finish`, or `takeover abort` to return them"
 	case string(bundle.TakeoverClean):
 		return awaited(kyma, bundle.TakeoverClean, "finish")
 	case string(bundle.TakeoverRelease):
 		return awaited(kyma, bundle.TakeoverRelease, "abort")
 	}
-	return fmt.Sprintf("annotation %s: want adopt, clean or release", v1beta2.AnnotationTakeoverPhase)
+	return fmt.Sprintf("annotation %s is invalid, want adopt, clean or release", v1beta2.AnnotationTakeoverPhase)
 }
 
-// awaited describes the event for which a started phase waits.
+// awaited describes the event that a phase waits for.
 func awaited(kyma *v1beta2.Kyma, phase bundle.TakeoverPhase, command string) string {
 	if Completed(kyma, phase) {
-		return fmt.Sprintf("the runtime is done: run `takeover %s` again", command)
+		return fmt.Sprintf("the runtime has completed the phase: run `takeover %s` again", command)
 	}
 	if s := kyma.Status.Runtime; s != nil && s.Takeover != nil && s.Takeover.Message != "" {
 		return "the runtime reports: " + s.Takeover.Message
 	}
-	return "waits for the runtime's report"
+	return "waiting for the runtime's report"
 }

@@ -23,9 +23,9 @@ var finalizers = []string{
 	v1beta2.FinalizerManifest, v1beta2.LifecycleManagerFinalizerResource, v1beta2.LifecycleManagerFinalizerLabels,
 }
 
-// RemoveManifest deletes one of lifecycle-manager's Manifests and keeps its module installed. It labels the Manifest to
-// be skipped, removes its finalizers, and deletes it, in this order. Otherwise lifecycle-manager would restore the
-// finalizers or uninstall the module. A missing Manifest is not an error.
+// RemoveManifest deletes one of lifecycle-manager's Manifests and keeps its module installed. It adds the
+// skip-reconciliation label, removes the finalizers, and then deletes the Manifest. In another order, lifecycle-manager
+// would restore the finalizers or uninstall the module. A missing Manifest is not an error.
 func RemoveManifest(ctx context.Context, api client.Client, manifest *v1beta2.Manifest) error {
 	before := manifest.DeepCopy()
 	skip(manifest)
@@ -34,20 +34,20 @@ func RemoveManifest(ctx context.Context, api client.Client, manifest *v1beta2.Ma
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := api.Patch(ctx, manifest, patch); err != nil {
-		return ignoreGone("remove lifecycle-manager's finalizers of", manifest, err)
+		return ignoreNotFound("remove lifecycle-manager's finalizers of", manifest, err)
 	}
 	uid := manifest.UID
 	if err := api.Delete(ctx, manifest, client.Preconditions{UID: &uid}); err != nil {
-		return ignoreGone("delete", manifest, err)
+		return ignoreNotFound("delete", manifest, err)
 	}
 	if len(manifest.Finalizers) > 0 {
-		return fmt.Errorf("Manifest %s/%s: is deleted and waits for a finalizer that is not lifecycle-manager's: %s",
+		return fmt.Errorf("Manifest %s/%s is being deleted and waits for finalizers of other programs: %s",
 			manifest.Namespace, manifest.Name, strings.Join(manifest.Finalizers, ", "))
 	}
 	return nil
 }
 
-// skip labels an object for lifecycle-manager to leave alone.
+// skip adds the label that makes lifecycle-manager skip the reconciliation of an object.
 func skip(object client.Object) {
 	labels := object.GetLabels()
 	if labels == nil {
@@ -57,20 +57,20 @@ func skip(object client.Object) {
 	object.SetLabels(labels)
 }
 
-func ignoreGone(verb string, object client.Object, err error) error {
+func ignoreNotFound(verb string, object client.Object, err error) error {
 	if err = client.IgnoreNotFound(err); err != nil {
 		return fmt.Errorf("%s %T %s/%s: %w", verb, object, object.GetNamespace(), object.GetName(), err)
 	}
 	return nil
 }
 
-// Start labels a Kyma and lifecycle-manager's Manifests of it, so that lifecycle-manager ignores them and the publisher
-// begins. It labels the Manifests first: lifecycle-manager never sees a labeled Kyma with an unlabeled Manifest. It
-// returns the labeled objects.
+// Start labels a Kyma and its Manifests, so lifecycle-manager ignores them and the publisher starts the takeover. It
+// labels the Manifests first, so lifecycle-manager never finds a labeled Kyma with an unlabeled Manifest. It returns a
+// message for each labeled object.
 func Start(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []string, err error) {
-	if s := kyma.Status.Runtime; s != nil && s.Takeover != nil && !v1beta2.TakenOver(kyma) && !isOurs(kyma) {
+	if s := kyma.Status.Runtime; s != nil && s.Takeover != nil && !v1beta2.TakenOver(kyma) && !isManaged(kyma) {
 		before := kyma.DeepCopy()
-		s.Takeover = nil // of a takeover that was aborted: lifecycle-manager has gone on since
+		s.Takeover = nil // outdated: lifecycle-manager has managed the Kyma since the takeover was aborted
 		if err := api.Status().
 			Patch(ctx, kyma, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 			return nil, fmt.Errorf("write status of Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
@@ -88,7 +88,7 @@ func Start(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []s
 	}
 	done = append(done, fmt.Sprintf("Kyma %s/%s is labeled %s=%s and %s=%s", kyma.Namespace, kyma.Name,
 		v1beta2.LabelTakeover, v1beta2.TakeoverActive, v1beta2.LabelSkipReconciliation, v1beta2.True))
-	late, err := skipManifests(ctx, api, kyma) // lifecycle-manager may have been at work until now
+	late, err := skipManifests(ctx, api, kyma) // lifecycle-manager may have created Manifests until now
 	return append(done, late...), err
 }
 
@@ -104,7 +104,7 @@ func skipManifests(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (
 	})
 }
 
-// SetPhase asks the runtime for the next phase.
+// SetPhase requests a phase from the runtime.
 func SetPhase(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, phase bundle.TakeoverPhase) error {
 	before := kyma.DeepCopy()
 	if kyma.Annotations == nil {
@@ -114,8 +114,8 @@ func SetPhase(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, phase 
 	return patchKyma(ctx, api, before, kyma)
 }
 
-// Finish removes lifecycle-manager's objects of a Kyma in the control plane, once its runtime is clean. The label that
-// keeps lifecycle-manager away from the Kyma stays as long as it may run.
+// Finish removes lifecycle-manager's Manifests and finalizer of a Kyma from the control plane, after the runtime has
+// completed the phase clean. It keeps the skip-reconciliation label, because lifecycle-manager can still be running.
 func Finish(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []string, err error) {
 	done, err = eachManifest(ctx, api, kyma, func(m *v1beta2.Manifest) (string, error) {
 		return fmt.Sprintf("Manifest %s/%s is removed", m.Namespace, m.Name), RemoveManifest(ctx, api, m)
@@ -138,7 +138,7 @@ func Finish(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []
 	return append(done, fmt.Sprintf("Kyma %s/%s is taken over", kyma.Namespace, kyma.Name)), nil
 }
 
-// Unlabel removes the labels from a Kyma that was taken over, once lifecycle-manager no longer runs.
+// Unlabel removes the takeover labels from a Kyma. Callers must ensure that lifecycle-manager no longer runs.
 func Unlabel(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []string, err error) {
 	before := kyma.DeepCopy()
 	for _, label := range []string{v1beta2.LabelTakeover, v1beta2.LabelSkipReconciliation} {
@@ -151,14 +151,14 @@ func Unlabel(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done [
 		v1beta2.LabelSkipReconciliation, kyma.Namespace, kyma.Name)}, nil
 }
 
-// Unfinalize removes lifecycle-manager's finalizers from objects that belong to no Kyma, after it has stopped.
-// Otherwise deleted Watchers, ModuleReleaseMetas and ModuleTemplates would stay forever.
+// Unfinalize removes lifecycle-manager's finalizers from Watchers, ModuleReleaseMetas and ModuleTemplates, after
+// lifecycle-manager was uninstalled. With the finalizers, these objects could no longer be deleted.
 func Unfinalize(ctx context.Context, api client.Client, namespace string) (done []string, err error) {
 	for _, list := range []client.ObjectList{&v1beta2.WatcherList{}, &v1beta2.ModuleReleaseMetaList{},
 		&v1beta2.ModuleTemplateList{}} {
 		if err := api.List(ctx, list, client.InNamespace(namespace)); err != nil {
 			return done,
-				fmt.Errorf("list the objects in %s that may have lifecycle-manager's finalizers: %w", namespace, err)
+				fmt.Errorf("list objects with lifecycle-manager's finalizers in namespace %s: %w", namespace, err)
 		}
 		err = errors.Join(err, meta.EachListItem(list, func(item runtime.Object) error {
 			object, is := item.(client.Object)
@@ -187,8 +187,8 @@ func Unfinalize(ctx context.Context, api client.Client, namespace string) (done 
 	return done, err
 }
 
-// eachManifest applies a step to each current Manifest of a Kyma, and returns the actions. An empty text is not an
-// action.
+// eachManifest calls one for each Manifest of a Kyma, and returns the messages about its changes. one returns an empty
+// message if it did not change the Manifest.
 func eachManifest(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, one func(*v1beta2.Manifest) (string, error),
 ) (done []string, err error) {

@@ -1,5 +1,6 @@
-// Package agent runs the rounds of the agent: pull, stage, sync, report. It is one controller with one request, so two
-// rounds never run at once. Events and timers start the next round.
+// Package agent runs the rounds of the agent. A round pulls a bundle, stages its content, syncs the runtime and
+// reports. The package is one controller with one request, so rounds never run concurrently. Events and timers start
+// the next round.
 package agent
 
 import (
@@ -46,10 +47,10 @@ import (
 // Options configure an Agent.
 type Options struct {
 	Runtime string
-	// Instance is a nonce of this process, empty to not search for a second agent with the same key.
+	// Instance is a nonce of this process. If it is empty, the agent does not search for a second agent with its key.
 	Instance string
 	Version  string
-	// KubernetesVersion and ClusterUID are the runtime's.
+	// KubernetesVersion is the version of the runtime's API server. ClusterUID is the UID of the kube-system namespace.
 	KubernetesVersion string
 	ClusterUID        string
 	// Notifications connects to the publisher's notification server. Nil means that none is configured.
@@ -62,34 +63,34 @@ type Options struct {
 	Secrets *secrets.Keeper
 	// Keeper restores deleted objects of the agent.
 	Keeper *objects.Keeper
-	// TryAgain receives Manifests that the installer reconciles again.
+	// TryAgain receives the Manifests that the installer must reconcile again.
 	TryAgain chan<- event.GenericEvent
-	// Client reads Kyma, Manifests and the catalog from a cache. Uncached reads from the API server.
+	// Client reads the Kyma, the Manifests and the catalog from a cache. Uncached reads from the API server.
 	Client, Uncached client.Client
 	Events           events.EventRecorder
-	// Signer is the runtime's own key. Token introduces it to the control plane, nil without one.
+	// Signer is the runtime's own key. Token introduces the key to the control plane. It can be nil.
 	Signer trust.Signer
 	Token  *trust.Token
 	// PollInterval and ReportInterval are defaults, which the settings of a bundle override.
 	PollInterval   time.Duration
 	ReportInterval time.Duration
 	Now            func() time.Time
-	// Checks measures the checks of modules, and Accounts selects the account of each module.
+	// Checks runs the checks of modules. Accounts returns the account of each module.
 	Checks   *prove.Runner
 	Accounts guard.Accounts
-	// Inspect returns details of a module. Nil means that reports have none.
+	// Inspect returns details of a module. If it is nil, reports contain no details.
 	Inspect func(context.Context, *v1beta2.Manifest, []bundle.Detail) *bundle.ModuleDetails
-	// Deployment is the agent's own, nil if bundles must not change it.
+	// Deployment is the agent's own Deployment, nil if bundles must not change its image.
 	Deployment *upgrade.Deployment
-	// UpgradeDeadline is the time in which another image must prove itself once it leads.
+	// UpgradeDeadline is the time in which a leading agent with a new image must prove the image.
 	UpgradeDeadline time.Duration
-	// Enrolled reports whether the bootstrap Secret differs from the one that the agent read at its start, and Restart
-	// starts the agent again with the new one. If Enrolled is nil, the agent does not check the Secret.
+	// Enrolled reports whether the bootstrap Secret changed since the agent started. Restart restarts the agent with
+	// the new Secret. If Enrolled is nil, the agent does not check the Secret.
 	Enrolled func(context.Context) (bool, error)
 	Restart  func()
 }
 
-// Agent reconciles one runtime. One worker uses its fields, except where a comment states otherwise.
+// Agent reconciles one runtime. A single worker uses its fields, unless a comment states otherwise.
 type Agent struct {
 	Options
 	watches  *watch.Watches
@@ -97,26 +98,25 @@ type Agent struct {
 	// notified requests a poll before nextPoll, and notify starts a round for it.
 	notified atomic.Bool
 	notify   chan event.GenericEvent
-	// logged contains the last log line per subject. waiting contains the last log line about upgrades that wait for a
-	// maintenance window, by module. notImported contains the last log line about failed imports, by file.
+	// logged contains the last log line of each subject. waiting contains the logged reason of each module whose
+	// upgrade waits for a maintenance window. notImported contains the logged error of each file that failed to import.
 	logged, waiting, notImported logonce.Memo
 	delivery                     delivery
 	twins                        twins
-	// sequence is the sequence of the last report. resumed reports that it continues the sequences of the previous
-	// process.
+	// sequence is the sequence of the last report. resumed is true if the sequence of the previous process was read.
 	sequence int64
 	resumed  bool
 	// request is the pending certificate request, "" if none is needed.
 	request string
-	// unread reports that the last poll failed: the registry was unreadable, its bundle was refused, or the bundle
-	// could not be stored. notKept is the error of storing it.
-	unread  bool
-	notKept error
-	outage  outage
+	// unread is true if the last poll failed: the registry was unreadable, the bundle was refused, or the bundle could
+	// not be stored. storeErr is the error of storing the bundle.
+	unread   bool
+	storeErr error
+	outage   outage
 	// rounds is the backoff of failed rounds.
 	rounds wait.Backoff
-	// well is the time since which all rounds succeeded, zero after a failure. proven reports that the agent's image
-	// proved itself. agentProblem is the reason why the agent runs another image than the bundle's.
+	// well is the start of the current series of successful rounds, zero after a failure. proven is true if the agent's
+	// image proved itself. agentProblem is the reason why the agent does not run the bundle's image.
 	well         time.Time
 	proven       bool
 	agentProblem string
@@ -124,13 +124,13 @@ type Agent struct {
 	unmanaged map[string]string
 	// secrets is the outcome for the Secrets of the bundle in force.
 	secrets *bundle.ReportedSecrets
-	// unreadable is the error of parsing the request in the runtime's Kyma.
+	// unreadable is the error of parsing the modules that the runtime's Kyma requests.
 	unreadable error
 	// details are the last details of modules, by name of the Manifest.
 	details map[string]inspected
-	// leftovers is the number of removed leftovers that were logged.
+	// leftovers is the number of removed leftovers of lifecycle-manager that were logged.
 	leftovers int
-	// enrolled reports that the bootstrap Secret changed.
+	// enrolled is true if the bootstrap Secret changed.
 	enrolled atomic.Bool
 	contents
 	restoration
@@ -154,13 +154,13 @@ func New(options Options) *Agent {
 	return &Agent{Options: options, rounds: newRounds(), notify: make(chan event.GenericEvent, 1)}
 }
 
-// Notify requests a poll now. It returns at once, and is safe for concurrent use.
+// Notify requests a poll without delay. It does not block, and is safe for concurrent use.
 func (a *Agent) Notify() {
 	a.notified.Store(true)
 	a.Again()
 }
 
-// Again requests a round now. It returns at once, and is safe for concurrent use.
+// Again requests a round without delay. It does not block, and is safe for concurrent use.
 func (a *Agent) Again() {
 	select {
 	case a.notify <- event.GenericEvent{Object: &v1beta2.Kyma{}}:
@@ -168,8 +168,8 @@ func (a *Agent) Again() {
 	}
 }
 
-// Reconcile runs one round. It returns no error, because the queue's backoff would replace the poll interval. Failures
-// are reported and retried.
+// Reconcile runs one round. It never returns an error, because the backoff of the queue would replace the poll
+// interval. It reports failures to the control plane and retries them.
 func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	log := ctrl.LoggerFrom(ctx)
 	first := !a.begun.Swap(true)
@@ -192,16 +192,16 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 		nil
 }
 
-// catchUp restores the accepted bundle of the previous leader. A replica that waited for its lease could otherwise
-// accept an older bundle.
+// catchUp restores the bundle that the previous leader accepted. Without this bundle, a replica that becomes the leader
+// could accept an older one.
 func (a *Agent) catchUp(ctx context.Context, log logr.Logger) {
 	if err := a.Puller.Restore(ctx); err != nil {
 		log.Error(err, "failed to read the bundle that the previous agent accepted")
 	}
 }
 
-// round brings the runtime in line with the bundle in force and reports the result: it reads, decides with decideRound,
-// acts and records. It returns when the next round is due, 0 for the next poll.
+// round reconciles the runtime with the bundle in force and reports the result. It reads the state, calls decideRound,
+// executes the actions and records the outcome. It returns the time until the next round, 0 for the next poll.
 func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.Duration, error) {
 	kyma, err := a.kyma(ctx)
 	if err != nil {
@@ -213,7 +213,7 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 	}
 	asking := kyma
 	if a.unreadable != nil {
-		asking = nil // an unreadable request must not remove modules
+		asking = nil // an unreadable Kyma must not remove modules
 	}
 	followed := autonomy.Follow(a.Puller.Current(), asking, installed)
 	a.unmanaged = maintenance.Unmanaged(followed.Bundle, a.unmanaged, kyma, installed)
@@ -266,7 +266,7 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 	a.report(ctx, log, facts)
 	err = errors.Join(watchErr, pruneErr, statusErr)
 	if actions.upgrade {
-		a.upgrade(ctx, log, err == nil && !slices.ContainsFunc(written.Failures, isOurs))
+		a.upgrade(ctx, log, err == nil && !slices.ContainsFunc(written.Failures, canBeAgentFault))
 	}
 	if a.proven {
 		actions.again = 0 // this round proved the image
@@ -288,16 +288,16 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 		a.importFiles(ctx, log)
 	}
 	if a.twins.twin != "" {
-		return // a newer bundle may answer the request of another cluster
+		return // a newer bundle can be a response to the request of the other cluster
 	}
 	before, root, location := slices.Clone(a.Puller.Refused()), a.Puller.Root().Version, a.Puller.Location().String()
 	changed, err := a.Puller.Pull(ctx)
 	if ctx.Err() != nil {
 		return // the process ends, so the error is not the registry's
 	}
-	a.unread, a.notKept = err != nil, nil
-	if errors.Is(err, pull.ErrNotKept) {
-		a.notKept = err
+	a.unread, a.storeErr = err != nil, nil
+	if errors.Is(err, pull.ErrNotStored) {
+		a.storeErr = err
 	}
 	for _, refused := range a.Puller.Refused() {
 		if !slices.Contains(before, refused) {
@@ -308,13 +308,13 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 		log.Info("accepted a newer root of trust", "version", now.Version, "epoch", now.Epoch, "expires", now.Expires)
 	}
 	if now := a.Puller.Location().String(); now != location {
-		log.Info("the registry moved, using the other location", "from", location, "to", now)
-		a.delivery.sent = "" // the control plane reads reports there from now on
+		log.Info("switched to the new location of the registry", "from", location, "to", now)
+		a.delivery.sent = "" // the control plane now reads reports from the new location
 	}
 	outage := err != nil && refusal.Of(err) == nil
-	a.measurePoll(outage || a.notKept != nil, changed, a.Now())
+	a.measurePoll(outage || a.storeErr != nil, changed, a.Now())
 	a.noteOutage(log, outage, err)
-	if outage && a.notKept == nil {
+	if outage && a.storeErr == nil {
 		a.noteRegistry(err)
 	} else {
 		a.noteRegistry(nil)
@@ -327,18 +327,19 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 	a.notePoll()
 }
 
-// noteDecided logs the decisions of an autonomous runtime, once each.
+// noteDecided logs the decisions of an autonomous runtime if they changed.
 func (a *Agent) noteDecided(log logr.Logger, followed autonomy.Followed) {
 	if a.logged.Changed(loggedDecided, strings.Join(followed.Decided, " ")) && len(followed.Decided) > 0 {
-		log.Info("following the runtime's Kyma until the control plane responds", "modules", followed.Decided)
+		log.Info("applying the request of the runtime's Kyma until the control plane responds", "modules",
+			followed.Decided)
 	}
 }
 
 func (a *Agent) recordRefused(ctx context.Context, log logr.Logger, refused bundle.RefusedBundle) {
 	bundlesRefused.WithLabelValues(string(refused.Reason)).Inc()
-	what, stays := "a bundle", "the previous one stays in force"
+	what, stays := "a bundle", "the previous bundle stays in force"
 	if refused.Reason.AboutRoot() {
-		what = "a root of trust"
+		what, stays = "a root of trust", "the previous root of trust stays in use"
 	}
 	log.Error(errors.New(refused.Detail), "refused "+what+", "+stays, "digest", refused.Digest, "reason",
 		refused.Reason)
@@ -355,8 +356,7 @@ func (a *Agent) event(ctx context.Context, reason, note string) {
 	}
 }
 
-// kyma returns the runtime's Kyma, nil if it does not exist. Its spec includes the pinned versions if they are
-// readable.
+// kyma returns the runtime's Kyma, nil if it does not exist. The spec includes the pinned versions if they are valid.
 func (a *Agent) kyma(ctx context.Context) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	err := a.Client.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}, kyma)
@@ -367,11 +367,11 @@ func (a *Agent) kyma(ctx context.Context) (*v1beta2.Kyma, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the runtime's Kyma: %w", err)
 	}
-	kyma.Spec, a.unreadable = kyma.Asked()
+	kyma.Spec, a.unreadable = kyma.RequestedSpec()
 	return kyma, nil
 }
 
-// manifests returns the runtime's Manifests. They belong to the cache, so callers must not modify them.
+// manifests returns the runtime's Manifests. Callers must not modify them, because they are not copied from the cache.
 func (a *Agent) manifests(ctx context.Context) ([]v1beta2.Manifest, error) {
 	var manifests v1beta2.ManifestList
 	if err := a.Client.List(ctx, &manifests, client.InNamespace(v1beta2.RuntimeNamespace),
@@ -413,10 +413,10 @@ func (a *Agent) patchStatus(ctx context.Context, facts *report.Facts) error {
 	if equality.Semantic.DeepEqual(before.Status, facts.Kyma.Status) {
 		return nil
 	}
-	// Patch replaces the object, whose spec lacks the pinned versions of an annotation.
+	// Patch overwrites its argument with the response, whose spec does not include the pinned versions. Pass a copy.
 	if err := a.Client.Status().
 		Patch(ctx, facts.Kyma.DeepCopy(), client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("write status of the runtime's Kyma: %w", err)
+		return fmt.Errorf("patch the status of the runtime's Kyma: %w", err)
 	}
 	return nil
 }

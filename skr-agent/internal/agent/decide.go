@@ -15,11 +15,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// minRound is the minimum time until a round that no event starts.
+// minRound is the minimum time until the next round that a timer starts.
 const minRound = 10 * time.Millisecond
 
-// nextRound returns the time until the next round: the time until the next poll, or the shortest of the other times
-// above 0.
+// nextRound returns the time until the next round, which is the shortest of untilPoll and the other times. It ignores
+// other times of 0.
 func nextRound(untilPoll time.Duration, others ...time.Duration) time.Duration {
 	next := untilPoll
 	if other := shortest(others...); other > 0 {
@@ -28,7 +28,7 @@ func nextRound(untilPoll time.Duration, others ...time.Duration) time.Duration {
 	return max(next, minRound)
 }
 
-// shortest returns the shortest of the durations above 0, and 0 for none.
+// shortest returns the shortest positive duration, or 0 if none is positive.
 func shortest(durations ...time.Duration) time.Duration {
 	var found time.Duration
 	for _, d := range durations {
@@ -51,13 +51,13 @@ func settingsOf(b *bundle.Bundle) bundle.Settings {
 type delivery struct {
 	// sent is the content of the last delivered report, "" before the first.
 	sent string
-	// at is the time of the last attempt, and down whether it failed.
+	// at is the time of the last attempt, and down is true if it failed.
 	at   time.Time
 	down bool
 }
 
-// isNeeded reports whether to deliver a report now: its content changed, or the report interval is over. A failed
-// delivery is retried after the poll interval.
+// isNeeded reports whether to deliver a report now: its content changed, or the report interval has passed since the
+// last delivery. After a failed delivery, it waits for the poll interval.
 func (d delivery) isNeeded(content string, now time.Time, reportInterval, pollInterval time.Duration) bool {
 	if d.down && now.Before(d.at.Add(pollInterval)) {
 		return false
@@ -65,7 +65,7 @@ func (d delivery) isNeeded(content string, now time.Time, reportInterval, pollIn
 	return content != d.sent || now.Sub(d.at) >= reportInterval
 }
 
-// after returns the outcome after another attempt.
+// after returns the delivery after another attempt, which ended with err.
 func (d delivery) after(content string, now time.Time, err error) delivery {
 	if err != nil {
 		return delivery{sent: d.sent, at: now, down: true}
@@ -73,37 +73,37 @@ func (d delivery) after(content string, now time.Time, err error) delivery {
 	return delivery{sent: content, at: now}
 }
 
-// known reports whether the control plane has the agent's key: the bundle in force contains it, and no newer bundle was
-// refused as another agent's. A control plane that was restored from a backup has a previous key, and the agent
-// introduces its own again.
+// known reports whether the control plane has the agent's key. The bundle in force must contain the key, and no newer
+// bundle was refused because it is for another agent. A control plane that was restored from a backup can have a
+// previous key. The agent must then introduce its key again.
 func known(inForce *bundle.Bundle, thumbprint string, refused []bundle.RefusedBundle) bool {
 	return inForce != nil && inForce.Statement.Predicate.Audience.KeyThumbprint == thumbprint &&
 		!slices.ContainsFunc(refused, func(r bundle.RefusedBundle) bool { return r.Reason == refusal.WrongCluster })
 }
 
-// unenrolled returns the reason why the control plane cannot verify the agent's reports, "" if it can or this is
-// unknown. The statement of the bundle in force contains the key that the control plane has. An agent with another key
-// needs a certificate or a token.
+// unenrolled returns the reason why the control plane cannot verify the agent's reports, "" for none. The statement of
+// the bundle in force contains the key that the control plane has. An agent with another key needs a certificate or a
+// token.
 func unenrolled(p bundle.Predicate, thumbprint string, certified bool, token *trust.Token, now time.Time) string {
 	if p.KymaUID == "" || p.Audience.KeyThumbprint == thumbprint || certified ||
 		token != nil && now.Before(token.Expires) {
 		return ""
 	}
-	why := "it has no token to enroll with"
+	why := "no token to enroll"
 	if token != nil {
-		why = "the token to introduce it expired at " + token.Expires.UTC().Format(time.RFC3339)
+		why = "its enrollment token expired at " + token.Expires.UTC().Format(time.RFC3339)
 	}
 	return fmt.Sprintf(
-		"by the bundle in force, the control plane does not know this agent's key %s. The key has no valid "+
-			"certificate, and %s: run `kcp-publisher enroll %s` there, and apply its output here",
+		"the bundle in force does not contain this agent's key %s, and the agent has no valid certificate and %s: run "+
+			"`kcp-publisher enroll %s` in the control plane and apply its output in the runtime",
 		trust.ShortThumbprint(thumbprint),
 		why,
 		p.Audience.Runtime,
 	)
 }
 
-// Unenrolled returns the reason why the control plane cannot verify the reports of an agent with this key, "" if it
-// can. It uses the bundle in force and the root of trust, like the agent.
+// Unenrolled returns the reason why the control plane cannot verify the reports of an agent with this key, "" for none.
+// The reason depends on the bundle in force and the root of trust, as in the agent itself.
 func Unenrolled(
 	inForce bundle.Bundle, root trust.Root, runtime, thumbprint string, token *trust.Token, now time.Time,
 ) string {
@@ -112,8 +112,8 @@ func Unenrolled(
 	return unenrolled(p, thumbprint, certificate != nil && err == nil, token, now)
 }
 
-// certificateOf returns the certificate in a statement, nil for none. The error is the reason why it is not valid for
-// this key.
+// certificateOf returns the certificate in a statement, nil if the statement has none. It returns an error if the
+// certificate is not valid for this key.
 func certificateOf(
 	p bundle.Predicate, root trust.Root, runtime, thumbprint string, now time.Time,
 ) (*trust.Certificate, error) {
@@ -125,12 +125,12 @@ func certificateOf(
 		return nil, err
 	}
 	if certificate.Thumbprint != thumbprint {
-		return nil, errors.New("certificate: is for another key than this agent's")
+		return nil, errors.New("the certificate is for another agent's key")
 	}
 	return &certificate, nil
 }
 
-// contentsOf identifies all contents of a state: module, repository and digest of each.
+// contentsOf returns a string that identifies the contents of a state: the module, repository and digest of each.
 func contentsOf(state bundle.DesiredState) string {
 	names := "staged"
 	for _, m := range state.All() {
@@ -141,10 +141,10 @@ func contentsOf(state bundle.DesiredState) string {
 	return names
 }
 
-// contentOf returns the digests that a Manifest refers to: the digests of its spec, and the digests of the applied
-// version, which stays while the spec is refused.
+// contentOf returns the digests in the spec of a Manifest and in its applied version. The applied version stays
+// installed while the spec is refused.
 func contentOf(m *v1beta2.Manifest) []digest.Digest {
-	versions := []v1beta2.AppliedVersion{m.Wanted()}
+	versions := []v1beta2.AppliedVersion{m.RequestedVersion()}
 	if applied := m.Applied(); applied != nil {
 		versions = append(versions, *applied)
 	}
@@ -152,7 +152,7 @@ func contentOf(m *v1beta2.Manifest) []digest.Digest {
 	for _, version := range versions {
 		var source v1beta2.ImageSpec
 		if err := json.Unmarshal(version.Install.Source.Raw, &source); err != nil {
-			continue // the installer reports the error
+			continue // the installer reports this error
 		}
 		named := []string{source.Ref}
 		if version.Config != nil {

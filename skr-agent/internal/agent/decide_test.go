@@ -20,16 +20,16 @@ import (
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
-func TestNextRoundIsTheEarliestReason(t *testing.T) {
+func TestNextRoundStartsAtTheEarliestTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		untilPoll time.Duration
 		others    []time.Duration
 		want      time.Duration
 	}{
-		"the poll only":               {time.Minute, nil, time.Minute},
-		"0 is not a reason":           {time.Minute, []time.Duration{0, 0}, time.Minute},
-		"a window that opens earlier": {time.Minute, []time.Duration{0, time.Second, time.Hour}, time.Second},
-		"a poll that is overdue":      {-time.Minute, []time.Duration{time.Second}, minRound},
+		"next poll only":                  {time.Minute, nil, time.Minute},
+		"other times of 0 are ignored":    {time.Minute, []time.Duration{0, 0}, time.Minute},
+		"other time before the next poll": {time.Minute, []time.Duration{0, time.Second, time.Hour}, time.Second},
+		"overdue poll":                    {-time.Minute, []time.Duration{time.Second}, minRound},
 	} {
 		require.Equal(t, c.want, nextRound(c.untilPoll, c.others...), name)
 	}
@@ -39,27 +39,27 @@ func TestReportIsSentOnChangeOrAfterInterval(t *testing.T) {
 	const interval, poll = time.Hour, time.Minute
 	sent := delivery{}.after("first", noon, nil)
 	failed := sent.after("second", noon.Add(10*time.Minute), errors.New("registry is down"))
-	require.Equal(t, "first", failed.sent, "an undelivered report is still pending")
+	require.Equal(t, "first", failed.sent, "a failed delivery must not change the last delivered report")
 	for name, c := range map[string]struct {
 		before  delivery
 		message string
 		now     time.Time
 		want    bool
 	}{
-		"nothing was ever sent":         {delivery{}, "first", noon, true},
-		"nothing new":                   {sent, "first", noon.Add(59 * time.Minute), false},
-		"nothing new for an hour":       {sent, "first", noon.Add(time.Hour), true},
-		"something new":                 {sent, "second", noon.Add(time.Second), true},
-		"the registry was just down":    {failed, "second", noon.Add(10*time.Minute + 59*time.Second), false},
-		"changes do not hurry retries":  {failed, "third", noon.Add(10*time.Minute + time.Second), false},
-		"the next poll after it failed": {failed, "second", noon.Add(11 * time.Minute), true},
+		"first report":                  {delivery{}, "first", noon, true},
+		"unchanged within the interval": {sent, "first", noon.Add(59 * time.Minute), false},
+		"unchanged after the interval":  {sent, "first", noon.Add(time.Hour), true},
+		"changed within the interval":   {sent, "second", noon.Add(time.Second), true},
+		"failed just now":               {failed, "second", noon.Add(10*time.Minute + 59*time.Second), false},
+		"failed just now and changed":   {failed, "third", noon.Add(10*time.Minute + time.Second), false},
+		"failed a poll interval ago":    {failed, "second", noon.Add(11 * time.Minute), true},
 	} {
 		require.Equal(t, c.want, c.before.isNeeded(c.message, c.now, interval, poll), name)
 	}
 	require.False(t, failed.after("second", noon, nil).down)
 }
 
-func TestUnknownAgentLogsAdvice(t *testing.T) {
+func TestUnenrolledAgentAdvisesToEnroll(t *testing.T) {
 	by := func(known, kyma string) bundle.Predicate {
 		return bundle.Predicate{Audience: bundle.Audience{Runtime: "berlin", KeyThumbprint: known}, KymaUID: kyma}
 	}
@@ -68,50 +68,52 @@ func TestUnknownAgentLogsAdvice(t *testing.T) {
 		statement bundle.Predicate
 		certified bool
 		token     *trust.Token
-		want      string // part of it, empty for nothing
+		want      string // part of the message, "" for no message
 	}{
-		"its key is known":          {by("mine", "u"), false, nil, ""},
-		"it introduces itself":      {by("", "u"), false, good, ""},
-		"it has a certificate":      {by("", "u"), true, over, ""},
-		"there is no control plane": {by("", ""), false, nil, ""},
-		"its token is over": {
+		"bundle contains the agent's key":          {by("mine", "u"), false, nil, ""},
+		"agent has a valid token":                  {by("", "u"), false, good, ""},
+		"agent has a valid certificate":            {by("", "u"), true, over, ""},
+		"bundle published without a control plane": {by("", ""), false, nil, ""},
+		"agent's token expired": {
 			by("", "u"), false, over,
-			"the token to introduce it expired at 2026-05-04T11:00:00Z: run `kcp-publisher enroll berlin`",
+			"its enrollment token expired at 2026-05-04T11:00:00Z: run `kcp-publisher enroll berlin`",
 		},
-		"it has no token": {
-			by("", "u"), false, nil, "it has no token to enroll with: run `kcp-publisher enroll berlin`",
+		"agent has no token": {
+			by("", "u"), false, nil, "no token to enroll: run `kcp-publisher enroll berlin`",
 		},
-		"another agent's key is known":    {by("other", "u"), false, over, "does not know this agent's key"},
-		"another's is, it can do without": {by("other", "u"), false, good, ""},
+		"bundle contains another key and the token expired": {
+			by("other", "u"), false, over, "does not contain this agent's key",
+		},
+		"bundle contains another key and the token is valid": {by("other", "u"), false, good, ""},
 	} {
 		if got := unenrolled(c.statement, "mine", c.certified, c.token, noon); (got == "") != (c.want == "") ||
 			!strings.Contains(got, c.want) {
-			t.Errorf("%s: %q", name, got)
+			t.Errorf("%s: got message %q, want %q", name, got, c.want)
 		}
 	}
 }
 
-func TestBundleIntervalsOverrideDefaults(t *testing.T) {
+func TestSettingsOfMissingBundleAreZero(t *testing.T) {
 	require.Zero(t, settingsOf(nil).PollInterval)
 	b := &bundle.Bundle{}
 	b.State.Settings.PollInterval = metav1.Duration{Duration: time.Second}
 	require.Equal(t, time.Second, settingsOf(b).PollInterval.Duration)
 }
 
-func TestContentThatAManifestNamesIsKept(t *testing.T) {
+func TestContentOfManifestIncludesSourceAndValues(t *testing.T) {
 	source, values := digest.FromString("source"), digest.FromString("values")
 	for name, c := range map[string]struct {
 		raw    string
 		config *v1beta2.ImageSpec
 		want   []digest.Digest
 	}{
-		"its source": {`{"ref": "` + source.String() + `"}`, nil, []digest.Digest{source}},
-		"its values too": {
+		"source only": {`{"ref": "` + source.String() + `"}`, nil, []digest.Digest{source}},
+		"source and values": {
 			`{"ref": "` + source.String() + `"}`, &v1beta2.ImageSpec{Ref: values.String()},
 			[]digest.Digest{source, values},
 		},
-		"a source that is none":   {`[]`, &v1beta2.ImageSpec{Ref: values.String()}, nil},
-		"a reference by its name": {`{"ref": "latest"}`, nil, nil},
+		"invalid source":             {`[]`, &v1beta2.ImageSpec{Ref: values.String()}, nil},
+		"reference without a digest": {`{"ref": "latest"}`, nil, nil},
 	} {
 		m := &v1beta2.Manifest{
 			Spec: v1beta2.ManifestSpec{
@@ -123,7 +125,7 @@ func TestContentThatAManifestNamesIsKept(t *testing.T) {
 	}
 }
 
-func TestStagedContentsAreNamedByModuleRepositoryAndDigest(t *testing.T) {
+func TestStagedContentsDependOnModuleRepositoryAndDigest(t *testing.T) {
 	content := func(module, repository, name string) string {
 		m := bundle.Manifest{
 			Module:  module,
@@ -134,9 +136,9 @@ func TestStagedContentsAreNamedByModuleRepositoryAndDigest(t *testing.T) {
 	one := content("keda", "example.com/keda", "a")
 	require.Equal(t, one, content("keda", "example.com/keda", "a"))
 	require.NotEqual(t, one, content("keda", "example.com/keda", "b"))
-	require.NotEqual(t, one, content("keda", "example.com/moved", "a"), "it is fetched from elsewhere")
-	require.NotEqual(t, one, content("nats", "example.com/keda", "a"), "another module waits for it")
-	require.NotEqual(t, "", contentsOf(bundle.DesiredState{}), "a bundle without modules is staged too")
+	require.NotEqual(t, one, content("keda", "example.com/moved", "a"), "another repository must cause a fetch")
+	require.NotEqual(t, one, content("nats", "example.com/keda", "a"), "another module must cause a fetch")
+	require.NotEqual(t, "", contentsOf(bundle.DesiredState{}), "a bundle without modules must differ from no bundle")
 }
 
 func TestFailedImportIsReportedOnce(t *testing.T) {
@@ -154,17 +156,17 @@ func TestFailedImportIsReportedOnce(t *testing.T) {
 func TestAgentImageIsPinnedAndMirrored(t *testing.T) {
 	pin := "@" + digest.FromString("image").String()
 	for name, c := range map[string]struct{ agent, want string }{
-		"none":          {"", ""},
-		"not pinned":    {"docker.io/kyma/agent:1", ""},
-		"pinned":        {"ghcr.io/kyma/agent:1" + pin, "ghcr.io/kyma/agent:1" + pin},
-		"from a mirror": {"docker.io/kyma/agent" + pin, "mirror.example/hub/kyma/agent" + pin},
+		"no image":                     {"", ""},
+		"image without a digest":       {"docker.io/kyma/agent:1", ""},
+		"image with a digest":          {"ghcr.io/kyma/agent:1" + pin, "ghcr.io/kyma/agent:1" + pin},
+		"image of a mirrored registry": {"docker.io/kyma/agent" + pin, "mirror.example/hub/kyma/agent" + pin},
 	} {
 		settings := bundle.Settings{Agent: c.agent, Mirrors: map[string]string{"docker.io": "mirror.example/hub"}}
 		require.Equal(t, c.want, agentImage(settings), name)
 	}
 }
 
-func TestAgentEnrollsAgainAtARebuiltControlPlane(t *testing.T) {
+func TestControlPlaneKnowsKeyInBundleInForce(t *testing.T) {
 	by := func(thumbprint string) *bundle.Bundle {
 		b := &bundle.Bundle{}
 		b.Statement.Predicate.Audience.KeyThumbprint = thumbprint
@@ -175,17 +177,17 @@ func TestAgentEnrollsAgainAtARebuiltControlPlane(t *testing.T) {
 		refused []bundle.RefusedBundle
 		want    bool
 	}{
-		"there is no bundle yet":           {nil, nil, false},
-		"the bundle in force names no key": {by(""), nil, false},
-		"it names another":                 {by("other"), nil, false},
-		"it names this one":                {by("mine"), nil, true},
-		"a newer one is another agent's": {
+		"no bundle yet":                       {nil, nil, false},
+		"bundle in force has no key":          {by(""), nil, false},
+		"bundle in force has another key":     {by("other"), nil, false},
+		"bundle in force has the agent's key": {by("mine"), nil, true},
+		"newer bundle is for another agent": {
 			by("mine"), []bundle.RefusedBundle{{Reason: refusal.Expired}, {Reason: refusal.WrongCluster}}, false,
 		},
-		"a newer one was refused for its expiry": {by("mine"), []bundle.RefusedBundle{{Reason: refusal.Expired}}, true},
+		"newer bundle expired": {by("mine"), []bundle.RefusedBundle{{Reason: refusal.Expired}}, true},
 	} {
 		if got := known(c.inForce, "mine", c.refused); got != c.want {
-			t.Errorf("%s: %t", name, got)
+			t.Errorf("%s: got known %t, want %t", name, got, c.want)
 		}
 	}
 }

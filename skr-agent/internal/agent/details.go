@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// detailsInterval is the time between two reads of a module whose state has not changed: each can send a report.
+	// detailsInterval is the minimum time between two reads of an unchanged module, because each can cause a report.
 	detailsInterval = 5 * time.Minute
-	// detailsTimeout limits the time for details in one round, and maxInspected the modules.
+	// detailsTimeout and maxInspected limit the time and the number of modules to inspect in one round.
 	detailsTimeout = 15 * time.Second
 	maxInspected   = 5
 )
 
-// inspected are the last details of a module.
+// inspected contains the last details of a module.
 type inspected struct {
-	of      string // the state that they are about
+	of      string // identifies the state of the module
 	at      time.Time
 	details *bundle.ModuleDetails
 }
 
-// inspect returns the module details that the applied bundle requests in its settings, by Manifest name. Only signed
-// settings can request details.
+// inspect returns the details of modules by the name of their Manifest, if the settings of the bundle in force request
+// details. Only these signed settings can request them.
 func (a *Agent) inspect(ctx context.Context, manifests []v1beta2.Manifest) map[string]*bundle.ModuleDetails {
 	wanted := settingsOf(a.Puller.Current()).Details
 	if len(wanted) == 0 || a.Inspect == nil {
@@ -56,7 +56,7 @@ func (a *Agent) inspect(ctx context.Context, manifests []v1beta2.Manifest) map[s
 	return all
 }
 
-// after returns the details after another read. Equal details keep their time, so that they cause no report.
+// after returns the details after another read. Unchanged details keep their time, so that they do not cause a report.
 func (k inspected) after(of string, now time.Time, details *bundle.ModuleDetails) inspected {
 	if k.details != nil {
 		same := *details

@@ -6,13 +6,13 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// BootstrapSecret is the Secret with which an operator enrolls the runtime.
+// BootstrapSecret is the name of the Secret that an operator applies to enroll the runtime.
 const BootstrapSecret = "skr-agent-bootstrap"
 
-// enrolledAgain starts the agent again if an operator applied another bootstrap Secret: location, credentials, root of
-// trust and token are the ones that the agent started with. It checks the Secret after a watch reported a change, and
-// at the first round, because the Secret can change while another agent leads. An invalid Secret is logged, and the
-// former one stays in force.
+// enrolledAgain restarts the agent if an operator applied another bootstrap Secret, because the agent reads location,
+// credentials, root of trust and token only at startup. It checks the Secret after a watch reported a change, and in
+// the first round, because the Secret can change while another agent leads. If the new Secret is invalid, it logs the
+// error, and the agent continues with the previous one.
 func (a *Agent) enrolledAgain(ctx context.Context, log logr.Logger, first bool) bool {
 	if changed := a.enrolled.Swap(false); a.Enrolled == nil || !changed && !first {
 		return false
@@ -22,15 +22,15 @@ func (a *Agent) enrolledAgain(ctx context.Context, log logr.Logger, first bool) 
 		return false
 	}
 	if err != nil {
-		a.enrolled.Store(true) // the next round reads it again
+		a.enrolled.Store(true) // the next round reads the Secret again
 		if a.logged.Changed(loggedBootstrap, err.Error()) {
-			log.Error(err, "the new bootstrap Secret cannot be used, the former one stays in force")
+			log.Error(err, "failed to read the new bootstrap Secret, continuing with the previous one")
 		}
 		return false
 	}
 	a.logged.Changed(loggedBootstrap, "")
 	if again {
-		log.Info("the bootstrap Secret changed, starting again", "secret", BootstrapSecret)
+		log.Info("the bootstrap Secret changed, restarting", "secret", BootstrapSecret)
 		a.Restart()
 	}
 	return again

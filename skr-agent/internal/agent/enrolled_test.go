@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAgentStartsAgainOnceItsBootstrapSecretChanged(t *testing.T) {
+func TestAgentRestartsAfterChangeOfBootstrapSecret(t *testing.T) {
 	type answer struct {
 		again bool
 		err   error
@@ -19,12 +19,12 @@ func TestAgentStartsAgainOnceItsBootstrapSecretChanged(t *testing.T) {
 		answer         answer
 		read, restarts int
 	}{
-		"nothing changed":               {read: 0},
-		"a watch reported a change":     {changed: true, answer: answer{again: true}, read: 1, restarts: 1},
-		"the same content was applied":  {changed: true, read: 1},
-		"it changed before the lease":   {first: true, answer: answer{again: true}, read: 1, restarts: 1},
-		"the first round of an agent":   {first: true, read: 1},
-		"the new content is not usable": {changed: true, answer: answer{err: errors.New("token: invalid")}, read: 1},
+		"Secret did not change":            {read: 0},
+		"Secret changed":                   {changed: true, answer: answer{again: true}, read: 1, restarts: 1},
+		"Secret applied without a change":  {changed: true, read: 1},
+		"Secret changed before the lease":  {first: true, answer: answer{again: true}, read: 1, restarts: 1},
+		"first round without a change":     {first: true, read: 1},
+		"new content of Secret is invalid": {changed: true, answer: answer{err: errors.New("token: invalid")}, read: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			read, restarts := 0, 0
@@ -35,7 +35,7 @@ func TestAgentStartsAgainOnceItsBootstrapSecretChanged(t *testing.T) {
 			a.enrolled.Store(c.changed)
 			require.Equal(t, c.restarts > 0, a.enrolledAgain(t.Context(), logr.Discard(), c.first))
 			require.Equal(t, []int{c.read, c.restarts}, []int{read, restarts})
-			require.Equal(t, c.answer.err != nil, a.enrolled.Load(), "an unusable content is read again")
+			require.Equal(t, c.answer.err != nil, a.enrolled.Load(), "the next round must read an invalid Secret again")
 		})
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// identify adds the identity of the agent to a report: the fleet, the certificate or a request for one, and the
-// enrollment until the control plane is known to have the key.
+// identify adds the identity of the agent to a report: the fleet, and the certificate or a certificate request. It also
+// adds the enrollment, until a bundle shows that the control plane has the agent's key.
 func (a *Agent) identify(log logr.Logger, r *bundle.Report) error {
 	r.Fleet = a.Puller.Root().Fleet
 	public, err := a.Signer.PublicKey()
@@ -50,8 +50,8 @@ func (a *Agent) identify(log logr.Logger, r *bundle.Report) error {
 	return nil
 }
 
-// unenrolled returns the reason why the control plane refuses reports of this agent's key. It is empty if it accepts
-// them, and if that is unknown.
+// unenrolled returns the reason why the control plane refuses reports of this agent's key, "" if it accepts them. The
+// reason is also "" before the first bundle.
 func (a *Agent) unenrolled(log logr.Logger) string {
 	b := a.Puller.Current()
 	public, err := a.Signer.PublicKey()
@@ -64,12 +64,12 @@ func (a *Agent) unenrolled(log logr.Logger) string {
 	}
 	why := unenrolled(b.Statement.Predicate, thumbprint, a.certificate(log, thumbprint) != nil, a.Token, a.Now())
 	if a.logged.Changed(loggedUnenrolled, why) && why != "" {
-		log.Info("reports are refused: " + why)
+		log.Info("the control plane refuses reports: " + why)
 	}
 	return why
 }
 
-// certificate returns the one that the bundle in force brought, nil when it brought none for this agent's key.
+// certificate returns the certificate in the bundle in force, nil if it has no valid certificate for this agent's key.
 func (a *Agent) certificate(log logr.Logger, thumbprint string) *trust.Certificate {
 	certificateExpiry.Unset()
 	b := a.Puller.Current()
@@ -79,7 +79,7 @@ func (a *Agent) certificate(log logr.Logger, thumbprint string) *trust.Certifica
 	certificate, err := certificateOf(b.Statement.Predicate, a.Puller.Root(), a.Runtime, thumbprint, a.Now())
 	if err != nil {
 		if a.logged.Changed(loggedCertificate, err.Error()) {
-			log.Error(err, "refused the agent's certificate, requesting another")
+			log.Error(err, "refused the certificate in the bundle, requesting another")
 		}
 		return nil
 	}
@@ -88,8 +88,8 @@ func (a *Agent) certificate(log logr.Logger, thumbprint string) *trust.Certifica
 	return certificate
 }
 
-// requestFor returns a request for a certificate if the agent has none, or if a third of its lifetime has passed. It
-// returns the same request until the certificate arrives.
+// requestFor returns a certificate request if the agent has no certificate or must renew it. It returns the same
+// request until a bundle contains the certificate.
 func (a *Agent) requestFor(certificate *trust.Certificate) (string, error) {
 	if certificate != nil && a.Now().Before(certificate.RenewAt().Truncate(time.Second)) {
 		a.request = ""

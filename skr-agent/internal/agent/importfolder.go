@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/importer"
 )
 
-// importFiles imports the files of the folder into the location, from which the poll reads them.
+// importFiles imports the files of the folder into the location. The poll then reads the imported bundle.
 func (a *Agent) importFiles(ctx context.Context, log logr.Logger) {
 	taken, err := a.Folder.Import(ctx, importer.Importer{
 		To: a.Puller.Location(), Root: a.Puller.Root(), Now: a.Now, ClockSkew: a.Puller.Trust.ClockSkew,
@@ -24,7 +24,7 @@ func (a *Agent) importFiles(ctx context.Context, log logr.Logger) {
 			log.Info("imported a file", "file", t.File, "bundles", t.Outcome.Bundles, "written", t.Outcome.Written,
 				"images", len(t.Outcome.Images))
 		case refused != nil && refused.Reason == refusal.Rollback:
-			log.Info("did not import a file that is older than the bundle in force", "file", t.File, "reason",
+			log.Info("skipped a file that is older than the bundle in force", "file", t.File, "reason",
 				t.Err.Error())
 		default:
 			log.Error(t.Err, "failed to import a file", "file", t.File)
@@ -32,7 +32,7 @@ func (a *Agent) importFiles(ctx context.Context, log logr.Logger) {
 	}
 }
 
-// importNews returns the outcomes to log. A repeated failure of a file is logged once.
+// importNews returns the outcomes to log. It omits failures that were logged before with the same error.
 func (a *Agent) importNews(taken []importer.Taken) []importer.Taken {
 	failed := map[string]string{}
 	for _, t := range taken {

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/measure"
 )
 
-// Only the leading agent works, so all metrics are the leader's.
+// Only the leading agent runs rounds, so only the leader sets these metrics.
 var (
 	bundlesAccepted = measure.Counter(measure.Definition{
 		Name: "kyma_pull_agent_bundles_accepted_total", Help: "Accepted bundles.", Leader: true,
@@ -19,12 +19,12 @@ var (
 	}, refusal.Reasons...)
 	lastPoll = measure.Gauge(measure.Definition{
 		Name: "kyma_pull_agent_last_poll_timestamp_seconds",
-		Help: "Unix time of the last successful poll: the bundle was read, verified and stored. Absent before the " +
-			"first.", Leader: true,
+		Help: "Unix time of the last poll that could read the registry and store the bundle. Absent before the first " +
+			"such poll.", Leader: true,
 	})
 	pollFailures = measure.Counter(measure.Definition{
 		Name: "kyma_pull_agent_poll_failures_total",
-		Help: "Failed polls: the registry did not respond, or the bundle could not be stored.", Leader: true,
+		Help: "Polls that failed because the registry did not respond or the bundle could not be stored.", Leader: true,
 	})
 	sequenceInForce = measure.Gauge(measure.Definition{
 		Name: "kyma_pull_agent_bundle_sequence", Help: "Sequence of the bundle in force.", Leader: true,
@@ -38,7 +38,7 @@ var (
 	})
 	rootExpiry = measure.Gauge(measure.Definition{
 		Name: "kyma_pull_agent_root_expiry_timestamp_seconds",
-		Help: "Unix time at which the root of trust expires. No bundle is accepted afterwards.", Leader: true,
+		Help: "Unix time at which the root of trust expires. The agent accepts no bundles after it.", Leader: true,
 	})
 	certificateExpiry = measure.Gauge(measure.Definition{
 		Name: "kyma_pull_agent_certificate_expiry_timestamp_seconds",
@@ -60,7 +60,8 @@ var (
 	})
 )
 
-// measurePoll records the outcome of a poll. A failed poll could not read or store a newer bundle.
+// measurePoll records the outcome of a poll. failed means that the registry was unreadable, or the bundle could not be
+// stored.
 func (a *Agent) measurePoll(failed, changed bool, now time.Time) {
 	rootVersion.Set(float64(a.Puller.Root().Version))
 	rootExpiry.Set(float64(a.Puller.Root().Expires.Unix()))
@@ -72,7 +73,7 @@ func (a *Agent) measurePoll(failed, changed bool, now time.Time) {
 	if changed {
 		bundlesAccepted.Inc()
 	}
-	// The previous process may have accepted the bundle in force.
+	// Set these without a change too, because a previous process can have accepted the bundle in force.
 	if b := a.Puller.Current(); b != nil {
 		sequenceInForce.Set(float64(b.Statement.Predicate.Sequence))
 		expiry.Set(float64(b.Statement.Predicate.ExpiresAt.Unix()))

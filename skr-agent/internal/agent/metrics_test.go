@@ -53,12 +53,12 @@ func TestModulesAreCountedByState(t *testing.T) {
 			got[m.GetLabel()[0].GetValue()+" "+m.GetLabel()[1].GetValue()] = m.GetGauge().GetValue()
 		}
 		if !maps.Equal(got, c.want) {
-			t.Errorf("counted %v, want %v", got, c.want)
+			t.Errorf("got metrics %v, want %v", got, c.want)
 		}
 	}
 }
 
-// A failed poll is counted, but is not the last successful one.
+// A failed poll increases the number of failures, but does not set the time of the last poll.
 func TestTimesAreAbsentBeforeTheFirstPoll(t *testing.T) {
 	for _, name := range []string{
 		"kyma_pull_agent_last_poll_timestamp_seconds", "kyma_pull_agent_bundle_sequence",
@@ -67,19 +67,19 @@ func TestTimesAreAbsentBeforeTheFirstPoll(t *testing.T) {
 		"kyma_pull_agent_notifications_connected",
 	} {
 		if got := family(t, name); got != nil {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("got %v for %s, want no metric", got, name)
 		}
 	}
 	if got := family(t, "kyma_pull_agent_bundles_refused_total"); len(got) != len(refusal.Reasons) {
-		t.Errorf("refusals start with %d reasons, want %d", len(got), len(refusal.Reasons))
+		t.Errorf("got %d reasons of refusals, want %d", len(got), len(refusal.Reasons))
 	}
 
 	a := New(Options{Puller: pull.New(pull.Options{})})
 	a.measurePoll(true, false, time.Now())
 	if got := family(t, "kyma_pull_agent_poll_failures_total"); len(got) != 1 || got[0].GetCounter().GetValue() != 1 {
-		t.Errorf("failed polls after one: %v", got)
+		t.Errorf("got failed polls %v after one failure, want 1", got)
 	}
 	if got := family(t, "kyma_pull_agent_last_poll_timestamp_seconds"); got != nil {
-		t.Errorf("a failed poll counts as successful: %v", got)
+		t.Errorf("got time of the last poll %v after a failure, want no metric", got)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// outageEvents is the minimum time between two Events for outages, so that an unstable registry causes few of them.
+// outageEvents is the minimum time between the Events of two outages, so that an unstable registry causes few Events.
 const outageEvents = 5 * time.Minute
 
 // outage is the state of the connection to the registry. It does not affect the Pod's readiness: modules continue to
@@ -18,13 +18,13 @@ const outageEvents = 5 * time.Minute
 type outage struct {
 	// why is the first error of the current outage, "" if bundles are readable.
 	why string
-	// reportedAt is the time of the last Event for an outage, and reported whether it was for the current one.
+	// reportedAt is the time of the last Event for an outage. reported means that this Event is about the current
+	// outage.
 	reportedAt time.Time
 	reported   bool
 }
 
-// next returns the outage after another poll, and whether to emit an Event for the change. err is the error from
-// reading the bundle.
+// next returns the outage after another poll that ended with err. It also reports whether to emit an Event.
 func (o outage) next(err error, now time.Time) (after outage, emit bool) {
 	switch {
 	case err != nil && o.why == "":
@@ -40,8 +40,8 @@ func (o outage) next(err error, now time.Time) (after outage, emit bool) {
 	return o, false
 }
 
-// noteRegistry emits an Event if bundles become unreadable or readable. Before the first bundle the Kyma does not
-// exist, but operators find Events by its name.
+// noteRegistry emits an Event if bundles become unreadable, or readable again. The Event is about the Kyma by name,
+// because the Kyma does not exist before the first bundle.
 func (a *Agent) noteRegistry(err error) {
 	after, emit := a.outage.next(err, a.Now())
 	a.outage = after
@@ -53,7 +53,7 @@ func (a *Agent) noteRegistry(err error) {
 	}
 	if after.why == "" {
 		a.Events.Eventf(kyma, nil, corev1.EventTypeNormal, v1beta2.ReasonRegistryAvailable, "Pull",
-			"bundles are readable again from %s", a.Puller.Location().String())
+			"bundles are readable again in %s", a.Puller.Location().String())
 		return
 	}
 	note := bundle.Bounded("failed to read bundles from "+a.Puller.Location().String()+", the bundle in force stays: "+

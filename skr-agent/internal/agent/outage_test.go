@@ -18,7 +18,7 @@ func TestOutageEmitsOneEventForItsStartAndEnd(t *testing.T) {
 		{time.Minute, down, true},
 		{2 * time.Minute, errors.New("timeout"), false},
 		{3 * time.Minute, nil, true},
-		{4 * time.Minute, down, false}, // its Event was emitted three minutes ago
+		{4 * time.Minute, down, false}, // the last Event for an outage is three minutes old
 		{5 * time.Minute, nil, false},
 		{6 * time.Minute, down, true},
 		{7 * time.Minute, nil, true},
@@ -26,10 +26,10 @@ func TestOutageEmitsOneEventForItsStartAndEnd(t *testing.T) {
 		var report bool
 		if o, report = o.next(step.err, start.Add(step.after)); report != step.report ||
 			(o.why != "") != (step.err != nil) {
-			t.Errorf("step %d: emits %t, %+v", i, report, o)
+			t.Errorf("step %d: got Event %t and outage %+v, want Event %t", i, report, o, step.report)
 		}
 		if i == 2 && o.why != "connection refused" {
-			t.Errorf("the reason changes with each poll: %q", o.why)
+			t.Errorf("got reason %q, want the first error of the outage", o.why)
 		}
 	}
 }

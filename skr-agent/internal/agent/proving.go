@@ -19,13 +19,13 @@ import (
 
 // proving is the state of modules' checks between rounds.
 type proving struct {
-	// remembered reports that the saved results were read.
+	// remembered is true if the saved results of checks were read.
 	remembered bool
-	// shipped contains the checks of modules by the digest of their content.
+	// shipped contains the checks that modules ship, by the digest of the content.
 	shipped map[digest.Digest]shipped
 }
 
-// shipped are the checks that a module ships, or the reason why they are unreadable.
+// shipped contains the checks that a module ships, or the reason why they are unreadable.
 type shipped struct {
 	checks  []fleet.Check
 	problem string
@@ -33,8 +33,8 @@ type shipped struct {
 
 const loggedChecks = "checks"
 
-// measureBefore measures the queries of checks before modules are upgraded. It delays the upgrade by the timeouts of
-// the queries, and never blocks it.
+// measureBefore measures the queries of checks before modules are upgraded. It delays the upgrade at most by the
+// timeout of the queries. A failed query does not block the upgrade.
 func (a *Agent) measureBefore(
 	ctx context.Context, log logr.Logger, b *bundle.Bundle, installed []v1beta2.Manifest, gate maintenance.Gate,
 	sync syncScope,
@@ -71,8 +71,8 @@ func (a *Agent) prove(ctx context.Context, log logr.Logger, b *bundle.Bundle, in
 	a.runChecks(ctx, b, installed)
 }
 
-// runChecks starts the check run that the settings request, once for each of its IDs. The result stays after the
-// request has ended.
+// runChecks starts the check run in the settings, once for each ID. The result stays after the run is removed from the
+// settings.
 func (a *Agent) runChecks(ctx context.Context, b *bundle.Bundle, installed []v1beta2.Manifest) {
 	run := settingsOf(b).CheckRun
 	if run == nil || a.Checks.HasRun(run.ID) {
@@ -82,17 +82,17 @@ func (a *Agent) runChecks(ctx context.Context, b *bundle.Bundle, installed []v1b
 	live := slices.IndexFunc(installed, func(m v1beta2.Manifest) bool { return m.Module() == run.Module })
 	if at < 0 || live < 0 || b.State.Manifests[at].Unmanaged {
 		a.Checks.SetRun(run.ID, prove.Target{Module: run.Module},
-			"module "+run.Module+" is not installed in the runtime, or is unmanaged")
+			"module "+run.Module+" is not installed in the runtime or is unmanaged")
 		return
 	}
 	want := b.State.Manifests[at]
 	want.Checks = run.Checks
 	t := a.target(ctx, want, installed, map[digest.Digest]shipped{})
-	t.Version = installed[live].RunningVersion() // an upgrade can wait
+	t.Version = installed[live].RunningVersion() // differs from the bundle's version while an upgrade waits
 	a.Checks.SetRun(run.ID, t, "")
 }
 
-// rememberChecks continues the results of the previous process, once. It reports whether they are known.
+// rememberChecks restores the results of the previous process, once. It reports whether they were restored.
 func (a *Agent) rememberChecks(ctx context.Context, log logr.Logger) bool {
 	if a.remembered {
 		return true
@@ -124,7 +124,7 @@ func (a *Agent) saveChecks(ctx context.Context, log logr.Logger) {
 	a.Checks.Saved(records)
 }
 
-// targets returns the modules of a bundle with checks.
+// targets returns a target for each managed module of the bundle that has checks.
 func (a *Agent) targets(ctx context.Context, b *bundle.Bundle, installed []v1beta2.Manifest) []prove.Target {
 	var targets []prove.Target
 	used := map[digest.Digest]shipped{}
@@ -138,7 +138,7 @@ func (a *Agent) targets(ctx context.Context, b *bundle.Bundle, installed []v1bet
 	return targets
 }
 
-// target returns a module with the checks of its manifest.
+// target returns the target for a module of the bundle.
 func (a *Agent) target(
 	ctx context.Context, want bundle.Manifest, installed []v1beta2.Manifest, used map[digest.Digest]shipped,
 ) prove.Target {
@@ -157,7 +157,7 @@ func (a *Agent) target(
 	return t
 }
 
-// shippedBy returns the checks that a module ships, which are kept while the bundle uses them.
+// shippedBy returns the checks that a module ships, and adds them to used, which becomes the cache for the next round.
 func (a *Agent) shippedBy(ctx context.Context, m bundle.Manifest, used map[digest.Digest]shipped) shipped {
 	at := slices.IndexFunc(m.Content, func(c bundle.Content) bool { return c.Name == bundle.ContentChecks })
 	if at < 0 {
@@ -168,7 +168,7 @@ func (a *Agent) shippedBy(ctx context.Context, m bundle.Manifest, used map[diges
 	if !known {
 		data, err := a.Store.Load(ctx, d)
 		if err != nil {
-			return shipped{problem: err.Error()} // it is fetched again
+			return shipped{problem: err.Error()} // not cached, so the next round loads the content again
 		}
 		if found.checks, err = checks.Shipped(data); err != nil {
 			found.problem = err.Error()
@@ -178,14 +178,14 @@ func (a *Agent) shippedBy(ctx context.Context, m bundle.Manifest, used map[diges
 	return found
 }
 
-// isReady reports whether a Manifest is ready as it is requested now.
+// isReady reports whether a Manifest is ready in its current generation.
 func isReady(m *v1beta2.Manifest) bool {
 	ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady)
 	return m.DeletionTimestamp.IsZero() && m.Status.State == v1beta2.StateReady &&
 		ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == m.Generation
 }
 
-// namespacesOf returns the namespaces of a module's objects, sorted. It is never nil.
+// namespacesOf returns the sorted namespaces of a module's objects. The result is never nil.
 func namespacesOf(m *v1beta2.Manifest) []string {
 	found := []string{}
 	for _, r := range m.Status.Synced {

@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/prove"
 )
 
-// readyManifest returns an installed Manifest that is ready in a version.
+// readyManifest returns a ready Manifest with a version.
 func readyManifest(version string) v1beta2.Manifest {
 	m := v1beta2.Manifest{
 		ObjectMeta: metav1.ObjectMeta{
@@ -68,7 +68,7 @@ func newProving(t *testing.T) (*Agent, *int) {
 	}), measured
 }
 
-func TestChecksAreMeasuredInTheVersionOfTheBundle(t *testing.T) {
+func TestChecksNeedReadyModuleInVersionOfBundle(t *testing.T) {
 	a, _ := newProving(t)
 	cel := fleet.Check{Name: "cel", CEL: &fleet.CELCheck{Expression: "true"}}
 	stale := readyManifest("1.0.0")
@@ -77,10 +77,10 @@ func TestChecksAreMeasuredInTheVersionOfTheBundle(t *testing.T) {
 		installed        []v1beta2.Manifest
 		isThere, isReady bool
 	}{
-		"ready":           {[]v1beta2.Manifest{readyManifest("1.0.0")}, true, true},
-		"another version": {[]v1beta2.Manifest{readyManifest("0.9.0")}, false, false},
-		"an old status":   {[]v1beta2.Manifest{stale}, true, false},
-		"not installed":   {nil, false, false},
+		"module is ready":                       {[]v1beta2.Manifest{readyManifest("1.0.0")}, true, true},
+		"another version is installed":          {[]v1beta2.Manifest{readyManifest("0.9.0")}, false, false},
+		"status belongs to an older generation": {[]v1beta2.Manifest{stale}, true, false},
+		"module is not installed":               {nil, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := a.targets(t.Context(), bundleWith("1.0.0", cel, fleet.Check{Name: "smoke"}), c.installed)
@@ -97,7 +97,7 @@ func TestChecksAreMeasuredInTheVersionOfTheBundle(t *testing.T) {
 	require.Empty(t, a.targets(t.Context(), bundleWith("1.0.0"), nil))
 }
 
-func TestValuesBeforeAnUpgradeAreMeasuredOnlyForUpgrades(t *testing.T) {
+func TestQueriesAreMeasuredOnlyBeforeUpgrades(t *testing.T) {
 	query := fleet.Check{Name: "query", PromQL: &fleet.PromQLCheck{Query: "up", Max: "1"}}
 	for name, c := range map[string]struct {
 		installed []v1beta2.Manifest
@@ -105,13 +105,13 @@ func TestValuesBeforeAnUpgradeAreMeasuredOnlyForUpgrades(t *testing.T) {
 		unstaged  map[string]error
 		want      int
 	}{
-		"an upgrade":            {[]v1beta2.Manifest{readyManifest("0.9.0")}, syncAll, nil, 1},
-		"a first installation":  {nil, syncAll, nil, 0},
-		"the installed version": {[]v1beta2.Manifest{readyManifest("1.0.0")}, syncAll, nil, 0},
-		"an upgrade without its content": {
+		"upgrade to a newer version": {[]v1beta2.Manifest{readyManifest("0.9.0")}, syncAll, nil, 1},
+		"first installation":         {nil, syncAll, nil, 0},
+		"unchanged version":          {[]v1beta2.Manifest{readyManifest("1.0.0")}, syncAll, nil, 0},
+		"upgrade with missing content": {
 			[]v1beta2.Manifest{readyManifest("0.9.0")}, syncAll, map[string]error{"keda": contentstore.ErrMissing}, 0,
 		},
-		"a round that applies nothing": {[]v1beta2.Manifest{readyManifest("0.9.0")}, syncNothing, nil, 0},
+		"round without a sync": {[]v1beta2.Manifest{readyManifest("0.9.0")}, syncNothing, nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, measured := newProving(t)
@@ -125,7 +125,7 @@ func TestValuesBeforeAnUpgradeAreMeasuredOnlyForUpgrades(t *testing.T) {
 	}
 }
 
-func TestOnlyChangedResultsAreWorthAReport(t *testing.T) {
+func TestOnlyChangedCheckResultsCauseAReport(t *testing.T) {
 	with := func(result v1beta2.CheckResult, passes int32, value string) bundle.Report {
 		return bundle.Report{Modules: []bundle.ReportedModule{{Name: "keda", Checks: []bundle.ReportedCheck{{
 			CheckOutcome: v1beta2.CheckOutcome{Name: "a", Result: result, Value: value}, Passes: passes,
@@ -134,5 +134,5 @@ func TestOnlyChangedResultsAreWorthAReport(t *testing.T) {
 	first := with(v1beta2.CheckPassed, 3, "0.1")
 	require.Equal(t, lasting(first), lasting(with(v1beta2.CheckPassed, 4, "0.2")))
 	require.NotEqual(t, lasting(first), lasting(with(v1beta2.CheckFailed, 3, "0.1")))
-	require.EqualValues(t, 3, first.Modules[0].Checks[0].Passes, "the report keeps its counts")
+	require.EqualValues(t, 3, first.Modules[0].Checks[0].Passes, "lasting must not change the report")
 }

@@ -43,7 +43,7 @@ func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts)
 	case err != nil && !before.down:
 		log.Error(err, "failed to deliver the report, retrying")
 	case err == nil && before.down:
-		log.Info("delivering reports again")
+		log.Info("delivered a report after failures")
 	}
 	if err != nil {
 		reportFailures.Inc()
@@ -53,8 +53,7 @@ func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts)
 	a.saveReported(ctx, log)
 }
 
-// lasting returns the part of a report whose change is worth a report: counts and values of checks wait for the next
-// one.
+// lasting returns the report without the counts and values of checks. A change of these alone does not cause a report.
 func lasting(r bundle.Report) bundle.Report {
 	r.Modules = slices.Clone(r.Modules)
 	for i := range r.Modules {
@@ -63,7 +62,7 @@ func lasting(r bundle.Report) bundle.Report {
 	return r
 }
 
-// saveReported stores the sequence for the next process, which needs it if the registry loses the report.
+// saveReported stores the sequence of the delivered report. The next process needs it if the registry loses the report.
 func (a *Agent) saveReported(ctx context.Context, log logr.Logger) {
 	err := a.Puller.SaveReported(ctx, a.sequence)
 	if err == nil {
@@ -71,28 +70,28 @@ func (a *Agent) saveReported(ctx context.Context, log logr.Logger) {
 		return
 	}
 	if a.logged.Changed(loggedNotSaved, "reported") {
-		log.Error(err, "failed to save the sequence of a delivered report, retrying with the next one")
+		log.Error(err, "failed to save the sequence of a delivered report, retrying after the next report")
 	}
 }
 
-// nextSequence returns the sequence of the next report, or a lower number while the last one is unknown.
+// nextSequence returns the sequence of the next report. The result can be too low while the last sequence is unknown.
 func (a *Agent) nextSequence() int64 {
 	verified := a.Puller.NewestTime()
 	if a.resumed && a.sequence == 0 {
-		verified = time.Time{} // after a loss of the registry, the newest bundle may be old, so only the clock counts
+		verified = time.Time{} // after a loss of the registry, the newest bundle can be old, so use only the clock
 	}
 	return bundle.NextReportSequence(a.sequence, a.Puller.Clock(), verified)
 }
 
-// resume continues from the sequence of the last delivered report: the saved one or the registry's, whichever is
-// higher. If the clock was set back, a sequence from the clock alone would be refused.
+// resume reads the sequence of the last delivered report: the saved sequence or the registry's, whichever is higher. If
+// the clock was set back, the control plane would refuse a sequence from the clock alone.
 func (a *Agent) resume(ctx context.Context) {
 	if a.resumed {
 		return
 	}
 	saved, err := a.Puller.Reported(ctx)
 	if err != nil {
-		return // saving it would fail too
+		return // saving the next sequence would fail too
 	}
 	a.sequence = max(a.sequence, saved)
 	key, err := a.Signer.PublicKey()

@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 )
 
-// nothing is an API server without objects that accepts every write and stores none.
+// nothing is an API server that accepts all writes but stores no objects.
 type nothing struct{ client.Client }
 
 func (nothing) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
@@ -36,9 +36,9 @@ func (nothing) Update(context.Context, client.Object, ...client.UpdateOption) er
 
 func (nothing) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
-// A control plane refuses a report with a lower sequence than the last accepted one. The time of the newest bundle is a
-// lower limit for the sequence if the clock was set back.
-func TestReportsAreAcceptedAfterTheClockWasSet(t *testing.T) {
+// The control plane refuses a report with a lower sequence than the last accepted report. If the clock was set back,
+// the time of the newest bundle is a lower limit for the sequence.
+func TestReportsAreAcceptedAfterClockChanges(t *testing.T) {
 	signer, key, place := trusttest.NewSigner(t), trusttest.NewSigner(t), store.NewMemory()
 	root := trusttest.RootFor(t, signer)
 	now := trusttest.Now
@@ -73,7 +73,7 @@ func TestReportsAreAcceptedAfterTheClockWasSet(t *testing.T) {
 	})
 	_, err = a.Puller.Pull(t.Context())
 	require.NoError(t, err)
-	require.NotNil(t, a.Puller.Current(), "refused: %v", a.Puller.Refused())
+	require.NotNil(t, a.Puller.Current(), "the bundle must be accepted, refused: %v", a.Puller.Refused())
 	public, err := key.PublicKey()
 	require.NoError(t, err)
 	last := int64(0)
@@ -85,7 +85,7 @@ func TestReportsAreAcceptedAfterTheClockWasSet(t *testing.T) {
 		{by: 2 * time.Hour}, {by: 72 * time.Hour, refused: true},
 		{by: 30 * time.Hour, refused: true}, {by: 3 * time.Minute},
 	} {
-		// each time there is something to tell
+		// Change the report, so that it is delivered.
 		now, a.KubernetesVersion = trusttest.Now.Add(clock.by), clock.by.String()
 		a.report(t.Context(), logr.Discard(), report.Facts{})
 		repository, err := place.Reading(t.Context(), bundle.ReportRepository(trusttest.Runtime))
@@ -102,20 +102,20 @@ func TestReportsAreAcceptedAfterTheClockWasSet(t *testing.T) {
 			},
 		)
 		if clock.refused {
-			require.Error(t, err, "with a clock that is wrong by %s", clock.by)
+			require.Error(t, err, "report with a clock offset of %s must be refused", clock.by)
 			continue
 		}
-		require.NoError(t, err, "with a clock that is wrong by %s", clock.by)
-		require.Greater(t, accepted.Sequence, last, "with a clock that is wrong by %s", clock.by)
+		require.NoError(t, err, "report with a clock offset of %s must be accepted", clock.by)
+		require.Greater(t, accepted.Sequence, last, "sequence must increase with a clock offset of %s", clock.by)
 		require.WithinDuration(t, now, accepted.Time, time.Second,
-			"its time is that of the runtime's clock, which people are told of")
+			"the report must have the time of the runtime's clock")
 		last = accepted.Sequence
 	}
 }
 
-// The clock was hours ahead, and is right after a restart. If the registry lost the last report, only the saved
-// sequence in the cluster is left.
-func TestReportsAreAcceptedAfterTheRegistryLostOne(t *testing.T) {
+// The clock was hours ahead, and is correct after a restart. The registry lost the last report, so the agent must
+// continue from the sequence that is saved in the cluster.
+func TestReportsAreAcceptedAfterRegistryLostTheLastOne(t *testing.T) {
 	key, identity := trusttest.NewSigner(t), func() *age.X25519Identity {
 		identity, err := age.GenerateX25519Identity()
 		require.NoError(t, err)
@@ -124,7 +124,7 @@ func TestReportsAreAcceptedAfterTheRegistryLostOne(t *testing.T) {
 	public, err := key.PublicKey()
 	require.NoError(t, err)
 	root := trusttest.RootFor(t, trusttest.NewSigner(t))
-	for name, restored := range map[string]bool{"lost": false, "restored from an older copy": true} {
+	for name, restored := range map[string]bool{"registry is empty": false, "registry has an older report": true} {
 		t.Run(name, func(t *testing.T) {
 			api, now, place := fake.NewClientBuilder().Build(), trusttest.Now, store.NewMemory()
 			started := func() *Agent {

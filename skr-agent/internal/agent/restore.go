@@ -29,40 +29,42 @@ import (
 )
 
 const (
-	// restoreInterval is the time until a failed restore is retried, and restoreDoublings how often it doubles.
+	// restoreInterval is the time until the first retry of a failed restore. It doubles up to restoreDoublings times.
 	restoreInterval  = time.Second
 	restoreDoublings = 5
-	// definitionsInterval is the time between two checks of the definitions without a change. Watches report changes; the
-	// check is for agents that may not watch definitions.
+	// definitionsInterval is the time between two checks of the definitions without a reported change. Agents need this
+	// check if they are not permitted to watch definitions.
 	definitionsInterval = 10 * time.Minute
 )
 
-// restoration is the state for restoring the agent's own objects between rounds.
+// restoration is the state between rounds for restoring the agent's own objects.
 type restoration struct {
-	// changes are the changes since the last round. notRestored contains the logged failures, and suspected the state of
-	// each Manifest whose content was checked because its module failed.
+	// changes contains the changes since the last round. notRestored contains the logged failures. suspected contains
+	// the state of each Manifest whose content was rechecked because its module failed.
 	changes                changes
 	notRestored, suspected logonce.Memo
 	lost                   losses
-	// undefined reports that a definition of the agent's kinds is not served. undocumented is the error of storing
-	// documents of the bundle in force.
+	// undefined is true if the API server does not serve one of the agent's kinds. undocumented is the error of storing
+	// the documents of the bundle in force.
 	undefined    bool
 	undocumented error
-	// definitions are the definitions of the agent's kinds. The next check without a change is at nextDefinitions.
+	// definitions are the CRDs of the agent's kinds. nextDefinitions is the time of the next check without a reported
+	// change.
 	definitions     objects.Definitions
 	nextDefinitions time.Time
 	// restoreFailed counts consecutive rounds with a failed restore.
 	restoreFailed int
-	// begun reports that a round started. It is safe for concurrent use.
+	// begun is true if a round started. It is safe for concurrent use.
 	begun atomic.Bool
 }
 
-// changes contains changes of the agent's own objects since the last round. Watches write it, and rounds take it.
+// changes contains the changes of the agent's own objects since the last round. Watches add changes, and each round
+// takes all of them.
 type changes struct {
 	mu sync.Mutex // guards all fields below
-	// definitions reports that one of the agent's CRDs was changed or deleted.
+	// definitions is true if any of the agent's CRDs was changed or deleted.
 	definitions bool
-	// contents contains the blobs of changed Secrets. The value is true if a Secret was deleted.
+	// contents contains the digests of blobs whose Secrets changed. The value is true if a Secret was deleted.
 	contents map[digest.Digest]bool
 	// secrets contains the names of deleted Secrets with the agent's state.
 	secrets map[string]bool
@@ -85,7 +87,7 @@ func (c *changes) noteContents(touched []digest.Digest, deleted bool) {
 	}
 }
 
-// noteSecret records a change of a Secret, and reports whether it starts a round.
+// noteSecret records a change of a Secret, and reports whether to start a round.
 func (c *changes) noteSecret(secret *metav1.PartialObjectMetadata, deleted bool) bool {
 	if d := contentstore.DigestOf(secret.Annotations); d.Validate() == nil {
 		c.noteContents([]digest.Digest{d}, deleted)
@@ -111,15 +113,15 @@ func (c *changes) take() (definitions bool, contents map[digest.Digest]bool, sec
 	return definitions, contents, secrets
 }
 
-// losses contains stored contents that were deleted or damaged. Repeated damage is logged once, and again after an
-// interval between two polls without damage.
+// losses contains stored contents that were deleted or damaged. Repeated damage of a content is logged once, and again
+// only after an interval between two polls without damage.
 type losses struct {
 	logged logonce.Memo
 	// sincePoll contains the losses since the last poll.
 	sincePoll map[string]string
 }
 
-// news returns the losses that were not logged yet.
+// news records lost contents, and returns the contents to log.
 func (l *losses) news(lost []digest.Digest) []digest.Digest {
 	if l.sincePoll == nil {
 		l.sincePoll = map[string]string{}
@@ -224,7 +226,7 @@ func (a *Agent) restore(ctx context.Context, log logr.Logger, polled bool) time.
 	return restoreInterval << min(a.restoreFailed-1, restoreDoublings)
 }
 
-// restoreObjects restores objects of the agent's kinds, unless the runtime was released.
+// restoreObjects restores deleted objects of the agent's kinds. It is a no-op if the bundle releases the runtime.
 func (a *Agent) restoreObjects(ctx context.Context, b *bundle.Bundle) ([]string, error) {
 	if takeover.Releases(b) {
 		return nil, nil
@@ -232,7 +234,7 @@ func (a *Agent) restoreObjects(ctx context.Context, b *bundle.Bundle) ([]string,
 	return a.Keeper.Restore(ctx, b)
 }
 
-// restoreDefinitions restores the definitions, and records in undefined whether one is not served yet.
+// restoreDefinitions restores the CRDs, and sets undefined if the API server does not serve one of them yet.
 func (a *Agent) restoreDefinitions(ctx context.Context, log logr.Logger) error {
 	served, err := a.definitions.Restore(ctx, a.Uncached)
 	switch undefined := err != nil || !served; {
@@ -247,9 +249,9 @@ func (a *Agent) restoreDefinitions(ctx context.Context, log logr.Logger) error {
 	return err
 }
 
-// defineUntilBegun restores definitions that are deleted while the agent starts, until its first round. The controllers
-// wait for their kinds, and rounds wait for the controllers. A definition that was terminating at the start existed
-// until then.
+// defineUntilBegun restores CRDs that are deleted while the agent starts, until the first round. Without it, the agent
+// would hang: the controllers wait for their kinds, and rounds wait for the controllers. The check at startup misses a
+// CRD that is terminating, because it still exists.
 func (a *Agent) defineUntilBegun(ctx context.Context) error {
 	var definitions objects.Definitions
 	for failed := 0; ; failed++ {
@@ -262,13 +264,13 @@ func (a *Agent) defineUntilBegun(ctx context.Context) error {
 			return nil
 		}
 		if served, err := definitions.Restore(ctx, a.Uncached); err == nil && served {
-			failed = -1 // it can still be deleted
+			failed = -1 // continue without backoff, because a CRD can still be deleted
 		}
 	}
 }
 
-// restoreSecrets writes deleted Secrets with the agent's state again. It does not restore keys, because operators
-// delete them to replace them.
+// restoreSecrets writes the deleted Secrets with the agent's state again. It does not restore keys, because operators
+// delete a key to replace it.
 func (a *Agent) restoreSecrets(ctx context.Context, log logr.Logger, deleted map[string]bool) error {
 	for name, save := range map[string]func(context.Context) error{pull.StateSecret: a.Puller.Save,
 		objects.MemorySecret: a.Keeper.Save} {
@@ -284,16 +286,16 @@ func (a *Agent) restoreSecrets(ctx context.Context, log logr.Logger, deleted map
 	return nil
 }
 
-// recheck verifies changed contents. stage fetches damaged ones again, and recheck fetches documents of the bundle in
-// force, now and with every poll. It reports whether some must wait until a running fetch ends, because the kept
-// contents are unknown until then. Contents that were only written are those that the agent stored.
+// recheck verifies changed contents. It fetches damaged documents of the bundle in force again, and lets stage fetch
+// other damaged contents. Until a running fetch ends, recheck cannot decide whether deleted contents are needed, and
+// postpones them. It ignores other contents that were written but not deleted, because the agent wrote them.
 func (a *Agent) recheck(
 	ctx context.Context, log logr.Logger, touched map[digest.Digest]bool,
 ) (postponed bool, err error) {
 	var kept, later []digest.Digest
 	for _, d := range slices.Sorted(maps.Keys(touched)) {
 		switch deleted := touched[d]; {
-		case a.lacks(d): // a failed write left parts of it
+		case a.lacks(d): // a failed write left incomplete content
 		case a.kept[d]:
 			kept = append(kept, d)
 		case deleted && a.unpruned:
@@ -316,8 +318,8 @@ func (a *Agent) recheck(
 	return postponed, nil
 }
 
-// suspect rechecks the content of modules that failed because of it, once per failure. If this round fetched the
-// content, the installer retries the module.
+// suspect requests a recheck of the content of each module that failed because its content is missing or broken, once
+// per failure. If this round fetched the content, the installer retries the module.
 func (a *Agent) suspect(manifests []v1beta2.Manifest, fetched bool) {
 	for i := range manifests {
 		m := &manifests[i]

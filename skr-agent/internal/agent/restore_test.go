@@ -18,8 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Without the restore, the controllers would wait for their kinds, and the rounds that restore them for the
-// controllers.
+// Without this restore, the agent would hang: controllers wait for their kinds, and rounds wait for the controllers.
 func TestDefinitionsDeletedDuringStartAreRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := fake.NewClientBuilder().Build()
@@ -42,12 +41,12 @@ func TestDefinitionsDeletedDuringStartAreRestored(t *testing.T) {
 		a.begun.Store(true)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		require.True(t, ended, "rounds look after them now")
+		require.True(t, ended, "the first round must end this restore")
 		require.True(t, errors.IsNotFound(api.Get(ctx, client.ObjectKeyFromObject(kymas), kymas.DeepCopy())))
 	})
 }
 
-func TestOnlyChangesOfOwnSecretsStartARound(t *testing.T) {
+func TestOnlyChangesOfAgentSecretsStartARound(t *testing.T) {
 	var c changes
 	content := digest.FromString("content")
 	secret := func(name string, annotations map[string]string) *metav1.PartialObjectMetadata {
@@ -55,16 +54,16 @@ func TestOnlyChangesOfOwnSecretsStartARound(t *testing.T) {
 	}
 	piece := secret("kyma-pull-content-sha256-1", map[string]string{"kyma-pull.dev/content-digest": content.String()})
 	for what, matters := range map[string]bool{
-		"content that is deleted": c.noteSecret(piece, true), "content that is replaced": c.noteSecret(piece, false),
-		"the state that is deleted": c.noteSecret(secret("skr-agent-state", nil), true),
+		"content deleted": c.noteSecret(piece, true), "content replaced": c.noteSecret(piece, false),
+		"state deleted": c.noteSecret(secret("skr-agent-state", nil), true),
 	} {
 		require.True(t, matters, what)
 	}
 	for what, matters := range map[string]bool{
-		"the state that the agent writes": c.noteSecret(secret("skr-agent-state", nil), false),
-		"a key that an operator deletes":  c.noteSecret(secret("skr-agent-key", nil), true),
-		"a Secret of another owner":       c.noteSecret(secret("login", nil), true),
-		"a Secret with a forged annotation": c.noteSecret(
+		"state written":                   c.noteSecret(secret("skr-agent-state", nil), false),
+		"key deleted":                     c.noteSecret(secret("skr-agent-key", nil), true),
+		"Secret of another owner deleted": c.noteSecret(secret("login", nil), true),
+		"Secret with an invalid digest deleted": c.noteSecret(
 			secret("login", map[string]string{"kyma-pull.dev/content-digest": "none"}), true),
 	} {
 		require.False(t, matters, what)
@@ -84,13 +83,14 @@ func TestRepeatedDamageIsLoggedOnce(t *testing.T) {
 	var l losses
 	one, other := digest.FromString("one"), digest.FromString("other")
 	require.Equal(t, []digest.Digest{one}, l.news([]digest.Digest{one}))
-	require.Empty(t, l.news(nil), "it was fetched again")
+	require.Empty(t, l.news(nil), "content was fetched again")
 	require.Equal(t, []digest.Digest{other}, l.news([]digest.Digest{one, other}))
 	for range 3 {
 		l.poll()
-		require.Empty(t, l.news([]digest.Digest{one}), "it goes on")
+		require.Empty(t, l.news([]digest.Digest{one}), "damage continues with every poll")
 	}
 	l.poll()
 	l.poll()
-	require.Equal(t, []digest.Digest{one}, l.news([]digest.Digest{one}), "it was left alone for a while")
+	require.Equal(t, []digest.Digest{one}, l.news([]digest.Digest{one}),
+		"damage after a poll interval without damage must be logged")
 }

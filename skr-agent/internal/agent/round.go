@@ -11,11 +11,12 @@ import (
 // roundFacts is the input of a round's decision, after it read the runtime and started to fetch content.
 type roundFacts struct {
 	bundle *bundle.Bundle // the bundle to follow, nil before the first
-	// polled reports that this round polled the registry, and postponed that an earlier round skipped the work of a poll.
+	// polled is true if this round polled the registry. postponed is true if an earlier round left the work after its
+	// poll to a later round.
 	polled, postponed bool
-	// fetching reports that content is still being fetched, and unfetchable that the content store failed.
+	// fetching is true if content is still being fetched. unfetchable is true if the content store failed.
 	fetching, unfetchable bool
-	// proven reports that the agent's image proved itself, and onTrial that a bundle can replace the image.
+	// proven is true if the agent's image proved itself. onTrial is true if bundles can replace the image.
 	proven, onTrial bool
 }
 
@@ -31,19 +32,20 @@ const (
 // roundActions are the actions of a round.
 type roundActions struct {
 	sync syncScope
-	// report ends the round with a report and the status of the Kyma. Both wait until the outcome of all modules is known.
+	// report ends the round with a report and the status of the Kyma. Both wait until the outcome of all modules is
+	// known.
 	report bool
 	// status writes the status of the Kyma. After a takeover is undone, lifecycle-manager writes it.
 	status bool
 	// upgrade reconciles the image of the agent's Deployment.
 	upgrade bool
-	// postponed leaves the work of a poll to a later round.
+	// postponed leaves the work after a poll to a later round.
 	postponed bool
 	// again is the longest time until the next round, 0 for the next poll.
 	again time.Duration
 }
 
-// decideRound returns the actions of a round. It is pure: the loop reads, decides, acts and records.
+// decideRound returns the actions of a round. It is pure.
 func decideRound(f roundFacts) roundActions {
 	switch {
 	case f.bundle != nil && f.unfetchable:

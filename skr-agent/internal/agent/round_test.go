@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/upgrade"
 )
 
-func TestDecideRound(t *testing.T) {
+func TestRoundActionsDependOnBundleFetchAndImage(t *testing.T) {
 	b, released := &bundle.Bundle{}, &bundle.Bundle{}
 	released.State.Takeover = bundle.TakeoverRelease
 	for name, c := range map[string]struct {
@@ -19,47 +19,47 @@ func TestDecideRound(t *testing.T) {
 		"no bundle yet": {
 			roundFacts{polled: true, proven: true}, roundActions{report: true, status: true, upgrade: true},
 		},
-		"no change": {
+		"round without a poll": {
 			roundFacts{bundle: b, proven: true}, roundActions{sync: syncAll, report: true, status: true},
 		},
-		"after a poll": {
+		"round with a poll": {
 			roundFacts{bundle: b, polled: true, proven: true}, roundActions{
 				sync: syncAll, report: true, status: true, upgrade: true,
 			},
 		},
-		"content is being fetched after a poll": {
+		"fetch started in the round of a poll": {
 			roundFacts{bundle: b, polled: true, fetching: true, proven: true}, roundActions{
 				sync: syncStaged, postponed: true, again: minRound,
 			},
 		},
-		"content is still being fetched": {
+		"fetch continues in a later round": {
 			roundFacts{bundle: b, postponed: true, fetching: true, proven: true}, roundActions{
 				sync: syncStaged, postponed: true, again: minRound,
 			},
 		},
-		"the fetch is over": {
+		"fetch completed after postponed work": {
 			roundFacts{bundle: b, postponed: true, proven: true}, roundActions{
 				sync: syncAll, report: true, status: true, upgrade: true,
 			},
 		},
-		"the store failed after a poll": {
+		"content store failed in the round of a poll": {
 			roundFacts{bundle: b, polled: true, unfetchable: true, proven: true}, roundActions{postponed: true},
 		},
-		"the store failed": {
+		"content store failed without a poll": {
 			roundFacts{bundle: b, unfetchable: true, fetching: true, proven: true}, roundActions{},
 		},
-		"the runtime was released": {
+		"takeover undone, runtime released": {
 			roundFacts{bundle: released, proven: true}, roundActions{sync: syncAll, report: true},
 		},
-		"an image that is not proven, on trial": {
+		"unproven image that bundles can replace": {
 			roundFacts{bundle: b, onTrial: true}, roundActions{
 				sync: syncAll, report: true, status: true, upgrade: true, again: upgrade.Trial,
 			},
 		},
-		"an image that is not proven, by itself": {
+		"unproven image that bundles cannot replace": {
 			roundFacts{bundle: b}, roundActions{sync: syncAll, report: true, status: true, upgrade: true},
 		},
-		"postponed work waits for a bundle": {
+		"postponed work without a bundle": {
 			roundFacts{postponed: true, proven: true}, roundActions{postponed: true, report: true, status: true},
 		},
 	} {

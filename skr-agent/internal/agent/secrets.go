@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// keepSecrets writes the sealed Secrets of the bundle in force if they are new or some are missing, and with every
-// poll. A runtime whose Kyma was deleted keeps its Secrets until its modules are gone.
+// keepSecrets writes the sealed Secrets of the bundle in force if the bundle changed them, if the last write failed,
+// and with every poll. If the Kyma was deleted, the runtime keeps its Secrets until its modules are removed.
 func (a *Agent) keepSecrets(ctx context.Context, log logr.Logger, p bundle.Predicate, again bool) {
 	if p.Deleting {
 		return
@@ -23,7 +23,7 @@ func (a *Agent) keepSecrets(ctx context.Context, log logr.Logger, p bundle.Predi
 	switch {
 	case a.secrets == nil || *a.secrets == before:
 	case a.secrets.Trouble != "":
-		log.Error(errors.New(a.secrets.Trouble), "failed to write all Secrets of the bundle in force")
+		log.Error(errors.New(a.secrets.Trouble), "failed to write some Secrets of the bundle in force")
 	default:
 		log.Info("wrote the Secrets of the bundle in force", "revision", a.secrets.Revision)
 	}

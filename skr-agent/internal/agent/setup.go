@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/watch"
 )
 
-// gather is the delay between an event and its round, because installing a module causes many events.
+// gather is the delay between an event and the next round. It combines the many events of a module's installation.
 const gather = 300 * time.Millisecond
 
 // Setup adds the agent's controller to the manager.
@@ -42,7 +42,7 @@ func Setup(mgr ctrl.Manager, agent *Agent) error {
 		}
 	}
 	if err := mgr.Add(manager.RunnableFunc(agent.Checks.Start)); err != nil {
-		return fmt.Errorf("measure checks: %w", err)
+		return fmt.Errorf("run checks of modules: %w", err)
 	}
 	if err := mgr.Add(manager.RunnableFunc(agent.defineUntilBegun)); err != nil {
 		return fmt.Errorf("restore definitions: %w", err)
@@ -80,7 +80,7 @@ var request = ctrl.Request{
 	NamespacedName: client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName},
 }
 
-// another returns a handler that starts a round some time after an event.
+// another returns a handler that starts a round after a delay.
 func another(after time.Duration) handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc:  func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(request, after) },

@@ -18,25 +18,27 @@ import (
 type contents struct {
 	// unstaged contains the error of each module whose content is missing.
 	unstaged map[string]error
-	// staged identifies the contents that were fetched last. staging continues the fetch, nil once it ended.
+	// staged identifies the contents of the last fetch. staging is the running fetch, nil once it ended.
 	staged  string
 	staging *pull.Staging
 	// finished is the last fetch that ended.
 	finished *pull.Staging
-	// postponed reports that the round of a poll ended early, so that a later one does the work of a poll.
+	// postponed is true if a round with a poll ended early, so that a later round must do the work after the poll.
 	postponed bool
-	// polled reports a poll during a fetch, which may make missing contents available.
+	// polled is true if the agent polled the registry while the fetch was running. The poll can make missing contents
+	// available.
 	polled bool
-	// kept contains the digests that the last prune kept, and unpruned reports that more contents were stored since.
+	// kept contains the digests that the last prune kept. unpruned is true if other contents were stored after it.
 	kept     map[digest.Digest]bool
 	unpruned bool
 }
 
-// stageStretch is the time for which a round fetches contents before it writes the Manifests of present ones.
-const stageStretch = 300 * time.Millisecond
+// stageTimeSlice is the maximum time to fetch contents before a round writes the Manifests whose content is present.
+const stageTimeSlice = 300 * time.Millisecond
 
-// stage fetches the contents of the state once, and missing ones again with every poll. It reports whether it fetched,
-// and keeps an unfinished fetch in staging. If the content store is unreadable, the errors of modules stay as they are.
+// stage fetches the contents of the state once, and missing contents again with every poll. It reports whether it
+// fetched contents. An unfinished fetch stays in staging. If the content store is unreadable, stage does not change the
+// errors of modules.
 func (a *Agent) stage(ctx context.Context, log logr.Logger, state bundle.DesiredState) (bool, error) {
 	needed := contentsOf(state)
 	if a.staged != needed {
@@ -46,7 +48,7 @@ func (a *Agent) stage(ctx context.Context, log logr.Logger, state bundle.Desired
 	if a.staging == nil {
 		return false, nil
 	}
-	unstaged, done, err := a.staging.Continue(ctx, stageStretch)
+	unstaged, done, err := a.staging.Continue(ctx, stageTimeSlice)
 	if err != nil {
 		a.staged, a.staging = "", nil
 		return false, err
@@ -63,7 +65,7 @@ func (a *Agent) stage(ctx context.Context, log logr.Logger, state bundle.Desired
 	return true, nil
 }
 
-// notePoll requests another fetch of missing contents: at once, or after the current fetch.
+// notePoll requests another fetch of missing contents, immediately or after the current fetch.
 func (a *Agent) notePoll() {
 	switch {
 	case a.staging != nil:
@@ -73,7 +75,8 @@ func (a *Agent) notePoll() {
 	}
 }
 
-// stageAgain returns the time until another fetch, if a poll ran during the last one. 0 means the next poll.
+// stageAgain returns the time until another fetch, if contents are missing and a poll ran during the last fetch. 0
+// means that the next poll fetches them.
 func (a *Agent) stageAgain() time.Duration {
 	polled := a.polled
 	a.polled = false
@@ -84,13 +87,13 @@ func (a *Agent) stageAgain() time.Duration {
 	return minRound
 }
 
-// lacks reports whether a content is known to be missing. The next poll fetches it.
+// lacks reports whether the last fetch failed to store a content, or has not stored it yet.
 func (a *Agent) lacks(d digest.Digest) bool {
 	last := cmp.Or(a.staging, a.finished)
 	return last != nil && last.Lacks(d)
 }
 
-// prune deletes stored content that neither the bundle in force nor a Manifest needs.
+// prune deletes stored content, except the content of the bundle in force and of Manifests.
 func (a *Agent) prune(ctx context.Context, facts report.Facts) error {
 	if facts.Bundle == nil {
 		return nil

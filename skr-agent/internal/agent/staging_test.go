@@ -17,12 +17,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 )
 
-// server is an API server with Secrets. Lists fail with err if it is set.
+// server is an API server with Secrets.
 type server struct {
 	client.Client
 	items []metav1.PartialObjectMetadata
-	err   error
-	// deleted are names.
+	// err is the error of lists.
+	err error
+	// deleted contains the names of deleted objects.
 	deleted []string
 }
 
@@ -36,7 +37,7 @@ func (s *server) Delete(_ context.Context, o client.Object, _ ...client.DeleteOp
 	return nil
 }
 
-// stocked returns an Agent whose contents are in these Secrets.
+// stocked returns an Agent with a content store in the Secrets of the server.
 func stocked(s *server) *Agent {
 	store := contentstore.New(s, s, "kyma-system")
 	return New(Options{Store: store, Puller: pull.New(pull.Options{Store: store})})
@@ -50,7 +51,7 @@ func of(module, text string) bundle.Manifest {
 	}
 }
 
-func TestModulesStayStagedIfStoreIsUnreadable(t *testing.T) {
+func TestUnreadableStoreKeepsErrorsOfModules(t *testing.T) {
 	api := &server{err: errors.New("too many requests")}
 	a := stocked(api)
 	known := map[string]error{"keda": errors.New("not in the registry")}
@@ -59,12 +60,12 @@ func TestModulesStayStagedIfStoreIsUnreadable(t *testing.T) {
 	for range 2 {
 		_, err := a.stage(t.Context(), logr.Discard(), state)
 		require.ErrorIs(t, err, api.err)
-		require.Equal(t, known, a.unstaged, "nothing else was learned")
+		require.Equal(t, known, a.unstaged, "errors of modules must not change")
 	}
 	api.err = nil
 	fetched, err := a.stage(t.Context(), logr.Discard(), bundle.DesiredState{})
 	require.NoError(t, err)
-	require.True(t, fetched, "the next round looks again")
+	require.True(t, fetched, "the next round must read the store again")
 	require.Empty(t, a.unstaged)
 }
 
@@ -79,7 +80,7 @@ func TestContentOfReplacedBundleIsPruned(t *testing.T) {
 		require.NoError(t, a.prune(t.Context(), facts))
 	}
 	round(bundle.DesiredState{})
-	// Another bundle has some of its contents stored, and then the first one is in force again.
+	// Another bundle stores some contents. Then the first bundle is in force again.
 	a.staged, a.staging = "others", a.Puller.Stage(bundle.DesiredState{}, nil)
 	api.items = []metav1.PartialObjectMetadata{
 		{
@@ -92,7 +93,7 @@ func TestContentOfReplacedBundleIsPruned(t *testing.T) {
 	round(bundle.DesiredState{})
 	require.Equal(t, []string{"left"}, api.deleted)
 	round(bundle.DesiredState{})
-	require.Equal(t, []string{"left"}, api.deleted, "once")
+	require.Equal(t, []string{"left"}, api.deleted, "a second round must not prune again")
 }
 
 func TestContentDeletedDuringFetchIsCheckedAfterwards(t *testing.T) {
@@ -112,14 +113,15 @@ func TestContentDeletedDuringFetchIsCheckedAfterwards(t *testing.T) {
 	a.staged = "these"
 	for range 2 {
 		require.True(t, poll())
-		require.Equal(t, map[digest.Digest]bool{lost: true}, a.changes.contents, "the agent itself wrote the other")
+		require.Equal(t, map[digest.Digest]bool{lost: true}, a.changes.contents,
+			"content that the agent wrote needs no recheck")
 	}
 	a.kept, a.unpruned, a.staging = map[digest.Digest]bool{lost: true, written: true}, false, nil
 	require.False(t, poll())
-	require.Empty(t, a.staged, "it is fetched again")
+	require.Empty(t, a.staged, "lost content must be fetched again")
 	a.changes.noteContents([]digest.Digest{old}, true)
 	require.False(t, poll())
-	require.Empty(t, a.changes.contents, "nothing needs it")
+	require.Empty(t, a.changes.contents, "unneeded content must not be rechecked")
 }
 
 func TestPollDuringFetchRetriesFailedContent(t *testing.T) {
@@ -128,18 +130,18 @@ func TestPollDuringFetchRetriesFailedContent(t *testing.T) {
 	a.staging = a.Puller.Stage(bundle.DesiredState{}, nil)
 	a.staged = "these"
 	a.notePoll()
-	require.Equal(t, "these", a.staged, "a running fetch continues")
+	require.Equal(t, "these", a.staged, "a poll must not restart a running fetch")
 	a.staging, a.unstaged = nil, failed
 	require.Equal(t, minRound, a.stageAgain())
 	require.Empty(t, a.staged)
 	a.staged = "these"
-	require.Zero(t, a.stageAgain(), "once")
+	require.Zero(t, a.stageAgain(), "failed content must be retried once")
 	require.Equal(t, "these", a.staged)
 	a.notePoll()
-	require.Empty(t, a.staged, "a poll at any other time does so itself")
+	require.Empty(t, a.staged, "a poll without a running fetch must retry at once")
 
 	a.staging, a.staged = a.Puller.Stage(bundle.DesiredState{}, nil), "these"
 	a.notePoll()
 	a.staging, a.unstaged = nil, nil
-	require.Zero(t, a.stageAgain(), "nothing failed")
+	require.Zero(t, a.stageAgain(), "a fetch without failures needs no retry")
 }

@@ -20,10 +20,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 )
 
-// addTrouble adds failed writes to the facts, and logs them once.
+// addTrouble adds failed reads and writes to the facts, and logs failed writes once.
 func (a *Agent) addTrouble(log logr.Logger, facts *report.Facts, written objects.Outcome, others ...error) {
 	facts.Unstaged = withRefused(facts.Unstaged, written.Failures)
-	facts.Trouble = troubleOf(a.notKept, facts.Unreadable, written.Failures, others...)
+	facts.Trouble = troubleOf(a.storeErr, facts.Unreadable, written.Failures, others...)
 	text := ""
 	if refused := troubleOf(nil, nil, written.Failures); refused != nil {
 		text = refused.Message
@@ -36,7 +36,7 @@ func (a *Agent) addTrouble(log logr.Logger, facts *report.Facts, written objects
 	}
 }
 
-// withRefused returns the reason why modules do not have their version: missing content, or a refused Manifest.
+// withRefused returns the reason of each module without the bundle's version: missing content, or a refused Manifest.
 func withRefused(unstaged map[string]error, failures []objects.Failure) map[string]error {
 	all := maps.Clone(unstaged)
 	for _, f := range failures {
@@ -51,14 +51,14 @@ func withRefused(unstaged map[string]error, failures []objects.Failure) map[stri
 	return all
 }
 
-// isOurs reports whether a failure can be a fault of the agent's image. A policy, webhook or quota of the runtime is
-// not.
-func isOurs(f objects.Failure) bool {
+// canBeAgentFault reports whether the agent's image can be the cause of a failure. Policies, webhooks and quotas of the
+// runtime are other causes.
+func canBeAgentFault(f objects.Failure) bool {
 	return !errors.Is(f.Err, guard.ErrExposed) && !objects.IsDenied(f.Err)
 }
 
-// troubleOf summarizes failed reads and writes, nil for none. A bundle that cannot be stored comes first, because it
-// blocks all newer ones, followed by an unreadable request of the Kyma.
+// troubleOf summarizes failed reads and writes, nil for none. The first failure is a bundle that cannot be stored,
+// because it blocks all newer bundles. The second is an unreadable request of the Kyma.
 func troubleOf(notKept, unreadable error, failures []objects.Failure, others ...error) *bundle.ReportedTrouble {
 	trouble := bundle.ReportedTrouble{Reason: v1beta2.ReasonObjectRefused}
 	var texts []string
@@ -98,7 +98,7 @@ func troubleOf(notKept, unreadable error, failures []objects.Failure, others ...
 	return &trouble
 }
 
-// named lists the first few objects, with names short enough to leave room for the reason.
+// named lists the first objects. It shortens their names to leave room for the reason.
 func named(failures []objects.Failure) string {
 	const shown, nameBytes = 3, 64
 	var names []string
@@ -111,10 +111,10 @@ func named(failures []objects.Failure) string {
 	return strings.Join(names, ", ")
 }
 
-// innermost returns the error of the API server without its context.
+// innermost returns the innermost wrapped error, such as the error of the API server.
 func innermost(err error) error {
 	for {
-		switch wrapped := err.(type) { //nolint:errorlint // it removes each layer
+		switch wrapped := err.(type) { //nolint:errorlint // unwraps each layer
 		case interface{ Unwrap() error }:
 			if wrapped.Unwrap() == nil {
 				return err
@@ -132,17 +132,17 @@ func innermost(err error) error {
 	}
 }
 
-// noteOutage logs once that newer bundles are unavailable, and once that they are available again.
+// noteOutage logs once if newer bundles become unavailable, and once if they are available again.
 func (a *Agent) noteOutage(log logr.Logger, outage bool, err error) {
 	state := ""
 	switch {
-	case a.notKept != nil:
+	case a.storeErr != nil:
 		state = "not kept"
 	case outage:
 		state = "unreadable"
 	}
 	switch changed := a.logged.Changed(loggedOutage, state); {
-	case changed && a.notKept != nil:
+	case changed && a.storeErr != nil:
 		log.Error(err, "failed to store a newer bundle, the bundle in force stays")
 	case changed && outage:
 		log.Error(err, "failed to read bundles, the bundle in force stays", "location", a.Puller.Location().String())
@@ -155,17 +155,17 @@ func newRounds() wait.Backoff {
 	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 10, Cap: time.Minute}
 }
 
-// noteRound logs a failed round once, and returns the time until its retry, 0 after a success.
+// noteRound logs a failed round once, and returns the time until the retry. The time is 0 after a success.
 func (a *Agent) noteRound(ctx context.Context, log logr.Logger, err error) time.Duration {
 	if err == nil || ctx.Err() != nil {
 		a.rounds = newRounds()
 		if a.logged.Changed(loggedRound, "") {
-			log.Info("rounds succeed again")
+			log.Info("completed a round after failures")
 		}
 		return 0
 	}
 	if a.logged.Changed(loggedRound, err.Error()) {
-		log.Error(err, "failed to finish a round, retrying")
+		log.Error(err, "failed to complete a round, retrying")
 	}
 	return a.rounds.Step()
 }

@@ -44,7 +44,7 @@ func TestTroubleListsObjectsAndReason(t *testing.T) {
 	require.LessOrEqual(t, len(all.Message), bundle.MaxMessageBytes)
 	require.False(t, all.Catalog)
 
-	notKept := fmt.Errorf("bundle %w: %w", pull.ErrNotKept,
+	notKept := fmt.Errorf("bundle %w: %w", pull.ErrNotStored,
 		fmt.Errorf("store content: %w", errors.New("exceeded quota")))
 	stored := troubleOf(notKept, errors.New("entry keda"), many)
 	require.Equal(t, v1beta2.ReasonStorageRefused, stored.Reason)
@@ -58,7 +58,7 @@ func TestTroubleListsObjectsAndReason(t *testing.T) {
 		unreadable.Message)
 }
 
-func TestTenantPolicyIsNoFaultOfTheAgentsImage(t *testing.T) {
+func TestDenialByTenantPolicyIsNotAFaultOfTheAgentImage(t *testing.T) {
 	for text, want := range map[string]bool{
 		`moduletemplates "a" is forbidden: ValidatingAdmissionPolicy 'x' with binding 'x' denied request: no`: false,
 		`admission webhook "x" denied the request: no`:                                                        false,
@@ -66,12 +66,12 @@ func TestTenantPolicyIsNoFaultOfTheAgentsImage(t *testing.T) {
 		`moduletemplates "a" is forbidden: User "agent" cannot update resource`:                               true,
 		`Manifest "a" is invalid: spec.version: required`:                                                     true,
 	} {
-		require.Equal(t, want, isOurs(objects.Failure{Err: errors.New(text)}), text)
+		require.Equal(t, want, canBeAgentFault(objects.Failure{Err: errors.New(text)}), text)
 	}
-	require.False(t, isOurs(objects.Failure{Err: fmt.Errorf("%w: a label", guard.ErrExposed)}))
+	require.False(t, canBeAgentFault(objects.Failure{Err: fmt.Errorf("%w: a label", guard.ErrExposed)}))
 }
 
-func TestModuleWithRefusedManifestIsReportedWithItsReason(t *testing.T) {
+func TestRefusedManifestIsTheReasonOfItsModule(t *testing.T) {
 	content := map[string]error{"keda": errors.New("no content")}
 	all := withRefused(content, []objects.Failure{
 		{
@@ -83,5 +83,5 @@ func TestModuleWithRefusedManifestIsReportedWithItsReason(t *testing.T) {
 	require.EqualError(t, all["keda"], "no content")
 	require.EqualError(t, all["nats"], "refused")
 	require.Len(t, all, 2)
-	require.Len(t, content, 1, "a module without content keeps its reason")
+	require.Len(t, content, 1, "withRefused must not change its argument")
 }

@@ -13,39 +13,39 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// confirmingLooks is the number of polls that must find the agent's own report in the registry before its requests
-// count. A running agent of the same key finds this agent's report with its next poll, and replaces it.
-const confirmingLooks = 3
+// confirmingPolls is the number of polls that must find the agent's own report in the registry before its requests are
+// confirmed. A second agent with the same key would find this report with its next poll, and replace it.
+const confirmingPolls = 3
 
-// twins finds a second agent that reports with the same key, such as one in a cluster that was restored from a snapshot
-// of this one. One key signs one chain of reports: a report in the registry that is newer than this agent's newest, and
-// that this agent did not write, is of the second agent.
+// twins detects a second agent that reports with the same key, such as the agent in a cluster that was restored from a
+// snapshot of this cluster. If the registry has a newer report with this key that this agent did not write, a second
+// agent wrote it.
 type twins struct {
-	// own is the report that this agent delivered last, empty before the first.
+	// own is the digest of the last report that this agent delivered, empty before the first report.
 	own digest.Digest
-	// reads is the number of times that own was found in the registry, up to confirmingLooks.
+	// reads counts the polls that found own in the registry, up to confirmingPolls.
 	reads int
-	// twin is the instance of the second agent, empty for none. It stays until the agent restarts: until then, no newer
-	// bundle is accepted, because it may answer the other cluster's request.
+	// twin is the instance of the second agent, empty for none. It stays set until the agent restarts. Until then, the
+	// agent accepts no newer bundle, because the bundle can be a response to the other cluster's request.
 	twin string
 }
 
-// confirmed reports whether no second agent has replaced this agent's report for long enough.
-func (t *twins) confirmed() bool { return t.twin == "" && t.reads >= confirmingLooks }
+// confirmed reports whether enough polls found this agent's report in the registry, and no second agent was detected.
+func (t *twins) confirmed() bool { return t.twin == "" && t.reads >= confirmingPolls }
 
 // delivered records a report that this agent pushed.
 func (t *twins) delivered(d digest.Digest) { t.own = d }
 
-// found decides by the digest and content of the newest report in the registry, nil for a report that this agent's key
-// did not sign. It reports whether a second agent wrote it.
+// found reports whether a second agent wrote the newest report in the registry, and records its instance. report is nil
+// if this agent's key did not sign the newest report.
 func (t *twins) found(newest digest.Digest, report *bundle.AcceptedReport, instance string, sequence int64) bool {
 	switch {
 	case t.own == "" || newest == "":
-		return false // before the first report, the newest is of the agent before this one
+		return false // before its first report, the agent finds the report of the previous process
 	case newest == t.own:
 		return false
 	case report == nil || report.Sequence <= sequence || report.Instance == instance:
-		return false // an older copy of the registry, or a stranger's
+		return false // an older copy of the registry, or a report with another key
 	}
 	if t.twin = report.Instance; t.twin == "" {
 		t.twin = "unknown"
@@ -53,8 +53,8 @@ func (t *twins) found(newest digest.Digest, report *bundle.AcceptedReport, insta
 	return true
 }
 
-// checkForTwin compares the newest report in the registry with this agent's own. A registry that does not answer
-// decides nothing. Only polls confirm: they leave the other agent time for a poll of its own.
+// checkForTwin compares the newest report in the registry with this agent's last report. It is a no-op if the registry
+// does not respond. Only polls count as confirmations, because the other agent needs time to poll between them.
 func (a *Agent) checkForTwin(ctx context.Context, log logr.Logger, polled bool) {
 	if a.twins.own == "" || a.Instance == "" {
 		return
@@ -75,20 +75,20 @@ func (a *Agent) checkForTwin(ctx context.Context, log logr.Logger, polled bool) 
 	}
 	before := a.twins.twin
 	if polled && newest == a.twins.own {
-		a.twins.reads = min(a.twins.reads+1, confirmingLooks)
+		a.twins.reads = min(a.twins.reads+1, confirmingPolls)
 	}
 	if !a.twins.found(newest, report, a.Instance, a.sequence) {
 		return
 	}
-	a.delivery.sent = "" // the control plane must read this agent's report as well
+	a.delivery.sent = "" // the control plane must also read a report of this agent
 	if a.twins.twin != before {
 		why := a.cloned()
-		log.Error(errors.New(why), "no newer bundle is accepted")
+		log.Error(errors.New(why), "detected a second agent, accepting no newer bundles")
 		a.event(ctx, v1beta2.ReasonCloneDetected, why)
 	}
 }
 
-// ownReport fetches a report, nil if another key signed it.
+// ownReport fetches a report. It returns nil if another key signed the report.
 func (a *Agent) ownReport(ctx context.Context, from store.Reader, reference string) (*bundle.AcceptedReport, error) {
 	key, err := a.Signer.PublicKey()
 	if err != nil {
@@ -100,19 +100,19 @@ func (a *Agent) ownReport(ctx context.Context, from store.Reader, reference stri
 	}
 	report, err := bundle.VerifyReport(fetched, bundle.Reporter{Runtime: a.Runtime, Key: key})
 	if err != nil {
-		return nil, nil //nolint:nilerr // it is not this key's
+		return nil, nil //nolint:nilerr // signed by another key
 	}
 	return &report, nil
 }
 
-// cloned returns why the agent accepts no newer bundle, empty if it does.
+// cloned returns a message about the second agent, "" if none was detected.
 func (a *Agent) cloned() string {
 	if a.twins.twin == "" {
 		return ""
 	}
 	return fmt.Sprintf(
 		"another agent (instance %s) reports with this agent's key: a copy of this cluster is running. Stop the "+
-			"copy; then delete Secret %s/skr-agent-key in the original, and "+
+			"copy. Then delete Secret %s/skr-agent-key in the original cluster, and "+
 			"apply the output of `kcp-publisher enroll %s` there",
 		bundle.Quote(a.twins.twin, 64),
 		v1beta2.RuntimeNamespace,

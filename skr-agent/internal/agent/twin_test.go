@@ -19,17 +19,17 @@ func TestAgentDetectsItsClone(t *testing.T) {
 		report      *bundle.AcceptedReport
 		twin        string
 	}{
-		"its own report":                             {own, own, nil, ""},
-		"before its first report":                    {"", other, accepted("before", 9), ""},
-		"an empty registry":                          {own, "", nil, ""},
-		"a newer report of another instance":         {own, other, accepted("copy", 6), "copy"},
-		"a newer report without an instance":         {own, other, accepted("", 6), "unknown"},
-		"a registry that was restored":               {own, other, accepted("before", 4), ""},
-		"a report that this key did not sign":        {own, other, nil, ""},
-		"its own report in other bytes":              {own, other, accepted("mine", 6), ""},
-		"a report of another instance that is equal": {own, other, accepted("copy", 5), ""},
+		"agent's own report": {own, own, nil, ""},
+		"report of another process before the first report": {"", other, accepted("before", 9), ""},
+		"no report in the registry":                         {own, "", nil, ""},
+		"newer report of another instance":                  {own, other, accepted("copy", 6), "copy"},
+		"newer report without an instance":                  {own, other, accepted("", 6), "unknown"},
+		"older report in a restored registry":               {own, other, accepted("before", 4), ""},
+		"report with the signature of another key":          {own, other, nil, ""},
+		"agent's own report with another digest":            {own, other, accepted("mine", 6), ""},
+		"report of another instance with equal sequence":    {own, other, accepted("copy", 5), ""},
 	} {
-		found := twins{own: c.own, reads: confirmingLooks}
+		found := twins{own: c.own, reads: confirmingPolls}
 		require.Equal(t, c.twin != "", found.found(c.newest, c.report, "mine", 5), name)
 		require.Equal(t, c.twin, found.twin, name)
 		require.Equal(t, c.twin == "", found.confirmed(), name)

@@ -13,7 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/upgrade"
 )
 
-// upgrade reconciles the image of the agent's Deployment. whole reports that the round had no failure.
+// upgrade reconciles the image of the agent's Deployment. whole means that the round had no failure that the image can
+// have caused.
 func (a *Agent) upgrade(ctx context.Context, log logr.Logger, whole bool) {
 	if a.Deployment == nil {
 		return
@@ -29,7 +30,7 @@ func (a *Agent) upgrade(ctx context.Context, log logr.Logger, whole bool) {
 	}
 	outcome, err := a.Deployment.Round(ctx, a.wantedImage(), well)
 	if err != nil {
-		log.Error(err, "failed to reconcile the agent's Deployment") // the next poll tries again
+		log.Error(err, "failed to reconcile the agent's Deployment, retrying with the next poll")
 		return
 	}
 	if outcome.Message != "" {
@@ -41,20 +42,20 @@ func (a *Agent) upgrade(ctx context.Context, log logr.Logger, whole bool) {
 	a.agentProblem, a.proven = outcome.Problem, outcome.Proven
 }
 
-// wantedImage returns the image of the bundle in force. An expired bundle, and any bundle under a root with release
-// keys, changes nothing.
+// wantedImage returns the image of the bundle in force, or none if the bundle must not change the image. That is the
+// case for an expired bundle, and if the root of trust has release keys.
 func (a *Agent) wantedImage() upgrade.Wanted {
 	b := a.Puller.Current()
-	if b == nil || a.Puller.Expired() || a.Puller.Root().Locked() {
+	if b == nil || a.Puller.Expired() || a.Puller.Root().HasReleaseKeys() {
 		return upgrade.Wanted{}
 	}
 	return upgrade.Wanted{
-		Image: agentImage(b.State.Settings), Release: a.Version, GoesBack: b.Statement.Predicate.AgentGoesBack,
+		Image: agentImage(b.State.Settings), Release: a.Version, GoesBack: b.Statement.Predicate.AllowsAgentRollback,
 	}
 }
 
-// watchImage rolls the agent's image back if it did not prove itself within the deadline. It is independent of the
-// rounds, which can hang.
+// watchImage rolls back the agent's image if it does not prove itself within the deadline. It is independent of the
+// rounds, because a broken image can hang in a round.
 func (a *Agent) watchImage(ctx context.Context) error {
 	for wait := a.UpgradeDeadline; ; wait = again {
 		select {
@@ -74,10 +75,11 @@ func (a *Agent) watchImage(ctx context.Context) error {
 	}
 }
 
-// again is the time until the Deployment is checked again after a failure, or while a newer Pod starts.
+// again is the interval of watchImage after the deadline.
 const again = 30 * time.Second
 
-// agentImage returns the agent's image of the settings, with the runtime's mirrors applied.
+// agentImage returns the agent's image in the settings, read from a mirror if one is configured. It returns "" for an
+// image without a digest.
 func agentImage(settings bundle.Settings) string {
 	name, pin, pinned := strings.Cut(settings.Agent, "@")
 	if !pinned {

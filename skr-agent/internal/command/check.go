@@ -25,7 +25,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// rightsDir is the chart's folder with the agent's rights.
+// rightsDir is the chart's folder with the agent's permissions.
 const rightsDir = "skr-agent/rbac"
 
 const (
@@ -33,19 +33,19 @@ const (
 	enrollAdvice = "apply the output of `kcp-publisher enroll` for this runtime"
 	// readAdvice is the advice for unreadable Secrets, whose content is unknown.
 	readAdvice = "check as the agent, with --as system:serviceaccount:" + v1beta2.RuntimeNamespace +
-		":skr-agent, or as a user who may read Secrets of " + v1beta2.RuntimeNamespace
+		":skr-agent, or as a user with read access to Secrets in " + v1beta2.RuntimeNamespace
 )
 
 // adviceFor returns the advice for an object that could not be read. If the API server refused the request or did not
 // respond, it returns readAdvice.
 func adviceFor(err error, advice string) string {
-	if manager.IsPassing(err) {
+	if manager.IsTemporary(err) {
 		return readAdvice
 	}
 	return advice
 }
 
-// checkFlags are the flags of `check`.
+// checkFlags are the flags of the command check.
 type checkFlags struct {
 	run         runFlags
 	cluster     cli.Cluster
@@ -64,32 +64,31 @@ func newCheck() *cobra.Command {
 			", the rights of the chart's RBAC, CRDs, a registry\n" +
 			"with a bundle that the agent would accept, and a correct clock. It changes nothing, except that " +
 			"--registry-write pushes an empty blob.\n\n" +
-			"It checks the rights of the user who runs it. To check the rights of the agent, add --as " +
+			"It checks the rights of the current user. To check the rights of the agent, add --as " +
 			"system:serviceaccount:kyma-system:skr-agent.\n\n" +
-			"The exit code is 1 if a check failed, and 0 otherwise; warnings do not count.",
+			"The exit code is 1 if a check failed, and 0 otherwise. Warnings do not change the exit code.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.check(cmd) },
 	}
 	flags := cmd.Flags()
 	f.cluster.AddFlags(flags, "the runtime")
 	f.cluster.AddTimeoutFlag(flags)
-	flags.StringVar(&f.run.trust, "trust", "", "root of trust; default: root.json of the bootstrap Secret")
-	flags.StringVar(&f.run.runtime, "runtime", "", "runtime id; default: the bootstrap Secret's")
-	flags.StringVar(&f.run.location, "location", "",
-		"registry prefix HOST/PATH, or oci-layout:DIR; default: the bootstrap Secret's")
+	flags.StringVar(&f.run.trust, "trust", "", trustUsage)
+	flags.StringVar(&f.run.runtime, "runtime", "", runtimeUsage)
+	flags.StringVar(&f.run.location, "location", "", locationUsage)
 	flags.DurationVar(&f.run.skew, "clock-skew", trust.MaxClockSkew, clockSkewUsage)
 	flags.StringArrayVar(
 		&f.run.accounts,
 		"module-service-account",
 		nil,
-		"ServiceAccounts that modules are installed with, in the form of run --module-service-account: checks that the "+
-			"agent may act as them, and that it has the rights of charts/"+rightsDir+
-			"/module-account.yaml; default: modules are installed with the agent's own rights; may be repeated",
+		"value of run --module-service-account to check: the agent must be able to impersonate the ServiceAccount, "+
+			"and have the rights of charts/"+rightsDir+"/module-account.yaml; default: the agent's own rights for "+
+			"all modules; can be repeated",
 	)
-	flags.StringArrayVar(&f.run.mirrors, "mirror", nil, "FROM=TO, as with the same flag of run; may be repeated")
+	flags.StringArrayVar(&f.run.mirrors, "mirror", nil, "FROM=TO, value of run --mirror; can be repeated")
 	flags.BoolVar(&f.self, "self-upgrade", false,
-		"bundles may change the agent's image, which requires additional rights")
+		"also check the rights that bundles need to upgrade the agent's image")
 	flags.BoolVar(&f.write, "registry-write", false,
-		"also push an empty blob, to see whether the registry lets the agent report")
+		"also push an empty blob to check the permission to write reports to the registry")
 	cli.OutputFlag(flags, &f.format)
 	f.run.registry.AddFlags(flags)
 	return cmd
@@ -129,7 +128,7 @@ func (f *checkFlags) findings(ctx context.Context) []preflight.Finding {
 	findings = append(
 		findings,
 		api.Definitions(ctx, charts.AgentCRDs, "skr-agent/crds", preflight.Warning,
-			"the agent brings it when it starts")...)
+			"the agent installs it at startup")...)
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
 		return append(findings, preflight.Fail(check, err.Error(), ""))
@@ -141,12 +140,12 @@ func (f *checkFlags) findings(ctx context.Context) []preflight.Finding {
 	return append(findings, f.enrollment(ctx, reader)...)
 }
 
-// enrollment checks the bootstrap Secret, and with it the registry.
+// enrollment checks the bootstrap Secret, and uses its values to check the registry and the newest bundle.
 func (f *checkFlags) enrollment(ctx context.Context, reader client.Client) []preflight.Finding {
 	var namespace corev1.Namespace
 	if err := reader.Get(ctx, client.ObjectKey{Name: v1beta2.RuntimeNamespace}, &namespace); apierrors.IsNotFound(err) {
 		return []preflight.Finding{
-			preflight.Fail("namespace "+v1beta2.RuntimeNamespace, "is not there",
+			preflight.Fail("namespace "+v1beta2.RuntimeNamespace, "not found",
 				"kubectl create namespace "+v1beta2.RuntimeNamespace),
 		}
 	} // an unreadable namespace exists if its Secrets do
@@ -159,7 +158,7 @@ func (f *checkFlags) enrollment(ctx context.Context, reader client.Client) []pre
 	uid, err := clusterUID(ctx, reader)
 	if err != nil {
 		findings = append(findings,
-			preflight.Fail("identity of the cluster", err.Error(), "let the agent read that Namespace"))
+			preflight.Fail("identity of the cluster", err.Error(), "grant the agent read access to this Namespace"))
 	}
 	times := preflight.NewTimes(time.Now)
 	access := known.access
@@ -171,11 +170,11 @@ func (f *checkFlags) enrollment(ctx context.Context, reader client.Client) []pre
 	s := seen{known, thumbprint, uid}
 	puller := f.puller(reader, installed, registries, s)
 	restored := puller.Restore(ctx)
-	place := puller.Location() // the fleet's registry can have moved since the installation
+	place := puller.Location() // the fleet's registry can have moved since the enrollment
 	if err := store.Ping(ctx, place); err != nil {
 		return append(findings, preflight.Registry("registry", place.String(), "", err))
 	}
-	findings = append(findings, preflight.Pass("registry", place.String()+": answers"))
+	findings = append(findings, preflight.Pass("registry", place.String()+" is reachable"))
 	if !store.IsLayout(place) {
 		ahead, sent := times.Ahead()
 		findings = append(findings, preflight.Clock("the registry", ahead, sent))
@@ -187,8 +186,8 @@ func (f *checkFlags) enrollment(ctx context.Context, reader client.Client) []pre
 	return findings
 }
 
-// checkOwnKey checks the agent's key, which its first start creates. The thumbprint is "" if the key is unreadable. If
-// the key does not exist yet, it returns the thumbprint of a temporary key, which no bundle contains either.
+// checkOwnKey checks the agent's key and returns its thumbprint, "" if the key is unreadable. The agent creates the key
+// at its first start. Before that, checkOwnKey returns the thumbprint of a temporary key, which no bundle contains.
 func checkOwnKey(ctx context.Context, reader client.Reader) (string, preflight.Finding) {
 	const check = "key of the agent"
 	name := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: keySecret}
@@ -200,7 +199,7 @@ func checkOwnKey(ctx context.Context, reader client.Reader) (string, preflight.F
 		if err != nil {
 			return "", preflight.Fail(check, err.Error(), "")
 		}
-		return thumbprint, preflight.Pass(check, "is made when the agent starts")
+		return thumbprint, preflight.Pass(check, "not found; the agent creates it at its first start")
 	case err != nil:
 		return "", preflight.Fail(check, fmt.Sprintf("Secret %s: %v", name, err), readAdvice)
 	}
@@ -228,11 +227,11 @@ func thumbprintOf(key []byte, err error) (string, error) {
 	return trust.Thumbprint(public)
 }
 
-// checkReporting tries to write to the repository of the agent's reports.
+// checkReporting pushes an empty blob to the repository of the agent's reports.
 func checkReporting(ctx context.Context, place store.Store, runtime string) preflight.Finding {
 	repository, err := place.Repository(ctx, bundle.ReportRepository(runtime))
 	if err == nil {
 		err = store.PushBlob(ctx, repository, bundle.EmptyBlob())
 	}
-	return preflight.Registry("registry, to report", place.String(), "an empty blob was pushed", err)
+	return preflight.Registry("write reports to the registry", place.String(), "an empty blob was pushed", err)
 }

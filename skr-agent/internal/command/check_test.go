@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/preflight"
 )
 
-func TestUnknownFeatureIsRefused(t *testing.T) {
+func TestCheckReportsWhetherNewestBundleIsAccepted(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "skr-agent-state", errors.New("no"))
 	b := &bundle.Bundle{}
 	b.Statement.Predicate.Sequence = 7
@@ -30,59 +30,58 @@ func TestUnknownFeatureIsRefused(t *testing.T) {
 		want     preflight.Result
 		message  string
 	}{
-		"all is known": {
-			seen{thumbprint: "mine", uid: "u"}, nil, true, nil, preflight.Passed, "7 would be accepted",
+		"complete state and a newer bundle": {
+			seen{thumbprint: "mine", uid: "u"}, nil, true, nil, preflight.Passed, "bundle 7 would be accepted",
 		},
-		"the one in force": {
-			seen{thumbprint: "mine", uid: "u"}, nil, false, nil, preflight.Passed, "7 was accepted",
+		"bundle already in force": {
+			seen{thumbprint: "mine", uid: "u"}, nil, false, nil, preflight.Passed, "bundle 7 was accepted",
 		},
-		"the agent's key is not known": {
-			seen{uid: "u"}, nil, true, nil, preflight.Warning,
-			"not known whether it would be accepted: the agent's key",
+		"agent's key unreadable": {
+			seen{uid: "u"}, nil, true, nil, preflight.Warning, "not completely verified: the agent's key",
 		},
-		"the cluster is not known": {
+		"cluster UID unreadable": {
 			seen{thumbprint: "mine"}, nil, true, nil, preflight.Warning, "the UID of the cluster",
 		},
-		"the memory must not be read": {
-			seen{thumbprint: "mine", uid: "u"}, forbidden, true, nil, preflight.Warning, "the agent's memory",
+		"agent's state forbidden to read": {
+			seen{thumbprint: "mine", uid: "u"}, forbidden, true, nil, preflight.Warning, "the agent's state",
 		},
-		"the memory cannot be read now": {
+		"timeout reading the agent's state": {
 			seen{thumbprint: "mine", uid: "u"}, context.DeadlineExceeded, true, nil, preflight.Warning,
-			"the agent's memory",
+			"the agent's state",
 		},
-		"the memory is damaged": {
+		"agent's state damaged": {
 			seen{thumbprint: "mine", uid: "u"}, errors.New("accepted.json: eof"), true, nil, preflight.Passed,
 			"would be accepted",
 		},
-		"a bundle that is refused without complete state": {
-			seen{}, nil, false, refusal.New(refusal.Expired, "over"), preflight.Failed, "over",
+		"bundle refused although the state is incomplete": {
+			seen{}, nil, false, refusal.New(refusal.Expired, "expired"), preflight.Failed, "expired",
 		},
-		"unknown installed modules": {
-			seen{thumbprint: "mine", uid: "u"}, nil, false, forbidden, preflight.Failed, "not known",
+		"installed modules unreadable": {
+			seen{thumbprint: "mine", uid: "u"}, nil, false, forbidden, preflight.Failed, "failed to verify the bundle",
 		},
-		"the registry has none": {
+		"no bundle in the registry": {
 			seen{thumbprint: "mine", uid: "u"}, nil, false, store.ErrNotFound, preflight.Warning,
-			"has none of runtime berlin",
+			"has no bundle of runtime berlin",
 		},
-		"the registry cannot be asked": {
+		"registry unreachable": {
 			seen{thumbprint: "mine", uid: "u"}, nil, false, errors.New("no route"), preflight.Failed, "no route",
 		},
-		"no reason for the unknown part": {seen{}, nil, true, nil, preflight.Warning, "not known"},
+		"key and cluster UID unreadable": {seen{}, nil, true, nil, preflight.Warning, "not completely verified"},
 	} {
 		got := judgeBundle("r/fleet", "berlin", c.s.unknown(c.restored), b, c.changed, c.err)
 		if got.Result != c.want || !strings.Contains(got.Message, c.message) {
-			t.Errorf("%s: %+v", name, got)
+			t.Errorf("%s: got %+v, want result %s with %q", name, got, c.want, c.message)
 		}
 	}
 	if got := judgeMemory(forbidden); got.Result != preflight.Failed || !strings.Contains(got.Advice, "--as ") {
-		t.Error(got)
+		t.Errorf("got %+v for a forbidden read, want a failure with the advice to use --as", got)
 	}
 	if got := judgeMemory(errors.New("eof")); got.Result != preflight.Warning {
-		t.Error(got)
+		t.Errorf("got %+v for damaged state, want a warning", got)
 	}
 }
 
-func TestEnrollmentIsJudgedByTheBundleAlone(t *testing.T) {
+func TestEnrollmentCheckDependsOnBundleOnly(t *testing.T) {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	by := func(known, kyma string) *bundle.Bundle {
 		b := &bundle.Bundle{}
@@ -100,36 +99,38 @@ func TestEnrollmentIsJudgedByTheBundleAlone(t *testing.T) {
 		want    preflight.Result
 		message string
 	}{
-		"its key is known": {
+		"bundle contains the agent's key": {
 			by("mine", "u"), "mine", nil, preflight.Passed, "knows the agent's key",
 		},
-		"no bundle could be read": {nil, "mine", nil, preflight.Warning, "not known"},
-		"no bundle, and a token that is over": {
+		"no bundle": {nil, "mine", nil, preflight.Warning, "not verified"},
+		"no bundle and an expired token": {
 			nil, "mine", over, preflight.Warning, "expired at 2026-05-04T11:00:00Z",
 		},
-		"its key cannot be read": {
-			by("mine", "u"), "", good, preflight.Warning, "not known: the agent's key",
+		"agent's key unreadable": {
+			by("mine", "u"), "", good, preflight.Warning, "not verified: the agent's key",
 		},
-		"a token introduces it": {
+		"valid token introduces the key": {
 			by("", "u"), "mine", good, preflight.Passed, "until 2026-05-04T13:00:00Z",
 		},
-		"nothing introduces it": {
+		"no token introduces the key": {
 			by("", "u"), "mine", nil, preflight.Failed, "kcp-publisher enroll berlin",
 		},
-		"another's is known and a token is not": {
+		"bundle contains another key and the token expired": {
 			by("other", "u"), "mine", over, preflight.Failed, "kcp-publisher enroll berlin",
 		},
-		"there is no control plane": {by("", ""), "mine", nil, preflight.Passed, "without a control plane"},
+		"bundle published without a control plane": {
+			by("", ""), "mine", nil, preflight.Passed, "without a control plane",
+		},
 	} {
 		s := seen{known: bootstrap{runtime: "berlin", token: c.token}, thumbprint: c.own, uid: "u"}
 		if got := judgeEnrollment(c.inForce, trust.Root{}, s, s.unknown(nil), now); got.Result != c.want ||
 			!strings.Contains(got.Message, c.message) {
-			t.Errorf("%s: %+v", name, got)
+			t.Errorf("%s: got %+v, want result %s with %q", name, got, c.want, c.message)
 		}
 	}
 }
 
-func TestRightsAreCheckedForTheAccountsOfModules(t *testing.T) {
+func TestCheckUsesRightsOfModuleAccounts(t *testing.T) {
 	asked := []preflight.Permission{
 		{Verb: "impersonate", Resource: "serviceaccounts", Name: "modules", Namespace: "kyma-system"},
 		{Verb: "watch", Group: "*", Resource: "*"},
@@ -143,13 +144,13 @@ func TestRightsAreCheckedForTheAccountsOfModules(t *testing.T) {
 		{Verb: "watch", Group: "*", Resource: "*"},
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("%v", got)
+		t.Errorf("got permissions %v, want %v", got, want)
 	}
 	if own := ownRights("modules istio are",
 		[]preflight.Finding{
 			preflight.Fail("rights, all-modules", "1 is missing", "apply"),
 		}); own[0].Result != preflight.Warning ||
 		!strings.HasPrefix(own[0].Message, "modules istio are installed") {
-		t.Errorf("%+v", own)
+		t.Errorf("got %+v, want a warning about modules istio", own)
 	}
 }

@@ -24,19 +24,18 @@ import (
 
 const (
 	checkOfBundle     = "bundle"
-	checkOfMemory     = "memory of the agent"
+	checkOfState      = "state of the agent"
 	checkOfEnrollment = "enrollment"
 )
 
-// seen is the agent's state for verifying a bundle. The thumbprint of its key and the cluster's UID are "" if
-// unreadable.
+// seen is the state with which the agent would verify a bundle. The thumbprint of the agent's key and the cluster's UID
+// are "" if unreadable.
 type seen struct {
 	known           bootstrap
 	thumbprint, uid string
 }
 
-// puller returns the code of the agent's rounds that reads the registry, with the agent's key, cluster and state. It
-// stores nothing.
+// puller returns a Puller that verifies bundles with the agent's key, cluster and state, but does not store them.
 func (f *checkFlags) puller(
 	reader client.Client, installed store.Store, registries *store.Registries, s seen,
 ) *pull.Puller {
@@ -56,7 +55,7 @@ func (f *checkFlags) puller(
 	})
 }
 
-// judge reads the registry. restored is the error of restoring the agent's state.
+// judge pulls the newest bundle and reports the result. restored is the error of restoring the agent's state.
 func judge(ctx context.Context, puller *pull.Puller, restored error, s seen) []preflight.Finding {
 	changed, err := puller.Pull(ctx)
 	const renew = "sign a newer root of trust in the control plane, publish, and enroll the runtime again if it is " +
@@ -74,78 +73,79 @@ func judge(ctx context.Context, puller *pull.Puller, restored error, s seen) []p
 	return append(findings, judgeEnrollment(puller.Current(), puller.Root(), s, unknown, time.Now()))
 }
 
-// unknown lists the unreadable parts of the agent's state, "" for none. Verifying without them could accept a bundle
-// that the agent refuses.
+// unknown returns the first unreadable part of the agent's state, "" for none. A verification without this part could
+// accept a bundle that the agent refuses.
 func (s seen) unknown(restored error) string {
 	switch {
 	case s.thumbprint == "":
 		return "the agent's key"
 	case s.uid == "":
 		return "the UID of the cluster"
-	case manager.IsPassing(restored): // the agent waits until it is readable
-		return "the agent's memory"
+	case manager.IsTemporary(restored): // the agent waits until its state is readable
+		return "the agent's state"
 	}
 	return ""
 }
 
 // judgeMemory reports that the agent's state could not be restored. The agent continues without the damaged part.
 func judgeMemory(err error) preflight.Finding {
-	if manager.IsPassing(err) {
-		return preflight.Fail(checkOfMemory, err.Error(), readAdvice)
+	if manager.IsTemporary(err) {
+		return preflight.Fail(checkOfState, err.Error(), readAdvice)
 	}
-	return preflight.Warn(checkOfMemory, err.Error(),
+	return preflight.Warn(checkOfState, err.Error(),
 		"installed modules stay; the agent takes the next bundle from the registry")
 }
 
-// judgeRoots fails for invalid roots of trust in the registry. Agents keep their current root.
+// judgeRoots returns a failure for each invalid root of trust in the registry. Agents keep their current root.
 func judgeRoots(refused []bundle.RefusedBundle) []preflight.Finding {
 	var findings []preflight.Finding
 	for _, r := range refused {
 		if r.Reason.AboutRoot() {
 			findings = append(findings,
 				preflight.Fail("root of trust in the registry", r.Detail,
-					"see docs/guides/troubleshooting.md; or the location is another fleet's"))
+					"see docs/guides/troubleshooting.md, or correct the location if it belongs to another fleet"))
 		}
 	}
 	return findings
 }
 
-// judgeBundle reports the verdict on the newest bundle. changed reports that it replaces the bundle in force.
+// judgeBundle reports whether the agent would accept the newest bundle. changed means that the newest bundle would
+// replace the bundle in force.
 func judgeBundle(place, runtime, unknown string, current *bundle.Bundle, changed bool, err error) preflight.Finding {
 	switch {
 	case errors.As(err, new(*intake.MissingError)):
 		return preflight.Fail(checkOfBundle, place+": "+err.Error(),
-			"the publisher writes it again while it runs; or carry it here")
+			"wait until the running publisher writes it again, or import an exported file into the registry")
 	case errors.Is(err, store.ErrNotFound):
-		return preflight.Warn(checkOfBundle, fmt.Sprintf("%s has none of runtime %s", place, runtime),
-			"create the Kyma of this runtime id in the control plane; or the id is wrong")
+		return preflight.Warn(checkOfBundle, fmt.Sprintf("%s has no bundle of runtime %s", place, runtime),
+			"create the Kyma of this runtime in the control plane, or correct the runtime ID")
 	case refusal.Of(err) != nil:
 		return preflight.Fail(checkOfBundle, err.Error(), "see docs/guides/troubleshooting.md")
 	case apierrors.ReasonForError(err) != "": // the installed modules are unreadable
-		return preflight.Fail(checkOfBundle, "not known: "+err.Error(),
+		return preflight.Fail(checkOfBundle, "failed to verify the bundle: "+err.Error(),
 			"check as the agent, with --as system:serviceaccount:"+v1beta2.RuntimeNamespace+":skr-agent")
 	case err != nil:
 		return preflight.Registry(checkOfBundle, place, "", err)
 	case unknown != "":
-		return preflight.Warn(checkOfBundle, "not known whether it would be accepted: "+unknown+" could not be read",
-			readAdvice)
+		return preflight.Warn(checkOfBundle, "not completely verified: "+unknown+" could not be read", readAdvice)
 	case changed:
-		return preflight.Pass(checkOfBundle, fmt.Sprintf("%d would be accepted", current.Statement.Predicate.Sequence))
+		return preflight.Pass(checkOfBundle,
+			fmt.Sprintf("bundle %d would be accepted", current.Statement.Predicate.Sequence))
 	}
 	return preflight.Pass(checkOfBundle,
-		fmt.Sprintf("%d was accepted and is in force", current.Statement.Predicate.Sequence))
+		fmt.Sprintf("bundle %d was accepted and is in force", current.Statement.Predicate.Sequence))
 }
 
-// judgeEnrollment reports whether the control plane can verify the agent's reports, by the bundle that would be in
-// force. Without a bundle this is unknown, and it gives no advice.
+// judgeEnrollment reports whether the control plane can verify the agent's reports, according to the bundle that would
+// be in force. Without a bundle, the result is a warning without advice.
 func judgeEnrollment(inForce *bundle.Bundle, root trust.Root, s seen, unknown string, now time.Time) preflight.Finding {
 	switch {
 	case s.thumbprint == "":
-		return preflight.Warn(checkOfEnrollment, "not known: "+unknown+" could not be read", "")
+		return preflight.Warn(checkOfEnrollment, "not verified: "+unknown+" could not be read", "")
 	case inForce == nil:
 		return preflight.Warn(
 			checkOfEnrollment,
-			"not known: without a bundle, the key that the control plane knows is not known; "+
+			"not verified: without a bundle, the agent's key in the control plane is unknown; "+
 				introduction(s.known.token, now),
 			"",
 		)
@@ -157,12 +157,13 @@ func judgeEnrollment(inForce *bundle.Bundle, root trust.Root, s seen, unknown st
 	case p.Audience.KeyThumbprint == s.thumbprint:
 		return preflight.Pass(checkOfEnrollment, "the control plane knows the agent's key")
 	case p.KymaUID == "":
-		return preflight.Pass(checkOfEnrollment, "the bundle was published without a control plane, which needs none")
+		return preflight.Pass(checkOfEnrollment,
+			"not needed: the bundle was published without a control plane")
 	}
 	return preflight.Pass(checkOfEnrollment, introduction(s.known.token, now))
 }
 
-// introduction describes the token that introduces the agent's key.
+// introduction describes the token with which the agent introduces its key to the control plane.
 func introduction(token *trust.Token, now time.Time) string {
 	switch {
 	case token == nil:

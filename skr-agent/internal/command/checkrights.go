@@ -16,7 +16,7 @@ const (
 	partModuleAccount = "module-account"
 )
 
-// rights checks the rights that the chart grants to an agent with these flags.
+// rights checks whether the agent has the permissions that it needs with these flags.
 func (f *checkFlags) rights(ctx context.Context, api *preflight.Cluster, config *rest.Config) []preflight.Finding {
 	parts := []string{"agent"}
 	if f.self {
@@ -48,16 +48,16 @@ func (f *checkFlags) rights(ctx context.Context, api *preflight.Cluster, config 
 }
 
 func rightsAdvice(file string) string {
-	return "the chart gives them; without it, apply charts/" + file
+	return "install the chart, which grants these rights, or apply charts/" + file
 }
 
-// moduleRightsAdvice names both ways to grant the rights of modules to the agent.
+// moduleRightsAdvice returns the two ways to grant the agent the permissions that its modules need.
 func moduleRightsAdvice(string) string {
 	return "grant the agent the rights of its modules with kcp-publisher component role, " +
 		"or all rights with rbac.clusterAdmin of the chart"
 }
 
-// impersonating replaces the chart's ServiceAccount with the configured users.
+// impersonating replaces the ServiceAccount in the chart's permission to impersonate with the configured users.
 func impersonating(permissions []preflight.Permission, users []string) []preflight.Permission {
 	var all []preflight.Permission
 	for _, p := range permissions {
@@ -76,7 +76,8 @@ func impersonating(permissions []preflight.Permission, users []string) []preflig
 	return all
 }
 
-// ownRights turns missing rights into warnings, because the rights that an agent needs depend on its modules.
+// ownRights turns failures of missing permissions into warnings, because the required permissions depend on the
+// modules.
 func ownRights(whose string, findings []preflight.Finding) []preflight.Finding {
 	for i := range findings {
 		if findings[i].Result == preflight.Failed {

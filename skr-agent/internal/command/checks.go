@@ -16,7 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/prove"
 )
 
-// newChecks returns the runner of modules' checks. Each module is measured with the rights that it is installed with.
+// newChecks returns the runner for the checks of modules. The runner measures each module with the permissions of the
+// account that installs the module.
 func newChecks(mgr ctrl.Manager, accounts guard.Accounts, changed func()) (*prove.Runner, error) {
 	probers := map[string]*probe.Prober{}
 	for _, user := range accounts.All() {
@@ -44,7 +45,7 @@ func newChecks(mgr ctrl.Manager, accounts guard.Accounts, changed func()) (*prov
 	}), nil
 }
 
-// guardJob applies the rules for the content of modules to the Job of a check.
+// guardJob refuses the Job of a check if it violates the rules for the objects of modules.
 func guardJob(job *unstructured.Unstructured) error {
 	return guard.Check([]*unstructured.Unstructured{job}, v1beta2.RuntimeNamespace)
 }

@@ -12,35 +12,35 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-func TestWrongCommandLinesNameTheMistake(t *testing.T) {
+func TestCommandLineErrorsNameTheMistake(t *testing.T) {
 	for name, c := range map[string]struct {
 		args string
 		code int
 		want string
 	}{
-		"nothing asked for":    {"", cli.ExitDone, "skr-agent"},
-		"an unknown command":   {"fly", cli.ExitUsage, `unknown command "fly"`},
-		"an argument too many": {"run here", cli.ExitUsage, "want no arguments, got 1 argument\n"},
-		"verify of nothing":    {"verify", cli.ExitUsage, "want one reference, got 0 arguments"},
-		"import of nothing":    {"import", cli.ExitUsage, "want at least one file"},
-		"a log level that there is not": {
-			"run --log-level loud", cli.ExitUsage, `--log-level "loud": want trace, debug, info or error`,
+		"no command":               {"", cli.ExitDone, "skr-agent"},
+		"unknown command":          {"fly", cli.ExitUsage, `unknown command "fly"`},
+		"too many arguments":       {"run here", cli.ExitUsage, "want no arguments, got 1 argument\n"},
+		"verify without reference": {"verify", cli.ExitUsage, "want one reference, got 0 arguments"},
+		"import without file":      {"import", cli.ExitUsage, "want at least one file"},
+		"unknown log level": {
+			"run --log-level loud", cli.ExitUsage, `--log-level "loud": must be trace, debug, info or error`,
 		},
-		"no queries to the API server": {
-			"run --kube-api-qps 0", cli.ExitUsage, "--kube-api-qps 0: want more than 0",
+		"API server query rate of zero": {
+			"run --kube-api-qps 0", cli.ExitUsage, "--kube-api-qps 0: must be more than 0",
 		},
-		"a registry's certificates not there": {
+		"registry CA file does not exist": {
 			"verify h.example/x --runtime one --trust /nowhere --registry-ca /nowhere", cli.ExitUsage,
 			"--registry-ca: open /nowhere",
 		},
-		"a location that is none":  {"import x --to https://host/path", cli.ExitUsage, "--to: location"},
-		"an object without a kind": {"provenance one", cli.ExitUsage, "want one object as KIND/NAME"},
+		"location with a scheme": {"import x --to https://host/path", cli.ExitUsage, "--to: location"},
+		"object without a kind":  {"provenance one", cli.ExitUsage, "want one object as KIND/NAME"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
 			code := Execute("v0.0.0-test", strings.Fields(c.args), &out, &out)
 			if code != c.code || !strings.Contains(out.String(), c.want) {
-				t.Errorf("exit %d: %s\nwant %d with %q", code, &out, c.code, c.want)
+				t.Errorf("got exit code %d with %s\nwant %d with %q", code, &out, c.code, c.want)
 			}
 		})
 	}
@@ -69,7 +69,7 @@ func TestConfigurationAcceptsListsForRepeatableFlags(t *testing.T) {
 	}
 }
 
-func TestRunTakesTheRuntimeOfTheEnvironmentsKubeconfig(t *testing.T) {
+func TestRunUsesKubeconfigFromEnvironment(t *testing.T) {
 	broken := filepath.Join(t.TempDir(), "of-the-environment")
 	if err := os.WriteFile(broken, []byte("clusters: none\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -78,6 +78,6 @@ func TestRunTakesTheRuntimeOfTheEnvironmentsKubeconfig(t *testing.T) {
 	var out bytes.Buffer
 	if code := Execute("v0.0.0-test", []string{"run"}, &out, &out); code != cli.ExitFailed ||
 		!strings.Contains(out.String(), broken) {
-		t.Errorf("exit %d: %s", code, &out)
+		t.Errorf("got exit code %d with %s, want %d with an error about %s", code, &out, cli.ExitFailed, broken)
 	}
 }

@@ -44,9 +44,10 @@ func newExportReport() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&location, "location", "", "where the agent reports: registry prefix HOST/PATH, or oci-layout:DIR")
-	flags.StringVar(&runtime, "runtime", "", "runtime id")
-	flags.StringVarP(&file, "output", "o", "", "file to write; other commands have a format as -o")
+	flags.StringVar(&location, "location", "", "location of the agent's reports: registry prefix HOST/PATH, or "+
+		"oci-layout:DIR")
+	flags.StringVar(&runtime, "runtime", "", "runtime ID")
+	flags.StringVarP(&file, "output", "o", "", "file to write")
 	registry.AddFlags(flags)
 	return cmd
 }
@@ -58,7 +59,7 @@ func newestReport(ctx context.Context, place store.Store, runtime string) (bundl
 	}
 	fetched, err := store.Fetch(ctx, repository, bundle.TagLatest)
 	if errors.Is(err, store.ErrNotFound) {
-		return fetched, fmt.Errorf("runtime %s has not reported to %s yet: does its agent run?", runtime, place)
+		return fetched, fmt.Errorf("no report of runtime %s in %s; check that its agent is running", runtime, place)
 	}
 	if err != nil {
 		return fetched, err

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-func TestExportReportWritesTheReportOfItsRuntimeAlone(t *testing.T) {
+func TestExportReportRefusesReportOfAnotherRuntime(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "fleet")
 	signer := trusttest.NewSigner(t)
 	manifest, err := bundle.ComposeReport(
@@ -27,7 +27,7 @@ func TestExportReportWritesTheReportOfItsRuntimeAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, repository := range []string{"berlin", "tokyo"} { // in tokyo's place it is another's
+	for _, repository := range []string{"berlin", "tokyo"} { // tokyo's repository has the report of berlin
 		if err := store.PushReport(t.Context(), store.NewLayout(folder), repository, manifest); err != nil {
 			t.Fatal(err)
 		}
@@ -39,12 +39,12 @@ func TestExportReportWritesTheReportOfItsRuntimeAlone(t *testing.T) {
 			code, output := execute("export-report", "--location", store.LayoutScheme+folder, "--runtime", runtime,
 				"-o", file)
 			if code != want {
-				t.Fatalf("exits with %d, want %d: %s", code, want, output)
+				t.Fatalf("got exit code %d, want %d: %s", code, want, output)
 			}
 			data, err := os.ReadFile(file)
 			if want != cli.ExitDone {
 				if !os.IsNotExist(err) {
-					t.Errorf("a file was written: %v", err)
+					t.Errorf("got error %v from reading the file, want no file", err)
 				}
 				return
 			}
@@ -59,7 +59,7 @@ func TestExportReportWritesTheReportOfItsRuntimeAlone(t *testing.T) {
 				Runtime: runtime, Key: trusttest.PublicKey(t, signer),
 			})
 			if err != nil || report.Sequence != 7 {
-				t.Errorf("got %+v, %v", report.Report, err)
+				t.Errorf("got report %+v with error %v, want sequence 7", report.Report, err)
 			}
 		})
 	}

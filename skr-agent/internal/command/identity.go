@@ -22,36 +22,36 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent"
 )
 
-// Secrets in the runtime: the operator's bootstrap Secret, and the key, which never leaves the runtime.
+// Secrets of the agent. An operator applies the bootstrap Secret. The agent creates the others, which never leave the
+// runtime.
 const (
 	bootstrapSecret = agent.BootstrapSecret
 	keySecret       = "skr-agent-key"
 	fieldKey        = "agent.key"
-	// ageSecret holds the identity that the runtime's Secrets are encrypted to; without it the agent makes another, and
-	// gets them again.
+	// ageSecret contains the age identity that decrypts the runtime's sealed Secrets. If the Secret is deleted, the
+	// agent creates another identity, and the publisher encrypts the sealed Secrets for that identity.
 	ageSecret     = "skr-agent-age"
 	fieldIdentity = "identity.txt"
 )
 
-// bootstrap is the trust that an operator gives to an agent.
+// bootstrap contains the trust settings of an agent.
 type bootstrap struct {
 	root     trust.Root
 	location string
 	runtime  string
 	token    *trust.Token
-	// assigned is the Kyma that the runtime belongs to by the token, replace whether the control plane can be another
-	// one than before.
+	// assigned is the Kyma to which the token assigns the runtime. replace allows a move to another control plane.
 	assigned bundle.Assigned
 	replace  bool
-	// notifications is the URL of the publisher's, empty for none.
+	// notifications is the URL of the publisher's notification server, "" for none.
 	notifications string
-	// access are the registry's credentials and certificates; the agent has a backoff of its own.
+	// access contains the registry's credentials and certificates. It does not retry, because the agent has a backoff.
 	access store.Access
-	// secret is the content of the bootstrap Secret, empty without one.
+	// secret is the data of the bootstrap Secret, nil if it does not exist.
 	secret map[string][]byte
 }
 
-// readBootstrap takes flags first and the bootstrap Secret for the rest.
+// readBootstrap reads the trust settings from flags, and those without a flag from the bootstrap Secret.
 func readBootstrap(ctx context.Context, reader client.Reader, f *runFlags) (bootstrap, error) {
 	var secret corev1.Secret
 	err := reader.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: bootstrapSecret}, &secret)
@@ -104,7 +104,7 @@ func readBootstrap(ctx context.Context, reader client.Reader, f *runFlags) (boot
 	return b, nil
 }
 
-// assign reads the Kyma that an operator assigned the runtime to. A Secret from before 0.1.0 names none.
+// assign reads the Kyma that the runtime is assigned to. A Secret from a version before 0.1.0 does not contain it.
 func (b *bootstrap) assign(data map[string][]byte) error {
 	if len(data["kyma"]) == 0 || b.token == nil {
 		return nil
@@ -119,8 +119,8 @@ func (b *bootstrap) assign(data map[string][]byte) error {
 	return kyma.Check()
 }
 
-// enrolledAgain reports whether the bootstrap Secret has another content now. err is the error from reading it, or from
-// an invalid content.
+// enrolledAgain reports whether the content of the bootstrap Secret changed. It returns an error if the Secret is
+// unreadable or its content is invalid.
 func (b *bootstrap) enrolledAgain(ctx context.Context, reader client.Reader, f *runFlags) (bool, error) {
 	now, err := readBootstrap(ctx, reader, f)
 	if err != nil {
@@ -129,7 +129,7 @@ func (b *bootstrap) enrolledAgain(ctx context.Context, reader client.Reader, f *
 	return !maps.EqualFunc(now.secret, b.secret, bytes.Equal), nil
 }
 
-// ownKey returns the runtime's key, made on the first start.
+// ownKey returns the runtime's key, which the first start creates.
 func ownKey(ctx context.Context, uncached client.Client) (trust.Signer, error) {
 	name := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: keySecret}
 	key, err := kept(ctx, uncached, name, fieldKey, trust.GenerateKey)
@@ -159,13 +159,13 @@ func ownIdentity(ctx context.Context, uncached client.Client) (*age.X25519Identi
 	identity, err := age.ParseX25519Identity(string(text))
 	if err != nil {
 		return nil,
-			fmt.Errorf("Secret %s: %s: is not an age identity: delete the Secret and restart the agent", name,
+			fmt.Errorf("Secret %s: %s is not an age identity; delete the Secret and restart the agent", name,
 				fieldIdentity)
 	}
 	return identity, nil
 }
 
-// kept returns a field of an immutable Secret, made on the first start.
+// kept returns a field of an immutable Secret, or creates the Secret with a generated value.
 func kept(
 	ctx context.Context, uncached client.Client, name client.ObjectKey, field string, generate func() ([]byte, error),
 ) ([]byte, error) {
@@ -191,8 +191,8 @@ func kept(
 	return data, nil
 }
 
-// clusterUID returns the UID of the kube-system namespace. A cluster that is restored from a snapshot has the UID of
-// the original.
+// clusterUID returns the UID of the kube-system namespace. A cluster that was restored from a snapshot has the same UID
+// as the original.
 func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
 	var namespace corev1.Namespace
 	if err := reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &namespace); err != nil {

@@ -23,14 +23,15 @@ func newImport() *cobra.Command {
 	var registry cli.Registry
 	cmd := &cobra.Command{
 		Use: "import FILE... --to LOCATION [--trust FILE]", Short: "import files from `kcp-publisher export`",
-		Long: "import checks a file as the agent checks a registry, and only then writes its bundles, contents and " +
-			"images to the location. It\n" +
-			"may be repeated: existing content is not written again. Pass all volumes (FILE.001, FILE.002, ...) at " +
+		Long: "import verifies a file as the agent verifies a registry, and then writes its bundles, contents and " +
+			"images to the location.\n" +
+			"It can be repeated, because it skips existing content. Pass all volumes (FILE.001, FILE.002, ...) at " +
 			"once.\n\n" +
-			"Without --trust it follows the root of trust of the first import, which it trusts and prints: compare " +
-			"it. Agents always verify with\n" +
-			"their own pinned root.\n\n" +
-			"It exits with 0 if everything is there, and with 3 if it refused a file and wrote nothing of it.",
+			"Without --trust, import trusts the root of trust of the first file and prints its digest for you to " +
+			"compare.\n" +
+			"Later imports use the same root. Agents always verify with their own pinned root.\n\n" +
+			"The exit code is 0 if all files were imported, and 3 if a file was refused. import writes nothing " +
+			"from a refused file.",
 		Args: cli.AtLeastOne("file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
@@ -65,7 +66,8 @@ func newImport() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&to, "to", "", "registry prefix HOST/PATH, or oci-layout:DIR")
-	flags.StringVar(&trustFile, "trust", "", "pinned root of trust; default: the root of the first import")
+	flags.StringVar(&trustFile, "trust", "",
+		"file with the pinned root of trust; default: the root of the first import")
 	flags.DurationVar(&skew, "clock-skew", trust.MaxClockSkew, clockSkewUsage)
 	cli.OutputFlag(flags, &format)
 	registry.AddFlags(flags)
@@ -94,7 +96,7 @@ func importOne(
 	return target.Import(ctx, paths)
 }
 
-// imported is one row of the output of `import`.
+// imported is an imported file in the output of the command import.
 type imported struct {
 	Files            []string `json:"files"`
 	importer.Outcome `json:",inline"`
@@ -106,12 +108,13 @@ func printImported(out io.Writer, format string, outcomes []imported) error {
 			if o.TrustedAtFirst != "" {
 				fmt.Fprintf(
 					out,
-					"trusts     root of trust %s: using the file's own, as no --trust was given; compare it with "+
+					"trusts     root of trust %s of the file, because --trust is not set; compare the digest with "+
 						"sha256sum of the fleet's root-1.json or root.json\n",
 					o.TrustedAtFirst,
 				)
 			}
-			fmt.Fprintf(out, "%s: %d written, %d there already\n", strings.Join(o.Files, " "), o.Written, o.Known)
+			fmt.Fprintf(out, "%s: %d blobs and manifests written, %d already present\n", strings.Join(o.Files, " "),
+				o.Written, o.Known)
 			for _, b := range o.Bundles {
 				fmt.Fprintf(out, "bundle     %s %d (before: %d) %s\n", b.Runtime, b.Sequence, b.Before, b.Digest)
 			}

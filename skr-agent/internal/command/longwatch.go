@@ -7,8 +7,8 @@ import (
 )
 
 // longWatches returns a configuration whose watches last as long as the API server allows, 30 to 60 minutes by default.
-// client-go requests 5 to 10 minutes. With 20 watches, it opens about three of them per minute, which is most of the
-// load of an idle runtime. Broken connections are found by HTTP/2 pings, not by this timeout.
+// client-go requests 5 to 10 minutes. With 20 watches, it opens about three watches per minute, which is most of the
+// load of an idle runtime. HTTP/2 pings detect broken connections, so this timeout is not needed for that.
 //
 // Source: kube-apiserver, --min-request-timeout; client-go, Reflector.
 func longWatches(config *rest.Config) *rest.Config {
@@ -17,10 +17,10 @@ func longWatches(config *rest.Config) *rest.Config {
 	return config
 }
 
-// withoutTimeout removes the timeout of watches.
+// withoutTimeout is a RoundTripper that removes the timeout from watch requests.
 type withoutTimeout struct{ next http.RoundTripper }
 
-// RoundTrip sends a request.
+// RoundTrip sends a request without the timeout of its watch.
 func (w withoutTimeout) RoundTrip(request *http.Request) (*http.Response, error) {
 	query := request.URL.Query()
 	if request.Method == http.MethodGet && query.Get("watch") == "true" && query.Has("timeoutSeconds") {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-func TestWatchesUseTheTimeoutOfTheAPIServer(t *testing.T) {
+func TestOnlyWatchRequestsOmitTheTimeout(t *testing.T) {
 	queries := make(chan string, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		queries <- r.URL.RawQuery
@@ -31,10 +31,10 @@ func TestWatchesUseTheTimeoutOfTheAPIServer(t *testing.T) {
 	}
 	watch.Stop()
 	if got := <-queries; got != "labelSelector=a%3Db&resourceVersion=7&timeout=5m0s&watch=true" {
-		t.Errorf("watched with %s", got)
+		t.Errorf("got watch request with %s, want no timeoutSeconds", got)
 	}
 	_, _ = client.Secrets("kyma-system").List(t.Context(), options) // its response is empty
 	if got := <-queries; got != "labelSelector=a%3Db&resourceVersion=7&timeout=5m0s&timeoutSeconds=300" {
-		t.Errorf("listed with %s", got)
+		t.Errorf("got list request with %s, want timeoutSeconds=300", got)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/measure"
 )
 
-func TestTheReferenceListsTheMetricsOfTheAgent(t *testing.T) {
+func TestReferenceOfMetricsIsCurrent(t *testing.T) {
 	if err := measure.CheckReference(filepath.Join("..", "..", "..", "docs", "reference", "metrics.md"), "skr-agent",
 		*update); err != nil {
 		t.Error(err)

@@ -11,11 +11,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// maxNamed limits the runtimes in an error.
+// maxNamed limits the number of runtimes in an error.
 const maxNamed = 10
 
-// noBundle is the error for a location without a bundle of the runtime. It contains the runtimes at the location if the
-// registry lists them.
+// noBundle is the error for a location without a bundle of the runtime. others contains the runtimes with a bundle, if
+// the registry lists repositories.
 type noBundle struct {
 	runtime string
 	others  []string
@@ -36,11 +36,11 @@ func (e *noBundle) Error() string {
 	if more := len(e.others) - maxNamed; more > 0 {
 		named += fmt.Sprintf(" and %d more", more)
 	}
-	return text + ", only of " + named
+	return text + ", only bundles of " + named
 }
 
-// newNoBundle returns the error with the runtimes of a location. Registries usually refuse to list repositories to
-// agents.
+// newNoBundle returns a noBundle for a location. Most registries refuse to list repositories with an agent's
+// credentials. Then the error contains no other runtimes.
 func newNoBundle(ctx context.Context, place store.Store, runtime string, cause error) error {
 	e := &noBundle{runtime: runtime, cause: cause}
 	var repositories []string

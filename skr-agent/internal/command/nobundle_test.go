@@ -16,25 +16,25 @@ func TestErrorListsOtherRuntimesThatHaveABundle(t *testing.T) {
 	f.publish(time.Now(), f.module("keda", f.release), f.module("nats", f.release)) // for berlin
 	for runtime, want := range map[string]string{
 		"berln": "the registry has no bundle of runtime berln: did you mean berlin?\n",
-		"tokyo": "the registry has no bundle of runtime tokyo, only of berlin\n",
+		"tokyo": "the registry has no bundle of runtime tokyo, only bundles of berlin\n",
 	} {
 		code, output := execute("verify", f.at, "--runtime", runtime, "--trust", f.trustFile)
 		if code != cli.ExitFailed || !strings.Contains(output, want) || strings.Contains(output, "not found") {
-			t.Errorf("%s: exits with %d: %s", runtime, code, output)
+			t.Errorf("%s: got exit code %d with %s, want %d with %s", runtime, code, output, cli.ExitFailed, want)
 		}
 	}
 }
 
-func TestMessageNamesSomeOfManyRuntimes(t *testing.T) {
+func TestErrorLimitsListedRuntimes(t *testing.T) {
 	e := &noBundle{runtime: "elsewhere", cause: store.ErrNotFound}
 	if text := e.Error(); text != "the registry has no bundle of runtime elsewhere" ||
 		!errors.Is(e, store.ErrNotFound) {
-		t.Errorf("where nothing can be listed: %s", text)
+		t.Errorf("got %q without other runtimes, want only the name of the runtime", text)
 	}
 	for i := range 12 {
 		e.others = append(e.others, fmt.Sprintf("runtime-%02d", i))
 	}
 	if text := e.Error(); !strings.HasSuffix(text, "runtime-09 and 2 more") || strings.Contains(text, "runtime-10") {
-		t.Errorf("got %s", text)
+		t.Errorf("got %q, want ten runtimes and \"2 more\"", text)
 	}
 }

@@ -27,7 +27,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 )
 
-// provenanceFlags are the flags of `provenance`.
+// provenanceFlags are the flags of the command provenance.
 type provenanceFlags struct {
 	cluster                  cli.Cluster
 	namespace, trust, format string
@@ -39,9 +39,9 @@ func newProvenance() *cobra.Command {
 		Use: "provenance KIND/NAME", Short: "trace an object to its module, bundle and signing key",
 		Long: "provenance reads the object's Manifest, the bundle in force and its signatures from the runtime, and " +
 			"verifies the bundle\n" +
-			"once more by the root of trust that the agent follows.\n\n" +
-			"KIND is a kind or resource, with its group where that is needed, or a short name: configmap, " +
-			"deployments.apps, deploy. It changes nothing.",
+			"again with the agent's root of trust. It is read-only.\n\n" +
+			"KIND is a kind, a resource or a short name, such as configmap, deployments.apps or deploy. Add the " +
+			"group if the name is ambiguous.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || strings.Count(args[0], "/") != 1 || strings.HasPrefix(args[0], "/") ||
 				strings.HasSuffix(args[0], "/") {
@@ -61,8 +61,8 @@ func newProvenance() *cobra.Command {
 	f.cluster.AddFlags(flags, "the runtime")
 	f.cluster.AddTimeoutFlag(flags)
 	flags.StringVarP(&f.namespace, "namespace", "n", metav1.NamespaceDefault,
-		"namespace of the object; ignored for kinds without namespaces")
-	flags.StringVar(&f.trust, "trust", "", "root of trust; default: root.json of the bootstrap Secret")
+		"namespace of the object; ignored for cluster-scoped kinds")
+	flags.StringVar(&f.trust, "trust", "", trustUsage)
 	cli.OutputFlag(flags, &f.format)
 	return cmd
 }
@@ -96,7 +96,7 @@ func (f *provenanceFlags) trace(ctx context.Context, of string) (provenance.Chai
 	return provenance.Trace(object, manifests.Items, *inForce)
 }
 
-// readObject reads only the metadata of an object, because its content can be confidential.
+// readObject reads the metadata of an object. It does not read the content, which can be confidential.
 func readObject(
 	ctx context.Context, config *rest.Config, api client.Client, kind, namespace, name string,
 ) (provenance.Object, error) {
@@ -120,7 +120,8 @@ func readObject(
 	}, nil
 }
 
-// mappingOf returns the kind of a name: singular, plural or short name, in any case, with or without its group.
+// mappingOf returns the REST mapping of a singular, plural or short name of a kind. It ignores case, and the group is
+// optional.
 func mappingOf(config *rest.Config, kind string) (*meta.RESTMapping, error) {
 	api, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -128,7 +129,7 @@ func mappingOf(config *rest.Config, kind string) (*meta.RESTMapping, error) {
 	}
 	groups, err := restmapper.GetAPIGroupResources(api)
 	if err != nil {
-		return nil, fmt.Errorf("ask the runtime for its kinds: %w", err)
+		return nil, fmt.Errorf("list the API resources of the runtime: %w", err)
 	}
 	mapper := restmapper.NewShortcutExpander(restmapper.NewDiscoveryRESTMapper(groups), api, nil)
 	resource := schema.ParseGroupResource(strings.ToLower(kind))
@@ -139,7 +140,7 @@ func mappingOf(config *rest.Config, kind string) (*meta.RESTMapping, error) {
 	return mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 }
 
-// bundleInForce reads the bundle that the agent accepted last, and verifies it like the agent at its start.
+// bundleInForce reads the last bundle that the agent accepted, and verifies it like the agent at startup.
 func bundleInForce(ctx context.Context, api client.Client, trustFile string) (*bundle.Bundle, error) {
 	known, err := readBootstrap(ctx, api, &runFlags{trust: trustFile})
 	if err != nil {
@@ -154,7 +155,7 @@ func bundleInForce(ctx context.Context, api client.Client, trustFile string) (*b
 		return nil, err
 	}
 	if puller.Current() == nil {
-		return nil, fmt.Errorf("runtime %s: no bundle was accepted yet", known.runtime)
+		return nil, fmt.Errorf("the agent of runtime %s has not accepted a bundle yet", known.runtime)
 	}
 	return puller.Current(), nil
 }
@@ -185,10 +186,10 @@ func drawChain(out io.Writer, c provenance.Chain) {
 	}
 	if c.Pending {
 		fmt.Fprintln(out,
-			"note       not installed to the end yet: the object may still be as an earlier bundle wanted it")
+			"note       the installation is not complete: the object can still be from an earlier bundle")
 	}
 	if c.DefaultCR {
 		fmt.Fprintln(out,
-			"note       created once as the module's default CR: its content belongs to its user since then")
+			"note       created as the module's default CR: users can have changed its content since")
 	}
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
 )
 
-var update = flag.Bool("update", false, "write the reference anew")
+var update = flag.Bool("update", false, "update the reference pages")
 
 func TestHelpListsFlagValues(t *testing.T) { clitest.CheckValues(t, newProgram("v0")) }
 
 func TestHelpHasNoLongLines(t *testing.T) { clitest.CheckHelpLines(t, newProgram("v0")) }
 
-func TestTheReferenceIsCurrent(t *testing.T) {
+func TestReferenceOfCommandsIsCurrent(t *testing.T) {
 	clitest.CheckReference(t, newProgram("v0"), "../../../docs/reference/cli", *update)
 }
 
@@ -23,6 +23,6 @@ func TestCommandsInDocsAreValid(t *testing.T) {
 	clitest.CheckPages(t, func() *cobra.Command { return newProgram("v0") }, "../../..")
 }
 
-func TestTheReferenceOfConfigurationIsCurrent(t *testing.T) {
+func TestReferenceOfConfigurationIsCurrent(t *testing.T) {
 	clitest.CheckConfiguration(t, func() *cobra.Command { return newProgram("v0") }, "../../../docs", *update)
 }

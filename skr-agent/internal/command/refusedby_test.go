@@ -30,13 +30,13 @@ func TestRefusedCredentialsErrorNamesTheFlag(t *testing.T) {
 		}{
 			"no credentials": {
 				http.StatusUnauthorized, http.Header{"Www-Authenticate": {`Basic realm="fleet"`}},
-				"name a docker config.json that has them with --registry-config",
+				"set --registry-config to a docker config.json with a user and password",
 			},
-			"401 and no scheme": {
-				http.StatusUnauthorized, nil, "name a docker config.json that has them with --registry-config",
+			"status 401 without a scheme": {
+				http.StatusUnauthorized, nil, "set --registry-config to a docker config.json with a user and password",
 			},
-			"403": {
-				http.StatusForbidden, nil, "name a docker config.json of another user with --registry-config",
+			"status 403": {
+				http.StatusForbidden, nil, "set --registry-config to a docker config.json of another user",
 			},
 		} {
 			t.Run(name+", "+kind, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestRefusedCredentialsErrorNamesTheFlag(t *testing.T) {
 				host := strings.TrimPrefix(registry.URL, "http://")
 				code, output := execute(append(strings.Fields(fmt.Sprintf(line, host)), "--plain-http")...)
 				if code != cli.ExitFailed || !strings.Contains(output, host) || !strings.Contains(output, c.want) {
-					t.Errorf("exit %d: %s", code, output)
+					t.Errorf("got exit code %d with %s, want %d with %q", code, output, cli.ExitFailed, c.want)
 				}
 			})
 		}

@@ -10,7 +10,7 @@ import (
 // newRender returns the command of the child process in which the agent renders charts and overlays.
 func newRender() *cobra.Command {
 	return &cobra.Command{
-		Use: "render", Short: "renders a module from standard input", Hidden: true, Args: cobra.NoArgs,
+		Use: "render", Short: "render a module from standard input", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return render.Child(cmd.InOrStdin(), cli.Raw(cmd.OutOrStdout()))
 		},

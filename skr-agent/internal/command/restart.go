@@ -12,17 +12,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// errEnrolledAgain ends the manager of an agent whose bootstrap Secret changed.
-var errEnrolledAgain = errors.New("the bootstrap Secret changed")
+// errBootstrapChanged ends the manager of an agent whose bootstrap Secret changed.
+var errBootstrapChanged = errors.New("the bootstrap Secret changed")
 
-// endOnDemand returns a function that ends the manager with errEnrolledAgain. It returns at once, and can be called
-// several times.
-func endOnDemand(mgr ctrl.Manager) (end func(), err error) {
+// stopOnRequest returns a function that stops the manager with errBootstrapChanged. The function does not block, and
+// can be called several times.
+func stopOnRequest(mgr ctrl.Manager) (end func(), err error) {
 	requested := make(chan struct{})
 	err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		select {
 		case <-requested:
-			return errEnrolledAgain
+			return errBootstrapChanged
 		case <-ctx.Done():
 			return nil
 		}
@@ -30,11 +30,11 @@ func endOnDemand(mgr ctrl.Manager) (end func(), err error) {
 	return sync.OnceFunc(func() { close(requested) }), err
 }
 
-// startAgain replaces the process by the same program with the same arguments. The container and its identity stay, so
-// that the agent continues with its lease.
-func startAgain(program string) error {
+// restart replaces the process with the same program and arguments. The new process is in the same container and has
+// the same identity, so it keeps the lease.
+func restart(program string) error {
 	if err := syscall.Exec(program, os.Args, os.Environ()); err != nil {
-		return fmt.Errorf("start %s again: %w", program, err)
+		return fmt.Errorf("restart %s: %w", program, err)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-// Package command is the command line of skr-agent.
+// Package command implements the command line of skr-agent.
 package command
 
 import (
@@ -15,7 +15,7 @@ func Execute(version string, args []string, out, errOut io.Writer) int {
 }
 
 func newProgram(version string) *cobra.Command {
-	root, g := cli.NewRoot("skr-agent", "pulls its runtime's bundle, verifies it, installs its modules and reports",
+	root, g := cli.NewRoot("skr-agent", "pull the runtime's bundle, verify it, install its modules and report",
 		version)
 	root.AddCommand(newRun(g), newCheck(), newVerify(), newProvenance(), newImport(), newExportReport(), newRender(),
 		newUsedImages())

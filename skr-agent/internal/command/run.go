@@ -39,10 +39,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 )
 
-const clockSkewUsage = "how far ahead of this clock a bundle may have been issued; raise it where clocks are not " +
-	"synchronized"
+// Usage of the flags that several commands share.
+const (
+	trustUsage    = "file with the root of trust; default: root.json in the bootstrap Secret"
+	runtimeUsage  = "runtime ID; default: runtime in the bootstrap Secret"
+	locationUsage = "registry prefix HOST/PATH, or oci-layout:DIR; default: location in the bootstrap Secret"
 
-// runFlags are the flags of `run`.
+	clockSkewUsage = "tolerance for bundles whose time of issue is ahead of the local clock; raise it if clocks are " +
+		"not synchronized"
+)
+
+// runFlags are the flags of the command run.
 type runFlags struct {
 	manager                             manager.Flags
 	trust, runtime, location            string
@@ -59,65 +66,65 @@ type runFlags struct {
 func newRun(g *cli.Root) *cobra.Command {
 	f := &runFlags{}
 	cmd := &cobra.Command{
-		Use: "run", Short: "run the agent: keep the runtime in line with its bundle",
+		Use: "run", Short: "run the agent, which reconciles the runtime with its bundle",
 		Long: "run reads its trust settings from Secret kyma-system/" + bootstrapSecret +
-			", which `kcp-publisher enroll` prints; flags win.",
+			", which `kcp-publisher enroll` prints. Flags take precedence over the Secret.",
 		Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), g) },
 	}
 	flags := cmd.Flags()
 	f.manager.AddFlags(flags, "the runtime", manager.Single, nil)
-	flags.StringVar(&f.trust, "trust", "", "root of trust; default: root.json of the bootstrap Secret")
-	flags.StringVar(&f.runtime, "runtime", "", "runtime id; default: the bootstrap Secret's")
-	flags.StringVar(&f.location, "location", "",
-		"registry prefix HOST/PATH, or oci-layout:DIR; default: the bootstrap Secret's")
+	flags.StringVar(&f.trust, "trust", "", trustUsage)
+	flags.StringVar(&f.runtime, "runtime", "", runtimeUsage)
+	flags.StringVar(&f.location, "location", "", locationUsage)
 	flags.StringVar(&f.deployment, "deployment", "",
-		"name of the agent's own Deployment in kyma-system, so that bundles can upgrade its image; default: they cannot")
+		"name of the agent's own Deployment in kyma-system, which lets bundles upgrade the agent's image; default: no "+
+			"upgrades by bundles")
 	flags.StringVar(&f.pod, "pod", "", "name of the agent's own Pod, required with --deployment")
 	flags.DurationVar(
 		&f.upgradeDeadline,
 		"upgrade-deadline",
 		15*time.Minute,
-		"how long a new image of the agent may take to work for a minute without interruption; it is rolled back "+
-			"otherwise",
+		"time in which a new image of the agent must work for one minute without interruption; otherwise it is rolled "+
+			"back",
 	)
 	flags.DurationVar(&f.poll, "poll-interval", time.Minute,
-		"how often to look for a newer bundle; the bundle's own setting wins")
+		"interval between two checks for a newer bundle; a setting in the bundle takes precedence")
 	flags.DurationVar(&f.report, "report-interval", 5*time.Minute,
-		"how often to report although nothing changed; the bundle's own setting wins")
+		"interval of reports while nothing changes; a setting in the bundle takes precedence")
 	flags.DurationVar(&f.skew, "clock-skew", trust.MaxClockSkew, clockSkewUsage)
-	flags.IntVar(&f.concurrency, "concurrency", 4, "modules to reconcile at once")
+	flags.IntVar(&f.concurrency, "concurrency", 4, "maximum number of modules to reconcile at once")
 	flags.StringArrayVar(
 		&f.accounts,
 		"module-service-account",
 		nil,
-		"install modules with the rights of a ServiceAccount, impersonated: [NAMESPACE/]NAME for all, "+
-			"MODULE=[NAMESPACE/]NAME for one, MODULE= for one with the agent's own rights; default: the agent's own "+
-			"for all; may be repeated",
+		"ServiceAccount that the agent impersonates to install modules: [NAMESPACE/]NAME for all modules, "+
+			"MODULE=[NAMESPACE/]NAME for one module, MODULE= for one module with the agent's own rights; default: the "+
+			"agent's own rights for all modules; can be repeated",
 	)
 	flags.StringArrayVar(
 		&f.mirrors,
 		"mirror",
 		nil,
-		"FROM=TO: read images and content of the registry, or host and path, FROM from TO; overrides the bundle's "+
-			"settings; may be repeated",
+		"FROM=TO: registry FROM (HOST, or HOST/PATH) whose images and content are read from TO instead; takes "+
+			"precedence over mirrors in the bundle; can be repeated",
 	)
 	flags.StringVar(&f.importFolder, "import-folder", "",
-		"folder whose files, written by kcp-publisher export, are imported into the location")
+		"folder with files from kcp-publisher export, which the agent imports into the location")
 	flags.StringVar(
 		&f.notifications,
 		"notifications-url",
 		"",
 		"https://HOST"+bundle.NotificationsPath+
-			" of the publisher's notifications about new bundles, requested with the registry credentials for HOST; "+
-			"default: the bootstrap Secret's, or none: polls alone",
+			": the publisher's notifications about new bundles, requested with the registry credentials for HOST; "+
+			"default: notifications in the bootstrap Secret, or polling only",
 	)
 	f.registry.AddFlags(flags)
 	return cmd
 }
 
-// collectAt makes the garbage collector run at half of Go's default growth. The agent allocates little, and its node
-// belongs to the customer. $GOGC overrides it.
+// collectAt is the GOGC value, half of Go's default, which reduces memory usage on the customer's node. The agent
+// allocates little, so the additional collections are cheap. $GOGC takes precedence.
 const collectAt = 50
 
 func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
@@ -147,7 +154,7 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 		deployment, err = f.begin(ctx, uncached)
 		return err
 	}); err != nil {
-		return unlessEnded(ctx, err)
+		return ignoreAfterShutdown(ctx, err)
 	}
 	store := contentstore.New(uncached, uncached, v1beta2.RuntimeNamespace)
 	var options agent.Options
@@ -162,7 +169,7 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 		options, err = f.agent(ctx, g, config, uncached, store, checked)
 		return err
 	}); err != nil {
-		return unlessEnded(ctx, err)
+		return ignoreAfterShutdown(ctx, err)
 	}
 	mgr, err := f.manager.New(config, ctrl.Options{
 		Scheme: scheme,
@@ -189,7 +196,7 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("find the agent's own program, which renders charts: %w", err)
+		return fmt.Errorf("find the executable of the agent, which renders charts: %w", err)
 	}
 	installer, err := install.Setup(mgr, install.Options{
 		Content: store, Render: render.Confined{Command: []string{self, "render"}}.Render,
@@ -200,32 +207,32 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 		return fmt.Errorf("set up the installer: %w", err)
 	}
 	reconciler.Inspect = installer.Inspect
-	if reconciler.Restart, err = endOnDemand(mgr); err != nil {
+	if reconciler.Restart, err = stopOnRequest(mgr); err != nil {
 		return err
 	}
 	began := time.Now()
 	ctrl.Log.Info("starting", "version", g.Version, "runtime", options.Runtime, "location",
 		options.Puller.Location().String())
-	if err := mgr.Start(ctx); !errors.Is(err, errEnrolledAgain) {
+	if err := mgr.Start(ctx); !errors.Is(err, errBootstrapChanged) {
 		return err
 	}
 	if deployment != nil {
 		if err := deployment.Again(ctx, time.Since(began)); err != nil {
-			ctrl.Log.Error(err, "failed to record that the next start does not count against the agent's image")
+			ctrl.Log.Error(err, "failed to exempt the intended restart from the start limit of the agent's image")
 		}
 	}
-	return startAgain(self)
+	return restart(self)
 }
 
-// unlessEnded returns the error, or nil if the process was asked to end.
-func unlessEnded(ctx context.Context, err error) error {
+// ignoreAfterShutdown returns err, or nil if ctx is done, because errors during shutdown are expected.
+func ignoreAfterShutdown(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
 	return err
 }
 
-// checked are the parsed flags.
+// checked contains the parsed values of flags.
 type checked struct {
 	accounts guard.Accounts
 	mirrors  map[string]string
@@ -243,14 +250,14 @@ func (f *runFlags) check() (checked, error) {
 	}
 	switch {
 	case (f.deployment == "") != (f.pod == ""):
-		err = errors.New("--deployment and --pod belong together")
+		err = errors.New("--deployment and --pod must be set together")
 	case f.upgradeDeadline <= upgrade.Trial:
-		err = fmt.Errorf("--upgrade-deadline %s: want more than %s, which a good image takes", f.upgradeDeadline,
-			upgrade.Trial)
+		err = fmt.Errorf("--upgrade-deadline %s: want more than %s, the minimum time to prove an image",
+			f.upgradeDeadline, upgrade.Trial)
 	case f.skew <= 0:
 		err = fmt.Errorf("--clock-skew %s: want more than 0", f.skew)
 	case f.notifications != "" && store.CheckStreamURL(f.notifications) != nil:
-		// without the URL, which can contain credentials
+		// The error omits the URL, which can contain credentials.
 		err = fmt.Errorf("--notifications-url: %w", store.CheckStreamURL(f.notifications))
 	default:
 		return checked{accounts, mirrors}, nil
@@ -261,8 +268,8 @@ func (f *runFlags) check() (checked, error) {
 // cacheSyncTimeout limits the wait of a controller for its first list.
 const cacheSyncTimeout = 24 * time.Hour
 
-// patience is the time for which a start waits for the API server, 0 for no limit. An image of a bundle must exit
-// eventually, so that its starts are counted and it is rolled back.
+// patience returns the maximum time to wait for the API server at startup, 0 for no limit. If bundles can upgrade the
+// image, a broken image must exit eventually: each start is counted, and too many starts cause a rollback.
 func (f *runFlags) patience() time.Duration {
 	if f.deployment == "" {
 		return 0
@@ -270,7 +277,8 @@ func (f *runFlags) patience() time.Duration {
 	return f.upgradeDeadline
 }
 
-// begin counts the start of the agent's image before any step that can fail. It returns nil without --deployment.
+// begin records the start of the agent's image, before any step that can fail. It returns nil if --deployment is not
+// set.
 func (f *runFlags) begin(ctx context.Context, uncached client.Client) (*upgrade.Deployment, error) {
 	if f.deployment == "" {
 		return nil, nil
@@ -323,7 +331,7 @@ func (f *runFlags) agent(
 	}
 	version, err := discovery.NewDiscoveryClientForConfigOrDie(config).ServerVersion()
 	if err != nil {
-		return agent.Options{}, fmt.Errorf("read the version of Kubernetes: %w", err)
+		return agent.Options{}, fmt.Errorf("read the Kubernetes version of the runtime: %w", err)
 	}
 	var folder *importer.Folder
 	if f.importFolder != "" {
@@ -342,11 +350,11 @@ func (f *runFlags) agent(
 		},
 		Replace: known.replace,
 	})
-	if err := puller.Restore(ctx); manager.IsPassing(err) {
+	if err := puller.Restore(ctx); manager.IsTemporary(err) {
 		return agent.Options{}, err
 	} else if err != nil {
-		// Installed modules stay until the next bundle from the registry. Older bundles than the saved one are refused.
-		ctrl.Log.Error(err, "the last bundle could not be restored")
+		// Installed modules stay until the next bundle. Bundles older than the saved one are still refused.
+		ctrl.Log.Error(err, "failed to restore the last accepted bundle")
 	}
 	var notifications func(context.Context) (io.ReadCloser, error)
 	if known.notifications != "" {

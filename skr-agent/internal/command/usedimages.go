@@ -17,13 +17,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install"
 )
 
-// maxUsedQuestionBytes has room for a module's content and values in base64, and its Manifest.
+// maxUsedQuestionBytes limits the input: a module's content and values in base64, and its Manifest.
 const maxUsedQuestionBytes = 3*bundle.MaxLayerBytes + bundle.MaxDocumentBytes
 
-// newUsedImages returns the command that `kcp-publisher export --images` runs, so that it renders like the agent.
+// newUsedImages returns the hidden command that `kcp-publisher export --images` runs to render modules like the agent.
 func newUsedImages() *cobra.Command {
 	return &cobra.Command{
-		Use: "used-images", Short: "lists the images that the module on standard input uses", Hidden: true,
+		Use: "used-images", Short: "list the images of the module on standard input", Hidden: true,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return usedImages(cmd.Context(), cmd.InOrStdin(), cli.Raw(cmd.OutOrStdout()))
@@ -32,21 +32,21 @@ func newUsedImages() *cobra.Command {
 }
 
 func usedImages(ctx context.Context, in io.Reader, out io.Writer) error {
-	var question airgap.UsedQuestion
+	var question airgap.UsedRequest
 	if err := json.NewDecoder(io.LimitReader(in, maxUsedQuestionBytes)).Decode(&question); err != nil {
-		return fmt.Errorf("read the question: %w: this command is for kcp-publisher export", err)
+		return fmt.Errorf("read the request of kcp-publisher export from standard input: %w", err)
 	}
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	found, err := install.UsedImages(ctx, question, render.Confined{Command: []string{self, "render"}}.Render)
-	answer := airgap.UsedAnswer{Images: found}
+	answer := airgap.UsedResponse{Images: found}
 	switch {
 	case errors.Is(err, render.ErrNotRun) || ctx.Err() != nil:
 		return err
 	case err != nil:
-		answer.Refused = bundle.Bounded(err.Error(), bundle.MaxMessageBytes) // its text is that of a chart
+		answer.Refused = bundle.Bounded(err.Error(), bundle.MaxMessageBytes) // a chart can produce text of any length
 	}
 	return json.NewEncoder(out).Encode(answer)
 }

@@ -24,12 +24,12 @@ func newVerify() *cobra.Command {
 	var registry cli.Registry
 	cmd := &cobra.Command{
 		Use: "verify REF", Short: "verify whether a runtime would accept a bundle",
-		Long: "verify makes every check that the agent makes of a bundle it sees for the first time.\n\n" +
+		Long: "verify runs all checks that a newly enrolled agent runs on its first bundle.\n\n" +
 			"REF is a registry reference (HOST/PATH/runtimes/ID:desired or …@sha256:…), a prefix (HOST/PATH), or an " +
 			"OCI layout\n" +
-			"(oci-layout:DIR, or oci-layout:DIR:runtimes/ID:desired). With a prefix or layout, --runtime names the " +
+			"(oci-layout:DIR, or oci-layout:DIR:runtimes/ID:desired). With a prefix or layout, --runtime selects the " +
 			"bundle.\n\n" +
-			"It exits with 0 if the bundle is accepted, and with 3 if it is refused.",
+			"The exit code is 0 if the bundle is accepted, and 3 if it is refused.",
 		Args: cli.Exactly(1, "one reference"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := cli.RequireFlags(cli.Required{Flag: "--trust", Given: trustFile != ""},
@@ -59,18 +59,18 @@ func newVerify() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&trustFile, "trust", "", "root of trust, as kcp-publisher keys init wrote it")
-	flags.StringVar(&runtime, "runtime", "", "runtime id that the bundle must be for")
+	flags.StringVar(&trustFile, "trust", "", "file with the root of trust from kcp-publisher keys init")
+	flags.StringVar(&runtime, "runtime", "", "runtime ID in the bundle")
 	flags.StringVar(&clusterUID, "cluster-uid", "",
-		"UID of the runtime's kube-system namespace; empty does not compare it")
+		"UID of the runtime's kube-system namespace; default: not compared with the bundle")
 	flags.DurationVar(&skew, "clock-skew", trust.MaxClockSkew, clockSkewUsage)
 	cli.OutputFlag(flags, &format)
 	registry.AddFlags(flags)
 	return cmd
 }
 
-// verify verifies a bundle like an agent with this root of trust and no newer state, with the newest root that the
-// registry proves.
+// verify verifies a bundle like an agent that was enrolled with this root of trust and has no other state. It first
+// updates the root of trust from the registry.
 func verify(
 	ctx context.Context, registries *store.Registries, ref string, trusted bundle.Trust,
 ) (bundle.Bundle, trust.Root, error) {
@@ -81,7 +81,7 @@ func verify(
 	return verifyAt(ctx, registries, at, trusted)
 }
 
-// verifyAt verifies a bundle at a location.
+// verifyAt verifies the bundle at an opened location. It returns the root of trust that verified the bundle.
 func verifyAt(
 	ctx context.Context, registries *store.Registries, at location, trusted bundle.Trust,
 ) (bundle.Bundle, trust.Root, error) {
@@ -111,14 +111,15 @@ func verifyAt(
 	return opened.Bundle, trusted.Root, err
 }
 
-// location is the location of a reference. place is nil if it is not the location of a fleet.
+// location is an opened reference. place is the fleet's registry or folder, nil if the repository's name does not match
+// a fleet.
 type location struct {
 	place      store.Store
 	repository store.Reader
 	reference  string
 }
 
-// locate opens the repository of a reference.
+// locate opens the repository of a reference. The default is the runtime's repository and the tag of its bundle.
 func locate(ctx context.Context, registries *store.Registries, ref, runtime string) (location, error) {
 	repository, reference := bundle.DesiredRepository(runtime), bundle.TagDesired
 	at := ref
@@ -144,7 +145,7 @@ func locate(ctx context.Context, registries *store.Registries, ref, runtime stri
 	return location{place, target, reference}, err
 }
 
-// split returns the repository and the tag or digest of a reference. A port is not a tag.
+// split returns the repository and the tag or digest of a reference. It does not mistake a port for a tag.
 func split(ref string) (string, string) {
 	if name, d, ok := strings.Cut(ref, "@"); ok && digest.Digest(d).Validate() == nil {
 		if i := strings.LastIndex(name, ":"); i > strings.LastIndex(name, "/") {
@@ -158,7 +159,7 @@ func split(ref string) (string, string) {
 	return ref, ""
 }
 
-// verdict is the output of `verify`.
+// verdict is the output of the command verify.
 type verdict struct {
 	Verdict   string           `json:"verdict"`
 	Runtime   string           `json:"runtime"`
@@ -170,14 +171,15 @@ type verdict struct {
 	ExpiresAt time.Time        `json:"expiresAt"`
 	SignedBy  string           `json:"signedBy"`
 	Source    *bundle.Source   `json:"source,omitempty"`
-	// Root is the version of the root with the key, and IssuedUnder the newest one of the publisher.
+	// Root is the version of the root of trust that lists the signing key. IssuedUnder is the newest version that the
+	// publisher had when it issued the bundle.
 	Root        int64    `json:"rootVersion"`
 	IssuedUnder int64    `json:"issuedUnderRootVersion"`
 	Modules     []module `json:"modules"`
 	Removals    []string `json:"removals,omitempty"`
 }
 
-// module is one module of the bundle with its content.
+// module is an entry of verdict.Modules.
 type module struct {
 	Name      string              `json:"name"`
 	Version   string              `json:"version"`

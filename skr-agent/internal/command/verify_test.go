@@ -30,15 +30,15 @@ import (
 // fleet publishes bundles of runtime berlin, under a root of trust with a release key, into an OCI layout.
 type fleet struct {
 	*testing.T
-	maker      *trusttest.Maker
+	maker      *trusttest.RootFixture
 	release    *rsa.PrivateKey
 	root       trust.Root
-	at         string // as commands take it
+	at         string // the layout as an argument of commands
 	trustFile  string
 	place      store.Store
 	documents  bundle.Documents
 	manifest   bundle.Blob
-	everything []bundle.Blob // that the bundle refers to
+	everything []bundle.Blob // all blobs that the bundle refers to
 }
 
 func newFleet(t *testing.T) *fleet {
@@ -72,7 +72,7 @@ func (f *fleet) must(err error) {
 	}
 }
 
-// module returns a module with the proof of its release, which signer signed.
+// module returns a module with the proof of its release, signed with the given key.
 func (f *fleet) module(name string, signer *rsa.PrivateKey) bundle.Manifest {
 	f.Helper()
 	file := bundle.NewBlob("application/yaml", []byte("kind: ConfigMap # "+name))
@@ -119,7 +119,7 @@ func (f *fleet) module(name string, signer *rsa.PrivateKey) bundle.Manifest {
 	}
 }
 
-// share puts a blob beside the bundles.
+// share stores a blob in the content repository of the fleet.
 func (f *fleet) share(name string, blob bundle.Blob) bundle.Content {
 	f.Helper()
 	f.must(store.ShareBlob(f.Context(), f.place, blob))
@@ -130,7 +130,7 @@ func (f *fleet) share(name string, blob bundle.Blob) bundle.Content {
 	}
 }
 
-// publish makes a bundle that installs a module and offers another.
+// publish publishes a bundle that installs one module and offers another.
 func (f *fleet) publish(issued time.Time, installed, offered bundle.Manifest) {
 	f.Helper()
 	state := bundle.DesiredState{
@@ -155,7 +155,7 @@ func (f *fleet) publish(issued time.Time, installed, offered bundle.Manifest) {
 	)
 }
 
-// export writes the bundle and all that it refers to into a file.
+// export writes the bundle and all its blobs to a file, and returns the path.
 func (f *fleet) export() string {
 	f.Helper()
 	layout := airgap.Layout{
@@ -178,7 +178,7 @@ func execute(args ...string) (code int, output string) {
 	return code, out.String()
 }
 
-func TestVerifyAndImportJudgeReleasesLikeTheAgent(t *testing.T) {
+func TestVerifyAndImportRequireProofOfRelease(t *testing.T) {
 	f := newFleet(t)
 	released, forged := f.module("keda", f.release), f.module("evil", trusttest.RSAKey(t))
 	for name, c := range map[string]struct {
@@ -186,35 +186,35 @@ func TestVerifyAndImportJudgeReleasesLikeTheAgent(t *testing.T) {
 		code               int
 		output             string
 	}{
-		"all was released":     {released, f.module("nats", f.release), cli.ExitDone, ""},
-		"its offers were not":  {released, forged, cli.ExitRefused, "NotReleased"},
-		"its modules were not": {forged, released, cli.ExitRefused, "NotReleased"},
+		"all modules released":          {released, f.module("nats", f.release), cli.ExitDone, ""},
+		"offered module not released":   {released, forged, cli.ExitRefused, "NotReleased"},
+		"installed module not released": {forged, released, cli.ExitRefused, "NotReleased"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f.publish(time.Now(), c.installed, c.offered)
 			code, output := execute("verify", f.at, "--runtime", "berlin", "--trust", f.trustFile)
 			if code != c.code || !strings.Contains(output, c.output) {
-				t.Errorf("verify exits with %d: %s", code, output)
+				t.Errorf("got exit code %d of verify with %s, want %d with %q", code, output, c.code, c.output)
 			}
 			to := filepath.Join(t.TempDir(), "target")
 			code, output = execute("import", f.export(), "--to", store.LayoutScheme+to, "--trust", f.trustFile)
 			if code != c.code || !strings.Contains(output, c.output) {
-				t.Errorf("import exits with %d: %s", code, output)
+				t.Errorf("got exit code %d of import with %s, want %d with %q", code, output, c.code, c.output)
 			}
 			if _, err := os.Stat(to); (err == nil) != (c.code == cli.ExitDone) {
-				t.Errorf("the target: %v", err)
+				t.Errorf("got error %v from reading the target, want it to exist only after an import", err)
 			}
 		})
 	}
 }
 
-func TestVerifyTakesTheClockSkewOfTheAgent(t *testing.T) {
+func TestVerifyAppliesClockSkewLikeTheAgent(t *testing.T) {
 	f := newFleet(t)
 	f.publish(time.Now().Add(48*time.Hour), f.module("keda", f.release), f.module("nats", f.release))
 	for skew, want := range map[string]int{"24h": cli.ExitRefused, "49h": cli.ExitDone, "0s": cli.ExitUsage} {
 		if code, output := execute("verify", f.at, "--runtime", "berlin", "--trust", f.trustFile, "--clock-skew",
 			skew); code != want {
-			t.Errorf("--clock-skew %s: exits with %d: %s", skew, code, output)
+			t.Errorf("--clock-skew %s: got exit code %d with %s, want %d", skew, code, output, want)
 		}
 	}
 }

@@ -1,10 +1,10 @@
 // Package contentstore stores blobs in the cluster, so that the agent can correct drift without the registry.
 //
-// Each read verifies the digest of the blob. A blob is compressed, divided into chunks that fit into a Secret, and
-// written chunk by chunk. Its index is written last, so a blob with an index is complete. Secrets are immutable and
-// named after the digest, so the content of a name never changes.
+// A blob is compressed and divided into chunks that fit into a Secret. The index of a blob is written after its chunks,
+// so a blob with an index is complete. Secrets are immutable and named after the digest, so the content of a name never
+// changes. Each read verifies the digest of the blob.
 //
-// The package reads single Secrets and lists by label. It needs no cache of Secrets.
+// The package reads single Secrets and lists metadata by label. It does not need a cache of Secrets.
 package contentstore
 
 import (
@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// maxChunkBytes leaves room for base64 and metadata below the 1 MiB limit of a Secret.
+	// maxChunkBytes leaves room for base64 encoding and metadata below the 1 MiB limit of a Secret.
 	maxChunkBytes = 768 << 10
 	// MaxBlobBytes limits a blob before compression. It is the size limit of a layer in a bundle.
 	MaxBlobBytes = bundle.MaxLayerBytes
@@ -41,7 +41,7 @@ const (
 var (
 	// ErrMissing reports that the blob does not exist or is incomplete.
 	ErrMissing = errors.New("content is not stored")
-	// ErrBroken reports that the stored blob does not match its digest. Put replaces it.
+	// ErrBroken reports that the stored blob does not match its digest. Put replaces such a blob.
 	ErrBroken = errors.New("stored content is broken")
 )
 
@@ -52,17 +52,17 @@ type Store struct {
 	namespace string
 }
 
-// New returns a store in the Secrets of a namespace. The reader must read from the API server: a cached reader would
-// start to cache all Secrets.
+// New returns a store in the Secrets of a namespace. The reader must read from the API server, because a cached reader
+// would cache all Secrets.
 func New(reader client.Reader, writer client.Writer, namespace string) *Store {
 	return &Store{reader: reader, writer: writer, namespace: namespace}
 }
 
-// Put stores a blob. After it returned without an error, Load returns the same bytes. After an interruption the blob is
-// missing, and another Put completes it. Put keeps a blob that already exists.
+// Put stores a blob. If it returns nil, Load returns the same bytes. After an interruption the blob is missing, and
+// another Put completes it. Put does not write a blob that already exists.
 func (s *Store) Put(ctx context.Context, d digest.Digest, data []byte) error {
 	if len(data) > MaxBlobBytes {
-		return fmt.Errorf("store content %s: %d bytes, at most %d", d, len(data), MaxBlobBytes)
+		return fmt.Errorf("store content %s: %d bytes, must be at most %d", d, len(data), MaxBlobBytes)
 	}
 	if err := check(d, data); err != nil {
 		return fmt.Errorf("store content: %w", err)
@@ -87,11 +87,11 @@ func (s *Store) Put(ctx context.Context, d digest.Digest, data []byte) error {
 	return s.put(ctx, d, data, s.write)
 }
 
-// Add is Put for a blob that is expected to be missing. It writes without a check, and handles existing parts when a
-// write fails.
+// Add stores a blob like Put, but with fewer requests if the blob is missing. It writes without a check, and handles
+// existing parts after a failed write.
 func (s *Store) Add(ctx context.Context, d digest.Digest, data []byte) error {
 	if len(data) > MaxBlobBytes || check(d, data) != nil {
-		return s.Put(ctx, d, data) // it returns the error
+		return s.Put(ctx, d, data) // returns the error of the invalid blob
 	}
 	err := s.put(ctx, d, data, func(ctx context.Context, secret *corev1.Secret) error {
 		return s.writer.Create(ctx, secret)
@@ -108,9 +108,8 @@ func (s *Store) Add(ctx context.Context, d digest.Digest, data []byte) error {
 	return err
 }
 
-// put writes the chunks of a blob, and then its index. A single chunk is marked, so that it can be read without the
-// index. If a write fails, put deletes the chunks: under a quota, incomplete blobs would leave no room for complete
-// ones.
+// put writes the chunks of a blob, and then its index. It marks a single chunk, so that Load can read the blob without
+// the index. If a write fails, put deletes the chunks, because incomplete blobs would use up a quota.
 func (s *Store) put(
 	ctx context.Context, d digest.Digest, data []byte, write func(context.Context, *corev1.Secret) error,
 ) error {
@@ -187,7 +186,8 @@ func (s *Store) Load(ctx context.Context, d digest.Digest) ([]byte, error) {
 	return data, nil
 }
 
-// only returns the blob of a chunk that is marked as the only one and matches the digest.
+// only returns the blob in a single chunk. It reports false if the chunk is not marked as the only one, or if the blob
+// does not match the digest.
 func only(d digest.Digest, chunk *corev1.Secret) ([]byte, bool) {
 	count, size, err := shape(chunk.Annotations)
 	if err != nil || count != 1 {
@@ -197,7 +197,7 @@ func only(d digest.Digest, chunk *corev1.Secret) ([]byte, bool) {
 	return data, err == nil && check(d, data) == nil
 }
 
-// Whole returns all complete blobs in one request. It checks them like Has.
+// Whole returns the digests of all complete blobs. It sends one request, and checks blobs like Has.
 func (s *Store) Whole(ctx context.Context) (map[digest.Digest]bool, error) {
 	parts, err := s.list(ctx, client.HasLabels{v1beta2.LabelContent})
 	if err != nil {
@@ -217,7 +217,7 @@ func (s *Store) Whole(ctx context.Context) (map[digest.Digest]bool, error) {
 	return whole, nil
 }
 
-// Has reports whether all parts of a blob exist. It reads metadata only, and does not verify their content.
+// Has reports whether all parts of a blob exist. It reads only their metadata, and does not verify the blob.
 func (s *Store) Has(ctx context.Context, d digest.Digest) (bool, error) {
 	if err := d.Validate(); err != nil {
 		return false, fmt.Errorf("check for content %q: %w", d, err)
@@ -245,7 +245,7 @@ func isWhole(d digest.Digest, parts []metav1.PartialObjectMetadata) bool {
 	}
 	count, _, err := shape(index.Annotations)
 	if err != nil {
-		return false // an invalid index does not complete a blob
+		return false // a blob with an invalid index is incomplete
 	}
 	for i := range count {
 		if _, ok := present[chunkName(d, i)]; !ok {
@@ -255,13 +255,13 @@ func isWhole(d digest.Digest, parts []metav1.PartialObjectMetadata) bool {
 	return true
 }
 
-// DigestOf returns the digest of the blob to which a Secret with these annotations belongs, "" for other Secrets.
+// DigestOf returns the digest in the annotations of a Secret with a part of a blob, "" for other Secrets.
 func DigestOf(annotations map[string]string) digest.Digest {
 	return digest.Digest(annotations[v1beta2.AnnotationContentDigest])
 }
 
-// Recheck reports whether a blob exists and matches its digest. It deletes a damaged blob, so that it is missing for
-// Has too.
+// Recheck reports whether a blob exists and matches its digest. It deletes the index of a damaged blob, so that Has
+// reports the blob as missing.
 func (s *Store) Recheck(ctx context.Context, d digest.Digest) (bool, error) {
 	whole, err := s.Has(ctx, d)
 	if err == nil && whole {
@@ -276,8 +276,8 @@ func (s *Store) Recheck(ctx context.Context, d digest.Digest) (bool, error) {
 	return err == nil, err
 }
 
-// Prune deletes all blobs except those to keep, and leftovers of interrupted writes. The blobs to keep must include
-// blobs of concurrent Puts. It returns the number of deleted blobs.
+// Prune deletes all blobs except those to keep, and the leftovers of interrupted writes. keep must include the blobs of
+// concurrent writes. Prune returns the number of deleted blobs.
 func (s *Store) Prune(ctx context.Context, keep map[digest.Digest]bool) (int, error) {
 	parts, err := s.list(ctx, client.HasLabels{v1beta2.LabelContent})
 	if err != nil {
@@ -293,7 +293,7 @@ func (s *Store) Prune(ctx context.Context, keep map[digest.Digest]bool) (int, er
 			chunks = append(chunks, part.Name)
 		}
 	}
-	// Indexes are deleted first, so that an interrupted prune leaves no index without chunks.
+	// Delete indexes first, so that an interrupted prune leaves no index without chunks.
 	if err := s.drop(ctx, append(indexes, chunks...)...); err != nil {
 		return 0, fmt.Errorf("prune content: %w", err)
 	}
@@ -318,7 +318,8 @@ func (s *Store) read(ctx context.Context, name string) (*corev1.Secret, error) {
 	return &secret, err
 }
 
-// write writes a Secret, and replaces one that an interrupted Put or another version of the agent left under its name.
+// write creates a Secret. It replaces an existing Secret of the same name, which an interrupted Put or another version
+// of the agent left.
 func (s *Store) write(ctx context.Context, secret *corev1.Secret) error {
 	err := s.writer.Create(ctx, secret)
 	if !apierrors.IsAlreadyExists(err) {
@@ -331,7 +332,7 @@ func (s *Store) write(ctx context.Context, secret *corev1.Secret) error {
 	return s.writer.Create(ctx, secret)
 }
 
-// drop deletes Secrets in this order until a deletion fails.
+// drop deletes Secrets in the given order, until a deletion fails.
 func (s *Store) drop(ctx context.Context, names ...string) error {
 	for _, name := range names {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
@@ -342,7 +343,7 @@ func (s *Store) drop(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// namesOf returns the names of the parts of a blob, its index first.
+// namesOf returns the names of the parts of a blob, with the index first.
 func namesOf(d digest.Digest, parts []metav1.PartialObjectMetadata) []string {
 	var names []string
 	for _, part := range parts {
@@ -372,11 +373,11 @@ func (s *Store) secret(d digest.Digest, name, role string, data map[string][]byt
 func shape(annotations map[string]string) (chunks, size int, err error) {
 	chunks, err = strconv.Atoi(annotations[v1beta2.AnnotationContentChunks])
 	if err != nil {
-		return 0, 0, fmt.Errorf("index: number of chunks: %w", err)
+		return 0, 0, fmt.Errorf("index: invalid number of chunks: %w", err)
 	}
 	size, err = strconv.Atoi(annotations[v1beta2.AnnotationContentSize])
 	if err != nil {
-		return 0, 0, fmt.Errorf("index: size: %w", err)
+		return 0, 0, fmt.Errorf("index: invalid size: %w", err)
 	}
 	if chunks < 0 || chunks > 2*MaxBlobBytes/maxChunkBytes || size < 0 || size > MaxBlobBytes {
 		return 0, 0, fmt.Errorf("index: %d chunks of %d bytes in total exceed the limits", chunks, size)
@@ -394,7 +395,7 @@ func check(d digest.Digest, data []byte) error {
 	return nil
 }
 
-// short returns the start of a digest, because a label value has at most 63 characters.
+// short returns a digest that is shortened to fit into a label value, which has at most 63 characters.
 func short(d digest.Digest) string {
 	return d.Algorithm().String() + "-" + d.Encoded()[:32]
 }

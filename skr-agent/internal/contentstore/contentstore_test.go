@@ -29,9 +29,10 @@ func noise(size int) []byte {
 	return data
 }
 
-func TestPackRoundTrip(t *testing.T) {
+func TestCompressedDataIsRestored(t *testing.T) {
 	for name, data := range map[string][]byte{
-		"nothing": {}, "a word": []byte("word"), "zeros": make([]byte, 4<<20), "noise": noise(2 << 20),
+		"empty": {}, "short text": []byte("word"), "4 MiB of zeros": make([]byte, 4<<20),
+		"2 MiB of noise": noise(2 << 20),
 	} {
 		t.Run(name, func(t *testing.T) {
 			packed, err := compress(data)
@@ -49,7 +50,7 @@ func TestPackRoundTrip(t *testing.T) {
 	}
 }
 
-// dying is a writer whose process crashes after some writes.
+// dying is a client that fails after a number of writes, as if the process crashed.
 type dying struct {
 	client.Client
 	left int
@@ -71,7 +72,7 @@ func (d *dying) Delete(ctx context.Context, o client.Object, opts ...client.Dele
 	return d.Client.Delete(ctx, o, opts...)
 }
 
-// limited is a writer under a quota, which refuses writes before it checks whether a Secret exists.
+// limited is a client with a quota, which refuses writes before it checks whether a Secret exists.
 type limited struct {
 	client.Client
 	most int
@@ -111,7 +112,7 @@ func TestBlobsAreCompleteOrMissing(t *testing.T) {
 	require.ErrorIs(t, err, ErrMissing)
 	require.ErrorContains(t, store.Put(ctx, d, data[1:]), "digest is")
 
-	t.Log("a put that is interrupted anywhere leaves nothing to see, and the next one completes it")
+	t.Log("the blob is missing after an interrupted put, and another put completes it")
 	for writes := range 4 { // three chunks and the index
 		require.ErrorIs(t, New(c, &dying{c, writes}, "default").Put(ctx, d, data), errDied)
 		has(false)
@@ -122,11 +123,11 @@ func TestBlobsAreCompleteOrMissing(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(data, back))
 
-	t.Log("a chunk that is missing or wrong is found, and put right by the next put")
+	t.Log("a missing or wrong chunk is an error of a load, and a put replaces it")
 	chunk := &corev1.Secret{}
 	require.NoError(t, c.Get(ctx, client.ObjectKey{Namespace: "default", Name: chunkName(d, 1)}, chunk))
 	chunk.Data[chunkKey][0] ^= 1
-	require.Error(t, c.Update(ctx, chunk), "secrets are immutable")
+	require.Error(t, c.Update(ctx, chunk), "chunks must be immutable")
 	require.NoError(t, c.Delete(ctx, chunk))
 	has(false)
 	_, err = store.Load(ctx, d)
@@ -139,7 +140,7 @@ func TestBlobsAreCompleteOrMissing(t *testing.T) {
 	_, err = store.Load(ctx, d)
 	require.NoError(t, err)
 
-	t.Log("a blob of one chunk is read by that alone, and is whole with its index")
+	t.Log("a blob of one chunk is readable without its index, but is not complete")
 	small := digest.FromString("small")
 	require.NoError(t, store.Add(ctx, small, []byte("small")))
 	whole, err := store.Whole(ctx)
@@ -154,14 +155,14 @@ func TestBlobsAreCompleteOrMissing(t *testing.T) {
 	whole, err = store.Whole(ctx)
 	require.NoError(t, err)
 	require.False(t, whole[small])
-	require.NoError(t, store.Add(ctx, small, []byte("small")), "its leftovers are replaced")
+	require.NoError(t, store.Add(ctx, small, []byte("small")), "add must replace leftovers")
 	whole, err = store.Whole(ctx)
 	require.NoError(t, err)
 	require.True(t, whole[small])
-	require.NoError(t, store.Add(ctx, small, []byte("small")), "it is there")
+	require.NoError(t, store.Add(ctx, small, []byte("small")), "add must accept an existing blob")
 	require.ErrorContains(t, store.Add(ctx, small, []byte("other")), "digest is")
 
-	t.Log("so is one that an older agent stored, whose chunk does not say that it is the only one")
+	t.Log("a blob of one chunk from an older agent, which did not mark single chunks, is readable")
 	require.NoError(t, c.Get(ctx, client.ObjectKey{Namespace: "default", Name: chunkName(small, 0)}, chunk))
 	require.NoError(t, c.Delete(ctx, chunk))
 	delete(chunk.Annotations, v1beta2.AnnotationContentChunks)
@@ -187,7 +188,7 @@ func TestBlobsAreCompleteOrMissing(t *testing.T) {
 	_, err = store.Prune(ctx, nil)
 	require.NoError(t, err)
 	tight := New(c, &limited{c, 3}, "default")
-	require.True(t, apierrors.IsForbidden(tight.Add(ctx, d, data)), "it needs four Secrets")
+	require.True(t, apierrors.IsForbidden(tight.Add(ctx, d, data)), "the blob needs four Secrets")
 	require.NoError(t, c.List(ctx, &secrets, client.HasLabels{v1beta2.LabelContent}))
 	require.Zero(t, len(secrets.Items))
 	require.ErrorIs(t, New(c, &dying{c, 3}, "default").Add(ctx, d, data), errDied)

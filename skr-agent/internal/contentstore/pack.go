@@ -8,7 +8,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// compress uses small windows, because the default windows of zstd do not fit into an agent with 128 MiB.
+// compress uses small windows, because zstd with default windows exceeds an agent's memory limit of 128 MiB.
 func compress(data []byte) ([]byte, error) {
 	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
 		zstd.WithWindowSize(1<<20))
@@ -18,7 +18,7 @@ func compress(data []byte) ([]byte, error) {
 	return encoder.EncodeAll(data, nil), encoder.Close()
 }
 
-// decompress returns exactly size bytes or an error. It never allocates more than one byte above the size.
+// decompress returns exactly size bytes or an error. It never reads more than one byte above the size.
 func decompress(packed []byte, size int) ([]byte, error) {
 	decoder, err := zstd.NewReader(bytes.NewReader(packed), zstd.WithDecoderConcurrency(1),
 		zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(1<<20))
@@ -31,7 +31,7 @@ func decompress(packed []byte, size int) ([]byte, error) {
 		return nil, fmt.Errorf("decompress: %w", err)
 	}
 	if data.Len() != size {
-		return nil, fmt.Errorf("decompress: %d bytes or more, want %d", data.Len(), size)
+		return nil, fmt.Errorf("decompress: got at least %d bytes, want %d", data.Len(), size)
 	}
 	return data.Bytes(), nil
 }

@@ -10,15 +10,15 @@ import (
 )
 
 // Accounts selects the ServiceAccount that installs each module. The runtime's operator sets it; a bundle, and
-// therefore a publisher, cannot. The zero value selects the agent's own rights for all modules.
+// therefore a publisher, cannot. The zero value selects the agent's own permissions for all modules.
 type Accounts struct {
-	others   string            // user name for modules that are not listed; empty: the agent's own
-	byModule map[string]string // the same by module
+	others   string            // user name for modules not in byModule; empty means the agent itself
+	byModule map[string]string // user name by module; empty means the agent itself
 }
 
-// ParseAccounts reads settings of the form NAME or NAMESPACE/NAME, once, for all modules, and MODULE=NAME,
-// MODULE=NAMESPACE/NAME or MODULE=, once per module. A name without namespace is in home; no name means the agent's
-// own rights.
+// ParseAccounts parses account settings. At most one setting applies to all modules: NAME or NAMESPACE/NAME. At most
+// one setting applies to each module: MODULE=NAME, MODULE=NAMESPACE/NAME, or MODULE= for the agent's own permissions.
+// The default namespace is home.
 func ParseAccounts(settings []string, home string) (Accounts, error) {
 	a := Accounts{byModule: map[string]string{}}
 	for _, setting := range settings {
@@ -31,16 +31,16 @@ func ParseAccounts(settings []string, home string) (Accounts, error) {
 		case err != nil:
 			return Accounts{}, fmt.Errorf("%q: %w", setting, err)
 		case one && module == "":
-			return Accounts{}, fmt.Errorf("%q: no module before the =: want MODULE=NAMESPACE/NAME", setting)
+			return Accounts{}, fmt.Errorf("%q: module name before = is missing: want MODULE=NAMESPACE/NAME", setting)
 		case !one && a.others != "":
 			return Accounts{},
-				fmt.Errorf("%q: a second account for all modules: want MODULE=NAMESPACE/NAME", setting)
+				fmt.Errorf("%q: duplicate account for all modules: want MODULE=NAMESPACE/NAME", setting)
 		case !one:
 			a.others = user
 			continue
 		}
 		if _, known := a.byModule[module]; known {
-			return Accounts{}, fmt.Errorf("%q: a second account for module %s", setting, module)
+			return Accounts{}, fmt.Errorf("%q: duplicate account for module %s", setting, module)
 		}
 		a.byModule[module] = user
 	}
@@ -64,9 +64,9 @@ func serviceAccountUser(account, home string) (string, error) {
 	return "system:serviceaccount:" + namespace + ":" + name, nil
 }
 
-// Of returns the user name for installing a module, empty for the agent itself. Both the module's name, such as
-// team/keda, and its label, team-keda, match: a setting that did not match would leave the module with the agent's
-// own rights.
+// Of returns the user name for installing a module, empty for the agent itself. A setting matches the module's name,
+// such as team/keda, or its label, team-keda. If only the name matched, a setting with the label would have no effect
+// and the module would get the agent's own permissions.
 func (a Accounts) Of(module, label string) string {
 	for _, name := range []string{module, label} {
 		if user, ok := a.byModule[name]; ok {
@@ -76,17 +76,18 @@ func (a Accounts) Of(module, label string) string {
 	return a.others
 }
 
-// Users returns the ServiceAccounts' user names, sorted, each once.
+// Users returns the user names of all configured ServiceAccounts, sorted and without duplicates.
 func (a Accounts) Users() []string {
 	users := slices.DeleteFunc(a.All(), func(user string) bool { return user == "" })
 	slices.Sort(users)
 	return slices.Compact(users)
 }
 
-// WithOwnRights describes the modules that are installed with the agent's own rights, empty for none.
+// WithOwnRights returns the start of a sentence about the modules that the agent installs with its own permissions. The
+// result is empty if every module has a ServiceAccount.
 func (a Accounts) WithOwnRights() string {
 	if a.others == "" {
-		return "all modules without a ServiceAccount of their own are"
+		return "all modules without a configured ServiceAccount are"
 	}
 	var own []string
 	for _, module := range slices.Sorted(maps.Keys(a.byModule)) {
@@ -100,7 +101,7 @@ func (a Accounts) WithOwnRights() string {
 	return "modules " + strings.Join(own, ", ") + " are"
 }
 
-// All returns the user names of all settings, with the empty name of the agent itself.
+// All returns the user names of all settings and an empty name for the agent itself.
 func (a Accounts) All() []string {
 	users := []string{"", a.others}
 	for _, user := range a.byModule {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-func TestLabelsOfTheAgentNamespaceAreProtected(t *testing.T) {
+func TestExposesRefusesLabelsThatWebhooksSelect(t *testing.T) {
 	installed := objects(t, `
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingWebhookConfiguration
@@ -33,26 +33,26 @@ webhooks:
 		before, after labels.Set
 		want          string
 	}{
-		"a label that is not selected": {nil, labels.Set{"a": "b"}, ""},
-		"a label that a webhook selects": {
+		"label that no webhook selects": {nil, labels.Set{"a": "b"}, ""},
+		"label that a webhook selects": {
 			nil, labels.Set{"inject": "yes"},
 			"metadata.labels: inject=yes would let MutatingWebhookConfiguration injector, webhooks[0], intercept " +
 				"secrets of the agent",
 		},
-		"one that is there already": {
+		"selected label that already exists": {
 			labels.Set{"inject": "yes"}, labels.Set{"inject": "yes", "a": "b"}, "",
 		},
-		"another value of it": {
+		"value changes to a selected one": {
 			labels.Set{"inject": "no"}, labels.Set{"inject": "yes"}, "inject=yes would let",
 		},
-		"one that ends an exception": {
+		"value no longer matches an exception": {
 			labels.Set{"quiet": "yes"}, labels.Set{"quiet": "no"}, "webhooks[2], intercept deployments",
 		},
-		"an exception that is taken away": {
+		"label of an exception is removed": {
 			labels.Set{"quiet": "yes"}, labels.Set{}, "metadata.labels: no quiet would let",
 		},
-		"a proxy for pods, but not the agent's":  {nil, labels.Set{"istio-injection": "enabled"}, ""},
-		"one of a webhook that leaves the agent": {nil, labels.Set{"all": "yes"}, ""},
+		"webhook for pods that excludes the agent's pods": {nil, labels.Set{"istio-injection": "enabled"}, ""},
+		"webhook that excludes the agent's namespace":     {nil, labels.Set{"all": "yes"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rule := Exposes(c.before, c.after, home, found)

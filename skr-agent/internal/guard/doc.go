@@ -1,10 +1,11 @@
-// Package guard holds the rules for the content of modules: which objects a module may write, which fields of them,
-// whose objects it may take over, delete or recreate, and with which account it is installed.
+// Package guard contains the rules for the content of modules. They limit the objects and fields that a module can
+// write, and the existing objects that it can take over, delete or recreate. They also select the account that installs
+// the module.
 //
-// Everything here is pure. The input is facts: rendered objects, live metadata, installed webhooks, and settings.
-// The output is a refusal that names the object, the rule and the fix, or nothing. Package install reads the facts
-// and acts on the answer.
+// All functions are pure. Their input is rendered objects, live metadata, installed webhooks, and settings. Their
+// output is empty, or a refusal with the object, the rule and the fix. Package install reads the input from the cluster
+// and acts on the output.
 //
-// The rules protect the names and kinds of charts/skr-agent. Its admission policies (policy/protection.yaml) enforce
-// the same rules against tenants and against modules that have a ServiceAccount of their own.
+// The rules protect the names and kinds of charts/skr-agent. The chart's admission policies (policy/protection.yaml)
+// enforce the same rules for tenants and for modules that have their own ServiceAccount.
 package guard

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// grants finds roles that would give other accounts the rights of the agent's operators. The admission policies admit
-// every account that may change the resource agents.kyma-pull.dev. Kubernetes adds the rights of a ClusterRole with a
-// label rbac.authorization.k8s.io/aggregate-to-* to the role view, edit or admin.
+// grants finds roles that would give other accounts the permissions of the agent's operators. The admission policies
+// treat every account that may change the resource agents.kyma-pull.dev as an operator. Kubernetes adds the permissions
+// of a ClusterRole with a label rbac.authorization.k8s.io/aggregate-to-* to the role view, edit or admin.
 func grants(o *unstructured.Unstructured, _ string) string {
 	k := KeyOf(o)
 	if k.Group != rbacGroup {
@@ -25,7 +25,7 @@ func grants(o *unstructured.Unstructured, _ string) string {
 	return ""
 }
 
-// grantsByRules returns the first rule of a role that makes its holders operators of the agent.
+// grantsByRules refuses a role if one of its rules would make its subjects operators of the agent.
 func grantsByRules(o *unstructured.Unstructured) string {
 	rules, _, err := unstructured.NestedSlice(o.Object, "rules")
 	if err != nil {
@@ -40,22 +40,22 @@ func grantsByRules(o *unstructured.Unstructured) string {
 		groups, resources, verbs := list(r["apiGroups"]), list(r["resources"]), list(r["verbs"])
 		switch {
 		case slices.Contains(groups, "kyma-pull.dev"):
-			return fmt.Sprintf("rules[%d]: grants rights of the agent's operators", n)
+			return fmt.Sprintf("rules[%d] grants the rights of the agent's operators", n)
 		case !aggregated || !slices.ContainsFunc(verbs, writes):
 		case slices.Contains(groups, "*") && (slices.Contains(resources, "*") || slices.Contains(resources, "agents")):
 			return fmt.Sprintf(
-				"rules[%d]: would make all holders of an aggregated role operators of the agent: name API groups", n)
+				"rules[%d] would make all subjects of an aggregated role operators of the agent: list API groups", n)
 		case (slices.Contains(groups, "*") || slices.Contains(groups, "operator.kyma-project.io")) &&
-			slices.ContainsFunc(resources, isOrders):
+			slices.ContainsFunc(resources, isAgentResource):
 			return fmt.Sprintf(
-				"rules[%d]: would let all holders of an aggregated role write the objects that control the agent: "+
-					"name the module's own resources", n)
+				"rules[%d] would let all subjects of an aggregated role write the objects that control the agent: "+
+					"list the module's own resources", n)
 		}
 	}
 	return ""
 }
 
-// grantsToEveryone returns the first subject of a binding that gives every account of the cluster a powerful role.
+// grantsToEveryone refuses a binding of a powerful role if one of its subjects covers every account of the cluster.
 func grantsToEveryone(o *unstructured.Unstructured) string {
 	role, _, _ := unstructured.NestedString(o.Object, "roleRef", "name")
 	if !slices.Contains([]string{"cluster-admin", "admin", "edit"}, role) {
@@ -66,7 +66,7 @@ func grantsToEveryone(o *unstructured.Unstructured) string {
 	for n, s := range subjects {
 		subject, _ := s.(map[string]any)
 		if name, _ := subject["name"].(string); slices.Contains(everyone, name) {
-			return fmt.Sprintf("subjects[%d]: would let every account write the agent's own objects", n)
+			return fmt.Sprintf("subjects[%d] would let every account write the agent's own objects", n)
 		}
 	}
 	return ""
@@ -76,8 +76,8 @@ const rbacGroup = "rbac.authorization.k8s.io"
 
 func writes(verb string) bool { return !slices.Contains([]string{"get", "list", "watch"}, verb) }
 
-// isOrders reports whether a resource in a rule covers a kind that only the agent writes.
-func isOrders(resource string) bool {
+// isAgentResource reports whether a resource in a rule covers a kind that only the agent writes.
+func isAgentResource(resource string) bool {
 	return slices.Contains([]string{"*", "*/*", "manifests", "manifests/status", "moduletemplates",
 		"modulereleasemetas"}, resource)
 }

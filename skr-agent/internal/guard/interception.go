@@ -15,14 +15,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// interceptor is the common part of webhooks, admission policies and their bindings. where is its field in the
-// object.
+// interceptor is the common part of webhooks, admission policies and their bindings. where is the path of the field
+// that contains this part.
 type interceptor struct {
 	matching
 	where string
 }
 
-// matching selects the requests that an interceptor sees.
+// matching selects the requests that an interceptor receives.
 type matching struct {
 	Rules             []resourceRule        `json:"rules"`
 	ResourceRules     []resourceRule        `json:"resourceRules"`
@@ -40,25 +40,25 @@ type resourceRule struct {
 	Scope      string   `json:"scope"`
 }
 
-// target is a kind of the agent's objects.
+// target is a kind of object that the agent depends on.
 type target struct {
 	group, resource string
-	// labels of the objects, without open labels; nil if the labels are unknown.
+	// labels are the labels of the objects, without openLabels. Nil means that the labels are unknown.
 	labels labels.Set
-	// inCluster is set for objects without a namespace. A namespaceSelector cannot exclude them.
+	// inCluster is true for cluster-scoped objects. A namespaceSelector cannot exclude them.
 	inCluster bool
 }
 
-// openLabels are prefixes of label keys. The agent's objects can have any value for these labels.
+// openLabels are prefixes of label keys for which the agent's objects can have any value.
 var openLabels = []string{
 	v1beta2.Group + "/", "kyma-pull.dev/", "helm.sh/", "pod-template-hash",
 	"app.kubernetes.io/instance", "app.kubernetes.io/version", "app.kubernetes.io/managed-by",
 }
 
-// targets returns the objects that no interceptor of a module may see: the agent's orders, memory and keys, its
-// Lease, Events and namespace, its pods and their controllers, and the definitions of its kinds.
+// targets returns the objects whose requests a module's webhooks and policies must not receive: the agent's custom
+// resources, stored state and keys, its Lease, Events and namespace, its pods and their controllers, and its CRDs.
 func targets() []target {
-	// The chart gives the label of Istio to the agent's pods, so that no proxy is put into them.
+	// The chart sets this Istio label on the agent's pods to keep Istio from injecting a proxy.
 	pods, none := labels.Set{LabelApp: AgentName, "sidecar.istio.io/inject": "false"}, labels.Set{}
 	all := []target{
 		{group: "apiextensions.k8s.io", resource: "customresourcedefinitions", inCluster: true},
@@ -82,9 +82,10 @@ func targets() []target {
 	return all
 }
 
-// intercepts finds webhooks, policies and bindings that could see, change or refuse requests about the agent's
-// objects, now or after a change of labels. Of a namespace's labels, only its name cannot be changed. policies are
-// the policies of the same content, by kind and name. The text contains the fix.
+// intercepts refuses webhooks, policies and bindings that could receive, change or refuse requests about the agent's
+// objects, now or after a change of labels. The only label of a namespace that cannot change is
+// kubernetes.io/metadata.name. policies contains the policies of the module, as KIND NAME. The returned text contains
+// the fix.
 func intercepts(o *unstructured.Unstructured, home string, policies map[string]bool) string {
 	all, problem := interceptors(o)
 	if problem != "" {
@@ -92,24 +93,24 @@ func intercepts(o *unstructured.Unstructured, home string, policies map[string]b
 	}
 	policy, _, _ := unstructured.NestedString(o.Object, "spec", "policyName")
 	if isBinding(o) && policies[strings.TrimSuffix(o.GetKind(), "Binding")+" "+policy] {
-		return "" // the policy itself is checked, and a binding only narrows it
+		return "" // the check of the policy covers all of its bindings
 	}
 	for _, in := range all {
 		for _, t := range targets() {
-			if !in.concerns(t) || misses(in.ObjectSelector, t) {
+			if !in.concerns(t) || excludes(in.ObjectSelector, t) {
 				continue
 			}
 			if t.inCluster {
-				// A rule for everything is accepted: the agent can start with the existing definitions.
+				// A rule for all groups and resources is accepted, because the agent can start with the existing CRDs.
 				if in.names(t) {
 					return fmt.Sprintf(
-						"%s would intercept %s of the agent, which no namespaceSelector excludes: exclude group %s "+
-							"in the rules",
+						"%s would intercept %s of the agent, and no namespaceSelector can exclude them: "+
+							"exclude group %s in the rules",
 						in.where, t.resource, t.group)
 				}
 				continue
 			}
-			if !in.leavesOut(home) {
+			if !in.excludesNamespace(home) {
 				return fmt.Sprintf(
 					"%s would intercept %s of the agent: exclude %s=%s in namespaceSelector (%s.namespaceSelector: "+
 						"{matchExpressions: [{key: %s, operator: NotIn, values: [%s]}]})",
@@ -120,7 +121,7 @@ func intercepts(o *unstructured.Unstructured, home string, policies map[string]b
 	return ""
 }
 
-// interceptors returns the interceptors of an object, or a problem if it cannot be read.
+// interceptors returns the interceptors of an object, or a problem if its fields cannot be decoded.
 func interceptors(o *unstructured.Unstructured) (all []interceptor, problem string) {
 	if o.GroupVersionKind().Group != AdmissionGroup {
 		return nil, ""
@@ -140,7 +141,7 @@ func interceptors(o *unstructured.Unstructured) (all []interceptor, problem stri
 		read(resources, "spec.matchResources")
 		last := &all[len(all)-1]
 		if len(last.ResourceRules) == 0 {
-			// everything that the policy sees
+			// a binding without rules matches all requests of its policy
 			last.ResourceRules = []resourceRule{{APIGroups: []string{"*"}, Resources: []string{"*"}}}
 		}
 	case strings.HasSuffix(o.GetKind(), "AdmissionPolicy"):
@@ -164,7 +165,7 @@ func interceptors(o *unstructured.Unstructured) (all []interceptor, problem stri
 	return all, problem
 }
 
-// InterceptorKinds returns the kinds of objects that can see, change or refuse requests.
+// InterceptorKinds returns the kinds of objects that can receive, change or refuse API requests.
 func InterceptorKinds() []string {
 	return []string{
 		"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy",
@@ -180,12 +181,12 @@ func isBinding(o *unstructured.Unstructured) bool {
 	return o.GroupVersionKind().Group == AdmissionGroup && strings.HasSuffix(o.GetKind(), "AdmissionPolicyBinding")
 }
 
-// concerns reports whether the rules have requests about a target.
+// concerns reports whether the rules match requests about a target.
 func (in interceptor) concerns(t target) bool {
 	return slices.ContainsFunc(in.rules(), func(r resourceRule) bool { return r.concerns(t) })
 }
 
-// names reports whether a rule names a target, and not just everything.
+// names reports whether a rule matches a target by its group or resource, not only by wildcards.
 func (in interceptor) names(t target) bool {
 	return slices.ContainsFunc(in.rules(), func(r resourceRule) bool {
 		named := slices.Contains(r.APIGroups, t.group) ||
@@ -221,8 +222,8 @@ func (r resourceRule) concerns(t target) bool {
 		})
 }
 
-// misses reports whether a selector leaves out all objects of a target, whatever their open labels are.
-func misses(selector *metav1.LabelSelector, t target) bool {
+// excludes reports whether a selector excludes all objects of a target for any value of the openLabels.
+func excludes(selector *metav1.LabelSelector, t target) bool {
 	if t.labels == nil {
 		return false
 	}
@@ -232,9 +233,9 @@ func misses(selector *metav1.LabelSelector, t target) bool {
 	})
 }
 
-// leavesOut reports whether the interceptor never sees requests about namespace home: by the label of the
-// namespace's name, or by a condition in exactly one of these forms.
-func (in interceptor) leavesOut(home string) bool {
+// excludesNamespace reports whether the interceptor never receives requests about namespace home. The namespace selector must
+// exclude its name, or a match condition must have exactly one of these forms.
+func (in interceptor) excludesNamespace(home string) bool {
 	byName := slices.ContainsFunc(requirements(in.NamespaceSelector), func(r labels.Requirement) bool {
 		return r.Key() == corev1.LabelMetadataName && !r.Matches(labels.Set{corev1.LabelMetadataName: home})
 	})
@@ -248,8 +249,8 @@ func (in interceptor) leavesOut(home string) bool {
 	return byName
 }
 
-// requirements returns the requirements of a selector, which all have to hold; none without a selector, or if it is
-// invalid.
+// requirements returns the requirements of a selector, which must all hold. The result is empty for a missing or
+// invalid selector.
 func requirements(selector *metav1.LabelSelector) []labels.Requirement {
 	if selector == nil {
 		return nil
@@ -262,8 +263,8 @@ func requirements(selector *metav1.LabelSelector) []labels.Requirement {
 	return found
 }
 
-// Exposes finds changed labels by which an installed interceptor would start to see requests about the agent's
-// objects. It makes no difference who installed the interceptor.
+// Exposes refuses changes of the home namespace's labels that would let an installed webhook or policy receive requests
+// about the agent's objects. It checks all installed webhooks and policies, not only those of modules.
 func Exposes(before, after labels.Set, home string, installed []unstructured.Unstructured) string {
 	name := labels.Set{corev1.LabelMetadataName: home}
 	before, after = labels.Merge(before, name), labels.Merge(after, name)
@@ -283,11 +284,11 @@ func Exposes(before, after labels.Set, home string, installed []unstructured.Uns
 		all, _ := interceptors(&installed[n]) // objects that the API server accepted can be read
 		for _, in := range all {
 			for _, t := range targets() {
-				if !t.inCluster && in.concerns(t) && !misses(in.ObjectSelector, t) && !in.leavesOut(home) &&
+				if !t.inCluster && in.concerns(t) && !excludes(in.ObjectSelector, t) && !in.excludesNamespace(home) &&
 					!selects(in.NamespaceSelector, before) && selects(in.NamespaceSelector, after) {
 					return fmt.Sprintf(
 						"metadata.labels: %s would let %s, %s, intercept %s of the agent: do not change the labels "+
-							"that it selects",
+							"in its namespaceSelector",
 						strings.Join(changed, ", "), KeyOf(&installed[n]), in.where, t.resource)
 				}
 			}

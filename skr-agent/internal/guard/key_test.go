@@ -7,19 +7,19 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
-func TestGroupsOfKubernetesAreNotCustom(t *testing.T) {
+func TestKubernetesGroupsAreNotCustom(t *testing.T) {
 	for _, version := range clientgoscheme.Scheme.PrioritizedVersionsAllGroups() {
 		if version.Group != "__internal" {
 			require.False(t, IsCustom(version.Group), version.Group)
 		}
 	}
-	// client-go has no types for these
+	// client-go has no types for these groups.
 	for _, group := range []string{"apiextensions.k8s.io", "apiregistration.k8s.io"} {
 		require.False(t, IsCustom(group), group)
 	}
 }
 
-func TestApprovedGroupsOfOthersAreCustom(t *testing.T) {
+func TestGroupsOutsideKubernetesAreCustom(t *testing.T) {
 	for _, group := range []string{
 		"gateway.networking.k8s.io", "snapshot.storage.k8s.io", "autoscaling.k8s.io", "metrics.k8s.io", "x-k8s.io",
 		"cluster.x-k8s.io",

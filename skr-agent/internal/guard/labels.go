@@ -13,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// ErrExposed is the error for a label that was not written because a webhook or policy would then see the agent's
+// ErrExposed is the error for a label that was not written because it would let a webhook or policy receive the agent's
 // requests.
 var ErrExposed = errors.New("would expose the agent")
 
-// LabelsWithout returns the labels that an object keeps if a field manager applies none.
+// LabelsWithout returns the labels that remain on an object if a field manager applies no labels.
 func LabelsWithout(live *metav1.PartialObjectMetadata, manager string) labels.Set {
 	left := maps.Clone(live.Labels)
 	for _, e := range live.ManagedFields {
@@ -30,7 +30,7 @@ func LabelsWithout(live *metav1.PartialObjectMetadata, manager string) labels.Se
 			continue
 		}
 		if json.Unmarshal(e.FieldsV1.GetRawBytes(), &fields) != nil {
-			continue // a format of a later Kubernetes
+			continue // a later Kubernetes version could change the format
 		}
 		for field := range fields.Metadata.Labels {
 			delete(left, strings.TrimPrefix(field, "f:"))
@@ -42,9 +42,9 @@ func LabelsWithout(live *metav1.PartialObjectMetadata, manager string) labels.Se
 // LabelSidecar on a pod keeps Istio from adding a proxy between the pod and the API server.
 const LabelSidecar = "sidecar.istio.io/inject"
 
-// SafeLabels returns the labels to apply to the agent's namespace: each wanted label by which no webhook or policy
-// comes to see the agent's requests, and the present value for the others. left are the labels that stay whatever is
-// applied. The error lists the labels that were not changed, and why.
+// SafeLabels returns the labels to apply to the agent's namespace. A wanted label that would let a webhook or policy
+// receive the agent's requests keeps its current value. left contains the labels of other field managers, which an
+// apply does not remove. The error lists each label that was not changed, with the reason.
 func SafeLabels(
 	live, left, want labels.Set, home string, installed []unstructured.Unstructured,
 	pods []metav1.PartialObjectMetadata,
@@ -85,7 +85,7 @@ func SafeLabels(
 	return safe, errors.Join(problems...)
 }
 
-// exposedPod returns why a label of Istio would add a proxy to a pod of the agent; empty if it does not.
+// exposedPod returns why an Istio label would add a proxy to one of the agent's pods, empty if it would not.
 func exposedPod(label, value string, pods []metav1.PartialObjectMetadata) string {
 	if value == "" || label != "istio-injection" && label != "istio.io/rev" || value == "disabled" {
 		return ""
@@ -93,8 +93,8 @@ func exposedPod(label, value string, pods []metav1.PartialObjectMetadata) string
 	for _, pod := range pods {
 		if pod.Labels[LabelSidecar] != "false" {
 			return fmt.Sprintf(
-				"metadata.labels: %s=%s would let Istio put a proxy into Pod %s of the agent: give the pods of its "+
-					"Deployment the label %s: \"false\", as the chart does",
+				"metadata.labels: %s=%s would let Istio inject a proxy into Pod %s of the agent: set the label %s: "+
+					"\"false\" in the pod template of its Deployment, as the chart does",
 				label, value, pod.Name, LabelSidecar)
 		}
 	}

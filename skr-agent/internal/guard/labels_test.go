@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// podsWebhook returns a webhook on pods in namespaces with a label, as Istio and Warden install it.
+// podsWebhook returns a webhook for pods in namespaces with a label, like the webhooks of Istio and Warden.
 func podsWebhook(name, label, objectSelector string) string {
 	return "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: " +
 		name + "}\n" +
@@ -21,7 +21,7 @@ func podsWebhook(name, label, objectSelector string) string {
 
 const istio, warden = "istio-injection", "namespaces.warden.kyma-project.io/validate"
 
-func TestSafeLabelsLeavesOutLabelsThatExposeTheAgent(t *testing.T) {
+func TestSafeLabelsSkipsLabelsThatExposeTheAgent(t *testing.T) {
 	injector := podsWebhook("istio", istio+": enabled",
 		"  objectSelector: {matchExpressions: [{key: sidecar.istio.io/inject, operator: NotIn, values: ['false']}]}\n")
 	validator := podsWebhook("warden", warden+": enabled", "")
@@ -43,29 +43,29 @@ func TestSafeLabelsLeavesOutLabelsThatExposeTheAgent(t *testing.T) {
 		safe             labels.Set
 		message          string
 	}{
-		"without an interceptor":     {nil, nil, both, "", pod("false"), both, ""},
-		"Istio leaves the agent out": {nil, nil, both, injector, pod("false"), both, ""},
-		"a pod that Istio does not": {
+		"no webhooks or policies":                   {nil, nil, both, "", pod("false"), both, ""},
+		"Istio's webhook excludes the agent's pods": {nil, nil, both, injector, pod("false"), both, ""},
+		"agent's pod without the label that disables injection": {
 			nil, nil, both, "", pod("true"), labels.Set{warden: "enabled"},
-			"istio-injection=enabled would let Istio put a proxy into Pod skr-agent-1 of the agent",
+			"istio-injection=enabled would let Istio inject a proxy into Pod skr-agent-1 of the agent",
 		},
-		"no proxies": {
+		"Istio label that disables injection": {
 			nil, nil, labels.Set{istio: "disabled"}, "", pod("true"), labels.Set{istio: "disabled"}, "",
 		},
-		"Warden would see it": {
+		"label that lets Warden's webhook receive the agent's pods": {
 			nil, nil, both, injector + "---\n" + validator, pod("false"), labels.Set{istio: "enabled"},
 			warden + "=enabled would let ValidatingWebhookConfiguration warden, webhooks[0], intercept pods",
 		},
-		"a label that is there": {both, both, both, validator, pod("false"), both, ""},
-		"one that is not wanted any more": {
+		"labels already exist": {both, both, both, validator, pod("false"), both, ""},
+		"label is no longer wanted": {
 			both, labels.Set{warden: "enabled"}, labels.Set{warden: "enabled"}, "", pod("false"),
 			labels.Set{warden: "enabled"}, "",
 		},
-		"one that leaves somebody out": {
+		"removal of a label that excludes a webhook": {
 			labels.Set{istio: "enabled"}, nil, nil, unlabeled, pod("false"), labels.Set{istio: "enabled"},
 			"no istio-injection would let ValidatingWebhookConfiguration rest",
 		},
-		"another value, which nobody sees": {
+		"changed value that no webhook selects": {
 			labels.Set{istio: "disabled"}, nil, labels.Set{istio: "enabled"}, unlabeled, pod("false"),
 			labels.Set{istio: "enabled"}, "",
 		},

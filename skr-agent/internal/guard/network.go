@@ -8,11 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// cutsOff finds network policies with precedence over the network policies of Kubernetes. They could disconnect the
-// agent from the API server and the registry, although the chart's own NetworkPolicy allows both. NetworkPolicies of
-// Kubernetes only add to each other, and are not refused.
+// cutsOff refuses network policies that take precedence over Kubernetes NetworkPolicies. They could disconnect the
+// agent from the API server and the registry, although the chart's own NetworkPolicy allows both connections.
+// Kubernetes NetworkPolicies are not refused, because they only allow additional connections.
 func cutsOff(o *unstructured.Unstructured, home string) string {
-	const fix = "could cut off the agent, and overrides its own NetworkPolicy: "
+	const fix = "this policy could block the agent's connections and overrides its NetworkPolicy: "
 	k := KeyOf(o)
 	switch k.Group {
 	case "policy.networking.k8s.io":
@@ -20,7 +20,7 @@ func cutsOff(o *unstructured.Unstructured, home string) string {
 			func(s map[string]any) bool { return !leavesOutNamespace(s, home, corev1.LabelMetadataName) }) {
 			return ""
 		}
-		return fix + "exclude in the namespace selector of spec.subject " + corev1.LabelMetadataName + "=" + home
+		return fix + "exclude " + corev1.LabelMetadataName + "=" + home + " in the namespace selector of spec.subject"
 	case "crd.antrea.io":
 		switch {
 		case k.Kind == "ClusterNetworkPolicy" &&
@@ -28,9 +28,10 @@ func cutsOff(o *unstructured.Unstructured, home string) string {
 				func(s map[string]any) bool { return !leavesOutNamespace(s, home, corev1.LabelMetadataName) }):
 			return ""
 		case k.Kind == "ClusterNetworkPolicy":
-			return fix + "exclude in each spec.appliedTo[].namespaceSelector " + corev1.LabelMetadataName + "=" + home
+			return fix + "exclude " + corev1.LabelMetadataName + "=" + home +
+				" in each spec.appliedTo[].namespaceSelector"
 		case k.Kind == "NetworkPolicy" && k.Namespace == home:
-			return fix + "use a NetworkPolicy of Kubernetes"
+			return fix + "use a Kubernetes NetworkPolicy"
 		}
 	case "projectcalico.org", "crd.projectcalico.org":
 		selector, _, _ := unstructured.NestedString(o.Object, "spec", "namespaceSelector")
@@ -38,7 +39,7 @@ func cutsOff(o *unstructured.Unstructured, home string) string {
 		case k.Kind == "GlobalNetworkPolicy" && !calicoLeavesOut(selector, home):
 			return fix + "set spec.namespaceSelector: projectcalico.org/name != '" + home + "'"
 		case k.Kind == "NetworkPolicy" && k.Namespace == home:
-			return fix + "use a NetworkPolicy of Kubernetes"
+			return fix + "use a Kubernetes NetworkPolicy"
 		}
 	case "cilium.io":
 		switch {
@@ -46,16 +47,15 @@ func cutsOff(o *unstructured.Unstructured, home string) string {
 			slices.ContainsFunc(endpointSelectors(o), func(s map[string]any) bool {
 				return !leavesOutNamespace(s, home, "k8s:io.kubernetes.pod.namespace")
 			}):
-			return fix + "exclude in each endpointSelector k8s:io.kubernetes.pod.namespace=" + home
+			return fix + "exclude k8s:io.kubernetes.pod.namespace=" + home + " in each endpointSelector"
 		case k.Kind == "CiliumNetworkPolicy" && k.Namespace == home && slices.ContainsFunc(ciliumSpecs(o), denies):
-			return fix + "use a NetworkPolicy of Kubernetes, or no egressDeny and ingressDeny"
+			return fix + "use a Kubernetes NetworkPolicy, or remove egressDeny and ingressDeny"
 		}
 	}
 	return ""
 }
 
-// selectorsOf returns the selectors of namespaces that an AdminNetworkPolicy, or another policy of its group,
-// applies to.
+// selectorsOf returns the namespace selectors in the subject of an AdminNetworkPolicy or another policy of its group.
 func selectorsOf(o *unstructured.Unstructured) []map[string]any {
 	var all []map[string]any
 	for _, path := range [][]string{{"spec", "subject", "namespaces"},
@@ -64,7 +64,7 @@ func selectorsOf(o *unstructured.Unstructured) []map[string]any {
 			all = append(all, selector)
 		}
 	}
-	return atLeastAll(all)
+	return orMatchAll(all)
 }
 
 func appliedTo(o *unstructured.Unstructured) []map[string]any {
@@ -75,10 +75,10 @@ func appliedTo(o *unstructured.Unstructured) []map[string]any {
 		selector, _ := e["namespaceSelector"].(map[string]any)
 		all = append(all, selector)
 	}
-	return atLeastAll(all)
+	return orMatchAll(all)
 }
 
-// ciliumSpecs returns the rules of a policy of Cilium, which has one or a list.
+// ciliumSpecs returns the specs of a Cilium policy, which has a field spec, a list specs, or both.
 func ciliumSpecs(o *unstructured.Unstructured) []map[string]any {
 	var all []map[string]any
 	if spec, found, _ := unstructured.NestedMap(o.Object, "spec"); found {
@@ -89,7 +89,7 @@ func ciliumSpecs(o *unstructured.Unstructured) []map[string]any {
 		spec, _ := entry.(map[string]any)
 		all = append(all, spec)
 	}
-	return atLeastAll(all)
+	return orMatchAll(all)
 }
 
 func endpointSelectors(o *unstructured.Unstructured) []map[string]any {
@@ -102,16 +102,16 @@ func endpointSelectors(o *unstructured.Unstructured) []map[string]any {
 
 func denies(spec map[string]any) bool { return spec["egressDeny"] != nil || spec["ingressDeny"] != nil }
 
-// atLeastAll returns a selector of everything for a policy without one.
-func atLeastAll(selectors []map[string]any) []map[string]any {
+// orMatchAll returns the selectors, or one that matches everything if the policy has none.
+func orMatchAll(selectors []map[string]any) []map[string]any {
 	if len(selectors) == 0 {
 		return []map[string]any{nil}
 	}
 	return selectors
 }
 
-// leavesOutNamespace reports whether a label selector cannot select namespace home. Only the label of its name
-// counts, because any other label can be added later.
+// leavesOutNamespace reports whether a label selector can never select namespace home. It considers only the label with
+// the namespace's name, because all other labels can change later.
 func leavesOutNamespace(selector map[string]any, home, label string) bool {
 	equal, _, _ := unstructured.NestedMap(selector, "matchLabels")
 	if name, found := equal[label]; found && name != home {
@@ -127,7 +127,7 @@ func leavesOutNamespace(selector map[string]any, home, label string) bool {
 	})
 }
 
-// calicoLeavesOut reports whether a selector of Calico is in the one form that leaves out namespace home.
+// calicoLeavesOut reports whether a Calico selector has the only accepted form that excludes namespace home.
 func calicoLeavesOut(selector, home string) bool {
 	for _, label := range []string{"projectcalico.org/name", corev1.LabelMetadataName} {
 		for _, quote := range []string{"'", `"`} {

@@ -13,20 +13,20 @@ import (
 
 // Owner identifies the module that owns objects.
 type Owner struct {
-	Mark      string // the Manifest's namespace/name, as in the annotation owned-by
+	Mark      string // namespace/name of the Manifest, the value of the annotation owned-by
 	Module    string
-	Inherits  []string // lifecycle-manager's marks on the module's objects, nil if they are unknown
-	Namespace string   // for objects without a namespace
+	Inherits  []string // lifecycle-manager's marks on the module's objects, nil if unknown
+	Namespace string   // namespace of all Manifests in this runtime
 }
 
-// Made reports whether an object has the Manifest's mark.
+// Made reports whether an object has the Manifest's mark, the annotation owned-by.
 func (by Owner) Made(o *metav1.PartialObjectMetadata) bool {
 	return o.Annotations[v1beta2.AnnotationOwnedBy] == by.Mark
 }
 
-// Owns reports whether the Manifest may write and delete an object. It may if the object has its mark, if an
-// annotation on the object hands it over to the Manifest, if lifecycle-manager installed it for the same module, or
-// if it was left in place when this module became unmanaged.
+// Owns reports whether the Manifest may write and delete an object. The object must have the Manifest's mark or name
+// the Manifest in the annotation adopt. Objects that lifecycle-manager installed for the module, and objects that
+// remained when the module became unmanaged, also belong to the Manifest.
 func (by Owner) Owns(o *metav1.PartialObjectMetadata) bool {
 	mark, module := o.Annotations[v1beta2.AnnotationOwnedBy], o.Labels[v1beta2.LabelModuleName]
 	if by.Made(o) || o.Annotations[v1beta2.AnnotationAdopt] == by.Mark {
@@ -35,18 +35,17 @@ func (by Owner) Owns(o *metav1.PartialObjectMetadata) bool {
 	return takeover.Installed(o, by.Namespace, by.Inherits) || mark == "" && module == by.Module
 }
 
-// OwnsDefaultCR is Owns for a default CR. Lifecycle-manager creates it without a mark, and early versions with
-// their label only.
+// OwnsDefaultCR is Owns for a default CR. Lifecycle-manager creates the default CR without a mark. Its early versions
+// set only their label.
 func (by Owner) OwnsDefaultCR(o *metav1.PartialObjectMetadata) bool {
 	bare := o.Annotations[v1beta2.AnnotationOwnedBy]+o.Annotations[v1beta2.AnnotationOwnedByDeprecated]+
 		o.Labels[v1beta2.LabelModuleName] == ""
 	return !by.IsOtherManifests(o) && (by.Owns(o) || bare && takeover.MadeDefaultCR(o))
 }
 
-// MayDelete returns the test for objects in a Manifest's inventory that are deleted with it: the objects that it
-// made. A Manifest that inherited objects of lifecycle-manager also deletes those whose mark still names
-// lifecycle-manager and its module. The mark alone, which any writer of the object can set, deletes only objects
-// that are in the inventory.
+// MayDelete returns a function that reports whether an object in a Manifest's inventory is deleted with the Manifest.
+// The object must have the Manifest's mark. If the Manifest inherited objects, lifecycle-manager's mark for the module
+// is also accepted. Any writer of an object can set a mark, so an object outside the inventory is never deleted.
 func (by Owner) MayDelete(inherited bool) func(*metav1.PartialObjectMetadata) bool {
 	if !inherited {
 		return by.Made
@@ -56,8 +55,8 @@ func (by Owner) MayDelete(inherited bool) func(*metav1.PartialObjectMetadata) bo
 	}
 }
 
-// Applied reports whether a field manager applied an object that has no mark. The field manager stays when the mark
-// is removed.
+// Applied reports whether a field manager applied an object that has no mark. Removing the mark does not remove the
+// entry in managedFields.
 func Applied(o *metav1.PartialObjectMetadata, manager string) bool {
 	return o.Annotations[v1beta2.AnnotationOwnedBy] == "" &&
 		slices.ContainsFunc(o.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
@@ -65,13 +64,13 @@ func Applied(o *metav1.PartialObjectMetadata, manager string) bool {
 		})
 }
 
-// IsOtherManifests reports whether another Manifest of this runtime made an object.
+// IsOtherManifests reports whether an object has the mark of another Manifest in this runtime.
 func (by Owner) IsOtherManifests(o *metav1.PartialObjectMetadata) bool {
 	mark := o.Annotations[v1beta2.AnnotationOwnedBy]
 	return !by.Made(o) && strings.HasPrefix(mark, by.Namespace+"/")
 }
 
-// Whose returns the mark of an object in parentheses, for messages; empty without a mark.
+// Whose returns the mark of an object in parentheses for messages, empty for an object without a mark.
 func Whose(o *metav1.PartialObjectMetadata) string {
 	if mark := cmp.Or(o.Annotations[v1beta2.AnnotationOwnedBy],
 		o.Annotations[v1beta2.AnnotationOwnedByDeprecated]); mark != "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestOwners(t *testing.T) {
+func TestOwnershipDependsOnMarksLabelsAndFieldManagers(t *testing.T) {
 	by := Owner{Mark: "kyma-system/keda", Module: "keda", Namespace: home,
 		Inherits: []string{"kcp-system/default-keda-123"}}
 	for name, c := range map[string]struct {
@@ -17,84 +17,84 @@ func TestOwners(t *testing.T) {
 		owned, asDefaultCR  bool
 		managers            []metav1.ManagedFieldsEntry
 	}{
-		"somebody's": {nil, nil, false, false, nil},
-		"its own": {
+		"no mark or label": {nil, nil, false, false, nil},
+		"mark of this Manifest": {
 			map[string]string{v1beta2.AnnotationOwnedBy: "kyma-system/keda"}, nil, true, true, nil,
 		},
-		"another module's": {
+		"mark of another Manifest": {
 			map[string]string{v1beta2.AnnotationOwnedBy: "kyma-system/other"}, nil, false, false, nil,
 		},
-		"handed over to it": {
+		"handed over to this Manifest": {
 			map[string]string{v1beta2.AnnotationAdopt: "kyma-system/keda"}, nil, true, true, nil,
 		},
-		"handed over to another": {
+		"handed over to another Manifest": {
 			map[string]string{v1beta2.AnnotationAdopt: "kyma-system/keda-2"}, nil, false, false, nil,
 		},
-		"another's, and handed on": {
+		"mark of another Manifest, and handed over to this one": {
 			map[string]string{v1beta2.AnnotationOwnedBy: "kyma-system/other",
 				v1beta2.AnnotationAdopt: "kyma-system/keda"}, nil, true, false, nil,
 		},
-		"left in place by it": {
+		"left in place by this module": {
 			nil, map[string]string{v1beta2.LabelModuleName: "keda"}, true, true, nil,
 		},
-		"left in place by another": {
+		"left in place by another module": {
 			nil, map[string]string{v1beta2.LabelModuleName: "other", v1beta2.LabelManagedBy: "kyma"}, false, false, nil,
 		},
-		"lifecycle-manager's": {
+		"lifecycle-manager's mark": {
 			map[string]string{v1beta2.AnnotationOwnedBy: "kcp-system/default-keda-123"},
 			map[string]string{v1beta2.LabelManagedBy: "kyma"}, true, true, nil,
 		},
-		"lifecycle-manager's by its mark of today": {
+		"lifecycle-manager's current mark": {
 			map[string]string{v1beta2.AnnotationOwnedByDeprecated: "kcp-system/default-keda-123"},
 			map[string]string{v1beta2.LabelManagedBy: "kyma"}, true, true, nil,
 		},
-		"that, for another module": {
+		"lifecycle-manager's current mark for another module": {
 			map[string]string{v1beta2.AnnotationOwnedByDeprecated: "kcp-system/default-istio-123"},
 			map[string]string{v1beta2.LabelManagedBy: "kyma"}, false, false, nil,
 		},
-		"that, and another module's here since": {
+		"lifecycle-manager's mark, and the mark of another Manifest": {
 			map[string]string{v1beta2.AnnotationOwnedByDeprecated: "kcp-system/default-keda-123",
 				v1beta2.AnnotationOwnedBy: "kyma-system/other"}, map[string]string{v1beta2.LabelManagedBy: "kyma"},
 			false, false, nil,
 		},
-		"an older one's": {
+		"lifecycle-manager's mark with its former label": {
 			map[string]string{v1beta2.AnnotationOwnedBy: "kcp-system/default-keda-123"},
 			map[string]string{v1beta2.LabelManagedBy: "declarative-v2"}, true, true, nil,
 		},
-		"of its for another module": {
+		"lifecycle-manager's mark for another module": {
 			map[string]string{v1beta2.AnnotationOwnedBy: "kcp-system/default-kedas-123"},
 			map[string]string{v1beta2.LabelManagedBy: "kyma"}, false, false, nil,
 		},
-		"such a mark and no label": {
+		"lifecycle-manager's mark without a label": {
 			map[string]string{v1beta2.AnnotationOwnedBy: "kcp-system/default-keda-123"}, nil, false, false, nil,
 		},
-		"a default CR of its": {
+		"default CR with lifecycle-manager's label": {
 			nil, map[string]string{v1beta2.LabelManagedBy: "kyma"}, false, true, nil,
 		},
-		"a label of another tool": {
+		"label of another tool": {
 			nil, map[string]string{v1beta2.LabelManagedBy: "helm"}, false, false, nil,
 		},
-		"a default CR that it created": {
+		"default CR that lifecycle-manager created": {
 			nil, nil, false, true, wrote("resource.kyma-project.io/finalizer", metav1.ManagedFieldsOperationUpdate, ""),
 		},
-		"that, after a user changed it": {
+		"default CR that lifecycle-manager created and a user changed": {
 			nil, nil, false, true,
 			append(wrote("resource.kyma-project.io/finalizer", metav1.ManagedFieldsOperationUpdate, ""),
 				wrote("kubectl-edit", metav1.ManagedFieldsOperationUpdate, "")...),
 		},
-		"a default CR that another module adopted": {
+		"default CR that another module adopted": {
 			map[string]string{v1beta2.AnnotationOwnedBy: "kyma-system/other"}, nil, false, false,
 			wrote("resource.kyma-project.io/finalizer", metav1.ManagedFieldsOperationUpdate, ""),
 		},
-		"that, left in place by another module": {
+		"default CR that another module left in place": {
 			nil, map[string]string{v1beta2.LabelModuleName: "other"}, false, false,
 			wrote("resource.kyma-project.io/finalizer", metav1.ManagedFieldsOperationUpdate, ""),
 		},
-		"a user's with a status of lifecycle-manager": {
+		"user's object with a status of lifecycle-manager": {
 			nil, nil, false, false,
 			wrote("resource.kyma-project.io/finalizer", metav1.ManagedFieldsOperationUpdate, "status"),
 		},
-		"a user's with fields that it applied": {
+		"user's object with fields that lifecycle-manager applied": {
 			nil, nil, false, false, wrote("resource.kyma-project.io/finalizer", metav1.ManagedFieldsOperationApply, ""),
 		},
 	} {

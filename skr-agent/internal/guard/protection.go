@@ -14,16 +14,16 @@ import (
 // AgentName is the name of the agent's ServiceAccount. The names of all its other objects start with it.
 const AgentName = "skr-agent"
 
-// LabelApp is the label by which the agent's Deployment, ReplicaSets and Service select its pods.
+// LabelApp is the label in the pod selectors of the agent's Deployment, ReplicaSets and Service.
 const LabelApp = "app.kubernetes.io/name"
 
-// ownKinds are the agent's custom resources, with the plural that definitions and rules have.
+// ownKinds maps the kinds of the agent's custom resources to their plural names.
 var ownKinds = map[string]string{
 	"Kyma": "kymas", "Manifest": "manifests", "ModuleTemplate": "moduletemplates",
 	"ModuleReleaseMeta": "modulereleasemetas", "Watcher": "watchers",
 }
 
-// Protected returns the rule that keeps every module from an object with this key; empty if modules may have it.
+// Protected returns why no module may write the object with a key, empty if modules may write it.
 func Protected(k Key, home string) string {
 	for _, rule := range []func(Key, string) string{agentKind, agentDefinition, agentAPI, trustedCA, agentObject} {
 		if text := rule(k, home); text != "" {
@@ -35,35 +35,35 @@ func Protected(k Key, home string) string {
 
 func agentKind(k Key, _ string) string {
 	if k.Group == v1beta2.GroupVersion.Group && ownKinds[k.Kind] != "" {
-		return "controls the agent, which only a bundle may do"
+		return "objects of this kind control the agent and must not be part of a module"
 	}
 	return ""
 }
 
 func agentDefinition(k Key, _ string) string {
 	if IsCRD(k.GroupKind()) && isOwnDefinition(k.Name) {
-		return "defines objects that control the agent"
+		return "this CRD defines a kind that controls the agent"
 	}
 	return ""
 }
 
 func agentAPI(k Key, _ string) string {
 	if k.Kind == "APIService" && strings.HasSuffix(k.Name, "."+v1beta2.GroupVersion.Group) {
-		return "would serve objects that control the agent"
+		return "this APIService would serve the API that controls the agent"
 	}
 	return ""
 }
 
 func trustedCA(k Key, home string) string {
 	if k.Group == "" && k.Kind == "ConfigMap" && k.Namespace == home && k.Name == "kube-root-ca.crt" {
-		return "sets the API server that the agent uses"
+		return "this ConfigMap determines which API server the agent trusts"
 	}
 	return ""
 }
 
 func agentObject(k Key, home string) string {
 	if (k.Namespace == home || k.Namespace == "") && isAgents(k.Name) {
-		return "has a name that is reserved for the agent"
+		return "the name is reserved for the agent"
 	}
 	return ""
 }
@@ -87,10 +87,10 @@ func isOwnPlural(name string) bool {
 	return false
 }
 
-// templates are the paths of pod templates in workloads.
+// templates are the field paths of pod templates in workloads.
 var templates = [][]string{{"spec", "template"}, {"template"}, {"spec", "jobTemplate", "spec", "template"}}
 
-// borrows finds pods that would run as the agent, and objects that would give away its token or another of its
+// borrows refuses pods that would run with the agent's ServiceAccount, and objects that would expose its token or
 // Secrets.
 func borrows(o *unstructured.Unstructured, home string) string {
 	if o.GetNamespace() != home {
@@ -98,12 +98,12 @@ func borrows(o *unstructured.Unstructured, home string) string {
 	}
 	k := KeyOf(o)
 	if k.Group == "" && k.Kind == "Secret" && isAgents(o.GetAnnotations()["kubernetes.io/service-account.name"]) {
-		return "requests a token of the agent's ServiceAccount"
+		return "this Secret would contain a token of the agent's ServiceAccount"
 	}
 	if k.Group == "" && k.Kind == "ServiceAccount" {
-		// Kubernetes copies its imagePullSecrets to its pods.
+		// Kubernetes copies the imagePullSecrets of a ServiceAccount to its pods.
 		if secret := secretIn(o.Object, home, home); secret != "" {
-			return fmt.Sprintf("imagePullSecrets would give its pods Secret %s of the agent", secret)
+			return fmt.Sprintf("imagePullSecrets would give its pods access to Secret %s of the agent", secret)
 		}
 	}
 	for _, path := range append(slices.Clone(templates), nil) {
@@ -111,18 +111,19 @@ func borrows(o *unstructured.Unstructured, home string) string {
 		spec, _, _ := unstructured.NestedMap(o.Object, path...)
 		for _, field := range []string{"serviceAccountName", "serviceAccount"} {
 			if account, _ := spec[field].(string); isAgents(account) {
-				return fmt.Sprintf("%s.%s would make its pods the agent", strings.Join(path, "."), field)
+				return fmt.Sprintf("%s.%s would run its pods as the agent", strings.Join(path, "."), field)
 			}
 		}
 		if secret := secretIn(spec, home, home); secret != "" {
-			return fmt.Sprintf("%s would give its pods Secret %s of the agent", strings.Join(path, "."), secret)
+			return fmt.Sprintf("%s would give its pods access to Secret %s of the agent", strings.Join(path, "."),
+				secret)
 		}
 	}
 	return ""
 }
 
-// resembles finds pods that Kubernetes would take for the agent's, and revisions, from which Kubernetes makes pods
-// without a check.
+// resembles refuses pods with the agent's label, which its Service and Deployment would select. It also refuses
+// ControllerRevisions, because Kubernetes creates pods from them without another check.
 func resembles(o *unstructured.Unstructured, home string) string {
 	k := KeyOf(o)
 	if k.Namespace != home || !slices.Contains([]string{"", "apps", "batch"}, k.Group) {
@@ -139,14 +140,14 @@ func resembles(o *unstructured.Unstructured, home string) string {
 		path = append(slices.Clone(path), "metadata", "labels")
 		labels, _, _ := unstructured.NestedMap(o.Object, path...)
 		if labels[LabelApp] == AgentName {
-			return fmt.Sprintf("%s: %s=%s would make its pods the agent's", strings.Join(path, "."), LabelApp,
-				AgentName)
+			return fmt.Sprintf("%s: label %s=%s would make its pods look like the agent's", strings.Join(path, "."),
+				LabelApp, AgentName)
 		}
 	}
 	return ""
 }
 
-// aims finds autoscalers that would set the number of agents or their memory.
+// aims refuses autoscalers that would set the replicas or resources of the agent.
 func aims(o *unstructured.Unstructured, home string) string {
 	k := KeyOf(o)
 	target := map[schema.GroupKind]string{
@@ -155,12 +156,12 @@ func aims(o *unstructured.Unstructured, home string) string {
 	}[schema.GroupKind{Group: k.Group, Kind: k.Kind}]
 	name, _, _ := unstructured.NestedString(o.Object, "spec", target, "name")
 	if k.Namespace == home && target != "" && isAgents(name) {
-		return fmt.Sprintf("spec.%s.name: would scale the agent", target)
+		return fmt.Sprintf("spec.%s.name would scale the agent", target)
 	}
 	return ""
 }
 
-// seizes finds bindings that give the agent's rights away, or change the agent's rights.
+// seizes refuses bindings that grant the agent's roles to other accounts, or grant roles to the agent.
 func seizes(o *unstructured.Unstructured, home string) string {
 	k := KeyOf(o)
 	if k.Group != "rbac.authorization.k8s.io" || !strings.HasSuffix(k.Kind, "RoleBinding") {
@@ -168,7 +169,7 @@ func seizes(o *unstructured.Unstructured, home string) string {
 	}
 	role, _, _ := unstructured.NestedString(o.Object, "roleRef", "name")
 	if isAgents(role) {
-		return fmt.Sprintf("roleRef.name: gives away role %s of the agent", role)
+		return fmt.Sprintf("roleRef.name would grant role %s of the agent to other accounts", role)
 	}
 	subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects")
 	for n, s := range subjects {
@@ -177,7 +178,7 @@ func seizes(o *unstructured.Unstructured, home string) string {
 		namespace, _ := subject["namespace"].(string)
 		user, isUser := strings.CutPrefix(name, "system:serviceaccount:"+home+":")
 		if subject["kind"] == "ServiceAccount" && namespace == home && isAgents(name) || isUser && isAgents(user) {
-			return fmt.Sprintf("subjects[%d]: changes the rights of the agent", n)
+			return fmt.Sprintf("subjects[%d] changes the rights of the agent", n)
 		}
 	}
 	return ""

@@ -6,7 +6,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// HoldsData reports whether deleting an object loses data that the module does not contain.
+// HoldsData reports whether deleting an object can lose data that is not part of the module's content.
 func HoldsData(o *unstructured.Unstructured) bool {
 	k := KeyOf(o)
 	switch k.Kind {
@@ -18,8 +18,8 @@ func HoldsData(o *unstructured.Unstructured) bool {
 	return IsCRD(o.GroupVersionKind().GroupKind()) || IsCustom(k.Group)
 }
 
-// MayRecreate reports whether an object may be deleted and created again. An annotation on the object allows it, or
-// an annotation on the version if the object holds no data.
+// MayRecreate reports whether an object may be deleted and created again. The annotation recreate on the object allows
+// this. version is the value of the annotation on the module version, which applies only to objects that hold no data.
 func MayRecreate(o *unstructured.Unstructured, version string) bool {
 	own := o.GetAnnotations()[v1beta2.AnnotationRecreate]
 	if HoldsData(o) {

@@ -17,33 +17,33 @@ func ofKind(apiVersion, kind, recreate string) *unstructured.Unstructured {
 	return o
 }
 
-func TestObjectsWithDataAreRecreatedOnlyByName(t *testing.T) {
+func TestObjectsWithDataAreRecreatedOnlyWithPermission(t *testing.T) {
 	for name, c := range map[string]struct {
 		object  *unstructured.Unstructured
 		version string
 		want    bool
 	}{
-		"no request":                          {ofKind("apps/v1", "Deployment", ""), "", false},
-		"the object requests it":              {ofKind("apps/v1", "Deployment", "true"), "", true},
-		"its version requests it":             {ofKind("apps/v1", "Deployment", ""), "true", true},
-		"the object does not want it":         {ofKind("apps/v1", "Deployment", "false"), "true", false},
-		"a Job of such a version":             {ofKind("batch/v1", "Job", ""), "true", true},
-		"a claim of such a version":           {ofKind("v1", "PersistentVolumeClaim", ""), "true", false},
-		"a claim that does not name its data": {ofKind("v1", "PersistentVolumeClaim", "true"), "true", false},
-		"a claim that names its data":         {ofKind("v1", "PersistentVolumeClaim", "with-data"), "", true},
-		"a volume":                            {ofKind("v1", "PersistentVolume", "true"), "true", false},
-		"a namespace":                         {ofKind("v1", "Namespace", "true"), "true", false},
-		"a Secret":                            {ofKind("v1", "Secret", "true"), "true", false},
-		"a Secret that names its data":        {ofKind("v1", "Secret", "with-data"), "", true},
-		"a StatefulSet":                       {ofKind("apps/v1", "StatefulSet", "true"), "true", false},
-		"a definition": {
+		"no annotation":                                 {ofKind("apps/v1", "Deployment", ""), "", false},
+		"annotation on the object":                      {ofKind("apps/v1", "Deployment", "true"), "", true},
+		"annotation on the version":                     {ofKind("apps/v1", "Deployment", ""), "true", true},
+		"annotation on the object forbids it":           {ofKind("apps/v1", "Deployment", "false"), "true", false},
+		"Job with annotation on the version":            {ofKind("batch/v1", "Job", ""), "true", true},
+		"claim with annotation on the version":          {ofKind("v1", "PersistentVolumeClaim", ""), "true", false},
+		"claim without with-data annotation":            {ofKind("v1", "PersistentVolumeClaim", "true"), "true", false},
+		"claim with with-data annotation":               {ofKind("v1", "PersistentVolumeClaim", "with-data"), "", true},
+		"PersistentVolume without with-data annotation": {ofKind("v1", "PersistentVolume", "true"), "true", false},
+		"Namespace without with-data annotation":        {ofKind("v1", "Namespace", "true"), "true", false},
+		"Secret without with-data annotation":           {ofKind("v1", "Secret", "true"), "true", false},
+		"Secret with with-data annotation":              {ofKind("v1", "Secret", "with-data"), "", true},
+		"StatefulSet without with-data annotation":      {ofKind("apps/v1", "StatefulSet", "true"), "true", false},
+		"CRD without with-data annotation": {
 			ofKind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "true"), "true", false,
 		},
-		"a custom resource":                     {ofKind("db.example.org/v1", "Database", "true"), "true", false},
-		"a custom resource that names its data": {ofKind("db.example.org/v1", "Database", "with-data"), "", true},
+		"custom resource without with-data annotation": {ofKind("db.example.org/v1", "Database", "true"), "true", false},
+		"custom resource with with-data annotation":    {ofKind("db.example.org/v1", "Database", "with-data"), "", true},
 	} {
 		if got := MayRecreate(c.object, c.version); got != c.want {
-			t.Errorf("%s: %t", name, got)
+			t.Errorf("%s: MayRecreate = %t, want %t", name, got, c.want)
 		}
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Right is a request that an account must be allowed to make. Without a name it covers all objects of the kind.
+// Right is a request that an account must be allowed to make. A Right without a name covers all objects of the
+// resource.
 type Right struct {
 	Verb, Group, Resource, Namespace, Name string
 }
@@ -24,15 +25,14 @@ func (r Right) String() string {
 	return text
 }
 
-// Plurals returns the resource name of a kind as RBAC rules have it; false if neither the cluster nor the content
-// defines the kind.
+// Plurals returns the resource name of a kind for RBAC rules. known is false if the kind is unknown.
 type Plurals func(schema.GroupVersionKind) (resource string, known bool)
 
-// Work lists the objects that installing, keeping and removing a module touches.
+// Work lists the objects that are read or written to install, maintain and remove a module.
 type Work struct {
 	Shared    []*unstructured.Unstructured // namespaces that are labeled and never deleted
 	Applied   []*unstructured.Unstructured
-	DefaultCR *unstructured.Unstructured // created once, then its user's; nil for none
+	DefaultCR *unstructured.Unstructured // created once and not changed afterwards; nil for none
 	Pruned    []PrunedObject
 }
 
@@ -42,8 +42,8 @@ type PrunedObject struct {
 	Namespace, Name string
 }
 
-// RightsFor returns the rights that installing, keeping and removing a module needs. A module that its account could
-// not remove is not installed either.
+// RightsFor returns the permissions that an account needs to install, maintain and remove a module. The permissions for
+// the removal are checked before the installation.
 func RightsFor(work Work, plural Plurals) []Right {
 	plural = withDefinedPlurals(plural, work.Applied)
 	var needed []Right
@@ -63,7 +63,7 @@ func RightsFor(work Work, plural Plurals) []Right {
 	for _, o := range work.Applied {
 		add(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), "get", "create", "patch", "delete")
 		if IsCRD(o.GroupVersionKind().GroupKind()) {
-			// The module is not removed while users have objects of its kinds.
+			// A removal waits until no objects of the module's kinds exist, and lists them.
 			add(ServedKind(o), "", "", "list")
 		}
 	}

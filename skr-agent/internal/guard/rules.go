@@ -6,13 +6,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// A rule refuses objects that no module may write, whatever the rights of its account.
+// A rule refuses objects that no module may write, independent of the permissions of its account.
 type rule struct {
 	name string
-	// contentOnly is the reason why the chart's admission policies do not have the rule; empty if they enforce it as
-	// well. A test compares both, object by object.
+	// contentOnly is why the chart's admission policies do not enforce the rule, empty if they do. A test checks every
+	// object against the rules and the policies.
 	contentOnly string
-	// refuses returns the reason against an object, or nothing.
+	// refuses returns why an object is refused, empty if it is accepted.
 	refuses func(o *unstructured.Unstructured, home string) string
 }
 
@@ -20,13 +20,13 @@ func byKey(refuses func(Key, string) string) func(*unstructured.Unstructured, st
 	return func(o *unstructured.Unstructured, home string) string { return refuses(KeyOf(o), home) }
 }
 
-// rules returns the table of rules. The first rule that refuses an object is the one that is reported. Rules about
-// webhooks and policies are in interception.go, because they need the other objects of the content.
+// rules returns all rules in the order of evaluation. Only the first refusal of an object is reported. The rule for
+// webhooks and policies is in interception.go, because it needs the other objects of the content.
 func rules() []rule {
 	return []rule{
 		{
 			"agent-kind",
-			"tenants edit the runtime's Kyma, and own ModuleTemplates without the label of the catalog",
+			"tenants may edit the runtime's Kyma, and ModuleTemplates without the catalog's label",
 			byKey(agentKind),
 		},
 		{"agent-definition", "", byKey(agentDefinition)},
@@ -35,11 +35,11 @@ func rules() []rule {
 		{"agent-object", "", byKey(agentObject)},
 		{
 			"owner",
-			"Kubernetes and tenants set owners of their own objects; in shared namespaces the policies refuse it",
+			"Kubernetes and tenants set owners of their own objects; the policies check only shared namespaces",
 			owns,
 		},
 		{"shared-namespace", "", changesShared},
-		{"shared-namespace-spec", "the API server ignores it in updates", specifiesShared},
+		{"shared-namespace-spec", "the API server ignores spec in updates of a namespace", specifiesShared},
 		{"agent-pods", "", borrows},
 		{"pods-like-agent", "", resembles},
 		{"agent-scale", "", aims},
@@ -54,8 +54,8 @@ func rules() []rule {
 	}
 }
 
-// ruleInterception is the rule about webhooks, admission policies and their bindings. Kubernetes does not send
-// requests about these kinds to admission policies, so that only the agent can enforce it.
+// ruleInterception is the rule for webhooks, admission policies and their bindings. Only the agent can enforce it,
+// because Kubernetes does not evaluate admission policies for requests about these kinds.
 const ruleInterception = "interception"
 
 // Refusal is the error for content that breaks a rule.
@@ -67,9 +67,8 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return fmt.Sprintf("%s: %s", r.Object, r.text) }
 
-// Check refuses content with an object that no module may write: objects that the agent consists of, reads its
-// orders from or depends on. Other objects of the content count for bindings of admission policies and for the sum
-// of priority levels. The error is a *Refusal.
+// Check refuses content that contains an object which no module may write. These are the objects of the agent, its
+// custom resources, and objects that the agent depends on. The error is a *Refusal.
 func Check(objects []*unstructured.Unstructured, home string) error {
 	policies := map[string]bool{}
 	for _, o := range objects {
@@ -90,22 +89,22 @@ func Check(objects []*unstructured.Unstructured, home string) error {
 	return sharesInAll(objects)
 }
 
-// ruleShares is the rule about all priority levels of a module together. An admission policy sees one object at a
-// time.
+// ruleShares is the rule for the total of a module's priority levels. An admission policy evaluates one object at a
+// time and cannot enforce it.
 const ruleShares = "priority-levels"
 
 // ContentOnly returns why the chart's admission policies do not enforce a rule; empty if they do.
 func ContentOnly(name string) string {
 	switch name {
 	case ruleInterception:
-		return "Kubernetes does not send requests about webhooks and admission policies to admission policies"
+		return "Kubernetes does not evaluate admission policies for requests about webhooks and admission policies"
 	case ruleShares:
-		return "an admission policy sees one object at a time"
+		return "an admission policy evaluates one object at a time"
 	}
 	for _, r := range rules() {
 		if r.name == name {
 			return r.contentOnly
 		}
 	}
-	return "no such rule exists"
+	return "unknown rule"
 }

@@ -11,16 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Parameters of storage classes that name Secrets and their namespaces, such as
-// csi.storage.k8s.io/node-publish-secret-name and adminSecretName.
+// secretName and secretNamespace match the parameters of storage classes that contain the name or namespace of a
+// Secret, such as csi.storage.k8s.io/node-publish-secret-name and adminSecretName.
 var (
 	secretName      = regexp.MustCompile(`(?i)secret-?name$`)
 	secretNamespace = regexp.MustCompile(`(?i)secret-?namespace$`)
 )
 
-// secretIn returns a Secret of the agent that a field names; empty if none does. It walks through all fields instead of
-// objects of known kinds, so that a volume type of a later Kubernetes counts as well. References without a namespace
-// are read in the given one.
+// secretIn returns the name of an agent's Secret that a value references, or an empty string. It searches all fields,
+// so it also covers volume types of later Kubernetes versions. namespace is the default for references without a
+// namespace.
 func secretIn(value any, namespace, home string) string {
 	switch v := value.(type) {
 	case map[string]any:
@@ -42,7 +42,8 @@ func secretIn(value any, namespace, home string) string {
 	return ""
 }
 
-// secretOf returns the agent's Secret that one field names, which is in a map with others.
+// secretOf returns the name of the agent's Secret that one field references, or an empty string. beside is the map that
+// contains the field.
 func secretOf(field string, value any, beside map[string]any, namespace, home string) string {
 	var references []any
 	switch lower := strings.ToLower(field); {
@@ -65,8 +66,8 @@ func secretOf(field string, value any, beside map[string]any, namespace, home st
 	return ""
 }
 
-// hands finds objects of storage that would hand a Secret of the agent to a driver. The driver gets it from the
-// kubelet or a controller, and needs no right to Secrets.
+// hands refuses storage objects that would pass one of the agent's Secrets to a storage driver. The driver receives the
+// Secret from the kubelet or a controller, and needs no permissions for Secrets.
 func hands(o *unstructured.Unstructured, home string) string {
 	k := KeyOf(o)
 	switch {
@@ -74,7 +75,7 @@ func hands(o *unstructured.Unstructured, home string) string {
 		claim, _, _ := unstructured.NestedString(o.Object, "spec", "claimRef", "namespace")
 		spec, _, _ := unstructured.NestedMap(o.Object, "spec")
 		if secret := secretIn(spec, cmp.Or(claim, home), home); secret != "" {
-			return fmt.Sprintf("spec would give its driver Secret %s of the agent", secret)
+			return fmt.Sprintf("spec would give its driver access to Secret %s of the agent", secret)
 		}
 	case strings.HasSuffix(k.Group, "storage.k8s.io") && strings.HasSuffix(k.Kind, "Class"):
 		parameters, _, _ := unstructured.NestedMap(o.Object, "parameters")
@@ -83,9 +84,9 @@ func hands(o *unstructured.Unstructured, home string) string {
 	return ""
 }
 
-// secretParameter finds parameters of a storage class that name a Secret of the agent, or can become its name when a
-// driver fills in a template. The names of claims and volumes cannot: no module and no tenant may create one with a
-// name of the agent's.
+// secretParameter refuses parameters of a storage class that contain the name of an agent's Secret, or a template that
+// a driver can expand to such a name. Templates with the name of a claim or volume are accepted, because the names of
+// the agent's Secrets are reserved.
 func secretParameter(parameters map[string]any, home string) string {
 	reaches := false
 	for parameter, value := range parameters {
@@ -97,7 +98,7 @@ func secretParameter(parameters map[string]any, home string) string {
 		name, _ := parameters[parameter].(string)
 		open := strings.Contains(name, "${") && name != "${pvc.name}" && name != "${pv.name}"
 		if reaches && secretName.MatchString(parameter) && (isAgents(name) || open) {
-			return fmt.Sprintf("parameters.%s would give its driver a Secret of the agent", parameter)
+			return fmt.Sprintf("parameters.%s would give its driver access to a Secret of the agent", parameter)
 		}
 	}
 	return ""

@@ -9,15 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// IsShared reports whether an object is a namespace that no module owns: the agent's, namespace default, and those
-// of Kubernetes, whose names start with kube-. It outlives every module.
+// IsShared reports whether an object is a namespace that no module owns: the agent's namespace, default, or a namespace
+// whose name starts with kube-. Removing a module never deletes a shared namespace.
 func IsShared(k Key, home string) bool {
 	return IsNamespace(k.GroupKind()) && (k.Name == home || k.Name == "default" || strings.HasPrefix(k.Name, "kube-"))
 }
 
-// foreignLabels are the beginnings of labels by which deployment tools and Kubernetes recognize namespaces. A tool
-// deletes the objects that its labels mark as its own and that its source does not contain: set by a module on a
-// shared namespace, they delete it.
+// foreignLabels are prefixes of labels with which deployment tools and Kubernetes identify namespaces. A tool deletes
+// objects that have its label and are not in its source. Such a label from a module could therefore delete a shared
+// namespace.
 var foreignLabels = []string{
 	"app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "applyset.kubernetes.io/", "argocd.argoproj.io/",
 	"kubernetes.io/metadata.name",
@@ -25,9 +25,9 @@ var foreignLabels = []string{
 	"objectset.rio.cattle.io/",
 }
 
-// NameAndLabels returns the part of a shared namespace that is applied for a module: its name and its labels, except
-// the ones of deployment tools. Everything else has an effect beyond the module: garbage collection deletes a namespace
-// whose owner is missing, a finalizer keeps it from being deleted, an annotation decides on which nodes all pods run.
+// NameAndLabels returns the part of a shared namespace that is applied for a module: the name, and the labels without
+// foreignLabels. Other fields would affect all modules. For example, an owner reference can delete the namespace, a
+// finalizer can block its deletion, and an annotation can select the nodes of all its pods.
 func NameAndLabels(o *unstructured.Unstructured) *unstructured.Unstructured {
 	kept := &unstructured.Unstructured{}
 	kept.SetAPIVersion(o.GetAPIVersion())
@@ -43,8 +43,8 @@ func NameAndLabels(o *unstructured.Unstructured) *unstructured.Unstructured {
 	return kept
 }
 
-// changesShared finds fields of a shared namespace that no module may set, and labels that lower its pod security
-// (CVE-2026-44938). Annotations and status are only left out, because modules of today have them.
+// changesShared refuses fields of a shared namespace that no module may set, and labels that lower its pod security
+// (CVE-2026-44938). It accepts annotations and status, because existing modules contain them. NameAndLabels drops them.
 func changesShared(o *unstructured.Unstructured, home string) string {
 	if !IsShared(KeyOf(o), home) {
 		return ""
@@ -52,36 +52,35 @@ func changesShared(o *unstructured.Unstructured, home string) string {
 	for label, value := range o.GetLabels() {
 		switch {
 		case strings.HasPrefix(label, "pod-security.kubernetes.io/"):
-			return fmt.Sprintf("label %s would change the limits of pods in a namespace of all modules", label)
+			return fmt.Sprintf("label %s would change the pod security of a namespace that modules share", label)
 		case label == "istio.io/dataplane-mode" && value != "none":
-			return fmt.Sprintf("label %s would put a proxy between the pods of all modules and the API server", label)
+			return fmt.Sprintf("label %s would route the traffic of all modules' pods through a proxy", label)
 		}
 	}
 	switch {
 	case len(o.GetFinalizers()) > 0:
-		return "metadata.finalizers would prevent the deletion of a namespace of all modules"
+		return "metadata.finalizers would prevent the deletion of a namespace that modules share"
 	case len(o.GetOwnerReferences()) > 0:
-		return "metadata.ownerReferences would delete a namespace of all modules with its owner"
+		return "metadata.ownerReferences would delete a namespace that modules share together with its owner"
 	}
 	return ""
 }
 
-// specifiesShared finds a spec of a shared namespace.
+// specifiesShared refuses a shared namespace with a spec.
 func specifiesShared(o *unstructured.Unstructured, home string) string {
 	if spec, _, err := unstructured.NestedMap(o.Object, "spec"); IsShared(KeyOf(o), home) &&
 		(err != nil || len(spec) > 0) {
-		return "spec would change a namespace of all modules"
+		return "spec would change a namespace that modules share"
 	}
 	return ""
 }
 
-// owns finds owners in content. An owner is identified by its UID, which the API server chooses when it creates the
-// owner: content that was published before cannot name an existing one. Kubernetes deletes objects whose owners are
-// missing, or belong to another namespace, and the agent would create them again.
+// owns refuses objects with owner references. The API server assigns the UID of an owner, so published content cannot
+// contain it. Kubernetes deletes objects whose owner does not exist, and the agent would create them again.
 func owns(o *unstructured.Unstructured, home string) string {
 	if len(o.GetOwnerReferences()) == 0 || IsShared(KeyOf(o), home) {
 		return ""
 	}
-	return "metadata.ownerReferences names an owner that content cannot know, and Kubernetes deletes objects whose " +
-		"owner is missing"
+	return "metadata.ownerReferences contains a UID that published content cannot know, and Kubernetes deletes " +
+		"objects whose owner does not exist"
 }

@@ -25,29 +25,29 @@ status: {phase: Active}
 			"labels": map[string]any{"a": "b", "app.kubernetes.io/name": "namespace"},
 		},
 	}, NameAndLabels(o).Object)
-	require.Len(t, o.GetLabels(), 5, "the object itself stays as it is")
+	require.Len(t, o.GetLabels(), 5, "the original object must not change")
 }
 
-func TestContentNamesNoOwners(t *testing.T) {
+func TestContentWithOwnerReferencesIsRefused(t *testing.T) {
 	const owner = "ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: gone, uid: 1111}]"
 	for name, c := range map[string]struct{ yaml, rule string }{
-		"a ConfigMap": {
+		"owner of a ConfigMap": {
 			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: mine, " + owner + "}", "owner",
 		},
-		"a namespace of the module": {
+		"owner of the module's namespace": {
 			"apiVersion: v1\nkind: Namespace\nmetadata: {name: mine, " + owner + "}", "owner",
 		},
-		"kyma-system": {
+		"owner of kyma-system": {
 			"apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, " + owner + "}", "shared-namespace",
 		},
-		"a later namespace of Kubernetes": {
+		"owner of an unknown kube- namespace": {
 			"apiVersion: v1\nkind: Namespace\nmetadata: {name: kube-later, " + owner + "}", "shared-namespace",
 		},
-		"a finalizer of kube-system": {
+		"finalizer of kube-system": {
 			"apiVersion: v1\nkind: Namespace\nmetadata: {name: kube-system, finalizers: [a.example/b]}",
 			"shared-namespace",
 		},
-		"the spec of default": {
+		"spec of namespace default": {
 			"apiVersion: v1\nkind: Namespace\nmetadata: {name: default}\nspec: {finalizers: []}",
 			"shared-namespace-spec",
 		},
@@ -62,7 +62,7 @@ func TestContentNamesNoOwners(t *testing.T) {
 	require.NoError(t, Check(empty, home))
 }
 
-func TestPriorityLevelsOfAModuleAreLimitedInSum(t *testing.T) {
+func TestTotalSharesOfPriorityLevelsAreLimited(t *testing.T) {
 	level := func(name string) *unstructured.Unstructured {
 		return objects(t,
 			"apiVersion: flowcontrol.apiserver.k8s.io/v1\nkind: PriorityLevelConfiguration\nmetadata: {name: "+name+
@@ -70,10 +70,10 @@ func TestPriorityLevelsOfAModuleAreLimitedInSum(t *testing.T) {
 	}
 	require.NoError(t, Check([]*unstructured.Unstructured{level("a")}, home))
 	require.ErrorContains(t, Check([]*unstructured.Unstructured{level("a"), level("b")}, home),
-		"the module's priority levels have 120 in all: use at most 100")
+		"the sum of spec.limited.nominalConcurrencyShares in the module's priority levels is 120: use at most 100")
 }
 
-func TestEveryRuleHasAName(t *testing.T) {
+func TestRuleNamesAreUnique(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range rules() {
 		require.NotEmpty(t, r.name)

@@ -11,67 +11,70 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// limits finds limits of the agent's namespace, which no later bundle could repair.
+// limits refuses quotas and limit ranges in the agent's namespace. They could stop the agent, and then no bundle could
+// remove them.
 func limits(o *unstructured.Unstructured, home string) string {
 	if k := KeyOf(o); k.Group == "" && (k.Kind == "ResourceQuota" || k.Kind == "LimitRange") && k.Namespace == home {
-		return "would limit the agent's own pods and objects: limit namespaces of the module's own"
+		return "this object would limit the agent's pods and objects: use a namespace of the module"
 	}
 	return ""
 }
 
-// A module gets at most this much of the API server: the seats of workload-low, which Kubernetes gives to all
-// ServiceAccounts together. The API server divides its seats by shares, so that an unlimited share leaves one seat
-// to each other level (KEP-1040). Queues are memory.
+// maxShares and maxQueues limit a module's priority levels. maxShares is the value of workload-low, the level for all
+// ServiceAccounts. The API server divides its seats by shares, so a very large share would leave one seat to each other
+// level (KEP-1040). Queues use memory of the API server.
 const (
 	maxShares = 100
 	maxQueues = 256
 )
 
-// outranks finds priority levels of Kubernetes, and own levels that take the seats of the others.
+// outranks refuses changes of the built-in priority levels, and levels that take too many seats or queues.
 func outranks(o *unstructured.Unstructured, _ string) string {
 	k := KeyOf(o)
 	if k.Group != flowControlGroup || k.Kind != "PriorityLevelConfiguration" {
 		return ""
 	}
 	if slices.Contains(priorityLevels, k.Name) {
-		return "is a priority level of Kubernetes, which serves the agent's requests"
+		return "this is a built-in priority level, which the agent's requests use"
 	}
 	shares, queues := sharesOf(o), number(o, "spec", "limited", "limitResponse", "queuing", "queues")
 	switch kind, _, _ := unstructured.NestedString(o.Object, "spec", "type"); {
 	case kind == "Exempt":
-		return "spec.type: Exempt would take seats without limit: use Limited"
+		return "spec.type Exempt has no concurrency limit: use Limited"
 	case shares < 0 || shares > maxShares:
-		return fmt.Sprintf("spec.limited.nominalConcurrencyShares: %d would leave no seats to others: use at most %d",
+		return fmt.Sprintf(
+			"spec.limited.nominalConcurrencyShares %d would leave too few seats to other levels: use at most %d",
 			shares, maxShares)
 	case queues < 0 || queues > maxQueues:
 		return fmt.Sprintf(
-			"spec.limited.limitResponse.queuing.queues: %d would fill the API server's memory: use at most %d", queues,
-			maxQueues)
+			"spec.limited.limitResponse.queuing.queues %d would use too much memory of the API server: use at most %d",
+			queues, maxQueues)
 	}
 	return ""
 }
 
-// sharesInAll refuses priority levels that together have more shares than one may have.
+// sharesInAll refuses content whose priority levels have more than maxShares in total.
 func sharesInAll(objects []*unstructured.Unstructured) error {
 	total := int64(0)
 	for _, o := range objects {
 		if k := KeyOf(o); k.Group == flowControlGroup && k.Kind == "PriorityLevelConfiguration" {
 			if total += sharesOf(o); total > maxShares {
 				return &Refusal{Rule: ruleShares, Object: k, text: fmt.Sprintf(
-					"spec.limited.nominalConcurrencyShares: the module's priority levels have %d in all: use at most %d", total, maxShares)}
+					"the sum of spec.limited.nominalConcurrencyShares in the module's priority levels is %d: "+
+						"use at most %d", total, maxShares)}
 			}
 		}
 	}
 	return nil
 }
 
-// sharesOf returns the shares of a priority level. In older versions of the API the field has another name.
+// sharesOf returns the shares of a priority level. Older API versions name the field assuredConcurrencyShares.
 func sharesOf(o *unstructured.Unstructured) int64 {
 	return max(number(o, "spec", "limited", "nominalConcurrencyShares"),
 		number(o, "spec", "limited", "assuredConcurrencyShares"))
 }
 
-// number returns a number of an object, 0 without one, and the largest one for a value that is not an integer.
+// number returns the integer at a field path, 0 if the field is missing, and math.MaxInt32 if it is not an integer.
 func number(o *unstructured.Unstructured, path ...string) int64 {
 	value, found, err := unstructured.NestedFieldNoCopy(o.Object, path...)
 	if err != nil {
@@ -93,13 +96,13 @@ func number(o *unstructured.Unstructured, path ...string) int64 {
 
 const flowControlGroup = "flowcontrol.apiserver.k8s.io"
 
-// priorityLevels are the levels of every API server.
+// priorityLevels are the names of the built-in priority levels.
 var priorityLevels = []string{
 	"exempt", "catch-all", "system", "node-high", "leader-election", "workload-high", "workload-low", "global-default",
 }
 
-// seizesRequests finds FlowSchemas for requests of Kubernetes or of the agent. A FlowSchema decides how much of the
-// API server its subjects get.
+// seizesRequests refuses FlowSchemas that select requests of Kubernetes or the agent. A FlowSchema assigns the requests
+// of its subjects to a priority level.
 func seizesRequests(o *unstructured.Unstructured, home string) string {
 	if k := KeyOf(o); k.Group != flowControlGroup || k.Kind != "FlowSchema" {
 		return ""
@@ -117,10 +120,10 @@ func seizesRequests(o *unstructured.Unstructured, home string) string {
 			group, _, _ := unstructured.NestedString(subject, "group", "name")
 			namespace, _, _ := unstructured.NestedString(subject, "serviceAccount", "namespace")
 			name, _, _ := unstructured.NestedString(subject, "serviceAccount", "name")
-			if foreignUser(user, home) || foreignGroup(group, home) || isKubernetes(namespace) || namespace == home &&
+			if isProtectedUser(user, home) || isProtectedGroup(group, home) || isKubernetes(namespace) || namespace == home &&
 				(name == "*" || isAgents(name)) {
-				return fmt.Sprintf("spec.rules[%d].subjects[%d]: would select requests of the agent or of Kubernetes: "+
-					"name accounts of the module's own", i, n)
+				return fmt.Sprintf("spec.rules[%d].subjects[%d] would select requests of the agent or of Kubernetes: "+
+					"list only the module's own accounts", i, n)
 			}
 		}
 	}
@@ -129,8 +132,8 @@ func seizesRequests(o *unstructured.Unstructured, home string) string {
 
 func isKubernetes(namespace string) bool { return strings.HasPrefix(namespace, "kube-") }
 
-// foreignUser reports whether a user is Kubernetes or the agent, or stands for all users.
-func foreignUser(user, home string) bool {
+// isProtectedUser reports whether a user name belongs to Kubernetes or the agent, or matches all users.
+func isProtectedUser(user, home string) bool {
 	account, isAccount := strings.CutPrefix(user, "system:serviceaccount:")
 	namespace, name, _ := strings.Cut(account, ":")
 	if isAccount {
@@ -139,8 +142,8 @@ func foreignUser(user, home string) bool {
 	return user == "*" || strings.HasPrefix(user, "system:")
 }
 
-// foreignGroup reports whether Kubernetes or the agent is in a group.
-func foreignGroup(group, home string) bool {
+// isProtectedGroup reports whether users of Kubernetes or the agent belong to a group.
+func isProtectedGroup(group, home string) bool {
 	namespace, ofAccounts := strings.CutPrefix(group, "system:serviceaccounts:")
 	if ofAccounts {
 		return isKubernetes(namespace) || namespace == home
@@ -148,19 +151,19 @@ func foreignGroup(group, home string) bool {
 	return group == "*" || strings.HasPrefix(group, "system:")
 }
 
-// usurps finds servers for the APIs of Kubernetes, and addresses that pods would take for the API server.
+// usurps refuses APIServices for built-in API groups, and changes of the API server's Service and endpoints.
 func usurps(o *unstructured.Unstructured, _ string) string {
 	k := KeyOf(o)
 	switch (schema.GroupKind{Group: k.Group, Kind: k.Kind}) {
 	case schema.GroupKind{Group: "apiregistration.k8s.io", Kind: "APIService"}:
 		if _, group, _ := strings.Cut(k.Name, "."); !strings.Contains(group, ".") || !IsCustom(group) {
-			return fmt.Sprintf("would serve group %q of Kubernetes", group)
+			return fmt.Sprintf("this APIService would serve the built-in API group %q", group)
 		}
 	case schema.GroupKind{Kind: "Service"}, schema.GroupKind{Kind: "Endpoints"},
 		schema.GroupKind{Group: "discovery.k8s.io", Kind: "EndpointSlice"}:
 		isIt := k.Name == apiServerService || o.GetLabels()["kubernetes.io/service-name"] == apiServerService
 		if k.Namespace == metav1.NamespaceDefault && isIt {
-			return "is the address of the API server for the whole cluster"
+			return "this object defines the address of the API server for the whole cluster"
 		}
 	}
 	return ""

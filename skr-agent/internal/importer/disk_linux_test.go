@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
 )
 
-// blobsIn returns the content of each blob file of a folder.
+// blobsIn returns the contents of the blob files in a folder, by name.
 func blobsIn(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -27,17 +27,17 @@ func blobsIn(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-// sameBlobs fails the test unless the folder has the blobs of an uninterrupted import.
+// sameBlobs checks that a folder has exactly the wanted blobs.
 func sameBlobs(t *testing.T, dir string, want map[string]string) {
 	t.Helper()
 	got := blobsIn(t, dir)
 	for name, content := range want {
 		if got[name] != content {
-			t.Errorf("%s: differs or is missing: %d bytes, want %d", name, len(got[name]), len(content))
+			t.Errorf("got blob %s with %d bytes, want the original %d bytes", name, len(got[name]), len(content))
 		}
 	}
 	if len(got) != len(want) {
-		t.Errorf("%d blobs, want %d", len(got), len(want))
+		t.Errorf("got %d blobs, want %d", len(got), len(want))
 	}
 }
 
@@ -59,7 +59,7 @@ func TestImportContinuesAfterFullDisk(t *testing.T) {
 		_, err := s.importer(target).Import(t.Context(), []string{second})
 		if err != nil {
 			if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), target) {
-				t.Errorf("failed with %v", err)
+				t.Errorf("got error %v, want ENOSPC and the target in it", err)
 			}
 			if sequence := sequenceAt(t, s.importer(target)); sequence == 1 {
 				whole(t, s.importer(target), "keda")
@@ -74,7 +74,7 @@ func TestImportContinuesAfterFullDisk(t *testing.T) {
 	})
 }
 
-func TestDamagedTargetFileIsReplacedOrNamed(t *testing.T) {
+func TestDamagedTargetFileIsReplacedOrReported(t *testing.T) {
 	s := newSender(t)
 	file, target := s.next(1, false, "keda"), filepath.Join(t.TempDir(), "target")
 	_, err := s.importer(target).Import(t.Context(), []string{file})
@@ -83,7 +83,7 @@ func TestDamagedTargetFileIsReplacedOrNamed(t *testing.T) {
 	clitest.EachDamage(t, target, func(t *testing.T, path string) {
 		if _, err := s.importer(target).Import(t.Context(), []string{file}); err != nil {
 			if !strings.Contains(err.Error(), filepath.Base(path)) {
-				t.Errorf("does not name %s: %v", path, err)
+				t.Errorf("got error %v, want the name of the damaged file %s in it", err, path)
 			}
 			must(t, os.RemoveAll(path))
 			_, err := s.importer(target).Import(t.Context(), []string{file})

@@ -14,27 +14,28 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// Folder is a folder with exported files. One goroutine uses it, and never writes to it.
+// Folder is a read-only folder with exported files. It is not safe for concurrent use.
 type Folder struct {
 	Dir        string
-	seen       map[string]string // the size and time of each file at the last scan
-	handled    map[string]string // the size and time of each imported or refused file
-	incomplete [][]string        // files that were refused because another file is missing
+	seen       map[string]string // size and modification time of each file at the last scan
+	handled    map[string]string // size and modification time of each imported or refused file
+	incomplete [][]string        // files that were refused because content from another file is missing
 }
 
 // Taken is the outcome of one file.
 type Taken struct {
 	File    string
 	Outcome Outcome
-	// Err is a *bundle.Refusal, or the error of reading the file or writing to the target. It is nil after a complete
+	// Err is a *refusal.Error, or the error of reading the file or writing to the target. It is nil after a complete
 	// import.
 	Err error
 }
 
 var carriedFile = regexp.MustCompile(`\.tar(\.zst)?(\.[0-9]{3})?$`)
 
-// Import imports every file that has not changed since the previous call, so that files that are still being copied are
-// skipped. A file is read once, unless a file that it needs was missing. err is the error from reading the folder.
+// Import imports the files that have not changed since the previous call. It skips changed files, which can be
+// incomplete copies. It reads a file once, and again only if the file was refused because content is missing. It
+// returns an error if the folder is unreadable.
 func (f *Folder) Import(ctx context.Context, importer Importer) ([]Taken, error) {
 	settled, err := f.settled()
 	if err != nil {
@@ -90,7 +91,7 @@ func (f *Folder) Import(ctx context.Context, importer Importer) ([]Taken, error)
 	}
 }
 
-// settled returns the files that have not changed since the last scan and were not handled in this state.
+// settled returns the files that have not changed since the last scan and were not handled since their last change.
 func (f *Folder) settled() ([]airgap.Volumes, error) {
 	entries, err := os.ReadDir(f.Dir)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// judgeImages accepts the images that a publisher listed, and refuses others.
+// judgeImages verifies the list of images, and refuses a file with images that are not in the list.
 func (i Importer) judgeImages(
 	ctx context.Context, file *airgap.File, root trust.Root, found *accepted, missing *missingBlobs,
 ) error {
@@ -38,7 +38,7 @@ func (i Importer) judgeImages(
 		if isImage && !slices.ContainsFunc(list.Images, listed) {
 			return &refusal.Error{
 				Reason: refusal.Unsigned,
-				Detail: fmt.Sprintf("image %s: %s is not in a list that a publisher signed", r.Name,
+				Detail: fmt.Sprintf("image %s: digest %s is not in a signed list of images", r.Name,
 					r.Descriptor.Digest),
 			}
 		}
@@ -52,7 +52,7 @@ func (i Importer) judgeImages(
 		found.imageBlobs[image.Name] = blobs
 		found.images = append(found.images, image)
 	}
-	return i.keepNewer(ctx, root, found)
+	return i.findNewerImages(ctx, root, found)
 }
 
 func readList(
@@ -80,8 +80,8 @@ func readList(
 	return verified, list, nil
 }
 
-// blobs returns the blobs of an image that are in the file, each before its referrers. Blobs that neither the file nor
-// the target has are missing.
+// blobs returns the blobs of an image that are in the file, each before its referrers. It adds blobs to missing if they
+// are not in the file and not at the target.
 func (i Importer) blobs(
 	ctx context.Context, file *airgap.File, image bundle.CarriedImage, missing *missingBlobs,
 ) ([]ocispec.Descriptor, error) {
@@ -105,7 +105,7 @@ func (i Importer) blobs(
 			}
 			there, err := exists(ctx, target, d)
 			if err != nil {
-				return nil, fmt.Errorf("read %s: %w", i.To, err)
+				return nil, fmt.Errorf("check for blob %s in %s: %w", d.Digest, i.To, err)
 			}
 			if there {
 				return target, nil

@@ -1,9 +1,9 @@
-// Package importer imports exported files into a registry or folder. It either writes everything in the file to the
-// target, or refuses the file and writes nothing.
+// Package importer imports exported files into a registry or folder. It verifies the complete file before it writes
+// anything to the target.
 //
-// The rules are the same as for a registry: intake.Open verifies bundles with the pinned root, digests in bundles
-// verify contents, and a list that a publisher signed verifies images. A bundle becomes visible after everything that
-// it needs, so an interrupted import keeps the previous state, and the next import continues it.
+// Files are verified like a registry. intake.Open verifies bundles with the pinned root, digests in bundles verify
+// contents, and a signed list verifies images. The import writes a bundle after all content that the bundle needs, so
+// an interrupted import keeps the previous bundle, and the next import continues.
 package importer
 
 import (
@@ -29,10 +29,10 @@ import (
 // Importer imports files.
 type Importer struct {
 	To store.Store
-	// Root is the pinned root of trust. If it is unset (version 0), the root of the first import is pinned.
+	// Root is the pinned root of trust. If it is unset (version 0), Import pins the root of the first import.
 	Root trust.Root
 	Now  func() time.Time
-	// ClockSkew limits how far a bundle's time of issue can be ahead of Now. The default is bundle.MaxClockSkew.
+	// ClockSkew is the tolerance for bundles whose time of issue is ahead of Now. The default is bundle.MaxClockSkew.
 	ClockSkew time.Duration
 	// Advance is called with the number of bytes read or written. It can be nil.
 	Advance func(int64)
@@ -42,13 +42,13 @@ type Importer struct {
 type Outcome struct {
 	Bundles []Received `json:"bundles"`
 	Images  []string   `json:"images"`
-	// Kept are the images whose tag stays, because a newer file set it.
+	// Kept contains the images whose tag did not change, because a newer file set it.
 	Kept []string `json:"kept,omitempty"`
-	// Mirrors are the values of --mirror with which runtimes find the images.
+	// Mirrors contains the values of --mirror with which runtimes pull the images.
 	Mirrors []string `json:"mirrors"`
 	// TrustedAtFirst is the digest of a root of trust that this import pinned. An operator must compare it.
 	TrustedAtFirst digest.Digest `json:"trustedAtFirst,omitempty"`
-	// Written and Known are the numbers of written and of existing blobs and manifests.
+	// Written is the number of written blobs and manifests. Known is the number of those that already existed.
 	Written int `json:"written"`
 	Known   int `json:"known"`
 }
@@ -62,8 +62,8 @@ type Received struct {
 	Before int64 `json:"before"`
 }
 
-// Import imports one file, given as its volumes in order. After a *bundle.Refusal nothing was written. After any other
-// error, the target can contain blobs that the next import counts as known.
+// Import imports one file, whose volumes are in paths. If it returns a *refusal.Error, it has not written to the
+// target. After any other error, the target can contain blobs, which the next import counts as Known.
 func (i Importer) Import(ctx context.Context, paths []string) (Outcome, error) {
 	if i.Advance == nil {
 		i.Advance = func(int64) {}
@@ -90,14 +90,14 @@ func (i Importer) Import(ctx context.Context, paths []string) (Outcome, error) {
 	return outcome, err
 }
 
-// accepted is the content of an accepted file.
+// accepted is the verified content of a file.
 type accepted struct {
 	bundles []acceptedBundle
 	// roots are the verified versions of the root of trust in the file.
 	roots  []int64
 	images []bundle.CarriedImage
 	list   *airgap.Reference
-	// made is the predicate of the list. kept are images that a newer list of another runtime contains.
+	// made is the predicate of the list. kept contains the images that are in a newer list for another runtime.
 	made bundle.CarriedPredicate
 	kept map[string]bool
 	// contents are the contents of the bundles.
@@ -138,7 +138,7 @@ func (i Importer) verify(ctx context.Context, file *airgap.File) (accepted, erro
 			(repository == bundle.TrustRepository || repository == bundle.ContentRepository ||
 				strings.HasPrefix(repository, bundle.ImageRepository(""))):
 		default:
-			return found, malformed("unexpected reference %q", r.Name)
+			return found, malformed("the file has an unexpected reference %q", r.Name)
 		}
 	}
 	if len(found.bundles) == 0 {
@@ -159,8 +159,8 @@ func malformed(format string, args ...any) *refusal.Error {
 	return &refusal.Error{Reason: refusal.Malformed, Detail: fmt.Sprintf(format, args...)}
 }
 
-// followRoot returns the newest root that the pinned root leads to, with the versions at the target and in the file.
-// Only these versions are written.
+// followRoot returns the newest root that it can verify from the pinned root, with the versions at the target and in
+// the file. It records the verified versions of the file, which are written later.
 func (i Importer) followRoot(ctx context.Context, file *airgap.File, found *accepted) (trust.Root, error) {
 	root := i.Root
 	carried := file.Repository(bundle.TrustRepository)
@@ -188,12 +188,12 @@ func (i Importer) followRoot(ctx context.Context, file *airgap.File, found *acce
 	return newest, err
 }
 
-// absent reports that the target lacks something. A missing folder lacks everything.
+// absent reports whether err means that an object does not exist at the target. A folder can be missing too.
 func (i Importer) absent(err error) bool {
 	return errors.Is(err, store.ErrNotFound) || store.IsLayout(i.To) && isNotExist(err)
 }
 
-// judgeBundle verifies the bundle of a runtime as a successor of the one at the target.
+// judgeBundle verifies the bundle of a runtime. The bundle must be a successor of the runtime's bundle at the target.
 func (i Importer) judgeBundle(
 	ctx context.Context, file *airgap.File, root trust.Root, runtime string, d ocispec.Descriptor, missing *missingBlobs,
 ) (acceptedBundle, error) {
@@ -226,7 +226,7 @@ func (i Importer) judgeBundle(
 	return acceptedBundle{opened.Bundle, last.Sequence, d}, err
 }
 
-// source reads the documents of a bundle from the file, and from the target if the file omits them.
+// source returns the source of a bundle's documents: the file, or the target if the file omits a document.
 func (i Importer) source(file *airgap.File, carried, target store.Reader) intake.Source {
 	return intake.Source{
 		Documents: store.FetcherFunc(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
@@ -251,7 +251,8 @@ func (i Importer) source(file *airgap.File, carried, target store.Reader) intake
 	}
 }
 
-// last returns the bundle at the target. A bundle that no publisher of this fleet signed is ignored and replaced.
+// last returns the bundle at the target. It ignores a bundle that was not signed by a publisher of this fleet, which
+// the import then replaces.
 func (i Importer) last(
 	ctx context.Context, target store.Reader, root trust.Root, runtime string,
 ) (bundle.Accepted, error) {
@@ -263,7 +264,7 @@ func (i Importer) last(
 		return bundle.Accepted{}, nil
 	}
 	if err != nil {
-		return bundle.Accepted{}, fmt.Errorf("read the bundle at %s: %w", i.To, err)
+		return bundle.Accepted{}, fmt.Errorf("read the bundle in %s: %w", i.To, err)
 	}
 	verified, err := bundle.Adopt(fetched, runtime, root, i.Root)
 	if err != nil {
@@ -272,7 +273,7 @@ func (i Importer) last(
 	return verified.Accepted, nil
 }
 
-// want is a content of a bundle. Optional content is imported if the file has it.
+// want is a content of a bundle. Content that is not needed is imported only if the file contains it.
 type want struct {
 	content bundle.Content
 	what    string
@@ -290,14 +291,14 @@ func (b acceptedBundle) wants() []want {
 		add(m, m.Content, true)
 		add(m, m.Release, true)
 	}
-	for _, m := range b.State.Offers { // agents read all proofs, but an export can omit the contents
+	for _, m := range b.State.Offers { // agents read the proofs of all offers, but an export can omit their contents
 		add(m, m.Content, false)
 		add(m, m.Release, true)
 	}
 	return wants
 }
 
-// judgeContents checks that the contents of a bundle are in the file or at the target.
+// judgeContents checks that the needed contents of a bundle are in the file or at the target.
 func (i Importer) judgeContents(
 	ctx context.Context, file *airgap.File, b acceptedBundle, found *accepted, missing *missingBlobs,
 ) error {
@@ -323,7 +324,7 @@ func (i Importer) judgeContents(
 		}
 		there, err := exists(ctx, target, d)
 		if err != nil {
-			return fmt.Errorf("read content at %s: %w", i.To, err)
+			return fmt.Errorf("check for content in %s: %w", i.To, err)
 		}
 		if !there {
 			missing.add(b.Statement.Predicate.Audience.Runtime, w.what, d, b.Statement.Predicate.Previous, b.lastSeen())

@@ -34,7 +34,7 @@ type sender struct {
 	root   trust.Root
 	last   *bundle.Position
 	known  map[digest.Digest]bool
-	// offers are the modules that the runtime can choose.
+	// offers contains the modules that the runtime can choose.
 	offers []bundle.Manifest
 }
 
@@ -57,7 +57,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// next returns a file with the next bundle of these modules. A delta omits the content of previous files.
+// next returns a file with the next bundle, which has the given modules. A delta omits the content of previous files.
 func (s *sender) next(sequence int64, delta bool, modules ...string) string {
 	s.t.Helper()
 	layout := s.layout(sequence, delta, modules...)
@@ -109,7 +109,7 @@ func (s *sender) layout(sequence int64, delta bool, modules ...string) airgap.La
 	return layout
 }
 
-// contentOf returns a content that is larger than one read, so that an import can be stopped within it.
+// contentOf returns a content that needs several reads, so that an import can be interrupted between them.
 func contentOf(module string) []byte { return bytes.Repeat([]byte(module+" "), 50_000) }
 
 func (s *sender) importer(dir string) Importer {
@@ -128,7 +128,7 @@ func sequenceAt(t *testing.T, i Importer) int64 {
 	return last.Sequence
 }
 
-// whole fails the test unless the target has the bundle and all of its content.
+// whole checks that the target has the content of the modules.
 func whole(t *testing.T, i Importer, modules ...string) {
 	t.Helper()
 	for _, module := range modules {
@@ -137,10 +137,10 @@ func whole(t *testing.T, i Importer, modules ...string) {
 		want := bundle.NewBlob("application/x-tar", contentOf(module))
 		if data, err := store.FetchBlob(t.Context(), target, want.Descriptor, 1<<20); err != nil ||
 			!bytes.Equal(data, want.Bytes) {
-			t.Errorf("content of %s: %v", module, err)
+			t.Errorf("got error %v or wrong content of module %s", err, module)
 		}
 		if _, err := store.Head(t.Context(), target, "blob-"+want.Descriptor.Digest.Encoded()[:32]); err != nil {
-			t.Errorf("nothing holds the content of %s: %v", module, err)
+			t.Errorf("got error %v, want a manifest that refers to the content of %s", err, module)
 		}
 	}
 }
@@ -154,38 +154,38 @@ func TestDeltasAreImportedInOrder(t *testing.T) {
 	outcome, err := i.Import(t.Context(), []string{first})
 	must(t, err)
 	if len(outcome.Bundles) != 1 || outcome.Bundles[0].Sequence != 1 || outcome.Written == 0 {
-		t.Errorf("did %+v", outcome)
+		t.Errorf("got outcome %+v, want bundle 1 written", outcome)
 	}
 	_, err = i.Import(t.Context(), []string{third})
 	if refused := refusal.Of(err); refused == nil || refused.Reason != refusal.Incomplete {
-		t.Fatalf("the third after the first: %v", err)
+		t.Fatalf("got error %v for the third file after the first, want %s", err, refusal.Incomplete)
 	}
 	nats := digest.FromBytes(contentOf("nats")).String()
-	for _, want := range []string{nats, "module nats", "bundle 1 is at the target",
-		"the predecessor of this one is 2"} {
+	for _, want := range []string{nats, "module nats", "the target has bundle 1",
+		"the predecessor of this bundle is 2"} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("does not say %q: %v", want, err)
+			t.Errorf("got error %v, want %q in it", err, want)
 		}
 	}
 	if strings.Contains(err.Error(), "module keda") || strings.Contains(err.Error(), "module istio") {
-		t.Errorf("reports present content as missing: %v", err)
+		t.Errorf("got error %v, want only missing content in it", err)
 	}
 	if got := sequenceAt(t, i); got != 1 {
-		t.Errorf("bundle %d is there", got)
+		t.Errorf("got bundle %d at the target, want 1", got)
 	}
 	for n, path := range []string{second, third} {
 		if _, err := i.Import(t.Context(), []string{path}); err != nil {
-			t.Fatalf("delta %d: %v", n+2, err)
+			t.Fatalf("failed to import delta %d: %v", n+2, err)
 		}
 	}
 	whole(t, i, "keda", "nats", "istio")
 	again, err := i.Import(t.Context(), []string{third})
 	if err != nil || again.Written != 0 {
-		t.Errorf("again: %+v, %v", again, err)
+		t.Errorf("got outcome %+v and error %v of a repeated import, want nothing written", again, err)
 	}
 	_, err = i.Import(t.Context(), []string{second})
 	if refused := refusal.Of(err); refused == nil || refused.Reason != refusal.Rollback {
-		t.Errorf("an older file: %v", err)
+		t.Errorf("got error %v for an older file, want %s", err, refusal.Rollback)
 	}
 }
 
@@ -214,37 +214,37 @@ func TestRefusedFileWritesNothing(t *testing.T) {
 		reason refusal.Reason
 		now    func() time.Time
 	}{
-		"a bit is turned": {
+		"one bit changed": {
 			mutated(func(b []byte) []byte { b[len(b)/2] ^= 1; return b }), refusal.WrongDigest, nil,
 		},
-		"it is cut off": {
+		"file truncated": {
 			mutated(func(b []byte) []byte { return b[:len(b)*2/3] }), refusal.Malformed, nil,
 		},
-		"its end is cut off": {
+		"end of the archive missing": {
 			mutated(func(b []byte) []byte { return b[:len(b)-1024] }), refusal.Malformed, nil,
 		},
-		"its halves are exchanged": {
+		"first block moved to the end": {
 			mutated(func(b []byte) []byte { return append(b[4096:], b[:4096]...) }), refusal.Malformed, nil,
 		},
-		"another key signed it": {stranger.next(9, false, "keda"), refusal.UnknownKey, nil},
-		"it is over":            {good, refusal.Expired, late},
-		"a content is left out": {
+		"bundle signed with an unknown key": {stranger.next(9, false, "keda"), refusal.UnknownKey, nil},
+		"bundle expired":                    {good, refusal.Expired, late},
+		"content missing": {
 			repacked(func(l *airgap.Layout) { l.Items = l.Items[1:] }), refusal.Incomplete, nil,
 		},
-		"it has no bundle": {
+		"file without a bundle": {
 			repacked(func(l *airgap.Layout) { l.References = nil }), refusal.Malformed, nil,
 		},
-		"it brings something else": {
+		"unexpected reference": {
 			repacked(func(l *airgap.Layout) { l.References[0].Name = "elsewhere/x:1" }), refusal.Malformed, nil,
 		},
-		"it is for another runtime": {
+		"bundle of another runtime": {
 			repacked(func(l *airgap.Layout) { l.References[0].Name = "runtimes/munich:desired" }), refusal.WrongRuntime,
 			nil,
 		},
-		"it has no name for a folder": {
+		"runtime ID with a path": {
 			repacked(func(l *airgap.Layout) { l.References[0].Name = "runtimes/../x:desired" }), refusal.Malformed, nil,
 		},
-		"an image is slipped in": {repacked(func(l *airgap.Layout) {
+		"image without a list": {repacked(func(l *airgap.Layout) {
 			l.Items = append(l.Items, airgap.InMemory(image))
 			l.References = append(l.References, airgap.Reference{
 				Name: "images/docker.io/library/nginx:1", Descriptor: image.Descriptor,
@@ -259,16 +259,16 @@ func TestRefusedFileWritesNothing(t *testing.T) {
 			}
 			_, err := i.Import(t.Context(), []string{c.path})
 			if refusal := refusal.Of(err); refusal == nil || refusal.Reason != c.reason {
-				t.Errorf("got %v, want %s", err, c.reason)
+				t.Errorf("got error %v, want %s", err, c.reason)
 			}
 			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("the target was touched: %v", err)
+				t.Errorf("got error %v from reading the target, want it not to exist", err)
 			}
 		})
 	}
 }
 
-// newSenderLike returns a sender with the same keys and no history.
+// newSenderLike returns a sender with the same keys, which has not exported files.
 func newSenderLike(t *testing.T, s *sender) *sender {
 	return &sender{t: t, signer: s.signer, root: s.root, known: map[digest.Digest]bool{}}
 }
@@ -293,13 +293,13 @@ func TestFileCanOmitOffersButNotTheirProofs(t *testing.T) {
 	s.offers = []bundle.Manifest{offer}
 	i := s.importer(filepath.Join(t.TempDir(), "target"))
 	if _, err := i.Import(t.Context(), []string{s.next(1, false, "keda")}); err != nil {
-		t.Errorf("without the offer's content: %v", err)
+		t.Errorf("got error %v for a file without the content of an offer, want none", err)
 	}
 	s.offers[0].Release = named("proof of nats")
 	_, err := i.Import(t.Context(), []string{s.next(2, false, "keda")})
 	if refused := refusal.Of(err); refused == nil || refused.Reason != refusal.Incomplete ||
 		!strings.Contains(err.Error(), s.offers[0].Release[0].Digest.String()) {
-		t.Errorf("without the offer's proof: %v", err)
+		t.Errorf("got error %v for a file without the proof of an offer, want %s", err, refusal.Incomplete)
 	}
 	layout := s.layout(3, false, "keda")
 	for _, module := range []string{"nats", "proof of nats"} {
@@ -313,7 +313,7 @@ func TestFileCanOmitOffersButNotTheirProofs(t *testing.T) {
 	whole(t, i, "keda", "nats", "proof of nats")
 }
 
-func TestImportContinuesAfterKill(t *testing.T) {
+func TestInterruptedImportContinues(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -324,7 +324,7 @@ func TestImportContinuesAfterKill(t *testing.T) {
 	must(t, err)
 	for killed := 0; ; killed++ {
 		ctx, kill := context.WithCancel(t.Context())
-		left := 1 + random.IntN(8) // every blob is read once to be checked, then written
+		left := 1 + random.IntN(8) // each blob is read to verify it, and read again to write it
 		dying := i
 		dying.Advance = func(int64) {
 			if left--; left == 0 {
@@ -337,20 +337,20 @@ func TestImportContinuesAfterKill(t *testing.T) {
 			break
 		}
 		if killed > 500 {
-			t.Fatal("it never gets through")
+			t.Fatal("the import did not complete after 500 interruptions")
 		}
 		if got := sequenceAt(t, i); got != 1 {
-			t.Fatalf("bundle %d is there before all that it needs", got)
+			t.Fatalf("got bundle %d at the target of an interrupted import, want 1", got)
 		}
 		whole(t, i, "keda")
-		if killed == 20 { // let it end
+		if killed == 20 { // complete the import
 			_, err := i.Import(t.Context(), []string{second})
 			must(t, err)
 			break
 		}
 	}
 	if got := sequenceAt(t, i); got != 2 {
-		t.Errorf("bundle %d is there", got)
+		t.Errorf("got bundle %d at the target, want 2", got)
 	}
 	whole(t, i, "keda", "nats", "istio", "eventing")
 }
@@ -386,9 +386,9 @@ func TestFolderImportsFilesInOrder(t *testing.T) {
 	for n, step := range []struct {
 		drop, from, want string
 	}{
-		{"a-second.tar", second, "[]"}, // it may still be being copied
+		{"a-second.tar", second, "[]"}, // skipped, because the copy can be incomplete
 		{"", "", "[a-second.tar Incomplete]"},
-		{"", "", "[]"}, // it is reported once
+		{"", "", "[]"}, // the refusal is reported once
 		{"b-first.tar", first, "[]"},
 		{"notes.txt", first, "[b-first.tar taken a-second.tar taken]"},
 		{"", "", "[]"},
@@ -396,7 +396,7 @@ func TestFolderImportsFilesInOrder(t *testing.T) {
 		{"", "", "[c-late.tar Rollback]"},
 		{"", "", "[]"},
 		{"d-parts.tar.002", first, "[]"},
-		{"e-third.tar", third, "[d-parts.tar.002 Incomplete]"}, // it stops no other file, and is reported once
+		{"e-third.tar", third, "[d-parts.tar.002 Incomplete]"}, // does not block other files
 		{"", "", "[e-third.tar taken]"},
 		{"d-parts.tar.001", first, "[]"},
 		{"", "", "[d-parts.tar.002 Malformed]"},
@@ -405,7 +405,7 @@ func TestFolderImportsFilesInOrder(t *testing.T) {
 			drop(step.drop, step.from)
 		}
 		if got := poll(); got != step.want {
-			t.Errorf("look %d: got %s, want %s", n, got, step.want)
+			t.Errorf("scan %d: got %s, want %s", n, got, step.want)
 		}
 	}
 	whole(t, i, "keda", "nats", "istio")

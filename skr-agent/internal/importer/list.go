@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// judgeList checks that the signed image list covers the bundles of the file, and is not older than the list last
+// judgeList checks that the signed list of images is for the bundles in the file, and is not older than the last list
 // imported for the same runtimes. It accepts the same list again.
 func (i Importer) judgeList(
 	ctx context.Context, made bundle.CarriedPredicate, list bundle.Carried, root trust.Root, found *accepted,
@@ -38,7 +38,7 @@ func (i Importer) judgeList(
 	return bundle.CheckCarried(made, list, with, last, root.Epoch, now, i.ClockSkew)
 }
 
-// lastList returns an imported list, nil for none. A list that no publisher of this fleet signed is ignored.
+// lastList returns an imported list, nil for none. It ignores a list that was not signed by a publisher of this fleet.
 func (i Importer) lastList(ctx context.Context, root trust.Root, tag string) (*bundle.VerifiedCarried, error) {
 	target, err := i.reading(ctx, bundle.CarriedRepository)
 	if err != nil || target == nil {
@@ -49,7 +49,7 @@ func (i Importer) lastList(ctx context.Context, root trust.Root, tag string) (*b
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the last list of images at %s: %w", i.To, err)
+		return nil, fmt.Errorf("read the last imported list of images in %s: %w", i.To, err)
 	}
 	verified, err := bundle.VerifyCarried(fetched, root)
 	if err != nil {
@@ -58,8 +58,9 @@ func (i Importer) lastList(ctx context.Context, root trust.Root, tag string) (*b
 	return &verified, nil
 }
 
-// keepNewer finds the images that a newer file of another runtime contains. Their tags stay.
-func (i Importer) keepNewer(ctx context.Context, root trust.Root, found *accepted) error {
+// findNewerImages finds the images that a newer file for another runtime contains. The import does not change their
+// tags.
+func (i Importer) findNewerImages(ctx context.Context, root trust.Root, found *accepted) error {
 	moving := map[string]bool{}
 	for _, image := range found.images {
 		repository, tag, _ := strings.Cut(image.Name, ":")
@@ -72,7 +73,7 @@ func (i Importer) keepNewer(ctx context.Context, root trust.Root, found *accepte
 		}
 		there, err := store.Head(ctx, target, tag)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return fmt.Errorf("read image %s at %s: %w", image.Name, i.To, err)
+			return fmt.Errorf("read image %s in %s: %w", image.Name, i.To, err)
 		}
 		moving[image.Name] = err == nil && there != image.Digest
 	}
@@ -84,7 +85,7 @@ func (i Importer) keepNewer(ctx context.Context, root trust.Root, found *accepte
 	return nil
 }
 
-// compareLists finds the images of newer imported lists.
+// compareLists records the moving images that are in newer imported lists.
 func (i Importer) compareLists(ctx context.Context, root trust.Root, moving map[string]bool, found *accepted) error {
 	target, err := i.reading(ctx, bundle.CarriedRepository)
 	if err != nil || target == nil {
@@ -92,7 +93,7 @@ func (i Importer) compareLists(ctx context.Context, root trust.Root, moving map[
 	}
 	tags, err := store.Tags(ctx, target)
 	if err != nil {
-		return fmt.Errorf("read the lists of images at %s: %w", i.To, err)
+		return fmt.Errorf("read the imported lists of images in %s: %w", i.To, err)
 	}
 	found.kept = map[string]bool{}
 	for _, tag := range tags {
@@ -108,7 +109,7 @@ func (i Importer) compareLists(ctx context.Context, root trust.Root, moving map[
 		}
 		data, err := store.FetchBlob(ctx, target, before.List, bundle.MaxDocumentBytes)
 		if err != nil {
-			return fmt.Errorf("read the list of images %s at %s: %w", tag, i.To, err)
+			return fmt.Errorf("read the list of images %s in %s: %w", tag, i.To, err)
 		}
 		list, err := bundle.DecodeCarried(data)
 		if err != nil {
@@ -123,7 +124,8 @@ func (i Importer) compareLists(ctx context.Context, root trust.Root, moving map[
 	return nil
 }
 
-// list stores the list for each runtime of the file, so that an older one is refused later.
+// list copies the file's list of images to the target registry and tags it for each imported runtime, so that later
+// imports refuse an older list.
 func (w *writing) list(ctx context.Context, j accepted) error {
 	if j.list == nil {
 		return nil

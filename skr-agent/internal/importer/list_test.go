@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// image returns an image for the name images/docker.io/library/nginx:1.
+// image returns image docker.io/library/nginx:1 with the given content.
 func image(t *testing.T, content string) (bundle.CarriedImage, []airgap.Item) {
 	t.Helper()
 	config, layer := bundle.NewBlob(ocispec.MediaTypeImageConfig, []byte("{}")),
@@ -32,7 +32,7 @@ func image(t *testing.T, content string) (bundle.CarriedImage, []airgap.Item) {
 	}, []airgap.Item{airgap.InMemory(config), airgap.InMemory(layer), airgap.InMemory(manifest)}
 }
 
-// journey returns a file with the runtime's next bundle and an image. The arguments change the list before it is
+// journey returns a file with the runtime's next bundle and an image. change changes the list of images before it is
 // signed.
 func (s *sender) journey(
 	sequence int64, content string, change func(*bundle.CarriedPredicate, *[]bundle.CarriedBundle),
@@ -101,46 +101,46 @@ func refusedFor(t *testing.T, err error, reason refusal.Reason, message string) 
 	}
 }
 
-func TestImageListIsValidForItsOwnFileOnly(t *testing.T) {
+func TestImageListMustBelongToItsFile(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(*bundle.CarriedPredicate, *[]bundle.CarriedBundle)
 		reason  refusal.Reason
 		message string
 	}{
-		"of another bundle": {func(_ *bundle.CarriedPredicate, b *[]bundle.CarriedBundle) {
+		"list for another bundle": {func(_ *bundle.CarriedPredicate, b *[]bundle.CarriedBundle) {
 			(*b)[0].Digest = bundle.EmptyBlob().Descriptor.Digest
 		}, refusal.WrongDigest, "belongs to another file"},
-		"of another runtime": {
+		"list for another runtime": {
 			func(_ *bundle.CarriedPredicate, b *[]bundle.CarriedBundle) {
 				(*b)[0].Runtime = "munich"
 			}, refusal.WrongDigest, "runtime berlin",
 		},
-		"of an earlier program": {
+		"list without bundles": {
 			func(p *bundle.CarriedPredicate, b *[]bundle.CarriedBundle) {
 				*p, *b = bundle.CarriedPredicate{}, nil
 			}, refusal.Malformed, "export again",
 		},
-		"without an end": {
+		"list without an expiry": {
 			func(p *bundle.CarriedPredicate, _ *[]bundle.CarriedBundle) {
 				p.ExpiresAt = time.Time{}
 			}, refusal.Malformed, "export again",
 		},
-		"over": {
+		"expired list": {
 			func(p *bundle.CarriedPredicate, _ *[]bundle.CarriedBundle) {
 				p.ExpiresAt = noon
 			}, refusal.Expired, "export again",
 		},
-		"from far ahead": {
+		"list issued too far in the future": {
 			func(p *bundle.CarriedPredicate, _ *[]bundle.CarriedBundle) {
 				p.IssuedAt = noon.Add(25 * time.Hour)
 			}, refusal.NotYetIssued, "",
 		},
-		"of another epoch": {
+		"list with another epoch": {
 			func(p *bundle.CarriedPredicate, _ *[]bundle.CarriedBundle) {
 				p.Epoch = 2
 			}, refusal.WrongEpoch, "export again",
 		},
-		"of bundles that were left": {func(_ *bundle.CarriedPredicate, b *[]bundle.CarriedBundle) {
+		"list for more bundles than the file has": {func(_ *bundle.CarriedPredicate, b *[]bundle.CarriedBundle) {
 			*b = append(*b, bundle.CarriedBundle{Runtime: "munich", Digest: (*b)[0].Digest})
 		}, "", ""},
 	} {
@@ -170,12 +170,12 @@ func TestOlderImageListIsRefused(t *testing.T) {
 	patched := imageAt(t, i)
 	again, err := i.Import(t.Context(), []string{s.packed(second)})
 	if err != nil || again.Written != 0 {
-		t.Errorf("the same file again: %+v, %v", again, err)
+		t.Errorf("got outcome %+v and error %v of a repeated import, want nothing written", again, err)
 	}
 	_, err = i.Import(t.Context(), []string{first})
 	refusedFor(t, err, refusal.Rollback, "")
 
-	// The bundle of the second journey with list and image of the first.
+	// A new bundle with the list and image of the first file.
 	third := s.layout(3, false, "keda")
 	for _, r := range old.References {
 		if !strings.HasPrefix(r.Name, "runtimes/") {
@@ -186,7 +186,7 @@ func TestOlderImageListIsRefused(t *testing.T) {
 	_, err = i.Import(t.Context(), []string{s.packed(third)})
 	refusedFor(t, err, refusal.WrongDigest, "belongs to another file")
 
-	// Two exports of one bundle in the wrong order. The tag of its image moved between them.
+	// Two exports of one bundle are imported in the wrong order. The tag of the image moved between the exports.
 	fourth := s.layout(4, false, "keda")
 	earlier := s.packed(s.withImage(cloned(fourth), 10, "vulnerable", nil))
 	_, err = i.Import(t.Context(), []string{s.packed(s.withImage(cloned(fourth), 20, "patched", nil))})
@@ -194,7 +194,7 @@ func TestOlderImageListIsRefused(t *testing.T) {
 	_, err = i.Import(t.Context(), []string{earlier})
 	refusedFor(t, err, refusal.Rollback, "sequence 10, which is older than the imported sequence 20")
 	if got := imageAt(t, i); got != patched {
-		t.Errorf("the image is %s, was %s", got, patched)
+		t.Errorf("got image %s, want %s", got, patched)
 	}
 }
 
@@ -202,7 +202,8 @@ func cloned(l airgap.Layout) airgap.Layout {
 	return airgap.Layout{References: slices.Clone(l.References), Items: slices.Clone(l.Items)}
 }
 
-// Files of two runtimes with one registry can arrive in any order. An older one does not move the tag of an image back.
+// Files of two runtimes with the same registry can be imported in any order. An older file must not change the tag of
+// an image.
 func TestFileOfAnotherRuntimeKeepsNewerImages(t *testing.T) {
 	s := newSender(t)
 	i := s.importer(filepath.Join(t.TempDir(), "target"))
@@ -235,7 +236,7 @@ func TestFileOfAnotherRuntimeKeepsNewerImages(t *testing.T) {
 	)
 	must(t, err)
 	if got := imageAt(t, i); got != patched || len(outcome.Bundles) != 1 || len(outcome.Kept) != 1 {
-		t.Errorf("the image is %s, was %s: %+v", got, patched, outcome)
+		t.Errorf("got image %s and outcome %+v, want image %s kept and one bundle", got, outcome, patched)
 	}
 }
 

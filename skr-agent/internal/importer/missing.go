@@ -12,11 +12,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// missingBlobs collects blobs that neither the file nor the target has. The file was exported for a target with more
-// imports.
+// missingBlobs collects blobs that are not in the file and not at the target. They are missing if an earlier file was
+// not imported.
 type missingBlobs struct{ lines []string }
 
-const maxLacking = 20
+const maxMissingLines = 20
 
 func (l *missingBlobs) add(
 	runtime, what string, d ocispec.Descriptor, previous *bundle.Position, last bundle.Accepted,
@@ -28,30 +28,30 @@ func (l *missingBlobs) add(
 	l.lines = append(l.lines, line)
 }
 
-// history describes the bundle at the target, and the predecessor that was not imported.
+// history describes the bundle at the target, and the predecessor of the imported bundle if it differs.
 func history(previous *bundle.Position, last bundle.Accepted) string {
-	there := "no bundle is at the target"
+	there := "the target has no bundle"
 	if last.Sequence > 0 {
-		there = fmt.Sprintf("bundle %d is at the target", last.Sequence)
+		there = fmt.Sprintf("the target has bundle %d", last.Sequence)
 	}
 	if previous == nil || previous.Sequence == last.Sequence {
 		return " (" + there + ")"
 	}
-	return fmt.Sprintf(" (%s, the predecessor of this one is %d)", there, previous.Sequence)
+	return fmt.Sprintf(" (%s, but the predecessor of this bundle is %d)", there, previous.Sequence)
 }
 
-// refusal returns nil if nothing is missing.
+// refusal returns nil if no blob is missing.
 func (l *missingBlobs) refusal() error {
 	if len(l.lines) == 0 {
 		return nil
 	}
 	shown, more := l.lines, ""
-	if len(shown) > maxLacking {
-		shown, more = shown[:maxLacking], fmt.Sprintf("\n  and %d more", len(l.lines)-maxLacking)
+	if len(shown) > maxMissingLines {
+		shown, more = shown[:maxMissingLines], fmt.Sprintf("\n  and %d more", len(l.lines)-maxMissingLines)
 	}
 	return &refusal.Error{Reason: refusal.Incomplete, Detail: fmt.Sprintf(
-		"the file omits content that the target lacks: import the files before it, or export again without --since; "+
-			"missing:\n  %s%s",
+		"content is missing in the file and at the target: import the earlier files first, or export again without "+
+			"--since; missing:\n  %s%s",
 		strings.Join(shown, "\n  "),
 		more,
 	)}

@@ -13,10 +13,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// pin returns the root of trust for a file if no root is configured: the oldest root at the target, which the first
-// import wrote, or else the oldest root in the file. The second result reports that it is the file's.
+// pin returns the root of trust for an import without a configured root. This is the oldest root at the target, which
+// the first import wrote, or otherwise the oldest root in the file. The second result is true if the root is from the
+// file.
 //
-// The agent always verifies with its own pinned root.
+// Agents do not use this root. They always verify with their own pinned root.
 func (i Importer) pin(ctx context.Context, file *airgap.File) (trust.Root, bool, error) {
 	target, err := i.reading(ctx, bundle.TrustRepository)
 	if err != nil {
@@ -27,15 +28,15 @@ func (i Importer) pin(ctx context.Context, file *airgap.File) (trust.Root, bool,
 			return root, false, err
 		}
 	}
-	root, err := oldestRoot(ctx, file.Repository(bundle.TrustRepository), "of the file")
+	root, err := oldestRoot(ctx, file.Repository(bundle.TrustRepository), "in the file")
 	if err == nil && root.Version == 0 {
-		err = malformed("neither the target nor the file has a root of trust: specify one with --trust")
+		err = malformed("no root of trust at the target or in the file: specify one with --trust")
 	}
 	return root, true, err
 }
 
-// oldestRoot reads the oldest root of trust in a repository, the zero Root if it has none. where says where that is,
-// for errors.
+// oldestRoot reads the oldest root of trust in a repository, the zero Root if it has none. where is the location of the
+// repository for errors.
 func oldestRoot(ctx context.Context, repository store.Reader, where string) (trust.Root, error) {
 	tags, err := store.Tags(ctx, repository)
 	if err != nil {
@@ -56,7 +57,7 @@ func oldestRoot(ctx context.Context, repository store.Reader, where string) (tru
 	return root, nil
 }
 
-// rootVersions returns the versions of the root among the tags of a repository, in ascending order.
+// rootVersions returns the versions of the root of trust in the tags of a repository, in ascending order.
 func rootVersions(tags []string) []int64 {
 	var versions []int64
 	for _, tag := range tags {

@@ -23,25 +23,25 @@ func TestFirstImportPinsItsRoot(t *testing.T) {
 	first, err := i.Import(t.Context(), []string{s.withRoot(1)})
 	must(t, err)
 	if want := digest.FromBytes(s.root.Raw); first.TrustedAtFirst != want {
-		t.Errorf("pinned root %s, want %s", first.TrustedAtFirst, want)
+		t.Errorf("got pinned root %s, want %s", first.TrustedAtFirst, want)
 	}
 	second, err := i.Import(t.Context(), []string{s.withRoot(2)})
 	if err != nil || second.TrustedAtFirst != "" {
-		t.Errorf("the second: %+v, %v", second, err)
+		t.Errorf("got outcome %+v and error %v of the second import, want no pinned root", second, err)
 	}
 	_, err = i.Import(t.Context(), []string{stranger.withRoot(3)})
 	if refusal.Of(err) == nil {
-		t.Errorf("a stranger's file: %v", err)
+		t.Errorf("got error %v for a file of another fleet, want a refusal", err)
 	}
 	known := i
 	known.Root = s.root
 	if got := sequenceAt(t, known); got != 2 {
-		t.Errorf("bundle %d is there", got)
+		t.Errorf("got bundle %d at the target, want 2", got)
 	}
 }
 
-// A target that lost old versions of its root, or got them from a registry that cleans up, has only later ones.
-func TestImportKeepsTheRootOfTheTargetWhateverItsVersion(t *testing.T) {
+// A target can have only later versions of the root of trust, if it lost the older ones.
+func TestImportUsesOldestRootAtTheTarget(t *testing.T) {
 	for _, version := range []int64{1, trust.MaxRootHops, trust.MaxRootHops + 1, 1000} {
 		s, stranger := newSender(t), newSender(t)
 		i := s.importer(filepath.Join(t.TempDir(), "target"))
@@ -50,15 +50,16 @@ func TestImportKeepsTheRootOfTheTargetWhateverItsVersion(t *testing.T) {
 		i.Root = trust.Root{}
 		outcome, err := i.Import(t.Context(), []string{stranger.withRoot(1)})
 		if refusal.Of(err) == nil || outcome.TrustedAtFirst != "" {
-			t.Errorf("version %d: pinned %q, %v", version, outcome.TrustedAtFirst, err)
+			t.Errorf("root version %d: got pinned root %q and error %v, want a refusal", version, outcome.TrustedAtFirst,
+				err)
 		}
 	}
 }
 
-func TestRootVersionsAreThoseOfCanonicalTags(t *testing.T) {
+func TestRootVersionsIgnoreOtherTags(t *testing.T) {
 	got := rootVersions([]string{"root-10", "root-2", "root-02", "root-+3", "root--1", "root-0", "desired", "root-x"})
 	if fmt.Sprint(got) != "[2 10]" {
-		t.Errorf("got %v", got)
+		t.Errorf("got versions %v, want [2 10]", got)
 	}
 }
 
@@ -67,11 +68,11 @@ func TestFileWithoutRootNeedsConfiguredRoot(t *testing.T) {
 	i := s.importer(filepath.Join(t.TempDir(), "target"))
 	i.Root = trust.Root{}
 	if _, err := i.Import(t.Context(), []string{s.next(1, false, "keda")}); refusal.Of(err) == nil {
-		t.Errorf("got %v", err)
+		t.Errorf("got error %v, want a refusal", err)
 	}
 }
 
-// withRoot returns the next file with the first version of the root.
+// withRoot returns a file with the next bundle and the first version of the root of trust.
 func (s *sender) withRoot(sequence int64) string {
 	s.t.Helper()
 	place, err := store.Open(store.LayoutScheme+s.t.TempDir(), nil)

@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// writing is a running import. Its order allows an interruption at any point: blobs, their holders, the list of images,
-// images, the root of trust, and bundles last.
+// writing is a running import. It writes contents, the list of images, images, the root of trust, and bundles, in this
+// order, so that an interrupted import leaves no bundle without its content.
 type writing struct {
 	Importer
 	file    *airgap.File
@@ -95,8 +95,8 @@ func (w *writing) images(ctx context.Context, j accepted) error {
 	return nil
 }
 
-// mirror returns the value of --mirror with which a runtime finds the images of a host at the target. Runtimes cannot
-// pull images from a folder.
+// mirror returns the value of --mirror with which a runtime pulls the images of a host from the target. It returns ""
+// if the target is a folder, because runtimes cannot pull images from folders.
 func (w *writing) mirror(image bundle.CarriedImage) string {
 	if store.IsLayout(w.To) {
 		return ""
@@ -175,14 +175,14 @@ func (w *writing) bundles(ctx context.Context, j accepted) error {
 	return nil
 }
 
-// copy streams a blob of the file to the target, which verifies its digest again.
+// copy streams a blob from the file to the target, which verifies the digest again.
 func (w *writing) copy(ctx context.Context, to store.ReadWriter, d ocispec.Descriptor) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	there, err := to.Exists(ctx, d)
 	if err != nil {
-		return fmt.Errorf("check for %s: %w", d.Digest, err)
+		return fmt.Errorf("check for blob %s: %w", d.Digest, err)
 	}
 	if there {
 		w.outcome.Known++

@@ -15,13 +15,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// actor reads and writes a module's objects with the rights that the runtime's operator granted to the module. All
-// effects of a module use it: dry runs, applies, drift, health, deletion, and templates that read the cluster. A part
-// that used the agent's rights instead would lend them to the module (CVE-2026-41050).
+// actor reads and writes a module's objects with the permissions that the runtime's operator granted to the module. All
+// requests for a module must use it: dry runs, applies, drift, health, deletion, and templates that read the cluster. A
+// request with the agent's own permissions would give them to the module (CVE-2026-41050).
 type actor struct {
 	user      string // the impersonated user, empty for the agent itself
 	cluster   client.Client
-	manager   string // the field manager it applies as
+	manager   string // the field manager of its applies
 	discovery discovery.DiscoveryInterface
 	pods      rest.Interface // for logs
 }
@@ -31,7 +31,7 @@ func newActor(mgr ctrl.Manager, user, fieldManager string) (*actor, error) {
 	if user != "" {
 		var err error
 		config = rest.CopyConfig(config)
-		// the API server adds a service account's groups itself
+		// The API server adds the groups of the service account.
 		config.Impersonate = rest.ImpersonationConfig{UserName: user}
 		if http, err = rest.HTTPClientFor(config); err != nil {
 			return nil, err
@@ -54,12 +54,12 @@ func newActor(mgr ctrl.Manager, user, fieldManager string) (*actor, error) {
 	return &actor{user: user, cluster: cluster, manager: fieldManager, discovery: served, pods: pods}, nil
 }
 
-// actor returns the one that may work on a Manifest's objects.
+// actor returns the actor for a Manifest's objects.
 func (i *Installer) actor(m *v1beta2.Manifest) *actor {
 	return i.actors[i.Accounts.Of(m.Module(), m.ModuleLabel())]
 }
 
-// get returns an object as it is now, in any version, or nil if it or its kind does not exist.
+// get returns the live object in any served version, or nil if the object or its kind does not exist.
 func (a *actor) get(ctx context.Context, r v1beta2.Resource) (*unstructured.Unstructured, error) {
 	var o *unstructured.Unstructured
 	err := a.inAnyVersion(r, func(r v1beta2.Resource) error {
@@ -72,7 +72,7 @@ func (a *actor) get(ctx context.Context, r v1beta2.Resource) (*unstructured.Unst
 	return o, err
 }
 
-// owned returns the metadata of an object in any version, or nil if the object or its kind does not exist.
+// owned returns the metadata of the live object in any served version, or nil if the object or its kind does not exist.
 func (a *actor) owned(ctx context.Context, r v1beta2.Resource) (*metav1.PartialObjectMetadata, error) {
 	o, err := a.metadata(ctx, r)
 	if errors.Is(err, errAbsentKind) {
@@ -81,7 +81,8 @@ func (a *actor) owned(ctx context.Context, r v1beta2.Resource) (*metav1.PartialO
 	return o, err
 }
 
-// metadata is owned, with errAbsentKind if the kind does not exist. The object has the version that it was read in.
+// metadata is like owned, but returns errAbsentKind if the kind does not exist. The result has the version in which the
+// object was read.
 func (a *actor) metadata(ctx context.Context, r v1beta2.Resource) (*metav1.PartialObjectMetadata, error) {
 	var o *metav1.PartialObjectMetadata
 	err := a.inAnyVersion(r, func(r v1beta2.Resource) error {

@@ -19,7 +19,7 @@ import (
 )
 
 // apply applies the content of a Manifest, or only the changed objects. The outcome has a state only if the pass ended
-// early: with a problem, or while it waits.
+// early, because it failed or must wait.
 func (i *Installer) apply(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed keys,
 ) (outcome, error) {
@@ -46,8 +46,8 @@ func (i *Installer) apply(
 	}
 	if wait != "" {
 		out = i.waiting(m, known, out, wait)
-		// a starting agent does not change a running module
-		out.asBefore = wasInstalled && out.state == v1beta2.StateProcessing
+		// While the agent starts, the status of a running module does not change.
+		out.keepStatus = wasInstalled && out.state == v1beta2.StateProcessing
 		return out, nil
 	}
 	objectsApplied.WithLabelValues(m.Module()).Add(float64(len(applied)))
@@ -61,7 +61,7 @@ func (i *Installer) apply(
 		out.installation = problem
 		return i.failed(m, known, out), nil
 	}
-	if err := i.noteApplied(ctx, m, known); err != nil {
+	if err := i.recordApplied(ctx, m, known); err != nil {
 		return outcome{}, err
 	}
 	applyDuration.WithLabelValues(m.Module()).Observe(i.now().Sub(started).Seconds())
@@ -72,7 +72,7 @@ func (i *Installer) apply(
 	return out, nil
 }
 
-// prepare plans the apply, checks that the module may write all objects, and records the objects that may be created.
+// prepare plans the apply, checks that the module may write all objects, and adds the planned objects to the inventory.
 func (i *Installer) prepare(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed keys,
 ) (plan, outcome, error) {
@@ -93,7 +93,7 @@ func (i *Installer) prepare(
 		return p, out, nil
 	}
 	if i.now().Sub(known.checkedAt) >= i.Resync {
-		known.settled = nil // everything is compared
+		known.settled = nil // compare all objects again
 	}
 	if out.rights, problem, err = i.check(ctx, m, &p); err != nil {
 		return plan{}, outcome{}, err
@@ -104,14 +104,14 @@ func (i *Installer) prepare(
 		out.untouched, out.forbidden = true, true
 		return plan{}, out, nil
 	}
-	tried, err := i.tryOut(ctx, m, known, p)
+	tried, err := i.dryRunWithFix(ctx, m, known, p)
 	if err != nil {
 		return plan{}, outcome{}, err
 	}
 	p.recreate = tried.recreate
 	switch {
 	case tried.problem == nil:
-	case m.Applied() == nil: // a first installation has nothing to go back to: the other objects are applied
+	case m.Applied() == nil: // no version to keep: apply the other objects
 		p.refused = tried.problem
 	default:
 		out.untouched = !isBegun(m)
@@ -125,28 +125,28 @@ func (i *Installer) prepare(
 	}
 	i.plans.keep(client.ObjectKeyFromObject(m), planInput(m, i.owner(m)), p)
 	p.leaveUnread()
-	// It is recorded first, so that it is found again after a crash.
+	// The inventory is written before any object, so that a crash does not orphan objects.
 	if out, err = i.announce(ctx, m, out, union(p.inventory, m.Status.Synced)); err != nil {
 		return plan{}, outcome{}, err
 	}
 	return p, out, nil
 }
 
-// check returns the reason not to apply a plan, before anything of it is written, and whether the rights of the
-// module's account are known.
+// check runs before any object of a plan is written. It returns the problem that prevents the apply, and whether the
+// permissions of the module's account are known.
 func (i *Installer) check(ctx context.Context, m *v1beta2.Manifest, p *plan) (rights, problem *finding, err error) {
 	if rights, problem, err = i.mayApply(ctx, m, *p); err != nil || problem != nil {
 		return rights, problem, err
 	}
-	if problem, err = i.strangers(ctx, m, p); err != nil || problem != nil {
+	if problem, err = i.foreignObjects(ctx, m, p); err != nil || problem != nil {
 		return rights, problem, err
 	}
 	problem, err = i.exposes(ctx, m, p)
 	return rights, problem, err
 }
 
-// write applies a plan and creates the default CR, and returns the objects that were not as they should be; see
-// applyPlan.
+// write applies a plan and creates the default CR. Like applyPlan, it returns the objects that changed and a reason to
+// wait.
 func (i *Installer) write(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, p plan, wasInstalled bool, seen keys,
 ) ([]key, string, error) {
@@ -164,16 +164,16 @@ func (i *Installer) write(
 	return applied, wait, err
 }
 
-// refused ends a pass after errors of the API server. Errors that a retry can resolve keep the pass waiting or return
-// an error. One error that the module causes makes the pass fail.
+// refused ends a pass after errors of the API server. If a retry can resolve all errors, the pass waits or returns an
+// error. If the module causes at least one error, the pass fails.
 func (i *Installer) refused(m *v1beta2.Manifest, known *memo, out outcome, p plan, err error) (outcome, error) {
 	var definite, temporary []string
 	forbidden := false
 	for _, one := range separate(err) {
 		switch {
-		case passesByItself(one):
+		case isTransient(one):
 			temporary = append(temporary, one.Error())
-		case passing(one) && !isMistake(one):
+		case isTemporary(one) && !isMistake(one):
 			return outcome{}, err
 		default:
 			definite, forbidden = append(definite, one.Error()), forbidden || lacksRight(one)
@@ -184,8 +184,8 @@ func (i *Installer) refused(m *v1beta2.Manifest, known *memo, out outcome, p pla
 		out.installation = p.refused
 		return i.failed(m, known, out), nil
 	case len(definite) == 0:
-		// Webhooks fail like this while their server starts, which may be part of this module.
-		return i.waiting(m, known, out, "waiting for the API server to take "+firstFew(temporary)), nil
+		// Webhooks cause such errors while their server starts. The server can be part of this module.
+		return i.waiting(m, known, out, "waiting for the API server to accept "+firstFew(temporary)), nil
 	}
 	out.installation = &finding{reason: v1beta2.ReasonApplyFailed, message: firstFew(append(definite, p.unknown...))}
 	if forbidden {
@@ -194,7 +194,7 @@ func (i *Installer) refused(m *v1beta2.Manifest, known *memo, out outcome, p pla
 	return i.failed(m, known, out), nil
 }
 
-// leftOut returns the problem of objects that are not applied while all others are, nil without any.
+// leftOut returns the problem of the objects that were not applied, nil if all objects were applied.
 func (p *plan) leftOut() *finding {
 	switch {
 	case p.refused != nil:
@@ -210,11 +210,11 @@ func (i *Installer) waiting(m *v1beta2.Manifest, known *memo, out outcome, forWh
 	out.state = v1beta2.StateProcessing
 	out.ready = finding{reason: v1beta2.ReasonInstalling, message: forWhat}
 	out.again = known.nextCheck(m.Generation, i.now(), i.LookInterval)
-	return i.patient(known, out)
+	return i.applyReadyTimeout(known, out)
 }
 
-// patient turns an outcome that has been Processing for too long into an Error. The module is still checked.
-func (i *Installer) patient(known *memo, out outcome) outcome {
+// applyReadyTimeout changes the state from Processing to Error after the ready timeout. The module is still checked.
+func (i *Installer) applyReadyTimeout(known *memo, out outcome) outcome {
 	if out.state == v1beta2.StateProcessing && i.now().Sub(known.pendingSince) > i.ReadyTimeout {
 		out.state = v1beta2.StateError
 		if out.ready.reason != v1beta2.ReasonImagePull {
@@ -227,8 +227,8 @@ func (i *Installer) patient(known *memo, out outcome) outcome {
 	return out
 }
 
-// failed ends a pass in state Error. The agent keeps checking at a longer interval; the error usually needs a change of
-// the module or the cluster.
+// failed ends a pass in state Error. The agent checks again after a longer interval, because the error usually requires
+// a change of the module or the cluster.
 func (i *Installer) failed(m *v1beta2.Manifest, known *memo, out outcome) outcome {
 	cause := out.resources
 	if out.installation != nil {
@@ -240,15 +240,16 @@ func (i *Installer) failed(m *v1beta2.Manifest, known *memo, out outcome) outcom
 	return out
 }
 
-// passing reports whether an error is temporary and does not come from the module.
-func passing(err error) bool {
+// isTemporary reports whether an error is temporary and not caused by the module.
+func isTemporary(err error) bool {
 	return apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) ||
 		apierrors.IsServiceUnavailable(err) || apierrors.IsConflict(err) || apierrors.IsUnauthorized(err) ||
 		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// plan reads the content and returns the plan. A problem comes from the module, an error is temporary.
+// plan renders the content and returns the plan. It returns a problem if the module is the cause, and an error if the
+// cause is temporary.
 func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *finding, error) {
 	content, problem, err := i.rendered(ctx, m)
 	if err != nil || problem != nil {
@@ -259,7 +260,7 @@ func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *findi
 		p.defaultCR = nil
 	}
 	if err != nil {
-		if passing(err) {
+		if isTemporary(err) {
 			return plan{}, nil, err
 		}
 		return plan{}, &finding{reason: v1beta2.ReasonContentBroken, message: err.Error()}, nil
@@ -271,13 +272,13 @@ func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *findi
 		p.shared[n] = guard.NameAndLabels(o)
 	}
 	p.resources, p.images = finding{ok: true, reason: v1beta2.ReasonRendered,
-		message: fmt.Sprintf("content holds %d objects", len(content.objects))}, content.images
+		message: fmt.Sprintf("content has %d objects", len(content.objects))}, content.images
 	problem, err = i.claimed(ctx, m, &p)
 	return p, problem, err
 }
 
-// planFor returns the plan for the next step: the whole plan, or the part about the changed objects. The part comes
-// from the last compared objects if they are remembered, so the content need not be rendered.
+// planFor returns the plan for the next step: all objects for stepApply, otherwise the changed objects. If the last
+// plan is cached, the content is not rendered for the changed objects.
 func (i *Installer) planFor(ctx context.Context, m *v1beta2.Manifest, todo step, changed keys) (plan, *finding, error) {
 	if todo == stepApply {
 		return i.plan(ctx, m)
@@ -291,13 +292,14 @@ func (i *Installer) planFor(ctx context.Context, m *v1beta2.Manifest, todo step,
 	return p, problem, err
 }
 
-// claimed finds an object of a plan that another Manifest has, and notes in the plan those that it gives up.
+// claimed returns a conflict if another Manifest owns an object of the plan. It records in the plan the objects that
+// other Manifests give up.
 func (i *Installer) claimed(ctx context.Context, m *v1beta2.Manifest, p *plan) (*finding, error) {
 	others, err := i.others(ctx, m)
 	if err != nil {
 		return nil, err
 	}
-	takes, conflict, err := claimedByOther(m, *p, others, i.defaultCR, i.givesUp(ctx))
+	takes, conflict, err := claimedByOther(m, *p, others, i.defaultCR, i.releases(ctx))
 	if err != nil || conflict == "" {
 		p.takes = takes
 		return nil, err
@@ -314,7 +316,7 @@ func (i *Installer) owner(m *v1beta2.Manifest) guard.Owner {
 	}
 }
 
-// scope asks the API server's discovery.
+// scope reports whether a kind is namespaced, according to the API server's discovery.
 func (i *Installer) scope(gvk schema.GroupVersionKind) (bool, error) {
 	mapping, err := i.cluster.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) {

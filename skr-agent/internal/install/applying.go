@@ -16,20 +16,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// Server-side apply is one request per object. It needs no dry run and no read: the API server leaves an object alone
-// that is already as the request has it, and the response shows whether it changed; see ownFields. Objects that are
-// settled are skipped.
+// Server-side apply takes one request per object, without a dry run or a read. The API server does not write an object
+// that matches the request, and the response shows whether the object changed (see ownFields). Settled objects are
+// skipped.
 
-// moment limits the time for which a pass waits for the API server: for the first list of a watch, and for a definition
-// to be served. A longer wait ends the pass, so that the worker is free for other modules.
-const moment = 1500 * time.Millisecond
+// maxPassWait limits how long a pass waits for the first list of a watch, or for the API server to serve a CRD. After
+// this time the pass ends, so that the worker is free for other modules.
+const maxPassWait = 1500 * time.Millisecond
 
-// servedAfter is the usual time after which the API server serves a kind whose definition was just established. A watch
-// that starts earlier fails once.
+// servedAfter is the usual time until the API server serves the kind of a newly established CRD. A watch that starts
+// earlier fails once.
 const servedAfter = 200 * time.Millisecond
 
-// applyPlan applies stage by stage and returns the objects that were not as they should be. It returns a text instead
-// if a stage has to wait for the one before it. Objects that are refused do not block the others.
+// applyPlan applies a plan stage by stage and returns the objects that changed. If a stage must wait for the previous
+// stage, it returns the reason in wait. Refused objects do not block the others.
 func (i *Installer) applyPlan(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, p plan, seen keys,
 ) (applied []key, wait string, err error) {
@@ -38,7 +38,8 @@ func (i *Installer) applyPlan(
 		if guard.KeyOf(o) == p.unlabeled {
 			continue
 		}
-		// Namespaces that many modules know are applied under the module's own name, so that each keeps its own labels there.
+		// Each module applies shared namespaces with a separate field manager, because each module owns only its
+		// labels.
 		if _, err := a.applyObject(ctx, o, client.FieldOwner(i.FieldManager+"/"+m.ModuleLabel())); err != nil {
 			return nil, "", objectError{guard.KeyOf(o), err}
 		}
@@ -71,7 +72,7 @@ func (i *Installer) applyPlan(
 		changed, err := i.applyStage(ctx, m, known, stage, p, seen)
 		applied = append(applied, changed...)
 		if err != nil {
-			if refused = append(refused, err); passing(err) && !passesByItself(err) {
+			if refused = append(refused, err); isTemporary(err) && !isTransient(err) {
 				return applied, "", err
 			}
 			continue
@@ -86,10 +87,11 @@ func (i *Installer) applyPlan(
 	return applied, "", errors.Join(refused...)
 }
 
-// maxUnanswered limits the objects of one kind for which the API server waits for a webhook that does not respond.
+// maxUnanswered limits the objects of one kind that are applied while a webhook does not respond.
 const maxUnanswered = 3
 
-// applyStage applies objects one by one. A refused object does not block the others. seen are objects that changed.
+// applyStage applies objects one by one, and returns those that changed. A refused object does not block the others.
+// seen contains the objects for which watches reported changes.
 func (i *Installer) applyStage(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, stage []*unstructured.Unstructured, p plan, seen keys,
 ) ([]key, error) {
@@ -118,10 +120,10 @@ func (i *Installer) applyStage(
 			live, err = a.applyTaking(ctx, o)
 		}
 		if err != nil {
-			if passing(err) && !passesByItself(err) {
+			if isTemporary(err) && !isTransient(err) {
 				return applied, errors.Join(append(refused, objectError{k, err})...)
 			}
-			if passesByItself(err) {
+			if isTransient(err) {
 				unanswered[k.GroupKind()]++
 			}
 			refused = append(refused, objectError{k, err})
@@ -131,13 +133,13 @@ func (i *Installer) applyStage(
 			applied = append(applied, k)
 		}
 		if o != stage[n] {
-			delete(known.settled, k) // it has values of others, which they may give up
+			delete(known.settled, k) // the values of other owners can change
 		}
 	}
 	return applied, errors.Join(refused...)
 }
 
-// applyObject applies an object as it is, and returns the API server's copy of it.
+// applyObject applies an object without changes, and returns the API server's copy.
 func (a *actor) applyObject(
 	ctx context.Context, o *unstructured.Unstructured, options ...client.ApplyOption,
 ) (*unstructured.Unstructured, error) {
@@ -149,8 +151,8 @@ func (a *actor) applyObject(
 	return live, nil
 }
 
-// ensureWatches waits a moment until the watches of resources are in place. A kind that the plan defines may be served
-// in a moment as well.
+// ensureWatches starts the watches of resources, and waits a short time until they run. If the plan contains the CRD of
+// a kind, it also waits until the API server serves the kind.
 func (i *Installer) ensureWatches(
 	ctx context.Context, resources []v1beta2.Resource, defined map[string]bool,
 ) (bool, error) {
@@ -162,7 +164,7 @@ func (i *Installer) ensureWatches(
 			coming = slices.ContainsFunc(resources, func(r v1beta2.Resource) bool { return defined[r.Group] })
 			pause = 200 * time.Millisecond
 		}
-		if inPlace || !coming || time.Since(started) > moment || !sleep(ctx, pause) {
+		if inPlace || !coming || time.Since(started) > maxPassWait || !sleep(ctx, pause) {
 			return inPlace, err
 		}
 	}
@@ -180,8 +182,8 @@ func sleep(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// unestablished waits a moment until the API server serves the definitions of a stage. It names one that is not served
-// by then.
+// unestablished waits a short time until the API server serves the CRDs of a stage. It returns a reason to wait for the
+// first CRD that is not served by then.
 func (i *Installer) unestablished(
 	ctx context.Context, a *actor, known *memo, stage []*unstructured.Unstructured,
 ) (string, error) {
@@ -200,11 +202,11 @@ func (i *Installer) unestablished(
 				}
 				known.keepFresh(k, live)
 			}
-			state, message := judgeOne(observation{key: k, object: live})
+			state, message := objectState(observation{key: k, object: live})
 			if state == v1beta2.StateReady {
 				break
 			}
-			if live == nil || time.Since(started) > moment {
+			if live == nil || time.Since(started) > maxPassWait {
 				return fmt.Sprintf("waiting for %s: %s", k, message), nil
 			}
 			i.watches.awaitChange(ctx, resourceOf(o), live.GetResourceVersion())
@@ -217,7 +219,7 @@ func (i *Installer) unestablished(
 	return "", nil
 }
 
-// isReady reports whether an object was ready in the version that its watch shows.
+// isReady reports whether an object was ready in the resource version that its watch shows.
 func (i *Installer) isReady(known *memo, r v1beta2.Resource) bool {
 	version := known.ready[keyOf(r)]
 	return version != "" && version == i.watches.version(r)

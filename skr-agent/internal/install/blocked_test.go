@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestDeadConversionWebhookBlocksNeitherRepairNorRemoval(t *testing.T) {
+func TestDeadConversionWebhookDoesNotBlockUpgradeOrRemoval(t *testing.T) {
 	w := newWorld(t)
 	tank := func(file string) func(m *v1beta2.Manifest) {
 		return func(m *v1beta2.Manifest) {
@@ -31,7 +31,7 @@ func TestDeadConversionWebhookBlocksNeitherRepairNorRemoval(t *testing.T) {
 		return w.exists(d, home, "tank-operator") && d.Spec.Template.Spec.Containers[0].Image == "example.org/t:2"
 	})
 
-	t.Log("the content has a custom resource in the version that cannot be converted")
+	t.Log("the content contains a custom resource that cannot be converted")
 	fixed := strings.ReplaceAll(input(t, "conversion-webhook-away-upgrade", "convdef", "1.0.0", "a.yaml"), "tank",
 		"vat")
 	w.wants("convfix",
@@ -49,7 +49,7 @@ func TestDeadConversionWebhookBlocksNeitherRepairNorRemoval(t *testing.T) {
 	w.state("convfix", v1beta2.StateProcessing, "conversion webhook for vat.example.org/v")
 	require.Equal(t, w.manifest("convfix").Generation, w.manifest("convfix").Status.ObservedGeneration)
 
-	t.Log("removal names the object of a user")
+	t.Log("the removal reports the user's custom resource")
 	w.wantsInput("conversion-webhook-away-removal", "convhook", "1.0.0")
 	w.runs(home, "kiln-operator")
 	w.state("convhook", v1beta2.StateReady, "")
@@ -61,7 +61,7 @@ func TestDeadConversionWebhookBlocksNeitherRepairNorRemoval(t *testing.T) {
 	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "convhook") })
 }
 
-func TestRepairThatDropsOrCorrectsABlockingInterceptorIsApplied(t *testing.T) {
+func TestVersionThatFixesBlockingWebhookOrPolicyIsApplied(t *testing.T) {
 	w := newWorld(t)
 	w.wantsInput("webhook-dropped-by-the-repair", "hookself", "1.0.0")
 	w.eventually("the webhook is installed", func() bool {
@@ -73,7 +73,7 @@ func TestRepairThatDropsOrCorrectsABlockingInterceptorIsApplied(t *testing.T) {
 	})
 	w.eventually("2.0.0 is applied", func() bool { return installed(w.manifest("hookself")) })
 
-	t.Log("a policy of the version in force denies the next one, which corrects or drops it")
+	t.Log("a policy of the version in force denies the next version, which corrects or removes the policy")
 	policy := func(expression string) string {
 		return `apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -115,7 +115,7 @@ spec: {policyName: strict, validationActions: [Deny]}
 	w.eventually("3.0.0 is applied", func() bool { return value() == "one" })
 }
 
-func TestRefusedObjectDoesNotBlockAFirstInstallation(t *testing.T) {
+func TestRefusedObjectDoesNotBlockFirstInstallation(t *testing.T) {
 	w := newWorld(t)
 	const broken = "apiVersion: v1\nkind: Service\nmetadata: {name: broken}\nspec: {ports: [{port: 99999999}]}\n---\n"
 	w.wants("first", aConfigMap("a")+broken+aConfigMap("b"), version("1.0.0"))
@@ -123,7 +123,7 @@ func TestRefusedObjectDoesNotBlockAFirstInstallation(t *testing.T) {
 	require.True(t, w.exists(&corev1.ConfigMap{}, home, "a"))
 	require.True(t, w.exists(&corev1.ConfigMap{}, home, "b"))
 
-	t.Log("its siblings are kept in line")
+	t.Log("drift of the other objects is corrected")
 	require.NoError(t, w.client.Delete(t.Context(), configMap("b", nil)))
 	w.eventually("drift is reverted", func() bool { return w.exists(&corev1.ConfigMap{}, home, "b") })
 	w.state("first", v1beta2.StateError, "Service kyma-system/broken")

@@ -16,11 +16,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// dataInterval is the interval between two checks of data that an upgrade keeps.
+// dataInterval is the interval between two checks of objects that an upgrade keeps because of their data.
 const dataInterval = time.Minute
 
-// keepsData returns why an upgrade does not delete an object that its version drops; empty if it may. Deleting the
-// object would delete data that users have, or objects that the module did not make.
+// keepsData returns why an upgrade keeps an object that is not in the new version, empty if the object can be deleted.
+// Deleting the object would delete data of users, or objects that do not belong to the module.
 func (i *Installer) keepsData(ctx context.Context, m *v1beta2.Manifest, r v1beta2.Resource) (string, error) {
 	gk := keyOf(r).GroupKind()
 	isClaim := gk == schema.GroupKind{Kind: "PersistentVolumeClaim"} || gk == schema.GroupKind{Kind: "PersistentVolume"}
@@ -35,11 +35,11 @@ func (i *Installer) keepsData(ctx context.Context, m *v1beta2.Manifest, r v1beta
 		live.Annotations[v1beta2.AnnotationDeleteWithData] == v1beta2.True {
 		return "", nil
 	}
-	const text = "%s is not part of the module any more and stays while it %s: delete it, or set the annotation %s: " +
+	const text = "%s is no longer part of the module and is kept while it %s: delete it, or set the annotation %s: " +
 		"%q on it"
 	switch {
 	case isClaim:
-		return fmt.Sprintf(text, keyOf(r), "may hold data", v1beta2.AnnotationDeleteWithData, v1beta2.True), nil
+		return fmt.Sprintf(text, keyOf(r), "may contain data", v1beta2.AnnotationDeleteWithData, v1beta2.True), nil
 	case guard.IsNamespace(gk):
 		contents, err := i.contents(ctx, r.Name)
 		if err != nil || len(contents) == 0 {
@@ -52,18 +52,19 @@ func (i *Installer) keepsData(ctx context.Context, m *v1beta2.Manifest, r v1beta
 	if err != nil || len(inUse) == 0 {
 		return "", err
 	}
-	return fmt.Sprintf("%s is not part of the module any more and stays while it is in use by %s", keyOf(r),
+	return fmt.Sprintf("%s is no longer part of the module and is kept while it is in use by %s", keyOf(r),
 		firstFew(inUse)), nil
 }
 
-// contents names objects in a namespace that Kubernetes did not create there by itself. Objects with a controller count
-// as their controller, which is an object itself. A kind that cannot be listed counts as an object.
+// contents returns the names of a few objects in a namespace, without objects that Kubernetes creates in every
+// namespace. It ignores objects with a controller, because the controller is in the result. A kind that cannot be
+// listed counts as an object.
 func (i *Installer) contents(ctx context.Context, namespace string) ([]string, error) {
 	lists, err := i.actors[""].discovery.ServerPreferredResources()
 	var found []string
 	if err != nil {
 		if len(lists) == 0 {
-			return nil, fmt.Errorf("read the kinds that the API server serves: %w", err)
+			return nil, fmt.Errorf("discover the kinds in the cluster: %w", err)
 		}
 		found = append(found, "objects of an API that is not available ("+err.Error()+")")
 	}
@@ -89,7 +90,7 @@ func (i *Installer) contents(ctx context.Context, namespace string) ([]string, e
 	return found, nil
 }
 
-// objectsOf names objects of a kind in a namespace, a few of them.
+// objectsOf returns the names of a few objects of a kind in a namespace.
 func (i *Installer) objectsOf(ctx context.Context, gvk schema.GroupVersionKind, namespace string) ([]string, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
@@ -118,8 +119,8 @@ func (i *Installer) objectsOf(ctx context.Context, gvk schema.GroupVersionKind, 
 	}
 }
 
-// isMadeByKubernetes reports whether Kubernetes and common platforms create an object in every namespace, or for
-// another object.
+// isMadeByKubernetes reports whether Kubernetes or a common platform creates an object automatically, in every
+// namespace or for another object.
 func isMadeByKubernetes(gvk schema.GroupVersionKind, o *metav1.PartialObjectMetadata) bool {
 	switch (schema.GroupKind{Group: gvk.Group, Kind: gvk.Kind}) {
 	case schema.GroupKind{Kind: "Event"},
@@ -143,8 +144,8 @@ func isMadeByKubernetes(gvk schema.GroupVersionKind, o *metav1.PartialObjectMeta
 	return gvk.Group == "metrics.k8s.io"
 }
 
-// keepNamespaces takes the module's marks off namespaces that a removed module leaves because they contain objects of
-// others, and returns the rest.
+// keepNamespaces handles the namespaces of a module that is removed. If a namespace contains other objects, it removes
+// the module's marks and keeps the namespace. It returns the resources to delete.
 func (i *Installer) keepNamespaces(
 	ctx context.Context, m *v1beta2.Manifest, stage []v1beta2.Resource,
 ) ([]v1beta2.Resource, error) {
@@ -173,9 +174,9 @@ func (i *Installer) keepNamespaces(
 			continue
 		}
 		if err := i.actor(m).unmark(ctx, live); err != nil {
-			return nil, fmt.Errorf("leave %s in place: %w", keyOf(r), err)
+			return nil, fmt.Errorf("keep %s: %w", keyOf(r), err)
 		}
-		i.events.Eventf(m, nil, "Warning", v1beta2.ReasonDataKept, "Remove", "%s stays: it contains %s", keyOf(r),
+		i.events.Eventf(m, nil, "Warning", v1beta2.ReasonDataKept, "Remove", "kept %s because it contains %s", keyOf(r),
 			firstFew(contents))
 	}
 	return empty, nil

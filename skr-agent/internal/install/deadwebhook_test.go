@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// deadWebhook is a webhook for all requests outside of kyma-system whose server does not exist.
+// deadWebhook is a webhook without a server for all requests outside kyma-system.
 const deadWebhook = `apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata: {name: everything}
@@ -42,7 +42,7 @@ spec:
 ---
 `
 
-func TestRemovalDeletesAModulesDeadWebhookFirst(t *testing.T) {
+func TestRemovalDeletesDeadWebhookFirst(t *testing.T) {
 	w := newWorld(t)
 	gate := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "example.kyma-project.io/v1", "kind": "Gate", "metadata": map[string]any{"name": "default"},
@@ -64,7 +64,7 @@ func TestRemovalDeletesAModulesDeadWebhookFirst(t *testing.T) {
 	require.False(t, w.exists(&admissionv1.ValidatingWebhookConfiguration{}, "", "everything"))
 }
 
-func TestDeadWebhookDoesNotBlockUpgradesOfModulesWithAnAccount(t *testing.T) {
+func TestDeadWebhookDoesNotBlockUpgradesWithServiceAccount(t *testing.T) {
 	accounts, err := guard.ParseAccounts([]string{"modules"}, home)
 	require.NoError(t, err)
 	w := newWorldWith(t, Options{Accounts: accounts})
@@ -98,12 +98,12 @@ func TestDeadWebhookDoesNotBlockUpgradesOfModulesWithAnAccount(t *testing.T) {
 		"the rights of system:serviceaccount:kyma-system:modules could not be reviewed")
 	w.state("other", v1beta2.StateReady, "")
 
-	t.Log("a right that is missing is still found, by the dry run")
+	t.Log("the dry run detects a missing right")
 	w.wants("greedy", aConfigMap("greedy")+"apiVersion: v1\nkind: Secret\nmetadata: {name: greedy}\n")
 	w.state("greedy", v1beta2.StateError, "may not write Secret kyma-system/greedy")
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "greedy"))
 
-	t.Log("the module drops its webhook")
+	t.Log("the module removes its webhook")
 	w.wants("blocker", aConfigMap("blocker"), version("2"))
 	w.eventually("the webhook is gone", func() bool {
 		return !w.exists(&admissionv1.ValidatingWebhookConfiguration{}, "", "everything")

@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// exposes returns the labels that the plan would add to the agent's namespace, or remove from it, and that would expose
-// the agent's requests to an installed webhook or policy. It reads the cluster only if labels change.
+// exposes returns a problem if the plan changes labels of the agent's namespace and the change would expose the agent's
+// requests to an installed webhook or policy. It lists webhooks and policies only if labels change.
 func (i *Installer) exposes(ctx context.Context, m *v1beta2.Manifest, p *plan) (*finding, error) {
 	for _, o := range p.shared {
 		if o.GetName() != i.Namespace {
@@ -47,13 +47,14 @@ func (i *Installer) exposes(ctx context.Context, m *v1beta2.Manifest, p *plan) (
 	return nil, nil
 }
 
-// installedInterceptors lists all webhooks and policies with the agent's own rights, because they concern the agent.
+// installedInterceptors lists all webhooks and policies. It uses the agent's own permissions, because the check
+// protects the agent.
 func installedInterceptors(ctx context.Context, cluster client.Client) ([]unstructured.Unstructured, error) {
 	var all []unstructured.Unstructured
 	for _, kind := range guard.InterceptorKinds() {
 		mapping, err := cluster.RESTMapper().RESTMapping(schema.GroupKind{Group: guard.AdmissionGroup, Kind: kind})
 		if meta.IsNoMatchError(err) {
-			continue // of a later Kubernetes
+			continue // not served by this Kubernetes version
 		}
 		if err != nil {
 			return nil, err
@@ -61,7 +62,7 @@ func installedInterceptors(ctx context.Context, cluster client.Client) ([]unstru
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind(kind + "List"))
 		if err := cluster.List(ctx, list); err != nil {
-			return nil, fmt.Errorf("list the webhooks and policies: %w", err)
+			return nil, fmt.Errorf("list webhooks and policies: %w", err)
 		}
 		all = append(all, list.Items...)
 	}

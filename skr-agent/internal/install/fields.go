@@ -19,9 +19,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// leaveToOthers removes the fields of an object that other programs fill in: the rules of an aggregated ClusterRole,
-// and CA bundles that an injector sets. Server-side apply then leaves the values in the cluster as they are. It returns
-// an error for an annotation ignore-fields that is invalid.
+// leaveToOthers removes the fields of an object that other programs set: the rules of an aggregated ClusterRole, and CA
+// bundles that an injector sets. Server-side apply then does not change the values in the cluster. leaveToOthers
+// returns an error if the annotation ignore-fields is invalid.
 func leaveToOthers(o *unstructured.Unstructured) error {
 	if o.GetKind() == "ClusterRole" && o.GroupVersionKind().Group == "rbac.authorization.k8s.io" {
 		if rule, _, _ := unstructured.NestedMap(o.Object, "aggregationRule"); rule != nil {
@@ -38,7 +38,7 @@ func leaveToOthers(o *unstructured.Unstructured) error {
 	return err
 }
 
-// caHolders returns the parts of an object that can have a CA bundle.
+// caHolders returns the fields of an object that can contain a caBundle.
 func caHolders(o *unstructured.Unstructured) []map[string]any {
 	var holders []map[string]any
 	add := func(from map[string]any, path ...string) {
@@ -70,13 +70,13 @@ func caHolders(o *unstructured.Unstructured) []map[string]any {
 func isPlaceholder(bundle string) bool {
 	decoded, err := base64.StdEncoding.DecodeString(bundle)
 	if err != nil {
-		return false // the API server refuses it by name
+		return false // the API server returns a clear error
 	}
 	block, _ := pem.Decode(decoded)
 	return block == nil || len(block.Bytes) == 0
 }
 
-// hasInjector reports whether an annotation asks an injector for the object's CA bundle.
+// hasInjector reports whether an annotation requests an injector to set the object's CA bundle.
 //
 // Source: cert-manager documentation, CA Injector; OpenShift documentation, service CA certificates.
 func hasInjector(o *unstructured.Unstructured) bool {
@@ -89,16 +89,16 @@ func hasInjector(o *unstructured.Unstructured) bool {
 	return false
 }
 
-// pointer is a JSON pointer, in parts.
+// pointer is a JSON pointer, split into its parts.
 type pointer []string
 
 func (p pointer) String() string { return "/" + strings.Join(p, "/") }
 
-// maxIgnoredFields bounds the JSON pointers of one object.
+// maxIgnoredFields limits the JSON pointers in the annotation ignore-fields of one object.
 const maxIgnoredFields = 50
 
-// ignoredFields returns the fields that an object's annotation ignore-fields leaves to others after the object was
-// created: JSON pointers, as a JSON array or divided by commas or whitespace.
+// ignoredFields returns the fields in an object's annotation ignore-fields. The agent sets these fields only when it
+// creates the object. The annotation contains JSON pointers, as a JSON array or separated by commas or whitespace.
 //
 // Source: RFC 6901.
 func ignoredFields(o *unstructured.Unstructured) ([]pointer, error) {
@@ -161,9 +161,9 @@ func isIdentity(p pointer) bool {
 		)
 }
 
-// keepLive copies the cluster's values of fields that others own into the objects: the fields of the annotation
-// ignore-fields, and the replicas of a workload under an autoscaler. New objects keep the values of the content. It
-// changes copies.
+// keepLive copies live values into the objects: the fields in the annotation ignore-fields, and the replicas of
+// autoscaled workloads. Objects that do not exist yet keep the values of the content. keepLive returns changed copies
+// and does not modify the given objects.
 func (i *Installer) keepLive(
 	ctx context.Context, a *actor, stage []*unstructured.Unstructured, p plan,
 ) ([]*unstructured.Unstructured, error) {
@@ -182,7 +182,7 @@ func (i *Installer) keepLive(
 			if err != nil && !isUnconverted(err) {
 				return nil, err
 			}
-			continue // applying it reports the same error
+			continue // applying the object returns the same error
 		}
 		if now := integer(live, 1, "spec", "replicas"); scalable && now != replicas && now != 0 {
 			scaled, err := i.isAutoscaled(ctx, resourceOf(o), dropped)
@@ -204,8 +204,8 @@ func (i *Installer) keepLive(
 	return kept, nil
 }
 
-// takeLive gives an object the live value of a field. It leaves the field out if another manager owns it, so that a
-// change between reading and applying is not overwritten.
+// takeLive sets a field of an object to the live value. It removes the field if another manager owns it, so that the
+// apply does not overwrite a concurrent change.
 func takeLive(o, live *unstructured.Unstructured, p pointer, manager string) {
 	value, found := at(live.Object, p)
 	if !found || isOwnedByOther(live.GetManagedFields(), p, manager) {
@@ -215,7 +215,7 @@ func takeLive(o, live *unstructured.Unstructured, p pointer, manager string) {
 	set(o.Object, p, value, true)
 }
 
-// isOwnedByOther reports whether another field manager owns a field. Pointers into lists are not looked up.
+// isOwnedByOther reports whether another field manager owns a field. It returns false for pointers into lists.
 func isOwnedByOther(entries []metav1.ManagedFieldsEntry, p pointer, manager string) bool {
 	for _, e := range entries {
 		if e.FieldsV1 == nil ||
@@ -237,7 +237,7 @@ func isOwnedByOther(entries []metav1.ManagedFieldsEntry, p pointer, manager stri
 	return false
 }
 
-// at returns the value that a pointer names.
+// at returns the value at a pointer.
 func at(value any, p pointer) (any, bool) {
 	for _, part := range p {
 		switch v := value.(type) {
@@ -260,7 +260,7 @@ func at(value any, p pointer) (any, bool) {
 	return value, true
 }
 
-// set writes a field that a pointer names, or removes it. It creates the maps on the way, and no items of lists.
+// set sets the field at a pointer, or removes it. It creates missing maps, but no list items.
 func set(object map[string]any, p pointer, value any, present bool) {
 	last := p[len(p)-1]
 	for n, part := range p[:len(p)-1] {
@@ -300,8 +300,8 @@ func set(object map[string]any, p pointer, value any, present bool) {
 	}
 }
 
-// isAutoscaled reports whether a HorizontalPodAutoscaler scales a workload. KEDA creates HorizontalPodAutoscalers too.
-// Without the right to read autoscalers, the agent finds none.
+// isAutoscaled reports whether a HorizontalPodAutoscaler scales a workload. This includes the autoscalers that KEDA
+// creates. It returns false if the agent is not allowed to list autoscalers.
 func (i *Installer) isAutoscaled(ctx context.Context, r v1beta2.Resource, dropped keys) (bool, error) {
 	mapping, err := i.cluster.RESTMapper().
 		RESTMapping(schema.GroupKind{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"})

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-func TestLeaveToOthers(t *testing.T) {
-	const certificate = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUI=" // the start of a PEM block
+func TestLeaveToOthersRemovesInjectedFields(t *testing.T) {
+	const certificate = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUI=" // start of a PEM block without an end
 	full := "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUIKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo="
 	caOf := func(o *unstructured.Unstructured) any {
 		if holders := caHolders(o); len(holders) == 1 {
@@ -21,35 +21,35 @@ func TestLeaveToOthers(t *testing.T) {
 		yaml string
 		want any
 	}{
-		"a line break": {
+		"CA bundle with a line break only": {
 			"apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\nmetadata: {name: " +
 				"x}\nwebhooks: [{name: a, clientConfig: {caBundle: Cg==}}]", nil,
 		},
-		"an empty bundle": {
+		"empty CA bundle": {
 			"apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\nmetadata: {name: " +
 				"x}\nwebhooks: [{name: a, clientConfig: {caBundle: ''}}]", nil,
 		},
-		"a word": {
+		"CA bundle without PEM data": {
 			"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: x}\nspec: {caBundle: " +
 				"Y2FCdW5kbGU=}", nil,
 		},
-		"a truncated certificate": {
+		"truncated certificate": {
 			"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: x}\nspec: {caBundle: " +
 				certificate + "}", nil,
 		},
-		"a certificate": {
+		"valid certificate": {
 			"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: x}\nspec: {caBundle: " + full +
 				"}", full,
 		},
-		"a certificate with an injector": {
+		"valid certificate with an injector annotation": {
 			"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: x, annotations: " +
 				"{cert-manager.io/inject-ca-from: a/b}}\nspec: {caBundle: " + full + "}", nil,
 		},
-		"a definition's conversion webhook": {
+		"conversion webhook of a CRD": {
 			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: x}\nspec: " +
 				"{conversion: {webhook: {clientConfig: {caBundle: Cg==}}}}", nil,
 		},
-		"a field of the same name": {
+		"field caBundle in a ConfigMap": {
 			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {caBundle: Cg==}", "no holder",
 		},
 	} {
@@ -72,7 +72,7 @@ func TestLeaveToOthers(t *testing.T) {
 	require.Contains(t, role.Object, "rules")
 }
 
-func TestIgnoredFields(t *testing.T) {
+func TestIgnoredFieldsAreJSONPointers(t *testing.T) {
 	of := func(value string) ([]pointer, error) {
 		o := &unstructured.Unstructured{Object: map[string]any{"kind": "ConfigMap"}}
 		o.SetName("x")
@@ -106,7 +106,7 @@ func TestIgnoredFields(t *testing.T) {
 	}
 }
 
-func TestLiveValueReplacesTheField(t *testing.T) {
+func TestTakeLiveCopiesLiveValues(t *testing.T) {
 	owned := func(by, fields string) []metav1.ManagedFieldsEntry {
 		return []metav1.ManagedFieldsEntry{
 			{Manager: by, Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(fields)},
@@ -117,7 +117,7 @@ func TestLiveValueReplacesTheField(t *testing.T) {
 		p                  pointer
 		managed            []metav1.ManagedFieldsEntry
 	}{
-		"the agent owns the field": {
+		"agent owns the field": {
 			"{spec: {replicas: 1}}", "{spec: {replicas: 3}}", "{spec: {replicas: 3}}", pointer{"spec", "replicas"},
 			owned("kyma-pull", `{"f:spec":{"f:replicas":{}}}`),
 		},
@@ -125,18 +125,18 @@ func TestLiveValueReplacesTheField(t *testing.T) {
 			"{spec: {replicas: 1}}", "{spec: {replicas: 3}}", "{spec: {}}", pointer{"spec", "replicas"},
 			owned("hpa", `{"f:spec":{"f:replicas":{}}}`),
 		},
-		"the field does not exist": {
+		"live field does not exist": {
 			"{spec: {replicas: 1}}", "{spec: {}}", "{spec: {}}", pointer{"spec", "replicas"}, nil,
 		},
-		"an item of a list": {
+		"field of a list item": {
 			"{spec: {list: [{a: 1}, {a: 2}]}}", "{spec: {list: [{a: 1}, {a: 9}]}}", "{spec: {list: [{a: 1}, {a: 9}]}}",
 			pointer{"spec", "list", "1", "a"}, nil,
 		},
-		"a whole item": {
+		"list item": {
 			"{list: [1, 2]}", "{list: [1, 9]}", "{list: [1, 9]}", pointer{"list", "1"}, nil,
 		},
-		"an item that is out of range": {"{list: [1]}", "{list: [1, 9]}", "{list: [1]}", pointer{"list", "1"}, nil},
-		"a field below a missing one": {
+		"list index out of range": {"{list: [1]}", "{list: [1, 9]}", "{list: [1]}", pointer{"list", "1"}, nil},
+		"parent field is missing in the object": {
 			"{}", "{spec: {a: {b: 1}}}", "{spec: {a: {b: 1}}}", pointer{"spec", "a", "b"}, nil,
 		},
 	} {

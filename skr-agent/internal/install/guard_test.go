@@ -18,10 +18,10 @@ func TestDefaultCRIsCheckedLikeContent(t *testing.T) {
 	p, err := makePlan(nil, secret, nil, sampleOwner, func(schema.GroupVersionKind) (bool, error) { return true, nil })
 	require.NoError(t, err)
 	require.ErrorContains(t, guard.Check(p.all(), home),
-		"Secret kyma-system/skr-agent-key: has a name that is reserved for the agent")
+		"Secret kyma-system/skr-agent-key: the name is reserved for the agent")
 }
 
-func TestModuleWithNamespaceInItsNameHasItsOwnAccount(t *testing.T) {
+func TestModuleNameWithNamespaceSelectsAccount(t *testing.T) {
 	accounts, err := guard.ParseAccounts([]string{"team/keda=installer"}, home)
 	require.NoError(t, err)
 	const user = "system:serviceaccount:kyma-system:installer"
@@ -30,7 +30,7 @@ func TestModuleWithNamespaceInItsNameHasItsOwnAccount(t *testing.T) {
 	m.Name, m.Labels = "team-keda", map[string]string{v1beta2.LabelModuleName: "team-keda"}
 	m.Annotations = map[string]string{v1beta2.AnnotationModule: "team/keda"}
 	require.Equal(t, user, i.actor(m).user)
-	require.NotContains(t, i.owner(m).Module, "/", "no label takes it")
+	require.NotContains(t, i.owner(m).Module, "/", "the module label must not contain a slash")
 	m.Annotations[v1beta2.AnnotationModule] = "team/other"
 	require.Empty(t, i.actor(m).user)
 }

@@ -15,38 +15,40 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// noteApplied writes down which version is applied whole. It is kept in line from then on, also while a newer one is
-// refused.
-func (i *Installer) noteApplied(ctx context.Context, m *v1beta2.Manifest, known *memo) error {
+// recordApplied records the version that was applied completely. The agent then corrects drift of this version, also
+// while a newer version is refused.
+func (i *Installer) recordApplied(ctx context.Context, m *v1beta2.Manifest, known *memo) error {
 	if isInForce(m) && i.signed(m) {
 		known.begun = false
 		return nil
 	}
-	noted, err := i.note(ctx, m, known, m.Wanted())
+	noted, err := i.note(ctx, m, known, m.RequestedVersion())
 	if noted {
 		known.begun = false
 	}
 	return err
 }
 
-// begin records that another version than the one in force is about to be applied. An interrupted apply is not undone.
+// begin records that the apply of a new version starts. After an interruption, the agent does not return to the version
+// in force.
 func (i *Installer) begin(ctx context.Context, m *v1beta2.Manifest, known *memo) error {
 	applied := m.Applied()
 	if applied == nil || isInForce(m) {
 		return nil
 	}
 	known.begun = true
-	wanted := m.Wanted().Digest
+	wanted := m.RequestedVersion().Digest
 	if applied.Begun == wanted || !i.signed(m) {
-		return nil // a note that is not followed anyway is not signed here either
+		return nil // do not sign a record that this agent ignores
 	}
 	applied.Begun = wanted
 	_, err := i.note(ctx, m, known, *applied)
 	return err
 }
 
-// note reports whether it wrote the record. If the API server refuses it, the refusal is reported once and the earlier
-// record is removed, because it is outdated. A module works without the record, so only temporary errors are returned.
+// note writes the record of the applied version, and reports whether it succeeded. If the API server refuses the write,
+// note logs the error once and removes the outdated record. It returns only temporary errors, because a module works
+// without the record.
 func (i *Installer) note(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, version v1beta2.AppliedVersion,
 ) (bool, error) {
@@ -67,14 +69,14 @@ func (i *Installer) note(
 		next.DeepCopyInto(m)
 		return true, nil
 	}
-	if passing(err) {
-		return false, fmt.Errorf("note the version that is applied: %w", err)
+	if isTemporary(err) {
+		return false, fmt.Errorf("record the applied version: %w", err)
 	}
 	if !known.unnoted {
 		known.unnoted = true
 		log.FromContext(ctx).
 			Error(err,
-				"the version that is applied cannot be noted: it is not kept in line while another one is refused",
+				"failed to record the applied version, its drift is not corrected while another version is refused",
 				"module", m.Module())
 	}
 	if m.Annotations[v1beta2.AnnotationApplied] == "" {
@@ -84,22 +86,22 @@ func (i *Installer) note(
 	delete(next.Annotations, v1beta2.AnnotationApplied)
 	delete(next.Annotations, v1beta2.AnnotationAppliedSignature)
 	if err := i.cluster.Patch(ctx, next, client.MergeFrom(m)); err != nil {
-		log.FromContext(ctx).V(1).Info("an old note of the version that is applied stays", "module", m.Module(),
-			"error", err.Error())
+		log.FromContext(ctx).V(1).Info("failed to remove the outdated record of the applied version",
+			"module", m.Module(), "error", err.Error())
 		return false, nil
 	}
 	next.DeepCopyInto(m)
 	return false, nil
 }
 
-// noteSignedAs makes signatures of notes different from all other signatures by the same key.
+// noteSignedAs separates signatures of records from other signatures with the same key.
 const noteSignedAs = "kyma-pull applied version v1\n"
 
 func noteMessage(m *v1beta2.Manifest, text string) string {
 	return noteSignedAs + m.Namespace + "/" + m.Name + "\n" + text
 }
 
-// sign returns the signature of a Manifest's note, empty without a key.
+// sign returns the signature of a Manifest's record, or an empty string if no signer is configured.
 func (i *Installer) sign(m *v1beta2.Manifest, text string) (string, error) {
 	if i.Signer == nil {
 		return "", nil
@@ -108,7 +110,7 @@ func (i *Installer) sign(m *v1beta2.Manifest, text string) (string, error) {
 	return base64.StdEncoding.EncodeToString(signature), err
 }
 
-// signed reports whether a Manifest's note is the agent's own, and of this Manifest.
+// signed reports whether this agent signed the record for this Manifest.
 func (i *Installer) signed(m *v1beta2.Manifest) bool {
 	if i.Signer == nil {
 		return false
@@ -122,8 +124,9 @@ func (i *Installer) signed(m *v1beta2.Manifest) bool {
 		trust.CheckSignature(key, []byte(noteMessage(m, m.Annotations[v1beta2.AnnotationApplied])), signature)
 }
 
-// inForce returns the Manifest as it was when it was applied whole last, without its default CR, which is its user's by
-// now. It is nil when that is not known, and when another version was begun since.
+// inForce returns the Manifest with the version that was last applied completely. The default CR is omitted for another
+// version, because users can have changed it. It returns nil if the version is unknown, or if the apply of another
+// version has started.
 func (i *Installer) inForce(m *v1beta2.Manifest) *v1beta2.Manifest {
 	applied := m.Applied()
 	if applied == nil || applied.Begun != "" || applied.ImagesLeftOut || !i.signed(m) {
@@ -146,26 +149,27 @@ func (i *Installer) inForce(m *v1beta2.Manifest) *v1beta2.Manifest {
 	return was
 }
 
-// isInForce reports whether the content of a Manifest was applied completely, and no other version was begun since.
+// isInForce reports whether the content of a Manifest was applied completely, and no apply of another version has
+// started.
 func isInForce(m *v1beta2.Manifest) bool {
 	applied := m.Applied()
-	return applied != nil && applied.Begun == "" && applied.Digest == m.Wanted().Digest
+	return applied != nil && applied.Begun == "" && applied.Digest == m.RequestedVersion().Digest
 }
 
-// isBegun reports whether the apply of the content of a Manifest was begun.
+// isBegun reports whether the apply of a Manifest's content has started but not completed.
 func isBegun(m *v1beta2.Manifest) bool {
 	applied := m.Applied()
-	return applied != nil && applied.Begun != "" && applied.Begun == m.Wanted().Digest
+	return applied != nil && applied.Begun != "" && applied.Begun == m.RequestedVersion().Digest
 }
 
-// notedWrongly reports whether the record is about another version than the Manifest's, or about a version that was
-// begun.
-func notedWrongly(m *v1beta2.Manifest) bool {
+// hasWrongRecord reports whether the record contains another version than the Manifest, or an apply that has not
+// completed.
+func hasWrongRecord(m *v1beta2.Manifest) bool {
 	applied := m.Applied()
 	return applied != nil && (applied.Begun != "" || applied.Version != m.Spec.Version)
 }
 
-// keepsInForce reports whether the version in force is corrected after a failed pass.
+// keepsInForce reports whether drift of the version in force must be corrected after a failed pass.
 func keepsInForce(m *v1beta2.Manifest, out outcome) bool {
 	if out.state != v1beta2.StateError || out.forbidden && isInForce(m) {
 		return false
@@ -173,8 +177,8 @@ func keepsInForce(m *v1beta2.Manifest, out outcome) bool {
 	return out.untouched || isInForce(m)
 }
 
-// keepInForce corrects changes of the version in force while the content of the Manifest is refused. It returns the
-// remaining problems. The first call compares all objects, because no watch existed before.
+// keepInForce corrects drift of the version in force while the content of the Manifest is refused. It returns the
+// changed objects that are not corrected yet. The first call compares all objects, because their watches are new.
 func (i *Installer) keepInForce(ctx context.Context, m *v1beta2.Manifest, known *memo, changed keys) keys {
 	was := i.inForce(m)
 	record := m.Annotations[v1beta2.AnnotationApplied]
@@ -184,9 +188,9 @@ func (i *Installer) keepInForce(ctx context.Context, m *v1beta2.Manifest, known 
 	}
 	p, problem, err := i.plan(ctx, was)
 	if err != nil || problem != nil {
-		return changed // its content is gone or not allowed: the Manifest's own problem is reported
+		return changed // the status reports the problem of the Manifest itself
 	}
-	// The rules for new versions apply to this one too.
+	// The version in force must pass the same checks as a new version.
 	if _, problem, err = i.check(ctx, was, &p); err != nil || problem != nil {
 		return changed
 	}

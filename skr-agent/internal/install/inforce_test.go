@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestUnsignedMemoryIsIgnored(t *testing.T) {
+func TestUnsignedRecordOfAppliedVersionIsIgnored(t *testing.T) {
 	own := &Installer{Options: Options{Signer: signer(t)}}
 	noted := func(by *Installer, name string, change ...func(*v1beta2.AppliedVersion)) *v1beta2.Manifest {
 		m := &v1beta2.Manifest{
@@ -23,7 +23,7 @@ func TestUnsignedMemoryIsIgnored(t *testing.T) {
 		}
 		was := m.DeepCopy()
 		was.Spec.Version, was.Spec.Install.Source = "1.0.0", runtime.RawExtension{Raw: []byte(`{}`)}
-		version := was.Wanted()
+		version := was.RequestedVersion()
 		for _, f := range change {
 			f(&version)
 		}
@@ -47,17 +47,18 @@ func TestUnsignedMemoryIsIgnored(t *testing.T) {
 	elsewhere := noted(own, "a")
 	elsewhere.Name = "b"
 	for name, m := range map[string]*v1beta2.Manifest{
-		"changed": forged, "unsigned": unsigned, "of another Manifest": elsewhere,
-		"by another key":            noted(&Installer{Options: Options{Signer: signer(t)}}, "a"),
-		"another version was begun": noted(own, "a", func(v *v1beta2.AppliedVersion) { v.Begun = "x" }),
-		"its images are not known":  noted(own, "a", func(v *v1beta2.AppliedVersion) { v.ImagesLeftOut = true }),
+		"changed record": forged, "record without a signature": unsigned, "record of another Manifest": elsewhere,
+		"record signed with another key":       noted(&Installer{Options: Options{Signer: signer(t)}}, "a"),
+		"apply of another version has started": noted(own, "a", func(v *v1beta2.AppliedVersion) { v.Begun = "x" }),
+		"record without images": noted(own, "a",
+			func(v *v1beta2.AppliedVersion) { v.ImagesLeftOut = true }),
 	} {
 		require.Nil(t, own.inForce(m), name)
 	}
-	require.Nil(t, (&Installer{}).inForce(noted(own, "a")), "without a key")
+	require.Nil(t, (&Installer{}).inForce(noted(own, "a")), "installer without a signer")
 }
 
-func TestCurrentVersionIsKeptIfAllowed(t *testing.T) {
+func TestVersionInForceIsCorrectedWhileUpgradeIsRefused(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	data := func() string {
@@ -67,7 +68,7 @@ func TestCurrentVersionIsKeptIfAllowed(t *testing.T) {
 	}
 	wrong := func(value string) string { return strings.Replace(sampleRest, "key: value", value, 1) }
 
-	t.Log("neither a large default CR nor a note that does not fit keeps a module from running")
+	t.Log("a module runs with a large default CR, and without space for the record")
 	w.wants("crowded", crowdedV1, version("1.0.0"), func(m *v1beta2.Manifest) {
 		m.Annotations = map[string]string{"tenant": strings.Repeat("a", 262_000)}
 	})
@@ -79,7 +80,7 @@ func TestCurrentVersionIsKeptIfAllowed(t *testing.T) {
 	w.state("sample", v1beta2.StateReady, "")
 	require.NotNil(t, w.manifest("sample").Applied())
 
-	t.Log("a tenant's object in place of the module's stays while it is an error")
+	t.Log("an object that a tenant replaced during a failed upgrade is not overwritten")
 	w.wants("sample", sampleCRD+wrong("key: 1"), version("1.1.0"))
 	w.state("sample", v1beta2.StateError, "nothing of version 1.1.0 was applied: ")
 	require.Equal(t, "value", data())
@@ -88,14 +89,14 @@ func TestCurrentVersionIsKeptIfAllowed(t *testing.T) {
 	theirs.Labels, theirs.Annotations, theirs.ManagedFields = nil, nil, []metav1.ManagedFieldsEntry{{}}
 	theirs.Data = map[string]string{"key": "theirs"}
 	require.NoError(t, w.client.Update(ctx, theirs))
-	w.state("sample", v1beta2.StateError, "nothing was applied: ConfigMap kyma-system/sample-config: there already")
+	w.state("sample", v1beta2.StateError, "nothing was applied: ConfigMap kyma-system/sample-config already exists")
 	require.Equal(t, "theirs", data())
 	require.NoError(t, w.client.Delete(ctx, theirs))
-	w.eventually("the module's is back", func() bool {
+	w.eventually("the module's object is restored", func() bool {
 		return w.exists(&corev1.ConfigMap{}, home, "sample-config") && data() == "value"
 	})
 
-	t.Log("a note that another client wrote is not followed")
+	t.Log("a record that another client changed is ignored")
 	forged := strings.Replace(sampleRest, "key: value", "key: forged", 1)
 	require.NoError(t, w.content.Put(ctx, digest.FromString(forged), []byte(forged)))
 	w.wants("sample", sampleCRD+wrong("key: 2"), version("1.2.0"), func(m *v1beta2.Manifest) {
@@ -107,9 +108,9 @@ func TestCurrentVersionIsKeptIfAllowed(t *testing.T) {
 	w.state("sample", v1beta2.StateError, "nothing of version 1.2.0 was applied: ")
 	require.Equal(t, "value", data())
 
-	t.Log("an upgrade that fails half-way is not undone")
+	t.Log("a partially applied upgrade is not reverted")
 	w.wants("sample", sampleCRD+sampleRest, version("1.0.0"))
-	w.eventually("version 1.0.0 is noted again", func() bool {
+	w.eventually("version 1.0.0 is recorded again", func() bool {
 		m := w.manifest("sample")
 		return installed(m) && isInForce(m)
 	})
@@ -125,7 +126,7 @@ spec: {ports: [{port: 100000}]}
 `
 	w.wants("sample", v2, version("2.0.0"))
 	w.state("sample", v1beta2.StateError,
-		"version 2.0.0 is applied in part, which is not undone: Service sample-fresh/wrong")
+		"version 2.0.0 is partially applied, and is not rolled back: Service sample-fresh/wrong")
 	definition := ofKind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "")
 	require.True(t, w.exists(definition, "", "samples.example.kyma-project.io"))
 	text, err := definition.MarshalJSON()

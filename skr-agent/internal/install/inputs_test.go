@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// input returns a file of testdata/inputs: contents of modules that failed elsewhere.
+// input returns a file in testdata/inputs, which contains module content that caused failures in other tools.
 func input(t *testing.T, path ...string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(append([]string{"testdata", "inputs"}, path...)...))
@@ -31,7 +31,7 @@ func input(t *testing.T, path ...string) string {
 	return string(data)
 }
 
-// wantsInput writes a Manifest with an input's content of a version.
+// wantsInput writes a Manifest with the content of a module version in testdata/inputs.
 func (w *world) wantsInput(folder, module, v string, change ...func(*v1beta2.Manifest)) {
 	w.Helper()
 	w.wants(module, input(w.T, folder, module, v, "a.yaml"), append(change, version(v))...)
@@ -50,18 +50,18 @@ func custom(apiVersion, kind, namespace, name string) *unstructured.Unstructured
 	return o
 }
 
-func TestPruneDeletesObjectsOfAVersionThatIsNoLongerServed(t *testing.T) {
+func TestPruneDeletesObjectsOfUnservedVersions(t *testing.T) {
 	w := newWorld(t)
 	const folder, module = "unserved-version-is-an-orphan", "dropver"
 	w.wantsInput(folder, module, "1.0.0")
 	w.state(module, v1beta2.StateReady, "")
 	w.wantsInput(folder, module, "2.0.0")
 	old := custom("crane.example.org/v1", "Crane", home, "old")
-	w.eventually("the object of the version before is deleted", func() bool { return !w.exists(old, home, "old") })
+	w.eventually("the object in the unserved version is deleted", func() bool { return !w.exists(old, home, "old") })
 	w.state(module, v1beta2.StateReady, "")
 	require.True(t, w.exists(custom("crane.example.org/v1", "Crane", home, "kept"), home, "kept"))
 
-	t.Log("a definition stops serving the version of an installed object, and the agent restarts")
+	t.Log("a CRD stops serving the version of an installed object, and the agent restarts")
 	w.wants("other", strings.ReplaceAll(input(t, folder, module, "1.0.0", "a.yaml"), "crane", "derrick")+"---\n"+
 		aConfigMap("beside"))
 	w.state("other", v1beta2.StateReady, "")
@@ -81,14 +81,14 @@ func TestPruneDeletesObjectsOfAVersionThatIsNoLongerServed(t *testing.T) {
 	})
 	require.NoError(t, client.IgnoreNotFound(w.client.Delete(t.Context(), configMap("beside", nil))))
 	w.start()
-	w.state("other", v1beta2.StateError, "the cluster does not know this kind")
+	w.state("other", v1beta2.StateError, "the API server does not serve this kind")
 	w.eventually("drift of another object is reverted", func() bool {
 		return w.exists(&corev1.ConfigMap{}, home, "beside")
 	})
 	require.NoError(t, w.client.Delete(t.Context(), configMap("beside", nil)))
 	w.eventually("drift is reverted again", func() bool { return w.exists(&corev1.ConfigMap{}, home, "beside") })
 
-	t.Log("its removal deletes the objects in the version that is served")
+	t.Log("the removal deletes objects in a served version")
 	derrick := custom("derrick.example.org/v1", "Crane", home, "old")
 	require.True(t, w.exists(derrick, home, "old"))
 	w.remove("other")
@@ -111,9 +111,9 @@ func TestUpgradeKeepsData(t *testing.T) {
 	w.wants("disk", aConfigMap("disk"), version("2.0.0"))
 	w.wantsInput("data-pruned", "nsprune", "2.0.0")
 	w.state("disk", v1beta2.StateWarning,
-		"PersistentVolumeClaim kyma-system/data is not part of the module any more and stays while it may hold data")
+		"PersistentVolumeClaim kyma-system/data is no longer part of the module and is kept while it may contain data")
 	w.state("nsprune", v1beta2.StateWarning,
-		"Namespace nsprune is not part of the module any more and stays while it contains ConfigMap nsprune/users-data")
+		"Namespace nsprune is no longer part of the module and is kept while it contains ConfigMap nsprune/users-data")
 	live := &corev1.PersistentVolumeClaim{}
 	require.True(t, w.exists(live, home, "data"))
 	require.True(t, live.DeletionTimestamp.IsZero())
@@ -121,14 +121,14 @@ func TestUpgradeKeepsData(t *testing.T) {
 	require.True(t, w.exists(namespace, "", "nsprune"))
 	require.True(t, namespace.DeletionTimestamp.IsZero())
 
-	t.Log("removing the module leaves the namespace as well")
+	t.Log("removing the module also keeps the namespace")
 	w.remove("nsprune")
 	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "nsprune") })
 	require.True(t, w.exists(namespace, "", "nsprune"))
 	require.True(t, namespace.DeletionTimestamp.IsZero())
 	require.Empty(t, namespace.Annotations[v1beta2.AnnotationOwnedBy])
 
-	t.Log("an empty namespace goes")
+	t.Log("an empty namespace is deleted")
 	w.wants("empty", "apiVersion: v1\nkind: Namespace\nmetadata: {name: empty}\n---\n"+aConfigMap("empty"),
 		version("1.0.0"))
 	w.state("empty", v1beta2.StateReady, "")
@@ -137,7 +137,7 @@ func TestUpgradeKeepsData(t *testing.T) {
 		return !w.exists(namespace, "", "empty") || !namespace.DeletionTimestamp.IsZero()
 	})
 
-	t.Log("an annotation lets the claim go")
+	t.Log("an annotation allows the deletion of the claim")
 	metav1.SetMetaDataAnnotation(&live.ObjectMeta, v1beta2.AnnotationDeleteWithData, v1beta2.True)
 	require.NoError(t, w.client.Update(t.Context(), live))
 	w.wants("disk", aConfigMap("disk"), version("3.0.0"))
@@ -214,7 +214,7 @@ func TestObjectsMoveBetweenModulesWithoutDeletion(t *testing.T) {
 	w.state("movefrom", v1beta2.StateReady, "")
 	w.state("moveto", v1beta2.StateReady, "")
 
-	t.Log("an object that a module left in place can be taken over later")
+	t.Log("a module takes over an object that another module kept")
 	w.wants("keeper",
 		strings.Replace(aConfigMap("late"), "{name: late}",
 			"{name: late, annotations: {helm.sh/resource-policy: keep}}", 1)+aConfigMap("keeper"), version("1.0.0"))
@@ -224,7 +224,7 @@ func TestObjectsMoveBetweenModulesWithoutDeletion(t *testing.T) {
 	w.wants("later", aConfigMap("late"), version("1.0.0"))
 	w.state("later", v1beta2.StateReady, "")
 
-	t.Log("a module is removed, and another one has its object by then")
+	t.Log("a module takes over an object of a module that is removed")
 	w.wants("left", aConfigMap("left")+aConfigMap("handed"), version("1.0.0"))
 	w.state("left", v1beta2.StateReady, "")
 	handed := w.uid(config, "handed")
@@ -264,28 +264,30 @@ func TestJobRunsOncePerVersion(t *testing.T) {
 	w.eventually("drift of another object is reverted", func() bool {
 		return w.exists(&corev1.ConfigMap{}, home, "jobttl-settings")
 	})
-	require.False(t, w.exists(job, home, "jobttl-migrate"), "the Job ran again")
+	require.False(t, w.exists(job, home, "jobttl-migrate"), "the Job must not run again")
 	w.halt()
 	w.start()
 	require.NoError(t, w.client.Delete(t.Context(), configMap("jobttl-settings", nil)))
 	w.eventually("drift is reverted after a restart", func() bool {
 		return w.exists(&corev1.ConfigMap{}, home, "jobttl-settings")
 	})
-	require.False(t, w.exists(job, home, "jobttl-migrate"), "the Job ran again after a restart")
+	require.False(t, w.exists(job, home, "jobttl-migrate"), "the Job must not run again after a restart")
 	w.state("jobttl", v1beta2.StateReady, "")
 
-	t.Log("it runs for the next version, and comes back if it is deleted before it completed")
+	t.Log("the Job runs for the next version, and is created again if it is deleted before it completes")
 	w.wantsInput("job-with-ttl", "jobttl", "2.0.0")
 	w.eventually("the Job runs again", func() bool { return w.exists(job, home, "jobttl-migrate") })
 	w.state("jobttl", v1beta2.StateProcessing, "Job has not started")
 	first := job.UID
 	require.NoError(t, w.client.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
-	w.eventually("the Job is back", func() bool { return w.exists(job, home, "jobttl-migrate") && job.UID != first })
+	w.eventually("the Job is created again", func() bool {
+		return w.exists(job, home, "jobttl-migrate") && job.UID != first
+	})
 	complete()
 	w.state("jobttl", v1beta2.StateReady, "")
 }
 
-func TestFieldsOfOthersStay(t *testing.T) {
+func TestFieldsOfOtherManagersAreNotReverted(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	w.wantsInput("aggregated-clusterrole", "aggrole", "1.0.0")
@@ -335,7 +337,7 @@ func TestFieldsOfOthersStay(t *testing.T) {
 	})
 	require.Equal(t, "second", notes.Data["theirs"])
 
-	t.Log("another correction and an upgrade of the same modules leave them as well")
+	t.Log("a correction and an upgrade keep the fields of other managers")
 	require.True(t, w.exists(deployment, home, "hpa"))
 	deployment.Spec.Template.Spec.Containers[0].Image = "example.org/drift:1"
 	require.NoError(t, w.client.Update(ctx, deployment))
@@ -362,12 +364,12 @@ func TestFieldsOfOthersStay(t *testing.T) {
 	}))
 	w.wants("hpa", strings.Split(input(t, "autoscaled-deployment", "hpa", "1.0.0", "a.yaml"), "---\n")[0],
 		version("3.0.0"))
-	w.eventually("one replica", func() bool {
+	w.eventually("the Deployment has one replica", func() bool {
 		return w.exists(deployment, home, "hpa") && *deployment.Spec.Replicas == 1
 	})
 }
 
-func TestClaimThatWaitsForItsPodIsReady(t *testing.T) {
+func TestClaimThatWaitsForPodIsReady(t *testing.T) {
 	w := newWorld(t)
 	w.wantsInput("claim-that-waits-for-its-pod", "pvcwffc", "1.0.0")
 	w.eventually("the claim exists", func() bool {
@@ -376,7 +378,7 @@ func TestClaimThatWaitsForItsPodIsReady(t *testing.T) {
 	w.state("pvcwffc", v1beta2.StateReady, "")
 }
 
-func TestOperatorStaysUntilItsCustomResourcesAreDeleted(t *testing.T) {
+func TestOperatorStaysUntilCustomResourcesAreDeleted(t *testing.T) {
 	w := newWorld(t)
 	w.wantsInput("groups-below-k8s-io", "kgroup", "1.0.0")
 	w.runs(home, "gate-operator")
@@ -386,7 +388,7 @@ func TestOperatorStaysUntilItsCustomResourcesAreDeleted(t *testing.T) {
 	gate.SetFinalizers([]string{"gate.toys.k8s.io/slow"})
 	require.NoError(t, w.client.Update(t.Context(), gate))
 	w.remove("kgroup")
-	w.state("kgroup", v1beta2.StateDeleting, "its finalizers are not done: gate.toys.k8s.io/slow")
+	w.state("kgroup", v1beta2.StateDeleting, "it has finalizers: gate.toys.k8s.io/slow")
 	require.True(t, w.exists(&appsv1.Deployment{}, home, "gate-operator"))
 	require.True(t, w.exists(gate, "", "k8sgroup"))
 	gate.SetFinalizers(nil)

@@ -31,17 +31,17 @@ import (
 const (
 	maxListedPods   = 100
 	maxListedEvents = 100
-	maxFailingPods  = 2 // of one workload
+	maxFailingPods  = 2 // per workload
 	loggedLines     = 25
 	loggedBytes     = 16 << 10
 )
 
-// Inspect returns the requested details of a module. It reads with the rights of the module's account, so the details
-// contain nothing that the module cannot read. They name the objects that could not be read.
+// Inspect returns the requested details of a module. It reads with the permissions of the module's account, so the
+// details contain only data that the module can read. Problem contains the first read error.
 func (i *Installer) Inspect(ctx context.Context, m *v1beta2.Manifest, wanted []bundle.Detail) *bundle.ModuleDetails {
 	found := inspection{actor: i.actor(m), wanted: wanted,
 		details: bundle.ModuleDetails{Taken: i.now().UTC().Truncate(time.Second)}}
-	telling, _ := i.telling(m, m.Status.Synced)
+	telling, _ := i.statusObjects(m, m.Status.Synced)
 	seen, err := i.readAll(ctx, m, &memo{}, telling, func(v1beta2.Resource) bool { return false })
 	if err != nil {
 		found.missed(err)
@@ -55,7 +55,7 @@ func (i *Installer) Inspect(ctx context.Context, m *v1beta2.Manifest, wanted []b
 			o.checks = stateChecks(m)
 		}
 		o.completed = o.object == nil && completedJobs(m).has(o.key)
-		state, message := judgeOne(*o)
+		state, message := objectState(*o)
 		states[o.key] = detailed(o.key, string(state), message)
 		if state != v1beta2.StateReady {
 			failing = append(failing, *o)
@@ -90,15 +90,15 @@ type inspection struct {
 
 func (n *inspection) wants(d bundle.Detail) bool { return slices.Contains(n.wanted, d) }
 
-// missed records the first thing that could not be read.
+// missed records the first read error.
 func (n *inspection) missed(err error) {
 	if n.details.Problem == "" {
 		n.details.Problem = bundle.Bounded(excerpt.Redact(err.Error()), bundle.MaxMessageBytes)
 	}
 }
 
-// objects lists the objects of the module, those that are not ready first. An object without a status is Ready if its
-// watch shows it.
+// objects adds the module's objects to the details. Objects that are not ready come first. An object whose kind has no
+// status is Ready if its watch shows the object.
 func (n *inspection) objects(inventory, telling []v1beta2.Resource, states map[key]bundle.DetailedObject,
 	seen *watches) {
 	var all []bundle.DetailedObject
@@ -124,7 +124,7 @@ func (n *inspection) objects(inventory, telling []v1beta2.Resource, states map[k
 	n.details.Objects = all[:min(len(all), bundle.MaxDetailedObjects)]
 }
 
-// failing adds one failing object and the failing Pods of a workload.
+// failing adds a failing object to the details, and if it is a workload, its failing Pods.
 func (n *inspection) failing(ctx context.Context, o observation, as bundle.DetailedObject) {
 	if len(n.details.Failing) >= bundle.MaxFailingObjects {
 		n.details.LeftOut++
@@ -145,7 +145,7 @@ func (n *inspection) failing(ctx context.Context, o observation, as bundle.Detai
 		}
 		k := keyIn(schema.GroupKind{Kind: "Pod"}, pod.GetNamespace(), pod.GetName())
 		one := bundle.FailingObject{DetailedObject: detailed(k, string(v1beta2.StateProcessing),
-			"phase is "+textAt(pod, "status", "phase"))}
+			"Pod phase is "+textAt(pod, "status", "phase"))}
 		n.explain(ctx, pod, &one)
 		n.pod(ctx, pod, &one)
 		n.details.Failing = append(n.details.Failing, one)
@@ -163,7 +163,7 @@ func isPod(o *unstructured.Unstructured) bool {
 	return o.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Pod"}
 }
 
-// conditionsOf returns the conditions that are not True, and failures.
+// conditionsOf returns the conditions that are not True, and those that report a failure.
 func conditionsOf(o *unstructured.Unstructured) []string {
 	var lines []string
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
@@ -181,7 +181,7 @@ func conditionsOf(o *unstructured.Unstructured) []string {
 	return lines
 }
 
-// events returns the latest Events of an object, the newest last.
+// events returns the latest Events of an object, newest last.
 func (n *inspection) events(ctx context.Context, o *unstructured.Unstructured) []string {
 	if o.GetNamespace() == "" {
 		return nil
@@ -210,7 +210,7 @@ func (n *inspection) events(ctx context.Context, o *unstructured.Unstructured) [
 	return lines
 }
 
-// failingPods returns Pods of a workload that are not ready, the newest first.
+// failingPods returns up to maxFailingPods Pods of a workload that are not ready, newest first.
 func (n *inspection) failingPods(ctx context.Context,
 	workload *unstructured.Unstructured) []*unstructured.Unstructured {
 	if workload == nil || !slices.Contains([]string{"apps", "batch"}, workload.GroupVersionKind().Group) {
@@ -246,7 +246,8 @@ func (n *inspection) failingPods(ctx context.Context,
 	return pods
 }
 
-// belongs reports whether a workload controls a Pod, itself or by a ReplicaSet. Selectors can match Pods of others.
+// belongs reports whether a workload controls a Pod, directly or through a ReplicaSet. A selector can also match Pods
+// of other workloads.
 func belongs(pod, workload *unstructured.Unstructured) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
@@ -281,17 +282,17 @@ func (n *inspection) container(ctx context.Context, pod, status *unstructured.Un
 			state); !is || !n.wants(bundle.DetailEvents) || len(found.Conditions) >= bundle.MaxDetailLines {
 			continue
 		}
-		found.Conditions = append(found.Conditions, excerpt.Line(fmt.Sprintf("container %s is %s, restarts %d: %s: %s",
-			name, state, restarts, textAt(status, "state", state, "reason"), textAt(status, "state", state,
-				"message"))))
+		found.Conditions = append(found.Conditions, excerpt.Line(fmt.Sprintf(
+			"container %s is %s after %d restarts: %s: %s", name, state, restarts,
+			textAt(status, "state", state, "reason"), textAt(status, "state", state, "message"))))
 	}
 	_, waits, _ := unstructured.NestedMap(status.Object, "state", "waiting")
 	if !n.wants(bundle.DetailLogs) || len(found.Logs) == bundle.MaxDetailLogs || waits && restarts == 0 {
-		return // it has not run yet
+		return // the container has not run yet
 	}
 	text, err := n.actor.log(ctx, pod.GetNamespace(), pod.GetName(), name, waits)
 	if err != nil {
-		n.missed(fmt.Errorf("read the log of container %s in Pod %s/%s: %w", name, pod.GetNamespace(), pod.GetName(),
+		n.missed(fmt.Errorf("read log of container %s in Pod %s/%s: %w", name, pod.GetNamespace(), pod.GetName(),
 			err))
 		return
 	}
@@ -299,7 +300,7 @@ func (n *inspection) container(ctx context.Context, pod, status *unstructured.Un
 		Previous: waits, Text: excerpt.Tail(text)})
 }
 
-// newPodClient returns a client for the logs of Pods, which no typed or dynamic client of this program reads.
+// newPodClient returns a REST client for the logs of Pods, which client.Client cannot read.
 func newPodClient(config *rest.Config, http *http.Client) (rest.Interface, error) {
 	config = rest.CopyConfig(config)
 	config.APIPath, config.GroupVersion = "/api", &corev1.SchemeGroupVersion
@@ -307,7 +308,7 @@ func newPodClient(config *rest.Config, http *http.Client) (rest.Interface, error
 	return rest.RESTClientForConfigAndClient(config, http)
 }
 
-// log returns the end of a container's log, of its last run if previous is true.
+// log returns the end of a container's log. If previous is true, it reads the log of the previous run.
 func (a *actor) log(ctx context.Context, namespace, pod, container string, previous bool) (string, error) {
 	stream, err := a.pods.Get().Namespace(namespace).Resource("pods").Name(pod).SubResource("log").
 		Param("container", container).Param("previous", strconv.FormatBool(previous)).
@@ -315,7 +316,7 @@ func (a *actor) log(ctx context.Context, namespace, pod, container string, previ
 	if err != nil {
 		return "", err
 	}
-	defer stream.Close() //nolint:errcheck // it is only read
+	defer stream.Close() //nolint:errcheck // the stream is only read
 	data, err := io.ReadAll(io.LimitReader(stream, loggedBytes))
 	return string(data), err
 }

@@ -32,7 +32,8 @@ kind: ConfigMap
 metadata: {name: settings}
 `
 
-// pod creates a Pod of the Deployment, or one that only has its labels, with a container that does not start.
+// pod creates a Pod with the Deployment's labels and a container that does not start. owner is nil for a Pod that does
+// not belong to the Deployment.
 func (w *world) pod(name string, owner *metav1.OwnerReference) *corev1.Pod {
 	w.Helper()
 	pod := &corev1.Pod{
@@ -52,7 +53,7 @@ func (w *world) pod(name string, owner *metav1.OwnerReference) *corev1.Pod {
 	return pod
 }
 
-func TestAFailingModuleIsInspected(t *testing.T) {
+func TestInspectReportsFailingModule(t *testing.T) {
 	w := newWorld(t)
 	w.wants("sick", neverReady)
 	w.eventually("the Deployment exists", func() bool {
@@ -72,15 +73,16 @@ func TestAFailingModuleIsInspected(t *testing.T) {
 	require.Len(t, d.Objects, 2)
 	require.Equal(t, "Deployment", d.Objects[0].Kind)
 	require.Equal(t, string(v1beta2.StateProcessing), d.Objects[0].State)
-	require.Len(t, d.Failing, 2, "the Deployment, and its Pod but not another with the same labels")
+	require.Len(t, d.Failing, 2, "want the Deployment and its Pod, without the other Pod with the same labels")
 	found := d.Failing[1]
 	require.Equal(t, "broken-1-a", found.Name)
 	require.Contains(t, strings.Join(found.Conditions, "\n"),
-		"container app is waiting, restarts 3: CrashLoopBackOff: password=[masked]")
+		"container app is waiting after 3 restarts: CrashLoopBackOff: password=[masked]")
 	require.Len(t, found.Events, 1)
 	require.Contains(t, found.Events[0], "Warning BackOff (x7): Back-off restarting failed container, token: [masked]")
 	require.Empty(t, d.Problem)
-	require.Equal(t, []bundle.ContainerLog{{Container: "app", Previous: true}}, found.Logs, "nothing runs Pods here")
+	require.Equal(t, []bundle.ContainerLog{{Container: "app", Previous: true}}, found.Logs,
+		"the API server has no kubelet, so the log is empty")
 
 	d = w.installer.Inspect(t.Context(), w.manifest("sick"), []bundle.Detail{bundle.DetailEvents})
 	require.Empty(t, d.Objects)
@@ -91,12 +93,13 @@ func TestAFailingModuleIsInspected(t *testing.T) {
 	require.Len(t, logs.Failing, 2)
 	require.NotEmpty(t, logs.Failing[1].Logs)
 	for _, f := range logs.Failing {
-		require.Empty(t, slices.Concat(f.Conditions, f.Events), "only logs were requested")
+		require.Empty(t, slices.Concat(f.Conditions, f.Events),
+			"want no conditions and Events, because only logs were requested")
 	}
 	require.WithinDuration(t, time.Now(), d.Taken, time.Minute)
 }
 
-func TestALogIsReadWithinLimits(t *testing.T) {
+func TestLogIsReadWithinLimits(t *testing.T) {
 	var asked string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = r.URL.String()

@@ -40,7 +40,7 @@ func (i *Installer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	}
 	if err != nil {
 		i.recordRetry(ctx, m, err)
-		return ctrl.Result{}, fmt.Errorf("manifest %s: %w", req.Name, err)
+		return ctrl.Result{}, fmt.Errorf("reconcile Manifest %s: %w", req.Name, err)
 	}
 	return i.record(ctx, m, out)
 }
@@ -69,44 +69,44 @@ func (i *Installer) read(ctx context.Context, req ctrl.Request) (*v1beta2.Manife
 type step int
 
 const (
-	stepLook    step = iota // only whether it is ready
-	stepCorrect             // put the objects right that changed
-	stepApply               // compare everything
+	stepCheck   step = iota // check readiness
+	stepCorrect             // correct changed objects
+	stepApply               // compare and apply all objects
 )
 
 // heldInterval is the interval between two tries to delete blocked objects.
 const heldInterval = 5 * time.Second
 
-// next returns the next step for a Manifest. All objects are compared if the Manifest changed, if this process never
-// compared them, if the last comparison is long ago or left objects to delete, and if the record of the applied version
-// is about another version. A pass that read the Manifest before the record was written may have written an older
-// record, and the runtime would report the earlier version.
+// next returns the next step for a Manifest. All objects are compared if the Manifest changed, if this process has not
+// compared them yet, if the resync is due, or if objects wait for deletion. They are also compared if the record of the
+// applied version is wrong. A pass with an outdated copy of the Manifest can write an old record, and the runtime would
+// then report the previous version.
 func next(m *v1beta2.Manifest, known memo, changed keys, now time.Time, resync time.Duration) step {
 	switch {
 	case !installed(m), known.checked != m.Generation, known.images != m.Annotations[v1beta2.AnnotationImages],
 		known.values != m.Annotations[v1beta2.AnnotationValues],
 		known.inherited != m.Annotations[v1beta2.AnnotationInherited], now.Sub(known.checkedAt) >= resync,
-		notedWrongly(m) && !known.unnoted:
+		hasWrongRecord(m) && !known.unnoted:
 		return stepApply
 	case known.held != "" && now.Sub(known.checkedAt) >= known.heldFor,
 		known.handingOver != "" && now.Sub(known.checkedAt) >= handOverInterval:
 		return stepApply
 	case changed.overlaps(known.dropped):
-		return stepApply // another module may have taken over an object that is kept for it
+		return stepApply // another module may have taken over a kept object
 	case len(changed) > 0:
 		return stepCorrect
 	}
-	return stepLook
+	return stepCheck
 }
 
-// installed reports whether this very generation was applied whole before.
+// installed reports whether the current generation of a Manifest was applied completely.
 func installed(m *v1beta2.Manifest) bool {
 	c := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionInstallation)
 	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == m.Generation
 }
 
-// holdBack returns the delay of a correction. A client that keeps changing a value then causes an API request now and
-// then, and not one for each change.
+// holdBack returns the delay of the next correction. The delay increases if another client keeps changing a value, so
+// that not every change causes an API request.
 func (k memo) holdBack(now time.Time) time.Duration {
 	const patience = 5
 	if k.streak < patience {
@@ -145,11 +145,11 @@ func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome, 
 	if todo == stepCorrect {
 		if heldBack = known.holdBack(i.now()); heldBack > 0 {
 			i.watches.giveBack(name, changed)
-			todo = stepLook
+			todo = stepCheck
 		}
 	}
 	out := outcome{inventory: m.Status.Synced}
-	if todo != stepLook {
+	if todo != stepCheck {
 		var err error
 		known.tryAgainAfter(changed)
 		if refused := known.stillRefused(m, i.now()); refused != nil && todo == stepApply {
@@ -168,7 +168,7 @@ func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome, 
 	return i.addReadiness(ctx, m, known, out, heldBack)
 }
 
-// kept are the objects that a Manifest puts back when they change.
+// kept returns the objects that are corrected if they change.
 func (i *Installer) kept(m *v1beta2.Manifest) keys {
 	kept := keysOf(m.Status.Synced)
 	if r, ok := i.defaultCR(m); ok {
@@ -177,7 +177,7 @@ func (i *Installer) kept(m *v1beta2.Manifest) keys {
 	return kept
 }
 
-// addReadiness adds to the outcome of an install whether its objects are ready.
+// addReadiness adds the readiness of the objects to the outcome of an install.
 func (i *Installer) addReadiness(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, out outcome, heldBack time.Duration,
 ) (outcome, error) {
@@ -185,7 +185,7 @@ func (i *Installer) addReadiness(
 	if err != nil {
 		return outcome{}, err
 	}
-	result := judge(seen)
+	result := moduleState(seen)
 	if known.held != "" && result.state == v1beta2.StateReady {
 		result = verdict{v1beta2.StateWarning, known.held}
 	}
@@ -206,10 +206,11 @@ func (i *Installer) addReadiness(
 		return out, nil
 	}
 	out.again = soonest(out.again, known.nextCheck(m.Generation, i.now(), i.LookInterval), heldBack)
-	return i.patient(known, out), nil
+	return i.applyReadyTimeout(known, out), nil
 }
 
-// nextCheck returns the time until the next check of unfinished work. It starts short and increases.
+// nextCheck returns the delay until the next check of unfinished work. The delay doubles with each check, up to
+// slowest.
 func (k *memo) nextCheck(generation int64, now time.Time, slowest time.Duration) time.Duration {
 	if k.pending != generation {
 		k.pending, k.pendingSince, k.checks = generation, now, 0
@@ -218,7 +219,7 @@ func (k *memo) nextCheck(generation int64, now time.Time, slowest time.Duration)
 	return min(200*time.Millisecond<<min(k.checks-1, 10), slowest)
 }
 
-// soonest returns the shortest of the durations that are set.
+// soonest returns the shortest positive duration, or 0.
 func soonest(durations ...time.Duration) time.Duration {
 	var shortest time.Duration
 	for _, d := range durations {

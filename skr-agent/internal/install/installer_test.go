@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestModuleIsInstalledKeptUpgradedAndRemoved(t *testing.T) {
+func TestModuleIsInstalledCorrectedUpgradedAndRemoved(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	w.wants("sample", sampleCRD+sampleRest+sampleExtra, withDefaultCR)
@@ -30,7 +30,7 @@ func TestModuleIsInstalledKeptUpgradedAndRemoved(t *testing.T) {
 	w.state("sample", v1beta2.StateReady, "")
 
 	m := w.manifest("sample")
-	require.Len(t, m.Status.Synced, 6, "all but the shared namespace: %v", m.Status.Synced)
+	require.Len(t, m.Status.Synced, 6, "want all objects except the shared namespace, got %v", m.Status.Synced)
 	require.True(t, installed(m))
 	config := &corev1.ConfigMap{}
 	require.True(t, w.exists(config, home, "sample-config"))
@@ -42,40 +42,40 @@ func TestModuleIsInstalledKeptUpgradedAndRemoved(t *testing.T) {
 	cr := sample("", "")
 	require.True(t, w.exists(cr, home, "default"))
 
-	t.Log("drift on a field of ours is put right, others' fields stay")
+	t.Log("drift of the agent's fields is corrected, and other fields stay")
 	config.Data["key"], config.Data["theirs"] = "changed", "stays"
 	require.NoError(t, w.client.Update(ctx, config))
-	w.eventually("the value is back", func() bool {
+	w.eventually("the value is restored", func() bool {
 		return w.exists(config, home, "sample-config") && config.Data["key"] == "value"
 	})
 	require.Equal(t, "stays", config.Data["theirs"])
-	w.eventually("it is counted", func() bool {
+	w.eventually("the metric counts the correction", func() bool {
 		var counted dto.Metric
 		require.NoError(t, driftCorrected.WithLabelValues("sample", "ConfigMap").Write(&counted))
 		return counted.GetCounter().GetValue() > 0
 	})
 
-	t.Log("so is a label that is taken away, and an object that is deleted")
+	t.Log("a removed label and a deleted object are restored")
 	delete(config.Labels, v1beta2.LabelManagedBy)
 	require.NoError(t, w.client.Update(ctx, config))
-	w.eventually("the label is back", func() bool {
+	w.eventually("the label is restored", func() bool {
 		return w.exists(config, home, "sample-config") && config.Labels[v1beta2.LabelManagedBy] == v1beta2.ManagedByKyma
 	})
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "sample-role"}}
 	require.NoError(t, w.client.Delete(ctx, role))
-	w.eventually("the role is back", func() bool { return w.exists(role, "", "sample-role") })
+	w.eventually("the role is restored", func() bool { return w.exists(role, "", "sample-role") })
 
-	t.Log("a field of others changes nothing")
+	t.Log("a field of another client causes no write")
 	w.state("sample", v1beta2.StateReady, "")
 	config.Annotations["example.org/note"] = "mine"
 	require.NoError(t, w.client.Update(ctx, config))
 	version := config.ResourceVersion
 
-	t.Log("the default CR is its user's, and comes back when deleted")
+	t.Log("the default CR keeps users' changes, and is created again after its deletion")
 	require.NoError(t, unstructured.SetNestedField(cr.Object, "large", "spec", "size"))
 	require.NoError(t, w.client.Update(ctx, cr))
 	require.NoError(t, w.client.Delete(ctx, sample("default", home)))
-	w.eventually("the default CR is back", func() bool { return w.exists(cr, home, "default") })
+	w.eventually("the default CR is created again", func() bool { return w.exists(cr, home, "default") })
 	require.NoError(t, unstructured.SetNestedField(cr.Object, "Error", "status", "state"))
 	require.NoError(t, w.client.Status().Update(ctx, cr))
 	w.state("sample", v1beta2.StateError, "Sample kyma-system/default: state is Error")
@@ -85,16 +85,16 @@ func TestModuleIsInstalledKeptUpgradedAndRemoved(t *testing.T) {
 	require.True(t, w.exists(config, home, "sample-config"))
 	require.Equal(t, version, config.ResourceVersion)
 
-	t.Log("drift while no agent runs is put right when one does")
+	t.Log("drift during a downtime of the agent is corrected after its start")
 	w.halt()
 	config.Data["key"] = "changed"
 	require.NoError(t, w.client.Update(ctx, config))
 	w.start()
-	w.eventually("the value is back", func() bool {
+	w.eventually("the value is restored", func() bool {
 		return w.exists(config, home, "sample-config") && config.Data["key"] == "value"
 	})
 
-	t.Log("content that is missing or broken leaves all as it is")
+	t.Log("missing or broken content changes nothing")
 	w.wantsDigest("sample", digest.FromString("nowhere"))
 	w.state("sample", v1beta2.StateError, "content is not stored")
 	w.wants("sample", "a: [")
@@ -107,17 +107,17 @@ func TestModuleIsInstalledKeptUpgradedAndRemoved(t *testing.T) {
 	t.Log("an object of an unknown kind does not block the others")
 	w.wants("sample", sampleCRD+sampleRest+"apiVersion: example.org/v1\nkind: Nothing\nmetadata: {name: x}\n---\n"+
 		aConfigMap("beside")+sampleExtra)
-	w.state("sample", v1beta2.StateError, "Nothing x (example.org/v1): the cluster does not know this kind")
+	w.state("sample", v1beta2.StateError, "Nothing x (example.org/v1): the API server does not serve this kind")
 	require.True(t, w.exists(&corev1.ConfigMap{}, home, "beside"))
 	require.True(t, w.exists(&corev1.ConfigMap{}, home, "sample-extra"))
 
-	t.Log("an upgrade prunes what is gone, but no definition that is in use")
+	t.Log("an upgrade prunes removed objects, except a CRD that is in use")
 	w.wants("sample", sampleRest)
 	w.eventually("the object is pruned", func() bool { return !w.exists(&corev1.ConfigMap{}, home, "sample-extra") })
-	w.state("sample", v1beta2.StateWarning, "stays while it is in use by Sample kyma-system/default")
+	w.state("sample", v1beta2.StateWarning, "is kept while it is in use by Sample kyma-system/default")
 	require.Len(t, w.manifest("sample").Status.Synced, 4)
 
-	t.Log("removal waits for users' objects, then goes in order")
+	t.Log("the removal waits for users' objects, and then deletes the module in order")
 	w.wants("sample", sampleCRD+sampleRest)
 	w.state("sample", v1beta2.StateReady, "")
 	users := sample("users", "default")
@@ -129,10 +129,10 @@ func TestModuleIsInstalledKeptUpgradedAndRemoved(t *testing.T) {
 	cr.SetFinalizers([]string{"example.org/slow"})
 	require.NoError(t, w.client.Update(ctx, cr))
 	require.NoError(t, w.client.Delete(ctx, users))
-	w.state("sample", v1beta2.StateDeleting, "its finalizers are not done: example.org/slow")
+	w.state("sample", v1beta2.StateDeleting, "it has finalizers: example.org/slow")
 	require.True(t, w.exists(&appsv1.Deployment{}, home, "sample-manager"))
 
-	t.Log("what handles the finalizers is put back, with and without a restart")
+	t.Log("the operator is restored during the removal, with and without a restart")
 	manager := func() types.UID {
 		found := &appsv1.Deployment{}
 		require.True(t, w.exists(found, home, "sample-manager"))
@@ -146,7 +146,7 @@ func TestModuleIsInstalledKeptUpgradedAndRemoved(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "sample-manager"},
 			}),
 		)
-		w.eventually("the operator is back", func() bool {
+		w.eventually("the operator is restored", func() bool {
 			return w.exists(&appsv1.Deployment{}, home, "sample-manager") && manager() != before
 		})
 		w.halt()
@@ -155,7 +155,7 @@ func TestModuleIsInstalledKeptUpgradedAndRemoved(t *testing.T) {
 	require.NoError(t, w.client.Get(ctx, client.ObjectKeyFromObject(cr), cr))
 	cr.SetFinalizers(nil)
 	require.NoError(t, w.client.Update(ctx, cr))
-	w.eventually("the manifest is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "sample") })
+	w.eventually("the Manifest is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "sample") })
 	require.False(t, w.exists(&appsv1.Deployment{}, home, "sample-manager"))
 	require.False(t, w.exists(&rbacv1.ClusterRole{}, "", "sample-role"))
 	require.True(t, w.exists(namespace, "", home))
@@ -170,7 +170,7 @@ func TestModulesDoNotChangeForeignObjects(t *testing.T) {
 	w.wants("first", one+shared)
 	w.state("first", v1beta2.StateReady, "")
 
-	t.Log("a second module with the same object stands back")
+	t.Log("a second module with the same object is refused")
 	w.wants("second", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: two}\n"+shared)
 	w.state("second", v1beta2.StateError, "ConfigMap kyma-system/shared belongs to module first already")
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "two"))
@@ -186,14 +186,14 @@ func TestModulesDoNotChangeForeignObjects(t *testing.T) {
 	w.eventually("the inventory has one object", func() bool { return len(w.manifest("first").Status.Synced) == 1 })
 	require.True(t, w.exists(config, home, "shared"))
 
-	t.Log("nor is it another module's before its adoption")
+	t.Log("another module gets the object only after an adoption")
 	w.state("second", v1beta2.StateError,
-		"nothing was applied: ConfigMap kyma-system/shared: there already and not made by this module")
+		"nothing was applied: ConfigMap kyma-system/shared already exists and does not belong to this module")
 	config.Annotations = map[string]string{v1beta2.AnnotationAdopt: "kyma-system/second"}
 	require.NoError(t, w.client.Update(ctx, config))
 	w.state("second", v1beta2.StateReady, "")
 
-	t.Log("a skipped module is left alone")
+	t.Log("a module with label skip-reconciliation is not reconciled")
 	m := w.manifest("first")
 	m.Labels[v1beta2.LabelSkipReconciliation] = v1beta2.True
 	require.NoError(t, w.client.Update(ctx, m))
@@ -202,21 +202,21 @@ func TestModulesDoNotChangeForeignObjects(t *testing.T) {
 	m = w.manifest("first")
 	delete(m.Labels, v1beta2.LabelSkipReconciliation)
 	require.NoError(t, w.client.Update(ctx, m))
-	w.eventually("the object is back", func() bool { return w.exists(config, home, "one") })
+	w.eventually("the object is restored", func() bool { return w.exists(config, home, "one") })
 
-	t.Log("an unmanaged module's objects stay without our marks")
+	t.Log("the objects of an unmanaged module stay without the agent's marks")
 	m = w.manifest("first")
 	m.Annotations = map[string]string{v1beta2.AnnotationUnmanaged: v1beta2.True}
 	require.NoError(t, w.client.Update(ctx, m))
 	w.state("first", v1beta2.StateUnmanaged, "")
 	require.NoError(t, w.client.Delete(ctx, m))
-	w.eventually("the manifest is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "first") })
+	w.eventually("the Manifest is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "first") })
 	require.True(t, w.exists(config, home, "one"))
 	require.Empty(t, config.Annotations[v1beta2.AnnotationOwnedBy])
 	require.Empty(t, config.Labels[v1beta2.LabelManagedBy])
 }
 
-func TestAgentThatDiesWhileInstallingForgetsNothing(t *testing.T) {
+func TestCrashDuringInstallationOrphansNoObjects(t *testing.T) {
 	w := newWorld(t)
 	many := func(prefix string) string {
 		var text strings.Builder
@@ -226,9 +226,9 @@ func TestAgentThatDiesWhileInstallingForgetsNothing(t *testing.T) {
 		return text.String()
 	}
 	w.wants("sample", many("old"))
-	w.eventually("some of the objects", func() bool { return w.exists(&corev1.ConfigMap{}, home, "old-020") })
+	w.eventually("some objects exist", func() bool { return w.exists(&corev1.ConfigMap{}, home, "old-020") })
 	w.halt()
-	require.False(t, installed(w.manifest("sample")), "the agent was to die half way")
+	require.False(t, installed(w.manifest("sample")), "the agent must stop during the installation")
 
 	w.wants("sample", many("new"))
 	w.start()
@@ -243,10 +243,12 @@ func TestAgentThatDiesWhileInstallingForgetsNothing(t *testing.T) {
 	}
 
 	w.remove("sample")
-	w.eventually("half of the objects are gone", func() bool { return !w.exists(&corev1.ConfigMap{}, home, "new-150") })
+	w.eventually("half of the objects are deleted", func() bool {
+		return !w.exists(&corev1.ConfigMap{}, home, "new-150")
+	})
 	w.halt()
 	w.start()
-	w.eventually("the manifest is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "sample") })
+	w.eventually("the Manifest is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "sample") })
 	require.NoError(t,
 		w.client.List(t.Context(), &found, client.InNamespace(home),
 			client.MatchingLabels{v1beta2.LabelModuleName: "sample"}))
@@ -263,7 +265,7 @@ func TestRealModulesAreInstalledAndRemoved(t *testing.T) {
 				"blobs", "*"))
 			require.NoError(t, err)
 			if len(blobs) == 0 {
-				t.Skipf("%s is not at hand", c.component)
+				t.Skipf("needs component %s in shared/realworld", c.component)
 			}
 			w := newWorld(t)
 			for _, blob := range blobs {
@@ -281,7 +283,7 @@ func TestRealModulesAreInstalledAndRemoved(t *testing.T) {
 			}
 			w.state(module, v1beta2.StateReady, "")
 			w.remove(module)
-			w.eventually("the manifest is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, module) })
+			w.eventually("the Manifest is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, module) })
 		})
 	}
 }

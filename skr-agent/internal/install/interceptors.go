@@ -12,9 +12,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// Webhooks, admission policies and aggregated APIs decide about requests for other objects. One whose server is down,
-// or that is wrong, blocks the very version that corrects or drops it. A version's changes to them are therefore
-// applied before its other objects.
+// Webhooks, admission policies and aggregated APIs decide about requests for other objects. If such an interceptor is
+// wrong or its server is down, it can block the version that corrects or removes it. Changes to interceptors are
+// therefore applied before the other objects of a version.
 
 // intercepts reports whether objects of a kind decide about requests for other objects.
 func intercepts(gk schema.GroupKind) bool {
@@ -23,8 +23,8 @@ func intercepts(gk schema.GroupKind) bool {
 	}
 }
 
-// pruneInterceptors deletes interceptors that a new version no longer has before it is applied. Failures are left to
-// prune.
+// pruneInterceptors deletes interceptors that are not in the new version, before the version is applied. It does not
+// report missing permissions, because prune reports them.
 func (i *Installer) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest, p plan) error {
 	dropped := slices.DeleteFunc(slices.Clone(p.prune), func(r v1beta2.Resource) bool {
 		return !intercepts(keyOf(r).GroupKind())
@@ -40,8 +40,8 @@ func (i *Installer) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest, 
 	return err
 }
 
-// applyInterceptors applies the interceptors of a plan that already exist, after one of them refused an object or could
-// not be called: the version may correct the one that blocks it. It returns only temporary errors.
+// applyInterceptors applies the existing interceptors of a plan after one of them refused an object or could not be
+// called, because the version may correct this interceptor. It returns only temporary errors.
 func (a *actor) applyInterceptors(ctx context.Context, p plan) error {
 	for _, o := range slices.Concat(p.stages[:]...) {
 		if !intercepts(o.GroupVersionKind().GroupKind()) {
@@ -51,16 +51,18 @@ func (a *actor) applyInterceptors(ctx context.Context, p plan) error {
 		if err == nil && live != nil {
 			_, err = a.applyTaking(ctx, o)
 		}
-		if err != nil && passing(err) {
+		if err != nil && isTemporary(err) {
 			return err
 		}
 	}
 	return nil
 }
 
-// relax removes and corrects the interceptors of the version in force after one of them refused the new version in a
-// dry run. It reports whether there are any, so that a second dry run can pass.
-func (i *Installer) relax(ctx context.Context, m *v1beta2.Manifest, known *memo, p plan) (bool, error) {
+// applyInterceptorsFirst deletes or corrects the interceptors of the version in force after a dry run of the new
+// version was refused. It reports whether the module has interceptors, so that a second dry run can succeed.
+func (i *Installer) applyInterceptorsFirst(
+	ctx context.Context, m *v1beta2.Manifest, known *memo, p plan,
+) (bool, error) {
 	isInterceptor := func(r v1beta2.Resource) bool { return intercepts(keyOf(r).GroupKind()) }
 	inForce := slices.ContainsFunc(m.Status.Synced, isInterceptor)
 	if !inForce {
@@ -75,8 +77,9 @@ func (i *Installer) relax(ctx context.Context, m *v1beta2.Manifest, known *memo,
 	return true, i.actor(m).applyInterceptors(ctx, p)
 }
 
-// leaveUnread takes custom resources out of a plan whose owner could not be read, so that the rest is applied: an
-// operator may serve the conversion webhook of its own custom resources. The plan's inventory still has them.
+// leaveUnread removes unreadable custom resources from a plan, so that the other objects are applied. One of the other
+// objects may be the operator with the conversion webhook of these custom resources. The custom resources stay in the
+// plan's inventory.
 func (p *plan) leaveUnread() {
 	if len(p.unread) == 0 {
 		return
@@ -91,11 +94,11 @@ func (p *plan) leaveUnread() {
 	}
 }
 
-// unreadText names the custom resources that could not be read, with the API server's error.
+// unreadText returns the names of the custom resources that could not be read, with the API server's errors.
 func (p *plan) unreadText() string {
 	var texts []string
 	for k, why := range p.unread {
 		texts = append(texts, k.String()+": "+why)
 	}
-	return "waiting for the API server to read " + firstFew(texts)
+	return "waiting until the API server can read " + firstFew(texts)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// key identifies an object.
+// key is the key of an object.
 type key = guard.Key
 
 func keyOf(r v1beta2.Resource) key { return keyIn(gvkOf(r).GroupKind(), r.Namespace, r.Name) }
@@ -32,7 +32,7 @@ func gvkOf(r v1beta2.Resource) schema.GroupVersionKind {
 	return schema.GroupVersionKind(r.GroupVersionKind)
 }
 
-// reference is an object that identifies a resource in requests.
+// reference returns an object that identifies a resource in requests.
 func reference(r v1beta2.Resource) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(gvkOf(r))
@@ -58,7 +58,7 @@ func (s keys) overlaps(other keys) bool {
 	return false
 }
 
-// keepOnly removes the keys that the other set lacks.
+// keepOnly removes the keys that are not in the other set.
 func (s keys) keepOnly(other keys) {
 	maps.DeleteFunc(s, func(k key, _ struct{}) bool { return !other.has(k) })
 }
@@ -71,7 +71,8 @@ func keysOf(resources []v1beta2.Resource) keys {
 	return s
 }
 
-// union returns both lists, sorted; where both have an object, the first list's version counts.
+// union returns the resources of both lists, sorted. If both contain an object, the result has the version of the first
+// list.
 func union(a, b []v1beta2.Resource) []v1beta2.Resource {
 	all := slices.Concat(a, without(b, keysOf(a)))
 	slices.SortFunc(all, func(x, y v1beta2.Resource) int {

@@ -15,20 +15,21 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// A Job runs once per version. Kubernetes deletes a completed Job after its TTL; creating it again would repeat, for
-// example, a migration. The watch of Jobs sees in the metadata of a deleted Job whether it had completed, and the
-// Manifest's annotation completed-jobs records it.
+// A Job runs once per version. Kubernetes deletes a completed Job after its TTL. If the agent created the Job again, it
+// would repeat, for example, a migration. The metadata of a deleted Job shows whether the Job had completed. The agent
+// records this in the Manifest's annotation completed-jobs.
 
 var jobKind = schema.GroupKind{Group: "batch", Kind: "Job"}
 
-// maxCompletedJobs bounds the annotation.
+// maxCompletedJobs limits the Jobs in the annotation completed-jobs.
 const maxCompletedJobs = 200
 
-// jobVersion identifies the version whose Jobs run: the one in force, or the one that was begun since then.
+// jobVersion returns the digest of the version whose Jobs run: the version whose apply has started, or else the version
+// in force.
 func jobVersion(m *v1beta2.Manifest) string {
 	switch applied := m.Applied(); {
 	case applied == nil:
-		return m.Wanted().Digest
+		return m.RequestedVersion().Digest
 	case applied.Begun != "":
 		return applied.Begun
 	default:
@@ -36,7 +37,7 @@ func jobVersion(m *v1beta2.Manifest) string {
 	}
 }
 
-// completedJobs returns the Jobs of the Manifest's version that completed and were deleted.
+// completedJobs returns the recorded Jobs of the Manifest's version that completed and were deleted.
 func completedJobs(m *v1beta2.Manifest) keys {
 	noted := strings.Fields(m.Annotations[v1beta2.AnnotationCompletedJobs])
 	completed := keys{}
@@ -76,7 +77,7 @@ func (i *Installer) noteCompleted(ctx context.Context, m *v1beta2.Manifest, jobs
 	return nil
 }
 
-// recordCompleted records the Jobs that completed and were then deleted, as the watch reported.
+// recordCompleted records the Jobs that completed and were then deleted according to their watch.
 func (i *Installer) recordCompleted(ctx context.Context, m *v1beta2.Manifest) error {
 	name := client.ObjectKeyFromObject(m)
 	jobs := i.watches.takeCompleted(name)
@@ -89,9 +90,9 @@ func (i *Installer) recordCompleted(ctx context.Context, m *v1beta2.Manifest) er
 	return err
 }
 
-// withoutCompleted returns a stage without the Jobs that completed for this version. A Job with a TTL that is missing
-// from a version in force has completed as well, unless the agent saw that it was deleted before: seen are the objects
-// that changed. The agent may not have run at that time.
+// withoutCompleted returns a stage without the Jobs that completed for this version. If a Job with a TTL is missing and
+// its version is in force, it counts as completed, because the agent may have been down when it was deleted. seen
+// contains the objects for which watches reported changes. A Job in seen was deleted before it completed.
 func (i *Installer) withoutCompleted(
 	ctx context.Context, m *v1beta2.Manifest, stage []*unstructured.Unstructured, seen keys,
 ) ([]*unstructured.Unstructured, error) {

@@ -14,9 +14,10 @@ import (
 )
 
 const (
-	// fewToList is the number of objects of a kind in a namespace from which one list replaces reading each of them.
+	// fewToList is the number of objects of a kind in a namespace from which the agent lists them instead of reading
+	// each object.
 	fewToList = 2
-	// maxListed bounds such a list. Objects beyond it are read one by one.
+	// maxListed limits the objects of a list. If there are more, the agent reads the objects one by one.
 	maxListed = 100
 )
 
@@ -26,12 +27,12 @@ type listing struct {
 	namespace string
 }
 
-// listed contains the metadata of all objects of each kind that was listed.
+// listed contains the metadata of all objects of each listed kind and namespace.
 type listed map[listing]map[key]*metav1.PartialObjectMetadata
 
-var errNotListed = errors.New("not listed")
+var errNotListed = errors.New("kind was not listed")
 
-// object returns an object, nil if it does not exist, or errNotListed.
+// object returns an object, nil if it does not exist. It returns errNotListed if its kind was not listed.
 func (l listed) object(k key) (*metav1.PartialObjectMetadata, error) {
 	all, ok := l[listing{k.GroupKind(), k.Namespace}]
 	if !ok {
@@ -40,8 +41,8 @@ func (l listed) object(k key) (*metav1.PartialObjectMetadata, error) {
 	return all[k], nil
 }
 
-// list lists the kinds to which several of the given objects belong. It omits kinds that cannot be listed, and kinds
-// with many objects in the cluster.
+// list lists the kinds of the given objects. It skips kinds with fewer than fewToList given objects, kinds that cannot
+// be listed, and kinds with more than maxListed objects in a namespace.
 func (a *actor) list(ctx context.Context, objects []*unstructured.Unstructured) (listed, error) {
 	counts := map[listing]int{}
 	versions := map[listing]schema.GroupVersion{}
@@ -77,7 +78,8 @@ func (a *actor) list(ctx context.Context, objects []*unstructured.Unstructured) 
 	return found, nil
 }
 
-// isUndefined records an object as absent whose kind only this plan defines: its definition does not exist.
+// isUndefined reports whether the CRD of an object is part of the plan and does not exist yet. It records such an
+// object as absent.
 func (p *plan) isUndefined(o *unstructured.Unstructured) bool {
 	gvk := o.GroupVersionKind()
 	for _, definition := range p.stages[0] {

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestModulesCannotLockTheAgentOut(t *testing.T) {
+func TestModulesCannotLockOutTheAgent(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	const nosy = `apiVersion: admissionregistration.k8s.io/v1
@@ -34,7 +34,7 @@ webhooks:
 	}
 	webhook := &admissionv1.ValidatingWebhookConfiguration{}
 
-	t.Log("one module labels the namespace, another brings a webhook by that label")
+	t.Log("one module labels the namespace, and another contains a webhook that selects this label")
 	w.wants("labels", labeled("inject: 'yes'"))
 	w.state("labels", v1beta2.StateReady, "")
 	w.wants("nosy", nosy+"{matchLabels: {inject: 'yes'}}\n")
@@ -51,7 +51,7 @@ webhooks:
 	w.state("nosy", v1beta2.StateReady, "")
 	require.True(t, w.exists(webhook, "", "nosy"))
 
-	t.Log("a client has a webhook, and a module brings the label that it selects")
+	t.Log("a module sets a label that another client's webhook selects")
 	theirs := objects(t, nosy+"{matchLabels: {audit: 'on'}}\n")[0]
 	theirs.SetName("theirs")
 	require.NoError(t, w.client.Create(ctx, theirs))
@@ -67,7 +67,7 @@ webhooks:
 	require.NoError(t, w.client.Delete(ctx, theirs))
 	w.state("labels", v1beta2.StateReady, "")
 
-	t.Log("or takes away the label that it leaves out")
+	t.Log("a module removes a label that another client's webhook excludes")
 	unless := objects(t,
 		nosy+"{matchExpressions: [{key: audit, operator: DoesNotExist}, {key: kubernetes.io/metadata.name, operator: "+
 			"In, values: [kyma-system]}]}\n")[0]
@@ -81,18 +81,18 @@ webhooks:
 	require.NoError(t, w.client.Delete(ctx, unless))
 	w.state("labels", v1beta2.StateReady, "")
 
-	t.Log("nothing that would strangle it is installed")
+	t.Log("objects that would limit or redirect the agent are refused")
 	for name, c := range map[string]struct {
 		yaml, message string
 		object        client.Object
 	}{
 		"quota": {
 			"apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: quota}\nspec: {hard: {secrets: '0'}}\n",
-			"would limit the agent's own pods and objects", &corev1.ResourceQuota{},
+			"this object would limit the agent's pods and objects", &corev1.ResourceQuota{},
 		},
 		"limit": {
 			"apiVersion: v1\nkind: LimitRange\nmetadata: {name: limit}\nspec: {limits: [{type: Container, max: " +
-				"{memory: 1Mi}}]}\n", "would limit the agent's own pods and objects", &corev1.LimitRange{},
+				"{memory: 1Mi}}]}\n", "this object would limit the agent's pods and objects", &corev1.LimitRange{},
 		},
 		"flow": {
 			"apiVersion: flowcontrol.apiserver.k8s.io/v1\nkind: FlowSchema\nmetadata: {name: flow}\nspec: " +
@@ -103,11 +103,11 @@ webhooks:
 			&flowcontrolv1.FlowSchema{}},
 		"kubernetes": {
 			"apiVersion: v1\nkind: Service\nmetadata: {name: kubernetes, namespace: default}\nspec: {ports: [{port: " +
-				"1}]}\n", "is the address of the API server for the whole cluster", nil,
+				"1}]}\n", "this object defines the address of the API server for the whole cluster", nil,
 		},
 		"admin": {
 			"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: cluster-admin}\nrules: []\n",
-			"ClusterRole cluster-admin: there already and not made by this module", nil,
+			"ClusterRole cluster-admin already exists and does not belong to this module", nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -118,14 +118,15 @@ webhooks:
 			}
 		})
 	}
-	t.Log("shared namespaces keep their owners, finalizers and annotations")
+	t.Log("a module cannot set owners, finalizers and annotations of shared namespaces")
 	shared := func(fields string) string { return namespaceWith("kyma-system", "labels: {inject: 'yes'}"+fields) }
 	w.wants("labels", shared(", ownerReferences: "+gone))
 	w.state("labels", v1beta2.StateError,
-		"Namespace kyma-system: metadata.ownerReferences would delete a namespace of all modules with its owner")
+		"Namespace kyma-system: metadata.ownerReferences would delete a namespace that modules share together "+
+			"with its owner")
 	w.wants("labels", shared(", finalizers: [thief.example/hold]"))
 	w.state("labels", v1beta2.StateError,
-		"Namespace kyma-system: metadata.finalizers would prevent the deletion of a namespace of all modules")
+		"Namespace kyma-system: metadata.finalizers would prevent the deletion of a namespace that modules share")
 	w.wants("labels", shared(", annotations: {openshift.io/node-selector: no=where}"))
 	w.state("labels", v1beta2.StateReady, "")
 	require.True(t, w.exists(namespace, "", home))

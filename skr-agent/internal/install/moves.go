@@ -13,15 +13,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// An object moves between two modules when the new version of one has it and the new version of the other does not.
-// The module that gains the object takes it over by writing its own mark. The module that loses it leaves it alone
-// until then. Neither deletes it, in whichever order the two Manifests are reconciled.
+// An object moves from one module to another if the new version of the first module does not contain it and the new
+// version of the second module does. The second module takes the object over by writing its own mark. Until then, the
+// first module keeps the object. The object is not deleted, regardless of the order in which the two Manifests are
+// reconciled.
 
-// handOverInterval is the interval between two checks of objects that another module takes over.
+// handOverInterval is the interval between two checks of objects that wait for a takeover by another module.
 const handOverInterval = time.Second
 
-// wanted returns the objects in the current content of a Manifest, installed or not. It returns false if the content
-// cannot be rendered.
+// wanted returns the objects in the current content of a Manifest, even if they are not installed. It returns false if
+// the content cannot be rendered.
 func (i *Installer) wanted(ctx context.Context, m *v1beta2.Manifest) (keys, bool, error) {
 	content, problem, err := i.rendered(ctx, m)
 	if err != nil || problem != nil {
@@ -29,7 +30,7 @@ func (i *Installer) wanted(ctx context.Context, m *v1beta2.Manifest) (keys, bool
 	}
 	p, err := makePlan(content.objects, content.defaultCR, nil, i.owner(m), i.scope)
 	if err != nil {
-		if passing(err) {
+		if isTemporary(err) {
 			return nil, false, err
 		}
 		return nil, false, nil
@@ -43,8 +44,9 @@ func isActive(m *v1beta2.Manifest) bool {
 		m.Labels[v1beta2.LabelSkipReconciliation] != v1beta2.True
 }
 
-// takers returns the modules that request objects that a Manifest no longer has.
-func (i *Installer) takers(
+// newOwners returns, for each dropped object, the module that requests the object. Objects that no module requests are
+// omitted.
+func (i *Installer) newOwners(
 	ctx context.Context, m *v1beta2.Manifest, dropped []v1beta2.Resource,
 ) (map[key]string, error) {
 	if len(dropped) == 0 {
@@ -63,7 +65,7 @@ func (i *Installer) takers(
 		if !installed(other) {
 			now, known, err := i.wanted(ctx, other)
 			if err != nil {
-				return nil, fmt.Errorf("render module %s, which may take over objects: %w", other.Module(), err)
+				return nil, fmt.Errorf("render module %s, which can take over objects: %w", other.Module(), err)
 			}
 			if known {
 				wants = now
@@ -78,9 +80,9 @@ func (i *Installer) takers(
 	return takers, nil
 }
 
-// givesUp returns a test for objects in the inventory of another Manifest that it no longer requests: its content does
-// not have them, or the Manifest is being removed.
-func (i *Installer) givesUp(ctx context.Context) func(other *v1beta2.Manifest, k key) (bool, error) {
+// releases returns a function that reports whether another Manifest gives up an object in its inventory, because its
+// content no longer contains the object or the Manifest is being removed.
+func (i *Installer) releases(ctx context.Context) func(other *v1beta2.Manifest, k key) (bool, error) {
 	rendered := map[string]keys{}
 	return func(other *v1beta2.Manifest, k key) (bool, error) {
 		if !isActive(other) {
@@ -91,7 +93,7 @@ func (i *Installer) givesUp(ctx context.Context) func(other *v1beta2.Manifest, k
 		if !done {
 			now, known, err := i.wanted(ctx, other)
 			if err != nil {
-				return false, fmt.Errorf("render module %s, which has %s: %w", other.Module(), k, err)
+				return false, fmt.Errorf("render module %s, which owns %s: %w", other.Module(), k, err)
 			}
 			if wants = now; !known {
 				wants = keysOf(other.Status.Synced)
@@ -102,11 +104,11 @@ func (i *Installer) givesUp(ctx context.Context) func(other *v1beta2.Manifest, k
 	}
 }
 
-// others returns all Manifests but one. They are the cache's own objects, which are only read.
+// others returns all Manifests except the given one. They belong to the cache and must not be modified.
 func (i *Installer) others(ctx context.Context, m *v1beta2.Manifest) ([]*v1beta2.Manifest, error) {
 	var all v1beta2.ManifestList
 	if err := i.cached.List(ctx, &all, client.InNamespace(i.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list manifests: %w", err)
+		return nil, fmt.Errorf("list Manifests: %w", err)
 	}
 	var others []*v1beta2.Manifest
 	for n := range all.Items {
@@ -119,14 +121,14 @@ func (i *Installer) others(ctx context.Context, m *v1beta2.Manifest) ([]*v1beta2
 
 func (i *Installer) isIncomplete() bool { return i.Incomplete != nil && i.Incomplete() }
 
-// among returns the resources of a list that are in a set.
+// among returns the resources that are in the set wanted.
 func among(resources []v1beta2.Resource, wanted keys) []v1beta2.Resource {
 	return slices.DeleteFunc(slices.Clone(resources), func(r v1beta2.Resource) bool { return !wanted.has(keyOf(r)) })
 }
 
-// handOver splits objects that a Manifest drops: those that it may delete, and a text about those that other modules
-// take over. While the agent is still writing the Manifests of a bundle, a module whose Manifest does not exist yet can
-// take over any of them.
+// handOver returns the dropped objects of a Manifest that can be deleted, and a reason to wait if other modules must
+// take over some of them. While the agent is writing the Manifests of a bundle, it returns no objects, because a
+// Manifest that does not exist yet could take them over.
 func (i *Installer) handOver(
 	ctx context.Context, m *v1beta2.Manifest, dropped []v1beta2.Resource,
 ) (mine []v1beta2.Resource, waiting string, err error) {
@@ -134,11 +136,11 @@ func (i *Installer) handOver(
 		return nil, "", nil
 	}
 	if i.isIncomplete() {
-		return nil, "waiting until the agent has written all modules of the bundle, which may take over " +
+		return nil, "waiting until all Manifests of the bundle are written, because one of them may take over " +
 				keyOf(dropped[0]).String(),
 			nil
 	}
-	takers, err := i.takers(ctx, m, dropped)
+	takers, err := i.newOwners(ctx, m, dropped)
 	if err != nil {
 		return nil, "", err
 	}
@@ -155,7 +157,7 @@ func (i *Installer) handOver(
 			return nil, "", fmt.Errorf("%s: %w", keyOf(r), err)
 		}
 		if live == nil || !deletes(live) {
-			mine = append(mine, r) // the other module has it: nothing is deleted
+			mine = append(mine, r) // the other module owns it, so it is not deleted
 			continue
 		}
 		moving = append(moving, fmt.Sprintf("%s by module %s", keyOf(r), module))
@@ -166,14 +168,14 @@ func (i *Installer) handOver(
 	return mine, waiting, nil
 }
 
-// takesOver reports whether a plan takes over an object from the Manifest whose mark it has.
+// takesOver reports whether a plan takes over an object from the Manifest in the object's mark.
 func (p *plan) takesOver(k key, mark string, by guard.Owner) bool {
 	from := p.takes[k]
 	return from != "" && from == mark && from != by.Mark
 }
 
-// isAbandoned reports whether an object has the mark of another Manifest that has dropped it and left it in place, such
-// as an object with the annotation helm.sh/resource-policy: keep.
+// isAbandoned reports whether an object has the mark of another Manifest that no longer contains it and did not delete
+// it, for example because of the annotation helm.sh/resource-policy: keep.
 func isAbandoned(k key, live *metav1.PartialObjectMetadata, others []*v1beta2.Manifest) bool {
 	for _, other := range others {
 		if live.Annotations[v1beta2.AnnotationOwnedBy] != other.Namespace+"/"+other.Name {

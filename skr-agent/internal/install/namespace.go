@@ -14,13 +14,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// namespaceOwner is under which name the labels of the agent's namespace are applied. It is not the name of the objects
-// of the agent's start, which applies the namespace without labels.
+// namespaceOwner is the field manager of the labels of the agent's namespace. It differs from the field manager that
+// creates the namespace without labels when the agent starts.
 const namespaceOwner = "kyma-pull-namespace"
 
-// LabelNamespace sets labels on the agent's namespace, and removes earlier ones that are no longer wanted. It keeps a
-// label that would expose the agent's requests to an installed webhook or policy; the error names the label and is
-// agentobjects.ErrExposed. It writes nothing if the labels match.
+// LabelNamespace sets labels on the agent's namespace, and removes earlier ones that are no longer wanted. It does not
+// change a label if the change would expose the agent's requests to an installed webhook or policy. The error then
+// wraps guard.ErrExposed and contains the label. It does not write if the labels match.
 func LabelNamespace(ctx context.Context, cluster client.Client, home string, want map[string]string) error {
 	live, err := liveNamespace(ctx, cluster, home)
 	if err != nil || live == nil {
@@ -47,8 +47,8 @@ func LabelNamespace(ctx context.Context, cluster client.Client, home string, wan
 	return refused
 }
 
-// liveNamespace returns the agent's namespace, nil without one. It lists with a field selector, because the agent has
-// the right to list namespaces but not to get them.
+// liveNamespace returns the agent's namespace, nil if it does not exist. It lists with a field selector, because the
+// agent may list namespaces but not get them.
 func liveNamespace(ctx context.Context, cluster client.Client, home string) (*metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// podsWebhook sees pods of namespaces with a label, as Istio and Warden have them.
+// podsWebhook returns a webhook for pods in namespaces with a label, like the webhooks of Istio and Warden.
 func podsWebhook(name, label, objectSelector string) string {
 	return "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: " +
 		name + "}\n" +
@@ -21,7 +21,7 @@ func podsWebhook(name, label, objectSelector string) string {
 
 const istio, warden = "istio-injection", "namespaces.warden.kyma-project.io/validate"
 
-func TestLabelsOfTheAgentNamespaceAreRestored(t *testing.T) {
+func TestLabelNamespaceRestoresLabels(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	has := func(want map[string]string) {
@@ -39,7 +39,7 @@ func TestLabelsOfTheAgentNamespaceAreRestored(t *testing.T) {
 	before := namespace.ResourceVersion
 	require.NoError(t, LabelNamespace(ctx, w.client, home, map[string]string{istio: "enabled", warden: "enabled"}))
 	require.True(t, w.exists(namespace, "", home))
-	require.Equal(t, before, namespace.ResourceVersion, "nothing is written where nothing changed")
+	require.Equal(t, before, namespace.ResourceVersion, "unchanged labels must not be written")
 
 	delete(namespace.Labels, istio)
 	namespace.Labels["team"] = "a"

@@ -17,13 +17,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// observe reads the objects that count for the status of a Manifest: the objects of the inventory with a status, the
-// module's manager and the default CR. It reports whether watches will report all of them from now on. It does not read
-// an object again while the watch shows the version that was ready, or the version of one of a few others.
+// observe reads the objects that determine the status of a Manifest: the objects in the inventory that have a status,
+// the module's manager and the default CR. watched is true if watches report changes of all of them. An object is not
+// read again if its watch shows the resource version that was ready or is cached.
 func (i *Installer) observe(
 	ctx context.Context, m *v1beta2.Manifest, before *memo, inventory []v1beta2.Resource,
 ) (seen []observation, watched bool, err error) {
-	wanted, watched := i.telling(m, without(inventory, before.dropped))
+	wanted, watched := i.statusObjects(m, without(inventory, before.dropped))
 	r, ok := i.defaultCR(m)
 	isDefaultCR := func(k key) bool { return ok && k == keyOf(r) }
 	seen, err = i.readAll(ctx, m, before, wanted, func(w v1beta2.Resource) bool {
@@ -41,12 +41,12 @@ func (i *Installer) observe(
 		case isDefaultCR(o.key):
 			o.checks = stateChecks(m)
 			if o.object != nil && o.object.GetAnnotations()[v1beta2.AnnotationOwnedBy] != i.owner(m).Mark {
-				watched = false // another client created it without our marks
+				watched = false // another client created it without the label that watches select
 			}
 		case o.knownReady:
 			ready[o.key] = before.ready[o.key]
 		default:
-			if state, _ := judgeOne(*o); state == v1beta2.StateReady && o.object != nil {
+			if state, _ := objectState(*o); state == v1beta2.StateReady && o.object != nil {
 				ready[o.key] = o.object.GetResourceVersion()
 			}
 		}
@@ -59,9 +59,9 @@ func (i *Installer) observe(
 	return seen, watched, nil
 }
 
-// telling returns the objects whose status counts for a Manifest, the default CR among them, and whether watches report
-// all of them.
-func (i *Installer) telling(
+// statusObjects returns the objects that determine the status of a Manifest, including the default CR, and whether
+// watches report changes of all of them.
+func (i *Installer) statusObjects(
 	m *v1beta2.Manifest, inventory []v1beta2.Resource,
 ) (wanted []v1beta2.Resource, watched bool) {
 	known := keysOf(inventory)
@@ -89,14 +89,14 @@ func (i *Installer) telling(
 	return wanted, watched
 }
 
-// maxLooked bounds the objects of one Manifest that are kept as they were seen.
+// maxLooked limits the cached objects of one Manifest.
 const maxLooked = 20
 
-// readsAtOnce is the number of objects that are read at the same time for one Manifest.
+// readsAtOnce is the number of objects of one Manifest that are read concurrently.
 const readsAtOnce = 4
 
-// readAll returns objects as they are now, in their order, but for those that are known to be ready. It reads those
-// that have changed since they were seen.
+// readAll returns observations of the wanted objects, in the same order. It reads only objects that are not known to be
+// ready and that have changed since they were cached.
 func (i *Installer) readAll(
 	ctx context.Context, m *v1beta2.Manifest, before *memo, wanted []v1beta2.Resource,
 	known func(v1beta2.Resource) bool,
@@ -109,7 +109,7 @@ func (i *Installer) readAll(
 		if seen[n].knownReady = known(w); seen[n].knownReady {
 			continue
 		}
-		if o := i.lookedAt(before, w); o != nil {
+		if o := i.cachedObject(before, w); o != nil {
 			seen[n].object = o
 			continue
 		}
@@ -118,9 +118,10 @@ func (i *Installer) readAll(
 	return seen, group.Wait()
 }
 
-// lookedAt returns an object that needs no other read: the response of this pass, or the version that its watch still
-// shows. A PersistentVolumeClaim also depends on its class.
-func (i *Installer) lookedAt(before *memo, r v1beta2.Resource) *unstructured.Unstructured {
+// cachedObject returns an object that need not be read: the response of an apply in this pass, or a cached object whose
+// resource version its watch still shows. PersistentVolumeClaims are always read, because their state also depends on
+// the storage class.
+func (i *Installer) cachedObject(before *memo, r v1beta2.Resource) *unstructured.Unstructured {
 	k := keyOf(r)
 	if k.GroupKind() == (schema.GroupKind{Kind: "PersistentVolumeClaim"}) {
 		return nil
@@ -134,8 +135,8 @@ func (i *Installer) lookedAt(before *memo, r v1beta2.Resource) *unstructured.Uns
 	return nil
 }
 
-// readInto reads an object. One that the API server cannot read or convert is an observation; it does not keep the
-// others from being seen.
+// readInto reads an object into an observation. If the API server cannot read or convert the object, the observation
+// contains the error, so that the other objects are still observed.
 func (a *actor) readInto(ctx context.Context, r v1beta2.Resource, seen *observation) (err error) {
 	seen.object, err = a.get(ctx, r)
 	if apierrors.IsInternalError(err) {
@@ -150,8 +151,8 @@ func (a *actor) readInto(ctx context.Context, r v1beta2.Resource, seen *observat
 	return err
 }
 
-// bindsLate reports whether a storage class binds volumes only when a Pod uses them. A class that does not exist, or
-// that the account may not read, does not.
+// bindsLate reports whether a storage class binds volumes only when a Pod uses them. It returns false if the class does
+// not exist or the account is not allowed to read it.
 func (a *actor) bindsLate(ctx context.Context, class string) (bool, error) {
 	if class == "" {
 		return false, nil
@@ -176,8 +177,8 @@ func ignoreForbidden(err error) error {
 	return err
 }
 
-// stateChecks returns a template's conditions for the state of its default CR. Unreadable ones are ignored, because the
-// API server checked the template.
+// stateChecks returns the custom state checks of a module's default CR. It ignores an annotation that cannot be parsed,
+// because the API server validated the ModuleTemplate.
 func stateChecks(m *v1beta2.Manifest) []v1beta2.CustomStateCheck {
 	var checks []v1beta2.CustomStateCheck
 	if err := json.Unmarshal([]byte(m.Annotations[v1beta2.AnnotationCustomStateCheck]), &checks); err != nil {
@@ -186,8 +187,8 @@ func stateChecks(m *v1beta2.Manifest) []v1beta2.CustomStateCheck {
 	return checks
 }
 
-// defaultCR returns a Manifest's default CR if the agent creates and deletes it. It ignores an object that modules may
-// not write, whatever the Manifest contains.
+// defaultCR returns a Manifest's default CR if the agent creates and deletes it. It returns false for a protected
+// object.
 func (i *Installer) defaultCR(m *v1beta2.Manifest) (v1beta2.Resource, bool) {
 	if m.Spec.Resource == nil || m.Spec.CustomResourcePolicy == v1beta2.PolicyIgnore {
 		return v1beta2.Resource{}, false
@@ -199,8 +200,9 @@ func (i *Installer) defaultCR(m *v1beta2.Manifest) (v1beta2.Resource, bool) {
 	return r, guard.Protected(keyOf(r), i.Namespace) == ""
 }
 
-// createDefaultCR creates the default CR if it does not exist. An existing one keeps its content, which belongs to its
-// user; one that lifecycle-manager created gets the module's mark, so that it is watched and deleted with the module.
+// createDefaultCR creates the default CR if it does not exist. It does not change the content of an existing default
+// CR, because users may have edited it. If lifecycle-manager created the CR, it adds the module's mark, so that the CR
+// is watched and deleted with the module.
 func (i *Installer) createDefaultCR(
 	ctx context.Context, a *actor, by guard.Owner, known *memo, p plan,
 ) (created bool, wait string, err error) {
@@ -234,7 +236,7 @@ func (i *Installer) createDefaultCR(
 		return false, "", nil
 	}
 	if apierrors.IsNotFound(err) {
-		return false, fmt.Sprintf("waiting for the API server to take the default CR %s: %s", keyOf(r), err), nil
+		return false, fmt.Sprintf("waiting for the API server to accept the default CR %s: %s", keyOf(r), err), nil
 	}
 	if err == nil {
 		known.keepFresh(keyOf(r), made)

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// firstKinds are applied before all other kinds of a stage, in this order, and lastKinds after them.
+// firstKinds are applied before all other kinds of a stage, in this order. lastKinds are applied after all other kinds.
 //
 // Source: fluxcd/pkg/ssa, ReconcileOrder.
 var (
@@ -29,7 +29,7 @@ func rank(kind string) int {
 	return slices.Index(lastKinds, kind) + 1
 }
 
-// sortForApply sorts the objects of a stage in the order in which they are applied.
+// sortForApply sorts the objects of a stage in apply order.
 func sortForApply(stage []*unstructured.Unstructured) {
 	slices.SortStableFunc(stage, func(a, b *unstructured.Unstructured) int {
 		first, second := guard.KeyOf(a), guard.KeyOf(b)

@@ -16,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// strangerSearch collects the objects of a plan that do not belong to its module.
-type strangerSearch struct {
+// foreignSearch collects the existing objects of a plan that do not belong to the module.
+type foreignSearch struct {
 	actor *actor
 
 	mu      sync.Mutex // guards strange, and unread and absent of the plan
@@ -25,8 +25,9 @@ type strangerSearch struct {
 	strange []string
 }
 
-// examine reads the live object of a planned one, and records it if it is missing, unreadable or not accepted.
-func (s *strangerSearch) examine(
+// examine reads the live version of a planned object, and records the object if it is missing, unreadable or not
+// accepted.
+func (s *foreignSearch) examine(
 	ctx context.Context, o *unstructured.Unstructured, found listed, accepted func(*metav1.PartialObjectMetadata) bool,
 ) error {
 	k := guard.KeyOf(o)
@@ -49,10 +50,11 @@ func (s *strangerSearch) examine(
 	return nil
 }
 
-// strangers returns existing objects of a plan that do not belong to the module, before anything is written. Objects in
-// the inventory of a completely installed module belong to it, even if another client replaced them: that is drift. The
-// plan records custom resources that the API server cannot read. They are applied once they can be read.
-func (i *Installer) strangers(ctx context.Context, m *v1beta2.Manifest, p *plan) (*finding, error) {
+// foreignObjects runs before the apply and returns a problem if existing objects of a plan do not belong to the module.
+// Objects in the inventory of a completely installed module always belong to it, even if another client replaced them,
+// because a replacement is drift. Custom resources that the API server cannot read are recorded in the plan and applied
+// later.
+func (i *Installer) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *plan) (*finding, error) {
 	by, before, whole := i.owner(m), keysOf(m.Status.Synced), installed(m)
 	others, err := i.others(ctx, m)
 	if err != nil {
@@ -60,7 +62,7 @@ func (i *Installer) strangers(ctx context.Context, m *v1beta2.Manifest, p *plan)
 	}
 	p.unread, p.absent = map[key]string{}, keys{}
 	a := i.actor(m)
-	search := strangerSearch{actor: a, plan: p}
+	search := foreignSearch{actor: a, plan: p}
 	type test = func(*metav1.PartialObjectMetadata) bool
 	acceptedObject := func(k key) test {
 		return func(live *metav1.PartialObjectMetadata) bool {
@@ -70,7 +72,7 @@ func (i *Installer) strangers(ctx context.Context, m *v1beta2.Manifest, p *plan)
 		}
 	}
 	acceptedCR := func(live *metav1.PartialObjectMetadata) bool { return by.Owns(live) || !by.IsOtherManifests(live) }
-	// Definitions come first: without the definition of a kind, its objects do not exist either.
+	// CRDs are examined first, because objects of a kind without a CRD do not exist.
 	rest := append(slices.Concat(p.stages[1:]...), p.defaultCR)
 	for _, part := range [2][]*unstructured.Unstructured{slices.Clone(p.stages[0]), rest} {
 		part = slices.DeleteFunc(part, func(o *unstructured.Unstructured) bool {
@@ -97,7 +99,7 @@ func (i *Installer) strangers(ctx context.Context, m *v1beta2.Manifest, p *plan)
 	if len(search.strange) == 0 {
 		return nil, nil
 	}
-	const text = "nothing was applied: %s: there already and not made by this module: " +
+	const text = "nothing was applied: %s already exists and does not belong to this module: " +
 		"rename it in the module, delete it, or hand it over with the annotation %s=%s"
 	return &finding{
 		reason:  v1beta2.ReasonConflict,

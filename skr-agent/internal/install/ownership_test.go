@@ -15,7 +15,7 @@ func configMap(name string, data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: name}, Data: data}
 }
 
-func TestModuleTakesNoForeignObjects(t *testing.T) {
+func TestModuleDoesNotTakeOverForeignObjects(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	theirs := configMap("theirs", map[string]string{"is": "the tenant's"})
@@ -31,7 +31,7 @@ func TestModuleTakesNoForeignObjects(t *testing.T) {
 	t.Log("content with a foreign object is refused completely")
 	w.wants("thief", content)
 	w.state("thief", v1beta2.StateError,
-		"nothing was applied: ConfigMap kyma-system/theirs: there already and not made by this module: "+
+		"nothing was applied: ConfigMap kyma-system/theirs already exists and does not belong to this module: "+
 			"rename it in the module, delete it, or hand it over with the annotation "+
 			"kyma-pull.dev/adopt=kyma-system/thief")
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "first"))
@@ -41,15 +41,15 @@ func TestModuleTakesNoForeignObjects(t *testing.T) {
 	gone("thief")
 	require.True(t, w.exists(theirs, home, "theirs"))
 
-	t.Log("so is an upgrade that adds it, and one of its own that was replaced is drift")
+	t.Log("an upgrade that adds a foreign object is refused")
 	w.wants("thief", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: first}\n")
 	w.state("thief", v1beta2.StateReady, "")
 	w.wants("thief", content)
-	w.state("thief", v1beta2.StateError, "ConfigMap kyma-system/theirs: there already")
+	w.state("thief", v1beta2.StateError, "ConfigMap kyma-system/theirs already exists")
 	require.True(t, w.exists(theirs, home, "theirs"))
 	require.Equal(t, "the tenant's", theirs.Data["is"])
 
-	t.Log("what was handed over is the module's, and goes with it")
+	t.Log("an object that was handed over belongs to the module and is deleted with it")
 	theirs.Annotations = map[string]string{v1beta2.AnnotationAdopt: "kyma-system/thief"}
 	require.NoError(t, w.client.Update(ctx, theirs))
 	w.state("thief", v1beta2.StateReady, "")
@@ -58,7 +58,7 @@ func TestModuleTakesNoForeignObjects(t *testing.T) {
 	gone("thief")
 	require.False(t, w.exists(theirs, home, "theirs"))
 
-	t.Log("what lifecycle-manager installed for the module is taken over, for another module not")
+	t.Log("objects that lifecycle-manager installed for the module are taken over, but not those for another module")
 	installedByKyma := func(name, by string) {
 		o := configMap(name, nil)
 		o.Labels, o.Annotations = map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma},
@@ -69,14 +69,14 @@ func TestModuleTakesNoForeignObjects(t *testing.T) {
 	installedByKyma("theirs", lifecycleManagersMark("api-keda"))
 	w.wants("keda", content)
 	w.state("keda", v1beta2.StateError,
-		"nothing was applied: ConfigMap kyma-system/theirs (of "+lifecycleManagersMark("api-keda")+"): there already")
+		"nothing was applied: ConfigMap kyma-system/theirs (of "+lifecycleManagersMark("api-keda")+") already exists")
 	require.NoError(t, w.client.Delete(ctx, configMap("theirs", nil)))
 	w.state("keda", v1beta2.StateReady, "")
 	require.True(t, w.exists(theirs, home, "first"))
 	require.Equal(t, "kyma-system/keda", theirs.Annotations[v1beta2.AnnotationOwnedBy])
 }
 
-func TestOnlyItsOwnDefaultCRIsDeletedWithAModule(t *testing.T) {
+func TestRemovalDeletesOnlyOwnDefaultCR(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	named := func(o *unstructured.Unstructured) func(*v1beta2.Manifest) {
@@ -90,7 +90,7 @@ func TestOnlyItsOwnDefaultCRIsDeletedWithAModule(t *testing.T) {
 		w.eventually("Manifest "+name+" is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, name) })
 	}
 
-	t.Log("a Secret of a tenant's is neither written nor deleted")
+	t.Log("a tenant's Secret as default CR is not written and not deleted")
 	require.NoError(t, w.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant"}}))
 	data := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "customer-data"},
@@ -108,7 +108,7 @@ func TestOnlyItsOwnDefaultCRIsDeletedWithAModule(t *testing.T) {
 	require.True(t, w.exists(data, "tenant", "customer-data"))
 	require.Equal(t, "b", string(data.Data["a"]))
 
-	t.Log("another module's default CR is its own")
+	t.Log("another module's default CR is refused")
 	w.wants("sample", sampleCRD+"\n"+harmless, withDefaultCR)
 	w.state("sample", v1beta2.StateReady, "")
 	cr := sample("", "")
@@ -116,25 +116,25 @@ func TestOnlyItsOwnDefaultCRIsDeletedWithAModule(t *testing.T) {
 	made := cr.GetUID()
 	w.wants("thief", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: second}\n", named(sample("default", home)))
 	w.state("thief", v1beta2.StateError,
-		"Sample kyma-system/default (of kyma-system/sample): there already and not made by this module")
+		"Sample kyma-system/default (of kyma-system/sample) already exists and does not belong to this module")
 	remove("thief")
 	gone("thief")
 	w.wants("thief",
 		"apiVersion: example.kyma-project.io/v1\nkind: Sample\nmetadata: {name: default}\nspec: {size: stolen}\n")
 	w.state("thief", v1beta2.StateError,
-		"Sample kyma-system/default belongs to module sample already: remove it from one of both")
+		"Sample kyma-system/default belongs to module sample already: remove it from one of the two modules")
 	remove("thief")
 	gone("thief")
 	require.True(t, w.exists(cr, home, "default"))
 	require.Equal(t, made, cr.GetUID())
 	require.Equal(t, "small", cr.Object["spec"].(map[string]any)["size"])
 
-	t.Log("its own goes with it")
+	t.Log("the module's own default CR is deleted with it")
 	remove("sample")
 	gone("sample")
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "harmless"))
 
-	t.Log("one that its user made stays theirs, and keeps the module until they let it go")
+	t.Log("a default CR that a user created stays, and blocks the removal until it is handed over")
 	require.NoError(t, w.client.Create(ctx, objects(t, sampleCRD)[0]))
 	crd := objects(t, sampleCRD)[0]
 	w.eventually("the CRD is served", func() bool { return w.client.Create(ctx, sample("default", home)) == nil })
@@ -148,7 +148,7 @@ func TestOnlyItsOwnDefaultCRIsDeletedWithAModule(t *testing.T) {
 	w.state("sample", v1beta2.StateReady, "")
 	remove("sample")
 	w.state("sample", v1beta2.StateWarning,
-		"the module goes when its custom resources are gone, delete them: Sample kyma-system/default")
+		"custom resources of this module still exist, delete them to remove the module: Sample kyma-system/default")
 	require.True(t, w.exists(cr, home, "default"))
 	require.Equal(t, "small", cr.Object["spec"].(map[string]any)["size"])
 	cr.SetAnnotations(map[string]string{v1beta2.AnnotationAdopt: "kyma-system/sample"})

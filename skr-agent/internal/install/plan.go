@@ -16,46 +16,48 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// errUnknownKind is the error of a scopes function for a kind that the API server does not serve.
-var errUnknownKind = errors.New("the cluster does not know this kind")
+// errUnknownKind is returned by a scopes function for a kind that the API server does not serve.
+var errUnknownKind = errors.New("the API server does not serve this kind")
 
-// scopes reports whether objects of a kind live in namespaces.
+// scopes reports whether a kind is namespaced.
 type scopes func(schema.GroupVersionKind) (namespaced bool, err error)
 
-// plan is the result of planning the apply of a Manifest.
+// plan contains the objects to apply and to delete for a Manifest.
 type plan struct {
-	// shared are namespaces that the cluster needs even without the module. They get the module's labels and are never
-	// in its inventory.
+	// shared are namespaces that also exist without the module. They get the module's labels and are never in its
+	// inventory.
 	shared []*unstructured.Unstructured
-	// stages are applied in order: definitions of kinds, namespaces and roles; classes; the other kinds of Kubernetes;
-	// custom resources, whose webhooks may be part of an earlier stage.
+	// stages are applied in order. The stages are CRDs, namespaces and cluster roles; classes; other built-in kinds;
+	// and custom resources, whose webhooks can be part of an earlier stage.
 	stages [4][]*unstructured.Unstructured
-	// inventory is the inventory of the applied plan. prune are the other objects of the old inventory, in the order of
-	// deletion.
+	// inventory contains all objects of the stages. prune contains the objects of the previous inventory that are not
+	// in the plan, in the order of deletion.
 	inventory []v1beta2.Resource
 	prune     []v1beta2.Resource
-	// recreate are objects to delete first, because their changes are to immutable fields.
+	// recreate are objects to delete before the apply, because their immutable fields change.
 	recreate []v1beta2.Resource
-	// defaultCR is created if it is missing, and belongs to its user afterwards. It is nil without one.
+	// defaultCR is created if it does not exist, and is not changed afterwards. It is nil if the module has no default
+	// CR.
 	defaultCR *unstructured.Unstructured
-	// resources and images describe the content.
+	// resources and images become conditions about the content.
 	resources, images finding
-	// takes are objects that other Manifests have and no longer request, with the mark of each Manifest.
+	// takes contains the objects that other Manifests own but no longer request, with the mark of the other Manifest.
 	takes map[key]string
-	// unknown are objects whose kind the API server does not serve. They are neither applied nor pruned.
+	// unknown are objects whose kind the API server does not serve. They are not applied and not pruned.
 	unknown []string
-	// unread are custom resources whose owner the API server could not read, with the error. They are applied later.
+	// unread contains the custom resources that the API server could not read, with the error. They are applied later.
 	unread map[key]string
-	// unlabeled is the agent's namespace if the plan has it without labels and it has none of the module's. It needs no
-	// apply.
+	// unlabeled is the key of the agent's namespace if neither the plan nor the cluster has labels of the module on it.
+	// The namespace is then not applied.
 	unlabeled key
-	// absent are objects that did not exist when the plan was checked. They are created without another read.
+	// absent are objects that did not exist when the plan was checked. They are not read again before they are created.
 	absent keys
-	// refused is the problem of objects of a first installation that the API server refuses. The others are applied.
+	// refused is the problem of the objects that the API server refuses in a first installation. The other objects are
+	// applied.
 	refused *finding
 }
 
-// work returns the objects that an account needs rights for.
+// work returns the objects for which an account needs permissions.
 func (p *plan) work() guard.Work {
 	work := guard.Work{Shared: p.shared, Applied: slices.Concat(p.stages[:]...), DefaultCR: p.defaultCR}
 	for _, r := range p.prune {
@@ -66,7 +68,7 @@ func (p *plan) work() guard.Work {
 	return work
 }
 
-// keepOnly narrows the plan to objects that changed. The default CR stays: it is only ever created.
+// keepOnly reduces the plan to the changed objects and the default CR, which is only created if it does not exist.
 func (p *plan) keepOnly(changed keys) {
 	p.shared, p.prune = nil, nil
 	for i, stage := range p.stages {
@@ -76,7 +78,7 @@ func (p *plan) keepOnly(changed keys) {
 	}
 }
 
-// all returns every object that the plan may write.
+// all returns all objects that the plan can write.
 func (p *plan) all() []*unstructured.Unstructured {
 	all := slices.Concat(p.shared, slices.Concat(p.stages[:]...))
 	if p.defaultCR != nil {
@@ -93,8 +95,8 @@ func resourcesOf(objects []*unstructured.Unstructured) []v1beta2.Resource {
 	return resources
 }
 
-// makePlan returns the objects to apply in order, and the objects to prune. It changes the given objects: they get
-// their namespace and their owner's marks, and lose fields that server-side apply refuses.
+// makePlan returns the objects to apply and the objects to prune, in order. It modifies the given objects: it sets the
+// namespace and the owner's marks, and removes fields that server-side apply refuses.
 func makePlan(
 	rendered []*unstructured.Unstructured, defaultCR *unstructured.Unstructured, before []v1beta2.Resource,
 	by guard.Owner, served scopes,
@@ -117,7 +119,7 @@ func makePlan(
 		place(o, namespaced, by.Namespace)
 		k := guard.KeyOf(o)
 		if seen.has(k) {
-			return plan{}, fmt.Errorf("%s: is in the content twice, with its namespace and without: remove one", k)
+			return plan{}, fmt.Errorf("%s is in the content twice, with and without a namespace: remove one of them", k)
 		}
 		seen[k] = struct{}{}
 		if guard.IsShared(k, by.Namespace) {
@@ -144,7 +146,7 @@ func makePlan(
 			return plan{},
 				fmt.Errorf("default CR %s (%s): %w", guard.KeyOf(p.defaultCR), p.defaultCR.GetAPIVersion(), err)
 		case seen.has(guard.KeyOf(p.defaultCR)):
-			p.defaultCR = nil // the content has it too, and then it is an object like any other
+			p.defaultCR = nil // also in the content, and applied with it
 		default:
 			mark(p.defaultCR, by)
 		}
@@ -161,8 +163,8 @@ func makePlan(
 	return p, nil
 }
 
-// leaveOut notes an object whose kind the API server does not serve. It stays in the inventory if it is there: whether
-// its kind has namespaces is unknown.
+// leaveOut records an object whose kind the API server does not serve. It keeps the object in stay with every possible
+// namespace, because it is unknown whether the kind is namespaced.
 func (p *plan) leaveOut(o *unstructured.Unstructured, role string, by guard.Owner, stay keys) {
 	k := guard.KeyOf(o)
 	p.unknown = append(p.unknown, fmt.Sprintf("%s%s (%s): %s", role, k, o.GetAPIVersion(), errUnknownKind))
@@ -173,8 +175,8 @@ func (p *plan) leaveOut(o *unstructured.Unstructured, role string, by guard.Owne
 	stay[k] = struct{}{}
 }
 
-// withDefinitions adds the kinds that the content defines. A defined kind wins over a served one, because the
-// definition may add a version.
+// withDefinitions returns scopes that include the kinds of the CRDs in the content. The CRD takes precedence over a
+// served kind, because it can add a version.
 func withDefinitions(served scopes, rendered []*unstructured.Unstructured) scopes {
 	defined := map[schema.GroupVersionKind]bool{}
 	for _, o := range rendered {
@@ -209,7 +211,7 @@ func place(o *unstructured.Unstructured, namespaced bool, fallback string) {
 	}
 }
 
-// mark adds the owner to the metadata of an object.
+// mark sets the owner in the labels and annotations of an object.
 func mark(o *unstructured.Unstructured, by guard.Owner) {
 	utils.SetCommonMetadata([]*unstructured.Unstructured{o}, map[string]string{
 		v1beta2.LabelManagedBy:  v1beta2.ManagedByKyma,
@@ -231,10 +233,10 @@ func stageOf(o *unstructured.Unstructured) int {
 	return 2
 }
 
-// claimedByOther finds an object of the plan that another Manifest has already. Two owners would correct each other
-// forever, so the later one waits: the one that does not have the object yet, or the younger one if neither has it.
-// Objects that the other Manifest gives up are returned with its mark; the plan takes them over. A default CR that
-// another Manifest names cannot be part of this content, but it belongs to that Manifest only once it was created.
+// claimedByOther returns a conflict if another Manifest owns an object of the plan. Two owners would overwrite each
+// other, so only one of them installs the object: the Manifest that already has it in the inventory, or the older one
+// if both have it. takes contains the objects that the other Manifest gives up, with its mark. The default CR of
+// another Manifest is also a conflict, unless the object is already in this Manifest's inventory.
 func claimedByOther(
 	m *v1beta2.Manifest, p plan, others []*v1beta2.Manifest, defaultCR func(*v1beta2.Manifest) (v1beta2.Resource, bool),
 	givesUp func(*v1beta2.Manifest, key) (bool, error),
@@ -247,10 +249,11 @@ func claimedByOther(
 	for _, other := range others {
 		taken := func(k key) string {
 			if other.IsRemoved() {
-				return fmt.Sprintf("%s belongs to module %s, which is being removed: wait until it is gone", k,
+				return fmt.Sprintf("%s belongs to module %s, which is being removed: wait for its removal", k,
 					other.Module())
 			}
-			return fmt.Sprintf("%s belongs to module %s already: remove it from one of both", k, other.Module())
+			return fmt.Sprintf("%s belongs to module %s already: remove it from one of the two modules", k,
+				other.Module())
 		}
 		for _, r := range other.Status.Synced {
 			k := keyOf(r)
@@ -281,9 +284,9 @@ func older(a, b *v1beta2.Manifest) bool {
 	return a.Name < b.Name
 }
 
-// removalStages returns the objects in the order of removal. Each stage must be gone before the next begins: webhooks
-// first, because their server is about to go; custom resources while the operator for their finalizers runs; workloads
-// and other objects; definitions; the rights that all of them used; namespaces.
+// removalStages returns the objects in the order of removal. A stage must be deleted before the next stage starts. The
+// stages are webhooks, whose server is removed later; custom resources, whose finalizers need the operator; workloads
+// and other objects; CRDs; RBAC; namespaces.
 func removalStages(inventory []v1beta2.Resource) [][]v1beta2.Resource {
 	stages := make([][]v1beta2.Resource, 6)
 	for _, r := range inventory {

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// builtIn serves the kinds of every cluster that these tests use.
+// builtIn is the scopes function of a cluster without CRDs.
 func builtIn(gvk schema.GroupVersionKind) (bool, error) {
 	switch gvk.Kind {
 	case "Namespace", "ClusterRole", "CustomResourceDefinition", "PriorityClass":
@@ -50,7 +50,7 @@ func resource(kind, group, name string) v1beta2.Resource {
 
 var sampleOwner = guard.Owner{Mark: "kyma-system/sample", Module: "sample", Namespace: "kyma-system"}
 
-func TestPlanAppliesDefinitionsFirstAndPrunesTheRest(t *testing.T) {
+func TestPlanAppliesCRDsFirstAndPrunesTheRest(t *testing.T) {
 	before := []v1beta2.Resource{
 		resource("ClusterRole", "rbac.authorization.k8s.io", "old-role"),
 		resource("CustomResourceDefinition", "apiextensions.k8s.io", "old-crd"),
@@ -88,9 +88,9 @@ func TestPlanAppliesDefinitionsFirstAndPrunesTheRest(t *testing.T) {
 func TestPlanRefusesInvalidContent(t *testing.T) {
 	config := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n"
 	for name, c := range map[string]struct{ yaml, want string }{
-		"one object with and without namespace": {
+		"same object with and without a namespace": {
 			config + "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: kyma-system}",
-			"ConfigMap kyma-system/a: is in the content twice",
+			"ConfigMap kyma-system/a is in the content twice",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,22 +110,23 @@ func TestPlanLeavesOutObjectsOfUnknownKinds(t *testing.T) {
 		unknown   string
 		prune     string
 	}{
-		"a kind": {
+		"unknown kind": {
 			config + "apiVersion: example.org/v1\nkind: Nothing\nmetadata: {name: x}", nil, nil,
-			"Nothing x (example.org/v1): the cluster does not know", "",
+			"Nothing x (example.org/v1): the API server does not serve", "",
 		},
-		"a kind whose object is installed": {config + "apiVersion: example.org/v1\nkind: Nothing\nmetadata: {name: x}",
+		"unknown kind with an installed object": {
+			config + "apiVersion: example.org/v1\nkind: Nothing\nmetadata: {name: x}",
 			nil,
 			[]v1beta2.Resource{
 				inKymaSystem(resource("Nothing", "example.org", "x")),
 				inKymaSystem(resource("Nothing", "example.org", "y")),
 			},
 			"Nothing x (example.org/v1)", "Nothing kyma-system/y"},
-		"a version that its definition does not serve": {
+		"version that the CRD does not serve": {
 			config + sampleCRD + "apiVersion: example.kyma-project.io/v2\nkind: Sample\nmetadata: {name: x}", nil, nil,
 			"Sample x (example.kyma-project.io/v2)", "",
 		},
-		"the default CR": {config, sample("default", ""), []v1beta2.Resource{
+		"default CR of an unknown kind": {config, sample("default", ""), []v1beta2.Resource{
 			inKymaSystem(resource("Sample", "example.kyma-project.io", "default")),
 		},
 			"default CR Sample kyma-system/default", ""},
@@ -142,7 +143,7 @@ func TestPlanLeavesOutObjectsOfUnknownKinds(t *testing.T) {
 	}
 }
 
-func TestObjectsHaveOneOwner(t *testing.T) {
+func TestObjectIsOwnedByOneModule(t *testing.T) {
 	a := resource("ConfigMap", "", "a")
 	manifest := func(name string, age time.Duration, synced ...v1beta2.Resource) v1beta2.Manifest {
 		m := v1beta2.Manifest{}
@@ -169,27 +170,27 @@ func TestObjectsHaveOneOwner(t *testing.T) {
 		wanted    plan
 		refused   bool
 	}{
-		"nobody else has it": {manifest("me", 0), manifest("other", 0), content, false},
-		"the other has it": {
+		"no other owner": {manifest("me", 0), manifest("other", 0), content, false},
+		"other Manifest owns the object": {
 			manifest("me", time.Hour), manifest("other", 0, a), content, true,
 		},
-		"both have it and the other older": {
+		"both own the object, and the other Manifest is older": {
 			manifest("me", 0, a), manifest("other", time.Hour, a), content, true,
 		},
-		"both have it and I am older": {
+		"both own the object, and this Manifest is older": {
 			manifest("me", time.Hour, a), manifest("other", 0, a), content, false,
 		},
-		"it is me, as the cache knows me": {manifest("me", 0), manifest("me", 0, a), content, false},
-		"it is the other's default CR": {
+		"cached copy of this Manifest": {manifest("me", 0), manifest("me", 0, a), content, false},
+		"object is the other Manifest's default CR": {
 			manifest("me", time.Hour), offering(manifest("other", 0)), content, true,
 		},
-		"I have it, whatever the other names": {
+		"owned object is the other Manifest's default CR": {
 			manifest("me", 0, a), offering(manifest("other", time.Hour)), content, false,
 		},
-		"my default CR is in the other's content": {
+		"default CR is part of the other Manifest's content": {
 			offering(manifest("me", time.Hour)), manifest("other", 0, a), onlyDefault, true,
 		},
-		"both name one default CR, and one makes it": {
+		"both have the same default CR": {
 			offering(manifest("me", 0)), offering(manifest("other", time.Hour)), onlyDefault, false,
 		},
 	} {
@@ -215,7 +216,7 @@ func TestObjectsHaveOneOwner(t *testing.T) {
 	}
 }
 
-func TestRemovalEndsWithDefinitionsRightsAndNamespaces(t *testing.T) {
+func TestRemovalStagesEndWithCRDsRBACAndNamespaces(t *testing.T) {
 	stages := removalStages([]v1beta2.Resource{
 		resource("Namespace", "", "n"),
 		resource("ClusterRole", "rbac.authorization.k8s.io", "r"),
@@ -236,7 +237,7 @@ func TestRemovalEndsWithDefinitionsRightsAndNamespaces(t *testing.T) {
 	}, order)
 }
 
-func TestNextStep(t *testing.T) {
+func TestNextStepDependsOnStatusMemoAndRecord(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	done := memo{checked: 2, checkedAt: now}
 	change := keys{key{Kind: "ConfigMap", Name: "a"}: {}}
@@ -247,26 +248,26 @@ func TestNextStep(t *testing.T) {
 		note    string
 		want    step
 	}{
-		"never applied":                 {0, memo{}, nil, "", stepApply},
-		"an older generation applied":   {1, done, nil, "", stepApply},
-		"applied before the agent came": {2, memo{}, nil, "", stepApply},
-		"checked long ago":              {2, memo{checked: 2, checkedAt: now.Add(-time.Hour)}, nil, "", stepApply},
-		"something left to delete": {
+		"never applied":                    {0, memo{}, nil, "", stepApply},
+		"older generation applied":         {1, done, nil, "", stepApply},
+		"applied before the agent started": {2, memo{}, nil, "", stepApply},
+		"resync is due":                    {2, memo{checked: 2, checkedAt: now.Add(-time.Hour)}, nil, "", stepApply},
+		"object waits for deletion": {
 			2, memo{checked: 2, checkedAt: now.Add(-time.Minute), held: "x", heldFor: time.Minute}, nil, "", stepApply,
 		},
-		"data that is kept": {
-			2, memo{checked: 2, checkedAt: now.Add(-time.Second), held: "x", heldFor: time.Minute}, nil, "", stepLook,
+		"object with data is kept": {
+			2, memo{checked: 2, checkedAt: now.Add(-time.Second), held: "x", heldFor: time.Minute}, nil, "", stepCheck,
 		},
-		"an object that moves": {
+		"object waits for a takeover": {
 			2, memo{checked: 2, checkedAt: now.Add(-time.Second), handingOver: "x"}, nil, "", stepApply,
 		},
-		"an object changed":           {2, done, change, "", stepCorrect},
-		"nothing happened":            {2, done, nil, "", stepLook},
-		"noted as applied":            {2, done, nil, `{"version": "2.0.0"}`, stepLook},
-		"noted is the version before": {2, done, nil, `{"version": "1.5.0"}`, stepApply},
-		"noted is what was begun":     {2, done, nil, `{"version": "2.0.0", "begun": "sha256:x"}`, stepApply},
-		"a note that cannot be written": {
-			2, memo{checked: 2, checkedAt: now, unnoted: true}, nil, `{"version": "1.5.0"}`, stepLook,
+		"object changed":                       {2, done, change, "", stepCorrect},
+		"no change":                            {2, done, nil, "", stepCheck},
+		"record contains this version":         {2, done, nil, `{"version": "2.0.0"}`, stepCheck},
+		"record contains the previous version": {2, done, nil, `{"version": "1.5.0"}`, stepApply},
+		"record contains a started apply":      {2, done, nil, `{"version": "2.0.0", "begun": "sha256:x"}`, stepApply},
+		"record cannot be written": {
+			2, memo{checked: 2, checkedAt: now, unnoted: true}, nil, `{"version": "1.5.0"}`, stepCheck,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -297,10 +298,10 @@ func TestCorrectionsSlowDownAgainstAnotherWriter(t *testing.T) {
 	require.Greater(t, corrections, 10)
 	now = now.Add(time.Hour)
 	known.countCorrection(now)
-	require.Zero(t, known.holdBack(now), "an hour of peace makes up for all")
+	require.Zero(t, known.holdBack(now), "an hour without changes must reset the delay")
 }
 
-func TestStatusChangesOnlyWithNews(t *testing.T) {
+func TestStatusTimesChangeOnlyWithValues(t *testing.T) {
 	m := &v1beta2.Manifest{}
 	out := outcome{
 		state: v1beta2.StateReady, ready: finding{ok: true, reason: "Ready", message: "all objects are ready"},

@@ -15,22 +15,22 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// maxPlannedBytes limits the remembered plans of all Manifests. 2,000 objects of a usual module take about 100 KiB.
+// maxPlannedBytes limits the cached plans of all Manifests. 2,000 objects of a typical module need about 100 KiB.
 const maxPlannedBytes = 4 << 20
 
-// plannedWindow is the size of the window of the compression: objects of one module resemble each other, and more would
-// only cost memory.
+// plannedWindow is the window size of the compression. Objects of one module are similar, so a larger window would only
+// need more memory.
 const plannedWindow = 128 << 10
 
-// plans keeps the compressed objects that Manifests were compared with last. A changed object is corrected from them,
-// without reading and rendering the whole module. They are a cache: missing ones are rendered.
+// plans is a cache of the objects with which Manifests were last compared, in compressed form. The agent corrects
+// changed objects from this cache, without rendering the whole module again.
 type plans struct {
 	mu    sync.Mutex // guards the fields below
 	kept  map[types.NamespacedName]packedPlan
 	bytes int
 }
 
-// packedPlan is a plan's objects. Each object takes two lines: its identity and its JSON.
+// packedPlan contains the compressed objects of a plan. Each object has two lines: the key and the JSON.
 type packedPlan struct {
 	// of identifies the inputs of the plan; see planInput.
 	of                string
@@ -38,14 +38,14 @@ type packedPlan struct {
 	resources, images finding
 }
 
-// planInput identifies the inputs of the objects in a plan, except the kinds that the API server serves. Those matter
-// when all objects are compared.
+// planInput identifies the inputs of a plan, except the kinds that the API server serves. Those only matter when all
+// objects are compared.
 func planInput(m *v1beta2.Manifest, by guard.Owner) string {
 	return fmt.Sprintf("%s %d %t %q %q %q", m.UID, m.Generation, m.DeletionTimestamp.IsZero(),
 		m.Annotations[v1beta2.AnnotationImages], m.Annotations[v1beta2.AnnotationValues], by)
 }
 
-// keep remembers a plan, if there is room.
+// keep adds a plan to the cache if the limit allows it.
 func (s *plans) keep(name types.NamespacedName, of string, p plan) {
 	data, err := packObjects(p)
 	s.mu.Lock()
@@ -69,7 +69,7 @@ func (s *plans) drop(name types.NamespacedName) {
 	delete(s.kept, name)
 }
 
-// changed returns the plan for the objects that changed, and the default CR; false when it is not remembered.
+// changed returns a plan with the changed objects and the default CR, and false if the plan is not in the cache.
 func (s *plans) changed(name types.NamespacedName, of string, changed keys) (plan, bool) {
 	s.mu.Lock()
 	packed, ok := s.kept[name]
@@ -86,7 +86,7 @@ func (s *plans) changed(name types.NamespacedName, of string, changed keys) (pla
 	return p, true
 }
 
-// defaultCRLine is the line for the default CR, which is created whenever it is missing.
+// defaultCRLine is the key line of the default CR. Every returned plan contains the default CR.
 const defaultCRLine = "default CR"
 
 func packObjects(p plan) ([]byte, error) {
@@ -119,7 +119,7 @@ func packObjects(p plan) ([]byte, error) {
 	return bytes.Clone(packed.Bytes()), err
 }
 
-// line returns the key of an object as one line. Names are quoted, so that no name begins another line.
+// line returns the key of an object as one line. The parts are quoted, so they cannot contain a line break.
 func line(k key) string { return fmt.Sprintf("%q", []string{k.Group, k.Kind, k.Namespace, k.Name}) }
 
 func unpackObjects(data []byte, changed keys) (plan, error) {

@@ -43,7 +43,7 @@ spec:
 	return text.String()
 }
 
-// counting counts requests that read one Deployment.
+// counting is a RoundTripper that counts reads of single Deployments.
 type counting struct {
 	http.RoundTripper
 	reads *atomic.Int64
@@ -56,7 +56,7 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.RoundTripper.RoundTrip(r)
 }
 
-func TestDriftCorrectionCostsOnlyChangedObjects(t *testing.T) {
+func TestDriftCorrectionReadsAndAppliesChangedObjectsOnly(t *testing.T) {
 	const configMaps, deployments = 40, 12
 	var renderings, reads atomic.Int64
 	w := newWorldWith(t,
@@ -74,7 +74,7 @@ func TestDriftCorrectionCostsOnlyChangedObjects(t *testing.T) {
 	}
 	w.state("crowd", v1beta2.StateReady, "")
 
-	t.Log("objects that are deleted come back as they were, without rendering the module or looking at its workloads")
+	t.Log("deleted objects are restored without rendering the module or reading its workloads")
 	rendered, count := renderings.Load(), reads.Load()
 	for i := range 5 {
 		require.NoError(t, w.client.Delete(ctx, oneOfCrowd(fmt.Sprintf("crowd-%d", i))))
@@ -82,20 +82,24 @@ func TestDriftCorrectionCostsOnlyChangedObjects(t *testing.T) {
 	require.NoError(t, w.client.Delete(ctx, oneOfCrowd("crowd-default")))
 	for i := range 5 {
 		back := &corev1.ConfigMap{}
-		w.eventually("the ConfigMap is back", func() bool { return w.exists(back, home, fmt.Sprintf("crowd-%d", i)) })
+		w.eventually("the ConfigMap is restored", func() bool {
+			return w.exists(back, home, fmt.Sprintf("crowd-%d", i))
+		})
 		require.Equal(t, map[string]string{"key": "value", "number": fmt.Sprint(i)}, back.Data)
 		require.Equal(t, home+"/crowd", back.Annotations[v1beta2.AnnotationOwnedBy])
 	}
-	w.eventually("the default CR is back", func() bool { return w.exists(&corev1.ConfigMap{}, home, "crowd-default") })
+	w.eventually("the default CR is created again", func() bool {
+		return w.exists(&corev1.ConfigMap{}, home, "crowd-default")
+	})
 	require.Equal(t, rendered, renderings.Load())
-	require.Less(t, reads.Load()-count, int64(deployments), "unchanged Deployments are not read again")
+	require.Less(t, reads.Load()-count, int64(deployments), "unchanged Deployments must not be read again")
 
-	t.Log("a workload that is changed is put right, and one that fails is noticed")
+	t.Log("a changed workload is corrected, and its failing status is reported")
 	live := &appsv1.Deployment{}
 	require.True(t, w.exists(live, home, "crowd-3"))
 	live.Spec.Template.Spec.Containers[0].Image = "example.org/drift"
 	require.NoError(t, w.client.Update(ctx, live))
-	w.eventually("the image is back", func() bool {
+	w.eventually("the image is reverted", func() bool {
 		return w.exists(live, home, "crowd-3") && live.Spec.Template.Spec.Containers[0].Image == "example.org/one"
 	})
 	w.state("crowd", v1beta2.StateProcessing, "crowd-3")
@@ -103,12 +107,12 @@ func TestDriftCorrectionCostsOnlyChangedObjects(t *testing.T) {
 	w.state("crowd", v1beta2.StateReady, "")
 	require.Equal(t, rendered, renderings.Load())
 
-	t.Log("another version is rendered, and not called ready by what was ready before it")
+	t.Log("a new version is rendered, and is not ready because of the previous version")
 	w.wants("crowd", crowd(configMaps, deployments, "example.org/two"), withDefaultCROfConfigMap)
 	w.state("crowd", v1beta2.StateProcessing, "Deployment "+home+"/crowd-")
 	require.Greater(t, renderings.Load(), rendered)
 	for i := range deployments {
-		w.eventually("the new image", func() bool {
+		w.eventually("the Deployment has the new image", func() bool {
 			return w.exists(live, home, fmt.Sprintf("crowd-%d", i)) &&
 				live.Spec.Template.Spec.Containers[0].Image == "example.org/two"
 		})
@@ -128,7 +132,7 @@ func withDefaultCROfConfigMap(m *v1beta2.Manifest) {
 	m.Spec.Resource, m.Spec.CustomResourcePolicy = oneOfCrowd("crowd-default"), v1beta2.PolicyCreateAndDelete
 }
 
-func TestCachedPlanReturnsChanges(t *testing.T) {
+func TestCachedPlanReturnsChangedObjects(t *testing.T) {
 	objects, err := render.Render(render.Input{Content: []byte(crowd(300, 1, "example.org/one")), Release: "crowd"})
 	require.NoError(t, err)
 	hostile := oneOfCrowd("crowd-x\n{\"apiVersion\":\"v1\"}\n")
@@ -143,7 +147,7 @@ func TestCachedPlanReturnsChanges(t *testing.T) {
 	require.Less(t, s.bytes, 16<<10)
 
 	_, known := s.changed(name, "two", keys{})
-	require.False(t, known, "a plan of something else is none")
+	require.False(t, known, "a plan with other inputs must not be returned")
 	changed := keys{
 		guard.KeyOf(hostile): {}, key{Group: "", Kind: "ConfigMap", Namespace: home, Name: "crowd-7"}: {},
 		key{Group: "apps", Kind: "Deployment", Namespace: home, Name: "crowd-0"}: {},

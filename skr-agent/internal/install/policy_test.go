@@ -34,7 +34,7 @@ func (w *world) as(user string, rules ...rbacv1.PolicyRule) client.Client {
 	return c
 }
 
-// grants returns rights under a name; again, it gives these instead.
+// grants grants rights to a subject. If it is called again with the same name, it replaces the rights.
 func (w *world) grants(name string, to rbacv1.Subject, rules ...rbacv1.PolicyRule) {
 	w.Helper()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}
@@ -49,7 +49,7 @@ func (w *world) grants(name string, to rbacv1.Subject, rules ...rbacv1.PolicyRul
 	}))
 }
 
-// defines has the API server serve a kind that has no schema.
+// defines creates a CRD without a schema, and waits until the API server serves its kind.
 func (w *world) defines(kind, group string) {
 	w.Helper()
 	plural := strings.ToLower(kind) + "s"
@@ -93,8 +93,8 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 	state := "apiVersion: v1\nkind: Secret\nmetadata: {name: skr-agent-state, namespace: kyma-system, labels: {is: " +
 		"state}}\n"
 	require.NoError(t, agent.Create(ctx, w.object(state)))
-	// Policies come into force a moment after they are written.
-	w.eventually("the policies are in force", func() bool {
+	// The API server enforces policies a moment after their creation.
+	w.eventually("the policies are enforced", func() bool {
 		first := tenant.Delete(ctx, w.object(state), client.DryRunAll)
 		second := tenant.Create(ctx,
 			w.object("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: skr-agent}\n"),
@@ -102,7 +102,7 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 		return first != nil && second != nil
 	})
 
-	// Nothing is kept, so that everybody finds the same.
+	// All writes are dry runs, so that every client finds the same state.
 	written := func(c client.Client, yaml string) error {
 		return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(w.object(yaml)), client.FieldOwner("test"),
 			client.ForceOwnership, client.DryRunAll)
@@ -155,185 +155,185 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 		do   func(client.Client) error
 		want string
 	}{
-		"changing the state": {
+		"a change of the agent's state": {
 			func(c client.Client) error {
 				return written(c, state+"data: {a: YQ==}\n")
 			}, "secrets skr-agent-state is skr-agent's own",
 		},
-		"deleting the state": {
+		"a deletion of the agent's state": {
 			func(c client.Client) error {
 				return c.Delete(ctx, w.object(state), client.DryRunAll)
 			}, "secrets skr-agent-state is skr-agent's own",
 		},
-		"deleting it among others": {func(c client.Client) error {
+		"a deletion of all Secrets that include the agent's state": {func(c client.Client) error {
 			return c.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(home), client.MatchingLabels{"is": "state"},
 				client.DryRunAll)
 		}, "secrets skr-agent-state is skr-agent's own"},
-		"storing content": {func(c client.Client) error {
+		"a Secret with stored content": {func(c client.Client) error {
 			return written(c,
 				"apiVersion: v1\nkind: Secret\nmetadata: {name: kyma-pull-content-x, namespace: kyma-system}")
 		}, "is skr-agent's own"},
-		"ordering a module": {func(c client.Client) error {
+		"a Manifest": {func(c client.Client) error {
 			return written(c,
 				"apiVersion: operator.kyma-project.io/v1beta2\nkind: Manifest\nmetadata: {name: x, namespace: "+
 					"kyma-system}\nspec: {remote: true, install: {name: x, source: {}}}")
 		}, "only skr-agent writes Manifests"},
-		"which API server it trusts": {func(c client.Client) error {
+		"a change of the CA that the agent trusts": {func(c client.Client) error {
 			return written(c,
 				"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kube-root-ca.crt, namespace: kyma-system}\ndata: "+
 					"{ca.crt: x}")
 		}, "Kubernetes writes this ConfigMap"},
-		"a Pod as the agent": {func(c client.Client) error {
+		"a Pod that runs as the agent": {func(c client.Client) error {
 			return written(c, workload("Pod", "v1", "{serviceAccountName: skr-agent, "+containers+"}"))
 		}, "pods may not run as skr-agent"},
-		"a Deployment as the agent": {func(c client.Client) error {
+		"a Deployment that runs as the agent": {func(c client.Client) error {
 			return written(c,
 				workload("Deployment", "apps/v1",
 					"{selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: "+
 						"{serviceAccountName: skr-agent, "+containers+"}}}"))
 		}, "pods may not run as skr-agent"},
-		"a CronJob as the agent": {func(c client.Client) error {
+		"a CronJob that runs as the agent": {func(c client.Client) error {
 			return written(c,
 				workload("CronJob", "batch/v1",
 					"{schedule: '* * * * *', jobTemplate: {spec: {template: {spec: {restartPolicy: Never, "+
 						"serviceAccountName: skr-agent, "+containers+"}}}}}"))
 		}, "pods may not run as skr-agent"},
-		"a Pod with the agent's key": {func(c client.Client) error {
+		"a Pod with the agent's key in a Secret volume": {func(c client.Client) error {
 			return written(c,
 				workload("Pod", "v1", "{"+containers+", volumes: [{name: v, secret: {secretName: skr-agent-key}}]}"))
 		}, "pods may not read the Secrets of skr-agent"},
-		"a Pod with the agent's key among others": {func(c client.Client) error {
+		"a Pod with the agent's key in a projected volume": {func(c client.Client) error {
 			return written(c,
 				workload("Pod", "v1",
 					"{"+containers+
 						", volumes: [{name: v, projected: {sources: [{configMap: {name: a}}, {secret: {name: "+
 						"skr-agent-key}}]}}]}"))
 		}, "pods may not read the Secrets of skr-agent"},
-		"a DaemonSet with the agent's key in variables": {func(c client.Client) error {
+		"a DaemonSet with the agent's key in an environment variable": {func(c client.Client) error {
 			return written(c,
 				workload("DaemonSet", "apps/v1",
 					"{selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: "+
 						"[{name: a, image: b, env: [{name: A, value: b}, {name: B, valueFrom: {secretKeyRef: {name: "+
 						"skr-agent-key, key: k}}}]}]}}}"))
 		}, "pods may not read the Secrets of skr-agent"},
-		"a Job with a Secret of the agent as variables": {func(c client.Client) error {
+		"a Job with a Secret of the agent in envFrom": {func(c client.Client) error {
 			return written(c,
 				workload("Job", "batch/v1",
 					"{template: {spec: {restartPolicy: Never, initContainers: [{name: i, image: b, envFrom: "+
 						"[{secretRef: {name: skr-agent-bootstrap}}]}], "+containers+"}}}"))
 		}, "pods may not read the Secrets of skr-agent"},
-		"a Pod that pulls with the agent's Secret": {func(c client.Client) error {
+		"a Pod with the agent's Secret in imagePullSecrets": {func(c client.Client) error {
 			return written(c,
 				workload("Pod", "v1",
 					"{"+containers+", imagePullSecrets: [{name: mine}, {name: skr-agent-bootstrap}]}"))
 		}, "pods may not read the Secrets of skr-agent"},
-		"an account whose pods pull with it": {func(c client.Client) error {
+		"a ServiceAccount with the agent's Secret in imagePullSecrets": {func(c client.Client) error {
 			return written(c,
 				"apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: x, namespace: "+
 					"kyma-system}\nimagePullSecrets: [{name: skr-agent-bootstrap}]")
 		}, "pods may not read the Secrets of skr-agent"},
-		"a Pod whose driver reads the agent's key": {func(c client.Client) error {
+		"a Pod with the agent's key in a CSI volume": {func(c client.Client) error {
 			return written(c,
 				workload("Pod", "v1",
 					"{"+containers+
 						", volumes: [{name: v, csi: {driver: d, nodePublishSecretRef: {name: skr-agent-key}}}]}"))
 		}, "pods may not read the Secrets of skr-agent"},
-		"annotations of its Deployment by way of the status": {func(c client.Client) error {
+		"a change of the Deployment's annotations through subresource status": {func(c client.Client) error {
 			return c.Status().
 				Patch(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "skr-agent"}},
 					proven, client.DryRunAll)
 		}, "deployments skr-agent is skr-agent's own"},
-		"the status of its Pod": {func(c client.Client) error {
+		"a change of the status of the agent's Pod": {func(c client.Client) error {
 			return c.Status().
 				Patch(ctx, podNamed("skr-agent-0"),
 					client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`)), client.DryRunAll)
 		}, "pods skr-agent-0 is skr-agent's own"},
-		"the size of its Pod": {func(c client.Client) error {
+		"a resize of the agent's Pod": {func(c client.Client) error {
 			return c.SubResource("resize").Patch(ctx, podNamed("skr-agent-0"), resized, client.DryRunAll)
 		}, "pods skr-agent-0 is skr-agent's own"},
-		"a Pod that looks like its own": {func(c client.Client) error {
+		"a Pod with the agent's label": {func(c client.Client) error {
 			return written(c,
 				"apiVersion: v1\nkind: Pod\nmetadata: {name: x, namespace: kyma-system, labels: "+
 					"{app.kubernetes.io/name: skr-agent}}\nspec: {"+containers+"}")
 		}, "only pods and ReplicaSets of skr-agent may have the label"},
-		"a Pod that begins to": {
+		"the agent's label on an existing Pod": {
 			func(c client.Client) error {
 				return c.Patch(ctx, podNamed("theirs"), alike, client.DryRunAll)
 			}, "only pods and ReplicaSets of skr-agent may have the label",
 		},
-		"a Pod that begins to by way of the status": {func(c client.Client) error {
+		"the agent's label on an existing Pod through subresource status": {func(c client.Client) error {
 			return c.Status().Patch(ctx, podNamed("theirs"), alike, client.DryRunAll)
 		}, "only pods and ReplicaSets of skr-agent may have the label"},
-		"a Pod that begins to where it is bound": {func(c client.Client) error {
+		"the agent's label in the binding of a Pod": {func(c client.Client) error {
 			binding := &corev1.Binding{
 				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/name": "skr-agent"}},
 				Target:     corev1.ObjectReference{Kind: "Node", Name: "one"},
 			}
 			return c.SubResource("binding").Create(ctx, podNamed("theirs"), binding, client.DryRunAll)
 		}, "only pods and ReplicaSets of skr-agent may have the label"},
-		"a ReplicaSet that looks like its own": {func(c client.Client) error {
+		"a ReplicaSet with the agent's label": {func(c client.Client) error {
 			return written(c,
 				"apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: x, namespace: kyma-system, labels: "+
 					"{app.kubernetes.io/name: skr-agent}}\nspec: "+ofPods("a: b"))
 		}, "only pods and ReplicaSets of skr-agent may have the label"},
-		"a ReplicaSet whose pods would be left to it": {func(c client.Client) error {
+		"a ReplicaSet whose pods have the agent's label": {func(c client.Client) error {
 			return written(c, workload("ReplicaSet", "apps/v1", ofPods("app.kubernetes.io/name: skr-agent")))
 		}, "only pods and ReplicaSets of skr-agent may have the label"},
-		"a revision of which Kubernetes makes pods": {func(c client.Client) error {
+		"a ControllerRevision with a pod template": {func(c client.Client) error {
 			return written(c, revision("{spec: {template: {$patch: replace, spec: {serviceAccountName: skr-agent}}}}"))
 		}, "only Kubernetes writes revisions of workloads"},
-		"such a revision in capitals": {func(c client.Client) error {
+		"a ControllerRevision with a pod template in upper case": {func(c client.Client) error {
 			return written(c, revision("{Spec: {TEMPLATE: {spec: {ServiceAccountName: skr-agent}}}}"))
 		}, "only Kubernetes writes revisions of workloads"},
-		"an autoscaler of its own": {
+		"a HorizontalPodAutoscaler for the agent": {
 			func(c client.Client) error {
 				return written(c, autoscaler("skr-agent"))
 			}, "only operators scale skr-agent",
 		},
-		"one of its memory": {
+		"a VerticalPodAutoscaler for the agent": {
 			func(c client.Client) error {
 				return written(c, vertical("{name: skr-agent}"))
 			}, "only operators scale skr-agent",
 		},
-		"pod security by way of the namespace's status": {func(c client.Client) error {
+		"a change of pod security through the namespace's subresource status": {func(c client.Client) error {
 			return c.Status().Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: home}},
 				client.RawPatch(types.MergePatchType,
 					[]byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`)),
 				client.DryRunAll)
 		}, "pod security of this namespace"},
-		"a name that is only begun": {func(c client.Client) error {
+		"a generated name with a reserved prefix": {func(c client.Client) error {
 			return c.Create(ctx,
 				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, GenerateName: "skr-agent-"}},
 				client.DryRunAll)
 		}, "is skr-agent's own"},
-		"a token of the agent": {func(c client.Client) error {
+		"a token request for the agent's ServiceAccount": {func(c client.Client) error {
 			account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "skr-agent"}}
 			return c.SubResource("token").Create(ctx, account, &authenticationv1.TokenRequest{})
 		}, "serviceaccounts skr-agent is skr-agent's own"},
-		"a token Secret of the agent": {func(c client.Client) error {
+		"a token Secret for the agent's ServiceAccount": {func(c client.Client) error {
 			return written(c,
 				"apiVersion: v1\nkind: Secret\nmetadata: {name: x, namespace: kyma-system, annotations: "+
 					"{kubernetes.io/service-account.name: skr-agent}}\ntype: kubernetes.io/service-account-token")
 		}, "only skr-agent may have its tokens"},
-		"the agent's rights": {func(c client.Client) error {
+		"a change of the agent's ClusterRole": {func(c client.Client) error {
 			return written(c,
 				"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: skr-agent}")
 		}, "clusterroles skr-agent is skr-agent's own"},
-		"the definition of Manifests": {func(c client.Client) error {
+		"a deletion of the CRD of Manifests": {func(c client.Client) error {
 			return c.Delete(ctx,
 				w.object(
 					"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: "+
 						"manifests.operator.kyma-project.io}"), client.DryRunAll)
 		}, "only operators change the CRDs of skr-agent"},
-		"pod security of the namespace": {func(c client.Client) error {
+		"a change of the namespace's pod security": {func(c client.Client) error {
 			return written(c,
 				"apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: "+
 					"{pod-security.kubernetes.io/enforce: privileged}}")
 		}, "pod security of this namespace"},
-		"the namespace": {func(c client.Client) error {
+		"a deletion of the namespace": {func(c client.Client) error {
 			return c.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: home}}, client.DryRunAll)
 		}, "skr-agent runs in this namespace"},
-		"a template of the catalog": {func(c client.Client) error {
+		"a ModuleTemplate of the catalog": {func(c client.Client) error {
 			return written(c,
 				"apiVersion: operator.kyma-project.io/v1beta2\nkind: ModuleTemplate\nmetadata: {name: x, namespace: "+
 					"kyma-system, labels: {operator.kyma-project.io/managed-by: kyma}}\nspec: {descriptor: {}}")
@@ -361,33 +361,33 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 		}
 	}
 	for name, yaml := range map[string]string{
-		"a Secret": "apiVersion: v1\nkind: Secret\nmetadata: {name: mine, namespace: kyma-system}",
-		"a Secret elsewhere": "apiVersion: v1\nkind: Secret\nmetadata: {name: skr-agent-state, namespace: " +
-			"default}",
+		"a Secret of its own": "apiVersion: v1\nkind: Secret\nmetadata: {name: mine, namespace: kyma-system}",
+		"a Secret with a reserved name in another namespace": "apiVersion: v1\nkind: Secret\nmetadata: " +
+			"{name: skr-agent-state, namespace: default}",
 		"the runtime's Kyma": "apiVersion: operator.kyma-project.io/v1beta2\nkind: Kyma\nmetadata: {name: " +
 			"default, namespace: kyma-system}\nspec: {channel: fast}",
-		"a template of its own": "apiVersion: operator.kyma-project.io/v1beta2\nkind: ModuleTemplate\nmetadata: " +
-			"{name: own, namespace: kyma-system}\nspec: {descriptor: {}}",
-		"a Pod": workload("Pod", "v1", "{serviceAccountName: other, "+containers+
+		"a ModuleTemplate of its own": "apiVersion: operator.kyma-project.io/v1beta2\nkind: ModuleTemplate\n" +
+			"metadata: {name: own, namespace: kyma-system}\nspec: {descriptor: {}}",
+		"a Pod of its own": workload("Pod", "v1", "{serviceAccountName: other, "+containers+
 			", volumes: [{name: v, secret: {secretName: mine}}]}"),
-		"a label of the namespace": "apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: {team: " +
-			"blue, pod-security.kubernetes.io/enforce: baseline}}",
-		"an autoscaler": autoscaler("mine"),
-		"one of memory": vertical("{name: mine}"),
-		"a target of another kind": workload("Scaler", "example.org/v1",
+		"another label of the namespace": "apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, " +
+			"labels: {team: blue, pod-security.kubernetes.io/enforce: baseline}}",
+		"a HorizontalPodAutoscaler for its own Deployment": autoscaler("mine"),
+		"a VerticalPodAutoscaler for its own Deployment":   vertical("{name: mine}"),
+		"a custom resource with fields targetRef and scaleTargetRef": workload("Scaler", "example.org/v1",
 			"{targetRef: skr-agent, scaleTargetRef: {name: skr-agent}}"),
-		"a revision of no pods": revision("{spec: {replicas: 1}}"),
-		"a ConfigMap called data": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine, namespace: " +
-			"kyma-system}\ndata: {spec: text, template: text}",
-		"a Deployment": workload("Deployment", "apps/v1", ofPods("app.kubernetes.io/name: mine")),
-		"an account": "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: mine, namespace: " +
+		"a ControllerRevision without a pod template": revision("{spec: {replicas: 1}}"),
+		"a ConfigMap with keys spec and template": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine, " +
+			"namespace: kyma-system}\ndata: {spec: text, template: text}",
+		"a Deployment of its own": workload("Deployment", "apps/v1", ofPods("app.kubernetes.io/name: mine")),
+		"a ServiceAccount of its own": "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: mine, namespace: " +
 			"kyma-system}\nimagePullSecrets: [{name: mine}]",
-		"a ClusterRole": "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: " +
+		"a ClusterRole of its own": "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: " +
 			"mine}",
 	} {
 		t.Run("a tenant may write "+name, func(t *testing.T) { require.NoError(t, written(tenant, yaml)) })
 	}
-	t.Run("a tenant may write the status of a Deployment and a Pod of its own", func(t *testing.T) {
+	t.Run("a tenant may write the status of its own Deployment and Pod", func(t *testing.T) {
 		require.NoError(t,
 			tenant.Status().
 				Patch(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "theirs"}}, proven,
@@ -398,7 +398,7 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 					client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`)), client.DryRunAll))
 		require.NoError(t, tenant.SubResource("resize").Patch(ctx, podNamed("theirs"), resized, client.DryRunAll))
 	})
-	t.Run("a tenant may delete its own Secrets at once", func(t *testing.T) {
+	t.Run("a tenant may delete a collection of its own Secrets", func(t *testing.T) {
 		mine := w.object(
 			"apiVersion: v1\nkind: Secret\nmetadata: {name: mine, namespace: kyma-system, labels: {is: mine}}")
 		require.NoError(t, tenant.Create(ctx, mine))
@@ -406,7 +406,7 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 			tenant.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(home), client.MatchingLabels{"is": "mine"}))
 		require.False(t, w.exists(mine, home, "mine"))
 	})
-	t.Run("Kubernetes' own controllers are not in the way", func(t *testing.T) {
+	t.Run("Kubernetes' controllers are not refused", func(t *testing.T) {
 		config := rest.CopyConfig(w.config)
 		config.Impersonate = rest.ImpersonationConfig{
 			UserName: "system:serviceaccount:kube-system:generic-garbage-collector",

@@ -14,34 +14,34 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// observation is one object whose status counts, as it was seen.
+// observation is the observed state of one object that determines a module's status.
 type observation struct {
 	key
-	object *unstructured.Unstructured // nil when it is not there
-	// checks map the object's fields to states. Without any, its status decides.
+	object *unstructured.Unstructured // nil if it does not exist
+	// checks maps values of the object's fields to states. If it is empty, the object's status determines the state.
 	checks []v1beta2.CustomStateCheck
-	// knownReady is set for an object that was ready and has not changed since. It is not read again.
+	// knownReady is true for an object that was ready and has not changed since then. It is not read again.
 	knownReady bool
-	// completed is set for a Job of this version that completed and was then deleted, as its TTL asks for.
+	// completed is true for a Job of this version that completed and was then deleted, for example after its TTL.
 	completed bool
-	// waitsForPod is set for a PersistentVolumeClaim whose class binds volumes when a Pod uses them.
+	// waitsForPod is true for a PersistentVolumeClaim whose storage class binds volumes only when a Pod uses them.
 	waitsForPod bool
-	// unreadable is the API server's error for an object that cannot be read; empty otherwise.
+	// unreadable is the API server's error for an object that cannot be read. It is empty for a readable object.
 	unreadable string
 }
 
-// verdict is the state that follows from all observed objects.
+// verdict is the state of a module, derived from all observed objects.
 type verdict struct {
 	state   v1beta2.State
 	message string
 }
 
-// judge returns the state of a module: Error if an object failed, else Processing if one is in progress, else Warning
-// if one warns. The message names the objects that decided.
-func judge(seen []observation) verdict {
+// moduleState returns the state of a module: the most severe state of its objects, in the order Error, Processing,
+// Warning, Ready. The message lists the objects in this state.
+func moduleState(seen []observation) verdict {
 	byState := map[v1beta2.State][]string{}
 	for _, s := range seen {
-		state, message := judgeOne(s)
+		state, message := objectState(s)
 		byState[state] = append(byState[state], s.String()+": "+message)
 	}
 	for _, state := range []v1beta2.State{v1beta2.StateError, v1beta2.StateProcessing, v1beta2.StateWarning} {
@@ -52,8 +52,7 @@ func judge(seen []observation) verdict {
 	return verdict{v1beta2.StateReady, "all objects are ready"}
 }
 
-// pullsNoImage reports whether the kubelet cannot pull an image of one of the Pods. The values are from the kubelet's
-// status.
+// pullsNoImage reports whether the kubelet cannot pull an image of an observed Pod.
 //
 // Source: Kubernetes, pkg/kubelet/images, ErrImagePullBackOff and ErrImagePull.
 func pullsNoImage(seen []observation) bool {
@@ -73,14 +72,14 @@ func pullsNoImage(seen []observation) bool {
 	return false
 }
 
-func judgeOne(s observation) (v1beta2.State, string) {
+func objectState(s observation) (v1beta2.State, string) {
 	switch {
 	case s.knownReady, s.completed:
 		return v1beta2.StateReady, ""
 	case s.unreadable != "":
-		return v1beta2.StateProcessing, "cannot be read: " + s.unreadable
+		return v1beta2.StateProcessing, "the API server cannot read the object: " + s.unreadable
 	case s.object == nil:
-		return v1beta2.StateProcessing, "does not exist yet"
+		return v1beta2.StateProcessing, "the object does not exist yet"
 	}
 	if len(s.checks) > 0 {
 		return checkedState(s.object, s.checks)
@@ -101,14 +100,15 @@ func judgeOne(s observation) (v1beta2.State, string) {
 	case status.FailedStatus:
 		return v1beta2.StateError, result.Message
 	case status.TerminatingStatus:
-		return v1beta2.StateProcessing, "is being deleted"
+		return v1beta2.StateProcessing, "the object is being deleted"
 	default:
 		return v1beta2.StateProcessing, result.Message
 	}
 }
 
-// checkedState returns the state of an object by the module's own checks. A state applies if all checks that map to it
-// succeed, and the most severe of these states counts. None means that the module is still being installed.
+// checkedState returns the state of an object according to the module's custom state checks. A state applies if all
+// checks that map to it succeed. If several states apply, the most severe is returned. If none applies, the state is
+// Processing.
 func checkedState(o *unstructured.Unstructured, checks []v1beta2.CustomStateCheck) (v1beta2.State, string) {
 	holds, seen := map[v1beta2.State]bool{}, map[v1beta2.State][]string{}
 	var all []string
@@ -138,7 +138,7 @@ func checkedState(o *unstructured.Unstructured, checks []v1beta2.CustomStateChec
 	return v1beta2.StateProcessing, firstFew(slices.Compact(all))
 }
 
-// kymaState returns status.state of Kyma's module CRs. It returns false for an object without one.
+// kymaState returns status.state of a Kyma module CR. ok is false for an object without such a state.
 func kymaState(o *unstructured.Unstructured) (state v1beta2.State, message string, ok bool) {
 	if !guard.IsCustom(o.GroupVersionKind().Group) {
 		return "", "", false
@@ -148,18 +148,18 @@ func kymaState(o *unstructured.Unstructured) (state v1beta2.State, message strin
 	switch state {
 	case v1beta2.StateReady, v1beta2.StateProcessing, v1beta2.StateWarning, v1beta2.StateError:
 	case v1beta2.StateDeleting:
-		return v1beta2.StateProcessing, "is being deleted", true
+		return v1beta2.StateProcessing, "the object is being deleted", true
 	default:
 		return "", "", false
 	}
 	observed, found, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
 	if found && observed < o.GetGeneration() {
-		return v1beta2.StateProcessing, "its controller has not seen the newest spec yet", true
+		return v1beta2.StateProcessing, "its controller has not observed the latest spec yet", true
 	}
 	return state, cmp.Or(explanation(o), "state is "+text), true
 }
 
-// explanation returns the first condition that is not true. Module CRs describe problems in it.
+// explanation returns the message of the first condition that is False. Module CRs describe problems in this condition.
 func explanation(o *unstructured.Unstructured) string {
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, c := range conditions {
@@ -173,8 +173,8 @@ func explanation(o *unstructured.Unstructured) string {
 	return ""
 }
 
-// hasStatus reports whether the status of a kind's objects shows a module's health. Other objects only need to exist,
-// and watches report their deletion.
+// hasStatus reports whether the status of a kind's objects determines a module's readiness. Objects of other kinds only
+// need to exist, and watches report their deletion.
 func hasStatus(r v1beta2.Resource) bool {
 	switch (schema.GroupKind{Group: r.Group, Kind: r.Kind}) {
 	case schema.GroupKind{Group: "apps", Kind: "Deployment"},

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-func TestJudge(t *testing.T) {
+func TestJudgeReturnsMostSevereState(t *testing.T) {
 	see := func(yaml string) observation {
 		o := liveObject(t, yaml)
 		return observation{key: guard.KeyOf(o), object: o}
@@ -31,55 +31,55 @@ func TestJudge(t *testing.T) {
 		state   v1beta2.State
 		message string
 	}{
-		"nothing to look at": {nil, v1beta2.StateReady, "all objects are ready"},
-		"an object that is not there": {
-			[]observation{{key: key{Kind: "A", Name: "a"}}}, v1beta2.StateProcessing, "A a: does not exist yet",
+		"no observed objects": {nil, v1beta2.StateReady, "all objects are ready"},
+		"object does not exist": {
+			[]observation{{key: key{Kind: "A", Name: "a"}}}, v1beta2.StateProcessing, "A a: the object does not exist yet",
 		},
-		"a deployment without a status": {[]observation{deployment("{}")}, v1beta2.StateProcessing, "Deployment d: "},
-		"a deployment that gave up": {
+		"Deployment without a status": {[]observation{deployment("{}")}, v1beta2.StateProcessing, "Deployment d: "},
+		"Deployment exceeded its progress deadline": {
 			[]observation{
 				deployment(
 					`{observedGeneration: 1, conditions: [{type: Progressing, status: "False", reason: ProgressDeadlineExceeded}]}`),
 			}, v1beta2.StateError, "Deployment d: Progress deadline exceeded",
 		},
-		"a CR without an observation": {[]observation{cr("a", "")}, v1beta2.StateReady, ""},
-		"a CR that is ready":          {[]observation{cr("a", "status: {state: Ready}")}, v1beta2.StateReady, ""},
-		"a CR that was ready as it was": {
+		"CR without a status": {[]observation{cr("a", "")}, v1beta2.StateReady, ""},
+		"CR with state Ready": {[]observation{cr("a", "status: {state: Ready}")}, v1beta2.StateReady, ""},
+		"CR with state Ready of an older generation": {
 			[]observation{cr("a", "status: {state: Ready, observedGeneration: 1}")}, v1beta2.StateProcessing,
-			"A a: its controller has not seen",
+			"A a: its controller has not observed",
 		},
-		"a CR that failed and reports the reason": {
+		"CR with state Error and a reason": {
 			[]observation{
 				cr("a", `status: {state: Error, conditions: [{type: Ready, status: "False", message: no disk}]}`),
 			}, v1beta2.StateError, "A a: state is Error: no disk",
 		},
-		"a CR that warns": {
+		"CR with state Warning": {
 			[]observation{cr("a", "status: {state: Warning}")}, v1beta2.StateWarning, "A a: state is Warning",
 		},
-		"one on its way beats a warning": {
+		"Processing takes precedence over Warning": {
 			[]observation{cr("a", "status: {state: Warning}"), cr("b", "status: {state: Processing}")},
 			v1beta2.StateProcessing, "A b: state is Processing",
 		},
-		"one that failed beats them all": {
+		"Error takes precedence over Processing": {
 			[]observation{cr("a", "status: {state: Processing}"), cr("b", "status: {state: Error}")},
 			v1beta2.StateError, "A b: state is Error",
 		},
-		"a CR with a state of its own": {[]observation{cr("a", "status: {state: Sleepy}")}, v1beta2.StateReady, ""},
-		"more than a person wants to see": {
+		"CR with an unknown state": {[]observation{cr("a", "status: {state: Sleepy}")}, v1beta2.StateReady, ""},
+		"long list of objects is shortened": {
 			[]observation{{key: key{Kind: "A", Name: "a"}}, {key: key{Kind: "A", Name: "b"}},
 				{key: key{Kind: "A", Name: "c"}}, {key: key{Kind: "A", Name: "d"}}}, v1beta2.StateProcessing,
 			"; and 1 more",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := judge(c.seen)
+			got := moduleState(c.seen)
 			require.Equal(t, c.state, got.state, got.message)
 			require.Contains(t, got.message, c.message)
 		})
 	}
 }
 
-func TestModuleConfiguresItsFields(t *testing.T) {
+func TestCustomStateChecksDetermineState(t *testing.T) {
 	checks := []v1beta2.CustomStateCheck{
 		{
 			JSONPath:    "status.health",
@@ -98,32 +98,32 @@ func TestModuleConfiguresItsFields(t *testing.T) {
 		state   v1beta2.State
 		message string
 	}{
-		"all checks of a state hold": {
+		"all checks of a state succeed": {
 			"{health: green, nodes: 3}", v1beta2.StateReady, "status.health is green; status.nodes is 3",
 		},
-		"one of them does not": {
+		"one check of a state fails": {
 			"{health: green, nodes: 2}", v1beta2.StateProcessing, "status.nodes is 2",
 		},
-		"a field is missing":                 {"{health: green}", v1beta2.StateProcessing, "status.nodes is missing"},
-		"an error counts more than the rest": {"{health: red, nodes: 3}", v1beta2.StateError, "status.health is red"},
-		"a warning": {
+		"checked field is missing": {"{health: green}", v1beta2.StateProcessing, "status.nodes is missing"},
+		"Error takes precedence":   {"{health: red, nodes: 3}", v1beta2.StateError, "status.health is red"},
+		"check for Warning succeeds": {
 			"{health: yellow, nodes: 3}", v1beta2.StateWarning, "status.health is yellow",
 		},
-		"a deletion is on its way":             {"{health: gone}", v1beta2.StateProcessing, "status.health is gone"},
-		"the field of the same name elsewhere": {"{state: Ready}", v1beta2.StateProcessing, "status.health is missing"},
+		"check for Deleting succeeds": {"{health: gone}", v1beta2.StateProcessing, "status.health is gone"},
+		"status.state is ignored":     {"{state: Ready}", v1beta2.StateProcessing, "status.health is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := liveObject(t, "apiVersion: a.kyma-project.io/v1\nkind: A\nmetadata: {name: a}\nstatus: "+c.status)
-			got := judge([]observation{{key: guard.KeyOf(o), object: o, checks: checks}})
+			got := moduleState([]observation{{key: guard.KeyOf(o), object: o, checks: checks}})
 			require.Equal(t, c.state, got.state, got.message)
-			if c.state != v1beta2.StateReady { // a module that is ready explains nothing
+			if c.state != v1beta2.StateReady { // the message of a ready module is fixed
 				require.Contains(t, got.message, c.message)
 			}
 		})
 	}
 }
 
-// liveObject parses an object with the fields that only a server writes: render would drop them.
+// liveObject parses an object and keeps the fields that only an API server sets. Render would drop these fields.
 func liveObject(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	encoded, err := yaml.YAMLToJSON([]byte(text))

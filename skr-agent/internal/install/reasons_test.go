@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-func TestOnlyAMissingRightIsForbidden(t *testing.T) {
+func TestLacksRightIgnoresPoliciesWebhooksAndQuotas(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	for text, want := range map[string]bool{
 		`User "a" cannot create resource "pods" in API group ""`:                     true,
@@ -18,11 +18,11 @@ func TestOnlyAMissingRightIsForbidden(t *testing.T) {
 		`ValidatingAdmissionPolicy 'p' with binding 'b' denied request: latest tags`: false,
 	} {
 		if got := lacksRight(apierrors.NewForbidden(pods, "x", errors.New(text))); got != want {
-			t.Errorf("%s: got %t", text, got)
+			t.Errorf("%s: lacksRight = %t, want %t", text, got, want)
 		}
 	}
 	if lacksRight(errors.New("pods is forbidden")) {
-		t.Error("a text alone is a missing right")
+		t.Error("lacksRight must be false for an error that is not an API status")
 	}
 }
 
@@ -36,11 +36,11 @@ func TestImagePullFailureIsDetected(t *testing.T) {
 		}}}}
 	}
 	if !pullsNoImage(pod("Pod", "ImagePullBackOff", "")) || !pullsNoImage(pod("Pod", "ErrImagePull", "")) {
-		t.Error("a Pod that cannot pull its image is not seen")
+		t.Error("pullsNoImage must be true for a Pod that cannot pull its image")
 	}
 	if pullsNoImage(pod("Pod", "CrashLoopBackOff", "ErrImagePull")) ||
 		pullsNoImage(pod("License", "ErrImagePull", "")) ||
 		pullsNoImage([]observation{{}}) {
-		t.Error("something else counts as such a Pod")
+		t.Error("pullsNoImage must be false for other reasons, other kinds and missing objects")
 	}
 }

@@ -24,22 +24,23 @@ import (
 type outcome struct {
 	state     v1beta2.State
 	inventory []v1beta2.Resource
-	// resources, installation, images, rights and ready become conditions. Those that are nil keep their last value.
+	// resources, installation, images, rights and ready become conditions. The condition of a nil finding does not
+	// change.
 	resources, installation, images, rights *finding
 	ready                                   finding
-	// again is the time until the next reconcile without an event; 0 means none.
+	// again is the time until the next reconcile if no event occurs, 0 to wait for an event.
 	again time.Duration
-	// untouched is true if nothing was written, so that the version in force still is.
+	// untouched is true if no object was written, so the version in force has not changed.
 	untouched bool
-	// forbidden is true if the module may not write its content.
+	// forbidden is true if the account that installs the module is not allowed to write its objects.
 	forbidden bool
-	// asBefore is true if the status does not change.
-	asBefore bool
-	// gone is true if nothing blocks the deletion of the Manifest.
+	// keepStatus is true if the status must not change.
+	keepStatus bool
+	// gone is true if the Manifest's finalizer can be removed.
 	gone bool
 }
 
-// finding is a condition to be.
+// finding contains the status, reason and message of a condition.
 type finding struct {
 	ok      bool
 	unknown bool
@@ -47,7 +48,7 @@ type finding struct {
 	message string
 }
 
-// clip limits text of others, such as the message of a chart's fail function.
+// clip limits the length of messages from other sources, such as a chart's fail function.
 func clip(message string) string {
 	const more = "…"
 	if len(message) > bundle.MaxNoteBytes {
@@ -56,7 +57,7 @@ func clip(message string) string {
 	return bundle.Bounded(message, bundle.MaxNoteBytes)
 }
 
-// statusOf returns the Manifest status after a pass. It keeps the previous times unless something else changed.
+// statusOf returns the Manifest status after a pass. It keeps previous times if the values have not changed.
 func statusOf(m *v1beta2.Manifest, out outcome, now time.Time) v1beta2.ManifestStatus {
 	next := *m.Status.DeepCopy()
 	next.State, next.Synced, next.ObservedGeneration = out.state, out.inventory, m.Generation
@@ -96,7 +97,7 @@ func (i *Installer) record(ctx context.Context, m *v1beta2.Manifest, out outcome
 	if out.gone {
 		return ctrl.Result{}, i.finish(ctx, m)
 	}
-	if out.asBefore {
+	if out.keepStatus {
 		return ctrl.Result{RequeueAfter: out.again}, nil
 	}
 	out.ready.message = clip(out.ready.message)
@@ -113,23 +114,23 @@ func (i *Installer) record(ctx context.Context, m *v1beta2.Manifest, out outcome
 		}
 		i.events.Eventf(m, nil, kind, out.ready.reason, "Install", "%s", out.ready.message)
 		if out.state == v1beta2.StateReady {
-			debug.FreeOSMemory() // Go would keep the memory of the installation for minutes
+			debug.FreeOSMemory() // otherwise Go returns the memory only after minutes
 		}
 	}
 	return ctrl.Result{RequeueAfter: out.again}, nil
 }
 
-// recordRetry writes an error that is tried again to the status, because Ready=True would hide it. An error of a busy
-// or absent API server does not change the status of this generation.
+// recordRetry writes an error to the status before a retry, because otherwise Ready=True would hide the error.
+// Temporary errors of the API server do not change an existing status of this generation.
 func (i *Installer) recordRetry(ctx context.Context, m *v1beta2.Manifest, cause error) {
 	ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady)
-	if apierrors.IsConflict(cause) || passing(cause) && (ready == nil || ready.ObservedGeneration == m.Generation) {
+	if apierrors.IsConflict(cause) || isTemporary(cause) && (ready == nil || ready.ObservedGeneration == m.Generation) {
 		return
 	}
 	out := outcome{
 		state: v1beta2.StateProcessing, inventory: m.Status.Synced,
 		ready: finding{
-			reason: v1beta2.ReasonInstalling, message: clip("trying again after an error: " + cause.Error()),
+			reason: v1beta2.ReasonInstalling, message: clip("retrying after an error: " + cause.Error()),
 		},
 	}
 	if !m.DeletionTimestamp.IsZero() {
@@ -152,7 +153,7 @@ func (i *Installer) writeStatus(ctx context.Context, m *v1beta2.Manifest, out ou
 	return nil
 }
 
-// announce records the objects that may be created, before any is applied.
+// announce writes the inventory to the status, before any object is applied.
 func (i *Installer) announce(
 	ctx context.Context, m *v1beta2.Manifest, out outcome, inventory []v1beta2.Resource,
 ) (outcome, error) {
@@ -175,7 +176,7 @@ func (i *Installer) announce(
 	return out, i.writeStatus(ctx, m, first)
 }
 
-// finish lets a Manifest disappear.
+// finish removes the finalizer of a Manifest.
 func (i *Installer) finish(ctx context.Context, m *v1beta2.Manifest) error {
 	before := m.DeepCopy()
 	if !controllerutil.RemoveFinalizer(m, v1beta2.FinalizerManifest) {
@@ -187,6 +188,6 @@ func (i *Installer) finish(ctx context.Context, m *v1beta2.Manifest) error {
 	}
 	i.forget(client.ObjectKeyFromObject(m))
 	i.retain(ctx, m, nil)
-	log.FromContext(ctx).Info("module is removed", "module", m.Module())
+	log.FromContext(ctx).Info("removed module", "module", m.Module())
 	return nil
 }

@@ -17,43 +17,43 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// mayNotDelete returns why an object is not deleted to be recreated, and the fix; empty if it may be deleted. It runs
-// before anything is deleted, so that no version ends half applied.
+// mayNotDelete returns why an object must not be deleted and created again, with the fix. It is empty if the object may
+// be deleted. It runs before the first deletion, so that no version is applied partially.
 func mayNotDelete(m *v1beta2.Manifest, by guard.Owner, live *metav1.PartialObjectMetadata, k key) string {
 	switch {
 	case live == nil:
 		return ""
 	case guard.IsShared(k, by.Namespace) || guard.Protected(k, by.Namespace) != "":
-		return "is not recreated, for the runtime needs it: keep the fields as they are"
+		return "is not recreated because the runtime needs it: do not change its immutable fields"
 	case render.Keeps(live):
-		return "is not recreated, for it has the annotation helm.sh/resource-policy: keep: keep the fields as they " +
-			"are, or remove that annotation from it in the runtime"
+		return "is not recreated because of its annotation helm.sh/resource-policy=keep: do not change its immutable " +
+			"fields, or remove this annotation in the runtime"
 	case !by.Owns(live):
 		return fmt.Sprintf(
-			"is not recreated, for this module did not make it%s: rename it in the module, delete it, or hand it "+
-				"over with the annotation %s=%s",
+			"is not recreated because it does not belong to this module%s: rename it in the module, delete it, or "+
+				"hand it over with the annotation %s=%s",
 			guard.Whose(live),
 			v1beta2.AnnotationAdopt,
 			by.Mark,
 		)
 	case wasRecreated(m, live.UID):
 		return fmt.Sprintf(
-			"is not recreated again, for it was recreated for this version before: publish another version, or "+
-				"remove the annotation %s from the Manifest",
+			"is not recreated again because it was already recreated for this version: publish another version, "+
+				"or remove the annotation %s from the Manifest",
 			v1beta2.AnnotationRecreated,
 		)
 	}
 	return ""
 }
 
-// wasRecreated reports whether objects were deleted for the Manifest's version, and other objects exist now. This
-// prevents repeated deletions of an object that cannot be created.
+// wasRecreated reports whether objects were deleted for the Manifest's version, and the object with this UID is not one
+// of them. This prevents an object from being deleted repeatedly for one version.
 func wasRecreated(m *v1beta2.Manifest, uid types.UID) bool {
 	noted := strings.Fields(m.Annotations[v1beta2.AnnotationRecreated])
 	return len(noted) > 0 && noted[0] == wantedDigest(m) && !slices.Contains(noted[1:], string(uid))
 }
 
-// noteRecreation writes down, before it is done, which objects are deleted for a version.
+// noteRecreation records the UIDs of the objects to delete for a version, before they are deleted.
 func (i *Installer) noteRecreation(ctx context.Context, m *v1beta2.Manifest, uids []types.UID) error {
 	note := []string{wantedDigest(m)}
 	if noted := strings.Fields(m.Annotations[v1beta2.AnnotationRecreated]); len(noted) > 0 && noted[0] == note[0] {
@@ -76,9 +76,9 @@ func (i *Installer) noteRecreation(ctx context.Context, m *v1beta2.Manifest, uid
 	return nil
 }
 
-// wantedDigest identifies the version that a Manifest requests.
+// wantedDigest returns the digest of the version that a Manifest requests.
 func wantedDigest(m *v1beta2.Manifest) string {
-	text, err := json.Marshal(m.Wanted())
+	text, err := json.Marshal(m.RequestedVersion())
 	if err != nil {
 		return ""
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestDefinitionIsImmutableIfAllFieldsAre(t *testing.T) {
+func TestCRDIsImmutableIfAllCausesAre(t *testing.T) {
 	crd := schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 	fixed := field.Invalid(field.NewPath("spec", "scope"), "Cluster", "field is immutable")
 	broken := field.Required(field.NewPath("spec", "versions").Index(0).Child("schema"), "schemas are required")
@@ -25,7 +25,7 @@ func TestDefinitionIsImmutableIfAllFieldsAre(t *testing.T) {
 	require.False(t, namesImmutableFields(errors.New("field is immutable")))
 }
 
-func TestRefusedObjectsAreNotRecreated(t *testing.T) {
+func TestObjectsWithOtherErrorsAreNotRecreated(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	const config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: guarded, namespace: kyma-system}\ndata: " +
@@ -34,7 +34,7 @@ func TestRefusedObjectsAreNotRecreated(t *testing.T) {
 		"{annotations: {kyma-pull.dev/recreate: with-data}, name: samples", 1)
 	w.wants("guarded", definition+config, version("1.0.0"))
 	w.eventually("version 1.0.0 is applied", func() bool { return w.manifest("guarded").RunningVersion() == "1.0.0" })
-	w.eventually("the definition is served", func() bool { return w.client.Create(ctx, sample("users", home)) == nil })
+	w.eventually("the CRD is served", func() bool { return w.client.Create(ctx, sample("users", home)) == nil })
 	crd := ofKind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "")
 	require.True(t, w.exists(crd, "", "samples.example.kyma-project.io"))
 	was := crd.GetUID()
@@ -46,13 +46,13 @@ func TestRefusedObjectsAreNotRecreated(t *testing.T) {
 		require.True(t, w.exists(sample("users", home), home, "users"))
 	}
 
-	t.Log("a definition whose schema is wrong stays with its objects")
+	t.Log("a CRD with an invalid schema is not recreated")
 	w.wants("guarded", strings.Replace(definition, "{type: object, ", "{type: nonsense, ", 1)+config, version("2.0.0"))
 	w.state("guarded", v1beta2.StateError, "nothing of version 2.0.0 was applied: ")
 	require.Equal(t, v1beta2.ReasonApplyFailed, w.reason("guarded", v1beta2.ConditionInstallation))
 	here()
 
-	t.Log("so does one with an immutable field and something else that is wrong")
+	t.Log("a CRD with an immutable field and another error is not recreated")
 	w.wants(
 		"guarded",
 		strings.NewReplacer("{type: object, ", "{type: nonsense, ", "scope: Namespaced", "scope: Cluster").
@@ -63,7 +63,7 @@ func TestRefusedObjectsAreNotRecreated(t *testing.T) {
 	w.state("guarded", v1beta2.StateError, "nothing of version 2.0.1 was applied: ")
 	here()
 
-	t.Log("a policy that keeps one object as it is keeps it from being recreated")
+	t.Log("an object whose update a policy denies is not recreated")
 	guarded := &corev1.ConfigMap{}
 	require.True(t, w.exists(guarded, home, "guarded"))
 	uid := guarded.UID
@@ -79,17 +79,17 @@ func TestRefusedObjectsAreNotRecreated(t *testing.T) {
 	require.Equal(t, "1", guarded.Data["version"])
 }
 
-func TestNothingIsDeletedTwiceForOneVersion(t *testing.T) {
+func TestObjectIsRecreatedOncePerVersion(t *testing.T) {
 	m := &v1beta2.Manifest{Spec: v1beta2.ManifestSpec{Version: "2.0.0"}}
 	require.False(t, wasRecreated(m, "a"))
 	m.Annotations = map[string]string{v1beta2.AnnotationRecreated: wantedDigest(m) + " a b"}
-	require.False(t, wasRecreated(m, "b"), "it is not deleted yet")
+	require.False(t, wasRecreated(m, "b"), "object b must not count as recreated, because it still exists")
 	require.True(t, wasRecreated(m, "c"))
 	m.Spec.Version = "2.0.1"
 	require.False(t, wasRecreated(m, "c"))
 }
 
-func TestOneObjectThatMayNotBeDeletedKeepsAllOthers(t *testing.T) {
+func TestNoObjectIsRecreatedIfOneMustNotBeDeleted(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	const immutable = `---
@@ -119,19 +119,19 @@ data: {version: "1"}
 		require.Equal(t, "1", object("stays-a").Data["version"])
 	}
 
-	t.Log("what its owner in the runtime wants kept")
+	t.Log("an object with the annotation helm.sh/resource-policy=keep prevents the upgrade")
 	b.Annotations["helm.sh/resource-policy"] = "keep"
 	require.NoError(t, w.client.Update(ctx, b))
 	w.wants("stays", next, version("2.0.0"))
 	w.state(
 		"stays",
 		v1beta2.StateError,
-		"stays-b: data: Forbidden: field is immutable when `immutable` is set: is not recreated, for it has the "+
-			"annotation helm.sh/resource-policy: keep",
+		"stays-b: data: Forbidden: field is immutable when `immutable` is set: is not recreated because of its "+
+			"annotation helm.sh/resource-policy=keep",
 	)
 	unchanged()
 
-	t.Log("what was recreated for this version before")
+	t.Log("an object that was already recreated for this version prevents the upgrade")
 	w.halt()
 	b = object("stays-b")
 	delete(b.Annotations, "helm.sh/resource-policy")
@@ -144,7 +144,7 @@ data: {version: "1"}
 	w.state("stays", v1beta2.StateError, "is not recreated again")
 	unchanged()
 
-	t.Log("an object that lost the module's mark and has its label is the module's, and recreated like all others")
+	t.Log("an object without the module's mark but with its label is recreated")
 	w.halt()
 	b = object("stays-b")
 	delete(b.Annotations, v1beta2.AnnotationOwnedBy)

@@ -21,7 +21,7 @@ import (
 	agentobjects "github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 )
 
-// objectError is the API server's error about one object.
+// objectError is the API server's error for one object.
 type objectError struct {
 	key
 	err error
@@ -30,12 +30,12 @@ type objectError struct {
 func (e objectError) Error() string { return e.String() + ": " + plain(e.err) }
 func (e objectError) Unwrap() error { return e.err }
 
-// failedKeys returns the objects that an error is about.
+// failedKeys returns the keys of all object errors in an error.
 func failedKeys(err error) keys {
 	found := keys{}
 	var walk func(error)
 	walk = func(err error) {
-		switch e := err.(type) { //nolint:errorlint // all of them are looked for
+		switch e := err.(type) { //nolint:errorlint // walk visits all wrapped errors
 		case objectError:
 			found[e.key] = struct{}{}
 		case interface{ Unwrap() []error }:
@@ -48,9 +48,9 @@ func failedKeys(err error) keys {
 	return found
 }
 
-// separate returns the errors that were joined to one.
+// separate returns the errors of a joined error.
 func separate(err error) []error {
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // a wrapped list is one error with a text of its own
+	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // a wrapped join is one error
 	if !ok {
 		return []error{err}
 	}
@@ -71,7 +71,7 @@ func plain(err error) string {
 	var texts []string
 	for _, cause := range status.Status().Details.Causes {
 		text := cause.Message
-		// "Invalid value: core.PodTemplateSpec{...}: field is immutable" has pages between its ends.
+		// "Invalid value: core.PodTemplateSpec{...}: field is immutable" can contain pages of text between the braces.
 		if end := strings.LastIndex(text, "}: "); strings.HasPrefix(text, "Invalid value: ") && end > 0 {
 			text = text[end+len("}: "):]
 		}
@@ -83,8 +83,8 @@ func plain(err error) string {
 	return firstFew(texts)
 }
 
-// isMistake reports whether an answer of the kind that mostly passes by itself is about the object after all: a value
-// of the wrong type is an internal error of server-side apply.
+// isMistake reports whether the object causes an error that looks temporary. For example, server-side apply returns an
+// internal error for a value of the wrong type.
 func isMistake(err error) bool {
 	return slices.ContainsFunc([]string{
 		"failed to create typed patch object", "field not declared in schema", "cannot convert",
@@ -93,52 +93,53 @@ func isMistake(err error) bool {
 		func(text string) bool { return strings.Contains(err.Error(), text) })
 }
 
-// lacksRight reports whether the API server refuses an object because the account lacks a right. Admission policies,
-// webhooks and quotas answer Forbidden as well.
+// lacksRight reports whether the API server refused a request because the account lacks a permission. Admission
+// policies, webhooks and quotas also return Forbidden.
 func lacksRight(err error) bool { return apierrors.IsForbidden(err) && !agentobjects.IsDenied(err) }
 
-// passesByItself reports whether the API server, a webhook or an API cannot decide now: it is starting or overloaded.
-func passesByItself(err error) bool {
+// isTransient reports whether the API server, a webhook or an aggregated API is currently unavailable or overloaded.
+func isTransient(err error) bool {
 	return !isMistake(err) &&
 		(apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) ||
 			apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err))
 }
 
-// refusal is an object of a new version that the API server does not take.
+// refusal is an object of a new version that the API server refuses.
 type refusal struct {
 	object *unstructured.Unstructured
 	err    error
-	// immutable is true if the API server would accept the object as a new one.
+	// immutable is true if the API server would accept the object if it did not exist.
 	immutable bool
-	// stays is the reason why the agent does not delete the object, with an advice, empty if it may.
+	// stays is why the agent does not delete the object, with the fix. It is empty if the object may be deleted.
 	stays string
 }
 
 // trial is the result of a dry run.
 type trial struct {
-	// recreate has the objects to delete first, and problem the refusal, nil without one.
+	// recreate contains the objects to delete first. problem is the refusal, nil if the dry run succeeded.
 	recreate []v1beta2.Resource
 	problem  *finding
-	// denied is set if an admission webhook or policy refused an object.
+	// denied is true if an admission webhook, policy or quota refused an object.
 	denied bool
-	// immutable are the objects that the API server would take if they did not exist.
+	// immutable are the objects that the API server would accept if they did not exist.
 	immutable keys
 }
 
-// tryOut dry-runs a version. If a webhook or policy refuses it, those that the version drops or corrects come first.
-func (i *Installer) tryOut(ctx context.Context, m *v1beta2.Manifest, known *memo, p plan) (trial, error) {
+// dryRunWithFix dry-runs a version. If a webhook or policy refuses it, dryRunWithFix first applies the version's
+// changes to webhooks and policies and then repeats the dry run.
+func (i *Installer) dryRunWithFix(ctx context.Context, m *v1beta2.Manifest, known *memo, p plan) (trial, error) {
 	tried, err := i.dryRun(ctx, m, known, p)
 	if err != nil || !tried.denied || m.Applied() == nil {
 		return tried, err
 	}
-	if relaxed, err := i.relax(ctx, m, known, p); err != nil || !relaxed {
+	if relaxed, err := i.applyInterceptorsFirst(ctx, m, known, p); err != nil || !relaxed {
 		return tried, err
 	}
 	return i.dryRun(ctx, m, known, p)
 }
 
-// dryRun sends the objects of an upgrade to the API server as a dry run, before the first object is written. So a
-// refused upgrade changes nothing.
+// dryRun sends the objects of an upgrade to the API server as a dry run, before any object is written. A refused
+// upgrade therefore makes no changes.
 func (i *Installer) dryRun(ctx context.Context, m *v1beta2.Manifest, known *memo, p plan) (trial, error) {
 	condition := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionInstallation)
 	failed := condition != nil && slices.Contains([]string{v1beta2.ReasonApplyFailed, v1beta2.ReasonImmutable},
@@ -167,7 +168,7 @@ func (i *Installer) dryRun(ctx context.Context, m *v1beta2.Manifest, known *memo
 	return tried, nil
 }
 
-// recreate deletes objects to create again, and returns the wait for their deletion.
+// recreate deletes the objects to create again. It returns a reason to wait while they still exist.
 func (i *Installer) recreate(ctx context.Context, m *v1beta2.Manifest, p plan) (string, error) {
 	if len(p.recreate) == 0 {
 		return "", nil
@@ -197,16 +198,17 @@ func (i *Installer) recreate(ctx context.Context, m *v1beta2.Manifest, p plan) (
 	if err != nil || len(left.objects) == 0 {
 		return "", err
 	}
-	return "waiting until it is gone, to be recreated: " + firstFew(left.texts), nil
+	return "waiting for deletion before recreating: " + firstFew(left.texts), nil
 }
 
-// refuse records that the API server refuses the content of a Manifest, so that not every event repeats the request.
+// refuse records that the API server refuses the content of a Manifest, so that the dry run is not repeated for every
+// event.
 func (k *memo) refuse(m *v1beta2.Manifest, out outcome, now time.Time, immutable keys) {
 	k.refused, k.refusedAs, k.retry, k.immutable = &out, asked(m), now.Add(out.again), immutable
 }
 
-// tryAgainAfter forgets a refusal if one of the objects that caused it has changed: deleting an object that cannot be
-// changed lets the new version create it.
+// tryAgainAfter drops a refusal if an object that caused it has changed. For example, an admin may have deleted an
+// object with immutable fields.
 func (k *memo) tryAgainAfter(changed keys) {
 	for o := range changed {
 		if k.immutable.has(o) {
@@ -215,7 +217,7 @@ func (k *memo) tryAgainAfter(changed keys) {
 	}
 }
 
-// stillRefused returns the outcome of a refused version until its next try, nil if it is not known to be refused.
+// stillRefused returns the outcome of a refused version until its next try, nil if no refusal is recorded.
 func (k *memo) stillRefused(m *v1beta2.Manifest, now time.Time) *outcome {
 	if k.refused == nil || k.refusedAs != asked(m) || !now.Before(k.retry) {
 		k.refused = nil
@@ -228,9 +230,9 @@ func (k *memo) stillRefused(m *v1beta2.Manifest, now time.Time) *outcome {
 
 func asked(m *v1beta2.Manifest) string { return fmt.Sprint(m.Generation, m.Labels, m.Annotations) }
 
-// refusals dry-runs the objects of a plan. Objects that depend on others of the plan, or that the API server cannot
-// judge now, are checked when they are applied. Settled objects, and objects that the dry run leaves unchanged, are not
-// applied afterwards.
+// refusals dry-runs the objects of a plan and returns the refused ones. It ignores objects that depend on other objects
+// of the plan, and temporary errors: these objects are checked when they are applied. Settled objects are not sent.
+// Objects that the dry run does not change become settled and are not applied afterwards.
 func (i *Installer) refusals(ctx context.Context, m *v1beta2.Manifest, known *memo, p plan) ([]refusal, error) {
 	a, defined := i.actor(m), definedGroups(p)
 	var refused []refusal
@@ -247,10 +249,10 @@ func (i *Installer) refusals(ctx context.Context, m *v1beta2.Manifest, known *me
 		case err == nil:
 			i.settleUnchanged(known, o, tried)
 			continue
-		case apierrors.IsNotFound(err), passesByItself(err),
+		case apierrors.IsNotFound(err), isTransient(err),
 			apierrors.IsForbidden(err) && gk.Group == "rbac.authorization.k8s.io":
 			continue
-		case passing(err), ctx.Err() != nil:
+		case isTemporary(err), ctx.Err() != nil:
 			return nil, err
 		}
 		immutable, probeErr := a.isImmutable(ctx, o, err)
@@ -262,7 +264,7 @@ func (i *Installer) refusals(ctx context.Context, m *v1beta2.Manifest, known *me
 	return refused, nil
 }
 
-// definedGroups are the API groups that the plan itself defines.
+// definedGroups returns the API groups of the CRDs in a plan.
 func definedGroups(p plan) map[string]bool {
 	defined := map[string]bool{}
 	for _, o := range p.stages[0] {
@@ -274,9 +276,9 @@ func definedGroups(p plan) map[string]bool {
 	return defined
 }
 
-// isImmutable reports whether an object is refused only because it exists. A dry run of its creation shows that:
-// admission and validation precede the error about an existing object. The deletion of a definition deletes all its
-// objects, so it counts only if the API server names nothing but immutable fields.
+// isImmutable reports whether an object is refused only because it exists. It dry-runs the creation: if admission and
+// validation succeed, the API server returns AlreadyExists. Deleting a CRD deletes all its objects, so for a CRD the
+// API server must report only immutable fields.
 func (a *actor) isImmutable(ctx context.Context, o *unstructured.Unstructured, refused error) (bool, error) {
 	if !apierrors.IsInvalid(refused) || agentobjects.IsDenied(refused) ||
 		guard.IsCRD(o.GroupVersionKind().GroupKind()) && !namesImmutableFields(refused) {
@@ -285,13 +287,13 @@ func (a *actor) isImmutable(ctx context.Context, o *unstructured.Unstructured, r
 	err := a.cluster.Create(ctx, o.DeepCopy(), &client.CreateOptions{
 		DryRun: []string{metav1.DryRunAll}, Raw: &metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict},
 	})
-	if err != nil && passing(err) {
+	if err != nil && isTemporary(err) {
 		return false, err
 	}
 	return apierrors.IsAlreadyExists(err) && !agentobjects.IsDenied(err), nil
 }
 
-// namesImmutableFields reports whether all problems of an object are immutable fields.
+// namesImmutableFields reports whether all causes of an error are immutable fields.
 func namesImmutableFields(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
@@ -334,7 +336,7 @@ func judgeRefusals(m *v1beta2.Manifest, refused []refusal) (recreate []v1beta2.R
 			problem.reason = v1beta2.ReasonForbidden
 		}
 	}
-	const text = "%s: can only be changed by recreating it: keep the fields as they are, or set the annotation %s: " +
+	const text = "%s: can only be changed by recreating it: do not change the field, or set the annotation %s: " +
 		"%q %s"
 	if len(fixed) > 0 {
 		texts = append(texts,
@@ -344,7 +346,7 @@ func judgeRefusals(m *v1beta2.Manifest, refused []refusal) (recreate []v1beta2.R
 	if len(kept) > 0 {
 		texts = append(texts,
 			fmt.Sprintf(text, firstFew(kept), v1beta2.AnnotationRecreate, v1beta2.RecreateWithData,
-				"on it in the module's content, where its data may go with it"))
+				"on it in the module's content, if its data may be deleted"))
 	}
 	if len(allowed) > 0 {
 		texts = append(texts, "would be recreated: "+firstFew(allowed))
@@ -352,17 +354,17 @@ func judgeRefusals(m *v1beta2.Manifest, refused []refusal) (recreate []v1beta2.R
 	if len(wrong) == 0 {
 		problem.reason = v1beta2.ReasonImmutable
 	}
-	problem.message = soFar(m) + ": " + strings.Join(texts, "; ")
+	problem.message = appliedPart(m) + ": " + strings.Join(texts, "; ")
 	return nil, problem
 }
 
-// soFar describes the applied part of a refused version.
-func soFar(m *v1beta2.Manifest) string {
+// appliedPart describes which part of a refused version was applied.
+func appliedPart(m *v1beta2.Manifest) string {
 	switch {
 	case m.Applied() == nil:
 		return strings.TrimSpace("version "+m.Spec.Version) + " is applied without these objects"
 	case isBegun(m):
-		return strings.TrimSpace("version "+m.Spec.Version) + " is applied in part, which is not undone"
+		return strings.TrimSpace("version "+m.Spec.Version) + " is partially applied, and is not rolled back"
 	case m.Spec.Version == "":
 		return "nothing was applied"
 	}

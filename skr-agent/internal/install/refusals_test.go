@@ -29,7 +29,7 @@ func ofKind(apiVersion, kind, recreate string) *unstructured.Unstructured {
 	return o
 }
 
-func TestRefusedVersionHasAdvice(t *testing.T) {
+func TestRefusedVersionReportsFix(t *testing.T) {
 	m := &v1beta2.Manifest{Spec: v1beta2.ManifestSpec{Version: "2.0.0"}}
 	m.Annotations = map[string]string{v1beta2.AnnotationApplied: `{"version": "1.0.0"}`}
 	fixed := refusal{
@@ -54,7 +54,7 @@ func TestRefusedVersionHasAdvice(t *testing.T) {
 	require.Len(t, recreate, 1)
 
 	recreate, problem = judgeRefusals(m, []refusal{fixed, data, allowed})
-	require.Empty(t, recreate, "all or nothing")
+	require.Empty(t, recreate, "no object must be recreated if another object is refused")
 	require.Equal(t, v1beta2.ReasonImmutable, problem.reason)
 	for _, text := range []string{
 		"nothing of version 2.0.0 was applied: Deployment x: spec.selector: field is immutable: can only be changed " +
@@ -97,32 +97,32 @@ func TestAPIServerErrorsAreReadable(t *testing.T) {
 	require.Equal(t, "no", plain(errors.New("no")))
 }
 
-func TestMistakesAreNotReportedAsWaiting(t *testing.T) {
+func TestMistakesAreNotTemporaryErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
 		want bool
 	}{
-		"a value of the wrong type": {
+		"value of the wrong type": {
 			apierrors.NewInternalError(
 				errors.New(
 					"failed to create typed patch object (kyma-system/x; /v1, Kind=ConfigMap): .data.a: expected " +
 						"string, got &value.valueUnstructured{Value:1}")), false,
 		},
-		"a field that is not there": {
+		"field is not in the schema": {
 			apierrors.NewInternalError(errors.New(".spec.b: field not declared in schema")), false,
 		},
-		"a webhook that does not serve": {
+		"webhook is unavailable": {
 			apierrors.NewInternalError(
 				errors.New(`failed calling webhook "x": failed to call webhook: Post "https://x": connection refused`)),
 			true,
 		},
-		"an API that does not serve": {apierrors.NewServiceUnavailable("x"), true},
-		"too much to do":             {apierrors.NewTooManyRequestsError("x"), true},
-		"a timeout":                  {apierrors.NewTimeoutError("x", 1), true},
-		"a refusal":                  {apierrors.NewForbidden(schema.GroupResource{}, "x", errors.New("no")), false},
+		"API is unavailable": {apierrors.NewServiceUnavailable("x"), true},
+		"too many requests":  {apierrors.NewTooManyRequestsError("x"), true},
+		"API server timeout": {apierrors.NewTimeoutError("x", 1), true},
+		"Forbidden response": {apierrors.NewForbidden(schema.GroupResource{}, "x", errors.New("no")), false},
 	} {
-		if got := passesByItself(fmt.Errorf("apply: %w", c.err)); got != c.want {
-			t.Errorf("%s: %t", name, got)
+		if got := isTransient(fmt.Errorf("apply: %w", c.err)); got != c.want {
+			t.Errorf("%s: isTransient = %t, want %t", name, got, c.want)
 		}
 	}
 }
@@ -162,7 +162,7 @@ func version(v string) func(*v1beta2.Manifest) {
 	return func(m *v1beta2.Manifest) { m.Spec.Version = v }
 }
 
-func TestRefusedUpgradeKeepsTheCurrentVersionInLine(t *testing.T) {
+func TestDriftOfVersionInForceIsCorrectedAfterRefusedUpgrade(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	data := func(name string) string {
@@ -188,14 +188,14 @@ func TestRefusedUpgradeKeepsTheCurrentVersionInLine(t *testing.T) {
 	deployment := &appsv1.Deployment{}
 	require.True(t, w.exists(deployment, home, "fixed"))
 
-	t.Log("a value of the wrong type is an Error at once, and nothing of that version is applied")
+	t.Log("a value of the wrong type causes an Error, and no object of this version is applied")
 	w.wants("fixed",
 		strings.Replace(strings.Replace(fixedV1, `{version: "1"}`, `{version: "2"}`, 1), `{version: "1"}`,
 			`{version: 2}`, 1)+"---\n"+fixedClass, version("1.1.0"))
 	w.state("fixed", v1beta2.StateError, "fixed-b")
 	require.Equal(t, "1.0.0", w.manifest("fixed").RunningVersion())
 	require.False(t, w.exists(ofKind("scheduling.k8s.io/v1", "PriorityClass", ""), "", "fixed-new"),
-		"it comes in an earlier stage than what is refused")
+		"an object of an earlier stage must not be applied")
 	drifts("fixed-a")
 	require.Equal(t, "1", data("fixed-a"))
 	w.halt()
@@ -203,9 +203,10 @@ func TestRefusedUpgradeKeepsTheCurrentVersionInLine(t *testing.T) {
 	require.True(t, w.exists(config, home, "fixed-b"))
 	require.NoError(t, w.client.Delete(ctx, config))
 	w.start()
-	w.eventually("what was deleted while the agent was away is back", func() bool { return data("fixed-b") == "1" })
+	w.eventually("an object that was deleted while the agent was stopped is restored",
+		func() bool { return data("fixed-b") == "1" })
 
-	t.Log("immutable fields are reported with the fix, and changed where that is allowed")
+	t.Log("immutable fields are reported with the fix, and objects are recreated if an annotation allows it")
 	v2 := strings.NewReplacer(`{app: fixed}`, `{app: other}`, `"1"`, `"2"`, "storageClassName: one",
 		"storageClassName: two", "value: 1000", "value: 2000").
 		Replace(fixedV1)
@@ -237,8 +238,7 @@ func TestRefusedUpgradeKeepsTheCurrentVersionInLine(t *testing.T) {
 	require.True(t, claim.DeletionTimestamp.IsZero())
 
 	t.Log(
-		"going back is an upgrade like any other, and what is refused of the version in force costs no sibling its " +
-			"correction",
+		"a downgrade is applied like an upgrade, and a refused correction does not block corrections of other objects",
 	)
 	w.wants("fixed", strings.Replace(fixedV1, "value: 1000", "value: 2000", 1), version("1.0.0"))
 	w.eventually("version 1.0.0 is applied", func() bool { return w.manifest("fixed").RunningVersion() == "1.0.0" })
@@ -249,26 +249,26 @@ func TestRefusedUpgradeKeepsTheCurrentVersionInLine(t *testing.T) {
 		config.Data["version"] = "drift"
 		require.NoError(t, w.client.Update(ctx, config))
 	}
-	w.eventually("the sibling is put right", func() bool { return data("fixed-b") == "1" })
+	w.eventually("the other object is corrected", func() bool { return data("fixed-b") == "1" })
 	w.state("fixed", v1beta2.StateError, "ConfigMap kyma-system/fixed-a: ")
 	require.Equal(t, "drift", data("fixed-a"))
 	drifts("fixed-b")
 
-	t.Log("what cannot be deleted keeps no sibling from going")
+	t.Log("an object that cannot be deleted does not block the deletion of others")
 	allow()
-	w.eventually("version 1.0.0 is whole again", func() bool { return installed(w.manifest("fixed")) })
+	w.eventually("version 1.0.0 is completely applied again", func() bool { return installed(w.manifest("fixed")) })
 	allow = w.denies(admissionv1.Delete, "oldObject.metadata.name != 'fixed-a'", "fixed-a")
 	w.remove("fixed")
-	w.eventually("the siblings are gone", func() bool {
+	w.eventually("the other objects are deleted", func() bool {
 		return !w.exists(&corev1.ConfigMap{}, home, "fixed-b") && !w.exists(&appsv1.Deployment{}, home, "fixed")
 	})
 	w.state("fixed", v1beta2.StateDeleting, "ConfigMap kyma-system/fixed-a (cannot be deleted: ")
 	allow()
 	require.True(t, w.exists(claim, home, "fixed-data"))
 	before := claim.DeepCopy()
-	claim.Finalizers = nil // nothing here protects claims that are in use
+	claim.Finalizers = nil // without its controller, the finalizer pvc-protection stays
 	require.NoError(t, w.client.Patch(ctx, claim, client.MergeFrom(before)))
-	w.eventually("all of it is gone", func() bool {
+	w.eventually("all objects are deleted", func() bool {
 		return !w.exists(&v1beta2.Manifest{}, home, "fixed") && !w.exists(&corev1.ConfigMap{}, home, "fixed-a")
 	})
 }
@@ -280,7 +280,7 @@ metadata: {name: fixed-new}
 value: 3000
 `
 
-// reason returns that of a condition.
+// reason returns the reason of a Manifest's condition.
 func (w *world) reason(name, condition string) string {
 	for _, c := range w.manifest(name).Status.Conditions {
 		if c.Type == condition {
@@ -290,7 +290,8 @@ func (w *world) reason(name, condition string) string {
 	return ""
 }
 
-// denies refuses an operation on ConfigMaps if an expression is false, and returns a function that ends that.
+// denies creates a policy that denies an operation on ConfigMaps if the expression is false. It returns a function that
+// removes the policy.
 func (w *world) denies(operation admissionv1.OperationType, expression, name string) (allow func()) {
 	w.Helper()
 	invalid := metav1.StatusReasonInvalid
@@ -330,14 +331,14 @@ func (w *world) denies(operation admissionv1.OperationType, expression, name str
 		metav1.SetMetaDataLabel(&config.ObjectMeta, "tried", "true")
 		return w.client.Update(w.Context(), config, client.DryRunAll)
 	}
-	w.eventually("the policy is in force", func() bool { return apierrors.IsInvalid(try()) })
+	w.eventually("the policy is enforced", func() bool { return apierrors.IsInvalid(try()) })
 	return func() {
 		w.Helper()
 		require.NoError(w, w.client.Delete(w.Context(), binding))
 		require.NoError(w, w.client.Delete(w.Context(), policy))
-		w.eventually("the policy is gone", func() bool {
+		w.eventually("the policy is no longer enforced", func() bool {
 			err := try()
-			// the agent may delete the object at once from now on
+			// The agent can delete the object as soon as the policy is removed.
 			return err == nil || apierrors.IsNotFound(err)
 		})
 	}

@@ -19,7 +19,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// remove removes a module from the cluster, or leaves it in place. Each pass starts over and skips finished steps.
+// remove removes a module from the cluster, or makes it unmanaged. Each pass starts from the beginning and skips
+// completed steps.
 func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, error) {
 	out := outcome{inventory: m.Status.Synced}
 	if !controllerutil.ContainsFinalizer(m, v1beta2.FinalizerManifest) {
@@ -29,12 +30,12 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 		return outcome{gone: true}, i.unmanage(ctx, m)
 	}
 	if !m.IsRemoved() {
-		// Another client deleted the Manifest, its definition or its namespace. The agent releases it and creates it
-		// again.
+		// Another client deleted the Manifest, its CRD or its namespace. Package objects removes the finalizer and
+		// creates the Manifest again.
 		out.state = v1beta2.StateDeleting
 		out.ready = finding{
 			reason:  v1beta2.ReasonRestoring,
-			message: "no bundle removes this module: it stays, and its Manifest comes back",
+			message: "no bundle requests the removal of this module: it stays installed, and its Manifest is restored",
 		}
 		return out, nil
 	}
@@ -58,8 +59,9 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 		}
 		out.state = v1beta2.StateWarning
 		out.ready = finding{
-			reason:  v1beta2.ReasonCustomResourcesExist,
-			message: "the module goes when its custom resources are gone, delete them: " + firstFew(byUsers),
+			reason: v1beta2.ReasonCustomResourcesExist,
+			message: "custom resources of this module still exist, delete them to remove the module: " +
+				firstFew(byUsers),
 		}
 		out.again = known.nextCheck(m.Generation, i.now(), i.LookInterval)
 		return out, nil
@@ -102,15 +104,14 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 	return outcome{gone: true}, nil
 }
 
-// unblock continues a removal that waits for the default CR. If a webhook that the API server cannot call blocks its
-// deletion, the module's webhooks and policies are deleted first: their server may never return. Otherwise the module
-// is kept up to date, because its operator may have finalizers to remove. Webhooks that were deleted once are not
-// applied again.
+// unblock continues a removal that waits for the default CR. If the API server cannot call a webhook for the deletion,
+// it deletes the module's webhooks and policies first, because their server may never return. Otherwise it keeps the
+// module up to date, because the operator may have to remove finalizers. Deleted webhooks are not applied again.
 func (i *Installer) unblock(
-	ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome, left leftBehind,
+	ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome, left remainingObjects,
 ) error {
-	known.unhooked = known.unhooked || left.unanswered
-	if !known.unhooked {
+	known.webhooksDeleted = known.webhooksDeleted || left.unanswered
+	if !known.webhooksDeleted {
 		return i.upgradeLeaving(ctx, m, known, out)
 	}
 	hooks := slices.DeleteFunc(slices.Clone(out.inventory), func(r v1beta2.Resource) bool {
@@ -125,9 +126,9 @@ func (i *Installer) unblock(
 	return nil
 }
 
-// upgradeLeaving applies a newer version of a module whose removal is blocked, because its operator may need that
-// version to remove its finalizers. A module that cannot be upgraded is removed in its version. Deleted and changed
-// objects are restored, because the module needs its operator for the removal.
+// upgradeLeaving applies a newer version of a module whose removal is blocked, because only the newer operator may be
+// able to remove its finalizers. A module that cannot be upgraded is removed with its current version. Once the version
+// is applied, upgradeLeaving corrects drift, because the removal needs the operator.
 func (i *Installer) upgradeLeaving(ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome) error {
 	if known.checked == m.Generation {
 		return i.correctLeaving(ctx, m, known, m.Status.Synced)
@@ -141,8 +142,8 @@ func (i *Installer) upgradeLeaving(ctx context.Context, m *v1beta2.Manifest, kno
 	return nil
 }
 
-// correctLeaving corrects drift of objects that stay until later in the removal of a module. After a restart of the
-// agent it compares all of them, and then those that watches saw change.
+// correctLeaving corrects drift of objects that are deleted later in the removal of a module. After a restart of the
+// agent it compares all of them once, and then only objects for which watches reported changes.
 func (i *Installer) correctLeaving(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, stay []v1beta2.Resource,
 ) error {
@@ -171,12 +172,12 @@ func (i *Installer) correctLeaving(
 func (i *Installer) removing(m *v1beta2.Manifest, known *memo, out outcome, stuck []string) outcome {
 	out.state = v1beta2.StateDeleting
 	out.again = known.nextCheck(m.Generation, i.now(), i.LookInterval)
-	out.ready = finding{reason: v1beta2.ReasonRemoving, message: "waiting until it is gone: " + firstFew(stuck)}
+	out.ready = finding{reason: v1beta2.ReasonRemoving, message: "waiting for the deletion of " + firstFew(stuck)}
 	return out
 }
 
-// prune deletes the objects that a version no longer has. It keeps and names those that other modules take
-// over, and those with data that the module did not bring.
+// prune deletes the objects that are not in the current version. It keeps objects that other modules take over, and
+// objects with data of users.
 func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, known *memo, p plan, out outcome) (outcome, error) {
 	known.held, known.heldFor = "", heldInterval
 	mine, moving, err := i.handOver(ctx, m, p.prune)
@@ -207,7 +208,7 @@ func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, known *memo,
 	}
 	switch {
 	case len(leaving) > 0:
-		known.held = "waiting until it is gone: " + firstFew(leaving)
+		known.held = "waiting for the deletion of " + firstFew(leaving)
 	case len(data) > 0:
 		known.held, known.heldFor = firstFew(data), dataInterval
 	}
@@ -222,11 +223,11 @@ func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, known *memo,
 	return out, nil
 }
 
-// retain ends watches that neither this Manifest needs nor any other.
+// retain stops the watches that no Manifest needs.
 func (i *Installer) retain(ctx context.Context, m *v1beta2.Manifest, needed []v1beta2.Resource) {
-	var all v1beta2.ManifestList // of the cache's own objects, which are only read
+	var all v1beta2.ManifestList // belongs to the cache and must not be modified
 	if err := i.cached.List(ctx, &all, client.InNamespace(i.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return // a watch too many does no harm
+		return // unneeded watches are harmless
 	}
 	needed = slices.Clone(needed)
 	for n := range all.Items {
@@ -242,21 +243,23 @@ func (i *Installer) retain(ctx context.Context, m *v1beta2.Manifest, needed []v1
 	i.watches.retain(needed)
 }
 
-// leftBehind are the objects that still exist after a deletion, with a text for each.
-type leftBehind struct {
+// remainingObjects contains the objects that still exist after a deletion, with a message for each.
+type remainingObjects struct {
 	objects []v1beta2.Resource
 	texts   []string
-	// unanswered is true if a webhook did not respond to the API server about one of them.
+	// unanswered is true if the API server could not call a webhook for one of the objects.
 	unanswered bool
 }
 
-func (l *leftBehind) add(r v1beta2.Resource, why string) {
+func (l *remainingObjects) add(r v1beta2.Resource, why string) {
 	l.objects, l.texts = append(l.objects, r), append(l.texts, keyOf(r).String()+why)
 }
 
-// stillHidden counts an object whose kind is not served as existing if the API server may still store it. If the module
-// also contains the definition or APIService of the kind, the object is removed with it.
-func (i *Installer) stillHidden(ctx context.Context, m *v1beta2.Manifest, r v1beta2.Resource, left *leftBehind) error {
+// stillHidden adds an object whose kind is not served to left if the API server may still store it. It ignores the
+// object if the module also contains the CRD or APIService of the kind, because the object is removed with it.
+func (i *Installer) stillHidden(
+	ctx context.Context, m *v1beta2.Manifest, r v1beta2.Resource, left *remainingObjects,
+) error {
 	defined := slices.ContainsFunc(m.Status.Synced, func(d v1beta2.Resource) bool {
 		gk := keyOf(d).GroupKind()
 		return (guard.IsCRD(gk) || intercepts(gk)) && strings.HasSuffix(d.Name, "."+r.Group)
@@ -271,12 +274,13 @@ func (i *Installer) stillHidden(ctx context.Context, m *v1beta2.Manifest, r v1be
 	return err
 }
 
-// deleteObjects deletes objects of the Manifest and returns those that still exist. It skips objects of other owners
-// and objects that their chart keeps; they count as gone. An object that cannot be deleted does not block the others.
+// deleteObjects deletes objects of the Manifest and returns those that still exist. Objects of other owners, and
+// objects with the annotation helm.sh/resource-policy: keep, are skipped and not returned. An object that cannot be
+// deleted does not block the others.
 func (i *Installer) deleteObjects(
 	ctx context.Context, m *v1beta2.Manifest, resources []v1beta2.Resource,
 	ours func(*metav1.PartialObjectMetadata) bool,
-) (left leftBehind, err error) {
+) (left remainingObjects, err error) {
 	a := i.actor(m)
 	var lacking error
 	for _, r := range resources {
@@ -284,19 +288,19 @@ func (i *Installer) deleteObjects(
 		switch {
 		case errors.Is(err, errAbsentKind):
 			if o, err = nil, i.stillHidden(ctx, m, r, &left); err != nil {
-				return leftBehind{}, err
+				return remainingObjects{}, err
 			}
 		case apierrors.IsInternalError(err):
 			left.add(r, fmt.Sprintf(" (cannot be read: %s)", plain(err)))
 			continue
 		case err != nil:
-			return leftBehind{}, fmt.Errorf("%s: %w", keyOf(r), err)
+			return remainingObjects{}, fmt.Errorf("%s: %w", keyOf(r), err)
 		}
 		if o == nil || guard.IsShared(keyOf(r), i.Namespace) || guard.Protected(keyOf(r), i.Namespace) != "" ||
 			render.Keeps(o) || !ours(o) {
 			continue
 		}
-		r.Version = o.GroupVersionKind().Version // it was read in this one
+		r.Version = o.GroupVersionKind().Version // the version in which the object was read
 		if o.DeletionTimestamp.IsZero() {
 			err := a.cluster.Delete(ctx, reference(r), client.Preconditions{UID: &o.UID},
 				client.PropagationPolicy(metav1.DeletePropagationBackground))
@@ -305,39 +309,39 @@ func (i *Installer) deleteObjects(
 			case apierrors.IsForbidden(err):
 				lacking = fmt.Errorf("delete %s: %w", keyOf(r), err)
 				continue
-			case passing(err):
-				return leftBehind{}, fmt.Errorf("delete %s: %w", keyOf(r), err)
+			case isTemporary(err):
+				return remainingObjects{}, fmt.Errorf("delete %s: %w", keyOf(r), err)
 			default:
 				left.add(r, fmt.Sprintf(" (cannot be deleted: %s)", plain(err)))
 				left.unanswered = left.unanswered || apierrors.IsInternalError(err)
 				continue
 			}
 			if o, err = a.owned(ctx, r); err != nil {
-				return leftBehind{}, fmt.Errorf("%s: %w", keyOf(r), err)
+				return remainingObjects{}, fmt.Errorf("%s: %w", keyOf(r), err)
 			}
 		}
-		// A namespace that is being deleted takes no new objects; emptying it is Kubernetes' own affair and can take
-		// long.
+		// Do not wait for the deletion of a namespace. It accepts no new objects, and Kubernetes may need long to empty
+		// it.
 		if o == nil || guard.IsNamespace(gvkOf(r).GroupKind()) {
 			continue
 		}
-		left.add(r, leftover(o))
+		left.add(r, remaining(o))
 	}
 	if lacking != nil {
-		return leftBehind{}, lacking
+		return remainingObjects{}, lacking
 	}
 	return left, nil
 }
 
-func leftover(o *metav1.PartialObjectMetadata) string {
+func remaining(o *metav1.PartialObjectMetadata) string {
 	if len(o.Finalizers) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (its finalizers are not done: %s)", strings.Join(o.Finalizers, ", "))
+	return fmt.Sprintf(" (it has finalizers: %s)", strings.Join(o.Finalizers, ", "))
 }
 
-// userObjects names custom resources of the module's definitions that the module did not make: neither from its content
-// nor as its default CR. They would go with their definition.
+// userObjects returns the names of custom resources that would be deleted with the module's CRDs and that do not belong
+// to the module. Objects of the module's content and its default CR are omitted.
 func (i *Installer) userObjects(ctx context.Context, m *v1beta2.Manifest, mine []v1beta2.Resource) ([]string, error) {
 	by, synced := i.owner(m), keysOf(m.Status.Synced)
 	deletes := by.MayDelete(m.Annotations[v1beta2.AnnotationInherited] != "")
@@ -359,9 +363,9 @@ func (i *Installer) userObjects(ctx context.Context, m *v1beta2.Manifest, mine [
 	return found, nil
 }
 
-// instances returns the names of a few custom resources of a definition, without those to ignore. It lists them in the
-// stored version, which needs no conversion, or otherwise in another served version. Objects that cannot be listed
-// count as existing.
+// instances returns the names of a few custom resources of a CRD, without those to ignore. It lists them in the storage
+// version, which needs no conversion, or else in another served version. If they cannot be listed, it returns a message
+// instead of names.
 func (a *actor) instances(
 	ctx context.Context, crd v1beta2.Resource, ignore func(key, *metav1.PartialObjectMetadata) bool,
 ) ([]string, error) {
@@ -371,7 +375,7 @@ func (a *actor) instances(
 	}
 	gvk, versions := guard.ServedKind(definition), guard.ServedVersions(definition)
 	if len(versions) == 0 {
-		return []string{fmt.Sprintf("objects of kind %s that cannot be listed (no version of it is served)", gvk.Kind)},
+		return []string{fmt.Sprintf("objects of kind %s that cannot be listed (no version is served)", gvk.Kind)},
 			nil
 	}
 	var found []string
@@ -383,9 +387,9 @@ func (a *actor) instances(
 	}
 	switch {
 	case isUnserved(err):
-		return nil, nil // the definition is not established, or is being deleted
+		return nil, nil // the CRD is not established, or is being deleted
 	case apierrors.IsInternalError(err):
-		const repair = "repair the conversion webhook of the definition, or set spec.conversion.strategy: None in it"
+		const repair = "repair the conversion webhook of the CRD, or set its spec.conversion.strategy to None"
 		return []string{fmt.Sprintf("objects of kind %s that cannot be listed (%s): %s", gvk.Kind, plain(err), repair)},
 			nil
 	case err != nil:
@@ -394,7 +398,7 @@ func (a *actor) instances(
 	return found, nil
 }
 
-// instancesIn lists in one version.
+// instancesIn is instances for one version.
 func (a *actor) instancesIn(
 	ctx context.Context, gvk schema.GroupVersionKind, ignore func(key, *metav1.PartialObjectMetadata) bool,
 ) ([]string, error) {
@@ -418,7 +422,8 @@ func (a *actor) instancesIn(
 	}
 }
 
-// unmanage removes the agent's marks from the module's objects and keeps the objects. The label with the module stays.
+// unmanage removes the agent's marks from the module's objects and keeps the objects. The label with the module's name
+// stays.
 func (i *Installer) unmanage(ctx context.Context, m *v1beta2.Manifest) error {
 	a, objects := i.actor(m), m.Status.Synced
 	defaultCR, ok := i.defaultCR(m)
@@ -445,26 +450,26 @@ func (i *Installer) unmanage(ctx context.Context, m *v1beta2.Manifest) error {
 			continue
 		}
 		if err := a.unmark(ctx, o); err != nil {
-			return fmt.Errorf("leave %s in place: %w", keyOf(r), err)
+			return fmt.Errorf("keep %s: %w", keyOf(r), err)
 		}
 	}
 	return nil
 }
 
-// unmark removes the owner from an object that stays. The label of its module stays, so that the module can own it
-// again.
+// unmark removes the owner from an object. The label with the module's name stays, so that the module can own the
+// object again.
 func (a *actor) unmark(ctx context.Context, o *metav1.PartialObjectMetadata) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null},"annotations":{%q:null}}}`, v1beta2.LabelManagedBy,
 		v1beta2.AnnotationOwnedBy)
 	return client.IgnoreNotFound(a.cluster.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch)))
 }
 
-// unmanaged is the status of an unmanaged Manifest.
+// unmanaged returns the outcome of a pass for an unmanaged Manifest.
 func unmanaged(m *v1beta2.Manifest) outcome {
 	return outcome{
 		inventory: m.Status.Synced, state: v1beta2.StateUnmanaged,
 		ready: finding{
-			reason: v1beta2.ReasonUnmanaged, message: "module is unmanaged; its resources are left in place",
+			reason: v1beta2.ReasonUnmanaged, message: "module is unmanaged, its resources stay in the cluster",
 		},
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestOperatorIsRestoredWhileItsModuleIsDeleted(t *testing.T) {
+func TestOperatorIsRestoredDuringRemoval(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	w.wants("sample", sampleCRD+sampleRest+sampleExtra)
@@ -22,13 +22,13 @@ func TestOperatorIsRestoredWhileItsModuleIsDeleted(t *testing.T) {
 	bundled.SetFinalizers([]string{"example.org/slow"})
 	require.NoError(t, w.client.Update(ctx, bundled))
 	w.remove("sample")
-	w.state("sample", v1beta2.StateDeleting, "its finalizers are not done: example.org/slow")
-	for _, when := range []string{"while the agent runs", "after it started again"} {
+	w.state("sample", v1beta2.StateDeleting, "it has finalizers: example.org/slow")
+	for _, when := range []string{"while the agent runs", "after a restart of the agent"} {
 		t.Log(when)
 		was := &appsv1.Deployment{}
 		require.True(t, w.exists(was, home, "sample-manager"))
 		require.NoError(t, w.client.Delete(ctx, was))
-		w.eventually("the operator is back", func() bool {
+		w.eventually("the operator is restored", func() bool {
 			now := &appsv1.Deployment{}
 			return w.exists(now, home, "sample-manager") && now.UID != was.UID
 		})
@@ -38,23 +38,23 @@ func TestOperatorIsRestoredWhileItsModuleIsDeleted(t *testing.T) {
 	require.NoError(t, w.client.Get(ctx, client.ObjectKeyFromObject(bundled), bundled))
 	bundled.SetFinalizers(nil)
 	require.NoError(t, w.client.Update(ctx, bundled))
-	w.eventually("the manifest is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "sample") })
+	w.eventually("the Manifest is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "sample") })
 	require.False(t, w.exists(&appsv1.Deployment{}, home, "sample-manager"))
 }
 
-func TestManifestWithoutARemovalKeepsItsModule(t *testing.T) {
+func TestModuleStaysIfManifestIsDeletedWithoutRemoval(t *testing.T) {
 	w := newWorld(t)
 	w.wants("sample", sampleRest)
 	w.runs(home, "sample-manager")
 	w.state("sample", v1beta2.StateReady, "")
 	require.NoError(t, w.client.Delete(t.Context(), w.manifest("sample")))
-	w.state("sample", v1beta2.StateDeleting, "no bundle removes this module")
+	w.state("sample", v1beta2.StateDeleting, "no bundle requests the removal of this module")
 	require.True(t, w.exists(&appsv1.Deployment{}, home, "sample-manager"))
 	m := w.manifest("sample")
 	before := m.DeepCopy()
 	metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.AnnotationRemoval, v1beta2.True)
 	require.NoError(t, w.client.Patch(t.Context(), m, client.MergeFrom(before)))
-	w.eventually("the manifest is gone once a bundle removes it", func() bool {
+	w.eventually("the Manifest is deleted after a bundle requests the removal", func() bool {
 		return !w.exists(&v1beta2.Manifest{}, home, "sample")
 	})
 	require.False(t, w.exists(&appsv1.Deployment{}, home, "sample-manager"))

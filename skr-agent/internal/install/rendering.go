@@ -21,14 +21,14 @@ import (
 // rendering is the result of rendering a Manifest's content.
 type rendering struct {
 	objects []*unstructured.Unstructured
-	// defaultCR is the Manifest's, with the runtime's values; nil for none.
+	// defaultCR is the Manifest's default CR with the runtime's values, or nil.
 	defaultCR *unstructured.Unstructured
-	// images reports whether they are those that the component lists.
+	// images reports whether the component lists all images of the objects.
 	images finding
 }
 
-// rendered returns the objects of a Manifest with redirected images. A problem comes from the module, an error is
-// temporary.
+// rendered returns the objects of a Manifest with redirected images. It returns a problem if the module is the cause,
+// and an error if the cause is temporary.
 func (i *Installer) rendered(ctx context.Context, m *v1beta2.Manifest) (rendering, *finding, error) {
 	in, problem, err := i.input(ctx, m)
 	if problem != nil || err != nil {
@@ -51,7 +51,7 @@ func (i *Installer) rendered(ctx context.Context, m *v1beta2.Manifest) (renderin
 	return rendering{objects, defaultCR, listed}, problem, nil
 }
 
-// input collects the inputs of the objects of a Manifest.
+// input returns the input for rendering a Manifest.
 func (i *Installer) input(ctx context.Context, m *v1beta2.Manifest) (render.Input, *finding, error) {
 	sources := inputSources{
 		load: func(at digest.Digest) ([]byte, *finding, error) {
@@ -69,7 +69,7 @@ func (i *Installer) input(ctx context.Context, m *v1beta2.Manifest) (render.Inpu
 	return sources.input(m, i.Namespace)
 }
 
-// inputSources are the sources of the parts of an input that a Manifest only names.
+// inputSources loads the parts of an input that are not in the Manifest itself.
 type inputSources struct {
 	load         func(digest.Digest) ([]byte, *finding, error)
 	capabilities func() (render.Capabilities, error)
@@ -97,13 +97,13 @@ func (s inputSources) input(m *v1beta2.Manifest, namespace string) (in render.In
 	return in, nil, err
 }
 
-// content reads the blob that a field names by digest.
+// content loads the blob with the digest in a field.
 func (s inputSources) content(source v1beta2.ImageSpec, field string) ([]byte, *finding, error) {
 	at := digest.Digest(source.Ref)
 	if err := at.Validate(); err != nil {
 		return nil, &finding{
 			reason:  v1beta2.ReasonSourceBroken,
-			message: fmt.Sprintf("%s.ref: %q is not a digest: %v", field, source.Ref, err),
+			message: fmt.Sprintf("%s.ref: invalid digest %q: %v", field, source.Ref, err),
 		}, nil
 	}
 	return s.load(at)
@@ -138,7 +138,7 @@ func redirect(m *v1beta2.Manifest, objects []*unstructured.Unstructured) (findin
 		return finding{
 			ok:      true,
 			reason:  v1beta2.ReasonNoImagesListed,
-			message: fmt.Sprintf("the component lists no images, its objects use %d", count),
+			message: fmt.Sprintf("the component lists no images, but its objects use %d", count),
 		}, nil
 	}
 	if strange := images.Unlisted(uses, m.Spec.LocalizedImages); len(strange) > 0 {
@@ -154,8 +154,8 @@ func redirect(m *v1beta2.Manifest, objects []*unstructured.Unstructured) (findin
 	}, nil
 }
 
-// isManager reports whether a workload is the operator of its module, which a Manifest without spec.manager leaves
-// open: any may be.
+// isManager reports whether a workload is the operator of its module. If the Manifest has no spec.manager, any workload
+// can be the operator.
 func isManager(m *v1beta2.Manifest, o *unstructured.Unstructured) bool {
 	manager, gvk := m.Spec.Manager, o.GroupVersionKind()
 	return manager == nil || manager.Name == o.GetName() && manager.Group == gvk.Group && manager.Kind == gvk.Kind &&
@@ -175,13 +175,13 @@ func distinct(uses []images.Use) int {
 func (a *actor) capabilities() (render.Capabilities, error) {
 	version, err := a.discovery.ServerVersion()
 	if err != nil {
-		return render.Capabilities{}, fmt.Errorf("read the version of Kubernetes: %w", err)
+		return render.Capabilities{}, fmt.Errorf("read the Kubernetes version: %w", err)
 	}
 	_, lists, err := a.discovery.ServerGroupsAndResources()
 	if err != nil && len(lists) == 0 {
-		return render.Capabilities{}, fmt.Errorf("read the resources that the API server serves: %w", err)
+		return render.Capabilities{}, fmt.Errorf("discover the resources in the cluster: %w", err)
 	}
-	// A group whose server is absent does not block: the other groups are usable.
+	// The result omits groups whose aggregated API is not available.
 	capabilities := render.Capabilities{Version: version.GitVersion}
 	for _, list := range lists {
 		capabilities.APIVersions = append(capabilities.APIVersions, list.GroupVersion)

@@ -43,7 +43,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// resourceIn returns the resource of a path, with its name removed.
+// resourceIn returns the resource of an API path, with the subresource but without names.
 func resourceIn(path string) string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	at := 2
@@ -79,8 +79,8 @@ func (c *requestCount) take(t *testing.T, what string) int {
 }
 
 // A typical module has 27 objects of 15 kinds. The bounds include discovery, the watches' first lists, Events and the
-// Manifest's own requests. They are counts, so that a busy machine does not change them.
-func TestInstallerSendsFewRequestsForATypicalModule(t *testing.T) {
+// Manifest's own requests. The number of requests does not depend on the speed of the machine.
+func TestInstallerSendsFewRequestsForTypicalModule(t *testing.T) {
 	w := newWorld(t)
 	w.halt()
 	count := &requestCount{counts: map[string]int{}}
@@ -100,7 +100,7 @@ func TestInstallerSendsFewRequestsForATypicalModule(t *testing.T) {
 	}
 	settled := func(what string) int {
 		w.state("lantern", v1beta2.StateReady, "")
-		time.Sleep(2 * time.Second) // until the watches have reported the installer's own writes
+		time.Sleep(2 * time.Second) // wait until the watches have reported the installer's writes
 		return count.take(t, what)
 	}
 	for _, step := range []struct {
@@ -141,7 +141,7 @@ func (w *world) runsVersion(namespace, name, version string) {
 	d := &unstructured.Unstructured{}
 	d.SetAPIVersion("apps/v1")
 	d.SetKind("Deployment")
-	w.eventually("Deployment "+name+" "+version, func() bool {
+	w.eventually("Deployment "+name+" has version "+version, func() bool {
 		if !w.exists(d, namespace, name) {
 			return false
 		}

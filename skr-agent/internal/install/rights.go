@@ -17,20 +17,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// mayApply returns the rights that an account lacks to install a plan, before anything is written. The agent's own
-// rights are not reviewed.
+// mayApply returns a problem if an account lacks permissions to install a plan. It runs before any object is written.
+// It does not review the agent's own permissions.
 //
-// Reviews are requests that a webhook for everything intercepts, in any namespace. If the API server cannot call such a
-// webhook, the rights are unknown: the module's condition Rights records the reason, and a dry run of all objects
-// decides instead. One dead webhook therefore blocks neither the upgrades of other modules nor the version that removes
-// it.
+// A webhook for all resources also intercepts access reviews. If the API server cannot call such a webhook, the
+// permissions are unknown. The module's condition Rights then contains the reason, and a dry run of all objects decides
+// instead. So a webhook that does not respond does not block upgrades of other modules, or the version that removes the
+// webhook.
 func (i *Installer) mayApply(ctx context.Context, m *v1beta2.Manifest, p plan) (rights, problem *finding, err error) {
 	a := i.actor(m)
 	if a.user == "" {
 		return nil, nil, nil
 	}
 	missing, err := a.lacks(ctx, guard.RightsFor(p.work(), i.plural))
-	if err != nil && passesByItself(err) && ctx.Err() == nil {
+	if err != nil && isTransient(err) && ctx.Err() == nil {
 		rights = &finding{
 			unknown: true,
 			reason:  v1beta2.ReasonRightsUnknown,
@@ -53,7 +53,7 @@ func (i *Installer) mayApply(ctx context.Context, m *v1beta2.Manifest, p plan) (
 		return rights, &finding{
 			reason: v1beta2.ReasonForbidden,
 			message: fmt.Sprintf(
-				"nothing was applied: %s may not %s: grant it that, or remove the objects from the module",
+				"nothing was applied: %s may not %s: grant this permission, or remove the objects from the module",
 				a.user, firstFew(missing)),
 		}, nil
 	}
@@ -66,12 +66,13 @@ func (i *Installer) mayApply(ctx context.Context, m *v1beta2.Manifest, p plan) (
 func (i *Installer) plural(gvk schema.GroupVersionKind) (string, bool) {
 	mapping, err := i.cluster.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
-		return "", false // an invalid object needs no rights, and is refused elsewhere
+		return "", false // unknown kinds are reported elsewhere
 	}
 	return mapping.Resource.Resource, true
 }
 
-// lacks returns the missing rights of the account. It checks whole kinds first, which answers most of it at once.
+// lacks returns the missing permissions of the account. It first checks permissions without object names, which usually
+// covers all objects of a kind.
 func (a *actor) lacks(ctx context.Context, needed []guard.Right) ([]string, error) {
 	wide := map[guard.Right]bool{}
 	var missing []string
@@ -99,7 +100,7 @@ func (a *actor) lacks(ctx context.Context, needed []guard.Right) ([]string, erro
 	return slices.Compact(missing), nil
 }
 
-// may asks the API server, as the account itself.
+// may reports whether the account has a permission, with an access review by the account itself.
 func (a *actor) may(ctx context.Context, r guard.Right) (bool, error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
@@ -116,8 +117,8 @@ func (a *actor) may(ctx context.Context, r guard.Right) (bool, error) {
 	return review.Status.Allowed, nil
 }
 
-// refused dry-runs all objects that can exist by now, and returns the first one that the account may not write: a role
-// with more rights than its own, or an object that a policy forbids. Other errors appear when the object is applied.
+// refused dry-runs all objects, and returns the first Forbidden error, for example for a role with more permissions
+// than the account has, or from an admission policy. Other errors are reported when the objects are applied.
 func (a *actor) refused(ctx context.Context, p plan) (*finding, error) {
 	for _, o := range slices.Concat(p.shared, slices.Concat(p.stages[:]...)) {
 		err := a.cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(o.DeepCopy()), client.DryRunAll,
@@ -132,15 +133,15 @@ func (a *actor) refused(ctx context.Context, p plan) (*finding, error) {
 				reason:  why,
 				message: fmt.Sprintf("nothing was applied: %s may not write %s: %v", a.user, guard.KeyOf(o), err),
 			}, nil
-		case err != nil && (passing(err) || ctx.Err() != nil):
+		case err != nil && (isTemporary(err) || ctx.Err() != nil):
 			return nil, err
 		}
 	}
 	return nil, nil
 }
 
-// denied ends a pass in which the account was not allowed something, after it had been installed or while it is
-// removed.
+// denied ends a pass with a Forbidden error that occurred after the permissions were checked, for example during a
+// removal.
 func (i *Installer) denied(m *v1beta2.Manifest, err error) outcome {
 	known, why := i.remembered(m), v1beta2.ReasonForbidden
 	if !lacksRight(err) {

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-func TestRightsCoverInstallingKeepingAndRemoving(t *testing.T) {
+func TestRightsCoverInstallationMaintenanceAndRemoval(t *testing.T) {
 	before := []v1beta2.Resource{
 		{Name: "old", Namespace: home, GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}},
 	}
@@ -40,10 +40,10 @@ func TestRightsCoverInstallingKeepingAndRemoving(t *testing.T) {
 	} {
 		require.Contains(t, texts, want, got)
 	}
-	require.NotContains(t, texts, `delete namespaces "kyma-system"`, "shared namespaces outlive modules")
+	require.NotContains(t, texts, `delete namespaces "kyma-system"`, "shared namespaces are never deleted")
 }
 
-// allows returns rights to the account of modules.
+// allows grants rights to the ServiceAccount of modules.
 func (w *world) allows(name string, rules ...rbacv1.PolicyRule) {
 	w.Helper()
 	w.grants(name, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: home, Name: "modules"}, rules...)
@@ -57,7 +57,7 @@ func aConfigMap(name string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + "}\ndata: {key: value}\n---\n"
 }
 
-func TestModulesAreLimitedToTheRightsOfTheirAccount(t *testing.T) {
+func TestModulesAreLimitedToRightsOfTheirAccount(t *testing.T) {
 	accounts, err := guard.ParseAccounts([]string{"modules", "trusted="}, home)
 	require.NoError(t, err)
 	w := newWorldWith(t, Options{Accounts: accounts})
@@ -66,11 +66,11 @@ func TestModulesAreLimitedToTheRightsOfTheirAccount(t *testing.T) {
 	w.allows("modules", rule("", "configmaps", writing...))
 	secret := "apiVersion: v1\nkind: Secret\nmetadata: {name: stolen, namespace: default}\n"
 
-	t.Log("what the account may do is done")
+	t.Log("a module within the rights of its account is installed")
 	w.wants("fits", aConfigMap("fits"))
 	w.state("fits", v1beta2.StateReady, "")
 
-	t.Log("a module that asks for more gets nothing at all, and hears what it lacks")
+	t.Log("a module that needs more rights is not installed, and reports the missing right")
 	w.wants("greedy", aConfigMap("greedy")+secret)
 	w.state("greedy", v1beta2.StateError,
 		`system:serviceaccount:kyma-system:modules may not create secrets "stolen" in namespace default`)
@@ -81,11 +81,11 @@ func TestModulesAreLimitedToTheRightsOfTheirAccount(t *testing.T) {
 		`may not create customresourcedefinitions.apiextensions.k8s.io "samples.example.kyma-project.io"`)
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "definer"))
 
-	t.Log("a module that the operator trusts has the agent's rights")
+	t.Log("a module that an operator trusts is installed with the agent's rights")
 	w.wants("trusted", aConfigMap("trusted")+secret)
 	w.state("trusted", v1beta2.StateReady, "")
 
-	t.Log("nobody grants what they do not have")
+	t.Log("a module cannot grant rights that its account does not have")
 	w.allows("binders", rule(rbacv1.GroupName, "clusterrolebindings", writing...))
 	w.wants(
 		"climber",
@@ -98,7 +98,7 @@ func TestModulesAreLimitedToTheRightsOfTheirAccount(t *testing.T) {
 		"nothing was applied: system:serviceaccount:kyma-system:modules may not write ClusterRoleBinding climber")
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "climber"))
 
-	t.Log("drift is put right with the same rights and no others")
+	t.Log("drift is corrected with the rights of the account only")
 	w.allows("modules", rule("", "configmaps", "get", "create", "delete"))
 	require.NoError(t, w.client.Delete(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "fits"},
@@ -107,7 +107,7 @@ func TestModulesAreLimitedToTheRightsOfTheirAccount(t *testing.T) {
 	w.allows("modules", rule("", "configmaps", writing...))
 	w.state("fits", v1beta2.StateReady, "")
 
-	t.Log("so is a module removed")
+	t.Log("a module is removed with the rights of the account only")
 	w.allows("modules", rule("", "configmaps", "get", "create", "patch"))
 	w.remove("fits")
 	w.state("fits", v1beta2.StateError,
@@ -155,9 +155,9 @@ func TestModuleCannotChangeAgentSecrets(t *testing.T) {
 	}
 	w.wants("attacker", aConfigMap("attacker"), asDefaultCR)
 	w.state("attacker", v1beta2.StateError,
-		"Secret kyma-system/skr-agent-key: has a name that is reserved for the agent")
+		"Secret kyma-system/skr-agent-key: the name is reserved for the agent")
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "attacker"))
 	w.remove("attacker")
 	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "attacker") })
-	require.NoError(t, w.client.Get(ctx, client.ObjectKeyFromObject(key), key), "the key of the agent is still there")
+	require.NoError(t, w.client.Get(ctx, client.ObjectKeyFromObject(key), key), "the agent's key must still exist")
 }

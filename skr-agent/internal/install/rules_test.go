@@ -70,7 +70,8 @@ func podIn(namespace, spec string) string {
 		"}"
 }
 
-// ruleCases are objects with the rule that refuses them, empty for objects that modules may have.
+// ruleCases returns objects, each with the rule that refuses it. The rule is empty for objects that modules may
+// contain.
 func ruleCases() map[string]struct{ yaml, rule string } {
 	const (
 		inHome    = ", namespace: kyma-system"
@@ -81,15 +82,15 @@ func ruleCases() map[string]struct{ yaml, rule string } {
 		anp       = "policy.networking.k8s.io/v1alpha1"
 	)
 	return map[string]struct{ yaml, rule string }{
-		"priority level with all shares": {
+		"priority level with too many shares": {
 			level("mine", "nominalConcurrencyShares: 2147483647, limitResponse: {type: Reject}"), "priority-level",
 		},
-		"priority level with many queues": {
+		"priority level with too many queues": {
 			level("mine",
 				"nominalConcurrencyShares: 5, limitResponse: {type: Queue, queuing: {queues: 1000000, handSize: 1, "+
 					"queueLengthLimit: 50}}"), "priority-level",
 		},
-		"priority level of Kubernetes": {
+		"built-in priority level": {
 			level("workload-low",
 				"nominalConcurrencyShares: 1, limitResponse: {type: Queue, queuing: {queues: 64, handSize: 6, "+
 					"queueLengthLimit: 50}}"), "priority-level",
@@ -97,23 +98,23 @@ func ruleCases() map[string]struct{ yaml, rule string } {
 		"small priority level": {
 			level("mine", "nominalConcurrencyShares: 30, limitResponse: {type: Reject}"), "",
 		},
-		"flow of the agent": {
+		"FlowSchema for the agent": {
 			flowOf("{kind: ServiceAccount, serviceAccount: {namespace: kyma-system, name: skr-agent}}"), "request-flow",
 		},
-		"flow of nodes": {
+		"FlowSchema for nodes": {
 			flowOf("{kind: Group, group: {name: 'system:nodes'}}"), "request-flow",
 		},
-		"flow of the garbage collector": {
+		"FlowSchema for the garbage collector": {
 			flowOf("{kind: User, user: {name: 'system:serviceaccount:kube-system:generic-garbage-collector'}}"),
 			"request-flow",
 		},
-		"flow of the module": {
+		"FlowSchema for the module": {
 			flowOf("{kind: ServiceAccount, serviceAccount: {namespace: mine, name: keda}}"), "",
 		},
 		"volume with the agent's key": {
 			volumeOf(csi + "nodePublishSecretRef: " + agentKey + "}"), "secret-reference",
 		},
-		"volume that stages the agent's key": {
+		"volume with the agent's key in nodeStageSecretRef": {
 			volumeOf(csi + "nodeStageSecretRef: " + agentKey + "}"), "secret-reference",
 		},
 		"iSCSI volume with the agent's key": {
@@ -133,30 +134,30 @@ func ruleCases() map[string]struct{ yaml, rule string } {
 				"csi.storage.k8s.io/node-publish-secret-name: skr-agent-key, " +
 					"csi.storage.k8s.io/node-publish-secret-namespace: kyma-system"), "secret-reference",
 		},
-		"storage class of an old driver": {
+		"storage class with the agent's key in adminSecretName": {
 			storageClass("adminSecretName: skr-agent-key, adminSecretNamespace: kyma-system"), "secret-reference",
 		},
-		"storage class with a template": {
+		"storage class with a template of an annotation": {
 			storageClass(
 				"csi.storage.k8s.io/node-publish-secret-name: \"${pvc.annotations['a']}\", " +
 					"csi.storage.k8s.io/node-publish-secret-namespace: '${pvc.namespace}'"), "secret-reference",
 		},
-		"storage class with names of claims": {
+		"storage class with a template of the claim's name": {
 			storageClass(
 				"csi.storage.k8s.io/node-publish-secret-name: '${pvc.name}', " +
 					"csi.storage.k8s.io/node-publish-secret-namespace: '${pvc.namespace}'"), "",
 		},
-		"policy that denies all namespaces": {
+		"AdminNetworkPolicy for all namespaces": {
 			policyOf(anp, "AdminNetworkPolicy", "", "priority: 1, subject: {namespaces: {}}"), "network",
 		},
-		"policy by a label of namespaces": {
+		"AdminNetworkPolicy for namespaces with a label": {
 			policyOf(anp, "AdminNetworkPolicy", "",
 				"priority: 1, subject: {pods: {namespaceSelector: {matchLabels: {a: b}}, podSelector: {}}}"), "network",
 		},
-		"policy for other namespaces": {
+		"AdminNetworkPolicy for other namespaces": {
 			policyOf(anp, "AdminNetworkPolicy", "", "priority: 1, subject: {namespaces: "+elsewhere+"}"), "",
 		},
-		"baseline policy": {
+		"BaselineAdminNetworkPolicy for all namespaces": {
 			policyOf(anp, "BaselineAdminNetworkPolicy", "", "subject: {namespaces: {}}"), "network",
 		},
 		"Cilium policy for all pods": {
@@ -192,46 +193,46 @@ func ruleCases() map[string]struct{ yaml, rule string } {
 			policyOf("crd.antrea.io/v1beta1", "ClusterNetworkPolicy", "", "appliedTo: [{namespaceSelector: "+elsewhere+
 				"}]"), "",
 		},
-		"NetworkPolicy of Kubernetes": {
+		"Kubernetes NetworkPolicy": {
 			"apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: mine, namespace: " +
 				"kyma-system}\nspec: {podSelector: {}, policyTypes: [Egress]}", "",
 		},
-		"role of operators in edit": {
+		"operator rights aggregated to edit": {
 			clusterRole(aggregate, "{apiGroups: [kyma-pull.dev], resources: [agents], verbs: [change]}"),
 			"granted-rights",
 		},
-		"role of operators": {
+		"ClusterRole with operator rights": {
 			clusterRole("a: b", "{apiGroups: [kyma-pull.dev], resources: [agents], verbs: ['*']}"), "granted-rights",
 		},
-		"all rights in edit": {
+		"all rights aggregated to edit": {
 			clusterRole(aggregate, "{apiGroups: ['*'], resources: ['*'], verbs: ['*']}"), "granted-rights",
 		},
-		"Manifests in edit": {
+		"rights for Manifests aggregated to edit": {
 			clusterRole(aggregate, "{apiGroups: [operator.kyma-project.io], resources: [manifests], verbs: [patch]}"),
 			"granted-rights",
 		},
-		"the module's kind in edit": {
+		"rights for the module's kind aggregated to edit": {
 			clusterRole(aggregate, "{apiGroups: [operator.kyma-project.io], resources: [kedas], verbs: [patch]}"), "",
 		},
-		"all rights for the module": {
+		"ClusterRole with all rights": {
 			clusterRole("a: b", "{apiGroups: ['*'], resources: ['*'], verbs: ['*']}"), "",
 		},
-		"all rights for all users": {
+		"cluster-admin for all users": {
 			bindingOf("ClusterRoleBinding", "", "cluster-admin",
 				"{apiGroup: rbac.authorization.k8s.io, kind: Group, name: 'system:authenticated'}"), "granted-rights",
 		},
-		"the agent's rights for the module": {
+		"binding of the agent's role": {
 			bindingOf("ClusterRoleBinding", "", "skr-agent",
 				"{apiGroup: rbac.authorization.k8s.io, kind: User, name: a}"), "agent-rights",
 		},
-		"other rights for the agent": {
+		"binding of a role to the agent": {
 			bindingOf("RoleBinding", ", namespace: mine", "view",
 				"{kind: ServiceAccount, name: skr-agent, namespace: kyma-system}"), "agent-rights",
 		},
-		"role without rules": {
+		"ClusterRole without rules": {
 			"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: mine}", "",
 		},
-		"rights for the module": {
+		"binding of a role to the module": {
 			bindingOf("RoleBinding", ", namespace: mine", "view",
 				"{kind: ServiceAccount, name: keda, namespace: kyma-system}"), "",
 		},
@@ -250,95 +251,95 @@ func ruleCases() map[string]struct{ yaml, rule string } {
 		"finalizer of kube-node-lease": {
 			namespaceWith("kube-node-lease", "finalizers: [thief.example/hold]"), "shared-namespace",
 		},
-		"proxy for kyma-system": {
+		"Istio ambient label of kyma-system": {
 			namespaceWith("kyma-system", "labels: {istio.io/dataplane-mode: ambient}"), "shared-namespace",
 		},
-		"pod security of default": {
+		"pod security label of default": {
 			namespaceWith("default", "labels: {pod-security.kubernetes.io/enforce: privileged}"), "shared-namespace",
 		},
-		"label of kyma-system":    {namespaceWith("kyma-system", "labels: {a: b}"), ""},
-		"namespace of the module": {namespaceWith("mine", "finalizers: [mine.example/hold]"), ""},
-		"server for the agent's group": {
+		"other label of kyma-system":               {namespaceWith("kyma-system", "labels: {a: b}"), ""},
+		"namespace of the module with a finalizer": {namespaceWith("mine", "finalizers: [mine.example/hold]"), ""},
+		"APIService for the agent's API group": {
 			"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: " +
 				"v1beta9.operator.kyma-project.io}\nspec: {group: operator.kyma-project.io, version: v1beta9, " +
 				"groupPriorityMinimum: 1, versionPriority: 1, insecureSkipTLSVerify: true, service: {name: a, " +
 				"namespace: mine}}", "agent-api",
 		},
-		"server for Leases": {
+		"APIService for Leases": {
 			"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: " +
 				"v1beta9.coordination.k8s.io}\nspec: {group: coordination.k8s.io, version: v1beta9, " +
 				"groupPriorityMinimum: 1, versionPriority: 1, insecureSkipTLSVerify: true, service: {name: a, " +
 				"namespace: mine}}", "kubernetes-api",
 		},
-		"server for metrics": {
+		"APIService for metrics": {
 			"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: " +
 				"v1beta1.external.metrics.k8s.io}\nspec: {group: external.metrics.k8s.io, version: v1beta1, " +
 				"groupPriorityMinimum: 1, versionPriority: 1, insecureSkipTLSVerify: true, service: {name: a, " +
 				"namespace: mine}}", "",
 		},
-		"address of the API server": {
+		"EndpointSlice of the API server": {
 			"apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: more, namespace: default, " +
 				"labels: {kubernetes.io/service-name: kubernetes}}\naddressType: IPv4\nendpoints: []", "kubernetes-api",
 		},
-		"address of another server": {
+		"EndpointSlice of another Service": {
 			"apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: more, namespace: default, " +
 				"labels: {kubernetes.io/service-name: mine}}\naddressType: IPv4\nendpoints: []", "",
 		},
-		"definition of Kymas": {
+		"CRD of Kymas": {
 			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " +
 				"kymas.operator.kyma-project.io, labels: {a: b}}", "agent-definition",
 		},
-		"the agent's Lease": {
+		"Lease of the agent": {
 			"apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: skr-agent.kyma-pull.dev, namespace: " +
 				"kyma-system}", "agent-object",
 		},
-		"the API server's CA": {
+		"ConfigMap with the API server's CA": {
 			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kube-root-ca.crt, namespace: kyma-system}", "trusted-ca",
 		},
-		"CronJob as the agent": {
+		"CronJob that runs as the agent": {
 			"apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: mine, namespace: kyma-system}\nspec: {schedule: " +
 				"'0 0 * * *', jobTemplate: {spec: {template: {spec: {restartPolicy: Never, serviceAccountName: " +
 				"skr-agent, " + pods + "}}}}}", "agent-pods",
 		},
-		"ReplicationController as the agent": {
+		"ReplicationController that runs as the agent": {
 			"apiVersion: v1\nkind: ReplicationController\nmetadata: {name: mine, namespace: kyma-system}\nspec: " +
 				"{selector: {a: b}, template: {metadata: {labels: {a: b}}, spec: {serviceAccountName: skr-agent, " +
 				pods + "}}}", "agent-pods",
 		},
-		"Pod with the agent's key among files": {
+		"Pod with the agent's key in a projected volume": {
 			podIn("kyma-system", ", volumes: [{name: v, projected: {sources: [{secret: {name: skr-agent-key}}]}}]"),
 			"agent-pods",
 		},
-		"Pod with the agent's key for a driver": {
+		"Pod with the agent's key in a CephFS volume": {
 			podIn("kyma-system", ", volumes: [{name: v, cephfs: {monitors: [a], secretRef: {name: skr-agent-key}}}]"),
 			"agent-pods",
 		},
-		"Pod that looks like the agent": {
+		"Pod with the agent's label": {
 			"apiVersion: v1\nkind: Pod\nmetadata: {name: mine, namespace: kyma-system, labels: " +
 				"{app.kubernetes.io/name: skr-agent}}\nspec: {" + pods + "}", "pods-like-agent",
 		},
-		"autoscaler of the agent": {
+		"HorizontalPodAutoscaler for the agent": {
 			policyOf("autoscaling/v2", "HorizontalPodAutoscaler", inHome,
 				"maxReplicas: 9, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: skr-agent}"),
 			"agent-scale",
 		},
-		"quota of kyma-system": {
+		"ResourceQuota in kyma-system": {
 			policyOf("v1", "ResourceQuota", inHome, "hard: {secrets: '0'}"), "namespace-limits",
 		},
-		"limits of kyma-system": {
+		"LimitRange in kyma-system": {
 			policyOf("v1", "LimitRange", inHome, "limits: [{type: Container, max: {memory: 1Mi}}]"), "namespace-limits",
 		},
-		"quota of the module's namespace": {
+		"ResourceQuota in the module's namespace": {
 			policyOf("v1", "ResourceQuota", ", namespace: mine", "hard: {secrets: '0'}"), "",
 		},
-		"PriorityClass": {
+		"PriorityClass of the module": {
 			"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: mine}\nvalue: 1000", "",
 		},
 		"missing owner of a ConfigMap": {
 			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine, namespace: kyma-system, ownerReferences: " + gone +
 				"}", "owner",
 		},
-		"webhook on everything": {
+		"webhook for all resources": {
 			"apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\nmetadata: {name: " +
 				"mine}\nwebhooks: [{name: a.example.org, sideEffects: None, admissionReviewVersions: [v1], " +
 				"clientConfig: {url: 'https://127.0.0.1:1'}, rules: [{apiGroups: ['*'], apiVersions: ['*'], " +
@@ -347,7 +348,7 @@ func ruleCases() map[string]struct{ yaml, rule string } {
 	}
 }
 
-// generated returns an object with random names and references, some of the agent's.
+// generated returns an object with random names and references. Some of them belong to the agent.
 func generated(random *rand.Rand) string {
 	pick := func(all ...string) string { return all[random.IntN(len(all))] }
 	name := func() string {
@@ -403,7 +404,7 @@ func generated(random *rand.Rand) string {
 				"system:serviceaccount:kyma-system:skr-agent", "tenant")+"'}}"))
 }
 
-func TestAdmissionPoliciesEnforceTheGuardsRules(t *testing.T) {
+func TestAdmissionPoliciesEnforceGuardRules(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	for kind, group := range map[string]string{
@@ -427,14 +428,15 @@ func TestAdmissionPoliciesEnforceTheGuardsRules(t *testing.T) {
 		return module.Apply(ctx, client.ApplyConfigurationFromUnstructured(o.DeepCopy()), client.FieldOwner("module"),
 			client.ForceOwnership, client.DryRunAll)
 	}
-	w.eventually("the policies are in force", func() bool {
+	w.eventually("the policies are enforced", func() bool {
 		first := apply(
 			w.object("apiVersion: v1\nkind: Secret\nmetadata: {name: skr-agent-state, namespace: kyma-system}"))
 		second := apply(
 			w.object("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: skr-agent}\n"))
 		return first != nil && second != nil
 	})
-	// compare reports the rule of the guard, and fails if the policies decide differently.
+	// compare returns the guard rule that refuses an object, and fails the test if the admission policies decide
+	// differently.
 	compare := func(t *testing.T, yaml string) string {
 		o := w.object(yaml)
 		var refusal *guard.Refusal
@@ -444,9 +446,9 @@ func TestAdmissionPoliciesEnforceTheGuardsRules(t *testing.T) {
 		case refused && guard.ContentOnly(refusal.Rule) != "":
 		case refused:
 			require.ErrorContains(t, denied, "skr-agent-protection",
-				"the policies accept what the guard refuses: %v\n%s", refusal, yaml)
+				"the policies accept an object that the guard refuses: %v\n%s", refusal, yaml)
 		default:
-			require.NoError(t, denied, "the policies refuse what the guard accepts:\n%s", yaml)
+			require.NoError(t, denied, "the policies refuse an object that the guard accepts:\n%s", yaml)
 		}
 		if refused {
 			return refusal.Rule
@@ -461,16 +463,16 @@ func TestAdmissionPoliciesEnforceTheGuardsRules(t *testing.T) {
 			seen[rule] = true
 		})
 	}
-	require.Greater(t, len(seen), 15, "the cases cover the rules: %v", seen)
+	require.Greater(t, len(seen), 15, "the cases must cover most rules, but cover only: %v", seen)
 	const seed = 42
 	random := rand.New(rand.NewPCG(seed, seed))
 	for n := range 100 {
 		yaml := generated(random)
-		t.Run(fmt.Sprintf("generated %d", n), func(t *testing.T) { compare(t, yaml) })
+		t.Run(fmt.Sprintf("generated object %d", n), func(t *testing.T) { compare(t, yaml) })
 	}
 }
 
-// definesIn has the API server serve a kind of some scope that has no schema.
+// definesIn creates a CRD without a schema for a kind with a scope, and waits until the API server serves the kind.
 func (w *world) definesIn(scope, kind, apiVersion string) {
 	w.Helper()
 	group, version, _ := strings.Cut(apiVersion, "/")

@@ -18,13 +18,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// An object is identified by its group, kind, namespace and name. The version is only the way in which it is read:
-// Kubernetes and CRDs stop serving versions, and a conversion webhook can fail for one version only. Reading and
-// deleting therefore use any version that works, starting with the one that the object was applied in.
+// An object is identified by its group, kind, namespace and name. Its API version can change: Kubernetes and CRDs stop
+// serving versions, and a conversion webhook can fail for a single version. Reads and deletions therefore use any
+// version that works, starting with the version in which the object was applied.
 
-// inAnyVersion calls do with an object's version. If the API server does not serve it, or cannot convert to it,
-// inAnyVersion calls do with the other served versions until one works. It returns the error of the recorded version,
-// or errAbsentKind if the API server serves no version of the kind.
+// inAnyVersion calls do with the recorded version of an object. If the API server does not serve this version or cannot
+// convert to it, inAnyVersion calls do with the other served versions until one works. It returns errAbsentKind if the
+// API server serves no version of the kind.
 func (a *actor) inAnyVersion(r v1beta2.Resource, do func(v1beta2.Resource) error) error {
 	first := do(r)
 	if !isUnserved(first) && !isUnconverted(first) {
@@ -32,7 +32,7 @@ func (a *actor) inAnyVersion(r v1beta2.Resource, do func(v1beta2.Resource) error
 	}
 	versions, err := a.servedVersions(schema.GroupKind{Group: r.Group, Kind: r.Kind})
 	if err != nil {
-		return fmt.Errorf("find a version of %s that the API server serves: %w", r.Kind, err)
+		return fmt.Errorf("discover the served versions of %s: %w", r.Kind, err)
 	}
 	if len(versions) == 0 {
 		return errAbsentKind
@@ -56,8 +56,8 @@ func (a *actor) inAnyVersion(r v1beta2.Resource, do func(v1beta2.Resource) error
 // errAbsentKind is the error for a kind that the API server does not serve in any version.
 var errAbsentKind = errors.New("the API server does not serve this kind in any version")
 
-// isUnserved reports whether an error is about a version or kind that is not served, and not about an object. The API
-// server answers such requests without naming an object.
+// isUnserved reports whether an error means that a version or kind is not served. The API server's response then does
+// not contain the name of an object.
 func isUnserved(err error) bool {
 	if err == nil {
 		return false
@@ -74,11 +74,11 @@ func isUnserved(err error) bool {
 	})
 }
 
-// isUnconverted reports whether the API server may be unable to convert a stored object to the version that was asked
-// for. It answers with an internal error then, as for other problems of its own.
+// isUnconverted reports whether the API server may have failed to convert a stored object to the requested version. The
+// API server then returns an internal error, which can also have other causes.
 func isUnconverted(err error) bool { return apierrors.IsInternalError(err) }
 
-// servedVersions returns the versions of a kind that the API server serves now, the preferred one first.
+// servedVersions returns the versions of a kind that the API server currently serves, preferred version first.
 func (a *actor) servedVersions(gk schema.GroupKind) ([]string, error) {
 	groups, err := a.discovery.ServerGroups()
 	if err != nil {
@@ -106,8 +106,8 @@ func (a *actor) servedVersions(gk schema.GroupKind) ([]string, error) {
 	return versions, nil
 }
 
-// hidden returns why an object of a kind that is not served in any version may still exist: its definition is
-// installed and serves no version, or the server of its API is away. It is empty if the kind is gone.
+// hidden returns why an object may still exist although no version of its kind is served: its CRD serves no version, or
+// its aggregated API is not available. It is empty if the kind does not exist.
 func (i *Installer) hidden(ctx context.Context, r v1beta2.Resource) (string, error) {
 	apiService := metav1.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"}
 	found, err := i.actors[""].get(ctx, v1beta2.Resource{GroupVersionKind: apiService, Name: r.Version + "." + r.Group})
@@ -116,7 +116,7 @@ func (i *Installer) hidden(ctx context.Context, r v1beta2.Resource) (string, err
 	}
 	if found != nil {
 		if service, _, _ := unstructured.NestedMap(found.Object, "spec", "service"); service != nil {
-			return fmt.Sprintf("the server of APIService %s does not serve it", found.GetName()), nil
+			return fmt.Sprintf("the server of APIService %s is not available", found.GetName()), nil
 		}
 	}
 	if !guard.IsCustom(r.Group) {
@@ -139,17 +139,18 @@ func (i *Installer) hidden(ctx context.Context, r v1beta2.Resource) (string, err
 			return "", err
 		}
 		if definition != nil && textAt(definition, "spec", "names", "kind") == r.Kind {
-			return fmt.Sprintf("CustomResourceDefinition %s serves no version of it", d.Name), nil
+			return fmt.Sprintf("CustomResourceDefinition %s serves no version", d.Name), nil
 		}
 	}
 	return "", nil
 }
 
-// crdKind is the kind of definitions.
+// crdKind is the kind CustomResourceDefinition.
 var crdKind = metav1.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// unlistable returns why the API server cannot list a kind whose watch does not start, nil if it can or the watch has
-// started: a conversion webhook does not respond. The watch itself only retries.
+// unlistable returns why the API server cannot list a kind whose watch does not start, for example because a conversion
+// webhook does not respond. It returns nil if the watch has started or the list succeeds. The watch itself retries
+// without an error.
 func (i *Installer) unlistable(ctx context.Context, a *actor, r v1beta2.Resource) error {
 	if !i.watches.unsynced(r) {
 		return nil
@@ -157,7 +158,7 @@ func (i *Installer) unlistable(ctx context.Context, a *actor, r v1beta2.Resource
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(gvkOf(r).GroupVersion().WithKind(r.Kind + "List"))
 	if err := a.cluster.List(ctx, list, client.Limit(1)); apierrors.IsInternalError(err) {
-		return fmt.Errorf("list objects of its kind: %w", err)
+		return fmt.Errorf("list objects of this kind: %w", err)
 	}
 	return nil
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// ownFields identify our part of an object: a fingerprint of our entry in managedFields, and the time of the last apply
-// that changed something. The API server changes neither when an apply finds the object as it should be. It takes a
-// field out of our entry when another client changes or removes the field.
+// ownFields identifies the agent's fields in an object: a fingerprint of the agent's entry in managedFields, and the
+// time of its last apply that changed the object. Both stay the same if an apply does not change the object. If another
+// client changes or removes a field, the API server removes the field from the agent's entry.
 type ownFields struct{ fields, at string }
 
-// ownFieldsOf returns our part of an object, by its managedFields. Raw fields are compared as sets: JSON has them in
-// several orders.
+// ownFieldsOf returns the agent's fields in an object from its managedFields. The fingerprint does not depend on the
+// order of the fields in the JSON.
 func ownFieldsOf(entries []metav1.ManagedFieldsEntry, manager string) ownFields {
 	sum := fnv.New128a()
 	var own ownFields
@@ -47,8 +47,8 @@ func ownFieldsOf(entries []metav1.ManagedFieldsEntry, manager string) ownFields 
 	return own
 }
 
-// settled is an object that matches the module's content, as long as its watch shows the same values of the agent's
-// fields.
+// settled is an object that matches the module's content. It stays settled as long as its watch shows the same
+// ownFields.
 type settled struct {
 	content [sha256.Size]byte
 	own     ownFields
@@ -57,13 +57,13 @@ type settled struct {
 func contentOf(o *unstructured.Unstructured) [sha256.Size]byte {
 	text, err := json.Marshal(o.Object)
 	if err != nil {
-		return [sha256.Size]byte{} // no object that was read from JSON
+		return [sha256.Size]byte{} // cannot happen for objects that were decoded from JSON
 	}
 	return sha256.Sum256(text)
 }
 
-// isSettled reports whether an object needs no apply: this process applied the same content before, and the watch of
-// its kind shows that our fields have not changed since.
+// isSettled reports whether an object need not be applied. This process must have applied the same content before, and
+// the watch must show that the agent's fields have not changed since then.
 func (i *Installer) isSettled(known *memo, o *unstructured.Unstructured) bool {
 	was, ok := known.settled[guard.KeyOf(o)]
 	if !ok || was.content != contentOf(o) {
@@ -73,7 +73,7 @@ func (i *Installer) isSettled(known *memo, o *unstructured.Unstructured) bool {
 	return sure && shown == was.own
 }
 
-// settle records the API server's response to an apply, and returns our part of the object.
+// settle records the API server's response to an apply, and returns the agent's fields in the object.
 func (i *Installer) settle(known *memo, o, live *unstructured.Unstructured) ownFields {
 	k := guard.KeyOf(o)
 	own := ownFieldsOf(live.GetManagedFields(), i.FieldManager)
@@ -96,7 +96,7 @@ func (k *memo) settleAs(o *unstructured.Unstructured, own ownFields) {
 	k.settled[guard.KeyOf(o)] = settled{contentOf(o), own}
 }
 
-// keepFresh stores an object that the API server returned, for the rest of this pass.
+// keepFresh stores an object from a response of the API server for the rest of this pass.
 func (k *memo) keepFresh(of key, live *unstructured.Unstructured) {
 	if k.fresh == nil {
 		k.fresh = map[key]*unstructured.Unstructured{}
@@ -104,8 +104,9 @@ func (k *memo) keepFresh(of key, live *unstructured.Unstructured) {
 	k.fresh[of] = live
 }
 
-// settleUnchanged settles an object that a dry run did not change. Times have a resolution of a second: an apply of the
-// last seconds could have the same time as the dry run.
+// settleUnchanged marks an object as settled if a dry run did not change it. It ignores objects that were applied in
+// the last seconds. Times in managedFields have a resolution of one second, so such an apply could have the same time
+// as the dry run.
 func (i *Installer) settleUnchanged(known *memo, o, tried *unstructured.Unstructured) {
 	own := ownFieldsOf(tried.GetManagedFields(), i.FieldManager)
 	at, err := time.Parse(time.RFC3339, own.at)
@@ -115,8 +116,8 @@ func (i *Installer) settleUnchanged(known *memo, o, tried *unstructured.Unstruct
 	}
 }
 
-// before returns the agent's fields of an object before it is applied, empty if the object does not exist or has
-// another owner. It sends a request only if the watch of the kind may be outdated.
+// before returns the agent's fields in an object before the apply, empty if the object does not exist or has no fields
+// of the agent. It sends a request only if the watch of the kind may be outdated.
 func (i *Installer) before(ctx context.Context, a *actor, o *unstructured.Unstructured, p plan) (ownFields, error) {
 	if p.absent.has(guard.KeyOf(o)) {
 		return ownFields{}, nil
@@ -127,7 +128,7 @@ func (i *Installer) before(ctx context.Context, a *actor, o *unstructured.Unstru
 	live, err := a.owned(ctx, resourceOf(o))
 	if live == nil || err != nil {
 		if isUnconverted(err) {
-			err = nil // applying the object reports the same error
+			err = nil // applying the object returns the same error
 		}
 		return ownFields{}, err
 	}

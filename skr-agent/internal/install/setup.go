@@ -28,28 +28,29 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// Options configure the installation of Manifests. Zero fields except Content and Render use the defaults.
+// Options configures the Installer. Fields with a zero value use their defaults. Content and Render are required.
 type Options struct {
-	// Content contains the blobs that Manifests name by digest.
+	// Content contains the blobs that Manifests reference by digest.
 	Content *contentstore.Store
-	// Render makes objects of content, within bounds of time and memory.
+	// Render renders content to objects, with limits for time and memory.
 	Render func(context.Context, render.Input) ([]*unstructured.Unstructured, error)
-	// Accounts selects the account of each module. Default: the agent's own.
+	// Accounts selects the account of each module. Default: the agent's own account.
 	Accounts guard.Accounts
-	// Signer is the agent's signer, nil for none. The installer ignores a record of the version in force that it did
-	// not sign.
+	// Signer signs records of the version in force with the agent's key. The installer ignores records that it did not
+	// sign. If Signer is nil, it ignores all records.
 	Signer trust.Signer
-	// TryAgain are Manifests to reconcile because a missing input is available again, nil for none.
+	// TryAgain sends Manifests to reconcile because a missing input is available again. It can be nil.
 	TryAgain <-chan event.GenericEvent
-	// Incomplete reports whether the agent is still writing the Manifests of a bundle; nil if it never is. Until it is
-	// done, nothing is pruned: a module that is not written yet may take an object over.
+	// Incomplete reports whether the agent is still writing the Manifests of a bundle. No object is pruned until all
+	// Manifests are written, because a new Manifest can take over an object. Nil means that all Manifests are always
+	// written.
 	Incomplete func() bool
-	// Namespace is the namespace of Manifests, and of objects that name no namespace: kyma-system.
+	// Namespace is the namespace of Manifests, and of objects without a namespace. Default: kyma-system.
 	Namespace string
-	// FieldManager is the field manager of applied objects. Default: kyma-pull. After a change, the agent does not
-	// recognize its earlier objects.
+	// FieldManager is the field manager of applied objects. Default: kyma-pull. With another value, the agent does not
+	// recognize objects that it applied before.
 	FieldManager string
-	// Concurrency is the number of Manifests that are reconciled at the same time: 2.
+	// Concurrency is the number of Manifests that are reconciled at the same time. Default: 2.
 	Concurrency int
 	// LookInterval is the longest interval between two checks of a module that is not ready or not watched. Default:
 	// 15s.
@@ -57,7 +58,7 @@ type Options struct {
 	// ReadyTimeout is the time after which a module that is not ready is an Error. Default: 10m. The module is still
 	// checked.
 	ReadyTimeout time.Duration
-	// Resync is the time between two comparisons of everything, even if no watch reported a change: 1h.
+	// Resync is the interval at which all objects are compared, even if no watch reported a change. Default: 1h.
 	Resync time.Duration
 }
 
@@ -74,26 +75,25 @@ func (o Options) orDefaults() Options {
 // slowestRetry is the longest time until a retry after a temporary error.
 const slowestRetry = 30 * time.Second
 
-// Installer is the controller of Manifests. It works one Manifest at a time per name; only memos is shared between
-// workers.
+// Installer is the controller of Manifests. A Manifest is reconciled by one worker at a time. The workers share memos,
+// plans and watches.
 type Installer struct {
 	Options
-	// for Manifests; reads past all caches: an inventory that is not the newest forgets objects
+	// cluster reads and writes Manifests without a cache, because an outdated inventory would lose objects.
 	cluster client.Client
-	cached  client.Reader     // for the other Manifests only
-	actors  map[string]*actor // for all that is a module's, by user
+	cached  client.Reader     // for lists of the other Manifests
+	actors  map[string]*actor // for the objects of modules, by user name
 	watches *watches
 	plans   plans
 	events  events.EventRecorder
 	now     func() time.Time
 
 	mu    sync.Mutex
-	memos map[types.NamespacedName]*memo // a memo belongs to the worker that has its Manifest
+	memos map[types.NamespacedName]*memo // only the worker that reconciles a Manifest uses its memo
 }
 
-// Setup adds the controller to the manager. The manager's scheme must know v1beta2; its cache needs nothing but
-// Manifests. The controller makes clients and informers of its own for the rest, so that the manager may keep its cache
-// as small as it likes.
+// Setup adds the controller to the manager. The manager's scheme must include v1beta2, and its cache must include
+// Manifests. The controller creates its own clients and informers for all other objects.
 func Setup(mgr ctrl.Manager, options Options) (*Installer, error) {
 	options = options.orDefaults()
 	actors := map[string]*actor{}
@@ -119,7 +119,7 @@ func Setup(mgr ctrl.Manager, options Options) (*Installer, error) {
 		memos:   map[types.NamespacedName]*memo{},
 		plans:   plans{kept: map[types.NamespacedName]packedPlan{}},
 	}
-	// Status is left out: it is this controller that writes it.
+	// Changes of the status are ignored, because this controller writes the status.
 	worthwhile := predicate.And(
 		predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetNamespace() == options.Namespace }),
 		predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{},
@@ -140,63 +140,62 @@ func Setup(mgr ctrl.Manager, options Options) (*Installer, error) {
 		Complete(i)
 }
 
-// memo is the state of a Manifest while the agent runs. Its loss costs one comparison of all objects.
+// memo is the in-memory state of a Manifest. If it is lost, all objects are compared once.
 type memo struct {
 	uid types.UID
-	// checked is the generation whose objects were all compared at checkedAt, 0 for none.
+	// checked is the generation whose objects were all compared at checkedAt, 0 if there was no comparison.
 	checked   int64
 	checkedAt time.Time
-	// images is the annotation with the image rules of those objects.
+	// images is AnnotationImages at that comparison.
 	images string
-	// values is AnnotationValues as it was applied last.
+	// values is AnnotationValues at that comparison.
 	values string
-	// inherited is the annotation with lifecycle-manager's objects of the module.
+	// inherited is AnnotationInherited at that comparison.
 	inherited string
-	// pending is the generation that has not been ready since pendingSince, and the number of checks in a row that
-	// found this.
+	// pending is the generation that has not been ready since pendingSince. checks is the number of checks since then.
 	pending      int64
 	pendingSince time.Time
 	checks       int
-	// held is the reason why an object that must be deleted still exists, in a module that is otherwise fine. It is
-	// tried again after heldFor.
+	// held is why a pruned object still exists. The deletion is tried again after heldFor.
 	held    string
 	heldFor time.Duration
-	// handingOver names objects that other modules take over.
+	// handingOver is the message about objects that wait for a takeover by other modules.
 	handingOver string
-	// dropped are the objects of the inventory that the version no longer has. Their status does not count.
+	// dropped are the objects in the inventory that are not in the current version. Their status is ignored.
 	dropped keys
-	// unhooked is true if the module's webhooks were deleted first, because they blocked its removal.
-	unhooked bool
-	// refused is the outcome of the refused content refusedAs of a Manifest. It is tried again at retry.
+	// webhooksDeleted is true if the module's webhooks were deleted first, because they blocked its removal.
+	webhooksDeleted bool
+	// refused is the outcome of the last refused content. refusedAs identifies the content. It is tried again at retry.
 	refused   *outcome
 	refusedAs string
 	retry     time.Time
-	// immutable are the objects of that version that the API server would accept only if they did not exist.
+	// immutable are the objects of the refused content that the API server would accept only if they did not exist.
 	immutable keys
-	// kept is the version in force that was compared whole at keptAt, while another one was refused.
+	// kept is the record of the version in force that was compared completely at keptAt, while a new version was
+	// refused.
 	kept   string
 	keptAt time.Time
-	// begun is true if another version was begun after the one in force. unnoted is true if the API server refused the
-	// record of a version.
+	// begun is true if the apply of a new version has started. unnoted is true if the API server refused to store the
+	// record of the applied version.
 	begun, unnoted bool
-	// corrected is the time of the last correction of drift, and streak the number of corrections in a row without a
-	// quiet minute.
+	// corrected is the time of the last drift correction. streak is the number of corrections in quick succession.
 	corrected time.Time
 	streak    int
-	// ready are the versions of objects in which their status was ready.
+	// ready contains the resource version in which each object was ready.
 	ready map[key]string
-	// objects are objects that were not ready, and the default CR, as they were seen last; at most maxLooked.
+	// objects caches the last read state of the default CR and of objects that were not ready. It contains at most
+	// maxLooked objects.
 	objects map[key]*unstructured.Unstructured
-	// fresh are the API server's responses in this pass: they need no other read.
+	// fresh contains objects from the API server's responses in this pass, which need not be read again.
 	fresh map[key]*unstructured.Unstructured
-	// settled are the objects that are as their content has them.
+	// settled are the objects that match the content.
 	settled map[key]settled
-	// version is the Manifest's resourceVersion that this process read or wrote last.
+	// version is the last resourceVersion of the Manifest that this process read or wrote.
 	version string
 }
 
-// forgetReady drops the ready versions of objects that are about to be written, because a watch may show their new
-// version late.
+// forgetReady drops the recorded readiness of the plan's objects before they are written, because the watch can show
+// their new version with a delay.
 func (k *memo) forgetReady(p plan) {
 	for _, o := range p.all() {
 		delete(k.ready, guard.KeyOf(o))
@@ -215,7 +214,7 @@ func (i *Installer) remembered(m *v1beta2.Manifest) *memo {
 	return i.memos[name]
 }
 
-// version returns the resourceVersion of a Manifest that this process read or wrote last, empty if unknown.
+// version returns the last resourceVersion of a Manifest that this process read or wrote, empty if unknown.
 func (i *Installer) version(name types.NamespacedName) string {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
-// applyTaking applies an object and takes over the fields that lifecycle-manager owns in it.
+// applyTaking applies an object and takes over the ownership of lifecycle-manager's fields.
 func (a *actor) applyTaking(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	live, err := a.applyObject(ctx, o)
 	if err != nil {
@@ -36,8 +36,9 @@ func (a *actor) applyTaking(ctx context.Context, o *unstructured.Unstructured) (
 	return a.applyObject(ctx, o)
 }
 
-// adoptDefaultCR marks a default CR that lifecycle-manager created. Without the mark, the module's watches do not
-// select it. An account that cannot patch the CR leaves it unmarked: its field manager still identifies it.
+// adoptDefaultCR adds the module's mark to a default CR that lifecycle-manager created. Without the mark, watches do
+// not select the CR. If the account is not allowed to patch the CR, it stays unmarked. Its field manager still
+// identifies it.
 func (a *actor) adoptDefaultCR(ctx context.Context, live *metav1.PartialObjectMetadata, by guard.Owner) error {
 	if by.Made(live) || !by.OwnsDefaultCR(live) {
 		return nil
@@ -57,14 +58,14 @@ func (a *actor) adoptDefaultCR(ctx context.Context, live *metav1.PartialObjectMe
 	return err
 }
 
-// releaseDefaultCR removes the module's marks from its default CR. Lifecycle-manager identifies it by kind and name.
+// releaseDefaultCR removes the module's marks from its default CR. Lifecycle-manager identifies the CR by kind and
+// name.
 func (a *actor) releaseDefaultCR(ctx context.Context, o *metav1.PartialObjectMetadata) error {
 	return client.IgnoreNotFound(a.cluster.Patch(ctx, o,
 		client.RawPatch(types.MergePatchType, takeover.ReleaseDefaultCR())))
 }
 
-// giveBack returns an object to lifecycle-manager. It returns a temporary error if the object changed since it was
-// read.
+// giveBack returns an object to lifecycle-manager. It returns a conflict if the object changed after it was read.
 func (a *actor) giveBack(ctx context.Context, r v1beta2.Resource, manager string) error {
 	o, err := a.get(ctx, r)
 	if o == nil || err != nil {

@@ -47,7 +47,7 @@ spec:
     spec: {containers: [{name: manager, image: "example.org/keda:1.8"}]}
 `
 
-// installedByLifecycleManager applies content as lifecycle-manager does, for the Manifest that the mark names.
+// installedByLifecycleManager applies content like lifecycle-manager, with the given mark.
 func (w *world) installedByLifecycleManager(content, mark string) {
 	w.Helper()
 	for _, o := range objects(w.T, content) {
@@ -66,7 +66,7 @@ func (w *world) installedByLifecycleManager(content, mark string) {
 	}
 }
 
-// inherits writes a Manifest with the list of objects that lifecycle-manager installed, as the agent does.
+// inherits writes a Manifest with inherited objects in its inventory, like the agent.
 func (w *world) inherits(name, content string, list []v1beta2.Resource) {
 	w.Helper()
 	w.wants(name, content, func(m *v1beta2.Manifest) {
@@ -82,7 +82,7 @@ func (w *world) inherits(name, content string, list []v1beta2.Resource) {
 	require.NoError(w, w.client.Patch(w.Context(), m, client.MergeFrom(before)))
 }
 
-func TestModuleOfLifecycleManagerIsTakenOverCompletely(t *testing.T) {
+func TestModuleOfLifecycleManagerIsAdoptedUpgradedAndReturned(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	mark := lifecycleManagersMark("keda")
@@ -124,7 +124,7 @@ func TestModuleOfLifecycleManagerIsTakenOverCompletely(t *testing.T) {
 	d.Annotations["example.org/note"] = "a user's"
 	require.NoError(t, w.client.Update(ctx, d, client.FieldOwner("kubectl-edit")))
 
-	t.Log("the version that is installed is adopted: nothing is recreated, and lifecycle-manager owns no field any more")
+	t.Log("the installed version is adopted without recreation, and lifecycle-manager owns no fields afterwards")
 	w.inherits("keda", kedaOfLifecycleManager, inherited)
 	w.eventually("the Deployment is applied", func() bool {
 		return w.exists(d, home, "keda-manager") && d.Annotations[v1beta2.AnnotationOwnedBy] == "kyma-system/keda"
@@ -139,15 +139,15 @@ func TestModuleOfLifecycleManagerIsTakenOverCompletely(t *testing.T) {
 	for _, entry := range d.ManagedFields {
 		require.NotEqual(t, v1beta2.FieldManagerApplier, entry.Manager)
 	}
-	require.Len(t, w.manifest("keda").Status.Synced, 3, "what is another's is not in the list")
+	require.Len(t, w.manifest("keda").Status.Synced, 3, "objects of other owners must be removed from the inventory")
 
-	t.Log("what the next version does not have any more goes, in an object too; a user's own fields stay")
+	t.Log("an upgrade removes objects and fields that are not in the new version, and keeps a user's fields")
 	w.wants("keda", kedaOfOurs)
-	w.eventually("the next version", func() bool {
+	w.eventually("the next version is applied", func() bool {
 		return w.exists(d, home, "keda-manager") && d.Spec.Template.Spec.Containers[0].Image == "example.org/keda:1.8"
 	})
 	w.runs(home, "keda-manager")
-	w.eventually("what only the old version had is gone", func() bool {
+	w.eventually("the objects of the old version are deleted", func() bool {
 		return !w.exists(&schedulingv1.PriorityClass{}, "", "keda-priority-class") &&
 			!w.exists(&corev1.ConfigMap{}, home, "keda-old")
 	})
@@ -158,7 +158,7 @@ func TestModuleOfLifecycleManagerIsTakenOverCompletely(t *testing.T) {
 		require.True(t, w.exists(&corev1.ConfigMap{}, home, name), name)
 	}
 
-	t.Log("a module that is given back stays as it is, and lifecycle-manager removes what its version does not have")
+	t.Log("a module that is returned stays installed, and lifecycle-manager can remove the agent's fields")
 	m := w.manifest("keda")
 	before := m.DeepCopy()
 	m.Annotations[v1beta2.AnnotationUnmanaged], m.Annotations[v1beta2.AnnotationReleased] = v1beta2.True, v1beta2.True
@@ -172,11 +172,11 @@ func TestModuleOfLifecycleManagerIsTakenOverCompletely(t *testing.T) {
 	w.installedByLifecycleManager(kedaOfOurs, mark)
 	require.True(t, w.exists(d, home, "keda-manager"))
 	require.NotContains(t, d.Labels, v1beta2.LabelModuleName,
-		"fields of ours are lifecycle-manager's, which drops what it does not have")
+		"the agent's fields must belong to lifecycle-manager, so that its apply removes them")
 	require.Equal(t, "a user's", d.Annotations["example.org/note"])
 }
 
-func TestDefaultCRCreatedByLifecycleManagerBelongsToItsModule(t *testing.T) {
+func TestDefaultCROfLifecycleManagerBelongsToModule(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	require.NoError(t, w.client.Create(ctx, objects(t, sampleCRD)[0]))
@@ -191,7 +191,7 @@ func TestDefaultCRCreatedByLifecycleManagerBelongsToItsModule(t *testing.T) {
 	crd.SetAnnotations(map[string]string{v1beta2.AnnotationAdopt: "kyma-system/sample"})
 	require.NoError(t, w.client.Update(ctx, crd))
 
-	t.Log("the agent marks it at adoption and keeps its content")
+	t.Log("the agent adds its mark to the default CR and keeps the content")
 	w.wants("sample", sampleCRD, withDefaultCR)
 	w.eventually("the CR has the module's mark", func() bool {
 		return w.exists(cr, home, "default") &&
@@ -199,7 +199,7 @@ func TestDefaultCRCreatedByLifecycleManagerBelongsToItsModule(t *testing.T) {
 			cr.GetLabels()[v1beta2.LabelManagedBy] == v1beta2.ManagedByKyma
 	})
 
-	t.Log("a module that is given back leaves no mark on it")
+	t.Log("the default CR of a returned module has no mark")
 	m := w.manifest("sample")
 	before := m.DeepCopy()
 	metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.AnnotationUnmanaged, v1beta2.True)
@@ -211,7 +211,7 @@ func TestDefaultCRCreatedByLifecycleManagerBelongsToItsModule(t *testing.T) {
 	require.Empty(t, cr.GetLabels())
 	require.Empty(t, cr.GetAnnotations())
 
-	t.Log("it is deleted with the module")
+	t.Log("the default CR is deleted with the module")
 	require.True(t, w.exists(crd, "", crd.GetName()))
 	crd.SetAnnotations(map[string]string{v1beta2.AnnotationAdopt: "kyma-system/sample"})
 	require.NoError(t, w.client.Update(ctx, crd))
@@ -222,12 +222,12 @@ func TestDefaultCRCreatedByLifecycleManagerBelongsToItsModule(t *testing.T) {
 	require.False(t, w.exists(cr, home, "default"))
 }
 
-func TestModuleIsTakenOverWithAnUpgrade(t *testing.T) {
+func TestModuleOfLifecycleManagerIsAdoptedWithUpgrade(t *testing.T) {
 	w := newWorld(t)
 	w.installedByLifecycleManager(kedaOfLifecycleManager, lifecycleManagersMark("keda"))
 	w.inherits("keda", kedaOfOurs, resourcesOf(objects(t, kedaOfLifecycleManager)))
 	d := &appsv1.Deployment{}
-	w.eventually("the Deployment is applied, without the field that only lifecycle-manager's version has", func() bool {
+	w.eventually("the Deployment is applied without the field of lifecycle-manager's version", func() bool {
 		return w.exists(d, home, "keda-manager") && d.Annotations[v1beta2.AnnotationOwnedBy] == "kyma-system/keda" &&
 			d.Spec.Template.Spec.PriorityClassName == ""
 	})
@@ -236,7 +236,7 @@ func TestModuleIsTakenOverWithAnUpgrade(t *testing.T) {
 	require.False(t, w.exists(&schedulingv1.PriorityClass{}, "", "keda-priority-class"))
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "keda-old"))
 
-	t.Log("with the module goes what was inherited and not applied since, but by nobody's mark alone")
+	t.Log("the removal deletes inherited objects, but not objects that only have lifecycle-manager's mark")
 	w.installedByLifecycleManager("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: forged, namespace: kyma-system}",
 		lifecycleManagersMark("keda"))
 	w.remove("keda")

@@ -23,7 +23,7 @@ import (
 
 const agentUser = "system:serviceaccount:" + home + ":" + guard.AgentName
 
-// holder is the client of a user with an own token and this ClusterRole in kyma-system.
+// holder returns the client configuration of a new ServiceAccount that has the ClusterRole in kyma-system.
 func (w *world) holder(name, clusterRole string) *rest.Config {
 	w.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
@@ -44,13 +44,13 @@ func (w *world) connect(config *rest.Config, as string) client.Client {
 	w.Helper()
 	config = rest.CopyConfig(config)
 	config.Impersonate.UserName = as
-	// Without a request to the server, which a user without the right to impersonate cannot send.
+	// The given mapper avoids discovery requests, which fail for a user without the right to impersonate.
 	c, err := client.New(config, client.Options{Scheme: w.scheme, Mapper: w.client.RESTMapper()})
 	require.NoError(w, err)
 	return c
 }
 
-func TestTenantRoleDoesNotReachTheAgent(t *testing.T) {
+func TestTenantRoleDoesNotGrantAgentRights(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	role, err := os.ReadFile(filepath.Join("..", "..", "..", "charts", "skr-agent", "policy", "tenant.yaml"))
@@ -74,11 +74,11 @@ func TestTenantRoleDoesNotReachTheAgent(t *testing.T) {
 		),
 	)
 
-	// A controller that is not here makes `edit` and `admin` of it.
+	// In a real cluster, a controller aggregates this ClusterRole to `edit` and `admin`.
 	editor := w.holder("editor", "system:aggregate-to-edit")
 	tenant := w.holder("tenant", "skr-agent-tenant")
 	ways := map[string]func(*rest.Config) error{
-		"acting as it": func(config *rest.Config) error {
+		"impersonating the agent": func(config *rest.Config) error {
 			self := &authenticationv1.SelfSubjectReview{}
 			if err := w.connect(config, agentUser).Create(ctx, self); err != nil {
 				return err
@@ -86,13 +86,13 @@ func TestTenantRoleDoesNotReachTheAgent(t *testing.T) {
 			require.Equal(t, agentUser, self.Status.UserInfo.Username)
 			return nil
 		},
-		"reading its key": func(config *rest.Config) error {
+		"reading the agent's key": func(config *rest.Config) error {
 			return w.connect(config, "").Get(ctx, key, &corev1.Secret{})
 		},
-		"listing its keys": func(config *rest.Config) error {
+		"listing the agent's Secrets": func(config *rest.Config) error {
 			return w.connect(config, "").List(ctx, &corev1.SecretList{}, client.InNamespace(home))
 		},
-		"asking for a token of it": func(config *rest.Config) error {
+		"requesting a token of the agent": func(config *rest.Config) error {
 			account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: guard.AgentName}}
 			return w.connect(config, "").SubResource("token").Create(ctx, account, &authenticationv1.TokenRequest{})
 		},
@@ -104,7 +104,7 @@ func TestTenantRoleDoesNotReachTheAgent(t *testing.T) {
 		t.Run("edit allows "+name, func(t *testing.T) { require.NoError(t, try(editor)) })
 	}
 
-	t.Run("the role allows nothing else that leads there", func(t *testing.T) {
+	t.Run("the role has no other rights that lead to the agent's rights", func(t *testing.T) {
 		c := w.connect(tenant, "")
 		workloads := []string{
 			"/pods",
@@ -140,11 +140,11 @@ func TestTenantRoleDoesNotReachTheAgent(t *testing.T) {
 		}
 		for verb, resources := range leading {
 			for _, resource := range resources {
-				require.False(t, w.may(c, verb, resource), "%s %s", verb, resource)
+				require.False(t, w.may(c, verb, resource), "the role must not allow %s %s", verb, resource)
 			}
 		}
 	})
-	t.Run("the role lets tenants do their work", func(t *testing.T) {
+	t.Run("the role has the rights that tenants need", func(t *testing.T) {
 		c := w.connect(tenant, "")
 		kyma := &v1beta2.Kyma{}
 		require.NoError(t, c.Get(ctx, client.ObjectKey{Namespace: home, Name: "default"}, kyma))
@@ -160,7 +160,7 @@ func TestTenantRoleDoesNotReachTheAgent(t *testing.T) {
 	})
 }
 
-// may asks the API server; resource is GROUP/RESOURCE[/SUBRESOURCE].
+// may reports whether a client has a right in kyma-system. resource is GROUP/RESOURCE[/SUBRESOURCE].
 func (w *world) may(c client.Client, verb, resource string) bool {
 	w.Helper()
 	parts := append(strings.Split(resource, "/"), "")

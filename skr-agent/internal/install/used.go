@@ -15,11 +15,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/images"
 )
 
-// UsedImages returns the images of a module's objects as an agent would apply them, without a cluster: of APIs a chart
-// finds those that every cluster of the version serves. An error is one of the module but for render.ErrNotRun and the
-// context's.
+// UsedImages returns the images of a module's objects as an agent would apply them. It needs no cluster: charts see
+// only the APIs that every cluster with the given Kubernetes version serves. All errors are caused by the module,
+// except render.ErrNotRun and errors of the context.
 func UsedImages(
-	ctx context.Context, q airgap.UsedQuestion,
+	ctx context.Context, q airgap.UsedRequest,
 	rendered func(context.Context, render.Input) ([]*unstructured.Unstructured, error),
 ) ([]string, error) {
 	m := &v1beta2.Manifest{Spec: q.Manifest.Spec}

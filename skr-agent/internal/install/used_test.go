@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-func TestImagesOfAModuleWithoutACluster(t *testing.T) {
+func TestUsedImagesNeedsNoCluster(t *testing.T) {
 	content := []byte(`apiVersion: v1
 kind: Pod
 metadata: {name: a}
@@ -34,7 +34,7 @@ spec: {image: "example.org/thing:1"}
 	at := digest.FromBytes(content)
 	source, err := json.Marshal(v1beta2.ImageSpec{Type: v1beta2.OCIRef, Ref: at.String()})
 	require.NoError(t, err)
-	question := airgap.UsedQuestion{
+	question := airgap.UsedRequest{
 		Manifest: bundle.Manifest{Name: "keda", Spec: v1beta2.ManifestSpec{
 			Install: v1beta2.InstallInfo{
 				Source: runtime.RawExtension{Raw: source},

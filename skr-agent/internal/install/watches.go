@@ -28,37 +28,38 @@ import (
 )
 
 const (
-	// annotationFields lists the fields of an object that the agent owns. It exists only in the informers.
+	// annotationFields is a fingerprint of the fields that the agent owns. It exists only in the informers.
 	annotationFields = "kyma-pull.dev/fields"
 	// annotationAt is the time of the agent's last apply that changed the object. It exists only in the informers.
 	annotationAt = "kyma-pull.dev/applied-at"
-	// annotationDone is "true", in the informers only, on a Job that has completed.
+	// annotationDone is "true" on a completed Job. It exists only in the informers.
 	annotationDone = "kyma-pull.dev/done"
-	// settle gathers the status changes of a starting workload into one check.
+	// settle is the delay of a check, which combines the status changes of a starting workload.
 	settle = 250 * time.Millisecond
 )
 
-// watches reports changes of applied objects. It runs one metadata informer per kind for objects with our label, and
-// keeps the name, owner and fingerprint of each.
+// watches reports changes of applied objects. It runs one metadata informer per kind for objects with the label
+// managed-by, and keeps the name, owner and fingerprint of each object.
 //
-// The fingerprint covers our entry in managedFields. The API server removes a field from our entry when another client
-// changes or removes the field. So the entry changes exactly when one of our fields does, also in kinds without a
+// The fingerprint covers the agent's entry in managedFields. If another client changes or removes a field of the agent,
+// the API server removes the field from this entry. The entry therefore shows all drift, also for kinds without a
 // generation.
 type watches struct {
 	client  metadata.Interface
 	mapper  meta.RESTMapper
-	manager string // the field manager we apply as
+	manager string // the agent's field manager
 
-	mu    sync.Mutex // guards all below
+	mu    sync.Mutex // guards the fields below
 	ctx   context.Context
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 	kinds map[schema.GroupKind]*kindWatch
-	// dirty are the changed objects that are not corrected yet, by Manifest: each with the version that changed it,
-	// empty for a deletion.
+	// dirty contains the changed objects of each Manifest that are not corrected yet, with the resource version of the
+	// change, empty for a deletion.
 	dirty map[types.NamespacedName]map[key]string
-	// written are the last applies of this process to objects of watched kinds, because its own changes are not drift.
+	// written contains the last apply of this process to each object of a watched kind, because its own changes are not
+	// drift.
 	written map[key]writing
-	done    map[types.NamespacedName]keys // Jobs that completed and were deleted since, by Manifest
+	done    map[types.NamespacedName]keys // Jobs that completed and were then deleted, by Manifest
 }
 
 // writing is the result of one apply request.
@@ -74,12 +75,12 @@ type kindWatch struct {
 	stop    context.CancelFunc
 	synced  cache.InformerSynced
 	objects cache.Store
-	refused atomic.Pointer[apierrors.StatusError] // why the API server did not let us watch, until it did
-	broke   atomic.Int64                          // when it last could not list or watch, in Unix nanoseconds
+	refused atomic.Pointer[apierrors.StatusError] // why the watch is forbidden
+	broke   atomic.Int64                          // time of the last failure, in Unix nanoseconds
 }
 
-// unsureAfterBreak is the time that a watch is unreliable after it failed. A failing watch retries more often than
-// that.
+// unsureAfterBreak is how long a watch is considered unreliable after a failure. A failing watch retries at shorter
+// intervals.
 const unsureAfterBreak = 2 * time.Minute
 
 func newWatches(client metadata.Interface, mapper meta.RESTMapper, manager string) *watches {
@@ -90,7 +91,7 @@ func newWatches(client metadata.Interface, mapper meta.RESTMapper, manager strin
 	}
 }
 
-// Start takes the queue that events go to. It is called once, before the first reconcile.
+// Start sets the queue for changes. It is called once, before the first reconcile.
 func (w *watches) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -98,8 +99,8 @@ func (w *watches) Start(ctx context.Context, queue workqueue.TypedRateLimitingIn
 	return nil
 }
 
-// ensure watches the kinds of the resources. It reports whether all watches are running; one that is not stands back
-// until its first list arrived, which takes some milliseconds, and is worth no waiting worker.
+// ensure starts the watches for the kinds of the resources. It reports whether all of them have received their first
+// list. It does not wait for the lists, which usually takes some milliseconds.
 func (w *watches) ensure(resources []v1beta2.Resource) (inPlace bool, err error) {
 	inPlace = true
 	w.mu.Lock()
@@ -128,7 +129,7 @@ func (w *watches) ensure(resources []v1beta2.Resource) (inPlace bool, err error)
 	return inPlace, nil
 }
 
-// unsynced reports whether the watch of a kind has been waiting for its first list for some time.
+// unsynced reports whether the watch of a kind has been waiting for its first list for longer than firstListTime.
 func (w *watches) unsynced(r v1beta2.Resource) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,18 +140,17 @@ func (w *watches) unsynced(r v1beta2.Resource) bool {
 // firstListTime is the usual time within which a watch receives its first list.
 const firstListTime = 2 * time.Second
 
-// begin starts the watches of all kinds that are served already, so that they fill at the same time. Kinds of the
-// groups that the plan defines come later.
+// begin starts the watches of all kinds concurrently, except kinds in the defined groups, whose CRDs may not exist yet.
 func (w *watches) begin(resources []v1beta2.Resource, defined map[string]bool) {
 	for _, r := range resources {
 		if defined[r.Group] {
 			continue
 		}
-		_, _ = w.ensure([]v1beta2.Resource{r}) // a failed watch is reported by its module
+		_, _ = w.ensure([]v1beta2.Resource{r}) // the module's pass reports the error
 	}
 }
 
-// retain ends the watches of all kinds that are no longer needed.
+// retain stops the watches of all kinds that are no longer needed.
 func (w *watches) retain(needed []v1beta2.Resource) {
 	used := map[schema.GroupKind]bool{}
 	for _, r := range needed {
@@ -171,7 +171,7 @@ func (w *watches) retain(needed []v1beta2.Resource) {
 	}
 }
 
-// take returns the objects of a Manifest that changed since the last take.
+// take returns the objects of a Manifest that changed since the last call, and resets the record.
 func (w *watches) take(manifest types.NamespacedName) keys {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -185,7 +185,7 @@ func (w *watches) take(manifest types.NamespacedName) keys {
 	return taken
 }
 
-// isOwn reports whether this process wrote a version of an object. The caller has the lock.
+// isOwn reports whether this process wrote a resource version of an object. The caller must hold mu.
 func (w *watches) isOwn(k key, version string) bool {
 	return version != "" && w.written[k].version == version
 }
@@ -197,7 +197,7 @@ func (w *watches) wrote(k key, last writing) {
 	w.written[k] = last
 }
 
-// forget drops the record of an apply, because its object is gone.
+// forget drops the record of the last apply to a deleted object.
 func (w *watches) forget(k key, uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -232,7 +232,8 @@ func (w *watches) markCompleted(manifest types.NamespacedName, k key) {
 	w.done[manifest][k] = struct{}{}
 }
 
-// version returns the version of an object that its watch shows, empty when it shows none or may be behind.
+// version returns the resource version of an object in its watch. It is empty if the watch does not contain the object
+// or may be outdated.
 func (w *watches) version(r v1beta2.Resource) string {
 	if o, sure := w.object(r); sure && o != nil {
 		return o.ResourceVersion
@@ -240,7 +241,8 @@ func (w *watches) version(r v1beta2.Resource) string {
 	return ""
 }
 
-// object returns an object as its watch shows it, nil for none, and whether the watch can be relied on.
+// object returns an object from its watch, nil if the watch does not contain it. sure is false if the watch may be
+// outdated.
 func (w *watches) object(r v1beta2.Resource) (o *metav1.PartialObjectMetadata, sure bool) {
 	w.mu.Lock()
 	watch := w.kinds[gvkOf(r).GroupKind()]
@@ -257,8 +259,8 @@ func (w *watches) object(r v1beta2.Resource) (o *metav1.PartialObjectMetadata, s
 	return o, !there || o != nil
 }
 
-// shown returns our part of an object as its watch shows it, empty if the object does not exist or has lost our label.
-// An apply of this process that the watch does not show yet counts.
+// shown returns the agent's fields in an object from its watch, empty if the object does not exist or does not have the
+// label managed-by. It includes an apply of this process that the watch does not show yet.
 func (w *watches) shown(r v1beta2.Resource) (own ownFields, sure bool) {
 	o, sure := w.object(r)
 	if o == nil {
@@ -273,13 +275,14 @@ func (w *watches) shown(r v1beta2.Resource) (own ownFields, sure bool) {
 	return own, sure
 }
 
-// isMarked reports whether the watch of an object shows a mark on it.
+// isMarked reports whether an object has a mark according to its watch.
 func (w *watches) isMarked(r v1beta2.Resource, mark string) bool {
 	o, sure := w.object(r)
 	return sure && o != nil && o.Annotations[v1beta2.AnnotationOwnedBy] == mark
 }
 
-// awaitChange waits a little until the watch of an object shows another version, and for changes right after it.
+// awaitChange waits a short time until the watch of an object shows another resource version, and then a moment for
+// subsequent changes.
 func (w *watches) awaitChange(ctx context.Context, r v1beta2.Resource, version string) {
 	const step, longest, quiet = 10 * time.Millisecond, 300 * time.Millisecond, 40 * time.Millisecond
 	for waited := time.Duration(0); waited < longest && sleep(ctx, step); waited += step {
@@ -290,14 +293,14 @@ func (w *watches) awaitChange(ctx context.Context, r v1beta2.Resource, version s
 	}
 }
 
-// giveBack marks objects as changed that could not be corrected.
+// giveBack records the objects as changed again, because they could not be corrected.
 func (w *watches) giveBack(manifest types.NamespacedName, changed keys) {
 	for k := range changed {
 		w.markDirty(manifest, k, "")
 	}
 }
 
-// markDirty records a change, and reports whether it is not this process's own.
+// markDirty records a change by another client. It returns false for a change by this process.
 func (w *watches) markDirty(manifest types.NamespacedName, k key, version string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -343,14 +346,14 @@ func (w *watches) start(gvk schema.GroupVersionKind) (*kindWatch, error) {
 	return watch, nil
 }
 
-// failed suppresses log entries while a definition is being deleted or restored, and while a right is missing. The
-// status of the waiting modules shows the missing right.
+// failed handles errors of an informer. It does not log errors while a CRD is being deleted or restored, or while a
+// permission is missing. The status of the waiting modules contains the missing permission.
 func (w *kindWatch) failed(ctx context.Context, r *cache.Reflector, err error) {
 	w.broke.Store(time.Now().UnixNano())
 	var refused *apierrors.StatusError
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err):
-		log.FromContext(ctx).V(1).Info("kind is not served any more", "error", err.Error())
+		log.FromContext(ctx).V(1).Info("kind is no longer served", "error", err.Error())
 	case apierrors.IsForbidden(err) && !w.synced() && errors.As(err, &refused):
 		w.refused.Store(refused)
 	default:
@@ -380,8 +383,8 @@ func (w *watches) shrink(in any) (any, error) {
 	return o, nil
 }
 
-// hasCompleted reports whether the status of a Job has a completion time. Kubernetes sets it when the Job is complete,
-// and not when it fails.
+// hasCompleted reports whether the status of a Job has a completion time. Kubernetes sets it when the Job completes,
+// but not when it fails.
 func hasCompleted(entries []metav1.ManagedFieldsEntry) bool {
 	return slices.ContainsFunc(entries, func(e metav1.ManagedFieldsEntry) bool {
 		return e.Subresource == "status" && e.FieldsV1 != nil &&
@@ -426,8 +429,8 @@ func (w *watches) handler(gk schema.GroupKind) cache.ResourceEventHandler {
 	}
 }
 
-// changed requests that an object's previous owner corrects it. After a change by this process, it only requests a
-// check. is is nil for a deletion.
+// changed requests a correction from the Manifest that owned the object before the change. After a change by this
+// process, it only requests a check. is is nil for a deletion.
 func (w *watches) changed(gk schema.GroupKind, was, is *metav1.PartialObjectMetadata) {
 	manifest, ok := ownerOf(was)
 	if !ok {
@@ -444,7 +447,7 @@ func (w *watches) changed(gk schema.GroupKind, was, is *metav1.PartialObjectMeta
 	w.requestCheck(is)
 }
 
-// requestCheck requests a check of readiness.
+// requestCheck requests a readiness check of the Manifest that owns an object.
 func (w *watches) requestCheck(obj any) {
 	if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		if manifest, ok := ownerOf(o); ok {

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestAnApplyCountsForItsObjectOnly(t *testing.T) {
+func TestApplyIsRecordedByObjectUID(t *testing.T) {
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
 	seen := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "apps", Name: "web", UID: "second", ResourceVersion: "9",
@@ -31,24 +31,24 @@ func TestAnApplyCountsForItsObjectOnly(t *testing.T) {
 		GroupVersionKind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
 	}
 	if own, sure := w.shown(web); !sure || own.fields != "others" {
-		t.Errorf("an object with the same name: got %+v, %t", own, sure)
+		t.Errorf("another object with the same name: got %+v, sure %t, want the fields of the watch", own, sure)
 	}
 	w.wrote(k, writing{"second", "9", ownFields{"ours", "2"}})
 	if own, _ := w.shown(web); own.fields != "ours" {
-		t.Errorf("the applied object: got %+v", own)
+		t.Errorf("applied object: got %+v, want the fields of the apply", own)
 	}
 	before := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "web", UID: "first"}}
 	w.handler(deployment).OnDelete(before)
 	if !w.isOwn(k, "9") {
-		t.Error("the deletion of an earlier object dropped the record")
+		t.Error("the deletion of a previous object must not drop the record")
 	}
 	w.handler(deployment).OnDelete(seen)
 	if w.isOwn(k, "9") {
-		t.Error("the record outlasts its object")
+		t.Error("the deletion of the object must drop the record")
 	}
 }
 
-func TestBrokenWatchIsNotAnEmptyList(t *testing.T) {
+func TestBrokenWatchIsUnsure(t *testing.T) {
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
 	shown := &metav1.PartialObjectMetadata{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "web", ResourceVersion: "7"},
@@ -64,14 +64,14 @@ func TestBrokenWatchIsNotAnEmptyList(t *testing.T) {
 		GroupVersionKind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
 	}
 	if got := w.version(web); got != "7" {
-		t.Fatalf("while it works: version %q", got)
+		t.Fatalf("working watch: got version %q, want 7", got)
 	}
-	watch.failed(t.Context(), &cache.Reflector{}, errors.New("conversion webhook is away"))
+	watch.failed(t.Context(), &cache.Reflector{}, errors.New("conversion webhook is not available"))
 	if got := w.version(web); got != "" {
-		t.Errorf("right after it broke: version %q", got)
+		t.Errorf("watch after a failure: got version %q, want none", got)
 	}
 	watch.broke.Store(time.Now().Add(-unsureAfterBreak).UnixNano())
 	if got := w.version(web); got != "7" {
-		t.Errorf("a while after it broke last: version %q", got)
+		t.Errorf("watch after unsureAfterBreak: got version %q, want 7", got)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// workloadState returns the state of objects of Kubernetes' own kinds where kstatus differs from users' expectations: a
-// running Job is not ready, and an object that its spec keeps from progressing is. ok is false for all other objects.
+// workloadState returns the state of built-in kinds for which kstatus differs from users' expectations. For example, a
+// running Job is not ready, but a paused Deployment is. ok is false for all other objects.
 func workloadState(s observation) (state v1beta2.State, message string, ok bool) {
 	o := s.object
 	if o.GetDeletionTimestamp() != nil {
@@ -26,7 +26,7 @@ func workloadState(s observation) (state v1beta2.State, message string, ok bool)
 		}
 	case schema.GroupKind{Kind: "PersistentVolumeClaim"}:
 		if s.waitsForPod && isUnclaimed(o) {
-			return v1beta2.StateReady, "waits for the first Pod that uses it", true
+			return v1beta2.StateReady, "waiting for the first Pod that uses the claim", true
 		}
 	case schema.GroupKind{Group: "apps", Kind: "Deployment"}:
 		return pausedState(o)
@@ -36,7 +36,7 @@ func workloadState(s observation) (state v1beta2.State, message string, ok bool)
 	return "", "", false
 }
 
-// jobState returns Processing until a Job has completed. kstatus returns Current for a Job that has only started.
+// jobState returns Processing until a Job has completed. kstatus returns Current as soon as a Job has started.
 //
 // Source: Kubernetes documentation, Jobs: terminal conditions, suspending a Job.
 func jobState(o *unstructured.Unstructured) (v1beta2.State, string) {
@@ -46,7 +46,7 @@ func jobState(o *unstructured.Unstructured) (v1beta2.State, string) {
 	suspended, _, _ := unstructured.NestedBool(o.Object, "spec", "suspend")
 	switch {
 	case isTrue(o, "Complete"):
-		return v1beta2.StateReady, fmt.Sprintf("Job has completed: %d of %d", done, wanted)
+		return v1beta2.StateReady, fmt.Sprintf("Job has completed: %d of %d Pods", done, wanted)
 	case isTrue(o, "Failed"):
 		return v1beta2.StateError, fmt.Sprintf("Job has failed: %d Pods failed", integer(o, 0, "status", "failed"))
 	case suspended:
@@ -55,11 +55,11 @@ func jobState(o *unstructured.Unstructured) (v1beta2.State, string) {
 		return v1beta2.StateProcessing, "Job has not started"
 	}
 	return v1beta2.StateProcessing,
-		fmt.Sprintf("Job is running: %d of %d have completed, %d are active", done, wanted, active)
+		fmt.Sprintf("Job is running: %d of %d Pods have completed, %d are active", done, wanted, active)
 }
 
-// pausedState returns the state of a paused Deployment: its controller rolls nothing out until it is resumed, so only
-// the Pods that exist count.
+// pausedState returns the state of a paused Deployment. The controller does not roll out changes while the Deployment
+// is paused, so the state only depends on existing Pods.
 //
 // Source: Kubernetes documentation, Deployments: pausing and resuming a rollout.
 func pausedState(o *unstructured.Unstructured) (state v1beta2.State, message string, ok bool) {
@@ -69,13 +69,14 @@ func pausedState(o *unstructured.Unstructured) (state v1beta2.State, message str
 	}
 	pods, available := integer(o, 0, "status", "replicas"), integer(o, 0, "status", "availableReplicas")
 	if available < pods {
-		return v1beta2.StateProcessing, fmt.Sprintf("Deployment is paused, available: %d of %d", available, pods), true
+		return v1beta2.StateProcessing,
+			fmt.Sprintf("Deployment is paused, %d of %d Pods are available", available, pods), true
 	}
 	return v1beta2.StateReady, "Deployment is paused", true
 }
 
-// onDeleteState returns the state of a DaemonSet or StatefulSet whose Pods change only when they are deleted by hand:
-// Pods of an older revision count as ready.
+// onDeleteState returns the state of a DaemonSet or StatefulSet with the update strategy OnDelete. Pods of an older
+// revision count as ready, because they are only replaced when a user deletes them.
 //
 // Source: Kubernetes documentation, DaemonSet update strategy and StatefulSet update strategies: OnDelete.
 func onDeleteState(o *unstructured.Unstructured) (state v1beta2.State, message string, ok bool) {
@@ -92,15 +93,15 @@ func onDeleteState(o *unstructured.Unstructured) (state v1beta2.State, message s
 	if ready < wanted {
 		return v1beta2.StateProcessing, fmt.Sprintf("Ready: %d/%d", ready, wanted), true
 	}
-	return v1beta2.StateReady, "Pods are replaced when they are deleted (OnDelete)", true
+	return v1beta2.StateReady, "Pods are replaced when a user deletes them (OnDelete)", true
 }
 
-// annotationSelectedNode is on a claim whose Pod was scheduled: its volume is being provisioned.
+// annotationSelectedNode is set on a claim when its Pod is scheduled. The volume is then being provisioned.
 //
 // Source: Kubernetes, k8s.io/component-helpers/storage/volume, AnnSelectedNode.
 const annotationSelectedNode = "volume.kubernetes.io/selected-node"
 
-// isUnclaimed reports whether no Pod uses a claim yet, as far as the scheduler has written.
+// isUnclaimed reports whether no scheduled Pod uses a pending claim.
 func isUnclaimed(o *unstructured.Unstructured) bool {
 	return textAt(o, "status", "phase") == "Pending" && o.GetAnnotations()[annotationSelectedNode] == ""
 }

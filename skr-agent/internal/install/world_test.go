@@ -40,20 +40,20 @@ import (
 
 const home = v1beta2.RuntimeNamespace
 
-// world is one API server with an agent's installer in it.
+// world is an API server with a running installer.
 type world struct {
 	*testing.T
-	installer *Installer // of the last start
+	installer *Installer // installer of the last start
 	client    client.Client
 	content   *contentstore.Store
 	config    *rest.Config
 	scheme    *runtime.Scheme
-	options   Options // in addition to those of every world
+	options   Options // options in addition to the defaults of start
 	stop      context.CancelFunc
 	stopped   chan struct{}
 }
 
-// server is the API server of all worlds, one after the other.
+// server is the API server that all worlds use, one after another.
 var server struct {
 	*lender.Server
 	fresh *pristine.Snapshot
@@ -70,7 +70,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// renewed returns the API server as if it were new; if it cannot be made so, another one.
+// renewed restores the API server to its initial state. If that fails, it starts another API server.
 func renewed(t *testing.T) *rest.Config {
 	t.Helper()
 	if server.Server != nil {
@@ -78,7 +78,7 @@ func renewed(t *testing.T) *rest.Config {
 		if err == nil {
 			return rest.CopyConfig(server.Config)
 		}
-		t.Logf("another API server is used: %v", err)
+		t.Logf("failed to restore the API server, starting another one: %v", err)
 		require.NoError(t, server.Stop())
 	}
 	env := &envtest.Environment{
@@ -117,7 +117,7 @@ func newWorldWith(t *testing.T, options Options) *world {
 	return w
 }
 
-// signer returns a new key.
+// signer returns a signer with a new key.
 func signer(t *testing.T) trust.Signer {
 	t.Helper()
 	key, err := trust.GenerateKey()
@@ -164,7 +164,7 @@ func (w *world) halt() {
 	<-w.stopped
 }
 
-// wants writes a Manifest with this content, as the sync step does.
+// wants writes a Manifest with the given content, like package objects.
 func (w *world) wants(name string, yaml string, change ...func(*v1beta2.Manifest)) {
 	w.Helper()
 	d := digest.FromString(yaml)
@@ -194,7 +194,7 @@ func (w *world) wantsDigest(name string, d digest.Digest, change ...func(*v1beta
 	require.NoError(w, err)
 }
 
-// kymaOfRuntime is the runtime's Kyma in the control plane.
+// kymaOfRuntime is the name of the runtime's Kyma in the control plane.
 const kymaOfRuntime = "kcp-system/some-kyma"
 
 func componentOf(module string) string { return "kyma-project.io/module/" + module }
@@ -211,7 +211,7 @@ func (w *world) manifest(name string) *v1beta2.Manifest {
 	return m
 }
 
-// remove deletes a Manifest as the agent does when a bundle removes its module.
+// remove deletes a Manifest like the agent after a bundle requested the removal of its module.
 func (w *world) remove(name string) {
 	w.Helper()
 	m := w.manifest(name)
@@ -221,7 +221,8 @@ func (w *world) remove(name string) {
 	require.NoError(w, w.client.Delete(w.Context(), m))
 }
 
-// eventually waits for a condition and shows the Manifests if it never holds.
+// eventually waits until a condition holds. If it does not hold in time, it logs the status of all Manifests and fails
+// the test.
 func (w *world) eventually(what string, holds func() bool) {
 	w.Helper()
 	pause := 20 * time.Millisecond
@@ -233,9 +234,9 @@ func (w *world) eventually(what string, holds func() bool) {
 				text, _ := json.MarshalIndent(m.Status, "", " ")
 				w.Logf("%s: %s", m.Name, text)
 			}
-			w.Fatalf("never saw: %s", what)
+			w.Fatalf("timed out waiting: %s", what)
 		}
-		// the intervals grow, because the requests slow down the awaited programs
+		// The interval increases, because frequent requests slow down the installer.
 		time.Sleep(pause)
 	}
 }
@@ -327,11 +328,11 @@ func sample(name, namespace string) *unstructured.Unstructured {
 	return o
 }
 
-// runs makes the Deployment ready, as a kubelet and the controllers of Kubernetes would.
+// runs sets the status of a Deployment to ready, because the API server has no controllers and kubelet.
 func (w *world) runs(namespace, name string) {
 	w.Helper()
 	d := &appsv1.Deployment{}
-	w.eventually("Deployment "+name, func() bool { return w.exists(d, namespace, name) })
+	w.eventually("Deployment "+name+" exists", func() bool { return w.exists(d, namespace, name) })
 	// The agent may write the Deployment at the same time.
 	require.NoError(w, retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		if err := w.client.Get(w.Context(), client.ObjectKeyFromObject(d), d); err != nil {

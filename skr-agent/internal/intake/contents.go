@@ -10,14 +10,15 @@ import (
 
 // Contents reads the contents of bundles.
 type Contents struct {
-	// Place is the store of the bundles. If it is nil, contents are read only from the repository in the bundle.
+	// Place is the store with the bundles. If it is nil, contents are read only from their own repositories.
 	Place      store.Store
 	Registries *store.Registries
 }
 
-// Fetch reads a content from its repository, or from the store of the bundles, which has imported content. The digest
-// verifies it. If the repository is in another registry, the store is first, because connections to that registry hang
-// behind an air gap. err is the error of the first place.
+// Fetch reads a content and verifies its digest. It reads the content from its repository, and if that fails from
+// Place, which has imported content. If the repository is in another registry, Fetch reads from Place first, because
+// connections to another registry hang behind an air gap. The error is from the first read, or from the last read if
+// the first returned store.ErrNotFound.
 func (c Contents) Fetch(
 	ctx context.Context, content bundle.Content, settings bundle.Settings, limit int64,
 ) ([]byte, error) {

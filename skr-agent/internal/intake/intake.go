@@ -1,9 +1,9 @@
-// Package intake decides whether a runtime accepts a bundle. Its input is the bundle's manifest, the source of its
-// documents, the runtime's trust and the time. Its output is the complete bundle, or a *refusal.Error with the failed
+// Package intake decides whether a runtime accepts a bundle. The input is the bundle's manifest, the source of its
+// documents, the runtime's trust and the time. The output is the complete bundle, or a *refusal.Error with the failed
 // check.
 //
-// The agent, the commands verify and import, and the import folder use Open, so they accept the same bundles. The
-// package writes nothing and has no state.
+// The agent, the commands verify and import, and the import folder all use Open, so they accept the same bundles. The
+// package has no state and does not write.
 package intake
 
 import (
@@ -26,18 +26,18 @@ import (
 type Source struct {
 	// Documents reads the desired state and the catalog.
 	Documents store.Fetcher
-	// Proof reads the proof of a module's release. It is used only if the root of trust has release keys.
+	// Proof reads a module's proof of release. It is called only if the root of trust has release keys.
 	Proof func(context.Context, bundle.Content) ([]byte, error)
 }
 
 // Opened is an accepted bundle.
 type Opened struct {
 	bundle.Bundle
-	// Documents are the verified documents: the desired state, the catalog and the proofs.
+	// Documents contains the verified documents: the desired state, the catalog and the proofs of release.
 	Documents map[digest.Digest][]byte
 }
 
-// MissingError reports that documents of a bundle are missing. It unwraps to the error of the source.
+// MissingError reports that the source does not have all documents of a bundle.
 type MissingError struct {
 	// Statement is the verified statement of the bundle.
 	Statement bundle.Statement
@@ -56,11 +56,13 @@ func (e *MissingError) Error() string { return e.cause.Error() }
 // Unwrap returns the error of the first missing document.
 func (e *MissingError) Unwrap() error { return e.cause }
 
-// Open verifies a bundle: its statement, its two documents, that no module is downgraded without permission, and that
-// all installed and offered modules were released.
+// Open verifies a bundle. It verifies the statement and both documents, refuses downgrades of modules that the
+// statement does not allow, and requires a proof of release for all installed and offered modules.
 //
-// The checks stop at the first failure, so no data is parsed before it is authenticated. A *MissingError contains all
-// missing documents of one kind. Any other error that is not a *refusal.Error comes from reading the source.
+// The checks stop at the first failure, so no data is parsed before it is authenticated. The error is a *refusal.Error,
+// a
+// *MissingError, or another error from the source. A *MissingError contains either all missing documents or all missing
+// proofs.
 func Open(
 	ctx context.Context, source Source, fetched bundle.Fetched, trusted bundle.Trust, now time.Time,
 ) (Opened, error) {
@@ -71,7 +73,7 @@ func Open(
 	reading := reader{statement: verified.Statement, documents: map[digest.Digest][]byte{}}
 	for _, d := range []ocispec.Descriptor{verified.Config, verified.Catalog} {
 		read := func() ([]byte, error) { return store.FetchBlob(ctx, source.Documents, d, bundle.MaxDocumentBytes) }
-		if err := reading.read(d, "a document of its bundle", read); err != nil {
+		if err := reading.read(d, "bundle document", read); err != nil {
 			return Opened{}, fmt.Errorf("documents of the bundle: %w", err)
 		}
 	}
@@ -95,7 +97,7 @@ func Open(
 	return Opened{opened, reading.documents}, nil
 }
 
-// clock returns the time, but never a time before the newest verified signature.
+// clock returns the current time, or the time of the newest verified signature if that is later.
 func clock(now time.Time, last bundle.Accepted) time.Time {
 	if last.NewestTime.After(now) {
 		return last.NewestTime
@@ -108,10 +110,10 @@ type reader struct {
 	statement bundle.Statement
 	documents map[digest.Digest][]byte
 	absent    []Missing
-	cause     error // the error of the first of absent
+	cause     error // the error of the first absent document
 }
 
-// read stores a document, or records that it is missing. It returns other errors.
+// read stores a document, or records that the document is missing. It returns all errors except store.ErrNotFound.
 func (r *reader) read(d ocispec.Descriptor, what string, read func() ([]byte, error)) error {
 	if r.documents[d.Digest] != nil ||
 		slices.ContainsFunc(r.absent, func(m Missing) bool { return m.Descriptor.Digest == d.Digest }) {
@@ -138,9 +140,9 @@ func (r *reader) missing() error {
 	return &MissingError{r.statement, r.absent, r.cause}
 }
 
-// proofs reads the proofs of release for all installed and offered modules, if the root requires them.
+// proofs reads the proofs of release of all installed and offered modules, if the root of trust has release keys.
 func (r *reader) proofs(ctx context.Context, source Source, root trust.Root, state bundle.DesiredState) error {
-	if !root.Locked() {
+	if !root.HasReleaseKeys() {
 		return nil
 	}
 	for _, m := range slices.Concat(state.All(), state.Offers) {
@@ -148,7 +150,7 @@ func (r *reader) proofs(ctx context.Context, source Source, root trust.Root, sta
 			d := c.Descriptor()
 			what := fmt.Sprintf("%s of module %s %s", c.Name, m.Module, m.Version)
 			if err := r.read(d, what, func() ([]byte, error) { return source.Proof(ctx, c) }); err != nil {
-				return fmt.Errorf("module %s: proof of its release: %w", m.Module, err)
+				return fmt.Errorf("module %s: proof of release: %w", m.Module, err)
 			}
 		}
 	}

@@ -15,11 +15,12 @@ import (
 type Failure struct {
 	// Kind and Name identify the object. Module is the module of a Manifest, empty for other objects.
 	Kind, Name, Module string
-	// Err names the object.
+	// Err contains the object's name.
 	Err error
 }
 
-// Outcome contains the objects that could not be written, sorted by message, and the time of the next try, 0 for never.
+// Outcome is the result of writing a bundle. Failures are sorted by message. Retry is the delay until the next try, or
+// 0 if no write failed.
 type Outcome struct {
 	Failures []Failure
 	Retry    time.Duration
@@ -38,11 +39,12 @@ func (o Outcome) Err() error {
 	return errors.Join(all...)
 }
 
-// attempts records the objects that could not be written, each with its own backoff. A refused object neither causes a
-// request per round nor blocks others. A new bundle is tried at once.
+// attempts records the objects that could not be written, each with its own backoff. A refused object does not cause a
+// request in every round, and does not block others. The objects of a new bundle are written without a delay.
 type attempts struct {
 	failed map[string]*attempt
-	// bundle is the bundle that is being written, now the time, and seen the objects of this bundle.
+	// bundle is the digest of the bundle that is being written, now is the current time, and seen contains the objects
+	// of the bundle.
 	bundle string
 	now    time.Time
 	seen   map[string]bool
@@ -55,7 +57,7 @@ type attempt struct {
 	next    time.Time
 }
 
-// firstRetry and slowestRetry limit the time until the next try.
+// firstRetry and slowestRetry are the shortest and longest delay until the next try.
 const (
 	firstRetry   = time.Second
 	slowestRetry = time.Minute
@@ -93,7 +95,7 @@ func (a *attempts) try(kind, name, module string, write func() error) {
 	last.next = a.now.Add(last.backoff.Step())
 }
 
-// failing reports whether an object could not be written.
+// failing reports whether an object of the current bundle could not be written.
 func (a *attempts) failing() bool {
 	for object := range a.failed {
 		if a.seen[object] {
@@ -103,7 +105,7 @@ func (a *attempts) failing() bool {
 	return false
 }
 
-// end returns the objects that differ from the bundle, and drops objects that are not part of it.
+// end returns the outcome of the round, and forgets objects that are not part of the bundle.
 func (a *attempts) end() Outcome {
 	var out Outcome
 	for object, failed := range a.failed {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestRefusedObjectHasItsOwnBackoff(t *testing.T) {
+func TestFailedObjectHasOwnBackoff(t *testing.T) {
 	var a attempts
 	start := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	tries := map[string]int{}
@@ -31,21 +31,21 @@ func TestRefusedObjectHasItsOwnBackoff(t *testing.T) {
 	require.Len(t, out.Failures, 1)
 	require.InDelta(t, time.Second, out.Retry, float64(150*time.Millisecond))
 
-	// Rounds come every 100 ms for 10 minutes, as they do where much happens.
+	// A busy agent runs a round every 100 ms for 10 minutes.
 	for after := 100 * time.Millisecond; after < 10*time.Minute; after += 100 * time.Millisecond {
 		out = round("one", after, "a", "b")
-		require.Len(t, out.Failures, 1, "it is reported all the time")
+		require.Len(t, out.Failures, 1, "every round must report the failure")
 		require.LessOrEqual(t, out.Retry, slowestRetry+slowestRetry/10)
 		require.Positive(t, out.Retry)
 	}
-	require.Equal(t, 6000, tries["b"], "the others are looked at in every round")
+	require.Equal(t, 6000, tries["b"], "other objects must be written in every round")
 	require.Greater(t, tries["a"], 10)
 	require.Less(t, tries["a"], 20)
 
 	before := tries["a"]
 	round("two", 10*time.Minute, "a")
-	require.Equal(t, before+1, tries["a"], "another bundle is tried at once")
-	require.Empty(t, round("two", 10*time.Minute, "b"), "what the bundle is not about is forgotten")
+	require.Equal(t, before+1, tries["a"], "a new bundle must be tried immediately")
+	require.Empty(t, round("two", 10*time.Minute, "b"), "failures of objects outside the bundle must be dropped")
 
 	refused["a"] = true
 	round("two", 11*time.Minute, "a")

@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// catalog writes the visible modules and removes the others. It removes only objects with Kyma's own label, because a
-// runtime's admin may have other templates.
+// catalog writes the catalog entries of a bundle and deletes all others. It deletes only objects with the label
+// managed-by: kyma, because a runtime's admin can create templates as well.
 func (s *Syncer) catalog(ctx context.Context, catalog bundle.Catalog) {
 	const templateKind, metaKind = "ModuleTemplate", "ModuleReleaseMeta"
 	managed := client.MatchingLabels{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma}
@@ -52,7 +52,7 @@ func (s *Syncer) catalog(ctx context.Context, catalog bundle.Catalog) {
 	}
 }
 
-// entry writes one catalog entry; spec points into object.
+// entry writes one catalog entry. spec points to the spec of object.
 func (s *Syncer) entry(
 	ctx context.Context, entry bundle.CatalogEntry, object client.Object, spec any, kind string,
 ) error {

@@ -24,7 +24,7 @@ import (
 const (
 	// FieldOwner is the agent's name in managed fields.
 	FieldOwner = "kyma-pull"
-	// defaultOwner is the field manager of writes without one: the name of the program.
+	// defaultOwner is the field manager of writes that set none: the name of the program.
 	defaultOwner = "skr-agent"
 )
 
@@ -56,7 +56,7 @@ func Foundation(ctx context.Context, uncached client.Client) error {
 
 // Definitions restores deleted or changed CRDs. It must be used from one goroutine.
 type Definitions struct {
-	// applied are the generations of the CRDs after the last apply, by UID.
+	// applied contains the generation of each CRD after the last apply, by UID.
 	applied map[types.UID]int64
 }
 
@@ -82,7 +82,7 @@ func (d *Definitions) Restore(ctx context.Context, uncached client.Client) (serv
 	return served, errors.Join(problems...)
 }
 
-// restore returns the current CRD, nil if it is being deleted.
+// restore applies a CRD if it changed, and returns the current CRD, nil if it is being deleted.
 func (d *Definitions) restore(
 	ctx context.Context, uncached client.Client, crd *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
@@ -94,7 +94,7 @@ func (d *Definitions) restore(
 	return defineOver(ctx, uncached, crd, live)
 }
 
-// read returns an existing object, nil without one.
+// read returns the live object, nil if it does not exist.
 func read(
 	ctx context.Context, uncached client.Client, object *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
@@ -131,8 +131,8 @@ func definitions() ([]*unstructured.Unstructured, error) {
 	return crds, err
 }
 
-// define applies a CRD, unless another program owns it or it is being deleted. It returns the resulting CRD, nil for
-// one that is being deleted.
+// define applies a CRD, unless the live CRD is being deleted or serves more than ours. It returns the resulting CRD,
+// nil if it is being deleted.
 func define(
 	ctx context.Context, uncached client.Client, crd *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
@@ -143,7 +143,7 @@ func define(
 	return defineOver(ctx, uncached, crd, live)
 }
 
-// defineOver is like define, but takes the live CRD as read before (nil if it does not exist).
+// defineOver is like define, but takes the live CRD, nil if it does not exist.
 func defineOver(
 	ctx context.Context, uncached client.Client, crd, live *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
@@ -154,7 +154,7 @@ func defineOver(
 	case definesMore(live, crd):
 		return live, nil // in a single cluster, the control plane's definitions serve more versions
 	default:
-		// lifecycle-manager would keep the fields that our definition lacks.
+		// A field that is not in our CRD stays as long as lifecycle-manager owns it.
 		err := takeover.TakeFields(ctx, uncached, live, FieldOwner)
 		if err != nil && !isIntercepted(err) {
 			return nil, err
@@ -167,15 +167,16 @@ func defineOver(
 	return applied, err
 }
 
-// apply returns the API server's response, nil if a webhook kept an existing object as it is.
+// apply applies an object and returns the API server's response, nil if a webhook refused the change of an existing
+// object.
 func apply(
 	ctx context.Context, uncached client.Client, object *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
 	applied := object.DeepCopy()
 	configuration := client.ApplyConfigurationFromUnstructured(applied)
 	err := uncached.Apply(ctx, configuration, client.FieldOwner(FieldOwner), client.ForceOwnership)
-	if isIntercepted(err) && isThere(ctx, uncached, object) {
-		// If the agent did not start, it could not remove the module with the webhook.
+	if isIntercepted(err) && exists(ctx, uncached, object) {
+		// The agent must start nevertheless, to remove the module that contains the webhook.
 		log.FromContext(ctx).Error(err, "failed to apply, continuing with the existing objects", "kind",
 			object.GetKind(), "name", object.GetName())
 		return nil, nil
@@ -193,7 +194,7 @@ func isIntercepted(err error) bool {
 }
 
 // IsDenied reports whether an error comes from an admission policy, a webhook or a quota. The API server has no typed
-// error for them, so it matches the texts of Kubernetes' own admission plugins.
+// error for these refusals, so IsDenied matches the messages of Kubernetes' admission plugins.
 func IsDenied(err error) bool {
 	if err == nil {
 		return false
@@ -203,7 +204,7 @@ func IsDenied(err error) bool {
 		strings.Contains(text, "exceeded quota: ")
 }
 
-func isThere(ctx context.Context, reader client.Reader, object *unstructured.Unstructured) bool {
+func exists(ctx context.Context, reader client.Reader, object *unstructured.Unstructured) bool {
 	found := &unstructured.Unstructured{}
 	found.SetGroupVersionKind(object.GroupVersionKind())
 	return reader.Get(ctx, client.ObjectKeyFromObject(object), found) == nil
@@ -217,7 +218,7 @@ func established(ctx context.Context, uncached client.Client, crds []*unstructur
 				found.SetGroupVersionKind(crd.GroupVersionKind())
 				if err := uncached.Get(ctx, client.ObjectKeyFromObject(crd), found); err != nil {
 					if apierrors.IsNotFound(err) {
-						_, err := define(ctx, uncached, crd) // its deletion has ended
+						_, err := define(ctx, uncached, crd) // its deletion has completed
 						return false, err
 					}
 					return false, err
@@ -231,7 +232,7 @@ func established(ctx context.Context, uncached client.Client, crds []*unstructur
 	return nil
 }
 
-// isEstablished reports whether the API server serves a definition. An incomplete status counts as not served.
+// isEstablished reports whether the API server serves a CRD.
 func isEstablished(crd *unstructured.Unstructured) bool {
 	status, _ := crd.Object["status"].(map[string]any)
 	conditions, _ := status["conditions"].([]any)
@@ -244,7 +245,7 @@ func isEstablished(crd *unstructured.Unstructured) bool {
 	return false
 }
 
-// definesMore reports whether an existing definition has a conversion webhook, or versions that our definition lacks.
+// definesMore reports whether the live CRD has a conversion webhook, or versions that our CRD does not have.
 func definesMore(live, ours *unstructured.Unstructured) bool {
 	if strategy, _, _ := unstructured.NestedString(live.Object, "spec", "conversion",
 		"strategy"); strategy == "Webhook" {

@@ -7,16 +7,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func TestDefinitionIsServedByItsStatus(t *testing.T) {
+func TestIsEstablishedReadsCRDConditions(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
 		want bool
 	}{
-		"no status yet":                      {"metadata: {name: a}", false},
-		"a status whose conditions are null": {"status: {conditions: null, storedVersions: [v1]}", false},
-		"only its names are accepted":        {"status: {conditions: [{type: NamesAccepted, status: 'True'}]}", false},
-		"not established":                    {"status: {conditions: [{type: Established, status: 'False'}]}", false},
-		"established": {
+		"no status":               {"metadata: {name: a}", false},
+		"conditions are null":     {"status: {conditions: null, storedVersions: [v1]}", false},
+		"only names are accepted": {"status: {conditions: [{type: NamesAccepted, status: 'True'}]}", false},
+		"Established is False":    {"status: {conditions: [{type: Established, status: 'False'}]}", false},
+		"Established is True": {
 			"status: {conditions: [{type: NamesAccepted, status: 'True'}, {type: Established, status: 'True'}]}", true,
 		},
 	} {
@@ -25,7 +25,7 @@ func TestDefinitionIsServedByItsStatus(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := isEstablished(crd); got != c.want {
-			t.Errorf("%s: %t", name, got)
+			t.Errorf("%s: isEstablished = %t, want %t", name, got, c.want)
 		}
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// deleteAll removes everything of a Kyma that was deleted in the control plane. It removes the modules in their own
-// order, then their sealed Secrets and the catalog. It removes the runtime's Kyma last, because its status shows the
-// objects that block the removal.
+// deleteAll removes all objects of a Kyma that was deleted in the control plane. It removes the modules first, then the
+// sealed Secrets and the catalog. It removes the runtime's Kyma last, because the Kyma's status shows the objects that
+// block the removal.
 func (s *Syncer) deleteAll(ctx context.Context, sealed *bundle.Sealed) {
 	var manifests v1beta2.ManifestList
 	s.attempts.try("Manifest", all, "", func() error { return s.list(ctx, &manifests, "Manifests") })
@@ -43,8 +43,8 @@ func (s *Syncer) deleteKyma(ctx context.Context) error {
 	return s.delete(ctx, kyma, "Kyma")
 }
 
-// markRemoval records on a Manifest and in the memory that a bundle requests its removal, before the Manifest is
-// deleted. Without the mark, its module stays.
+// markRemoval records on a Manifest and in the memory that a bundle requests the removal of its module. The caller
+// deletes the Manifest afterwards. The module of a deleted Manifest without this mark stays installed.
 func (s *Syncer) markRemoval(ctx context.Context, m *v1beta2.Manifest) error {
 	if m.Annotations[v1beta2.AnnotationRemoval] == v1beta2.True {
 		return nil
@@ -55,12 +55,12 @@ func (s *Syncer) markRemoval(ctx context.Context, m *v1beta2.Manifest) error {
 	before := m.DeepCopy()
 	m.Annotations = with(m.Annotations, map[string]string{v1beta2.AnnotationRemoval: v1beta2.True})
 	if err := s.Client.Patch(ctx, m, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("mark Manifest %s/%s for its removal: %w", m.Namespace, m.Name, err)
+		return fmt.Errorf("mark Manifest %s/%s for removal: %w", m.Namespace, m.Name, err)
 	}
 	return nil
 }
 
-// clearRemoval removes the marks from a Manifest that stays.
+// clearRemoval removes the marks for removal from a Manifest that is requested again.
 func (s *Syncer) clearRemoval(ctx context.Context, m *v1beta2.Manifest) error {
 	delete(m.Annotations, v1beta2.AnnotationRemoval)
 	delete(m.Annotations, v1beta2.AnnotationUnmanaged)

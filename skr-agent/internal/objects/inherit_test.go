@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestManifestHasItsInheritedObjectsAtCreation(t *testing.T) {
+func TestInheritedObjectsAreAddedToInventoryOnce(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	config := func(name string) bundle.ObjectRef {
@@ -38,7 +38,7 @@ func TestManifestHasItsInheritedObjectsAtCreation(t *testing.T) {
 		require.NoError(t, cluster.Status().Patch(ctx, m, client.MergeFrom(before)))
 	}
 
-	t.Log("from its beginning, once")
+	t.Log("inherited objects are added once, at creation")
 	w.sync(bundleOf(keda))
 	require.Equal(t, []string{"a", "b"}, names())
 	m := &v1beta2.Manifest{}
@@ -48,10 +48,10 @@ func TestManifestHasItsInheritedObjectsAtCreation(t *testing.T) {
 	have(func(m *v1beta2.Manifest) { m.Status.Synced = m.Status.Synced[:1] })
 	w.writes = 0
 	w.sync(bundleOf(keda))
-	require.Equal(t, []string{"a"}, names(), "what was deleted since is not inherited again")
+	require.Equal(t, []string{"a"}, names(), "a deleted object must not be inherited again")
 	require.Zero(t, w.writes)
 
-	t.Log("one whose making was interrupted, and one that was there before, have it added")
+	t.Log("inherited objects are added after an interrupted creation and to an existing Manifest")
 	have(func(m *v1beta2.Manifest) {
 		m.Annotations = map[string]string{v1beta2.AnnotationRestoring: v1beta2.True}
 	})
@@ -61,7 +61,7 @@ func TestManifestHasItsInheritedObjectsAtCreation(t *testing.T) {
 	w.sync(bundleOf(keda))
 	require.Equal(t, []string{"a", "b", "c"}, names())
 
-	t.Log("nothing is lost of a list that is newer than what is read")
+	t.Log("an outdated copy does not overwrite a newer inventory")
 	stale := &v1beta2.Manifest{}
 	require.True(t, w.get(stale, "keda"))
 	have(func(m *v1beta2.Manifest) {

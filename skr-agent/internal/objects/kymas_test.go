@@ -10,19 +10,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-func TestManifestNamesTheKymasOfItsRuntime(t *testing.T) {
+func TestManifestAnnotationListsKymas(t *testing.T) {
 	kyma := trust.Kyma{Namespace: "kcp-system", Name: "one", UID: "1"}
 	for name, c := range map[string]struct {
 		predicate bundle.Predicate
 		want      string
 	}{
-		"its Kyma": {bundle.Predicate{Kyma: &kyma}, "kcp-system/one"},
-		"and those before it": {
+		"current Kyma": {bundle.Predicate{Kyma: &kyma}, "kcp-system/one"},
+		"current and former Kymas": {
 			bundle.Predicate{Kyma: &kyma, FormerKymas: []trust.Kyma{{Namespace: "other", Name: "two"}}},
 			"kcp-system/one,other/two",
 		},
-		"a Kyma in a file":                  {bundle.Predicate{Kyma: &trust.Kyma{Name: "one"}}, "kcp-system/one"},
-		"a publisher that names only a UID": {bundle.Predicate{KymaUID: "1"}, ""},
+		"Kyma from a file without a namespace": {bundle.Predicate{Kyma: &trust.Kyma{Name: "one"}}, "kcp-system/one"},
+		"older publisher with UID only":        {bundle.Predicate{KymaUID: "1"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := &bundle.Bundle{}

@@ -13,11 +13,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
-// Memory is the agent's last known state of the runtime. It outlives the objects and their definitions.
+// Memory is the agent's record of the runtime's state. It remains when the Kyma, the Manifests or their CRDs are
+// deleted.
 type Memory struct {
-	// Kyma is the last request of the runtime's admin, nil before it is known.
+	// Kyma is the last known spec of the runtime's Kyma, nil if unknown.
 	Kyma *v1beta2.KymaSpec `json:"kyma,omitempty"`
-	// Pins is that Kyma's annotation with pinned versions.
+	// Pins is the value of the Kyma's annotation with pinned versions.
 	Pins string `json:"pins,omitempty"`
 	// Manifests are sorted by name.
 	Manifests []Remembered `json:"manifests,omitempty"`
@@ -34,13 +35,14 @@ type Remembered struct {
 	Synced      []v1beta2.Resource   `json:"synced,omitempty"`
 	// Leaving is the UID of a Manifest whose removal a bundle requests, empty for a Manifest that stays.
 	Leaving types.UID `json:"leaving,omitempty"`
-	// Marked is true if the Manifest to remove was seen with its mark. A Manifest that loses the mark stays.
+	// Marked is true if the leaving Manifest was read with the mark for removal. If the mark disappears afterwards, the
+	// Manifest stays.
 	Marked bool `json:"marked,omitempty"`
 }
 
-// Observe returns the memory after a read of the runtime. kyma is nil without a Kyma. A Manifest that disappeared
-// without a bundle's request stays in memory while b, the bundle in force, names it, or while there is no bundle. So
-// deleted objects cannot fill the memory.
+// Observe returns the memory after a read of the runtime. kyma is nil if the runtime has no Kyma. b is the bundle in
+// force, or nil. A Manifest that disappeared without the request of a bundle stays in memory if b contains it or b is
+// nil. This bounds the memory.
 func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) Memory {
 	next := Memory{Kyma: m.Kyma, Pins: m.Pins, Checks: m.Checks}
 	if kyma != nil && kyma.DeletionTimestamp.IsZero() {
@@ -59,11 +61,11 @@ func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bun
 		switch isLeaving := before != nil && before.isLeaving(live); {
 		case live.IsRemoved() || isLeaving:
 			if restoring && before != nil {
-				now = *before // its list of objects is not restored yet
+				now = *before // the inventory is not restored yet
 			}
 			now.Leaving, now.Marked = live.UID, live.IsRemoved()
 		case before != nil && before.Leaving == "" && (!live.DeletionTimestamp.IsZero() || restoring):
-			now = *before // its status may lack the objects of the module
+			now = *before // its inventory may be incomplete
 		}
 		next.Manifests = append(next.Manifests, now)
 	}
@@ -77,9 +79,9 @@ func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bun
 	return next
 }
 
-// isLeaving reports whether a Manifest without the mark is being removed nevertheless, because the read object may be
-// older than the mark. The agent marks a Manifest before it deletes it, so a Manifest that is being deleted without the
-// mark was deleted by another client.
+// isLeaving reports whether a Manifest without the mark for removal is leaving, because the cached copy may be older
+// than the mark. The agent sets the mark before it deletes a Manifest. If a Manifest without the mark is being deleted,
+// another client deleted it.
 func (r *Remembered) isLeaving(live *v1beta2.Manifest) bool {
 	return r.Leaving != "" && r.Leaving == live.UID && !r.Marked && live.DeletionTimestamp.IsZero()
 }
@@ -91,7 +93,8 @@ func (m Memory) manifest(name string) *Remembered {
 	return nil
 }
 
-// leaving returns the memory with the UID of a Manifest that a bundle removes, or "" for a Manifest that stays.
+// leaving returns the memory with a changed field Leaving of a Manifest. uid is the UID of a Manifest that a bundle
+// removes, empty for a Manifest that stays.
 func (m Memory) leaving(name string, uid types.UID) Memory {
 	next := Memory{Kyma: m.Kyma, Pins: m.Pins, Manifests: slices.Clone(m.Manifests), Checks: m.Checks}
 	if known := next.manifest(name); known != nil {
@@ -110,15 +113,15 @@ type recovery struct {
 	release []v1beta2.Manifest
 	// restore are Manifests to create again, also after an interrupted restore.
 	restore []Remembered
-	// finish are Manifests to remove whose restore was interrupted, or that another client marked so. Their modules are
-	// removed afterwards.
+	// finish are leaving Manifests with the annotation restoring, because their restore was interrupted or another
+	// client set it. Their modules are removed afterwards.
 	finish []Remembered
 }
 
 func (r recovery) isEmpty() bool { return !r.kyma && len(r.release)+len(r.restore)+len(r.finish) == 0 }
 
-// namedBy returns a function that reports whether a bundle names a Manifest. Without a bundle, all Manifests count as
-// named.
+// namedBy returns a function that reports whether a bundle contains a Manifest of the given name. If b is nil, the
+// function always returns true.
 func namedBy(b *bundle.Bundle) func(string) bool {
 	if b == nil {
 		return func(string) bool { return true }
@@ -130,8 +133,8 @@ func namedBy(b *bundle.Bundle) func(string) bool {
 	return func(name string) bool { return names[name] }
 }
 
-// missing returns the recovery for the bundle in force, nil without one. It does not restore a Manifest that the bundle
-// does not name: an older agent without a memory may have removed it.
+// missing returns the steps to recover the runtime's state. b is the bundle in force, or nil. A Manifest that is not in
+// the bundle is not restored, because an older agent without a memory may have removed it.
 func (m Memory) missing(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) recovery {
 	todo := recovery{kyma: kyma == nil && m.Kyma != nil}
 	named := namedBy(b)
@@ -151,7 +154,7 @@ func (m Memory) missing(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bun
 				todo.restore = append(todo.restore, known)
 			}
 		case !found.DeletionTimestamp.IsZero():
-			// Without a bundle, the reason for the deletion is not known.
+			// Without a bundle, it is unknown whether the removal was requested.
 			if b != nil && !slices.Contains(b.Statement.Predicate.Removals, found.Module()) &&
 				controllerutil.ContainsFinalizer(found, v1beta2.FinalizerManifest) {
 				todo.release = append(todo.release, *found)
@@ -163,7 +166,7 @@ func (m Memory) missing(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bun
 	return todo
 }
 
-// withoutMarks drops the annotations that apply to this one object.
+// withoutMarks drops the annotations removal and restoring, which describe the state of one live object.
 func withoutMarks(annotations map[string]string) map[string]string {
 	kept := map[string]string{}
 	for name, value := range annotations {

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
-// installed is a Manifest of a module with one object.
+// installed returns a Manifest of a module with one object.
 func installed(name string, uid types.UID, change ...func(*v1beta2.Manifest)) v1beta2.Manifest {
 	m := v1beta2.Manifest{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid, Finalizers: []string{v1beta2.FinalizerManifest}},
@@ -47,60 +47,60 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 		kyma     *v1beta2.Kyma
 		live     []v1beta2.Manifest
 		removals []string
-		again    bool     // the Kyma is made again
-		release  []string // Manifests that are let go
-		restore  []string // Manifests that are made again
+		again    bool     // the Kyma is created again
+		release  []string // Manifests that are released
+		restore  []string // Manifests that are created again
 		keeps    int      // Manifests in memory
-		bundle   string   // the module that the bundle in force has, "-" for no bundle; empty is keda
+		bundle   string   // module of the bundle in force; default keda, "-" for no bundle
 	}{
-		"all is there": {
+		"nothing is missing": {
 			memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1")}, keeps: 1,
 		},
-		"everything is gone": {
+		"all objects are missing": {
 			memory: before, again: true, restore: []string{"keda"}, keeps: 1,
 		},
-		"nothing was there": {memory: Memory{}},
-		"a Manifest is being deleted": {
+		"empty memory and runtime": {memory: Memory{}},
+		"Manifest is being deleted": {
 			memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted)},
 			release: []string{"keda"}, keeps: 1,
 		},
-		"one that was not remembered": {
+		"deleted Manifest that is not in memory": {
 			kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted)}, release: []string{"keda"}, keeps: 1,
 		},
-		"one with the mark of its removal": {
+		"deleted Manifest with the mark for removal": {
 			memory: before, kyma: kyma,
 			live: []v1beta2.Manifest{installed("keda", "1", deleted, marked(v1beta2.AnnotationRemoval))}, keeps: 1,
 		},
-		"one that is left unmanaged": {
+		"deleted Manifest that is unmanaged": {
 			memory: before, kyma: kyma,
 			live: []v1beta2.Manifest{installed("keda", "1", deleted, marked(v1beta2.AnnotationUnmanaged))}, keeps: 1,
 		},
-		"one that the bundle removes, without a mark": {
+		"deleted Manifest without a mark that the bundle removes": {
 			memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted)},
 			removals: []string{"keda"}, keeps: 1,
 		},
-		"one that was removed and is gone": {memory: before.leaving("keda", "1"), kyma: kyma},
-		"one that was removed and is still seen": {
+		"removed Manifest no longer exists": {memory: before.leaving("keda", "1"), kyma: kyma},
+		"removed Manifest still exists": {
 			memory: before.leaving("keda", "1"), kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1")}, keeps: 1,
 		},
-		"one that came after another was removed": {
+		"new Manifest after a removal is being deleted": {
 			memory: before.leaving("keda", "1"), kyma: kyma, live: []v1beta2.Manifest{installed("keda", "2", deleted)},
 			release: []string{"keda"}, keeps: 1,
 		},
-		"one whose return was interrupted": {
+		"interrupted restore": {
 			memory: before, kyma: kyma,
 			live:    []v1beta2.Manifest{installed("keda", "2", marked(v1beta2.AnnotationRestoring))},
 			restore: []string{"keda"}, keeps: 1,
 		},
-		"one that the bundle in force does not name": {memory: before, kyma: kyma, bundle: "other"},
-		"one of a runtime without a bundle": {
+		"missing Manifest that is not in the bundle in force": {memory: before, kyma: kyma, bundle: "other"},
+		"missing Manifest without a bundle": {
 			memory: before, kyma: kyma, restore: []string{"keda"}, keeps: 1, bundle: "-",
 		},
-		"one whose deletion no bundle explains": {
+		"deleted Manifest without a bundle": {
 			memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted)}, keeps: 1,
 			bundle: "-",
 		},
-		"one that is to stay after all": {
+		"missing Manifest whose removal was revoked": {
 			memory: before.leaving("keda", "1").leaving("keda", ""), kyma: kyma, restore: []string{"keda"}, keeps: 1,
 		},
 	} {
@@ -118,7 +118,7 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 			}
 			for _, m := range todo.restore {
 				restore = append(restore, m.Name)
-				require.Len(t, m.Synced, 1, "the list of its objects")
+				require.Len(t, m.Synced, 1, "restored Manifest must have its inventory")
 			}
 			require.Equal(t, c.again, todo.kyma)
 			require.Equal(t, c.release, release)
@@ -131,7 +131,7 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 	}
 }
 
-func TestManifestWithoutItsMarkIsNotLeaving(t *testing.T) {
+func TestManifestWithoutRemovalMarkIsReleased(t *testing.T) {
 	kyma, b := &v1beta2.Kyma{}, bundleOf(module("keda", "1.0.0"))
 	known := Memory{}.Observe(kyma, []v1beta2.Manifest{installed("keda", "1")}, b)
 	seen := func(m Memory, manifests ...v1beta2.Manifest) Memory {
@@ -143,28 +143,28 @@ func TestManifestWithoutItsMarkIsNotLeaving(t *testing.T) {
 	unmarked, withMark := installed("keda", "1"), installed("keda", "1", marked(v1beta2.AnnotationRemoval))
 	gone := installed("keda", "1", deleted)
 	for name, memory := range map[string]Memory{
-		"the mark was seen and then taken off": seen(known, withMark, unmarked),
-		"the mark is still seen after it was taken off": seen(seen(known.leaving("keda", "1"), withMark).
+		"mark was observed and then removed": seen(known, withMark, unmarked),
+		"outdated copy still has the removed mark": seen(seen(known.leaving("keda", "1"), withMark).
 			leaving("keda", ""), withMark, unmarked),
-		"the agent ended before it could mark it":             seen(known.leaving("keda", "1"), unmarked),
-		"the agent ended before it could mark an unknown one": seen(Memory{}.leaving("keda", "1"), unmarked),
+		"agent stopped before it set the mark":               seen(known.leaving("keda", "1"), unmarked),
+		"agent stopped before it marked an unknown Manifest": seen(Memory{}.leaving("keda", "1"), unmarked),
 	} {
 		require.Len(t, seen(memory, gone).missing(kyma, []v1beta2.Manifest{gone}, b).release, 1,
-			"%s: nobody lets it go", name)
+			"%s: the Manifest must be released", name)
 	}
 	back := seen(known, withMark, unmarked).Observe(kyma, nil, b)
 	require.Len(t, back.missing(kyma, nil, b).restore, 1,
-		"the mark was taken off: it comes back with the list of its objects")
+		"a Manifest without the mark must be restored")
 
 	stale := seen(known.leaving("keda", "1"), unmarked)
-	require.Empty(t, stale.Observe(kyma, nil, b).Manifests, "what was seen was older than the mark")
+	require.Empty(t, stale.Observe(kyma, nil, b).Manifests, "the observed copy is older than the mark")
 	again := seen(known.leaving("keda", "1"), withMark).leaving("keda", "").leaving("keda", "1")
-	require.Empty(t, seen(again, unmarked).Observe(kyma, nil, b).Manifests, "it was marked, cleared and marked again")
+	require.Empty(t, seen(again, unmarked).Observe(kyma, nil, b).Manifests, "the mark was set, cleared and set again")
 }
 
-func TestRemovalDoesNotWaitForARestoration(t *testing.T) {
+func TestRemovalContinuesAfterInterruptedRestore(t *testing.T) {
 	w := newWorld(t)
-	ctx := context.Background() // the cleanup needs it
+	ctx := context.Background() // also used during cleanup
 	w.Keeper = &Keeper{Client: cluster, Uncached: cluster, Signer: signer(t)}
 	t.Cleanup(func() {
 		_ = cluster.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemorySecret}})
@@ -194,14 +194,15 @@ func TestRemovalDoesNotWaitForARestoration(t *testing.T) {
 		change(func() { keda.Annotations[v1beta2.AnnotationRestoring], keda.Status.Synced = v1beta2.True, nil })
 		_, err = w.Keeper.Restore(ctx, b)
 		require.NoError(t, err)
-		require.False(t, w.get(keda, "keda"), "it is made again")
-		require.NotContains(t, keda.Annotations, v1beta2.AnnotationRestoring, "the installer ignores it for ever")
+		require.False(t, w.get(keda, "keda"), "the Manifest must still be in deletion")
+		require.NotContains(t, keda.Annotations, v1beta2.AnnotationRestoring,
+			"the installer must reconcile the Manifest")
 		require.True(t, keda.IsRemoved())
-		require.Equal(t, list, keda.Status.Synced, "by the list it knows what to delete")
+		require.Equal(t, list, keda.Status.Synced, "the removal needs the inventory")
 	}
 }
 
-// full is an API server that creates no more Secrets, as if a quota were exceeded.
+// full is a client that refuses to create Secrets, like an exceeded quota.
 type full struct{ client.Client }
 
 func (f full) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
@@ -211,7 +212,7 @@ func (f full) Create(ctx context.Context, o client.Object, opts ...client.Create
 	return f.Client.Create(ctx, o, opts...)
 }
 
-func TestUnsavedMemoryBlocksNothing(t *testing.T) {
+func TestUnsavedMemoryDoesNotBlockRestoreOrRemoval(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	w.Keeper = &Keeper{Client: cluster, Uncached: full{cluster}, Signer: signer(t)}
@@ -239,7 +240,7 @@ func TestUnsavedMemoryBlocksNothing(t *testing.T) {
 	require.NoError(t, cluster.Create(ctx, secret))
 	t.Cleanup(func() { _ = cluster.Delete(context.Background(), secret) })
 	_, err = w.Keeper.Restore(ctx, b)
-	require.NoError(t, err, "a Secret that is there can be written")
+	require.NoError(t, err, "an existing Secret can be updated")
 }
 
 func signer(t *testing.T) trust.Signer {
@@ -251,7 +252,7 @@ func signer(t *testing.T) trust.Signer {
 	return signer
 }
 
-func TestMemoryOfAnotherKeyIsIgnored(t *testing.T) {
+func TestMemorySignedWithAnotherKeyIsIgnored(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	t.Cleanup(func() {
@@ -270,7 +271,7 @@ func TestMemoryOfAnotherKeyIsIgnored(t *testing.T) {
 	}
 	forget()
 	restored, err := (&Keeper{Client: cluster, Uncached: cluster, Signer: signer(t)}).Restore(ctx, b)
-	require.ErrorContains(t, err, "it is not signed by this agent's key")
+	require.ErrorContains(t, err, "signature does not match the key of this agent")
 	require.Empty(t, restored)
 
 	restored, err = (&Keeper{Client: cluster, Uncached: cluster, Signer: own}).Restore(ctx, b)
@@ -283,10 +284,10 @@ func TestMemoryOfAnotherKeyIsIgnored(t *testing.T) {
 	forget()
 	restored, err = keeper.Restore(ctx, b)
 	require.NoError(t, err)
-	require.Equal(t, []string{"Kyma default"}, restored, "a module that a bundle removed came back")
+	require.Equal(t, []string{"Kyma default"}, restored, "a removed module must not be restored")
 }
 
-func TestMemoryKeepsResultsOfChecks(t *testing.T) {
+func TestMemoryKeepsCheckResults(t *testing.T) {
 	known := Memory{
 		Checks: []checks.Record{{Module: "keda", Version: "1.0.0", States: []checks.State{{Name: "a", Before: "0.5"}}}},
 	}

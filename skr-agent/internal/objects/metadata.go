@@ -11,18 +11,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// keepMetadata sets the labels and annotations of the bundle on an object, and removes labels and annotations that the
-// agent set earlier and that are not in the bundle anymore. It keeps all others. The managed fields of the API server
-// show which ones the agent set.
+// keepMetadata sets the labels and annotations of the bundle on an object. It removes those that the agent set earlier
+// and that are no longer in the bundle, according to managedFields. It keeps all others.
 func keepMetadata(object client.Object, labels, annotations map[string]string) {
 	ownLabels, ownAnnotations := ownMetadata(object.GetManagedFields())
-	// It belongs to the admin, even if the agent wrote it.
+	// The annotation belongs to the runtime's admin, even if the agent wrote it.
 	delete(ownAnnotations, v1beta2.AnnotationPinnedVersions)
 	object.SetLabels(inLine(object.GetLabels(), labels, ownLabels))
 	object.SetAnnotations(inLine(object.GetAnnotations(), annotations, ownAnnotations))
 }
 
-// inLine returns have overlaid with want, without the unwanted names of own.
+// inLine returns have with the entries of want, and without the names in own that are not in want.
 func inLine(have, want map[string]string, own map[string]bool) map[string]string {
 	kept := maps.Clone(have)
 	maps.DeleteFunc(kept, func(key, _ string) bool {
@@ -55,7 +54,8 @@ func ownMetadata(entries []metav1.ManagedFieldsEntry) (labels, annotations map[s
 	return labels, annotations
 }
 
-// addNames adds the names of fields. managedFields contain them as f:NAME, beside an entry for the whole.
+// addNames adds the names of the fields. managedFields contains each name as f:NAME, and an entry "." for the map
+// itself.
 func addNames(names map[string]bool, fields map[string]json.RawMessage) {
 	for field := range fields {
 		if name, is := strings.CutPrefix(field, "f:"); is {

@@ -10,16 +10,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// labelInterval is the interval between two checks of the namespace's labels, which are not watched.
+// labelInterval is the interval between two checks of the namespace's labels. The agent does not watch them.
 const labelInterval = time.Minute
 
-// labeling is the result of the last check of the namespace's labels.
+// labeling contains the labels and the time of the last check of the namespace.
 type labeling struct {
 	done map[string]string
 	at   time.Time
 }
 
-// namespace maintains the labels of the agent's namespace: Kyma's own label and those of the bundle's settings.
+// namespace maintains the labels of the agent's namespace: the label managed-by and the labels in the bundle's
+// settings.
 func (s *Syncer) namespace(ctx context.Context, settings map[string]string, now time.Time) error {
 	want := with(map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma}, settings)
 	if s.Label == nil || maps.Equal(want, s.labels.done) && now.Before(s.labels.at.Add(labelInterval)) {
@@ -27,7 +28,7 @@ func (s *Syncer) namespace(ctx context.Context, settings map[string]string, now 
 	}
 	err := s.Label(ctx, want)
 	if apierrors.IsForbidden(err) && len(settings) == 0 {
-		err = nil // no settings request labels beyond the rights of the agent
+		err = nil // without such settings, the agent needs no permission to set labels
 	}
 	if err != nil {
 		return err

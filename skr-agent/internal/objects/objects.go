@@ -1,5 +1,5 @@
-// Package objects writes the Kyma, the module catalog and the Manifests of a verified bundle to the runtime. It leaves
-// matching objects alone, so a settled runtime sees no writes.
+// Package objects writes the Kyma, the module catalog and the Manifests of a verified bundle to the runtime. It does
+// not write objects that match the bundle.
 //
 // It removes a Manifest only if the bundle lists its module among the removals.
 package objects
@@ -28,13 +28,13 @@ import (
 // Syncer writes to one runtime. Its reads may be cached. It must be used from one goroutine.
 type Syncer struct {
 	Client client.Client
-	// Uncached reads objects that no cache holds: leftovers of lifecycle-manager, and the owners of fields.
+	// Uncached reads objects and fields that are not in the cache: leftovers of lifecycle-manager and managedFields.
 	Uncached client.Client
-	// Secrets are deleted with the last module of a runtime whose Kyma was deleted.
+	// Secrets deletes the sealed Secrets after the last module of a deleted Kyma.
 	Secrets *secrets.Keeper
-	// Keeper records the Manifests that a bundle removes. Nil records nothing.
+	// Keeper records which Manifests a bundle removes. Nil disables the record.
 	Keeper *Keeper
-	// Label sets labels on the agent's namespace. Nil keeps them.
+	// Label sets labels on the agent's namespace. Nil disables the labeling.
 	Label func(ctx context.Context, want map[string]string) error
 
 	attempts attempts
@@ -42,8 +42,8 @@ type Syncer struct {
 	labels   labeling
 	takeover takeover.Phases
 
-	// written is the digest of the last bundle that was written completely. complete is true while that bundle is the
-	// latest one.
+	// written is the digest of the last bundle that was written completely. complete is true until a newer bundle is
+	// written.
 	written  string
 	complete atomic.Bool
 }
@@ -51,14 +51,14 @@ type Syncer struct {
 // IsIncomplete reports whether Manifests of the latest bundle are still being written. Any goroutine may call it.
 func (s *Syncer) IsIncomplete() bool { return !s.complete.Load() }
 
-// begin starts to write a bundle.
+// begin marks the bundle as incomplete if it is new.
 func (s *Syncer) begin(b *bundle.Bundle) {
 	if s.written != b.Digest.String() {
 		s.complete.Store(false)
 	}
 }
 
-// finish ends a bundle: all its Manifests are written, except waiting and failed ones.
+// finish marks the bundle as complete: all Manifests are written, except waiting and failed ones.
 func (s *Syncer) finish(b *bundle.Bundle) {
 	s.written = b.Digest.String()
 	s.complete.Store(true)
@@ -66,12 +66,12 @@ func (s *Syncer) finish(b *bundle.Bundle) {
 
 const namespace = v1beta2.RuntimeNamespace
 
-// all is the object name for reads of all objects of a kind.
+// all stands for the object name in failures to list a kind.
 const all = "*"
 
-// Sync writes the objects of a bundle. unstaged are the modules whose content is not available, with the reason. Their
-// Manifests stay, and so do those whose upgrade the gate holds. A failed object does not block others, and is tried
-// again with its own backoff.
+// Sync writes the objects of a bundle. unstaged contains the modules whose content is not available, with the reason.
+// Sync does not change their Manifests, nor the Manifests whose upgrade the gate holds. A failed object does not block
+// others, and is tried again with its own backoff.
 func (s *Syncer) Sync(
 	ctx context.Context, b *bundle.Bundle, unstaged map[string]error, gate maintenance.Gate, now time.Time,
 ) Outcome {
@@ -98,9 +98,8 @@ func (s *Syncer) Sync(
 	return s.outcome()
 }
 
-// SyncStaged is the part of Sync that can start while the content of the waiting modules is still being fetched. It
-// writes the Manifests of all other modules. It removes no module and leaves none unmanaged. The next Sync reports
-// failures.
+// SyncStaged is the part of Sync that can run while content is being fetched. It writes the Manifests of all modules
+// that are not in waiting. It does not remove modules or make them unmanaged. The next Sync reports its failures.
 func (s *Syncer) SyncStaged(
 	ctx context.Context, b *bundle.Bundle, waiting map[string]error, gate maintenance.Gate, now time.Time,
 ) {
@@ -113,7 +112,7 @@ func (s *Syncer) SyncStaged(
 	s.install(ctx, b, ready, waiting, gate, now)
 }
 
-// install writes all objects of a bundle, with only the given Manifests.
+// install writes the namespace labels, the Kyma, the catalog and the given Manifests of a bundle.
 func (s *Syncer) install(
 	ctx context.Context, b *bundle.Bundle, manifests []bundle.Manifest, unstaged map[string]error,
 	gate maintenance.Gate, now time.Time,
@@ -138,7 +137,7 @@ func (s *Syncer) install(
 	}
 }
 
-// writer is the access of the takeover phases to the runtime.
+// writer returns the functions with which the takeover phases write to the runtime.
 func (s *Syncer) writer() takeover.Writer {
 	return takeover.Writer{
 		Client: s.Client, Uncached: s.Uncached, Try: s.attempts.try, Failing: s.attempts.failing, Patch: s.patch,
@@ -153,15 +152,15 @@ func (s *Syncer) outcome() Outcome {
 	return out
 }
 
-// kyma creates the runtime's Kyma. Its spec belongs to the runtime afterwards, and the agent maintains labels and
-// annotations.
+// kyma creates the runtime's Kyma. Afterwards the spec belongs to the runtime's admin, and the agent only updates
+// labels and annotations.
 func (s *Syncer) kyma(ctx context.Context, seed bundle.KymaSeed) error {
 	kyma := &v1beta2.Kyma{}
 	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1beta2.RuntimeKymaName}, kyma)
 	if apierrors.IsNotFound(err) {
 		if err := s.Client.Create(ctx, newKyma(seed.Spec, seed.Labels, seed.Annotations),
 			client.FieldOwner(FieldOwner)); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("seed Kyma %s/%s: %w", namespace, v1beta2.RuntimeKymaName, err)
+			return fmt.Errorf("create Kyma %s/%s: %w", namespace, v1beta2.RuntimeKymaName, err)
 		}
 		return nil
 	}
@@ -173,7 +172,7 @@ func (s *Syncer) kyma(ctx context.Context, seed bundle.KymaSeed) error {
 	return s.patch(ctx, before, kyma, "Kyma")
 }
 
-// with returns have overlaid with want.
+// with returns a copy of have with the entries of want.
 func with(have, want map[string]string) map[string]string {
 	if len(want) == 0 {
 		return have
@@ -196,8 +195,8 @@ func (s *Syncer) patch(ctx context.Context, before, after client.Object, kind st
 	return nil
 }
 
-// imageRules returns the annotation with the mirrors of images and their pull Secret for the installer, empty without
-// either.
+// imageRules returns the value of the annotation with the image mirrors, image paths and the pull Secret for the
+// installer. It is empty if none is set.
 func imageRules(settings bundle.Settings) string {
 	rules := bundle.Settings{
 		Mirrors: settings.Mirrors, ImagePaths: settings.ImagePaths, ImagePullSecret: settings.ImagePullSecret,
@@ -207,13 +206,13 @@ func imageRules(settings bundle.Settings) string {
 	}
 	text, err := json.Marshal(rules)
 	if err != nil {
-		panic(fmt.Sprintf("settings always encode: %v", err)) // settings were decoded from JSON
+		panic(fmt.Sprintf("settings always encode: %v", err)) // the settings were decoded from JSON
 	}
 	return string(text)
 }
 
-// annotated returns a Manifest's annotations with those for the installer: the rules for images, the values of the
-// module, and the runtime's Kymas.
+// annotated returns a Manifest's annotations, extended by the annotations for the installer: image rules, module values
+// and the names of the runtime's Kymas.
 func annotated(want bundle.Manifest, b *bundle.Bundle) map[string]string {
 	added := map[string]string{}
 	if images := imageRules(b.State.Settings); images != "" {
@@ -247,7 +246,7 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, gate mainte
 			Spec: want.Spec,
 		}
 		if len(want.Inherited) > 0 {
-			// The mark stays until its list is written.
+			// The annotation stays until the inherited objects are in the inventory.
 			manifest.Annotations = with(want.Annotations, map[string]string{v1beta2.AnnotationRestoring: v1beta2.True})
 		}
 		switch err := s.Client.Create(ctx, manifest); {
@@ -262,7 +261,7 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, gate mainte
 		return fmt.Errorf("read Manifest %s/%s: %w", namespace, want.Name, err)
 	}
 	if !manifest.DeletionTimestamp.IsZero() {
-		return s.renewLeaving(ctx, manifest, want) // it is created again after its deletion
+		return s.renewLeaving(ctx, manifest, want) // it is created again once it is deleted
 	}
 	if err := s.writer().Inherit(ctx, manifest, want.Inherited); err != nil {
 		return err
@@ -278,20 +277,21 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, gate mainte
 	return err
 }
 
-// leaving keeps a module at its last version until it is removed.
+// leaving updates the Manifest of a module whose removal is in progress.
 func (s *Syncer) leaving(ctx context.Context, want bundle.Manifest) error {
 	manifest := &v1beta2.Manifest{}
 	if err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: want.Name}, manifest); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	if manifest.DeletionTimestamp.IsZero() {
-		return nil // its deletion comes first
+		return nil // removals deletes it first
 	}
 	return s.renewLeaving(ctx, manifest, want)
 }
 
-// renewLeaving updates a Manifest that is being deleted, because only the operator of a newer version may be able to
-// finish. Its default CR stays the one to delete. A Manifest that another client deleted, or that is unmanaged, stays.
+// renewLeaving updates a Manifest that is being deleted, because the removal may need the operator of a newer version.
+// It keeps the default CR, which must still be deleted. It does not change a Manifest that another client deleted or
+// that is unmanaged.
 func (s *Syncer) renewLeaving(ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest) error {
 	if !manifest.IsRemoved() || manifest.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True {
 		return nil
@@ -300,7 +300,7 @@ func (s *Syncer) renewLeaving(ctx context.Context, manifest *v1beta2.Manifest, w
 	return s.renew(ctx, manifest, want)
 }
 
-// renew updates an existing Manifest.
+// renew updates the metadata and the spec of an existing Manifest.
 func (s *Syncer) renew(ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest) error {
 	before := manifest.DeepCopy()
 	manifest.Labels, manifest.Annotations = with(manifest.Labels, want.Labels),
@@ -322,7 +322,7 @@ func (s *Syncer) renew(ctx context.Context, manifest *v1beta2.Manifest, want bun
 	return s.patch(ctx, before, manifest, "Manifest")
 }
 
-// sameSpec compares specs as the API server stores them, because raw JSON has several forms.
+// sameSpec reports whether two specs have equal JSON. It ignores differences in the order and format of raw JSON.
 func sameSpec(a, b v1beta2.ManifestSpec) bool {
 	return equality.Semantic.DeepEqual(generic(a), generic(b))
 }
@@ -339,7 +339,7 @@ func generic(v any) any {
 	return tree
 }
 
-// unmanage stops managing a module and keeps its resources.
+// unmanage marks the Manifest of a module as unmanaged and deletes the Manifest. The module's objects stay.
 func (s *Syncer) unmanage(ctx context.Context, name string) error {
 	manifest := &v1beta2.Manifest{}
 	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, manifest)

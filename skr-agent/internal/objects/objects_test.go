@@ -29,7 +29,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 )
 
-// cluster is the API server of all tests of the package, nil when there is no kube-apiserver to start.
+// cluster is the API server for all tests of this package, nil if no kube-apiserver is available.
 var cluster client.Client
 
 func TestMain(m *testing.M) {
@@ -63,14 +63,14 @@ func withCluster(run func() int) (code int, err error) {
 	return run(), nil
 }
 
-// world is a runtime without any objects of Kyma.
+// world is a runtime without Kyma objects.
 type world struct {
 	*testing.T
 	*Syncer
 	writes int
 }
 
-// counting counts writes.
+// counting is a client that counts its writes.
 type counting struct {
 	client.Client
 	world *world
@@ -105,7 +105,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// get reads an object, and reports whether it is there and stays.
+// get reads an object, and reports whether it exists and is not being deleted.
 func (w *world) get(o client.Object, name string) bool {
 	w.Helper()
 	err := cluster.Get(w.Context(), client.ObjectKey{Namespace: namespace, Name: name}, o)
@@ -143,7 +143,7 @@ func entry(name, spec string) bundle.CatalogEntry {
 	return bundle.CatalogEntry{Name: name, Labels: map[string]string{"from": "catalog"}, Spec: []byte(spec)}
 }
 
-func TestUnchangedRuntimeSeesNoWrites(t *testing.T) {
+func TestUnchangedBundleCausesNoWrites(t *testing.T) {
 	w := newWorld(t)
 	b := bundleOf(module("keda", "1.0.0"))
 	b.Modules.ModuleReleaseMetas = []bundle.CatalogEntry{
@@ -167,7 +167,7 @@ func TestKymaIsCreatedOnceAndThenBelongsToUsers(t *testing.T) {
 	require.NoError(t, cluster.Update(t.Context(), kyma))
 	w.sync(bundleOf())
 	require.True(t, w.get(kyma, v1beta2.RuntimeKymaName))
-	require.Equal(t, "fast", kyma.Spec.Channel, "the spec is the runtime's")
+	require.Equal(t, "fast", kyma.Spec.Channel, "the spec belongs to the runtime")
 	require.Equal(t, map[string]string{"mine": "too", "team": "a"}, kyma.Labels)
 }
 
@@ -210,7 +210,7 @@ func TestDroppedLabelsAreRemovedAndUserLabelsStay(t *testing.T) {
 		map[string]string{"team": "b", "mine": "too", "taken": "by-me", v1beta2.LabelManagedBy: v1beta2.ManagedByKyma},
 		theirs)
 
-	// An agent of before did not name itself.
+	// An older agent did not set a field manager.
 	before := kyma.DeepCopy()
 	kyma.Labels["beta"] = "true"
 	require.NoError(t, cluster.Patch(ctx, kyma, client.MergeFrom(before), client.FieldOwner(defaultOwner)))
@@ -243,18 +243,18 @@ func TestCatalogFollowsTheBundleAndKeepsUserObjects(t *testing.T) {
 	}
 	w.sync(b)
 	require.True(t, w.get(meta, "keda"))
-	require.Len(t, meta.Spec.Channels, 1, "what is gone from the catalog goes from the object")
+	require.Len(t, meta.Spec.Channels, 1, "a channel that is not in the catalog must be removed")
 	require.False(t, w.get(&v1beta2.ModuleReleaseMeta{}, "nats"))
 	require.True(t, w.get(&v1beta2.ModuleReleaseMeta{}, "own"))
 }
 
-func TestManifestIsRemovedOnlyByANamedRemoval(t *testing.T) {
+func TestManifestIsRemovedOnlyIfBundleListsRemoval(t *testing.T) {
 	w := newWorld(t)
 	dashed := module("team-nats", "1.0.0")
 	dashed.Module, dashed.Annotations = "team/nats", map[string]string{v1beta2.AnnotationModule: "team/nats"}
 	w.sync(bundleOf(module("keda", "1.0.0"), dashed))
 	w.sync(bundleOf())
-	require.True(t, w.get(&v1beta2.Manifest{}, "keda"), "missing is not removed")
+	require.True(t, w.get(&v1beta2.Manifest{}, "keda"), "a Manifest that is missing in the bundle must not be removed")
 	b := bundleOf()
 	b.Statement.Predicate.Removals = []string{"team/nats"}
 	w.sync(b)
@@ -262,7 +262,7 @@ func TestManifestIsRemovedOnlyByANamedRemoval(t *testing.T) {
 	require.False(t, w.get(&v1beta2.Manifest{}, "team-nats"))
 }
 
-func TestAgentNamespaceHasTheLabelsOfItsBundle(t *testing.T) {
+func TestSyncLabelsAgentNamespace(t *testing.T) {
 	w := newWorld(t)
 	var labeled []map[string]string
 	w.Label = func(_ context.Context, want map[string]string) error {
@@ -278,7 +278,7 @@ func TestAgentNamespaceHasTheLabelsOfItsBundle(t *testing.T) {
 	at(2 * time.Second)
 	require.Equal(t, map[string]string{v1beta2.LabelManagedBy: "kyma", "istio-injection": "enabled"}, labeled[1])
 	at(2*time.Second + labelInterval)
-	require.Len(t, labeled, 3, "it is looked again whether a client took a label off")
+	require.Len(t, labeled, 3, "labels must be checked again after labelInterval")
 
 	narrow := fmt.Errorf("read: %w",
 		apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, namespace, errors.New("no")))
@@ -286,12 +286,12 @@ func TestAgentNamespaceHasTheLabelsOfItsBundle(t *testing.T) {
 	require.ErrorIs(t, w.Sync(t.Context(), b, nil, maintenance.Gate{}, begin.Add(time.Hour)).Err(), narrow)
 	b.State.Settings.NamespaceLabels = nil
 	require.NoError(t, w.Sync(t.Context(), b, nil, maintenance.Gate{}, begin.Add(2*time.Hour)).Err(),
-		"rights are not missed that nobody asked to use")
+		"a missing right is not an error without requested labels")
 	w.Label = func(context.Context, map[string]string) error { return fmt.Errorf("%w: no", guard.ErrExposed) }
 	require.ErrorIs(t, w.Sync(t.Context(), b, nil, maintenance.Gate{}, begin.Add(3*time.Hour)).Err(), guard.ErrExposed)
 }
 
-func TestModuleRequestedDuringItsDeletionIsRenewed(t *testing.T) {
+func TestModuleRequestedDuringDeletionIsReinstalled(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	w.sync(bundleOf(module("keda", "1.0.0")))
@@ -305,14 +305,15 @@ func TestModuleRequestedDuringItsDeletionIsRenewed(t *testing.T) {
 	again := module("keda", "2.0.0")
 	again.Spec.CustomResourcePolicy = v1beta2.PolicyIgnore
 	w.sync(bundleOf(again))
-	require.False(t, w.get(manifest, "keda"), "it is being deleted")
-	require.True(t, manifest.IsRemoved(), "it is still to go")
+	require.False(t, w.get(manifest, "keda"), "the Manifest must be in deletion")
+	require.True(t, manifest.IsRemoved(), "the removal must continue")
 	require.Equal(t, "2.0.0", manifest.Spec.Version)
-	require.Equal(t, v1beta2.PolicyCreateAndDelete, manifest.Spec.CustomResourcePolicy, "its default CR is still to go")
+	require.Equal(t, v1beta2.PolicyCreateAndDelete, manifest.Spec.CustomResourcePolicy,
+		"the default CR must still be deleted")
 	manifest.Finalizers = nil
 	require.NoError(t, cluster.Update(ctx, manifest))
 	w.sync(bundleOf(again))
-	require.True(t, w.get(manifest, "keda"), "it is installed anew")
+	require.True(t, w.get(manifest, "keda"), "the module must be installed again")
 	require.False(t, manifest.IsRemoved())
 	require.Equal(t, v1beta2.PolicyIgnore, manifest.Spec.CustomResourcePolicy)
 
@@ -321,22 +322,23 @@ func TestModuleRequestedDuringItsDeletionIsRenewed(t *testing.T) {
 	require.NoError(t, cluster.Delete(ctx, manifest))
 	w.sync(bundleOf(module("keda", "3.0.0")))
 	require.False(t, w.get(manifest, "keda"))
-	require.Equal(t, "2.0.0", manifest.Spec.Version, "what no bundle deleted only comes back")
+	require.Equal(t, "2.0.0", manifest.Spec.Version,
+		"a Manifest that no bundle removed must not be updated during its deletion")
 	manifest.Finalizers = nil
 	require.NoError(t, cluster.Update(ctx, manifest))
 }
 
-func TestUnmanagedModuleIsMarkedBeforeItsManifestIsRemoved(t *testing.T) {
+func TestUnmanagedModuleIsMarkedBeforeManifestIsDeleted(t *testing.T) {
 	w := newWorld(t)
 	w.sync(bundleOf(module("keda", "1.0.0")))
 	manifest := &v1beta2.Manifest{}
 	require.True(t, w.get(manifest, "keda"))
-	manifest.Finalizers = []string{"kyma-pull.dev/test"} // the installer's, which reads the mark
+	manifest.Finalizers = []string{"kyma-pull.dev/test"} // like the installer's finalizer
 	require.NoError(t, cluster.Update(t.Context(), manifest))
 	unmanaged := module("keda", "1.0.0")
 	unmanaged.Unmanaged = true
 	w.SyncStaged(t.Context(), bundleOf(unmanaged, module("nats", "1.0.0")), nil, maintenance.Gate{}, time.Now())
-	require.True(t, w.get(manifest, "keda"), "it stays until all contents were looked for")
+	require.True(t, w.get(manifest, "keda"), "SyncStaged must not remove unmanaged modules")
 	require.True(t, w.get(&v1beta2.Manifest{}, "nats"))
 	w.sync(bundleOf(unmanaged))
 	require.False(t, w.get(manifest, "keda"))
@@ -345,7 +347,7 @@ func TestUnmanagedModuleIsMarkedBeforeItsManifestIsRemoved(t *testing.T) {
 	require.NoError(t, cluster.Update(t.Context(), manifest))
 }
 
-func TestManifestWaitsForContentAndWindow(t *testing.T) {
+func TestUpgradeWaitsForContentAndMaintenanceWindow(t *testing.T) {
 	w := newWorld(t)
 	w.sync(bundleOf(module("keda", "1.0.0"), module("nats", "1.0.0"), module("istio", "1.0.0")))
 	newer := bundleOf(module("keda", "2.0.0"), module("nats", "2.0.0"), module("istio", "2.0.0"))
@@ -372,7 +374,7 @@ func TestDeletedKymaIsRemovedLast(t *testing.T) {
 	w.sync(b)
 	require.False(t, w.get(&v1beta2.Manifest{}, "keda"))
 	require.True(t, w.get(&v1beta2.ModuleReleaseMeta{}, "keda"))
-	require.True(t, w.get(&v1beta2.Kyma{}, v1beta2.RuntimeKymaName), "its status shows the obstacle")
+	require.True(t, w.get(&v1beta2.Kyma{}, v1beta2.RuntimeKymaName), "the Kyma must stay while other objects exist")
 	w.sync(b)
 	require.False(t, w.get(&v1beta2.ModuleReleaseMeta{}, "keda"))
 	require.False(t, w.get(&v1beta2.Kyma{}, v1beta2.RuntimeKymaName))
@@ -381,7 +383,7 @@ func TestDeletedKymaIsRemovedLast(t *testing.T) {
 	require.Zero(t, w.writes)
 }
 
-func TestAgentStartsDespiteAWebhookOnDefinitions(t *testing.T) {
+func TestAgentStartsDespiteWebhookForCRDs(t *testing.T) {
 	if cluster == nil {
 		t.Skip("needs a kube-apiserver: KUBEBUILDER_ASSETS is not set")
 	}
@@ -414,6 +416,6 @@ func TestAgentStartsDespiteAWebhookOnDefinitions(t *testing.T) {
 		err := cluster.Patch(t.Context(), definition.DeepCopy(),
 			client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`)), client.DryRunAll)
 		return err != nil
-	}, time.Minute, 50*time.Millisecond, "the webhook is in force")
+	}, time.Minute, 50*time.Millisecond, "the webhook must block updates of CRDs")
 	require.NoError(t, Foundation(t.Context(), cluster))
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// kymaWith is a Kyma as people ask for it: module, channel and version of each.
+// kymaWith returns a Kyma that requests modules, each with a name, a channel and a version.
 func kymaWith(modules ...[3]string) *v1beta2.Kyma {
 	kyma := &v1beta2.Kyma{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: v1beta2.RuntimeKymaName},
@@ -27,7 +27,7 @@ func kymaWith(modules ...[3]string) *v1beta2.Kyma {
 	return kyma
 }
 
-func TestRestoredKymaHasItsPins(t *testing.T) {
+func TestRestoredKymaKeepsPinnedVersions(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	w.Keeper = &Keeper{Client: cluster, Uncached: cluster, Signer: signer(t)}
@@ -36,7 +36,7 @@ func TestRestoredKymaHasItsPins(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemorySecret},
 		})
 	}
-	forget() // that of another key
+	forget() // a Secret of another test
 	t.Cleanup(forget)
 	b := bundleOf()
 	b.State.Kyma.Spec = kymaWith([3]string{"keda", "", "1.7.0"}, [3]string{"nats", "fast", ""}).Spec

@@ -23,41 +23,42 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Keeper restores lost objects of the agent, and keeps the state for that in a Secret. It must be used from one
+// Keeper restores deleted Kymas and Manifests, and stores the necessary state in a Secret. It must be used from one
 // goroutine.
 type Keeper struct {
-	// Client may be cached. Uncached is not.
+	// Client can read from a cache. Uncached does not.
 	Client, Uncached client.Client
-	// Signer is the agent's own key. A memory in the Secret with another signature is ignored.
+	// Signer signs with the agent's key. The Keeper ignores a Secret with another signature.
 	Signer trust.Signer
 
 	memory Memory
-	// saved is the stored memory, nil if it is not known.
+	// saved is the content of the Secret, nil if unknown.
 	saved  []byte
 	loaded bool
-	// whole identifies the objects and the bundle in force when nothing was missing and the memory was saved. Nothing
-	// is missing while they stay the same.
+	// whole and wholeBundle identify the objects and the bundle in force of the last pass in which no object was
+	// missing and the memory was saved. Restore skips its work while both are unchanged.
 	whole       string
 	wholeBundle *bundle.Bundle
 }
 
 const (
-	// MemorySecret is the Secret with the memory.
+	// MemorySecret is the name of the Secret with the memory.
 	MemorySecret    = "skr-agent-memory"
 	memoryData      = "memory.json.gz"
 	memorySignature = "signature"
-	// maxMemoryBytes leaves room for the rest of a Secret. maxUnpackedBytes limits the unpacked size.
+	// maxMemoryBytes limits the compressed memory, because a Secret can have at most 1 MiB. maxUnpackedBytes limits the
+	// decompressed memory.
 	maxMemoryBytes   = 900 << 10
 	maxUnpackedBytes = 64 << 20
 	// signedAs separates signatures of memories from other signatures by the same key.
 	signedAs = "kyma-pull agent memory v1\n"
 )
 
-// Restore restores deleted Manifests with the objects of their modules, and the runtime's Kyma with its admin's
-// request. If another client deletes a Manifest, the objects of its module stay and the Manifest is created again. b is
-// the bundle in force, nil without one; without a bundle, the reason for a deletion is not known.
+// Restore restores deleted Manifests with their inventories, and the runtime's Kyma with its last spec. If another
+// client deletes a Manifest, the objects of its module stay and the Manifest is created again. b is the bundle in
+// force, or nil. Without a bundle, Restore cannot know whether a deletion was requested.
 //
-// It returns its actions. The error names the steps that are still open.
+// It returns the names of the restored objects. The error contains the failed steps.
 func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []string, err error) {
 	if err := k.load(ctx); err != nil {
 		return nil, err
@@ -72,11 +73,11 @@ func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []stri
 	}
 	k.whole = ""
 	if b != nil && b.Statement.Predicate.Deleting {
-		// The request ends with the Kyma.
+		// The Kyma is being removed, so its spec is not remembered.
 		saved := k.keep(ctx, Memory{Manifests: k.memory.Observe(nil, manifests, b).Manifests})
 		return nil, errors.Join(saved, k.finishAll(ctx, k.memory.missing(nil, manifests, b).finish))
 	}
-	// A memory that is too large, or that a quota refuses, is used as long as this process runs.
+	// If the memory is too large for the Secret or a quota refuses it, this process keeps using it.
 	problems := []error{k.keep(ctx, k.memory.Observe(kyma, manifests, b))}
 	todo := k.memory.missing(kyma, manifests, b)
 	if todo.kyma {
@@ -104,7 +105,7 @@ func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []stri
 	return restored, err
 }
 
-// readVersions identifies the runtime's Kyma and all Manifests with their versions.
+// readVersions returns the names, UIDs and resource versions of the runtime's Kyma and all Manifests.
 func readVersions(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) string {
 	versions := []string{"seen"} // differs from the empty list
 	for i := range manifests {
@@ -117,8 +118,8 @@ func readVersions(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) string {
 	return strings.Join(versions, "\n")
 }
 
-// readAll returns the runtime's Kyma, nil without one, and all Manifests. The Manifests belong to the cache and must
-// not be modified.
+// readAll returns the runtime's Kyma, nil if it does not exist, and all Manifests. The Manifests belong to the cache
+// and must not be modified.
 func (k *Keeper) readAll(ctx context.Context) (*v1beta2.Kyma, []v1beta2.Manifest, error) {
 	kyma := &v1beta2.Kyma{}
 	err := k.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1beta2.RuntimeKymaName}, kyma)
@@ -145,8 +146,8 @@ func (k *Keeper) restoreKyma(ctx context.Context, b *bundle.Bundle) (bool, error
 	return k.create(ctx, kyma, "Kyma")
 }
 
-// restoreManifest creates a Manifest and restores the list of its module's objects before the installer sees it. An
-// upgrade or a removal deletes objects by that list only.
+// restoreManifest creates a Manifest and restores its inventory before the installer reconciles the Manifest. Without
+// the inventory, an upgrade or a removal would not delete any objects.
 func (k *Keeper) restoreManifest(ctx context.Context, known Remembered) (bool, error) {
 	manifest := &v1beta2.Manifest{
 		ObjectMeta: metav1.ObjectMeta{
@@ -160,12 +161,12 @@ func (k *Keeper) restoreManifest(ctx context.Context, known Remembered) (bool, e
 		return false, err
 	}
 	if made {
-		return true, k.giveList(ctx, manifest, known.Synced)
+		return true, k.restoreInventory(ctx, manifest, known.Synced)
 	}
 	return k.finish(ctx, known)
 }
 
-// finishAll restores the lists of existing Manifests.
+// finishAll restores the inventories of existing Manifests.
 func (k *Keeper) finishAll(ctx context.Context, all []Remembered) error {
 	var problems []error
 	for _, known := range all {
@@ -175,21 +176,22 @@ func (k *Keeper) finishAll(ctx context.Context, all []Remembered) error {
 	return errors.Join(problems...)
 }
 
-// finish restores the list of an existing Manifest, and reports whether the list was missing. It creates no Manifest.
+// finish restores the inventory of an existing Manifest, and reports whether it was missing. It does not create
+// Manifests.
 func (k *Keeper) finish(ctx context.Context, known Remembered) (bool, error) {
 	manifest := &v1beta2.Manifest{}
 	if err := k.Uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: known.Name}, manifest); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
 	if manifest.Annotations[v1beta2.AnnotationRestoring] != v1beta2.True {
-		return false, nil // it exists, and the cache is behind
+		return false, nil // already restored, but the cache is outdated
 	}
-	return true, k.giveList(ctx, manifest, known.Synced)
+	return true, k.restoreInventory(ctx, manifest, known.Synced)
 }
 
-// giveList writes the list, and then lets the installer see the Manifest. A Manifest without a remembered list keeps
-// its own.
-func (k *Keeper) giveList(ctx context.Context, manifest *v1beta2.Manifest, list []v1beta2.Resource) error {
+// restoreInventory writes the inventory, and then removes the annotation that keeps the installer from reconciling the
+// Manifest. If list is empty, the Manifest keeps its inventory.
+func (k *Keeper) restoreInventory(ctx context.Context, manifest *v1beta2.Manifest, list []v1beta2.Resource) error {
 	before := manifest.DeepCopy()
 	if len(list) > 0 {
 		manifest.Status.Synced = list
@@ -218,21 +220,21 @@ func (k *Keeper) create(ctx context.Context, object client.Object, kind string) 
 	return true, nil
 }
 
-// release deletes a Manifest and keeps its module.
+// release removes the finalizer of a Manifest, so that it is deleted and its module stays.
 func (k *Keeper) release(ctx context.Context, m *v1beta2.Manifest) error {
 	before := m
 	m = m.DeepCopy()
 	controllerutil.RemoveFinalizer(m, v1beta2.FinalizerManifest)
-	// Another client may have marked it, so the version matters.
+	// The lock prevents that a concurrent request for the removal of the module is lost.
 	err := k.Uncached.Patch(ctx, m, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) && !meta.IsNoMatchError(err) {
-		return fmt.Errorf("keep the module of Manifest %s/%s, which is being deleted: %w", namespace, m.Name, err)
+		return fmt.Errorf("release Manifest %s/%s, which is being deleted: %w", namespace, m.Name, err)
 	}
 	return nil
 }
 
-// Leave records that a bundle removes a Manifest, before the Manifest is deleted. A memory that cannot be saved does
-// not block the removal: the Manifest has a mark too, and Restore saves the memory later and returns the error.
+// Leave records that a bundle removes a Manifest, before the Manifest is deleted. If the memory cannot be saved, the
+// removal continues, because the Manifest also gets a mark. Restore then saves the memory or returns the error.
 func (k *Keeper) Leave(ctx context.Context, m *v1beta2.Manifest) error {
 	if k == nil {
 		return nil
@@ -244,7 +246,7 @@ func (k *Keeper) Leave(ctx context.Context, m *v1beta2.Manifest) error {
 	return nil
 }
 
-// Stay records that a Manifest stays. As for Leave, Restore returns the error of a memory that cannot be saved.
+// Stay records that a Manifest stays. Like Leave, it does not return an error if the memory cannot be saved.
 func (k *Keeper) Stay(ctx context.Context, m *v1beta2.Manifest) error {
 	if k == nil {
 		return nil
@@ -259,14 +261,14 @@ func (k *Keeper) Stay(ctx context.Context, m *v1beta2.Manifest) error {
 // Save writes the memory again after its Secret was deleted.
 func (k *Keeper) Save(ctx context.Context) error {
 	if !k.loaded {
-		return nil // the first reader finds no memory
+		return nil // the memory was not read yet
 	}
 	k.saved, k.whole = nil, ""
 	return k.keep(ctx, k.memory)
 }
 
-// load reads the memory once. It ignores a damaged memory and one with another signature: installed modules then stay
-// only while their Manifests exist.
+// load reads the memory once. It returns an error for a damaged memory or a wrong signature, and then starts with an
+// empty memory. Until the Manifests are observed again, deleted ones cannot be restored.
 func (k *Keeper) load(ctx context.Context) error {
 	if k.loaded {
 		return nil
@@ -278,7 +280,7 @@ func (k *Keeper) load(ctx context.Context) error {
 	}
 	k.loaded = true
 	if err != nil {
-		return nil //nolint:nilerr // there is none yet
+		return nil //nolint:nilerr // the Secret does not exist yet
 	}
 	text, err := k.open(secret.Data)
 	if err == nil {
@@ -286,13 +288,13 @@ func (k *Keeper) load(ctx context.Context) error {
 	}
 	if err != nil {
 		k.memory = Memory{}
-		return fmt.Errorf("read Secret %s/%s, which is not followed: %w", namespace, MemorySecret, err)
+		return fmt.Errorf("ignore Secret %s/%s: %w", namespace, MemorySecret, err)
 	}
 	k.saved = text
 	return nil
 }
 
-// keep changes the memory, and writes its Secret if the content differs.
+// keep replaces the memory, and writes the Secret if the content changed.
 func (k *Keeper) keep(ctx context.Context, next Memory) error {
 	k.memory, k.whole = next, ""
 	text, err := json.Marshal(next)
@@ -304,16 +306,16 @@ func (k *Keeper) keep(ctx context.Context, next Memory) error {
 	}
 	data, err := k.seal(text)
 	if err != nil {
-		return fmt.Errorf("store the record of the runtime: %w", err)
+		return fmt.Errorf("save the state of the runtime: %w", err)
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemorySecret}, Data: data}
-	// An exhausted quota refuses to create even an existing object.
+	// Update runs first, because with an exhausted quota Create fails even if the Secret exists.
 	err = k.Uncached.Update(ctx, secret)
 	if apierrors.IsNotFound(err) {
 		err = k.Uncached.Create(ctx, secret)
 	}
 	if err != nil {
-		return fmt.Errorf("store the record of the runtime: write Secret %s/%s: %w", namespace, MemorySecret, err)
+		return fmt.Errorf("save the state of the runtime: write Secret %s/%s: %w", namespace, MemorySecret, err)
 	}
 	k.saved = text
 	return nil
@@ -329,7 +331,7 @@ func (k *Keeper) seal(text []byte) (map[string][]byte, error) {
 		return nil, err
 	}
 	if packed.Len() > maxMemoryBytes {
-		return nil, fmt.Errorf("%d bytes, at most %d", packed.Len(), maxMemoryBytes)
+		return nil, fmt.Errorf("compressed state has %d bytes, must be at most %d", packed.Len(), maxMemoryBytes)
 	}
 	signature, err := k.Signer.SignMessage(io.MultiReader(bytes.NewReader([]byte(signedAs)),
 		bytes.NewReader(packed.Bytes())))
@@ -345,7 +347,7 @@ func (k *Keeper) open(data map[string][]byte) ([]byte, error) {
 		return nil, err
 	}
 	if !trust.CheckSignature(key, append([]byte(signedAs), data[memoryData]...), data[memorySignature]) {
-		return nil, errors.New("it is not signed by this agent's key")
+		return nil, errors.New("signature does not match the key of this agent")
 	}
 	reader, err := gzip.NewReader(bytes.NewReader(data[memoryData]))
 	if err != nil {
@@ -353,7 +355,7 @@ func (k *Keeper) open(data map[string][]byte) ([]byte, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(reader, maxUnpackedBytes+1))
 	if err == nil && len(text) > maxUnpackedBytes {
-		err = fmt.Errorf("more than %d bytes", maxUnpackedBytes)
+		err = fmt.Errorf("decompressed state has more than %d bytes", maxUnpackedBytes)
 	}
 	return text, err
 }

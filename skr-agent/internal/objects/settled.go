@@ -8,19 +8,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// settled records which objects match the bundle, so that they are compared again only after they or the bundle change.
-// A forgotten object is compared once more.
+// settled records the objects that match the bundle. They are compared again only after they or the bundle change. The
+// record is a cache and can be dropped at any time.
 type settled struct {
-	// wanted are the compared Manifests and catalog. They are immutable, and referenced here so that their memory is not
-	// reused.
+	// manifests and catalog are the Manifests and the catalog of the last compared bundle. They are immutable. The
+	// references keep their memory from being reused, because same compares addresses.
 	manifests []bundle.Manifest
 	catalog   bundle.Catalog
 	settings  string
 	values    bundle.Values
-	versions  map[string]string // by kind and name
+	versions  map[string]string // UID and resource version of each matching object, by KIND/NAME
 }
 
-// begin drops all records if a bundle has other content than the last compared one.
+// begin drops all records if the content of the bundle differs from the last compared bundle.
 func (s *settled) begin(b *bundle.Bundle) {
 	if settings := imageRules(b.State.Settings); s.versions == nil || settings != s.settings ||
 		!maps.Equal(b.Statement.Predicate.Values, s.values) ||
@@ -30,19 +30,19 @@ func (s *settled) begin(b *bundle.Bundle) {
 	}
 }
 
-// same reports whether both are one list in memory.
+// same reports whether a and b are the same slice in memory.
 func same[T any](a, b []T) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
 func versionOf(o client.Object) string { return string(o.GetUID()) + " " + o.GetResourceVersion() }
 
-// is reports whether an object is unchanged since it was compared.
+// is reports whether an object is unchanged since it was last compared.
 func (s *settled) is(kind string, o client.Object) bool {
 	return s.versions[kind+"/"+o.GetName()] == versionOf(o)
 }
 
-// note records a matching object.
+// note records that an object matches the bundle.
 func (s *settled) note(kind string, o client.Object) {
 	if s.versions != nil {
 		s.versions[kind+"/"+o.GetName()] = versionOf(o)

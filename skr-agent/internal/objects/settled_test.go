@@ -18,7 +18,7 @@ func TestUnchangedObjectsAreNotComparedAgain(t *testing.T) {
 	require.True(t, w.get(manifest, "keda"))
 	require.True(t, w.settled.is("Manifest", manifest))
 
-	t.Log("one that an operator changes is put right")
+	t.Log("a changed Manifest is corrected")
 	manifest.Spec.Version = "0.0.1"
 	manifest.Labels[v1beta2.LabelChannel] = "other"
 	require.NoError(t, cluster.Update(ctx, manifest))
@@ -27,7 +27,7 @@ func TestUnchangedObjectsAreNotComparedAgain(t *testing.T) {
 	require.True(t, w.get(manifest, "keda"))
 	require.Equal(t, "1.0.0", manifest.Spec.Version)
 
-	t.Log("one that is deleted comes back, and another bundle is compared anew")
+	t.Log("a deleted Manifest is restored, and a new bundle is compared again")
 	w.sync(b)
 	require.True(t, w.get(manifest, "keda"))
 	require.True(t, w.settled.is("Manifest", manifest))

@@ -54,7 +54,7 @@ func taken(phase bundle.TakeoverPhase, digest string, modules ...bundle.Manifest
 	return b
 }
 
-func TestLeftoversOfLifecycleManagerAreRemovedByNameAndMark(t *testing.T) {
+func TestCleanPhaseRemovesLeftoversWithNameAndMark(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	w.Uncached = cluster
@@ -79,7 +79,7 @@ func TestLeftoversOfLifecycleManagerAreRemovedByNameAndMark(t *testing.T) {
 		return err == nil && m.DeletionTimestamp.IsZero()
 	}
 
-	t.Log("while modules are adopted, nothing of it is")
+	t.Log("phase adopt removes no leftovers")
 	w.sync(taken(bundle.TakeoverAdopt, "1"))
 	kyma := &v1beta2.Kyma{}
 	require.True(t, w.get(kyma, v1beta2.RuntimeKymaName))
@@ -87,12 +87,12 @@ func TestLeftoversOfLifecycleManagerAreRemovedByNameAndMark(t *testing.T) {
 	require.NoError(t, cluster.Update(ctx, kyma))
 	require.True(t, there(deployment))
 
-	t.Log("then it is removed, named, and what has only the name or only the mark stays")
+	t.Log("phase clean removes leftovers, and keeps objects with only the name or only the mark")
 	now := time.Now()
 	b := taken(bundle.TakeoverClean, "2")
 	out := w.Sync(ctx, b, nil, maintenance.Gate{}, now)
 	require.EqualError(t, out.Err(),
-		"ServiceAccount kyma-system/skr-webhook-sa, which lifecycle-manager left, is being deleted and waits for its "+
+		"ServiceAccount kyma-system/skr-webhook-sa of lifecycle-manager is being deleted and waits for its "+
 			"finalizers: [example.org/hold]")
 	require.Empty(t, out.PhaseDone)
 	require.ElementsMatch(t, []bundle.ObjectRef{deployment, service, account}, out.Removed)
@@ -101,7 +101,7 @@ func TestLeftoversOfLifecycleManagerAreRemovedByNameAndMark(t *testing.T) {
 	require.True(t, w.get(kyma, v1beta2.RuntimeKymaName))
 	require.Equal(t, map[string]string{"a-user": "says"}, kyma.Annotations)
 
-	t.Log("it is done when all of it is gone")
+	t.Log("the phase is complete when all leftovers are deleted")
 	held := &corev1.ServiceAccount{}
 	require.NoError(t, cluster.Get(ctx, client.ObjectKey{Namespace: namespace, Name: account.Name}, held))
 	held.Finalizers = nil
@@ -112,7 +112,7 @@ func TestLeftoversOfLifecycleManagerAreRemovedByNameAndMark(t *testing.T) {
 	require.Len(t, out.Removed, 3)
 }
 
-func TestRuntimeIsGivenBackWithItsFields(t *testing.T) {
+func TestReleasePhaseReturnsFieldsToLifecycleManager(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	w.Uncached, w.Client = cluster, client.WithFieldOwner(cluster, defaultOwner)
@@ -133,14 +133,14 @@ func TestRuntimeIsGivenBackWithItsFields(t *testing.T) {
 	w.sync(b)
 	require.NoError(t, cluster.Get(ctx, client.ObjectKeyFromObject(template), template))
 	require.NotContains(t, template.Object["spec"], "mandatory",
-		"a field of lifecycle-manager's that the catalog does not have goes")
+		"a field of lifecycle-manager that is not in the catalog must be removed")
 	held := &v1beta2.Manifest{}
 	require.True(t, w.get(held, "keda"))
 	controllerutil.AddFinalizer(held, v1beta2.FinalizerManifest)
 	held.Annotations = map[string]string{v1beta2.AnnotationRestoring: v1beta2.True}
 	require.NoError(t, cluster.Update(ctx, held))
 
-	t.Log("its Manifests go without their modules, which the installer gives back first")
+	t.Log("Manifests are deleted as unmanaged, after the installer returned their objects")
 	b.State.Takeover, b.Digest = bundle.TakeoverRelease, bundle.NewBlob("", []byte("2")).Descriptor.Digest
 	out := w.Sync(ctx, b, nil, maintenance.Gate{}, time.Now())
 	require.NoError(t, out.Err())
@@ -156,7 +156,7 @@ func TestRuntimeIsGivenBackWithItsFields(t *testing.T) {
 	held.Finalizers = nil
 	require.NoError(t, cluster.Update(ctx, held))
 
-	t.Log("then nothing is the agent's any more, and nothing is made again")
+	t.Log("the agent owns no fields afterwards, and creates no objects")
 	require.NoError(t, Foundation(ctx, cluster))
 	out = w.Sync(ctx, b, nil, maintenance.Gate{}, time.Now())
 	require.NoError(t, out.Err())
@@ -181,7 +181,7 @@ func TestRuntimeIsGivenBackWithItsFields(t *testing.T) {
 		"lifecycle-manager")
 	require.Equal(t, []string{"catalog-sync"}, managersOf("ModuleTemplate", "keda-1.7.0", namespace))
 
-	t.Log("and definitions that lifecycle-manager has are taken over with all their fields")
+	t.Log("lifecycle-manager's fields in CRDs are taken over")
 	crd := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 		"metadata": map[string]any{"name": "kymas.operator.kyma-project.io", "labels": map[string]any{"old": "field"}},

@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
-// measurement is a measurement that is due.
+// measurement is a pending measurement of a check.
 type measurement struct {
 	key        running
 	target     Target
@@ -15,7 +15,7 @@ type measurement struct {
 	before     string
 }
 
-// Start measures until the context ends.
+// Start measures checks until ctx is done.
 func (r *Runner) Start(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -40,7 +40,8 @@ func (r *Runner) Start(ctx context.Context) error {
 	}
 }
 
-// take marks all due measurements as running, and returns the time until the next one, 0 for none.
+// take returns the measurements to start now and marks them as running. next is the time until the next measurement, 0
+// for none.
 func (r *Runner) take(now time.Time) (due []measurement, next time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,26 +62,27 @@ func (r *Runner) take(now time.Time) (due []measurement, next time.Duration) {
 		}
 	}
 	if !earliest.IsZero() {
-		next = max(earliest.Add(beat-1).Truncate(beat).Sub(now), time.Millisecond)
+		next = max(earliest.Add(alignment-1).Truncate(alignment).Sub(now), time.Millisecond)
 	}
 	return due, next
 }
 
-// measure measures a check and records the outcome, unless the check changed.
+// measure measures a check and records the outcome.
 func (r *Runner) measure(ctx context.Context, m measurement) {
 	r.slots <- struct{}{}
 	outcome := r.Measure(ctx, m.target, m.definition, m.before)
 	<-r.slots
 	if ctx.Err() != nil {
-		return // the process ends, so the outcome is not the check's
+		return // the process ends, so the measurement was interrupted
 	}
 	if r.record(m, outcome) {
 		r.Changed()
 	}
-	r.awake()
+	r.wakeUp()
 }
 
-// record reports whether the result changed.
+// record records the outcome of a measurement, unless the check changed since it was taken. It reports whether the
+// result of the check changed.
 func (r *Runner) record(taken measurement, outcome checks.Measurement) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,10 +9,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
-// jobsStay is the reason why a run does not measure a check with a Job.
+// jobsStay is the message for a check with a Job, which a check run does not measure.
 const jobsStay = "a check run does not start Jobs"
 
-// once is a run that measures checks once.
+// once is a check run, which measures each check once.
 type once struct {
 	target  Target
 	started bool
@@ -20,15 +20,15 @@ type once struct {
 	result bundle.ReportedCheckRun
 }
 
-// HasRun reports whether the run with an ID was started, or waits for its start.
+// HasRun reports whether the latest run has this ID. The run can be waiting, running or complete.
 func (r *Runner) HasRun(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.run != nil && r.run.result.ID == id
 }
 
-// SetRun replaces the run. The runner measures each definition of the target once, beside all other measurements. With
-// a problem, it measures nothing, and the problem is the result.
+// SetRun replaces the latest run. The runner measures each definition of the target once, in addition to its regular
+// measurements. If problem is not empty, the runner does not measure, and the problem is the result.
 func (r *Runner) SetRun(id string, t Target, problem string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -37,10 +37,10 @@ func (r *Runner) SetRun(id string, t Target, problem string) {
 		r.run.started = true
 		r.run.result.Problem, r.run.result.Measured = problem, r.Now().UTC()
 	}
-	r.awake()
+	r.wakeUp()
 }
 
-// RunResult returns the result of the latest run. It is nil during a run, and if there was none.
+// RunResult returns the result of the latest run, or nil if no run is complete.
 func (r *Runner) RunResult() *bundle.ReportedCheckRun {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,8 +51,8 @@ func (r *Runner) RunResult() *bundle.ReportedCheckRun {
 	return &result
 }
 
-// takeRun marks a waiting run as started and returns it, nil if no run waits. states are the states of the module's own
-// checks, with the values before the upgrade.
+// takeRun marks a waiting run as started and returns it. It returns nil if no run waits. states contains the states of
+// the module's own checks, with the values before the upgrade.
 func (r *Runner) takeRun() (run *once, states []checks.State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,7 +93,7 @@ func (r *Runner) runOnce(ctx context.Context, run *once, known []checks.State) {
 	}
 	all.Wait()
 	if ctx.Err() != nil {
-		return // the process ends, so the outcomes are not those of the checks
+		return // the process ends, so measurements were interrupted
 	}
 	r.mu.Lock()
 	run.result.Checks, run.result.Measured = checks.Reported(states), r.Now().UTC()

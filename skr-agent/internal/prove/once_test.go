@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
-func TestARunMeasuresEachCheckOnce(t *testing.T) {
+func TestCheckRunMeasuresEachCheckOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		measure, ended := w.Measure, make(chan struct{})
@@ -36,11 +36,11 @@ func TestARunMeasuresEachCheckOnce(t *testing.T) {
 		w.SetRun("one", target("1.0.0", true, cel, bad, slow, job, missing), "")
 		require.True(t, w.HasRun("one"))
 		pass(time.Minute)
-		require.Nil(t, w.RunResult(), "before its end")
+		require.Nil(t, w.RunResult(), "a running check run must not have a result")
 		close(ended)
 		pass(time.Hour)
 		result := w.RunResult()
-		require.EqualValues(t, 3, w.measured.Load(), "each check once, and no Job")
+		require.EqualValues(t, 3, w.measured.Load(), "each check must be measured once, except Jobs")
 		require.EqualValues(t, 1, w.changed.Load())
 		require.Equal(t, "1.0.0", result.Version)
 		got := map[string]v1beta2.CheckResult{}
@@ -55,7 +55,7 @@ func TestARunMeasuresEachCheckOnce(t *testing.T) {
 	})
 }
 
-func TestARunComparesWithTheValueBeforeTheUpgrade(t *testing.T) {
+func TestCheckRunUsesValueBeforeUpgrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		next := target("2.0.0", false, query)
@@ -69,7 +69,7 @@ func TestARunComparesWithTheValueBeforeTheUpgrade(t *testing.T) {
 	})
 }
 
-func TestARunLeavesTheChecksOfARolloutAlone(t *testing.T) {
+func TestCheckRunDoesNotChangeResultsOfModule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.Set([]Target{target("1.0.0", true, cel)})
@@ -81,17 +81,17 @@ func TestARunLeavesTheChecksOfARolloutAlone(t *testing.T) {
 		require.Equal(t, v1beta2.CheckFailed, w.RunResult().Checks[0].Result)
 		require.Equal(t, before, w.Results("keda", "1.0.0"))
 		records, _ := w.Unsaved()
-		require.Len(t, records, 1, "a run is not saved: the next agent repeats it")
+		require.Len(t, records, 1, "a check run must not be saved")
 	})
 }
 
-func TestANewRunReplacesAnUnfinishedOne(t *testing.T) {
+func TestNewCheckRunReplacesRunningOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		measure := w.Measure
 		w.Measure = func(ctx context.Context, t Target, d checks.Definition, before string) checks.Measurement {
 			if t.Version == "1.0.0" {
-				time.Sleep(time.Hour) //nolint:forbidigo // the bubble's time
+				time.Sleep(time.Hour) //nolint:forbidigo // fake time of synctest
 			}
 			return measure(ctx, t, d, before)
 		}

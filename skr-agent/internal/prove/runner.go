@@ -1,8 +1,8 @@
-// Package prove measures the checks of modules after they became ready. Input are the modules with their checks; output
-// are the results for the report and the records for the agent's memory.
+// Package prove measures the checks of modules after the modules became ready. The input is the modules with their
+// checks. The output is the results for the report, and records that the agent saves.
 //
-// One timer wakes the runner for the next measurement. Without checks no timer runs. Measurements run beside each
-// other, so that a slow endpoint does not delay other checks, but never twice for one check.
+// A single timer wakes the runner for the next measurement. Without checks no timer runs. Measurements of different
+// checks run concurrently, so that a slow endpoint does not delay other checks.
 package prove
 
 import (
@@ -19,27 +19,27 @@ import (
 )
 
 const (
-	// workers limits the measurements that run at once.
+	// workers limits the number of concurrent measurements.
 	workers = 8
-	// beat aligns measurements, so that many checks cause few wake-ups.
-	beat = time.Second
-	// beforeTimeout limits the delay of an upgrade by measurements before it.
+	// alignment is the interval to which the times of measurements are rounded, so that many checks cause few wake-ups.
+	alignment = time.Second
+	// beforeTimeout limits the time for the measurements before an upgrade.
 	beforeTimeout = 30 * time.Second
-	// saveInterval is the time between two saves of counts without a change of a result or a row.
+	// saveInterval is the minimum time between two saves if only counts of checks changed.
 	saveInterval = 5 * time.Minute
 )
 
 // Target is a module with checks.
 type Target struct {
 	Module, Version string
-	// User is the account that the module is installed with, "" for the agent's own.
+	// User is the account that installs the module, "" for the agent's own account.
 	User string
 	// Namespaces are the namespaces of the module's objects.
 	Namespaces  []string
 	Definitions []checks.Definition
-	// CheckFor is the time for which checks are measured after the module became ready.
+	// CheckFor is the duration of the checks after the module became ready.
 	CheckFor time.Duration
-	// Installed reports that the module runs in the version, and Ready that it is also ready.
+	// Installed is true if the module runs in this version. Ready is true if it is also ready.
 	Installed, Ready bool
 }
 
@@ -47,9 +47,9 @@ type Target struct {
 type Options struct {
 	// Measure measures a check once, within the check's timeout.
 	Measure func(ctx context.Context, t Target, d checks.Definition, before string) checks.Measurement
-	// Before returns the value of a check before an upgrade, "" if it has none.
+	// Before returns the value of a check before an upgrade, "" for none.
 	Before func(context.Context, Target, checks.Definition) string
-	// Changed receives a call after the result of a check changed.
+	// Changed is called after the result of a check changed.
 	Changed func()
 	Now     func() time.Time
 }
@@ -63,9 +63,9 @@ type Runner struct {
 	mu      sync.Mutex // guards the fields below
 	modules map[string]*module
 	running map[running]bool
-	// run measures checks once, nil for none.
+	// run is the latest check run, nil for none.
 	run *once
-	// saved are the records that were saved last, at savedAt.
+	// saved contains the records of the last save, which was at savedAt.
 	saved   []checks.Record
 	savedAt time.Time
 }
@@ -76,7 +76,7 @@ type module struct {
 	target Target
 }
 
-// running is a measurement that has not ended.
+// running identifies a running measurement.
 type running struct{ module, version, check string }
 
 // New returns a Runner without modules.
@@ -87,7 +87,7 @@ func New(options Options) *Runner {
 	}
 }
 
-// Restore continues saved records. Set drops those without a target.
+// Restore continues from saved records. Set then drops the records of modules without a target.
 func (r *Runner) Restore(records []checks.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,7 +97,8 @@ func (r *Runner) Restore(records []checks.Record) {
 	r.saved, r.savedAt = r.records(), r.Now()
 }
 
-// Set replaces the modules whose checks are measured. A module in another version starts again once it is installed.
+// Set replaces the modules whose checks are measured. After a change of a module's version, its checks start again once
+// the new version is installed.
 func (r *Runner) Set(targets []Target) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,11 +118,11 @@ func (r *Runner) Set(targets []Target) {
 		next[t.Module] = m
 	}
 	r.modules = next
-	r.awake()
+	r.wakeUp()
 }
 
-// MeasureBefore measures the values before an upgrade to the version of each target, once. It does not wait longer than
-// the timeouts of the checks, and not longer than 30 seconds.
+// MeasureBefore measures the values of checks before an upgrade to the version of each target, once. It waits for at
+// most the timeouts of the checks, and at most 30 seconds.
 func (r *Runner) MeasureBefore(ctx context.Context, targets []Target) {
 	ctx, cancel := context.WithTimeout(ctx, beforeTimeout)
 	defer cancel()
@@ -156,7 +157,8 @@ func (r *Runner) MeasureBefore(ctx context.Context, targets []Target) {
 	_ = group.Wait() // no function returns an error
 }
 
-// Results returns the results of a module in a version, sorted by name. It returns nil before the module was ready.
+// Results returns the results of a module's checks in a version, sorted by name. It returns nil if the module has not
+// been ready yet.
 func (r *Runner) Results(name, version string) []bundle.ReportedCheck {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -167,8 +169,8 @@ func (r *Runner) Results(name, version string) []bundle.ReportedCheck {
 	return checks.Reported(m.States)
 }
 
-// Unsaved returns all records, and whether they are worth a write: a result or row changed since the last one, or
-// counts did and the last one is long ago.
+// Unsaved returns all records, and whether to save them. Records must be saved if a result, row or value changed since
+// the last save, or if counts changed and saveInterval has passed.
 func (r *Runner) Unsaved() ([]checks.Record, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -182,7 +184,7 @@ func (r *Runner) Unsaved() ([]checks.Record, bool) {
 		})
 }
 
-// Saved records a write.
+// Saved records that the records were saved.
 func (r *Runner) Saved(records []checks.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -207,9 +209,9 @@ func (r *Runner) records() []checks.Record {
 	return records
 }
 
-func (r *Runner) awake() {
+func (r *Runner) wakeUp() {
 	select {
 	case r.wake <- struct{}{}:
-	default: // it is awake already
+	default: // the runner is already being woken
 	}
 }

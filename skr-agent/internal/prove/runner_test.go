@@ -31,7 +31,7 @@ var (
 	query = fleet.Check{Name: "query", PromQL: &fleet.PromQLCheck{Query: "up", Max: "1"}}
 )
 
-// world is a runner in a bubble, where time passes at once.
+// world is a running Runner with fake measurements and the fake time of synctest.
 type world struct {
 	*Runner
 	measured, changed atomic.Int64
@@ -48,7 +48,7 @@ func newWorld(t *testing.T) *world {
 			return checks.Measurement{
 				Verdict: w.verdict.Load().(checks.Verdict),
 				Value:   "1",
-			} //nolint:forcetypeassert // it stores no other
+			} //nolint:forcetypeassert // stores only verdicts
 		},
 		Before:  func(context.Context, Target, checks.Definition) string { return w.before },
 		Changed: func() { w.changed.Add(1) },
@@ -62,35 +62,35 @@ func newWorld(t *testing.T) *world {
 }
 
 func pass(d time.Duration) {
-	time.Sleep(d) //nolint:forbidigo // the bubble's time
+	time.Sleep(d) //nolint:forbidigo // fake time of synctest
 	synctest.Wait()
 }
 
-func TestChecksRunOnceTheModuleIsReadyAndStop(t *testing.T) {
+func TestChecksRunFromReadyUntilCheckFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.Set([]Target{target("1.0.0", false, cel)})
 		pass(time.Hour)
-		require.Zero(t, w.measured.Load(), "the module is not installed")
+		require.Zero(t, w.measured.Load(), "checks must not run before the module is installed")
 
 		w.Set([]Target{target("1.0.0", true, cel)})
 		pass(time.Second)
 		require.Equal(t, v1beta2.CheckInconclusive, w.Results("keda", "1.0.0")[0].Result)
 		pass(2 * time.Minute)
 		require.Equal(t, v1beta2.CheckPassed, w.Results("keda", "1.0.0")[0].Result)
-		require.EqualValues(t, 2, w.changed.Load(), "Inconclusive and Passed; counts are no change")
+		require.EqualValues(t, 2, w.changed.Load(), "only the results Inconclusive and Passed must count as changes")
 		require.Nil(t, w.Results("keda", "2.0.0"))
 
 		pass(2 * time.Hour)
 		total := w.measured.Load()
-		require.InDelta(t, 120, total, 5, "every 30s for an hour")
+		require.InDelta(t, 120, total, 5, "checks must run every 30s for an hour")
 		pass(24 * time.Hour)
-		require.Equal(t, total, w.measured.Load(), "it stops after CheckFor")
+		require.Equal(t, total, w.measured.Load(), "checks must stop after CheckFor")
 		require.Equal(t, v1beta2.CheckPassed, w.Results("keda", "1.0.0")[0].Result)
 	})
 }
 
-func TestAFailedCheckIsNotMeasuredAgain(t *testing.T) {
+func TestFailedCheckIsNotMeasuredAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.verdict.Store(checks.Failure)
@@ -101,7 +101,7 @@ func TestAFailedCheckIsNotMeasuredAgain(t *testing.T) {
 	})
 }
 
-func TestASlowCheckDoesNotDelayOthers(t *testing.T) {
+func TestSlowCheckDoesNotDelayOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		quick := w.Measure
@@ -127,7 +127,7 @@ func TestASlowCheckDoesNotDelayOthers(t *testing.T) {
 	})
 }
 
-func TestValuesBeforeAnUpgradeAreMeasuredOnceAndSurviveARestart(t *testing.T) {
+func TestValueBeforeUpgradeIsMeasuredOnceAndSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.Set([]Target{target("1.0.0", true, query)})
@@ -155,7 +155,7 @@ func TestValuesBeforeAnUpgradeAreMeasuredOnceAndSurviveARestart(t *testing.T) {
 	})
 }
 
-func TestAQueryBeforeAnUpgradeThatDoesNotEndDelaysItBriefly(t *testing.T) {
+func TestHangingQueryDelaysUpgradeUntilTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.Before = func(ctx context.Context, _ Target, _ checks.Definition) string { <-ctx.Done(); return "" }
@@ -165,7 +165,7 @@ func TestAQueryBeforeAnUpgradeThatDoesNotEndDelaysItBriefly(t *testing.T) {
 	})
 }
 
-func TestResultsContinueAfterARestart(t *testing.T) {
+func TestResultsContinueAfterRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.Set([]Target{target("1.0.0", true, cel)})
@@ -175,14 +175,14 @@ func TestResultsContinueAfterARestart(t *testing.T) {
 		w.Saved(records)
 		pass(2 * time.Minute)
 		records, unsaved = w.Unsaved()
-		require.True(t, unsaved, "the check passed")
+		require.True(t, unsaved, "a changed result must be saved")
 		w.Saved(records)
 		pass(time.Minute)
 		_, unsaved = w.Unsaved()
-		require.False(t, unsaved, "only counts changed")
+		require.False(t, unsaved, "changed counts must not be saved within the interval")
 		pass(saveInterval)
 		records, unsaved = w.Unsaved()
-		require.True(t, unsaved, "counts are saved now and then")
+		require.True(t, unsaved, "changed counts must be saved after the interval")
 
 		restarted := newWorld(t)
 		restarted.Restore(records)
@@ -193,7 +193,7 @@ func TestResultsContinueAfterARestart(t *testing.T) {
 	})
 }
 
-func TestNothingRunsWithoutChecks(t *testing.T) {
+func TestNoMeasurementIsDueWithoutChecks(t *testing.T) {
 	w := New(Options{Now: time.Now})
 	w.Set(nil)
 	due, next := w.take(time.Now())
@@ -201,7 +201,7 @@ func TestNothingRunsWithoutChecks(t *testing.T) {
 	require.Zero(t, next)
 }
 
-func TestTwentyModulesWakeTheRunnerRarely(t *testing.T) {
+func TestChecksOfTwentyModulesRunInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var targets []Target

@@ -11,34 +11,35 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// A fleet's registry can move: the settings of a bundle announce the next location, and the agent then also looks for
-// bundles there. It uses the location of the newest bundle, and keeps it after a restart.
+// A fleet's registry can move. The settings of a bundle announce the next location, and the agent then also searches
+// for bundles in that location. It uses the location with the newest bundle, and continues to use it after a restart.
 
-// location is the location in use.
+// location is the state of locations.
 type location struct {
+	// used is the location in use.
 	used store.Store
 	// next is the location that the bundle in force announces, nil for none.
 	next store.Store
-	// skipped contains the time until which a location without an answer is not tried again, by its name.
+	// skipped contains the time of the next attempt for each other location that did not respond, by its name.
 	skipped map[string]time.Time
-	// patience limits the time for another location than the one in use.
+	// patience limits the time to read another location.
 	patience time.Duration
 }
 
 const (
-	otherPatience = 10 * time.Second
-	// skipOther is the time after which another location that did not answer is tried again.
+	otherLocationTimeout = 10 * time.Second
+	// skipOther is the time until the next attempt to read another location that did not respond.
 	skipOther = 10 * time.Minute
 )
 
-// savedLocation is the location in use, as the saved state contains it. It applies as long as the installation names
-// the same location: an operator who enrolls the runtime again chooses the location.
+// savedLocation is the location in use in the saved state. It applies only while the configured location is Installed.
+// An operator who enrolls the runtime again with another location overrides it.
 type savedLocation struct {
 	Installed string `json:"installed"`
 	Used      string `json:"used"`
 }
 
-// Location returns the location that bundles are read from and reports are written to.
+// Location returns the location in use, from which bundles are read and to which reports are written.
 func (p *Puller) Location() store.Store { return p.location.used }
 
 func (p *Puller) savedLocation() []byte {
@@ -69,8 +70,8 @@ func (p *Puller) restoreLocation(state map[string][]byte) error {
 	return nil
 }
 
-// lend lets the hosts of the location in use and of the announced one use the credentials for the installation's host,
-// if they have none of their own.
+// lend allows the credentials for the configured host to be used for the hosts of the location in use and of the
+// announced location, if these hosts have no credentials of their own.
 func (p *Puller) lend() {
 	hostOf := func(s store.Store) string {
 		host, _, _ := strings.Cut(s.String(), "/")
@@ -85,7 +86,8 @@ func (p *Puller) lend() {
 	p.Registries.Lend(hostOf(p.Place), hosts...)
 }
 
-// announced applies the next registry of the bundle in force. A location that is a folder does not move.
+// announced applies the next registry in the settings of the bundle in force. It is a no-op if the configured location
+// is a folder.
 func (p *Puller) announced() error {
 	if p.Registries == nil || store.IsLayout(p.Place) {
 		return nil
@@ -105,11 +107,11 @@ func (p *Puller) announced() error {
 }
 
 // Pull reads the registry and accepts a newer bundle. It reports whether the bundle in force changed. The error is a
-// *bundle.Refusal, or that of reading the registry. Both keep the bundle in force.
+// *refusal.Error, or the error of reading the registry. After an error the bundle in force stays.
 //
-// While a move is announced, it also reads the other locations. A location with a newer bundle is used from then on,
-// and so is one with the bundle in force if the location in use has no acceptable bundle. Only refusals of the location
-// in use count, because the other ones can contain an old copy.
+// While a move is announced, Pull also reads the other locations. It switches to a location with a newer bundle. If the
+// location in use has no acceptable bundle, it also switches to a location with the bundle in force. It ignores
+// refusals in other locations, because these can contain an old copy.
 func (p *Puller) Pull(ctx context.Context) (bool, error) {
 	changed, err := p.pull(ctx)
 	if changed || ctx.Err() != nil {
@@ -125,7 +127,8 @@ func (p *Puller) Pull(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// others returns the locations besides the one in use. Without a failure it omits those that did not answer recently.
+// others returns all locations except the location in use. If failed is false, it omits locations that did not respond
+// recently.
 func (p *Puller) others(failed bool) []store.Store {
 	var all []store.Store
 	for _, s := range []store.Store{p.location.next, p.Place} {
@@ -139,7 +142,7 @@ func (p *Puller) others(failed bool) []store.Store {
 	return all
 }
 
-// pullFrom reads another location. ok reports that the location is used from now on.
+// pullFrom reads another location. ok is true if the agent now uses this location.
 func (p *Puller) pullFrom(ctx context.Context, other store.Store, failed bool) (changed, ok bool) {
 	limited, cancel := context.WithTimeout(ctx, p.location.patience)
 	defer cancel()
@@ -148,7 +151,7 @@ func (p *Puller) pullFrom(ctx context.Context, other store.Store, failed bool) (
 	changed, err := p.pull(limited)
 	if err == nil && (changed || failed) {
 		if !changed {
-			err = p.Save(ctx) // a newer bundle was saved together with the location
+			err = p.Save(ctx) // if the bundle changed, pull already saved the location
 		}
 		if err == nil {
 			p.location.skipped = nil

@@ -18,11 +18,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// place is a location with a name, whose registry can be down.
+// place is a location with a name, whose registry can be unavailable.
 type place struct {
 	store.Store
 	name string
-	// down refuses connections, and hangs does not answer.
+	// down makes the registry refuse connections. hangs makes it never respond.
 	down, hangs bool
 	reads       int
 }
@@ -105,7 +105,7 @@ func (m moving) pull(wantChanged bool, at *place) {
 	require.Empty(m, m.puller.Refused())
 }
 
-func TestAgentFollowsARegistryThatMoves(t *testing.T) {
+func TestAgentUsesAnnouncedLocation(t *testing.T) {
 	m := newMoving(t)
 	m.pushTo(m.before)
 	m.pull(true, m.before)
@@ -124,7 +124,7 @@ func TestAgentFollowsARegistryThatMoves(t *testing.T) {
 	m.pushTo(m.after)
 	m.pull(true, m.after)
 
-	// The operator forgets to enroll the runtime with the new location before the announcement ends.
+	// The operator did not enroll the runtime with the new location before the announcement ended.
 	m.settings.NextRegistry = nil
 	m.pushTo(m.after)
 	m.pull(true, m.after)
@@ -149,11 +149,12 @@ func TestOldCopyInTheFormerRegistryIsNotReported(t *testing.T) {
 	delete(state.Data, stateLocation)
 	require.NoError(t, m.client.Update(t.Context(), &state))
 	m.restart()
-	require.Equal(t, m.before.name, m.puller.Location().String(), "nothing names the location in use")
+	require.Equal(t, m.before.name, m.puller.Location().String(),
+		"the configured location must be in use without a saved location")
 	m.pull(false, m.after)
 }
 
-func TestNewInstallationChoosesTheLocation(t *testing.T) {
+func TestConfiguredLocationOverridesSavedOne(t *testing.T) {
 	m := newMoving(t)
 	m.announce()
 	m.pushTo(m.before)
@@ -166,7 +167,7 @@ func TestNewInstallationChoosesTheLocation(t *testing.T) {
 	require.Equal(t, third.name, m.puller.Location().String())
 }
 
-func TestOtherLocationThatHangsIsSeldomRead(t *testing.T) {
+func TestHangingLocationIsReadRarely(t *testing.T) {
 	m := newMoving(t)
 	m.puller.location.patience = time.Millisecond
 	m.announce()
@@ -183,11 +184,11 @@ func TestOtherLocationThatHangsIsSeldomRead(t *testing.T) {
 
 	m.before.down, m.after.hangs = true, false
 	m.pushTo(m.after)
-	m.puller.location.patience = otherPatience
+	m.puller.location.patience = otherLocationTimeout
 	m.pull(true, m.after)
 }
 
-func TestFoldersDoNotMove(t *testing.T) {
+func TestFolderIgnoresAnnouncedLocation(t *testing.T) {
 	w := &world{T: t, rootKey: newKey(t), namespace: "kyma-system"}
 	w.client = newFakeClient(t)
 	w.newFleet()

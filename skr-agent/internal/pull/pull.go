@@ -1,7 +1,7 @@
-// Package pull reads a runtime's newest acceptable bundle from a registry or folder, and stores it with its content in
-// the runtime's cluster.
+// Package pull reads a runtime's newest bundle from a registry or folder, verifies it, and stores it with its content
+// in the runtime's cluster.
 //
-// If the bundle is missing, unreadable or refused, the last accepted one stays in force.
+// If the newest bundle is missing, unreadable or refused, the last accepted bundle stays in force.
 package pull
 
 import (
@@ -31,36 +31,36 @@ import (
 
 // Options configure a Puller.
 type Options struct {
-	// Place is the location that the installation of the agent names.
+	// Place is the configured location of the fleet.
 	Place      store.Store
 	Registries *store.Registries
 	// Client reads from the API server.
 	Client    client.Client
 	Namespace string
 	Store     *contentstore.Store
-	// Trust is the runtime's trust: Root is the pinned root. The Puller sets Last.
+	// Trust is the runtime's trust with the pinned root. The Puller sets Trust.Last.
 	Trust bundle.Trust
 	Now   func() time.Time
-	// Mirrors are the mirrors of this cluster. They override those in a bundle's settings.
+	// Mirrors contains the mirrors of this cluster. They override the mirrors in a bundle's settings.
 	Mirrors map[string]string
-	// Replace reports whether an operator assigned the runtime to a control plane that can have another root of trust.
-	// The Puller then drops its state from before the token.
+	// Replace is true if an operator assigned the runtime to a control plane that can have another root of trust. The
+	// Puller then ignores saved state that is older than the token.
 	Replace bool
 	// Preview makes the Puller verify bundles without writing state.
 	Preview bool
 }
 
-// Puller contains the bundle in force. One goroutine uses it.
+// Puller contains the bundle in force. It is not safe for concurrent use.
 type Puller struct {
 	Options
 	current  *bundle.Bundle
 	accepted bundle.Accepted
 	refused  []bundle.RefusedBundle
-	// manifest is the manifest of the bundle in force, and acceptedUnder the root under which it was accepted.
+	// manifest is the manifest of the bundle in force. acceptedUnder is the root of trust that verified the bundle.
 	manifest, acceptedUnder []byte
 	// reported is the sequence of the last delivered report.
 	reported int64
-	// written is the Secret with the saved state as this process wrote it last, nil if that is unknown.
+	// written is the Secret with the saved state as this process last wrote it, nil if unknown.
 	written  *corev1.Secret
 	location location
 	// openStore is store.Open, except in tests.
@@ -73,23 +73,23 @@ const StateSecret = "skr-agent-state"
 const (
 	stateAccepted = "accepted.json"
 	stateManifest = "manifest.json"
-	// stateRoot is the newest verified root, and stateBundleRoot the one under which the bundle in force was accepted.
+	// stateRoot is the newest verified root of trust. stateBundleRoot is the root that verified the bundle in force.
 	stateRoot       = "root.json"
 	stateBundleRoot = "bundle-root.json"
 	// stateReported is the sequence of the last delivered report, in decimal.
 	stateReported = "report-sequence"
-	// stateLocation is the key of the current location, encoded as savedLocation. It is absent while the agent uses the
-	// location of its installation.
+	// stateLocation is the location in use, encoded as savedLocation. It is absent while the agent uses the configured
+	// location.
 	stateLocation = "location.json"
 )
 
-// ErrNotKept reports that the runtime's API server refused to store a newer bundle or root.
-var ErrNotKept = errors.New("cannot be stored in Secrets of " + v1beta2.RuntimeNamespace)
+// ErrNotStored reports that the runtime's API server refused to store a newer bundle or root.
+var ErrNotStored = errors.New("cannot be stored in Secrets of " + v1beta2.RuntimeNamespace)
 
 // New returns a Puller without a bundle in force. Restore restores the last one.
 func New(options Options) *Puller {
 	return &Puller{
-		Options: options, location: location{used: options.Place, patience: otherPatience}, openStore: store.Open,
+		Options: options, location: location{used: options.Place, patience: otherLocationTimeout}, openStore: store.Open,
 	}
 }
 
@@ -99,10 +99,10 @@ func (p *Puller) Root() trust.Root { return p.Trust.Root }
 // Current returns the bundle in force, nil before the first.
 func (p *Puller) Current() *bundle.Bundle { return p.current }
 
-// Refused returns the bundles that were refused since the last accepted one, newest last.
+// Refused returns the bundles that were refused after the last accepted bundle, newest last.
 func (p *Puller) Refused() []bundle.RefusedBundle { return p.refused }
 
-// Expired reports whether the bundle in force expired. It stays in force until a newer one is accepted.
+// Expired reports whether the bundle in force expired. An expired bundle stays in force until a newer one is accepted.
 func (p *Puller) Expired() bool {
 	return p.current != nil && !p.Clock().Before(p.current.Statement.Predicate.ExpiresAt)
 }
@@ -110,7 +110,7 @@ func (p *Puller) Expired() bool {
 // NewestTime returns the newest time in a verified statement, zero before the first bundle.
 func (p *Puller) NewestTime() time.Time { return p.accepted.NewestTime }
 
-// Clock returns the time, but never a time before NewestTime.
+// Clock returns the current time, or NewestTime if that is later.
 func (p *Puller) Clock() time.Time {
 	if now := p.Now(); now.After(p.accepted.NewestTime) {
 		return now
@@ -118,9 +118,8 @@ func (p *Puller) Clock() time.Time {
 	return p.accepted.NewestTime
 }
 
-// Restore restores the bundle that was in force before a restart, or that another agent accepted while this one was a
-// standby. It verifies the saved bundle again, because cluster users can edit Secrets. It returns an error for damaged
-// state, and never guesses.
+// Restore restores the saved bundle of this agent before a restart, or of the previous leader. It verifies the bundle
+// again, because cluster users can edit Secrets. It returns an error if the saved state is damaged.
 func (p *Puller) Restore(ctx context.Context) error {
 	secret, err := p.saved(ctx)
 	if err != nil {
@@ -155,7 +154,7 @@ func (p *Puller) restoreBundle(ctx context.Context, state map[string][]byte) err
 			Digest:    p.accepted.Digest,
 		}, Bytes: p.manifest,
 	}
-	// Verify with the root of that time: the bundle stays in force if its key was retired since.
+	// Verify with the root that verified the bundle before, because its key can have been removed from newer roots.
 	verified, err := bundle.Adopt(fetched, p.Trust.Runtime, under)
 	if err != nil {
 		return fmt.Errorf("read Secret %s/%s: %w", p.Namespace, StateSecret, err)
@@ -177,14 +176,14 @@ func (p *Puller) restoreBundle(ctx context.Context, state map[string][]byte) err
 	return p.announced()
 }
 
-// replaces reports whether an operator moved the runtime to another control plane after the accepted bundle: its root
-// of trust, sequences and time belong to the previous control plane. Installed modules stay until a bundle of the new
-// control plane is accepted.
+// replaces reports whether an operator moved the runtime to another control plane after the saved bundle was accepted.
+// The saved root of trust, sequences and time then belong to the previous control plane, and must be ignored. Installed
+// modules stay until the agent accepts a bundle of the new control plane.
 func (p *Puller) replaces(accepted bundle.Accepted) bool {
 	return p.Replace && p.Trust.Assigned.TokenExpires > accepted.TokenExpires
 }
 
-// Trusted returns the current trust of the runtime: the root that it follows and the newest accepted bundle.
+// Trusted returns the current trust of the runtime, with the newest verified root and the last accepted bundle.
 func (p *Puller) Trusted() bundle.Trust {
 	trusted := p.Trust
 	trusted.Last = p.accepted
@@ -192,7 +191,7 @@ func (p *Puller) Trusted() bundle.Trust {
 }
 
 // pull reads the location in use and accepts a newer bundle. It reports whether the bundle in force changed. The error
-// is a *bundle.Refusal, or the one from reading the registry. In both cases the bundle in force stays.
+// is a *refusal.Error, or the error of reading the registry. After an error the bundle in force stays.
 func (p *Puller) pull(ctx context.Context) (bool, error) {
 	if err := p.followRoot(ctx); err != nil {
 		return false, err
@@ -209,7 +208,7 @@ func (p *Puller) pull(ctx context.Context) (bool, error) {
 		p.forgetRefusals(false)
 		return false, nil
 	}
-	// Use the digest from here on, because the tag can move between two reads.
+	// Fetch by digest, because the tag can move between two reads.
 	fetched, err := store.Fetch(ctx, repository, newest.String())
 	var next intake.Opened
 	if err == nil {
@@ -230,8 +229,8 @@ func (p *Puller) pull(ctx context.Context) (bool, error) {
 	return true, p.announced()
 }
 
-// judgeByNewest verifies with the newest root. If verification fails, it reads newer roots once more, because a root
-// can be published between the reads of root and bundle.
+// judgeByNewest verifies a bundle with the newest root of trust. If the bundle is refused for a reason that a newer
+// root can resolve, it reads the roots again, because a root can be published between the reads of root and bundle.
 func (p *Puller) judgeByNewest(
 	ctx context.Context, repository store.Reader, fetched bundle.Fetched,
 ) (intake.Opened, error) {
@@ -259,8 +258,8 @@ func (p *Puller) judge(ctx context.Context, repository store.Reader, fetched bun
 	return intake.Open(ctx, intake.Source{Documents: repository, Proof: p.proof}, fetched, trusted, p.Now())
 }
 
-// installed returns the installed versions by module: those of the bundle in force, those selected from its offers, and
-// those of other Manifests, which exist if the agent lost its state.
+// installed returns the installed versions by module. These are the versions of the bundle in force and of Manifests,
+// which can be from offers, or from a bundle that the agent lost.
 func (p *Puller) installed(ctx context.Context) (map[string]string, error) {
 	var manifests v1beta2.ManifestList
 	err := p.Client.List(ctx, &manifests, client.InNamespace(v1beta2.RuntimeNamespace))
@@ -270,14 +269,14 @@ func (p *Puller) installed(ctx context.Context) (map[string]string, error) {
 	return autonomy.Versions(p.current, manifests.Items), nil
 }
 
-// proof reads the proof of a release from the content store, or else from the registry.
+// proof reads a proof of release from the content store, or from the registry if it is not stored.
 func (p *Puller) proof(ctx context.Context, c bundle.Content) ([]byte, error) {
 	if there, err := p.Store.Has(ctx, c.Digest); err != nil {
 		return nil, err
 	} else if there {
 		return p.Store.Load(ctx, c.Digest)
 	}
-	// With release keys, the mirrors of a publisher are not trusted.
+	// Use only the mirrors of this cluster. A root with release keys does not trust the publisher's mirrors.
 	return p.contents().Fetch(ctx, c, bundle.Settings{Mirrors: p.Mirrors}, bundle.MaxManifestBytes)
 }
 
@@ -303,49 +302,51 @@ func (p *Puller) noteRefusal(d digest.Digest, refusal *refusal.Error) {
 	}
 }
 
-// forgetRefusals deletes the refusals of bundles, or those of roots.
+// forgetRefusals removes the refusals of bundles, or the refusals of roots of trust if ofRoots is set.
 func (p *Puller) forgetRefusals(ofRoots bool) {
 	p.refused = slices.DeleteFunc(p.refused, func(r bundle.RefusedBundle) bool {
 		return r.Reason.AboutRoot() == ofRoots
 	})
 }
 
-// keep stores the documents and then the statement, so that a crash in between keeps the previous bundle complete.
+// keep stores the documents of a bundle and then its manifest, so that after a crash the saved bundle is always
+// complete.
 func (p *Puller) keep(ctx context.Context, next intake.Opened, manifest []byte) error {
 	if p.Preview {
 		return nil
 	}
 	for d, document := range next.Documents {
 		if p.current != nil && (d == p.current.Config.Digest || d == p.current.Catalog.Digest) {
-			continue // the bundle in force has it
+			continue // the document is already stored for the bundle in force
 		}
 		if err := p.Store.Add(ctx, d, document); err != nil {
-			return fmt.Errorf("bundle %s %w: %w", next.Digest, ErrNotKept, err)
+			return fmt.Errorf("bundle %s %w: %w", next.Digest, ErrNotStored, err)
 		}
 	}
 	before := *p
 	p.accepted, p.manifest, p.acceptedUnder = next.Accepted, manifest, p.Trust.Root.Raw
 	if err := p.Save(ctx); err != nil {
 		p.accepted, p.manifest, p.acceptedUnder = before.accepted, before.manifest, before.acceptedUnder
-		return fmt.Errorf("bundle %s %w: %w", next.Digest, ErrNotKept, err)
+		return fmt.Errorf("bundle %s %w: %w", next.Digest, ErrNotStored, err)
 	}
 	return nil
 }
 
-// stage stores a missing content.
+// stage fetches and stores a content of a module.
 func (p *Puller) stage(ctx context.Context, c bundle.Content) error {
 	data, err := p.contents().Fetch(ctx, c, p.current.State.Settings, bundle.MaxLayerBytes)
 	if errors.Is(err, store.ErrNotFound) {
-		return fmt.Errorf("content %s is in neither %s nor %s: ask the owner of the registry, or import it from a file",
+		return fmt.Errorf("content %s was not found in %s or %s: restore it in the registry, or import it from a file",
 			c.Digest, c.Repository, p.location.used.Name(bundle.ContentRepository))
 	}
 	if err != nil {
-		return fmt.Errorf("content of %s: %w", c.Repository, err)
+		return fmt.Errorf("fetch content from %s: %w", c.Repository, err)
 	}
 	return p.Store.Add(ctx, c.Digest, data)
 }
 
-// Needed returns the digests that the bundle in force and the selected offers need.
+// Needed returns the digests of the documents and contents that the bundle in force and a state with selected offers
+// need.
 func (p *Puller) Needed(chosen bundle.DesiredState) map[digest.Digest]bool {
 	needed := map[digest.Digest]bool{}
 	if p.current == nil {

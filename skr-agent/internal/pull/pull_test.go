@@ -26,27 +26,27 @@ func TestRefusedBundleWritesNothing(t *testing.T) {
 		wants []refusal.Reason
 	}{
 		{
-			"an older bundle",
+			"older bundle",
 			func() { w.put(w.made[random.IntN(len(w.made)-1)]) },
 			[]refusal.Reason{refusal.Rollback, refusal.UnknownKey},
 		},
 		{
-			"a stranger's bundle",
+			"bundle signed with an unknown key",
 			func() { w.signed(newKey(t), func(*bundle.Predicate) {}) },
 			[]refusal.Reason{refusal.UnknownKey},
 		},
 		{
-			"another runtime's bundle",
+			"bundle of another runtime",
 			func() { w.signed(w.publisher, func(p *bundle.Predicate) { p.Audience.Runtime = "paris" }) },
 			[]refusal.Reason{refusal.WrongRuntime},
 		},
-		{"an expired bundle", func() {
+		{"expired bundle", func() {
 			w.signed(w.publisher, func(p *bundle.Predicate) {
 				p.IssuedAt, p.ExpiresAt = w.now.Add(-2*time.Hour), w.now.Add(-time.Hour)
 			})
 		}, []refusal.Reason{refusal.Expired}},
 		{
-			"another bundle of the same number",
+			"another bundle with the same sequence",
 			func() { w.signed(w.publisher, func(p *bundle.Predicate) { p.Sequence-- }) },
 			[]refusal.Reason{refusal.Equivocation},
 		},
@@ -65,13 +65,13 @@ func TestRefusedBundleWritesNothing(t *testing.T) {
 			w.rotate()
 			want = w.publish()
 			taken, err := w.puller.Pull(t.Context())
-			require.NoError(t, err, "step %d: a rotation", step)
+			require.NoError(t, err, "step %d: a rotated key must be accepted", step)
 			require.True(t, taken)
-			require.Empty(t, w.puller.Refused(), "a rotated key is not an attack")
+			require.Empty(t, w.puller.Refused(), "a rotated key must not be refused")
 		case n <= 2:
 			want = w.publish()
 			taken, err := w.puller.Pull(t.Context())
-			require.NoError(t, err, "step %d: a bundle", step)
+			require.NoError(t, err, "step %d: a newer bundle must be accepted", step)
 			require.True(t, taken)
 		case n == 3:
 			accepted, root := w.puller.accepted, w.puller.Root().Version
@@ -84,17 +84,17 @@ func TestRefusedBundleWritesNothing(t *testing.T) {
 			attack.lie()
 			_, err := w.puller.Pull(t.Context())
 			refusal := refusal.Of(err)
-			require.NotNil(t, refusal, "step %d: %s: %v", step, attack.name, err)
-			require.True(t, slices.Contains(attack.wants, refusal.Reason), "step %d: %s: %v", step, attack.name,
-				refusal)
-			require.Equal(t, before, w.kept(), "step %d: %s was refused and something was written", step, attack.name)
+			require.NotNil(t, refusal, "step %d: %s must be refused, got error %v", step, attack.name, err)
+			require.True(t, slices.Contains(attack.wants, refusal.Reason), "step %d: %s: got %v, want %v", step,
+				attack.name, refusal, attack.wants)
+			require.Equal(t, before, w.kept(), "step %d: a refused %s must not be saved", step, attack.name)
 			require.NotEmpty(t, w.puller.Refused())
 		}
-		require.Equal(t, want, inForce(w.puller), "step %d", step)
+		require.Equal(t, want, inForce(w.puller), "step %d: the newest valid bundle must be in force", step)
 	}
 }
 
-// The verdict on these bundles depends on the agent's state and key.
+// Whether these bundles are accepted depends on the agent's saved state and key.
 func TestPreviewVerifiesWithoutWriting(t *testing.T) {
 	w := newWorld(t)
 	preview := func(thumbprint string) *Puller {
@@ -116,7 +116,7 @@ func TestPreviewVerifiesWithoutWriting(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, changed)
 	require.Equal(t, old, inForce(p))
-	require.Empty(t, w.kept(), "something was written")
+	require.Empty(t, w.kept(), "a preview must not save state")
 
 	w.rotate()
 	w.publish()
@@ -126,25 +126,25 @@ func TestPreviewVerifiesWithoutWriting(t *testing.T) {
 	p = preview("mine")
 	changed, err = p.Pull(t.Context())
 	require.NoError(t, err)
-	require.False(t, changed, "the one in force")
+	require.False(t, changed, "the bundle in force must not be a change")
 	require.EqualValues(t, 2, p.Root().Version)
 
 	w.signed(w.publisher, func(p *bundle.Predicate) { p.Sequence = 1 })
 	_, err = preview("mine").Pull(t.Context())
-	require.NotNil(t, refusal.Of(err), "the agent remembers a newer one: %v", err)
+	require.NotNil(t, refusal.Of(err), "a bundle older than the saved one must be refused, got error %v", err)
 	require.Equal(t, refusal.Rollback, refusal.Of(err).Reason)
 
 	w.signed(w.publisher, func(p *bundle.Predicate) { p.Audience.KeyThumbprint = "another" })
 	_, err = preview("mine").Pull(t.Context())
-	require.NotNil(t, refusal.Of(err), "meant for an agent with another key: %v", err)
+	require.NotNil(t, refusal.Of(err), "a bundle for another key must be refused, got error %v", err)
 	require.Equal(t, refusal.WrongCluster, refusal.Of(err).Reason)
-	require.Equal(t, before, w.kept(), "something was written")
+	require.Equal(t, before, w.kept(), "a preview must not save state")
 }
 
-// The agent crashes before each of its writes, with and without a newer root.
+// The agent crashes before each of its writes, with and without a newer root of trust.
 func TestCrashDuringAcceptKeepsOneCompleteBundle(t *testing.T) {
 	w := newWorld(t)
-	for name, rotated := range map[string]bool{"a bundle": false, "a bundle under a newer root": true} {
+	for name, rotated := range map[string]bool{"unchanged root": false, "newer root": true} {
 		t.Run(name, func(t *testing.T) {
 			w.begin(map[bool]string{false: "plain", true: "rotated"}[rotated])
 			old := w.publish()
@@ -164,9 +164,9 @@ func TestCrashDuringAcceptKeepsOneCompleteBundle(t *testing.T) {
 				}
 				require.ErrorIs(t, err, errDied)
 				died++
-				require.Equal(t, old, inForce(restarted), "killed after %d writes", writes)
+				require.Equal(t, old, inForce(restarted), "old bundle must be in force after %d writes", writes)
 			}
-			require.GreaterOrEqual(t, died, 3, "the documents and the statement are separate writes")
+			require.GreaterOrEqual(t, died, 3, "documents and state must be separate writes")
 		})
 	}
 }
@@ -178,9 +178,9 @@ func TestTamperedStateIsNotRestored(t *testing.T) {
 	_, err := w.puller.Pull(t.Context())
 	require.NoError(t, err)
 	for name, change := range map[string]func(data map[string][]byte){
-		"another manifest": func(data map[string][]byte) { data[stateManifest][len(data[stateManifest])/2] ^= 1 },
-		"another root":     func(data map[string][]byte) { data[stateBundleRoot][len(data[stateBundleRoot])/2] ^= 1 },
-		"another memory":   func(data map[string][]byte) { data[stateAccepted] = []byte("{") },
+		"manifest changed": func(data map[string][]byte) { data[stateManifest][len(data[stateManifest])/2] ^= 1 },
+		"root changed":     func(data map[string][]byte) { data[stateBundleRoot][len(data[stateBundleRoot])/2] ^= 1 },
+		"state invalid":    func(data map[string][]byte) { data[stateAccepted] = []byte("{") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			var secret corev1.Secret
@@ -220,19 +220,19 @@ func TestStandbyReportDoesNotRevertBundle(t *testing.T) {
 	newest := inForce(w.puller)
 	last, err := standby.Reported(t.Context())
 	require.NoError(t, err)
-	require.EqualValues(t, 9, last, "it goes on from where the other ended")
+	require.EqualValues(t, 9, last, "the standby must continue from the leader's sequence")
 	require.NoError(t, standby.SaveReported(t.Context(), 10))
-	require.NoError(t, standby.Restore(t.Context()), "once it is its turn")
+	require.NoError(t, standby.Restore(t.Context()), "the standby must restore the state when it becomes the leader")
 	require.Equal(t, newest, inForce(standby))
 	w.restart()
-	require.Equal(t, newest, inForce(w.puller), "the bundle of the other")
+	require.Equal(t, newest, inForce(w.puller), "the leader's bundle must be in force")
 	require.EqualValues(t, 10, w.reported())
 }
 
 func TestReportSequenceSurvivesRestart(t *testing.T) {
 	w := newWorld(t)
 	require.Zero(t, w.reported())
-	require.NoError(t, w.puller.SaveReported(t.Context(), 7), "before the first bundle")
+	require.NoError(t, w.puller.SaveReported(t.Context(), 7), "the sequence must be saved before the first bundle")
 	w.restart()
 	require.EqualValues(t, 7, w.reported())
 
@@ -240,11 +240,11 @@ func TestReportSequenceSurvivesRestart(t *testing.T) {
 	_, err := w.puller.Pull(t.Context())
 	require.NoError(t, err)
 	w.restart()
-	require.EqualValues(t, 7, w.reported(), "a bundle that is accepted later keeps it")
+	require.EqualValues(t, 7, w.reported(), "an accepted bundle must not change the sequence")
 	require.NoError(t, w.puller.SaveReported(t.Context(), 8))
 	w.restart()
 	require.EqualValues(t, 8, w.reported())
-	require.Equal(t, w.made[0].Descriptor.Digest, inForce(w.puller), "and it keeps the bundle")
+	require.Equal(t, w.made[0].Descriptor.Digest, inForce(w.puller), "a saved sequence must not change the bundle")
 
 	var secret corev1.Secret
 	require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: StateSecret}, &secret))
@@ -252,7 +252,7 @@ func TestReportSequenceSurvivesRestart(t *testing.T) {
 	require.NoError(t, w.client.Update(t.Context(), &secret))
 	p := New(w.puller.Options)
 	require.ErrorContains(t, p.Restore(t.Context()), "skr-agent-state: report-sequence: ")
-	require.Equal(t, w.made[0].Descriptor.Digest, inForce(p), "the bundle stays in force")
+	require.Equal(t, w.made[0].Descriptor.Digest, inForce(p), "an invalid sequence must not affect the bundle")
 }
 
 func TestClusterMirrorsOverrideBundleMirrors(t *testing.T) {
@@ -274,5 +274,5 @@ func TestClusterMirrorsOverrideBundleMirrors(t *testing.T) {
 	} {
 		require.Equal(t, want, followed.Mirrored(image))
 	}
-	require.Len(t, settings.Mirrors, 5, "the mirrors of the bundle changed")
+	require.Len(t, settings.Mirrors, 5, "the mirrors of the bundle must not change")
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Recheck verifies stored contents that may have changed. It deletes and returns damaged ones.
+// Recheck verifies stored contents. It deletes damaged contents, and returns the damaged and missing ones.
 func (p *Puller) Recheck(ctx context.Context, suspects []digest.Digest) (lost []digest.Digest, err error) {
 	for _, d := range suspects {
 		whole, err := p.Store.Recheck(ctx, d)
@@ -27,32 +27,32 @@ func (p *Puller) Recheck(ctx context.Context, suspects []digest.Digest) (lost []
 	return lost, nil
 }
 
-// StageDocuments stores the documents of the bundle in force, and its proofs of release, if they are missing. A restart
-// needs them to restore the bundle.
+// StageDocuments stores missing documents of the bundle in force, and its missing proofs of release. The next process
+// needs the documents to restore the bundle.
 func (p *Puller) StageDocuments(ctx context.Context) error {
 	if p.current == nil {
 		return nil
 	}
 	for _, d := range []ocispec.Descriptor{p.current.Config, p.current.Catalog} {
-		if err := p.restock(ctx, d.Digest, func() ([]byte, error) { return p.document(ctx, d) }); err != nil {
+		if err := p.storeIfMissing(ctx, d.Digest, func() ([]byte, error) { return p.document(ctx, d) }); err != nil {
 			return fmt.Errorf("documents of the bundle in force: %w", err)
 		}
 	}
-	if !p.Trust.Root.Locked() {
+	if !p.Trust.Root.HasReleaseKeys() {
 		return nil
 	}
 	for _, m := range slices.Concat(p.current.State.All(), p.current.State.Offers) {
 		for _, c := range m.Release {
-			if err := p.restock(ctx, c.Digest, func() ([]byte, error) { return p.proof(ctx, c) }); err != nil {
-				return fmt.Errorf("module %s: proof of its release: %w", m.Module, err)
+			if err := p.storeIfMissing(ctx, c.Digest, func() ([]byte, error) { return p.proof(ctx, c) }); err != nil {
+				return fmt.Errorf("module %s: proof of release: %w", m.Module, err)
 			}
 		}
 	}
 	return nil
 }
 
-// restock stores a missing document.
-func (p *Puller) restock(ctx context.Context, d digest.Digest, read func() ([]byte, error)) error {
+// storeIfMissing reads and stores a document if it is missing.
+func (p *Puller) storeIfMissing(ctx context.Context, d digest.Digest, read func() ([]byte, error)) error {
 	there, err := p.Store.Has(ctx, d)
 	if err != nil || there {
 		return err
@@ -73,18 +73,18 @@ func (p *Puller) document(ctx context.Context, d ocispec.Descriptor) ([]byte, er
 	data, err := store.FetchBlob(ctx, repository, d, bundle.MaxDocumentBytes)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil,
-			fmt.Errorf("%s was removed from %s, waiting for the next bundle: %w", d.Digest,
+			fmt.Errorf("document %s was removed from %s; waiting for the next bundle: %w", d.Digest,
 				p.location.used.Name(bundle.DesiredRepository(p.Trust.Runtime)), err)
 	}
 	return data, err
 }
 
-// Lost returns the bundle that was in force before a restart and could not be restored, "" for none. It is in force
-// again once the registry is readable.
+// Lost returns a message about an accepted bundle that could not be restored after a restart, "" for none. The agent
+// reads it from the registry again.
 func (p *Puller) Lost() string {
 	if p.current != nil || p.manifest == nil {
 		return ""
 	}
-	return fmt.Sprintf("bundle %d was accepted, but its stored copy is lost: waiting to read it again",
+	return fmt.Sprintf("bundle %d was accepted, but its stored copy was lost; waiting to read it from the registry",
 		p.accepted.Sequence)
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// restoreRoots restores the root of trust after a restart, and returns the root under which the bundle in force was
-// accepted.
+// restoreRoots restores the root of trust after a restart, and returns the root that verified the bundle in force.
 func (p *Puller) restoreRoots(state map[string][]byte) (trust.Root, error) {
 	pinned := p.Trust.Root
 	if len(state[stateRoot]) > 0 {
@@ -30,9 +29,9 @@ func (p *Puller) restoreRoots(state map[string][]byte) (trust.Root, error) {
 	return under, nil
 }
 
-// followRoot reads newer versions of the root of trust, one after the other, and stores the verified ones. It reports
-// and ignores an invalid one, because the owner of a registry can hide a root anyway. The error is that of reading the
-// registry.
+// followRoot reads newer versions of the root of trust from the registry, verifies each with its predecessor, and
+// stores the newest. It reports an invalid version as refused, and continues with the previous one. An error would not
+// be safer, because the owner of a registry can also hide new versions.
 func (p *Puller) followRoot(ctx context.Context) error {
 	before := p.Trust.Root
 	newest, refused, at, err := store.FollowRoot(ctx, p.location.used, p.Trust.Root)
@@ -49,8 +48,8 @@ func (p *Puller) followRoot(ctx context.Context) error {
 		return nil
 	}
 	if err := p.Save(ctx); err != nil {
-		p.Trust.Root = before // do not use a root that is lost after a restart
-		return fmt.Errorf("root of trust version %d %w: %w", newest.Version, ErrNotKept, err)
+		p.Trust.Root = before // do not use a root that would be lost after a restart
+		return fmt.Errorf("root of trust version %d %w: %w", newest.Version, ErrNotStored, err)
 	}
 	return nil
 }

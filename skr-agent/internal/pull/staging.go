@@ -16,31 +16,31 @@ import (
 )
 
 const (
-	// stageWorkers is the number of contents that are fetched at once, if their total size is at most stageBytes: each
-	// needs a multiple of its size in memory. A larger one is fetched alone.
+	// stageWorkers limits the number of contents that are fetched concurrently, and stageBytes limits their total size,
+	// because each content needs a multiple of its size in memory. A content above stageBytes is fetched alone.
 	stageWorkers = 8
 	stageBytes   = 4 << 20
 )
 
-// errWaiting is the problem of a module whose content is not fetched yet.
-var errWaiting = errors.New("its content is being fetched")
+// errWaiting is the error of a module whose content is not fetched yet.
+var errWaiting = errors.New("the content is being fetched")
 
-// Staging stores the content of every module of a state in several calls. One goroutine uses it.
+// Staging stores the content of all modules of a state, in several calls. It is not safe for concurrent use.
 type Staging struct {
 	puller  *Puller
 	modules []bundle.Manifest
-	// there contains the stored contents, nil before the first call. left contains those to fetch, each once.
+	// there contains the digests of stored contents, nil before the first call. left contains the contents to fetch.
 	there map[digest.Digest]bool
 	left  []bundle.Content
-	// failed contains the errors of contents.
+	// failed contains the errors of contents that could not be stored.
 	failed map[digest.Digest]error
-	// alone reports that contents are stored one after the other, once the API server refused one. Under a tight quota,
-	// several incomplete contents would block each other.
+	// alone is true if contents are stored sequentially. It is set after the API server refused a content, because
+	// incomplete contents of concurrent writes would block each other under a tight quota.
 	alone bool
 }
 
-// Stage returns a Staging for the contents of a state. Modules that failed before come last, so that an unresponsive
-// registry does not delay others.
+// Stage returns a Staging for the contents of a state. Modules that failed before are last, so that an unresponsive
+// registry does not delay other modules.
 func (p *Puller) Stage(state bundle.DesiredState, before map[string]error) *Staging {
 	modules := state.All()
 	late := func(m bundle.Manifest) int {
@@ -57,9 +57,9 @@ func (p *Puller) Stage(state bundle.DesiredState, before map[string]error) *Stag
 	return s
 }
 
-// Continue fetches contents until it tried all, or for about the duration of the stretch. Missing content affects only
-// its own module: problems contains the reasons by module once all are done. err is the error from reading the store,
-// and does not concern a module.
+// Continue fetches contents for about the duration of stretch. done is true if it tried all contents. problems then
+// contains the error of each module whose content is missing. err is the error of reading the content store, which
+// affects all modules.
 func (s *Staging) Continue(
 	ctx context.Context, stretch time.Duration,
 ) (problems map[string]error, done bool, err error) {
@@ -88,7 +88,7 @@ func (s *Staging) Continue(
 	for first := true; first || time.Now().Before(ended); first = false {
 		c, size, alone, ok := next()
 		if !ok || room.Acquire(ctx, size) != nil {
-			break // all were tried, or the process ends
+			break // all contents were tried, or the process ends
 		}
 		mu.Lock()
 		s.left = s.left[1:]
@@ -101,14 +101,14 @@ func (s *Staging) Continue(
 			switch s.there[c.Digest] = err == nil; {
 			case err == nil:
 			case apierrors.IsForbidden(err) && !alone:
-				s.alone, s.left = true, append(s.left, c) // retry it alone
+				s.alone, s.left = true, append(s.left, c) // retry without concurrent writes
 			default:
 				s.failed[c.Digest] = err
 			}
 			return nil
 		})
 	}
-	_ = workers.Wait() // failed has the errors
+	_ = workers.Wait() // the errors are in failed
 	if ctx.Err() != nil {
 		for _, c := range s.left {
 			s.failed[c.Digest] = ctx.Err()
@@ -137,7 +137,7 @@ func (s *Staging) begin(ctx context.Context) error {
 	return nil
 }
 
-// Lacks reports whether a content failed or was not fetched yet.
+// Lacks reports whether a content could not be stored, or is not fetched yet.
 func (s *Staging) Lacks(d digest.Digest) bool {
 	return s.failed[d] != nil || slices.ContainsFunc(s.left, func(c bundle.Content) bool { return c.Digest == d })
 }
@@ -155,7 +155,7 @@ func (s *Staging) problems() map[string]error {
 	return problems
 }
 
-// Waiting returns the modules whose content failed or was not fetched yet.
+// Waiting returns the errors of modules whose content could not be stored, or is not fetched yet.
 func (s *Staging) Waiting() map[string]error {
 	waiting := s.problems()
 	for _, m := range s.modules {

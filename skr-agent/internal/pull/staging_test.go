@@ -24,7 +24,7 @@ import (
 type counting struct {
 	client.Client
 	lists, gets, creates, deletes atomic.Int64
-	// unlisted is the answer to lists, nil for that of the API server.
+	// unlisted is the error of lists, nil to send them to the API server.
 	unlisted error
 }
 
@@ -51,8 +51,8 @@ func (c *counting) Delete(ctx context.Context, o client.Object, opts ...client.D
 	return c.Client.Delete(ctx, o, opts...)
 }
 
-// narrow is a client with a quota for content Secrets. The first writes wait for each other, so that each is the first
-// part of another content.
+// narrow is a client with a quota for content Secrets. The first writes wait for each other, so that each of them
+// writes the first part of another content.
 type narrow struct {
 	client.Client
 	most    int
@@ -78,7 +78,7 @@ func (n *narrow) Create(ctx context.Context, o client.Object, opts ...client.Cre
 	return n.Client.Create(ctx, o, opts...)
 }
 
-func TestQuotaIsFilledWithCompleteContents(t *testing.T) {
+func TestTightQuotaIsUsedForCompleteContents(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	w.publish()
@@ -113,11 +113,11 @@ func TestQuotaIsFilledWithCompleteContents(t *testing.T) {
 		problems, done, err = staging.Continue(ctx, time.Minute)
 		require.NoError(t, err)
 	}
-	require.Len(t, problems, stageWorkers/2, "each content takes two Secrets")
+	require.Len(t, problems, stageWorkers/2, "each content must need two Secrets")
 	whole, err := w.puller.Store.Whole(ctx)
 	require.NoError(t, err)
 	require.Len(t, whole, stageWorkers/2)
-	require.True(t, w.puller.Stage(state, problems).alone, "the next poll goes on in that way")
+	require.True(t, w.puller.Stage(state, problems).alone, "the next poll must continue without concurrent writes")
 }
 
 func TestStagingNeedsFewRequests(t *testing.T) {
@@ -158,11 +158,11 @@ func TestStagingNeedsFewRequests(t *testing.T) {
 	counted.gets.Store(0)
 	counted.creates.Store(0)
 
-	t.Log("one content at a time, in the order of the modules: those that have all of theirs wait no longer")
+	t.Log("each call fetches one content, in the order of the modules; modules with all contents do not wait")
 	staging := puller.Stage(state, nil)
 	counted.unlisted = errors.New("too many requests")
 	_, done, err := staging.Continue(ctx, 0)
-	require.ErrorIs(t, err, counted.unlisted, "an unreadable store is not an error of a module")
+	require.ErrorIs(t, err, counted.unlisted, "an unreadable store must not be an error of a module")
 	require.False(t, done)
 	require.NotContains(t, staging.Waiting()["m0"].Error(), "too many requests")
 	counted.unlisted = nil
@@ -170,10 +170,10 @@ func TestStagingNeedsFewRequests(t *testing.T) {
 	for contents := range 5 {
 		_, done, err := staging.Continue(ctx, 0)
 		require.NoError(t, err)
-		require.False(t, done, "%d contents are looked for", contents+1)
+		require.False(t, done, "staging must not be done after %d contents", contents+1)
 		waiting := staging.Waiting()
-		require.Equal(t, contents < 1, waiting["m0"] != nil, "after %d contents", contents+1)
-		require.Equal(t, contents < 3, waiting["m2"] != nil, "after %d contents", contents+1)
+		require.Equal(t, contents < 1, waiting["m0"] != nil, "whether m0 waits after %d contents", contents+1)
+		require.Equal(t, contents < 3, waiting["m2"] != nil, "whether m2 waits after %d contents", contents+1)
 		require.Error(t, waiting["m1"])
 		require.Error(t, waiting["m4"])
 		require.True(t, staging.Lacks(state.Manifests[4].Content[1].Digest))
@@ -183,7 +183,7 @@ func TestStagingNeedsFewRequests(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, done)
 	require.Len(t, problems, 1)
-	require.ErrorContains(t, problems["m1"], "is in neither")
+	require.ErrorContains(t, problems["m1"], "was not found in")
 	require.Equal(t, problems, staging.Waiting())
 	require.True(t, staging.Lacks(state.Manifests[1].Content[1].Digest))
 	require.False(t, staging.Lacks(state.Manifests[4].Content[1].Digest))
@@ -198,7 +198,7 @@ func TestStagingNeedsFewRequests(t *testing.T) {
 		}
 	}
 
-	t.Log("failed content comes last the next time, and nothing is fetched twice")
+	t.Log("the next staging fetches failed content last, and fetches no content twice")
 	state.Manifests = append(state.Manifests, bundle.Manifest{
 		Name: "m9", Module: "m9", Content: []bundle.Content{content("own-9", true)},
 	})
@@ -213,7 +213,7 @@ func TestStagingNeedsFewRequests(t *testing.T) {
 	require.True(t, done)
 	require.Len(t, problems, 1)
 
-	t.Log("all at once comes to the same, and what is there takes one request")
+	t.Log("one call can fetch all contents, and stored contents need one request")
 	for i := range 20 {
 		state.Manifests = append(
 			state.Manifests,

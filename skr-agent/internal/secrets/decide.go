@@ -19,19 +19,19 @@ const (
 	Nothing = "nothing"
 	Create  = "create"
 	Update  = "update"
-	// Replace deletes and creates a Secret, because types and immutable Secrets cannot change.
+	// Replace deletes and creates a Secret, because the type of a Secret and immutable Secrets cannot be updated.
 	Replace = "replace"
 )
 
-// Change is the change of one Secret. Secret is its new content.
+// Change is an action on one Secret. Secret is the object to write, nil for none.
 type Change struct {
 	What   string
 	Secret *corev1.Secret
 }
 
-// Decide returns the change from the existing Secret, which can be nil, to the wanted one. It is pure. A Secret of
-// another owner is an error, because the agent must not adopt it. The agent owns a Secret with its label, with the
-// known UID, or with exactly the wanted content, so removing the label has no effect.
+// Decide returns the change from the existing Secret, which can be nil, to the wanted Secret. It is pure. It returns an
+// error if the existing Secret has another owner, because the agent must not adopt it. The agent owns a Secret with the
+// agent's label, with the known UID, or with exactly the wanted content. Removing the label therefore has no effect.
 func Decide(want bundle.RuntimeSecret, have *corev1.Secret, known types.UID) (Change, error) {
 	labels := map[string]string{}
 	maps.Copy(labels, want.Labels)
@@ -46,7 +46,7 @@ func Decide(want bundle.RuntimeSecret, have *corev1.Secret, known types.UID) (Ch
 	if !isOurs(have, known) && (have.Type != next.Type || !equal(have.Data, next.Data)) {
 		return Change{},
 			reason.Errorf(reason.Conflict,
-				"exists and belongs to another owner: delete it, or choose another name in the control plane")
+				"the existing Secret belongs to another owner; delete it, or choose another name in the control plane")
 	}
 	if have.Type != next.Type || have.Immutable != nil && *have.Immutable {
 		if have.Type == next.Type && equal(have.Data, next.Data) && have.Labels[v1beta2.LabelSealed] == v1beta2.True {

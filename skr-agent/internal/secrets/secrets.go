@@ -1,7 +1,7 @@
 // Package secrets decrypts the sealed Secrets of a bundle with the agent's key, and writes them into the runtime.
 //
-// It changes only Secrets that it wrote, and deletes only those that the bundle lists for removal. Decrypted values
-// appear only in Secrets. Errors, logs and reports contain names and reasons.
+// It changes only Secrets that the agent wrote, and deletes only Secrets that the bundle lists for removal. It writes
+// decrypted values only into Secrets. Errors, logs and reports contain only names and reasons.
 package secrets
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Keeper reconciles the Secrets of one runtime. One goroutine uses it.
+// Keeper reconciles the Secrets of one runtime. It is not safe for concurrent use.
 type Keeper struct {
 	// Client reads from the API server, because a cache would contain all Secrets of the cluster.
 	Client   client.Client
@@ -29,15 +29,15 @@ type Keeper struct {
 	Identity *age.X25519Identity
 
 	last *bundle.ReportedSecrets // the last outcome
-	// ours contains the UIDs of the agent's own Secrets by namespace and name.
+	// ours contains the UIDs of Secrets that the agent wrote, by namespace/name.
 	ours map[string]types.UID
 }
 
 // Recipient returns the age recipient for the runtime's Secrets.
 func (k *Keeper) Recipient() string { return k.Identity.Recipient().String() }
 
-// Keep reconciles the Secrets with the sealed ones, and returns the outcome. Without again, it does not check Secrets
-// that were in sync before. If nothing is sealed, all Secrets stay.
+// Keep writes the sealed Secrets into the runtime, and returns the outcome. If again is false, it is a no-op after it
+// wrote the same revision without a problem. If sealed is nil, all Secrets stay.
 func (k *Keeper) Keep(ctx context.Context, sealed *bundle.Sealed, again bool) *bundle.ReportedSecrets {
 	if sealed == nil {
 		k.last = nil
@@ -66,7 +66,7 @@ func (k *Keeper) keep(ctx context.Context, sealed *bundle.Sealed) []error {
 	return append(problems, k.remove(ctx, secrets.Removals)...)
 }
 
-// Clear deletes all sealed Secrets of a runtime whose Kyma was deleted. It keeps Secrets that it cannot decrypt,
+// Clear deletes all sealed Secrets of a runtime whose Kyma was deleted. If it cannot decrypt the Secrets, they stay,
 // because their names are unknown.
 func (k *Keeper) Clear(ctx context.Context, sealed *bundle.Sealed) error {
 	if sealed == nil {
@@ -74,7 +74,7 @@ func (k *Keeper) Clear(ctx context.Context, sealed *bundle.Sealed) error {
 	}
 	secrets, err := sealed.Open(k.Runtime, k.Identity)
 	if err != nil {
-		return nil //nolint:nilerr // Keep reported it, and no other bundle follows
+		return nil //nolint:nilerr // Keep reported the error, and a retry would fail too
 	}
 	names := secrets.Removals
 	for _, s := range secrets.Secrets {
@@ -117,7 +117,7 @@ func (k *Keeper) write(ctx context.Context, want bundle.RuntimeSecret) error {
 	return responseOf(err)
 }
 
-// know records that a Secret is the agent's own, in case its label is removed.
+// know records that the agent wrote a Secret. The agent then recognizes the Secret if a user removes its label.
 func (k *Keeper) know(at string, secret *corev1.Secret) {
 	if k.ours == nil {
 		k.ours = map[string]types.UID{}
@@ -151,7 +151,8 @@ func (k *Keeper) delete(ctx context.Context, have *corev1.Secret) error {
 	return responseOf(client.IgnoreNotFound(err))
 }
 
-// refused is an error of the API server without its message, because an admission webhook can repeat the Secret in it.
+// refused is the reason of an error from the API server. It omits the message, because an admission webhook can include
+// the Secret in it.
 type refused metav1.StatusReason
 
 func (r refused) Error() string {
@@ -169,8 +170,7 @@ func responseOf(err error) error {
 	return refused(apierrors.ReasonForError(err))
 }
 
-// reasonOf returns the reason of the first problem, "" without one. The default for an error of the API server is
-// WriteFailed.
+// reasonOf returns the reason of the first problem, "" for none. The default is WriteFailed.
 func reasonOf(problems []error) reason.Reason {
 	if len(problems) == 0 {
 		return ""
@@ -185,7 +185,7 @@ func reasonOf(problems []error) reason.Reason {
 	return reason.WriteFailed
 }
 
-// trouble returns the problems in one line.
+// trouble joins the problems, "" for none.
 func trouble(problems []error) string {
 	texts := make([]string, 0, len(problems))
 	for _, p := range problems {

@@ -33,7 +33,7 @@ func login() bundle.RuntimeSecret {
 	}
 }
 
-// written returns login as the agent wrote it, with a later change.
+// written returns the Secret that the agent wrote for login, with a later change.
 func written(change func(*corev1.Secret)) *corev1.Secret {
 	s := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -50,57 +50,57 @@ func written(change func(*corev1.Secret)) *corev1.Secret {
 	return s
 }
 
-func TestDecide(t *testing.T) {
+func TestChangeDependsOnOwnerAndContent(t *testing.T) {
 	for name, c := range map[string]struct {
 		have *corev1.Secret
 		want string
 	}{
-		"nothing is there": {nil, Create},
-		"it is there":      {written(nil), Nothing},
-		"its value was changed": {
+		"Secret does not exist": {nil, Create},
+		"Secret is unchanged":   {written(nil), Nothing},
+		"value changed": {
 			written(func(s *corev1.Secret) { s.Data["password"] = nil }), Update,
 		},
-		"a value was added": {
+		"value added": {
 			written(func(s *corev1.Secret) { s.Data["more"] = nil }), Update,
 		},
-		"a label was changed": {
+		"label changed": {
 			written(func(s *corev1.Secret) { s.Labels["app"] = "" }), Update,
 		},
-		"its type is another": {
+		"type differs": {
 			written(func(s *corev1.Secret) { s.Type = corev1.SecretTypeTLS }), Replace,
 		},
-		"it was made immutable": {
+		"Secret is immutable": {
 			written(func(s *corev1.Secret) { s.Immutable = new(true) }), Nothing,
 		},
-		"it was made immutable and is old": {
+		"Secret is immutable and value changed": {
 			written(func(s *corev1.Secret) { s.Immutable, s.Data = new(true), nil }), Replace,
 		},
-		"its label was taken away": {
+		"agent's label removed": {
 			written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed) }), Update,
 		},
-		"all its labels were": {
+		"all labels removed": {
 			written(func(s *corev1.Secret) { s.Labels = nil }), Update,
 		},
-		"its label was taken away, and it was made immutable": {
+		"Secret is immutable and agent's label removed": {
 			written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed); s.Immutable = new(true) }), Replace,
 		},
-		"label and value were changed, and it is known": {
+		"labels and value removed, UID known": {
 			written(func(s *corev1.Secret) { s.Labels, s.Data, s.UID = nil, nil, "known" }), Update,
 		},
-		"another one is in its place": {
+		"labels and value removed, UID unknown": {
 			written(func(s *corev1.Secret) { s.Labels, s.Data, s.UID = nil, nil, "other" }), "",
 		},
-		"another owner has one": {
+		"Secret of another owner": {
 			written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed); s.Data["password"] = nil }), "",
 		},
-		"another owner has one of another type": {
+		"Secret of another owner with another type": {
 			written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed); s.Type = corev1.SecretTypeTLS }),
 			"",
 		},
 	} {
 		change, err := Decide(login(), c.have, "known")
 		if (err != nil) != (c.want == "") || change.What != c.want {
-			t.Errorf("%s: %s, %v", name, change.What, err)
+			t.Errorf("%s: got change %q and error %v, want %q", name, change.What, err, c.want)
 		}
 		if change.What == Nothing || err != nil {
 			continue
@@ -109,32 +109,32 @@ func TestDecide(t *testing.T) {
 		if string(s.Data["password"]) != value || len(s.Data) != 1 || s.Labels["app"] != "keda" ||
 			s.Labels[v1beta2.LabelSealed] != "true" ||
 			s.Type != corev1.SecretTypeOpaque {
-			t.Errorf("%s: writes %v %v %s", name, s.Labels, s.Data, s.Type)
+			t.Errorf("%s: got labels %v, data %v and type %s, want the sealed Secret", name, s.Labels, s.Data, s.Type)
 		}
 		if change.What == Update && (c.have.Labels != nil && s.Labels["theirs"] != "1" || s.ResourceVersion != "7") {
-			t.Errorf("%s: removes metadata of others: %v", name, s.ObjectMeta)
+			t.Errorf("%s: got metadata %v, want the labels of others to stay", name, s.ObjectMeta)
 		}
 	}
 }
 
-func TestErrorsContainNoMessagesOfTheAPIServer(t *testing.T) {
+func TestErrorsOmitMessagesOfAPIServer(t *testing.T) {
 	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "login",
 		errors.New("admission webhook: no "+value))
 	for name, c := range map[string]struct {
 		err  error
 		want string
 	}{
-		"refused":             {denied, "the API server responded with Forbidden"},
-		"refused and wrapped": {fmt.Errorf("write: %w", denied), "the API server responded with Forbidden"},
-		"not answered":        {errors.New("connection refused"), "the API server did not respond"},
-		"reported before":     {responseOf(denied), "the API server responded with Forbidden"},
+		"forbidden":          {denied, "the API server responded with Forbidden"},
+		"forbidden, wrapped": {fmt.Errorf("write: %w", denied), "the API server responded with Forbidden"},
+		"connection refused": {errors.New("connection refused"), "the API server did not respond"},
+		"already converted":  {responseOf(denied), "the API server responded with Forbidden"},
 	} {
 		if got := responseOf(c.err); got.Error() != c.want {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: got error %v, want %s", name, got, c.want)
 		}
 	}
 	if responseOf(nil) != nil {
-		t.Error("no error is one")
+		t.Error("responseOf(nil) must be nil")
 	}
 	many := make([]error, 100)
 	for i := range many {
@@ -142,7 +142,8 @@ func TestErrorsContainNoMessagesOfTheAPIServer(t *testing.T) {
 	}
 	if text := trouble(many); len(text) > bundle.MaxMessageBytes ||
 		!strings.HasPrefix(text, "secret kyma-system/number-0") {
-		t.Errorf("%d bytes of trouble", len(text))
+		t.Errorf("got %d bytes %q, want the first problems in at most %d bytes", len(text), text,
+			bundle.MaxMessageBytes)
 	}
 }
 
@@ -193,21 +194,21 @@ func TestKeeperReconcilesSealedSecrets(t *testing.T) {
 	require.Equal(t, all.Revision, reported.Revision)
 	require.Equal(
 		t,
-		"secret default/theirs: exists and belongs to another owner: delete it, or choose another name in the "+
-			"control plane; "+
+		"secret default/theirs: the existing Secret belongs to another owner; delete it, or choose another name in "+
+			"the control plane; "+
 			"secret later/login: namespace later does not exist yet",
 		reported.Trouble,
 	)
 	require.Equal(t, value, string(there("default", "login").Data["password"]))
 	require.Equal(t, "tenant", string(there("default", "theirs").Data["password"]))
 
-	// The obstacle is removed, and the next reconcile writes the rest.
+	// After the obstacles are removed, the next call writes the other Secrets.
 	require.NoError(t, api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "later"}}))
 	require.NoError(t, api.Delete(ctx, there("default", "theirs")))
 	require.Empty(t, keeper.Keep(ctx, all, false).Trouble)
 	require.Equal(t, value, string(there("later", "login").Data["password"]))
 
-	// Secrets in sync are checked only on request, and not written.
+	// Unchanged Secrets are checked only on request, and are not written.
 	written := there("default", "login")
 	require.Empty(t, keeper.Keep(ctx, all, true).Trouble)
 	require.Equal(t, written.ResourceVersion, there("default", "login").ResourceVersion)
@@ -234,7 +235,7 @@ func TestKeeperReconcilesSealedSecrets(t *testing.T) {
 	require.Empty(t, keeper.Keep(ctx, seal(bundle.Secrets{Secrets: []bundle.RuntimeSecret{other}}), false).Trouble)
 	require.Equal(t, corev1.SecretTypeBasicAuth, there("default", "login").Type)
 
-	// The agent deletes only listed Secrets that it wrote.
+	// The agent deletes a listed Secret only if it wrote the Secret.
 	require.NoError(t, api.Create(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "tenants"},
 	}))

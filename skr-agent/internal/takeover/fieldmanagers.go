@@ -19,7 +19,7 @@ func (m fieldManager) has(e metav1.ManagedFieldsEntry) bool {
 	return e.Manager == m.Name && e.Operation == m.Operation && e.Subresource == ""
 }
 
-// fieldManagers returns managers by their exact names, for all operations.
+// fieldManagers returns the managers with the given names, for the operations Apply and Update.
 func fieldManagers(names []string) []fieldManager {
 	var all []fieldManager
 	for _, name := range names {
@@ -30,8 +30,8 @@ func fieldManagers(names []string) []fieldManager {
 	return all
 }
 
-// removeFieldManagers returns managedFields without the entries of managers, nil if they have none. An empty entry
-// clears managedFields.
+// removeFieldManagers returns managedFields without the entries of managers, nil if managers have no entries. If no
+// entry remains, it returns one empty entry, because the API server clears managedFields only then.
 func removeFieldManagers(entries []metav1.ManagedFieldsEntry, managers []fieldManager) []metav1.ManagedFieldsEntry {
 	isTheirs := func(e metav1.ManagedFieldsEntry) bool { return isOneOf(managers, e) }
 	left := slices.DeleteFunc(slices.Clone(entries), isTheirs)
@@ -44,8 +44,8 @@ func removeFieldManagers(entries []metav1.ManagedFieldsEntry, managers []fieldMa
 	return left
 }
 
-// replaceFieldManagers returns managedFields in which another manager has applied the fields of managers, nil if they
-// have none.
+// replaceFieldManagers returns managedFields in which the manager by has applied the fields of managers, nil if
+// managers own no fields.
 func replaceFieldManagers(
 	entries []metav1.ManagedFieldsEntry, managers []fieldManager, by string,
 ) ([]metav1.ManagedFieldsEntry, error) {

@@ -25,15 +25,17 @@ func TestFieldManagersAreReplacedAndRemoved(t *testing.T) {
 	status, ours := fieldsOf("former", update, "status", a), fieldsOf("ours", apply, "", a)
 	both := fieldsOf("ours", apply, "", ab)
 	for name, c := range map[string]struct{ before, replaced, removed entries }{
-		"no entry of them":     {entries{ours, status}, nil, nil},
-		"a new owner gets all": {entries{fieldsOf("former", update, "", a)}, entries{ours}, entries{{}}},
-		"fields are united": {
+		"no entry of the former manager": {entries{ours, status}, nil, nil},
+		"former manager's entry goes to the new manager": {
+			entries{fieldsOf("former", update, "", a)}, entries{ours}, entries{{}},
+		},
+		"former manager's fields are merged into the new manager's entry": {
 			entries{fieldsOf("former", apply, "", b), ours, status}, entries{status, both}, entries{ours, status},
 		},
-		"two of their entries": {
+		"two entries of the former manager are merged": {
 			entries{fieldsOf("former", apply, "", a), fieldsOf("former", update, "", b)}, entries{both}, entries{{}},
 		},
-		"their status is theirs": {
+		"status entry of the former manager stays": {
 			entries{status, fieldsOf("former", apply, "", a)}, entries{status, ours}, entries{status},
 		},
 	} {

@@ -12,8 +12,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// TakenFields returns managedFields in which a manager has applied lifecycle-manager's fields, nil without such fields.
-// A field that a module's new version lacks would stay as long as lifecycle-manager owns it.
+// TakenFields returns managedFields in which the manager by has applied lifecycle-manager's fields, nil if
+// lifecycle-manager owns no fields. As long as lifecycle-manager owns a field, an apply of a version without this field
+// does not remove it.
 func TakenFields(entries []metav1.ManagedFieldsEntry, by string) ([]metav1.ManagedFieldsEntry, error) {
 	return replaceFieldManagers(entries, lifecycleManager(), by)
 }
@@ -21,14 +22,14 @@ func TakenFields(entries []metav1.ManagedFieldsEntry, by string) ([]metav1.Manag
 // lifecycleManager are the field managers of lifecycle-manager.
 func lifecycleManager() []fieldManager { return fieldManagers(v1beta2.LifecycleManagerFieldManagers()) }
 
-// TakeFields makes a field manager the owner of the fields of an object that are lifecycle-manager's.
+// TakeFields makes another field manager the owner of lifecycle-manager's fields in an object.
 func TakeFields(ctx context.Context, uncached client.Client, o *unstructured.Unstructured, to string) error {
 	return moveFields(ctx, uncached, o, lifecycleManager(), to, to)
 }
 
-// GiveFields makes lifecycle-manager the owner of the fields that a manager applied to a module's object, as if
-// lifecycle-manager had applied them, and removes the module's mark. Its next apply then removes the fields that its
-// version lacks. It changes only the given object.
+// GiveFields makes lifecycle-manager the owner of the fields that a manager applied to a module's object, and removes
+// the module's mark. The next apply of lifecycle-manager then removes the fields that are not in its version.
+// GiveFields changes only the given object, not the cluster.
 func GiveFields(o *unstructured.Unstructured, from string) error {
 	ours := []fieldManager{{from, metav1.ManagedFieldsOperationApply}}
 	entries, err := replaceFieldManagers(o.GetManagedFields(), ours, v1beta2.FieldManagerApplier)
@@ -51,13 +52,14 @@ func ReleaseDefaultCR() []byte {
 		v1beta2.LabelManagedBy, v1beta2.LabelModuleName, v1beta2.AnnotationOwnedBy)
 }
 
-// handFields makes another manager the owner of our fields of an object, or removes the ownership if the name is empty.
-func (w Writer) handFields(ctx context.Context, o *unstructured.Unstructured, to string) error {
+// transferFields makes another manager the owner of the agent's fields in an object. An empty name only removes the
+// agent's ownership.
+func (w Writer) transferFields(ctx context.Context, o *unstructured.Unstructured, to string) error {
 	return moveFields(ctx, w.Uncached, o, fieldManagers(w.Owners), to, w.Owner)
 }
 
-// moveFields makes another manager the owner of the fields that some managers own, or removes the ownership if the name
-// is empty. An object that changed since it was read is tried again.
+// moveFields makes another manager the owner of the fields of the managers in from. If the name of the other manager is
+// empty, the fields get no owner. If the object changed since it was read, moveFields returns a conflict.
 func moveFields(
 	ctx context.Context, uncached client.Client, o *unstructured.Unstructured, from []fieldManager, to, as string,
 ) error {
@@ -76,7 +78,7 @@ func moveFields(
 	err := uncached.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}),
 		client.FieldOwner(as))
 	if client.IgnoreNotFound(err) != nil && !meta.IsNoMatchError(err) {
-		return fmt.Errorf("change the owner of fields of %s %s: %w", o.GetKind(), o.GetName(), err)
+		return fmt.Errorf("change the field manager of %s %s: %w", o.GetKind(), o.GetName(), err)
 	}
 	return nil
 }

@@ -14,18 +14,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Inherit adds the objects that lifecycle-manager installed to the list of a module's objects, once for each of its
-// lists. An object that was deleted since is not added again. The installer waits while the list is written, and then
-// checks the Manifest.
+// Inherit adds the objects that lifecycle-manager installed to the inventory of a Manifest. It does so once for each
+// list of inherited objects, so an object that was deleted afterwards is not added again. The installer does not
+// reconcile the Manifest in the meantime.
 //
-// An interrupted step is continued: the annotation that records the end is written last, together with the installer's
-// permission.
+// Inherit can be interrupted at any point and called again. Its last write records the list in an annotation and lets
+// the installer continue.
 func (w Writer) Inherit(ctx context.Context, manifest *v1beta2.Manifest, inherited []bundle.ObjectRef) error {
 	digest := inheritedDigest(inherited)
 	if digest == "" || manifest.Annotations[v1beta2.AnnotationInherited] == digest {
 		return nil
 	}
-	if err := w.standBack(ctx, manifest); err != nil {
+	if err := w.pauseInstaller(ctx, manifest); err != nil {
 		return err
 	}
 	before := manifest.DeepCopy()
@@ -33,10 +33,10 @@ func (w Writer) Inherit(ctx context.Context, manifest *v1beta2.Manifest, inherit
 	if manifest.Status.State == "" {
 		manifest.Status.State = v1beta2.StateProcessing
 	}
-	// By the version, so that a list that a cache does not show yet is not lost.
+	// The lock keeps an inventory that is newer than the cached copy from being overwritten.
 	if err := w.Client.Status().
 		Patch(ctx, manifest, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("write the inherited objects of Manifest %s/%s: %w", namespace, manifest.Name, err)
+		return fmt.Errorf("add inherited objects to the inventory of Manifest %s/%s: %w", namespace, manifest.Name, err)
 	}
 	before = manifest.DeepCopy()
 	delete(manifest.Annotations, v1beta2.AnnotationRestoring)
@@ -44,8 +44,8 @@ func (w Writer) Inherit(ctx context.Context, manifest *v1beta2.Manifest, inherit
 	return w.Patch(ctx, before, manifest, "Manifest")
 }
 
-// standBack has the installer leave a Manifest alone.
-func (w Writer) standBack(ctx context.Context, manifest *v1beta2.Manifest) error {
+// pauseInstaller keeps the installer from reconciling a Manifest.
+func (w Writer) pauseInstaller(ctx context.Context, manifest *v1beta2.Manifest) error {
 	before := manifest.DeepCopy()
 	metav1.SetMetaDataAnnotation(&manifest.ObjectMeta, v1beta2.AnnotationRestoring, v1beta2.True)
 	return w.Patch(ctx, before, manifest, "Manifest")
@@ -63,7 +63,7 @@ func inheritedDigest(inherited []bundle.ObjectRef) string {
 	return digest.FromBytes(text).String()
 }
 
-// withInherited returns a module's objects with those that it inherits, each once.
+// withInherited returns an inventory with the inherited objects added, without duplicates.
 func withInherited(synced []v1beta2.Resource, inherited []bundle.ObjectRef) []v1beta2.Resource {
 	all := slices.Clone(synced)
 	for _, o := range inherited {

@@ -10,9 +10,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Leftovers are lifecycle-manager's own objects in a runtime, in the order of removal: the objects that report changes
-// there. The webhook precedes its server, and its server precedes the objects that its Pods need. They include objects
-// of earlier versions.
+// Leftovers are lifecycle-manager's own objects in a runtime, in the order of removal. They belong to the webhook that
+// reports changes to the control plane. The webhook comes before its Deployment, and the Deployment before the objects
+// that its Pods need. The list includes objects of earlier versions.
 //
 // Source: lifecycle-manager, skr-webhook/resources.yaml, internal/service/watcher/resources.
 var Leftovers = []bundle.ObjectRef{
@@ -43,8 +43,8 @@ var Leftovers = []bundle.ObjectRef{
 	{Version: "v1", Kind: "ServiceAccount", Namespace: namespace, Name: "skr-webhook-sa"},
 }
 
-// IsLeftover reports whether an object with the name of a leftover is one: it has lifecycle-manager's label or was
-// applied by it, and has no mark of a module or another owner.
+// IsLeftover reports whether an object with the name of a leftover belongs to lifecycle-manager. It must have
+// lifecycle-manager's label or field manager, and must not have the mark of a module or another owner.
 func IsLeftover(o *metav1.PartialObjectMetadata) bool {
 	for _, annotation := range []string{v1beta2.AnnotationOwnedBy, v1beta2.AnnotationOwnedByDeprecated,
 		v1beta2.AnnotationAdopt} {
@@ -61,7 +61,8 @@ func IsLeftover(o *metav1.PartialObjectMetadata) bool {
 		})
 }
 
-// marksOf returns the annotations by which lifecycle-manager identifies its Kyma on the runtime's Kyma.
+// marksOf returns the annotations of the runtime's Kyma with which lifecycle-manager identifies the Kyma in the control
+// plane.
 func marksOf(kyma *v1beta2.Kyma) []string {
 	var marks []string
 	for _, annotation := range []string{v1beta2.AnnotationOwnedBy, v1beta2.AnnotationOwnedByDeprecated} {

@@ -21,39 +21,39 @@ func TestOnlyMarkedObjectsAreLeftovers(t *testing.T) {
 		meta metav1.ObjectMeta
 		want bool
 	}{
-		"its label": {metav1.ObjectMeta{Labels: kymas}, true},
-		"applied by it": {
+		"lifecycle-manager's label": {metav1.ObjectMeta{Labels: kymas}, true},
+		"lifecycle-manager's field manager": {
 			metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "lifecycle-manager"}}}, true,
 		},
-		"its hand on the status": {
+		"lifecycle-manager's field manager on the status only": {
 			metav1.ObjectMeta{
 				ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "lifecycle-manager", Subresource: "status"}},
 			}, false,
 		},
-		"nobody's mark": {metav1.ObjectMeta{}, false},
-		"another tool's label": {
+		"no label or field manager": {metav1.ObjectMeta{}, false},
+		"label of another tool": {
 			metav1.ObjectMeta{Labels: map[string]string{v1beta2.LabelManagedBy: "helm"}}, false,
 		},
-		"a module's of ours": {
+		"mark of a Manifest in the runtime": {
 			metav1.ObjectMeta{Labels: kymas,
 				Annotations: map[string]string{v1beta2.AnnotationOwnedBy: "kyma-system/watcher"}}, false,
 		},
-		"a module's of lifecycle-manager's": {
+		"mark of lifecycle-manager for a module": {
 			metav1.ObjectMeta{Labels: kymas,
 				Annotations: map[string]string{v1beta2.AnnotationOwnedByDeprecated: "kcp-system/a-watcher-1"}}, false,
 		},
-		"a module's that was left in place": {
+		"label of a module that was left in place": {
 			metav1.ObjectMeta{
 				Labels: map[string]string{v1beta2.LabelManagedBy: "kyma", v1beta2.LabelModuleName: "watcher"},
 			}, false,
 		},
-		"handed over to a module by its own": {
+		"handed over to a module with the annotation adopt": {
 			metav1.ObjectMeta{Labels: kymas,
 				Annotations: map[string]string{v1beta2.AnnotationAdopt: "kyma-system/watcher"}}, false,
 		},
 	} {
 		if got := IsLeftover(&metav1.PartialObjectMetadata{ObjectMeta: c.meta}); got != c.want {
-			t.Errorf("%s: %t", name, got)
+			t.Errorf("%s: IsLeftover = %t, want %t", name, got, c.want)
 		}
 	}
 	for _, o := range Leftovers {

@@ -14,12 +14,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// MadeDefaultCR reports whether lifecycle-manager made a default CR that has no mark of a module. Its early versions
-// label it.
+// MadeDefaultCR reports whether lifecycle-manager created a default CR without a module's mark. Early versions of
+// lifecycle-manager set a label on the CR.
 func MadeDefaultCR(o *metav1.PartialObjectMetadata) bool { return isKymas(o) || createdByKyma(o) }
 
-// createdByKyma reports whether lifecycle-manager created a default CR. Its field manager is the only trace of that.
-// The API server records Update for a create.
+// createdByKyma reports whether lifecycle-manager created a default CR. Only the field manager shows this. The API
+// server records the operation Update for a create request.
 //
 // Source: lifecycle-manager c5b83f1b, internal/manifest/modulecr.
 func createdByKyma(o *metav1.PartialObjectMetadata) bool {
@@ -30,8 +30,8 @@ func createdByKyma(o *metav1.PartialObjectMetadata) bool {
 	})
 }
 
-// Kymas returns the value of the annotation v1beta2.AnnotationKymas for a runtime. It is empty for a publisher from
-// before 0.1.0, which does not name Kymas.
+// Kymas returns the value of the annotation v1beta2.AnnotationKymas for a runtime. It is empty for publishers before
+// 0.1.0, whose bundles do not contain the names of Kymas.
 func Kymas(p bundle.Predicate) string {
 	var names []string
 	for _, kyma := range append([]trust.Kyma{p.Owner()}, p.FormerKymas...) {
@@ -42,17 +42,17 @@ func Kymas(p bundle.Predicate) string {
 	return strings.Join(names, ",")
 }
 
-// maxManifestName is the length at which lifecycle-manager cuts the names of Manifests.
+// maxManifestName is the length to which lifecycle-manager truncates the names of Manifests.
 //
 // Source: lifecycle-manager c5b83f1b, pkg/module/common.
 const maxManifestName = 62
 
-// Marks returns the marks that lifecycle-manager sets on the objects of a module: NAMESPACE/NAME of the module's
-// Manifest in the control plane, one for each of the kymas and each name by which they can request the module. kymas is
-// the value of the annotation v1beta2.AnnotationKymas. No mark exists for a module without a component.
+// Marks returns the marks that lifecycle-manager sets on the objects of a module. A mark is NAMESPACE/NAME of the
+// module's Manifest in the control plane. The result has one mark for each Kyma and each name in modules. kymas is the
+// value of the annotation v1beta2.AnnotationKymas. A module without a component has no marks.
 //
-// A Manifest's name contains a hash of the component and the module. A name that is cut can lose it; then
-// lifecycle-manager itself has one Manifest for two components with the same beginning, and they share its mark.
+// A Manifest's name ends with a hash of the component and the module. If the name is truncated, it can lose the hash.
+// Then two components whose names start alike share one Manifest in lifecycle-manager, and one mark.
 //
 // Source: lifecycle-manager c5b83f1b, CreateModuleName in pkg/module/common.
 func Marks(kymas, component string, modules ...string) []string {
@@ -82,7 +82,7 @@ func Installed(o *metav1.PartialObjectMetadata, namespace string, marks []string
 	return slices.ContainsFunc(
 		[]string{o.Annotations[v1beta2.AnnotationOwnedByDeprecated], o.Annotations[v1beta2.AnnotationOwnedBy]},
 		func(mark string) bool {
-			// Newer versions cut dashes at the end of a name that was cut.
+			// Newer versions remove dashes from the end of a truncated name.
 			return mark != "" && slices.ContainsFunc(marks, func(own string) bool {
 				return mark == own || mark == strings.TrimRight(own, "-")
 			})
@@ -90,7 +90,7 @@ func Installed(o *metav1.PartialObjectMetadata, namespace string, marks []string
 	)
 }
 
-// isKymas reports whether an object has a label of lifecycle-manager, in its present or its former form.
+// isKymas reports whether an object has the current or former value of lifecycle-manager's label managed-by.
 func isKymas(o *metav1.PartialObjectMetadata) bool {
 	return slices.Contains([]string{v1beta2.ManagedByKyma, "declarative-v2"}, o.Labels[v1beta2.LabelManagedBy])
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// The marks are those of lifecycle-manager in integration/landscape/recorded.
-func TestMarksAreThoseOfLifecycleManager(t *testing.T) {
+// The marks were recorded from lifecycle-manager, see integration/landscape/recorded.
+func TestMarksMatchLifecycleManager(t *testing.T) {
 	for module, mark := range map[string]string{
 		"scaler": "kcp-system/one-scaler-3258028532",
 		"guard":  "kcp-system/one-guard-2502733710",
@@ -23,7 +23,7 @@ func TestMarksAreThoseOfLifecycleManager(t *testing.T) {
 	require.Len(t, Marks("kcp-system/one,kcp-system/two", "kyma-pull.dev/module/scaler", "scaler", "team/scaler"), 4)
 }
 
-func TestInstalledNeedsTheExactMarkOfTheModule(t *testing.T) {
+func TestInstalledRequiresExactMark(t *testing.T) {
 	const kyma = "kcp-system/f3b1c0de-5a6b-4c7d-8e9f-001122334455"
 	mark := func(kyma, module string) string { return Marks(kyma, "kyma-project.io/module/"+module, module)[0] }
 	own := func(module string) []string { return []string{mark(kyma, module)} }
@@ -33,15 +33,15 @@ func TestInstalledNeedsTheExactMarkOfTheModule(t *testing.T) {
 		marked, module string
 		want           bool
 	}{
-		"the module's": {mark(kyma, "keda"), "keda", true},
-		"a longer name with the module's at its end":   {mark(kyma, "api-gateway"), "gateway", false},
-		"a longer name with the module's at its start": {mark(kyma, "gateway-api"), "gateway", false},
-		"a Kyma with the module's name":                {mark("kcp-system/gateway", "keda"), "gateway", false},
-		"the same module of another Kyma":              {mark("kcp-system/other", "keda"), "keda", false},
-		"the same name in another namespace":           {"tenant" + mark(kyma, "keda")[len("kcp-system"):], "keda", false},
-		"a name that lifecycle-manager cut":            {mark(kyma, long), long, true},
-		"another module's name that it cut":            {mark(kyma, long), "application-connector", false},
-		"no mark":                                      {"", "keda", false},
+		"mark of the module":                      {mark(kyma, "keda"), "keda", true},
+		"longer module name with the same suffix": {mark(kyma, "api-gateway"), "gateway", false},
+		"longer module name with the same prefix": {mark(kyma, "gateway-api"), "gateway", false},
+		"Kyma with the name of the module":        {mark("kcp-system/gateway", "keda"), "gateway", false},
+		"same module of another Kyma":             {mark("kcp-system/other", "keda"), "keda", false},
+		"same mark with another namespace":        {"tenant" + mark(kyma, "keda")[len("kcp-system"):], "keda", false},
+		"truncated name of the module":            {mark(kyma, long), long, true},
+		"truncated name of another module":        {mark(kyma, long), "application-connector", false},
+		"object without a mark":                   {"", "keda", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, annotation := range []string{v1beta2.AnnotationOwnedBy, v1beta2.AnnotationOwnedByDeprecated} {

@@ -1,6 +1,6 @@
 // Package takeover is the agent's part of a takeover from Kyma's lifecycle-manager. It recognizes lifecycle-manager's
-// objects and fields, adopts its modules, removes its leftovers, and returns its objects. The rest of the agent calls
-// it. A bundle decides when a phase begins.
+// objects and fields, adopts its modules, removes its leftovers, and can return the objects to it. A bundle starts each
+// phase of the takeover.
 package takeover
 
 import (
@@ -18,34 +18,35 @@ import (
 
 const namespace = v1beta2.RuntimeNamespace
 
-// all stands for the name of an object where all of a kind are read.
+// all stands for the object name in failures to list a kind.
 const all = "*"
 
-// Phases records the finished steps of the takeover phases. It must be used from one goroutine.
+// Phases runs the takeover phases and records the completed steps. It must be used from one goroutine.
 type Phases struct {
-	// Done is the digest of the bundle whose phase is complete: nothing of it is checked again.
+	// Done is the digest of the bundle whose phase is complete. Run returns immediately for this bundle.
 	Done string
 	// Removed are the leftovers that this process removed.
 	Removed []bundle.ObjectRef
 }
 
-// Writer writes the objects of a bundle into the runtime.
+// Writer contains the clients and functions with which the phases write to the runtime.
 type Writer struct {
 	// Client may read from a cache; Uncached does not.
 	Client, Uncached client.Client
-	// Try writes an object, with the backoff of its last failure. Failing reports whether a write of the bundle failed.
+	// Try calls write for an object, unless its last failure is within the backoff. Failing reports whether a write for
+	// the bundle failed.
 	Try     func(kind, name, module string, write func() error)
 	Failing func() bool
 	Patch   func(ctx context.Context, before, after client.Object, kind string) error
 	Delete  func(ctx context.Context, object client.Object, kind string) error
 	// Definitions returns the CRDs that the agent applies.
 	Definitions func() ([]*unstructured.Unstructured, error)
-	// Owner is the field manager of the agent's writes, and Owners are all that it has used.
+	// Owner is the agent's field manager. Owners are all field managers that the agent has used.
 	Owner  string
 	Owners []string
 }
 
-// Run executes the takeover phase that the bundle sets, in addition to installing the bundle's objects.
+// Run executes the takeover phase of the bundle, if the phase requires more than installing the bundle's objects.
 func (p *Phases) Run(ctx context.Context, b *bundle.Bundle, w Writer) {
 	if phase := b.State.Takeover; phase != bundle.TakeoverClean && phase != bundle.TakeoverRelease ||
 		p.Done == b.Digest.String() {
@@ -55,15 +56,14 @@ func (p *Phases) Run(ctx context.Context, b *bundle.Bundle, w Writer) {
 	if b.State.Takeover == bundle.TakeoverClean {
 		p.clean(ctx, w)
 	} else if waiting = w.release(ctx); !waiting {
-		w.giveBack(ctx)
+		w.releaseObjects(ctx)
 	}
 	if !waiting && !w.Failing() {
 		p.Done = b.Digest.String()
 	}
 }
 
-// clean removes lifecycle-manager's own objects in the runtime, which have the name and the mark of a leftover, and its
-// mark on the runtime's Kyma.
+// clean removes lifecycle-manager's leftovers from the runtime, and its marks from the runtime's Kyma.
 func (p *Phases) clean(ctx context.Context, w Writer) {
 	for _, leftover := range Leftovers {
 		w.Try(leftover.Kind, leftover.Name, "", func() error { return p.removeLeftover(ctx, w, leftover) })
@@ -90,25 +90,25 @@ func (p *Phases) removeLeftover(ctx context.Context, w Writer, leftover bundle.O
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("read %s, which lifecycle-manager left: %w", leftover, err)
+		return fmt.Errorf("read %s of lifecycle-manager: %w", leftover, err)
 	}
 	if o.DeletionTimestamp.IsZero() {
 		err = w.Uncached.Delete(ctx, o, client.Preconditions{UID: &o.UID},
 			client.PropagationPolicy(metav1.DeletePropagationBackground))
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("remove %s, which lifecycle-manager left: %w", leftover, err)
+			return fmt.Errorf("delete %s of lifecycle-manager: %w", leftover, err)
 		}
 		p.Removed = bundle.SortObjects(append(p.Removed, leftover))
 	}
 	if len(o.Finalizers) > 0 {
-		return fmt.Errorf("%s, which lifecycle-manager left, is being deleted and waits for its finalizers: %v",
+		return fmt.Errorf("%s of lifecycle-manager is being deleted and waits for its finalizers: %v",
 			leftover, o.Finalizers)
 	}
 	return nil
 }
 
-// release stops managing all modules, which stay as they are: the installer returns their objects to lifecycle-manager
-// before it deletes a Manifest. It reports whether some Manifests still exist.
+// release makes all modules unmanaged and deletes their Manifests. The installer returns the objects of a module to
+// lifecycle-manager before the Manifest is gone. release reports whether Manifests still exist.
 func (w Writer) release(ctx context.Context) bool {
 	var manifests v1beta2.ManifestList
 	w.Try("Manifest", all, "", func() error {
@@ -133,10 +133,10 @@ func (w Writer) release(ctx context.Context) bool {
 	return len(manifests.Items) > 0
 }
 
-// giveBack releases all objects that do not belong to a module. Our fields of the catalog and of definitions become
-// lifecycle-manager's, because it removes only its own fields. Our fields of the Kyma get no owner: its spec belongs to
-// the user, and lifecycle-manager would remove it with them.
-func (w Writer) giveBack(ctx context.Context) {
+// releaseObjects releases all objects that do not belong to a module. Lifecycle-manager becomes the owner of the
+// agent's fields in the catalog and in CRDs, because it removes only fields that it owns. The agent's fields in the
+// Kyma get no owner, because lifecycle-manager must not remove the user's spec.
+func (w Writer) releaseObjects(ctx context.Context) {
 	for _, kind := range []struct{ name, owner string }{{"ModuleTemplate", "catalog-sync"},
 		{"ModuleReleaseMeta", "catalog-sync"}, {"Kyma", ""}} {
 		entries := &unstructured.UnstructuredList{}
@@ -149,7 +149,7 @@ func (w Writer) giveBack(ctx context.Context) {
 		})
 		for i := range entries.Items {
 			o := &entries.Items[i]
-			w.Try(kind.name, o.GetName(), "", func() error { return w.handFields(ctx, o, kind.owner) })
+			w.Try(kind.name, o.GetName(), "", func() error { return w.transferFields(ctx, o, kind.owner) })
 		}
 	}
 	crds, err := w.Definitions()
@@ -161,7 +161,7 @@ func (w Writer) giveBack(ctx context.Context) {
 			if err := w.Uncached.Get(ctx, client.ObjectKeyFromObject(crd), live); err != nil {
 				return client.IgnoreNotFound(err)
 			}
-			return w.handFields(ctx, live, "lifecycle-manager")
+			return w.transferFields(ctx, live, "lifecycle-manager")
 		})
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Facts are the agent's facts about the phase of the bundle in force.
+// Facts is the input of the report about the takeover phase of the bundle in force.
 type Facts struct {
-	// Bundle is the bundle in force, nil for none.
+	// Bundle is the bundle in force, or nil.
 	Bundle    *bundle.Bundle
 	Manifests []v1beta2.Manifest
 	// PhaseDone and Removed are from Phases.
@@ -21,19 +21,19 @@ type Facts struct {
 	Removed   []bundle.ObjectRef
 	// Unstaged contains the error of each module whose content is missing.
 	Unstaged map[string]error
-	// Trouble summarizes failed writes into the runtime, nil for none.
+	// Trouble summarizes failed writes to the runtime, nil if none failed.
 	Trouble *bundle.ReportedTrouble
 	// Unmanaged contains the versions of unmanaged modules by name.
 	Unmanaged map[string]string
-	// Message returns the problem of a Manifest, empty for none.
+	// Message returns the problem of a Manifest, empty if it has none.
 	Message func(*v1beta2.Manifest) string
 }
 
-// Releases reports whether a bundle gives the runtime back to lifecycle-manager, which then writes the Kyma's status,
-// the catalog and their definitions.
+// Releases reports whether a bundle returns the runtime to lifecycle-manager. From then on, lifecycle-manager writes
+// the Kyma's status, the catalog and the CRDs.
 func Releases(b *bundle.Bundle) bool { return b != nil && b.State.Takeover == bundle.TakeoverRelease }
 
-// Progress returns the progress of the phase in the bundle in force, nil without one.
+// Progress returns the progress of the takeover phase of the bundle in force, or nil if the bundle has no phase.
 func Progress(facts Facts) *bundle.ReportedTakeover {
 	if facts.Bundle == nil || facts.Bundle.State.Takeover == "" {
 		return nil
@@ -53,8 +53,8 @@ func Progress(facts Facts) *bundle.ReportedTakeover {
 	return t
 }
 
-// Released returns the modules that were given back and have no Manifest anymore. Lifecycle-manager continues with
-// their versions.
+// Released returns the modules that were returned to lifecycle-manager and no longer have a Manifest, with the versions
+// that lifecycle-manager continues with.
 func Released(facts Facts, reported []bundle.ReportedModule) (all []bundle.ReportedModule) {
 	if !Releases(facts.Bundle) {
 		return nil
@@ -67,20 +67,20 @@ func Released(facts Facts, reported []bundle.ReportedModule) (all []bundle.Repor
 	return all
 }
 
-// unfinished returns the reason why the phases remove and release are not complete.
+// unfinished returns why the phase clean or release is not complete.
 func unfinished(facts Facts) string {
 	switch {
 	case facts.Trouble != nil:
 		return facts.Trouble.Message
 	case facts.Bundle.State.Takeover == bundle.TakeoverRelease && len(facts.Manifests) > 0:
 		m := &facts.Manifests[0]
-		return bounded(fmt.Sprintf("waiting until Manifest %s is gone and %d others: %s", m.Name,
-			len(facts.Manifests)-1, cmp.Or(facts.Message(m), "its objects are being given back")))
+		return bounded(fmt.Sprintf("waiting for the deletion of Manifest %s and %d others: %s", m.Name,
+			len(facts.Manifests)-1, cmp.Or(facts.Message(m), "its objects are being returned to lifecycle-manager")))
 	}
-	return "waiting until it is done"
+	return "the phase is in progress"
 }
 
-// Forget removes conditions of the runtime's Kyma that only lifecycle-manager updated.
+// Forget removes the conditions of the runtime's Kyma that only lifecycle-manager updates.
 func Forget(status *v1beta2.KymaStatus, b *bundle.Bundle) {
 	if b == nil || b.State.Takeover != bundle.TakeoverClean {
 		return
@@ -90,8 +90,8 @@ func Forget(status *v1beta2.KymaStatus, b *bundle.Bundle) {
 	}
 }
 
-// adopted returns the modules that were applied completely with their inherited objects, and the obstacle of the first
-// other one.
+// adopted returns the modules that were applied completely with their inherited objects, and why the first other module
+// is not adopted.
 func adopted(facts Facts) (modules []string, why string) {
 	for _, want := range facts.Bundle.State.All() {
 		if len(want.Inherited) == 0 {
@@ -102,21 +102,21 @@ func adopted(facts Facts) (modules []string, why string) {
 			modules = append(modules, want.Module)
 			continue
 		}
-		reason := "it is not there yet"
+		reason := "the Manifest does not exist yet"
 		if i >= 0 {
-			reason = cmp.Or(facts.Message(&facts.Manifests[i]), "it is being applied")
+			reason = cmp.Or(facts.Message(&facts.Manifests[i]), "the Manifest is being applied")
 		}
 		if refused := facts.Unstaged[want.Module]; refused != nil {
 			reason = refused.Error()
 		}
 		why = cmp.Or(why,
-			bounded(fmt.Sprintf("module %s is not adopted: Manifest %s: %s", want.Module, want.Name, reason)))
+			bounded(fmt.Sprintf("module %s (Manifest %s) is not adopted: %s", want.Module, want.Name, reason)))
 	}
 	slices.Sort(modules)
 	return modules, why
 }
 
-// isAdopted reports whether a Manifest has its list of inherited objects and was applied completely, in any version.
+// isAdopted reports whether a Manifest contains its inherited objects and any of its versions was applied completely.
 func isAdopted(m *v1beta2.Manifest) bool {
 	return m.Annotations[v1beta2.AnnotationInherited] != "" && m.DeletionTimestamp.IsZero() &&
 		(m.Applied() != nil || meta.IsStatusConditionTrue(m.Status.Conditions, v1beta2.ConditionInstallation))

@@ -8,19 +8,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// spacing is the minimum time between two reports of one watch. A single change is reported at once.
+// spacing is the minimum time between two reports of one watch. The first change is reported immediately.
 const spacing = 5 * time.Second
 
-// ledger contains the number of changes of one watch, and the objects that changed last. It is pure and bounded: each
-// object has one entry, and there are at most bundle.MaxWatchedReported.
+// ledger contains the number of changes of one watch, and the objects that changed last. It has no side effects. It
+// contains each object once, and at most bundle.MaxWatchedReported objects.
 type ledger struct {
 	changes int64
 	trouble string
-	// reported is the content of reports. Only include changes it, so that reports stay the same until then.
+	// reported is the part of the runtime's report for this watch. Only include changes it.
 	reported bundle.ReportedWatch
 	// reportedAt is the time of the last change of reported.
 	reportedAt time.Time
-	// recent contains the changed objects that are not in reported, each once, newest last.
+	// recent contains the changed objects that are not in reported yet, without duplicates, newest last.
 	recent []object
 }
 
@@ -35,17 +35,18 @@ func (l *ledger) changed(o object) {
 	l.recent = append(l.recent, o)
 }
 
-// pending reports whether there are changes that are not reported.
+// pending reports whether changes are missing in reported.
 func (l *ledger) pending() bool {
 	return l.changes != l.reported.Changes || l.trouble != l.reported.Trouble
 }
 
-// hold returns the time until pending changes can be reported, 0 for now.
+// hold returns the time until pending changes can be reported, 0 if they can be reported now.
 func (l *ledger) hold(now time.Time) time.Duration {
 	return max(0, l.reportedAt.Add(spacing).Sub(now))
 }
 
-// include adds pending changes to reported. since is a sequence above all previous reports and not above the next one.
+// include adds pending changes to reported. since is the sequence from which reports contain them: higher than all
+// previous sequences and not higher than the next one.
 func (l *ledger) include(since int64, now time.Time) {
 	if !l.pending() || l.hold(now) > 0 {
 		return
@@ -63,7 +64,8 @@ func (l *ledger) include(since int64, now time.Time) {
 	l.reported.Objects, l.recent = all, nil
 }
 
-// summary returns the reports of all watches, sorted by name. Each has an equal share of the report's size.
+// summary returns the reports of all watches with changes, sorted by name. Each watch gets an equal share of the
+// report's size.
 func summary(reported []bundle.ReportedWatch) []bundle.ReportedWatch {
 	reported = slices.DeleteFunc(slices.Clone(reported), func(w bundle.ReportedWatch) bool { return w.Since == 0 })
 	slices.SortFunc(reported, func(a, b bundle.ReportedWatch) int { return cmp.Compare(a.Watcher, b.Watcher) })

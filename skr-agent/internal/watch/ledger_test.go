@@ -24,7 +24,7 @@ func TestLedgerReportsEachChangeOnce(t *testing.T) {
 	var l ledger
 	l.include(10, noon)
 	if l.reported.Since != 0 || l.pending() {
-		t.Fatalf("reported %+v before a change", l.reported)
+		t.Fatalf("reported %+v before the first change, want nothing", l.reported)
 	}
 	l.changed(object{name: "a"})
 	l.changed(object{name: "b"})
@@ -32,46 +32,46 @@ func TestLedgerReportsEachChangeOnce(t *testing.T) {
 	if got, want := names(l.reported), []string{"b@20", "a@20"}; !reflect.DeepEqual(got, want) ||
 		l.reported.Since != 20 ||
 		l.reported.Changes != 2 {
-		t.Fatalf("got %v of %+v, want %v", got, l.reported, want)
+		t.Fatalf("reported objects: got %v in %+v, want %v", got, l.reported, want)
 	}
 	before := l.reported
 	l.include(30, noon.Add(time.Hour))
 	if !reflect.DeepEqual(l.reported, before) {
-		t.Errorf("without news the report changed: %+v", l.reported)
+		t.Errorf("report without new changes: got %+v, want the previous report", l.reported)
 	}
 
 	l.changed(object{name: "a"})
 	l.include(40, noon.Add(spacing-1))
 	if !reflect.DeepEqual(l.reported, before) || l.hold(noon.Add(spacing-1)) != 1 {
-		t.Errorf("a storm is not held back: %+v", l.reported)
+		t.Errorf("report within the spacing: got %+v, want the previous report", l.reported)
 	}
 	l.changed(object{name: "a"})
 	l.include(50, noon.Add(spacing))
 	if got, want := names(l.reported), []string{"a@50", "b@20"}; !reflect.DeepEqual(got, want) ||
 		l.reported.Changes != 4 ||
 		l.pending() {
-		t.Errorf("got %v of %+v, want %v", got, l.reported, want)
+		t.Errorf("reported objects: got %v in %+v, want %v", got, l.reported, want)
 	}
 }
 
-func TestLedgerReportsTroubleAndItsEnd(t *testing.T) {
+func TestLedgerReportsStartAndEndOfTrouble(t *testing.T) {
 	var l ledger
 	l.trouble = "forbidden"
 	l.include(10, noon)
 	if l.reported.Trouble != "forbidden" || l.reported.Since != 10 || l.pending() {
-		t.Fatalf("got %+v", l.reported)
+		t.Fatalf("trouble: got %+v, want forbidden since 10", l.reported)
 	}
 	l.trouble = ""
 	l.include(20, noon.Add(spacing))
 	if l.reported.Trouble != "" || l.reported.Since != 20 {
-		t.Errorf("got %+v", l.reported)
+		t.Errorf("end of trouble: got %+v, want no trouble since 20", l.reported)
 	}
 }
 
-func TestSummaryDividesTheSizeEqually(t *testing.T) {
+func TestSummaryGivesWatchesEqualShares(t *testing.T) {
 	for _, watches := range []int{1, 2, 7, bundle.MaxWatchers} {
 		for _, length := range []int{1, 40, 253} {
-			t.Run(fmt.Sprintf("%d watches of names of %d bytes", watches, length), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%d watches with names of %d bytes", watches, length), func(t *testing.T) {
 				var reports []bundle.ReportedWatch
 				for i := range watches {
 					l := ledger{reported: bundle.ReportedWatch{Watcher: fmt.Sprintf("w-%02d", watches-i)}}
@@ -86,18 +86,20 @@ func TestSummaryDividesTheSizeEqually(t *testing.T) {
 				for _, w := range got {
 					objects += len(w.Objects)
 					if len(w.Objects) == 0 && length < 253 || w.Changes != 500 {
-						t.Errorf("%s has %d objects, %d changes", w.Watcher, len(w.Objects), w.Changes)
+						t.Errorf("watcher %s has %d objects and %d changes, want objects and 500 changes", w.Watcher,
+							len(w.Objects), w.Changes)
 					}
 					if w.Watcher < last {
-						t.Errorf("%s after %s", w.Watcher, last)
+						t.Errorf("watcher %s comes after %s, want sorted by name", w.Watcher, last)
 					}
 					if last = w.Watcher; len(w.Objects) > 0 && !strings.HasPrefix(w.Objects[0].Name, "499-") {
-						t.Errorf("%s begins with %s, not the newest", w.Watcher, w.Objects[0].Name)
+						t.Errorf("watcher %s starts with object %s, want the newest", w.Watcher, w.Objects[0].Name)
 					}
 				}
 				data, err := json.Marshal(got)
 				if err != nil || objects > bundle.MaxWatchedReported || len(data) > 16<<10 {
-					t.Errorf("%d objects, %d bytes, %v", objects, len(data), err)
+					t.Errorf("summary has %d objects in %d bytes, error %v: want at most %d objects in 16 KiB", objects,
+						len(data), err, bundle.MaxWatchedReported)
 				}
 			})
 		}

@@ -10,14 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// known is the stored part of an object: its name, and a fingerprint of the part whose changes count.
+// known is the stored part of an object: its name, and a fingerprint of its spec or status.
 type known struct {
 	metav1.ObjectMeta
-	print string
+	fingerprint string
 }
 
-// shrink is the transform of informers. It returns the stored part of an object, with a fingerprint of the spec for
-// metadata, and of the status for a whole object.
+// shrink is the transform function of the informers. It reduces an object to its stored part. The fingerprint covers
+// the spec if the informer receives metadata, and the status if it receives whole objects.
 func shrink(in any) (any, error) {
 	switch o := in.(type) {
 	case *metav1.PartialObjectMetadata:
@@ -39,12 +39,12 @@ func small(o metav1.Object, fingerprint string) *known {
 			Name:            o.GetName(),
 			ResourceVersion: o.GetResourceVersion(),
 		},
-		print: string(o.GetUID()) + " " + fingerprint,
+		fingerprint: string(o.GetUID()) + " " + fingerprint,
 	}
 }
 
-// specPrint returns a fingerprint that changes with the generation, and at the start of a deletion. Kinds without
-// generations, such as ConfigMaps, have no status, so each of their versions counts.
+// specPrint returns a fingerprint that changes with the generation, and at the start of a deletion. For kinds without
+// generations, such as ConfigMaps, it changes with the resource version.
 func specPrint(o metav1.Object) string {
 	deleting := o.GetDeletionTimestamp() != nil
 	if o.GetGeneration() == 0 {
@@ -59,7 +59,7 @@ func statusPrint(o *unstructured.Unstructured) (string, error) {
 		return "", nil
 	}
 	sum := fnv.New128a()
-	if err := json.NewEncoder(sum).Encode(status); err != nil { // maps are encoded sorted by key
+	if err := json.NewEncoder(sum).Encode(status); err != nil { // map keys are sorted
 		return "", err
 	}
 	return base64.RawStdEncoding.EncodeToString(sum.Sum(nil)), nil

@@ -16,16 +16,16 @@ func printOf(t *testing.T, in any) string {
 	}
 	again, err := shrink(out)
 	if err != nil || again != out {
-		t.Fatalf("shrunk again: %v, %v", again, err)
+		t.Fatalf("shrink of a shrunk object: got %v, %v, want the same object", again, err)
 	}
 	o := out.(*known)
 	if o.Name != "one" || o.Namespace != "shop" || o.Labels != nil || o.Annotations != nil || o.ManagedFields != nil {
-		t.Fatalf("kept %+v", o.ObjectMeta)
+		t.Fatalf("shrunk metadata is %+v, want only name, namespace and resource version", o.ObjectMeta)
 	}
-	return o.print
+	return o.fingerprint
 }
 
-func TestSpecFingerprint(t *testing.T) {
+func TestSpecFingerprintChangesWithGeneration(t *testing.T) {
 	now := metav1.Now()
 	meta := func(change func(*metav1.ObjectMeta)) *metav1.PartialObjectMetadata {
 		o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
@@ -39,24 +39,24 @@ func TestSpecFingerprint(t *testing.T) {
 		before, after func(*metav1.ObjectMeta)
 		counts        bool
 	}{
-		"a new generation": {
+		"new generation": {
 			func(*metav1.ObjectMeta) {}, func(m *metav1.ObjectMeta) { m.Generation, m.ResourceVersion = 4, "8" }, true,
 		},
-		"a new version alone": {
+		"new resource version only": {
 			func(*metav1.ObjectMeta) {}, func(m *metav1.ObjectMeta) { m.ResourceVersion = "8" }, false,
 		},
-		"an annotation": {
+		"new annotation": {
 			func(*metav1.ObjectMeta) {}, func(m *metav1.ObjectMeta) {
 				m.Annotations = map[string]string{"a": "b"}
 			}, false,
 		},
-		"a deletion that began": {
+		"deletion started": {
 			func(*metav1.ObjectMeta) {}, func(m *metav1.ObjectMeta) { m.DeletionTimestamp = &now }, true,
 		},
-		"another of the same name": {
+		"another object with the same name": {
 			func(*metav1.ObjectMeta) {}, func(m *metav1.ObjectMeta) { m.UID = types.UID("v") }, true,
 		},
-		"a kind without generation": {
+		"new resource version of a kind without generation": {
 			func(m *metav1.ObjectMeta) {
 				m.Generation = 0
 			}, func(m *metav1.ObjectMeta) { m.Generation, m.ResourceVersion = 0, "8" }, true,
@@ -64,13 +64,13 @@ func TestSpecFingerprint(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := printOf(t, meta(c.before)) != printOf(t, meta(c.after)); got != c.counts {
-				t.Errorf("counts: %v", got)
+				t.Errorf("fingerprint changed: got %v, want %v", got, c.counts)
 			}
 		})
 	}
 }
 
-func TestStatusFingerprint(t *testing.T) {
+func TestStatusFingerprintChangesWithStatusOnly(t *testing.T) {
 	whole := func(change func(map[string]any)) *unstructured.Unstructured {
 		o := &unstructured.Unstructured{Object: map[string]any{
 			"metadata": map[string]any{
@@ -90,19 +90,19 @@ func TestStatusFingerprint(t *testing.T) {
 		change func(map[string]any)
 		counts bool
 	}{
-		"nothing":  {func(map[string]any) {}, false},
-		"the spec": {func(o map[string]any) { o["spec"] = map[string]any{"size": int64(2)} }, false},
-		"a generation": {
+		"no change":    {func(map[string]any) {}, false},
+		"changed spec": {func(o map[string]any) { o["spec"] = map[string]any{"size": int64(2)} }, false},
+		"changed generation": {
 			func(o map[string]any) { o["metadata"].(map[string]any)["generation"] = int64(4) }, false,
 		},
-		"a field of status":  {func(o map[string]any) { o["status"].(map[string]any)["state"] = "Error" }, true},
-		"a number of status": {func(o map[string]any) { o["status"].(map[string]any)["seen"] = int64(2) }, true},
-		"no status any more": {func(o map[string]any) { delete(o, "status") }, true},
-		"an empty status":    {func(o map[string]any) { o["status"] = map[string]any{} }, true},
+		"changed string in status": {func(o map[string]any) { o["status"].(map[string]any)["state"] = "Error" }, true},
+		"changed number in status": {func(o map[string]any) { o["status"].(map[string]any)["seen"] = int64(2) }, true},
+		"removed status":           {func(o map[string]any) { delete(o, "status") }, true},
+		"emptied status":           {func(o map[string]any) { o["status"] = map[string]any{} }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := printOf(t, whole(c.change)) != same; got != c.counts {
-				t.Errorf("counts: %v", got)
+				t.Errorf("fingerprint changed: got %v, want %v", got, c.counts)
 			}
 		})
 	}

@@ -1,9 +1,10 @@
-// Package watch reports changes of objects in the runtime to the control plane. Its input are the watchers of the
-// bundle in force. Its output are the changed objects for the report, and a call that starts a round.
+// Package watch reports changes of objects in the runtime to the control plane. The input is the watchers of the bundle
+// in force. The output is the changed objects for the report, and a call that starts a round of the agent.
 //
-// Its limits are one watch per watcher, a name and a fingerprint per object, maxObjects objects per watch, and a
-// bounded report. Only the names of objects leave the package. Objects that exist at the start of a watch are not
-// changes. An object that gains or loses the labels is one. Watches of kinds that are not served are retried.
+// Each watcher has one watch of at most maxObjects objects, and stores a name and a fingerprint of each object. The
+// report is bounded and contains only names of objects. Objects that exist at the start of a watch do not count as
+// changes. An object that gains or loses the watched labels counts as changed. Watches of kinds that are not served are
+// retried.
 package watch
 
 import (
@@ -26,16 +27,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// maxObjects limits the objects of one watch. With about 600 bytes each, all watches need less than 40 MiB.
+// maxObjects limits the objects of one watch. An object needs about 600 bytes, so all watches together need less than
+// 40 MiB.
 const maxObjects = 2_000
 
-// Watches are the watches of one runtime.
+// Watches runs the watches of one runtime.
 type Watches struct {
 	metadata metadata.Interface
 	objects  dynamic.Interface
 	// limit is the maximum number of objects of one watch.
 	limit int
-	// ctx ends all watches, and wake reports changes. Start sets both.
+	// ctx stops all watches when it is done, and wake is called for changes. Start sets both.
 	ctx  context.Context
 	wake func(wait time.Duration)
 
@@ -48,12 +50,13 @@ type watch struct {
 	bundle.Watcher
 	ledger
 	stop context.CancelFunc
-	// synced is the informer's. It is replaced once the watch is full, so that the informer can be freed.
+	// synced is the informer's HasSynced. It is replaced when the watch is full, so that the informer's memory can be
+	// freed.
 	synced cache.InformerSynced
-	// objects is the number of stored objects. full reports that it exceeded the limit, which ended the watch.
+	// objects is the number of stored objects. full is true if the number exceeded the limit and the watch was stopped.
 	objects int
 	full    bool
-	// absent reports that the kind was not served at the start, so that all of its objects are changes.
+	// absent is true if the kind was not served when the watch started. All of its objects then count as changes.
 	absent bool
 }
 
@@ -62,13 +65,13 @@ func New(metadata metadata.Interface, objects dynamic.Interface) *Watches {
 	return &Watches{metadata: metadata, objects: objects, limit: maxObjects, running: map[string]*watch{}}
 }
 
-// Start sets the context of all watches, and the function that is called for changes. Its argument is the time until
-// Report includes the change. Start is called once, before Set.
+// Start sets the context of all watches and the function that is called for changes. The function's argument is the
+// time until Report includes the change. Start must be called once, before Set.
 func (w *Watches) Start(ctx context.Context, wake func(wait time.Duration)) {
 	w.ctx, w.wake = ctx, wake
 }
 
-// Set replaces the watchers. Those that already run continue.
+// Set replaces the watchers. Unchanged watchers keep running.
 func (w *Watches) Set(watchers []bundle.Watcher) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,9 +99,9 @@ func same(a, b bundle.Watcher) bool {
 	return a.Name == b.Name && a.GVR() == b.GVR() && a.Field == b.Field && maps.Equal(a.Labels, b.Labels)
 }
 
-// Report returns the reported changes of all watches, sorted by name. The result is the same until there are changes.
-// since is a sequence above all previous reports and not above the next one. wait is the time until held changes are
-// included, 0 for none.
+// Report returns the reported changes of all watches, sorted by name. The result changes only if objects change. since
+// is higher than the sequences of all previous reports, and not higher than the next one. wait is the time until
+// pending changes are included, 0 if none are pending.
 func (w *Watches) Report(since int64, now time.Time) (reported []bundle.ReportedWatch, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -142,7 +145,7 @@ type selection[L runtime.Object] interface {
 	Watch(context.Context, metav1.ListOptions) (apiwatch.Interface, error)
 }
 
-// informer returns the informer of a watch. It receives whole objects only if the status counts.
+// informer returns the informer of a watch. It receives whole objects only if the watcher reports status changes.
 func (w *Watches) informer(one *watch) cache.SharedIndexInformer {
 	if one.Field == bundle.FieldStatus {
 		return informerOf(w, one, w.objects.Resource(one.GVR()), w.objects, &unstructured.Unstructured{})
@@ -174,22 +177,22 @@ func informerOf[L runtime.Object](
 
 func (w *Watches) handler(one *watch) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc: func(obj any, initial bool) { w.saw(one, obj, 1, !initial) },
+		AddFunc: func(obj any, initial bool) { w.observe(one, obj, 1, !initial) },
 		UpdateFunc: func(before, after any) {
 			was, _ := before.(*known)
 			is, _ := after.(*known)
-			w.saw(one, after, 0, was != nil && is != nil && was.print != is.print)
+			w.observe(one, after, 0, was != nil && is != nil && was.fingerprint != is.fingerprint)
 		},
 		DeleteFunc: func(obj any) {
 			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = unknown.Obj
 			}
-			w.saw(one, obj, -1, true)
+			w.observe(one, obj, -1, true)
 		},
 	}
 }
 
-func (w *Watches) saw(one *watch, obj any, more int, counts bool) {
+func (w *Watches) observe(one *watch, obj any, more int, counts bool) {
 	o, ok := obj.(*known)
 	if !ok {
 		return
@@ -203,20 +206,22 @@ func (w *Watches) saw(one *watch, obj any, more int, counts bool) {
 			one.stop()
 			one.full, one.synced = true, func() bool { return true }
 			one.trouble = fmt.Sprintf(
-				"more than %d objects of %s have the labels and are not watched: narrow labelsToWatch", w.limit,
+				"more than %d %s have the labels, so the watch was stopped: narrow labelsToWatch", w.limit,
 				one.Resource)
 		}
 	})
 }
 
-// failed handles errors of an informer. A kind that is not served is not an error, and the informer retries it.
+// failed handles errors of an informer. A kind that is not served is not reported as a problem, because the informer
+// retries.
 func (w *Watches) failed(ctx context.Context, one *watch, r *cache.Reflector, err error) {
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err):
 		w.note(one, func() { one.absent = one.absent || !one.synced() })
 	case apierrors.IsForbidden(err):
 		w.note(one, func() {
-			one.trouble = fmt.Sprintf("the agent is not allowed to list and watch %s: add it to its ClusterRole",
+			one.trouble = fmt.Sprintf(
+				"the agent is not allowed to list and watch %s: add this right to its ClusterRole",
 				one.GVR().GroupResource())
 		})
 	default:
@@ -224,7 +229,7 @@ func (w *Watches) failed(ctx context.Context, one *watch, r *cache.Reflector, er
 	}
 }
 
-// note changes a running watch, and starts a round if a change becomes pending.
+// note calls write for a running watch, and starts a round of the agent if a change becomes pending.
 func (w *Watches) note(one *watch, write func()) {
 	w.mu.Lock()
 	if w.running[one.Name] != one || one.full {

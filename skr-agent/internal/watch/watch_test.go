@@ -22,19 +22,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/lender"
 )
 
-// world is an API server with an agent that can only watch kinds that allow permits.
+// world is an API server and the watches of an agent. The agent can watch only resources that were passed to allow.
 type world struct {
 	*testing.T
 	admin   kubernetes.Interface
 	watches *Watches
 	woken   chan time.Duration
-	// interval counts the reports, so that since increases.
+	// interval is the number of reports. It is used as since, which must increase.
 	interval int64
 }
 
 func newWorld(t *testing.T) *world {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		t.Skip("KUBEBUILDER_ASSETS is not set: no API server to watch")
+		t.Skip("needs a kube-apiserver: KUBEBUILDER_ASSETS is not set")
 	}
 	server, err := lender.Start(t.Context(), &envtest.Environment{})
 	must(t, err)
@@ -83,7 +83,7 @@ func (w *world) allow(resources ...string) {
 	must(w.T, err)
 }
 
-// report returns the reported changes of a watcher an hour later.
+// report returns the reported changes of a watcher. Each call is one hour after the previous one.
 func (w *world) report(watcher string) bundle.ReportedWatch {
 	w.interval++
 	reports, _ := w.watches.Report(w.interval, time.Now().Add(time.Duration(w.interval)*time.Hour))
@@ -95,7 +95,7 @@ func (w *world) report(watcher string) bundle.ReportedWatch {
 	return bundle.ReportedWatch{}
 }
 
-// until waits until a watcher reports the wanted changes.
+// until waits until the report of a watcher satisfies seen.
 func (w *world) until(watcher, what string, seen func(bundle.ReportedWatch) bool) {
 	w.Helper()
 	limit := time.After(2 * time.Minute)
@@ -107,7 +107,7 @@ func (w *world) until(watcher, what string, seen func(bundle.ReportedWatch) bool
 		select {
 		case <-w.woken:
 		case <-limit:
-			w.Fatalf("waited for: %s; last report: %+v", what, reported)
+			w.Fatalf("timed out waiting for %s, last report: %+v", what, reported)
 		}
 	}
 }
@@ -131,7 +131,7 @@ func watcherOf(resource string) bundle.Watcher {
 	}
 }
 
-// synced waits until a watch has its first list.
+// synced waits until a watch has received its first list.
 func (w *world) synced(watcher string) {
 	w.Helper()
 	w.watches.mu.Lock()
@@ -140,11 +140,11 @@ func (w *world) synced(watcher string) {
 	limit, cancel := context.WithTimeout(w.Context(), 2*time.Minute)
 	defer cancel()
 	if !cache.WaitForCacheSync(limit.Done(), synced) {
-		w.Fatalf("watcher %s has no list yet", watcher)
+		w.Fatalf("watcher %s has not received its first list", watcher)
 	}
 }
 
-func TestWatchesReportChangesInAnAPIServer(t *testing.T) {
+func TestWatchesReportChangesFromAPIServer(t *testing.T) {
 	w := newWorld(t)
 	w.allow("configmaps", "services")
 	w.config("there-before")
@@ -162,20 +162,20 @@ func TestWatchesReportChangesInAnAPIServer(t *testing.T) {
 	t.Run("changes are reported by name, without existing objects", func(t *testing.T) {
 		w.synced("configmaps")
 		made := w.config("new")
-		w.until("configmaps", "the new one", func(reported bundle.ReportedWatch) bool {
+		w.until("configmaps", "the new object", func(reported bundle.ReportedWatch) bool {
 			return reported.Changes == 1 && reported.Objects[0].Name == "new"
 		})
 		delete(made.Labels, "team")
 		_, err := w.admin.CoreV1().ConfigMaps("default").Update(t.Context(), made, metav1.UpdateOptions{})
 		must(t, err)
-		w.until("configmaps", "the lost label",
+		w.until("configmaps", "the removed label",
 			func(reported bundle.ReportedWatch) bool { return reported.Changes == 2 })
 		must(t, w.admin.CoreV1().ConfigMaps("default").Delete(t.Context(), "there-before", metav1.DeleteOptions{}))
-		w.until("configmaps", "the deleted one", func(reported bundle.ReportedWatch) bool {
+		w.until("configmaps", "the deleted object", func(reported bundle.ReportedWatch) bool {
 			return reported.Changes == 3 && reported.Objects[0].Name == "there-before"
 		})
 	})
-	t.Run("of the status only its own changes count", func(t *testing.T) {
+	t.Run("only status changes are reported for field status", func(t *testing.T) {
 		services := w.admin.CoreV1().Services("default")
 		create := func(name string) *corev1.Service {
 			made, err := services.Create(t.Context(), &corev1.Service{
@@ -189,7 +189,7 @@ func TestWatchesReportChangesInAnAPIServer(t *testing.T) {
 		}
 		w.synced("services")
 		service := create("shop")
-		w.until("services", "the new one", func(reported bundle.ReportedWatch) bool { return reported.Changes == 1 })
+		w.until("services", "the new object", func(reported bundle.ReportedWatch) bool { return reported.Changes == 1 })
 		service.Spec.Ports[0].Name = "web"
 		service, err := services.Update(t.Context(), service, metav1.UpdateOptions{})
 		must(t, err)
@@ -197,23 +197,23 @@ func TestWatchesReportChangesInAnAPIServer(t *testing.T) {
 		_, err = services.UpdateStatus(t.Context(), service, metav1.UpdateOptions{})
 		must(t, err)
 		create("fence")
-		w.until("services", "the status alone", func(reported bundle.ReportedWatch) bool {
+		w.until("services", "the status change", func(reported bundle.ReportedWatch) bool {
 			return reported.Changes == 3 && reported.Objects[0].Name == "fence" && reported.Objects[1].Name == "shop"
 		})
 	})
-	t.Run("the same watchers again change nothing, another of the same name begins anew", func(t *testing.T) {
+	t.Run("unchanged watchers continue, and a changed watcher starts again", func(t *testing.T) {
 		other := watcherOf("configmaps")
 		must(t, w.watches.Set([]bundle.Watcher{other, status}))
 		if reported := w.report("configmaps"); reported.Changes != 3 {
-			t.Errorf("reported %+v", reported)
+			t.Errorf("reported %+v, want 3 changes", reported)
 		}
 		other.Labels = nil
 		must(t, w.watches.Set([]bundle.Watcher{other}))
 		if reports, _ := w.watches.Report(1000, time.Now()); len(reports) != 0 {
-			t.Errorf("reported %+v", reports)
+			t.Errorf("reported %+v, want no changes", reports)
 		}
 	})
-	t.Run("a watch of too many objects ends with a report", func(t *testing.T) {
+	t.Run("a watch with too many objects stops and reports trouble", func(t *testing.T) {
 		must(t, w.watches.Set(nil))
 		w.watches.limit = 3
 		must(t, w.watches.Set([]bundle.Watcher{watcherOf("configmaps")}))
@@ -222,7 +222,7 @@ func TestWatchesReportChangesInAnAPIServer(t *testing.T) {
 			w.config(fmt.Sprint("many-", i))
 		}
 		w.until("configmaps", "trouble", func(reported bundle.ReportedWatch) bool {
-			return strings.Contains(reported.Trouble, "more than 3 objects")
+			return strings.Contains(reported.Trouble, "more than 3 configmaps")
 		})
 	})
 }

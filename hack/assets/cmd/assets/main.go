@@ -1,4 +1,4 @@
-// Command assets obtains the programs that a test cluster is made of and that test alerts, and prints where they are.
+// Command assets obtains the programs of a test cluster and promtool, and prints their paths.
 package main
 
 import (
@@ -15,9 +15,9 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	alerts := flag.Bool("alerts", true, "also obtain promtool, which tests alerts")
+	alerts := flag.Bool("alerts", true, "also obtain promtool for the tests of alerts")
 	limit := flag.String("kubernetes", "",
-		"print only a folder with the programs of a limit of the supported versions: oldest or newest")
+		"print only the folder with the programs of the oldest or newest supported version")
 	flag.Parse()
 	if *limit != "" {
 		dir, err := assets.EnsureLimit(ctx, *limit, os.Stderr)

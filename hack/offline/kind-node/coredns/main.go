@@ -1,5 +1,5 @@
-// Command coredns is CoreDNS with the plugins that kubeadm's Corefile names and no others: the rest, with the clients
-// of many clouds, would take longer to compile than all of Kubernetes.
+// Command coredns is CoreDNS with only the plugins in kubeadm's Corefile. All plugins, with the clients of many clouds,
+// would take longer to compile than Kubernetes.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 )
 
 func main() {
-	// Requests go through them in the order of coredns' plugin.cfg.
+	// Requests pass through the plugins in the order of coredns' plugin.cfg.
 	dnsserver.Directives = []string{
 		"reload", "health", "ready", "prometheus", "errors", "loadbalance", "cache", "loop", "kubernetes", "forward",
 	}

@@ -1,4 +1,4 @@
-// Command pause holds a pod's namespaces and reaps zombies, as registry.k8s.io/pause does.
+// Command pause holds a pod's namespaces and reaps zombies, like registry.k8s.io/pause.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Command runc-capfit is an OCI runtime that runs runc, after removing the capabilities from a container that this
-// machine does not have. A privileged container asks for every capability that the kernel knows, and where the bounding
-// set lacks one, runc alone fails with "unable to apply caps: operation not permitted".
+// Command runc-capfit is an OCI runtime that runs runc, after removing from a container the capabilities that this
+// machine does not have. A privileged container requests every capability of the kernel. If the bounding set does not
+// contain a requested capability, runc fails with "unable to apply caps: operation not permitted".
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 	"syscall"
 )
 
-// capabilities are named in the order of their bits.
+// capabilities lists the names of the capabilities in the order of their bits.
 //
 // Source: linux/include/uapi/linux/capability.h.
 var capabilities = strings.Fields(`CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP LINUX_IMMUTABLE
@@ -30,7 +30,7 @@ func main() {
 	os.Exit(1)
 }
 
-// run returns only if runc could not take over.
+// run replaces the process with runc. It returns only after an error.
 func run(args []string) error {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -52,7 +52,7 @@ func run(args []string) error {
 	return syscall.Exec(runc, append([]string{"runc"}, args...), os.Environ())
 }
 
-// boundingSet reads which capabilities a process may ever hold.
+// boundingSet returns the capabilities that a process can hold.
 //
 // Source: proc_pid_status(5), CapBnd.
 func boundingSet(status []byte) (map[string]bool, error) {
@@ -74,7 +74,8 @@ func boundingSet(status []byte) (map[string]bool, error) {
 	return nil, errors.New("/proc/self/status has no CapBnd")
 }
 
-// document is the file in which a command of runc finds the capabilities to grant, empty if it grants none.
+// document returns the file that contains the capabilities for a command of runc, or an empty string if the command
+// does not grant capabilities.
 func document(args []string) string {
 	for i, arg := range args {
 		switch arg {
@@ -99,7 +100,7 @@ func option(args []string, long, short string) string {
 	return ""
 }
 
-// fit removes the capabilities that are not held from a runtime configuration, or from the process of an exec.
+// fit removes unavailable capabilities from a runtime configuration, or from the process of an exec.
 func fit(file string, held map[string]bool) error {
 	data, err := os.ReadFile(file)
 	if err != nil {

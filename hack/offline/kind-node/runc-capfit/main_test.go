@@ -2,22 +2,22 @@ package main
 
 import "testing"
 
-func TestOnlyHeldCapabilitiesAreLeft(t *testing.T) {
+func TestUnavailableCapabilitiesAreRemoved(t *testing.T) {
 	held, err := boundingSet([]byte("Name:\tx\nCapBnd:\t000001fffeffffff\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ name, config, want string }{
-		{"a container",
+		{"container configuration",
 			`{"process":{"capabilities":{"bounding":["CAP_CHOWN","CAP_SYS_RESOURCE"]},"limit":9223372036854775807}}`,
 			`{"process":{"capabilities":{"bounding":["CAP_CHOWN"]},"limit":9223372036854775807}}`},
 		{
-			"the process of an exec", `{"capabilities":{"effective":["CAP_SYS_RESOURCE"]}}`,
+			"process of an exec", `{"capabilities":{"effective":["CAP_SYS_RESOURCE"]}}`,
 			`{"capabilities":{"effective":[]}}`,
 		},
-		{"one that asks for nothing", `{"process":{}}`, `{"process":{}}`},
+		{"process without capabilities", `{"process":{}}`, `{"process":{}}`},
 		{
-			"a capability of a newer kernel", `{"capabilities":{"effective":["CAP_NEW"]}}`,
+			"capability of a newer kernel", `{"capabilities":{"effective":["CAP_NEW"]}}`,
 			`{"capabilities":{"effective":[]}}`,
 		},
 	} {
@@ -27,7 +27,7 @@ func TestOnlyHeldCapabilitiesAreLeft(t *testing.T) {
 		}
 	}
 	if _, err := boundingSet([]byte("Name:\tx\n")); err == nil {
-		t.Error("a status without CapBnd was read")
+		t.Error("boundingSet accepted a status without CapBnd")
 	}
 }
 

@@ -1,12 +1,12 @@
-// Package archive reads and writes OCM common transport archives: OCI artifacts with their repositories and tags in one
-// folder, tar or gzipped tar, in the format of the official ocm command line.
+// Package archive reads and writes OCM common transport archives in the format of the official ocm CLI. An archive
+// contains OCI artifacts with their repositories and tags in one folder, tar or gzipped tar.
 //
-// It takes a path and returns OCI repositories for oras. Reads are limited and checked against digests. A tar may
-// contain only its index and blobs named by digest; other files of a folder are ignored. Writes are atomic, and equal
-// content produces equal bytes.
+// It takes a path and returns OCI repositories for oras. Reads are limited in size and checked against digests. A tar
+// must only contain the index and blobs named by digest. Other files in a folder are ignored. Writes are atomic, and
+// equal content produces equal bytes.
 //
-// It never follows a link out of an archive, uses a name from an archive as a name on disk, relies on a declared size,
-// or connects to a network.
+// The package never follows a link out of an archive, uses a name from an archive as a file name, relies on a declared
+// size, or accesses a network.
 //
 // Source: ocm-spec, doc/04-extensions/03-storage-backends/ctf.md.
 package archive
@@ -35,37 +35,38 @@ const (
 	descriptorsPath = "component-descriptors/"
 )
 
-// Limits bound the cost of reading an archive. They can be lowered, but not switched off.
+// Limits bounds the cost of reading an archive. The limits can be lowered, but not disabled.
 type Limits struct {
-	// Entries bounds the files and folders of a tar, or the listed blobs of a folder.
+	// Entries limits the number of files and folders in a tar, or of files in the blobs folder.
 	Entries int
-	// UnpackedBytes bounds the size of an unpacked gzipped tar in the temporary folder.
+	// UnpackedBytes limits the size of an unpacked gzipped tar in the temporary folder.
 	UnpackedBytes int64
-	// Ratio bounds the unpacked bytes per packed byte beyond ratioFreeBytes.
+	// Ratio limits the unpacked bytes per packed byte if more than ratioFreeBytes are unpacked.
 	Ratio int64
 }
 
-// DefaultLimits returns the limits of Open. 100,000 entries are about ten thousand component versions, the capacity of
-// an index. 16 GiB hold a release of all modules with their images. Images are already compressed; manifests and charts
-// unpack to ten or twenty times their size, and only bombs reach a ratio of 200.
+// DefaultLimits returns the limits of Open. 100,000 entries are about ten thousand component versions, which is the
+// capacity of an index. 16 GiB are enough for a release of all modules with their images. Images are already
+// compressed, and manifests and charts unpack to ten or twenty times their size. Only decompression bombs reach a ratio
+// of 200.
 func DefaultLimits() Limits { return Limits{Entries: 100_000, UnpackedBytes: 16 << 30, Ratio: 200} }
 
 const (
-	// maxIndexBytes bounds artifact-index.json: about ten thousand component versions.
+	// maxIndexBytes limits the size of artifact-index.json. It is enough for about ten thousand component versions.
 	maxIndexBytes = 4 << 20
-	// ratioFreeBytes can be unpacked at any ratio: a small archive consists mostly of padding.
+	// ratioFreeBytes can be unpacked at any ratio, because small archives consist mostly of padding.
 	ratioFreeBytes = 16 << 20
 )
 
-// Archive is a common transport archive, open for reading. It is safe for concurrent use. It contains the versions of
-// the index at the time of opening.
+// Archive is a common transport archive that is open for reading. It contains the versions that were in the index when
+// it was opened. It is safe for concurrent use.
 type Archive struct {
 	path  string
 	index *index
 	blobs blobs
 }
 
-// blobs returns the contents of an archive by digest, without verification.
+// blobs reads the contents of an archive by digest, without verification.
 type blobs interface {
 	// open returns an error that wraps errdef.ErrNotFound if the blob does not exist.
 	open(d digest.Digest) (body io.ReadCloser, size int64, err error)
@@ -75,10 +76,10 @@ type blobs interface {
 	Close() error
 }
 
-// Open opens the folder, tar or gzipped tar at path, detected by its content, within DefaultLimits.
+// Open opens the folder, tar or gzipped tar at path with DefaultLimits. It detects the format by the content.
 func Open(path string) (*Archive, error) { return DefaultLimits().Open(path) }
 
-// Open is the package's Open with other limits.
+// Open is like the function Open, with other limits.
 func (l Limits) Open(path string) (*Archive, error) {
 	blobs, err := l.openBlobs(path)
 	if err != nil {
@@ -102,7 +103,7 @@ func (l Limits) openBlobs(path string) (blobs, error) {
 	case info.Mode().IsRegular():
 		return l.openFile(path)
 	}
-	return nil, fmt.Errorf("is neither a folder nor a file but %s", info.Mode().Type())
+	return nil, fmt.Errorf("unsupported file type %s, want a folder or file", info.Mode().Type())
 }
 
 func readIndex(from blobs) (*index, error) {
@@ -110,7 +111,7 @@ func readIndex(from blobs) (*index, error) {
 	if errors.Is(err, errdef.ErrNotFound) {
 		return nil,
 			fmt.Errorf(
-				"%s: is missing: this is not a common transport archive; ocm transfer componentarchive converts a "+
+				"%s is missing: this is not a common transport archive; ocm transfer componentarchive converts a "+
 					"component archive: %w", indexFile, err)
 	}
 	if err != nil {
@@ -123,7 +124,7 @@ func readIndex(from blobs) (*index, error) {
 	return x, nil
 }
 
-// Close closes files. A tar cannot be read afterwards; a folder has no open files.
+// Close closes the archive's file. A tar cannot be read afterward. A folder has no open files.
 func (a *Archive) Close() error { return a.blobs.Close() }
 
 // String returns the opened path.
@@ -134,21 +135,22 @@ func (a *Archive) Open(component string) (oras.ReadOnlyTarget, error) {
 	return a.Target(descriptorsPath + component), nil
 }
 
-// Repository returns an empty string: runtimes do not read archives.
+// Repository returns an empty string, because runtimes cannot read archives.
 func (a *Archive) Repository(string) string { return "" }
 
 // Target returns a repository of the archive by its relative name. A missing repository is empty.
 //
-// It resolves tags, digests of the index, and digests of manifests that image indexes in the archive refer to.
+// It resolves tags, digests in the index, and digests of manifests in the archive's image indexes.
 func (a *Archive) Target(name string) oras.ReadOnlyTarget {
 	return repository{name: name, where: a.path, index: a.index, blobs: a.blobs}
 }
 
-// Versions returns the index, by repository and tag; entries without a tag come last in their repository.
+// Versions returns the entries of the index, sorted by repository and tag. Entries without a tag come last in their
+// repository.
 func (a *Archive) Versions() []Version { return a.index.versions() }
 
-// Verify reads every blob and checks its digest, and checks that every entry of the index has its manifest. The error
-// contains all problems.
+// Verify checks the digest of every blob, and that the manifest of every index entry exists. The error contains all
+// problems.
 func (a *Archive) Verify(ctx context.Context) error {
 	digests, err := a.blobs.list()
 	if err != nil {
@@ -181,17 +183,17 @@ func verifyBlob(from blobs, where string, d digest.Digest) error {
 
 var blobFile = regexp.MustCompile(`^sha(256\.[0-9a-f]{64}|512\.[0-9a-f]{128})$`)
 
-// blobName returns the name of a blob's file in blobs. It refuses digests whose name could contain a path.
+// blobName returns the file name of a blob. It refuses digests that are not a safe file name.
 func blobName(d digest.Digest) (string, error) {
 	algorithm, encoded, _ := strings.Cut(d.String(), ":")
 	name := algorithm + "." + encoded
 	if !blobFile.MatchString(name) {
-		return "", fmt.Errorf("digest %q: want sha256 or sha512 in lower-case hexadecimal", d)
+		return "", fmt.Errorf("digest %q: want sha256 or sha512 in lower-case hexadecimal digits", d)
 	}
 	return name, nil
 }
 
-// blobDigest returns the digest of a file name.
+// blobDigest returns the digest for the file name of a blob, and whether the name is valid.
 func blobDigest(name string) (digest.Digest, bool) {
 	return digest.Digest(strings.Replace(name, ".", ":", 1)), blobFile.MatchString(name)
 }

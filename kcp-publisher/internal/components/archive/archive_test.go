@@ -45,7 +45,7 @@ func encode(t *testing.T, v any) []byte {
 	return data
 }
 
-// image returns an image whose only layer is content.
+// image pushes an image whose only layer is content.
 func image(t *testing.T, to oras.Target, content string) ocispec.Descriptor {
 	t.Helper()
 	config := push(t, to, ocispec.MediaTypeImageConfig, []byte(`{"of":"`+content[:1]+`"}`))
@@ -63,7 +63,7 @@ func tag(t *testing.T, to oras.Target, desc ocispec.Descriptor, name string) {
 	}
 }
 
-// world is a source with one component version, "1.0.0", and one image for two platforms, "v1".
+// world returns a source with one component version, tagged "1.0.0", and one image for two platforms, tagged "v1".
 func world(t *testing.T) oras.Target {
 	t.Helper()
 	source := memory.New()
@@ -84,7 +84,7 @@ func copyAll(t *testing.T, from oras.ReadOnlyTarget, tag string, to oras.Target)
 	return desc
 }
 
-// archived writes the world to path.
+// archived writes an archive with the content of world to path.
 func archived(t *testing.T, path string) {
 	t.Helper()
 	w, err := Create(path, FormatOf(path))
@@ -95,7 +95,7 @@ func archived(t *testing.T, path string) {
 	copyAll(t, source, "1.0.0", w.Target(scaler))
 	copyAll(t, source, "v1", w.Target(images))
 	if _, err := os.Stat(path); err == nil {
-		t.Errorf("%s is there before Close", path)
+		t.Errorf("%s exists before Close", path)
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func archived(t *testing.T, path string) {
 	}
 	left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".*"))
 	if len(left) > 0 {
-		t.Errorf("left behind: %s", left)
+		t.Errorf("files remain: %s", left)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestCopiesRoundTripInEveryFormat(t *testing.T) {
 			archived(t, path)
 			a := open(t, path)
 			if left, _ := os.ReadDir(temporary); len(left) > 0 {
-				t.Errorf("temporary files have names: %v", left)
+				t.Errorf("temporary files remain: %v", left)
 			}
 			if err := a.Verify(t.Context()); err != nil {
 				t.Error(err)
@@ -147,25 +147,25 @@ func TestCopiesRoundTripInEveryFormat(t *testing.T) {
 			copyAll(t, component, "1.0.0", back)
 			root := copyAll(t, a.Target(images), "v1", back)
 			if root.MediaType != ocispec.MediaTypeImageIndex {
-				t.Errorf("the image is %s", root.MediaType)
+				t.Errorf("image has media type %s", root.MediaType)
 			}
 			children, err := content.Successors(t.Context(), back, root)
 			if err != nil || len(children) != 2 {
-				t.Fatalf("%d platforms, %v", len(children), err)
+				t.Fatalf("image has %d platforms (error %v), want 2", len(children), err)
 			}
 			for _, child := range children {
 				got, err := a.Target(images).Resolve(t.Context(), child.Digest.String())
 				if err != nil || got.MediaType != ocispec.MediaTypeImageManifest || got.Size != child.Size {
-					t.Errorf("a platform by digest: %+v, %v", got, err)
+					t.Errorf("resolve a platform by digest: got %+v, %v", got, err)
 				}
 			}
 			versions := a.Versions()
 			if len(versions) != 4 || versions[0].Tag != "1.0.0" || versions[1].Tag != "v1" || versions[2].Tag != "" ||
 				versions[3].Repository != images {
-				t.Errorf("versions: %+v", versions)
+				t.Errorf("got versions %+v", versions)
 			}
 			if _, err := a.Target(scaler).Resolve(t.Context(), "v1"); err == nil {
-				t.Error("a tag is found in another repository")
+				t.Error("a tag was found in another repository")
 			}
 		})
 	}
@@ -187,11 +187,11 @@ func TestEqualContentProducesEqualBytes(t *testing.T) {
 		}
 		a, b := read(t, first), read(t, second)
 		if !bytes.Equal(a, b) {
-			t.Errorf("%s: %s and %s", ending, digest.FromBytes(a), digest.FromBytes(b))
+			t.Errorf("%s: equal content has digests %s and %s", ending, digest.FromBytes(a), digest.FromBytes(b))
 		}
 		info, err := os.Stat(first)
 		if err != nil || info.Mode().Perm() != 0o644 {
-			t.Errorf("%s: %v %v", ending, info.Mode(), err)
+			t.Errorf("%s: got mode %v, %v", ending, info.Mode(), err)
 		}
 	}
 }
@@ -205,7 +205,7 @@ func read(t *testing.T, path string) []byte {
 	return data
 }
 
-func TestFolderIsExtendedAndRetaggedVersionsStay(t *testing.T) {
+func TestExtendedFolderKeepsRetaggedVersions(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ctf")
 	archived(t, path)
 	before := open(t, path)
@@ -241,11 +241,11 @@ func TestFolderIsExtendedAndRetaggedVersionsStay(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := a.Target(scaler).Resolve(t.Context(), old.String()); err != nil {
-		t.Errorf("the old version: %v", err)
+		t.Errorf("resolve the old version by digest: %v", err)
 	}
 }
 
-func TestDamagedBlobOfAnExtendedFolderIsReplaced(t *testing.T) {
+func TestExtendingFolderReplacesDamagedBlob(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ctf")
 	archived(t, path)
 	name, _ := blobName(digest.FromString("x86"))
@@ -254,7 +254,7 @@ func TestDamagedBlobOfAnExtendedFolderIsReplaced(t *testing.T) {
 	}
 	if err := open(t, path).Verify(t.Context()); err == nil ||
 		!strings.Contains(err.Error(), "blob "+digest.FromString("x86").String()+" in ") ||
-		!strings.Contains(err.Error(), ": its digest is sha256:") {
+		!strings.Contains(err.Error(), ": its content has digest sha256:") {
 		t.Errorf("verified: %v", err)
 	}
 	w, err := Create(path, Folder)
@@ -277,18 +277,18 @@ func TestExistingArchivesAreNotOverwritten(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(full, "home"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{tarball: "ask to replace it", full: "name an empty or new folder",
+	for path, want := range map[string]string{tarball: "allow to replace it", full: "choose an empty or new folder",
 		filepath.Join(dir, "no/where.tar"): "no such file"} {
 		if _, err := Create(path, FormatOf(path)); err == nil || !strings.Contains(err.Error(), path) ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
-	if _, err := Replace(full, Folder); err == nil || !strings.Contains(err.Error(), "a folder is not replaced") {
-		t.Errorf("replace a folder: %v", err)
+	if _, err := Replace(full, Folder); err == nil || !strings.Contains(err.Error(), "a folder cannot be replaced") {
+		t.Errorf("replacing a folder: got %v", err)
 	}
 	if _, err := Create(filepath.Join(dir, "x"), "zip"); err == nil || !strings.Contains(err.Error(), `format "zip"`) {
-		t.Errorf("a format that is none: %v", err)
+		t.Errorf("unknown format: got %v", err)
 	}
 	w, err := Replace(tarball, Tar)
 	if err != nil {
@@ -297,19 +297,19 @@ func TestExistingArchivesAreNotOverwritten(t *testing.T) {
 	before := read(t, tarball)
 	tag(t, w.Target(scaler), image(t, w.Target(scaler), "new"), "2.0.0")
 	if !bytes.Equal(before, read(t, tarball)) {
-		t.Error("replaced before Close")
+		t.Error("the archive was replaced before Close")
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if versions := open(t, tarball).Versions(); len(versions) != 1 || versions[0].Tag != "2.0.0" {
-		t.Errorf("replaced: %+v", versions)
+		t.Errorf("got versions %+v after the replacement", versions)
 	}
 	if err := w.Close(); err == nil || !strings.Contains(err.Error(), "is closed") {
-		t.Errorf("closed twice: %v", err)
+		t.Errorf("second Close: got %v", err)
 	}
 	if _, err := w.Target(scaler).Exists(t.Context(), ocispec.Descriptor{Digest: digest.FromString("")}); err == nil {
-		t.Error("a closed archive is asked")
+		t.Error("a closed writer accepts reads")
 	}
 }
 
@@ -337,7 +337,7 @@ func TestConcurrentWritersAreDetected(t *testing.T) {
 			want = "was changed by another writer"
 		}
 		if err := writers[1].Close(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: the second: %v", format, err)
+			t.Errorf("%s: second writer: got %v", format, err)
 		}
 		if err := open(t, path).Verify(t.Context()); err != nil {
 			t.Error(err)
@@ -345,7 +345,7 @@ func TestConcurrentWritersAreDetected(t *testing.T) {
 	}
 }
 
-func TestContentWithAWrongDigestIsNotWritten(t *testing.T) {
+func TestInvalidContentIsNotWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ctf")
 	w, err := Create(path, Folder)
 	if err != nil {
@@ -357,47 +357,49 @@ func TestContentWithAWrongDigestIsNotWritten(t *testing.T) {
 		desc ocispec.Descriptor
 		body string
 	}{
-		"other bytes":    {ocispec.Descriptor{Digest: d, Size: 4}, "evil"},
-		"too short":      {ocispec.Descriptor{Digest: d, Size: 5}, "good"},
-		"too long":       {ocispec.Descriptor{Digest: d, Size: 4}, "goods"},
-		"a path":         {ocispec.Descriptor{Digest: "sha256:../../x", Size: 4}, "good"},
-		"no digest":      {ocispec.Descriptor{Size: 4}, "good"},
-		"SHA-384":        {ocispec.Descriptor{Digest: digest.SHA384.FromString("good"), Size: 4}, "good"},
-		"not a manifest": {ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: d, Size: 4}, "good"},
-		"another type": {
+		"bytes differ from digest":     {ocispec.Descriptor{Digest: d, Size: 4}, "evil"},
+		"content shorter than size":    {ocispec.Descriptor{Digest: d, Size: 5}, "good"},
+		"content longer than size":     {ocispec.Descriptor{Digest: d, Size: 4}, "goods"},
+		"digest with a path":           {ocispec.Descriptor{Digest: "sha256:../../x", Size: 4}, "good"},
+		"missing digest":               {ocispec.Descriptor{Size: 4}, "good"},
+		"unsupported digest algorithm": {ocispec.Descriptor{Digest: digest.SHA384.FromString("good"), Size: 4}, "good"},
+		"manifest that is not JSON": {
+			ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: d, Size: 4}, "good",
+		},
+		"manifest with another media type": {
 			ocispec.Descriptor{MediaType: ocispec.MediaTypeImageIndex, Digest: digest.FromString(`{"config":{}}`),
 				Size: 13}, `{"config":{}}`,
 		},
-		"both of the two": {
+		"manifest and index at once": {
 			ocispec.Descriptor{MediaType: ocispec.MediaTypeImageIndex,
 				Digest: digest.FromString(`{"config":{},"manifests":[]}`), Size: 28}, `{"config":{},"manifests":[]}`,
 		},
 	} {
 		if err := to.Push(t.Context(), c.desc, strings.NewReader(c.body)); err == nil {
-			t.Errorf("%s is written", name)
+			t.Errorf("content was written: %s", name)
 		}
 	}
 	for repository, tag := range map[string]string{scaler: "a/b", "../x": "1", "a:b": "1"} {
 		if err := w.Target(repository).Tag(t.Context(), image(t, to, "x"), tag); err == nil {
-			t.Errorf("%s:%s is a tag", repository, tag)
+			t.Errorf("invalid reference %s:%s was tagged", repository, tag)
 		}
 	}
 	left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".ctf.*", ".*"))
 	if len(left) > 0 {
-		t.Errorf("left behind: %s", left)
+		t.Errorf("files remain: %s", left)
 	}
 	if err := w.Discard(); err != nil {
 		t.Fatal(err)
 	}
 	if left, _ := os.ReadDir(filepath.Dir(path)); len(left) > 0 {
-		t.Errorf("discarded and left: %v", left)
+		t.Errorf("files remain after Discard: %v", left)
 	}
 }
 
-func TestDamagedBlobFailsAtTheEndOfARead(t *testing.T) {
+func TestReadOfDamagedBlobFailsAtItsEnd(t *testing.T) {
 	for name, ending := range endings {
 		if strings.HasPrefix(name, "t") && strings.Contains(name, "gz") {
-			continue // its checksum fails first
+			continue // the gzip checksum fails first
 		}
 		path := filepath.Join(t.TempDir(), ending)
 		archived(t, path)
@@ -416,7 +418,7 @@ func TestDamagedBlobFailsAtTheEndOfARead(t *testing.T) {
 			t.Fatal(err)
 		}
 		data, err := io.ReadAll(body)
-		if err == nil || !strings.Contains(err.Error(), ": its digest is sha256:") || string(data) != "x87" {
+		if err == nil || !strings.Contains(err.Error(), ": its content has digest sha256:") || string(data) != "x87" {
 			t.Errorf("%s: %q, %v", name, data, err)
 		}
 		_ = body.Close()

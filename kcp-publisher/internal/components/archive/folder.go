@@ -13,7 +13,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 )
 
-// folder is an archive as a folder. It keeps no files open.
+// folder is an archive in a folder. It keeps no files open.
 type folder struct {
 	dir        string
 	maxEntries int
@@ -38,7 +38,7 @@ func (f folder) open(d digest.Digest) (io.ReadCloser, int64, error) {
 	return openRegular(f.dir, path.Join(blobsDir, name))
 }
 
-// list returns the blobs and ignores other files, which are never read.
+// list returns the digests of the blobs. It ignores other files, which are never read.
 func (f folder) list() ([]digest.Digest, error) {
 	root, err := os.OpenRoot(f.dir)
 	if err != nil {
@@ -69,8 +69,8 @@ func (f folder) list() ([]digest.Digest, error) {
 	return found, nil
 }
 
-// openRegular opens a file of the folder. Archives come from third parties, so it does not follow links out of the
-// folder or wait for pipes and devices.
+// openRegular opens a regular file in the folder. Archives come from third parties, so it does not follow links out of
+// the folder or block on pipes and devices.
 func openRegular(dir, name string) (*os.File, int64, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -86,7 +86,7 @@ func openRegular(dir, name string) (*os.File, int64, error) {
 	}
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s: is not a file but %s", name, info.Mode().Type())
+		err = fmt.Errorf("%s is not a regular file (%s)", name, info.Mode().Type())
 	}
 	if err != nil {
 		file.Close()

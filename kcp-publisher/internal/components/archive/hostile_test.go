@@ -72,93 +72,93 @@ func TestHostileTarIsRefused(t *testing.T) {
 		data []byte
 		want string // empty if the file is valid
 	}{
-		"an honest one": {whole, ""},
-		"index last, names with ./, folders": {
+		"valid archive": {whole, ""},
+		"index last, names with ./, and folders": {
 			pack(t, typed("./", tar.TypeDir, ""), typed("./blobs/", tar.TypeDir, ""), file("./"+blob.header.Name, "x"),
 				file("./"+indexFile, emptyIndex)), "",
 		},
-		"padded":                         {append(bytes.Clone(whole), make([]byte, 10240)...), ""},
-		"nothing":                        {nil, "the end is missing"},
-		"zeros":                          {make([]byte, 1024), indexFile + ": is missing"},
-		"text":                           {[]byte(strings.Repeat("hello", 200)), "invalid tar header"},
-		"zstd":                           {[]byte{0x28, 0xb5, 0x2f, 0xfd, 0, 0}, "zstd"},
-		"no index":                       {pack(t, blob), indexFile + ": is missing"},
-		"an index twice":                 {pack(t, index, index), "duplicate entry"},
-		"an index twice under two names": {pack(t, index, file("./"+indexFile, emptyIndex)), "duplicate entry"},
-		"a blob twice":                   {pack(t, index, blob, blob), "duplicate entry"},
-		"an index too large": {
+		"zeros after the end":                  {append(bytes.Clone(whole), make([]byte, 10240)...), ""},
+		"empty file":                           {nil, "the end is missing"},
+		"only zeros":                           {make([]byte, 1024), indexFile + " is missing"},
+		"text instead of a tar":                {[]byte(strings.Repeat("hello", 200)), "invalid tar header"},
+		"compressed with zstd":                 {[]byte{0x28, 0xb5, 0x2f, 0xfd, 0, 0}, "zstd"},
+		"missing index":                        {pack(t, blob), indexFile + " is missing"},
+		"duplicate index":                      {pack(t, index, index), "duplicate entry"},
+		"duplicate index with a prefixed name": {pack(t, index, file("./"+indexFile, emptyIndex)), "duplicate entry"},
+		"duplicate blob":                       {pack(t, index, blob, blob), "duplicate entry"},
+		"index larger than the limit": {
 			pack(t, file(indexFile, strings.Repeat(" ", maxIndexBytes+1))), "larger than",
 		},
-		"out of the archive": {pack(t, index, file("../x", "x")), `entry "../x"`},
-		"out through blobs":  {pack(t, index, file("blobs/../../x", "x")), `entry "blobs/../../x"`},
-		"an absolute path": {
+		"path outside of the archive":  {pack(t, index, file("../x", "x")), `entry "../x"`},
+		"path out of the blobs folder": {pack(t, index, file("blobs/../../x", "x")), `entry "blobs/../../x"`},
+		"absolute path": {
 			pack(t, index, file("/"+blob.header.Name, "x")), "want artifact-index.json, or blobs/",
 		},
-		"./ twice": {
+		"name with ./ twice": {
 			pack(t, index, file("././"+blob.header.Name, "x")), "want artifact-index.json",
 		},
-		"a file of another name": {pack(t, index, file("README.md", "x")), `entry "README.md"`},
-		"a component archive": {
+		"file that is not part of an archive": {pack(t, index, file("README.md", "x")), `entry "README.md"`},
+		"component archive": {
 			pack(t, file("component-descriptor.yaml", "x")), `entry "component-descriptor.yaml"`,
 		},
-		"a blob in capitals": {
+		"blob name in upper case": {
 			pack(t, index, file(strings.ToUpper(blob.header.Name), "x")), "want artifact-index.json",
 		},
-		"a short digest": {
+		"digest that is too short": {
 			pack(t, index, file("blobs/sha256.00", "x")), "want artifact-index.json",
 		},
-		"another folder": {
-			pack(t, index, typed("etc/", tar.TypeDir, "")), "want no folder but blobs",
+		"folder that is not blobs": {
+			pack(t, index, typed("etc/", tar.TypeDir, "")), "the only allowed folder is blobs",
 		},
-		"a symbolic link": {
-			pack(t, index, typed(blob.header.Name, tar.TypeSymlink, "/etc/passwd")), "neither a file nor a folder",
+		"symbolic link": {
+			pack(t, index, typed(blob.header.Name, tar.TypeSymlink, "/etc/passwd")), "want a file or folder",
 		},
-		"a hard link": {
-			pack(t, index, typed(blob.header.Name, tar.TypeLink, indexFile)), "neither a file nor a folder",
+		"hard link": {
+			pack(t, index, typed(blob.header.Name, tar.TypeLink, indexFile)), "want a file or folder",
 		},
-		"a device": {
-			pack(t, index, typed(blob.header.Name, tar.TypeBlock, "")), "neither a file nor a folder",
+		"block device": {
+			pack(t, index, typed(blob.header.Name, tar.TypeBlock, "")), "want a file or folder",
 		},
-		"a pipe": {
-			pack(t, index, typed(blob.header.Name, tar.TypeFifo, "")), "neither a file nor a folder",
+		"named pipe": {
+			pack(t, index, typed(blob.header.Name, tar.TypeFifo, "")), "want a file or folder",
 		},
-		"blobs as a link": {
-			pack(t, index, typed("blobs", tar.TypeSymlink, "/etc")), "neither a file nor a folder",
+		"blobs folder as a symbolic link": {
+			pack(t, index, typed("blobs", tar.TypeSymlink, "/etc")), "want a file or folder",
 		},
-		"global records": {
+		"global PAX header": {
 			pack(t, tarEntry{
 				tar.Header{Typeflag: tar.TypeXGlobalHeader, Name: "g", PAXRecords: map[string]string{"comment": "x"}},
 				"",
-			}, index), "neither a file nor a folder",
+			}, index), "want a file or folder",
 		},
 		"more entries than allowed": {
 			pack(t, index, blob, file("blobs/sha256."+digest.FromString("y").Encoded(), "y"),
 				file("blobs/sha256."+digest.FromString("z").Encoded(), "z")), "more than 3 entries",
 		},
-		"cut off in a blob":       {pack(t, index, file(blob.header.Name, big))[:2<<20], "cut off"},
-		"cut off between entries": {whole[:2048], "cut off"},
-		"cut off in a header":     {whole[:1100], "unexpected EOF"},
-		"something behind it": {
-			append(bytes.Clone(whole), pack(t, index)...), "something follows the last entry",
+		"truncated within a blob":   {pack(t, index, file(blob.header.Name, big))[:2<<20], "truncated"},
+		"truncated between entries": {whole[:2048], "truncated"},
+		"truncated within a header": {whole[:1100], "unexpected EOF"},
+		"data after the end": {
+			append(bytes.Clone(whole), pack(t, index)...), "unexpected data after the last entry",
 		},
-		"much padding": {
+		"too many zeros after the end": {
 			append(bytes.Clone(whole), make([]byte, maxPaddingBytes)...), "larger than",
 		},
-		"zipped":                        {zip(t, whole), ""},
-		"zipped, with something behind": {append(zip(t, whole), 0), "something follows the gzip stream"},
-		"zipped in two parts": {
-			append(zip(t, whole[:512]), zip(t, whole[512:])...), "something follows the gzip stream",
+		"gzipped archive":            {zip(t, whole), ""},
+		"data after the gzip stream": {append(zip(t, whole), 0), "unexpected data after the gzip stream"},
+		"two gzip streams": {
+			append(zip(t, whole[:512]), zip(t, whole[512:])...), "unexpected data after the gzip stream",
 		},
-		"zipped and cut off": {zip(t, whole)[:60], "unexpected EOF"},
-		"zipped and damaged": {flip(zip(t, whole), -6), "checksum"},
-		"a bomb": {
+		"truncated gzip stream": {zip(t, whole)[:60], "unexpected EOF"},
+		"damaged gzip stream":   {flip(zip(t, whole), -6), "checksum"},
+		"decompression bomb": {
 			zip(t, pack(t, index, file(blob.header.Name, strings.Repeat(big, 7)))),
 			"unpacks to more than 16777216 bytes",
 		},
-		"more unpacked than allowed": {
+		"unpacked size over the limit": {
 			zip(t, pack(t, index, file(blob.header.Name, strings.Repeat(big, 11)))), "unpacks to more than",
 		},
-		"an index of another schema": {pack(t, file(indexFile, `{"schemaVersion":2}`)), "schemaVersion: 2"},
+		"unsupported index schema": {pack(t, file(indexFile, `{"schemaVersion":2}`)), "schemaVersion 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "ctf.tar")
@@ -166,7 +166,7 @@ func TestHostileTarIsRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			a, err := Limits{Entries: 3, UnpackedBytes: 32 << 20, Ratio: 200}.Open(path)
-			if name == "index last, names with ./, folders" {
+			if name == "index last, names with ./, and folders" {
 				a, err = Open(path)
 			}
 			if c.want != "" {
@@ -202,7 +202,7 @@ func TestSparseFileIsRefused(t *testing.T) {
 	}
 	header = &tar.Header{Typeflag: tar.TypeGNUSparse, Name: indexFile}
 	if _, err := entryName(header); err == nil {
-		t.Error("an old sparse file is accepted")
+		t.Error("an old GNU sparse file is accepted")
 	}
 }
 
@@ -212,32 +212,32 @@ func TestHostileIndexIsRefused(t *testing.T) {
 	}
 	a, b := digest.FromString("a"), digest.FromString("b")
 	for name, c := range map[string]struct{ in, want string }{
-		"not JSON":       {"{", "unexpected end"},
-		"another schema": {`{"schemaVersion":2}`, "schemaVersion: 2"},
-		"a digest as a path": {
+		"invalid JSON":               {"{", "unexpected end"},
+		"unsupported schema version": {`{"schemaVersion":2}`, "schemaVersion 2"},
+		"digest with a path": {
 			`{"schemaVersion":1,"artifacts":[` + entry("r", "1", "../../etc/passwd") + `]}`, "artifacts[0].digest",
 		},
-		"a digest of unknown form": {
+		"unsupported digest algorithm": {
 			`{"schemaVersion":1,"artifacts":[` + entry("r", "1", "md5:00") + `]}`, "artifacts[0].digest",
 		},
-		"a repository as a path": {
+		"repository with a path": {
 			`{"schemaVersion":1,"artifacts":[` + entry("../r", "1", a) + `]}`, "artifacts[0].repository",
 		},
-		"no repository": {
+		"empty repository": {
 			`{"schemaVersion":1,"artifacts":[` + entry("", "1", a) + `]}`, "artifacts[0].repository",
 		},
-		"a repository with a tag": {
+		"repository with a tag": {
 			`{"schemaVersion":1,"artifacts":[` + entry("r:1", "2", a) + `]}`, "artifacts[0].repository",
 		},
-		"a tag as a path": {
+		"tag with a path": {
 			`{"schemaVersion":1,"artifacts":[` + entry("r", "../x", a) + `]}`, "artifacts[0].tag",
 		},
-		"one tag for two": {
+		"one tag with two digests": {
 			`{"schemaVersion":1,"artifacts":[` + entry("r", "1", a) + `,` + entry("r", "1", b) + `]}`,
-			"artifacts[1]: r:1 is both",
+			"artifacts[1]: r:1 has two digests",
 		},
-		"a key twice": {`{"schemaVersion":1,"artifacts":[],"artifacts":[]}`, "duplicate field"},
-		"the same twice is harmless": {
+		"duplicate key": {`{"schemaVersion":1,"artifacts":[],"artifacts":[]}`, "duplicate field"},
+		"duplicate entry is accepted": {
 			`{"schemaVersion":1,"artifacts":[` + entry("r", "1", a) + `,` + entry("r", "1", a) + `]}`, "",
 		},
 	} {
@@ -248,7 +248,7 @@ func TestHostileIndexIsRefused(t *testing.T) {
 	}
 }
 
-// folderWith writes a folder archive by hand.
+// folderWith writes a folder archive with the given index and blobs.
 func folderWith(t *testing.T, index string, blobs ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -267,7 +267,7 @@ func folderWith(t *testing.T, index string, blobs ...string) string {
 	return dir
 }
 
-func TestFolderReadsNothingOutsideItself(t *testing.T) {
+func TestFolderArchiveReadsOnlyRegularFilesInsideIt(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(outside, []byte("secret"), 0o600); err != nil {
 		t.Fatal(err)
@@ -280,7 +280,7 @@ func TestFolderReadsNothingOutsideItself(t *testing.T) {
 	a := open(t, dir)
 	if _, err := a.Target("r").Fetch(t.Context(), ocispec.Descriptor{Digest: d}); err == nil ||
 		!strings.Contains(err.Error(), "escapes") {
-		t.Errorf("a link out of the archive: %v", err)
+		t.Errorf("link out of the archive: got %v", err)
 	}
 	if err := os.Remove(name); err != nil {
 		t.Fatal(err)
@@ -289,22 +289,22 @@ func TestFolderReadsNothingOutsideItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := a.Target("r").Exists(t.Context(), ocispec.Descriptor{Digest: d}); err == nil ||
-		!strings.Contains(err.Error(), "is not a file") {
-		t.Errorf("a pipe: %v", err)
+		!strings.Contains(err.Error(), "is not a regular file") {
+		t.Errorf("pipe instead of a blob: got %v", err)
 	}
 	for _, d := range []digest.Digest{"", "sha256:../../x", "md5:00", "sha384:00"} {
 		if _, err := a.Target("r").Fetch(t.Context(), ocispec.Descriptor{Digest: d}); err == nil {
-			t.Errorf("digest %q is fetched", d)
+			t.Errorf("Fetch accepts digest %q", d)
 		}
 		if _, err := a.Target("r").Exists(t.Context(), ocispec.Descriptor{Digest: d}); err == nil {
-			t.Errorf("digest %q is looked for", d)
+			t.Errorf("Exists accepts digest %q", d)
 		}
 	}
-	if _, err := Open(name); err == nil || !strings.Contains(err.Error(), "neither a folder nor a file") {
-		t.Errorf("a pipe as an archive: %v", err)
+	if _, err := Open(name); err == nil || !strings.Contains(err.Error(), "want a folder or file") {
+		t.Errorf("pipe instead of an archive: got %v", err)
 	}
-	if _, err := Open(t.TempDir()); err == nil || !strings.Contains(err.Error(), indexFile+": is missing") {
-		t.Errorf("an empty folder: %v", err)
+	if _, err := Open(t.TempDir()); err == nil || !strings.Contains(err.Error(), indexFile+" is missing") {
+		t.Errorf("empty folder: got %v", err)
 	}
 }
 
@@ -314,20 +314,20 @@ func TestMediaTypeComesFromTheManifest(t *testing.T) {
 		list  = `{"schemaVersion":2,"manifests":[]}`
 	)
 	for name, c := range map[string]struct{ manifest, inIndex, want, wrong string }{
-		"stated nowhere":               {plain, "", ocispec.MediaTypeImageManifest, ""},
-		"stated nowhere, for an index": {list, "", ocispec.MediaTypeImageIndex, ""},
-		"stated in the archive":        {list, ocispec.MediaTypeImageIndex, ocispec.MediaTypeImageIndex, ""},
-		"stated in the manifest":       {`{"mediaType":"` + dockerManifest + `","config":{}}`, "", dockerManifest, ""},
-		"stated differently":           {plain, ocispec.MediaTypeImageIndex, "", "in the index and"},
-		"stated wrongly": {
+		"manifest without a media type":   {plain, "", ocispec.MediaTypeImageManifest, ""},
+		"index without a media type":      {list, "", ocispec.MediaTypeImageIndex, ""},
+		"media type only in the index":    {list, ocispec.MediaTypeImageIndex, ocispec.MediaTypeImageIndex, ""},
+		"media type only in manifest":     {`{"mediaType":"` + dockerManifest + `","config":{}}`, "", dockerManifest, ""},
+		"media type in the index differs": {plain, ocispec.MediaTypeImageIndex, "", "in the index and"},
+		"media type does not match the fields": {
 			`{"mediaType":"` + ocispec.MediaTypeImageIndex + `","config":{}}`, "", "",
-			"differs from the one in the manifest",
+			"does not match the fields of the manifest",
 		},
-		"both": {
-			`{"config":{},"manifests":[]}`, "", "", "neither an image manifest nor an image index",
+		"manifest and index at once": {
+			`{"config":{},"manifests":[]}`, "", "", "not an image manifest or image index",
 		},
-		"no manifest": {"content", "", "", "invalid character"},
-		"a key twice": {`{"config":{},"config":{}}`, "", "", "duplicate field"},
+		"manifest that is not JSON": {"content", "", "", "invalid character"},
+		"duplicate key":             {`{"config":{},"config":{}}`, "", "", "duplicate field"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			index := fmt.Sprintf(
@@ -347,7 +347,7 @@ func TestMediaTypeComesFromTheManifest(t *testing.T) {
 	}
 }
 
-func TestMissingManifestOfAVersionIsDamage(t *testing.T) {
+func TestMissingManifestOfIndexedVersionIsNotReportedAsNotFound(t *testing.T) {
 	d := digest.FromString("gone")
 	a := open(t,
 		folderWith(t, fmt.Sprintf(`{"schemaVersion":1,"artifacts":[{"repository":"r","tag":"1","digest":%q}]}`, d)))
@@ -356,11 +356,11 @@ func TestMissingManifestOfAVersionIsDamage(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if err := a.Verify(t.Context()); err == nil || !strings.Contains(err.Error(), "not in the archive") {
-		t.Errorf("verified: %v", err)
+		t.Errorf("Verify: got %v", err)
 	}
 	for _, reference := range []string{"2", digest.FromString("other").String(), ""} {
 		if _, err := a.Target("r").Resolve(t.Context(), reference); !errors.Is(err, errdef.ErrNotFound) {
-			t.Errorf("%q: got %v", reference, err)
+			t.Errorf("reference %q: got %v, want not found", reference, err)
 		}
 	}
 }
@@ -395,7 +395,7 @@ func FuzzTar(f *testing.F) {
 		}
 		for d, at := range tarball.found {
 			if at.offset < 0 || at.size < 0 || at.offset+at.size > int64(len(data)) {
-				t.Errorf("%s lies at %+v of %d bytes", d, at, len(data))
+				t.Errorf("blob %s at %+v is outside of the file of %d bytes", d, at, len(data))
 			}
 			if _, err := blobName(d); err != nil {
 				t.Error(err)

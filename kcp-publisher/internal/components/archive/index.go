@@ -14,18 +14,18 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Version is one entry of an archive's index.
+// Version is an entry of an archive's index.
 type Version struct {
-	// Repository is relative, such as "component-descriptors/kyma-project.io/module/keda".
+	// Repository is the relative name of the repository, such as "component-descriptors/kyma-project.io/module/keda".
 	Repository string `json:"repository"`
-	// Tag is empty for a manifest that lost its tag to a newer version, or that belongs to an image index.
+	// Tag is empty for a manifest whose tag was moved to a newer version, and for a manifest of an image index.
 	Tag    string        `json:"tag,omitempty"`
 	Digest digest.Digest `json:"digest"`
-	// MediaType is empty in indexes of older writers.
+	// MediaType is empty in indexes from older writers.
 	MediaType string `json:"mediaType,omitempty"`
 }
 
-// document is artifact-index.json. Official readers refuse unknown fields.
+// document is the content of artifact-index.json. The official readers refuse unknown fields.
 //
 // Source: ocm-spec, doc/04-extensions/03-storage-backends/ctf.md; open-component-model, bindings/go/ctf/index/v1.
 type document struct {
@@ -33,14 +33,14 @@ type document struct {
 	Artifacts     []Version `json:"artifacts"`
 }
 
-// index lists the content of an archive.
+// index lists the manifests of an archive.
 type index struct {
 	mu      sync.RWMutex // guards entries
 	entries []Version
 }
 
-// decodeIndex reads artifact-index.json. It refuses ambiguous tags, and names that registries would refuse, because
-// both become part of references.
+// decodeIndex parses artifact-index.json. It refuses ambiguous tags, and repository names and tags that registries
+// would refuse.
 func decodeIndex(data []byte) (*index, error) {
 	var d document
 	doubts, err := kjson.UnmarshalStrict(data, &d, kjson.DisallowDuplicateFields)
@@ -48,7 +48,7 @@ func decodeIndex(data []byte) (*index, error) {
 		return nil, err
 	}
 	if d.SchemaVersion != 1 {
-		return nil, fmt.Errorf("schemaVersion: %d is not supported, want 1", d.SchemaVersion)
+		return nil, fmt.Errorf("schemaVersion %d is not supported, want 1", d.SchemaVersion)
 	}
 	tagged := map[[2]string]digest.Digest{}
 	for i, v := range d.Artifacts {
@@ -66,7 +66,8 @@ func decodeIndex(data []byte) (*index, error) {
 		}
 		name := [2]string{v.Repository, v.Tag}
 		if other, twice := tagged[name]; twice && other != v.Digest {
-			return nil, fmt.Errorf("artifacts[%d]: %s:%s is both %s and %s", i, v.Repository, v.Tag, other, v.Digest)
+			return nil, fmt.Errorf("artifacts[%d]: %s:%s has two digests, %s and %s", i, v.Repository, v.Tag, other,
+				v.Digest)
 		}
 		tagged[name] = v.Digest
 	}
@@ -76,24 +77,24 @@ func decodeIndex(data []byte) (*index, error) {
 func checkRepository(name string) error {
 	if err := (registry.Reference{Registry: "archive", Repository: name}).ValidateRepository(); err != nil ||
 		len(name) > 255 {
-		return fmt.Errorf("%q is not a repository name", name)
+		return fmt.Errorf("%q is not a valid repository name", name)
 	}
 	return nil
 }
 
 func checkTag(tag string) error {
 	if err := (registry.Reference{Reference: tag}).ValidateReferenceAsTag(); err != nil {
-		return fmt.Errorf("%q is not a tag", tag)
+		return fmt.Errorf("%q is not a valid tag", tag)
 	}
 	return nil
 }
 
-// encode returns artifact-index.json. The same entries produce the same bytes.
+// encode returns the content of artifact-index.json. Equal entries produce equal bytes.
 func (x *index) encode() ([]byte, error) {
 	return json.Marshal(document{SchemaVersion: 1, Artifacts: x.versions()})
 }
 
-// versions returns the entries by repository and tag. Entries without a tag come last.
+// versions returns the entries sorted by repository and tag. Entries without a tag come last in their repository.
 func (x *index) versions() []Version {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -125,8 +126,8 @@ func (x *index) find(repository, reference string) (Version, bool) {
 // position returns the index of the first matching entry. The caller holds mu.
 func (x *index) position(is func(Version) bool) int { return slices.IndexFunc(x.entries, is) }
 
-// add adds an entry. As in the official tools, the entry that had its tag stays without one, and an entry without a tag
-// for the same digest gets the tag.
+// add adds an entry. As in the official tools, an existing entry with the same tag loses the tag but stays, and an
+// untagged entry with the same digest gets the tag.
 func (x *index) add(v Version) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

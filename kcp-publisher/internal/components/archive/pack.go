@@ -19,10 +19,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Close makes the archive visible at its path atomically. If it fails, the previous archive stays.
+// Close publishes the archive at its path atomically. If it fails, the previous archive stays.
 func (w *Writer) Close() error {
 	if !w.close() {
-		return fmt.Errorf("common transport archive %s: is closed", w.path)
+		return fmt.Errorf("common transport archive %s is closed", w.path)
 	}
 	err := w.publish()
 	if err = errors.Join(err, w.clean()); err != nil {
@@ -31,7 +31,7 @@ func (w *Writer) Close() error {
 	return nil
 }
 
-// Discard deletes the written data. It does nothing after Close, so it can be deferred.
+// Discard deletes the written data. It is a no-op after Close, so it can be deferred.
 func (w *Writer) Discard() error {
 	if !w.close() {
 		return nil
@@ -54,7 +54,7 @@ func (w *Writer) clean() error {
 		err = w.root.Close()
 	}
 	if w.dir != w.path && w.dir != "" {
-		err = errors.Join(err, os.RemoveAll(w.dir)) // already moved if the folder became the archive
+		err = errors.Join(err, os.RemoveAll(w.dir)) // does not exist if the folder became the archive
 	}
 	return err
 }
@@ -65,7 +65,7 @@ func (w *Writer) publish() error {
 		return err
 	}
 	if len(data) > maxIndexBytes {
-		return fmt.Errorf("%s: larger than %d bytes: write several archives", indexFile, maxIndexBytes)
+		return fmt.Errorf("%s is larger than %d bytes: write several archives", indexFile, maxIndexBytes)
 	}
 	if w.format == Folder {
 		return w.publishFolder(data)
@@ -87,7 +87,7 @@ func (w *Writer) publishFolder(data []byte) error {
 	if w.before != nil {
 		now, err := (folder{dir: w.dir}).indexBytes()
 		if err != nil || !bytes.Equal(now, w.before) {
-			return errors.Join(fmt.Errorf("%s: was changed by another writer: write again", indexFile), err)
+			return errors.Join(fmt.Errorf("%s was changed by another writer: write again", indexFile), err)
 		}
 	}
 	if err := store.SyncFolder(filepath.Join(w.dir, blobsDir)); err != nil {
@@ -119,7 +119,7 @@ func (w *Writer) free() error {
 	return errors.New("already exists (created concurrently): remove it or choose another path")
 }
 
-// pack writes the archive as a tar: the index, then the blobs by name, all without times and owners.
+// pack writes the archive as a tar: the index, then the blobs sorted by name. The entries have no times or owners.
 func (w *Writer) pack(to io.Writer, index []byte) error {
 	if w.format == TGZ {
 		zip := gzip.NewWriter(to)

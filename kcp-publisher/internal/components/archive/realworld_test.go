@@ -12,7 +12,7 @@ const realworld = "../../../../../shared/realworld"
 
 func TestArchivesOfTheOfficialCLIAreRead(t *testing.T) {
 	if _, err := os.Stat(realworld); err != nil {
-		t.Skip("shared/realworld is not beside this checkout")
+		t.Skip("shared/realworld is not next to this checkout")
 	}
 	const module = "component-descriptors/kyma-project.io/module/"
 	for path, want := range map[string][]string{
@@ -35,7 +35,7 @@ func TestArchivesOfTheOfficialCLIAreRead(t *testing.T) {
 			}
 			versions := a.Versions()
 			if len(versions) != len(want) {
-				t.Fatalf("%d versions, want %d: %+v", len(versions), len(want), versions)
+				t.Fatalf("got %d versions, want %d: %+v", len(versions), len(want), versions)
 			}
 			for i, v := range versions {
 				if v.Repository+":"+v.Tag != want[i] {
@@ -49,10 +49,10 @@ func TestArchivesOfTheOfficialCLIAreRead(t *testing.T) {
 	}
 }
 
-func TestArchiveOfTheOfficialCLIIsRewritten(t *testing.T) {
+func TestRewrittenArchiveOfTheOfficialCLIIsEqual(t *testing.T) {
 	theirs := filepath.Join(realworld, "ocm-vectors/ctf_unsigned.tgz")
 	if _, err := os.Stat(theirs); err != nil {
-		t.Skip("shared/realworld is not beside this checkout")
+		t.Skip("shared/realworld is not next to this checkout")
 	}
 	from, path := open(t, theirs), filepath.Join(t.TempDir(), "ours")
 	w, err := Create(path, Folder)
@@ -71,6 +71,6 @@ func TestArchiveOfTheOfficialCLIIsRewritten(t *testing.T) {
 	}
 	blobs, err := from.blobs.list()
 	if files, _ := os.ReadDir(filepath.Join(path, blobsDir)); err != nil || len(files) != len(blobs) {
-		t.Errorf("%d blobs, want %d", len(files), len(blobs))
+		t.Errorf("got %d blobs, want %d", len(files), len(blobs))
 	}
 }

@@ -23,7 +23,7 @@ type repository struct {
 	blobs blobs
 }
 
-// Resolve returns the descriptor of the manifest of a tag or digest, with the media type from the manifest.
+// Resolve returns the descriptor of a manifest by tag or digest, with the media type from the manifest's content.
 func (r repository) Resolve(_ context.Context, reference string) (ocispec.Descriptor, error) {
 	named, ok := r.index.find(r.name, reference)
 	if !ok {
@@ -33,15 +33,15 @@ func (r repository) Resolve(_ context.Context, reference string) (ocispec.Descri
 		}
 	}
 	data, err := r.manifest(named.Digest)
-	if ok && errors.Is(err, errdef.ErrNotFound) { // the archive is damaged; the version is not missing
-		err = fmt.Errorf("manifest %s: is in the index and not in the archive: fetch the archive again", named.Digest)
+	if ok && errors.Is(err, errdef.ErrNotFound) { // the version is not missing, but the archive is damaged
+		err = fmt.Errorf("manifest %s is in the index but not in the archive: fetch the archive again", named.Digest)
 	}
 	if err != nil {
 		return ocispec.Descriptor{}, fmt.Errorf("%s:%s in %s: %w", r.name, reference, r.where, err)
 	}
 	mediaType, err := mediaTypeOf(data)
 	if err == nil && named.MediaType != "" && named.MediaType != mediaType {
-		err = fmt.Errorf("mediaType: is %q in the index and %q in the manifest", named.MediaType, mediaType)
+		err = fmt.Errorf("mediaType is %q in the index and %q in the manifest", named.MediaType, mediaType)
 	}
 	if err != nil {
 		return ocispec.Descriptor{},
@@ -59,12 +59,12 @@ func (r repository) manifest(d digest.Digest) ([]byte, error) {
 	return readBounded(body, "manifest "+d.String(), bundle.MaxManifestBytes)
 }
 
-// Fetch opens a blob. Reading it to its end fails if the bytes do not match the digest.
+// Fetch opens a blob. The last read fails if the content does not match the digest.
 func (r repository) Fetch(_ context.Context, target ocispec.Descriptor) (io.ReadCloser, error) {
 	return openVerified(r.blobs, r.where, target)
 }
 
-// Exists reports whether the archive has the blob. A size in target must match.
+// Exists reports whether the archive contains the blob. A wrong size in target is an error.
 func (r repository) Exists(_ context.Context, target ocispec.Descriptor) (bool, error) {
 	body, err := openVerified(r.blobs, r.where, target)
 	if errors.Is(err, errdef.ErrNotFound) {
@@ -81,8 +81,8 @@ const (
 	dockerList     = "application/vnd.docker.distribution.manifest.list.v2+json"
 )
 
-// mediaTypeOf returns the media type of a manifest: its own field, which must match its content, or the type that
-// follows from the content.
+// mediaTypeOf returns the media type of a manifest: its mediaType field, which must match the other fields, or the type
+// that the other fields imply.
 func mediaTypeOf(manifest []byte) (string, error) {
 	var m struct {
 		MediaType string          `json:"mediaType"`
@@ -96,8 +96,8 @@ func mediaTypeOf(manifest []byte) (string, error) {
 	}
 	image, list := m.Config != nil || m.Layers != nil, m.Manifests != nil
 	switch {
-	case image == list: // readers disagree about a document that is both
-		return "", errors.New("is neither an image manifest nor an image index")
+	case image == list: // a document that is both is ambiguous
+		return "", errors.New("not an image manifest or image index")
 	case m.MediaType == "" && image:
 		return ocispec.MediaTypeImageManifest, nil
 	case m.MediaType == "" && list:
@@ -106,7 +106,7 @@ func mediaTypeOf(manifest []byte) (string, error) {
 		list && (m.MediaType == ocispec.MediaTypeImageIndex || m.MediaType == dockerList):
 		return m.MediaType, nil
 	}
-	return "", fmt.Errorf("mediaType: %q differs from the one in the manifest", m.MediaType)
+	return "", fmt.Errorf("mediaType %q does not match the fields of the manifest", m.MediaType)
 }
 
 func isManifest(mediaType string) bool {
@@ -117,7 +117,7 @@ func isManifest(mediaType string) bool {
 	return false
 }
 
-// openVerified opens the blob of a descriptor. A descriptor without a size matches any size.
+// openVerified opens the blob of a descriptor. If the descriptor has no size, any size matches.
 func openVerified(from blobs, where string, target ocispec.Descriptor) (io.ReadCloser, error) {
 	body, size, err := from.open(target.Digest)
 	if err != nil {
@@ -132,7 +132,7 @@ func openVerified(from blobs, where string, target ocispec.Descriptor) (io.ReadC
 	return &verified{body: body, hash: target.Digest.Algorithm().Digester(), want: target.Digest, where: where}, nil
 }
 
-// verified reads a blob and fails at its end if the bytes do not match the digest.
+// verified is a reader of a blob. Its last read fails if the content does not match the digest.
 type verified struct {
 	body  io.ReadCloser
 	hash  digest.Digester
@@ -146,7 +146,7 @@ func (v *verified) Read(p []byte) (int, error) {
 	if errors.Is(err, io.EOF) {
 		if is := v.hash.Digest(); is != v.want {
 			return n,
-				fmt.Errorf("blob %s in %s: its digest is %s: fetch the archive again", v.want, v.where, is)
+				fmt.Errorf("blob %s in %s: its content has digest %s: fetch the archive again", v.want, v.where, is)
 		}
 	}
 	return n, err
@@ -154,7 +154,7 @@ func (v *verified) Read(p []byte) (int, error) {
 
 func (v *verified) Close() error { return v.body.Close() }
 
-// readBounded reads all of r, and fails if that is more than limit bytes.
+// readBounded reads all of r, and fails if r has more than limit bytes.
 func readBounded(r io.Reader, name string, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err == nil && int64(len(data)) > limit {

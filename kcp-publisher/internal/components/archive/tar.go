@@ -16,10 +16,10 @@ import (
 	"oras.land/oras-go/v2/errdef"
 )
 
-// maxPaddingBytes bounds the zeros after a tar's end: tar fills its last record, of 10 KiB by default.
+// maxPaddingBytes limits the zeros after a tar's end. By default, tar pads its output to a multiple of 10 KiB.
 const maxPaddingBytes = 1 << 20
 
-// tarball is an archive as a tar: the offsets of its blobs in the open file.
+// tarball is an archive in a tar. It contains the offsets of the blobs in the open file.
 type tarball struct {
 	file  io.ReaderAt
 	close func() error
@@ -27,14 +27,14 @@ type tarball struct {
 	found map[digest.Digest]extent
 }
 
-// extent is a part of a file, in bytes.
+// extent is the position and size of a part of a file, in bytes.
 type extent struct{ offset, size int64 }
 
 // openFile opens a tar or gzipped tar.
 //
-// A gzipped tar cannot be read at offsets, so it is unpacked once into a temporary file. The name of that file is
-// deleted before the first write: a killed process leaves nothing behind, names from the archive never reach the disk,
-// and images need no memory.
+// A gzipped tar cannot be read at offsets, so it is unpacked once into a temporary file. That file is unlinked before
+// the first write, so a killed process leaves no file behind. Names from the archive are never used on disk, and large
+// images do not need memory.
 func (l Limits) openFile(path string) (blobs, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -53,7 +53,7 @@ func (l Limits) openFile(path string) (blobs, error) {
 		file = unpacked
 	case magic == [4]byte{0x28, 0xb5, 0x2f, 0xfd}:
 		return nil,
-			errors.Join(errors.New("is compressed with zstd: want a folder, a tar or a gzipped tar"), file.Close())
+			errors.Join(errors.New("compression with zstd is not supported: want a folder, tar or tgz"), file.Close())
 	}
 	info, err := file.Stat()
 	if err != nil {
@@ -67,7 +67,7 @@ func (l Limits) openFile(path string) (blobs, error) {
 	return t, nil
 }
 
-// gunzip unpacks into a temporary file without a name.
+// gunzip unpacks a file into an unlinked temporary file.
 func (l Limits) gunzip(packed *os.File) (*os.File, error) {
 	info, err := packed.Stat()
 	if err != nil {
@@ -76,7 +76,7 @@ func (l Limits) gunzip(packed *os.File) (*os.File, error) {
 	file, err := os.CreateTemp("", "kyma-pull-archive-*.tar")
 	if err != nil {
 		return nil,
-			fmt.Errorf("unpack: %w: make the folder for temporary files writable, or name another one in TMPDIR", err)
+			fmt.Errorf("unpack: %w: make the folder for temporary files writable, or set TMPDIR to another folder", err)
 	}
 	if err := os.Remove(file.Name()); err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -103,12 +103,12 @@ func gunzip(to io.Writer, from io.Reader, limit int64) error {
 		return fmt.Errorf("unpacks to more than %d bytes", limit)
 	}
 	if _, err := in.ReadByte(); !errors.Is(err, io.EOF) {
-		return errors.Join(errors.New("something follows the gzip stream"), err)
+		return errors.Join(errors.New("unexpected data after the gzip stream"), err)
 	}
 	return nil
 }
 
-// scan reads the headers of a tar and records the offsets of its blobs. It refuses entries that are not part of an
+// scan reads the headers of a tar and records the offsets of its blobs. It refuses entries that do not belong in an
 // archive.
 func scan(file *io.SectionReader, maxEntries int) (*tarball, error) {
 	t := &tarball{file: file, found: map[digest.Digest]extent{}}
@@ -138,7 +138,7 @@ func scan(file *io.SectionReader, maxEntries int) (*tarball, error) {
 		}
 		if header.Size > file.Size()-offset {
 			return nil,
-				fmt.Errorf("entry %q: %d bytes are not all there: the archive was cut off, fetch it again", name,
+				fmt.Errorf("entry %q of %d bytes is incomplete: the archive was truncated, fetch it again", name,
 					header.Size)
 		}
 		end = offset + (header.Size+511)&^511
@@ -156,12 +156,12 @@ func scan(file *io.SectionReader, maxEntries int) (*tarball, error) {
 	}
 }
 
-// entryName returns the name of an entry without a leading "./". It refuses all entries but the index, blobs and
-// folders.
+// entryName returns the name of an entry without a leading "./". It refuses all entries except the index, blobs, and
+// the folder of blobs.
 func entryName(header *tar.Header) (string, error) {
-	for key := range header.PAXRecords { // their data is stored differently
+	for key := range header.PAXRecords { // sparse files are stored differently
 		if strings.HasPrefix(key, "GNU.sparse.") {
-			return "", fmt.Errorf("entry %q: is a sparse file", header.Name)
+			return "", fmt.Errorf("entry %q is a sparse file", header.Name)
 		}
 	}
 	name := strings.TrimPrefix(header.Name, "./")
@@ -169,10 +169,10 @@ func entryName(header *tar.Header) (string, error) {
 		if name = strings.TrimSuffix(name, "/"); name == "" || name == "." || name == blobsDir {
 			return name + "/", nil
 		}
-		return "", fmt.Errorf("entry %q: want no folder but %s", header.Name, blobsDir)
+		return "", fmt.Errorf("entry %q: the only allowed folder is %s", header.Name, blobsDir)
 	}
 	if header.Typeflag != tar.TypeReg {
-		return "", fmt.Errorf("entry %q: is neither a file nor a folder but of type %q", header.Name, header.Typeflag)
+		return "", fmt.Errorf("entry %q has type %q, want a file or folder", header.Name, header.Typeflag)
 	}
 	if name == indexFile {
 		return name, nil
@@ -184,8 +184,8 @@ func entryName(header *tar.Header) (string, error) {
 		blobsDir)
 }
 
-// checkEnd refuses a tar without its end, since it could be truncated between two entries, and one with data after its
-// end, which other readers might see.
+// checkEnd refuses a tar without an end marker, because it could be truncated between two entries. It also refuses data
+// after the end, which other readers might read.
 func checkEnd(file *io.SectionReader, end int64) error {
 	rest, err := readBounded(io.NewSectionReader(file, end, file.Size()-end), "data after the last entry",
 		maxPaddingBytes)
@@ -193,9 +193,9 @@ func checkEnd(file *io.SectionReader, end int64) error {
 	case err != nil:
 		return err
 	case len(rest) < 512:
-		return errors.New("the end is missing: the archive was cut off, fetch it again")
+		return errors.New("the end is missing: the archive was truncated, fetch it again")
 	case slices.ContainsFunc(rest, func(b byte) bool { return b != 0 }):
-		return errors.New("something follows the last entry")
+		return errors.New("unexpected data after the last entry")
 	}
 	return nil
 }

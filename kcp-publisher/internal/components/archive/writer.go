@@ -19,7 +19,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 )
 
-// Format is the form of an archive on disk.
+// Format is the file format of an archive.
 type Format string
 
 // The formats of an archive.
@@ -29,7 +29,7 @@ const (
 	TGZ    Format = "tgz"
 )
 
-// FormatOf returns the format for a path's extension: .tar, .tgz or .tar.gz, otherwise a folder.
+// FormatOf returns the format for a path's extension: .tar, .tgz or .tar.gz. For other paths, it returns Folder.
 func FormatOf(path string) Format {
 	switch {
 	case strings.HasSuffix(path, ".tar"):
@@ -42,17 +42,17 @@ func FormatOf(path string) Format {
 
 // Writer writes a common transport archive. It is safe for concurrent use.
 //
-// It writes blobs to a folder: the folder of an existing archive, where readers find blobs only through the index, or a
-// new folder next to the path. Close publishes everything by one rename of the index, the new folder or the packed
-// file. After a crash the previous archive is intact; at most a folder ".<name>.*.partial" remains next to it. It can
-// be removed.
+// It writes blobs to the folder of an existing archive, where new blobs are invisible until the index lists them, or to
+// a new folder next to the path. Close publishes the archive by one rename: of the index, the new folder or the packed
+// file. After a crash, the previous archive is intact. A folder ".<name>.*.partial" that remains next to it can be
+// deleted.
 type Writer struct {
 	path    string
 	format  Format
 	replace bool
-	dir     string   // the folder of the blobs
+	dir     string   // the folder that contains the blobs folder
 	root    *os.Root // dir
-	before  []byte   // the index of the extended folder, nil for a new archive
+	before  []byte   // the encoded index of an extended archive, nil for a new archive
 	index   *index
 
 	mu     sync.Mutex // guards the fields below
@@ -60,15 +60,15 @@ type Writer struct {
 	closed bool
 }
 
-// Create starts an archive at path. It extends an existing folder archive and refuses an existing file; see Replace. A
-// new archive appears at path with Close.
+// Create starts an archive at path. It extends an existing folder archive. It refuses an existing file, which only
+// Replace allows. A new archive appears at path when Close is called.
 func Create(path string, format Format) (*Writer, error) { return create(path, format, false) }
 
-// Replace is Create for a tar or gzipped tar that can exist: Close replaces it.
+// Replace is like Create, for a tar or gzipped tar that may already exist. Close replaces the existing file.
 func Replace(path string, format Format) (*Writer, error) {
 	if format == Folder {
 		return nil,
-			fmt.Errorf("common transport archive %s: a folder is not replaced: remove it, or extend it with Create",
+			fmt.Errorf("common transport archive %s: a folder cannot be replaced: remove it, or extend it with Create",
 				path)
 	}
 	return create(path, format, true)
@@ -87,7 +87,7 @@ func create(path string, format Format, replace bool) (*Writer, error) {
 
 func (w *Writer) prepare() error {
 	if w.format != Folder && w.format != Tar && w.format != TGZ {
-		return fmt.Errorf("format %q: want %s, %s or %s", w.format, Folder, Tar, TGZ)
+		return fmt.Errorf("format %q is not supported: want %s, %s or %s", w.format, Folder, Tar, TGZ)
 	}
 	extended, err := w.extends()
 	if err != nil {
@@ -110,8 +110,8 @@ func (w *Writer) prepare() error {
 	return nil
 }
 
-// extends reports whether the path is a folder archive and reads its index. It refuses files that must not be
-// overwritten.
+// extends reports whether the path is an existing folder archive, and reads its index. It returns an error for a file
+// that must not be overwritten.
 func (w *Writer) extends() (bool, error) {
 	info, err := os.Lstat(w.path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && w.replace && info.Mode().IsRegular() {
@@ -121,7 +121,7 @@ func (w *Writer) extends() (bool, error) {
 		return false, err
 	}
 	if w.format != Folder || !info.IsDir() {
-		return false, errors.New("exists: remove it, name another one, or ask to replace it")
+		return false, errors.New("already exists: remove it, choose another path, or allow to replace it")
 	}
 	entries, err := os.ReadDir(w.path)
 	if err != nil || len(entries) == 0 {
@@ -129,26 +129,26 @@ func (w *Writer) extends() (bool, error) {
 	}
 	existing := folder{dir: w.path}
 	if w.index, err = readIndex(existing); err != nil {
-		return false, fmt.Errorf("%w: name an empty or new folder", err)
+		return false, fmt.Errorf("%w: choose an empty or new folder", err)
 	}
 	w.before, err = existing.indexBytes()
 	return true, err
 }
 
-// Target returns any repository of the archive for reading and writing, by its relative name, such as
-// "component-descriptors/kyma-project.io/module/keda". The name is checked when a manifest is pushed or tagged.
+// Target returns a repository of the archive for reading and writing, by its relative name, such as
+// "component-descriptors/kyma-project.io/module/keda". The name is validated when a manifest is pushed or tagged.
 func (w *Writer) Target(name string) oras.Target {
 	return target{repository: repository{name: name, where: w.path, index: w.index, blobs: folder{dir: w.dir}}, w: w}
 }
 
-// target is one repository of an archive in progress.
+// target is a repository of an archive that is being written.
 type target struct {
 	repository
 	w *Writer
 }
 
-// Exists reports whether the content does not have to be pushed. A manifest exists only in the repositories that it was
-// pushed to, so that the index entries of each repository are complete.
+// Exists reports whether the content exists. A manifest exists only in the repositories to which it was pushed, so the
+// index entries of each repository are complete.
 func (t target) Exists(_ context.Context, desc ocispec.Descriptor) (bool, error) {
 	there, err := t.w.has(desc)
 	if err != nil || !there || !isManifest(desc.MediaType) {
@@ -158,8 +158,8 @@ func (t target) Exists(_ context.Context, desc ocispec.Descriptor) (bool, error)
 	return named, nil
 }
 
-// Push writes new content, and fails if its size or digest differs from expected. A manifest becomes an entry of the
-// index without a tag.
+// Push writes new content, and fails if its size or digest differs from expected. For a manifest, it adds an untagged
+// entry to the index.
 func (t target) Push(ctx context.Context, expected ocispec.Descriptor, body io.Reader) error {
 	if isManifest(expected.MediaType) {
 		if err := checkRepository(t.name); err != nil {
@@ -178,7 +178,7 @@ func (t target) Push(ctx context.Context, expected ocispec.Descriptor, body io.R
 	return t.enter(expected)
 }
 
-// enter adds a manifest to the index with the media type that readers find in it.
+// enter adds a manifest to the index with the media type from its content.
 func (t target) enter(desc ocispec.Descriptor) error {
 	data, err := t.manifest(desc.Digest)
 	if err != nil {
@@ -195,7 +195,7 @@ func (t target) enter(desc ocispec.Descriptor) error {
 	return nil
 }
 
-// Tag gives a tag to a pushed manifest. The manifest that had the tag stays in the index without one.
+// Tag tags a pushed manifest. A manifest that had the tag before stays in the index without a tag.
 func (t target) Tag(ctx context.Context, desc ocispec.Descriptor, reference string) error {
 	if err := checkRepository(t.name); err != nil {
 		return err
@@ -214,8 +214,8 @@ func (t target) Tag(ctx context.Context, desc ocispec.Descriptor, reference stri
 	return nil
 }
 
-// has reports whether the blob exists and matches its digest. It reads an older blob once, as its writer could have
-// been interrupted.
+// has reports whether the blob exists and matches its digest. It verifies a blob of the existing archive once, because
+// an earlier writer could have been interrupted.
 func (w *Writer) has(desc ocispec.Descriptor) (bool, error) {
 	if _, err := blobName(desc.Digest); err != nil {
 		return false, err
@@ -225,7 +225,7 @@ func (w *Writer) has(desc ocispec.Descriptor) (bool, error) {
 	w.mu.Unlock()
 	switch {
 	case closed:
-		return false, fmt.Errorf("common transport archive %s: is closed", w.path)
+		return false, fmt.Errorf("common transport archive %s is closed", w.path)
 	case intact:
 		return true, nil
 	case w.before == nil || verifyBlob(folder{dir: w.dir}, w.path, desc.Digest) != nil:
@@ -260,7 +260,7 @@ func (w *Writer) write(ctx context.Context, expected ocispec.Descriptor, body io
 	return nil
 }
 
-// writeFile writes a file to the folder atomically, and syncs it before anything refers to it.
+// writeFile writes a file to the folder atomically, with a sync before the file gets its name.
 func (w *Writer) writeFile(name string, write func(io.Writer) error) error {
 	file, err := os.CreateTemp(w.dir, ".*.partial")
 	if err != nil {
@@ -273,7 +273,7 @@ func (w *Writer) writeFile(name string, write func(io.Writer) error) error {
 	return w.root.Rename(partial, name)
 }
 
-// finish writes, syncs and closes a file, and makes it readable for others.
+// finish writes, syncs and closes a file, and makes it readable for all users.
 func finish(file *os.File, write func(io.Writer) error) error {
 	err := write(file)
 	if err == nil {

@@ -1,5 +1,5 @@
 // Package assemble creates an OCM component version from a module's files: a folder with manifests, a kustomization, or
-// a Helm chart. It returns a component descriptor with its blobs. The same files produce the same bytes.
+// a Helm chart. It returns a component descriptor with its blobs. Equal files produce equal bytes.
 package assemble
 
 import (
@@ -22,14 +22,14 @@ import (
 // Component is a component version before it is pushed.
 type Component struct {
 	Descriptor ocm.Descriptor
-	// Content is installed; the descriptor's first resource refers to it.
+	// Content is the content to install. The descriptor's first resource refers to it.
 	Content bundle.Blob
-	// Values are a chart's, in the resource "config"; nil for none.
+	// Values are the values of a chart, in the resource "config". Nil means no values.
 	Values *bundle.Blob
 }
 
-// New creates a component version of files with these images. digests are the known digests of images, by reference. An
-// image reference with a digest needs none.
+// New creates a component version from files and images. digests are the known digests of images, by reference. An
+// image reference that contains a digest needs no entry.
 func New(
 	name, version, provider string, files Files, images []string, digests map[string]digest.Digest,
 ) (*Component, error) {
@@ -53,11 +53,11 @@ func New(
 		}
 		c.Descriptor.Resources = append(c.Descriptor.Resources, resource)
 	}
-	tellApart(c.Descriptor.Resources)
+	addExtraIdentities(c.Descriptor.Resources)
 	return c, nil
 }
 
-// localResource describes a blob that is part of the component.
+// localResource returns the resource of a blob that is part of the component.
 func localResource(name, version, kind string, blob bundle.Blob) ocm.Resource {
 	d := blob.Descriptor
 	return ocm.Resource{
@@ -78,11 +78,11 @@ const (
 	annotationVersion   = "software.ocm.componentversion"
 )
 
-// Repository returns the component's repository below a registry's path.
+// Repository returns the path of the component's repository below a registry's path.
 func (c *Component) Repository() string { return "component-descriptors/" + c.Descriptor.Name }
 
-// Push writes the component version to its repository and returns the digest of its manifest. An existing version with
-// other content is an error and stays unchanged.
+// Push writes the component version to its repository and returns the digest of its manifest. If the version exists
+// with other content, Push returns an error and makes no change.
 func (c *Component) Push(ctx context.Context, to store.ReadWriter) (digest.Digest, error) {
 	manifest, blobs, err := c.manifest()
 	if err != nil {
@@ -95,7 +95,7 @@ func (c *Component) Push(ctx context.Context, to store.ReadWriter) (digest.Diges
 	case err == nil:
 		return "",
 			fmt.Errorf(
-				"component %s:%s already exists with other content, as %s: versions cannot change, choose another one",
+				"component %s:%s already exists with other content, as %s: choose another version",
 				c.Descriptor.Name, c.Descriptor.Version, there)
 	case !errors.Is(err, store.ErrNotFound):
 		return "", fmt.Errorf("look for component %s:%s: %w", c.Descriptor.Name, c.Descriptor.Version, err)
@@ -108,7 +108,7 @@ func (c *Component) Push(ctx context.Context, to store.ReadWriter) (digest.Diges
 	return manifest.Descriptor.Digest, store.PushManifest(ctx, to, manifest, tag)
 }
 
-// manifest returns the component version as an OCI artifact with its blobs.
+// manifest returns the manifest of the component version, and the blobs to which it refers.
 func (c *Component) manifest() (bundle.Blob, []bundle.Blob, error) {
 	document, err := c.Descriptor.Document()
 	if err != nil {

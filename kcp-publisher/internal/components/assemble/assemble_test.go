@@ -26,29 +26,29 @@ func inProcess(_ context.Context, in render.Input) ([]*unstructured.Unstructured
 	return render.Render(in)
 }
 
-// TestCheckAcceptsWhatAgentsAccept checks manifests in the forms that kubectl reads.
-func TestCheckAcceptsWhatAgentsAccept(t *testing.T) {
+// TestCheckAcceptsFormatsOfKubectl checks manifests in all formats that kubectl, and therefore agents, accept.
+func TestCheckAcceptsFormatsOfKubectl(t *testing.T) {
 	deployment := `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"},"spec":{"template":{"spec":{"containers":[{"image":"b.example/x:1"}]}}}}`
 	for name, c := range map[string]struct {
 		files  map[string]string
 		images []string
 	}{
-		"a list without a name": {
+		"List without a name": {
 			map[string]string{"a.yaml": "apiVersion: v1\nkind: List\nitems: [" + deployment + "]\n"},
 			[]string{"b.example/x:1"},
 		},
-		"a typed list": {
+		"DeploymentList": {
 			map[string]string{"a.yaml": "apiVersion: apps/v1\nkind: DeploymentList\nitems: [{metadata: {name: a}}]\n"},
 			nil,
 		},
-		"JSON": {map[string]string{"a.json": deployment}, []string{"b.example/x:1"}},
-		"anchors": {
+		"JSON file": {map[string]string{"a.json": deployment}, []string{"b.example/x:1"}},
+		"YAML anchors": {
 			map[string]string{"a.yaml": configMap + "data: &a {x: z}\nbinaryData: {<<: *a}\n"}, nil,
 		},
-		"a definition of 2 MiB": {
+		"object of 2 MiB": {
 			map[string]string{"a.yaml": configMap + "data: {a: \"" + strings.Repeat("x", 2<<20) + "\"}\n"}, nil,
 		},
-		"a file without an extension": {map[string]string{"manifest": configMap}, nil},
+		"file without an extension": {map[string]string{"manifest": configMap}, nil},
 	} {
 		from := folder(t, c.files)
 		if _, plain := c.files["manifest"]; plain {
@@ -60,12 +60,12 @@ func TestCheckAcceptsWhatAgentsAccept(t *testing.T) {
 		}
 		images, err := files.Check(t.Context(), "mailer", inProcess)
 		if err != nil || !slices.Equal(images, c.images) {
-			t.Errorf("%s: got %v, %v", name, images, err)
+			t.Errorf("%s: got images %v, %v", name, images, err)
 		}
 	}
 }
 
-func TestLaterValuesOverrideEarlierOnes(t *testing.T) {
+func TestLaterValuesOverrideEarlierValues(t *testing.T) {
 	dir := folder(t, map[string]string{
 		"one.yaml": "a: {b: 1, c: 2}\nd: [1]\n", "two.yaml": "a: {b: 3, e: null}\nd: [2]\n",
 	})
@@ -75,7 +75,7 @@ func TestLaterValuesOverrideEarlierOnes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := "a:\n  b: 3\n  c: 2\n  e: null\n  f: x\nd:\n- 2\ng: true\n"; string(files.Values) != want {
-		t.Errorf("got %s", files.Values)
+		t.Errorf("got values %s", files.Values)
 	}
 	made, err := New("example.org/mailer", "1.0.0", "example.org", files, nil, nil)
 	if err != nil {
@@ -108,7 +108,7 @@ func folder(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-func TestKindOfFilesDecidesTheInstallation(t *testing.T) {
+func TestTypeOfFilesDecidesTheInstallation(t *testing.T) {
 	mailer := map[string]string{
 		"Chart.yaml":            "apiVersion: v2\nname: mailer\nversion: 1.0.0\n",
 		"templates/config.yaml": configMap,
@@ -120,14 +120,14 @@ func TestKindOfFilesDecidesTheInstallation(t *testing.T) {
 		files map[string]string
 		want  v1beta2.ImageSpecType
 	}{
-		"manifests": {
+		"folder with manifests": {
 			map[string]string{"a.yaml": configMap,
 				"deep/b.json": `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b"}}`}, v1beta2.OCIDir,
 		},
-		"a kustomization": {
+		"folder with a kustomization": {
 			map[string]string{"kustomization.yaml": "resources: [a.yaml]\n", "a.yaml": configMap}, v1beta2.Kustomize,
 		},
-		"a chart": {mailer, v1beta2.HelmChart},
+		"folder with a chart": {mailer, v1beta2.HelmChart},
 	} {
 		t.Run(name, func(t *testing.T) {
 			first, err := Read(folder(t, c.files))
@@ -136,7 +136,7 @@ func TestKindOfFilesDecidesTheInstallation(t *testing.T) {
 			}
 			second, err := Read(folder(t, c.files))
 			if err != nil || !bytes.Equal(first.Packed, second.Packed) {
-				t.Errorf("the same files are packed otherwise, %v", err)
+				t.Errorf("equal files are packed differently, %v", err)
 			}
 			made, err := New("example.org/mailer", "1.0.0", "example.org", first, nil, nil)
 			if err != nil {
@@ -147,14 +147,14 @@ func TestKindOfFilesDecidesTheInstallation(t *testing.T) {
 			}
 			selected, err := resolve.Select(made.Descriptor)
 			if err != nil || selected.Type != c.want {
-				t.Errorf("installed as %s, %v", selected.Type, err)
+				t.Errorf("got install type %s, %v", selected.Type, err)
 			}
 			if err := ocm.CheckContent(selected.Install, first.Packed); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	t.Run("Helm reads the chart, without what it ignores, and as it packs one itself", func(t *testing.T) {
+	t.Run("Helm reads the packed chart without ignored files", func(t *testing.T) {
 		packed, err := Read(folder(t, mailer))
 		if err != nil {
 			t.Fatal(err)
@@ -170,7 +170,7 @@ func TestKindOfFilesDecidesTheInstallation(t *testing.T) {
 		}
 		if again, err := Read(archive); err != nil || !bytes.Equal(again.Packed, packed.Packed) ||
 			again.Type != packed.Type {
-			t.Errorf("an archive is %s, %v", again.Type, err)
+			t.Errorf("chart archive: got type %s, %v", again.Type, err)
 		}
 	})
 }
@@ -184,8 +184,8 @@ func TestOnlyRegularFilesArePacked(t *testing.T) {
 	if err := os.Symlink("/etc/passwd", filepath.Join(dir, "link.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), "link.yaml: is not a regular file") {
-		t.Errorf("a link: %v", err)
+	if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), "link.yaml is not a regular file") {
+		t.Errorf("symbolic link: got %v", err)
 	}
 }
 
@@ -220,7 +220,7 @@ func TestImagesBecomeResourcesWithNamesAndTags(t *testing.T) {
 		t.Errorf("got %+v", made.Descriptor.Resources)
 	}
 	if unpinned := made.Unpinned(); len(unpinned) != 3 || made.Sign("release", nil) == nil {
-		t.Errorf("unpinned %v are signed", unpinned)
+		t.Errorf("unpinned images %v are signed", unpinned)
 	}
 }
 
@@ -231,22 +231,22 @@ func TestFilesOutsideTheFolderAndLargeFilesAreRefused(t *testing.T) {
 	}
 	chartYAML := "apiVersion: v2\nname: mailer\nversion: 1.0.0\n"
 	for name, files := range map[string]map[string]string{
-		"a chart":         {"Chart.yaml": chartYAML, "files/a.yaml": configMap},
-		"a kustomization": {"kustomization.yaml": "resources: []\n", "files/a.yaml": configMap},
-		"manifests":       {"files/a.yaml": configMap},
+		"chart":         {"Chart.yaml": chartYAML, "files/a.yaml": configMap},
+		"kustomization": {"kustomization.yaml": "resources: []\n", "files/a.yaml": configMap},
+		"manifests":     {"files/a.yaml": configMap},
 	} {
 		linked, large := folder(t, files), folder(t, files)
 		if err := os.Symlink(secret, filepath.Join(linked, "files", "b.yaml")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Read(linked); err == nil || !strings.Contains(err.Error(), "b.yaml: is not a regular file") {
-			t.Errorf("%s with a link that leads outside: %v", name, err)
+		if _, err := Read(linked); err == nil || !strings.Contains(err.Error(), "b.yaml is not a regular file") {
+			t.Errorf("%s with a link out of the folder: got %v", name, err)
 		}
 		if err := os.Truncate(filepath.Join(large, "files", "a.yaml"), 1<<40); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := Read(large); err == nil {
-			t.Errorf("%s with a file of 1 TiB is taken", name)
+			t.Errorf("%s with a file of 1 TiB is accepted", name)
 		}
 	}
 	for _, name := range []string{"chart.tgz", "manifests.yaml"} {
@@ -254,8 +254,8 @@ func TestFilesOutsideTheFolderAndLargeFilesAreRefused(t *testing.T) {
 		if err := os.Truncate(path, 1<<40); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "more than 64 MiB") {
-			t.Errorf("%s of 1 TiB: %v", name, err)
+		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "larger than 64 MiB") {
+			t.Errorf("%s of 1 TiB: got %v", name, err)
 		}
 	}
 }

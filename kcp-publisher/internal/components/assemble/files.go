@@ -23,21 +23,21 @@ import (
 
 // Files are the packed content of a module.
 type Files struct {
-	// Type is the resource's: directoryTree, helmChart or kustomize.
+	// Type is the type of the resource: directoryTree, helmChart or kustomize.
 	Type      string
 	MediaType string
 	Packed    []byte
-	// Values override the values of a chart, as YAML. It is empty for none.
+	// Values override the values of a chart, in YAML. Empty means no values.
 	Values []byte
-	// Rendered is true if the objects and their images depend on the cluster, as in a chart.
+	// Rendered is true if the objects and their images depend on rendering, as in a chart.
 	Rendered bool
 }
 
-// Renderer returns the objects of content; Confined.Render of package render is one.
+// Renderer renders the objects of a module's content, like Confined.Render of package render.
 type Renderer func(context.Context, render.Input) ([]*unstructured.Unstructured, error)
 
-// Check renders the files as every agent does, and returns the images of plain manifests. The module's name becomes
-// that of a chart's release.
+// Check renders the files in the same way as agents, and returns the images of plain manifests. The module's name is
+// the release name of a chart.
 func (f Files) Check(ctx context.Context, module string, renderer Renderer) (images []string, err error) {
 	in := render.Input{
 		Content: f.Packed, Packed: packedAs[f.Type], Values: f.Values, Release: module, Namespace: moduleNamespace,
@@ -59,7 +59,7 @@ var packedAs = map[string]v1beta2.ImageSpecType{
 	typeKustomize: v1beta2.Kustomize,
 }
 
-// maxBytes bounds all files together before they are packed; the check limits the packed ones.
+// maxBytes limits the total size of the files before they are packed. Check limits the packed size.
 const maxBytes = 64 << 20
 
 const (
@@ -68,8 +68,8 @@ const (
 	typeValues, mediaTypeValues             = "helmValues", "application/yaml"
 )
 
-// Read packs the content at a path: a chart as a folder or as `helm package` writes it, a folder with a kustomization,
-// or a folder or file with manifests.
+// Read packs the content at a path: a chart as a folder or as a package of `helm package`, a folder with a
+// kustomization, or a folder or file with manifests.
 func Read(from string) (Files, error) {
 	info, err := os.Stat(from)
 	switch {
@@ -91,7 +91,7 @@ func Read(from string) (Files, error) {
 	}
 	name := filepath.Base(from)
 	if !isManifest(name) {
-		name += ".yaml" // agents read files by their extension
+		name += ".yaml" // agents only read files with such an extension
 	}
 	return packManifests([]file{{name, data}})
 }
@@ -101,7 +101,7 @@ func exists(dir, name string) bool {
 	return err == nil
 }
 
-// file is a file with its path in the folder.
+// file is the content of a file. name is its path relative to the folder.
 type file struct {
 	name string
 	data []byte
@@ -121,7 +121,7 @@ func readFile(path string) ([]byte, error) {
 	return data, err
 }
 
-func errTooLarge(what string) error { return fmt.Errorf("%s: more than %d MiB", what, maxBytes>>20) }
+func errTooLarge(what string) error { return fmt.Errorf("%s: larger than %d MiB", what, maxBytes>>20) }
 
 func chartArchive(from string) (Files, error) {
 	data, err := readFile(from)
@@ -129,12 +129,12 @@ func chartArchive(from string) (Files, error) {
 		return Files{}, err
 	}
 	if _, err := loader.LoadArchive(bytes.NewReader(data)); err != nil {
-		return Files{}, fmt.Errorf("%s: is not a chart: %w", from, err)
+		return Files{}, fmt.Errorf("%s is not a Helm chart: %w", from, err)
 	}
 	return Files{Type: typeChart, MediaType: mediaTypeChart, Packed: data, Rendered: true}, nil
 }
 
-// chartFolder packs a chart like `helm package`, but reproducibly.
+// chartFolder packs a chart like `helm package`, but with reproducible bytes.
 func chartFolder(from string) (Files, error) {
 	if err := regularOnly(os.DirFS(from)); err != nil {
 		return Files{}, fmt.Errorf("%s: %w", from, err)
@@ -166,8 +166,8 @@ func chartFolder(from string) (Files, error) {
 	return Files{Type: typeChart, MediaType: mediaTypeChart, Packed: zipped.Bytes(), Rendered: true}, nil
 }
 
-// regularOnly refuses links and other special files. Helm follows links, so a third party's chart could include files
-// from outside of its folder.
+// regularOnly returns an error for links and other special files. Helm follows links, so a third party's chart could
+// include files from outside of its folder.
 func regularOnly(folder fs.FS) error {
 	return fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() && !entry.Type().IsRegular() {
@@ -178,7 +178,7 @@ func regularOnly(folder fs.FS) error {
 }
 
 func errIrregular(name string) error {
-	return fmt.Errorf("%s: is not a regular file: put the file itself in its place", name)
+	return fmt.Errorf("%s is not a regular file: replace it with a regular file", name)
 }
 
 func kustomization(from string) (Files, error) {
@@ -196,7 +196,7 @@ func manifests(folder fs.FS, root string) (Files, error) {
 		return Files{}, fmt.Errorf("%s: %w", root, err)
 	}
 	if len(files) == 0 {
-		return Files{}, fmt.Errorf("%s: has neither a Chart.yaml, nor a kustomization, nor any YAML file", root)
+		return Files{}, fmt.Errorf("%s contains no Chart.yaml, kustomization or YAML file", root)
 	}
 	return packManifests(files)
 }
@@ -210,7 +210,8 @@ func packManifests(files []file) (Files, error) {
 	return Files{Type: typeDirectory, MediaType: mediaTypeTar, Packed: packed}, err
 }
 
-// readFolder reads the wanted regular files of a folder in the order of their paths, without hidden files and folders.
+// readFolder reads the wanted files of a folder in the order of their paths. It ignores hidden files and folders, and
+// returns an error for files that are not regular.
 func readFolder(folder fs.FS, wanted func(name string) bool) (files []file, err error) {
 	size := int64(0)
 	err = fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -244,7 +245,7 @@ func readFolder(folder fs.FS, wanted func(name string) bool) (files []file, err 
 	return files, err
 }
 
-// packTar packs files in the order of their paths, without times, owners and other data of the machine.
+// packTar packs files in the order of their paths, without times, owners and other machine-specific data.
 func packTar(files []file) ([]byte, error) {
 	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.name, b.name) })
 	var packed bytes.Buffer

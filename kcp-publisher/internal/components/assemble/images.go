@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 )
 
-// imageResource describes an image. It has the name and version of the image if those are valid: only then the image is
-// localized if a signature is required.
+// imageResource returns the resource of an image. It has the name and tag of the image if they are valid, which is
+// required to localize signed images.
 func imageResource(image string, known digest.Digest) (ocm.Resource, error) {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
@@ -37,7 +37,7 @@ func imageResource(image string, known digest.Digest) (ocm.Resource, error) {
 		return resource, nil
 	}
 	if known.Algorithm() != digest.SHA256 {
-		return resource, fmt.Errorf("digest %s: want one by sha256", known)
+		return resource, fmt.Errorf("digest %s: want a sha256 digest", known)
 	}
 	resource.Digest = &ocm.Digest{
 		HashAlgorithm: "SHA-256", NormalisationAlgorithm: "ociArtifactDigest/v1", Value: known.Encoded(),
@@ -45,7 +45,7 @@ func imageResource(image string, known digest.Digest) (ocm.Resource, error) {
 	return resource, nil
 }
 
-// prerelease replaces the characters of a tag that a semver prerelease does not allow.
+// prerelease replaces a character of a tag that a semver prerelease does not allow.
 func prerelease(r rune) rune {
 	if r == '_' {
 		return '-'
@@ -53,8 +53,8 @@ func prerelease(r rune) rune {
 	return r
 }
 
-// tellApart gives different images with one name and version an extra identity each.
-func tellApart(resources []ocm.Resource) {
+// addExtraIdentities adds an extra identity to resources with the same name and version.
+func addExtraIdentities(resources []ocm.Resource) {
 	seen := map[string]int{}
 	for i := range resources {
 		key := resources[i].Name + ":" + resources[i].Version
@@ -66,7 +66,7 @@ func tellApart(resources []ocm.Resource) {
 	}
 }
 
-// Unpinned returns the images of the component without a known digest.
+// Unpinned returns the component's images without a known digest.
 func (c *Component) Unpinned() (images []string) {
 	for _, r := range c.Descriptor.Resources {
 		if r.IsImage() && !r.Digest.Covered() {
@@ -76,7 +76,7 @@ func (c *Component) Unpinned() (images []string) {
 	return images
 }
 
-// imagesIn returns the images of all containers anywhere in the objects, sorted.
+// imagesIn returns the sorted images of all containers anywhere in the objects.
 func imagesIn(objects []*unstructured.Unstructured) []string {
 	var found []string
 	var visit func(value any)

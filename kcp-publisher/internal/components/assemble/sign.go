@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 )
 
-// ReadKey reads an RSA private key in PEM, as `openssl genrsa` and `ocm create rsakeypair` write it.
+// ReadKey parses an RSA private key in PEM, in the format of `openssl genrsa` and `ocm create rsakeypair`.
 func ReadKey(data []byte) (*rsa.PrivateKey, error) {
 	block, _ := pem.Decode(data)
 	if block == nil {
@@ -25,23 +25,23 @@ func ReadKey(data []byte) (*rsa.PrivateKey, error) {
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
-		return nil, fmt.Errorf("block %q is not an RSA private key without a password", block.Type)
+		return nil, fmt.Errorf("PEM block %q is not an unencrypted RSA private key", block.Type)
 	}
 	key, ok := parsed.(*rsa.PrivateKey)
 	if !ok {
-		return nil, fmt.Errorf("holds a key of type %T: OCM components are signed with RSA", parsed)
+		return nil, fmt.Errorf("the key has type %T, want an RSA private key", parsed)
 	}
 	return key, nil
 }
 
-// Sign adds a signature of this name over the component: the digests of its content and images, and all other fields
-// except their locations. It is equivalent to `ocm sign componentversions`.
+// Sign adds a signature with the given name. It covers the digests of the component's content and images, and all other
+// fields except locations. It is equivalent to `ocm sign componentversions`.
 //
 // Source: ocm-spec, doc/04-extensions/04-algorithms/signing-algorithms.md.
 func (c *Component) Sign(name string, key *rsa.PrivateKey) error {
 	if unpinned := c.Unpinned(); len(unpinned) > 0 {
 		return fmt.Errorf(
-			"a signature has to cover the images, and the digests of some are not known: write %s as "+
+			"a signature must cover the images, but some of their digests are not known: write %s as "+
 				"NAME:TAG@sha256:DIGEST",
 			strings.Join(unpinned, ", "),
 		)

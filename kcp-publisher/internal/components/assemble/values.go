@@ -9,17 +9,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/strict"
 )
 
-// maxValuesBytes bounds one file with values. Agents apply the same limit to all values together.
+// maxValuesBytes limits the size of one values file. Agents limit the sum of all values to the same size.
 const maxValuesBytes = 1 << 20
 
-// SetValues adds values to a chart: first the files, where later files take precedence, then assignments in the form of
-// Helm's --set.
+// SetValues sets the values of a chart from files and from assignments in the format of Helm's --set. Later files
+// override earlier files, and assignments override files.
 func (f *Files) SetValues(files, assignments []string) error {
 	if len(files)+len(assignments) == 0 {
 		return nil
 	}
 	if f.Type != typeChart {
-		return fmt.Errorf("only a chart has values, and the content is of type %s", f.Type)
+		return fmt.Errorf("only a chart has values, but the content has type %s", f.Type)
 	}
 	values := map[string]any{}
 	for _, path := range files {
@@ -45,20 +45,20 @@ func readValues(path string) (map[string]any, error) {
 		return nil, err
 	}
 	if len(data) > maxValuesBytes {
-		return nil, fmt.Errorf("%s: %d bytes, at most %d", path, len(data), maxValuesBytes)
+		return nil, fmt.Errorf("%s has %d bytes, must be at most %d", path, len(data), maxValuesBytes)
 	}
 	if err := strict.YAML(data, strict.Limits{Documents: 1, ExpandedBytes: 4 * maxValuesBytes}); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	var values map[string]any
 	if err := yaml.Unmarshal(data, &values); err != nil {
-		return nil, fmt.Errorf("%s: is not a mapping of values: %w", path, err)
+		return nil, fmt.Errorf("%s is not a mapping of values: %w", path, err)
 	}
 	return values, nil
 }
 
-// merged returns the values of both maps, and the value of over for common keys. A null in over stays, since it removes
-// a chart's default.
+// merged returns the values of both maps. For common keys, over takes precedence. A null in over is kept, because it
+// removes a chart's default.
 func merged(under, over map[string]any) map[string]any {
 	result := map[string]any{}
 	for key, value := range under {

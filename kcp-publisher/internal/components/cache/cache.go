@@ -1,15 +1,15 @@
-// Package cache keeps blobs and manifests by digest on disk, so that a restart fetches nothing twice.
+// Package cache stores blobs and manifests by digest on disk, so a restart does not fetch content again.
 //
-// It wraps an OCI repository and serves earlier reads from disk. Every read is checked against its digest: before the
-// first byte, or at the end of a stream that is too large to keep. A damaged file is dropped and fetched again. The
-// least recently used files are dropped if the cache is full. Pins record the digest of a name at its first read and
-// are never dropped.
+// It wraps an OCI repository and serves repeated reads from disk. Every read is checked against its digest: before the
+// first byte, or at the end of a stream that is too large for the cache. A damaged file is deleted and fetched again.
+// If the cache is full, the least recently used files are deleted. Pins record the digest of a name at its first read
+// and are never deleted.
 //
-// The cache never resolves a tag, and uses only checked digests as file names. A full or missing disk never fails a
-// read: the cache passes it through and counts it in Stats.
+// The cache never resolves a tag, and uses only validated digests as file names. A full or missing disk never fails a
+// read: the cache passes the read through and counts it in Stats.
 //
-// Several processes can share the folder. Files appear by rename and carry the time of their last use, so the folder
-// itself is the only state.
+// Several processes can share the folder. Files appear by rename, and their modification time is the time of their last
+// use, so the folder is the only shared state.
 package cache
 
 import (
@@ -31,25 +31,26 @@ const (
 	pinsDir    = "pins"    // see Pin
 	partialDir = "partial" // incomplete files
 
-	// abandonedAfter is the minimum age of an abandoned partial file. Every write updates its modification time, and no
-	// request lasts longer than a few minutes.
+	// abandonedAfter is the age from which a partial file counts as abandoned. Every write updates the modification
+	// time, and no request takes longer than a few minutes.
 	abandonedAfter = time.Hour
-	// smallBytes is the largest size that is checked in memory: manifests, configs, descriptors and most modules' content.
-	// Larger content is read twice: for the check and for the caller.
+	// smallBytes is the largest size of content that is checked in memory. Manifests, configs, descriptors and the
+	// content of most modules are smaller. Larger content is read twice: for the check and for the caller.
 	smallBytes = 4 << 20
-	// blobShare of the whole size is the largest blob that is kept: one image must not displace all descriptors.
+	// blobShare limits a stored blob to a quarter of the maximum size, so one image cannot displace all descriptors.
 	blobShare = 4
-	// scanShare of the whole size is written between two scans of the folder for the files of other processes.
+	// scanShare is the share of the maximum size that is written between two scans of the folder. A scan finds the
+	// files of other processes.
 	scanShare = 8
 )
 
-// Cache is a folder with fetched content. It is safe for concurrent use.
+// Cache is a folder that stores fetched content. It is safe for concurrent use.
 type Cache struct {
 	dir      string
 	root     *os.Root
 	maxBytes int64
-	flights  singleflight.Group // by digest: one fetch at a time
-	eviction sync.Mutex         // held while files are counted and dropped; taken before mu
+	flights  singleflight.Group // one concurrent fetch per digest
+	eviction sync.Mutex         // held while files are counted and deleted; locked before mu
 
 	mu      sync.Mutex // guards the fields below
 	stats   Stats
@@ -61,23 +62,25 @@ type Cache struct {
 type Stats struct {
 	Hits   int64 // reads served from disk, or by a concurrent read
 	Misses int64 // reads from the source
-	// Damaged files were dropped and fetched again. More than a few mean a failing disk, or another writer in the folder.
+	// Damaged counts files that were deleted and fetched again. More than a few indicate a failing disk, or another
+	// program that writes to the folder.
 	Damaged int64
-	Evicted int64 // files dropped because the cache was full
-	// Unstored reads could not be kept because the disk was full or not writable. Failure is the last reason.
+	Evicted int64 // files deleted because the cache was full
+	// Unstored counts reads that could not be stored because the disk was full or not writable. Failure is the last
+	// error.
 	Unstored int64
 	Failure  string
-	Bytes    int64 // on disk, as far as this process knows
+	Bytes    int64 // on disk at the last scan, plus the bytes written since
 }
 
-// Open opens the cache in dir, creates dir if needed, and removes the partial files of dead processes. The cache can
-// grow to maxBytes; it does not keep blobs larger than a quarter of that.
+// Open opens the cache in dir, creates dir if needed, and removes abandoned partial files. The cache can grow to
+// maxBytes, and does not store blobs larger than a quarter of that.
 //
-// A pin that cannot be read is an error that names its file: without the pin, the cache would trust the registry's
+// Open returns an error for a pin that cannot be read, because without the pin, the cache would trust the registry's
 // current content.
 func Open(dir string, maxBytes int64) (*Cache, error) {
 	if maxBytes <= 0 {
-		return nil, fmt.Errorf("cache %s: size of %d bytes: want more than 0", dir, maxBytes)
+		return nil, fmt.Errorf("cache %s: maximum size of %d bytes: want more than 0", dir, maxBytes)
 	}
 	c := &Cache{dir: dir, maxBytes: maxBytes, pins: map[string]digest.Digest{}}
 	if err := c.prepare(); err != nil {
@@ -88,7 +91,7 @@ func Open(dir string, maxBytes int64) (*Cache, error) {
 
 func (c *Cache) prepare() error {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
-		return fmt.Errorf("%w: name a folder that this process may write to", err)
+		return fmt.Errorf("%w: choose a folder that this process can write to", err)
 	}
 	root, err := os.OpenRoot(c.dir)
 	if err != nil {
@@ -97,12 +100,12 @@ func (c *Cache) prepare() error {
 	c.root = root
 	for _, name := range []string{blobsDir, pinsDir, partialDir} {
 		if err := root.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return errors.Join(fmt.Errorf("%w: name a folder that this process may write to", err), root.Close())
+			return errors.Join(fmt.Errorf("%w: choose a folder that this process can write to", err), root.Close())
 		}
 	}
 	probe, err := c.partial([]byte{})
 	if err != nil {
-		return errors.Join(fmt.Errorf("%w: name a folder that this process may write to", err), root.Close())
+		return errors.Join(fmt.Errorf("%w: choose a folder that this process can write to", err), root.Close())
 	}
 	if err := errors.Join(root.Remove(probe), c.dropAbandoned(), c.readPins(), c.evict()); err != nil {
 		return errors.Join(err, root.Close())

@@ -46,8 +46,8 @@ func blobPath(dir string, d digest.Digest) string {
 }
 
 func TestFetchedContentIsReadFromDisk(t *testing.T) {
-	for name, size := range map[string]int{"nothing": 0, "a descriptor": 2000,
-		"the largest content that is kept in memory": smallBytes, "an image": smallBytes + 1} {
+	for name, size := range map[string]int{"empty content": 0, "small descriptor": 2000,
+		"largest content that is kept in memory": smallBytes, "larger content": smallBytes + 1} {
 		t.Run(name, func(t *testing.T) {
 			from, dir := newSource(), t.TempDir()
 			desc := from.add(bytes.Repeat([]byte("x"), size))
@@ -56,19 +56,19 @@ func TestFetchedContentIsReadFromDisk(t *testing.T) {
 				fetch(t, c, from, desc)
 			}
 			if s := c.Stats(); s.Hits != 2 || s.Misses != 1 || s.Bytes != int64(size) || from.fetched.Load() != 1 {
-				t.Errorf("%+v and %d fetches", s, from.fetched.Load())
+				t.Errorf("got stats %+v and %d fetches", s, from.fetched.Load())
 			}
 			for path, want := range map[string]os.FileMode{blobPath(dir, desc.Digest): 0o600,
 				filepath.Join(dir, blobsDir): 0o700 | os.ModeDir} {
 				if info, err := os.Stat(path); err != nil || info.Mode() != want {
-					t.Errorf("%s: %v, %v", path, info.Mode(), err)
+					t.Errorf("%s: got mode %v, %v", path, info.Mode(), err)
 				}
 			}
 		})
 	}
 }
 
-func TestRestartFetchesNothing(t *testing.T) {
+func TestRestartReadsEverythingFromDisk(t *testing.T) {
 	from, dir := newSource(), t.TempDir()
 	var descs []ocispec.Descriptor
 	c := open(t, dir, 64<<20)
@@ -90,19 +90,19 @@ func TestRestartFetchesNothing(t *testing.T) {
 	for i, desc := range descs {
 		pinned, ok := c.Pinned(fmt.Sprint("module:1.0.", i))
 		if !ok || pinned != desc.Digest {
-			t.Fatalf("pinned: %s %t", pinned, ok)
+			t.Fatalf("got pinned digest %s, %t", pinned, ok)
 		}
 		got, err := c.Wrap(from).Resolve(t.Context(), pinned.String())
 		if err != nil || got.MediaType != desc.MediaType || got.Size != desc.Size {
-			t.Fatalf("resolved: %+v, %v", got, err)
+			t.Fatalf("Resolve: got %+v, %v", got, err)
 		}
 		if there, err := c.Wrap(from).Exists(t.Context(), got); err != nil || !there {
-			t.Fatalf("exists: %t, %v", there, err)
+			t.Fatalf("Exists: got %t, %v", there, err)
 		}
 		fetch(t, c, from, got)
 	}
 	if s := c.Stats(); s.Hits != 500 || s.Misses != 0 || from.fetched.Load() != 0 || from.resolved.Load() != 0 {
-		t.Errorf("%+v, %d fetches", s, from.fetched.Load())
+		t.Errorf("got stats %+v and %d fetches", s, from.fetched.Load())
 	}
 }
 
@@ -114,18 +114,18 @@ func TestDamagedFileIsFetchedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		for damage, spoil := range map[string]func(path string) error{
-			"truncated": func(path string) error { return os.Truncate(path, int64(size-1)) },
-			"emptied":   func(path string) error { return os.Truncate(path, 0) },
-			"longer": func(path string) error {
+			"file truncated": func(path string) error { return os.Truncate(path, int64(size-1)) },
+			"file emptied":   func(path string) error { return os.Truncate(path, 0) },
+			"file with an extra byte": func(path string) error {
 				return os.WriteFile(path, append(bytes.Clone(content), 'x'), 0o600)
 			},
-			"flipped": func(path string) error {
+			"file with a changed byte": func(path string) error {
 				return os.WriteFile(path, append(bytes.Repeat([]byte("x"), size-1), 'y'), 0o600)
 			},
-			"a symbolic link": func(path string) error {
+			"replaced by a symbolic link": func(path string) error {
 				return errors.Join(os.Remove(path), os.Symlink(outside, path))
 			},
-			"a folder": func(path string) error {
+			"replaced by a folder": func(path string) error {
 				return errors.Join(os.Remove(path), os.MkdirAll(filepath.Join(path, "x"), 0o700))
 			},
 		} {
@@ -150,7 +150,7 @@ func TestDamagedFileIsFetchedAgain(t *testing.T) {
 	}
 }
 
-func TestWrongSizeOfACallerDropsNoFile(t *testing.T) {
+func TestWrongSizeOfCallerDoesNotDeleteFile(t *testing.T) {
 	from, dir := newSource(), t.TempDir()
 	desc := from.add([]byte("content"))
 	c := open(t, dir, 1<<20)
@@ -167,7 +167,7 @@ func TestWrongSizeOfACallerDropsNoFile(t *testing.T) {
 	}
 }
 
-func TestContentOfTheSourceIsChecked(t *testing.T) {
+func TestContentFromTheSourceIsVerified(t *testing.T) {
 	for _, size := range []int{100, smallBytes + 1} {
 		from := newSource()
 		desc := from.add(bytes.Repeat([]byte("x"), size))
@@ -186,7 +186,7 @@ func TestContentOfTheSourceIsChecked(t *testing.T) {
 	}
 }
 
-func TestLeastRecentlyUsedFileIsDroppedFirst(t *testing.T) {
+func TestLeastRecentlyUsedFileIsDeletedFirst(t *testing.T) {
 	from, dir := newSource(), t.TempDir()
 	var descs []ocispec.Descriptor
 	c := open(t, dir, 10_000)
@@ -195,7 +195,7 @@ func TestLeastRecentlyUsedFileIsDroppedFirst(t *testing.T) {
 		fetch(t, c, from, descs[i])
 	}
 	fetch(t, c, from, descs[0])
-	c = open(t, dir, 10_000) // the order survives
+	c = open(t, dir, 10_000) // the order survives a restart
 	for i := range 3 {
 		fetch(t, c, from, from.add(bytes.Repeat([]byte{byte(100 + i)}, 1000)))
 	}
@@ -207,7 +207,7 @@ func TestLeastRecentlyUsedFileIsDroppedFirst(t *testing.T) {
 	fetch(t, c, from, descs[0])
 	fetch(t, c, from, descs[8])
 	if from.fetched.Load() != 0 {
-		t.Error("the most recently used file is gone")
+		t.Error("the most recently used file was deleted")
 	}
 	fetch(t, c, from, descs[1])
 	if from.fetched.Load() != 1 {
@@ -226,7 +226,7 @@ func TestOversizedFolderShrinksWhenOpened(t *testing.T) {
 	}
 }
 
-func TestLargeBlobDoesNotDisplaceTheRest(t *testing.T) {
+func TestLargeBlobDoesNotDisplaceOtherBlobs(t *testing.T) {
 	from, dir := newSource(), t.TempDir()
 	desc := from.add(make([]byte, 2501))
 	c := open(t, dir, 10_000)
@@ -241,7 +241,7 @@ func TestLargeBlobDoesNotDisplaceTheRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := io.ReadAll(body); err == nil {
-		t.Error("content that passes through is not checked")
+		t.Error("content that is not cached is not verified")
 	}
 	manifest := from.tag("1", `{"mediaType":"`+ocispec.MediaTypeImageManifest+`","annotations":{"x":"`+
 		strings.Repeat("x", 2500)+`"}}`)
@@ -251,7 +251,7 @@ func TestLargeBlobDoesNotDisplaceTheRest(t *testing.T) {
 			t.Fatal(err)
 		}
 		if data, err := io.ReadAll(body); err != nil || digest.FromBytes(data) != manifest.Digest {
-			t.Errorf("%s: %v", reference, err)
+			t.Errorf("%s: got %v", reference, err)
 		}
 	}
 	fetch(t, c, from, from.add(make([]byte, 2500)))
@@ -268,18 +268,18 @@ func TestProcessesShareTheSizeLimit(t *testing.T) {
 	}
 	files, err := os.ReadDir(filepath.Join(dir, blobsDir))
 	if err != nil || len(files) > 25 || len(files) < 10 {
-		t.Errorf("%d files, %v", len(files), err)
+		t.Errorf("got %d files, %v", len(files), err)
 	}
 	desc := from.add([]byte("shared"))
 	fetch(t, one, from, desc)
 	from.fetched.Store(0)
 	fetch(t, two, from, desc)
 	if from.fetched.Load() != 0 {
-		t.Error("one process does not see what the other wrote")
+		t.Error("one process does not see the files of the other")
 	}
 }
 
-func TestLeftoversOfACrashAreRemoved(t *testing.T) {
+func TestAbandonedPartialFilesAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir, 1<<20)
 	old, young := filepath.Join(dir, partialDir, "old"), filepath.Join(dir, partialDir, "young")
@@ -297,7 +297,7 @@ func TestLeftoversOfACrashAreRemoved(t *testing.T) {
 		t.Errorf("an abandoned partial file still exists: %v", err)
 	}
 	if _, err := os.Stat(young); err != nil {
-		t.Errorf("a partial file of a running writer is gone: %v", err)
+		t.Errorf("a partial file of a running writer was deleted: %v", err)
 	}
 }
 
@@ -308,16 +308,16 @@ func TestUnusableFolderIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Open(filepath.Join(file, "cache"), 1); err == nil || !strings.Contains(err.Error(), "cache "+file) ||
-		!strings.Contains(err.Error(), "may write to") {
-		t.Errorf("below a file: %v", err)
+		!strings.Contains(err.Error(), "can write to") {
+		t.Errorf("folder below a file: got %v", err)
 	}
 	if _, err := Open(dir, 0); err == nil || !strings.Contains(err.Error(), "want more than 0") {
-		t.Errorf("no size: %v", err)
+		t.Errorf("maximum size of 0: got %v", err)
 	}
 	for _, path := range []string{"/proc/self/fdinfo", "/sys/kernel"} { // read-only, even for root
 		if _, err := Open(path, 1); err == nil || !strings.Contains(err.Error(), "cache "+path) ||
-			!strings.Contains(err.Error(), "may write to") {
-			t.Errorf("read-only: %v", err)
+			!strings.Contains(err.Error(), "can write to") {
+			t.Errorf("read-only folder: got %v", err)
 		}
 	}
 }
@@ -337,12 +337,12 @@ func TestReadsPassThroughAFailingDisk(t *testing.T) {
 	}
 }
 
-func TestManifestByTagCostsOneRequest(t *testing.T) {
+func TestManifestByTagTakesOneRequest(t *testing.T) {
 	from, dir := referenceSource{newSource()}, t.TempDir()
 	desc := from.tag("1.0.0", `{"mediaType":"`+ocispec.MediaTypeImageManifest+`"}`)
 	c := open(t, dir, 1<<20)
 	if _, is := c.Wrap(from.source).(registry.ReferenceFetcher); is {
-		t.Error("a source that fetches no references became one that does")
+		t.Error("the wrapper of a source without FetchReference implements FetchReference")
 	}
 	wrapped := c.Wrap(from).(registry.ReferenceFetcher)
 	for i, reference := range []string{"1.0.0", "1.0.0", desc.Digest.String()} {
@@ -354,7 +354,7 @@ func TestManifestByTagCostsOneRequest(t *testing.T) {
 			t.Errorf("%q, %v", data, err)
 		}
 		if want := min(int64(i)+1, 2); from.fetched.Load() != want || from.resolved.Load() != 0 {
-			t.Errorf("%s: %d requests, want %d", reference, from.fetched.Load(), want)
+			t.Errorf("%s: got %d requests, want %d", reference, from.fetched.Load(), want)
 		}
 	}
 	if s := c.Stats(); s.Hits != 2 || s.Misses != 1 {

@@ -21,20 +21,20 @@ import (
 
 var blobFile = regexp.MustCompile(`^sha(256\.[0-9a-f]{64}|512\.[0-9a-f]{128})$`)
 
-// fileOf returns the file of a digest. It refuses digests that do not form a safe name.
+// fileOf returns the file name of a digest. It returns false for a digest that is not a safe file name.
 func fileOf(d digest.Digest) (string, bool) {
 	name := strings.Replace(d.String(), ":", ".", 1)
 	return path.Join(blobsDir, name), blobFile.MatchString(name) && d.Validate() == nil
 }
 
-// keeps reports whether the cache keeps a blob.
+// keeps reports whether the cache can store a blob.
 func (c *Cache) keeps(desc ocispec.Descriptor) bool {
 	_, ok := fileOf(desc.Digest)
 	return ok && desc.Size >= 0 && desc.Size <= c.maxBytes/blobShare
 }
 
-// load opens and checks a blob of size bytes, and marks it as used. It returns nil if the blob does not exist, and
-// drops a damaged one.
+// load opens and checks a blob of size bytes, and marks the blob as used. It returns nil if the blob does not exist. It
+// deletes a damaged blob.
 func (c *Cache) load(d digest.Digest, size int64) io.ReadCloser {
 	name, ok := fileOf(d)
 	if !ok {
@@ -43,7 +43,7 @@ func (c *Cache) load(d digest.Digest, size int64) io.ReadCloser {
 	body, err := c.check(name, d, size)
 	if err == nil {
 		now := time.Now()
-		_ = c.root.Chtimes(name, now, now) // a missing or foreign file is only dropped sooner
+		_ = c.root.Chtimes(name, now, now) // without a new time, the file is only evicted sooner
 		return body
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errOtherSize) {
@@ -56,7 +56,7 @@ func (c *Cache) load(d digest.Digest, size int64) io.ReadCloser {
 	return nil
 }
 
-// errOtherSize means that the caller's size is wrong, while the file matches its digest.
+// errOtherSize means that the size differs from the caller's, although the file matches its digest.
 var errOtherSize = errors.New("has another size")
 
 func (c *Cache) check(name string, d digest.Digest, size int64) (io.ReadCloser, error) {
@@ -74,7 +74,7 @@ func (c *Cache) check(name string, d digest.Digest, size int64) (io.ReadCloser, 
 	return body, nil
 }
 
-// checked returns the file's content from its start, and its size, if it matches the digest.
+// checked returns the content and size of a file that matches the digest.
 func checked(file *os.File, d digest.Digest) (io.ReadCloser, int64, error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -102,21 +102,21 @@ func checked(file *os.File, d digest.Digest) (io.ReadCloser, int64, error) {
 	return file, size, err
 }
 
-// openRegular opens a regular file. It does not follow links or wait for pipes.
+// openRegular opens a regular file. It does not follow symbolic links or block on pipes.
 func (c *Cache) openRegular(name string) (*os.File, error) {
 	before, err := c.root.Lstat(name)
 	if err != nil {
 		return nil, err
 	}
 	if !before.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: is not a regular file but %s", name, before.Mode().Type())
+		return nil, fmt.Errorf("%s is not a regular file (%s)", name, before.Mode().Type())
 	}
 	file, err := c.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	if after, err := file.Stat(); err != nil || !after.Mode().IsRegular() {
-		return nil, errors.Join(fmt.Errorf("%s: is not a regular file", name), err, file.Close())
+		return nil, errors.Join(fmt.Errorf("%s is not a regular file", name), err, file.Close())
 	}
 	return file, nil
 }
@@ -126,7 +126,7 @@ type errDisk struct{ error }
 
 func (e errDisk) Unwrap() error { return e.error }
 
-// store writes and checks a blob, and returns the bytes of a small one. A failure of the disk is an errDisk.
+// store writes and checks a blob, and returns the bytes of a small blob. A failure of the disk is an errDisk.
 func (c *Cache) store(desc ocispec.Descriptor, body io.Reader) ([]byte, error) {
 	if desc.Size <= smallBytes {
 		data, err := content.ReadAll(body, desc)
@@ -143,7 +143,7 @@ func (c *Cache) store(desc ocispec.Descriptor, body io.Reader) ([]byte, error) {
 	return nil, err
 }
 
-// witness fails at the end of a body that does not match its digest, and records that the read failed.
+// witness is a reader that fails at the end of a body that does not match its digest. It records the error.
 type witness struct {
 	body *content.VerifyReader
 	err  error
@@ -162,7 +162,7 @@ func (w *witness) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// passed is a body that is not kept. It fails at its end if it does not match desc.
+// passed returns a body that is not stored. Its last read fails if the content does not match desc.
 func passed(desc ocispec.Descriptor, body io.ReadCloser) io.ReadCloser {
 	return struct {
 		io.Reader
@@ -170,12 +170,12 @@ func passed(desc ocispec.Descriptor, body io.ReadCloser) io.ReadCloser {
 	}{&witness{body: content.NewVerifyReader(body, desc)}, body}
 }
 
-// keep publishes the blob's file without a sync: a read detects the remains of a crash.
+// keep writes the blob's file without a sync, because a later read detects damage from a crash.
 func (c *Cache) keep(desc ocispec.Descriptor, body io.Reader) error {
 	name, _ := fileOf(desc.Digest)
 	partial, err := c.partialFrom(body, false)
 	if isFull(err) {
-		err = errors.Join(err, c.makeRoom()) // for the next blob: this body is already read
+		err = errors.Join(err, c.makeRoom()) // for the next blob, because this body is already read
 	}
 	if err != nil {
 		return errDisk{err}
@@ -198,7 +198,7 @@ func (c *Cache) keep(desc ocispec.Descriptor, body io.Reader) error {
 	return nil
 }
 
-// partial writes a required file. If the disk is full, it drops blobs to make room.
+// partial writes a required file with a sync. If the disk is full, it deletes blobs to make room.
 func (c *Cache) partial(data []byte) (string, error) {
 	name, err := c.partialFrom(bytes.NewReader(data), true)
 	if !isFull(err) {
@@ -213,7 +213,7 @@ func (c *Cache) partial(data []byte) (string, error) {
 // isFull reports whether the disk or a quota is full.
 func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
-// partialFrom writes a partial file, with a sync if requested, and returns its name.
+// partialFrom writes a partial file and returns its name. If durable is true, it syncs the file.
 func (c *Cache) partialFrom(body io.Reader, durable bool) (string, error) {
 	file, err := os.CreateTemp(path.Join(c.dir, partialDir), "*")
 	if err != nil {
@@ -234,26 +234,25 @@ func (c *Cache) fail(err error) {
 	c.count(func(s *Stats) { s.Unstored++; s.Failure = err.Error() })
 }
 
-// stored is a blob file in the cache folder, with its size and last use.
+// stored is a blob file in the cache folder, with its size and the time of its last use.
 type stored struct {
 	name string
 	size int64
 	used time.Time
 }
 
-// evict scans the folder and drops the least recently used blobs if the folder is too large. It drops a tenth more than
-// needed, so that a full cache does not scan the folder for every blob.
+// evict scans the folder and deletes the least recently used blobs if the folder is too large. It deletes a tenth more
+// than needed, so a full cache does not scan the folder for every blob.
 func (c *Cache) evict() error {
 	return c.evictBeyond(func(int64) int64 { return c.maxBytes })
 }
 
-// makeRoom drops a tenth of the blobs and at least one, because the disk is smaller than the cache's limit or filled by
-// other programs.
+// makeRoom deletes a tenth of the blobs, but at least one. The disk can be full before the cache reaches its limit.
 func (c *Cache) makeRoom() error {
 	return c.evictBeyond(func(bytes int64) int64 { return bytes - 1 })
 }
 
-// evictBeyond drops blobs beyond the limit.
+// evictBeyond deletes the least recently used blobs beyond a limit. limitOf returns the limit for the current size.
 func (c *Cache) evictBeyond(limitOf func(bytes int64) int64) error {
 	c.eviction.Lock()
 	defer c.eviction.Unlock()
@@ -295,7 +294,7 @@ func (c *Cache) files() ([]stored, error) {
 	files := make([]stored, 0, len(entries))
 	for _, entry := range entries {
 		info, err := entry.Info()
-		if errors.Is(err, fs.ErrNotExist) { // another process was faster
+		if errors.Is(err, fs.ErrNotExist) { // another process deleted the file
 			continue
 		}
 		if err != nil {

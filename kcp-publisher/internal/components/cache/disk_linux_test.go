@@ -34,7 +34,7 @@ func TestFullDiskKeepsPinsAndPassesBlobsThrough(t *testing.T) {
 		again := open(t, disk.Dir, 1<<30)
 		for n := range 3 {
 			if d, ok := again.Pinned(fmt.Sprint("component ", n)); !ok || d != blobs[n].Digest {
-				t.Errorf("pin %d is %s", n, d)
+				t.Errorf("got digest %[2]s for pin %[1]d", n, d)
 			}
 		}
 		return c.Stats().Unstored == 0 && c.Stats().Evicted == 0

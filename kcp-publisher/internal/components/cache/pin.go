@@ -18,27 +18,27 @@ import (
 )
 
 const (
-	maxNameBytes = 1024 // a component's name has at most 255, a version 128
+	maxNameBytes = 1024 // a component name has at most 255 bytes, a version 128
 	maxPinBytes  = 8 << 10
 	pinSuffix    = ".json"
 )
 
-// pin is the file with the first digest of a name.
+// pin is the content of the file that records the first digest of a name.
 type pin struct {
 	Name   string        `json:"name"`
 	Digest digest.Digest `json:"digest"`
 }
 
-// pinFile returns the file of a name's pin. Names are external input, so only their hash becomes a file name.
+// pinFile returns the file name of a name's pin. It is a hash, because names are external input.
 func pinFile(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return path.Join(pinsDir, hex.EncodeToString(sum[:])+pinSuffix)
 }
 
-// Pinned returns the digest at the name's first pin, by any process.
+// Pinned returns the digest that any process first pinned for the name.
 //
-// A pin whose file became unreadable since Open stays pinned, to an empty digest that equals no other; Pin returns the
-// reason.
+// If the pin's file became unreadable after Open, Pinned returns an empty digest, which differs from every digest. Pin
+// then returns the error.
 func (c *Cache) Pinned(name string) (digest.Digest, bool) {
 	c.mu.Lock()
 	d, ok := c.pins[name]
@@ -57,11 +57,11 @@ func (c *Cache) Pinned(name string) (digest.Digest, bool) {
 	return p.Digest, true
 }
 
-// Pin records permanently that the name means d, and survives a crash once it returns nil. A name with another pinned
-// digest is an error and stays unchanged.
+// Pin permanently records d as the digest of the name. The record survives a crash after Pin has returned nil. If
+// another digest is already pinned, Pin returns an error and makes no change.
 func (c *Cache) Pin(name string, d digest.Digest) error {
 	if _, ok := fileOf(d); !ok {
-		return fmt.Errorf("pin %q: digest %q: want sha256 or sha512 in lower-case hexadecimal", name, d)
+		return fmt.Errorf("pin %q: digest %q: want sha256 or sha512 in lower-case hexadecimal digits", name, d)
 	}
 	if name == "" || len(name) > maxNameBytes {
 		return fmt.Errorf("pin %.80q: want a name of 1 to %d bytes", name, maxNameBytes)
@@ -84,8 +84,8 @@ func (c *Cache) Pin(name string, d digest.Digest) error {
 	return nil
 }
 
-// makePin writes the pin unless it exists, and returns the pinned digest. The file appears by a link, which only one of
-// several processes can create.
+// makePin writes the pin if it does not exist, and returns the pinned digest. It creates the file as a hard link, which
+// only one of several processes can create.
 func (c *Cache) makePin(file string, p pin) (digest.Digest, error) {
 	data, err := json.Marshal(p)
 	if err != nil {
@@ -105,7 +105,7 @@ func (c *Cache) makePin(file string, p pin) (digest.Digest, error) {
 	}
 	there, err := c.readPin(file)
 	if err == nil && there.Name != p.Name {
-		err = fmt.Errorf("%s: is the pin of %q", file, there.Name)
+		err = fmt.Errorf("%s contains the pin of %q", file, there.Name)
 	}
 	if err != nil {
 		return "", err
@@ -127,7 +127,7 @@ func (c *Cache) learn(p pin) {
 	c.pins[p.Name] = p.Digest
 }
 
-// syncPins syncs the names in the folder of pins.
+// syncPins syncs the folder of pins.
 func (c *Cache) syncPins() error {
 	dir, err := c.root.Open(pinsDir)
 	if err != nil {
@@ -136,7 +136,7 @@ func (c *Cache) syncPins() error {
 	return store.SyncAndClose(dir)
 }
 
-// readPins reads all pins, so that Open reports a damaged one.
+// readPins reads all pins, so Open reports damaged ones.
 func (c *Cache) readPins() error {
 	entries, err := c.readDir(pinsDir)
 	if err != nil {
@@ -150,11 +150,11 @@ func (c *Cache) readPins() error {
 		file := path.Join(pinsDir, entry.Name())
 		p, err := c.readPin(file)
 		if err == nil && pinFile(p.Name) != file {
-			err = fmt.Errorf("%s: is the pin of %q and belongs elsewhere", file, p.Name)
+			err = fmt.Errorf("%s contains the pin of %q, which belongs in another file", file, p.Name)
 		}
 		if err != nil {
 			wrong = append(wrong,
-				fmt.Errorf("%w: restore it, or remove it to trust the registry's current content", err))
+				fmt.Errorf("%w: restore the file, or remove it to trust the registry's current content", err))
 			continue
 		}
 		c.pins[p.Name] = p.Digest
@@ -178,7 +178,7 @@ func (c *Cache) readPin(file string) (pin, error) {
 		return p, fmt.Errorf("%s: pin is damaged: %w", file, err)
 	}
 	if _, ok := fileOf(p.Digest); !ok || p.Name == "" {
-		return p, fmt.Errorf("%s: pin is damaged: %q means %q", file, p.Name, p.Digest)
+		return p, fmt.Errorf("%s: pin is damaged: name %q, digest %q", file, p.Name, p.Digest)
 	}
 	return p, nil
 }

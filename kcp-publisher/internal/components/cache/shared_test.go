@@ -16,7 +16,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-func TestConcurrentReadsCostOneFetch(t *testing.T) {
+func TestConcurrentReadsShareOneFetch(t *testing.T) {
 	for _, size := range []int{3000, smallBytes + 1} {
 		from, dir := newSource(), t.TempDir()
 		desc := from.add(bytes.Repeat([]byte("x"), size))
@@ -32,7 +32,7 @@ func TestConcurrentReadsCostOneFetch(t *testing.T) {
 			all.Wait()
 		})
 		if s := c.Stats(); from.fetched.Load() != 1 || s.Misses != 1 || s.Hits != 19 {
-			t.Errorf("%d fetches, %+v", from.fetched.Load(), s)
+			t.Errorf("got %d fetches and stats %+v", from.fetched.Load(), s)
 		}
 	}
 }
@@ -65,7 +65,7 @@ func TestCanceledReadDoesNotCancelOthers(t *testing.T) {
 	})
 }
 
-func TestFailureOfTheSourceIsShared(t *testing.T) {
+func TestConcurrentReadsShareFailureOfTheSource(t *testing.T) {
 	from, dir := newSource(), t.TempDir()
 	desc := from.add([]byte("content"))
 	from.down = errors.New("the registry is down")
@@ -85,11 +85,11 @@ func TestFailureOfTheSourceIsShared(t *testing.T) {
 		all.Wait()
 	})
 	if from.fetched.Load() != 1 {
-		t.Errorf("asked %d times", from.fetched.Load())
+		t.Errorf("got %d fetches, want 1", from.fetched.Load())
 	}
 }
 
-func TestConcurrentReadersInTwoProcessesGetTheirContent(t *testing.T) {
+func TestConcurrentReadersInTwoProcessesGetCorrectContent(t *testing.T) {
 	from, dir := newSource(), t.TempDir()
 	caches := []*Cache{open(t, dir, 40_000), open(t, dir, 40_000)}
 	var descs []ocispec.Descriptor
@@ -123,7 +123,7 @@ func TestPinIsPermanent(t *testing.T) {
 	dir, first, second := t.TempDir(), digest.FromString("first"), digest.SHA512.FromString("second")
 	c, other := open(t, dir, 1000), open(t, dir, 1000)
 	if _, ok := c.Pinned("a:1"); ok {
-		t.Error("pinned before the first pin")
+		t.Error("the name is pinned before the first Pin")
 	}
 	for _, name := range []string{"a:1", "../../a:1", strings.Repeat("a", maxNameBytes), "\x00"} {
 		if err := c.Pin(name, first); err != nil {
@@ -146,17 +146,17 @@ func TestPinIsPermanent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := c.Pin("b:1", first); err == nil {
-		t.Error("another process's pin is ignored")
+		t.Error("the pin of another process is ignored")
 	}
 	for name, d := range map[string]digest.Digest{"": first, strings.Repeat("a", maxNameBytes+1): first, "c:1": "",
 		"d:1": "sha256:../x", "e:1": "md5:00"} {
 		if err := c.Pin(name, d); err == nil {
-			t.Errorf("%.20q is pinned to %q", name, d)
+			t.Errorf("invalid pin of %.20q to %q is accepted", name, d)
 		}
 	}
 	files, err := os.ReadDir(filepath.Join(dir, pinsDir))
 	if err != nil || len(files) != 5 {
-		t.Errorf("%d pins, %v", len(files), err)
+		t.Errorf("got %d pins, %v", len(files), err)
 	}
 }
 
@@ -180,19 +180,19 @@ func TestOneOfManyConcurrentPinsWins(t *testing.T) {
 	all.Wait()
 	d, ok := open(t, dir, 1000).Pinned("a:1")
 	if len(pinned) != 1 || !ok || pinned[d] != 1 {
-		t.Errorf("%v, and it is %s", pinned, d)
+		t.Errorf("got pinned digests %v and final digest %s", pinned, d)
 	}
 }
 
 func TestDamagedPinIsReported(t *testing.T) {
 	for name, data := range map[string]string{
-		"emptied":           "",
-		"cut off":           `{"name":"a:1","dig`,
-		"of another digest": `{"name":"a:1","digest":"sha256:00"}`,
-		"of another name":   `{"name":"b:1","digest":"` + digest.FromString("x").String() + `"}`,
-		"with more in it": `{"name":"a:1","digest":"` + digest.FromString("x").String() + `","digest":"` +
+		"empty file":          "",
+		"truncated file":      `{"name":"a:1","dig`,
+		"invalid digest":      `{"name":"a:1","digest":"sha256:00"}`,
+		"pin of another name": `{"name":"b:1","digest":"` + digest.FromString("x").String() + `"}`,
+		"duplicate key": `{"name":"a:1","digest":"` + digest.FromString("x").String() + `","digest":"` +
 			digest.FromString("y").String() + `"}`,
-		"too large": `{"name":"a:1"` + strings.Repeat(" ", maxPinBytes) + `}`,
+		"file larger than the limit": `{"name":"a:1"` + strings.Repeat(" ", maxPinBytes) + `}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -205,15 +205,15 @@ func TestDamagedPinIsReported(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := Open(dir, 1000); err == nil || !strings.Contains(err.Error(), filepath.Base(file)) ||
-				!strings.Contains(err.Error(), "restore it, or remove it") {
-				t.Errorf("opened: %v", err)
+				!strings.Contains(err.Error(), "restore the file, or remove it") {
+				t.Errorf("Open: got %v", err)
 			}
 			if d, ok := early.Pinned("a:1"); !ok || d != "" {
-				t.Errorf("pinned: %q, %t", d, ok)
+				t.Errorf("Pinned: got %q, %t", d, ok)
 			}
 			if err := early.Pin("a:1", digest.FromString("x")); err == nil ||
 				!strings.Contains(err.Error(), filepath.Base(file)) {
-				t.Errorf("pinned again: %v", err)
+				t.Errorf("Pin: got %v", err)
 			}
 		})
 	}

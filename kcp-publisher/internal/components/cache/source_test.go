@@ -14,7 +14,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 )
 
-// source is a repository in memory that counts its requests.
+// source is an in-memory repository that counts requests.
 type source struct {
 	mu       sync.Mutex
 	blobs    map[digest.Digest][]byte
@@ -22,7 +22,7 @@ type source struct {
 	down     error
 	fetched  atomic.Int64
 	resolved atomic.Int64
-	wait     chan struct{} // fetches wait for it unless nil
+	wait     chan struct{} // if not nil, fetches block until it is closed
 }
 
 func newSource() *source {
@@ -90,7 +90,7 @@ func (s *source) Resolve(_ context.Context, reference string) (ocispec.Descripto
 	return desc, nil
 }
 
-// referenceSource is a source that returns manifests in one request, as registries do.
+// referenceSource is a source that returns a manifest in one request, like a registry.
 type referenceSource struct{ *source }
 
 func (s referenceSource) FetchReference(

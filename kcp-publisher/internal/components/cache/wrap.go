@@ -17,11 +17,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Wrap returns a repository that reads from disk if possible, and otherwise from the source. It is a
-// registry.ReferenceFetcher if the source is one, so that a manifest by tag still costs one request.
+// Wrap returns a repository that reads from disk if possible, and otherwise from the source. It implements
+// registry.ReferenceFetcher if the source does, so fetching a manifest by tag still takes one request.
 //
-// Tags are always resolved by the source. By digest, the disk serves content even if the source lost it or cannot be
-// reached.
+// The source always resolves tags. Reads by digest are served from disk even if the source lost the content or is
+// unavailable.
 func (c *Cache) Wrap(from oras.ReadOnlyTarget) oras.ReadOnlyTarget {
 	r := repository{cache: c, from: from}
 	if fetcher, ok := from.(registry.ReferenceFetcher); ok {
@@ -35,8 +35,8 @@ type repository struct {
 	from  oras.ReadOnlyTarget
 }
 
-// Resolve resolves a tag at the source. The digest of a manifest on disk that contains its media type needs no
-// request.
+// Resolve resolves a tag at the source. It resolves a digest without a request if the manifest is on disk and contains
+// its media type.
 func (r repository) Resolve(ctx context.Context, reference string) (ocispec.Descriptor, error) {
 	if desc, _, ok := r.cache.manifest(reference); ok {
 		return desc, nil
@@ -44,7 +44,7 @@ func (r repository) Resolve(ctx context.Context, reference string) (ocispec.Desc
 	return r.from.Resolve(ctx, reference)
 }
 
-// Exists reports whether content of this digest and size is on disk or at the source.
+// Exists reports whether content with the target's digest and size is on disk or at the source.
 func (r repository) Exists(ctx context.Context, target ocispec.Descriptor) (bool, error) {
 	if name, ok := fileOf(target.Digest); ok {
 		if info, err := r.cache.root.Lstat(name); err == nil && info.Mode().IsRegular() && info.Size() == target.Size {
@@ -54,8 +54,9 @@ func (r repository) Exists(ctx context.Context, target ocispec.Descriptor) (bool
 	return r.from.Exists(ctx, target)
 }
 
-// Fetch returns content from disk, or from the source and writes it to disk. Concurrent calls cost one request. Content
-// that is too large for the cache is passed through, and reading it to its end fails if it does not match.
+// Fetch returns content from disk, or fetches it from the source and writes it to disk. Concurrent calls share one
+// request. Content that is too large for the cache is passed through, and the last read fails if the content does not
+// match its digest.
 func (r repository) Fetch(ctx context.Context, target ocispec.Descriptor) (io.ReadCloser, error) {
 	c := r.cache
 	if !c.keeps(target) {
@@ -66,7 +67,7 @@ func (r repository) Fetch(ctx context.Context, target ocispec.Descriptor) (io.Re
 		return body, nil
 	}
 	got, err := c.share(ctx, fmt.Sprintf("%s %d", target.Digest, target.Size), func() (landed, error) {
-		// another flight ended just before this one started
+		// Another caller's fetch may have ended just before this one started.
 		if body := c.load(target.Digest, target.Size); body != nil {
 			defer body.Close()
 			if target.Size > smallBytes {
@@ -88,7 +89,8 @@ func (r repository) Fetch(ctx context.Context, target ocispec.Descriptor) (io.Re
 	return r.hand(ctx, got)
 }
 
-// hand returns the result of a flight. If it is no longer on disk or could not be written, it reads from the source.
+// hand returns the content of a shared fetch. If the content is no longer on disk or could not be written, hand reads
+// from the source.
 func (r repository) hand(ctx context.Context, got landed) (io.ReadCloser, error) {
 	if got.data != nil {
 		return io.NopCloser(bytes.NewReader(got.data)), nil
@@ -108,13 +110,14 @@ func (r repository) pass(ctx context.Context, target ocispec.Descriptor) (io.Rea
 	return passed(target, body), nil
 }
 
-// landed is the result of a fetch. Content of up to smallBytes is in memory, larger content on disk.
+// landed is the result of a fetch. Content of up to smallBytes is in memory, and larger content is on disk.
 type landed struct {
 	desc ocispec.Descriptor
 	data []byte
 }
 
-// land writes a body from the source to disk and closes it. A failure of the disk is counted and is not an error.
+// land writes a body from the source to disk and closes the body. It counts a failure of the disk in Stats and does not
+// return it as an error.
 func (c *Cache) land(desc ocispec.Descriptor, body io.ReadCloser) (landed, error) {
 	defer body.Close()
 	data, err := c.store(desc, body)
@@ -125,16 +128,16 @@ func (c *Cache) land(desc ocispec.Descriptor, body io.ReadCloser) (landed, error
 	}
 	if err != nil {
 		return landed{},
-			fmt.Errorf("%s: expected %d bytes, but the source sent other content: %w", desc.Digest, desc.Size, err)
+			fmt.Errorf("blob %s of %d bytes: the source sent other content: %w", desc.Digest, desc.Size, err)
 	}
 	return landed{desc: desc, data: data}, nil
 }
 
-// share runs one fetch for all concurrent callers. They share its error too, unless it concerns only the first
+// share runs one fetch for all concurrent callers. They also share its error, unless the error concerns only the first
 // caller.
 func (c *Cache) share(ctx context.Context, key string, fetch func() (landed, error)) (landed, error) {
 	for {
-		mine := false // written before the result is sent, and read after it was received
+		mine := false // set before the result is sent, and read after the result is received
 		flight := c.flights.DoChan(key, func() (any, error) {
 			mine = true
 			return fetch()
@@ -156,8 +159,8 @@ func (c *Cache) share(ctx context.Context, key string, fetch func() (landed, err
 	}
 }
 
-// saysLittle reports whether an error of another caller's fetch does not concern this one: the caller gave up, or its
-// source, which can differ, lacks the content.
+// saysLittle reports whether an error of another caller's fetch does not apply to this caller: the other caller gave
+// up, or its source, which can be a different one, does not have the content.
 func saysLittle(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, errdef.ErrNotFound)
@@ -169,8 +172,8 @@ type referenceRepository struct {
 	fetcher registry.ReferenceFetcher
 }
 
-// FetchReference returns a manifest by digest from disk, and one by tag in one request to the source. If the tag's
-// manifest is on disk, its content is not transferred.
+// FetchReference returns a manifest by digest from disk, or a manifest by tag with one request to the source. If the
+// tag's manifest is on disk, its content is not transferred.
 func (r referenceRepository) FetchReference(
 	ctx context.Context, reference string,
 ) (ocispec.Descriptor, io.ReadCloser, error) {
@@ -190,7 +193,7 @@ func (r referenceRepository) FetchReference(
 		}
 		if desc.Digest.String() != reference {
 			return landed{},
-				errors.Join(fmt.Errorf("manifest %s: the source sent %s", reference, desc.Digest), body.Close())
+				errors.Join(fmt.Errorf("manifest %s: the source sent %s instead", reference, desc.Digest), body.Close())
 		}
 		if !c.keeps(desc) {
 			return landed{}, errors.Join(errUnkept, body.Close())
@@ -207,7 +210,7 @@ func (r referenceRepository) FetchReference(
 	return got.desc, body, err
 }
 
-// errUnkept means that a manifest is too large for the cache, so that each caller needs its own body.
+// errUnkept means that a manifest is too large for the cache, so each caller needs its own body.
 var errUnkept = errors.New("the manifest is too large for the cache")
 
 func (r referenceRepository) fetchTag(ctx context.Context, tag string) (ocispec.Descriptor, io.ReadCloser, error) {
@@ -233,8 +236,8 @@ func (r referenceRepository) fetchTag(ctx context.Context, tag string) (ocispec.
 	return desc, body, err
 }
 
-// manifest returns a manifest by digest from disk if it contains its media type. Otherwise the source decides about the
-// media type.
+// manifest returns a manifest by digest from disk if the manifest contains its media type. Otherwise, only the source
+// knows the media type.
 func (c *Cache) manifest(reference string) (ocispec.Descriptor, []byte, bool) {
 	d := digest.Digest(reference)
 	name, ok := fileOf(d)

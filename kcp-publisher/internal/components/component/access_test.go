@@ -27,13 +27,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// world is a real registry with the tests' content.
+// world is a real registry that contains the content of a test.
 type world struct {
 	*testing.T
 	host       string
 	registries *store.Registries
 	requests   atomic.Int32
-	wipe       func() // deletes all of its content
+	wipe       func() // deletes all content
 }
 
 func newWorld(t *testing.T) *world {
@@ -83,7 +83,7 @@ func (w *world) push(repository, mediaType, data string) ocispec.Descriptor {
 	return blob.Descriptor
 }
 
-// artifact pushes an OCI manifest with these layers and returns its descriptor.
+// artifact pushes an OCI manifest with the given layers and returns its descriptor.
 func (w *world) artifact(repository, tag, configType string, layers ...ocispec.Descriptor) ocispec.Descriptor {
 	w.Helper()
 	return w.manifest(repository, tag, w.push(repository, configType, "{}"), nil, layers...)
@@ -103,7 +103,7 @@ func (w *world) manifest(
 	return blob.Descriptor
 }
 
-// component pushes a component version below path, with a descriptor from the YAML of its resources.
+// component pushes a component version to a repository. rest is the YAML of the descriptor after the version.
 func (w *world) component(repository, name, version, rest string, layers ...ocispec.Descriptor) ocispec.Descriptor {
 	w.Helper()
 	return w.described(repository, version,
@@ -143,7 +143,7 @@ const (
 	hello = "apiVersion: v1\n"
 )
 
-// there reads a content from its returned place, as an agent would.
+// there reads a content from its location, like an agent.
 func (w *world) there(c Content) string {
 	w.Helper()
 	repository, err := w.registries.Repository(c.Repository)
@@ -153,7 +153,7 @@ func (w *world) there(c Content) string {
 	return string(data)
 }
 
-func TestContentIsFoundByEveryAccess(t *testing.T) {
+func TestContentIsFoundForEveryAccessType(t *testing.T) {
 	w := newWorld(t)
 	sum := digest.FromString(hello)
 	layer := w.push(home, "application/yaml", hello)
@@ -178,23 +178,23 @@ func TestContentIsFoundByEveryAccess(t *testing.T) {
 	}))
 	t.Cleanup(helm.Close)
 	for name, access := range map[string]string{
-		"a layer": "{type: localBlob/v1, localReference: " + sum.String() +
+		"local blob": "{type: localBlob/v1, localReference: " + sum.String() +
 			", mediaType: application/yaml, globalAccess: {type: ociBlob, ref: evil.example/x}}",
-		"a layer as lifecycle-manager wrote it": "{type: localOciBlob, digest: " + sum.String() + "}",
-		"layers in a row": "{type: localBlob, localReference: \"" + first.Digest.String() + "," +
+		"local blob in lifecycle-manager's format": "{type: localOciBlob, digest: " + sum.String() + "}",
+		"local blob in several layers": "{type: localBlob, localReference: \"" + first.Digest.String() + "," +
 			second.Digest.String() + "\", mediaType: application/yaml}",
-		"a chart by tag": "{type: ociArtifact, imageReference: " + w.host +
+		"OCI chart by tag": "{type: ociArtifact, imageReference: " + w.host +
 			"/charts/podinfo:1.0.0}",
-		"a chart by tag and digest": "{type: ociRegistry, imageReference: " + w.host +
+		"OCI chart by tag and digest": "{type: ociRegistry, imageReference: " + w.host +
 			"/charts/podinfo:1.0.0@" + chart.Digest.String() + "}",
-		"a chart by digest": "{type: OCIImage/v1, imageReference: " + w.host + "/charts/podinfo@" +
+		"OCI chart by digest": "{type: OCIImage/v1, imageReference: " + w.host + "/charts/podinfo@" +
 			chart.Digest.String() + "}",
-		"an artifact of the same registry": "{type: relativeOciReference, reference: \"modules/files:v1\"}",
-		"a blob somewhere": "{type: ociBlob, ref: " + w.host +
+		"relative reference": "{type: relativeOciReference, reference: \"modules/files:v1\"}",
+		"blob in another repository": "{type: ociBlob, ref: " + w.host +
 			"/modules/files, mediaType: application/yaml, digest: " + sum.String() + ", size: 15}",
-		"a chart of a Helm repository": "{type: helm/v1, helmRepository: " + helm.URL +
+		"chart in a Helm repository": "{type: helm/v1, helmRepository: " + helm.URL +
 			"/stable, helmChart: \"podinfo:1.0.0\"}",
-		"a chart of a Helm repository in OCI": "{type: helm, helmRepository: oci://" + w.host +
+		"chart in a Helm repository in an OCI registry": "{type: helm, helmRepository: oci://" + w.host +
 			"/charts, helmChart: podinfo, version: 1.0.0}",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -206,21 +206,21 @@ func TestContentIsFoundByEveryAccess(t *testing.T) {
 			content, err := reader.Content(t.Context(), c, c.Descriptor.Resources[0], w.place())
 			w.must(err)
 			if got := w.there(content); got != hello {
-				t.Errorf("%s has %q", content.Repository, got)
+				t.Errorf("content in %s is %q", content.Repository, got)
 			}
 			again, err := reader.Content(t.Context(), c, c.Descriptor.Resources[0], w.place())
 			if err != nil || again.Digest != content.Digest || again.Repository != content.Repository {
-				t.Errorf("the second time %+v, %v", again, err)
+				t.Errorf("second call: got %+v, %v", again, err)
 			}
 			if data, err := reader.Bytes(t.Context(), c, c.Descriptor.Resources[0]); err != nil ||
 				string(data) != hello {
-				t.Errorf("its bytes are %q, %v", data, err)
+				t.Errorf("Bytes: got %q, %v", data, err)
 			}
 		})
 	}
 }
 
-func TestAccessToForeignOrWrongContentIsRefused(t *testing.T) {
+func TestForbiddenOrWrongContentIsRefused(t *testing.T) {
 	w := newWorld(t)
 	layer := w.push(home, "application/yaml", hello)
 	w.artifact("charts/podinfo", "1.0.0", "application/vnd.cncf.helm.config.v1+json",
@@ -250,70 +250,71 @@ func TestAccessToForeignOrWrongContentIsRefused(t *testing.T) {
 	redirected = "http://" + elsewhere.host + "/"
 	wrong := ", digest: {hashAlgorithm: SHA-256, normalisationAlgorithm: %s, value: " + strings.Repeat("0", 64) + "}"
 	for name, c := range map[string]struct{ access, digest, want string }{
-		"an unknown access": {
-			"{type: wget, URL: 'http://evil.example'}", "", `resource "it": access wget: is not supported`,
+		"unknown access type": {
+			"{type: wget, URL: 'http://evil.example'}", "", `resource "it": access wget is not supported`,
 		},
-		"nothing": {"{type: none}", "", "access none: is not supported"},
-		"an address of this network": {
+		"access type none": {"{type: none}", "", "access none is not supported"},
+		"address in the publisher's network": {
 			"{type: ociArtifact, imageReference: " + elsewhere.host + "/x:1}", "", "is an address of this network",
 		},
-		"the cloud's own address": {
+		"address of the cloud's metadata service": {
 			"{type: ociBlob, ref: 169.254.169.254/x, mediaType: a/b, digest: " + layer.Digest.String() + ", size: 1}",
 			"", "is an address of this network",
 		},
-		"no host": {
+		"reference without a host": {
 			"{type: ociArtifact, imageReference: podinfo}", "", "invalid reference",
 		},
-		"no version": {
-			"{type: ociArtifact, imageReference: " + w.host + "/charts/podinfo}", "", "has neither tag nor digest",
+		"reference without a tag or digest": {
+			"{type: ociArtifact, imageReference: " + w.host + "/charts/podinfo}", "", "has no tag or digest",
 		},
-		"an artifact of two layers": {
+		"artifact with two layers": {
 			"{type: ociArtifact, imageReference: " + w.host + "/modules/two:v1}", "",
 			"has 2 layers, and none is a chart",
 		},
-		"a layer with another digest": {
+		"layer with a wrong digest": {
 			"{type: localBlob, localReference: " + layer.Digest.String() + "}", "genericBlobDigest/v1",
 			"the component has 0000",
 		},
-		"an artifact with another digest": {
+		"artifact with a wrong digest": {
 			"{type: ociArtifact, imageReference: " + w.host + "/charts/podinfo:1.0.0}", "ociArtifactDigest/v1",
 			"the component has 0000",
 		},
-		"a Helm repository that was not allowed": {
+		"Helm repository that is not allowed": {
 			"{type: helm, helmRepository: 'http://charts.example', helmChart: 'a:1'}", "",
 			"allow it with --helm-repositories",
 		},
-		"a Helm repository beside the allowed": {
+		"Helm repository next to an allowed one": {
 			"{type: helm, helmRepository: '" + helm.URL + "/ab', helmChart: 'a:1'}", "",
 			"allow it with --helm-repositories",
 		},
-		"a Helm repository above the allowed": {
+		"Helm repository above an allowed one": {
 			"{type: helm, helmRepository: '" + helm.URL + "/a/../b', helmChart: 'a:1'}", "",
 			"allow it with --helm-repositories",
 		},
-		"a Helm repository with a password": {
+		"Helm repository with a password": {
 			"{type: helm, helmRepository: 'http://u:p@" + strings.TrimPrefix(helm.URL, "http://") +
 				"/a', helmChart: 'a:1'}", "", "is not a URL of a Helm repository",
 		},
-		"a chart that differs from its index": {
+		"chart that differs from its digest in the index": {
 			"{type: helm, helmRepository: '" + helm.URL + "/a', helmChart: 'lying:1.0.0'}", "", "the index has ffff",
 		},
-		"a chart at another location by the index": {
+		"chart at a location that is not allowed": {
 			"{type: helm, helmRepository: '" + helm.URL + "/a', helmChart: 'away:1.0.0'}", "",
-			"http://other.example is not among",
+			"http://other.example is not an allowed",
 		},
-		"a chart that is not there": {
-			"{type: helm, helmRepository: '" + helm.URL + "/a', helmChart: 'none:1.0.0'}", "", "is not in the index",
+		"chart that does not exist": {
+			"{type: helm, helmRepository: '" + helm.URL + "/a', helmChart: 'none:1.0.0'}", "",
+			"the index does not contain the chart",
 		},
-		"a Helm repository that leads to another": {
+		"Helm repository with a redirect": {
 			"{type: helm, helmRepository: '" + helm.URL + "/r', helmChart: 'a:1'}", "",
 			"redirected to " + elsewhere.host,
 		},
-		"a Helm repository whose index never stops": {
+		"Helm repository with an endless index": {
 			"{type: helm, helmRepository: '" + helm.URL + "/endless', helmChart: 'a:1'}", "",
 			"more than 33554432 bytes",
 		},
-		"a chart without a version": {
+		"chart without a version": {
 			"{type: helm, helmRepository: '" + helm.URL + "/a', helmChart: 'a'}", "", "want NAME:VERSION",
 		},
 	} {
@@ -336,7 +337,7 @@ func TestAccessToForeignOrWrongContentIsRefused(t *testing.T) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 			if elsewhere.requests.Load() != before {
-				t.Error("an unconfigured place was requested")
+				t.Error("an unconfigured host was requested")
 			}
 		})
 	}

@@ -27,7 +27,7 @@ component:
   - {name: raw-manifest, version: 1.0.0, type: directoryTree, access: {type: localBlob, localReference: %s, mediaType: application/x-tar}}
 `
 
-// archiveWith writes a component version as a common transport archive. spoil changes the written content.
+// archiveWith writes a component version as a common transport archive. spoil changes its content before it is written.
 func archiveWith(
 	t *testing.T, descriptor string, spoil func(blobs map[digest.Digest][]byte, manifest map[string]any),
 ) *archive.Archive {
@@ -89,29 +89,29 @@ func TestInvalidComponentVersionIsReported(t *testing.T) {
 		spoil      func(map[digest.Digest][]byte, map[string]any)
 		want       string
 	}{
-		"nothing is wrong":              {testDescriptor, nil, ""},
-		"the descriptor does not parse": {"a: [", nil, "component descriptor: document 1"},
-		"another schema":                {"meta: {schemaVersion: v1}", nil, "meta.schemaVersion"},
-		"another component": {
+		"valid component version":       {testDescriptor, nil, ""},
+		"descriptor that is not YAML":   {"a: [", nil, "component descriptor: document 1"},
+		"unsupported descriptor schema": {"meta: {schemaVersion: v1}", nil, "meta.schemaVersion"},
+		"descriptor of another component": {
 			strings.Replace(testDescriptor, "module/test", "module/other", 1), nil, "kyma-pull.dev/module/other",
 		},
-		"content that is not a layer": {
+		"local blob that is not a layer": {
 			strings.ReplaceAll(testDescriptor, "%s", digest.FromString("x").String()), nil,
 			"component.resources[0].access.localReference",
 		},
-		"a changed descriptor layer": {testDescriptor, func(blobs map[digest.Digest][]byte, m map[string]any) {
+		"changed descriptor layer": {testDescriptor, func(blobs map[digest.Digest][]byte, m map[string]any) {
 			d := m["layers"].([]any)[0].(map[string]any)["digest"].(digest.Digest)
 			blobs[d] = append([]byte{}, blobs[d]...)
 			blobs[d][600] ^= 1
-		}, ": its digest is sha256:"},
-		"no layers": {
+		}, ": its content has digest sha256:"},
+		"manifest without layers": {
 			testDescriptor, func(_ map[digest.Digest][]byte, m map[string]any) { m["layers"] = []any{} },
 			"is not a component version",
 		},
-		"an image index": {
+		"layers that are not a list": {
 			testDescriptor, func(_ map[digest.Digest][]byte, m map[string]any) { m["layers"] = "x" }, "manifest: json",
 		},
-		"a config of another kind, with the descriptor marked by its media type": {
+		"config of another type": {
 			testDescriptor, func(_ map[digest.Digest][]byte, m map[string]any) { m["config"] = m["layers"].([]any)[1] },
 			"",
 		},
@@ -151,7 +151,7 @@ func TestUnusedResourcesOfAComponentCanBeMissing(t *testing.T) {
 		content, err := reader.Content(t.Context(), c, c.Descriptor.Resources[0], w.place())
 		w.must(err)
 		if got := w.there(content); got != "content of the module" {
-			t.Errorf("%s has %q", content.Repository, got)
+			t.Errorf("content in %s is %q", content.Repository, got)
 		}
 	}
 }

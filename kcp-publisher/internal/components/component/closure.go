@@ -14,9 +14,8 @@ const (
 	maxComponents = 200
 )
 
-// Closure returns a component version and all versions that it refers to, recursively and each once: first itself, then
-// its references in order, each followed by its own. It does not check the references; a user of the first version
-// must.
+// Closure returns a component version and all versions that it references, directly or indirectly, in depth-first
+// order. Each version is listed once. Closure does not check the digests of references: the caller must.
 func (r *Reader) Closure(ctx context.Context, c Component) ([]Component, error) {
 	w := walk{reader: r, seen: map[string]bool{}}
 	if err := w.visit(ctx, c, nil); err != nil {
@@ -34,7 +33,7 @@ type walk struct {
 func (w *walk) visit(ctx context.Context, c Component, path []string) error {
 	name := c.Descriptor.Name + ":" + c.Descriptor.Version
 	if slices.Contains(path, name) {
-		return fmt.Errorf("references go round: %s", strings.Join(append(path, name), " → "))
+		return fmt.Errorf("references form a cycle: %s", strings.Join(append(path, name), " → "))
 	}
 	if w.seen[name] {
 		return nil
@@ -44,7 +43,7 @@ func (w *walk) visit(ctx context.Context, c Component, path []string) error {
 		return fmt.Errorf("references are more than %d deep: %s", maxDepth, strings.Join(path, " → "))
 	}
 	if len(w.found) == maxComponents {
-		return fmt.Errorf("refers to more than %d components", maxComponents)
+		return fmt.Errorf("more than %d components are referenced", maxComponents)
 	}
 	w.seen[name] = true
 	w.found = append(w.found, c)
@@ -60,11 +59,11 @@ func (w *walk) visit(ctx context.Context, c Component, path []string) error {
 	return nil
 }
 
-// Images returns the references of all images of components, sorted and unique, with the digests that the components
-// state.
+// Images returns the sorted references of all images in components, without duplicates. Each reference contains the
+// digest from the component, if there is one.
 //
-// A signature covers an image's name, version, type and digest, but not its location. With signed set, an image is
-// therefore listed only if its reference ends in its own name and version: under another one it could replace another
+// A signature covers an image's name, version, type and digest, but not its location. If signed is true, an image is
+// therefore only listed if its reference ends in the resource's name and version. Otherwise, it could replace another
 // image.
 func Images(components []Component, signed bool) []string {
 	var images []string
@@ -79,15 +78,15 @@ func Images(components []Component, signed bool) []string {
 	return slices.Compact(images)
 }
 
-// namesItself reports whether the reference's last path element and tag are the resource's name and version.
+// namesItself reports whether the last path element and tag of the image reference are the resource's name and version.
 func namesItself(r ocm.Resource) bool {
 	reference, _, _ := strings.Cut(r.Access.ImageReference, "@")
 	return reference[strings.LastIndex(reference, "/")+1:] == r.Name+":"+r.Version
 }
 
-// image returns an image's reference with the component's digest, whatever digest the access has. It returns an empty
-// string for other resources, for images outside of registries, and for references that are relative to a registry
-// without the component.
+// image returns the reference of an image resource with the digest from the component, which overrides a digest in the
+// access. It returns an empty string for other resources, for images outside of registries, and for a relative
+// reference if the component is not in a registry.
 func (c Component) image(r ocm.Resource) string {
 	if !r.IsImage() {
 		return ""

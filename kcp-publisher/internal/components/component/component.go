@@ -1,8 +1,8 @@
-// Package component reads OCM component versions. It takes a name and a version and returns the verified descriptor and
-// the places of the contents.
+// Package component reads OCM component versions. It takes a name and a version, and returns the verified descriptor
+// and the locations of the contents.
 //
-// All data is limited and checked against its digest. A version whose manifest changed under the same name is an error
-// and never used silently. Content that runtimes cannot read at its original location is stored next to their bundles.
+// All data is limited in size and checked against its digest. A manifest that changes under the same version is an
+// error. Content that runtimes cannot read at its original location is stored next to their bundles.
 package component
 
 import (
@@ -25,19 +25,19 @@ import (
 // ErrMissing means that no source has the component version.
 var ErrMissing = reason.Errorf(reason.ComponentNotFound, "component version not found")
 
-// Component is a component version in a source.
+// Component is a component version.
 type Component struct {
 	Descriptor ocm.Descriptor
-	// Manifest is the component version's own manifest or index. It is empty for an inline descriptor that no
-	// repository contains.
+	// Manifest is the manifest or index of the component version. It is empty for an inline descriptor whose version is
+	// not in a repository.
 	Manifest ocispec.Descriptor
-	// Repository is the OCI repository with the blobs that runtimes read from. It is empty if the content must be
-	// copied first.
+	// Repository is the OCI repository from which runtimes read the blobs. It is empty if the content must be copied
+	// first.
 	Repository string
 
 	source Source
 	root   root
-	// inline is true for an inline descriptor.
+	// inline is true if the descriptor is inline.
 	inline bool
 	// id is the digest of the manifest, or of the inline descriptor.
 	id digest.Digest
@@ -49,21 +49,22 @@ type Options struct {
 	Sources []Source
 	// Registries opens repositories that descriptors name.
 	Registries *store.Registries
-	// HelmRepositories are the URL prefixes of allowed Helm repositories. A descriptor alone does not allow one.
+	// HelmRepositories are the URL prefixes of allowed Helm repositories. Descriptors can refer to other Helm
+	// repositories, which are refused.
 	HelmRepositories []string
-	// Revalidate is the time that a version counts as unchanged. RetryAfter is the lifetime of a cached failure.
+	// Revalidate is how long a version counts as unchanged. RetryAfter is the lifetime of a cached failure.
 	Revalidate, RetryAfter time.Duration
-	// Cached wraps repositories for reading, nil for none.
+	// Cached wraps repositories with a cache for reading. It can be nil.
 	Cached func(oras.ReadOnlyTarget) oras.ReadOnlyTarget
-	// Pins records the manifest of each version across restarts, nil for none.
+	// Pins records the manifest digest of each version across restarts. It can be nil.
 	Pins Pins
 	// Check decides whether a version can be used. Nil accepts all versions.
 	Check func(context.Context, *Reader, Component) error
-	// Restored is called for a content that was missing in the place for runtimes and was stored again. It can be nil.
+	// Restored is called for content that was missing in the runtimes' registry and was stored again. It can be nil.
 	Restored func(ctx context.Context, what string)
 }
 
-// Pins records digests by name. The digest of a name never changes.
+// Pins permanently records the first digest of each name.
 type Pins interface {
 	Pinned(name string) (digest.Digest, bool)
 	Pin(name string, d digest.Digest) error
@@ -78,19 +79,19 @@ type Reader struct {
 	found    map[string]*entry
 	verdicts map[string]*verdict
 	settled  map[string]*settled
-	// accepted is the round in which a version was last accepted.
+	// accepted contains the round in which each version was last accepted.
 	accepted map[string]int
-	// meant contains the first digests of resources' references, by tagName.
+	// meant contains the first digest of each resource's reference, by tagName.
 	meant map[string]digest.Digest
-	// round counts Recheck. Verdicts of earlier rounds are void.
+	// round counts the calls of Recheck. Verdicts of earlier rounds are void.
 	round int
 }
 
 type entry struct {
-	mu        sync.Mutex // held while the version is read, so that it is read once
+	mu        sync.Mutex // held while the version is read, so concurrent callers read it once
 	component Component
-	// frozen is true once the version was accepted. Before that, a forged first response must not exclude the genuine
-	// one.
+	// frozen is true after the version was accepted. Before, another manifest can replace the first one, because the
+	// first response may be forged.
 	frozen  bool
 	err     error
 	checked time.Time
@@ -100,11 +101,11 @@ type entry struct {
 func (e *entry) read() bool { return e.component.Manifest.Digest != "" }
 
 const (
-	// maxRemembered limits the cached versions. A fleet has some hundred.
+	// maxRemembered limits the number of cached versions. A typical fleet has a few hundred.
 	maxRemembered = 10_000
-	// verdictLife is the time that a version stays accepted before it is checked again, because certificates expire.
+	// verdictLife is the time after which an accepted version is checked again, because certificates expire.
 	verdictLife = time.Hour
-	// readTimeout limits the wait of other callers for the same version.
+	// readTimeout limits a read, because other callers wait for the same version.
 	readTimeout = 2 * time.Minute
 )
 
@@ -125,7 +126,7 @@ func NewReader(options Options) *Reader {
 	}
 }
 
-// Component returns a component version that can be used. The error wraps ErrMissing if no source has it.
+// Component returns a component version that Check accepts. The error wraps ErrMissing if no source has the version.
 func (r *Reader) Component(ctx context.Context, name, version string) (Component, error) {
 	c, err := r.lookup(ctx, name, version)
 	if err != nil {
@@ -152,7 +153,7 @@ func (r *Reader) entryOf(name, version string) *entry {
 	return e
 }
 
-// lookup returns a component version without checking whether it can be used.
+// lookup returns a component version without calling Check.
 func (r *Reader) lookup(ctx context.Context, name, version string) (Component, error) {
 	e := r.entryOf(name, version)
 	e.mu.Lock()
@@ -169,9 +170,9 @@ func (r *Reader) lookup(ctx context.Context, name, version string) (Component, e
 	component, err := r.read(bounded, name, version)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return Component{}, err // concerns the caller and not the version
+		return Component{}, err // an error of the caller's context is not cached
 	case err != nil && e.read() && !errors.Is(err, ErrMissing) && !errors.Is(err, errChanged):
-		// A version that was read is pinned by digest and stays valid while the registry is unavailable.
+		// A known version stays valid while the registry is unavailable.
 		e.checked = r.now()
 		return e.component, e.err
 	case err == nil:
@@ -184,7 +185,7 @@ func (r *Reader) lookup(ctx context.Context, name, version string) (Component, e
 	return e.component, nil
 }
 
-// fresh reports whether an entry was read or checked recently enough to be used unchanged.
+// fresh reports whether an entry is recent enough to be used without a request.
 func (r *Reader) fresh(e *entry) bool {
 	lifetime := r.Revalidate
 	if e.err != nil {
@@ -193,8 +194,8 @@ func (r *Reader) fresh(e *entry) bool {
 	return !e.checked.IsZero() && r.now().Sub(e.checked) < lifetime
 }
 
-// accept stores a version in its entry. A frozen entry accepts no other manifest. Without a check, the entry is frozen
-// at once.
+// accept stores a version in its entry. A frozen entry does not accept another manifest. Without a Check, accept
+// freezes the entry.
 func (r *Reader) accept(e *entry, component Component) error {
 	if was, is := e.component.Manifest.Digest, component.Manifest.Digest; e.frozen && is != was {
 		return changed(component.Descriptor.Name, component.Descriptor.Version, was, is)
@@ -207,7 +208,7 @@ func (r *Reader) accept(e *entry, component Component) error {
 	return r.pin(component)
 }
 
-// errChanged means that an object differs from the one that was read first.
+// errChanged means that content differs from the content that was first read under the same version.
 var errChanged = errors.New("changed under the same version")
 
 func changed(name, version string, was, is digest.Digest) error {
@@ -215,7 +216,8 @@ func changed(name, version string, was, is digest.Digest) error {
 		was, is)
 }
 
-// unchanged requests only the digest, which costs one request instead of three.
+// unchanged reports whether the version's tag still has the same manifest. It needs one request, while a full read
+// needs three.
 func (c Component) unchanged(ctx context.Context) bool {
 	repository, err := c.source.Open(c.Descriptor.Name)
 	if err != nil {
@@ -253,13 +255,14 @@ func sourceNames(sources []Source) string {
 		}
 	}
 	if len(names) == 0 {
-		return "no repository: name one with --components"
+		return "any repository: set --components"
 	}
 	return strings.Join(names, ", ")
 }
 
-// errNoVersion means that a source does not have the version at all. A missing part of a version is another error.
-var errNoVersion = errors.New("is not there")
+// errNoVersion means that a source does not have the version. If only a part of a version is missing, the error is
+// different.
+var errNoVersion = errors.New("version not found")
 
 func (r *Reader) readFrom(ctx context.Context, source Source, name, version string) (Component, error) {
 	repository, err := r.open(source, name)
@@ -285,7 +288,7 @@ func (r *Reader) readFrom(ctx context.Context, source Source, name, version stri
 	return component, nil
 }
 
-// open opens the repository of a component for reading, through the cache if there is one.
+// open opens the repository of a component for reading, through the cache if one is configured.
 func (r *Reader) open(source Source, name string) (oras.ReadOnlyTarget, error) {
 	repository, err := source.Open(name)
 	if err == nil && r.Cached != nil {
@@ -294,8 +297,8 @@ func (r *Reader) open(source Source, name string) (oras.ReadOnlyTarget, error) {
 	return repository, err
 }
 
-// reference returns the reference to fetch: the tag, or the digest of a version that was read before a restart, which
-// the cache can have. An unavailable registry does not invalidate known content.
+// reference returns the reference to fetch: the pinned digest of the version, or its tag without a pin. The cache can
+// serve a digest while the registry is unavailable.
 func (r *Reader) reference(ctx context.Context, repository oras.ReadOnlyTarget, name, version string) (string, error) {
 	tag := ocm.Tag(version)
 	if r.Pins == nil {

@@ -16,7 +16,7 @@ const realworld = "../../../../../shared/realworld/ctf"
 
 func TestComponentsOfTheOfficialCLIAreRead(t *testing.T) {
 	if _, err := os.Stat(realworld); err != nil {
-		t.Skip("shared/realworld is not beside this checkout")
+		t.Skip("shared/realworld is not next to this checkout")
 	}
 	for dir, name := range map[string]string{
 		"keda-1.7.0":              "kyma-project.io/module/keda:1.7.0",
@@ -36,22 +36,22 @@ func TestComponentsOfTheOfficialCLIAreRead(t *testing.T) {
 			}
 			raw, ok := c.Descriptor.Resource("raw-manifest")
 			if !ok {
-				t.Fatal("has no raw-manifest")
+				t.Fatal("the component has no raw-manifest")
 			}
 			registries, _ := store.NewRegistries(store.Access{})
 			place, err := store.Open(store.LayoutScheme+t.TempDir(), registries)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for range 2 { // it already exists the second time
+			for range 2 { // the second copy already exists
 				blob, err := reader.Content(t.Context(), c, raw, place)
 				if err != nil || blob.Repository != "./component-descriptors/"+component || blob.SizeBytes == 0 ||
 					blob.MediaType != "application/x-tar" {
-					t.Errorf("raw-manifest is %+v: %v", blob, err)
+					t.Errorf("got raw-manifest %+v, %v", blob, err)
 				}
 			}
 			if _, err := reader.Component(t.Context(), component, "9.9.9"); !errors.Is(err, ErrMissing) {
-				t.Errorf("a missing version: %v", err)
+				t.Errorf("missing version: got %v, want ErrMissing", err)
 			}
 		})
 	}

@@ -16,11 +16,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Content is the place from which runtimes read the content of a resource, by digest.
+// Content is the location from which runtimes read the content of a resource by digest.
 type Content struct {
 	bundle.Content
-	// Manifest is the manifest of the artifact that has the content as a layer, nil if the resource's digest is the
-	// content's own.
+	// Manifest is the manifest of the artifact whose layer is the content. It is nil if the content is not part of an
+	// artifact.
 	Manifest []byte
 }
 
@@ -28,7 +28,7 @@ type Content struct {
 type located struct {
 	Content
 	from oras.ReadOnlyTarget
-	// bytes are the content itself if no repository has it as one blob.
+	// bytes is the content if no repository has it as one blob.
 	bytes []byte
 }
 
@@ -43,12 +43,12 @@ func contentIn(repository string, blob ocispec.Descriptor) Content {
 	}
 }
 
-// mediaTypeChart is the layer of an OCI artifact that is a chart.
+// mediaTypeChart is the media type of a chart's layer in an OCI artifact.
 const mediaTypeChart = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
-// Content returns the place from which runtimes read the content of a resource, compared with the resource's digest if
-// it has one. It first stores content of archives, of Helm repositories, and content that consists of several blobs.
-// The result is cached like a component version, and a changed reference is an error.
+// Content returns the location from which runtimes read the content of a resource. It compares the content with the
+// resource's digest if there is one. Content of archives, of Helm repositories, or in several blobs is first stored in
+// the place. The result is cached like a component version, and a changed reference is an error.
 func (r *Reader) Content(ctx context.Context, c Component, resource ocm.Resource, place store.Store) (Content, error) {
 	content, err := r.settle(ctx, c, resource, place)
 	if err != nil {
@@ -58,8 +58,8 @@ func (r *Reader) Content(ctx context.Context, c Component, resource ocm.Resource
 	return content, nil
 }
 
-// Bytes returns the content of a resource, limited by bundle.MaxLayerBytes and compared with the resource's digest if
-// it has one.
+// Bytes returns the content of a resource, up to bundle.MaxLayerBytes. It compares the content with the resource's
+// digest if there is one.
 func (r *Reader) Bytes(ctx context.Context, c Component, resource ocm.Resource) ([]byte, error) {
 	found, err := r.locate(ctx, c, resource, nil)
 	if err != nil {
@@ -79,7 +79,7 @@ func (c Component) about(resource ocm.Resource, err error) error {
 	return fmt.Errorf("component %s:%s: resource %q: %w", c.Descriptor.Name, c.Descriptor.Version, resource.Name, err)
 }
 
-// locate finds the content by its access.
+// locate finds the content of a resource by its access.
 //
 // Source: ocm-spec, doc/04-extensions/02-access-types.
 func (r *Reader) locate(ctx context.Context, c Component, resource ocm.Resource, place store.Store) (located, error) {
@@ -93,7 +93,7 @@ func (r *Reader) locate(ctx context.Context, c Component, resource ocm.Resource,
 		host, ok := c.registryHost()
 		if !ok {
 			return located{},
-				fmt.Errorf("access %s: the component is in no registry that the reference could be relative to",
+				fmt.Errorf("access %s: the reference is relative to a registry, but the component is not in a registry",
 					access.Type)
 		}
 		return r.artifact(ctx, c, resource, host+"/"+access.ImageReference, place)
@@ -103,7 +103,7 @@ func (r *Reader) locate(ctx context.Context, c Component, resource ocm.Resource,
 		return r.chart(ctx, c, resource, place)
 	}
 	return located{},
-		fmt.Errorf("access %s: is not supported: want localBlob, ociArtifact, ociBlob, relativeOciReference or helm",
+		fmt.Errorf("access %s is not supported: want localBlob, ociArtifact, ociBlob, relativeOciReference or helm",
 			access.Type)
 }
 
@@ -124,13 +124,13 @@ func (r *Reader) local(ctx context.Context, c Component, resource ocm.Resource) 
 		return located{}, err
 	}
 	if resource.Access.MediaType != "" {
-		// a blob that was found by digest alone has no media type of its own
+		// a blob that was found only by its digest has no media type
 		layer.MediaType = resource.Access.MediaType
 	}
 	return covered(ctx, resource, located{Content: contentIn(name, layer), from: repository})
 }
 
-// layer finds a layer of the component version. If the descriptor is inline, the layer can be in any repository of the
+// layer finds a layer of the component version. For an inline descriptor, the layer can be in any repository of the
 // component.
 func (r *Reader) layer(
 	ctx context.Context, c Component, d digest.Digest,
@@ -170,7 +170,7 @@ func inMemory(mediaType string, data []byte) located {
 	return located{Content: contentIn("", bundle.NewBlob(mediaType, data).Descriptor), bytes: data}
 }
 
-// agree accepts content without a digest: the signature policy decides whether that is enough.
+// agree accepts content without a digest, because the signature policy decides whether a digest is required.
 func agree(err error) error {
 	if errors.Is(err, ocm.ErrNotCovered) {
 		return nil
@@ -178,7 +178,8 @@ func agree(err error) error {
 	return err
 }
 
-// covered returns the part of a blob that the resource's digest covers: the blob, or the only artifact in it.
+// covered checks a blob against the resource's digest. It returns the part that the digest covers: the whole blob, or
+// the only artifact in it.
 func covered(ctx context.Context, resource ocm.Resource, found located) (located, error) {
 	d := resource.Digest
 	switch {
@@ -188,7 +189,7 @@ func covered(ctx context.Context, resource ocm.Resource, found located) (located
 		strings.EqualFold(strings.ReplaceAll(d.HashAlgorithm, "-", ""), found.Digest.Algorithm().String()):
 		if !strings.EqualFold(d.Value, found.Digest.Encoded()) {
 			return located{},
-				fmt.Errorf("%w: its digest is %s, the component has %s", ocm.ErrDiffers, found.Digest.Encoded(),
+				fmt.Errorf("%w: its digest is %s, the component has %s", ocm.ErrMismatch, found.Digest.Encoded(),
 					d.Value)
 		}
 		return found, nil
@@ -201,13 +202,13 @@ func covered(ctx context.Context, resource ocm.Resource, found located) (located
 	checked.bytes = data
 	checked, err = coveredBytes(resource, checked)
 	if err == nil && !d.OfArtifact() {
-		checked.bytes = nil // it stays at its place
+		checked.bytes = nil // the whole blob is covered, so runtimes read it at its location
 	}
 	return checked, err
 }
 
-// coveredBytes does the same for content in memory. For an artifact set, only the blobs that its manifest leads to are
-// covered; the rest of the blob is untrusted.
+// coveredBytes is like covered, for content in memory. In an artifact set, the digest covers only the manifest and its
+// blobs. The rest of the set is untrusted.
 func coveredBytes(resource ocm.Resource, found located) (located, error) {
 	if err := agree(ocm.CheckContent(resource, found.bytes)); err != nil || !resource.Digest.OfArtifact() {
 		return found, err
@@ -238,7 +239,7 @@ func coveredBytes(resource ocm.Resource, found located) (located, error) {
 	return checked, nil
 }
 
-// registryHost is the host of the component's registry, which relative references omit.
+// registryHost returns the host of the component's registry, which relative references omit.
 //
 // Source: OCM, api/ocm/extensions/accessmethods/relativeociref, "OCI reference without the host part".
 func (c Component) registryHost() (string, bool) {
@@ -246,7 +247,7 @@ func (c Component) registryHost() (string, bool) {
 	return registry.host(), ok
 }
 
-// artifact returns the content of an OCI artifact: its chart, or its only layer.
+// artifact returns the content of an OCI artifact: its chart layer, or its only layer.
 func (r *Reader) artifact(
 	ctx context.Context, c Component, resource ocm.Resource, reference string, place store.Store,
 ) (located, error) {
@@ -268,7 +269,7 @@ func (r *Reader) artifact(
 	d, err = store.Head(ctx, repository, version)
 	if first, ok := r.firstMeant(c, resource); ok && err != nil && ctx.Err() == nil &&
 		!errors.Is(err, store.ErrNotFound) {
-		d, err = first, nil // an unavailable registry does not invalidate known content, and the cache can have it
+		d, err = first, nil // the content of a known digest stays valid, and the cache may have it
 	}
 	if err != nil {
 		return located{}, err
@@ -283,8 +284,7 @@ func (r *Reader) artifact(
 	return found, r.means(c, resource, reference, d)
 }
 
-// splitReference returns the repository with its host, and the digest or otherwise the tag. A tag in addition to a
-// digest is ignored.
+// splitReference returns the repository with its host, and the digest, or the tag without a digest.
 func splitReference(reference string) (name, version string, err error) {
 	name, pinned, isPinned := strings.Cut(strings.TrimPrefix(reference, "oci://"), "@")
 	if i := strings.LastIndex(name, ":"); isPinned && i > strings.LastIndex(name, "/") {
@@ -298,12 +298,12 @@ func splitReference(reference string) (name, version string, err error) {
 		return "", "", err
 	}
 	if parsed.Reference == "" {
-		return "", "", errors.New("has neither tag nor digest")
+		return "", "", errors.New("has no tag or digest")
 	}
 	return parsed.Registry + "/" + parsed.Repository, parsed.Reference, nil
 }
 
-// layerOf returns the layer of an artifact that is its content.
+// layerOf returns the content layer of an artifact.
 func layerOf(ctx context.Context, from oras.ReadOnlyTarget, repository, reference string) (located, error) {
 	fetched, err := store.Fetch(ctx, from, reference)
 	if err != nil {
@@ -318,7 +318,7 @@ func layerOf(ctx context.Context, from oras.ReadOnlyTarget, repository, referenc
 	return located{Content: content, from: from}, nil
 }
 
-// contentLayer returns the layer of a manifest that is the content of its artifact: the chart, or the only one.
+// contentLayer returns the content layer of a manifest: the chart layer, or the only layer.
 func contentLayer(fetched bundle.Fetched) (ocispec.Descriptor, error) {
 	manifest, err := decodeManifest(fetched)
 	if err != nil {
@@ -332,13 +332,13 @@ func contentLayer(fetched bundle.Fetched) (ocispec.Descriptor, error) {
 	}
 	if len(chosen) != 1 {
 		return ocispec.Descriptor{},
-			fmt.Errorf("artifact %s has %d layers, and none is a chart: want one", fetched.Descriptor.Digest,
-				len(chosen))
+			fmt.Errorf("artifact %s has %d layers, and none is a chart: want a chart or a single layer",
+				fetched.Descriptor.Digest, len(chosen))
 	}
 	return ocispec.Descriptor{MediaType: chosen[0].MediaType, Digest: chosen[0].Digest, Size: chosen[0].Size}, nil
 }
 
-// blob returns a blob of a repository.
+// blob returns the content of an ociBlob access.
 func (r *Reader) blob(ctx context.Context, resource ocm.Resource, place store.Store) (located, error) {
 	access := resource.Access
 	parsed, err := registry.ParseReference(access.Repository)

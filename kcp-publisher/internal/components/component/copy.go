@@ -15,14 +15,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// CopyTo copies the component version unchanged to a repository of the same name below the place, and returns the name
-// under which its content can be read there. For an existing version it sends one request for each blob, and one more.
+// CopyTo copies the component version unchanged to the component's repository below the place. It returns the full name
+// of that repository. For an existing version, it sends one request for the manifest and one for each blob.
 func (c Component) CopyTo(ctx context.Context, place store.Store) (string, error) {
 	_, err := c.copyTo(ctx, place)
 	return place.Name(descriptorsPath + c.Descriptor.Name), err
 }
 
-// copyTo reports whether parts of an existing version were missing.
+// copyTo is CopyTo. completed is true if parts of an existing version were missing and were copied.
 func (c Component) copyTo(ctx context.Context, place store.Store) (completed bool, err error) {
 	to, err := place.Repository(ctx, descriptorsPath+c.Descriptor.Name)
 	if err != nil {
@@ -31,7 +31,7 @@ func (c Component) copyTo(ctx context.Context, place store.Store) (completed boo
 	return c.copyInto(ctx, to, place.String())
 }
 
-// copied reports whether the manifest of the component version is in CopyTo's repository. It does not check the blobs.
+// copied reports whether the place contains the manifest of the component version. It does not check the blobs.
 func (c Component) copied(ctx context.Context, place store.Store) (bool, error) {
 	to, err := place.Repository(ctx, descriptorsPath+c.Descriptor.Name)
 	if err != nil {
@@ -40,7 +40,8 @@ func (c Component) copied(ctx context.Context, place store.Store) (bool, error) 
 	return c.isIn(ctx, to, place.String())
 }
 
-// CopyInto does the same with a place that returns a target for the name of a repository, such as an archive.
+// CopyInto is like CopyTo, for other destinations such as an archive. target returns the destination for a repository
+// name.
 func (c Component) CopyInto(ctx context.Context, target func(repository string) oras.Target, where string) error {
 	_, err := c.copyInto(ctx, target(descriptorsPath+c.Descriptor.Name), where)
 	return err
@@ -49,7 +50,7 @@ func (c Component) CopyInto(ctx context.Context, target func(repository string) 
 func (c Component) copyInto(ctx context.Context, to oras.Target, where string) (completed bool, err error) {
 	if c.source == nil {
 		return false,
-			fmt.Errorf("component %s:%s: was given as a descriptor alone and is in no repository", c.Descriptor.Name,
+			fmt.Errorf("component %s:%s has an inline descriptor and is not in a repository", c.Descriptor.Name,
 				c.Descriptor.Version)
 	}
 	from, err := c.source.Open(c.Descriptor.Name)
@@ -65,7 +66,7 @@ func (c Component) copyInto(ctx context.Context, to oras.Target, where string) (
 	if there {
 		return c.complete(ctx, from, to, options.CopyGraphOptions, where)
 	}
-	// By digest, so that exactly the read version is copied.
+	// The copy is by digest, so it is exactly the version that was read.
 	err = store.Repeat(func() error {
 		_, err := oras.Copy(ctx, from, c.Manifest.Digest.String(), to, ocm.Tag(c.Descriptor.Version), options)
 		return err
@@ -76,7 +77,7 @@ func (c Component) copyInto(ctx context.Context, to oras.Target, where string) (
 	return false, nil
 }
 
-// isIn reports whether the tag of the version names its manifest. Another manifest under the tag is an error.
+// isIn reports whether the version's tag exists in the target. A tag with another manifest is an error.
 func (c Component) isIn(ctx context.Context, to oras.ReadOnlyTarget, where string) (bool, error) {
 	there, err := store.Head(ctx, to, ocm.Tag(c.Descriptor.Version))
 	switch {
@@ -92,8 +93,8 @@ func (c Component) isIn(ctx context.Context, to oras.ReadOnlyTarget, where strin
 	return false, nil
 }
 
-// complete copies the missing parts of an existing manifest, and reports whether any were missing: a registry can have
-// lost blobs and kept the manifest.
+// complete copies the missing parts of an existing manifest, and reports whether any were missing. A registry can lose
+// blobs but keep the manifest.
 func (c Component) complete(
 	ctx context.Context, from oras.ReadOnlyTarget, to oras.Target, options oras.CopyGraphOptions, where string,
 ) (bool, error) {
@@ -113,8 +114,8 @@ func (c Component) complete(
 	return missing.Load(), nil
 }
 
-// withoutSubject returns the parts of a manifest. Its subject, such as OCM's index of all components, is not a part and
-// can be missing.
+// withoutSubject returns the parts of a manifest without its subject. The subject, such as OCM's index of all
+// components, can be missing.
 func withoutSubject(ctx context.Context, from content.Fetcher, of ocispec.Descriptor) ([]ocispec.Descriptor, error) {
 	all, err := content.Successors(ctx, from, of)
 	if err != nil || of.MediaType != ocispec.MediaTypeImageManifest && of.MediaType != ocispec.MediaTypeImageIndex {
@@ -130,5 +131,5 @@ func withoutSubject(ctx context.Context, from content.Fetcher, of ocispec.Descri
 	if err := json.Unmarshal(data, &manifest); err != nil || manifest.Subject == nil {
 		return all, err
 	}
-	return all[1:], nil // the subject comes first
+	return all[1:], nil // the subject is the first successor
 }

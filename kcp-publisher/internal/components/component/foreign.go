@@ -11,13 +11,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// foreign opens a repository that a descriptor names, for reading. A descriptor is untrusted: neither it nor its
-// registry can lead the publisher to addresses of its own network that are not configured.
+// foreign opens a repository that a descriptor names, for reading. Descriptors and their registries are untrusted, so
+// foreign refuses addresses in the publisher's own network that are not configured.
 func (r *Reader) foreign(name string, place store.Store) (oras.ReadOnlyTarget, *remote.Repository, error) {
 	host, _, _ := strings.Cut(name, "/")
 	if r.internal(host, place) {
 		return nil, nil,
-			fmt.Errorf("access: %s is an address of this network: name that registry with --components to allow it",
+			fmt.Errorf("access: %s is an address of this network: add the registry to --components to allow it",
 				host)
 	}
 	open := r.Registries.Foreign
@@ -34,7 +34,7 @@ func (r *Reader) foreign(name string, place store.Store) (oras.ReadOnlyTarget, *
 	return repository, repository, nil
 }
 
-// configured reports whether a host belongs to a source or to the place.
+// configured reports whether a host belongs to a source or to the registry of the runtimes.
 func (r *Reader) configured(hostPort string, place store.Store) bool {
 	if place != nil && strings.HasPrefix(place.String(), hostPort+"/") {
 		return true
@@ -45,9 +45,9 @@ func (r *Reader) configured(hostPort string, place store.Store) bool {
 	})
 }
 
-// internal reports whether a host belongs to this machine or network, by its name or address, and is not a configured
-// one. The dialer refuses a public name that resolves to an address of this machine. A company's registries can have
-// private addresses.
+// internal reports whether a host is not configured and belongs to this machine or network, according to its name or
+// address. Private addresses behind public names are allowed, because a company's registries can have them. For such
+// names, the dialer only refuses addresses of this machine.
 func (r *Reader) internal(hostPort string, place store.Store) bool {
 	return !r.configured(hostPort, place) && store.IsInternalHost(hostPort)
 }

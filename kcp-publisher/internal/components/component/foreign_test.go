@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// TestRegistryCannotRedirectIntoThisNetwork checks that repositories of components use the redirect rule that the tests
-// of package store cover.
+// TestRegistryCannotRedirectIntoThisNetwork checks that component repositories use the redirect rule of package store,
+// whose own tests cover the rule.
 func TestRegistryCannotRedirectIntoThisNetwork(t *testing.T) {
 	w := newWorld(t)
 	asked := false
@@ -24,7 +24,7 @@ func TestRegistryCannotRedirectIntoThisNetwork(t *testing.T) {
 	reader := NewReader(Options{
 		Sources: []Source{Registry{Prefix: host, Registries: w.registries}}, Registries: w.registries,
 	})
-	t.Run("by a redirect of the configured registry", func(t *testing.T) {
+	t.Run("redirect from the configured registry", func(t *testing.T) {
 		_, repository, err := reader.foreign(host+"/charts/a", nil)
 		w.must(err)
 		_, err = store.Fetch(t.Context(), repository, "1.0.0")
@@ -32,8 +32,9 @@ func TestRegistryCannotRedirectIntoThisNetwork(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("by a name that resolves to this machine", func(t *testing.T) {
-		// A name of this machine is not opened. A public name that resolves to it is the same after its resolution.
+	t.Run("name that resolves to this machine", func(t *testing.T) {
+		// The test opens localhost directly, because a public name that resolves to this machine is refused at the same
+		// point.
 		repository, err := w.registries.Foreign("localhost:" + strings.Split(host, ":")[1] + "/charts/a")
 		w.must(err)
 		_, err = store.Fetch(t.Context(), repository, "1.0.0")
@@ -42,6 +43,6 @@ func TestRegistryCannotRedirectIntoThisNetwork(t *testing.T) {
 		}
 	})
 	if asked {
-		t.Error("the address inside was asked")
+		t.Error("the internal address was requested")
 	}
 }

@@ -22,14 +22,14 @@ import (
 )
 
 const (
-	// maxHelmIndexBytes limits an index. The largest public ones have some 20 MiB.
+	// maxHelmIndexBytes limits the size of an index. The largest public indexes have about 20 MiB.
 	maxHelmIndexBytes = 32 << 20
-	// maxHelmIndexNodes limits its values. Aliases, which multiply them, are refused.
+	// maxHelmIndexNodes limits the number of YAML nodes in an index. Aliases, which multiply nodes, are refused.
 	maxHelmIndexNodes = 2_000_000
 	helmTimeout       = time.Minute
 )
 
-// helmIndex contains the fields of a Helm repository's index that lead to a chart.
+// helmIndex contains the fields of a Helm repository's index that are needed to find a chart.
 //
 // Source: Helm, docs/topics/chart_repository, "The index file".
 type helmIndex struct {
@@ -48,7 +48,7 @@ func (r *Reader) chart(ctx context.Context, c Component, resource ocm.Resource, 
 		version = access.HelmVersion
 	}
 	if name == "" || version == "" {
-		return located{}, fmt.Errorf("access.helmChart: %q: want NAME:VERSION", access.HelmChart)
+		return located{}, fmt.Errorf("access.helmChart: got %q, want NAME:VERSION", access.HelmChart)
 	}
 	if strings.HasPrefix(access.HelmRepository, "oci://") {
 		return r.artifact(ctx, c, resource, strings.TrimSuffix(access.HelmRepository, "/")+"/"+name+":"+
@@ -87,9 +87,9 @@ func (r *Reader) helmChart(ctx context.Context, repository, name, version string
 			continue
 		}
 		if len(entry.URLs) == 0 {
-			return nil, errors.New("index: names no URL")
+			return nil, errors.New("index: the chart has no URL")
 		}
-		at, err := base.JoinPath("/").Parse(entry.URLs[0]) // relative to the repository as a folder, as in Helm
+		at, err := base.JoinPath("/").Parse(entry.URLs[0]) // a relative URL is resolved like in Helm
 		if err != nil {
 			return nil, fmt.Errorf("index: url %q: %w", entry.URLs[0], err)
 		}
@@ -103,14 +103,14 @@ func (r *Reader) helmChart(ctx context.Context, repository, name, version string
 		sum := sha256.Sum256(data)
 		if stated := strings.TrimPrefix(entry.Digest, "sha256:"); stated != "" &&
 			!strings.EqualFold(stated, hex.EncodeToString(sum[:])) {
-			return nil, fmt.Errorf("has digest %x, the index has %s", sum, stated)
+			return nil, fmt.Errorf("the chart has digest %x, the index has %s", sum, stated)
 		}
 		return data, nil
 	}
-	return nil, errors.New("is not in the index")
+	return nil, errors.New("the index does not contain the chart")
 }
 
-// allowedHelm returns a URL that begins with an allowed prefix.
+// allowedHelm parses a URL, and returns an error if it does not begin with an allowed prefix.
 func (r *Reader) allowedHelm(text string) (*url.URL, error) {
 	parsed, err := url.Parse(text)
 	if err != nil || parsed.Host == "" || parsed.User != nil {
@@ -126,11 +126,11 @@ func (r *Reader) allowedHelm(text string) (*url.URL, error) {
 	}
 	return nil,
 		fmt.Errorf(
-			"%s://%s is not among the Helm repositories that components may take charts from: allow it with "+
+			"%s://%s is not an allowed Helm repository for charts of components: allow it with "+
 				"--helm-repositories", parsed.Scheme, parsed.Host)
 }
 
-// fetchHelm reads an allowed URL, and follows redirects to allowed ones.
+// fetchHelm reads an allowed URL, and follows redirects to other allowed URLs.
 func (r *Reader) fetchHelm(ctx context.Context, from *url.URL, limit int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, helmTimeout)
 	defer cancel()
@@ -138,11 +138,14 @@ func (r *Reader) fetchHelm(ctx context.Context, from *url.URL, limit int64) ([]b
 	if err != nil {
 		return nil, err
 	}
-	// a chart is already compressed, and its digest is the digest of the transferred bytes
+	// a chart is already compressed, and its digest covers the transferred bytes
 	request.Header.Set("Accept-Encoding", "identity")
 	client := http.Client{CheckRedirect: func(next *http.Request, via []*http.Request) error {
-		if _, err := r.allowedHelm(next.URL.String()); err != nil || len(via) > 3 {
-			return fmt.Errorf("redirected to %s: allow that repository itself", next.URL.Host)
+		if len(via) > 3 {
+			return fmt.Errorf("more than 3 redirects, the last to %s", next.URL.Host)
+		}
+		if _, err := r.allowedHelm(next.URL.String()); err != nil {
+			return fmt.Errorf("redirected to %s: %w", next.URL.Host, err)
 		}
 		return nil
 	}}

@@ -37,7 +37,7 @@ func described(mediaType, content string) string {
 	return fmt.Sprintf(`{"mediaType":"`+mediaType+`","digest":%q,"size":%d}`, digest.FromString(content), len(content))
 }
 
-// honest is a component version with this descriptor. Each test breaks one part of it.
+// honest returns a valid component version with the given descriptor. Each test breaks one part of it.
 func honest(descriptor string, layers ...string) *answers {
 	pointer := `{"componentDescriptorLayer":` + describe(descriptor) + `}`
 	a := &answers{contentType: ocispec.MediaTypeImageManifest, blobs: map[string]string{}}
@@ -62,7 +62,7 @@ func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", a.contentType)
 		w.Header().Set("Docker-Content-Digest", digest.FromString(content).String())
 	case !known:
-		content = "{}" // it never reports a missing object
+		content = "{}" // the registry never reports a missing object
 	}
 	w.Header().Set("Content-Length", fmt.Sprint(len(content)))
 	_, _ = w.Write([]byte(content))
@@ -95,7 +95,7 @@ func blobs(names ...string) string {
 	return fmt.Sprintf(good, "["+strings.Join(list, ", ")+"]")
 }
 
-func TestReadableRegistryIsAccepted(t *testing.T) {
+func TestValidComponentVersionIsRead(t *testing.T) {
 	a := honest(blobs("raw-manifest", "tool", "tool"), "content")
 	source := serve(t, a)
 	reader := NewReader(Options{Sources: []Source{source}, Revalidate: time.Minute, RetryAfter: time.Minute})
@@ -105,17 +105,17 @@ func TestReadableRegistryIsAccepted(t *testing.T) {
 	}
 	if c.Manifest.Digest != digest.FromString(a.manifest) || c.Repository != source.Repository(scaler) ||
 		!strings.HasSuffix(c.Repository, "/modules/component-descriptors/"+scaler) {
-		t.Errorf("got manifest %s in %s", c.Manifest.Digest, c.Repository)
+		t.Errorf("got manifest %s in repository %s", c.Manifest.Digest, c.Repository)
 	}
 	raw, _ := c.Descriptor.Resource("raw-manifest")
 	content, err := reader.Content(t.Context(), c, raw, nil)
 	if err != nil || content.Digest != digest.FromString("content") || content.SizeBytes != int64(len("content")) ||
 		content.Repository != c.Repository {
-		t.Errorf("raw-manifest is %+v: %v", content, err)
+		t.Errorf("got raw-manifest %+v, %v", content, err)
 	}
 }
 
-func TestGarbageFromARegistryIsRefusedByField(t *testing.T) {
+func TestInvalidResponseOfRegistryIsRefused(t *testing.T) {
 	whole := fmt.Sprintf(good, "[]")
 	tweak := func(from, to string) func(*answers) {
 		return func(a *answers) { a.manifest = strings.Replace(a.manifest, from, to, 1) }
@@ -128,60 +128,60 @@ func TestGarbageFromARegistryIsRefusedByField(t *testing.T) {
 		change     func(*answers)
 		want       string
 	}{
-		"a web page": {whole, replace("<html>"), "manifest: "},
-		"another content type": {
-			whole, func(a *answers) { a.contentType = "application/json" }, "manifest: mediaType: was sent as",
+		"HTML page": {whole, replace("<html>"), "manifest: "},
+		"unknown content type": {
+			whole, func(a *answers) { a.contentType = "application/json" }, "manifest: the registry sent media type",
 		},
-		"a manifest sent as an index": {
-			whole, func(a *answers) { a.contentType = ocispec.MediaTypeImageIndex }, "index: mediaType: is",
+		"manifest with the content type of an index": {
+			whole, func(a *answers) { a.contentType = ocispec.MediaTypeImageIndex }, "index: mediaType is",
 		},
-		"another media type inside": {
-			whole, tweak(ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex), "manifest: mediaType: is",
+		"mediaType that differs from the content type": {
+			whole, tweak(ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex), "manifest: mediaType is",
 		},
 		"manifest and index at once": {
-			whole, tweak(`"config"`, `"manifests":[],"config"`), "manifest: manifests: ",
+			whole, tweak(`"config"`, `"manifests":[],"config"`), "manifest: manifests must not be set",
 		},
-		"a key twice": {
+		"duplicate key": {
 			whole, tweak(`"config"`, `"layers":[],"config"`), `duplicate field "layers"`,
 		},
-		"another schema": {
+		"unsupported schema version": {
 			whole, tweak(`"schemaVersion":2`, `"schemaVersion":1`), "manifest: schemaVersion 1",
 		},
-		"an empty digest": {
+		"empty digest": {
 			whole, replace(`{"schemaVersion":2,"config":{"digest":"","size":2},"layers":[{"digest":"","size":2}]}`),
 			"manifest: config.digest",
 		},
-		"a digest by an unknown hash": {
+		"unsupported digest algorithm": {
 			whole, replace(
 				`{"schemaVersion":2,"config":{"digest":"md5:00","size":2},"layers":[{"digest":"md5:00","size":2}]}`),
 			"manifest: config.digest",
 		},
-		"a layer whose digest is a path": {
+		"layer digest with a path": {
 			whole, tweak(`"layers":[`, `"layers":[{"digest":"../../x","size":2},`), "manifest: layers[0].digest",
 		},
-		"a negative size": {whole, tweak(`"size":`, `"size":-`), "manifest: config.size"},
-		"a manifest without end": {
+		"negative size": {whole, tweak(`"size":`, `"size":-`), "manifest: config.size"},
+		"manifest larger than the limit": {
 			whole, func(a *answers) { a.manifest += strings.Repeat(" ", bundle.MaxManifestBytes) },
-			"manifest of more than 1048576 bytes",
+			"manifest is larger than 1048576 bytes",
 		},
-		"a config of gigabytes": {whole, tweak(`"size":`, `"size":9`+strings.Repeat("0", 9)), "config: "},
-		"a config without the pointer": {
+		"config larger than the limit": {whole, tweak(`"size":`, `"size":9`+strings.Repeat("0", 9)), "config: "},
+		"config without a descriptor layer": {
 			whole, func(a *answers) { a.point("{}") }, "config: componentDescriptorLayer",
 		},
-		"a pointer out of the version": {
+		"config with an unknown descriptor layer": {
 			whole, func(a *answers) { a.point(`{"componentDescriptorLayer":` + describe("elsewhere") + `}`) },
 			"config: componentDescriptorLayer",
 		},
-		"a config that is not JSON": {whole, func(a *answers) { a.point("[") }, "config: "},
-		"another descriptor than asked for": {
+		"config that is not JSON": {whole, func(a *answers) { a.point("[") }, "config: "},
+		"descriptor that differs from its digest": {
 			whole, func(a *answers) { a.swap(whole, strings.ToUpper(whole)) }, "descriptor layer: ",
 		},
-		"the descriptor of another": {
+		"descriptor of another component": {
 			strings.Replace(whole, "scaler", "mailer", 1), nil,
-			"component.name: is \"kyma-pull.dev/module/mailer\", want",
+			"component.name is \"kyma-pull.dev/module/mailer\", want",
 		},
-		"the descriptor of another version": {
-			strings.Replace(whole, "1.0.0", "1.0.1", 1), nil, `component.version: is "1.0.1", want "1.0.0"`,
+		"descriptor of another version": {
+			strings.Replace(whole, "1.0.0", "1.0.1", 1), nil, `component.version is "1.0.1", want "1.0.0"`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -197,30 +197,30 @@ func TestGarbageFromARegistryIsRefusedByField(t *testing.T) {
 	}
 }
 
-// point makes this config the manifest's.
+// point replaces the config of the manifest.
 func (a *answers) point(pointer string) {
 	_, rest, _ := strings.Cut(a.manifest, `"layers"`)
 	a.blobs[digest.FromString(pointer).String()] = pointer
 	a.manifest = fmt.Sprintf(`{"schemaVersion":2,"config":%s,"layers"%s`, described(configType, pointer), rest)
 }
 
-// swap sends other content for a digest.
+// swap replaces the response for the digest of content.
 func (a *answers) swap(content, other string) { a.blobs[digest.FromString(content).String()] = other }
 
 func TestInvalidNamesAreNotRequested(t *testing.T) {
 	for _, c := range [][2]string{{"../../etc", "1.0.0"}, {"scaler", "1.0.0"}, {scaler, "latest"}, {scaler, "../x"},
 		{scaler, ""}, {scaler, digest.FromString("").String()}} {
-		// using it would panic
+		// The source has no Registries, so a request would panic.
 		reader := NewReader(Options{
 			Sources: []Source{Registry{Prefix: "nowhere"}}, Revalidate: time.Minute, RetryAfter: time.Minute,
 		})
 		if _, err := reader.Component(t.Context(), c[0], c[1]); err == nil {
-			t.Errorf("%s:%s is accepted", c[0], c[1])
+			t.Errorf("invalid component version %s:%s is accepted", c[0], c[1])
 		}
 	}
 }
 
-func TestHelmRepositoryCannotRedirectElsewhere(t *testing.T) {
+func TestHelmRepositoryCannotRedirectToAnotherHost(t *testing.T) {
 	index := "entries: {}\n"
 	server := httptest.NewServer(http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/moved/") {
@@ -232,12 +232,12 @@ func TestHelmRepositoryCannotRedirectElsewhere(t *testing.T) {
 	defer server.Close()
 	reader := NewReader(Options{HelmRepositories: []string{server.URL + "/charts", server.URL + "/moved"}})
 	if _, err := reader.helmChart(t.Context(), server.URL+"/moved", "a", "1"); err == nil ||
-		!strings.Contains(err.Error(), "allow that repository itself") {
-		t.Errorf("a redirect: %v", err)
+		!strings.Contains(err.Error(), "is not an allowed Helm repository") {
+		t.Errorf("redirect: got %v", err)
 	}
 	index = "x: &a " + strings.Repeat("A", 1000) + "\nentries: {}\ny: [*a, *a]\n"
 	if _, err := reader.helmChart(t.Context(), server.URL+"/charts", "a", "1"); err == nil ||
 		!strings.Contains(err.Error(), "alias") {
-		t.Errorf("an index with aliases: %v", err)
+		t.Errorf("index with aliases: got %v", err)
 	}
 }

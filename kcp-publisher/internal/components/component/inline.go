@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Inline returns a component version with a known descriptor, as in ModuleTemplates. Its local blobs come from the
-// configured sources, or else from the repository in its last context.
+// Inline returns a component version for an inline descriptor, as in ModuleTemplates. Its local blobs are read from the
+// configured sources, or else from the repository in the descriptor's last context.
 func (r *Reader) Inline(ctx context.Context, d ocm.Descriptor) (Component, error) {
 	document, err := d.Document()
 	if err != nil {
@@ -33,15 +33,15 @@ func (r *Reader) Inline(ctx context.Context, d ocm.Descriptor) (Component, error
 	return c, r.judge(ctx, "inline "+d.Name+":"+d.Version+" "+of.String(), of, c)
 }
 
-// blobOf finds a blob of a component with an inline descriptor. It returns the repository to read from, and its name if
-// runtimes can read there, too.
+// blobOf finds a blob of a component with an inline descriptor. It returns the blob's descriptor, and the repository
+// with its name.
 func (r *Reader) blobOf(
 	ctx context.Context, c Component, d digest.Digest,
 ) (ocispec.Descriptor, oras.ReadOnlyTarget, string, error) {
 	for _, source := range r.Sources {
 		name := source.Repository(c.Descriptor.Name)
 		if name == "" {
-			continue // an archive contains either a whole component with its own descriptor, or nothing of it
+			continue // an archive only contains whole components with their own descriptors
 		}
 		reading, err := r.open(source, c.Descriptor.Name)
 		if err != nil {
@@ -69,7 +69,7 @@ func (r *Reader) blobOf(
 		}
 	}
 	return ocispec.Descriptor{}, nil, "",
-		fmt.Errorf("access.localReference: %s is neither in %s nor in its repository context", d,
+		fmt.Errorf("access.localReference: %s was not found in %s or in its repository context", d,
 			sourceNames(r.Sources))
 }
 
@@ -78,7 +78,7 @@ func size(ctx context.Context, repository *remote.Repository, d digest.Digest) (
 	return found, store.NotFound(err)
 }
 
-// lastContext is the component's current repository, according to its descriptor.
+// lastContext returns the component's current registry according to its descriptor.
 func lastContext(d ocm.Descriptor) (Registry, bool) {
 	if len(d.RepositoryContexts) == 0 {
 		return Registry{}, false

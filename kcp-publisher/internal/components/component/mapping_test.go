@@ -29,7 +29,7 @@ func TestComponentsAreFoundByBothMappings(t *testing.T) {
 	hashed := Registry{Registries: w.registries, Prefix: w.host + "/modules", Mapping: MappingDigest}
 	repository := strings.TrimPrefix(hashed.Repository(scaler), w.host+"/")
 	if _, sum, _ := strings.Cut(repository, "/"); len(sum) != 64 || sum != digest.FromString(scaler).Encoded() {
-		t.Fatalf("the repository is %s", repository)
+		t.Fatalf("got repository %s", repository)
 	}
 	layer := w.push(repository, "application/yaml", hello)
 	w.component(repository, scaler, "1.0.0+ci.7", local("raw-manifest", layer.Digest), layer)
@@ -39,15 +39,15 @@ func TestComponentsAreFoundByBothMappings(t *testing.T) {
 	content, err := reader.Content(t.Context(), c, c.Descriptor.Resources[0], w.place())
 	w.must(err)
 	if content.Repository != w.host+"/"+repository || w.there(content) != hello {
-		t.Errorf("content is %+v", content)
+		t.Errorf("got content %+v", content)
 	}
 	if _, err := reader.Component(t.Context(), scaler, "2.0.0"); !errors.Is(err, ErrMissing) ||
 		strings.Count(err.Error(), "/modules") != 1 {
-		t.Errorf("a missing version: %v", err)
+		t.Errorf("missing version: got %v, want ErrMissing", err)
 	}
 }
 
-// index pushes an image index and gives its descriptor.
+// index pushes an image index with the given manifests.
 func (w *world) index(repository, tag string, manifests ...ocispec.Descriptor) {
 	w.Helper()
 	data, err := json.Marshal(map[string]any{
@@ -64,8 +64,8 @@ func TestComponentCanBeAnIndexWithArtifacts(t *testing.T) {
 	own := w.component(home, scaler, "1.0.0", local("podinfo", chart.Digest))
 	marked := own
 	marked.Annotations = map[string]string{annotationDescriptor: "true"}
-	for name, manifests := range map[string][]ocispec.Descriptor{"the first": {own, chart},
-		"the one that is marked": {chart, marked}} {
+	for name, manifests := range map[string][]ocispec.Descriptor{"descriptor in the first manifest": {own, chart},
+		"descriptor in the annotated manifest": {chart, marked}} {
 		t.Run(name, func(t *testing.T) {
 			w.index(home, "1.0.0", manifests...)
 			reader := w.reader()
@@ -74,7 +74,7 @@ func TestComponentCanBeAnIndexWithArtifacts(t *testing.T) {
 			content, err := reader.Content(t.Context(), c, c.Descriptor.Resources[0], w.place())
 			w.must(err)
 			if c.Manifest.MediaType != ocispec.MediaTypeImageIndex || w.there(content) != hello {
-				t.Errorf("got %+v of %+v", content, c.Manifest)
+				t.Errorf("got content %+v of manifest %+v", content, c.Manifest)
 			}
 			fresh, err := store.Open(w.host+"/copies-of-"+strings.ReplaceAll(name, " ", "-"), w.registries)
 			w.must(err)
@@ -88,25 +88,25 @@ func TestComponentCanBeAnIndexWithArtifacts(t *testing.T) {
 	w.index(home, "1.0.0", marked, marked)
 	if _, err := w.reader().Component(t.Context(), scaler, "1.0.0"); err == nil ||
 		!strings.Contains(err.Error(), "are both marked") {
-		t.Errorf("two descriptors: %v", err)
+		t.Errorf("two annotated manifests: got %v", err)
 	}
 	w.index(home, "1.0.0", slices.Repeat([]ocispec.Descriptor{own}, maxEntries+1)...)
 	if _, err := w.reader().Component(t.Context(), scaler, "1.0.0"); err == nil ||
 		!strings.Contains(err.Error(), "with 1001 manifests is not a component version") {
-		t.Errorf("an endless index: %v", err)
+		t.Errorf("index with too many manifests: got %v", err)
 	}
 	w.index(home, "inner", own)
 	inner, err := w.repository(home).Resolve(t.Context(), "inner")
 	w.must(err)
 	w.index(home, "1.0.0", inner)
 	if _, err := w.reader().Component(t.Context(), scaler, "1.0.0"); err == nil ||
-		!strings.Contains(err.Error(), "manifest: mediaType: was sent as") {
-		t.Errorf("an index in an index: %v", err)
+		!strings.Contains(err.Error(), "manifest: the registry sent media type") {
+		t.Errorf("index in an index: got %v", err)
 	}
 	w.index(home, "1.0.0")
 	if _, err := w.reader().Component(t.Context(), scaler, "1.0.0"); err == nil ||
 		!strings.Contains(err.Error(), "with 0 manifests is not a component version") {
-		t.Errorf("an empty index: %v", err)
+		t.Errorf("empty index: got %v", err)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestManifestOfAnotherComponentIsRefused(t *testing.T) {
 	}
 }
 
-// refer pushes a component with references to others, each NAME:VERSION.
+// refer pushes a component with references to other components.
 func (w *world) refer(name string, to ...string) {
 	w.Helper()
 	rest := "  componentReferences:\n"
@@ -134,7 +134,7 @@ func (w *world) refer(name string, to ...string) {
 			"imageReference: r.example/"+name+":1}}\n")
 }
 
-func TestReferencesAreFollowedOnceEach(t *testing.T) {
+func TestEachReferenceIsFollowedOnce(t *testing.T) {
 	w := newWorld(t)
 	w.refer("top", "left", "right")
 	w.refer("left", "base")
@@ -165,18 +165,18 @@ func TestReferencesAreFollowedOnceEach(t *testing.T) {
 		names = append(names, strings.TrimPrefix(c.Descriptor.Name, "kyma-pull.dev/module/"))
 	}
 	if !slices.Equal(names, []string{"top", "left", "base", "right"}) {
-		t.Errorf("found %v", names)
+		t.Errorf("got components %v", names)
 	}
 	if got := Images(all, false); !slices.Equal(got,
 		[]string{"r.example/base:1", "r.example/left:1", "r.example/right:1", "r.example/top:1"}) {
-		t.Errorf("images are %v", got)
+		t.Errorf("got images %v", got)
 	}
 	for name, want := range map[string]string{
-		"round": "references go round: kyma-pull.dev/module/round:1.0.0 → kyma-pull.dev/module/trip:1.0.0 → " +
+		"round": "references form a cycle: kyma-pull.dev/module/round:1.0.0 → kyma-pull.dev/module/trip:1.0.0 → " +
 			"kyma-pull.dev/module/round:1.0.0",
 		"lost":   `reference "r0": component kyma-pull.dev/module/nowhere:1.0.0: component version not found`,
 		"deep-0": "references are more than 16 deep",
-		"many":   "refers to more than 200 components",
+		"many":   "more than 200 components are referenced",
 	} {
 		if _, err := closure(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", name, err, want)
@@ -184,7 +184,7 @@ func TestReferencesAreFollowedOnceEach(t *testing.T) {
 	}
 }
 
-func TestImagesArePinnedByTheDigestThatIsSigned(t *testing.T) {
+func TestImagesArePinnedByTheSignedDigest(t *testing.T) {
 	value := strings.Repeat("a", 64)
 	image := ocm.Resource{Type: "ociImage", Access: ocm.Access{
 		Type: "ociArtifact", ImageReference: "r.example/op:1@sha256:" + strings.Repeat("b", 64),
@@ -201,18 +201,18 @@ func TestImagesArePinnedByTheDigestThatIsSigned(t *testing.T) {
 	}
 	if got := Images(all, false); !slices.Equal(got,
 		[]string{"moved.example:5000/own/op:2", "r.example/op:1@sha256:" + value}) {
-		t.Errorf("images are %v", got)
+		t.Errorf("got images %v", got)
 	}
 	if got := Images(all, true); len(got) != 0 {
-		t.Errorf("a signed image is taken for one of another name: %v", got)
+		t.Errorf("signed images with another reference: got %v, want none", got)
 	}
 	all[0].Descriptor.Resources[0].Name, all[0].Descriptor.Resources[0].Version = "op", "1"
 	if got := Images(all, true); !slices.Equal(got, []string{"r.example/op:1@sha256:" + value}) {
-		t.Errorf("images under their own names are %v", got)
+		t.Errorf("signed images with their own reference: got %v", got)
 	}
 }
 
-func TestInlineDescriptorLeadsToItsBlobs(t *testing.T) {
+func TestBlobsOfInlineDescriptorAreFound(t *testing.T) {
 	w := newWorld(t)
 	transferred := "market/component-descriptors/" + scaler
 	layer := w.push(transferred, "application/yaml", hello)
@@ -228,21 +228,21 @@ func TestInlineDescriptorLeadsToItsBlobs(t *testing.T) {
 		w.must(err)
 		return reader.Content(t.Context(), c, c.Descriptor.Resources[0], w.place())
 	}
-	t.Run("in its last context, if that registry is known", func(t *testing.T) {
+	t.Run("in the last repository context", func(t *testing.T) {
 		content, err := find(w.reader())
 		if err != nil || content.Repository != w.host+"/"+transferred || content.MediaType != "application/yaml" ||
 			w.there(content) != hello {
 			t.Errorf("got %+v, %v", content, err)
 		}
 	})
-	t.Run("never in an address of this network that was not configured", func(t *testing.T) {
+	t.Run("not in an unconfigured internal registry", func(t *testing.T) {
 		other := newWorld(t)
 		_, err := find(other.reader())
-		if err == nil || !strings.Contains(err.Error(), "is neither in") {
+		if err == nil || !strings.Contains(err.Error(), "was not found in") {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("in a configured repository first", func(t *testing.T) {
+	t.Run("first in a configured repository", func(t *testing.T) {
 		w.push(home, "application/yaml", hello)
 		content, err := find(w.reader())
 		if err != nil || content.Repository != w.host+"/"+home {
@@ -251,7 +251,7 @@ func TestInlineDescriptorLeadsToItsBlobs(t *testing.T) {
 	})
 }
 
-func TestRestartReadsNothingAgain(t *testing.T) {
+func TestRestartReadsNoVersionAgain(t *testing.T) {
 	const versions = 500
 	w := newWorld(t)
 	w.component(home, scaler, "1.0.0", "  resources: []\n")
@@ -273,10 +273,10 @@ func TestRestartReadsNothingAgain(t *testing.T) {
 	}
 	first, second := readAll(), readAll()
 	if first < 3*versions || second != versions {
-		t.Errorf("%d requests at first, %d after a restart: want one per version, to see whether it changed", first,
+		t.Errorf("got %d requests before and %d after a restart, want one per version after it", first,
 			second)
 	}
-	t.Run("a version that changed meanwhile is refused", func(t *testing.T) {
+	t.Run("changed version is refused", func(t *testing.T) {
 		w.component(home, scaler, "1.0.0", "  labels: []\n  resources: []\n")
 		kept, err := cache.Open(dir, 64<<20)
 		w.must(err)
@@ -287,7 +287,7 @@ func TestRestartReadsNothingAgain(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("a registry that is away is no reason to doubt", func(t *testing.T) {
+	t.Run("known version is used while the registry is unavailable", func(t *testing.T) {
 		kept, err := cache.Open(dir, 64<<20)
 		w.must(err)
 		defer kept.Close()

@@ -18,11 +18,11 @@ func (c *clock) now() time.Time { return c.at }
 
 const revalidate, retryAfter = time.Hour, time.Minute
 
-// watched is a registry that counts its requests by method, and that can be switched off.
+// watched is a registry that counts requests by method, and that can return errors.
 type watched struct {
 	*answers
 	heads, gets atomic.Int32
-	status      atomic.Int32 // the status of all responses unless 0
+	status      atomic.Int32 // if not 0, the status of all responses
 }
 
 func (w *watched) ServeHTTP(to http.ResponseWriter, r *http.Request) {
@@ -53,7 +53,7 @@ func ask(t *testing.T, reader *Reader) error {
 	return err
 }
 
-func TestVersionIsReadOnceAndThenOnlyChecked(t *testing.T) {
+func TestVersionIsReadOnceAndLaterRevalidated(t *testing.T) {
 	w, reader, c := newWatched(t)
 	for range 3 {
 		if err := ask(t, reader); err != nil {
@@ -61,7 +61,7 @@ func TestVersionIsReadOnceAndThenOnlyChecked(t *testing.T) {
 		}
 	}
 	if gets := w.gets.Load(); gets != 3 || w.heads.Load() != 0 { // manifest, config, descriptor
-		t.Errorf("%d GETs and %d HEADs to read it once", gets, w.heads.Load())
+		t.Errorf("got %d GETs and %d HEADs for the first read", gets, w.heads.Load())
 	}
 	c.at = c.at.Add(revalidate)
 	for range 3 {
@@ -70,7 +70,7 @@ func TestVersionIsReadOnceAndThenOnlyChecked(t *testing.T) {
 		}
 	}
 	if gets, heads := w.gets.Load(), w.heads.Load(); gets != 3 || heads != 1 {
-		t.Errorf("%d GETs and %d HEADs after looking again", gets, heads)
+		t.Errorf("got %d GETs and %d HEADs after the revalidation", gets, heads)
 	}
 }
 
@@ -92,11 +92,11 @@ func TestChangedVersionIsAnErrorUntilItIsRestored(t *testing.T) {
 	}
 	w.manifest = before
 	if err := ask(t, reader); err != nil {
-		t.Errorf("put back as it was: %v", err)
+		t.Errorf("restored version: %v", err)
 	}
 }
 
-func TestReadVersionsSurviveARegistryOutage(t *testing.T) {
+func TestKnownVersionSurvivesRegistryOutage(t *testing.T) {
 	w, reader, c := newWatched(t)
 	if err := ask(t, reader); err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestReadVersionsSurviveARegistryOutage(t *testing.T) {
 	w.status.Store(http.StatusNotFound)
 	c.at = c.at.Add(revalidate)
 	if err := ask(t, reader); !errors.Is(err, ErrMissing) {
-		t.Errorf("version withdrawn: %v", err)
+		t.Errorf("deleted version: got %v", err)
 	}
 }
 
@@ -122,12 +122,12 @@ func TestFailureIsCachedForAWhile(t *testing.T) {
 		}
 	}
 	if gets := w.gets.Load(); gets != 1 {
-		t.Errorf("asked %d times within %s", gets, retryAfter)
+		t.Errorf("got %d requests within %s", gets, retryAfter)
 	}
 	w.status.Store(0)
 	c.at = c.at.Add(retryAfter)
 	if err := ask(t, reader); err != nil {
-		t.Errorf("registry back: %v", err)
+		t.Errorf("after the registry outage: %v", err)
 	}
 }
 
@@ -139,11 +139,11 @@ func TestCanceledCallIsNotCached(t *testing.T) {
 		t.Error("a canceled request succeeded")
 	}
 	if err := ask(t, reader); err != nil {
-		t.Errorf("the next caller gets: %v", err)
+		t.Errorf("next caller: got %v", err)
 	}
 }
 
-func TestSourcesAreAskedInTheirOrder(t *testing.T) {
+func TestSourcesAreTriedInOrder(t *testing.T) {
 	empty := &watched{answers: honest(fmt.Sprintf(good, "[]"))}
 	empty.status.Store(http.StatusNotFound)
 	full := honest(fmt.Sprintf(good, "[]"))
@@ -151,17 +151,17 @@ func TestSourcesAreAskedInTheirOrder(t *testing.T) {
 	c, err := NewReader(Options{Sources: []Source{first, second}, Revalidate: revalidate, RetryAfter: retryAfter}).
 		Component(t.Context(), scaler, "1.0.0")
 	if err != nil || c.Repository != second.Repository(scaler) {
-		t.Errorf("got %s, %v", c.Repository, err)
+		t.Errorf("got repository %s, %v", c.Repository, err)
 	}
 	_, err = NewReader(Options{Sources: []Source{first}, Revalidate: revalidate, RetryAfter: retryAfter}).
 		Component(t.Context(), scaler, "1.0.0")
 	if !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), first.String()) {
-		t.Errorf("nowhere: %v", err)
+		t.Errorf("version in no source: got %v", err)
 	}
-	// A source that is unavailable may have the version, so the next one's must not replace it.
+	// An unavailable source may have the version, so the version of the next source must not be used instead.
 	empty.status.Store(http.StatusServiceUnavailable)
 	if _, err = NewReader(Options{Sources: []Source{first, second}, Revalidate: revalidate, RetryAfter: retryAfter}).
 		Component(t.Context(), scaler, "1.0.0"); err == nil {
-		t.Error("the second source was believed while the first was down")
+		t.Error("the second source was used while the first was unavailable")
 	}
 }

@@ -14,7 +14,7 @@ import (
 func TestBlobsOfArchivesMatchTheirComponents(t *testing.T) {
 	shared := filepath.Dir(realworld)
 	if _, err := os.Stat(shared); err != nil {
-		t.Skip("shared/realworld is not beside this checkout")
+		t.Skip("shared/realworld is not next to this checkout")
 	}
 	for path, components := range map[string][]string{
 		"ctf/keda-1.7.0":                          {"kyma-project.io/module/keda:1.7.0"},
@@ -49,7 +49,7 @@ func TestBlobsOfArchivesMatchTheirComponents(t *testing.T) {
 					}
 					data, err := reader.Bytes(t.Context(), c, resource)
 					if err != nil || len(data) == 0 {
-						t.Errorf("%s: resource %s: %d bytes, %v", name, resource.Name, len(data), err)
+						t.Errorf("%s: resource %s: got %d bytes, %v", name, resource.Name, len(data), err)
 					}
 				}
 			}

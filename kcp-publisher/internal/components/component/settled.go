@@ -15,25 +15,25 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// settled is the place of a resource's content. It is checked again as rarely as component versions, because thousands
-// of runtimes request the same content.
+// settled is the cached location of a resource's content. It is checked again at the interval of component versions,
+// because thousands of runtimes request the same content.
 type settled struct {
-	mu sync.Mutex // held while the content is located, so that it is located once
+	mu sync.Mutex // held while the content is located, so concurrent callers locate it once
 	state
 }
 
 type state struct {
 	content Content
-	// shared is true if the place has the content because no repository had it in one blob.
+	// shared is true if the content was stored in the place because no repository had the content as one blob.
 	shared bool
 	err    error
 	at     time.Time
-	// copied is the time when the component version was last found complete in the registry, zero if it was not copied
-	// there.
+	// copied is the last time at which the component version was found complete in the place. It is zero if the version
+	// was not copied.
 	copied time.Time
 }
 
-// settle returns the repository that runtimes read a content from, and copies the content there if necessary.
+// settle returns the location from which runtimes read a content, and copies the content there if necessary.
 func (r *Reader) settle(ctx context.Context, c Component, resource ocm.Resource, place store.Store) (Content, error) {
 	s := r.remembered(c, resource, place)
 	s.mu.Lock()
@@ -65,8 +65,8 @@ func (r *Reader) settle(ctx context.Context, c Component, resource ocm.Resource,
 	return content, err
 }
 
-// copy copies the component version to the place. It checks the manifest each time, and the blobs as rarely as
-// versions.
+// copy copies the component version to the place. For an existing copy, it checks the manifest at every call, and the
+// blobs only after Revalidate.
 func (r *Reader) copy(ctx context.Context, s *settled, c Component, place store.Store) (string, error) {
 	name, known := place.Name(descriptorsPath+c.Descriptor.Name), !s.copied.IsZero()
 	there := false
@@ -87,15 +87,15 @@ func (r *Reader) copy(ctx context.Context, s *settled, c Component, place store.
 	return name, nil
 }
 
-// restored calls r.Restored, if set, with the content that was missing in the store and was stored again.
+// restored calls r.Restored, if set, for content that was missing in the place and was stored again.
 func (r *Reader) restored(ctx context.Context, content Content, place store.Store) {
 	if r.Restored != nil {
 		r.Restored(ctx, fmt.Sprintf("content %s in %s", content.Digest, place))
 	}
 }
 
-// find locates the content and stores it if no repository has it in one blob. An error that concerns the caller or the
-// place, and not the content, is not cached.
+// find locates the content, and stores it in the place if no repository has it as one blob. It does not cache errors
+// that concern the caller or the place instead of the content.
 func (r *Reader) find(
 	ctx context.Context, s *settled, there bool, c Component, resource ocm.Resource, place store.Store,
 ) error {
@@ -124,7 +124,7 @@ func (r *Reader) find(
 	return nil
 }
 
-// remembered returns the cached place of a content for this component and place.
+// remembered returns the cached location of a resource's content for the component and place.
 func (r *Reader) remembered(c Component, resource ocm.Resource, place store.Store) *settled {
 	key := c.tagName(resource) + " " + c.id.String() + " " + c.Repository
 	if place != nil {
@@ -143,7 +143,7 @@ func (r *Reader) remembered(c Component, resource ocm.Resource, place store.Stor
 	return s
 }
 
-// has reports whether the place has a shared content.
+// has reports whether the place contains a shared content.
 func has(ctx context.Context, place store.Store, content Content) (bool, error) {
 	shared, err := place.Repository(ctx, bundle.ContentRepository)
 	if err != nil {
@@ -157,10 +157,10 @@ func has(ctx context.Context, place store.Store, content Content) (bool, error) 
 	return there, nil
 }
 
-// tagName returns the name under which the digest of a resource's reference is recorded. It begins with the component
+// tagName returns the name under which the digest of a resource's reference is pinned. It begins with the component
 // version, which contains no space.
 func (c Component) tagName(resource ocm.Resource) string {
-	data, _ := json.Marshal(struct { // of strings and numbers, which cannot fail
+	data, _ := json.Marshal(struct { // strings and numbers always encode
 		Name, Version string
 		ExtraIdentity map[string]string
 		Access        ocm.Access
@@ -169,7 +169,7 @@ func (c Component) tagName(resource ocm.Resource) string {
 	return fmt.Sprintf("%s:%s %s", c.Descriptor.Name, c.Descriptor.Version, digest.FromBytes(data))
 }
 
-// firstMeant returns the first digest of a resource's reference, also from before a restart.
+// firstMeant returns the first known digest of a resource's reference. With Pins, the digest is known across restarts.
 func (r *Reader) firstMeant(c Component, resource ocm.Resource) (digest.Digest, bool) {
 	name := c.tagName(resource)
 	r.mu.Lock()
@@ -181,7 +181,8 @@ func (r *Reader) firstMeant(c Component, resource ocm.Resource) (digest.Digest, 
 	return d, ok
 }
 
-// means records the digest of a resource's reference permanently: the content is part of the version, wherever it is.
+// means permanently records the digest of a resource's reference, because the content is part of the component version.
+// A different recorded digest is an error.
 func (r *Reader) means(c Component, resource ocm.Resource, reference string, d digest.Digest) error {
 	if first, ok := r.firstMeant(c, resource); ok && first != d {
 		return fmt.Errorf("access: %s %w: was %s, is %s: release a new version instead", reference, errChanged, first,

@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/cache"
 )
 
-// with pushes a component version with one resource of this access, and reads it.
+// with pushes a component version with one resource of the given access, and reads the version.
 func (w *world) with(reader *Reader, access string) Component {
 	w.Helper()
 	w.component(home, scaler, "1.0.0", "  resources:\n  - {name: it, version: 1.0.0, type: blob, access: "+access+"}\n")
@@ -49,9 +49,9 @@ func TestChangedReferenceIsRefused(t *testing.T) {
 	w.must(content(at, c, reader))
 	w.file("b: 2\n")
 	before := w.requests.Load()
-	w.must(content(at, c, reader)) // before the next check
+	w.must(content(at, c, reader)) // before the next revalidation
 	if asked := w.requests.Load() - before; asked != 0 {
-		t.Errorf("%d requests for what is known", asked)
+		t.Errorf("got %d requests for known content", asked)
 	}
 	at.at = at.at.Add(time.Hour)
 	want := "access: " + w.host + "/modules/files:v1 changed under the same version: was sha256:"
@@ -61,9 +61,9 @@ func TestChangedReferenceIsRefused(t *testing.T) {
 		}
 	}
 	if data, err := reader.Bytes(t.Context(), c, c.Descriptor.Resources[0]); err == nil {
-		t.Errorf("its bytes are %q", data)
+		t.Errorf("got bytes %q", data)
 	}
-	t.Run("without pins too", func(t *testing.T) {
+	t.Run("without pins", func(t *testing.T) {
 		w.file(hello)
 		at, reader := &clock{at: at.at}, w.reader()
 		w.must(content(at, c, reader))
@@ -74,7 +74,7 @@ func TestChangedReferenceIsRefused(t *testing.T) {
 		}
 	})
 	w.must(kept.Close())
-	t.Run("after a restart too", func(t *testing.T) {
+	t.Run("after a restart", func(t *testing.T) {
 		kept, err := cache.Open(dir, 1<<20)
 		w.must(err)
 		defer kept.Close()
@@ -88,7 +88,7 @@ func TestChangedReferenceIsRefused(t *testing.T) {
 	})
 }
 
-func TestVersionThatChangesDuringPinningIsAnError(t *testing.T) {
+func TestVersionThatChangesWhileItIsPinnedIsRefused(t *testing.T) {
 	w, reader, c := newWatched(t)
 	kept, err := cache.Open(t.TempDir(), 1<<20)
 	if err != nil {
@@ -108,7 +108,7 @@ func TestVersionThatChangesDuringPinningIsAnError(t *testing.T) {
 	}
 }
 
-// helmWorld is a Helm repository with the chart a:1.0.0 that counts its requests and can be switched off.
+// helmWorld starts a Helm repository with the chart a:1.0.0. It counts requests and can return errors.
 func helmWorld(t *testing.T) (url string, requests *atomic.Int32, chart *atomic.Value, away *atomic.Bool) {
 	t.Helper()
 	requests, chart, away = &atomic.Int32{}, &atomic.Value{}, &atomic.Bool{}
@@ -151,15 +151,15 @@ func TestChartIsFetchedOnceForAllRuntimes(t *testing.T) {
 	}
 	all.Wait()
 	if n := requests.Load(); n != 2 {
-		t.Errorf("%d requests for index and chart", n)
+		t.Errorf("got %d requests for index and chart, want 2", n)
 	}
 	before := w.requests.Load()
 	_, err := content(place)
 	w.must(err)
 	if n := w.requests.Load() - before; n != 1 {
-		t.Errorf("%d requests to the place for what is there", n)
+		t.Errorf("got %d requests to the place for existing content", n)
 	}
-	t.Run("and again for a place that does not have it", func(t *testing.T) {
+	t.Run("stored again in a place without the content", func(t *testing.T) {
 		other, err := store.Open(w.host+"/other", w.registries)
 		w.must(err)
 		found, err := content(other)
@@ -168,14 +168,14 @@ func TestChartIsFetchedOnceForAllRuntimes(t *testing.T) {
 			t.Errorf("got %+v", found)
 		}
 	})
-	t.Run("and its repository may be away later", func(*testing.T) {
+	t.Run("Helm repository unavailable", func(*testing.T) {
 		away.Store(true)
 		at.at = at.at.Add(time.Hour)
 		_, err := content(place)
 		w.must(err)
 		away.Store(false)
 	})
-	t.Run("but not become another", func(t *testing.T) {
+	t.Run("changed chart is refused", func(t *testing.T) {
 		chart.Store("c: 3\n")
 		at.at = at.at.Add(time.Hour)
 		if _, err := content(place); err == nil ||
@@ -189,7 +189,7 @@ func TestChartIsFetchedOnceForAllRuntimes(t *testing.T) {
 	})
 }
 
-func TestLostContentIsStoredAgain(t *testing.T) {
+func TestDeletedContentIsStoredAgain(t *testing.T) {
 	w := newWorld(t)
 	first, second := w.push(home, "a/b", hello[:5]), w.push(home, "a/b", hello[5:])
 	w.component(home, scaler, "1.0.0",
@@ -233,7 +233,7 @@ func TestFailedContentIsCachedForAWhile(t *testing.T) {
 		}
 	}
 	if n := requests.Load(); n != 1 {
-		t.Errorf("asked %d times", n)
+		t.Errorf("got %d requests", n)
 	}
 	away.Store(false)
 	at.at = at.at.Add(time.Minute)

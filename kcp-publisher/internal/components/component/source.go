@@ -10,15 +10,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// descriptorsPath is the path of component versions below a registry's path, by the OCM specification.
+// descriptorsPath is the path of component versions below a registry's path, as defined by the OCM specification.
 const descriptorsPath = "component-descriptors/"
 
-// Source is a place with OCM component versions: a registry or an archive.
+// Source contains OCM component versions. It is a registry or an archive.
 type Source interface {
 	// Open returns the OCI repository of a component.
 	Open(component string) (oras.ReadOnlyTarget, error)
-	// Repository returns that repository's full name if runtimes can read from it. It is empty if the content must be
-	// copied.
+	// Repository returns the full name of a component's repository if runtimes can read from it. It is empty if the
+	// content must be copied for runtimes.
 	Repository(component string) string
 	String() string
 }
@@ -38,7 +38,7 @@ const (
 type Registry struct {
 	Registries *store.Registries
 	Prefix     string
-	// Mapping is MappingPath if empty. A Reader then also tries the other one.
+	// Mapping is MappingPath if empty. With an empty mapping, a Reader also tries MappingDigest.
 	Mapping Mapping
 }
 
@@ -47,7 +47,7 @@ func (r Registry) Open(component string) (oras.ReadOnlyTarget, error) {
 	return r.Registries.Repository(r.Repository(component))
 }
 
-// Repository is the component's repository with its host.
+// Repository returns the component's repository with its host.
 func (r Registry) Repository(component string) string {
 	prefix := strings.Trim(r.Prefix, "/") + "/"
 	if r.Mapping == MappingDigest {

@@ -12,7 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// verdict is the result of Check for a version. It has its own lock, because checking one version reads others.
+// verdict is the result of Check for a version. It has its own lock, because the check of one version reads other
+// versions.
 type verdict struct {
 	mu    sync.Mutex
 	of    digest.Digest
@@ -21,12 +22,11 @@ type verdict struct {
 	err   error
 }
 
-// ErrRefused is wrapped by Check's errors about the version. Other errors mean that the check could not run.
+// ErrRefused is wrapped by errors of Check that refuse the version. Other errors mean that the check could not run.
 var ErrRefused = reason.Errorf(reason.ComponentUnsigned, "refused")
 
-// Accepted returns nil if a version that is in use may stay in use. That is so if it was accepted in the current round,
-// or if it can be read and is accepted now. The error wraps ErrRefused or ErrMissing; any other error means that the
-// result is unknown.
+// Accepted returns nil if a version that is in use can stay in use: it was accepted in the current round, or it can be
+// read and is accepted now. The error wraps ErrRefused or ErrMissing. Any other error means that the result is unknown.
 func (r *Reader) Accepted(ctx context.Context, name, version string) error {
 	r.mu.Lock()
 	round, ok := r.accepted[name+":"+version]
@@ -39,8 +39,8 @@ func (r *Reader) Accepted(ctx context.Context, name, version string) error {
 	return err
 }
 
-// noteVerdict records the round in which a version was accepted, from any source.
-func (r *Reader) noteVerdict(c Component, round int, err error) {
+// recordVerdict records the round in which a version was accepted. It deletes the record of a refused version.
+func (r *Reader) recordVerdict(c Component, round int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := c.Descriptor.Name + ":" + c.Descriptor.Version
@@ -55,21 +55,22 @@ func (r *Reader) noteVerdict(c Component, round int, err error) {
 	}
 }
 
-// Recheck makes the Reader check every version again at its next use, because the keys changed.
+// Recheck makes the Reader check every version again at its next use. Callers use it after the keys changed.
 func (r *Reader) Recheck() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.round++
 }
 
-// Round counts Recheck. Results of an earlier round must not be used.
+// Round returns the number of calls of Recheck. Results of an earlier round must not be used.
 func (r *Reader) Round() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.round
 }
 
-// judge calls Check once for every version, and again after a while for a refused one.
+// judge calls Check for a version and caches the result. It calls Check again after verdictLife, or after RetryAfter
+// for a refused version.
 func (r *Reader) judge(ctx context.Context, key string, of digest.Digest, c Component) error {
 	if r.Check == nil {
 		return nil
@@ -104,14 +105,14 @@ func (r *Reader) judge(ctx context.Context, key string, of digest.Digest, c Comp
 		return ctx.Err()
 	}
 	if same && v.err == nil && err != nil && !errors.Is(err, ErrRefused) {
-		err = nil // it was accepted with these keys, and a failed read does not change that
+		err = nil // a failed read does not revoke an acceptance with the same keys
 	}
 	v.of, v.round, v.at, v.err = of, round, r.now(), err
-	r.noteVerdict(c, round, err)
+	r.recordVerdict(c, round, err)
 	return err
 }
 
-// freeze permanently keeps an accepted version, and all versions that it refers to, in their current form.
+// freeze permanently pins the manifests of an accepted version and of all versions that it references.
 func (r *Reader) freeze(ctx context.Context, c Component) error {
 	all, err := r.Closure(ctx, c)
 	if err != nil {
@@ -137,7 +138,7 @@ func (r *Reader) pin(c Component) error {
 		return nil
 	}
 	if err := r.Pins.Pin(c.Descriptor.Name+":"+c.Descriptor.Version, c.Manifest.Digest); err != nil {
-		return fmt.Errorf("remember the digest of component %s:%s: %w", c.Descriptor.Name, c.Descriptor.Version, err)
+		return fmt.Errorf("pin the digest of component %s:%s: %w", c.Descriptor.Name, c.Descriptor.Version, err)
 	}
 	return nil
 }

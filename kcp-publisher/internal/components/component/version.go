@@ -18,8 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// root is the artifact of a component version: an image manifest, or an index of a manifest with the descriptor and
-// others with contents.
+// root is the artifact of a component version. It is an image manifest, or an index of manifests. One manifest in the
+// index contains the descriptor, and the others contain contents.
 type root struct {
 	repository oras.ReadOnlyTarget
 	layers     []ocispec.Descriptor
@@ -33,7 +33,7 @@ const (
 	maxEntries           = 1_000
 )
 
-// readVersion reads the descriptor behind a fetched manifest or index.
+// readVersion reads the component descriptor of a fetched manifest or index.
 //
 // Source: ocm-spec, doc/04-extensions/03-storage-backends/oci.md.
 func readVersion(
@@ -61,7 +61,7 @@ func readVersion(
 	if stated := strings.TrimPrefix(manifest.Annotations[annotationVersion], descriptorsPath); stated != "" &&
 		stated != name+":"+version {
 		return Component{},
-			fmt.Errorf("manifest: annotations[%s]: is %q, want %q", annotationVersion, stated, name+":"+version)
+			fmt.Errorf("manifest: annotation %s is %q, want %q", annotationVersion, stated, name+":"+version)
 	}
 	found.layers = manifest.Layers
 	descriptor, err := readDescriptor(ctx, repository, manifest)
@@ -69,11 +69,11 @@ func readVersion(
 		return Component{}, err
 	}
 	if descriptor.Name != name {
-		return Component{}, fmt.Errorf("component descriptor: component.name: is %q, want %q", descriptor.Name, name)
+		return Component{}, fmt.Errorf("component descriptor: component.name is %q, want %q", descriptor.Name, name)
 	}
 	if descriptor.Version != version {
 		return Component{},
-			fmt.Errorf("component descriptor: component.version: is %q, want %q", descriptor.Version, version)
+			fmt.Errorf("component descriptor: component.version is %q, want %q", descriptor.Version, version)
 	}
 	for i, resource := range descriptor.Resources {
 		if resource.Access.Kind() != ocm.AccessLocalBlob {
@@ -93,7 +93,7 @@ func readVersion(
 	return Component{Descriptor: descriptor, Manifest: own, root: found}, nil
 }
 
-// localParts are the digests of a local blob. Several are concatenated.
+// localParts returns the digests of a local blob. A blob with several digests is the concatenation of their contents.
 func localParts(r ocm.Resource) []digest.Digest {
 	var parts []digest.Digest
 	for part := range strings.SplitSeq(r.Access.LocalReference, ",") {
@@ -102,11 +102,12 @@ func localParts(r ocm.Resource) []digest.Digest {
 	return parts
 }
 
-// decodeIndexManifest returns the manifest with the descriptor, and the others: the marked one, otherwise the first.
+// decodeIndexManifest returns the manifest with the descriptor, and all other manifests of an index. The manifest with
+// the descriptor has an annotation. Without the annotation, it is the first manifest.
 func decodeIndexManifest(fetched bundle.Fetched) (ocispec.Descriptor, []ocispec.Descriptor, error) {
 	var document struct {
 		ocispec.Index `json:",inline"`
-		// Layers belong to an image manifest. Readers disagree about a document that is both.
+		// Layers belong to an image manifest. A document with layers and manifests is ambiguous.
 		Layers json.RawMessage `json:"layers"`
 	}
 	if err := decodeChecked(fetched, &document); err != nil {
@@ -115,9 +116,10 @@ func decodeIndexManifest(fetched bundle.Fetched) (ocispec.Descriptor, []ocispec.
 	switch {
 	case document.MediaType != "" && document.MediaType != ocispec.MediaTypeImageIndex:
 		return ocispec.Descriptor{}, nil,
-			fmt.Errorf("mediaType: is %q inside and %q outside", document.MediaType, ocispec.MediaTypeImageIndex)
+			fmt.Errorf("mediaType is %q in the document and %q in the response", document.MediaType,
+				ocispec.MediaTypeImageIndex)
 	case document.Layers != nil:
-		return ocispec.Descriptor{}, nil, errors.New("layers: does not belong into an index")
+		return ocispec.Descriptor{}, nil, errors.New("layers must not be set in an index")
 	case document.SchemaVersion != 2 || len(document.Manifests) == 0 || len(document.Manifests) > maxEntries:
 		return ocispec.Descriptor{}, nil,
 			fmt.Errorf("schemaVersion %d with %d manifests is not a component version", document.SchemaVersion,
@@ -141,17 +143,17 @@ func decodeIndexManifest(fetched bundle.Fetched) (ocispec.Descriptor, []ocispec.
 	return document.Manifests[chosen], slices.Delete(slices.Clone(document.Manifests), chosen, chosen+1), nil
 }
 
-// decodeManifest parses a registry's response as an image manifest. The response is unsigned, so decodeManifest checks
-// everything that later code relies on. For example, the digest library panics on an unknown form of digest.
+// decodeManifest parses a registry's response as an image manifest. The response is unsigned, so decodeManifest
+// validates all fields that later code relies on. For example, the digest library panics on a malformed digest.
 func decodeManifest(fetched bundle.Fetched) (ocispec.Manifest, error) {
 	if fetched.Descriptor.MediaType != ocispec.MediaTypeImageManifest {
 		return ocispec.Manifest{},
-			fmt.Errorf("mediaType: was sent as %q, want %q", fetched.Descriptor.MediaType,
+			fmt.Errorf("the registry sent media type %q, want %q", fetched.Descriptor.MediaType,
 				ocispec.MediaTypeImageManifest)
 	}
 	var document struct {
 		ocispec.Manifest `json:",inline"`
-		// Manifests belong to an index. Readers disagree about a document that is both.
+		// Manifests belong to an index. A document with layers and manifests is ambiguous.
 		Manifests json.RawMessage `json:"manifests"`
 	}
 	if err := decodeChecked(fetched, &document); err != nil {
@@ -161,9 +163,10 @@ func decodeManifest(fetched bundle.Fetched) (ocispec.Manifest, error) {
 	switch {
 	case manifest.MediaType != "" && manifest.MediaType != ocispec.MediaTypeImageManifest:
 		return manifest,
-			fmt.Errorf("mediaType: is %q inside and %q outside", manifest.MediaType, ocispec.MediaTypeImageManifest)
+			fmt.Errorf("mediaType is %q in the document and %q in the response", manifest.MediaType,
+				ocispec.MediaTypeImageManifest)
 	case document.Manifests != nil:
-		return manifest, errors.New("manifests: does not belong into an image manifest")
+		return manifest, errors.New("manifests must not be set in an image manifest")
 	case manifest.SchemaVersion != 2 || len(manifest.Layers) == 0:
 		return manifest,
 			fmt.Errorf("schemaVersion %d with %d layers is not a component version", manifest.SchemaVersion,
@@ -208,14 +211,14 @@ func find(blobs []ocispec.Descriptor, d digest.Digest) (ocispec.Descriptor, bool
 	return ocispec.Descriptor{}, false
 }
 
-// configTypes are the media types of a config that points to the descriptor's layer, current and earlier ones.
+// configTypes are the current and former media types of a config that points to the descriptor's layer.
 var configTypes = []string{
 	"application/vnd.ocm.software.component.config.v1+json",
 	"application/vnd.gardener.cloud.cnudie.component.config.v1+json",
 	"application/vnd.oci.gardener.cloud.cnudie.component-descriptor-metadata.config.v2+json",
 }
 
-// isDescriptor recognizes the layer with the descriptor by its media type, current or earlier.
+// isDescriptor reports whether a layer has a current or former media type of descriptors.
 func isDescriptor(layer ocispec.Descriptor) bool {
 	kind, _, _ := strings.Cut(layer.MediaType, "+")
 	return slices.Contains([]string{
@@ -225,7 +228,7 @@ func isDescriptor(layer ocispec.Descriptor) bool {
 	}, kind)
 }
 
-// readDescriptor follows the config to the descriptor layer, or finds that layer by its media type.
+// readDescriptor reads the descriptor from its layer. The layer is found by its media type, or through the config.
 func readDescriptor(
 	ctx context.Context, repository oras.ReadOnlyTarget, manifest ocispec.Manifest,
 ) (ocm.Descriptor, error) {

@@ -20,14 +20,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
 )
 
-// replaced is a source whose owner puts something else into it.
+// replaced is a source whose content can be replaced.
 type replaced struct{ now *memorySource }
 
 func (r replaced) Open(name string) (oras.ReadOnlyTarget, error) { return r.now.Open(name) }
 func (r replaced) Repository(name string) string                 { return r.now.Repository(name) }
 func (r replaced) String() string                                { return r.now.String() }
 
-// demanding asks for signatures of everything by one key.
+// demanding returns a verifier that requires signatures of all components by one key.
 func demanding(key *rsa.PrivateKey) *Verifier {
 	return NewVerifier(
 		Policy{rules: []rule{
@@ -35,7 +35,7 @@ func demanding(key *rsa.PrivateKey) *Verifier {
 		}}, time.Now)
 }
 
-func TestForgedFirstResponseLocksNoOneOut(t *testing.T) {
+func TestForgedFirstResponseDoesNotBlockGenuineVersion(t *testing.T) {
 	key := newKey(t, 2048)
 	genuine, forged := signed(t, module("keda"), "release", key), signed(t, module("keda"), "release", newKey(t, 2048))
 	kept, err := cache.Open(t.TempDir(), 1<<30)
@@ -52,19 +52,19 @@ func TestForgedFirstResponseLocksNoOneOut(t *testing.T) {
 		return err
 	}
 	if err := ask(); err == nil {
-		t.Fatal("a forged component is accepted")
+		t.Fatal("a forged component was accepted")
 	}
 	source = offer(t, genuine)
 	if err := ask(); err != nil {
-		t.Errorf("after a forged one: %v", err)
+		t.Errorf("genuine component after a forged one: %v", err)
 	}
 	source = offer(t, forged)
 	if err := ask(); err == nil || !strings.Contains(err.Error(), "changed under the same version") {
-		t.Errorf("forged after it was accepted: %v", err)
+		t.Errorf("forged component after the genuine one: got %v", err)
 	}
 }
 
-// polyglot returns an artifact set whose main artifact is not a manifest, and which a YAML parser accepts too.
+// polyglot returns an artifact set that is also valid YAML. Its main artifact is not a manifest.
 func polyglot(t *testing.T, main digest.Digest) []byte {
 	t.Helper()
 	var buffer bytes.Buffer
@@ -97,14 +97,14 @@ func TestArtifactDigestCoversOnlyTheArtifact(t *testing.T) {
 	}
 	d = signed(t, d, "release", key)
 	other := polyglot(t, main)
-	d.Resources[0].Access.LocalReference = digest.FromBytes(other).String() // the signature does not cover it
+	d.Resources[0].Access.LocalReference = digest.FromBytes(other).String() // the signature does not cover locations
 	reader := component.NewReader(component.Options{Sources: []component.Source{offerContent(t, other, d)}})
 	c, err := reader.Component(t.Context(), d.Name, d.Version)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if data, err := reader.Bytes(t.Context(), c, c.Descriptor.Resources[0]); err == nil {
-		t.Errorf("%q is handed out as what was signed", data)
+		t.Errorf("unsigned bytes %q were returned as signed content", data)
 	}
 }
 
@@ -128,9 +128,9 @@ func TestSignedImageIsPinnedOrRefused(t *testing.T) {
 		image ocm.Resource
 		want  string
 	}{
-		"pinned":                    {image, ""},
-		"with the digest of a blob": {generic, "its digest is not the digest of an image"},
-		"without a location":        {nowhere, "has no location"},
+		"image with an image digest": {image, ""},
+		"image with a blob digest":   {generic, "its digest is not the digest of an image"},
+		"image without a location":   {nowhere, "has no location"},
 	} {
 		d := module("keda")
 		d.Resources = append(slices.Clone(d.Resources), c.image)

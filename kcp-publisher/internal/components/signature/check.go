@@ -17,10 +17,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// Refusal is the reason why a component version must not be used. Any other error means that the check failed.
+// Refusal is the reason why a component version must not be used. Any other error means that the check could not run.
 type Refusal struct{ error }
 
-// Unwrap returns the cause and the error that all refusals wrap.
+// Unwrap returns the cause and component.ErrRefused.
 func (r Refusal) Unwrap() []error { return []error{r.error, component.ErrRefused} }
 
 // Verifier checks component versions against a policy. It is safe for concurrent use.
@@ -32,15 +32,15 @@ type Verifier struct {
 	secrets map[string]ocm.Trust // by signature name
 }
 
-// NewVerifier returns a verifier with the keys of the policy's files.
+// NewVerifier returns a verifier for a policy. now returns the current time.
 func NewVerifier(policy Policy, now func() time.Time) *Verifier {
 	return &Verifier{policy: policy, now: now, secrets: map[string]ocm.Trust{}}
 }
 
-// TakeSecrets replaces the keys of the Secrets labeled operator.kyma-project.io/signature: the label's value is the
-// name of the signature, and every value of the Secret a key or certificate. Secrets that cannot be read are left out
-// and named in the error.
-func (v *Verifier) TakeSecrets(secrets []corev1.Secret) error {
+// SetSecrets replaces the keys from Secrets with the label operator.kyma-project.io/signature. The label's value is
+// the name of the signature, and each value of the Secret is a key or certificate. The error lists invalid values,
+// which are ignored.
+func (v *Verifier) SetSecrets(secrets []corev1.Secret) error {
 	trusted := map[string]ocm.Trust{}
 	var problems []error
 	for _, secret := range secrets {
@@ -65,8 +65,8 @@ func (v *Verifier) TakeSecrets(secrets []corev1.Secret) error {
 	return errors.Join(problems...)
 }
 
-// TakePolicy replaces the policy and reports whether it changed.
-func (v *Verifier) TakePolicy(policy Policy) bool {
+// SetPolicy replaces the policy and reports whether it changed.
+func (v *Verifier) SetPolicy(policy Policy) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	changed := v.policy.digest != policy.digest
@@ -81,38 +81,38 @@ func (v *Verifier) ruleFor(component string) (rule, bool) {
 	return v.policy.ruleFor(component)
 }
 
-// trustFor returns the accepted keys for a signature of this name.
+// trustFor returns the accepted keys for a signature with the given name.
 func (v *Verifier) trustFor(r rule, name string) ocm.Trust {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	trust := join(r.trust, v.secrets[name])
 	trust.Subject = r.subject
 	if len(r.names) == 0 && r.subject == "" {
-		trust.Roots = nil // or the signer could choose the required name of the certificate
+		trust.Roots = nil // otherwise, the signer could choose the required subject
 	}
 	return trust
 }
 
-// Requires reports whether components of this name must be signed.
+// Requires reports whether the component must be signed.
 func (v *Verifier) Requires(component string) bool {
 	r, covered := v.ruleFor(component)
 	return !covered || r.required
 }
 
-// Check returns nil if the component version can be used. The error is a Refusal, or means that the check failed.
+// Check returns nil if the component version can be used. An error is a Refusal, or means that the check could not run.
 func (v *Verifier) Check(ctx context.Context, reader *component.Reader, c component.Component) error {
 	name := c.Descriptor.Name
 	r, covered := v.ruleFor(name)
 	switch {
 	case !covered:
 		return Refusal{
-			fmt.Errorf("component %s:%s: no rule of the signature policy covers it: add one", name,
+			fmt.Errorf("component %s:%s: no rule of the signature policy matches the component: add one", name,
 				c.Descriptor.Version),
 		}
 	case !r.required:
 		return nil
 	}
-	// The check comes before any read of a reference in an unsigned descriptor.
+	// The signature is checked first, so references of an unsigned descriptor are never read.
 	if err := v.signed(c.Descriptor, r); err != nil {
 		return Refusal{fmt.Errorf("component %s:%s: %w", name, c.Descriptor.Version, err)}
 	}
@@ -126,7 +126,7 @@ func (v *Verifier) Check(ctx context.Context, reader *component.Reader, c compon
 	return nil
 }
 
-// signed reports whether an accepted signature is valid.
+// signed returns an error if the descriptor has no valid signature that the rule accepts.
 func (v *Verifier) signed(d ocm.Descriptor, r rule) error {
 	var problems []string
 	for _, s := range d.Signatures {
@@ -137,7 +137,8 @@ func (v *Verifier) signed(d ocm.Descriptor, r rule) error {
 		if len(trust.Keys)+len(trust.Roots) == 0 {
 			problems = append(problems,
 				fmt.Sprintf(
-					"signature %q: no key is configured for it: add one to the rule for %s or in a Secret labeled %s=%s", s.Name, r.text, v1beta2.LabelSignature, s.Name))
+					"signature %q: no key is configured: add one to the rule for %s or in a Secret labeled %s=%s",
+					s.Name, r.text, v1beta2.LabelSignature, s.Name))
 			continue
 		}
 		err := d.CheckSignature(s, trust, v.now())
@@ -156,17 +157,17 @@ func (v *Verifier) signed(d ocm.Descriptor, r rule) error {
 			has[i] = s.Name
 		}
 		if len(has) == 0 {
-			return fmt.Errorf("is not signed: the policy's rule for %s requires %s", r.text, wanted)
+			return fmt.Errorf("not signed: the policy's rule for %s requires %s", r.text, wanted)
 		}
-		return fmt.Errorf("is signed by %s only: the policy's rule for %s requires %s", strings.Join(has, ", "), r.text,
+		return fmt.Errorf("only signed by %s: the policy's rule for %s requires %s", strings.Join(has, ", "), r.text,
 			wanted)
 	}
 	return errors.New(strings.Join(problems, "; "))
 }
 
-// complete reports whether the digests in signed descriptors are complete: every reference matches its descriptor, and
-// installed content and images have digests. Every read compares content with its digest. The location of an image is
-// not signed, so only its digest identifies it.
+// complete checks that the digests in signed descriptors are complete: every reference matches the digest of its
+// descriptor, and installed content and images have digests. Later reads compare content with its digest. An image must
+// have a digest because its location is not signed.
 func complete(all []component.Component) error {
 	known := make(map[string]ocm.Descriptor, len(all))
 	for _, c := range all {
@@ -192,15 +193,15 @@ func complete(all []component.Component) error {
 		for _, r := range needed {
 			switch {
 			case !r.Digest.Covered():
-				return fmt.Errorf("%s: resource %q: has no digest, so that no signature covers its content", subject,
+				return fmt.Errorf("%s: resource %q has no digest, so no signature covers its content", subject,
 					r.Name)
 			case r.IsImage() && !r.Digest.OfArtifact():
 				return fmt.Errorf(
-					"%s: resource %q: is an image, and its digest is not the digest of an image: sign it with "+
+					"%s: resource %q is an image, but its digest is not the digest of an image: sign it with "+
 						"ociArtifactDigest/v1", subject, r.Name)
 			case r.IsImage() && r.Access.Kind() != ocm.AccessOCIArtifact && r.Access.Kind() != ocm.AccessRelativeOCI:
 				return fmt.Errorf(
-					"%s: resource %q: is an image, and its access %s has no location: want ociArtifact or "+
+					"%s: resource %q is an image, but its access %s has no location: want ociArtifact or "+
 						"relativeOciReference", subject, r.Name, r.Access.Type)
 			}
 		}
@@ -214,15 +215,15 @@ func checkReference(reference ocm.Reference, known map[string]ocm.Descriptor) er
 		return fmt.Errorf("component %s:%s was not read", reference.Component, reference.Version)
 	}
 	if !reference.Digest.Covered() {
-		return errors.New("has no digest, so that no signature covers it")
+		return errors.New("no digest, so no signature covers the reference")
 	}
 	actual, err := ocm.DigestOf(target, reference.Digest.NormalisationAlgorithm, reference.Digest.HashAlgorithm)
 	if err != nil {
 		return err
 	}
 	if !strings.EqualFold(actual, reference.Digest.Value) {
-		return fmt.Errorf("component %s:%s has digest %s, signed was %s", reference.Component, reference.Version,
-			actual, reference.Digest.Value)
+		return fmt.Errorf("component %s:%s has digest %s, the signed digest is %s", reference.Component,
+			reference.Version, actual, reference.Digest.Value)
 	}
 	return nil
 }

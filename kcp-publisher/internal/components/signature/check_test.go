@@ -29,7 +29,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
 )
 
-// memorySource keeps one repository per component.
+// memorySource is a source with an in-memory repository for each component.
 type memorySource struct{ repositories map[string]*memory.Store }
 
 func (s memorySource) Open(name string) (oras.ReadOnlyTarget, error) {
@@ -43,7 +43,7 @@ func (s memorySource) String() string                { return "registry.example"
 
 const content = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 
-// module is a component with one file to install; its digest covers that file.
+// module returns a component with one file to install, whose digest is in the descriptor.
 func module(name string) ocm.Descriptor {
 	sum := digest.FromString(content)
 	return ocm.Descriptor{
@@ -93,7 +93,7 @@ func signed(t *testing.T, d ocm.Descriptor, name string, key *rsa.PrivateKey) oc
 	return d
 }
 
-// offer puts components into a source.
+// offer returns a source with the given components.
 func offer(t *testing.T, components ...ocm.Descriptor) memorySource {
 	t.Helper()
 	return offerContent(t, []byte(content), components...)
@@ -160,63 +160,63 @@ func TestUnsignedComponentsAreRefused(t *testing.T) {
 	otherPart.Provider.Name = "somebody.else"
 	for name, c := range map[string]struct {
 		rules      string
-		components []ocm.Descriptor // the first is asked for
-		want       string           // of the error; empty for none
+		components []ocm.Descriptor // the first one is checked
+		want       string           // part of the error, empty if accepted
 	}{
-		"signed by the release key": {
+		"component signed by the release key": {
 			"", []ocm.Descriptor{signed(t, module("keda"), "release", key)}, "",
 		},
-		"signed twice, one of them right": {
+		"one valid and one invalid signature": {
 			"", []ocm.Descriptor{signed(t, signed(t, module("keda"), "release", attacker), "release", key)}, "",
 		},
-		"not signed": {
-			"", []ocm.Descriptor{module("keda")}, "is not signed: the policy's rule for * requires signature release",
+		"unsigned component": {
+			"", []ocm.Descriptor{module("keda")}, "not signed: the policy's rule for * requires signature release",
 		},
-		"signed under another name": {
-			"", []ocm.Descriptor{signed(t, module("keda"), "nightly", key)}, "is signed by nightly only",
+		"signature with another name": {
+			"", []ocm.Descriptor{signed(t, module("keda"), "nightly", key)}, "only signed by nightly",
 		},
-		"signed by another key": {
+		"signature by an untrusted key": {
 			"", []ocm.Descriptor{signed(t, module("keda"), "release", attacker)},
-			`signature "release": was not made by any of the trusted keys`,
+			`signature "release": not made by any of the trusted keys`,
 		},
-		"changed after it was signed": {
+		"descriptor changed after signing": {
 			"", []ocm.Descriptor{changedAfter}, "is for another descriptor",
 		},
-		"a content that no digest covers": {
-			"", []ocm.Descriptor{signed(t, without, "release", key)}, `resource "raw-manifest": has no digest`,
+		"content without a digest": {
+			"", []ocm.Descriptor{signed(t, without, "release", key)}, `resource "raw-manifest" has no digest`,
 		},
-		"a content that is excluded": {
-			"", []ocm.Descriptor{signed(t, excluded, "release", key)}, `resource "raw-manifest": has no digest`,
+		"content excluded from the signature": {
+			"", []ocm.Descriptor{signed(t, excluded, "release", key)}, `resource "raw-manifest" has no digest`,
 		},
-		"checks that no digest covers": {
+		"checks without a digest": {
 			"", []ocm.Descriptor{signed(t, with(module("keda"), shipped), "release", key)},
-			`resource "checks": has no digest`,
+			`resource "checks" has no digest`,
 		},
-		"an image that no digest covers": {
+		"image without a digest": {
 			"", []ocm.Descriptor{signed(t, with(module("keda"), image(nil)), "release", key)},
-			`resource "operator": has no digest`,
+			`resource "operator" has no digest`,
 		},
-		"a reference that is what was signed": {
+		"referenced component as signed": {
 			"", []ocm.Descriptor{signed(t, referring(t, module("keda"), part), "release", key), part}, "",
 		},
-		"a reference that is another": {
+		"referenced component changed": {
 			"", []ocm.Descriptor{signed(t, referring(t, module("keda"), part), "release", key), otherPart},
 			`reference "part": component kyma-pull.dev/module/part:1.0.0 has digest`,
 		},
-		"a reference that is missing": {
+		"referenced component missing": {
 			"", []ocm.Descriptor{signed(t, referring(t, module("keda"), part), "release", key)},
 			"component version not found",
 		},
-		"no rule covers it": {
+		"no rule matches": {
 			"- {components: other.io/*, required: true}", []ocm.Descriptor{signed(t, module("keda"), "release", key)},
-			"no rule of the signature policy covers it",
+			"no rule of the signature policy matches the component",
 		},
-		"nothing is required of it": {
+		"signature not required": {
 			`- {components: "*", required: false}`, []ocm.Descriptor{module("keda")}, "",
 		},
-		"required, with a key that only Secrets have": {
+		"key not configured": {
 			`- {components: "*", required: true, signatures: [nightly]}`,
-			[]ocm.Descriptor{signed(t, module("keda"), "nightly", key)}, "no key is configured for it",
+			[]ocm.Descriptor{signed(t, module("keda"), "nightly", key)}, "no key is configured",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -243,7 +243,7 @@ func TestUnsignedComponentsAreRefused(t *testing.T) {
 	}
 }
 
-func TestKeysOfSecretsAreAddedAndRemoved(t *testing.T) {
+func TestKeysFromSecretsAreAddedAndRemoved(t *testing.T) {
 	key := newKey(t, 2048)
 	policy, err := decodePolicy([]byte(head+"rules: [{components: '*', required: true, signatures: [release]}]\n"), nil)
 	if err != nil {
@@ -270,24 +270,24 @@ func TestKeysOfSecretsAreAddedAndRemoved(t *testing.T) {
 	good := map[string][]byte{"key": publicPEM(t, key)}
 	bad := maps.Clone(good)
 	bad["key"] = []byte("nonsense")
-	err = verifier.TakeSecrets([]corev1.Secret{secret("broken", bad), secret("release", good), {Data: bad}})
+	err = verifier.SetSecrets([]corev1.Secret{secret("broken", bad), secret("release", good), {Data: bad}})
 	if err == nil || !strings.Contains(err.Error(), "Secret kcp-system/s-broken data[key]") ||
 		strings.Contains(err.Error(), "s-release") {
-		t.Errorf("broken keys: %v", err)
+		t.Errorf("invalid keys: got %v", err)
 	}
 	if err := ask(); err == nil {
-		t.Error("a refusal is remembered until it is to be checked anew")
+		t.Error("the cached refusal was dropped before Recheck")
 	}
 	reader.Recheck()
 	if err := ask(); err != nil {
-		t.Errorf("with the key of a Secret: %v", err)
+		t.Errorf("with the key from a Secret: %v", err)
 	}
-	if err := verifier.TakeSecrets([]corev1.Secret{secret("nightly", good)}); err != nil {
+	if err := verifier.SetSecrets([]corev1.Secret{secret("nightly", good)}); err != nil {
 		t.Fatal(err)
 	}
 	reader.Recheck()
 	if err := ask(); err == nil {
-		t.Error("a key for another signature counts")
+		t.Error("a key for another signature name was accepted")
 	}
 }
 

@@ -1,9 +1,9 @@
 // Package signature decides whether a component version has the signatures that an operator requires. It takes a policy
 // and keys, and returns the reason for each refused version.
 //
-// A signature counts only if everything it covers matches: the digests of the component's descriptor, of the
-// descriptors it refers to, recursively, and of the contents. Unsigned data never decides whether a signature is
-// required.
+// A signature counts only if all digests that it covers match: the digests of the component's descriptor, of all
+// directly and indirectly referenced descriptors, and of the contents. Unsigned data never decides whether a signature
+// is required.
 package signature
 
 import (
@@ -29,7 +29,7 @@ const (
 	maxKeyBytes    = 64 << 10
 )
 
-// policyDocument is the operator's policy file.
+// policyDocument is the content of the operator's policy file.
 type policyDocument struct {
 	APIVersion string         `json:"apiVersion"`
 	Kind       string         `json:"kind"`
@@ -44,11 +44,10 @@ type ruleDocument struct {
 	Subject    string   `json:"subject,omitempty"`
 }
 
-// Policy lists the components that must be signed and the accepted signers. The first rule that matches the component's
-// name decides.
+// Policy defines which components must be signed and by whom. The first rule that matches a component's name applies.
 type Policy struct {
 	rules []rule
-	// digest covers all files of the policy.
+	// digest is the digest of the policy file and its key files.
 	digest [sha256.Size]byte
 }
 
@@ -56,13 +55,14 @@ type rule struct {
 	text     string
 	pattern  *regexp.Regexp
 	required bool
-	// names are the accepted signatures; empty for all.
+	// names are the names of accepted signatures. Empty accepts all names.
 	names   []string
 	trust   ocm.Trust // from the files
 	subject string
 }
 
-// ReadPolicy reads a policy file and its key files, relative to the policy's folder. Errors name file and field.
+// ReadPolicy reads a policy file and its key files. Relative key files are in the policy's folder. Errors name the file
+// and the field.
 func ReadPolicy(file string) (Policy, error) {
 	data, err := readBounded(file, maxPolicyBytes)
 	if err != nil {
@@ -95,7 +95,7 @@ func readBounded(file string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if info.Size() > limit {
-		return nil, fmt.Errorf("%s: %d bytes, at most %d", file, info.Size(), limit)
+		return nil, fmt.Errorf("%s has %d bytes, must be at most %d", file, info.Size(), limit)
 	}
 	return os.ReadFile(file)
 }
@@ -111,11 +111,11 @@ func decodePolicy(data []byte, keys func(name string) ([]byte, error)) (Policy, 
 	}
 	if document.APIVersion != bundle.APIVersion || document.Kind != policyKind {
 		return Policy{},
-			fmt.Errorf("is %s %s, want apiVersion %s and kind %s", document.APIVersion, document.Kind,
-				bundle.APIVersion, policyKind)
+			fmt.Errorf("got apiVersion %q and kind %q, want apiVersion %s and kind %s", document.APIVersion,
+				document.Kind, bundle.APIVersion, policyKind)
 	}
 	if len(document.Rules) == 0 {
-		return Policy{}, errors.New("rules: is empty: leave the policy out if nothing needs to be signed")
+		return Policy{}, errors.New("rules must not be empty: omit the policy if no component must be signed")
 	}
 	var policy Policy
 	for i, r := range document.Rules {
@@ -134,10 +134,10 @@ func (r ruleDocument) compile(keys func(string) ([]byte, error)) (rule, error) {
 	if !patternText.MatchString(r.Components) {
 		return rule{},
 			fmt.Errorf(
-				"components: %q: want a component name in which * stands for any text, such as kyma-project.io/module/*", r.Components)
+				"components: %q is not a component name or a pattern such as kyma-project.io/module/*", r.Components)
 	}
 	if r.Required == nil {
-		return rule{}, errors.New("required: set true or false")
+		return rule{}, errors.New("required must be true or false")
 	}
 	compiled := rule{
 		text: r.Components, required: *r.Required, names: r.Signatures, subject: r.Subject,
@@ -145,7 +145,7 @@ func (r ruleDocument) compile(keys func(string) ([]byte, error)) (rule, error) {
 	}
 	if !compiled.required && (len(r.Signatures) > 0 || len(r.Keys) > 0 || r.Subject != "") {
 		return rule{},
-			errors.New("required: is false, so that signatures, keys and subject would mean nothing: remove them")
+			errors.New("required is false, but signatures, keys or subject is set: remove these fields")
 	}
 	for i, name := range r.Keys {
 		data, err := keys(name)
@@ -161,13 +161,13 @@ func (r ruleDocument) compile(keys func(string) ([]byte, error)) (rule, error) {
 	if len(compiled.trust.Roots) > 0 && len(r.Signatures) == 0 && r.Subject == "" {
 		return rule{},
 			errors.New(
-				"subject: is required with certificates and any signature, or every certificate of that authority " +
-					"would do")
+				"subject is required for certificates if signatures is empty: otherwise, every certificate of the " +
+					"authority would be accepted")
 	}
 	return compiled, nil
 }
 
-// ruleFor returns the rule for a component.
+// ruleFor returns the first rule that matches a component name.
 func (p Policy) ruleFor(component string) (rule, bool) {
 	for _, r := range p.rules {
 		if r.pattern.MatchString(component) {
@@ -177,7 +177,7 @@ func (p Policy) ruleFor(component string) (rule, bool) {
 	return rule{}, false
 }
 
-// counts reports whether the rule accepts signatures of this name.
+// counts reports whether the rule accepts signatures with the given name.
 func (r rule) counts(name string) bool { return len(r.names) == 0 || slices.Contains(r.names, name) }
 
 func join(a, b ocm.Trust) ocm.Trust {

@@ -79,39 +79,39 @@ func TestInvalidPolicyNamesTheField(t *testing.T) {
 		return nil, errors.New("open " + name + ": no such file")
 	}
 	for name, c := range map[string]struct{ in, want string }{
-		"another kind": {
+		"wrong kind": {
 			"apiVersion: v1\nkind: Secret\n", "want apiVersion kyma-pull.dev/v1 and kind SignaturePolicy",
 		},
-		"no rules": {head + "rules: []\n", "rules: is empty"},
-		"an unknown field": {
+		"empty rules": {head + "rules: []\n", "rules must not be empty"},
+		"unknown field": {
 			head + "rules: [{components: '*', required: true, key: good.pem}]\n", `unknown field "key"`,
 		},
-		"a key twice": {head + "rules: []\nrules: []\n", `key "rules" appears twice`},
-		"a rule without component": {
-			head + "rules: [{required: true}]\n", `rules[0].components: "": want a component name`,
+		"duplicate key": {head + "rules: []\nrules: []\n", `key "rules" appears twice`},
+		"rule without components": {
+			head + "rules: [{required: true}]\n", `rules[0].components: "" is not a component name`,
 		},
-		"a regular expression": {
+		"regular expression as pattern": {
 			head + "rules: [{components: 'a.(io|com)/x', required: true}]\n", "rules[0].components",
 		},
-		"nothing stated": {head + "rules: [{components: '*'}]\n", "rules[0].required: set true or false"},
-		"keys for nothing": {
-			head + "rules: [{components: '*', required: false, keys: [good.pem]}]\n", "rules[0].required: is false",
+		"rule without required": {head + "rules: [{components: '*'}]\n", "rules[0].required must be true or false"},
+		"keys in a rule that requires no signature": {
+			head + "rules: [{components: '*', required: false, keys: [good.pem]}]\n", "rules[0].required is false",
 		},
-		"a missing key": {
+		"missing key file": {
 			head + "rules: [{components: '*', required: true, keys: [nowhere.pem]}]\n",
 			"rules[0].keys[0]: open nowhere.pem",
 		},
-		"a private key": {
+		"private key": {
 			head + "rules: [{components: '*', required: true, keys: [private.pem]}]\n",
 			"rules[0].keys[0]: private.pem: contains a private key",
 		},
-		"a weak key": {
+		"weak key": {
 			head + "rules: [{components: '*', required: true, keys: [good.pem, weak.pem]}]\n",
 			"rules[0].keys[1]: weak.pem: RSA key of 1024 bits is too weak",
 		},
-		"anybody of an authority": {
+		"authority without a subject": {
 			head + "rules: [{components: '*', required: true, keys: [authority.pem]}]\n",
-			"subject: is required with certificates",
+			"subject is required for certificates",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestKeysAreReadRelativeToThePolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r, _ := policy.ruleFor("a.io/b"); len(r.trust.Keys) != 1 {
-		t.Errorf("keys are %v", r.trust)
+		t.Errorf("got keys %v", r.trust)
 	}
 	verifier := NewVerifier(policy, time.Now)
 	reread := func() bool {
@@ -146,23 +146,23 @@ func TestKeysAreReadRelativeToThePolicy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return verifier.TakePolicy(policy)
+		return verifier.SetPolicy(policy)
 	}
 	if reread() {
-		t.Error("the same policy is taken for another")
+		t.Error("an unchanged policy counts as changed")
 	}
 	if err := os.WriteFile(filepath.Join(dir, "release.pem"), publicPEM(t, newKey(t, 2048)), 0o600); err != nil ||
 		!reread() {
-		t.Errorf("%v: another key makes no other policy", err)
+		t.Errorf("a policy with another key does not count as changed: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "policy.yaml"),
 		[]byte(head+"rules: [{components: '*', required: false}]\n"), 0o600); err != nil || !reread() ||
 		verifier.Requires("a.io/b") {
-		t.Errorf("%v: another rule does not count", err)
+		t.Errorf("a policy with another rule does not count as changed: %v", err)
 	}
 	if _, err := ReadPolicy(filepath.Join(dir, "nowhere.yaml")); err == nil ||
 		!strings.Contains(err.Error(), "nowhere.yaml") {
-		t.Errorf("a missing policy: %v", err)
+		t.Errorf("missing policy: got %v", err)
 	}
 }
 

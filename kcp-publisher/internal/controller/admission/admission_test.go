@@ -35,7 +35,7 @@ func pool(t *testing.T, authorities []byte) *x509.CertPool {
 	t.Helper()
 	p := x509.NewCertPool()
 	if !p.AppendCertsFromPEM(authorities) {
-		t.Fatal("no authority")
+		t.Fatal("the data contains no CA certificate")
 	}
 	return p
 }
@@ -54,7 +54,7 @@ func TestCertificatesAreRenewedInTime(t *testing.T) {
 	hosts := []string{"publisher.kcp-system.svc", "127.0.0.1"}
 	data, changed, err := renewed(nil, hosts, start)
 	if err != nil || !changed {
-		t.Fatalf("at first: %t, %v", changed, err)
+		t.Fatalf("first certificates: changed %t, error %v", changed, err)
 	}
 	trusted, renewals := data[keyCA], 0
 	for day := range 6 * 365 {
@@ -64,7 +64,7 @@ func TestCertificatesAreRenewedInTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !changed && !bytes.Equal(next[keyCert], data[keyCert]) {
-			t.Fatalf("day %d: something changed in silence", day)
+			t.Fatalf("day %d: a changed certificate is not reported as changed", day)
 		}
 		if changed {
 			renewals++
@@ -86,10 +86,10 @@ func TestCertificatesAreRenewedInTime(t *testing.T) {
 		data = next
 	}
 	if renewals < 6*365/60 || renewals > 6*365/50 || bytes.Equal(trusted, data[keyCA]) {
-		t.Errorf("%d renewals in 6 years", renewals)
+		t.Errorf("got %d renewals in 6 years", renewals)
 	}
 	if n := bytes.Count(data[keyCA], []byte("BEGIN CERTIFICATE")); n > 2 {
-		t.Errorf("%d authorities are trusted in the end", n)
+		t.Errorf("%d CAs are trusted in the end, want at most 2", n)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestCertificatesAreReplacedForOtherHosts(t *testing.T) {
 	data[keyCAKey] = []byte("nonsense")
 	if next, changed, err = renewed(data, []string{"a.example"}, start); err != nil || !changed ||
 		!bytes.Contains(next[keyCA], data[keyCA]) {
-		t.Errorf("a damaged Secret: changed %t, %v", changed, err)
+		t.Errorf("damaged Secret: changed %t, error %v", changed, err)
 	}
 }
 
@@ -130,24 +130,24 @@ func TestUnresolvableTemplatesAreRefused(t *testing.T) {
 	const descriptor = `{"meta":{"schemaVersion":"v2"},"component":{"name":"a.io/b","version":"1.0.0","resources":[%s]}}`
 	raw := `{"name":"raw-manifest","type":"yaml","access":{"type":"localBlob","localReference":"sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"}}`
 	for name, c := range map[string]struct{ version, descriptor, want string }{
-		"none":         {"1.0.0", "", ""},
-		"an empty one": {"1.0.0", "{}", ""},
-		"a whole one":  {"1.0.0", fmt.Sprintf(descriptor, raw), ""},
-		"another schema": {
+		"no descriptor":    {"1.0.0", "", ""},
+		"empty descriptor": {"1.0.0", "{}", ""},
+		"valid descriptor": {"1.0.0", fmt.Sprintf(descriptor, raw), ""},
+		"unsupported schema": {
 			"", `{"meta":{"schemaVersion":"v9"}}`, `spec.descriptor: component descriptor: meta.schemaVersion: "v9"`,
 		},
-		"a broken resource": {
+		"invalid resource": {
 			"", fmt.Sprintf(descriptor, `{"name":"raw-manifest","access":{"type":"localBlob","localReference":"x"}}`),
 			"spec.descriptor: component descriptor: component.resources[0].access.localReference",
 		},
-		"another version": {
+		"different version": {
 			"2.0.0", fmt.Sprintf(descriptor, raw), "spec.descriptor: version is 1.0.0, but spec.version is 2.0.0",
 		},
-		"nothing to install": {
+		"no resource to install": {
 			"", fmt.Sprintf(descriptor, ""),
-			"spec.descriptor: component a.io/b:1.0.0: component.resources: has nothing to install",
+			"spec.descriptor: component a.io/b:1.0.0: component.resources: no resource to install",
 		},
-		"something not of it": {"", `[]`, "spec.descriptor: component descriptor: "},
+		"not an object": {"", `[]`, "spec.descriptor: component descriptor: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := CheckTemplate(&v1beta2.ModuleTemplate{
@@ -164,12 +164,12 @@ func TestUnresolvableTemplatesAreRefused(t *testing.T) {
 
 func TestWebhookAddressIsValidated(t *testing.T) {
 	for name, o := range map[string]Options{
-		"both": {Service: "a/b", URL: "https://c"}, "a Service without a namespace": {Service: "b"},
-		"a port that is none":      {Service: "a/b:c"},
-		"a URL without encryption": {URL: "http://a"}, "a URL without a host": {URL: "https://"},
+		"Service and URL": {Service: "a/b", URL: "https://c"}, "Service without a namespace": {Service: "b"},
+		"invalid port":    {Service: "a/b:c"},
+		"URL without TLS": {URL: "http://a"}, "URL without a host": {URL: "https://"},
 	} {
 		if _, _, err := o.place(); err == nil {
-			t.Errorf("%s is accepted", name)
+			t.Errorf("%s: the address is accepted", name)
 		}
 	}
 	hosts, at, err := Options{Service: "kcp-system/publisher:8443"}.place()
@@ -268,15 +268,15 @@ func TestObjectsOfBothVersionsAreServed(t *testing.T) {
 			},
 		}}
 	}
-	eventually(t, "a Kyma of v1beta1 is taken", func() error {
+	eventually(t, "a Kyma of v1beta1 is accepted", func() error {
 		return client.IgnoreAlreadyExists(api.Create(ctx, old("one", "kyma-system")))
 	})
 	var recent v1beta2.Kyma
-	eventually(t, "it is read as v1beta2", func() error {
+	eventually(t, "the Kyma is read as v1beta2", func() error {
 		return api.Get(ctx, client.ObjectKey{Namespace: "kcp-system", Name: "one"}, &recent)
 	})
 	if recent.Annotations[v1beta2.AnnotationNoModuleCopy] != v1beta2.True || recent.Spec.Modules[0].Name != "keda" {
-		t.Errorf("as v1beta2 it is %+v", recent)
+		t.Errorf("the Kyma as v1beta2 is %+v", recent)
 	}
 	recent.Spec.Channel = "fast"
 	if err := api.Update(ctx, &recent); err != nil {
@@ -286,11 +286,11 @@ func TestObjectsOfBothVersionsAreServed(t *testing.T) {
 	if err := api.Get(ctx, client.ObjectKey{Namespace: "kcp-system", Name: "one"}, &again); err != nil ||
 		again.Spec.Channel != "fast" || again.Spec.Sync == nil ||
 		*again.Spec.Sync != *old("", "kyma-system").Spec.Sync || len(again.Annotations) != 0 {
-		t.Errorf("%v: as v1beta1 it is %+v", err, again)
+		t.Errorf("read the Kyma as v1beta1: got %+v, %v", again, err)
 	}
 	if err := api.Create(ctx, old("two", "elsewhere")); err == nil ||
 		!strings.Contains(err.Error(), "spec.sync.namespace") {
-		t.Errorf("a namespace that means nothing: %v", err)
+		t.Errorf("an unsupported sync namespace: got error %v", err)
 	}
 	template := &v1beta2.ModuleTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "keda-1.0.0"},
 		Spec: v1beta2.ModuleTemplateSpec{
@@ -298,11 +298,11 @@ func TestObjectsOfBothVersionsAreServed(t *testing.T) {
 				Raw: []byte(`{"meta":{"schemaVersion":"v9"}}`),
 			},
 		}}
-	eventually(t, "a template that nobody could resolve is refused", func() error {
+	eventually(t, "a template that cannot be resolved is refused", func() error {
 		err := api.Create(ctx, template.DeepCopy())
 		if err == nil {
 			_ = api.Delete(ctx, template.DeepCopy())
-			return errors.New("it was taken")
+			return errors.New("the template was accepted")
 		}
 		if !strings.Contains(err.Error(), "spec.descriptor: component descriptor: meta.schemaVersion") {
 			return err
@@ -316,14 +316,14 @@ func TestObjectsOfBothVersionsAreServed(t *testing.T) {
 	var older v1beta1.ModuleTemplate
 	if err := api.Get(ctx, client.ObjectKeyFromObject(template), &older); err != nil ||
 		older.Spec.Target != v1beta1.TargetRemote {
-		t.Errorf("%v: as v1beta1 it is %+v", err, older)
+		t.Errorf("read the template as v1beta1: got %+v, %v", older, err)
 	}
 	if err := api.Update(ctx, &older); err != nil {
 		t.Fatal(err)
 	}
 	if err := api.Get(ctx, client.ObjectKeyFromObject(template), template); err != nil ||
 		len(template.Annotations) != 0 || template.Spec.Version != "1.0.0" {
-		t.Errorf("%v: written as v1beta1 it is %+v", err, template)
+		t.Errorf("read the template after an update as v1beta1: got %+v, %v", template, err)
 	}
 	broken := &v1beta2.Kyma{
 		ObjectMeta: metav1.ObjectMeta{
@@ -333,6 +333,6 @@ func TestObjectsOfBothVersionsAreServed(t *testing.T) {
 	}
 	var all v1beta1.KymaList
 	if err := errors.Join(api.Create(ctx, broken), api.List(ctx, &all)); err != nil || len(all.Items) != 2 {
-		t.Errorf("%v: one annotation keeps the rest from being listed: %+v", err, all.Items)
+		t.Errorf("an invalid annotation of one Kyma prevents a list: error %v, Kymas %+v", err, all.Items)
 	}
 }

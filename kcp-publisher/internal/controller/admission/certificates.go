@@ -33,17 +33,18 @@ const (
 	servingLife   = 90 * 24 * time.Hour
 )
 
-// certificates are the CA and the serving certificate in the Secret. Both are renewed after two thirds of their life. A
-// renewed CA is trusted along with the previous one, so that no connection is refused.
+// certificates manages the CA and the serving certificate in the Secret. Each is renewed after two thirds of its
+// lifetime. The API server trusts a renewed CA along with the previous one, so no connection is refused.
 type certificates struct {
-	// client does not cache.
+	// client reads from the API server without a cache.
 	client    client.Client
 	namespace string
 	hosts     []string
 	now       func() time.Time
 
 	serving atomic.Pointer[tls.Certificate]
-	// last is the Secret's data when it was last read, which is served until the next renewal. One goroutine uses it.
+	// last is the content of the Secret at the last read, which is served until the next renewal. Only one goroutine
+	// uses last.
 	last map[string][]byte
 }
 
@@ -71,7 +72,7 @@ func (c *certificates) once(ctx context.Context) ([]byte, error) {
 	}
 	data, changed, err := renewed(secret.Data, c.hosts, c.now())
 	if err != nil {
-		return nil, fmt.Errorf("create certificates of the webhooks: %w", err)
+		return nil, fmt.Errorf("create webhook certificates: %w", err)
 	}
 	switch {
 	case missing:
@@ -101,11 +102,11 @@ func (c *certificates) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if pair := c.serving.Load(); pair != nil {
 		return pair, nil
 	}
-	return nil, errors.New("the certificate of the webhooks does not exist yet")
+	return nil, errors.New("the webhook certificate does not exist yet")
 }
 
-// renewed returns the required content of the Secret, and whether it differs. It is pure except for the randomness of
-// keys.
+// renewed returns the required content of the Secret, and whether it differs from data. It is pure except for the
+// randomness of keys.
 func renewed(data map[string][]byte, hosts []string, now time.Time) (map[string][]byte, bool, error) {
 	authority, authorityKey, err := newest(data[keyCA], data[keyCAKey])
 	fresh := map[string][]byte{
@@ -117,7 +118,7 @@ func renewed(data map[string][]byte, hosts []string, now time.Time) (map[string]
 		if authority, authorityKey, fresh[keyCA], fresh[keyCAKey], err = newAuthority(now); err != nil {
 			return nil, false, err
 		}
-		// The newest comes first, followed by older ones that may still be in use.
+		// The newest CA comes first, followed by older CAs that may still be in use.
 		fresh[keyCA] = append(fresh[keyCA], valid(trusted, now)...)
 		changed = true
 	}
@@ -129,8 +130,8 @@ func renewed(data map[string][]byte, hosts []string, now time.Time) (map[string]
 	return fresh, true, err
 }
 
-// needsRenewal reports whether a third or less of a certificate's life is left. It is also true before the life begins,
-// which happens if the issuing clock was ahead.
+// needsRenewal reports whether less than a third of a certificate's lifetime is left. It is also true before the
+// lifetime begins, which happens if the issuer's clock was ahead.
 func needsRenewal(c *x509.Certificate, now time.Time) bool {
 	return now.Before(c.NotBefore) || now.After(c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore)/3))
 }
@@ -152,7 +153,7 @@ func newest(certificate, key []byte) (*x509.Certificate, *ecdsa.PrivateKey, erro
 	block, _ := pem.Decode(certificate)
 	keyBlock, _ := pem.Decode(key)
 	if block == nil || keyBlock == nil {
-		return nil, nil, errors.New("is missing")
+		return nil, nil, errors.New("certificate or key is missing")
 	}
 	parsed, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
@@ -204,7 +205,7 @@ func certificate(name string, now time.Time, life time.Duration) *x509.Certifica
 	}
 }
 
-// issue creates a key and a certificate for it, signed by the authority or self-signed without one.
+// issue creates a key and its certificate, which is signed by the authority, or self-signed without an authority.
 func issue(
 	template, authority *x509.Certificate, authorityKey *ecdsa.PrivateKey,
 ) (*x509.Certificate, *ecdsa.PrivateKey, []byte, []byte, error) {

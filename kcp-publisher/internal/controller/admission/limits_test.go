@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/serve"
 )
 
-// endless is the start of a review followed by spaces, which are counted.
+// endless is the start of a review, followed by an endless number of spaces. It counts the bytes that were read.
 type endless struct {
 	start io.Reader
 	sent  int64
@@ -38,7 +38,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestEndlessReviewsAreRefused exists because a client of the port can send any data before it is authenticated.
+// TestEndlessReviewsAreRefused covers clients that are not authenticated, which can send any data to the port.
 func TestEndlessReviewsAreRefused(t *testing.T) {
 	scheme := k8sruntime.NewScheme()
 	if err := errors.Join(v1beta1.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
@@ -73,7 +73,7 @@ func TestEndlessReviewsAreRefused(t *testing.T) {
 				}
 				// The buffers of two sockets can hold some data beyond the limit.
 				if body.sent > 64<<20 {
-					t.Errorf("%s: took %d MiB", path, body.sent>>20)
+					t.Errorf("%s: the server read %d MiB, want at most 64", path, body.sent>>20)
 				}
 			})
 		}
@@ -81,7 +81,7 @@ func TestEndlessReviewsAreRefused(t *testing.T) {
 	group.Wait()
 	runtime.ReadMemStats(&after)
 	if took := int64(after.Sys) - int64(before.Sys); took > 512<<20 {
-		t.Errorf("the server took %d MiB of memory for endless bodies", took>>20)
+		t.Errorf("the server used %d MiB of memory for endless bodies", took>>20)
 	}
 	large, err := http.Post(server.URL+pathConvert, "application/json", bytes.NewReader(make([]byte, limits.BodyBytes+1))) //nolint:noctx // a test's own server
 	if err != nil {
@@ -89,7 +89,7 @@ func TestEndlessReviewsAreRefused(t *testing.T) {
 	}
 	_ = large.Body.Close()
 	if large.StatusCode != http.StatusRequestEntityTooLarge {
-		t.Errorf("a body that claims to be too large: %s", large.Status)
+		t.Errorf("a body with a too large Content-Length: got status %s", large.Status)
 	}
 	fine, err := http.Post(server.URL+pathConvert, "application/json", strings.NewReader(review+`]}}`)) //nolint:noctx // a test's own server
 	if err != nil {
@@ -98,6 +98,6 @@ func TestEndlessReviewsAreRefused(t *testing.T) {
 	defer fine.Body.Close()
 	if answer, err := io.ReadAll(fine.Body); err != nil || fine.StatusCode != http.StatusOK ||
 		!strings.Contains(string(answer), `"status":"Success"`) {
-		t.Errorf("an ordinary review after them: %s, %s, %v", fine.Status, answer, err)
+		t.Errorf("a valid review after the endless ones: got %s, %s, %v", fine.Status, answer, err)
 	}
 }

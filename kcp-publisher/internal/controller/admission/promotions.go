@@ -19,8 +19,8 @@ import (
 // maxWarningBytes is the length up to which the API server returns a warning in full.
 const maxWarningBytes = 256
 
-// promotions warns about a ModuleReleaseMeta that gives a channel a version that the channel's last rollout of that
-// version rejected. It allows every object: the rollout decides which runtime gets the version.
+// promotions warns if a ModuleReleaseMeta adds a version to a channel although the channel's last rollout of this
+// version rejected it. It allows every object, because the rollout decides which runtime gets the version.
 type promotions struct{ rollouts client.Reader }
 
 func (p promotions) Handle(ctx context.Context, request admission.Request) admission.Response {

@@ -40,16 +40,16 @@ func TestPromotionOfARejectedVersionWarns(t *testing.T) {
 		return raw
 	}
 	const warning = "version 1.1.0 of module keda in channel regular: " +
-		"rollout keda-regular-3 took it back: wave canaries failed"
+		"rollout keda-regular-3 rolled it back: wave canaries failed"
 	for name, c := range map[string]struct {
 		before, after runtime.RawExtension
 		want          string
 	}{
-		"a promotion of the rejected version":      {meta("1.0.0"), meta("1.1.0"), warning},
-		"a new object with the rejected version":   {meta(), meta("1.1.0"), warning},
-		"a promotion of another version":           {meta("1.0.0"), meta("1.2.0"), ""},
-		"a channel that keeps the version":         {meta("1.1.0"), meta("1.1.0", "1.1.0"), ""},
-		"the same version in another channel only": {meta("1.0.0"), meta("1.0.0", "1.1.0"), ""},
+		"promotion of the rejected version":    {meta("1.0.0"), meta("1.1.0"), warning},
+		"new object with the rejected version": {meta(), meta("1.1.0"), warning},
+		"promotion of another version":         {meta("1.0.0"), meta("1.2.0"), ""},
+		"channel keeps the version":            {meta("1.1.0"), meta("1.1.0", "1.1.0"), ""},
+		"rejected version in another channel":  {meta("1.0.0"), meta("1.0.0", "1.1.0"), ""},
 	} {
 		request := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 			Namespace: "kcp-system", Name: "keda", Object: c.after, OldObject: c.before,

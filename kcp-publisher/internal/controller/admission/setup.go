@@ -57,14 +57,14 @@ const (
 // configurationName is the name of the ValidatingWebhookConfiguration.
 const configurationName = "kcp-publisher.kyma-pull.dev"
 
-// converted are the kinds with an older version than the stored one.
+// converted are the resources with an older API version than the stored one.
 var converted = []string{"kymas", "manifests", "moduletemplates", "watchers"}
 
-// registration keeps the webhooks registered in the API server, with the CAs of their certificates.
+// registration registers the webhooks in the API server, with the CAs of their certificates.
 type registration struct {
 	certificates *certificates
 	metadata     metadata.Interface
-	// at returns the clientConfig of a webhook with this path.
+	// at returns the clientConfig of the webhook with a path.
 	at func(path string, authorities []byte) map[string]any
 }
 
@@ -101,8 +101,8 @@ func webhooks(scheme *runtime.Scheme, rollouts client.Reader) (http.Handler, err
 	if err != nil {
 		return nil, err
 	}
-	// controller-runtime's server only registers the webhooks, for its metrics. It has no limits for untrusted
-	// requests, so another server serves them.
+	// controller-runtime's server only registers the webhooks, for its metrics. That server has no limits for untrusted
+	// requests, so another server serves the webhooks.
 	mux := http.NewServeMux()
 	server := webhook.NewServer(webhook.Options{WebhookMux: mux})
 	server.Register(pathConvert, conversion.NewWebhookHandler(scheme, registry))
@@ -111,8 +111,9 @@ func webhooks(scheme *runtime.Scheme, rollouts client.Reader) (http.Handler, err
 	return mux, nil
 }
 
-// limits are the limits of the webhooks, which every client in the cluster can reach. A request of the API server
-// contains one object, at most 3 MiB, in its old and new form. A conversion takes about four times its body in memory.
+// limits bounds the requests to the webhooks, which every client in the cluster can reach. A request of the API server
+// contains the old and the new form of one object of at most 3 MiB. A conversion needs memory of about four times the
+// body.
 var limits = serve.Limits{
 	Connections: 200, HeaderBytes: 16 << 10, BodyBytes: 8 << 20, AllBodiesBytes: 32 << 20, Read: 20 * time.Second,
 	Write: 30 * time.Second,
@@ -148,7 +149,7 @@ func converters(scheme *runtime.Scheme) (conversion.Registry, error) {
 func (o Options) place() (hosts []string, at func(path string, authorities []byte) map[string]any, err error) {
 	switch {
 	case o.Service != "" && o.URL != "":
-		return nil, nil, errors.New("webhooks need a Service or a URL: set exactly one")
+		return nil, nil, errors.New("the webhooks have a Service and a URL: set exactly one of them")
 	case o.Service != "":
 		name, port, hasPort := strings.Cut(o.Service, ":")
 		namespace, name, ok := strings.Cut(name, "/")
@@ -157,7 +158,7 @@ func (o Options) place() (hosts []string, at func(path string, authorities []byt
 			number, err = strconv.ParseInt(port, 10, 32)
 		}
 		if !ok || namespace == "" || name == "" || err != nil {
-			return nil, nil, fmt.Errorf("webhook service %q: want NAMESPACE/NAME or NAMESPACE/NAME:PORT", o.Service)
+			return nil, nil, fmt.Errorf("webhook service is %q, want NAMESPACE/NAME or NAMESPACE/NAME:PORT", o.Service)
 		}
 		return []string{name + "." + namespace + ".svc", name + "." + namespace + ".svc.cluster.local"},
 			func(path string, authorities []byte) map[string]any {
@@ -170,7 +171,7 @@ func (o Options) place() (hosts []string, at func(path string, authorities []byt
 	}
 	base, err := url.Parse(o.URL)
 	if err != nil || base.Scheme != "https" || base.Hostname() == "" {
-		return nil, nil, fmt.Errorf("webhook URL %q: want https://HOST:PORT", o.URL)
+		return nil, nil, fmt.Errorf("webhook URL is %q, want https://HOST:PORT", o.URL)
 	}
 	return []string{base.Hostname()}, func(path string, authorities []byte) map[string]any {
 		return map[string]any{
@@ -179,11 +180,11 @@ func (o Options) place() (hosts []string, at func(path string, authorities []byt
 	}, nil
 }
 
-// NeedLeaderElection is false, because every replica serves the same webhooks.
+// NeedLeaderElection returns false, because every replica serves the webhooks.
 func (r *registration) NeedLeaderElection() bool { return false }
 
-// Start keeps certificates and registrations in line until the context ends: immediately after a change or deletion,
-// and every checkInterval.
+// Start checks and repairs certificates and registrations until the context ends. It runs immediately after a change or
+// deletion, and every checkInterval.
 func (r *registration) Start(ctx context.Context) error {
 	changed := make(chan struct{}, 1)
 	for _, watched := range r.watched() {
@@ -219,7 +220,7 @@ func (r *registration) Start(ctx context.Context) error {
 // retryBackoff is the delay after failures.
 var retryBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 10, Cap: time.Minute}
 
-// watched are the objects that the webhooks need, by name.
+// watched returns the objects that the webhooks need.
 func (r *registration) watched() []manager.Watched {
 	configurations := schema.GroupVersionResource{
 		Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations",
@@ -279,8 +280,8 @@ func (r *registration) convert(ctx context.Context, name string, authorities []b
 		})
 }
 
-// validate registers the checks of ModuleTemplates and ModuleReleaseMetas. They fail open: the API server accepts
-// objects while the publisher is down, and the publisher checks them again when it resolves.
+// validate registers the webhooks for ModuleTemplates and ModuleReleaseMetas. They fail open: the API server accepts
+// objects while the publisher is down, and the publisher checks every object again when it resolves modules.
 func (r *registration) validate(ctx context.Context, authorities []byte) error {
 	const name = configurationName
 	gvk := schema.GroupVersionKind{
@@ -295,12 +296,12 @@ func (r *registration) validate(ctx context.Context, authorities []byte) error {
 	if err := r.edit(ctx, gvk, name, change); !apierrors.IsNotFound(err) {
 		return err
 	}
-	// The chart creates it, because the chart's role cannot. Another account may.
+	// The chart creates the configuration, because its role does not permit the creation. Other roles can.
 	configuration := &unstructured.Unstructured{}
 	configuration.SetGroupVersionKind(gvk)
 	configuration.SetName(name)
 	if err := r.certificates.client.Create(ctx, configuration); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create %s %s, which is part of rbac/webhooks.yaml of the chart: %w", gvk.Kind, name, err)
+		return fmt.Errorf("create %s %s, which rbac/webhooks.yaml of the chart contains: %w", gvk.Kind, name, err)
 	}
 	return r.edit(ctx, gvk, name, change)
 }
@@ -320,7 +321,7 @@ func (r *registration) webhook(resource, path string, authorities []byte) map[st
 	}
 }
 
-// edit changes an object if necessary.
+// edit patches an object if change modifies it.
 func (r *registration) edit(
 	ctx context.Context, gvk schema.GroupVersionKind, name string, change func(map[string]any) error,
 ) error {

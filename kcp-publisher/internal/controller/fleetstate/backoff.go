@@ -15,7 +15,7 @@ const (
 
 // Backoff is the delay after failed requests to a registry.
 type Backoff struct {
-	// Since is the time when it began. Until is the time when the current delay ends.
+	// Since is the time when the backoff began. Until is the time when the current delay ends.
 	Since, Until time.Time
 	waits        *backoff.ExponentialBackOff
 }
@@ -36,7 +36,7 @@ func (b *Backoff) Fail(now time.Time) time.Duration {
 	return jitter.JitteredIntervalDuration(b.Until.Sub(now))
 }
 
-// Left returns the remaining time of the current delay. A nil Backoff has none.
+// Left returns the remaining time of the current delay, or 0 for a nil Backoff.
 func (b *Backoff) Left(now time.Time) time.Duration {
 	if b == nil {
 		return 0

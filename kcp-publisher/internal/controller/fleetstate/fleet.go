@@ -1,6 +1,6 @@
-// Package fleetstate contains a publisher's knowledge about each runtime besides the status of its Kyma: one record per
-// runtime, under one lock, by the name of the Kyma. It is lost when the process ends, and rebuilt from the registry and
-// the API server.
+// Package fleetstate contains a publisher's in-memory state of each runtime, in addition to the status of the runtime's
+// Kyma. It has one record per runtime, by the name of the Kyma, and one lock for all records. A new process rebuilds
+// the state from the registry and the API server.
 package fleetstate
 
 import (
@@ -20,7 +20,7 @@ type Key = types.NamespacedName
 
 // Fleet holds the records of all runtimes of a publisher, or of one shard. It is safe for concurrent use.
 type Fleet struct {
-	// release frees shared data of a record that is dropped.
+	// release frees shared data of a dropped record.
 	release func(*publish.Record)
 
 	mu       sync.Mutex // guards runtimes, and every Runtime except the target of Published
@@ -28,12 +28,12 @@ type Fleet struct {
 	failing  int // runtimes with a Backoff
 }
 
-// New returns an empty Fleet. Release is called with each publish record that is dropped.
+// New returns an empty Fleet. It calls release with each dropped publish record.
 func New(release func(*publish.Record)) *Fleet {
 	return &Fleet{release: release, runtimes: map[Key]*Runtime{}}
 }
 
-// Get returns a copy of the record of a Kyma, zero if there is none.
+// Get returns a copy of the record of a Kyma, or a zero record if none exists.
 func (f *Fleet) Get(key Key) Runtime {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -43,7 +43,7 @@ func (f *Fleet) Get(key Key) Runtime {
 	return Runtime{}
 }
 
-// Edit changes the record of a Kyma under the lock, and creates it if there is none.
+// Edit changes the record of a Kyma under the lock. It creates a missing record.
 func (f *Fleet) Edit(key Key, change func(*Runtime)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -121,7 +121,7 @@ func (f *Fleet) Each(visit func(Key, *Runtime)) {
 	}
 }
 
-// Failing returns the number of runtimes with a backoff of their own.
+// Failing returns the number of runtimes with a Backoff in their record.
 func (f *Fleet) Failing() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

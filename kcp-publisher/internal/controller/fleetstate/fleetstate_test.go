@@ -32,22 +32,22 @@ func TestSettledPassAppliesOnlyToAnEqualBasis(t *testing.T) {
 		at     time.Time
 		want   bool
 	}{
-		"the same":                       {func(*Basis) {}, noon, true},
-		"its time is over":               {func(*Basis) {}, noon.Add(time.Minute), false},
-		"the Kyma was written":           {func(b *Basis) { b.Version = "2" }, noon, false},
-		"another catalog or gate":        {func(b *Basis) { b.View = &plan.View{} }, noon, false},
-		"another commit":                 {func(b *Basis) { b.Source = &bundle.Source{} }, noon, false},
-		"a change concerns all Kymas":    {func(b *Basis) { b.All++ }, noon, false},
-		"a change concerns this Kyma":    {func(b *Basis) { b.Own++ }, noon, false},
-		"the report has another content": {func(b *Basis) { b.Report = "sha256:b" }, noon, false},
+		"equal basis":              {func(*Basis) {}, noon, true},
+		"settled time ended":       {func(*Basis) {}, noon.Add(time.Minute), false},
+		"changed Kyma":             {func(b *Basis) { b.Version = "2" }, noon, false},
+		"changed catalog or gates": {func(b *Basis) { b.View = &plan.View{} }, noon, false},
+		"new commit":               {func(b *Basis) { b.Source = &bundle.Source{} }, noon, false},
+		"change for all Kymas":     {func(b *Basis) { b.All++ }, noon, false},
+		"change for this Kyma":     {func(b *Basis) { b.Own++ }, noon, false},
+		"changed report":           {func(b *Basis) { b.Report = "sha256:b" }, noon, false},
 	} {
 		next := basis
 		if c.change(&next); settled.Stands(next, c.at) != c.want {
-			t.Errorf("%s: it stands: %t, want %t", name, !c.want, c.want)
+			t.Errorf("%s: the pass is settled: %t, want %t", name, !c.want, c.want)
 		}
 	}
 	if (Settled{}).Stands(Basis{}, noon) {
-		t.Error("a first pass stands for nothing")
+		t.Error("an empty basis is settled before the first pass")
 	}
 }
 
@@ -57,23 +57,23 @@ func TestPendingLastsUntilPublished(t *testing.T) {
 	p.Take()
 	p.Add(noon.Add(time.Minute)) // the pass failed
 	if !p.Next || !p.Since.Equal(noon) {
-		t.Errorf("after a pass that failed: %+v", p)
+		t.Errorf("after a failed pass: got %+v, want pending since the first change", p)
 	}
 	p.Take()
 	p.Add(noon.Add(time.Minute)) // requested again during the pass
 	p.Done(noon.Add(2 * time.Minute))
 	if !p.Next || !p.Since.Equal(noon.Add(2*time.Minute)) {
-		t.Errorf("after a request during the pass: %+v", p)
+		t.Errorf("after a request during the pass: got %+v, want pending since the end of the pass", p)
 	}
 	p.Take()
 	p.Done(noon.Add(3 * time.Minute))
 	if p != (Pending{}) {
-		t.Errorf("nothing is to be published: %+v", p)
+		t.Errorf("after a pass without new requests: got %+v, want no pending work", p)
 	}
 }
 
-// TestRecordsFollowTheirKymas checks random histories: a record belongs to one object and one runtime, and each dropped
-// publish record is released once.
+// TestRecordsFollowTheirKymas checks in random histories that a record belongs to one object and one runtime, and that
+// each dropped publish record is released once.
 func TestRecordsFollowTheirKymas(t *testing.T) {
 	random := rand.New(rand.NewPCG(suite.Seed(t, 1), 1))
 	for range 200 {
@@ -90,7 +90,7 @@ func TestRecordsFollowTheirKymas(t *testing.T) {
 			case 0:
 				fleet.Drop(key)
 				if r := held[key]; r != nil && released[r] != 1 {
-					t.Fatalf("a dropped record was released %d times", released[r])
+					t.Fatalf("a dropped record was released %d times, want 1", released[r])
 				}
 				delete(held, key)
 				delete(identity, key)
@@ -111,7 +111,7 @@ func TestRecordsFollowTheirKymas(t *testing.T) {
 					}
 				})
 				if before != nil && (after.Published == before) != (identity[key] == now) {
-					t.Fatalf("of %v after %v: the record is the same: %t", now, identity[key],
+					t.Fatalf("identity %v after %v: the record was kept: %t", now, identity[key],
 						after.Published == before)
 				}
 				if before != nil && identity[key] != now && released[before] != 1 {
@@ -120,7 +120,7 @@ func TestRecordsFollowTheirKymas(t *testing.T) {
 				held[key], identity[key] = after.Published, now
 			}
 			if fleet.Failing() != len(failing) {
-				t.Fatalf("%d runtimes fail, want %d", fleet.Failing(), len(failing))
+				t.Fatalf("got %d failing runtimes, want %d", fleet.Failing(), len(failing))
 			}
 		}
 		for _, r := range held {

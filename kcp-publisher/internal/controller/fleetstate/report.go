@@ -16,7 +16,8 @@ import (
 
 // Report is the verified latest report of a runtime.
 type Report struct {
-	// Asked is the time when the registry was last read for it, or zero. Postponed is the time when it is read first.
+	// Asked is the time of the last read of the report from the registry, or zero. Postponed is the time of the
+	// postponed first read, or zero.
 	Asked, Postponed time.Time
 	// Notified is the value of Runtime.Notified before the registry was read.
 	Notified int64
@@ -25,15 +26,15 @@ type Report struct {
 	// Accepted is the latest accepted report, or nil. Refused is why the latest report was refused.
 	Accepted *bundle.AcceptedReport
 	Refused  *refusal.Error
-	// Arrived is the time when the accepted report arrived. After a restart it is the report's own time, because another
-	// publisher may have received it.
+	// Arrived is the time when the accepted report arrived. After a restart it is the time in the report, because
+	// another publisher may have received the report.
 	Arrived time.Time
 	// Unread is the reason why a responding registry did not return the report.
 	Unread error
 }
 
-// Fresh reports whether the registry need not be read again for a report within a time, given the number of its
-// notifications.
+// Fresh reports whether the registry was read within a duration and has sent no notification since. notified is the
+// current number of notifications.
 func (r Report) Fresh(notified int64, within time.Duration, now time.Time) bool {
 	return r.Notified == notified && r.Asked.Add(within).After(now)
 }
@@ -46,16 +47,16 @@ func (r Report) Content() digest.Digest {
 	return r.Accepted.Content
 }
 
-// ArrivalOf returns when a report that follows this one arrived.
+// ArrivalOf returns the arrival time of a report that is accepted after this one.
 func (r Report) ArrivalOf(status *v1beta2.RuntimeStatus, accepted bundle.AcceptedReport, now time.Time) time.Time {
 	if last := r.Accepted; last != nil && SameKey(last.Key, accepted.Key) && last.Sequence == accepted.Sequence {
-		return r.Arrived // the same report in other bytes
+		return r.Arrived // an equal report with other bytes
 	}
 	return ingest.Arrived(status, accepted, r.Accepted == nil, now)
 }
 
-// Overtaken reports whether a status is based on a newer report of the same key. A sequence far ahead of this clock
-// does not count, because later reports are accepted with lower ones.
+// Overtaken reports whether a status is based on a newer report of the same key. A sequence far ahead of this clock is
+// ignored, because later reports are accepted with lower sequences.
 func (r Report) Overtaken(status *v1beta2.RuntimeStatus, now time.Time) bool {
 	if r.Accepted == nil || status == nil || status.Key == nil || status.ReportSequence <= r.Accepted.Sequence ||
 		plan.Ahead(status.ReportSequence, now) {

@@ -14,24 +14,24 @@ import (
 
 // Runtime is the record of one runtime.
 type Runtime struct {
-	// UID is the Kyma's UID, and ID the id of its runtime. Reports and publish records are not passed on to a new Kyma
-	// with the same name or to another runtime.
+	// UID is the Kyma's UID, and ID is the id of the Kyma's runtime. If either changes, reports and publish records are
+	// dropped.
 	UID types.UID
 	ID  string
 	// Report is the verified latest report.
 	Report Report
 	// Notified counts the registry's notifications about reports.
 	Notified int64
-	// Changed counts changes for this runtime outside its Kyma, such as of its Secrets.
+	// Changed counts changes outside the Kyma that affect this runtime, such as changes of its Secrets.
 	Changed int64
-	// Settled is the last pass that found nothing to do.
+	// Settled is the last pass that found no pending work.
 	Settled Settled
 	Pending Pending
 	// Backoff is the delay for this runtime's registry requests, or nil.
 	Backoff *Backoff
 	// Counted is the runtime's share of the fleet's metrics.
 	Counted Counted
-	// Written is a Kyma whose status was written here with versions of rollouts, until the cache has it.
+	// Written is the Kyma as last written by this process with versions of rollouts, or nil once the cache contains it.
 	Written *v1beta2.Kyma
 	// Published is the publisher's record of the runtime's repository. It belongs to the worker that reconciles the
 	// Kyma; controller-runtime has one worker for each name.
@@ -47,7 +47,7 @@ func (r *Runtime) startOver(uid types.UID, id string) {
 	}
 }
 
-// Basis contains everything that a pass depends on besides time.
+// Basis contains all inputs of a pass except the time.
 type Basis struct {
 	// Version is the Kyma's resource version.
 	Version string
@@ -60,20 +60,22 @@ type Basis struct {
 	Report digest.Digest
 }
 
-// Settled is a pass that found nothing to do, and until when that holds for an equal pass.
+// Settled is a pass that found no pending work, and the end of the time in which a pass with an equal basis can be
+// skipped.
 type Settled struct {
 	Basis Basis
 	Until time.Time
 }
 
-// Stands reports whether a recent pass with the same basis found nothing to do.
+// Stands reports whether a recent pass with the same basis found no pending work.
 func (s Settled) Stands(basis Basis, now time.Time) bool {
 	return s.Basis == basis && now.Before(s.Until)
 }
 
 // Pending records whether the next pass has something to publish.
 type Pending struct {
-	// Next is set until the next pass begins, Since until a bundle was published.
+	// Next is true from a change until the next pass begins. Since is the time of the first unpublished change, or
+	// zero.
 	Next  bool
 	Since time.Time
 }
@@ -93,7 +95,7 @@ func (p *Pending) Take() bool {
 	return was
 }
 
-// Done records that the bundle is up to date. Work that was added during the pass starts waiting now.
+// Done records that the bundle is up to date. The waiting time of work that was added during the pass starts now.
 func (p *Pending) Done(now time.Time) {
 	p.Since = time.Time{}
 	if p.Next {

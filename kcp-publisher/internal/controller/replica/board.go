@@ -1,6 +1,6 @@
-// Package replica runs one of several processes that share a fleet. It acquires and hands over leases so that each
-// process has a fair share of the shards and one process is the planner. It maintains the ConfigMap with the processes'
-// heartbeats and the planned state. The decisions are made in package shard.
+// Package replica runs one of several processes that share a fleet. It acquires and hands over leases. Each process
+// gets a fair share of the shards, and one process is the planner. Package replica also maintains the ConfigMap with
+// the processes' heartbeats and the planned state. Package shard makes the decisions.
 package replica
 
 import (
@@ -28,11 +28,12 @@ const (
 	// heartbeats of a member.
 	readInterval, beatInterval = 500 * time.Millisecond, 2 * time.Second
 	// memberTimeout is the time without a heartbeat after which a member counts as gone. memberForgotten is the time
-	// after which it is removed from the board.
+	// without a heartbeat after which a member is removed from the board.
 	memberTimeout, memberForgotten = 10 * time.Second, 5 * time.Minute
-	// announcedFor is the validity of a read announcement. After waiting for Outdated, no replica uses an older one.
+	// announcedFor is how long an announcement is valid after it was read.
 	announcedFor = 6 * time.Second
-	// Outdated is announcedFor plus time for work that had begun.
+	// Outdated is announcedFor plus time to complete work in progress. After this time, no replica uses an older
+	// announcement.
 	Outdated = announcedFor + 2*time.Second
 	// requestTimeout limits one request to the API server.
 	requestTimeout = 4 * time.Second
@@ -49,9 +50,10 @@ type Board struct {
 	shards       int
 
 	mu sync.Mutex // guards the fields below
-	// members are the last heartbeats, and when each last changed.
+	// members contains the last heartbeat of each member, and the time of its last change.
 	members map[string]member
-	// announced and holder of the planner's lease are as last read. asked is when that read began, or zero.
+	// announced and holder are the planner's announcement and the holder of its lease at the last read. asked is the
+	// start time of that read, or zero.
 	announced shard.Announcement
 	holder    string
 	asked     time.Time
@@ -59,7 +61,7 @@ type Board struct {
 	own *shard.Announcement
 }
 
-// member has a member's last heartbeat and the time of its last change. Moved is true if the heartbeat has changed
+// member contains a member's last heartbeat and the time of its last change. moved is true if the heartbeat has changed
 // since this process started.
 type member struct {
 	beat  string
@@ -100,8 +102,8 @@ func (b *Board) Start(ctx context.Context) error {
 	}
 }
 
-// knowsOthers reports whether it is known which other members are alive. A process that joined earlier would wait for
-// dead members to take their share, while the others have already given up its own.
+// knowsOthers reports whether this process knows which other members are alive. Without this knowledge, it would leave
+// shards to dead members, while the other members already release the shards for this process.
 func (b *Board) knowsOthers() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -116,7 +118,7 @@ func (b *Board) knowsOthers() bool {
 // NeedLeaderElection returns false, because every process reads the board.
 func (b *Board) NeedLeaderElection() bool { return false }
 
-// leave removes the member from the board, so that others do not wait for its timeout.
+// leave removes the member from the board, so others do not wait for its timeout.
 func (b *Board) leave() error {
 	if err := b.patch(context.Background(), map[string]any{memberField + b.member: nil}); err != nil {
 		ctrl.Log.WithName("replica").Info("failed to leave the board of replicas", "error", err.Error())
@@ -147,13 +149,13 @@ func (b *Board) read(ctx context.Context) error {
 	var announced shard.Announcement
 	if text := config.Data[announcedField]; text != "" {
 		if err := json.Unmarshal([]byte(text), &announced); err != nil {
-			return fmt.Errorf("ConfigMap %s/%s: %s: %w: remove the field; the planner writes it again", b.namespace,
-				b.name, announcedField, err)
+			return fmt.Errorf("ConfigMap %s/%s: field %s: %w: remove the field; the planner writes it again",
+				b.namespace, b.name, announcedField, err)
 		}
 	}
 	own, forgotten := b.take(config.Data, announced, lease, asked)
 	if own != nil && *own != announced {
-		return b.write(ctx, *own) // another client changed it
+		return b.write(ctx, *own) // another client changed the announcement
 	}
 	if len(forgotten) > 0 {
 		return b.patch(ctx, forgotten)
@@ -161,7 +163,8 @@ func (b *Board) read(ctx context.Context) error {
 	return nil
 }
 
-// take stores a read board. It returns this process's announcement, and the members to remove.
+// take stores the content of the board. It returns this process's announcement, and the members to remove from the
+// board.
 func (b *Board) take(
 	data map[string]string, announced shard.Announcement, lease *coordinationv1.Lease, asked time.Time,
 ) (own *shard.Announcement, forgotten map[string]any) {
@@ -216,7 +219,7 @@ func (b *Board) patch(ctx context.Context, fields map[string]any) error {
 	return nil
 }
 
-// Announce publishes the planned state to all members, as long as this process holds the planner's lease.
+// Announce publishes the planned state to all members. The caller must hold the planner's lease.
 func (b *Board) Announce(ctx context.Context, state string, active bool) error {
 	a := shard.Announcement{Holder: b.member, Shards: b.shards, State: state, Active: active}
 	b.mu.Lock()
@@ -224,7 +227,7 @@ func (b *Board) Announce(ctx context.Context, state string, active bool) error {
 	b.own = &a
 	b.mu.Unlock()
 	if same {
-		return nil // otherwise it is written again after the next read
+		return nil // a lost announcement is written again after the next read
 	}
 	return b.write(ctx, a)
 }
@@ -247,18 +250,21 @@ func (b *Board) Announced() (a shard.Announcement, known bool) {
 // fresh reports whether the last read is still valid. The caller must hold mu.
 func (b *Board) fresh() bool {
 	now := time.Now()
-	// The check uses both clocks: the monotonic one stops while a machine sleeps, the wall clock can be set.
+	// The check uses both clocks, because the monotonic clock stops while a machine sleeps, and the wall clock can be
+	// set.
 	return !b.asked.IsZero() && max(now.Sub(b.asked), now.Round(0).Sub(b.asked.Round(0))) <= announcedFor
 }
 
-// Shards returns the number of shards of the last planner, or 0 for none. known is false if it was not read yet.
+// Shards returns the number of shards in the last announcement, or 0 if no announcement was read. known is false if the
+// last read is too old.
 func (b *Board) Shards() (shards int, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.announced.Shards, b.fresh()
 }
 
-// Members returns the live processes with the same number of shards. known is false if that may be outdated.
+// Members returns the live processes with the same number of shards as this process. known is false if the list may be
+// outdated.
 func (b *Board) Members() (live []string, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -17,18 +17,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
-// Planner is the part of the work that belongs to no shard and is done once for all of them.
+// Planner is the part of the work that is done once for all shards.
 const Planner = -1
 
 const (
 	// pollInterval is the interval between checks whether a part still belongs to this replica.
 	pollInterval = time.Second
-	// joins is the time that a new replica waits before it takes parts, so that it sees replicas that start at the same
-	// time.
+	// joins is the time that a new replica waits before it takes parts. It then knows the replicas that start at the
+	// same time.
 	joins = 2*beatInterval + readInterval
 )
 
-// Replica takes its share of the parts, and releases those that belong to others.
+// Replica takes its share of the parts, and releases the parts that belong to other replicas.
 type Replica struct {
 	Board *Board
 	Parts *manager.Parts
@@ -36,11 +36,11 @@ type Replica struct {
 	Shards int
 	// Leases returns the name of the lease of a part.
 	Leases func(part int) string
-	// Work does a part of the work under its lease until the context ends.
+	// Work runs the work of a part under the part's lease until the context ends.
 	Work func(ctx context.Context, part int, lease *manager.Lease) error
 
 	mu sync.Mutex // guards the fields below
-	// holders are the holders of the parts' leases, as last read.
+	// holders contains the holder of each part's lease at the last read.
 	holders map[int]string
 	began   time.Time
 }
@@ -90,7 +90,7 @@ func (r *Replica) wanted(part int, has bool) bool {
 	return shard.Assign(r.Shards, held, members)[part] == r.Parts.Holder
 }
 
-// compete takes a part whenever it belongs to this replica, until the context ends.
+// compete takes a part whenever the part belongs to this replica, until the context ends.
 func (r *Replica) compete(ctx context.Context, part int) error {
 	for ctx.Err() == nil {
 		lease, err := r.Parts.Lease(r.Leases(part))
@@ -104,8 +104,8 @@ func (r *Replica) compete(ctx context.Context, part int) error {
 	return nil
 }
 
-// hold waits for a part, works on it, and releases it when it belongs to another replica or the context ends. The work
-// ends before the lease is released.
+// hold waits for a part and works on it until the part belongs to another replica or the context ends. The work ends
+// before the lease is released.
 func (r *Replica) hold(ctx context.Context, part int, lease *manager.Lease) error {
 	taken := make(chan struct{})
 	election, release := r.Parts.Election()
@@ -120,7 +120,7 @@ func (r *Replica) hold(ctx context.Context, part int, lease *manager.Lease) erro
 	if err != nil {
 		return fmt.Errorf("set up the election for %s: %w", r.Leases(part), err)
 	}
-	// A replica that does not want a part does not try to get its lease, and this is not logged as an error.
+	// A replica refuses leases of parts that belong to other replicas. This must not be logged as an error.
 	electing, giveUp := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.Discard()))
 	lost := make(chan struct{})
 	go func() {
@@ -139,8 +139,8 @@ func (r *Replica) hold(ctx context.Context, part int, lease *manager.Lease) erro
 	return r.work(ctx, part, lease, lost)
 }
 
-// work works on a part until it belongs to another replica. A lost lease ends the process, as for a single publisher,
-// because work in progress cannot be canceled.
+// work runs the work of a part until the part belongs to another replica. A lost lease ends the process, because work
+// in progress cannot be canceled.
 func (r *Replica) work(ctx context.Context, part int, lease *manager.Lease, lost <-chan struct{}) error {
 	name := r.Leases(part)
 	log := ctrl.LoggerFrom(ctx).WithName("replica").WithValues("lease", name)
@@ -158,7 +158,7 @@ func (r *Replica) work(ctx context.Context, part int, lease *manager.Lease, lost
 				err = errors.New("the work ended unexpectedly")
 			}
 			if err != nil {
-				return fmt.Errorf("work under lease %s: %w", name, err)
+				return fmt.Errorf("run the work of lease %s: %w", name, err)
 			}
 			log.Info("released a part of the work")
 			return nil
@@ -179,7 +179,7 @@ func (r *Replica) work(ctx context.Context, part int, lease *manager.Lease, lost
 	}
 }
 
-// candidate is a lease that only the replica of the part acquires.
+// candidate is a lease that a replica acquires only if the part belongs to the replica.
 type candidate struct {
 	*manager.Lease
 	replica *Replica

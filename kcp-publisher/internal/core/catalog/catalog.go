@@ -1,5 +1,6 @@
 // Package catalog indexes the modules of a control plane. It takes ModuleTemplates and ModuleReleaseMetas and returns
-// an immutable Snapshot, which returns the template of a module in a channel. It does no I/O and knows no runtime.
+// an immutable Snapshot for looking up the template of a module in a channel. It performs no I/O and does not depend on
+// runtimes.
 package catalog
 
 import (
@@ -28,41 +29,41 @@ type Snapshot struct {
 	metas     map[string]*offer // by module name
 	templates []*template       // sorted by namespace and name
 	byModule  map[string][]*template
-	// called are the templates by all names of the older lookups: label, name, namespace/name, component name.
+	// called maps every name of the older lookups to templates: label, name, namespace/name, and component name.
 	called map[string][]*template
-	// selected are the label keys that any selector uses.
+	// selected contains the label keys that any kymaSelector uses.
 	selected map[string]bool
-	// values are the names of the runtimes' values that any template uses.
+	// values contains the names of runtime values that any template uses.
 	values map[string]bool
-	// restricted are modules that no Kyma sees without a kymaSelector.
+	// restricted lists the modules that are hidden from all Kymas unless a kymaSelector selects them.
 	restricted []string
-	// controller is the required controller name of templates, empty for any.
+	// controller is the controller name that templates must have, or empty for any.
 	controller string
 }
 
-// offer is a ModuleReleaseMeta with its entry for runtimes.
+// offer is a ModuleReleaseMeta with its encoded catalog entry.
 type offer struct {
 	meta     v1beta2.ModuleReleaseMeta
 	selector labels.Selector
-	// broken is the reason why access to the module is unknown: no Kyma gets it, and no Kyma loses it.
+	// broken is the reason why access to the module is unknown. No Kyma can add the module then, and no Kyma loses it.
 	broken   error
 	entry    bundle.CatalogEntry
-	size     int   // of the encoded entry, in bytes
-	withheld error // the reason why no bundle contains it
+	size     int   // bytes of the encoded entry
+	withheld error // the reason why bundles omit the entry
 }
 
 // template is a ModuleTemplate with derived fields.
 type template struct {
 	v1beta2.ModuleTemplate
-	module string // empty for a template that no module name leads to
+	module string // empty if neither the spec nor a label contains the module
 	// descriptor is the inline descriptor, nil if it is missing or invalid.
 	descriptor *ocm.Descriptor
 	broken     error  // the reason why the inline descriptor is invalid
-	component  string // from the inline descriptor, empty without one
+	component  string // from the inline descriptor, empty if there is none
 	version    string
 	entry      bundle.CatalogEntry
-	size       int   // of the encoded entry, in bytes
-	withheld   error // the reason why no bundle contains it
+	size       int   // bytes of the encoded entry
+	withheld   error // the reason why bundles omit the entry
 }
 
 // Choice is the template of a module in a channel.
@@ -72,17 +73,18 @@ type Choice struct {
 	Version   string
 	Component string
 	Template  *v1beta2.ModuleTemplate
-	// Descriptor is the template's own, nil if the component is read from a repository.
+	// Descriptor is the template's inline descriptor, or nil if the component is read from a repository.
 	Descriptor *ocm.Descriptor
-	// NamesItself is true if only that descriptor names the component.
+	// NamesItself is true if the inline descriptor is the only source of the component name.
 	NamesItself bool
 	Mandatory   bool
-	// Err is the reason why a mandatory module cannot be installed in any version. Only Module is then set.
+	// Err is the reason why no version of a mandatory module can be installed. If set, only Module and Mandatory are
+	// set as well.
 	Err error
 }
 
-// New indexes templates and metas, in any order. No Kyma sees a restricted module unless its ModuleReleaseMeta has a
-// kymaSelector.
+// New indexes templates and metas in any order. Restricted modules are hidden from all Kymas unless a kymaSelector in
+// their ModuleReleaseMeta selects the Kyma.
 func New(
 	templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta, restricted ...string,
 ) (*Snapshot, error) {
@@ -90,7 +92,7 @@ func New(
 		called: map[string][]*template{}, selected: map[string]bool{}, values: map[string]bool{}}
 	for i := range metas {
 		if !metas[i].DeletionTimestamp.IsZero() {
-			continue // a finalizer keeps the object, but its content no longer counts
+			continue // the object is being deleted and only waits for a finalizer
 		}
 		o, err := newOffer(metas[i], slices.Contains(restricted, metas[i].Spec.ModuleName))
 		if err != nil {
@@ -102,7 +104,7 @@ func New(
 				o, first = first, o
 			}
 			o.broken = reason.Errorf(reason.CatalogInvalid,
-				"module %s: has two ModuleReleaseMetas: remove %s or %s, or correct its spec.moduleName", name,
+				"module %s has two ModuleReleaseMetas: remove %s or %s, or correct its spec.moduleName", name,
 				key(&o.meta), key(&first.meta))
 		}
 		s.metas[name] = o
@@ -165,7 +167,7 @@ func newOffer(meta v1beta2.ModuleReleaseMeta, restricted bool) (*offer, error) {
 	case by != nil:
 		selector, err := metav1.LabelSelectorAsSelector(by)
 		if err != nil {
-			// Showing a module to every Kyma would be the opposite of the intent.
+			// An invalid selector must not show the module to every Kyma.
 			selector, o.broken = labels.Nothing(),
 				reason.Errorf(reason.CatalogInvalid, "module %s: ModuleReleaseMeta %s spec.kymaSelector: %v",
 					meta.Spec.ModuleName, key(&meta), err)
@@ -178,7 +180,7 @@ func newOffer(meta v1beta2.ModuleReleaseMeta, restricted bool) (*offer, error) {
 	}
 	o.size, o.withheld, err = inspect("ModuleReleaseMeta "+key(&meta), o.entry)
 	if n := len(meta.Spec.Channels); n > bundle.MaxChannels && o.withheld == nil {
-		o.withheld = fmt.Errorf("ModuleReleaseMeta %s spec.channels: %d channels, at most %d", key(&meta), n,
+		o.withheld = fmt.Errorf("ModuleReleaseMeta %s spec.channels: %d channels, must be at most %d", key(&meta), n,
 			bundle.MaxChannels)
 	}
 	return o, err
@@ -206,8 +208,8 @@ func newTemplate(object v1beta2.ModuleTemplate) (*template, error) {
 	return t, err
 }
 
-// private are annotations without a meaning in another cluster, such as kubectl's copy of the whole object. A change of
-// one, such as the commit that an object came with, must not change the catalogs of all runtimes.
+// private lists annotations that have no meaning in other clusters, such as kubectl's copy of the object. Entries omit
+// them, so a new value, such as another Git commit, does not change the catalog of every runtime.
 var private = []string{
 	"kubectl.kubernetes.io/last-applied-configuration", v1beta2.AnnotationGitCommit, v1beta2.AnnotationGitDigest,
 	v1beta2.AnnotationPrune,
@@ -244,8 +246,8 @@ func (s *Snapshot) moduleNames() []string {
 	return names
 }
 
-// DefinedValues returns the names of values that a runtime has and any module uses, sorted. The values themselves
-// are part of the statement, so they do not make a difference here.
+// DefinedValues returns the sorted names of a runtime's values that any module uses. The statement contains the values
+// themselves, so only the names are needed.
 func (s *Snapshot) DefinedValues(values bundle.Values) []string {
 	var names []string
 	for name := range values {
@@ -257,7 +259,7 @@ func (s *Snapshot) DefinedValues(values bundle.Values) []string {
 	return names
 }
 
-// Templates returns the existing ModuleTemplates with these names, by name as a status tracks them.
+// Templates returns the metadata of the existing ModuleTemplates with these names, in the form that a status records.
 func (s *Snapshot) Templates(names ...string) map[string]v1beta2.PartialMeta {
 	found := make(map[string]v1beta2.PartialMeta, len(names))
 	for _, name := range names {
@@ -270,7 +272,8 @@ func (s *Snapshot) Templates(names ...string) map[string]v1beta2.PartialMeta {
 	return found
 }
 
-// Relevant returns the labels of a Kyma that can affect its modules: two Kymas with equal ones see the same modules.
+// Relevant returns the labels of a Kyma that can affect its modules. Two Kymas with equal relevant labels see equal
+// modules.
 func (s *Snapshot) Relevant(kyma map[string]string) map[string]string {
 	relevant := map[string]string{}
 	for key, value := range kyma {

@@ -8,8 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// ProvidedBy returns the catalog for modules with this spec.modules[].controller: it contains only ModuleTemplates with
-// that value in the label controller-name. For an empty name it contains all templates.
+// ProvidedBy returns the catalog for modules with this spec.modules[].controller. It contains only ModuleTemplates with
+// that value in the label controller-name, or all templates if the name is empty.
 func (s *Snapshot) ProvidedBy(controller string) *Snapshot {
 	if controller == s.controller {
 		return s
@@ -19,7 +19,7 @@ func (s *Snapshot) ProvidedBy(controller string) *Snapshot {
 	return &narrowed
 }
 
-// provided returns the templates that the snapshot contains.
+// provided filters templates by the snapshot's controller name.
 func (s *Snapshot) provided(all []*template) []*template {
 	if s.controller == "" {
 		return all
@@ -33,17 +33,17 @@ func (s *Snapshot) provided(all []*template) []*template {
 	return found
 }
 
-// unprovided returns the reason why the controller name excludes all of a module's templates, nil if it does not.
-func (s *Snapshot) unprovided(module string, all []*template) error {
+// checkController returns an error if the controller name excludes all of a module's templates.
+func (s *Snapshot) checkController(module string, all []*template) error {
 	if len(all) == 0 || len(s.provided(all)) > 0 {
 		return nil
 	}
 	return reason.Errorf(reason.CatalogInvalid,
-		"module %s: ModuleTemplate %s is not provided under the controller name %s: label it %s, or correct "+
+		"module %s: ModuleTemplate %s does not have the controller name %s: set its label %s, or correct "+
 			"spec.modules[].controller",
 		module, key(slices.MinFunc(all, byKey)), bundle.Quote(s.controller, maxControllerBytes),
 		v1beta2.LabelControllerName)
 }
 
-// maxControllerBytes is the displayed length of a controller name, the maximum of a label.
+// maxControllerBytes limits a controller name in messages. It is the maximum length of a label value.
 const maxControllerBytes = 63

@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/disclosure"
 )
 
-// disclosing returns a finding if a field of an encoded entry appears to contain a secret, unless publicFields lists
-// it. The second error is a failure to decode the entry.
+// disclosing returns a finding if a field of an encoded entry appears to contain a secret and publicFields does not
+// list the field. The second error is a failure to decode the entry.
 func disclosing(object string, data []byte, publicFields string) (finding, problem error) {
 	var fields map[string]any
 	if err := json.Unmarshal(data, &fields); err != nil {
@@ -26,7 +26,7 @@ func disclosing(object string, data []byte, publicFields string) (finding, probl
 		{"annotations", "metadata.annotations"}, {"spec", "spec"}} {
 		if found, ok := disclosure.Find(fields[part.key], part.at, public); ok {
 			return fmt.Errorf(
-				"%s %v: keep it in a Secret of the runtime and refer to that, or list the field in annotation %s if "+
+				"%s %v: move it to a Secret in the runtime and reference that, or list the field in annotation %s if "+
 					"it is not a secret",
 				object, found, v1beta2.AnnotationPublicFields), nil
 		}

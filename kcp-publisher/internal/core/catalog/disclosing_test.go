@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestModuleWithASecretIsNotPublished(t *testing.T) {
+func TestModuleWithSecretIsNotPublished(t *testing.T) {
 	token := "ghp" + "_" + strings.Repeat("a1", 18)
 	data := func(fields map[string]any) func(*v1beta2.ModuleTemplate) {
 		return func(t *v1beta2.ModuleTemplate) {
@@ -29,36 +29,36 @@ func TestModuleWithASecretIsNotPublished(t *testing.T) {
 		changeMeta func(*v1beta2.ModuleReleaseMeta)
 		want       string
 	}{
-		"nothing": {},
-		"in the default CR": {
+		"no secret": {},
+		"secret in the default CR": {
 			change: []func(*v1beta2.ModuleTemplate){data(map[string]any{"token": token})},
-			want:   "ModuleTemplate kcp-system/keda-1.7.0 spec.data.spec.token: appears to contain a token of GitHub",
+			want:   "ModuleTemplate kcp-system/keda-1.7.0 spec.data.spec.token appears to contain a token of GitHub",
 		},
-		"in an annotation": {
+		"secret in an annotation": {
 			change: []func(*v1beta2.ModuleTemplate){annotated("x", token)},
-			want:   "ModuleTemplate kcp-system/keda-1.7.0 metadata.annotations.x: appears to contain",
+			want:   "ModuleTemplate kcp-system/keda-1.7.0 metadata.annotations.x appears to contain",
 		},
-		"in what kubectl keeps, which is not published": {
+		"secret in kubectl's annotation, which is not published": {
 			change: []func(*v1beta2.ModuleTemplate){
 				annotated("kubectl.kubernetes.io/last-applied-configuration", token),
 			},
 		},
-		"in a field that is marked as public": {
+		"secret in a public field": {
 			change: []func(*v1beta2.ModuleTemplate){
 				data(map[string]any{"example": token}),
 				annotated(v1beta2.AnnotationPublicFields, "spec.info, spec.data.spec.example"),
 			},
 		},
-		"in another field than the public one": {
+		"secret in a field next to a public field": {
 			change: []func(*v1beta2.ModuleTemplate){
 				data(map[string]any{"example": token, "token": token}),
 				annotated(v1beta2.AnnotationPublicFields, "spec.data.spec.example"),
 			},
-			want: "spec.data.spec.token: appears to contain",
+			want: "spec.data.spec.token appears to contain",
 		},
-		"in the ModuleReleaseMeta": {
+		"secret in the ModuleReleaseMeta": {
 			changeMeta: func(m *v1beta2.ModuleReleaseMeta) { m.Labels = map[string]string{"a": token} },
-			want:       "ModuleReleaseMeta kcp-system/keda metadata.labels.a: appears to contain",
+			want:       "ModuleReleaseMeta kcp-system/keda metadata.labels.a appears to contain",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,18 +73,18 @@ func TestModuleWithASecretIsNotPublished(t *testing.T) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 			if _, err := s.Lookup("mailer", "regular", nil); err != nil {
-				t.Errorf("another module suffers: %v", err)
+				t.Errorf("lookup of the module without a secret failed: %v", err)
 			}
 			visible, err := json.Marshal(s.Visible(nil, nil))
 			if err != nil {
 				t.Fatal(err)
 			}
 			if c.want != "" && strings.Contains(string(visible), token) {
-				t.Errorf("the runtimes' catalog reports it: %s", visible)
+				t.Errorf("the visible catalog contains the secret: %s", visible)
 			}
 			if c.want == "" && !strings.Contains(string(visible), "keda-1.7.0") ||
 				!strings.Contains(string(visible), "mailer-1.7.0") {
-				t.Errorf("the runtimes' catalog lacks a module: %s", visible)
+				t.Errorf("a published module is missing in the visible catalog: %s", visible)
 			}
 		})
 	}

@@ -10,11 +10,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Lookup returns the template of a module in a channel for a Kyma with these labels. The error has one of
+// Lookup returns the template of a module in a channel for a Kyma with these labels. The reason of the error is one of
 // reason.Problems.
 //
-// A ModuleReleaseMeta with that name decides. Without one, the older lookups decide: by label, name, namespace/name and
-// component name, among templates of the channel.
+// The ModuleReleaseMeta of the module determines the version. Without a ModuleReleaseMeta, Lookup searches the
+// channel's templates by label, name, namespace/name, and component name, as older releases did.
 func (s *Snapshot) Lookup(module, channel string, kyma labels.Set) (Choice, error) {
 	version, err := s.Offered(module, channel, kyma)
 	if err != nil {
@@ -23,25 +23,25 @@ func (s *Snapshot) Lookup(module, channel string, kyma labels.Set) (Choice, erro
 	return s.At(module, channel, version, kyma)
 }
 
-// Has reports whether a module with that name exists for any Kyma.
+// Has reports whether the catalog has a module with that name, even if it is hidden from some Kymas.
 func (s *Snapshot) Has(module string) bool {
 	return s.metas[module] != nil || len(s.called[module]) > 0
 }
 
-// HasVersion reports whether a template of that version of a module exists for any Kyma.
+// HasVersion reports whether the catalog has a template of that module version, even if it is hidden from some Kymas.
 func (s *Snapshot) HasVersion(module, version string) bool {
 	return len(s.templatesOf(module, version)) > 0
 }
 
-// Offered returns the channel's version of a module for a Kyma with these labels, whether or not it is available. The
-// error has one of reason.Problems.
+// Offered returns a module's version in a channel for a Kyma with these labels, even if the version has no template.
+// The reason of the error is one of reason.Problems.
 func (s *Snapshot) Offered(module, channel string, kyma labels.Set) (string, error) {
 	o := s.metas[module]
 	if o == nil {
 		choice, err := s.lookupOlder(module, channel, kyma)
 		return choice.Version, err
 	}
-	if err := o.mayAsk(kyma); err != nil {
+	if err := o.checkRequest(kyma); err != nil {
 		return "", err
 	}
 	if version := o.version(channel); version != "" {
@@ -54,7 +54,7 @@ func (s *Snapshot) Offered(module, channel string, kyma labels.Set) (string, err
 }
 
 // At returns the template of a module's version in a channel for a Kyma with these labels, even if the channel now has
-// another version. The error has one of reason.Problems.
+// another version. The reason of the error is one of reason.Problems.
 func (s *Snapshot) At(module, channel, version string, kyma labels.Set) (Choice, error) {
 	o := s.metas[module]
 	if o == nil {
@@ -62,41 +62,41 @@ func (s *Snapshot) At(module, channel, version string, kyma labels.Set) (Choice,
 		if err == nil && choice.Version != version {
 			return Choice{},
 				reason.Errorf(reason.TemplateMissing,
-					"module %s: version %s is no longer available: ModuleTemplate %s has %s now", module, version,
-					key(choice.Template), choice.Version)
+					"module %s: version %s is no longer available: ModuleTemplate %s now has version %s", module,
+					version, key(choice.Template), choice.Version)
 		}
 		return choice, err
 	}
-	if err := o.mayAsk(kyma); err != nil {
+	if err := o.checkRequest(kyma); err != nil {
 		return Choice{}, err
 	}
 	return s.shown(o, channel, version, kyma)
 }
 
-// Pinned returns the template of a module's version for a Kyma with these labels, whatever versions its channels have.
-// The error has one of reason.Problems.
+// Pinned returns the template of a module's version for a Kyma with these labels, regardless of channels. The reason of
+// the error is one of reason.Problems.
 func (s *Snapshot) Pinned(module, version string, kyma labels.Set) (Choice, error) {
 	o := s.metas[module]
 	if o == nil {
 		return Choice{},
 			reason.Errorf(reason.PinUnavailable,
-				"module %s: version %s cannot be asked for without a ModuleReleaseMeta: ask for a channel", module,
+				"module %s: version %s cannot be pinned without a ModuleReleaseMeta: request a channel instead", module,
 				version)
 	}
-	if err := o.mayAsk(kyma); err != nil {
+	if err := o.checkRequest(kyma); err != nil {
 		return Choice{}, err
 	}
 	choice, err := s.shown(o, "", version, kyma)
 	if err != nil && !Hidden(err) {
 		return Choice{},
 			reason.Errorf(reason.PinUnavailable,
-				"module %s: version %s, to which the Kyma pins it, is not available: %v", module, version, err)
+				"module %s: pinned version %s is not available: %v", module, version, err)
 	}
 	return choice, err
 }
 
 // Installed returns the template of a version that a runtime already has, regardless of its channel and the current
-// access rules. The error has one of reason.Problems.
+// access rules. The reason of the error is one of reason.Problems.
 func (s *Snapshot) Installed(module, channel, version string) (Choice, error) {
 	if o := s.metas[module]; o != nil {
 		if o.withheld != nil {
@@ -124,8 +124,8 @@ func (s *Snapshot) Installed(module, channel, version string) (Choice, error) {
 	if t.broken == nil && t.component == "" {
 		return Choice{},
 			reason.Errorf(reason.CatalogInvalid,
-				"module %s: ModuleTemplate %s spec.descriptor: contains no component name, and a ModuleReleaseMeta "+
-					"does not exist", module, key(t))
+				"module %s: ModuleTemplate %s spec.descriptor contains no component name, and the module has no "+
+					"ModuleReleaseMeta", module, key(t))
 	}
 	return t.choice(Choice{
 		Module: module, Channel: channel, Version: version, Component: t.component, NamesItself: true,
@@ -133,8 +133,8 @@ func (s *Snapshot) Installed(module, channel, version string) (Choice, error) {
 	})
 }
 
-// mayAsk reports whether a Kyma can name the module in its spec.
-func (o *offer) mayAsk(kyma labels.Set) error {
+// checkRequest returns an error if a Kyma with these labels cannot request the module in its spec.
+func (o *offer) checkRequest(kyma labels.Set) error {
 	module := o.meta.Spec.ModuleName
 	if o.withheld != nil {
 		return reason.Errorf(reason.CatalogInvalid, "module %s: %v", module, o.withheld)
@@ -147,7 +147,7 @@ func (o *offer) mayAsk(kyma labels.Set) error {
 	}
 	if o.meta.Spec.Mandatory != nil {
 		return reason.Errorf(reason.ModuleNotOffered,
-			"module %s: is mandatory and installed without being asked for: remove it from spec.modules", module)
+			"module %s is mandatory and installed without a request: remove it from spec.modules", module)
 	}
 	return nil
 }
@@ -169,7 +169,7 @@ func (s *Snapshot) shown(o *offer, channel, version string, kyma labels.Set) (Ch
 func (s *Snapshot) version(o *offer, channel, version string) (Choice, error) {
 	module := o.meta.Spec.ModuleName
 	all := s.templatesOf(module, version)
-	if unprovided := s.unprovided(module, all); unprovided != nil {
+	if unprovided := s.checkController(module, all); unprovided != nil {
 		return Choice{}, unprovided
 	}
 	found := s.provided(all)
@@ -194,7 +194,7 @@ func (s *Snapshot) version(o *offer, channel, version string) (Choice, error) {
 		if component == "" && found[0].broken == nil {
 			return Choice{},
 				reason.Errorf(reason.CatalogInvalid,
-					"module %s: names no component: set ModuleReleaseMeta %s spec.ocmComponentName", module,
+					"module %s has no component name: set ModuleReleaseMeta %s spec.ocmComponentName", module,
 					key(&o.meta))
 		}
 		return found[0].choice(Choice{
@@ -207,8 +207,8 @@ func (s *Snapshot) version(o *offer, channel, version string) (Choice, error) {
 			version, key(found[0]), key(found[1]))
 }
 
-// lookupOlder never reports a module as hidden: while a ModuleReleaseMeta is recreated, an old template has no access
-// rules.
+// lookupOlder looks up a module without a ModuleReleaseMeta. It never returns a hiddenError, because the
+// ModuleReleaseMeta may only be missing while it is recreated, and hidden modules are removed from runtimes.
 func (s *Snapshot) lookupOlder(module, channel string, kyma labels.Set) (Choice, error) {
 	named := s.called[module]
 	var found []*template
@@ -217,7 +217,7 @@ func (s *Snapshot) lookupOlder(module, channel string, kyma labels.Set) (Choice,
 			found = append(found, t)
 		}
 	}
-	if unprovided := s.unprovided(module, found); unprovided != nil {
+	if unprovided := s.checkController(module, found); unprovided != nil {
 		return Choice{}, unprovided
 	}
 	found = s.provided(found)
@@ -225,11 +225,12 @@ func (s *Snapshot) lookupOlder(module, channel string, kyma labels.Set) (Choice,
 	case len(named) == 0:
 		return Choice{},
 			reason.Errorf(reason.ModuleUnknown,
-				"module %s: is unknown: there is neither a ModuleReleaseMeta nor a ModuleTemplate of that name", module)
+				"module %s is unknown: no ModuleReleaseMeta or ModuleTemplate has that name", module)
 	case len(found) == 0:
 		return Choice{},
 			reason.Errorf(reason.ChannelMissing,
-				"module %s: channel %q has no version: no ModuleTemplate of it has that spec.channel", module, channel)
+				"module %s: channel %q has no version: no ModuleTemplate of the module has that spec.channel", module,
+				channel)
 	case len(found) > 1:
 		return Choice{},
 			reason.Errorf(reason.TemplateDoubled, "module %s: channel %q has two ModuleTemplates: remove %s or %s",
@@ -250,15 +251,15 @@ func (s *Snapshot) lookupOlder(module, channel string, kyma labels.Set) (Choice,
 	if t.broken == nil && (t.component == "" || t.version == "") {
 		return Choice{},
 			reason.Errorf(reason.CatalogInvalid,
-				"module %s: ModuleTemplate %s spec.descriptor: contains no component name and version, and a "+
-					"ModuleReleaseMeta does not exist", module, key(t))
+				"module %s: ModuleTemplate %s spec.descriptor contains no component name and version, and the module "+
+					"has no ModuleReleaseMeta", module, key(t))
 	}
 	return t.choice(Choice{
 		Module: module, Channel: channel, Version: t.version, Component: t.component, NamesItself: true,
 	})
 }
 
-// choice completes the Choice of this template, or returns the template's problem.
+// choice sets the template and descriptor of a Choice. It returns an error if the template is not usable.
 func (t *template) choice(c Choice) (Choice, error) {
 	switch d := t.descriptor; {
 	case t.withheld != nil:
@@ -268,7 +269,7 @@ func (t *template) choice(c Choice) (Choice, error) {
 	case d != nil && d.Name != c.Component:
 		return Choice{},
 			reason.Errorf(reason.CatalogInvalid,
-				"module %s: ModuleTemplate %s spec.descriptor: is of component %s, want %s", c.Module, key(t), d.Name,
+				"module %s: ModuleTemplate %s spec.descriptor has component name %s, want %s", c.Module, key(t), d.Name,
 				c.Component)
 	case d != nil && d.Version != c.Version:
 		return Choice{},
@@ -280,8 +281,8 @@ func (t *template) choice(c Choice) (Choice, error) {
 	return c, nil
 }
 
-// Mandatory returns the modules of every runtime, sorted by name, each in its highest version. A declared module
-// without a template has an Err, because leaving it out would remove it from every runtime.
+// Mandatory returns the highest version of each mandatory module, sorted by name. A module without a usable template is
+// included with Err set, because omitting the module would remove it from every runtime.
 func (s *Snapshot) Mandatory() []Choice {
 	best := map[string]Choice{}
 	offerHigher := func(c Choice) {
@@ -311,7 +312,7 @@ func (s *Snapshot) Mandatory() []Choice {
 		choice, err := t.choice(Choice{Module: t.module, Version: t.version, Component: t.component, NamesItself: true})
 		if err == nil && t.component == "" {
 			err = reason.Errorf(reason.CatalogInvalid,
-				"module %s: ModuleTemplate %s spec.descriptor: contains no component name, and the module is mandatory",
+				"module %s: ModuleTemplate %s spec.descriptor contains no component name, and the module is mandatory",
 				t.module, key(t))
 		}
 		if err != nil {

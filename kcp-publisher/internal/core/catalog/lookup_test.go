@@ -26,14 +26,14 @@ func template(name string, change func(*v1beta2.ModuleTemplate)) v1beta2.ModuleT
 	return t
 }
 
-// versioned is a template in the form that belongs to a ModuleReleaseMeta.
+// versioned returns a template for a module with a ModuleReleaseMeta.
 func versioned(module, version string) v1beta2.ModuleTemplate {
 	return template(module+"-"+version, func(t *v1beta2.ModuleTemplate) {
 		t.Spec.ModuleName, t.Spec.Version = module, version
 	})
 }
 
-// older is a template in the form before ModuleReleaseMetas, with channel and descriptor inside.
+// older returns a template for a module without a ModuleReleaseMeta. It contains the channel and the descriptor.
 func older(name, channel, component, version string, labels map[string]string) v1beta2.ModuleTemplate {
 	return template(name, func(t *v1beta2.ModuleTemplate) {
 		t.Labels, t.Spec.Channel = labels, channel
@@ -63,7 +63,7 @@ func snapshot(t *testing.T, templates []v1beta2.ModuleTemplate, metas ...v1beta2
 	return s
 }
 
-func TestModuleHasOneVersionPerChannel(t *testing.T) {
+func TestLookupReturnsTemplateOfChannel(t *testing.T) {
 	keda := []v1beta2.ModuleTemplate{versioned("keda", "1.7.0"), versioned("keda", "1.8.0")}
 	label := map[string]string{v1beta2.LabelModuleName: "keda"}
 	const component = "kyma-project.io/module/keda"
@@ -77,42 +77,48 @@ func TestModuleHasOneVersionPerChannel(t *testing.T) {
 		module, channel string
 		want            string // template, component and version
 	}{
-		"of its regular channel": {
+		"regular channel": {
 			keda, []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, "keda", "regular",
 			"keda-1.7.0 " + component + " 1.7.0",
 		},
-		"of another channel": {
+		"fast channel": {
 			keda, []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, "keda", "fast",
 			"keda-1.8.0 " + component + " 1.8.0",
 		},
-		"whatever its template is called": {
+		"template with an unconventional name": {
 			[]v1beta2.ModuleTemplate{
 				template("strange", func(t *v1beta2.ModuleTemplate) {
 					t.Spec.ModuleName, t.Spec.Version = "keda", "1.7.0"
 				}),
 			}, []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, "keda", "regular", "strange " + component + " 1.7.0",
 		},
-		"by the template's name alone": {
+		"template identified only by its name": {
 			[]v1beta2.ModuleTemplate{template("keda-1.7.0", func(*v1beta2.ModuleTemplate) {})},
 			[]v1beta2.ModuleReleaseMeta{offered("keda", nil)}, "keda", "regular", "keda-1.7.0 " + component + " 1.7.0",
 		},
-		"with the descriptor's component": {
+		"component name from the descriptor": {
 			[]v1beta2.ModuleTemplate{older("keda-1.7.0", "", component, "1.7.0", label)},
 			[]v1beta2.ModuleReleaseMeta{
 				offered("keda", func(m *v1beta2.ModuleReleaseMeta) { m.Spec.OcmComponentName = "" }),
 			}, "keda", "regular", "keda-1.7.0 " + component + " 1.7.0",
 		},
-		"as in the ModuleReleaseMeta": {
+		"ModuleReleaseMeta takes precedence over older templates": {
 			append(inline, keda...), []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, "keda", "regular",
 			"keda-1.7.0 " + component + " 1.7.0",
 		},
-		"by label, without a meta": {inline, nil, "keda", "regular", "keda-regular " + component + " 0.7.0"},
-		"by name, without a meta":  {inline, nil, "keda-fast", "fast", "keda-fast " + component + " 0.8.0"},
-		"by namespace and name": {
+		"without a ModuleReleaseMeta, by label": {
+			inline, nil, "keda", "regular", "keda-regular " + component + " 0.7.0",
+		},
+		"without a ModuleReleaseMeta, by name": {
+			inline, nil, "keda-fast", "fast", "keda-fast " + component + " 0.8.0",
+		},
+		"without a ModuleReleaseMeta, by namespace and name": {
 			inline, nil, "kcp-system/keda-fast", "fast", "keda-fast " + component + " 0.8.0",
 		},
-		"by component name": {inline, nil, component, "fast", "keda-fast " + component + " 0.8.0"},
-		"found by two of its names at once": {
+		"without a ModuleReleaseMeta, by component name": {
+			inline, nil, component, "fast", "keda-fast " + component + " 0.8.0",
+		},
+		"template with the name in its label and its metadata": {
 			[]v1beta2.ModuleTemplate{older("keda", "fast", component, "0.8.0", label)}, nil, "keda", "fast",
 			"keda " + component + " 0.8.0",
 		},
@@ -130,7 +136,7 @@ func TestModuleHasOneVersionPerChannel(t *testing.T) {
 	}
 }
 
-func TestLookupErrorNamesReasonAndFix(t *testing.T) {
+func TestLookupErrorContainsReasonAndFix(t *testing.T) {
 	const component = "kyma-project.io/module/keda"
 	keda := []v1beta2.ModuleTemplate{versioned("keda", "1.7.0")}
 	twin := template("keda-again", func(t *v1beta2.ModuleTemplate) {
@@ -144,59 +150,59 @@ func TestLookupErrorNamesReasonAndFix(t *testing.T) {
 		reason          reason.Reason
 		want            string
 	}{
-		"an unknown module": {
-			keda, nil, "serverless", "regular", reason.ModuleUnknown, "module serverless: is unknown",
+		"unknown module": {
+			keda, nil, "serverless", "regular", reason.ModuleUnknown, "module serverless is unknown",
 		},
-		"no name": {keda, nil, "", "regular", reason.ModuleUnknown, "is unknown"},
-		"a channel without version": {
+		"empty module name": {keda, nil, "", "regular", reason.ModuleUnknown, "is unknown"},
+		"channel without a version": {
 			keda, func(*v1beta2.ModuleReleaseMeta) {}, "keda", "dev", reason.ChannelMissing,
 			`module keda: channel "dev" has no version: add one to ModuleReleaseMeta kcp-system/keda spec.channels`,
 		},
-		"no template": {
+		"version without a template": {
 			keda, func(*v1beta2.ModuleReleaseMeta) {}, "keda", "fast", reason.TemplateMissing,
 			`module keda: version 1.8.0 of channel "fast" has no ModuleTemplate: add keda-1.8.0`,
 		},
-		"two templates": {
+		"version with two templates": {
 			append(keda, twin), func(*v1beta2.ModuleReleaseMeta) {}, "keda", "regular", reason.TemplateDoubled,
 			"module keda: version 1.7.0 has two ModuleTemplates: remove kcp-system/keda-1.7.0 or kcp-system/keda-again",
 		},
-		"no component": {
+		"module without a component name": {
 			keda, func(m *v1beta2.ModuleReleaseMeta) { m.Spec.OcmComponentName = "" }, "keda", "regular",
 			reason.CatalogInvalid, "set ModuleReleaseMeta kcp-system/keda spec.ocmComponentName",
 		},
-		"a beta module": {
+		"beta module": {
 			keda, func(m *v1beta2.ModuleReleaseMeta) { m.Spec.Beta = true }, "keda", "regular", reason.ModuleNotOffered,
 			v1beta2.LabelBeta,
 		},
-		"an internal module": {
+		"internal module": {
 			keda, func(m *v1beta2.ModuleReleaseMeta) { m.Spec.Internal = true }, "keda", "regular",
 			reason.ModuleNotOffered, v1beta2.LabelInternal,
 		},
-		"a module for others": {keda, func(m *v1beta2.ModuleReleaseMeta) {
+		"kymaSelector that does not match": {keda, func(m *v1beta2.ModuleReleaseMeta) {
 			m.Spec.KymaSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
 		}, "keda", "regular", reason.ModuleNotOffered, "kymaSelector"},
-		"a selector that is invalid": {keda, func(m *v1beta2.ModuleReleaseMeta) {
+		"invalid kymaSelector": {keda, func(m *v1beta2.ModuleReleaseMeta) {
 			m.Spec.KymaSelector = &metav1.LabelSelector{
 				MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}},
 			}
 		}, "keda", "regular", reason.CatalogInvalid, "kymaSelector"},
-		"a mandatory module": {keda, func(m *v1beta2.ModuleReleaseMeta) {
+		"mandatory module": {keda, func(m *v1beta2.ModuleReleaseMeta) {
 			m.Spec.Channels, m.Spec.Mandatory = nil, &v1beta2.Mandatory{Version: "1.7.0"}
 		}, "keda", "regular", reason.ModuleNotOffered, "is mandatory"},
-		"an older one elsewhere": {
+		"older template of another channel": {
 			[]v1beta2.ModuleTemplate{older("keda", "fast", component, "0.8.0", nil)}, nil, "keda", "regular",
 			reason.ChannelMissing, `module keda: channel "regular" has no version`,
 		},
-		"two older ones": {
+		"two older templates of the channel": {
 			[]v1beta2.ModuleTemplate{older("keda", "fast", component, "0.8.0", nil),
 				older("other", "fast", component, "0.9.0", map[string]string{v1beta2.LabelModuleName: "keda"})}, nil,
 			"keda", "fast", reason.TemplateDoubled, "remove kcp-system/keda or kcp-system/other",
 		},
-		"an older beta": {
+		"older template of a beta module": {
 			[]v1beta2.ModuleTemplate{older("keda", "fast", component, "0.8.0", beta)}, nil, "keda", "fast",
 			reason.ModuleNotOffered, v1beta2.LabelBeta,
 		},
-		"a broken descriptor": {
+		"invalid descriptor": {
 			[]v1beta2.ModuleTemplate{older("keda", "fast", "not a component", "0.8.0", nil)}, nil, "keda", "fast",
 			reason.CatalogInvalid, "ModuleTemplate kcp-system/keda spec.descriptor",
 		},
@@ -214,7 +220,7 @@ func TestLookupErrorNamesReasonAndFix(t *testing.T) {
 	}
 }
 
-func TestLabelsGrantHiddenModules(t *testing.T) {
+func TestHiddenModuleRequiresAllLabels(t *testing.T) {
 	s := snapshot(t, []v1beta2.ModuleTemplate{versioned("keda", "1.7.0")},
 		offered("keda", func(m *v1beta2.ModuleReleaseMeta) {
 			m.Spec.Beta, m.Spec.Internal = true, true
@@ -225,7 +231,7 @@ func TestLabelsGrantHiddenModules(t *testing.T) {
 		t.Error(err)
 	}
 	if visible := s.Visible(all, nil); len(visible.ModuleReleaseMetas) != 1 || len(visible.ModuleTemplates) != 1 {
-		t.Errorf("visible are %+v", visible)
+		t.Errorf("got visible catalog %+v, want one ModuleReleaseMeta and one ModuleTemplate", visible)
 	}
 	for missing := range all {
 		fewer := labels.Set{}
@@ -237,15 +243,15 @@ func TestLabelsGrantHiddenModules(t *testing.T) {
 		_, err := s.Lookup("keda", "regular", fewer)
 		visible := s.Visible(fewer, nil)
 		if open := missing == "plan"; (err == nil) != open || (len(visible.ModuleTemplates) == 1) != open {
-			t.Errorf("without %s: %v, visible are %d", missing, err, len(visible.ModuleTemplates))
+			t.Errorf("without label %s: got %v and %d visible templates", missing, err, len(visible.ModuleTemplates))
 		}
 		if _, relevant := s.Relevant(all)[missing]; relevant == (missing == "plan") {
-			t.Errorf("label %s is relevant: %t", missing, relevant)
+			t.Errorf("label %s: got relevant %t, want %t", missing, relevant, !relevant)
 		}
 	}
 }
 
-// shown returns the ModuleReleaseMetas with their channels, and the templates, that a Kyma with labels sees.
+// shown returns the visible catalog of a Kyma with labels: the channels of ModuleReleaseMetas, and the ModuleTemplates.
 func shown(t *testing.T, s *catalog.Snapshot, labels map[string]string) string {
 	t.Helper()
 	visible := s.Visible(labels, nil)
@@ -265,7 +271,7 @@ func shown(t *testing.T, s *catalog.Snapshot, labels map[string]string) string {
 	return strings.Join(all, " ")
 }
 
-func TestCatalogShowsTheChannelsOfAKyma(t *testing.T) {
+func TestVisibleCatalogContainsOnlyUsableChannels(t *testing.T) {
 	labeled := func(module, version, label, value string) v1beta2.ModuleTemplate {
 		one := versioned(module, version)
 		one.Labels = map[string]string{label: value}
@@ -280,45 +286,46 @@ func TestCatalogShowsTheChannelsOfAKyma(t *testing.T) {
 		labels     map[string]string
 		want       string
 	}{
-		"channels and what they mean, and no version that no channel has": {templates: []v1beta2.ModuleTemplate{
+		"channels and their templates, but no template without a channel": {templates: []v1beta2.ModuleTemplate{
 			versioned("keda", "1.7.0"), versioned("keda", "1.8.0"), noChannel,
 		},
 			metas: []v1beta2.ModuleReleaseMeta{offered("keda", nil)},
 			want:  "keda/regular=1.7.0 keda/fast=1.8.0 keda-1.7.0 keda-1.8.0"},
-		"not a channel whose version is beta": {templates: []v1beta2.ModuleTemplate{
+		"channel with a beta version is hidden": {templates: []v1beta2.ModuleTemplate{
 			versioned("keda", "1.7.0"), labeled("keda", "1.8.0", v1beta2.LabelBeta, v1beta2.True),
 		},
 			metas: []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, want: "keda/regular=1.7.0 keda-1.7.0"},
-		"but to beta Kymas": {templates: []v1beta2.ModuleTemplate{
+		"channel with a beta version is visible to beta Kymas": {templates: []v1beta2.ModuleTemplate{
 			versioned("keda", "1.7.0"), labeled("keda", "1.8.0", v1beta2.LabelBeta, v1beta2.True),
 		},
 			metas: []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, labels: beta,
 			want: "keda/regular=1.7.0 keda/fast=1.8.0 keda-1.7.0 keda-1.8.0"},
-		"not a channel whose version has no template": {templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0")},
-			metas: []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, want: "keda/regular=1.7.0 keda-1.7.0"},
-		"not a channel whose version is not synced": {templates: []v1beta2.ModuleTemplate{
+		"channel whose version has no template is hidden": {
+			templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0")},
+			metas:     []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, want: "keda/regular=1.7.0 keda-1.7.0"},
+		"channel whose version is not synced is hidden": {templates: []v1beta2.ModuleTemplate{
 			versioned("keda", "1.7.0"), labeled("keda", "1.8.0", v1beta2.LabelSync, v1beta2.False),
 		},
 			metas: []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, want: "keda/regular=1.7.0 keda-1.7.0"},
-		"nothing of a module whose versions are all hidden": {templates: []v1beta2.ModuleTemplate{
+		"module with only hidden versions is hidden": {templates: []v1beta2.ModuleTemplate{
 			labeled("keda", "1.7.0", v1beta2.LabelInternal, v1beta2.True),
 		},
 			metas: []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, labels: beta, want: ""},
-		"nothing of a module whose ModuleReleaseMeta is being deleted": {
+		"module whose ModuleReleaseMeta is being deleted is hidden": {
 			templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0")},
 			metas: []v1beta2.ModuleReleaseMeta{
 				offered("keda", func(m *v1beta2.ModuleReleaseMeta) {
 					m.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 				}),
 			}, want: ""},
-		"nothing of a module whose ModuleReleaseMeta is gone": {
+		"module without a ModuleReleaseMeta is hidden": {
 			templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0")}, want: "",
 		},
-		"what the older lookups find": {
+		"older template with a channel is visible": {
 			templates: []v1beta2.ModuleTemplate{older("keda-fast", "fast", "kyma-project.io/module/keda", "0.8.0",
 				nil)}, want: "keda-fast",
 		},
-		"nothing of a restricted module without a selector": {templates: []v1beta2.ModuleTemplate{
+		"restricted module without a kymaSelector is hidden": {templates: []v1beta2.ModuleTemplate{
 			versioned("keda", "1.7.0"),
 			older("keda-fast", "fast", "x.example/keda", "0.8.0", map[string]string{v1beta2.LabelModuleName: "keda"}),
 		},
@@ -341,16 +348,16 @@ func TestEqualCatalogsHaveEqualRevisions(t *testing.T) {
 	one := snapshot(t, []v1beta2.ModuleTemplate{a, b}, offered("keda", nil), offered("btp", nil))
 	two := snapshot(t, []v1beta2.ModuleTemplate{b, a}, offered("btp", nil), offered("keda", nil))
 	if one.Revision != two.Revision {
-		t.Error("the order makes a difference")
+		t.Error("the revision depends on the order of the objects")
 	}
 	b.Spec.RequiresDowntime = true
 	if three := snapshot(t, []v1beta2.ModuleTemplate{b, a}, offered("btp", nil),
 		offered("keda", nil)); one.Revision == three.Revision {
-		t.Error("a change makes no difference")
+		t.Error("the revision did not change with the catalog")
 	}
 }
 
-// Without a ModuleReleaseMeta, Kymas name modules by label, name or component: thousands of Kymas at once.
+// BenchmarkLookupWithoutMeta measures the older lookups, which thousands of Kymas can need at once.
 func BenchmarkLookupWithoutMeta(b *testing.B) {
 	var templates []v1beta2.ModuleTemplate
 	for i := range 1_000 {
@@ -368,7 +375,7 @@ func BenchmarkLookupWithoutMeta(b *testing.B) {
 	}
 }
 
-func TestControlPlaneFieldsDoNotChangeTheCatalog(t *testing.T) {
+func TestControlPlaneAnnotationsDoNotChangeRevision(t *testing.T) {
 	noted := versioned("keda", "1.7.0")
 	noted.Annotations = map[string]string{
 		"kubectl.kubernetes.io/last-applied-configuration": "{}", v1beta2.AnnotationGitCommit: "abc",
@@ -377,15 +384,15 @@ func TestControlPlaneFieldsDoNotChangeTheCatalog(t *testing.T) {
 	plain := snapshot(t, []v1beta2.ModuleTemplate{versioned("keda", "1.7.0")}, offered("keda", nil))
 	other := snapshot(t, []v1beta2.ModuleTemplate{noted}, offered("keda", nil))
 	if plain.Revision != other.Revision {
-		t.Error("annotations of the control plane's own make another catalog")
+		t.Error("the revision depends on annotations that are not published")
 	}
 	noted.Annotations["doc.example/link"] = "https://example.com"
 	if snapshot(t, []v1beta2.ModuleTemplate{noted}, offered("keda", nil)).Revision == plain.Revision {
-		t.Error("an annotation for runtimes makes no other catalog")
+		t.Error("the revision did not change with a published annotation")
 	}
 }
 
-func TestHeldChannelShowsTheRuntimesVersion(t *testing.T) {
+func TestHeldChannelShowsVersionOfRuntime(t *testing.T) {
 	templates := []v1beta2.ModuleTemplate{versioned("keda", "1.7.0"), versioned("keda", "1.8.0")}
 	promoted := offered("keda", func(m *v1beta2.ModuleReleaseMeta) { m.Spec.Channels[0].Version = "1.8.0" })
 	before, after := snapshot(t, templates, offered("keda", nil)), snapshot(t, templates, promoted)
@@ -398,13 +405,13 @@ func TestHeldChannelShowsTheRuntimesVersion(t *testing.T) {
 		}
 	}
 	if a, b := before.Visible(nil, nil), after.Visible(nil, held("1.7.0")); !reflect.DeepEqual(a, b) {
-		t.Errorf("a version that is held changes what is seen: was %+v, is %+v", a, b)
+		t.Errorf("the visible catalog changed although the version is held: got %+v, want %+v", b, a)
 	}
 	if a, b := after.Visible(nil, nil), after.Visible(nil, held("")); !reflect.DeepEqual(a, b) ||
 		reflect.DeepEqual(a, before.Visible(nil, nil)) {
-		t.Errorf("who is given the version does not see it: %+v", b)
+		t.Errorf("the new version is not visible although it is not held: %+v", b)
 	}
 	if a, b := after.Visible(nil, nil), after.Visible(nil, held("1.6.0")); !reflect.DeepEqual(a, b) {
-		t.Errorf("a held version without a template hides the channel: %+v", b)
+		t.Errorf("a held version without a template hides the channel: got %+v, want %+v", b, a)
 	}
 }

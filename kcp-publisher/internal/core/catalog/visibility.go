@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Hidden reports whether a lookup failed because labels or a selector hide the module from the Kyma. Unlike a missing
-// or invalid template, that is an operator's decision: an installed module must be removed.
+// Hidden reports whether a lookup failed because labels or a selector hide the module from the Kyma. An operator
+// decides this, unlike a missing or invalid template, so an installed module must be removed.
 //
 // Source: lifecycle-manager, pkg/module/sync, "Due to module template visibility change, some module previously
 // deployed should be removed".
@@ -22,7 +22,7 @@ func Hidden(err error) bool {
 	return errors.As(err, &h)
 }
 
-// hiddenError is the error of a lookup of a module that is hidden from the Kyma.
+// hiddenError is returned by lookups of modules that are hidden from the Kyma.
 type hiddenError struct{ error }
 
 func (h hiddenError) Unwrap() error { return h.error }
@@ -56,7 +56,7 @@ func hiddenByLabels(own map[string]string, kyma labels.Set) string {
 	return ""
 }
 
-// templatesOf returns the templates of a module's version: one, unless there is a problem.
+// templatesOf returns the templates of a module's version. A valid catalog has exactly one.
 func (s *Snapshot) templatesOf(module, version string) []*template {
 	var found []*template
 	for _, t := range s.byModule[module] {
@@ -75,24 +75,23 @@ func (s *Snapshot) templatesOf(module, version string) []*template {
 	return found
 }
 
-// Visible returns the catalog that a Kyma with these labels may choose from: ModuleReleaseMetas with the channels that
-// it may follow, and the templates that those mean. Mandatory modules are not for choosing.
+// Visible returns the catalog for a Kyma with these labels: the ModuleReleaseMetas with the channels that the Kyma can
+// use, and the ModuleTemplates of those channels. It omits mandatory modules, because they cannot be chosen.
 //
-// Source: lifecycle-manager, internal/remote, GetModuleReleaseMetasToSync and FilterAllowedModuleTemplates. Templates of modules without a
-// ModuleReleaseMeta are shown besides, where the older lookups find them.
+// Source: lifecycle-manager, internal/remote, GetModuleReleaseMetasToSync and FilterAllowedModuleTemplates. Templates
+// of modules without a ModuleReleaseMeta are included if the older lookups find them.
 //
-// held returns the version that the runtime may have of a channel whose version is held back from it, empty for a
-// channel without such. The channel is shown with that version and its template, so that the
-// runtime does not see a version that is held back. If the version no longer has a template, the channel is shown
-// unchanged, because it would otherwise disappear.
+// held returns the version to show for a channel whose current version is held back from the runtime, or empty for
+// other channels. If that version no longer has a template, the channel is shown with its current version, because it
+// would otherwise disappear.
 //
-// If the entries exceed the size of a document, the largest ones are omitted.
+// If the entries exceed the size limit of a document, the largest entries are omitted.
 func (s *Snapshot) Visible(kyma labels.Set, held func(module, channel string) string) bundle.Catalog {
 	var metas, templates []sizedEntry
 	named := map[*template]bool{}
 	for _, name := range s.moduleNames() {
 		o := s.metas[name]
-		channels := s.channels(o, kyma, held, func(t *template) bool { return t.mayBeSeen(kyma) })
+		channels := s.channels(o, kyma, held, func(t *template) bool { return t.isVisible(kyma) })
 		if len(channels) == 0 || o.withheld != nil {
 			continue
 		}
@@ -104,7 +103,7 @@ func (s *Snapshot) Visible(kyma labels.Set, held func(module, channel string) st
 		}
 	}
 	for _, t := range s.templates {
-		if (named[t] || s.foundByOlderLookups(t)) && t.mayBeSeen(kyma) {
+		if (named[t] || s.foundByOlderLookups(t)) && t.isVisible(kyma) {
 			templates = append(templates, sizedEntry{t.entry, t.size})
 		}
 	}
@@ -121,8 +120,8 @@ type sizedEntry struct {
 // catalogBytes bounds the entries of one Catalog document, which also has a header and separators.
 const catalogBytes = bundle.MaxDocumentBytes - 64<<10
 
-// largestThatFits returns the size of the largest entry that a document can carry together with all smaller ones. The
-// largest entries are left out first, so that no module can push the others out of the catalog.
+// largestThatFits returns the size of the largest entry that fits into a document together with all smaller entries.
+// The largest entries are omitted first, so one module cannot displace the others.
 func largestThatFits(metas, templates []sizedEntry) int {
 	total := 0
 	sizes := make([]int, 0, len(metas)+len(templates))
@@ -139,7 +138,7 @@ func largestThatFits(metas, templates []sizedEntry) int {
 	total = 0
 	for _, size := range sizes {
 		if total += size; total > catalogBytes {
-			return size - len(",") - 1 // entries of one size are kept or left out together
+			return size - len(",") - 1 // entries of equal size are all included or all omitted
 		}
 	}
 	return bundle.MaxDocumentBytes
@@ -155,8 +154,8 @@ func upTo(most int, entries []sizedEntry) []bundle.CatalogEntry {
 	return fitting
 }
 
-// channels returns the channels of a module that a Kyma with these labels may follow and whose templates it may use. A
-// channel whose version is held back has the version that the Kyma may have.
+// channels returns the channels of a module that a Kyma with these labels can use and whose templates satisfy may. A
+// channel whose version is held back is returned with the version from held.
 func (s *Snapshot) channels(
 	o *offer, kyma labels.Set, held func(module, channel string) string, may func(*template) bool,
 ) []v1beta2.ChannelVersion {
@@ -179,8 +178,8 @@ func (s *Snapshot) channels(
 	return all
 }
 
-// Channel returns the version of a channel of a ModuleReleaseMeta, regardless of its visibility. It is empty without
-// one.
+// Channel returns the version of a module's channel in its ModuleReleaseMeta, or empty. It ignores whether the module
+// is hidden.
 func (s *Snapshot) Channel(module, channel string) string {
 	o := s.metas[module]
 	if o == nil {
@@ -198,7 +197,7 @@ func (o *offer) version(channel string) string {
 	return ""
 }
 
-// entryWith returns the entry for runtimes that see only the given channels of the module.
+// entryWith returns the entry with only the given channels.
 func (o *offer) entryWith(channels []v1beta2.ChannelVersion) bundle.CatalogEntry {
 	if slices.Equal(channels, o.meta.Spec.Channels) {
 		return o.entry
@@ -206,22 +205,22 @@ func (o *offer) entryWith(channels []v1beta2.ChannelVersion) bundle.CatalogEntry
 	spec := o.meta.Spec
 	spec.Channels = channels
 	e := o.entry
-	e.Spec, _ = json.Marshal(spec) // it was encoded before, with other channels
+	e.Spec, _ = json.Marshal(spec) // cannot fail: newOffer encoded this spec with other channels
 	return e
 }
 
-func (t *template) mayBeSeen(kyma labels.Set) bool {
+func (t *template) isVisible(kyma labels.Set) bool {
 	return t.withheld == nil && !t.Spec.Mandatory && t.Labels[v1beta2.LabelSync] != v1beta2.False &&
 		hiddenByLabels(t.Labels, kyma) == ""
 }
 
-// foundByOlderLookups reports whether a Kyma may request a template that names its own channel and has no
-// ModuleReleaseMeta.
+// foundByOlderLookups reports whether Kymas can request a template directly, because it has a spec.channel and its
+// module has no ModuleReleaseMeta.
 func (s *Snapshot) foundByOlderLookups(t *template) bool {
 	return t.Spec.Channel != "" && s.metas[t.module] == nil && !slices.Contains(s.restricted, t.module)
 }
 
-// Offers returns the modules that a Kyma with these labels may choose, by name, with the channels that each has.
+// Offers returns the modules that a Kyma with these labels can choose, with the channels of each.
 func (s *Snapshot) Offers(kyma labels.Set) map[string][]string {
 	offers := map[string][]string{}
 	for _, name := range s.moduleNames() {

@@ -10,16 +10,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Withheld is an object of the catalog that no bundle carries.
+// Withheld is a catalog object that bundles omit.
 type Withheld struct {
 	// Kind is ModuleTemplate or ModuleReleaseMeta.
 	Kind string
 	Key  types.NamespacedName
-	// Err is the cause; its text names the object and the field.
+	// Err is the reason. Its message contains the object and the field.
 	Err error
 }
 
-// Withheld returns the objects that no bundle carries, ModuleReleaseMetas first, each kind sorted.
+// Withheld returns the catalog objects that bundles omit: first the ModuleReleaseMetas, then the ModuleTemplates, each
+// sorted.
 func (s *Snapshot) Withheld() []Withheld {
 	var all []Withheld
 	for _, name := range s.moduleNames() {
@@ -43,8 +44,8 @@ func (s *Snapshot) Withheld() []Withheld {
 	return all
 }
 
-// CheckTemplate returns an error if no bundle can contain the ModuleTemplate. Webhooks call it before the template is
-// stored.
+// CheckTemplate returns an error if bundles would have to omit the ModuleTemplate. Admission webhooks call it before
+// the template is stored.
 func CheckTemplate(object *v1beta2.ModuleTemplate) error {
 	spec := object.Spec
 	if len(spec.Descriptor.Raw) == 0 {
@@ -61,8 +62,8 @@ func CheckTemplate(object *v1beta2.ModuleTemplate) error {
 	return bundle.CheckCatalogEntry(data)
 }
 
-// inspect returns an entry's size and the reason why no bundle contains it: an agent would refuse the bundle, or the
-// entry contains a secret.
+// inspect returns an entry's size, and an error if bundles must omit the entry because agents would refuse it or
+// because it appears to contain a secret.
 func inspect(object string, e bundle.CatalogEntry) (size int, withheld, problem error) {
 	data, err := json.Marshal(e)
 	if err != nil {

@@ -1,8 +1,8 @@
 // Package disclosure finds secrets in data that is about to be published. Bundles are signed but not encrypted, and
-// every runtime can read the catalog, so a password in a ModuleTemplate would reach the whole fleet. It takes a JSON
-// value and returns the first finding, which names the field and the kind of secret but never the value.
+// every runtime can read the catalog, so a password in a ModuleTemplate would reach the whole fleet. Find takes a JSON
+// value and returns the first finding, which contains the field and the kind of secret but never the value.
 //
-// It detects secrets by their form. It does not find a password that looks like a word.
+// Secrets are detected by their format. A password that looks like an ordinary word is not detected.
 package disclosure
 
 import (
@@ -23,10 +23,10 @@ type Finding struct {
 }
 
 func (f Finding) String() string {
-	return fmt.Sprintf("%s: appears to contain %s, which every runtime could read", f.Field, f.Resembles)
+	return fmt.Sprintf("%s appears to contain %s, which every runtime could read", f.Field, f.Resembles)
 }
 
-// Find returns the first finding in a JSON value as decoded by encoding/json, in the order of sorted keys. at is the
+// Find returns the first finding in a JSON value decoded by encoding/json, visiting keys in sorted order. at is the
 // path of the value. Find skips the fields in public and all fields below them.
 func Find(value any, at string, public []string) (Finding, bool) {
 	if slices.Contains(public, at) {
@@ -34,7 +34,7 @@ func Find(value any, at string, public []string) (Finding, bool) {
 	}
 	switch v := value.(type) {
 	case string:
-		if resembles := judge(v); resembles != "" {
+		if resembles := detect(v); resembles != "" {
 			return Finding{Field: at, Resembles: resembles}, true
 		}
 	case []any:
@@ -48,7 +48,7 @@ func Find(value any, at string, public []string) (Finding, bool) {
 			return Finding{Field: step(at, field), Resembles: "the content of a Secret"}, true
 		}
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			if resembles := judge(key); resembles != "" {
+			if resembles := detect(key); resembles != "" {
 				return Finding{Field: at, Resembles: resembles + " as the name of a field"}, true
 			}
 			if f, ok := Find(v[key], step(at, key), public); ok {
@@ -71,7 +71,7 @@ func step(at, key string) string {
 	return at + "." + key
 }
 
-// filledSecret returns the field of a Secret that has content of any kind.
+// filledSecret returns the name of the data field if the object is a Secret with content, or empty.
 func filledSecret(object map[string]any) string {
 	if object["kind"] != "Secret" || object["apiVersion"] != "v1" {
 		return ""
@@ -91,15 +91,15 @@ func mapOf(value any) map[string]any {
 	return m
 }
 
-// form is one kind of secret with a recognizable form.
+// form is a kind of secret with a recognizable format.
 type form struct {
 	resembles string
-	// sign is a part of every such secret, so most texts need no closer look.
+	// sign is a substring of every such secret. Texts without it do not need the slower pattern match.
 	sign    string
 	pattern *regexp.Regexp
 }
 
-// forms are documented by their vendors, or defined by RFC 7468 and RFC 7519.
+// forms lists formats that vendors document or that RFC 7468 and RFC 7519 define.
 var forms = []form{
 	{"a private key", "PRIVATE KEY", regexp.MustCompile(`-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY( BLOCK)?-----`)},
 	{"an age identity", "AGE-SECRET-KEY-", regexp.MustCompile(`AGE-SECRET-KEY-(PQ-)?1[0-9A-Z]{50,}`)},
@@ -118,12 +118,13 @@ var forms = []form{
 	{"a password in a URL", "://", regexp.MustCompile(`\b[a-z][a-z0-9+.-]*://[^\s/:@"'${}<>*]+:[^\s/:@"'${}<>*]{3,}@`)},
 }
 
-// judge returns the kind of secret that a text appears to be, or an empty string.
-func judge(text string) string {
-	if resembles := judgePlain(text); resembles != "" {
+// detect returns the kind of secret that a text appears to contain, or an empty string. It also checks base64-encoded
+// text.
+func detect(text string) string {
+	if resembles := detectPlain(text); resembles != "" {
 		return resembles
 	}
-	// Kubernetes encodes bytes in base64.
+	// Kubernetes encodes binary data as base64.
 	packed := strings.TrimSpace(text)
 	if len(packed) < 24 || len(packed)%4 != 0 {
 		return ""
@@ -132,10 +133,10 @@ func judge(text string) string {
 	if err != nil {
 		return ""
 	}
-	return judgePlain(string(plain))
+	return detectPlain(string(plain))
 }
 
-func judgePlain(text string) string {
+func detectPlain(text string) string {
 	for _, f := range forms {
 		if strings.Contains(text, f.sign) && f.pattern.MatchString(text) {
 			return f.resembles

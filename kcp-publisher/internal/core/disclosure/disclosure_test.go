@@ -7,28 +7,28 @@ import (
 	"testing"
 )
 
-// Secrets are assembled here so that scanners of this repository find none.
+// These secrets are assembled from parts, so secret scanners do not report this file.
 var (
 	privateKey = "-----BEGIN " + "EC PRIVATE KEY-----\nMHcCAQEEIA==\n-----END EC PRIVATE KEY-----\n"
 	ghToken    = "ghp" + "_" + strings.Repeat("a1", 18)
 	jwt        = "eyJ" + "hbGciOiJFUzI1NiJ9." + "eyJ" + "zdWIiOiJhIn0xxxx." + strings.Repeat("s", 43)
 )
 
-func TestFind(t *testing.T) {
+func TestFindDetectsSecretsByFormat(t *testing.T) {
 	packed := func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 	for name, c := range map[string]struct {
 		value any
 		want  string
 	}{
-		"a filled Secret": {
+		"Secret with data": {
 			map[string]any{"apiVersion": "v1", "kind": "Secret", "data": map[string]any{"password": "aHVudGVyMg=="}},
-			"spec.data.data: appears to contain the content of a Secret",
+			"spec.data.data appears to contain the content of a Secret",
 		},
-		"a Secret written plainly": {
+		"Secret with stringData": {
 			map[string]any{"apiVersion": "v1", "kind": "Secret", "stringData": map[string]any{"password": "hunter2"}},
-			"spec.data.stringData: appears to contain the content of a Secret",
+			"spec.data.stringData appears to contain the content of a Secret",
 		},
-		"a Secret in a list": {
+		"Secret in a list": {
 			map[string]any{
 				"kind": "List", "items": []any{
 					map[string]any{}, map[string]any{
@@ -36,88 +36,88 @@ func TestFind(t *testing.T) {
 					},
 				},
 			},
-			"spec.data.items[1].data: appears to contain",
+			"spec.data.items[1].data appears to contain",
 		},
-		"a private key": {
+		"private key": {
 			map[string]any{"tls": map[string]any{"key": privateKey}},
-			"spec.data.tls.key: appears to contain a private key",
+			"spec.data.tls.key appears to contain a private key",
 		},
-		"a private key inside text": {
+		"private key inside a script": {
 			map[string]any{"script": "cat <<E\n" + privateKey + "E"},
-			"spec.data.script: appears to contain a private key",
+			"spec.data.script appears to contain a private key",
 		},
-		"a private key in base64": {
-			map[string]any{"key": packed(privateKey)}, "spec.data.key: appears to contain a private key",
+		"private key in base64": {
+			map[string]any{"key": packed(privateKey)}, "spec.data.key appears to contain a private key",
 		},
-		"a PGP key": {
+		"PGP private key": {
 			map[string]any{"key": "-----BEGIN PGP " + "PRIVATE KEY BLOCK-----"},
-			"spec.data.key: appears to contain a private key",
+			"spec.data.key appears to contain a private key",
 		},
-		"an age identity": {
+		"age identity": {
 			map[string]any{"key": "AGE-SECRET-KEY-" + "1" + strings.Repeat("Q", 58)},
-			"spec.data.key: appears to contain an age identity",
+			"spec.data.key appears to contain an age identity",
 		},
-		"a token of GitHub": {
+		"GitHub token": {
 			map[string]any{"args": []any{"--token", ghToken}},
-			"spec.data.args[1]: appears to contain a token of GitHub",
+			"spec.data.args[1] appears to contain a token of GitHub",
 		},
-		"a token in base64": {
-			map[string]any{"t": packed("token=" + ghToken)}, "spec.data.t: appears to contain a token of GitHub",
+		"GitHub token in base64": {
+			map[string]any{"t": packed("token=" + ghToken)}, "spec.data.t appears to contain a token of GitHub",
 		},
-		"a token of AWS": {
-			map[string]any{"id": "AKIA" + strings.Repeat("Z", 16)}, "spec.data.id: appears to contain a token of AWS",
+		"AWS token": {
+			map[string]any{"id": "AKIA" + strings.Repeat("Z", 16)}, "spec.data.id appears to contain a token of AWS",
 		},
-		"a JSON Web Token": {
-			map[string]any{"header": "Bearer " + jwt}, "spec.data.header: appears to contain a JSON Web Token",
+		"JSON Web Token": {
+			map[string]any{"header": "Bearer " + jwt}, "spec.data.header appears to contain a JSON Web Token",
 		},
-		"a registry password of ours": {
+		"registry password of this fleet": {
 			map[string]any{"p": "kpr1" + ".1." + strings.Repeat("x", 43)},
-			"spec.data.p: appears to contain a token of this fleet",
+			"spec.data.p appears to contain a token of this fleet",
 		},
-		"a docker config": {
+		"Docker config": {
 			map[string]any{"c": `{"auths":{"r.example":{"auth": "dTpwYXNz"}}}`},
-			"spec.data.c: appears to contain a registry's credentials",
+			"spec.data.c appears to contain a registry's credentials",
 		},
-		"a password in a URL": {
+		"password in a URL": {
 			map[string]any{"u": "postgres://" + "admin:hunter2@db/x"},
-			"spec.data.u: appears to contain a password in a URL",
+			"spec.data.u appears to contain a password in a URL",
 		},
-		"a field with dots": {map[string]any{"a.b/c": ghToken}, `spec.data["a.b/c"]: appears to contain`},
-		"the name of a field": {
-			map[string]any{ghToken: "x"}, "spec.data: appears to contain a token of GitHub as the name of a field",
+		"field name with dots": {map[string]any{"a.b/c": ghToken}, `spec.data["a.b/c"] appears to contain`},
+		"secret as a field name": {
+			map[string]any{ghToken: "x"}, "spec.data appears to contain a token of GitHub as the name of a field",
 		},
-		"the first by name": {
-			map[string]any{"b": ghToken, "a": privateKey}, "spec.data.a: appears to contain",
+		"first of two fields by name": {
+			map[string]any{"b": ghToken, "a": privateKey}, "spec.data.a appears to contain",
 		},
 
-		"a reference to a Secret": {map[string]any{"apiVersion": "v1", "kind": "Secret", "name": "x"}, ""},
-		"a Secret without content": {
+		"reference to a Secret": {map[string]any{"apiVersion": "v1", "kind": "Secret", "name": "x"}, ""},
+		"Secret without content": {
 			map[string]any{"apiVersion": "v1", "kind": "Secret", "data": map[string]any{"a": ""}}, "",
 		},
-		"a kind of another group": {
+		"kind Secret in another API group": {
 			map[string]any{"apiVersion": "example.com/v1", "kind": "Secret", "data": map[string]any{"a": "b"}}, "",
 		},
-		"a public key": {
+		"public key": {
 			map[string]any{"key": "-----BEGIN PUBLIC KEY-----\nMFkw\n-----END PUBLIC KEY-----"}, "",
 		},
-		"a certificate": {
+		"certificate": {
 			map[string]any{"ca": packed("-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n")}, "",
 		},
-		"words about keys": {
+		"text about keys": {
 			map[string]any{"description": "put the PRIVATE KEY into a Secret, never a ghp_ token here"}, "",
 		},
-		"a digest": {map[string]any{"digest": "sha256:" + strings.Repeat("ab", 32)}, ""},
-		"an image with port and digest": {
+		"digest": {map[string]any{"digest": "sha256:" + strings.Repeat("ab", 32)}, ""},
+		"image reference with port and digest": {
 			map[string]any{"image": "registry.example:5000/a/b:1.0@sha256:" + strings.Repeat("ab", 32)}, "",
 		},
-		"a URL with a user": {map[string]any{"u": "ssh://git@github.com/a/b"}, ""},
-		"a URL with placeholders": {
+		"URL with a user name": {map[string]any{"u": "ssh://git@github.com/a/b"}, ""},
+		"URL with placeholders": {
 			map[string]any{"u": "https://$(USER):$(PASSWORD)@db/x", "v": "https://{{.u}}:{{.p}}@db",
 				"w": "https://<user>:<password>@x"}, "",
 		},
-		"a URL with port":                      {map[string]any{"u": "https://registry.example:5000/@scope/x"}, ""},
-		"numbers and nothing":                  {map[string]any{"a": 1.0, "b": nil, "c": true}, ""},
-		"a field in the list of public fields": {map[string]any{"example": map[string]any{"token": ghToken}}, ""},
+		"URL with a port":                    {map[string]any{"u": "https://registry.example:5000/@scope/x"}, ""},
+		"numbers, null and booleans":         {map[string]any{"a": 1.0, "b": nil, "c": true}, ""},
+		"field in the list of public fields": {map[string]any{"example": map[string]any{"token": ghToken}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, found := Find(c.value, "spec.data", []string{"spec.data.example"})
@@ -143,7 +143,7 @@ func FuzzFind(f *testing.F) {
 		first, ok := Find(value, "spec", nil)
 		again, okAgain := Find(value, "spec", nil)
 		if first != again || ok != okAgain {
-			t.Errorf("%v, then %v", first, again)
+			t.Errorf("two calls differ: got %v, then %v", first, again)
 		}
 	})
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/train"
 )
 
-// minHeard is the minimum number of runtimes for a warning about most of the fleet.
-const minHeard = 3
+// minReporting is the minimum number of reporting runtimes for the warning FleetSilent.
+const minReporting = 3
 
-// Assess evaluates a fleet.
+// Assess evaluates the health of all runtimes and returns the summary, modules, rollouts and warnings of the fleet.
 func Assess(in Input) Fleet {
 	f := Fleet{
 		Time: in.Now, Runtimes: make([]Runtime, 0, len(in.Kymas)+len(in.Healthy)),
@@ -44,7 +44,7 @@ func Assess(in Input) Fleet {
 	return f
 }
 
-// oldestReport returns the last report of the runtime that has been silent the longest, or nil.
+// oldestReport returns the time of the last report of the runtime that has been silent the longest, or nil.
 func oldestReport(all []Runtime) *time.Time {
 	var oldest *time.Time
 	for i := range all {
@@ -55,7 +55,7 @@ func oldestReport(all []Runtime) *time.Time {
 	return oldest
 }
 
-// silentSince returns the last report of a silent runtime, or nil for other runtimes.
+// silentSince returns the time of a silent runtime's last report, or nil for other runtimes.
 func (r *Runtime) silentSince() *time.Time {
 	if r.Health != Silent {
 		return nil
@@ -63,7 +63,7 @@ func (r *Runtime) silentSince() *time.Time {
 	return r.LastReport
 }
 
-// sortedRollouts returns the rollouts, active ones first and then newest first.
+// sortedRollouts returns the rollouts: active rollouts first, then the most recently started.
 func sortedRollouts(all []v1alpha1.Rollout) []Rollout {
 	sorted := make([]Rollout, 0, len(all))
 	for i := range all {
@@ -94,7 +94,7 @@ func (r *Rollout) startedAt() time.Time {
 	return r.Status.StartedAt.Time
 }
 
-// warnings returns the causes that affect the whole fleet.
+// warnings returns the causes that concern the whole fleet rather than a single runtime.
 func warnings(in Input, f Fleet) []Cause {
 	var all []Cause
 	warn := func(situation Situation, message string) {
@@ -122,13 +122,13 @@ func warnings(in Input, f Fleet) []Cause {
 			reported++
 		}
 	}
-	if reported >= minHeard && silent*2 > reported {
+	if reported >= minReporting && silent*2 > reported {
 		warn(FleetSilent, fmt.Sprintf("%d of %d runtimes that reported before are silent", silent, reported))
 	}
 	return all
 }
 
-// blockedTrains returns a cause for each version of a promotion train that needs an operator.
+// blockedTrains returns a cause for each version in a promotion train that is blocked until an operator acts.
 func blockedTrains(policies []v1alpha1.PromotionPolicy) []Cause {
 	var all []Cause
 	for i := range policies {
@@ -147,7 +147,7 @@ func blockedTrains(policies []v1alpha1.PromotionPolicy) []Cause {
 	return all
 }
 
-// Held returns the cause that all runtimes have while publishing is on hold.
+// Held returns the fleet-wide cause while publishing is on hold.
 func Held(why string) Cause {
 	return Cause{Situation: CommitHolds, Message: text(why), Advice: byName[CommitHolds].Advice}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// kymaCalled returns the Kyma of a runtime to which something happened.
+// kymaCalled returns the Kyma of a runtime with the given id after a change.
 func kymaCalled(t *testing.T, id string, change func(*world)) v1beta2.Kyma {
 	w := newWorld(t)
 	w.kyma.Name, w.kyma.Labels = id, map[string]string{v1beta2.LabelRuntimeID: id}
@@ -22,7 +22,7 @@ func kymaCalled(t *testing.T, id string, change func(*world)) v1beta2.Kyma {
 	return *w.status().DeepCopy()
 }
 
-func TestSurveyCountsHealthCausesAndVersions(t *testing.T) {
+func TestAssessCountsHealthCausesAndVersions(t *testing.T) {
 	kymas := []v1beta2.Kyma{
 		kymaCalled(t, "r-3", func(w *world) { w.reports("mail", "Error", "Deployment mail cannot start") }),
 		kymaCalled(t, "r-1", func(*world) {}),
@@ -49,7 +49,7 @@ func TestSurveyCountsHealthCausesAndVersions(t *testing.T) {
 		ids = append(ids, r.ID)
 	}
 	if !slices.IsSorted(ids) || len(ids) != len(kymas) {
-		t.Errorf("runtimes are %v", ids)
+		t.Errorf("got runtimes %v, want %d in sorted order", ids, len(kymas))
 	}
 	summary, err := json.Marshal(f.Summary)
 	want := `{"total":6,"health":{"Failing":1,"Healthy":2,"NeverReported":1,"Silent":2},` +
@@ -69,10 +69,10 @@ func TestSurveyCountsHealthCausesAndVersions(t *testing.T) {
 		r.Kyma != "r-1" ||
 		r.Namespace != "kcp-system" ||
 		r.Modules[0].Asked != "1.0.0" {
-		t.Errorf("got %+v", r)
+		t.Errorf("got unexpected details of r-1: %+v", r)
 	}
 	if len(f.Warnings) != 0 {
-		t.Errorf("warnings are %+v", f.Warnings)
+		t.Errorf("got warnings %+v, want none", f.Warnings)
 	}
 }
 
@@ -107,7 +107,7 @@ func TestFleetWideProblemsAreWarnings(t *testing.T) {
 		return kymas
 	}
 	certified := func(ago, left time.Duration) (kymas []v1beta2.Kyma) {
-		for i := range 4 { // each has another problem
+		for i := range 4 { // each Kyma also has a broken module
 			kymas = append(
 				kymas,
 				kymaCalled(t, fmt.Sprint("r-", i), func(w *world) {
@@ -137,31 +137,31 @@ func TestFleetWideProblemsAreWarnings(t *testing.T) {
 		in   Input
 		want Situation
 	}{
-		"Certificates that are not renewed": {
+		"certificates were not renewed in time": {
 			Input{Kymas: certified(61*24*time.Hour, 29*24*time.Hour)}, CertificatesEnd,
 		},
-		"Certificates that have expired": {
+		"certificates have expired": {
 			Input{Kymas: certified(91*24*time.Hour, -24*time.Hour)}, CertificatesEnd,
 		},
-		"Certificates that are good":       {Input{Kymas: certified(30*24*time.Hour, 60*24*time.Hour)}, ""},
-		"A root that ends in a week":       {Input{RootExpires: noon.Add(7 * 24 * time.Hour)}, RootExpiresSoon},
-		"A root that has ended":            {Input{RootExpires: noon}, RootExpired},
-		"A root that ends next year":       {Input{RootExpires: noon.Add(365 * 24 * time.Hour)}, ""},
-		"A root of which nothing is known": {Input{}, ""},
-		"A commit that is applied by halves": {
+		"certificates are valid":        {Input{Kymas: certified(30*24*time.Hour, 60*24*time.Hour)}, ""},
+		"root expires in a week":        {Input{RootExpires: noon.Add(7 * 24 * time.Hour)}, RootExpiresSoon},
+		"root has expired":              {Input{RootExpires: noon}, RootExpired},
+		"root expires in a year":        {Input{RootExpires: noon.Add(365 * 24 * time.Hour)}, ""},
+		"expiry of the root is unknown": {Input{}, ""},
+		"commit is partially applied": {
 			Input{Held: "commit 123 is being applied to the control plane"}, CommitHolds,
 		},
-		"A channel with a rejected version": {
+		"channel has a rejected version": {
 			Input{Metas: []v1beta2.ModuleReleaseMeta{rejecting}, Rollouts: []v1alpha1.Rollout{rejected}},
 			VersionRejected,
 		},
-		"A channel with the version before": {
+		"channel has the version before the rejected one": {
 			Input{Metas: []v1beta2.ModuleReleaseMeta{before}, Rollouts: []v1alpha1.Rollout{rejected}}, "",
 		},
-		"A train that needs an operator":       {Input{Trains: trainWith(v1alpha1.WaitTooManyFailures)}, TrainBlocked},
-		"A train that waits for its time":      {Input{Trains: trainWith(v1alpha1.WaitTimeNotReached)}, ""},
-		"Three of four runtimes that are gone": {Input{Kymas: silent(3)}, FleetSilent},
-		"Two of four runtimes that are gone":   {Input{Kymas: silent(2)}, ""},
+		"promotion train is blocked":        {Input{Trains: trainWith(v1alpha1.WaitTooManyFailures)}, TrainBlocked},
+		"promotion train waits for a time":  {Input{Trains: trainWith(v1alpha1.WaitTimeNotReached)}, ""},
+		"three of four runtimes are silent": {Input{Kymas: silent(3)}, FleetSilent},
+		"two of four runtimes are silent":   {Input{Kymas: silent(2)}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.in.Now = noon
@@ -178,7 +178,7 @@ func TestFleetWideProblemsAreWarnings(t *testing.T) {
 	}
 }
 
-func TestCertificateWarningNamesSomeRuntimes(t *testing.T) {
+func TestCertificateWarningListsFirstRuntimes(t *testing.T) {
 	var kymas []v1beta2.Kyma
 	add := func(id string, change func(*world)) {
 		kymas = append(kymas, kymaCalled(t, id, func(w *world) {
@@ -188,7 +188,8 @@ func TestCertificateWarningNamesSomeRuntimes(t *testing.T) {
 	for i := range 5 {
 		add(fmt.Sprint("r-", i), func(*world) {})
 	}
-	add("silent", func(w *world) { w.lastReport = noon.Add(-2 * time.Hour) }) // an expected consequence of the silence
+	// A silent runtime cannot renew its certificate.
+	add("silent", func(w *world) { w.lastReport = noon.Add(-2 * time.Hour) })
 	f := Assess(Input{Kymas: kymas, Now: noon})
 	if len(f.Warnings) != 1 ||
 		f.Warnings[0].Message != "5 agent certificates have expired or expire soon (r-0, r-1, r-2, 2 others)" {
@@ -199,7 +200,7 @@ func TestCertificateWarningNamesSomeRuntimes(t *testing.T) {
 	}
 }
 
-func TestTallyOfChangesEqualsLook(t *testing.T) {
+func TestIncrementalTallyEqualsAssess(t *testing.T) {
 	before := kymaCalled(t, "r-1", func(w *world) { w.reports("keda", "Error", "x") })
 	after := kymaCalled(t, "r-1", func(*world) {})
 	other := kymaCalled(t, "r-2", func(w *world) { w.never() })
@@ -239,11 +240,11 @@ func TestTextOfRuntimesIsBoundedAndPrintable(t *testing.T) {
 	f := Assess(Input{Kymas: []v1beta2.Kyma{w.kyma}, Rollouts: w.rollouts, Now: noon})
 	data, err := json.Marshal(f)
 	if err != nil || len(data) > 32<<10 {
-		t.Errorf("%d bytes, %v", len(data), err)
+		t.Errorf("got %d bytes and %v, want at most 32 KiB", len(data), err)
 	}
 	shown := fmt.Sprintf("%+v", f) + fmt.Sprint(*f.Runtimes[0].Cause)
 	if strings.ContainsAny(shown, "\x1b\x07\u202e") {
-		t.Error("what steers a terminal came through")
+		t.Error("the text contains terminal control characters")
 	}
 }
 
@@ -254,7 +255,7 @@ func TestNamesInAdviceAreSafeForAShell(t *testing.T) {
 		strings.Repeat("a", 300): "MODULE",
 	} {
 		if got := word(name, "MODULE"); got != want {
-			t.Errorf("%q becomes %q, want %q", name, got, want)
+			t.Errorf("name %q: got %q, want %q", name, got, want)
 		}
 	}
 }
@@ -267,12 +268,12 @@ func TestJudgeModuleIgnoresOtherModules(t *testing.T) {
 		len(r.Modules) != 1 ||
 		r.Cause.Message != "module keda is Ready in version 1.0.0: is taken over in version 1.0.0" ||
 		r.Health != Healthy {
-		t.Errorf("got %+v %+v", r.Health, r.Cause)
+		t.Errorf("module keda: got health %s and cause %+v, want Healthy with a remark", r.Health, r.Cause)
 	}
 	if r, _ := JudgeModule(kyma, "mail", Rollouts{}, noon); r.Cause == nil || r.Cause.Situation != ModuleBroken {
-		t.Errorf("got %+v", r.Cause)
+		t.Errorf("module mail: got cause %+v, want %s", r.Cause, ModuleBroken)
 	}
 	if _, known := JudgeModule(kyma, "serverless", Rollouts{}, noon); known {
-		t.Error("it is not requested")
+		t.Error("JudgeModule found a module that the Kyma does not request")
 	}
 }

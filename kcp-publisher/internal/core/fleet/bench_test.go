@@ -12,8 +12,8 @@ import (
 
 const benchRuntimes, benchModules = 10_000, 20
 
-// benchFleet returns a fleet in which a tenth of the runtimes has a broken module, a tenth waits for its bundle, and
-// five rollouts are active.
+// benchFleet returns a fleet with five active rollouts. A tenth of the runtimes has a broken module, and a tenth has
+// not reported the latest bundle.
 func benchFleet() Input {
 	in := Input{Now: noon}
 	all, everybody := int32(100), int64(1)<<53
@@ -44,7 +44,7 @@ func benchFleet() Input {
 				Name: module, Channel: "regular", Version: "1.0.0", State: v1beta2.StateReady,
 			})
 		}
-		kyma.Status.State, kyma.Status.Conditions = v1beta2.StateReady, conditions("all is well")
+		kyma.Status.State, kyma.Status.Conditions = v1beta2.StateReady, conditions("all modules are ready")
 		kyma.Status.Runtime = &v1beta2.RuntimeStatus{
 			ID: name, Published: &v1beta2.PublishedBundle{
 				Sequence: 7, Digest: "sha256:a", Time: metav1.NewTime(noon), Versions: versions,
@@ -76,7 +76,7 @@ func benchFleet() Input {
 	return in
 }
 
-func BenchmarkLook(b *testing.B) {
+func BenchmarkAssess(b *testing.B) {
 	in := benchFleet()
 	b.ReportAllocs()
 	for b.Loop() {
@@ -93,10 +93,11 @@ func BenchmarkJudge(b *testing.B) {
 	}
 }
 
-// Each report of a runtime in a large fleet causes an evaluation of that runtime.
-func TestJudgeAllocatesLittle(t *testing.T) {
+// TestJudgeNeedsFewAllocations exists because the publisher evaluates a runtime after each of its reports.
+func TestJudgeNeedsFewAllocations(t *testing.T) {
 	in := benchFleet()
 	if allocations := testing.AllocsPerRun(100, func() { Judge(&in.Kymas[0], Rollouts{}, noon) }); allocations > 4 {
-		t.Errorf("judging a healthy runtime of %d modules takes %.0f allocations", benchModules, allocations)
+		t.Errorf("Judge of a healthy runtime with %d modules: got %.0f allocations, want at most 4", benchModules,
+			allocations)
 	}
 }

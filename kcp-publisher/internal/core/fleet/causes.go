@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// source is the field of a Kyma's status that contains a reason. The same value has different meanings in different
+// source is the field of a Kyma's status that contains a reason. A reason can have different meanings in different
 // fields.
 type source string
 
@@ -22,7 +22,7 @@ const (
 	fromModule  source = "runtime" // status.runtime.reasons.modules[].runtime
 )
 
-// situations is the only mapping from reasons to situations. A reason without an entry has the situation of Other.
+// situations maps reasons to situations. A reason without an entry is mapped like reason Other.
 var situations = map[source]map[v1beta2.Reason]Situation{
 	fromPublish: {
 		v1beta2.Reason(reason.AgentOutdated):        AgentOutdated,
@@ -111,12 +111,12 @@ var situations = map[source]map[v1beta2.Reason]Situation{
 	},
 }
 
-// situation returns the situation of a reason. An unknown or missing reason has the situation of Other.
+// situation returns the situation of a reason. An unknown or empty reason is mapped like reason Other.
 func (s source) situation(r v1beta2.Reason) Situation {
 	return cmp.Or(situations[s][r], situations[s][v1beta2.Reason(reason.Other)])
 }
 
-// reasons returns the reasons in the status, or the zero value.
+// reasons returns the reasons in the Kyma's status, or the zero value.
 func (k *known) reasons() v1beta2.RuntimeReasons {
 	if r := k.kyma.Status.Runtime; r != nil && r.Reasons != nil {
 		return *r.Reasons
@@ -124,7 +124,7 @@ func (k *known) reasons() v1beta2.RuntimeReasons {
 	return v1beta2.RuntimeReasons{}
 }
 
-// moduleReasons returns the reasons of one module, or the zero value.
+// moduleReasons returns the reasons of a module in the Kyma's status, or the zero value.
 func (k *known) moduleReasons(name string) v1beta2.ModuleReasons {
 	for _, m := range k.reasons().Modules {
 		if m.Name == name {

@@ -16,31 +16,31 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// scene is a runtime with a problem and the expected first cause. Its health follows from the situation unless it is
-// set.
+// scene is a change of a runtime with the expected first cause. If health is empty, the health of the situation is
+// expected.
 type scene struct {
 	name      string
 	change    func(*world)
 	situation Situation
 	health    Health
-	// message and advice are parts of the expected texts.
+	// message and advice are substrings of the expected texts.
 	message, advice string
 }
 
 var controlPlaneScenes = []scene{
-	{"a Kyma that is left alone", func(w *world) {
+	{"suspended Kyma", func(w *world) {
 		w.untouched, w.kyma.Labels[v1beta2.LabelSkipReconciliation] = true, "true"
 	}, Suspension, "", "by the label operator.kyma-project.io/skip-reconciliation",
 		"resume it: kcp-publisher resume one -n kcp-system"},
-	{"a Kyma that is left alone for a reason", func(w *world) {
+	{"suspended Kyma with a reason", func(w *world) {
 		w.untouched, w.kyma.Labels[v1beta2.LabelSkipReconciliation] = true, "true"
 		w.kyma.Annotations = map[string]string{v1beta2.AnnotationSuspendReason: "its owner migrates\n\x1b[2J"}
 	}, Suspension, "", "skip-reconciliation: its owner migrates", ""},
 	{
-		"a Kyma that no publisher has looked at", func(w *world) { w.untouched = true }, NotLookedAt, "",
+		"Kyma that no publisher has reconciled", func(w *world) { w.untouched = true }, NotLookedAt, "",
 		"no publisher has reconciled this Kyma yet", "-n kcp-system",
 	},
-	{"a Kyma whose runtime is another one's", func(w *world) {
+	{"Kyma with the runtime id of another Kyma", func(w *world) {
 		older := *w.kyma.DeepCopy()
 		older.Name, older.Status.Runtime = "older", &v1beta2.RuntimeStatus{
 			ID: "r-1", Key: &v1beta2.RuntimeKey{Thumbprint: "t"},
@@ -48,29 +48,29 @@ var controlPlaneScenes = []scene{
 		w.never().failed(plan.NewOwners([]v1beta2.Kyma{older, w.kyma}).Check(&w.kyma)).facts.Published = nil
 	}, DuplicateRuntimeID, "", "runtime id r-1 already belongs to Kyma kcp-system/older",
 		"kubectl label kyma one -n kcp-system"},
-	{"two Kymas that name one runtime", func(w *world) {
+	{"two new Kymas with one runtime id", func(w *world) {
 		other := *w.kyma.DeepCopy()
 		other.Name, other.Status.Runtime = "other", nil
 		w.never().failed(plan.NewOwners([]v1beta2.Kyma{other, w.kyma}).Check(&w.kyma)).facts.Published = nil
-	}, RuntimeUnassigned, "", "no operator has assigned it", "kcp-publisher move r-1 --to one"},
-	{"a Kyma whose runtime moved to another control plane", func(w *world) {
+	}, RuntimeUnassigned, "", "no operator has assigned the runtime", "kcp-publisher move r-1 --to one"},
+	{"Kyma whose runtime moved to another control plane", func(w *world) {
 		away := *w.kyma.DeepCopy()
 		away.Annotations = map[string]string{v1beta2.AnnotationMovedAway: v1beta2.True}
 		w.failed(plan.NewOwners([]v1beta2.Kyma{away}).Check(&away))
 	}, RuntimeHandedOver, "", "released to another control plane", "delete this Kyma"},
-	{"a runtime whose key two agents use", func(w *world) {
+	{"runtime with two agents that use one key", func(w *world) {
 		w.failed(reason.Errorf(reason.CloneDetected,
 			"two agents, instances \"a\" and \"b\", report with the key of this runtime"))
 	}, CloneDetected, "", "two agents", "stop the copy"},
-	{"a Kyma with an invalid runtime id", func(w *world) {
+	{"invalid runtime id", func(w *world) {
 		w.failed(reason.Errorf(reason.RuntimeIDInvalid, "runtime id Ä: want letters"))
 	}, RuntimeIDInvalid, "", "want letters", "kubectl label kyma one"},
-	{"a Kyma whose label was changed", func(w *world) {
+	{"changed runtime id", func(w *world) {
 		other := *w.kyma.DeepCopy()
 		other.Status.Runtime = &v1beta2.RuntimeStatus{ID: "r-0"}
 		w.failed(plan.NewOwners([]v1beta2.Kyma{other}).Check(&other))
-	}, RuntimeIDChanged, "", "its runtime is r-0", "restore the label"},
-	{"an expired root of trust", func(w *world) {
+	}, RuntimeIDChanged, "", "the Kyma owns runtime r-0", "restore the label"},
+	{"expired root of trust", func(w *world) {
 		w.failed(
 			publishing(refusal.New(refusal.RootExpired,
 				"the root of trust, version 3, expired at 2026-05-01T00:00:00Z")))
@@ -80,275 +80,280 @@ var controlPlaneScenes = []scene{
 			publishing(refusal.New(refusal.UnknownKey,
 				"publisher key abc is not listed in the root of trust, version 3")))
 	}, KeysNotAccepted, "", "not listed", "kcp-publisher keys show"},
-	{"a key folder of an old backup", func(w *world) {
+	{"outdated key folder", func(w *world) {
 		w.failed(publishing(refusal.New(refusal.BadRoot, "the key folder is outdated: its root of trust is version 2")))
 	}, KeysNotAccepted, "", "outdated", ""},
-	{"pins that cannot be read", func(w *world) {
+	{"invalid pins", func(w *world) {
 		w.kyma.Annotations = map[string]string{v1beta2.AnnotationPinnedVersions: "keda:1.0.0"}
 		_, err := plan.Rules{}.Request(&w.kyma, nil)
 		w.failed(err)
 	}, PinsInvalid, "", "want MODULE=VERSION", "kubectl edit kyma one"},
-	{"an annotation that cannot be read", func(w *world) {
+	{"invalid annotation", func(w *world) {
 		w.kyma.Annotations = map[string]string{v1beta2.AnnotationCarried: "soon"}
 		_, _, err := plan.Rules{}.Allowed(&w.kyma)
 		w.failed(err)
-	}, AnnotationInvalid, "", `"soon": want true, or a duration`, ""},
-	{"a maintenance window that cannot be read", func(w *world) {
+	}, AnnotationInvalid, "", `"soon" must be true, or a duration`, ""},
+	{"invalid maintenance window", func(w *world) {
 		w.kyma.Annotations = map[string]string{v1beta2.AnnotationMaintenanceWindows: "{"}
 		_, err := plan.Rules{}.Request(&w.kyma, nil)
 		w.failed(err)
 	}, AnnotationInvalid, "", "", ""},
-	{"a registry that denies the runtime's repository", func(w *world) {
-		w.failed(reason.Errorf(reason.RegistryNotAnswering, "the registry answers 403 Forbidden"))
+	{"registry denies access to the runtime's repository", func(w *world) {
+		w.failed(reason.Errorf(reason.RegistryNotAnswering, "the registry returned 403 Forbidden"))
 	}, RegistryNotAnswering, "", "403", "kcp-publisher check --location"},
-	{"a registry that does not answer for this runtime", func(w *world) {
+	{"registry requests fail for this runtime only", func(w *world) {
 		w.failed(reason.Errorf(reason.RegistryNotAnswering,
 			"the registry responds, but the requests for this runtime fail: see the publisher's log"))
 	}, RegistryNotAnswering, "", "", ""},
-	{"a bundle that could not be made", func(w *world) {
+	{"bundle could not be created", func(w *world) {
 		w.failed(publishing(errors.New("its desired state changes too often")))
 	}, PublishFailed, "", "changes too often", ""},
-	{"an image pull Secret that is not there", func(w *world) {
+	{"image pull Secret not found", func(w *world) {
 		w.facts.SecretsError = reason.Errorf(reason.SecretMissing,
 			"image pull Secret kcp-system/pull not found: create it, or run without --image-pull-secret")
 	}, SecretMissing, "", "not found", ""},
-	{"a Secret that cannot be sealed", func(w *world) {
+	{"Secret cannot be sealed", func(w *world) {
 		w.facts.SecretsError = errors.New(
 			"seal Secrets: the runtime's agent reports no recipient for Secrets: upgrade the agent")
 	}, SecretsNotSealed, "", "reports no recipient", ""},
 
 	{
-		"a mistyped module", func(w *world) { w.asks(v1beta2.Module{Name: "kdea"}, nil) }, ModuleUnknown, "",
-		"module kdea is Warning: module kdea: is unknown", "kubectl get modulereleasemetas -n kcp-system",
+		"unknown module", func(w *world) { w.asks(v1beta2.Module{Name: "kdea"}, nil) }, ModuleUnknown, "",
+		"module kdea is Warning: module kdea is unknown", "kubectl get modulereleasemetas -n kcp-system",
 	},
 	{
-		"a mistyped module of a runtime that was never enrolled",
+		"unknown module of a runtime that never reported",
 		func(w *world) { w.never().asks(v1beta2.Module{Name: "kdea"}, nil) }, ModuleUnknown, "", "is unknown", "",
 	},
 	{
-		"a channel without the module", func(w *world) { w.asks(v1beta2.Module{Name: "keda", Channel: "slow"}, nil) },
+		"channel without a version of the module",
+		func(w *world) { w.asks(v1beta2.Module{Name: "keda", Channel: "slow"}, nil) },
 		ChannelMissing, "", `channel "slow" has no version`, "kubectl edit modulereleasemeta keda",
 	},
 	{
-		"a version without a template", func(w *world) { w.asks(v1beta2.Module{Name: "keda", Channel: "fast"}, nil) },
+		"version without a template", func(w *world) { w.asks(v1beta2.Module{Name: "keda", Channel: "fast"}, nil) },
 		TemplateMissing, "", "add keda-1.1.0", "",
 	},
 	{
-		"a pin to a version that is not there",
+		"pinned version that does not exist",
 		func(w *world) {
 			w.asks(v1beta2.Module{Name: "keda", Version: "9.9.9"}, nil)
-		}, PinUnavailable, "", "to which the Kyma pins it", "",
+		}, PinUnavailable, "", "pinned version", "",
 	},
 	{
-		"a beta module for everybody else", func(w *world) { w.asks(v1beta2.Module{Name: "beta"}, nil) },
+		"beta module for a Kyma without the beta label", func(w *world) { w.asks(v1beta2.Module{Name: "beta"}, nil) },
 		ModuleNotOffered, "", "not offered to this runtime", "kubectl label kyma one",
 	},
-	{"a version with two templates", func(w *world) {
+	{"version with two templates", func(w *world) {
 		w.facts.Problems = append(w.facts.Problems,
 			bundle.Problem{Module: "keda", State: v1beta2.StateWarning, Reason: reason.TemplateDoubled,
 				Message: "module keda: version 1.0.0 has two ModuleTemplates: remove kcp-system/a or kcp-system/b"})
 	}, TemplateDoubled, "", "remove kcp-system/a", ""},
-	{"a template that cannot be used", func(w *world) {
+	{"invalid template", func(w *world) {
 		w.facts.Problems = append(w.facts.Problems, bundle.Problem{
 			Module: "keda", State: v1beta2.StateWarning, Reason: reason.CatalogInvalid, Message: "x",
 		})
 	}, CatalogInvalid, "", "x", ""},
-	{"a problem without a reason", func(w *world) {
+	{"module problem without a reason", func(w *world) {
 		w.facts.Problems = append(w.facts.Problems, bundle.Problem{
 			Module: "keda", State: v1beta2.StateError, Message: "is unknown",
 		})
 	}, ModuleUnresolved, "", "is unknown", ""},
-	{"a component that is nowhere", func(w *world) {
+	{"component not found", func(w *world) {
 		w.asks(v1beta2.Module{Name: "keda"},
 			broken(fmt.Errorf("component kyma-pull.dev/module/keda:1.0.0: %w in registry.example/modules",
 				component.ErrMissing)))
 	}, ComponentNotFound, "", "component version not found", "--components"},
-	{"a component that was not signed", func(w *world) {
+	{"unsigned component", func(w *world) {
 		w.asks(v1beta2.Module{Name: "keda"},
 			broken(reason.Errorf(reason.ComponentUnsigned,
 				"component kyma-pull.dev/module/keda:1.0.0: is not signed: the policy's rule for * requires release")))
 	}, ComponentUnsigned, "", "is not signed", "component verify"},
-	{"a component that cannot be read", func(w *world) {
+	{"invalid component", func(w *world) {
 		w.asks(v1beta2.Module{Name: "keda"},
-			broken(errors.New("component kyma-pull.dev/module/keda:1.0.0: has nothing to install")))
-	}, ComponentBroken, "", "nothing to install", "component show"},
-	{"a module of lifecycle-manager in a version that is not offered", func(w *world) {
+			broken(errors.New("component kyma-pull.dev/module/keda:1.0.0: no resource to install")))
+	}, ComponentBroken, "", "no resource to install", "component show"},
+	{"inherited module whose version is not in the catalog", func(w *world) {
 		w.facts.Problems = append(w.facts.Problems,
 			bundle.Problem{Module: "keda", State: v1beta2.StateWarning, Reason: reason.ModuleNotInherited,
-				Message: "module keda: stays as lifecycle-manager installed it, and cannot be taken over in version " +
+				Message: "module keda is not changed and cannot be taken over in version " +
 					"0.9.0: ModuleTemplate keda-0.9.0 does not exist"})
 	}, ModuleNotInherited, "", "in version 0.9.0", "takeover plan one"},
-	{"a module whose removal waits for an approval", func(w *world) {
+	{"module removal waits for approval", func(w *world) {
 		w.facts.Problems = append(w.facts.Problems,
 			bundle.Problem{Module: "keda", State: v1beta2.StateWarning, Reason: reason.RemovalHeld,
 				Message: "module keda: its removal waits for an operator's approval"})
 	}, RemovalHeld, "", "waits for an operator's approval", "removals approve"},
-	{"a deleted Kyma whose runtime keeps its modules", func(w *world) {
+	{"removal of all modules waits for approval", func(w *world) {
 		w.facts.Removals.Held = map[string]removal.Reason{"": removal.NamespaceDeleted}
 	}, RemovalHeld, "", "the namespace of the Kymas is being deleted", "removals approve"},
-	{"a commit that is applied in part", func(w *world) { w.holding = "commit 3f0c is applied in part" }, CommitHeld,
+	{"partially applied commit", func(w *world) { w.holding = "commit 3f0c is applied in part" }, CommitHeld,
 		"",
 		"commit 3f0c is applied in part", "kyma-pull-git"},
-	{"a channel that went back without a rollout", func(w *world) {
+	{"channel with an older version without a rollout", func(w *world) {
 		w.asks(v1beta2.Module{Name: "keda"}, nil, func(r *resolve.Request) {
 			r.Versions = map[string]string{"keda": "1.5.0"}
 		})
 	}, OlderVersionAsked, "", "stays at version 1.5.0", "rollout list"},
-	{"a module with a value that the runtime does not have", func(w *world) {
+	{"module with an undefined value", func(w *world) {
 		w.reports("keda", "Error", "module keda: value region is not defined for this runtime").because("keda",
 			reason.ValueUndefined)
 	}, ValueUndefined, "", "value region", "kyma-pull.dev/values"},
 }
 
 var wayScenes = []scene{
-	{"a registry that lost the bundle", func(w *world) {
+	{"registry lost the bundle", func(w *world) {
 		w.facts.Deviation = &plan.Deviation{
-			Reason: v1beta2.ReasonBundleMissing, Message: "the registry has no bundle of the runtime any more",
+			Reason: v1beta2.ReasonBundleMissing, Message: "the registry has no bundle of the runtime",
 		}
 	}, RegistryLost, "", "no bundle", ""},
-	{"a registry that lost the bundle of a broken module", func(w *world) {
+	{"registry lost the bundle of a runtime with a broken module", func(w *world) {
 		w.reports("keda", "Error", "Deployment keda cannot start").facts.Deviation = &plan.Deviation{
-			Reason: v1beta2.ReasonBundleIncomplete, Message: "its documents are gone",
+			Reason: v1beta2.ReasonBundleIncomplete, Message: "documents of the bundle are missing",
 		}
 	}, ModuleBroken, "", "", ""},
-	{"a registry with a stranger's bundle", func(w *world) {
+	{"registry with a bundle from an unknown signer", func(w *world) {
 		w.facts.Deviation = &plan.Deviation{
-			Reason: v1beta2.ReasonBundleForeign, Message: "what is there was signed by nobody",
+			Reason: v1beta2.ReasonBundleForeign, Message: "the bundle in the registry is not signed by a publisher",
 		}
 	}, RegistryTampered, "", "", "access log"},
-	{"a revoked key", func(w *world) {
+	{"report signed with a revoked key", func(w *world) {
 		w.pending(time.Minute).
 			refusedReport(refusal.Revoked,
 				"signed with key +lYYa, which is revoked: delete the agent's key and enroll it again")
 	}, KeyRevoked, "", "which is revoked", "kcp-publisher enroll r-1"},
-	{"a token that was used", func(w *world) {
+	{"enrollment with a used token", func(w *world) {
 		w.never().
 			refusedReport(refusal.NotEnrolled,
 				"enrollment: the token was used before: run `kcp-publisher enroll` again")
 	}, EnrollmentRefused, "", "used before", "kcp-publisher enroll r-1"},
-	{"another agent of the same id", func(w *world) {
+	{"report of another agent with the same runtime id", func(w *world) {
 		w.refusedReport(refusal.ForeignKey, "signed with key abc, which is not the runtime's key")
 	}, ForeignKey, "", "", "kcp-publisher revoke r-1"},
-	{"a clock that is days ahead", func(w *world) {
+	{"runtime clock is days ahead", func(w *world) {
 		w.refusedReport(refusal.NotYetIssued, "report 5 is of 2026-05-07, 72h ahead of this clock")
 	}, RuntimeClockAhead, "", "ahead", ""},
 	{
-		"a report that means nothing",
+		"malformed report",
 		func(w *world) {
 			w.refusedReport(refusal.Malformed, "report: runtime: is empty")
 		}, ReportRefused, "", "Malformed", "",
 	},
 	{
-		"a runtime that was never enrolled", func(w *world) { w.never() }, NeverEnrolled, "",
+		"runtime that never reported", func(w *world) { w.never() }, NeverEnrolled, "",
 		"the runtime has never reported", "kcp-publisher enroll r-1",
 	},
-	{"a runtime that was never carried to", func(w *world) {
+	{"carried runtime that never reported", func(w *world) {
 		w.never().kyma.Annotations = map[string]string{v1beta2.AnnotationCarried: "true"}
 		w.facts.Carried = true
 	}, NeverCarried, "", "never reported", "kcp-publisher export r-1"},
-	{"a report that the registry does not give", func(w *world) {
+	{"report cannot be read from the registry", func(w *world) {
 		w.never().facts.ReportUnread = errors.New("the registry answers 403 Forbidden")
 	}, ReportUnreadable, "", "cannot be read: the registry answers 403", ""},
 	{
-		"a silent runtime", func(w *world) { w.lastReport = noon.Add(-3 * time.Hour) }, NotHeard, "",
+		"silent runtime", func(w *world) { w.lastReport = noon.Add(-3 * time.Hour) }, SilentRuntime, "",
 		"more than the allowed 30m0s ago", "runtime-gone",
 	},
-	{"a silent runtime while the newest bundle waits", func(w *world) {
+	{"silent runtime with a pending bundle", func(w *world) {
 		w.pending(time.Hour).lastReport = noon.Add(-3 * time.Hour)
-	}, NotHeard, "", "more than the allowed", ""},
-	{"reports that are carried and too old", func(w *world) {
+	}, SilentRuntime, "", "more than the allowed", ""},
+	{"carried report is too old", func(w *world) {
 		w.kyma.Annotations = map[string]string{v1beta2.AnnotationCarried: "true"}
 		w.facts.Carried, w.facts.Silence = true, 90*24*time.Hour
 		w.lastReport, w.facts.Report.Time = noon.Add(-100*24*time.Hour), noon.Add(-100*24*time.Hour)
 	}, CarriedTooOld, "", "", "import-report"},
-	{"a publisher that does not run any more", func(w *world) {
+	{"no publisher reads the reports", func(w *world) {
 		w.kyma = *w.status()
 		w.untouched, w.now = true, noon.Add(30*time.Hour)
 	}, PublisherAbsent, "", "no publisher is reading reports", ""},
 	{
-		"a clock that is behind", func(w *world) { w.facts.Report.Time = noon.Add(-72 * time.Hour) },
+		"runtime clock is behind", func(w *world) { w.facts.Report.Time = noon.Add(-72 * time.Hour) },
 		RuntimeClockBehind, "", "", "",
 	},
 
 	{
-		"an expired bundle", func(w *world) { w.facts.Report.Observed.Expired = true }, BundleExpired, "",
+		"expired bundle in force", func(w *world) { w.facts.Report.Observed.Expired = true }, BundleExpired, "",
 		"has expired", "",
 	},
 	{
-		"a bundle that was refused because it had expired", func(w *world) { w.refusedBundle(refusal.Expired) },
+		"refused bundle: expired", func(w *world) { w.refusedBundle(refusal.Expired) },
 		BundleExpired, "", "(Expired)", "",
 	},
 	{
-		"a bundle of another runtime", func(w *world) { w.refusedBundle(refusal.WrongRuntime) }, BundleWrongRuntime, "",
-		"", "kcp-publisher enroll r-1",
+		"refused bundle: wrong runtime", func(w *world) { w.refusedBundle(refusal.WrongRuntime) }, BundleWrongRuntime,
+		"", "", "kcp-publisher enroll r-1",
 	},
 	{
-		"a cluster that was made anew", func(w *world) { w.refusedBundle(refusal.WrongCluster) }, BundleWrongRuntime,
+		"refused bundle: wrong cluster", func(w *world) { w.refusedBundle(refusal.WrongCluster) }, BundleWrongRuntime,
 		"", "", "",
 	},
 	{
-		"a bundle with an older version", func(w *world) { w.refusedBundle(refusal.Downgrade) }, BundleDowngrade, "",
+		"refused bundle: downgrade", func(w *world) { w.refusedBundle(refusal.Downgrade) }, BundleDowngrade, "",
 		"", "",
 	},
-	{"a bundle of the future", func(w *world) { w.refusedBundle(refusal.NotYetIssued) }, BundleClock, "", "", ""},
 	{
-		"a bundle of an unknown key", func(w *world) { w.refusedBundle(refusal.UnknownKey) }, BundleKeyUnknown, "", "",
+		"refused bundle: not yet issued", func(w *world) { w.refusedBundle(refusal.NotYetIssued) }, BundleClock, "", "",
 		"",
 	},
 	{
-		"an agent without a valid root", func(w *world) { w.refusedBundle(refusal.RootExpired) }, BundleRootExpired, "",
+		"refused bundle: unknown key", func(w *world) { w.refusedBundle(refusal.UnknownKey) }, BundleKeyUnknown, "", "",
+		"",
+	},
+	{
+		"refused bundle: root expired", func(w *world) { w.refusedBundle(refusal.RootExpired) }, BundleRootExpired, "",
 		"", "keys rotate",
 	},
-	{"a bundle that was shown again", func(w *world) { w.refusedBundle(refusal.Rollback) }, BundleReplayed, "", "", ""},
+	{"refused bundle: rollback", func(w *world) { w.refusedBundle(refusal.Rollback) }, BundleReplayed, "", "", ""},
 	{
-		"a component that was not released", func(w *world) { w.refusedBundle(refusal.NotReleased) }, BundleNotReleased,
-		"", "", "",
+		"refused bundle: component not released", func(w *world) { w.refusedBundle(refusal.NotReleased) },
+		BundleNotReleased, "", "", "",
 	},
 	{
-		"a bundle that is no bundle", func(w *world) { w.refusedBundle(refusal.BadSignature) }, BundleRefused, "", "",
-		"kcp-publisher why r-1",
+		"refused bundle: bad signature", func(w *world) { w.refusedBundle(refusal.BadSignature) }, BundleRefused, "",
+		"", "kcp-publisher why r-1",
 	},
 	{
-		"a refusal for a reason that nobody knows", func(w *world) { w.refusedBundle("Whatever") }, BundleRefused, "",
+		"refused bundle: unknown reason", func(w *world) { w.refusedBundle("Whatever") }, BundleRefused, "",
 		"", "",
 	},
-	{"a bundle that there is no room for", func(w *world) {
+	{"bundle exceeds the quota in the runtime", func(w *world) {
 		w.pending(time.Minute).facts.Report.Trouble = &bundle.ReportedTrouble{
 			Reason: v1beta2.ReasonStorageRefused, Message: "exceeded quota",
 		}
 	}, BundleNotKept, "", "exceeded quota", ""},
-	{"pins of the runtime that cannot be read", func(w *world) {
+	{"invalid pins in the runtime", func(w *world) {
 		w.facts.Report.Trouble = &bundle.ReportedTrouble{
 			Reason: v1beta2.ReasonPinsUnreadable, Message: "metadata.annotations: entry x",
 		}
 	}, RuntimePinsUnreadable, "", "", "kubectl edit kyma default"},
-	{"objects that the runtime refuses", func(w *world) {
+	{"runtime refuses objects", func(w *world) {
 		w.facts.Report.Trouble = &bundle.ReportedTrouble{
 			Reason: "whatever", Message: "ModuleTemplate keda-1.0.0: denied",
 		}
 	}, ObjectRefused, "", "denied", ""},
-	{"Secrets that cannot be written", func(w *world) {
+	{"Secrets cannot be written", func(w *world) {
 		w.facts.Published.Predicate.Sealed = &bundle.Sealed{Revision: "1"}
 		w.facts.Report.Secrets = &bundle.ReportedSecrets{
-			Revision: "1", Trouble: "secret keda/x: namespace keda is not there yet",
+			Revision: "1", Trouble: "secret keda/x: namespace keda does not exist yet",
 		}
-	}, SecretsNotWritten, "", "not there yet", ""},
+	}, SecretsNotWritten, "", "does not exist yet", ""},
 	{
-		"more wishes than fit a report", func(w *world) { w.facts.Report.Truncated = &bundle.Truncated{Asked: 900} },
+		"requested modules exceed the report size",
+		func(w *world) { w.facts.Report.Truncated = &bundle.Truncated{Requested: 900} },
 		ReportTruncated, "", "900 modules", "",
 	},
-	{"an agent that went back to its former image", func(w *world) {
+	{"agent rolled back its image", func(w *world) {
 		w.facts.Report.AgentProblem = "the agent rolled back its image x, which did not work, and runs y"
 	}, AgentRolledBack, "", "rolled back its image", "agent-image"},
-	{"an agent that is too old for a setting", func(w *world) {
+	{"agent does not support a setting", func(w *world) {
 		w.facts.LeftOut = []bundle.Feature{bundle.FeatureImagePullSecret}
 	},
 		AgentOutdated, "", "the agent is too old for image-pull-secret", "upgrade-and-skew"},
 	{
-		"a bundle with a feature that the agent lacks", func(w *world) { w.refusedBundle(refusal.UnsupportedFeature) },
+		"refused bundle: unsupported feature", func(w *world) { w.refusedBundle(refusal.UnsupportedFeature) },
 		AgentOutdated, "", "(UnsupportedFeature)", "upgrade",
 	},
-	{"a takeover that cannot go on", func(w *world) {
+	{"blocked takeover", func(w *world) {
 		w.kyma.Status.Runtime = &v1beta2.RuntimeStatus{
 			Takeover: &v1beta2.TakeoverStatus{Message: "webhook x of lifecycle-manager is still there"},
 		}
@@ -356,7 +361,7 @@ var wayScenes = []scene{
 	}, TakeoverWaits, "", "webhook x", "takeover status one"},
 }
 
-func TestJudgeNamesTheFirstCauseAndTheFix(t *testing.T) {
+func TestJudgeReportsFirstCauseAndFix(t *testing.T) {
 	seen := map[Situation]bool{}
 	for _, scenes := range [][]scene{controlPlaneScenes, wayScenes, runtimeScenes} {
 		for _, s := range scenes {
@@ -370,7 +375,7 @@ func TestJudgeNamesTheFirstCauseAndTheFix(t *testing.T) {
 	}
 	for _, d := range Descriptions() {
 		if d.Health != "" && !seen[d.Situation] && d.Situation != ModuleRemark {
-			t.Errorf("no scene comes to %s", d.Situation)
+			t.Errorf("no test case has situation %s", d.Situation)
 		}
 	}
 }
@@ -379,19 +384,19 @@ func (s scene) check(w *world, r Runtime) {
 	w.Helper()
 	if s.situation == "" {
 		if r.Cause != nil || r.Health != s.health {
-			w.Errorf("got %s with %+v, want %s and no cause", r.Health, r.Cause, s.health)
+			w.Errorf("got health %s and cause %+v, want %s without a cause", r.Health, r.Cause, s.health)
 		}
 		return
 	}
 	if r.Cause == nil || r.Cause.Situation != s.situation {
-		w.Fatalf("got %+v, want %s; the Kyma reports %+v", r.Cause, s.situation, w.kyma.Status.Conditions)
+		w.Fatalf("got cause %+v, want %s; the conditions are %+v", r.Cause, s.situation, w.kyma.Status.Conditions)
 	}
 	want := s.health
 	if want == "" {
 		want = byName[s.situation].Health
 	}
 	if r.Health != want {
-		w.Errorf("health is %s, want %s", r.Health, want)
+		w.Errorf("got health %s, want %s", r.Health, want)
 	}
 	w.mustContain(r.Cause.Message, s.message)
 	w.mustContain(r.Cause.Advice, s.advice)

@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// failedCheck finds a module that is ready and does not pass a check of the rollout that gave its version.
+// failedCheck finds a module that is ready but fails a check of the rollout that delivered its version.
 func failedCheck(k *known) *found {
 	published := k.published()
 	if published == nil {
@@ -19,7 +19,7 @@ func failedCheck(k *known) *found {
 		for _, o := range given.Checks {
 			if o.Result == v1beta2.CheckFailed {
 				message := fmt.Sprintf("module %s is %s in version %s: %s",
-					m.Name, m.State, published.Versions[m.Name], rollout.Explain(o))
+					m.Name, m.State, published.Versions[m.Name], rollout.DescribeCheck(o))
 				return &found{situation: CheckFailed, module: m.Name, rollout: given.Rollout, message: message}
 			}
 		}

@@ -1,7 +1,7 @@
 package fleet
 
-// Descriptions returns all situations in the order of a bundle's path. If several apply to a runtime, the first is its
-// cause.
+// Descriptions returns the descriptions of all situations, in the order of a bundle's path from the control plane to
+// the runtime. If several situations apply to a runtime, the first one is its cause.
 func Descriptions() []Description { return append([]Description(nil), descriptions...) }
 
 var descriptions = []Description{
@@ -18,24 +18,24 @@ var descriptions = []Description{
 	{
 		RuntimeUnassigned,
 		Failing,
-		"several Kymas named the same runtime, or it enrolled with another Kyma, and no operator has assigned it to " +
-			"this one",
+		"several Kymas have the same runtime ID, or the runtime enrolled with another Kyma, and no operator has " +
+			"assigned it to this Kyma",
 		"assign it: `kcp-publisher move RUNTIME --to KYMA`, or enroll it: `kcp-publisher enroll RUNTIME --replace " +
 			"--kyma NAMESPACE/KYMA --location REGISTRY/PATH`",
 	},
 	{
 		RuntimeHandedOver,
 		Failing,
-		"an operator released the runtime, or assigned it to another Kyma: nothing more is published for this one",
+		"an operator released the runtime, or assigned it to another Kyma: no more bundles are published for this Kyma",
 		"delete this Kyma: nothing is removed from the runtime",
 	},
 	{
 		CloneDetected,
 		Failing,
-		"two agents report with the runtime's key, so that nothing is published to either: a cluster was cloned or " +
-			"restored next to the original",
-		"stop the copy; then give the original another key: in it, delete Secret kyma-system/skr-agent-key " +
-			"and apply the output of `kcp-publisher enroll RUNTIME --location REGISTRY/PATH`",
+		"two agents report with the runtime's key, so nothing is published to either agent: the cluster was cloned, " +
+			"or restored while the original still runs",
+		"stop the copy; then give the original another key: in the original cluster, delete Secret " +
+			"kyma-system/skr-agent-key and apply the output of `kcp-publisher enroll RUNTIME --location REGISTRY/PATH`",
 	},
 	{RuntimeIDInvalid, Failing, "the runtime id of the Kyma is invalid",
 		"correct the label: kubectl label kyma KYMA -n NAMESPACE --overwrite kyma-project.io/runtime-id=OTHER-ID"},
@@ -102,24 +102,25 @@ var descriptions = []Description{
 		"the requested version is older than the installed one, and no rollout rolls it back: the runtime keeps the " +
 			"newer one",
 		"promote a newer version, or roll back with its rollout: kcp-publisher rollout list"},
-	{ValueUndefined, Failing, "a module uses a value that the runtime does not have; the module stays as it is",
+	{ValueUndefined, Failing, "a module uses a value that the runtime does not have; the module is not changed",
 		"set the value in the message: kubectl annotate kyma KYMA -n NAMESPACE kyma-pull.dev/values='{\"NAME\": " +
 			"\"VALUE\"}', or the label that it names"},
-	{ModuleNotInherited, Failing, "a module of lifecycle-manager cannot be taken over at its installed version",
-		"offer that version until the module is taken over: kcp-publisher takeover plan KYMA"},
+	{ModuleNotInherited, Failing, "a module installed by lifecycle-manager cannot be taken over at its current version",
+		"keep that version in the catalog until the module is taken over: kcp-publisher takeover plan KYMA"},
 	{
 		RemovalHeld,
 		Failing,
-		"the control plane would remove modules from the runtime, and an operator has not approved that",
-		"see which: kcp-publisher removals; then undo the change, or approve it: kcp-publisher removals approve ID",
+		"the removal of modules from the runtime waits for an operator's approval",
+		"list the modules: kcp-publisher removals; then undo the change, or approve the removal: kcp-publisher " +
+			"removals approve ID",
 	},
 
-	{ModuleUnresolved, Failing, "the module cannot be resolved, without a more specific situation",
+	{ModuleUnresolved, Failing, "the module cannot be resolved for another reason",
 		"follow the message"},
 
 	{RegistryTampered, Failing,
-		"the registry had another bundle than the published one: an older one, or one from an unknown signer or " +
-			"another publisher",
+		"the registry contained a bundle other than the published one: an older bundle, or one from an unknown " +
+			"signer or another publisher",
 		"find the other writer in the registry's access log; check that only one publisher serves the runtime"},
 	{KeyRevoked, Failing, "the agent signs with a revoked key, so its reports are refused",
 		"delete the agent's key in the runtime and enroll it again: kcp-publisher enroll RUNTIME --location " +
@@ -158,7 +159,7 @@ var descriptions = []Description{
 			"kcp-publisher enroll RUNTIME --location REGISTRY/PATH"},
 	{BundleDowngrade, Failing, "the bundle has an older version of a module than the installed one",
 		"promote a version that is not older, or roll back with its rollout: kcp-publisher rollout list"},
-	{BundleClock, Failing, "the bundle was issued in the future of the runtime's clock",
+	{BundleClock, Failing, "the bundle's issue time is ahead of the runtime's clock",
 		"set the clock of the runtime's nodes, or the publisher's clock if it is wrong"},
 	{
 		BundleKeyUnknown,
@@ -184,22 +185,23 @@ var descriptions = []Description{
 			"--trust root.json"},
 	{BundleNotKept, Failing, "the agent cannot store a newer bundle in Secrets of kyma-system",
 		"check quotas, admission policies and missing rights in namespace kyma-system of the runtime"},
-	{CarriedTooOld, Silent, "reports are carried by hand, and the latest is older than allowed",
+	{CarriedTooOld, Silent, "reports are carried by hand, and the latest report is older than allowed",
 		"import its report: kcp-publisher import-report FILE --to REGISTRY/PATH; or allow more time with the " +
 			"annotation kyma-pull.dev/carried"},
 	{
-		NotHeard,
+		SilentRuntime,
 		Silent,
 		"the runtime's last report is older than allowed: the cluster is off or disconnected, or its agent is not " +
 			"running",
 		"check the runtime: kubectl get pods -n kyma-system; if the cluster is gone: kubectl label kyma KYMA -n " +
 			"NAMESPACE kyma-pull.dev/runtime-gone=true, and delete the Kyma",
 	},
-	{CommitHeld, Failing, "a Git commit is applied in part, so bundles are renewed without a change",
-		"see why: kubectl get configmap -n NAMESPACE kyma-pull-git -o yaml; then repair the commit, or set the " +
-			"branch back"},
+	{CommitHeld, Failing, "a Git commit is partially applied, so bundles are renewed without changes",
+		"see why: kubectl get configmap -n NAMESPACE kyma-pull-git -o yaml; then repair the commit, or reset the " +
+			"branch"},
 	{PublisherAbsent, Silent,
-		"no report of the reporting runtime was recorded for more than a day: no publisher reads its reports",
+		"no report of the runtime was recorded for more than a day although it is reporting: no publisher reads its " +
+			"reports",
 		"check that the publisher is running and has the lease: kubectl get pods,lease -n NAMESPACE"},
 	{RuntimeClockBehind, Failing, "the runtime's clock is wrong, or its reports are being delayed",
 		"set the clock of the runtime's nodes; if it is right, find the cause of the delay"},
@@ -228,7 +230,7 @@ var descriptions = []Description{
 		"see its progress: kcp-publisher takeover status KYMA"},
 
 	{ModuleImmutable, Failing, "the new version changes immutable fields, so objects must be recreated",
-		"allow it with the annotation kyma-pull.dev/recreate in the module, or keep the fields as they are"},
+		"allow it with the annotation kyma-pull.dev/recreate in the module, or keep the fields unchanged"},
 	{ModuleConflict, Failing, "objects of the module already exist and have another owner",
 		"delete or rename them, or hand them over in the runtime with the annotation kyma-pull.dev/adopt that the " +
 			"message names"},
@@ -252,7 +254,7 @@ var descriptions = []Description{
 		"fix the cause in the message: the module, or the policy that refuses it"},
 	{ModuleNotReadyInTime, Failing, "the module was applied but did not become ready in time",
 		"check the object in the message in the runtime; the agent keeps checking it"},
-	{CheckFailed, Failing, "the module is ready and fails a check of the rollout that gave its version",
+	{CheckFailed, Failing, "the module is ready but fails a check of the rollout that delivered its version",
 		"see the values: kcp-publisher rollout show ROLLOUT; then undo it: kcp-publisher rollout undo ROLLOUT"},
 	{ModuleBroken, Failing, "the module could not be installed, or reports an error",
 		"see its Manifest in the runtime: kubectl describe manifest -n kyma-system"},
@@ -265,12 +267,12 @@ var descriptions = []Description{
 	{ModuleStuck, Failing, "the module has been progressing for over 1h",
 		"see its Manifest in the runtime: kubectl describe manifest -n kyma-system"},
 
-	{Unexplained, Failing, "the Kyma is in state Error or Warning, without a more specific situation",
+	{Unexplained, Failing, "the Kyma is in state Error or Warning for another reason",
 		"see its conditions: kubectl describe kyma KYMA -n NAMESPACE"},
-	{DeletionOverdue, Failing, "the deletion of the Kyma takes longer than the publisher waits by default",
-		"check that the publisher is running, and which finalizers are left: kubectl get kyma KYMA -n NAMESPACE -o " +
-			"jsonpath={.metadata.finalizers}"},
-	{DeletionWaits, Deleting, "the Kyma is deleted, and the runtime is removing its modules",
+	{DeletionOverdue, Failing, "the deletion of the Kyma takes longer than the publisher's default deletion timeout",
+		"check that the publisher is running, and list the remaining finalizers: kubectl get kyma KYMA -n NAMESPACE " +
+			"-o jsonpath={.metadata.finalizers}"},
+	{DeletionWaits, Deleting, "the Kyma is being deleted, and the runtime is removing its modules",
 		"wait; if the cluster is gone: kubectl label kyma KYMA -n NAMESPACE kyma-pull.dev/runtime-gone=true"},
 	{RegistryLost, Behind, "the registry lost the runtime's bundle or a part of it; it is being published again",
 		"find the cause of deletions in the registry, such as a garbage collection or a retention rule"},
@@ -282,7 +284,7 @@ var descriptions = []Description{
 	{ModuleProcessing, Behind, "the module is being installed, upgraded or removed",
 		"wait; the message has the details"},
 
-	{NotReady, Behind, "the Kyma is not Ready, without a more specific situation",
+	{NotReady, Behind, "the Kyma is not Ready for another reason",
 		"see its conditions: kubectl describe kyma KYMA -n NAMESPACE"},
 	{CertificateExpired, Healthy,
 		"the agent's certificate has expired: its reports are still accepted, but a control plane that loses its " +
@@ -320,7 +322,7 @@ var descriptions = []Description{
 			"approve a wave: kcp-publisher rollout approve ROLLOUT WAVE"},
 	{RolloutHolds, Healthy, "a rollout is in progress and has not reached the runtime's wave",
 		"wait, or see its progress: kcp-publisher rollout show ROLLOUT"},
-	{ModuleRemark, Healthy, "the module is ready and has a remark",
+	{ModuleRemark, Healthy, "the module is ready and reports a remark",
 		"see the message"},
 
 	{RootExpiresSoon, "", "the root of trust expires within 30 days: agents then accept no bundles",
@@ -331,14 +333,14 @@ var descriptions = []Description{
 	{
 		VersionRejected,
 		"",
-		"a channel has a version that its last rollout stopped at or took back: no further runtime gets it",
+		"a channel has a version that its last rollout stopped or rolled back: no further runtimes get that version",
 		"see why: kcp-publisher rollout show ROLLOUT; then promote another version, or try it again: kcp-publisher " +
 			"rollout retry ROLLOUT",
 	},
 	{
 		TrainBlocked,
 		"",
-		"a version of a promotion train has a condition that time alone does not end: the train does not promote it",
+		"a version in a promotion train is blocked by a condition that does not resolve by itself",
 		"see its conditions: kcp-publisher train status POLICY; docs/runbooks/alerts.md has the steps for each",
 	},
 	{FleetSilent, "",

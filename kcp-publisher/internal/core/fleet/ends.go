@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	// rootWarning is the time before the expiry of the root of trust at which a warning begins. The publisher logs at
+	// rootWarning is how long before the expiry of the root of trust the warning starts. The publisher starts to log at
 	// the same time.
 	rootWarning = 30 * 24 * time.Hour
-	// certificateShare: a warning begins in the last third of a certificate's validity. The first two thirds are for
-	// its renewal.
+	// certificateShare means that a warning is reported in the last third of a certificate's validity. Agents renew
+	// certificates earlier.
 	certificateShare = 3
-	// certificatesNamed is the number of runtimes in a warning about certificates.
+	// certificatesNamed is the maximum number of runtimes that a warning about certificates lists by name.
 	certificatesNamed = 3
 )
 
-// RootEnds returns the cause for a root of trust that has expired or expires soon. It returns nil for any other or
-// unknown expiry.
+// RootEnds returns a cause if the root of trust has expired or expires soon. It returns nil if the expiry is later or
+// unknown.
 func RootEnds(at, now time.Time) *Cause {
 	switch {
 	case at.IsZero() || at.Sub(now) >= rootWarning:
@@ -37,8 +37,8 @@ func RootEnds(at, now time.Time) *Cause {
 	}
 }
 
-// certificatesEnd returns a message with the reporting runtimes whose agents' certificates have expired or expire soon,
-// or "". It includes runtimes with other causes, because they can lose their certificates too.
+// certificatesEnd returns a message that lists reporting runtimes whose agent certificates have expired or expire soon,
+// or "". It includes runtimes that have other causes.
 func certificatesEnd(in Input) string {
 	var names []string
 	all := 0
@@ -61,7 +61,7 @@ func certificatesEnd(in Input) string {
 	return fmt.Sprintf("%d agent certificates have expired or expire soon (%s)", all, strings.Join(names, ", "))
 }
 
-// certificateEnds checks for a certificate that was not renewed in time. Agents request renewal after a third of its
+// certificateEnds finds a certificate that was not renewed in time. Agents request renewal after a third of the
 // validity.
 func certificateEnds(k *known) *found {
 	published := k.published()

@@ -1,6 +1,6 @@
-// Package fleet evaluates the health of all runtimes. From the objects of the control plane and the time it derives
-// each runtime's health and first cause, the running module versions, and the rollouts. The command line, the web UI,
-// the metrics and `why` use this model, so they always agree.
+// Package fleet evaluates the health of all runtimes. From the control plane's objects and the current time, it derives
+// each runtime's health and cause, the running module versions, and the rollouts. The command line, the web UI, and the
+// metrics all use this model, so they always agree.
 package fleet
 
 import (
@@ -10,10 +10,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Input is the input of an evaluation.
+// Input contains the control plane objects and settings that Assess evaluates.
 type Input struct {
 	Kymas []v1beta2.Kyma
-	// Healthy are runtimes that are known to be healthy. Their Kymas are not in Kymas.
+	// Healthy lists runtimes that are known to be healthy. Kymas does not contain their Kymas.
 	Healthy  []Runtime
 	Rollouts []v1alpha1.Rollout
 	Metas    []v1beta2.ModuleReleaseMeta
@@ -29,18 +29,18 @@ type Input struct {
 type Fleet struct {
 	Time    time.Time `json:"time"`
 	Summary Summary   `json:"summary"`
-	// Runtimes are sorted by id.
+	// Runtimes is sorted by id.
 	Runtimes []Runtime `json:"runtimes"`
-	// Modules are sorted by name.
+	// Modules is sorted by name.
 	Modules  []Module  `json:"modules,omitempty"`
 	Rollouts []Rollout `json:"rollouts,omitempty"`
 	// RootExpires is the time when the root of trust expires, or nil if unknown.
 	RootExpires *time.Time `json:"rootExpires,omitempty"`
-	// Warnings are causes that affect no single runtime, such as a root of trust that expires soon.
+	// Warnings lists fleet-wide causes, such as a root of trust that expires soon.
 	Warnings []Cause `json:"warnings,omitempty"`
 }
 
-// Health summarizes a runtime in one word. Its first cause determines it.
+// Health summarizes the state of a runtime in one word. It is determined by the runtime's cause.
 type Health string
 
 // Healths of a runtime, worst first.
@@ -52,14 +52,14 @@ const (
 	Silent Health = "Silent"
 	// NeverReported runtimes are not enrolled yet, as far as the control plane knows.
 	NeverReported Health = "NeverReported"
-	// Suspended runtimes have a label that suspends publishing. Their status is not updated.
+	// Suspended runtimes have a Kyma with the label that suspends publishing. Their status is not updated.
 	Suspended Health = "Suspended"
 	// Deleting runtimes are removing their modules.
 	Deleting Health = "Deleting"
 	// Behind runtimes have not applied the latest bundle yet, or their modules are not ready yet.
 	Behind Health = "Behind"
-	// Healthy runtimes have applied the latest bundle, and all their modules are ready. A held newer version can still
-	// be their cause.
+	// Healthy runtimes have applied the latest bundle, and all their modules are ready. They have a cause if a newer
+	// version is held back.
 	Healthy Health = "Healthy"
 )
 
@@ -82,23 +82,25 @@ func (s Summary) Attention() (n int) {
 	return n
 }
 
-// Summary counts runtimes.
+// Summary contains the number of runtimes by health and by situation.
 type Summary struct {
 	Total  int            `json:"total"`
 	Health map[Health]int `json:"health"`
-	// Situations counts runtimes by the situation of their first cause.
+	// Situations is the number of runtimes by the situation of their cause.
 	Situations map[Situation]int `json:"situations,omitempty"`
-	// OldestReport is the last report of the runtime that has been silent the longest, or nil without silent runtimes.
+	// OldestReport is the time of the last report of the runtime that has been silent the longest. It is nil if no
+	// runtime is silent.
 	OldestReport *time.Time `json:"oldestReport,omitempty"`
 }
 
-// Cause is the first problem of a runtime or module.
+// Cause is the problem that determines the health of a runtime or module, or a warning about the fleet.
 type Cause struct {
 	Situation Situation `json:"situation"`
-	// Message describes the problem, Advice the fix. Both are plain text; parts can come from a runtime.
+	// Message describes the problem and Advice the fix. Both are plain text and can contain text from a runtime.
 	Message string `json:"message"`
 	Advice  string `json:"advice,omitempty"`
-	// Subject distinguishes warnings of one situation, such as warnings about two rollouts. Empty for other causes.
+	// Subject distinguishes warnings with the same situation, such as warnings about two rollouts. It is empty for
+	// other causes.
 	Subject string `json:"subject,omitempty"`
 }
 
@@ -107,7 +109,7 @@ func (c Cause) Same(other Cause) bool {
 	return c.Situation == other.Situation && c.Subject == other.Subject
 }
 
-// Runtime is one runtime.
+// Runtime is the evaluated state of one runtime.
 type Runtime struct {
 	ID        string            `json:"id"`
 	Namespace string            `json:"namespace"`
@@ -116,14 +118,16 @@ type Runtime struct {
 	Channel   string            `json:"channel"`
 	State     v1beta2.State     `json:"state,omitempty"`
 	Health    Health            `json:"health"`
-	// Cause is nil without a problem. The cause of a healthy runtime only holds back a newer version.
+	// Cause is nil if the runtime has no problem. A healthy runtime only has a cause that needs no urgent action, such
+	// as a version that is held back.
 	Cause *Cause `json:"cause,omitempty"`
 	// Since is the time when the cause began, or nil if unknown.
 	Since *time.Time `json:"since,omitempty"`
-	// LastReport is the last recorded report, or nil. Reporting is true if the runtime is still reporting.
+	// LastReport is the time of the last recorded report, or nil. Reporting is true if the runtime is still reporting.
 	LastReport *time.Time `json:"lastReport,omitempty"`
 	Reporting  bool       `json:"reporting"`
-	// Published and InForce are the sequences of the latest bundle and of the reported one, or 0.
+	// Published is the sequence of the latest bundle, and InForce the sequence of the last reported bundle. They are 0
+	// if unknown.
 	Published int64  `json:"published,omitempty"`
 	InForce   int64  `json:"inForce,omitempty"`
 	Agent     string `json:"agent,omitempty"`
@@ -131,35 +135,35 @@ type Runtime struct {
 	CertificateExpires *time.Time      `json:"certificateExpires,omitempty"`
 	Kubernetes         string          `json:"kubernetes,omitempty"`
 	Modules            []RuntimeModule `json:"modules,omitempty"`
-	// Bundles are the last bundles, newest first. It is only set for a single requested runtime.
+	// Bundles lists the last bundles, newest first. It is only set if a single runtime was requested.
 	Bundles []Bundle `json:"bundles,omitempty"`
 }
 
-// RuntimeModule is a module of one runtime.
+// RuntimeModule is a module in one runtime.
 type RuntimeModule struct {
 	Name    string `json:"name"`
 	Channel string `json:"channel,omitempty"`
-	// Version is the running version, or empty if unknown. Asked is the published version, or empty if the module is
+	// Version is the running version, or empty if unknown. Asked is the published version. It is empty if the module is
 	// being removed.
 	Version string        `json:"version,omitempty"`
 	Asked   string        `json:"asked,omitempty"`
 	State   v1beta2.State `json:"state"`
 	Message string        `json:"message,omitempty"`
-	// Held names the rollout that holds back a newer version.
+	// Held identifies the rollout that holds back a newer version.
 	Held string `json:"held,omitempty"`
 }
 
-// Module is a module across all runtimes.
+// Module contains a module's versions in the catalog and in all runtimes.
 type Module struct {
 	Name string `json:"name"`
-	// Channels are the catalog's versions by channel.
+	// Channels maps each channel to its version in the catalog.
 	Channels map[string]string `json:"channels,omitempty"`
-	// Versions are sorted, newest first.
+	// Versions lists the running versions, newest first.
 	Versions []ModuleVersion `json:"versions,omitempty"`
 }
 
-// ModuleVersion is the number of runtimes with a version, by state. Version is empty for runtimes with an unknown
-// version.
+// ModuleVersion contains the number of runtimes with a version of a module, by state. Version is empty if the running
+// version is unknown.
 type ModuleVersion struct {
 	Version string                `json:"version"`
 	States  map[v1beta2.State]int `json:"states"`

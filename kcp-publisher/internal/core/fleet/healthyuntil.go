@@ -8,8 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// HealthyUntil returns the time until which Judge finds a runtime healthy without a cause, if its Kyma does not change
-// and no rollout holds back a version. It returns zero if the runtime is not healthy now.
+// HealthyUntil returns the time until which Judge returns Healthy without a cause, provided that the Kyma does not
+// change and no rollout holds back a version. It returns zero if the runtime is not healthy now.
 func HealthyUntil(kyma *v1beta2.Kyma, now time.Time) time.Time {
 	if r := kyma.Status.Runtime; r == nil || r.ID != plan.RuntimeID(kyma) || kyma.Status.State != v1beta2.StateReady ||
 		!kyma.DeletionTimestamp.IsZero() {
@@ -29,14 +29,14 @@ func HealthyUntil(kyma *v1beta2.Kyma, now time.Time) time.Time {
 			return at
 		}
 	}
-	return time.Time{} // a reporting runtime must be recorded again at some time
+	return time.Time{} // unreachable: without new records, a reporting runtime becomes unhealthy at some time
 }
 
-// changesOf returns the times when the health of a runtime can change although its Kyma does not.
+// changesOf returns the times at which a runtime's health can change even if its Kyma does not change.
 func changesOf(kyma *v1beta2.Kyma) []time.Time {
-	changes := []time.Time{plan.LastReportTime(kyma).Add(notedWithin)}
+	changes := []time.Time{plan.LastReportTime(kyma).Add(recordedWithin)}
 	if published := kyma.Status.Runtime.Published; published != nil {
-		changes = append(changes, published.Time.Add(takenWithin))
+		changes = append(changes, published.Time.Add(appliedWithin))
 		if c := published.Certificate; c != nil {
 			changes = append(changes, c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore.Time)/certificateShare),
 				c.NotAfter.Time)

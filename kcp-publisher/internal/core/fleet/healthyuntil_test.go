@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// rowOf returns the API server's table row of a Kyma, by the columns of the CRD.
+// rowOf returns the row of a Kyma in the API server's table format, with the columns of the CRD.
 func rowOf(kyma *v1beta2.Kyma) Row {
 	row := Row{
 		Namespace: kyma.Namespace, Name: kyma.Name, State: string(kyma.Status.State),
@@ -39,7 +39,7 @@ func rowOf(kyma *v1beta2.Kyma) Row {
 	return row
 }
 
-// vouched records HealthyUntil and Running in a Kyma, as the publisher does.
+// vouched sets HealthyUntil and Running in the status of a Kyma, as the publisher does.
 func vouched(kyma *v1beta2.Kyma, now time.Time) {
 	if until := HealthyUntil(kyma, now); kyma.Status.Runtime != nil && !until.IsZero() {
 		kyma.Status.Runtime.HealthyUntil, kyma.Status.Runtime.Running = &metav1.Time{Time: until}, Running(kyma)
@@ -59,10 +59,10 @@ func TestTableRowEqualsKymaOfHealthyRuntime(t *testing.T) {
 	}
 	until := kyma.Status.Runtime.HealthyUntil.Time
 	if _, healthy := rowOf(kyma).Healthy(until); healthy {
-		t.Error("it is healthy when nothing is reported of that time")
+		t.Error("the row is still healthy at HealthyUntil")
 	}
 	if r := Judge(kyma, Rollouts{}, until.Add(time.Second)); r.Health == Healthy && r.Cause == nil {
-		t.Errorf("nothing changes at %s", until)
+		t.Errorf("the runtime is still healthy after HealthyUntil %s", until)
 	}
 }
 
@@ -72,25 +72,26 @@ func TestUnhealthyRowIsReadInFull(t *testing.T) {
 	vouched(kyma, noon)
 	whole := rowOf(kyma)
 	if _, healthy := whole.Healthy(noon); !healthy {
-		t.Fatalf("%+v is not healthy", whole)
+		t.Fatalf("the complete row is not healthy: %+v", whole)
 	}
 	for name, change := range map[string]func(*Row){
-		"an older publisher, or something in the way": func(r *Row) { r.HealthyUntil = "" },
-		"a time that is none":                         func(r *Row) { r.HealthyUntil = "tomorrow" },
-		"suspended since":                             func(r *Row) { r.Skip = "true" },
-		"deleted since":                               func(r *Row) { r.Deleted = "3s" },
-		"a state of an older publisher":               func(r *Row) { r.State = "Error" },
-		"no runtime":                                  func(r *Row) { r.Runtime = "" },
+		"no HealthyUntil":            func(r *Row) { r.HealthyUntil = "" },
+		"invalid HealthyUntil":       func(r *Row) { r.HealthyUntil = "tomorrow" },
+		"suspended after the update": func(r *Row) { r.Skip = "true" },
+		"deleted after the update":   func(r *Row) { r.Deleted = "3s" },
+		"state Error":                func(r *Row) { r.State = "Error" },
+		"no runtime id":              func(r *Row) { r.Runtime = "" },
 	} {
 		row := whole
 		change(&row)
 		if _, healthy := row.Healthy(noon); healthy {
-			t.Errorf("%s: healthy", name)
+			t.Errorf("%s: the row is healthy", name)
 		}
 	}
 }
 
-// wantListed checks the displayed details of a healthy runtime that come from its row. No version may be held.
+// wantListed compares the details of a healthy runtime from its row with those from its Kyma. If free is true, no
+// rollout can hold back a version.
 func wantListed(t *testing.T, got, want Runtime, free bool) {
 	t.Helper()
 	if got.Channel != want.Channel || got.Published != want.Published || got.InForce != want.InForce ||
@@ -103,12 +104,12 @@ func wantListed(t *testing.T, got, want Runtime, free bool) {
 		}
 	}
 	if free && want.Cause != nil {
-		t.Fatalf("nothing is held from %+v, and %+v of its Kyma", got, want.Cause)
+		t.Fatalf("runtime %+v without held versions: the Kyma has cause %+v", got, want.Cause)
 	}
 }
 
-// TestHealthyUntilIsNeverTooLate evaluates random Kymas at random times. Some are labeled or deleted after the
-// publisher wrote their status.
+// TestHealthyUntilIsNeverTooLate evaluates random Kymas at random times. Some Kymas are suspended, deleted or annotated
+// after the publisher wrote their status.
 func TestHealthyUntilIsNeverTooLate(t *testing.T) {
 	r := rand.New(rand.NewPCG(suite.Seed(t, 1), 1))
 	rollouts := NewRollouts(newWorld(t).rollout(v1alpha1.RolloutPaused).rollouts)
@@ -136,23 +137,23 @@ func TestHealthyUntilIsNeverTooLate(t *testing.T) {
 		healthy++
 		want := Judge(&kyma, rollouts, now)
 		if want.Health != Healthy || want.ID != got.ID || !want.Reporting {
-			t.Fatalf("at %s the row %+v is healthy, and its Kyma is %s by %+v: %+v", now, rowOf(&kyma), want.Health,
-				want.Cause, kyma)
+			t.Fatalf("at %s the row %+v is healthy, but the Kyma is %s with cause %+v: %+v", now, rowOf(&kyma),
+				want.Health, want.Cause, kyma)
 		}
 		if listed, is := rowOf(&kyma).Listed(now); is {
 			lists++
 			wantListed(t, listed, want, !rollouts.MayHold(&listed))
 		}
 		if want.Cause != nil && want.Cause.Situation != RolloutPaused {
-			t.Fatalf("at %s nothing is in the way of %+v, and in that of its Kyma %+v", now, rowOf(&kyma), want.Cause)
+			t.Fatalf("at %s the row %+v is healthy, but the Kyma has cause %+v", now, rowOf(&kyma), want.Cause)
 		}
 	}
 	if healthy < 100 || lists < 100 {
-		t.Errorf("only %d were healthy, %d of them listed", healthy, lists)
+		t.Errorf("got %d healthy and %d listed runtimes, want at least 100 of each", healthy, lists)
 	}
 }
 
-// calm removes most problems from a Kyma, so that the passage of time can change its health.
+// calm removes most problems from a Kyma, so its health can depend on the time.
 func calm(kyma *v1beta2.Kyma, r *rand.Rand) {
 	kyma.Status.State, kyma.DeletionTimestamp = v1beta2.StateReady, nil
 	delete(kyma.Labels, v1beta2.LabelSkipReconciliation)

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// held checks for a version that a rollout holds back from a runtime without another problem.
+// held finds a version that a rollout holds back from the runtime.
 func held(k *known) *found {
 	for i := range k.status {
 		m := &k.status[i]
@@ -18,7 +18,7 @@ func held(k *known) *found {
 			continue
 		}
 		f := &found{situation: RolloutHolds, module: m.Name, rollout: hold.Rollout.Name,
-			message: ofHeld(m, hold.Why)}
+			message: heldMessage(m, hold.Why)}
 		switch hold.Rollout.Status.State {
 		case v1alpha1.RolloutStopped:
 			f.situation = RolloutStopped
@@ -40,7 +40,7 @@ func held(k *known) *found {
 	return nil
 }
 
-// awaitsApproval adds the wave that waits for its approval, and the command to approve it.
+// awaitsApproval adds the name of the wave that waits for approval, and the command that approves the wave.
 func awaitsApproval(f *found, m *v1beta2.ModuleStatus, hold plan.Hold) {
 	status := hold.Rollout.Status
 	at := slices.IndexFunc(status.Waves, func(w v1alpha1.WaveStatus) bool { return w.State == v1alpha1.WaveWaiting })
@@ -51,10 +51,10 @@ func awaitsApproval(f *found, m *v1beta2.ModuleStatus, hold plan.Hold) {
 	f.advice = "see its progress: kcp-publisher rollout show ROLLOUT; then approve it: kcp-publisher rollout approve " +
 		"ROLLOUT WAVE"
 	if why, own := strings.CutSuffix(hold.Why, ": wave "+f.wave); own {
-		f.message = ofHeld(m, why+": "+status.Message)
+		f.message = heldMessage(m, why+": "+status.Message)
 	}
 }
 
-func ofHeld(m *v1beta2.ModuleStatus, why string) string {
+func heldMessage(m *v1beta2.ModuleStatus, why string) string {
 	return "module " + m.Name + " is " + string(m.State) + " in version " + m.Version + ": " + why
 }

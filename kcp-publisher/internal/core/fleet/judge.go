@@ -13,21 +13,21 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// Rollouts are the rollouts that can hold back versions, prepared for evaluating many Kymas. The zero value is empty.
-// It is safe for concurrent use and shares the original objects.
+// Rollouts is an index of rollouts for evaluating many Kymas. The zero value contains no rollouts. Rollouts is safe for
+// concurrent use and references the original objects.
 type Rollouts struct{ holders plan.Holders }
 
-// NewRollouts prepares rollouts for evaluating Kymas.
+// NewRollouts indexes rollouts for evaluating Kymas.
 func NewRollouts(all []v1alpha1.Rollout) Rollouts { return Rollouts{plan.NewHolders(all)} }
 
-// Judge evaluates the health of a runtime from its Kyma in the control plane, the rollouts and the time. The result
-// shares the Kyma's labels.
+// Judge evaluates the health of a runtime from its Kyma, the rollouts and the current time. The result references the
+// Kyma's label map.
 func Judge(kyma *v1beta2.Kyma, rollouts Rollouts, now time.Time) Runtime {
 	return judge(known{kyma: kyma, status: kyma.Status.Modules, now: now, holds: rollouts.holders.Of(kyma)})
 }
 
-// JudgeModule is Judge for a single module. It reports whether the Kyma's status contains the module. Here a remark
-// about the module is a cause, too.
+// JudgeModule evaluates a runtime like Judge, but only with regard to one module. It returns false if the Kyma's status
+// does not contain the module. Unlike in Judge, the message of a ready module is a cause.
 func JudgeModule(kyma *v1beta2.Kyma, module string, rollouts Rollouts, now time.Time) (Runtime, bool) {
 	at := slices.IndexFunc(kyma.Status.Modules, func(m v1beta2.ModuleStatus) bool { return m.Name == module })
 	if at < 0 {
@@ -51,7 +51,7 @@ func JudgeModule(kyma *v1beta2.Kyma, module string, rollouts Rollouts, now time.
 // known is the input of the rules.
 type known struct {
 	kyma *v1beta2.Kyma
-	// status are the evaluated modules. one is true if a single module was requested.
+	// status contains the evaluated modules. one is true if a single module was requested.
 	status  []v1beta2.ModuleStatus
 	one     bool
 	carried bool
@@ -64,7 +64,7 @@ type known struct {
 
 func judge(k known) Runtime {
 	kyma := k.kyma
-	_, k.carried, _ = plan.Rules{}.Allowed(kyma) // the status reports its problems
+	_, k.carried, _ = plan.Rules{}.Allowed(kyma) // the Kyma's status reports this error
 	k.readConditions()
 	r := Runtime{
 		ID: line(plan.RuntimeID(kyma)), Namespace: kyma.Namespace, Kyma: kyma.Name, Labels: kyma.Labels,
@@ -148,7 +148,7 @@ func (k *known) notReporting(reason string) bool {
 	return k.reporting != nil && k.reporting.Status != metav1.ConditionTrue && k.reporting.Reason == reason
 }
 
-// firstUnready returns the first module that is neither ready nor unmanaged, or nil.
+// firstUnready returns the first module whose state is not Ready or Unmanaged, or nil.
 func (k *known) firstUnready() *v1beta2.ModuleStatus {
 	for i := range k.status {
 		if m := &k.status[i]; m.State != v1beta2.StateReady && m.State != v1beta2.StateUnmanaged {
@@ -175,7 +175,7 @@ func (k *known) ofModule(situation Situation, m *v1beta2.ModuleStatus) *found {
 	return f
 }
 
-// cause returns a finding as bounded and printable text.
+// cause converts a finding to a Cause with bounded, printable text, and replaces the placeholders in the advice.
 func (k *known) cause(f *found) *Cause {
 	advice := cmp.Or(f.advice, byName[f.situation].Advice)
 	for _, name := range [...]struct{ placeholder, name string }{
@@ -201,7 +201,7 @@ func (k *known) runtimeModules() []RuntimeModule {
 		m := &k.status[i]
 		all[i] = RuntimeModule{Name: line(m.Name), Channel: line(m.Channel), State: m.State, Message: text(m.Message)}
 		if reported {
-			all[i].Version = line(m.Version) // a requested version only runs once the runtime reports it
+			all[i].Version = line(m.Version) // before the first report, m.Version is only the requested version
 		}
 		if published != nil {
 			all[i].Asked = published.Versions[m.Name]

@@ -7,14 +7,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// misleading are texts of modules and policies that look like the messages of other problems.
+// misleading lists messages of modules and policies that resemble messages about other problems.
 var misleading = []string{
 	`admission webhook "policy" denied the request: latest tags: Pod x is forbidden`,
 	"Kafka: exceeded quota of 100 partitions",
 	"previous attempt had ErrImagePull, now waiting for license",
 	"Keda cannot be installed: license missing",
 	"sync of default/orders: ImagePullBackOff was seen before, content is not stored",
-	"account a may not write to the bucket: grant it that, or remove the objects from the module",
+	"account a may not write to the bucket: grant this permission, or remove the objects from the module",
 }
 
 func TestModuleTextDoesNotChangeTheSituation(t *testing.T) {
@@ -46,12 +46,12 @@ func TestModuleTextDoesNotChangeTheSituation(t *testing.T) {
 	}
 }
 
-// Situations that take precedence over modules must not depend on a module's text.
+// TestModuleTextDoesNotChangeEarlierSituations checks situations that take precedence over modules.
 func TestModuleTextDoesNotChangeEarlierSituations(t *testing.T) {
 	for _, scenes := range [][]scene{controlPlaneScenes, wayScenes} {
 		for _, s := range scenes {
 			if s.situation == ModuleBroken || s.situation == RegistryLost {
-				continue // a broken module comes first
+				continue // a broken module takes precedence
 			}
 			for _, text := range misleading {
 				w := newWorld(t)
@@ -61,7 +61,7 @@ func TestModuleTextDoesNotChangeEarlierSituations(t *testing.T) {
 				}
 				w.reports("mail", v1beta2.StateError, text)
 				if r := w.judged(); r.Cause == nil || r.Cause.Situation != s.situation {
-					t.Errorf("%s beside %q: got %+v, want %s", s.name, text, r.Cause, s.situation)
+					t.Errorf("%s with module text %q: got %+v, want %s", s.name, text, r.Cause, s.situation)
 				}
 			}
 		}

@@ -92,17 +92,17 @@ func TestEveryKymaHasOneHealthAndADescribedCause(t *testing.T) {
 		case c == nil && got.Health != Healthy && (got.Health != Deleting || kyma.DeletionTimestamp.IsZero()):
 			t.Fatalf("%s without a cause: %+v", got.Health, kyma)
 		case c == nil && !ready:
-			t.Fatalf("it is healthy and not ready: %+v", kyma)
+			t.Fatalf("runtime is healthy although the Kyma is not ready: %+v", kyma)
 		case c == nil:
 			continue
 		case byName[c.Situation] == nil || c.Advice == "":
-			t.Fatalf("%+v of %+v", c, kyma)
+			t.Fatalf("cause %+v has no description or advice: %+v", c, kyma)
 		case got.Health != byName[c.Situation].Health && (got.Health != Deleting || kyma.DeletionTimestamp.IsZero()):
-			t.Fatalf("%s by %+v", got.Health, c)
+			t.Fatalf("got health %s for cause %+v, want %s", got.Health, c, byName[c.Situation].Health)
 		case strings.ContainsAny(c.Message+c.Advice+got.Agent, "\x1b\u202e"):
-			t.Fatalf("%q", c)
+			t.Fatalf("cause contains terminal control characters: %q", c)
 		case got.Since != nil && got.Since.IsZero():
-			t.Fatalf("%+v began at no time", c)
+			t.Fatalf("cause %+v has a zero start time", c)
 		}
 	}
 }

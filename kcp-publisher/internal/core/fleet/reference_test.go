@@ -14,14 +14,14 @@ import (
 var update = flag.Bool("update", false, "write docs/reference/situations.md")
 
 var healthMeanings = map[Health]string{
-	Failing:       "something is in the way that does not pass by itself",
-	Silent:        "the runtime has reported, and is not heard for longer than allowed",
-	NeverReported: "no report was ever accepted: as far as the control plane knows, nothing is enrolled",
-	Suspended:     "nothing is published, by the Kyma's label",
-	Deleting:      "the Kyma is deleted, and its modules are being removed",
-	Behind:        "what was published is not in force yet, or modules are not ready yet",
-	Healthy: "what was published runs, and all of it is ready; a rollout or a window may keep a newer version " +
-		"back",
+	Failing:       "a problem that does not resolve by itself",
+	Silent:        "the runtime has reported before, but not within the allowed time",
+	NeverReported: "no report was ever accepted: as far as the control plane knows, no agent is enrolled",
+	Suspended:     "publishing is suspended by a label of the Kyma",
+	Deleting:      "the Kyma is being deleted, and its modules are being removed",
+	Behind:        "the latest bundle is not applied yet, or modules are not ready yet",
+	Healthy: "the latest bundle is applied, and all modules are ready; a rollout or maintenance window can hold back " +
+		"a newer version",
 }
 
 // page returns the reference page of all situations.
@@ -30,11 +30,11 @@ func page() string {
 	out.WriteString(`# Situations
 
 ` + "`kcp-publisher why`" + ` names the first situation of a runtime and shows the fix. ` + "`-o json`" + ` has the name as ` + "`situation`" + `, and the UI
-and the metrics use the same names. They follow from each Kyma's status, as the publisher wrote it. Words in upper case are
+and the metrics use the same names. Situations are derived from each Kyma's status. Words in upper case are
 placeholders.
 
-If several situations apply, the first one in this table is reported: they follow the way of a bundle. A runtime has one
-health:
+If several situations apply, the first one in the table is reported. The table follows the path of a bundle from the
+control plane to the runtime. Each runtime has one health:
 
 | health | meaning |
 |---|---|
@@ -56,7 +56,7 @@ health:
 	out.WriteString(`
 ## Reasons
 
-Where one condition has several causes, the reason in ` + "`status.runtime.reasons`" + ` of the Kyma decides.
+If a condition has several causes, the reason in ` + "`status.runtime.reasons`" + ` determines the situation.
 A reason that is not listed here has the situation of ` + "`Other`" + `. So does a module whose agent reports no reason.
 
 | field of status.runtime.reasons | reason | situation |
@@ -70,7 +70,7 @@ A reason that is not listed here has the situation of ` + "`Other`" + `. So does
 	return out.String()
 }
 
-// commands marks the command lines in an advice.
+// commands formats the command lines in an advice as code.
 func commands(advice string) string {
 	parts := strings.Split(advice, ": ")
 	for i, part := range parts {
@@ -109,20 +109,20 @@ func TestSituationsHaveOneShortDescription(t *testing.T) {
 	for _, d := range Descriptions() {
 		if seen[d.Situation] || d.Situation == "" || d.Meaning == "" || d.Advice == "" || len(d.Advice) > 300 ||
 			strings.Contains(d.Meaning+d.Advice, "|") {
-			t.Errorf("%+v", d)
+			t.Errorf("duplicate, incomplete or too long description: %+v", d)
 		}
 		seen[d.Situation] = true
 	}
 	for from, all := range situations {
 		for why, situation := range all {
 			if !seen[situation] {
-				t.Errorf("%s of %s %s is not described", situation, from, why)
+				t.Errorf("situation %s of reason %s in %s has no description", situation, why, from)
 			}
 		}
 	}
 }
 
-// The first of two situations is the cause, so problems that resolve by themselves must not hide others.
+// TestSelfResolvingSituationsComeLast exists because the first situation is the cause of a runtime.
 func TestSelfResolvingSituationsComeLast(t *testing.T) {
 	rank := map[Health]int{
 		Failing: 0, Silent: 0, NeverReported: 0, Suspended: 0, Deleting: 1, Behind: 2, Healthy: 3, "": 4,
@@ -130,7 +130,8 @@ func TestSelfResolvingSituationsComeLast(t *testing.T) {
 	before := Description{Health: Failing}
 	for _, d := range Descriptions() {
 		if rank[d.Health] < rank[before.Health] {
-			t.Errorf("%s, which is %s, comes after %s", d.Situation, d.Health, before.Situation)
+			t.Errorf("%s with health %s comes after %s with health %s", d.Situation, d.Health, before.Situation,
+				before.Health)
 		}
 		before = d
 	}

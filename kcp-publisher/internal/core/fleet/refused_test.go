@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-func TestRefusalReasonDecidesTheSituation(t *testing.T) {
+func TestRefusalReasonDeterminesSituation(t *testing.T) {
 	for why, situation := range situations[fromBundle] {
 		if why == v1beta2.Reason(reason.Other) {
 			continue

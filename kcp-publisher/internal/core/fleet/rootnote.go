@@ -9,33 +9,33 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// RootNote is a publisher's record of its root of trust on its Lease, for readers without keys. It is not signed, and
-// no decision depends on it.
+// RootNote describes a publisher's root of trust in an annotation of its Lease, for readers without the key folder. It
+// is not signed and must only be used for display.
 type RootNote struct {
 	Epoch   int64     `json:"epoch"`
 	Version int64     `json:"version"`
 	Expires time.Time `json:"expires"`
-	// Fleet is the name in the root. Older roots and publishers have none.
+	// Fleet is the fleet name in the root. It is empty for older roots and publishers.
 	Fleet string `json:"fleet,omitempty"`
 }
 
-// maxRootNoteBytes limits a note. A publisher's note has about 120 bytes.
+// maxRootNoteBytes limits the size of an encoded RootNote. Publishers write about 120 bytes.
 const maxRootNoteBytes = 512
 
-// String returns the encoded note.
+// String returns the note encoded as JSON.
 func (n RootNote) String() string {
 	data, err := json.Marshal(n)
 	if err != nil {
-		return "" // a time after the year 9999 needs no warning
+		return "" // only fails for an expiry after the year 9999, which needs no warning
 	}
 	return string(data)
 }
 
-// ParseRootNote decodes a note. Any client with write access to Leases may have written it.
+// ParseRootNote decodes a note. The input is untrusted, because any client with write access to Leases can write it.
 func ParseRootNote(text string) (RootNote, error) {
 	var n RootNote
 	if len(text) > maxRootNoteBytes {
-		return n, fmt.Errorf("root of trust note: %d bytes, at most %d", len(text), maxRootNoteBytes)
+		return n, fmt.Errorf("root of trust note: %d bytes, must be at most %d", len(text), maxRootNoteBytes)
 	}
 	if err := json.Unmarshal([]byte(text), &n); err != nil {
 		return RootNote{}, fmt.Errorf("root of trust note: %w", err)
@@ -44,14 +44,14 @@ func ParseRootNote(text string) (RootNote, error) {
 		return RootNote{}, errors.New("root of trust note: version and expiry are required")
 	}
 	if n.Fleet != "" && trust.CheckRuntimeID(n.Fleet) != nil {
-		return RootNote{}, errors.New("root of trust note: fleet is required")
+		return RootNote{}, errors.New("root of trust note: fleet name is invalid")
 	}
 	return n, nil
 }
 
-// NewestRoot returns the expiry of the latest root of trust in the notes of a namespace, or zero. It compares versions
-// within a fleet and returns the first expiry of several fleets. Notes without a fleet are only used if there are no
-// others. Of two notes with the same version, the earlier expiry applies.
+// NewestRoot returns the expiry of the latest root of trust in the notes of a namespace, or zero. It selects the latest
+// note of each fleet and returns the earliest of their expiries. Notes without a fleet name are only used if no note
+// has one. If two notes have the same version, the earlier expiry is used.
 func NewestRoot(notes []RootNote) time.Time {
 	newest := map[string]RootNote{}
 	for _, n := range notes {

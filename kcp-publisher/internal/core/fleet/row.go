@@ -8,19 +8,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Row is a row in a table of Kymas, as text. A cell is empty if the Kyma has no such value.
+// Row contains the cells of a Kyma in the API server's table format. A cell is empty if the Kyma does not have the
+// value.
 type Row struct {
 	Namespace, Name string
-	// Runtime, State, HealthyUntil and Running are fields of the status.
+	// Runtime, State, HealthyUntil and Running are fields of the Kyma's status.
 	Runtime, State, HealthyUntil, Running string
-	// Skip is the label that suspends a runtime. Deleted is set if the Kyma is being deleted.
+	// Skip is the value of the label that suspends publishing. Deleted is the deletion timestamp.
 	Skip, Deleted string
-	// Channel, Published, InForce, Agent and Kubernetes are displayed unchanged.
+	// Channel, Published, InForce, Agent and Kubernetes are only displayed.
 	Channel, Published, InForce, Agent, Kubernetes string
 }
 
-// Healthy returns the runtime of a row, and reports whether it is healthy: its HealthyUntil has not passed, and the
-// Kyma is neither suspended nor deleted. The Kymas of all other runtimes must be read in full.
+// Healthy returns the runtime of a row and true if the runtime is healthy: HealthyUntil is in the future, and the Kyma
+// is not suspended or being deleted. For all other rows, the caller must read the complete Kyma.
 func (r Row) Healthy(now time.Time) (Runtime, bool) {
 	until, err := time.Parse(time.RFC3339, r.HealthyUntil)
 	if err != nil || !now.Before(until) || r.State != string(v1beta2.StateReady) || r.Runtime == "" || r.Skip != "" ||
@@ -31,15 +32,15 @@ func (r Row) Healthy(now time.Time) (Runtime, bool) {
 		Health: Healthy, Reporting: true}, true
 }
 
-// Listed is Healthy with the displayed details of a runtime: its modules, channel, bundles and versions. It reports
-// false if the row lacks details, for example with an older publisher.
+// Listed returns the same runtime as Healthy, with its modules, channel, bundle sequences and versions. It returns
+// false if the row does not contain these details, for example because an older publisher wrote the status.
 func (r Row) Listed(now time.Time) (Runtime, bool) {
 	runtime, healthy := r.Healthy(now)
 	if !healthy || r.Channel == "" {
 		return Runtime{}, false
 	}
 	sequence, modules, ok := readRunning(r.Running)
-	if !ok || sequence != r.Published { // an older publisher has published since and kept an unknown field
+	if !ok || sequence != r.Published { // an older publisher published a bundle without updating Running
 		return Runtime{}, false
 	}
 	published, err := strconv.ParseInt(r.Published, 10, 64)
@@ -55,8 +56,8 @@ func (r Row) Listed(now time.Time) (Runtime, bool) {
 	return runtime, true
 }
 
-// MayHold reports whether a rollout may hold back a version from a healthy runtime that is only known by its row. That
-// would be its cause.
+// MayHold reports whether a rollout can hold back a version from a runtime that was read from a Row. If so, the caller
+// must read the complete Kyma.
 func (r Rollouts) MayHold(runtime *Runtime) bool {
 	for i := range runtime.Modules {
 		if m := &runtime.Modules[i]; r.holders.MayHold(m.Name, m.Version) {

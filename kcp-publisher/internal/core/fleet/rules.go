@@ -12,24 +12,24 @@ import (
 )
 
 const (
-	// takenWithin is the time in which a reporting runtime must report the latest bundle. Agents poll about every
+	// appliedWithin is the time within which a reporting runtime must report the latest bundle. Agents poll about every
 	// minute.
-	takenWithin = 30 * time.Minute
-	// settledWithin is the time that modules can be progressing. Agents report an error after 10 minutes without
-	// progress.
+	appliedWithin = 30 * time.Minute
+	// settledWithin is how long a module can be progressing before it counts as stuck. Agents report an error after 10
+	// minutes without progress.
 	settledWithin = time.Hour
-	// notedWithin is the time in which a reporting runtime must be recorded again. Publishers record each one within
-	// plan.MaxUnnoted.
-	notedWithin = plan.MaxUnnoted + time.Hour
-	// deletedWithin is the publishers' default deletion timeout plus some time to act on it.
+	// recordedWithin is the maximum time between two recorded reports of a reporting runtime. Publishers record a report
+	// at least once per plan.MaxUnrecorded.
+	recordedWithin = plan.MaxUnrecorded + time.Hour
+	// deletedWithin is the default deletion timeout of publishers, plus one hour to complete the deletion.
 	deletedWithin = 25 * time.Hour
 )
 
-// found is the finding of a rule.
+// found is the result of a rule that detects its situation.
 type found struct {
 	situation Situation
 	message   string
-	// module and rollout are the affected ones, or empty.
+	// module and rollout are the names of the affected module and rollout, or empty.
 	module, rollout string
 	// wave replaces WAVE in the advice. advice overrides the situation's advice.
 	wave, advice string
@@ -37,13 +37,14 @@ type found struct {
 	since time.Time
 }
 
-// rules are the checks in the order of a bundle's path. The first finding is the cause. Problems that resolve by
-// themselves come last, so they do not hide others. A rule returns nil without a finding.
+// rules are evaluated in order, along a bundle's path from the control plane to the runtime. The first finding is the
+// cause. Problems that resolve by themselves come last, so they do not hide other problems. A rule without a finding
+// returns nil.
 var rules = []func(*known) *found{
 	suspended, notLookedAt, unpublishable, unsealed, removalsHeld, commitHeld, unresolved, tamperedRegistry,
 	reportRefused, neverReported, bundleRefused, notHeard, clockBehind, unsynced,
 	unwritten, truncated, agentRolledBack, agentOutdated, takeoverWaits, brokenModule, failedCheck,
-	notTaken, stuckModule, unexplained, deleting, lostInRegistry, pending, processingModule,
+	notApplied, stuckModule, unexplained, deleting, lostInRegistry, pending, processingModule,
 	notReady, certificateEnds, unwatched, awaitsWindow, held,
 }
 
@@ -62,8 +63,8 @@ func suspended(k *known) *found {
 	return f
 }
 
-// SuspendedBy returns the program that labeled a suspended Kyma and the time of its last change, from the API server's
-// managed fields. Both are empty if unknown, for example for a Kyma from a cache.
+// SuspendedBy returns the field manager that set the suspension label of a Kyma, and the time of its last update. Both
+// are zero if the Kyma has no managed fields, for example because it was read from a cache.
 func SuspendedBy(kyma *v1beta2.Kyma) (string, time.Time) {
 	for _, entry := range kyma.ManagedFields {
 		if entry.Time != nil && entry.FieldsV1 != nil &&
@@ -98,7 +99,8 @@ func unsealed(k *known) *found {
 	return of(fromSealing.situation(k.reasons().Secrets), k.secrets)
 }
 
-// removalsHeld is about removals that wait for an approval, also of a deleted Kyma, where no module has a problem.
+// removalsHeld finds module removals that wait for approval. It also covers a deleted Kyma, whose modules have no
+// problem of their own.
 func removalsHeld(k *known) *found {
 	if k.one || k.removals == nil || k.removals.Status == metav1.ConditionTrue {
 		return nil
@@ -106,7 +108,7 @@ func removalsHeld(k *known) *found {
 	return of(RemovalHeld, k.removals)
 }
 
-// commitHeld is about a Git commit that is applied in part.
+// commitHeld finds a partially applied Git commit.
 func commitHeld(k *known) *found {
 	if k.publishing == nil || k.publishing.Status == metav1.ConditionTrue {
 		return nil
@@ -114,7 +116,7 @@ func commitHeld(k *known) *found {
 	return of(CommitHeld, k.publishing)
 }
 
-// unresolved checks for modules that the control plane cannot resolve, regardless of the runtime.
+// unresolved finds a module that the control plane cannot resolve.
 func unresolved(k *known) *found {
 	for i := range k.status {
 		m := &k.status[i]
@@ -128,7 +130,7 @@ func unresolved(k *known) *found {
 	return nil
 }
 
-// tamperedRegistry checks for bundles that another client wrote to the registry.
+// tamperedRegistry finds a registry with a bundle that the publisher did not write.
 func tamperedRegistry(k *known) *found {
 	if k.registry == nil || k.registry.Status == metav1.ConditionTrue || isLost(k.registry) {
 		return nil
@@ -136,7 +138,7 @@ func tamperedRegistry(k *known) *found {
 	return of(RegistryTampered, k.registry)
 }
 
-// lostInRegistry checks for bundles that are being published again.
+// lostInRegistry finds a bundle that the registry lost and that is being published again.
 func lostInRegistry(k *known) *found {
 	if k.registry == nil || k.registry.Status == metav1.ConditionTrue || !isLost(k.registry) {
 		return nil
@@ -171,7 +173,7 @@ func neverReported(k *known) *found {
 
 func notHeard(k *known) *found {
 	if k.notReporting(v1beta2.ReasonSilent) {
-		f := of(NotHeard, k.reporting)
+		f := of(SilentRuntime, k.reporting)
 		f.since = plan.LastReportTime(k.kyma)
 		switch {
 		case k.reasons().Report == v1beta2.Reason(reason.ReportUnreadable):
@@ -182,7 +184,7 @@ func notHeard(k *known) *found {
 		return f
 	}
 	noted := plan.LastReportTime(k.kyma)
-	if k.carried || noted.IsZero() || !plan.Reports(k.kyma) || k.now.Sub(noted) <= notedWithin {
+	if k.carried || noted.IsZero() || !plan.Reports(k.kyma) || k.now.Sub(noted) <= recordedWithin {
 		return nil
 	}
 	return &found{situation: PublisherAbsent, since: noted,
@@ -231,7 +233,7 @@ func agentRolledBack(k *known) *found {
 	return of(AgentRolledBack, k.agent)
 }
 
-// agentOutdated checks for parts of the bundle that were left out because the agent does not support them.
+// agentOutdated finds a bundle without the parts that the agent does not support.
 func agentOutdated(k *known) *found {
 	if k.features == nil || k.features.Status == metav1.ConditionTrue {
 		return nil
@@ -263,7 +265,7 @@ func brokenModule(k *known) *found {
 	}
 	why := k.moduleReasons(warned.Name).Runtime
 	if why == "" || why == v1beta2.Reason(reason.Other) {
-		why = v1beta2.Reason(reason.ReportsWarning) // an agent without reasons
+		why = v1beta2.Reason(reason.ReportsWarning) // older agents do not report reasons
 	}
 	return k.ofModule(fromModule.situation(why), warned)
 }
@@ -273,7 +275,7 @@ func deleting(k *known) *found {
 		return nil
 	}
 	f := &found{
-		situation: DeletionWaits, message: "the Kyma is deleted and waits for its runtime to remove the modules",
+		situation: DeletionWaits, message: "the Kyma is being deleted and waits for its runtime to remove the modules",
 		since: k.kyma.DeletionTimestamp.Time,
 	}
 	if m := k.firstUnready(); m != nil && m.Message != "" {
@@ -293,18 +295,18 @@ func (k *known) unreported() *v1beta2.PublishedBundle {
 	return k.published()
 }
 
-// notTaken checks for a bundle that a reporting runtime should have reported by now.
-func notTaken(k *known) *found {
+// notApplied finds a bundle that a reporting runtime should have reported by now.
+func notApplied(k *known) *found {
 	published := k.unreported()
 	if published == nil || k.accepted.Reason == v1beta2.ReasonCarried || !plan.Reports(k.kyma) ||
-		k.now.Sub(published.Time.Time) <= takenWithin {
+		k.now.Sub(published.Time.Time) <= appliedWithin {
 		return nil
 	}
 	return &found{situation: BundleNotTaken, message: k.accepted.Message, since: published.Time.Time}
 }
 
-// pending checks for a bundle that is not reported yet. If the publisher calls the Kyma Ready anyway, the bundle
-// changes none of its modules, and there is no finding.
+// pending finds a bundle that the runtime has not reported yet. It ignores the bundle if the Kyma is Ready, because the
+// bundle then does not change any module.
 func pending(k *known) *found {
 	published := k.unreported()
 	switch {
@@ -318,14 +320,14 @@ func pending(k *known) *found {
 	return &found{situation: BundlePending, message: k.accepted.Message, since: published.Time.Time}
 }
 
-// processing returns the first module that is not ready, and since when modules are not ready.
+// processing returns the first module that is not ready, and the time since which modules have not been ready.
 func (k *known) processing() (*v1beta2.ModuleStatus, time.Time) {
 	m := k.firstUnready()
 	if m == nil || k.modules == nil || k.modules.Status == metav1.ConditionTrue {
 		return m, time.Time{}
 	}
 	since := k.modules.LastTransitionTime.Time
-	// Another module may have been unready before, so only the time since the last bundle counts.
+	// Another module may have been unready before the last bundle, so count from the last bundle or operation.
 	if published := k.published(); published != nil && published.Time.After(since) {
 		since = published.Time.Time
 	}
@@ -355,8 +357,8 @@ func processingModule(k *known) *found {
 	return f
 }
 
-// unexplained checks for a Kyma with a problem that no other rule explains. An unknown problem must not count as
-// healthy.
+// unexplained finds a Kyma in state Error or Warning that no other rule explains, so an unknown problem is not
+// evaluated as healthy.
 func unexplained(k *known) *found {
 	if state := k.kyma.Status.State; k.one || k.ready.Status == metav1.ConditionTrue || state != v1beta2.StateError &&
 		state != v1beta2.StateWarning {
@@ -365,7 +367,7 @@ func unexplained(k *known) *found {
 	return of(Unexplained, k.ready)
 }
 
-// notReady is the same check for a Kyma without a problem state.
+// notReady finds a Kyma in any other state whose condition Ready is not True.
 func notReady(k *known) *found {
 	if k.one || k.ready.Status == metav1.ConditionTrue {
 		return nil

@@ -7,12 +7,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// maxRunning limits the size of Running in bytes, because it is a table cell. It has room for about 45 modules.
+// maxRunning limits the size of Running's output in bytes, because it is a table cell. About 45 modules fit.
 const maxRunning = 1 << 10
 
-// Running returns the modules of a healthy runtime in the form of status.runtime.running. It returns "" if they do not
-// fit, if a module has a state that healthy runtimes cannot have, or if a module does not run its published version, on
-// which rollouts depend.
+// Running returns the modules of a healthy runtime in the format of status.runtime.running. It returns "" if the text
+// exceeds maxRunning, if a module is not Ready or Unmanaged, or if a ready module does not run its published version.
 func Running(kyma *v1beta2.Kyma) string {
 	if kyma.Status.Runtime == nil || kyma.Status.Runtime.Published == nil {
 		return ""

@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// runningWorld returns a healthy Kyma with modules in version 1.0.0.
+// runningWorld returns a healthy Kyma with the given modules at version 1.0.0.
 func runningWorld(modules ...string) *v1beta2.Kyma {
 	kyma := &v1beta2.Kyma{Status: v1beta2.KymaStatus{ActiveChannel: "regular", State: v1beta2.StateReady,
 		Runtime: &v1beta2.RuntimeStatus{ID: "one", Observed: &v1beta2.ObservedBundle{
@@ -26,7 +26,7 @@ func runningWorld(modules ...string) *v1beta2.Kyma {
 	return kyma
 }
 
-func TestRunning(t *testing.T) {
+func TestRunningListsModulesOfHealthyRuntimes(t *testing.T) {
 	many := make([]string, 100)
 	for i := range many {
 		many[i] = fmt.Sprintf("module-%d", i)
@@ -40,23 +40,23 @@ func TestRunning(t *testing.T) {
 		kyma *v1beta2.Kyma
 		want string
 	}{
-		"two":  {runningWorld("keda", "mail"), "7:keda=1.0.0,mail=1.0.0"},
-		"none": {runningWorld(), "7"},
-		"one is not looked after": {
+		"two modules": {runningWorld("keda", "mail"), "7:keda=1.0.0,mail=1.0.0"},
+		"no modules":  {runningWorld(), "7"},
+		"unmanaged module": {
 			change(func(k *v1beta2.Kyma) { k.Status.Modules[1].State = v1beta2.StateUnmanaged }),
 			"7:keda=1.0.0,mail=1.0.0=Unmanaged",
 		},
-		"of one nothing is known": {
+		"unmanaged module without a version": {
 			change(func(k *v1beta2.Kyma) { k.Status.Modules[0].State, k.Status.Modules[0].Version = "Unmanaged", "" }),
 			"7:keda==Unmanaged,mail=1.0.0",
 		},
-		"one has another version": {change(func(k *v1beta2.Kyma) { k.Status.Modules[1].Version = "0.9.0" }), ""},
-		"one is in trouble": {
+		"module with an older version": {change(func(k *v1beta2.Kyma) { k.Status.Modules[1].Version = "0.9.0" }), ""},
+		"module in state Warning": {
 			change(func(k *v1beta2.Kyma) { k.Status.Modules[1].State = v1beta2.StateWarning }), "",
 		},
-		"a name that no module has": {change(func(k *v1beta2.Kyma) { k.Status.Modules[1].Name = "a=b" }), ""},
-		"too many to be listed":     {runningWorld(many...), ""},
-		"nothing is published":      {change(func(k *v1beta2.Kyma) { k.Status.Runtime.Published = nil }), ""},
+		"invalid module name":    {change(func(k *v1beta2.Kyma) { k.Status.Modules[1].Name = "a=b" }), ""},
+		"list exceeds the limit": {runningWorld(many...), ""},
+		"no published bundle":    {change(func(k *v1beta2.Kyma) { k.Status.Runtime.Published = nil }), ""},
 	} {
 		got := Running(c.kyma)
 		if got != c.want {
@@ -71,7 +71,7 @@ func TestRunning(t *testing.T) {
 			return a.Name == b.Name && a.Version == b.Version && a.State == b.State
 		}
 		if !ok || sequence != "7" || !slices.EqualFunc(modules, want, same) {
-			t.Errorf("%s: read back as %s %+v, %t", name, sequence, modules, ok)
+			t.Errorf("%s: readRunning returned %s, %+v, %t, want 7 and %+v", name, sequence, modules, ok, want)
 		}
 	}
 }
@@ -83,27 +83,27 @@ func TestIncompleteRowIsReadInFull(t *testing.T) {
 	}
 	if r, listed := whole.Listed(noon); !listed || len(r.Modules) != 1 || r.Modules[0].Version != "1.0.0" ||
 		r.Published != 7 || r.InForce != 6 || r.Channel != "regular" {
-		t.Fatalf("got %+v, %t", r, listed)
+		t.Fatalf("complete row: got %+v, %t", r, listed)
 	}
 	for name, change := range map[string]func(*Row){
-		"it is not healthy":              func(r *Row) { r.HealthyUntil = "" },
-		"an older publisher":             func(r *Row) { r.Running = "" },
-		"a publisher that was back":      func(r *Row) { r.Published = "8" },
-		"no channel":                     func(r *Row) { r.Channel = "" },
-		"a state that is not understood": func(r *Row) { r.Running = "7:keda=1.0.0=Resting" },
-		"a module without a version":     func(r *Row) { r.Running = "7:keda" },
-		"a sequence that is none":        func(r *Row) { r.Running, r.Published = "x", "x" },
-		"another one that is none":       func(r *Row) { r.InForce = "x" },
+		"not healthy":                   func(r *Row) { r.HealthyUntil = "" },
+		"no Running":                    func(r *Row) { r.Running = "" },
+		"Running of another bundle":     func(r *Row) { r.Published = "8" },
+		"no channel":                    func(r *Row) { r.Channel = "" },
+		"unknown module state":          func(r *Row) { r.Running = "7:keda=1.0.0=Resting" },
+		"module without a version":      func(r *Row) { r.Running = "7:keda" },
+		"invalid sequence of Published": func(r *Row) { r.Running, r.Published = "x", "x" },
+		"invalid sequence of InForce":   func(r *Row) { r.InForce = "x" },
 	} {
 		row := whole
 		change(&row)
 		if _, listed := row.Listed(noon); listed {
-			t.Errorf("%s: it is listed", name)
+			t.Errorf("%s: the row is listed", name)
 		}
 	}
 }
 
-func TestRolloutMayHoldOnlyOtherVersions(t *testing.T) {
+func TestMayHoldDependsOnRolloutStateAndVersion(t *testing.T) {
 	for state, want := range map[v1alpha1.RolloutState][2]bool{ // for version 1.0.0 and for 1.1.0, its target
 		v1alpha1.RolloutSucceeded: {false, false}, v1alpha1.RolloutProgressing: {true, false},
 		v1alpha1.RolloutStopped: {true, false}, v1alpha1.RolloutRolledBack: {true, true},
@@ -112,11 +112,11 @@ func TestRolloutMayHoldOnlyOtherVersions(t *testing.T) {
 		for i, version := range []string{"1.0.0", "1.1.0"} {
 			r := Runtime{Modules: []RuntimeModule{{Name: "mail", Version: "1.0.0"}, {Name: "keda", Version: version}}}
 			if got := rollouts.MayHold(&r); got != want[i] {
-				t.Errorf("%s rollout, %s: %t", state, version, got)
+				t.Errorf("%s rollout, version %s: got %t, want %t", state, version, got, want[i])
 			}
 		}
 		if rollouts.MayHold(&Runtime{Modules: []RuntimeModule{{Name: "mail", Version: strings.Repeat("1", 3)}}}) {
-			t.Errorf("%s rollout holds a module that it is not about", state)
+			t.Errorf("%s rollout holds a version of another module", state)
 		}
 	}
 }

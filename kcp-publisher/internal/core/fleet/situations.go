@@ -1,10 +1,10 @@
 package fleet
 
-// Situation identifies a problem of a runtime for programs: one of the constants below. Commands print it and metrics
-// have it as a label: extend the list, do not rename.
+// Situation is the machine-readable name of a runtime's problem. Commands print it and metrics use it as a label value,
+// so existing values must not be renamed.
 type Situation string
 
-// Situations that the control plane finds before anything is published.
+// Situations that the control plane detects before it publishes a bundle.
 const (
 	Suspension           Situation = "Suspended"
 	NotLookedAt          Situation = "NotLookedAt"
@@ -56,7 +56,7 @@ const (
 	ReportUnreadable   Situation = "ReportUnreadable"
 	NeverEnrolled      Situation = "NeverEnrolled"
 	NeverCarried       Situation = "NeverCarried"
-	NotHeard           Situation = "Silent"
+	SilentRuntime      Situation = "Silent"
 	CarriedTooOld      Situation = "CarriedTooOld"
 	PublisherAbsent    Situation = "PublisherAbsent"
 	CommitHeld         Situation = "CommitHeld"
@@ -107,7 +107,7 @@ const (
 	Unexplained          Situation = "Unexplained"
 	NotReady             Situation = "NotReady"
 	WatcherNotServed     Situation = "WatcherNotServed"
-	// CheckFailed is that a module is ready and fails a check of the rollout that gave its version.
+	// CheckFailed means that a module is ready but fails a check of the rollout that delivered its version.
 	CheckFailed Situation = "CheckFailed"
 )
 
@@ -125,29 +125,29 @@ const (
 	ModuleRemark     Situation = "ModuleRemark"
 )
 
-// Situations of agents' certificates. The model also makes a warning for the fleet of them.
+// Situations of agent certificates. CertificatesEnd is the corresponding warning for the fleet.
 const (
 	CertificateExpired     Situation = "CertificateExpired"
 	CertificateExpiresSoon Situation = "CertificateExpiresSoon"
 )
 
-// Situations of the whole fleet, which are warnings.
+// Situations of the whole fleet, which are reported as warnings.
 const (
 	RootExpiresSoon Situation = "RootExpiresSoon"
 	CertificatesEnd Situation = "CertificatesEnd"
-	// VersionRejected is that a channel has a version that its last rollout stopped at or took back.
+	// VersionRejected means that a channel has a version that its last rollout stopped or rolled back.
 	VersionRejected Situation = "VersionRejected"
-	// TrainBlocked is that a version of a promotion train has a condition that time alone does not end.
+	// TrainBlocked means that a version in a promotion train is blocked by a condition that does not resolve by itself.
 	TrainBlocked Situation = "TrainBlocked"
 	FleetSilent  Situation = "FleetSilent"
 	CommitHolds  Situation = "CommitHolds"
 )
 
-// Description explains a situation to an operator. RUNTIME, NAMESPACE, KYMA, MODULE, ROLLOUT, POLICY and WAVE in its
+// Description explains a situation to an operator. RUNTIME, NAMESPACE, KYMA, MODULE, ROLLOUT, POLICY and WAVE in the
 // advice are placeholders.
 type Description struct {
 	Situation Situation
-	// Health is the health of a runtime whose first cause it is, empty for warnings of the whole fleet.
+	// Health is the health of a runtime with this situation. It is empty for warnings about the fleet.
 	Health  Health
 	Meaning string
 	Advice  string

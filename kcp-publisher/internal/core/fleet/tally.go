@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Tally counts runtimes incrementally, so a changed runtime does not require evaluating the others. It must be used
-// from one goroutine.
+// Tally counts runtimes incrementally, so a changed runtime does not require counting all others again. It is not safe
+// for concurrent use.
 type Tally struct {
 	total      int
 	health     map[Health]int
@@ -20,7 +20,7 @@ type Tally struct {
 	modules    map[string]map[moduleAt]int
 }
 
-// moduleAt is a version of a module in a state.
+// moduleAt is a version and state of a module.
 type moduleAt struct {
 	version string
 	state   v1beta2.State
@@ -34,7 +34,7 @@ func NewTally() *Tally {
 // Add counts a runtime.
 func (t *Tally) Add(r *Runtime) { t.count(r, 1) }
 
-// Remove reverts Add for an equal runtime.
+// Remove subtracts a runtime that was added with the same content.
 func (t *Tally) Remove(r *Runtime) { t.count(r, -1) }
 
 func (t *Tally) count(r *Runtime, n int) {
@@ -57,19 +57,20 @@ func (t *Tally) count(r *Runtime, n int) {
 	}
 }
 
-// change adds n to a count and removes a zero count.
+// change adds n to the count of a key, and deletes the key if the count becomes zero.
 func change[K comparable](counts map[K]int, key K, n int) {
 	if counts[key] += n; counts[key] == 0 {
 		delete(counts, key)
 	}
 }
 
-// Summary returns the counts. It leaves OldestReport unset.
+// Summary returns the counts without OldestReport.
 func (t *Tally) Summary() Summary {
 	return Summary{Total: t.total, Health: maps.Clone(t.health), Situations: maps.Clone(t.situations)}
 }
 
-// Modules returns the running versions and the versions in channels. It includes modules that no runtime has.
+// Modules returns all modules with their running versions and their versions in channels. It includes modules that no
+// runtime uses.
 func (t *Tally) Modules(metas []v1beta2.ModuleReleaseMeta) []Module {
 	byName := make(map[string]*Module, len(t.modules)+len(metas))
 	for name, counts := range t.modules {

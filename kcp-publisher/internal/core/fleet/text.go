@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	// maxTextBytes limits a displayed message, maxLineBytes a displayed name.
+	// maxTextBytes limits the size of a displayed message, and maxLineBytes the size of a displayed name or version.
 	maxTextBytes = 2048
 	maxLineBytes = 256
 )
 
-// text returns a message in a form that is safe to display, because a runtime can report any text. All messages pass
-// through it.
+// text bounds a message and removes unprintable characters. Every displayed message must pass through it, because
+// runtimes can report arbitrary text.
 func text(message string) string {
 	if len(message) <= maxTextBytes && isPlain(message) {
 		return message
@@ -21,7 +21,7 @@ func text(message string) string {
 	return bundle.Bounded(message, maxTextBytes)
 }
 
-// line is text for names and versions.
+// line is like text, but for names and versions, which must fit on one line.
 func line(name string) string {
 	if len(name) <= maxLineBytes && isPlain(name) {
 		return name
@@ -32,7 +32,7 @@ func line(name string) string {
 	return bundle.PrintableLine(name)
 }
 
-// isPlain reports whether a text is printable ASCII. Nearly all texts are, so this is the fast path for a whole fleet.
+// isPlain reports whether a text is printable ASCII. Most texts are, so this check avoids the slower conversion.
 func isPlain(text string) bool {
 	for i := range len(text) {
 		if text[i] < ' ' || text[i] > '~' {
@@ -42,7 +42,8 @@ func isPlain(text string) bool {
 	return true
 }
 
-// word returns a name for a command line, or the placeholder if a shell could interpret the name.
+// word returns a name for use in a command line, or the placeholder if the name contains characters that a shell could
+// interpret.
 func word(name, placeholder string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._/", r)

@@ -11,11 +11,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// maxTimeline is the number of bundles in a timeline. It also limits the requests to the registry.
+// maxTimeline is the maximum number of bundles in a timeline. It also limits the number of requests to the registry.
 const maxTimeline = 5
 
-// Bundle is one of a runtime's last bundles. The bundle itself proves Signed; all other fields come from the Kyma's
-// status.
+// Bundle is one of a runtime's last bundles. Only Signed is verified; the other fields come from the Kyma's status.
 type Bundle struct {
 	Epoch     int64     `json:"epoch,omitempty"`
 	Sequence  int64     `json:"sequence"`
@@ -23,22 +22,24 @@ type Bundle struct {
 	Published time.Time `json:"published"`
 	// Commit is the Git commit that the control plane followed, or empty.
 	Commit string `json:"commit,omitempty"`
-	// Changes are the first modules with a changed version, More the number of others. They are unknown for a bundle
-	// without Noted.
+	// Changes lists the first modules with a changed version, and More is the number of other changed modules. They are
+	// unknown if Noted is false.
 	Changes []v1beta2.VersionChange `json:"changes,omitempty"`
 	More    int32                   `json:"more,omitempty"`
 	// Noted is true if the Kyma's status contains the outcome of the bundle.
 	Noted bool `json:"noted,omitempty"`
-	// Applied is the time when the runtime's application of the bundle was first reported, or nil if unknown.
+	// Applied is the time when the runtime first reported the bundle as applied, or nil if unknown.
 	Applied *time.Time `json:"applied,omitempty"`
 	Outcome Outcome    `json:"outcome"`
-	// State is the worst last known state of its modules while it was the latest bundle, or empty.
+	// State is the worst module state that was last reported while this was the latest bundle, or empty.
 	State v1beta2.State `json:"state,omitempty"`
-	// Refused is the runtime's reason for refusing it.
+	// Refused is the reason why the runtime refused the bundle, or empty.
 	Refused string `json:"refused,omitempty"`
-	// Signed is the bundle's own content, verified against the root of trust, or nil if it was not verified.
+	// Signed is the identity in the bundle's signed statement, verified against the root of trust. It is nil if the
+	// bundle was not verified.
 	Signed *bundle.BundleIdentity `json:"signed,omitempty"`
-	// Unverified is the reason why it was not verified, or empty if it was verified or the registry was not read.
+	// Unverified is the reason why the bundle was not verified. It is empty if the bundle was verified or the registry
+	// was not read.
 	Unverified string `json:"unverified,omitempty"`
 }
 
@@ -47,32 +48,32 @@ type Outcome string
 
 // Outcomes of a bundle.
 const (
-	// OutcomeInForce: the runtime reported this bundle last.
+	// OutcomeInForce means that the runtime's last report is about this bundle.
 	OutcomeInForce Outcome = "InForce"
-	// OutcomeWaiting: this is the latest bundle, and the runtime has not reported it.
+	// OutcomeWaiting means that this is the latest bundle and the runtime has not reported it yet.
 	OutcomeWaiting Outcome = "Waiting"
-	// OutcomeRefused: the runtime refused the bundle and has not applied it since.
+	// OutcomeRefused means that the runtime refused the bundle and has not applied it since.
 	OutcomeRefused Outcome = "Refused"
-	// OutcomeApplied: the bundle was in force before.
+	// OutcomeApplied means that the runtime applied the bundle before it applied a newer one.
 	OutcomeApplied Outcome = "Applied"
-	// OutcomeReplaced: a newer bundle replaced it before the runtime reported it.
+	// OutcomeReplaced means that a newer bundle was published before the runtime reported this one.
 	OutcomeReplaced Outcome = "Replaced"
-	// OutcomeUnknown: only the registry has the bundle.
+	// OutcomeUnknown means that the Kyma's status does not contain the bundle, only the registry does.
 	OutcomeUnknown Outcome = "Unknown"
 )
 
-// Chain contains a runtime's bundles from the registry: the latest and previous ones, each named in the statement of
-// its successor. The zero value means that the registry was not read.
+// Chain contains a runtime's bundles from the registry, newest first. Each bundle's statement contains the digest of
+// the previous bundle. The zero value means that the registry was not read.
 type Chain struct {
 	Bundles []bundle.BundleIdentity
-	// Ends is the reason why no earlier bundle was verified, or empty if there is none or enough were read.
-	Ends string
+	// EndReason is the error that prevented reading an earlier bundle, or empty.
+	EndReason string
 	// Asked is true if the registry was read.
 	Asked bool
 }
 
-// ReadChain follows a runtime's bundles from the last published one. read returns the verified identity of a bundle by
-// its digest; its error ends the chain.
+// ReadChain reads a runtime's bundles, starting with the latest. read returns the verified identity of the bundle with
+// a digest. If read fails, the chain ends.
 func ReadChain(kyma *v1beta2.Kyma, read func(digest string) (bundle.BundleIdentity, error)) Chain {
 	chain := Chain{Asked: true}
 	if kyma.Status.Runtime == nil || kyma.Status.Runtime.Published == nil {
@@ -81,7 +82,7 @@ func ReadChain(kyma *v1beta2.Kyma, read func(digest string) (bundle.BundleIdenti
 	for next := kyma.Status.Runtime.Published.Digest; next != "" && len(chain.Bundles) < maxTimeline; {
 		identity, err := read(next)
 		if err != nil {
-			chain.Ends = text(err.Error())
+			chain.EndReason = text(err.Error())
 			return chain
 		}
 		chain.Bundles, next = append(chain.Bundles, identity), ""
@@ -92,8 +93,8 @@ func ReadChain(kyma *v1beta2.Kyma, read func(digest string) (bundle.BundleIdenti
 	return chain
 }
 
-// Timeline returns a runtime's last bundles from the status and the chain, newest first. All texts are bounded and
-// printable.
+// Timeline merges the bundles in the Kyma's status and in the chain, and returns the last ones, newest first. All texts
+// are bounded and printable.
 func Timeline(kyma *v1beta2.Kyma, chain Chain) []Bundle {
 	r := kyma.Status.Runtime
 	if r == nil || r.Published == nil {
@@ -122,13 +123,13 @@ func Timeline(kyma *v1beta2.Kyma, chain Chain) []Bundle {
 	all = all[:min(len(all), maxTimeline)]
 	for i := range all {
 		if chain.Asked && all[i].Signed == nil {
-			all[i].Unverified = cmp.Or(chain.Ends, "no verified bundle refers to this one")
+			all[i].Unverified = cmp.Or(chain.EndReason, "no verified bundle refers to this one")
 		}
 	}
 	return all
 }
 
-// noted returns a bundle from its record in the status.
+// noted converts a bundle record in the status.
 func noted(b *v1beta2.BundleRecord, observed, newest string) Bundle {
 	one := Bundle{
 		Epoch: b.Epoch, Sequence: b.Sequence, Digest: line(b.Digest), Published: b.Published.Time,
@@ -165,7 +166,7 @@ func outcomeOf(digest, observed, newest string) Outcome {
 	return OutcomeUnknown
 }
 
-// signed adds a verified identity to bundles. It takes precedence over the status.
+// signed adds a verified identity to the bundles. The identity takes precedence over the status.
 func signed(all []Bundle, identity *bundle.BundleIdentity, observed, newest string) []Bundle {
 	digest := identity.Digest.String()
 	at := slices.IndexFunc(all, func(b Bundle) bool { return b.Digest == digest })
@@ -181,7 +182,7 @@ func signed(all []Bundle, identity *bundle.BundleIdentity, observed, newest stri
 	return all
 }
 
-// Why describes in one line why a bundle was published, as far as it is known.
+// Why returns the bundle's version changes in one line, or a text that says why none are listed.
 func (b *Bundle) Why() string {
 	var parts []string
 	for _, c := range b.Changes {
@@ -207,8 +208,8 @@ func (b *Bundle) Why() string {
 	return strings.Join(parts, ", ")
 }
 
-// Became describes the outcome of a bundle in a few words.
-func (b *Bundle) Became() string {
+// OutcomeText describes the outcome of the bundle in a few words.
+func (b *Bundle) OutcomeText() string {
 	switch b.Outcome {
 	case OutcomeInForce, OutcomeApplied:
 		word := map[Outcome]string{OutcomeInForce: "in force", OutcomeApplied: "was applied"}[b.Outcome]

@@ -16,7 +16,8 @@ import (
 
 func digestOf(n int) digest.Digest { return digest.FromString(fmt.Sprint(n)) }
 
-// sequences returns a Kyma whose last bundles are numbered; newest was published last, observed is in force.
+// sequences returns a Kyma with a history of bundles. newest is the sequence of the latest bundle, observed that of the
+// bundle in force.
 func sequences(newest, observed int, history ...v1beta2.BundleRecord) *v1beta2.Kyma {
 	kyma := &v1beta2.Kyma{}
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
@@ -58,7 +59,7 @@ func outcomesOf(bundles []Bundle) string {
 	for i := range bundles {
 		b := &bundles[i]
 		lines = append(lines,
-			fmt.Sprintf("%d %s; %s; %s; signed %t %s", b.Sequence, b.Became(), b.Why(), b.Commit, b.Signed != nil,
+			fmt.Sprintf("%d %s; %s; %s; signed %t %s", b.Sequence, b.OutcomeText(), b.Why(), b.Commit, b.Signed != nil,
 				b.Unverified))
 	}
 	return strings.Join(lines, "\n")
@@ -74,12 +75,12 @@ func TestTimelinePrefersSignedData(t *testing.T) {
 		chain Chain
 		want  string
 	}{
-		"without a request": {Chain{}, `9 waits for the runtime; keda 1.0.0 → 2.0.0, mail 1.0.0, old removed, and 1 other module; noted; signed false 
+		"registry was not read": {Chain{}, `9 waits for the runtime; keda 1.0.0 → 2.0.0, mail 1.0.0, old removed, and 1 other module; noted; signed false 
 8 in force, Error; no version changes; noted; signed false 
 7 refused: Downgrade; no version changes; noted; signed false 
 6 replaced before it was reported; no version changes; noted; signed false 
 5 was applied, Ready; no version changes; noted; signed false `},
-		"two are there": {Chain{Asked: true, Bundles: []bundle.BundleIdentity{identity(9), identity(8)}, Ends: "gone"}, `9 waits for the runtime; keda 1.0.0 → 2.0.0, mail 1.0.0, old removed, and 1 other module; signed; signed true 
+		"registry has two bundles": {Chain{Asked: true, Bundles: []bundle.BundleIdentity{identity(9), identity(8)}, EndReason: "gone"}, `9 waits for the runtime; keda 1.0.0 → 2.0.0, mail 1.0.0, old removed, and 1 other module; signed; signed true 
 8 in force, Error; no version changes; signed; signed true 
 7 refused: Downgrade; no version changes; noted; signed false gone
 6 replaced before it was reported; no version changes; noted; signed false gone
@@ -96,7 +97,7 @@ func TestTimelinePrefersSignedData(t *testing.T) {
 		t.Errorf("got\n%s\n\nwant\n%s", got, want)
 	}
 	if got := Timeline(&v1beta2.Kyma{}, Chain{}); got != nil {
-		t.Errorf("before the first bundle there are %v", got)
+		t.Errorf("Kyma without a bundle: got %v, want no timeline", got)
 	}
 }
 
@@ -113,12 +114,12 @@ func TestChainEndsAtTheFirstUnverifiedBundle(t *testing.T) {
 			return bundle.BundleIdentity{}, errors.New("not there\x1b[31m")
 		}
 	}
-	if c := ReadChain(sequences(9, 9), read(0)); len(c.Bundles) != maxTimeline || c.Ends != "" || asked != maxTimeline {
-		t.Errorf("%d bundles by %d requests, %q", len(c.Bundles), asked, c.Ends)
+	if c := ReadChain(sequences(9, 9), read(0)); len(c.Bundles) != maxTimeline || c.EndReason != "" || asked != maxTimeline {
+		t.Errorf("complete chain: got %d bundles with %d requests, ends with %q", len(c.Bundles), asked, c.EndReason)
 	}
-	if c := ReadChain(sequences(9, 9), read(7)); len(c.Bundles) != 2 || !strings.HasPrefix(c.Ends, "not there") ||
-		strings.Contains(c.Ends, "\x1b") {
-		t.Errorf("%d bundles, %q", len(c.Bundles), c.Ends)
+	if c := ReadChain(sequences(9, 9), read(7)); len(c.Bundles) != 2 || !strings.HasPrefix(c.EndReason, "not there") ||
+		strings.Contains(c.EndReason, "\x1b") {
+		t.Errorf("missing bundle: got %d bundles, ends with %q, want 2 bundles", len(c.Bundles), c.EndReason)
 	}
 	// A bundle that names itself as its predecessor ends the chain.
 	if c := ReadChain(sequences(2, 2), func(string) (bundle.BundleIdentity, error) {
@@ -126,7 +127,7 @@ func TestChainEndsAtTheFirstUnverifiedBundle(t *testing.T) {
 		i.Previous = &bundle.Position{Sequence: 2, Digest: digestOf(2)}
 		return i, nil
 	}); len(c.Bundles) != 1 {
-		t.Errorf("%d bundles of a circle", len(c.Bundles))
+		t.Errorf("cyclic chain: got %d bundles, want 1", len(c.Bundles))
 	}
 }
 
@@ -138,6 +139,6 @@ func TestTimelineTextIsBoundedAndPrintable(t *testing.T) {
 		}
 	})), Chain{})
 	if got := outcomesOf(all); len(got) > 2000 || strings.ContainsAny(got, "\x1b\u202e\n") {
-		t.Errorf("%d bytes: %q", len(got), got)
+		t.Errorf("got %d bytes with control characters or above the limit: %q", len(got), got)
 	}
 }

@@ -29,18 +29,19 @@ var (
 	earlier = digest.FromString("earlier")
 )
 
-// world is a Kyma with the publisher's knowledge of its runtime: bundle 7 was published an hour ago. A minute ago the
-// runtime reported that it has applied it and that its modules are ready. The publisher's code derives the status.
+// world is a Kyma with the facts about its runtime. By default, bundle 7 was published an hour ago, and a minute ago
+// the runtime reported that it has applied the bundle and that its modules are ready. The status is computed with
+// package ingest.
 type world struct {
 	*testing.T
 	kyma     v1beta2.Kyma
 	facts    ingest.Facts
 	rollouts []v1alpha1.Rollout
-	// lastReport is the time when the report arrived, now the time of the evaluation.
+	// lastReport is when the report arrived, and now is the time of the evaluation.
 	lastReport, now time.Time
-	// holding is the reason why bundles are only renewed, empty while they are published.
+	// holding is the reason why bundles are only renewed, or empty.
 	holding string
-	// untouched keeps the Kyma's status.
+	// untouched is true if the status of kyma is used unchanged.
 	untouched bool
 }
 
@@ -83,7 +84,7 @@ func ready(name string) bundle.ReportedModule {
 	return bundle.ReportedModule{Name: name, Channel: "regular", Version: "1.0.0", State: v1beta2.StateReady}
 }
 
-// status returns the Kyma with the status that the publisher writes.
+// status returns the Kyma with the computed status.
 func (w *world) status() *v1beta2.Kyma {
 	if w.untouched {
 		return &w.kyma
@@ -98,20 +99,20 @@ func (w *world) status() *v1beta2.Kyma {
 
 func (w *world) judged() Runtime { return Judge(w.status(), NewRollouts(w.rollouts), w.now) }
 
-// never removes all reports of the runtime.
+// never removes the report, so the runtime has never reported.
 func (w *world) never() *world {
 	w.facts.Report = nil
 	return w
 }
 
-// pending makes the runtime report the previous bundle of one that was just published.
+// pending changes the report to the previous bundle. published is the time since the latest bundle was published.
 func (w *world) pending(published time.Duration) *world {
 	w.facts.Report.Observed.Digest, w.facts.Report.Observed.Sequence = earlier, 6
 	w.facts.Published.Predicate.IssuedAt = w.now.Add(-published)
 	return w
 }
 
-// certified adds a certificate to the bundle that was issued some time ago and is valid for some time.
+// certified adds a certificate to the bundle. ago is the time since it was issued, and left the time until it expires.
 func (w *world) certified(ago, left time.Duration) *world {
 	w.Helper()
 	agent := trusttest.NewSigner(w)
@@ -133,7 +134,7 @@ func (w *world) reports(module string, state v1beta2.State, message string) *wor
 	return w
 }
 
-// because sets the reason of the module in the report.
+// because sets the reason of a module in the report.
 func (w *world) because(module string, why reason.Reason) *world {
 	for i := range w.facts.Report.Modules {
 		if m := &w.facts.Report.Modules[i]; m.Name == module {
@@ -150,19 +151,19 @@ func (w *world) refusedReport(reason refusal.Reason, detail string) *world {
 
 func (w *world) refusedBundle(reason refusal.Reason) *world {
 	w.pending(time.Minute).facts.Report.Refused = []bundle.RefusedBundle{
-		{Digest: newest, Reason: reason, Detail: "so it was (said)", Time: noon},
+		{Digest: newest, Reason: reason, Detail: "detail (of the refusal)", Time: noon},
 	}
 	return w
 }
 
-// failed makes publishing fail.
+// failed sets the error of publishing a bundle.
 func (w *world) failed(err error) *world {
 	w.facts.PublishError = err
 	return w
 }
 
-// asks resolves the Kyma's request with a catalog of keda: 1.0.0 in regular, 1.1.0 without a template in fast, and beta
-// for other runtimes.
+// asks resolves a request for a module and records the problems. The catalog contains keda with version 1.0.0 in
+// channel regular and version 1.1.0 without a template in channel fast, and the beta module beta.
 func (w *world) asks(
 	m v1beta2.Module, contents map[resolve.Ref]resolve.Content, changes ...func(*resolve.Request),
 ) *world {
@@ -194,17 +195,17 @@ func (w *world) asks(
 	}
 	w.facts.Problems = append(w.facts.Problems, resolve.Resolve(request, snapshot, contents).State.Problems...)
 	if len(w.facts.Problems) == 0 {
-		w.Fatalf("module %+v resolves", m)
+		w.Fatalf("module %+v was resolved without a problem", m)
 	}
 	return w
 }
 
-// broken sets the result of reading the component of keda.
+// broken returns contents in which reading the component of keda failed.
 func broken(err error) map[resolve.Ref]resolve.Content {
 	return map[resolve.Ref]resolve.Content{{Component: "kyma-pull.dev/module/keda", Version: "1.0.0"}: {Err: err}}
 }
 
-// rollout adds a rollout of keda from 1.0.0 to 1.1.0 in the channel regular with one wave for all runtimes.
+// rollout adds a rollout of keda from 1.0.0 to 1.1.0 in channel regular with one wave for all runtimes.
 func (w *world) rollout(state v1alpha1.RolloutState, changes ...func(*v1alpha1.Rollout)) *world {
 	all := int32(100)
 	everybody := int64(1) << 53
@@ -221,7 +222,7 @@ func (w *world) rollout(state v1alpha1.RolloutState, changes ...func(*v1alpha1.R
 	return w
 }
 
-// withVersion records that the rollout decided the runtime's version of keda.
+// withVersion records that the rollout delivered the runtime's version of keda.
 func (w *world) withVersion() *world {
 	w.facts.Given = map[string]v1beta2.GivenVersion{
 		"keda": {Rollout: "keda-regular-1", Time: metav1.NewTime(noon.Add(-time.Hour))},
@@ -233,7 +234,7 @@ func (w *world) mustContain(text string, parts ...string) {
 	w.Helper()
 	for _, part := range parts {
 		if !strings.Contains(text, part) {
-			w.Errorf("%q does not say %q", text, part)
+			w.Errorf("got %q, want a text that contains %q", text, part)
 		}
 	}
 }

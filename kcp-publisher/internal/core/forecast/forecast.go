@@ -1,6 +1,6 @@
-// Package forecast computes the effect of a change of the control plane on its fleet. Its input is the Kymas and the
-// catalog before and after the change. Its output is the version changes of each runtime, and the reasons that would
-// hold them back. It is pure, and uses package resolve for all decisions.
+// Package forecast computes how a change of the control plane would affect the fleet. It takes the Kymas and the
+// catalog before and after the change. It returns the version changes of each runtime, and the reasons why a version
+// would be held back. It performs no I/O and uses package resolve for all decisions.
 package forecast
 
 import (
@@ -19,27 +19,27 @@ import (
 
 // Fleet is a control plane at one moment.
 type Fleet struct {
-	// Kymas by name; one that is deleted has a deletion timestamp.
+	// Kymas are keyed by name. A Kyma that the change deletes has a deletion timestamp.
 	Kymas   map[string]*v1beta2.Kyma
 	Catalog *catalog.Snapshot
-	// Request returns the request of a Kyma's runtime, with the versions that rollouts allow.
+	// Request returns the modules that a Kyma requests, with the versions that rollouts allow.
 	Request func(*v1beta2.Kyma) (resolve.Request, error)
-	// Begins are the rollouts that would start at once.
-	Begins []*fleet.Rollout
-	// Rejections are the rollouts that stopped at the version that their channel has, or took it back.
+	// NewRollouts lists the rollouts that would start immediately.
+	NewRollouts []*fleet.Rollout
+	// Rejections lists the rollouts that stopped or rolled back the version that their channel still has.
 	Rejections []*fleet.Rollout
 }
 
-// Change is one version change of a module in one or more runtimes.
+// Change is the version change of a module in one or more runtimes.
 type Change struct {
 	Module  string `json:"module"`
 	Channel string `json:"channel,omitempty"`
-	// From is the last published version, and To the next one. Both are empty for none.
+	// From is the last published version, empty for a new module. To is the next version, empty for a removed module.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
-	// Held is the reason why the runtimes do not get the requested version or wait for it, empty if they do.
+	// Held is the reason why the requested version is held back from the runtimes, or empty.
 	Held string `json:"held,omitempty"`
-	// Runtimes are the runtimes' ids, sorted.
+	// Runtimes lists the ids of the affected runtimes, sorted.
 	Runtimes []string `json:"runtimes"`
 }
 
@@ -54,35 +54,35 @@ type Rollout struct {
 	Waves   []Wave `json:"waves"`
 }
 
-// Wave is one of its waves.
+// Wave is a wave of a Rollout.
 type Wave struct {
 	Name     string `json:"name"`
 	Runtimes int32  `json:"runtimes"`
-	// Approval: the wave would wait for an approval.
+	// Approval is true if the wave would wait for approval.
 	Approval bool `json:"approval,omitempty"`
 }
 
 // Forecast is the effect of a change.
 type Forecast struct {
-	// Runtimes is the number of runtimes after the change. Changed is the number of affected ones, including those that
-	// leave.
+	// Runtimes is the number of runtimes after the change. Changed is the number of affected runtimes, including new
+	// and deleted ones.
 	Runtimes int `json:"runtimes"`
 	Changed  int `json:"changed"`
-	// Coming and Leaving are runtimes whose Kymas would be new or deleted, sorted.
+	// Coming and Leaving list the ids of runtimes whose Kymas would be created or deleted, sorted.
 	Coming  []string `json:"coming,omitempty"`
 	Leaving []string `json:"leaving,omitempty"`
-	// Rollouts are the rollouts that would start, sorted by name.
+	// Rollouts lists the rollouts that would start, sorted by name.
 	Rollouts []Rollout `json:"rollouts,omitempty"`
-	// Warnings are about channels that would get a version that their last rollout rejected.
+	// Warnings has a message for each channel that would get a version that its last rollout rejected.
 	Warnings []string `json:"warnings,omitempty"`
 	// Changes are sorted by module, channel and versions.
 	Changes []Change `json:"changes"`
 }
 
-// group is the key of equal changes in several runtimes.
+// group identifies equal changes in several runtimes.
 type group struct{ module, channel, from, to, held string }
 
-// New compares two states of a fleet. Id returns the id of a Kyma's runtime. The error names a Kyma with an invalid
+// New compares two states of a fleet. id returns the runtime id of a Kyma. The error identifies a Kyma with an invalid
 // request.
 func New(before, after Fleet, id func(*v1beta2.Kyma) string, now time.Time) (Forecast, error) {
 	var f Forecast
@@ -90,7 +90,8 @@ func New(before, after Fleet, id func(*v1beta2.Kyma) string, now time.Time) (For
 	names := slices.Sorted(maps.Keys(after.Kymas))
 	for name := range before.Kymas {
 		if after.Kymas[name] == nil {
-			return f, fmt.Errorf("Kyma %s is missing: one that would be deleted has a deletion timestamp", name)
+			return f, fmt.Errorf("Kyma %s is missing after the change: deleted Kymas must have a deletion timestamp",
+				name)
 		}
 	}
 	for _, name := range names {
@@ -101,14 +102,14 @@ func New(before, after Fleet, id func(*v1beta2.Kyma) string, now time.Time) (For
 		}
 		had, refused := outlook(old, before, now)
 		if refused != nil {
-			had = kept(old) // nothing is published to it until the Kyma is repaired, perhaps by this change
+			had = kept(old) // the publisher skips an invalid Kyma until it is corrected
 		}
 		gets, err := outlook(next, after, now)
 		switch {
 		case err != nil && refused == nil && !leaves:
 			return f, fmt.Errorf("Kyma %s: %w", name, err)
 		case err != nil:
-			gets = kept(next) // nothing is published to it either way
+			gets = kept(next) // the change does not affect a Kyma that stays invalid
 		}
 		runtime := id(next)
 		switch {
@@ -133,10 +134,10 @@ func New(before, after Fleet, id func(*v1beta2.Kyma) string, now time.Time) (For
 	return f, nil
 }
 
-// begins returns the rollouts that would start only because of the change.
+// begins returns the rollouts that would start because of the change.
 func begins(before, after Fleet) (all []Rollout) {
-	for _, r := range after.Begins {
-		if slices.ContainsFunc(before.Begins,
+	for _, r := range after.NewRollouts {
+		if slices.ContainsFunc(before.NewRollouts,
 			func(b *fleet.Rollout) bool { return b.Name == r.Name && b.Spec.To == r.Spec.To }) {
 			continue
 		}
@@ -171,7 +172,7 @@ func versionsOf(kyma *v1beta2.Kyma) map[string]string {
 	return nil
 }
 
-// kept returns the versions that a runtime has while nothing is published to it.
+// kept returns the published versions of a runtime, which apply until the next bundle is published.
 func kept(kyma *v1beta2.Kyma) map[string]resolve.Prospect {
 	all := map[string]resolve.Prospect{}
 	for module, version := range versionsOf(kyma) {

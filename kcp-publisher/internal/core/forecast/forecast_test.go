@@ -21,8 +21,8 @@ import (
 // saturday is the current time in these tests.
 var saturday = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 
-// offers returns a catalog from "module channel version ..." per module; every version from 1.0.0 to 3.0.0 has a
-// template, and 3.0.0 requires downtime.
+// offers returns a catalog with the given modules, each as "module channel version ...". Versions 1.0.0, 2.0.0 and
+// 3.0.0 have a template, and 3.0.0 requires downtime.
 func offers(t *testing.T, modules ...string) *catalog.Snapshot {
 	t.Helper()
 	var templates []v1beta2.ModuleTemplate
@@ -59,7 +59,7 @@ func offers(t *testing.T, modules ...string) *catalog.Snapshot {
 	return snapshot
 }
 
-// asking returns a Kyma of channel regular that asks for keda and was given it in a version, empty for not yet.
+// asking returns a Kyma that requests keda in channel regular. output is the published version of keda, or empty.
 func asking(output string, changes ...func(*v1beta2.Kyma)) *v1beta2.Kyma {
 	kyma := &v1beta2.Kyma{
 		Spec: v1beta2.KymaSpec{
@@ -95,7 +95,7 @@ func withMailer(k *v1beta2.Kyma) {
 	})
 }
 
-// fleetOf names each Kyma after its key.
+// fleetOf returns a fleet with the Kymas, named by their keys.
 func fleetOf(snapshot *catalog.Snapshot, kymas map[string]*v1beta2.Kyma) Fleet {
 	for name, kyma := range kymas {
 		kyma.Name = name
@@ -105,7 +105,7 @@ func fleetOf(snapshot *catalog.Snapshot, kymas map[string]*v1beta2.Kyma) Fleet {
 
 func name(kyma *v1beta2.Kyma) string { return kyma.Name }
 
-// onSundays lets every runtime be upgraded on Sundays.
+// onSundays returns a request with a maintenance window on Sundays, unless the Kyma skips windows.
 func onSundays(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	sundays := &window.Schedule{Windows: []window.Window{{Days: []string{"Sun"}, Begin: "01:00:00Z", End: "05:00:00Z"}}}
 	windows := sundays
@@ -128,7 +128,7 @@ func forecastOf(t *testing.T, before, after Fleet) Forecast {
 	return f
 }
 
-func TestForecastOfAPromotionNamesVersionsAndHolds(t *testing.T) {
+func TestPromotionForecastListsVersionChanges(t *testing.T) {
 	kymas := func() map[string]*v1beta2.Kyma {
 		return map[string]*v1beta2.Kyma{
 			"a": asking("1.0.0"), "b": asking("1.0.0"), "has-it": asking("2.0.0"), "newer": asking("3.0.0"),
@@ -148,7 +148,7 @@ func TestForecastOfAPromotionNamesVersionsAndHolds(t *testing.T) {
 			Channel:  "regular",
 			From:     "3.0.0",
 			To:       "3.0.0",
-			Held:     `module keda: stays at version 3.0.0: channel "regular" has 2.0.0, which is older`,
+			Held:     `module keda stays at version 3.0.0: channel "regular" has 2.0.0, which is older`,
 			Runtimes: []string{"newer"},
 		},
 	}}
@@ -166,45 +166,45 @@ func text(t *testing.T, f Forecast) string {
 	return string(data)
 }
 
-func TestForecastNamesOtherChanges(t *testing.T) {
+func TestForecastListsChangesByCause(t *testing.T) {
 	regular := "keda regular 1.0.0 fast 2.0.0"
 	for name, c := range map[string]struct {
 		before, after         *v1beta2.Kyma
 		catalogBefore, behind string
 		want                  []string // "from to held", "-" for nothing
 	}{
-		"nothing": {asking("1.0.0"), asking("1.0.0"), regular, regular, nil},
-		"what is not published yet is no news": {
+		"no change": {asking("1.0.0"), asking("1.0.0"), regular, regular, nil},
+		"version that was pending before the change": {
 			asking("1.0.0"), asking("1.0.0"), "keda regular 2.0.0", "keda regular 2.0.0", nil,
 		},
-		"another channel": {
+		"module moved to another channel": {
 			asking("1.0.0"), asking("1.0.0", inChannel("fast")), regular, regular, []string{"1.0.0 2.0.0 -"},
 		},
-		"a module is asked for no more": {
+		"module removed from the Kyma": {
 			asking("1.0.0"), asking("1.0.0", nothing), regular, regular, []string{"1.0.0 - -"},
 		},
-		"a module of nobody is asked for": {
-			asking("1.0.0"), asking("1.0.0", withMailer), regular, regular, []string{"- - module mailer: is unknown"},
+		"unknown module added to the Kyma": {
+			asking("1.0.0"), asking("1.0.0", withMailer), regular, regular, []string{"- - module mailer is unknown"},
 		},
-		"an upgrade that waits for its window": {
+		"upgrade that waits for a maintenance window": {
 			asking("1.0.0"), asking("1.0.0"), regular, "keda regular 3.0.0", []string{
 				"1.0.0 3.0.0 the upgrade to version 3.0.0 requires downtime and waits for the maintenance window " +
 					"from 2026-11-22T01:00:00Z to 2026-11-22T05:00:00Z",
 			},
 		},
-		"an upgrade that need not wait": {
+		"upgrade that skips maintenance windows": {
 			asking("1.0.0", skipping), asking("1.0.0", skipping), regular, "keda regular 3.0.0",
 			[]string{"1.0.0 3.0.0 -"},
 		},
-		"a first installation does not wait": {
+		"first installation without a maintenance window": {
 			asking(""), asking(""), regular, "keda regular 3.0.0", []string{"- 3.0.0 -"},
 		},
-		"a version that no runtime has": {
+		"version without a template": {
 			asking("1.0.0"), asking("1.0.0"), regular, "keda regular 9.0.0", []string{
 				`1.0.0 1.0.0 module keda: version 9.0.0 of channel "regular" has no ModuleTemplate`,
 			},
 		},
-		"the module's channel goes": {
+		"channel removed from the module": {
 			asking("1.0.0"), asking("1.0.0"), regular, "keda fast 2.0.0", []string{
 				`1.0.0 1.0.0 module keda: channel "regular" has no version`,
 			},
@@ -263,11 +263,11 @@ func TestForecastListsAddedAndRemovedRuntimes(t *testing.T) {
 	}
 	if _, err := New(fleetOf(snapshot, map[string]*v1beta2.Kyma{"gone": asking("1.0.0")}), fleetOf(snapshot, nil), name,
 		saturday); err == nil {
-		t.Error("a Kyma that vanished is taken for one that is deleted")
+		t.Error("New accepted a Kyma that is missing after the change")
 	}
 }
 
-func TestForecastOfRolloutsNamesTheWaves(t *testing.T) {
+func TestForecastListsNewRolloutsWithWaves(t *testing.T) {
 	begins := func(names ...string) (all []*fleet.Rollout) {
 		for _, name := range names {
 			r := &fleet.Rollout{
@@ -280,13 +280,13 @@ func TestForecastOfRolloutsNamesTheWaves(t *testing.T) {
 		return all
 	}
 	before, after := fleetOf(offers(t), nil), fleetOf(offers(t), nil)
-	before.Begins, after.Begins = begins("would-begin-anyway"), begins("would-begin-anyway", "b", "a")
+	before.NewRollouts, after.NewRollouts = begins("would-begin-anyway"), begins("would-begin-anyway", "b", "a")
 	before.Rejections, after.Rejections = begins("rejected-anyway"), begins("rejected-anyway", "rejected")
 	forecast := forecastOf(t, before, after)
 	if len(forecast.Warnings) != 1 ||
 		!strings.Contains(forecast.Warnings[0],
-			"version 2.0.0 of module keda in channel regular: rollout rejected took it back") {
-		t.Errorf("warnings are %q", forecast.Warnings)
+			"version 2.0.0 of module keda in channel regular: rollout rejected rolled it back") {
+		t.Errorf("got warnings %q, want one about the new rejection", forecast.Warnings)
 	}
 	got := forecast.Rollouts
 	waves := []Wave{{Name: "canary", Runtimes: 1}, {Name: "rest", Runtimes: 9, Approval: true}}
@@ -299,7 +299,7 @@ func TestForecastOfRolloutsNamesTheWaves(t *testing.T) {
 	}
 }
 
-func TestForecastOfARepairedKyma(t *testing.T) {
+func TestForecastOfInvalidKymas(t *testing.T) {
 	snapshot := offers(t, "keda regular 2.0.0")
 	kymas := map[string]*v1beta2.Kyma{"one": asking("1.0.0")}
 	good := func(k *v1beta2.Kyma) (resolve.Request, error) {
@@ -318,12 +318,12 @@ func TestForecastOfARepairedKyma(t *testing.T) {
 	}
 	f, err := New(refused, repaired, id, saturday)
 	if err != nil || len(f.Changes) != 1 || f.Changes[0].From != "1.0.0" || f.Changes[0].To != "2.0.0" {
-		t.Errorf("repaired: %+v, %v", f.Changes, err)
+		t.Errorf("corrected Kyma: got %+v, %v, want an upgrade from 1.0.0 to 2.0.0", f.Changes, err)
 	}
 	if f, err := New(refused, refused, id, saturday); err != nil || len(f.Changes) != 0 {
-		t.Errorf("refused as before: %+v, %v, want a preview of the others", f.Changes, err)
+		t.Errorf("Kyma that stays invalid: got %+v, %v, want no change and no error", f.Changes, err)
 	}
 	if _, err := New(repaired, refused, id, saturday); err == nil {
-		t.Error("a commit that breaks a Kyma is previewed without a word")
+		t.Error("New returned no error for a Kyma that the change makes invalid")
 	}
 }

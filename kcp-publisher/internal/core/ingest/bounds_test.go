@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/schema/kymaschema"
 )
 
-func TestHostileReportCannotMakeAnInvalidStatus(t *testing.T) {
+func TestConditionMessagesAreBounded(t *testing.T) {
 	report := &bundle.AcceptedReport{
 		Report: bundle.Report{
 			Refused: []bundle.RefusedBundle{{Reason: refusal.Expired, Detail: strings.Repeat("x", 60_000)}},
@@ -26,14 +26,13 @@ func TestHostileReportCannotMakeAnInvalidStatus(t *testing.T) {
 		time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	for _, c := range status.Conditions {
 		if len(c.Message) > 32_768 {
-			t.Errorf("condition %s has a message of %d bytes", c.Type, len(c.Message))
+			t.Errorf("message of condition %s has %d bytes, want at most 32768", c.Type, len(c.Message))
 		}
 	}
 }
 
-// A report that passes the check results in a status that the schema accepts. The error of a refused report names the
-// field.
-func TestAcceptedReportsCanBeWritten(t *testing.T) {
+// TestCheckRefusesReportsThatCannotBeStored also checks that the error starts with the path of the invalid field.
+func TestCheckRefusesReportsThatCannotBeStored(t *testing.T) {
 	schema, err := kymaschema.New()
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +40,7 @@ func TestAcceptedReportsCanBeWritten(t *testing.T) {
 	report := healthy().facts.Report.Report
 	report.Kyma = &bundle.ReportedKyma{Spec: v1beta2.KymaSpec{Channel: "regular"}}
 	if err := Check(schema, report); err != nil {
-		t.Errorf("an honest report is refused: %v", err)
+		t.Errorf("valid report: %v", err)
 	}
 	report.Kyma.Spec.Channel = "Ü!"
 	if err := Check(schema, report); err == nil || !strings.HasPrefix(err.Error(), "spec.channel: ") {
@@ -53,7 +52,7 @@ func TestAcceptedReportsCanBeWritten(t *testing.T) {
 	}
 }
 
-func TestRefusedStatusIsNotHealthy(t *testing.T) {
+func TestUnwritableStatusIsNotHealthy(t *testing.T) {
 	before := healthy().status()
 	refused := *before.DeepCopy()
 	refused.Runtime.Published.Sequence++
@@ -63,14 +62,14 @@ func TestRefusedStatusIsNotHealthy(t *testing.T) {
 	if after.State != v1beta2.StateWarning || condition.Reason != v1beta2.ReasonReportRefused ||
 		condition.Status != metav1.ConditionFalse || len(condition.Message) > 1024 ||
 		strings.Contains(condition.Message, "\x1b") {
-		t.Errorf("got %s, %+v", after.State, condition)
+		t.Errorf("got state %s and condition %+v, want Warning and a bounded message", after.State, condition)
 	}
 	refused.Runtime.Reasons = &v1beta2.RuntimeReasons{Report: "Other"}
 	if !reflect.DeepEqual(after.Runtime, refused.Runtime) || !reflect.DeepEqual(after.Modules, before.Modules) {
-		t.Errorf("what was known changed: %+v", after)
+		t.Errorf("the recorded runtime or modules changed: %+v", after)
 	}
 	if again := Unwritable(after, refused, 3, errors.New("Kyma one is invalid:\x1b[2J "+strings.Repeat("x", 10_000)),
 		noon.Add(time.Hour)); !reflect.DeepEqual(again, after) {
-		t.Errorf("the same is written anew: %s", outline(again))
+		t.Errorf("the same error changed the status: %s", outline(again))
 	}
 }

@@ -2,8 +2,8 @@ package ingest
 
 import "github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 
-// lastCertificate returns the validity of the last certificate of the agent. After it expires, or while the enrollment
-// key is missing, bundles contain no certificate, and operators must learn about that.
+// lastCertificate returns the validity period of the agent's last certificate. Bundles contain no certificate after it
+// expired or while the publisher has no enrollment key, so the last known certificate is kept for warnings.
 func lastCertificate(before *v1beta2.RuntimeStatus, published v1beta2.PublishedBundle) *v1beta2.CertificateLife {
 	if published.Certificate == nil && before != nil && before.Published != nil && before.Key != nil {
 		return before.Published.Certificate.DeepCopy()
@@ -11,7 +11,7 @@ func lastCertificate(before *v1beta2.RuntimeStatus, published v1beta2.PublishedB
 	return published.Certificate
 }
 
-// forgetCertificate drops the certificate when another key replaces its key.
+// forgetCertificate removes the certificate from the status if the runtime enrolled with another key.
 func forgetCertificate(r *v1beta2.RuntimeStatus, thumbprint string) {
 	if r.Published != nil && r.Key != nil && r.Key.Thumbprint != thumbprint {
 		r.Published.Certificate = nil

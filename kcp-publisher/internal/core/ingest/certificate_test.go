@@ -11,9 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// TestExpiryOfTheLastCertificateStaysRecorded covers bundles without a certificate: it has expired, or the enrollment
-// key is missing.
-func TestExpiryOfTheLastCertificateStaysRecorded(t *testing.T) {
+// TestLastCertificateStaysRecordedUntilAnotherKeyEnrolls publishes bundles without a certificate.
+func TestLastCertificateStaysRecordedUntilAnotherKeyEnrolls(t *testing.T) {
 	m := member(t)
 	enroll := trusttest.NewSigner(t)
 	text, err := trust.IssueCertificate(enroll, "", "one", trust.Kyma{}, trusttest.PublicKey(t, enroll), noon,
@@ -35,25 +34,25 @@ func TestExpiryOfTheLastCertificateStaysRecorded(t *testing.T) {
 	known := func(when string) {
 		t.Helper()
 		if life := m.status.Runtime.Published.Certificate; life == nil || !life.NotAfter.Time.Equal(end) {
-			t.Errorf("%s: got %v, want the end %s", when, life, end)
+			t.Errorf("%s: got certificate %v, want one that expires at %s", when, life, end)
 		}
 	}
-	known("while it holds")
+	known("valid certificate")
 	m.later(2 * time.Hour)
 	m.publish("without a certificate", func(*bundle.DesiredState) {})
-	known("a bundle without one, past its end")
+	known("expired certificate, bundle without a certificate")
 	if got := m.status.Runtime.Published.Digest; got != digest.FromString("without a certificate").String() {
-		t.Fatalf("bundle %s is published", got)
+		t.Fatalf("got published bundle %s, want the one without a certificate", got)
 	}
 	m.later(time.Hour)
-	m.publish("another one", func(*bundle.DesiredState) {})
-	known("the bundle after that")
+	m.publish("still without a certificate", func(*bundle.DesiredState) {})
+	known("another bundle without a certificate")
 	enrolled("thumbprint")
 	m.poll()
-	known("the same key enrolls again")
+	known("same key enrolled again")
 	enrolled("another thumbprint")
 	m.poll()
 	if life := m.status.Runtime.Published.Certificate; life != nil {
-		t.Errorf("another key has the certificate of the one before: %v", life)
+		t.Errorf("another key enrolled: got the certificate of the previous key: %v", life)
 	}
 }

@@ -14,7 +14,7 @@ func outcome(name string, result v1beta2.CheckResult, value string) v1beta2.Chec
 	return v1beta2.CheckOutcome{Name: name, Result: result, Value: value}
 }
 
-func TestResultsOfChecksAreRecordedFromReportsAboutTheNewestBundle(t *testing.T) {
+func TestCheckResultsAreRecordedForLatestBundle(t *testing.T) {
 	passed, failed := outcome("latency", v1beta2.CheckPassed, "0.2"), outcome("latency", v1beta2.CheckFailed, "0.9")
 	faster := outcome("latency", v1beta2.CheckPassed, "0.1")
 	reports := func(all ...v1beta2.CheckOutcome) func(*Facts) {
@@ -30,29 +30,29 @@ func TestResultsOfChecksAreRecordedFromReportsAboutTheNewestBundle(t *testing.T)
 		change func(*Facts)
 		want   []v1beta2.CheckOutcome
 	}{
-		"the first result": {nil, reports(passed), []v1beta2.CheckOutcome{passed}},
-		"another result": {[]v1beta2.CheckOutcome{passed}, reports(failed),
+		"first result": {nil, reports(passed), []v1beta2.CheckOutcome{passed}},
+		"changed result": {[]v1beta2.CheckOutcome{passed}, reports(failed),
 			[]v1beta2.CheckOutcome{failed}},
-		"the same with another value": {[]v1beta2.CheckOutcome{passed}, reports(faster),
+		"unchanged result with another value": {[]v1beta2.CheckOutcome{passed}, reports(faster),
 			[]v1beta2.CheckOutcome{passed}},
-		"a check outside the bundle": {nil, reports(outcome("other", v1beta2.CheckPassed, "")), nil},
-		"a check of an earlier bundle": {
+		"check that is not in the bundle": {nil, reports(outcome("other", v1beta2.CheckPassed, "")), nil},
+		"recorded check that is no longer in the bundle": {
 			[]v1beta2.CheckOutcome{outcome("other", v1beta2.CheckPassed, "")}, reports(), nil,
 		},
-		"a report without results": {[]v1beta2.CheckOutcome{failed}, reports(), []v1beta2.CheckOutcome{failed}},
-		"a report about the bundle before": {nil, func(f *Facts) {
+		"report without results": {[]v1beta2.CheckOutcome{failed}, reports(), []v1beta2.CheckOutcome{failed}},
+		"report about the previous bundle": {nil, func(f *Facts) {
 			reports(passed)(f)
 			f.Report.Observed.Digest = earlier
 		}, nil},
-		"a report about the version before": {nil, func(f *Facts) {
+		"report about the previous version": {nil, func(f *Facts) {
 			reports(passed)(f)
 			f.Report.Modules[0].Version = "0.9.0"
 		}, nil},
-		"a version that is not applied": {nil, func(f *Facts) {
+		"version that was tried but not applied": {nil, func(f *Facts) {
 			reports(passed)(f)
 			f.Report.Modules[0].Wanted, f.Report.Modules[0].Version = "1.0.0", "0.9.0"
 		}, nil},
-		"a report that was refused": {nil, func(f *Facts) {
+		"refused report": {nil, func(f *Facts) {
 			reports(passed)(f)
 			f.ReportRefused = &refusal.Error{Reason: refusal.ForeignKey}
 		}, nil},

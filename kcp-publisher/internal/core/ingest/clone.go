@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// maxEarlierInstances limits the remembered instances. Two agents alternate, so a few are enough.
+	// maxEarlierInstances limits the recorded instances. Two agents report in turn, so few are needed to detect them.
 	maxEarlierInstances = 4
-	// anonymousWait is the time that an agent without instances must report before its requests count, after an agent with
-	// instances. An agent of an earlier version cannot detect the other one.
+	// anonymousWait is how long an agent that reports no instance must report before its requests are applied, if an
+	// agent with an instance reported before. Agents of older versions cannot detect another agent.
 	anonymousWait = 10 * time.Minute
 )
 
-// reportingAgent returns the reporting agent from the previous agent and the newest report. It detects two agents with
-// one key in two ways: an agent reports the other one, or an earlier instance returns. An agent that restarts never
-// returns to an earlier instance. The state ends when an operator lets another key or cluster enroll.
+// reportingAgent returns the record of the reporting agent after the latest report. It detects two agents with one key
+// if an agent reports the other, or if an earlier instance reports again: a restarted agent has a new instance. The
+// record is reset when the runtime enrolls again.
 func reportingAgent(
 	before *v1beta2.ReportingAgent, report bundle.AcceptedReport, seen time.Time,
 ) *v1beta2.ReportingAgent {
@@ -51,8 +51,9 @@ func cloned(one, other string) string {
 		bundle.Quote(other, most))
 }
 
-// requestCounts reports whether the request in a report is applied. An agent that has just started may be a copy of a
-// running one. Its request counts once it is the only agent, so it removes nothing from the other.
+// requestCounts reports whether the module request in a report is applied. A newly started agent can be a copy of a
+// running one. Its request is only applied once it is the only reporting agent, so the request of a copy cannot remove
+// modules from the original.
 func requestCounts(
 	before *v1beta2.ReportingAgent, now v1beta2.ReportingAgent, report bundle.AcceptedReport, seen time.Time,
 ) bool {

@@ -8,48 +8,49 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// claim is one report, a second after the previous one.
+// claim is a report that arrives one second plus the duration after later than the previous report.
 type claim struct {
 	instance, twin      string
 	confirmed, enrolled bool
 	after               time.Duration
-	// counts is whether its request is taken up, clone whether the runtime is a clone from then on.
+	// counts is true if the request in the report is applied. clone is true if two agents are detected after the
+	// report.
 	counts, clone bool
 }
 
-func TestTwoAgentsWithOneKeyAreFound(t *testing.T) {
+func TestTwoAgentsWithOneKeyAreDetected(t *testing.T) {
 	for name, reports := range map[string][]claim{
 		"one agent": {{instance: "a", counts: true}, {instance: "a", counts: true}},
-		"an agent that restarts": {
+		"agent restarts twice": {
 			{instance: "a", counts: true}, {instance: "b"}, {instance: "b"},
 			{instance: "b", confirmed: true, counts: true}, {instance: "c"}, {
 				instance: "c", confirmed: true, counts: true,
 			},
 		},
-		"a copy that takes turns": {
+		"original and copy report in turn": {
 			{instance: "a", counts: true}, {instance: "b"}, {instance: "a", clone: true}, {
 				instance: "b", confirmed: true, clone: true,
 			},
 		},
-		"a copy that is confirmed while the original is away": {
+		"copy is confirmed while the original is offline": {
 			{instance: "a", counts: true}, {instance: "b"}, {instance: "b", confirmed: true, counts: true}, {
 				instance: "a", confirmed: true, clone: true,
 			},
 		},
-		"an original that finds the copy": {{instance: "a", counts: true}, {instance: "a", twin: "b", clone: true}},
-		"a copy that finds the original":  {{instance: "a", counts: true}, {instance: "b", twin: "a", clone: true}},
-		"a copy of an earlier version": {
+		"original reports the copy": {{instance: "a", counts: true}, {instance: "a", twin: "b", clone: true}},
+		"copy reports the original": {{instance: "a", counts: true}, {instance: "b", twin: "a", clone: true}},
+		"copy with an agent that reports no instance": {
 			{instance: "a", counts: true}, {instance: ""}, {instance: "", after: time.Minute},
 			{instance: "a", clone: true},
 		},
-		"an agent that is set back to an earlier version": {
+		"agent is rolled back to a version that reports no instance": {
 			{instance: "a", counts: true}, {instance: ""}, {instance: "", after: 10 * time.Minute, counts: true},
 		},
-		"an agent of an earlier version": {{instance: "", counts: true}, {instance: "", counts: true}},
-		"an agent that is upgraded from an earlier version": {
+		"agent that reports no instance": {{instance: "", counts: true}, {instance: "", counts: true}},
+		"agent is upgraded from a version that reports no instance": {
 			{instance: "", counts: true}, {instance: "a"}, {instance: "a", confirmed: true, counts: true},
 		},
-		"an operator who enrolls another key": {
+		"another key enrolls after a copy was detected": {
 			{instance: "a", counts: true}, {instance: "b"}, {instance: "a", clone: true},
 			{instance: "c", enrolled: true, counts: true}, {instance: "c", counts: true},
 		},
@@ -66,33 +67,33 @@ func TestTwoAgentsWithOneKeyAreFound(t *testing.T) {
 				before := agent
 				agent = reportingAgent(before, report, now)
 				if got := requestCounts(before, *agent, report, now); got != r.counts {
-					t.Errorf("report %d: its request counts: %v", i, got)
+					t.Errorf("report %d: got request applied %t, want %t", i, got, r.counts)
 				}
 				if got := agent.Clone != ""; got != r.clone {
-					t.Errorf("report %d: a clone: %q", i, agent.Clone)
+					t.Errorf("report %d: got clone %q, want detected %t", i, agent.Clone, r.clone)
 				}
 			}
 		})
 	}
 }
 
-// TestCloneRequestsNothingOfTheOriginal lets the admin of a copy remove all modules there.
-func TestCloneRequestsNothingOfTheOriginal(t *testing.T) {
+// TestCloneDoesNotChangeRequestedModules removes all modules from the Kyma in the copy of a runtime.
+func TestCloneDoesNotChangeRequestedModules(t *testing.T) {
 	var status v1beta2.KymaStatus
 	report := func(instance string, confirmed bool, modules ...v1beta2.Module) {
 		Remember(&status, bundle.AcceptedReport{Report: bundle.Report{
-			Instance: instance, Confirmed: confirmed, ClusterUID: "of both", Time: noon, Sequence: 1,
+			Instance: instance, Confirmed: confirmed, ClusterUID: "shared", Time: noon, Sequence: 1,
 			Kyma: &bundle.ReportedKyma{Spec: v1beta2.KymaSpec{Channel: "regular", Modules: modules}, Generation: 2},
 		}}, "key", "thumbprint", noon)
 	}
 	report("original", true, v1beta2.Module{Name: "keda"})
 	report("copy", false)
 	if got := len(status.Runtime.Requested.Spec.Modules); got != 1 {
-		t.Errorf("after the copy's report, %d modules are requested", got)
+		t.Errorf("after the copy's first report: got %d requested modules, want 1", got)
 	}
 	report("original", true, v1beta2.Module{Name: "keda"})
 	report("copy", true)
 	if got := len(status.Runtime.Requested.Spec.Modules); got != 1 || status.Runtime.Agent.Clone == "" {
-		t.Errorf("%d modules are requested, the agent is %+v", got, status.Runtime.Agent)
+		t.Errorf("got %d requested modules and agent %+v, want 1 and a clone", got, status.Runtime.Agent)
 	}
 }

@@ -9,20 +9,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// A status counts only for the bundle that it names by digest. Most bundles change no module: they have a new catalog,
-// window or key, or renew an expiring bundle. A report about an earlier bundle is also true for a module of the newest
-// bundle if both request exactly the same for that module. Such a module stays Ready while the report is pending, and
-// the condition Accepted shows the pending report. The differences between bundles are recorded when the newest one is
-// published. Without that record, nothing carries over.
+// A report applies to the bundle whose digest it contains. Most bundles change no module: they contain a new catalog,
+// window or key, or renew an expiring bundle. A report about an earlier bundle also applies to a module of the latest
+// bundle if the module is equal in both bundles. Such a module stays Ready until the latest bundle is reported, and the
+// condition Accepted shows the pending report. The differences between bundles are recorded when the latest bundle is
+// published. Without this record, a report about an earlier bundle does not apply.
 
-// maxEarlier and maxChanged limit the record. A runtime that is further behind reports the newest bundle next, and a
-// bundle with more changes gets no record.
+// maxEarlier limits the number of recorded bundles, and maxChanged the number of changed modules of each. Other bundles
+// are not recorded.
 const (
 	maxEarlier = 5
 	maxChanged = 50
 )
 
-// earlierBundles returns the bundles before the newest that the runtime may still report.
+// earlierBundles returns the bundles before the latest that the runtime can still report.
 func earlierBundles(before *v1beta2.RuntimeStatus, facts Facts) []v1beta2.EarlierBundle {
 	if current(facts) || before == nil || before.Published == nil {
 		return nil
@@ -46,8 +46,9 @@ func earlierBundles(before *v1beta2.RuntimeStatus, facts Facts) []v1beta2.Earlie
 	return all
 }
 
-// unchangedSince returns the earlier bundle of the newest report. After the allowed silence, a runtime that reports and
-// does not apply the newest bundle is not healthy, whatever it runs.
+// unchangedSince returns the recorded earlier bundle that the latest report is about. It returns nil if the latest
+// bundle was published longer ago than the allowed silence, because a runtime that has not applied it by then is not
+// healthy.
 func unchangedSince(published v1beta2.PublishedBundle, facts Facts, now time.Time) *v1beta2.EarlierBundle {
 	if facts.Report == nil || facts.Report.Observed == nil || now.Sub(published.Time.Time) > facts.Silence {
 		return nil
@@ -60,8 +61,8 @@ func unchangedSince(published v1beta2.PublishedBundle, facts Facts, now time.Tim
 	return nil
 }
 
-// TakenUntil returns the time until which a runtime counts as healthy by its report about an earlier bundle. It returns
-// zero if the runtime has reported the newest bundle.
+// TakenUntil returns the time until which a report about an earlier bundle is accepted as healthy. It returns zero if
+// the runtime has reported the latest bundle.
 func TakenUntil(status v1beta2.KymaStatus, silence time.Duration) time.Time {
 	if status.Runtime == nil || status.Runtime.Published == nil || len(status.Runtime.Published.Earlier) == 0 {
 		return time.Time{}
@@ -69,28 +70,28 @@ func TakenUntil(status v1beta2.KymaStatus, silence time.Duration) time.Time {
 	return status.Runtime.Published.Time.Add(silence)
 }
 
-// applies reports whether the newest report about a module applies to the newest bundle.
+// applies reports whether the latest report about a module applies to the latest bundle.
 func (f Facts) applies(module string) bool {
 	return current(f) || f.unchanged != nil && !slices.Contains(f.unchanged.Changed, module)
 }
 
-// appliesToAll reports whether applies is true for every module.
+// appliesToAll reports whether the latest report applies to the latest bundle for every module.
 func (f Facts) appliesToAll() bool {
 	return current(f) || f.unchanged != nil && len(f.unchanged.Changed) == 0
 }
 
-// released reports whether the newest bundle gives the runtime back to lifecycle-manager.
+// released reports whether the latest bundle gives the runtime back to lifecycle-manager.
 func (f Facts) released() bool { return f.Published != nil && phase.Released(f.Published.State) }
 
-// running returns the running version of a module from the newest report, empty if the runtime does not have the
-// module. A module that a report leaves out keeps its known version.
+// running returns the running version of a module from the latest report, or empty if the module is not installed. If
+// the report omits modules, it returns the version in the previous status.
 func running(m bundle.Manifest, r bundle.ReportedModule, before []v1beta2.ModuleStatus, facts Facts) string {
 	switch {
 	case r.Name != "":
 		return r.Version
 	case m.Unmanaged && facts.applies(m.Module):
 		return m.Version
-	case facts.Report == nil || facts.Report.LeavesModulesOut() || facts.released():
+	case facts.Report == nil || facts.Report.OmitsModules() || facts.released():
 		for i := range before {
 			if before[i].Name == m.Module {
 				return before[i].Version

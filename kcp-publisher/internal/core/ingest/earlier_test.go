@@ -15,16 +15,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// fleetMember is a runtime over several bundles: its written status, and the next facts.
+// fleetMember simulates a runtime over several bundles. It contains the last status and the next facts.
 type fleetMember struct {
 	t      *testing.T
-	before v1beta2.KymaStatus // since when Events are asked for
+	before v1beta2.KymaStatus // the status with which Events are compared
 	status v1beta2.KymaStatus
 	facts  Facts
 	now    time.Time
 }
 
-// member is a runtime that has reported the first bundle, with keda and mail, as ready.
+// member returns a runtime that has applied its first bundle and reported modules keda and mail as ready.
 func member(t *testing.T) *fleetMember {
 	s := healthy()
 	s.facts.Published.Predicate.IssuedAt = noon
@@ -34,7 +34,7 @@ func member(t *testing.T) *fleetMember {
 	return m
 }
 
-// publish publishes another bundle as the publisher does, with changed modules.
+// publish publishes another bundle with a changed state.
 func (m *fleetMember) publish(name string, change func(state *bundle.DesiredState)) *fleetMember {
 	last := m.facts.Published
 	state := last.State
@@ -58,7 +58,7 @@ func (m *fleetMember) poll() *fleetMember {
 	return m
 }
 
-// report reports a bundle by its name, with the modules that run.
+// report simulates a report about the bundle with a name and about the installed modules.
 func (m *fleetMember) report(name string, modules ...bundle.ReportedModule) *fleetMember {
 	report := *m.facts.Report
 	report.Sequence++
@@ -102,22 +102,22 @@ func pending(bundle int) []string {
 func TestBundleWithoutModuleChangesKeepsReady(t *testing.T) {
 	m := member(t)
 	for i, change := range []func(*bundle.DesiredState){
-		nothing, // another catalog, or renewed
+		nothing, // a renewed bundle, or one with another catalog
 		func(s *bundle.DesiredState) { s.Settings.PollInterval.Duration = time.Minute },
 		func(s *bundle.DesiredState) { s.Offers = []bundle.Manifest{module("else")} },
 	} {
 		m.publish(fmt.Sprint("unrelated ", i), change).
 			want(append(append([]string{"Ready"}, pending(8+i)...), "keda@1.0.0 Ready", "mail@1.0.0 Ready")...)
 	}
-	// A report about one between counts as well.
+	// A report about an intermediate bundle also applies.
 	m.report("unrelated 1", ready("keda"), ready("mail")).
 		want(append(append([]string{"Ready"}, pending(10)...), "keda@1.0.0 Ready", "mail@1.0.0 Ready")...)
 	if got := len(m.status.Runtime.Published.Earlier); got != 3 {
-		t.Errorf("%d earlier bundles are noted", got)
+		t.Errorf("got %d recorded earlier bundles, want 3", got)
 	}
 	m.report("unrelated 2", ready("keda"), ready("mail")).want("Ready", "keda@1.0.0 Ready", "mail@1.0.0 Ready")
 	if m.status.Runtime.Published.Earlier != nil {
-		t.Errorf("noted once the newest is reported: %+v", m.status.Runtime.Published.Earlier)
+		t.Errorf("got earlier bundles after a report about the latest: %+v", m.status.Runtime.Published.Earlier)
 	}
 }
 
@@ -128,8 +128,8 @@ func TestChangedModuleIsProcessingUntilItIsReported(t *testing.T) {
 		"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
 		"not Ready (NotReady): "+waits,
 		"keda@1.0.0 Processing: "+waits, "mail@1.0.0 Ready")
-	// Neither an unrelated next bundle makes it Ready, nor a version that comes back: the versions in between are
-	// unknown.
+	// A following bundle without changes does not make the module Ready. A bundle with the old version does not either,
+	// because the runtime may have applied the version in between.
 	m.publish("unrelated", nothing).publish("back", kedaTo("1.0.0"))
 	if m.status.State != v1beta2.StateProcessing || m.status.Modules[0].State != v1beta2.StateProcessing ||
 		m.status.Modules[1].State != v1beta2.StateReady {
@@ -138,7 +138,7 @@ func TestChangedModuleIsProcessingUntilItIsReported(t *testing.T) {
 	m.report("back", ready("keda"), ready("mail")).want("Ready", "keda@1.0.0 Ready", "mail@1.0.0 Ready")
 }
 
-func TestTroubleOfAModuleThatDidNotChangeStays(t *testing.T) {
+func TestStateOfUnchangedModuleIsKept(t *testing.T) {
 	m := member(t)
 	m.facts.Report.Modules = slices.Clone(m.facts.Report.Modules)
 	m.facts.Report.Modules[1].State, m.facts.Report.Modules[1].Message = v1beta2.StateError, "no such image"
@@ -150,45 +150,45 @@ func TestTroubleOfAModuleThatDidNotChangeStays(t *testing.T) {
 
 func TestStatesOfUnknownBundlesAreNotCarriedOver(t *testing.T) {
 	for name, then := range map[string]func(*fleetMember){
-		"a report of an unknown bundle": func(m *fleetMember) {
-			m.publish("unrelated", nothing).report("of somebody else", ready("keda"), ready("mail"))
+		"report about an unknown bundle": func(m *fleetMember) {
+			m.publish("unrelated", nothing).report("unknown", ready("keda"), ready("mail"))
 		},
-		"a bundle that another publisher pushed before this one": func(m *fleetMember) {
+		"previous bundle is not the recorded one": func(m *fleetMember) {
 			m.publish("unrelated", nothing)
-			m.facts.Published.Predicate.Previous.Digest = digest.FromString("not noted")
+			m.facts.Published.Predicate.Previous.Digest = digest.FromString("not recorded")
 			m.facts.Published.Digest = digest.FromString("another")
 			m.poll()
 		},
-		"a bundle that was found in the registry": func(m *fleetMember) {
+		"adopted bundle without recorded changes": func(m *fleetMember) {
 			m.publish("unrelated", nothing)
 			m.facts.Published.Changes, m.facts.Published.Digest = nil, digest.FromString("found")
 			m.poll()
 		},
-		"settings by which every module is installed otherwise": func(m *fleetMember) {
+		"changed settings that affect every module": func(m *fleetMember) {
 			m.publish("mirrored", func(s *bundle.DesiredState) { s.Settings.Mirrors = map[string]string{"a": "b"} })
 		},
-		"a bundle that is not taken for longer than silence is allowed": func(m *fleetMember) {
+		"bundle is not applied within the allowed silence": func(m *fleetMember) {
 			m.publish("unrelated", nothing).later(allowedSilence).report("newest", ready("keda"), ready("mail")).
 				later(time.Second)
 		},
-		"more modules than are noted": func(m *fleetMember) {
+		"more changed modules than the limit": func(m *fleetMember) {
 			m.publish("large", func(s *bundle.DesiredState) {
 				for i := range maxChanged + 1 {
 					s.Manifests = append(s.Manifests, module(fmt.Sprint("m", i)))
 				}
 			})
 			if m.status.Modules[0].State != v1beta2.StateProcessing {
-				m.t.Error("of such a bundle nothing carries over")
+				m.t.Error("the state of an unchanged module was kept although the changes exceed the limit")
 			}
 		},
-		"a refused bundle": func(m *fleetMember) {
+		"refused bundle": func(m *fleetMember) {
 			m.publish("unrelated", nothing)
 			m.facts.Report.Refused = []bundle.RefusedBundle{
 				{Digest: m.facts.Published.Digest, Reason: refusal.UnknownKey, Detail: "d"},
 			}
 			m.poll()
 		},
-		"a report that is refused": func(m *fleetMember) {
+		"refused report": func(m *fleetMember) {
 			m.publish("unrelated", nothing)
 			m.facts.ReportRefused = &refusal.Error{Reason: refusal.BadSignature, Detail: "d"}
 			m.poll()
@@ -197,7 +197,7 @@ func TestStatesOfUnknownBundlesAreNotCarriedOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := member(t)
 			if then(m); m.status.State == v1beta2.StateReady {
-				t.Errorf("the runtime is Ready:\n%s", outline(m.status))
+				t.Errorf("got state Ready:\n%s", outline(m.status))
 			}
 		})
 	}
@@ -207,16 +207,16 @@ func TestRunningVersionsComeFromTheReport(t *testing.T) {
 	m := member(t).publish("promoted", kedaTo("2.0.0"))
 	m.report("promoted", at(ready("keda"), "1.0.0"), ready("mail"))
 	if keda := m.status.Modules[0]; keda.Version != "1.0.0" || keda.State != v1beta2.StateProcessing {
-		t.Errorf("while the old version is installed still: %+v", keda)
+		t.Errorf("the old version is still installed: got %+v", keda)
 	}
 	m.report("promoted", at(ready("keda"), "2.0.0"), ready("mail")).
 		want("Ready", "keda@2.0.0 Ready", "mail@1.0.0 Ready")
 	m.publish("more", func(s *bundle.DesiredState) { s.Manifests = append(s.Manifests, module("new")) })
 	if added := m.status.Modules[2]; added.Version != "" || added.State != v1beta2.StateProcessing {
-		t.Errorf("a module that the runtime does not have: %+v", added)
+		t.Errorf("module that is not installed yet: got %+v", added)
 	}
 	m.facts.Report = nil
 	if m.poll(); m.status.Modules[0].Version != "2.0.0" {
-		t.Errorf("without a report, what was known is not known any more: %+v", m.status.Modules[0])
+		t.Errorf("without a report: got %+v, want the last known version", m.status.Modules[0])
 	}
 }

@@ -10,20 +10,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Event is a change of a runtime for operators.
+// Event is a change of a runtime that is emitted as a Kubernetes Event.
 type Event struct {
 	Warning bool
 	Reason  string
 	Note    string
 }
 
-// Happened returns the Events between two consecutive statuses of a Kyma. It reads nothing else, so neither a restart
-// nor another publisher repeats an Event. A promotion causes two Events per runtime, and three if its modules take a
-// while to become ready.
-func Happened(before, after v1beta2.KymaStatus) []Event {
+// EventsBetween returns the Events for the difference between two consecutive statuses of a Kyma. It has no other
+// input, so an Event is not repeated after a restart or by another publisher. A promotion causes two Events per
+// runtime, or three if its modules take a while to become ready.
+func EventsBetween(before, after v1beta2.KymaStatus) []Event {
 	var all []Event
 	add := func(warning bool, reason, note string) { all = append(all, Event{warning, reason, note}) }
-	was, is := conversation(before), conversation(after)
+	was, is := runtimeStatus(before), runtimeStatus(after)
 	if is.Key != nil && (was.Key == nil || was.Key.Thumbprint != is.Key.Thumbprint) {
 		add(false, v1beta2.ReasonEnrolled, "the runtime enrolled with key "+is.Key.Thumbprint)
 	}
@@ -52,7 +52,7 @@ func Happened(before, after v1beta2.KymaStatus) []Event {
 	return all
 }
 
-// shownCommit is the shown length of a commit hash.
+// shownCommit is the length of a commit hash in messages.
 const shownCommit = 12
 
 func ofCommit(commit string) string {
@@ -62,7 +62,8 @@ func ofCommit(commit string) string {
 	return " of commit " + commit[:min(len(commit), shownCommit)]
 }
 
-// failure describes the failure of a runtime, empty for silence and refused bundles, which have their own Events.
+// failure describes the failure of a runtime. It returns "" for silent runtimes and refused bundles, which have
+// separate Events.
 func failure(status v1beta2.KymaStatus) string {
 	ready := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReady)
 	decides := deciding(status.Conditions)
@@ -79,7 +80,7 @@ func failure(status v1beta2.KymaStatus) string {
 	return ready.Message
 }
 
-// brokenModule describes the first module with a problem, empty without one.
+// brokenModule describes the first module in state Warning or Error, or returns "".
 func brokenModule(status v1beta2.KymaStatus) string {
 	for i := range status.Modules {
 		if m := &status.Modules[i]; m.State == v1beta2.StateWarning || m.State == v1beta2.StateError {
@@ -94,7 +95,7 @@ func hasReason(status v1beta2.KymaStatus, kind, reason string) bool {
 	return c != nil && c.Reason == reason
 }
 
-func conversation(status v1beta2.KymaStatus) v1beta2.RuntimeStatus {
+func runtimeStatus(status v1beta2.KymaStatus) v1beta2.RuntimeStatus {
 	if status.Runtime == nil {
 		return v1beta2.RuntimeStatus{}
 	}
@@ -119,16 +120,16 @@ func installed(status v1beta2.KymaStatus) map[string]string {
 	return versions
 }
 
-// fell reports whether a state became worse. From Error to Warning is not worse.
+// fell reports whether a state changed to Error or Warning. A change from Error to Warning does not count.
 func fell(before, after v1beta2.State) bool {
 	return after == v1beta2.StateError && before != v1beta2.StateError ||
 		after == v1beta2.StateWarning && before != v1beta2.StateWarning && before != v1beta2.StateError
 }
 
-// maxToldModules limits the modules in one Event.
-const maxToldModules = 10
+// maxEventModules limits the number of modules in an Event.
+const maxEventModules = 10
 
-// differences describes how versions differ in one line, empty without a difference.
+// differences returns the version changes of all modules in one line, or "" without changes.
 func differences(before, after map[string]string) string {
 	var lines []string
 	for _, c := range versionChanges(before, after) {
@@ -138,8 +139,8 @@ func differences(before, after map[string]string) string {
 			lines = append(lines, c.Module+" "+cmp.Or(c.From, "(none)")+" → "+c.To)
 		}
 	}
-	if more := len(lines) - maxToldModules; more > 0 {
-		lines = append(lines[:maxToldModules], fmt.Sprintf("and %d more", more))
+	if more := len(lines) - maxEventModules; more > 0 {
+		lines = append(lines[:maxEventModules], fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(lines, ", ")
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// evidence records what the newest report proves about the versions that rollouts gave. A report counts only if it
-// names the newest bundle by digest, answers the same request of the Kyma, and reports the module in exactly the given
-// version, applied or tried. Any other report is about an earlier state.
+// evidence returns the state of each module version that a rollout delivered, as proven by the latest report. The
+// report must contain the digest of the latest bundle, and the module request that the bundle was built for. It must
+// also report that version of the module as applied or tried. Any other report is about an earlier state.
 func evidence(facts Facts) map[string]v1beta2.GivenVersion {
 	if len(facts.Given) == 0 {
 		return nil
@@ -31,7 +31,8 @@ func evidence(facts Facts) map[string]v1beta2.GivenVersion {
 	versions := resolve.Versions(facts.Published.State)
 	for module, given := range facts.Given {
 		given.State = ""
-		// A refused version was not applied, and counts as failed.
+		// Wanted is a version that the runtime tried but did not apply. Its state is used, but it does not count as
+		// ready.
 		if m := byModule[module]; cmp.Or(m.Wanted, m.Version) == versions[module] {
 			given.State = m.State
 			given.Ready = given.Ready || m.State == v1beta2.StateReady && m.Wanted == ""
@@ -44,9 +45,9 @@ func evidence(facts Facts) map[string]v1beta2.GivenVersion {
 	return proven
 }
 
-// outcomes returns the results of a manifest's checks. A result that is reported again keeps its first value and
-// message, so that measurements alone do not change the status. A check that is not reported keeps its result. Results
-// of other checks are dropped.
+// outcomes returns the results of a Manifest's checks. A repeated result keeps its first value and message, so new
+// measurements alone do not change the status. A check without a reported result keeps its previous result. Results of
+// checks that the Manifest no longer contains are removed.
 func outcomes(
 	before []v1beta2.CheckOutcome, checks []fleet.Check, reported []bundle.ReportedCheck,
 ) []v1beta2.CheckOutcome {
@@ -64,13 +65,14 @@ func outcomes(
 	return all
 }
 
-// exact reports whether the newest report is about the newest bundle and the request that the bundle answers.
+// exact reports whether the latest report is about the latest bundle and the module request that the bundle was built
+// for.
 func exact(facts Facts) bool {
 	if facts.ReportRefused != nil || !current(facts) || facts.Report.Kyma == nil {
 		return false
 	}
 	kyma, answered := facts.Report.Kyma, facts.Published.Predicate
-	if facts.Report.LeavesWishesOut() {
+	if facts.Report.OmitsRequest() {
 		return kyma.Generation == answered.KymaGeneration
 	}
 	return answered.Answers(kyma.Spec, kyma.Generation)

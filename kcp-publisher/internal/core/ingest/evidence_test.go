@@ -8,59 +8,59 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-func TestReportProvesGivenVersions(t *testing.T) {
+func TestOnlyExactReportProvesVersionOfRollout(t *testing.T) {
 	const rolloutName = "keda-regular-1"
 	for name, c := range map[string]struct {
 		change func(*Facts)
 		state  v1beta2.State
 		ready  bool
 	}{
-		"A report that names bundle, generation and version exactly": {func(*Facts) {}, v1beta2.StateReady, true},
-		"Trouble in exactly that version": {
+		"report about the latest bundle, generation and version": {func(*Facts) {}, v1beta2.StateReady, true},
+		"module in state Error in the version": {
 			func(f *Facts) { f.Report.Modules[0].State = v1beta2.StateError }, v1beta2.StateError, false,
 		},
-		"A report about the bundle before": {
+		"report about the previous bundle": {
 			func(f *Facts) { f.Report.Observed.Digest = earlier }, "", false,
 		},
-		"A report about another generation of the Kyma": {
+		"report about another generation of the Kyma": {
 			func(f *Facts) { f.Report.Kyma.Generation = 8 }, "", false,
 		},
-		"A report about a Kyma that was replaced": {func(f *Facts) {
-			f.Published.Predicate.KymaSpec = bundle.WishDigest(v1beta2.KymaSpec{Channel: "fast"})
+		"report about a recreated Kyma with another spec": {func(f *Facts) {
+			f.Published.Predicate.KymaSpec = bundle.RequestDigest(v1beta2.KymaSpec{Channel: "fast"})
 		}, "", false},
-		"A report without a Kyma": {func(f *Facts) { f.Report.Kyma = nil }, "", false},
-		"A report that still has the version before": {
+		"report without a Kyma": {func(f *Facts) { f.Report.Kyma = nil }, "", false},
+		"report with the previous version": {
 			func(f *Facts) { f.Report.Modules[0].Version = "0.9.0" }, "", false,
 		},
-		"Trouble of the version before": {func(f *Facts) {
+		"module in state Error in the previous version": {func(f *Facts) {
 			f.Report.Modules[0].Version, f.Report.Modules[0].State = "0.9.0", v1beta2.StateError
 		}, "", false},
-		"The version is refused, and the one before runs": {func(f *Facts) {
+		"version failed and the previous version is in state Error": {func(f *Facts) {
 			f.Report.Modules[0].Wanted, f.Report.Modules[0].Version, f.Report.Modules[0].State = "1.0.0", "0.9.0",
 				v1beta2.StateError
 		}, v1beta2.StateError, false},
-		"The version is wanted, and the one before is ready": {func(f *Facts) {
+		"version was tried and the previous version is ready": {func(f *Facts) {
 			f.Report.Modules[0].Wanted, f.Report.Modules[0].Version = "1.0.0", "0.9.0"
 		}, v1beta2.StateReady, false},
-		"An upgrade that waits for its window": {func(f *Facts) {
+		"upgrade waits for a maintenance window": {func(f *Facts) {
 			f.Report.Modules[0].Version, f.Report.Modules[0].Maintenance = "0.9.0", true
 		}, "", false},
-		"A report that does not name the module": {
+		"report without the module": {
 			func(f *Facts) { f.Report.Modules = f.Report.Modules[1:] }, "", false,
 		},
-		"A report that was refused": {
+		"refused report": {
 			func(f *Facts) { f.ReportRefused = &refusal.Error{Reason: refusal.ForeignKey} }, "", false,
 		},
-		"Silence": {func(f *Facts) { f.Report = nil }, "", false},
-		"Silence of one that was ready in it": {
+		"no report": {func(f *Facts) { f.Report = nil }, "", false},
+		"no report, but the version was ready before": {
 			func(f *Facts) { f.Report, f.Given = nil, was(f.Given, true) }, "", true,
 		},
-		"Trouble of one that was ready in it": {
+		"module in state Error, but the version was ready before": {
 			func(f *Facts) {
 				f.Report.Modules[0].State, f.Given = v1beta2.StateError, was(f.Given, true)
 			}, v1beta2.StateError, true,
 		},
-		"An earlier report counts only for its own bundle": {func(f *Facts) { f.Report = nil }, "", false},
+		"recorded state without a report": {func(f *Facts) { f.Report = nil }, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := healthy()
@@ -72,7 +72,7 @@ func TestReportProvesGivenVersions(t *testing.T) {
 			if got := published.Given["keda"]; got.Rollout != rolloutName || got.State != c.state ||
 				got.Ready != c.ready ||
 				len(published.Given) != 1 {
-				t.Errorf("got %+v", published.Given)
+				t.Errorf("got %+v, want state %q and ready %t", published.Given, c.state, c.ready)
 			}
 		})
 	}
@@ -84,17 +84,17 @@ func was(given map[string]v1beta2.GivenVersion, ready bool) map[string]v1beta2.G
 	return map[string]v1beta2.GivenVersion{"keda": keda}
 }
 
-func TestHeldModuleNamesItsGateAndStaysReady(t *testing.T) {
+func TestHeldModuleStaysReadyWithMessage(t *testing.T) {
 	s := healthy()
 	const why = "rollout keda-regular-1 holds version 2.0.0: wave others"
 	s.facts.Problems = []bundle.Problem{{Module: "keda", Channel: "regular", State: v1beta2.StateReady, Message: why}}
 	status := Status(s.before, s.facts, s.now)
 	if m := status.Modules[0]; m.State != v1beta2.StateReady || m.Message != why || status.State != v1beta2.StateReady {
-		t.Errorf("%s: %+v", status.State, m)
+		t.Errorf("held module: got Kyma state %s and module %+v, want Ready with a message", status.State, m)
 	}
 	s.facts.Report.Modules[0].State, s.facts.Report.Modules[0].Message = v1beta2.StateWarning, "crashes"
 	if m := Status(s.before, s.facts, s.now).Modules[0]; m.State != v1beta2.StateWarning ||
 		m.Message != "crashes; "+why {
-		t.Errorf("in trouble: %+v", m)
+		t.Errorf("held module in state Warning: got %+v, want both messages", m)
 	}
 }

@@ -10,21 +10,21 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// notedFor and notedSpread are how long a status without news stays unwritten. The spread keeps a fleet that was
-// written at once from being written at once again. Their sum is less than plan.MaxUnnoted, which other packages rely
-// on.
+// An unchanged status is written again after notedFor plus a part of notedSpread that depends on the runtime. The
+// spread prevents all statuses from being written at the same time. Other packages require that the sum is less than
+// plan.MaxUnrecorded.
 const (
 	notedFor    = 18 * time.Hour
 	notedSpread = 5 * time.Hour
 )
 
-// Notable reports whether a status must be written: it differs from the stored one, or the stored report time is too
-// old.
-func Notable(before, after v1beta2.KymaStatus) bool {
+// NeedsUpdate reports whether a status must be written, because it differs from the stored status or because the stored
+// report time is too old.
+func NeedsUpdate(before, after v1beta2.KymaStatus) bool {
 	was, is := before.Runtime, after.Runtime
 	if was != nil && was.Observed != nil && was.Observed.Heard != nil && is != nil && is.Observed != nil &&
 		is.Observed.Heard != nil {
-		if !is.Observed.Heard.Time.Before(NotedUntil(before)) {
+		if !is.Observed.Heard.Time.Before(NextUpdate(before)) {
 			return true
 		}
 		runtime, observed := *is, *is.Observed
@@ -35,8 +35,8 @@ func Notable(before, after v1beta2.KymaStatus) bool {
 	return !equality.Semantic.DeepEqual(before, after)
 }
 
-// NotedUntil returns when the report time must be written again, zero for a runtime that never reported.
-func NotedUntil(status v1beta2.KymaStatus) time.Time {
+// NextUpdate returns when the report time must be written again. It returns zero for a runtime that never reported.
+func NextUpdate(status v1beta2.KymaStatus) time.Time {
 	if status.Runtime == nil || status.Runtime.Observed == nil || status.Runtime.Observed.Heard == nil {
 		return time.Time{}
 	}
@@ -45,9 +45,9 @@ func NotedUntil(status v1beta2.KymaStatus) time.Time {
 	return status.Runtime.Observed.Heard.Add(notedFor + notedSpread*time.Duration(sum.Sum32()%1000)/1000)
 }
 
-// Arrived returns when a report arrived. Another publisher may have read a report that this one finds at its start, and
-// not recorded it because it had no news. Such a report arrived when it was written, if that is between the recorded
-// report and now. The recorded report shows the offset of the runtime's clock.
+// Arrived returns when a report arrived. first is true for the first report that a publisher reads after its start.
+// Another publisher may have read that report without recording it, so its arrival is computed from the report's own
+// time and the clock offset of the recorded report. The result is between the arrival of the recorded report and now.
 func Arrived(before *v1beta2.RuntimeStatus, report bundle.AcceptedReport, first bool, now time.Time) time.Time {
 	if before == nil || before.Observed == nil || report.Enrolled {
 		return now

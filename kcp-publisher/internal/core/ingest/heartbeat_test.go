@@ -11,10 +11,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestOnlyChangesAreWritten(t *testing.T) {
+func TestNotableReportsChangedOrOldStatus(t *testing.T) {
 	report := func(change func(*bundle.AcceptedReport)) v1beta2.KymaStatus {
 		r := bundle.AcceptedReport{
-			Content: "sha256:said", Report: bundle.Report{Sequence: 5, Time: noon, AgentVersion: "v1"},
+			Content: "sha256:report", Report: bundle.Report{Sequence: 5, Time: noon, AgentVersion: "v1"},
 		}
 		change(&r)
 		status := healthy().status()
@@ -31,29 +31,29 @@ func TestOnlyChangesAreWritten(t *testing.T) {
 		status func(*v1beta2.KymaStatus)
 		want   bool
 	}{
-		"nothing is new":              {func(*bundle.AcceptedReport) {}, nil, false},
-		"the same report later":       {later(5 * time.Minute), nil, false},
-		"the same report hours later": {later(notedFor - time.Minute), nil, false},
-		"the same report a day later": {later(notedFor + notedSpread), nil, true},
-		"another report": {
+		"unchanged status":              {func(*bundle.AcceptedReport) {}, nil, false},
+		"repeated report after minutes": {later(5 * time.Minute), nil, false},
+		"repeated report after hours":   {later(notedFor - time.Minute), nil, false},
+		"repeated report after a day":   {later(notedFor + notedSpread), nil, true},
+		"report with other content": {
 			func(r *bundle.AcceptedReport) { r.Content = "sha256:other" }, nil, true,
 		},
-		"the same report from another agent": {
+		"report of another agent version": {
 			func(r *bundle.AcceptedReport) { r.AgentVersion = "v2" }, nil, true,
 		},
-		"a condition changes": {
+		"changed condition": {
 			later(time.Minute), func(s *v1beta2.KymaStatus) { s.Conditions[0].Message = "other" }, true,
 		},
-		"the control plane has something else": {
+		"changed runtime id": {
 			later(time.Minute), func(s *v1beta2.KymaStatus) { s.Runtime.ID = "other" }, true,
 		},
-		"what is asked for there is known now": {
+		"changed request": {
 			later(time.Minute), func(s *v1beta2.KymaStatus) { s.Runtime.Requested = nil }, true,
 		},
-		"it is not known any more when it was": {
+		"report removed from the status": {
 			later(time.Minute), func(s *v1beta2.KymaStatus) { s.Runtime.Observed = nil }, true,
 		},
-		"nothing is known of the runtime anymore": {
+		"runtime removed from the status": {
 			later(time.Minute), func(s *v1beta2.KymaStatus) { s.Runtime = nil }, true,
 		},
 	} {
@@ -63,25 +63,25 @@ func TestOnlyChangesAreWritten(t *testing.T) {
 			c.status(&after)
 		}
 		was, is := before.DeepCopy(), after.DeepCopy()
-		if got := Notable(before, after); got != c.want {
-			t.Errorf("%s: notable %v, want %v", name, got, c.want)
+		if got := NeedsUpdate(before, after); got != c.want {
+			t.Errorf("%s: got notable %t, want %t", name, got, c.want)
 		}
 		if !equal(before, *was) || !equal(after, *is) {
-			t.Errorf("%s: looking changed it", name)
+			t.Errorf("%s: Notable changed its arguments", name)
 		}
 	}
 	never := *before.DeepCopy()
 	never.Runtime = nil
-	if !Notable(never, before) {
-		t.Error("the first report is not written")
+	if !NeedsUpdate(never, before) {
+		t.Error("first report: got not notable")
 	}
 }
 
-func equal(a, b v1beta2.KymaStatus) bool { return outline(a) == outline(b) && !Notable(a, b) }
+func equal(a, b v1beta2.KymaStatus) bool { return outline(a) == outline(b) && !NeedsUpdate(a, b) }
 
-func TestStatusWritesOfAFleetAreSpread(t *testing.T) {
+func TestStatusUpdatesOfFleetAreSpread(t *testing.T) {
 	at := func(id string) time.Time {
-		return NotedUntil(v1beta2.KymaStatus{
+		return NextUpdate(v1beta2.KymaStatus{
 			Runtime: &v1beta2.RuntimeStatus{
 				ID: id, Observed: &v1beta2.ObservedBundle{Heard: new(metav1.NewTime(noon))},
 			},
@@ -89,14 +89,14 @@ func TestStatusWritesOfAFleetAreSpread(t *testing.T) {
 	}
 	if a, b := at("berlin"), at("paris"); a.Equal(b) || a.Before(noon.Add(notedFor)) ||
 		b.After(noon.Add(notedFor+notedSpread)) {
-		t.Errorf("noted again at %s and %s", a, b)
+		t.Errorf("got next updates at %s and %s, want different times within the spread", a, b)
 	}
-	if at := NotedUntil(v1beta2.KymaStatus{}); !at.IsZero() {
-		t.Errorf("a runtime that never reported: %s", at)
+	if at := NextUpdate(v1beta2.KymaStatus{}); !at.IsZero() {
+		t.Errorf("runtime that never reported: got %s, want zero", at)
 	}
 }
 
-// A report in the registry at the start of a publisher may have been read before without being recorded.
+// TestRestartKeepsReportTimes covers reports that another publisher read without recording them.
 func TestRestartKeepsReportTimes(t *testing.T) {
 	now := noon.Add(10 * time.Hour)
 	noted := func(reportedAt time.Time) *v1beta2.RuntimeStatus {
@@ -114,35 +114,35 @@ func TestRestartKeepsReportTimes(t *testing.T) {
 	for name, c := range map[string]struct {
 		before *v1beta2.RuntimeStatus
 		report bundle.AcceptedReport
-		later  bool // than the first look
+		later  bool // true if the report is not the first after the start
 		want   time.Time
 	}{
-		"the one that is noted": {noted(noon), report(5, noon), false, noon},
-		"a newer one": {
+		"recorded report": {noted(noon), report(5, noon), false, noon},
+		"newer report": {
 			noted(noon), report(6, noon.Add(9*time.Hour)), false, noon.Add(9 * time.Hour),
 		},
-		"a newer one, of a clock that is behind": {
+		"newer report, clock behind": {
 			noted(noon.Add(-2 * time.Hour)), report(6, noon.Add(7*time.Hour)), false, noon.Add(9 * time.Hour),
 		},
-		"a newer one, of a clock that is ahead": {
+		"newer report, clock ahead": {
 			noted(noon.Add(20 * time.Hour)), report(6, noon.Add(29*time.Hour)), false, noon.Add(9 * time.Hour),
 		},
-		"one of a clock that was set forward":        {noted(noon), report(6, noon.Add(29*time.Hour)), false, now},
-		"one of a clock that was set back":           {noted(noon), report(6, noon.Add(-29*time.Hour)), false, noon},
-		"a newer one that appears after the start":   {noted(noon), report(6, noon.Add(9*time.Hour)), true, now},
-		"the noted one that appears after the start": {noted(noon), report(5, noon), true, noon},
-		"the first of another key":                   {noted(noon), enrolling, false, now},
-		"the first":                                  {&v1beta2.RuntimeStatus{}, report(6, noon), false, now},
-		"the first of a new Kyma":                    {nil, report(6, noon), false, now},
+		"newer report, clock set forward":       {noted(noon), report(6, noon.Add(29*time.Hour)), false, now},
+		"newer report, clock set back":          {noted(noon), report(6, noon.Add(-29*time.Hour)), false, noon},
+		"newer report, read after the start":    {noted(noon), report(6, noon.Add(9*time.Hour)), true, now},
+		"recorded report, read after the start": {noted(noon), report(5, noon), true, noon},
+		"enrollment of another key":             {noted(noon), enrolling, false, now},
+		"first report of the runtime":           {&v1beta2.RuntimeStatus{}, report(6, noon), false, now},
+		"first report of a new Kyma":            {nil, report(6, noon), false, now},
 	} {
 		if got := Arrived(c.before, c.report, !c.later, now); !got.Equal(c.want) {
-			t.Errorf("%s arrived at %s, want %s", name, got, c.want)
+			t.Errorf("%s: got arrival at %s, want %s", name, got, c.want)
 		}
 	}
 }
 
-// A publisher that has not read a report yet calls no runtime silent that the previous publisher may have heard, and
-// none healthy either.
+// TestUncertainSilenceIsNotReported covers a publisher that has not tried to read the report since its start. Until
+// then, it must not change the recorded state, because the previous publisher may have received a report.
 func TestUncertainSilenceIsNotReported(t *testing.T) {
 	s := healthy()
 	status := s.status()
@@ -151,26 +151,26 @@ func TestUncertainSilenceIsNotReported(t *testing.T) {
 		unnoted time.Time
 		silent  bool
 	}{
-		"the report was looked for":        {time.Time{}, true},
-		"it was not, since a moment":       {late.Add(-time.Minute), false},
-		"it was not, for too long as well": {late.Add(-allowedSilence - time.Minute), true},
+		"publisher tried to read the report":                {time.Time{}, true},
+		"publisher just started":                            {late.Add(-time.Minute), false},
+		"publisher started longer ago than allowed silence": {late.Add(-allowedSilence - time.Minute), true},
 	} {
-		if _, silent := Unheard(status, 3, allowedSilence, false, c.unnoted, late); silent != c.silent {
-			t.Errorf("%s: silent %v, want %v", name, silent, c.silent)
+		if _, silent := SilentStatus(status, 3, allowedSilence, false, c.unnoted, late); silent != c.silent {
+			t.Errorf("%s: got silent %t, want %t", name, silent, c.silent)
 		}
 		facts := s.facts
-		facts.Unnoted = c.unnoted
+		facts.UnrecordedUntil = c.unnoted
 		after := Status(status, facts, late)
 		if reporting := meta.IsStatusConditionTrue(after.Conditions,
 			v1beta2.ConditionReporting); reporting == c.silent {
-			t.Errorf("%s: it reports: %v", name, reporting)
+			t.Errorf("%s: got condition Reporting %t, want %t", name, reporting, !c.silent)
 		}
 		if c.silent {
 			again := facts
-			again.Unnoted = late.Add(-time.Minute)
+			again.UnrecordedUntil = late.Add(-time.Minute)
 			if back := Status(after, again, late); meta.IsStatusConditionTrue(back.Conditions,
 				v1beta2.ConditionReporting) || back.State == v1beta2.StateReady {
-				t.Errorf("%s: what was silent is healthy: %s", name, outline(back))
+				t.Errorf("%s: the recorded silence was cleared without a report: %s", name, outline(back))
 			}
 		}
 	}

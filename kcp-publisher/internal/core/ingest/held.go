@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// HeldBy returns the status while bundles are only renewed. It records a renewed bundle and names the held commit. An
-// empty commit keeps the condition.
+// HeldBy returns the status while bundles are only renewed. It records a renewed bundle and sets the condition
+// Publishing with the held commit. If commit is empty, the condition is not changed.
 func HeldBy(
 	before v1beta2.KymaStatus, renewed *plan.Published, commit string, generation int64, now time.Time,
 ) v1beta2.KymaStatus {
@@ -30,7 +30,7 @@ func HeldBy(
 	return after
 }
 
-// publishing ends the condition Publishing once bundles are published again.
+// publishing sets the condition Publishing to True once bundles are published again.
 func publishing(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	if facts.Published != nil && meta.FindStatusCondition(after.Conditions, v1beta2.ConditionPublishing) != nil {
 		set(v1beta2.ConditionPublishing, v1beta2.ReasonPublishing, "bundles are published", true)

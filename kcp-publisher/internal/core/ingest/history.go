@@ -8,19 +8,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// The status keeps the outcome of the last bundles for operators: publication, report, and changes of a module's state.
-// The history causes no write of its own. It is the publisher's record; the bundles in the registry prove their
-// signers.
+// The status contains a history of the last bundles for operators: their publication, report, and module states. The
+// history alone never causes a status update. It is not signed; only the bundles in the registry prove their signers.
 
-// maxHistory and maxVersionChanges limit the history of one runtime: about 300 bytes for each bundle.
+// maxHistory limits the number of bundles in the history of a runtime, and maxVersionChanges the version changes of
+// each. A bundle takes about 300 bytes.
 const (
 	maxHistory        = 5
 	maxVersionChanges = 3
 )
 
-// history returns the last bundles after a reconcile. before is the previous status, nil without one.
+// history returns the updated history of a runtime. before is the previous status, or nil.
 func history(before *v1beta2.RuntimeStatus, after v1beta2.KymaStatus, facts Facts) []v1beta2.BundleRecord {
-	all, published := after.Runtime.History, after.Runtime.Published // only this function writes to after
+	all, published := after.Runtime.History, after.Runtime.Published // after is a copy, so changing it in place is safe
 	if published == nil {
 		return all
 	}
@@ -28,8 +28,8 @@ func history(before *v1beta2.RuntimeStatus, after v1beta2.KymaStatus, facts Fact
 	if before != nil {
 		last = before.Published
 	}
-	// A bundle from before the history existed is left out: an upgrade of the publisher would otherwise write every
-	// status.
+	// An already published bundle without a record is omitted. Otherwise, an upgrade from a publisher without a history
+	// would update every status.
 	if last == nil || last.Digest != published.Digest {
 		all = slices.DeleteFunc(all, func(b v1beta2.BundleRecord) bool { return b.Digest == published.Digest })
 		all = append([]v1beta2.BundleRecord{recordOf(last, published)}, all...)
@@ -55,7 +55,7 @@ func history(before *v1beta2.RuntimeStatus, after v1beta2.KymaStatus, facts Fact
 	return all
 }
 
-// recordOf returns the record of a bundle that is newer than the last record, nil without one.
+// recordOf returns the record of a bundle. last is the previous bundle, or nil.
 func recordOf(last, published *v1beta2.PublishedBundle) v1beta2.BundleRecord {
 	b := v1beta2.BundleRecord{
 		Epoch: published.Epoch, Sequence: published.Sequence, Digest: published.Digest, Published: published.Time,
@@ -68,7 +68,7 @@ func recordOf(last, published *v1beta2.PublishedBundle) v1beta2.BundleRecord {
 	return b
 }
 
-// versionChanges returns the changes between versions, by module.
+// versionChanges returns the modules whose versions differ, sorted by name.
 func versionChanges(before, after map[string]string) []v1beta2.VersionChange {
 	names := map[string]struct{}{}
 	for module := range before {
@@ -86,7 +86,7 @@ func versionChanges(before, after map[string]string) []v1beta2.VersionChange {
 	return all
 }
 
-// noteRefusals records the refusal reason of each bundle listed in the newest report.
+// noteRefusals records the refusal reason of each bundle that the latest report lists as refused.
 func noteRefusals(all []v1beta2.BundleRecord, facts Facts) {
 	if facts.Report == nil {
 		return
@@ -101,7 +101,7 @@ func noteRefusals(all []v1beta2.BundleRecord, facts Facts) {
 	}
 }
 
-// worstOf returns the worst state of modules, Ready without modules.
+// worstOf returns the worst state of all managed modules, or Ready if there are none.
 func worstOf(modules []v1beta2.ModuleStatus) v1beta2.State {
 	worst := v1beta2.StateReady
 	for i := range modules {

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// remembered is the history in one line for each bundle, without times.
+// remembered returns the history without times, one line for each bundle.
 func (m *fleetMember) remembered() string {
 	var lines []string
 	for _, b := range m.status.Runtime.History {
@@ -41,7 +41,7 @@ func (m *fleetMember) wantHistory(lines ...string) {
 	}
 }
 
-func TestHistoryRecordsTheOutcomeOfBundles(t *testing.T) {
+func TestHistoryRecordsOutcomeOfBundles(t *testing.T) {
 	m := member(t)
 	m.facts.Published.Versions = map[string]string{"keda": "1.0.0", "mail": "1.0.0"}
 	m.status = Status(v1beta2.KymaStatus{}, m.facts, m.now)
@@ -55,16 +55,17 @@ func TestHistoryRecordsTheOutcomeOfBundles(t *testing.T) {
 	m.later(time.Minute).report("second", at(ready("keda"), "2.0.0"), ready("mail"))
 	if got := m.status.Runtime.History; got[0].Applied == nil || !got[0].Applied.Time.Equal(m.now) ||
 		!got[1].Applied.Equal(&applied) {
-		t.Errorf("the second is applied at %v, the first at %v", got[0].Applied, got[1].Applied)
+		t.Errorf("got second bundle applied at %v and first at %v, want %s and %v", got[0].Applied, got[1].Applied,
+			m.now, applied)
 	}
 	broken := at(ready("keda"), "2.0.0")
-	broken.State, broken.Message = v1beta2.StateError, "it crashes"
+	broken.State, broken.Message = v1beta2.StateError, "crashes"
 	m.report("second", broken, ready("mail"))
 	m.publish("third", kedaTo("3.0.0"))
 	m.wantHistory("9  applied:false", "8 Error applied:true", "7 Ready applied:true keda →1.0.0 mail →1.0.0")
 }
 
-func TestRefusedBundleIsRecordedWithAKnownReason(t *testing.T) {
+func TestRefusedBundleIsRecordedWithKnownReason(t *testing.T) {
 	for reason, want := range map[refusal.Reason]string{refusal.Downgrade: "Downgrade",
 		"<script>": string(refusal.Other)} {
 		m := member(t)
@@ -77,31 +78,31 @@ func TestRefusedBundleIsRecordedWithAKnownReason(t *testing.T) {
 		}
 		m.facts.Report = &report
 		if got := m.poll().status.Runtime.History[0]; got.Refused != want || got.Applied != nil {
-			t.Errorf("%s: got %+v", reason, got)
+			t.Errorf("reason %s: got %+v, want refused %s", reason, got, want)
 		}
 		m.report("second", ready("keda"), ready("mail"))
 		if got := m.status.Runtime.History[0]; got.Refused != "" || got.Applied == nil {
-			t.Errorf("%s: once it is applied: %+v", reason, got)
+			t.Errorf("reason %s, applied later: got %+v", reason, got)
 		}
 	}
 }
 
-func TestRecordedBundleCausesNoExtraWrite(t *testing.T) {
+func TestHistoryCausesNoExtraStatusUpdate(t *testing.T) {
 	m := member(t)
 	m.report("newest", ready("keda"), ready("mail"))
 	settled := *m.status.DeepCopy()
 	m.later(time.Second)
-	if Notable(settled, m.status) {
-		t.Errorf("a look at a settled runtime is written: %s", m.remembered())
+	if NeedsUpdate(settled, m.status) {
+		t.Errorf("an unchanged runtime causes a status update: %s", m.remembered())
 	}
-	old := *settled.DeepCopy() // as a publisher left it that remembers nothing
+	old := *settled.DeepCopy() // written by a publisher without a history
 	old.Runtime.History = nil
-	if m.status = old; Notable(old, m.poll().status) {
-		t.Errorf("an update of the publisher writes the status: %s", m.remembered())
+	if m.status = old; NeedsUpdate(old, m.poll().status) {
+		t.Errorf("an upgrade of the publisher causes a status update: %s", m.remembered())
 	}
 }
 
-func TestOnlyTheLastBundlesAreRememberedInFewBytes(t *testing.T) {
+func TestHistoryIsLimitedInLengthAndSize(t *testing.T) {
 	m := member(t)
 	for i := range 2 * maxHistory {
 		m.publish(fmt.Sprint("bundle ", i), nothing)
@@ -109,7 +110,7 @@ func TestOnlyTheLastBundlesAreRememberedInFewBytes(t *testing.T) {
 		p.Commit = strings.Repeat("c", 40)
 	}
 	if got := len(m.status.Runtime.History); got != maxHistory {
-		t.Fatalf("%d bundles are remembered", got)
+		t.Fatalf("got %d bundles in the history, want %d", got, maxHistory)
 	}
 	from, to := &v1beta2.PublishedBundle{Versions: map[string]string{}}, &v1beta2.PublishedBundle{
 		Epoch: 1, Sequence: 1795400000000, Digest: digest.FromString("x").String(), Time: metav1.NewTime(noon),
@@ -122,7 +123,7 @@ func TestOnlyTheLastBundlesAreRememberedInFewBytes(t *testing.T) {
 	applied := metav1.NewTime(noon)
 	record.Applied, record.State = &applied, v1beta2.StateReady
 	if len(record.Changes) != maxVersionChanges || record.More != 20-maxVersionChanges {
-		t.Errorf("of 20 changes %d are named and %d counted", len(record.Changes), record.More)
+		t.Errorf("20 changes: got %d listed and %d counted", len(record.Changes), record.More)
 	}
 	data, err := json.Marshal(record)
 	if err != nil {
@@ -133,8 +134,8 @@ func TestOnlyTheLastBundlesAreRememberedInFewBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d bytes at most, %d where one module changes and no repository is followed", len(data), len(usual))
+	t.Logf("largest record: %d bytes, usual record: %d bytes", len(data), len(usual))
 	if len(data) > 480 || len(usual) > 300 {
-		t.Errorf("a remembered bundle has %d bytes, and %d usually", len(data), len(usual))
+		t.Errorf("got records of %d and %d bytes, want at most 480 and 300", len(data), len(usual))
 	}
 }

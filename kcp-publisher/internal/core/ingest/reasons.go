@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// reasonsOf returns the reasons of a status to change: empty if it has none.
+// reasonsOf returns a copy of the reasons in a status.
 func reasonsOf(status v1beta2.KymaStatus) *v1beta2.RuntimeReasons {
 	if status.Runtime == nil || status.Runtime.Reasons == nil {
 		return &v1beta2.RuntimeReasons{}
@@ -19,20 +19,20 @@ func reasonsOf(status v1beta2.KymaStatus) *v1beta2.RuntimeReasons {
 	return status.Runtime.Reasons.DeepCopy()
 }
 
-// orNone returns nil for reasons that are all empty, so that a healthy status does not contain them.
-func orNone(why *v1beta2.RuntimeReasons) *v1beta2.RuntimeReasons {
+// nilIfEmpty returns nil if all reasons are empty, so the status of a healthy runtime omits the field.
+func nilIfEmpty(why *v1beta2.RuntimeReasons) *v1beta2.RuntimeReasons {
 	if cmp.Or(why.Publish, why.Secrets, why.Report, why.Bundle) == "" && len(why.Modules) == 0 {
 		return nil
 	}
 	return why
 }
 
-// known returns the reason of an error or document, Other without one.
+// known returns a reason if the list contains it, and Other otherwise.
 func known(r reason.Reason, list []reason.Reason) v1beta2.Reason {
 	return v1beta2.Reason(cmp.Or(reason.Known(r, list), reason.Other))
 }
 
-// publishReason returns the reason why no newer bundle was published, empty without an error.
+// publishReason returns the reason of a publish error, or empty if err is nil.
 func publishReason(err error) v1beta2.Reason {
 	if err == nil {
 		return ""
@@ -48,8 +48,8 @@ func publishReason(err error) v1beta2.Reason {
 	return known(reason.Of(err), reason.Publishing)
 }
 
-// runtimeReason returns the reason that a runtime reports for a module in trouble or before a maintenance window. Other
-// states pass without help, and their reasons are not kept: each change would be a write.
+// runtimeReason returns the reason that a runtime reports for a module in state Error or Warning, or waiting for a
+// maintenance window. Reasons of other states are omitted, because each change would require a status update.
 func runtimeReason(status v1beta2.ModuleStatus, r bundle.ReportedModule) v1beta2.Reason {
 	switch {
 	case status.State == v1beta2.StateError || status.State == v1beta2.StateWarning:
@@ -60,7 +60,7 @@ func runtimeReason(status v1beta2.ModuleStatus, r bundle.ReportedModule) v1beta2
 	return ""
 }
 
-// problemReason returns the reason why a module is not resolved as requested, empty for a remark.
+// problemReason returns the reason why a module is not resolved as requested, or empty if the problem is only a remark.
 func problemReason(p bundle.Problem) v1beta2.Reason {
 	if p.State != v1beta2.StateError && p.State != v1beta2.StateWarning {
 		return ""
@@ -68,7 +68,7 @@ func problemReason(p bundle.Problem) v1beta2.Reason {
 	return known(p.Reason, reason.Problems)
 }
 
-// byModule collects the reasons of modules.
+// byModule contains the reasons of modules by name.
 type byModule map[string]v1beta2.ModuleReasons
 
 func (all byModule) add(name string, runtime, problem v1beta2.Reason) {

@@ -37,51 +37,55 @@ func TestStatusKeepsReasons(t *testing.T) {
 		change func(*Facts)
 		want   *reasons
 	}{
-		"a healthy runtime":                {func(*Facts) {}, nil},
-		"a module in error":                {reports("Error", reason.Forbidden), keda("Forbidden", "")},
-		"a module in error of an old one":  {reports("Error", ""), keda("Other", "")},
-		"a reason of a later version":      {reports("Warning", "Later"), keda("Other", "")},
-		"a reason of another list":         {reports("Error", reason.ModuleUnknown), keda("Other", "")},
-		"a module that is being installed": {reports("Processing", reason.Installing), nil},
-		"an upgrade before its window": {func(f *Facts) {
+		"healthy runtime":                        {func(*Facts) {}, nil},
+		"module in state Error":                  {reports("Error", reason.Forbidden), keda("Forbidden", "")},
+		"module in state Error without a reason": {reports("Error", ""), keda("Other", "")},
+		"unknown reason":                         {reports("Warning", "Later"), keda("Other", "")},
+		"reason of another list":                 {reports("Error", reason.ModuleUnknown), keda("Other", "")},
+		"module is progressing":                  {reports("Processing", reason.Installing), nil},
+		"upgrade without a maintenance window": {func(f *Facts) {
 			m := &f.Report.Modules[0]
 			m.Version, m.Maintenance, m.Reason = "0.9.0", true, reason.WindowMissing
 		}, keda("WindowMissing", "")},
-		"a module that does not resolve": {problem("Warning", reason.ChannelMissing), keda("", "ChannelMissing")},
-		"a problem of an old agent":      {problem("Error", ""), keda("", "Other")},
-		"a remark":                       {problem("Ready", ""), nil},
-		"both": {func(f *Facts) {
+		"unresolved module":        {problem("Warning", reason.ChannelMissing), keda("", "ChannelMissing")},
+		"problem without a reason": {problem("Error", ""), keda("", "Other")},
+		"remark":                   {problem("Ready", ""), nil},
+		"module in state Error with a problem": {func(f *Facts) {
 			reports("Error", reason.Timeout)(f)
 			problem("Warning", reason.PinUnavailable)(f)
 		}, keda("Timeout", "PinUnavailable")},
-		"pins that cannot be parsed": {fails(reason.Errorf(reason.PinsInvalid, "x")), &reasons{Publish: "PinsInvalid"}},
-		"an error without a reason":  {fails(errors.New("runtime id x")), &reasons{Publish: "Other"}},
-		"an expired root":            {fails(refusal.New(refusal.RootExpired, "x")), &reasons{Publish: "RootExpired"}},
-		"keys that are not listed": {
+		"invalid pins": {
+			fails(reason.Errorf(reason.PinsInvalid, "x")), &reasons{Publish: "PinsInvalid"},
+		},
+		"publish error without a reason": {fails(errors.New("runtime id x")), &reasons{Publish: "Other"}},
+		"expired root": {
+			fails(refusal.New(refusal.RootExpired, "x")), &reasons{Publish: "RootExpired"},
+		},
+		"keys not listed in the root": {
 			fails(refusal.New(refusal.UnknownKey, "x")), &reasons{Publish: "KeysNotAccepted"},
 		},
-		"another refusal": {fails(refusal.New(refusal.TooLarge, "x")), &reasons{Publish: "Other"}},
-		"Secrets that are not sealed": {func(f *Facts) {
+		"other refusal by the publisher": {fails(refusal.New(refusal.TooLarge, "x")), &reasons{Publish: "Other"}},
+		"Secrets not sealed": {func(f *Facts) {
 			f.SecretsError = errors.Join(reason.Errorf(reason.SecretMissing, "x"), errors.New("y"))
 		}, &reasons{Secrets: "SecretMissing"}},
-		"Secrets that are not written": {func(f *Facts) {
+		"Secrets not written": {func(f *Facts) {
 			f.Published.Predicate.Sealed = &bundle.Sealed{Revision: "1"}
 			f.Report.Secrets = &bundle.ReportedSecrets{Revision: "1", Reason: reason.NamespaceMissing, Trouble: "x"}
 		}, &reasons{Secrets: "NamespaceMissing"}},
-		"a refused report": {
+		"refused report": {
 			func(f *Facts) { f.ReportRefused = refusal.New(refusal.Revoked, "x") }, &reasons{Report: "Revoked"},
 		},
-		"a request that is left out": {
-			func(f *Facts) { f.Report.Truncated = &bundle.Truncated{Asked: 900} }, &reasons{Report: "RequestTruncated"},
+		"request omitted from the report": {
+			func(f *Facts) { f.Report.Truncated = &bundle.Truncated{Requested: 900} }, &reasons{Report: "RequestTruncated"},
 		},
-		"a request that cannot be parsed": {func(f *Facts) {
-			f.Report.Truncated = &bundle.Truncated{Asked: 900}
+		"invalid request": {func(f *Facts) {
+			f.Report.Truncated = &bundle.Truncated{Requested: 900}
 			f.Report.Trouble = &bundle.ReportedTrouble{Reason: v1beta2.ReasonPinsUnreadable, Message: "x"}
 		}, nil},
-		"a refused bundle": {func(f *Facts) {
+		"refused bundle": {func(f *Facts) {
 			f.Report.Refused = []bundle.RefusedBundle{{Reason: "Later"}, {Reason: refusal.Downgrade}}
 		}, &reasons{Bundle: "Downgrade"}},
-		"a bundle that is refused for a later reason": {func(f *Facts) {
+		"refused bundle with an unknown reason": {func(f *Facts) {
 			f.Report.Refused = []bundle.RefusedBundle{{Reason: "Later"}}
 		}, &reasons{Bundle: "Other"}},
 	} {
@@ -93,7 +97,7 @@ func TestStatusKeepsReasons(t *testing.T) {
 			}
 			again := healthy()
 			if after := Status(got, again.facts, again.now); after.Runtime.Reasons != nil {
-				t.Errorf("a healthy runtime keeps %+v", after.Runtime.Reasons)
+				t.Errorf("after the runtime recovered: got reasons %+v, want none", after.Runtime.Reasons)
 			}
 		})
 	}
@@ -102,18 +106,18 @@ func TestStatusKeepsReasons(t *testing.T) {
 func TestMissingReportHasAReason(t *testing.T) {
 	s := healthy().with(func(f *Facts) { f.ReportUnread = errors.New("403") })
 	if got := Status(s.before, s.facts, s.now); got.Runtime.Reasons != nil {
-		t.Errorf("before the silence: %+v", got.Runtime.Reasons)
+		t.Errorf("within the allowed silence: got %+v, want no reasons", got.Runtime.Reasons)
 	}
 	silent := Status(s.before, s.facts, s.now.Add(2*time.Hour))
 	if r := silent.Runtime.Reasons; r == nil || r.Report != "ReportUnreadable" {
-		t.Errorf("after it: %+v", r)
+		t.Errorf("after the allowed silence: got %+v, want ReportUnreadable", r)
 	}
-	later, _ := Unheard(silent, 3, allowedSilence, false, time.Time{}, s.now.Add(3*time.Hour))
+	later, _ := SilentStatus(silent, 3, allowedSilence, false, time.Time{}, s.now.Add(3*time.Hour))
 	if later.Runtime.Reasons != nil {
-		t.Errorf("while nothing can be read: %+v", later.Runtime.Reasons)
+		t.Errorf("registry outage: got %+v, want no reasons", later.Runtime.Reasons)
 	}
 	refused := Unwritable(s.before, s.before, 3, errors.New("x"), s.now)
 	if r := refused.Runtime.Reasons; r == nil || r.Report != "Other" {
-		t.Errorf("a status that cannot be written: %+v", r)
+		t.Errorf("status refused by the API server: got %+v, want Other", r)
 	}
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/removal"
 )
 
-// removalReasons explain why removals wait.
+// removalReasons contains the explanation of each reason to hold removals.
 var removalReasons = map[removal.Reason]string{
-	removal.FleetShare:       "the change affects more runtimes than may lose modules at once",
+	removal.FleetShare:       "the change removes modules from more runtimes than allowed at once",
 	removal.ModuleCount:      "the change removes the module from more runtimes than allowed at once",
 	removal.Restored:         "the control plane's record is older than the runtime's state, as after a restore",
 	removal.NamespaceDeleted: "the namespace of the Kymas is being deleted",
 }
 
-// decisions returns the recorded decisions about removals.
+// decisions returns the removal decisions recorded in the status.
 func decisions(r *v1beta2.RuntimeStatus) []v1beta2.ModuleRemoval {
 	if r == nil {
 		return nil
@@ -26,7 +26,7 @@ func decisions(r *v1beta2.RuntimeStatus) []v1beta2.ModuleRemoval {
 	return r.Removals
 }
 
-// removals sets the condition Removals while removals wait, and clears it afterwards.
+// removals sets the condition Removals to False while removals wait for approval, and to True afterwards.
 func removals(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	waiting := facts.Removals.Waiting()
 	switch {

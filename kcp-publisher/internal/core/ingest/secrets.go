@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// secrets sets the condition for the outcome of the runtime's Secrets, once there are any.
+// secrets sets the condition Secrets and its reason, once the runtime has had a Secret.
 func secrets(
 	before []metav1.Condition, facts Facts, why *v1beta2.RuntimeReasons, set func(string, string, string, bool),
 ) {
@@ -36,12 +36,12 @@ func secrets(
 		why.Secrets = known(facts.Report.Secrets.Reason, reason.Secrets)
 		set(v1beta2.ConditionSecrets, v1beta2.ReasonNotWritten, facts.Report.Secrets.Trouble, false)
 	default:
-		set(v1beta2.ConditionSecrets, v1beta2.ReasonWritten, "the runtime's Secrets are as sealed", true)
+		set(v1beta2.ConditionSecrets, v1beta2.ReasonWritten, "the runtime has written its Secrets", true)
 	}
 }
 
-// KnownSecrets returns the names of the Secrets that the runtime may have: the Secrets of the control plane, and
-// earlier ones until the runtime reports the bundle that removes them.
+// KnownSecrets returns the names of the Secrets that can exist in the runtime. Besides the current Secrets, these are
+// earlier Secrets until the runtime reports the bundle that removes them.
 func KnownSecrets(before []string, have []bundle.RuntimeSecret, facts Facts) []string {
 	var known []string
 	for _, s := range have {
@@ -54,7 +54,7 @@ func KnownSecrets(before []string, have []bundle.RuntimeSecret, facts Facts) []s
 	return slices.Compact(known)
 }
 
-// carriedOut reports whether the runtime has applied the Secrets of the newest bundle.
+// carriedOut reports whether the runtime has applied the Secrets of the latest bundle.
 func carriedOut(facts Facts) bool {
 	if facts.SecretsError != nil || facts.PublishError != nil || facts.Published == nil ||
 		facts.Published.Predicate.Sealed == nil || !current(facts) {

@@ -20,26 +20,26 @@ func reportedAs(revision, trouble string) func(*Facts) {
 	return func(f *Facts) { f.Report.Secrets = &bundle.ReportedSecrets{Revision: revision, Trouble: trouble} }
 }
 
-func TestOutcomeOfSecretsIsReported(t *testing.T) {
+func TestSecretsConditionReportsOutcome(t *testing.T) {
 	for name, c := range map[string]struct {
 		scene  *scene
 		reason string // empty for no condition
 		state  v1beta2.State
 	}{
-		"none were ever there": {healthy(), "", v1beta2.StateReady},
+		"never had Secrets": {healthy(), "", v1beta2.StateReady},
 		"written": {
 			healthy().with(sealedAs("1")).with(reportedAs("1", "")), "Written", v1beta2.StateReady,
 		},
 		"not reported yet": {healthy().with(sealedAs("1")), "Pending", v1beta2.StateReady},
-		"older ones are reported": {
+		"older revision reported": {
 			healthy().with(sealedAs("2")).with(reportedAs("1", "")), "Pending", v1beta2.StateReady,
 		},
-		"reported for an older bundle": {
+		"report about an earlier bundle": {
 			healthy().with(sealedAs("1")).with(reportedAs("1", "")).with(reportedEarlierBundle), "Pending",
 			v1beta2.StateProcessing,
 		},
 		"not written": {
-			healthy().with(sealedAs("1")).with(reportedAs("1", "secret a/b: namespace a is not there yet")),
+			healthy().with(sealedAs("1")).with(reportedAs("1", "secret a/b: namespace a does not exist yet")),
 			"NotWritten",
 			v1beta2.StateWarning,
 		},
@@ -47,11 +47,11 @@ func TestOutcomeOfSecretsIsReported(t *testing.T) {
 			healthy().with(func(f *Facts) { f.SecretsError = errors.New("too large") }), "NotSealed",
 			v1beta2.StateWarning,
 		},
-		"not sealed, others are": {
+		"not sealed, earlier Secrets written": {
 			healthy().with(sealedAs("1")).with(reportedAs("1", "")).
 				with(func(f *Facts) { f.SecretsError = errors.New("too large") }), "NotSealed", v1beta2.StateWarning,
 		},
-		"neither reports anything": {
+		"runtime never reported": {
 			healthy().with(nothingReported).with(sealedAs("1")), "Pending", v1beta2.StateProcessing,
 		},
 	} {
@@ -60,16 +60,17 @@ func TestOutcomeOfSecretsIsReported(t *testing.T) {
 			condition := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionSecrets)
 			if (condition == nil) != (c.reason == "") || condition != nil && condition.Reason != c.reason ||
 				status.State != c.state {
-				t.Errorf("%s, %+v", status.State, condition)
+				t.Errorf("got state %s and condition %+v, want %s and reason %q", status.State, condition, c.state,
+					c.reason)
 			}
 		})
 	}
-	once := healthy().with(sealedAs("1")).with(reportedAs("1", "not well"))
+	once := healthy().with(sealedAs("1")).with(reportedAs("1", "failed"))
 	once.before = once.status()
 	once.facts.Published.Predicate.Sealed, once.facts.Report.Secrets = nil, nil
 	if condition := meta.FindStatusCondition(once.status().Conditions, v1beta2.ConditionSecrets); condition == nil ||
 		condition.Status != "True" {
-		t.Errorf("trouble stays when there is nothing left to be in trouble: %+v", condition)
+		t.Errorf("after the last Secret was removed: got %+v, want status True", condition)
 	}
 }
 
@@ -80,24 +81,24 @@ func TestSecretIsRecordedUntilItIsRemoved(t *testing.T) {
 		facts Facts
 		gone  bool
 	}{
-		"the bundle with the revision is applied": {healthy().with(sealedAs("1")).with(reportedAs("1", "")).facts, true},
-		"nothing is published":                    {Facts{}, false},
-		"no revision is reported":                 {healthy().with(sealedAs("1")).facts, false},
-		"nothing is sealed":                       {healthy().with(reportedAs("1", "")).facts, false},
-		"an older revision is reported": {healthy().with(sealedAs("2")).with(reportedAs("1", "")).facts,
+		"revision is applied":      {healthy().with(sealedAs("1")).with(reportedAs("1", "")).facts, true},
+		"no published bundle":      {Facts{}, false},
+		"revision is not reported": {healthy().with(sealedAs("1")).facts, false},
+		"no Secrets in the bundle": {healthy().with(reportedAs("1", "")).facts, false},
+		"older revision is reported": {healthy().with(sealedAs("2")).with(reportedAs("1", "")).facts,
 			false},
-		"not all of it is done": {
-			healthy().with(sealedAs("1")).with(reportedAs("1", "not well")).facts, false,
+		"Secrets are not written": {
+			healthy().with(sealedAs("1")).with(reportedAs("1", "failed")).facts, false,
 		},
-		"it is reported for an older bundle": {
+		"report about an earlier bundle": {
 			healthy().with(sealedAs("1")).with(reportedAs("1", "")).with(reportedEarlierBundle).facts, false,
 		},
-		"the runtime is silent": {healthy().with(sealedAs("1")).with(nothingReported).facts, false},
-		"not all could be sealed": {
+		"no report": {healthy().with(sealedAs("1")).with(nothingReported).facts, false},
+		"Secrets are not sealed": {
 			healthy().with(sealedAs("1")).with(reportedAs("1", "")).
 				with(func(f *Facts) { f.SecretsError = errors.New("too large") }).facts, false,
 		},
-		"it could not be published": {
+		"publishing failed": {
 			healthy().with(sealedAs("1")).with(reportedAs("1", "")).
 				with(func(f *Facts) { f.PublishError = errors.New("no") }).facts, false,
 		},
@@ -105,19 +106,19 @@ func TestSecretIsRecordedUntilItIsRemoved(t *testing.T) {
 		known := KnownSecrets(before, have, c.facts)
 		if !slices.Contains(known, "a/x") || slices.Contains(known, "a/gone") == c.gone || !slices.IsSorted(known) ||
 			strings.Count(strings.Join(known, " "), "a/x") != 1 {
-			t.Errorf("%s: known %v", name, known)
+			t.Errorf("%s: got known Secrets %v, want a/gone removed %t", name, known, c.gone)
 		}
 	}
 }
 
-func TestOnlyARealRecipientIsRemembered(t *testing.T) {
+func TestInvalidRecipientIsNotRecorded(t *testing.T) {
 	const genuine = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"
 	for reported, want := range map[string]string{genuine: genuine, "": "", "age1nobody": "",
 		strings.Repeat("a", 10_000): ""} {
 		s := healthy()
 		s.facts.Report.Enrolled, s.facts.Report.Recipient = true, reported
 		if got := s.remember().before.Runtime.Key.Recipient; got != want {
-			t.Errorf("remembers %.80q of %.80q", got, reported)
+			t.Errorf("reported recipient %.80q: got %.80q, want %.80q", reported, got, want)
 		}
 	}
 }

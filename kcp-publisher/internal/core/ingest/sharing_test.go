@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// The client decodes the API server's response into the status that it sent, while other goroutines read the records
-// that the status was made from.
+// TestStatusSharesNoMemory exists because clients decode the API server's response into the status that they sent,
+// while other goroutines read the facts from which the status was computed.
 func TestStatusSharesNoMemory(t *testing.T) {
 	s := healthy()
 	s.facts.Published.Predicate.Removals = []string{"old"}
@@ -45,6 +45,6 @@ func TestStatusSharesNoMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := stated(); got != before {
-		t.Errorf("what the status was made of changed from\n%s\nto\n%s", before, got)
+		t.Errorf("decoding into the status changed the facts from\n%s\nto\n%s", before, got)
 	}
 }

@@ -17,9 +17,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// Unheard returns the status of a runtime whose reports cannot be read now, and whether its allowed silence is over.
-// unnoted is as in Facts. Before that, the status stays. Status decides again once reports can be read.
-func Unheard(
+// SilentStatus returns the status of a runtime whose reports cannot be read now. It returns true and a changed status
+// if the runtime has been silent for longer than allowed. unnoted is Facts.UnrecordedUntil. Once reports can be read
+// again, callers use Status.
+func SilentStatus(
 	before v1beta2.KymaStatus, generation int64, allowed time.Duration, carried bool, unnoted, now time.Time,
 ) (v1beta2.KymaStatus, bool) {
 	if before.Runtime == nil || before.Runtime.Observed == nil {
@@ -32,20 +33,20 @@ func Unheard(
 	after := *before.DeepCopy()
 	set := setter(&after.Conditions, generation, now)
 	why := reasonsOf(before)
-	reporting(after, Facts{Silence: allowed, Carried: carried, Unnoted: unnoted}, why, now, set)
-	after.Runtime.Reasons = orNone(why)
+	reporting(after, Facts{Silence: allowed, Carried: carried, UnrecordedUntil: unnoted}, why, now, set)
+	after.Runtime.Reasons = nilIfEmpty(why)
 	if ready := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReady); ready == nil ||
 		ready.Reason != v1beta2.ReasonPublishFailed {
 		set(v1beta2.ConditionReady, v1beta2.ReasonNotReady, readyMessage(after), false)
 	}
 	after.State = worse(before.State, v1beta2.StateWarning)
-	after.Operated(before, readyMessage(after), now)
+	after.UpdateLastOperation(before, readyMessage(after), now)
 	return after, true
 }
 
-// lastReportTime returns when a report was received. seen is at most now, because a recorded time may come from a fast
-// clock. The sequence identifies an earlier report, so neither a restart nor an attacker who writes the same report in
-// other bytes renews it.
+// lastReportTime returns when a report was received. A report with a recorded sequence keeps its recorded time, so a
+// restart or an attacker who replays the report with different bytes cannot renew it. The result is never after seen,
+// even if the recorded time comes from a fast clock.
 func lastReportTime(before v1beta2.RuntimeStatus, report bundle.AcceptedReport, seen time.Time) metav1.Time {
 	if before.Observed == nil || before.ReportSequence != report.Sequence || report.Enrolled {
 		return metav1.NewTime(seen.UTC().Truncate(time.Second))
@@ -53,7 +54,7 @@ func lastReportTime(before v1beta2.RuntimeStatus, report bundle.AcceptedReport, 
 	if before.Observed.Heard != nil {
 		return metav1.NewTime(earliest(before.Observed.Heard.Time, seen).UTC().Truncate(time.Second))
 	}
-	// an earlier publisher recorded no arrivals
+	// older publishers did not record when reports arrived
 	return metav1.NewTime(earliest(report.Time, seen).UTC().Truncate(time.Second))
 }
 
@@ -64,7 +65,7 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// reporting sets the condition Reporting, and reports whether the reported state is unreliable.
+// reporting sets the condition Reporting and its reason. It returns true if the reported state is unreliable.
 func reporting(
 	after v1beta2.KymaStatus, facts Facts, why *v1beta2.RuntimeReasons, now time.Time,
 	set func(string, string, string, bool),
@@ -83,27 +84,27 @@ func reporting(
 		return true
 	}
 	last := plan.LastReportTimeOf(*r.Observed, facts.Carried).UTC()
-	state := silence.LastReport{At: last, Possible: facts.Unnoted}.State(facts.Silence, now)
+	state := silence.LastReport{At: last, Possible: facts.UnrecordedUntil}.State(facts.Silence, now)
 	if state == silence.Uncertain {
-		return !meta.IsStatusConditionTrue(after.Conditions, v1beta2.ConditionReporting) // the recorded state stays
+		return !meta.IsStatusConditionTrue(after.Conditions, v1beta2.ConditionReporting) // keep the recorded condition
 	}
 	why.Report = requestReason(facts)
 	switch {
 	case state == silence.Silent:
 		why.Report = unreadReason(facts)
-		// The age is rounded, or the condition would be written again at every pass.
+		// The message contains no age, because it would change the condition in every reconcile.
 		set(v1beta2.ConditionReporting, v1beta2.ReasonSilent,
-			fmt.Sprintf("the last report is of %s, more than the allowed %s ago%s", last.Format(time.RFC3339),
+			fmt.Sprintf("the last report is from %s, more than the allowed %s ago%s", last.Format(time.RFC3339),
 				facts.Silence, unread(facts)), false)
 		return true
 	case facts.Carried:
-		latest := fmt.Sprintf("reports are carried by hand: the latest is of %s", last.Format(time.RFC3339))
+		latest := fmt.Sprintf("reports are carried by hand: the latest is from %s", last.Format(time.RFC3339))
 		set(v1beta2.ConditionReporting, v1beta2.ReasonCarried, latest+leftOut(facts), true)
 	case last.Sub(r.Observed.Time.Time) > trust.MaxClockSkew:
 		set(v1beta2.ConditionReporting, v1beta2.ReasonClockBehind,
 			fmt.Sprintf(
-				"the latest report arrived at %s and is of %s by the runtime's clock: set that clock, or the control "+
-					"plane's if it is wrong, or find out who holds the reports back; the clocks differ by %s",
+				"the latest report arrived at %s and is from %s by the runtime's clock (difference %s): correct the "+
+					"clock of the runtime or of the control plane, or find the cause of the delay",
 				last.Format(time.RFC3339), r.Observed.Time.UTC().Format(time.RFC3339),
 				last.Sub(r.Observed.Time.Time)),
 			false)
@@ -116,44 +117,45 @@ func reporting(
 	return false
 }
 
-// leftOut describes the parts that do not fit into the report, as the end of a sentence.
+// leftOut describes the omitted parts of a truncated report, as the end of a sentence.
 func leftOut(facts Facts) string {
 	if facts.Report == nil || facts.Report.Truncated == nil {
 		return ""
 	}
 	var parts []string
 	t := facts.Report.Truncated
-	if t.Asked > 0 && requestReason(facts) == "" {
-		return "; the request of its Kyma cannot be read: see condition Synced"
+	if t.Requested > 0 && requestReason(facts) == "" {
+		return "; the module request of the runtime's Kyma is invalid: see condition Synced"
 	}
-	if t.Asked > 0 {
+	if t.Requested > 0 {
 		parts = append(parts, fmt.Sprintf(
-			"the %d modules of its Kyma's request are ignored, and its earlier request stays in force: request fewer",
-			t.Asked))
+			"the %d modules that its Kyma requests are ignored, and the previous request stays in effect: request "+
+				"fewer modules",
+			t.Requested))
 	}
 	if t.Modules > 0 {
-		parts = append(parts, fmt.Sprintf("%d installed modules are left out", t.Modules))
+		parts = append(parts, fmt.Sprintf("%d installed modules are omitted", t.Modules))
 	}
 	if t.Messages {
-		parts = append(parts, "messages are shortened or left out")
+		parts = append(parts, "messages are shortened or omitted")
 	}
 	if t.Objects || t.Lists {
-		parts = append(parts, "details are left out")
+		parts = append(parts, "details are omitted")
 	}
 	return "; its report is truncated to fit: " + strings.Join(parts, "; ")
 }
 
-// requestReason returns RequestTruncated for a report without the requested modules. Condition Synced explains a
-// request that cannot be parsed.
+// requestReason returns RequestTruncated if the report omits the requested modules because of its size. An invalid
+// request is reported by condition Synced instead.
 func requestReason(facts Facts) v1beta2.Reason {
 	t := trouble(facts)
-	if facts.Report == nil || !facts.Report.LeavesWishesOut() || t != nil && t.Reason == v1beta2.ReasonPinsUnreadable {
+	if facts.Report == nil || !facts.Report.OmitsRequest() || t != nil && t.Reason == v1beta2.ReasonPinsUnreadable {
 		return ""
 	}
 	return v1beta2.Reason(reason.RequestTruncated)
 }
 
-// unreadReason returns ReportUnreadable if the registry did not return a report, empty otherwise.
+// unreadReason returns ReportUnreadable if the report could not be read from the registry, or empty.
 func unreadReason(facts Facts) v1beta2.Reason {
 	if facts.ReportUnread == nil {
 		return ""
@@ -161,7 +163,7 @@ func unreadReason(facts Facts) v1beta2.Reason {
 	return v1beta2.Reason(reason.ReportUnreadable)
 }
 
-// unread describes why the registry did not return a report, as the end of a sentence.
+// unread describes why the report could not be read from the registry, as the end of a sentence.
 func unread(facts Facts) string {
 	if facts.ReportUnread == nil {
 		return ""

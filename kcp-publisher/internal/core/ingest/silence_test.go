@@ -18,30 +18,30 @@ import (
 func TestRuntimeWithUnreadableReportsBecomesSilent(t *testing.T) {
 	s := healthy()
 	status := s.status()
-	if after, silent := Unheard(status, 3, allowedSilence, false, time.Time{},
+	if after, silent := SilentStatus(status, 3, allowedSilence, false, time.Time{},
 		noon.Add(allowedSilence-time.Minute)); silent || !reflect.DeepEqual(after, status) {
-		t.Errorf("within the allowed silence: %v, %s", silent, outline(after))
+		t.Errorf("within the allowed silence: got silent %t, %s", silent, outline(after))
 	}
 	later := noon.Add(allowedSilence)
-	after, silent := Unheard(status, 3, allowedSilence, false, time.Time{}, later)
+	after, silent := SilentStatus(status, 3, allowedSilence, false, time.Time{}, later)
 	want := strings.Join([]string{"Warning",
-		"not Ready (NotReady): the last report is of 2026-05-04T11:59:00Z, more than the allowed 30m0s ago",
-		"not Reporting (Silent): the last report is of 2026-05-04T11:59:00Z, more than the allowed 30m0s ago",
+		"not Ready (NotReady): the last report is from 2026-05-04T11:59:00Z, more than the allowed 30m0s ago",
+		"not Reporting (Silent): the last report is from 2026-05-04T11:59:00Z, more than the allowed 30m0s ago",
 		"keda@1.0.0 Ready", "mail@1.0.0 Ready"}, "\n")
 	if got := sorted(outline(after)); !silent || got != sorted(want) {
 		t.Errorf("got\n%s\nwant\n%s", got, sorted(want))
 	}
 	if !after.LastOperation.LastUpdateTime.Time.Equal(later) {
-		t.Errorf("last operation is %+v", after.LastOperation)
+		t.Errorf("got last operation %+v, want one at %s", after.LastOperation, later)
 	}
-	if again, _ := Unheard(after, 3, allowedSilence, false, time.Time{},
+	if again, _ := SilentStatus(after, 3, allowedSilence, false, time.Time{},
 		later.Add(time.Hour)); !reflect.DeepEqual(again, after) {
-		t.Errorf("a longer outage writes anew: %s", outline(again))
+		t.Errorf("a longer outage changed the status: %s", outline(again))
 	}
-	// Status judges the reports that arrive once the registry is back, and must not record another silence.
+	// Once the registry responds again, Status must not record the silence again.
 	s.before = after
 	if judged := s.later(allowedSilence).status(); !reflect.DeepEqual(judged, after) {
-		t.Errorf("the registry is back and the runtime is as silent:\n%s\nbefore it was\n%s", outline(judged),
+		t.Errorf("registry responds and the runtime is still silent: got\n%s\nwant\n%s", outline(judged),
 			outline(after))
 	}
 }
@@ -53,57 +53,57 @@ func TestRuntimeWithCarriedReportsIsNotFailing(t *testing.T) {
 	reporting := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReporting)
 	if status.State != v1beta2.StateReady || reporting.Status != metav1.ConditionTrue ||
 		reporting.Reason != "Carried" ||
-		reporting.Message != "reports are carried by hand: the latest is of 2026-05-04T11:59:00Z" {
-		t.Errorf("89 days later: %s, %+v", status.State, reporting)
+		reporting.Message != "reports are carried by hand: the latest is from 2026-05-04T11:59:00Z" {
+		t.Errorf("after 89 of 90 days: got state %s and condition %+v", status.State, reporting)
 	}
-	onItsWay := "bundle 7 is still to be carried to the runtime, or its report back"
+	onItsWay := "bundle 7 must be carried to the runtime, or its report back to the control plane"
 	status = healthy().with(carried).with(reportedEarlierBundle).status()
 	accepted := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionAccepted)
 	ready := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReady)
 	if status.State != v1beta2.StateProcessing || accepted.Reason != "Carried" || accepted.Message != onItsWay ||
 		ready.Message != onItsWay {
-		t.Errorf("while a bundle is on its way: %s, %+v, %+v", status.State, accepted, ready)
+		t.Errorf("bundle must be carried: got state %s and conditions %+v, %+v", status.State, accepted, ready)
 	}
 	status = healthy().with(carried).later(season).status()
 	if reporting := meta.FindStatusCondition(status.Conditions,
 		v1beta2.ConditionReporting); status.State != v1beta2.StateWarning || reporting.Reason != "Silent" {
-		t.Errorf("longer than a season: %s, %+v", status.State, reporting)
+		t.Errorf("after more than 90 days: got state %s and condition %+v", status.State, reporting)
 	}
 }
 
-func TestSilenceHidesNoWorseTrouble(t *testing.T) {
+func TestSilenceDoesNotHidePublishError(t *testing.T) {
 	status := healthy().with(func(f *Facts) { f.PublishError = errors.New("runtime id is taken") }).status()
-	after, _ := Unheard(status, 3, allowedSilence, false, time.Time{}, noon.Add(time.Hour))
+	after, _ := SilentStatus(status, 3, allowedSilence, false, time.Time{}, noon.Add(time.Hour))
 	if ready := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReady); after.State != v1beta2.StateError ||
 		ready.Message != "runtime id is taken" {
-		t.Errorf("got %s", outline(after))
+		t.Errorf("got %s, want the publish error", outline(after))
 	}
 }
 
-func TestRuntimeWithoutAReportStaysUnreported(t *testing.T) {
+func TestRuntimeWithoutReportDoesNotBecomeSilent(t *testing.T) {
 	status := healthy().with(nothingReported).status()
-	if after, silent := Unheard(status, 3, allowedSilence, false, time.Time{}, noon.Add(time.Hour)); silent ||
+	if after, silent := SilentStatus(status, 3, allowedSilence, false, time.Time{}, noon.Add(time.Hour)); silent ||
 		!reflect.DeepEqual(after, status) {
-		t.Errorf("got %v, %s", silent, outline(after))
+		t.Errorf("got silent %t, %s", silent, outline(after))
 	}
-	if _, silent := Unheard(v1beta2.KymaStatus{}, 1, allowedSilence, false, time.Time{}, noon); silent {
-		t.Error("a Kyma without a status is silent")
+	if _, silent := SilentStatus(v1beta2.KymaStatus{}, 1, allowedSilence, false, time.Time{}, noon); silent {
+		t.Error("empty status: got silent")
 	}
 }
 
-func TestUnreadableReportIsNamedAsTheCauseOfSilence(t *testing.T) {
+func TestUnreadableReportIsReportedAsCauseOfSilence(t *testing.T) {
 	denied := func(f *Facts) { f.ReportUnread = errors.New("the registry answers 403 Forbidden") }
 	for name, c := range map[string]struct {
 		scene *scene
 		want  string
 	}{
-		"not while the last one is fresh": {healthy().with(denied), ""},
+		"within the allowed silence": {healthy().with(denied), ""},
 		"after the allowed silence": {
 			healthy().with(denied).later(time.Hour),
-			"the last report is of 2026-05-04T11:59:00Z, more than the allowed 30m0s ago, and its report cannot be " +
+			"the last report is from 2026-05-04T11:59:00Z, more than the allowed 30m0s ago, and its report cannot be " +
 				"read: the registry answers 403 Forbidden",
 		},
-		"at once when there has been no word": {
+		"runtime never reported": {
 			healthy().with(nothingReported).with(denied),
 			"the runtime has never reported, and its report cannot be read: the registry answers 403 Forbidden",
 		},
@@ -121,15 +121,15 @@ func TestUnreadableReportIsNamedAsTheCauseOfSilence(t *testing.T) {
 	}
 }
 
-// sorted sorts conditions, whose order has no meaning.
+// sorted sorts the lines of an outline, because the order of conditions does not matter.
 func sorted(lines string) string {
 	all := strings.Split(lines, "\n")
 	slices.Sort(all)
 	return strings.Join(all, "\n")
 }
 
-// Neither the runtime's own clock nor a restart changes the time of the last report.
-func TestSilenceIsCountedFromTheArrival(t *testing.T) {
+// TestReportTimeIsTheFirstArrival also checks that the runtime's clock and a restart do not change the report time.
+func TestReportTimeIsTheFirstArrival(t *testing.T) {
 	arrived := metav1.NewTime(noon)
 	report := func(sequence int64, reportedAt time.Time) bundle.AcceptedReport {
 		return bundle.AcceptedReport{Report: bundle.Report{Sequence: sequence, Time: reportedAt}}
@@ -142,32 +142,32 @@ func TestSilenceIsCountedFromTheArrival(t *testing.T) {
 		report bundle.AcceptedReport
 		want   time.Time
 	}{
-		"the first report": {
+		"first report": {
 			v1beta2.RuntimeStatus{}, report(5, noon.AddDate(1, 0, 0)), noon.Add(time.Hour),
 		},
-		"a newer one":                          {known, report(6, noon.AddDate(-1, 0, 0)), noon.Add(time.Hour)},
-		"the same, seen again after a restart": {known, report(5, noon), noon},
-		"what a clock noted that was ahead": {
+		"newer report":                       {known, report(6, noon.AddDate(-1, 0, 0)), noon.Add(time.Hour)},
+		"known report, read after a restart": {known, report(5, noon), noon},
+		"recorded time is in the future": {
 			v1beta2.RuntimeStatus{ReportSequence: 5,
 				Observed: &v1beta2.ObservedBundle{Heard: new(metav1.NewTime(noon.AddDate(1, 0, 0)))}}, report(5, noon),
 			noon.Add(time.Hour),
 		},
-		"the first of another key": {known, enrolling, noon.Add(time.Hour)},
-		"one that was received by an older publisher": {
+		"enrollment of another key": {known, enrolling, noon.Add(time.Hour)},
+		"recorded by a publisher that did not record arrivals": {
 			v1beta2.RuntimeStatus{ReportSequence: 5, Observed: &v1beta2.ObservedBundle{}}, report(5, noon), noon,
 		},
-		"the same of a runtime whose clock is fast": {
+		"recorded without an arrival, clock ahead": {
 			v1beta2.RuntimeStatus{ReportSequence: 5, Observed: &v1beta2.ObservedBundle{}},
 			report(5, noon.AddDate(9, 0, 0)), noon.Add(time.Hour),
 		},
 	} {
 		if got := lastReportTime(c.before, c.report, noon.Add(time.Hour)); !got.Time.Equal(c.want) {
-			t.Errorf("%s reported at %s, want %s", name, got, c.want)
+			t.Errorf("%s: got report time %s, want %s", name, got, c.want)
 		}
 	}
 }
 
-func TestDelayedReport(t *testing.T) {
+func TestDelayedReportIsReportedAsClockBehind(t *testing.T) {
 	s := healthy()
 	s.before.Runtime.Observed.Time = metav1.NewTime(noon.Add(-25 * time.Hour))
 	status := s.status()
@@ -175,38 +175,38 @@ func TestDelayedReport(t *testing.T) {
 	if status.State != v1beta2.StateWarning || reporting.Reason != v1beta2.ReasonClockBehind ||
 		reporting.Status != metav1.ConditionFalse ||
 		!strings.Contains(reporting.Message,
-			"arrived at 2026-05-04T11:59:00Z and is of 2026-05-03T11:00:00Z by the runtime's clock") {
+			"arrived at 2026-05-04T11:59:00Z and is from 2026-05-03T11:00:00Z by the runtime's clock") {
 		t.Errorf("got %s, %+v", status.State, reporting)
 	}
 	s.before.Runtime.Observed.Time = metav1.NewTime(noon.Add(-23 * time.Hour))
 	if status := s.status(); status.State != v1beta2.StateReady {
-		t.Errorf("within what clocks may differ: %s", outline(status))
+		t.Errorf("delay within the allowed clock difference: got %s", outline(status))
 	}
-	// A carried report has the age of its own time, however late it arrives.
+	// The age of a carried report is based on its own time and not on its arrival.
 	s.before.Runtime.Observed.Time = metav1.NewTime(noon.Add(-80 * 24 * time.Hour))
 	s.facts.Silence, s.facts.Carried = 90*24*time.Hour, true
 	if status := s.status(); status.State != v1beta2.StateReady {
-		t.Errorf("carried for 80 of 90 days: %s", outline(status))
+		t.Errorf("carried report after 80 of 90 days: got %s", outline(status))
 	}
 	if status := s.later(11 * 24 * time.Hour).status(); meta.FindStatusCondition(status.Conditions,
 		v1beta2.ConditionReporting).Reason != v1beta2.ReasonSilent {
-		t.Errorf("91 days after it was written: %s", outline(status))
+		t.Errorf("carried report after 91 of 90 days: got %s", outline(status))
 	}
 }
 
-// TestOmissionsOfAReportAreReported checks that neither a requested nor an installed module counts as gone because the
-// report had no room for it.
-func TestOmissionsOfAReportAreReported(t *testing.T) {
+// TestTruncatedReportIsReported also checks that modules omitted from a report do not count as removed or as no longer
+// requested.
+func TestTruncatedReportIsReported(t *testing.T) {
 	s := healthy().with(func(f *Facts) { f.Report.Truncated = &bundle.Truncated{Messages: true} })
 	status := s.status()
 	reporting := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReporting)
 	if status.State != v1beta2.StateReady || reporting.Reason != v1beta2.ReasonTruncated ||
 		reporting.Status != metav1.ConditionTrue ||
-		reporting.Message != "the runtime reports; its report is truncated to fit: messages are shortened or left out" {
-		t.Errorf("without messages: %s, %+v", status.State, reporting)
+		reporting.Message != "the runtime reports; its report is truncated to fit: messages are shortened or omitted" {
+		t.Errorf("report without messages: got state %s and condition %+v", status.State, reporting)
 	}
 	s = healthy().with(func(f *Facts) {
-		f.Report.Truncated, f.Report.Modules = &bundle.Truncated{Modules: 1, Asked: 1100}, f.Report.Modules[:1]
+		f.Report.Truncated, f.Report.Modules = &bundle.Truncated{Modules: 1, Requested: 1100}, f.Report.Modules[:1]
 		f.Report.Kyma = &bundle.ReportedKyma{Spec: v1beta2.KymaSpec{Channel: "regular"}, Generation: 9}
 	})
 	s.before.Runtime.Requested = &v1beta2.RequestedSpec{Spec: v1beta2.KymaSpec{Channel: "fast"}, Generation: 8}
@@ -214,18 +214,19 @@ func TestOmissionsOfAReportAreReported(t *testing.T) {
 	status = s.status()
 	reporting = meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReporting)
 	if status.State != v1beta2.StateWarning ||
-		!strings.Contains(reporting.Message, "the 1100 modules of its Kyma's request are ignored") ||
-		!strings.Contains(outline(status), "leaves the module out") || status.Runtime.Requested.Generation != 8 {
-		t.Errorf("without modules: %s\n%+v", outline(status), reporting)
+		!strings.Contains(reporting.Message, "the 1100 modules that its Kyma requests are ignored") ||
+		!strings.Contains(outline(status), "omits the module") || status.Runtime.Requested.Generation != 8 {
+		t.Errorf("report without modules: got %s\n%+v", outline(status), reporting)
 	}
-	s.facts.Report.Truncated = &bundle.Truncated{Asked: 1}
+	s.facts.Report.Truncated = &bundle.Truncated{Requested: 1}
 	s.facts.Report.Trouble = &bundle.ReportedTrouble{Reason: v1beta2.ReasonPinsUnreadable, Message: "entry keda"}
 	status = s.status()
 	reporting = meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReporting)
 	synced := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionSynced)
-	if reporting.Message != "the runtime reports; the request of its Kyma cannot be read: see condition Synced" ||
+	if reporting.Message != "the runtime reports; the module request of the runtime's Kyma is invalid: see "+
+		"condition Synced" ||
 		synced.Reason != v1beta2.ReasonPinsUnreadable ||
 		synced.Message != "entry keda" || status.Runtime.Requested.Generation != 8 {
-		t.Errorf("with pins that cannot be read: %s\n%+v\n%+v", outline(status), reporting, synced)
+		t.Errorf("report with invalid pins: got %s\n%+v\n%+v", outline(status), reporting, synced)
 	}
 }

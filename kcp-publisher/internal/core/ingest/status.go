@@ -1,6 +1,6 @@
-// Package ingest turns the reports of runtimes into the status of their Kymas. The decisions are pure: inputs are the
-// previous status, the report and the published bundle; the output is the next status. It shares no memory with its
-// inputs, because responses of the API server are decoded into it.
+// Package ingest converts the reports of runtimes to the status of their Kymas. From the previous status, the report
+// and the published bundle, it computes the next status without I/O. The next status shares no memory with the inputs,
+// because clients decode responses of the API server into it.
 package ingest
 
 import (
@@ -19,59 +19,59 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// Facts are the known facts about one runtime.
+// Facts contains the inputs for the status of one runtime, besides its previous status.
 type Facts struct {
 	Generation int64
-	// Published is the newest bundle, nil before the first. PublishError is the error of publishing a newer one.
+	// Published is the latest bundle, or nil before the first. PublishError is the error if a newer bundle could not be
+	// published.
 	Published    *plan.Published
 	PublishError error
-	// Problems are the differences from the requested modules, and remarks. They exclude modules that a rollout holds,
-	// which would change the status of a whole fleet before the first runtime has the version.
+	// Problems lists remarks and the reasons why requested modules are not resolved. It excludes versions that a
+	// rollout holds back, because they would change every status in the fleet before the first runtime is updated.
 	Problems []bundle.Problem
-	// Templates are the ModuleTemplates of the newest bundle's modules, by name.
+	// Templates contains the ModuleTemplates of the modules in the latest bundle, by name.
 	Templates map[string]v1beta2.PartialMeta
-	// Given are the modules of the newest bundle whose version a rollout decided.
+	// Given contains the modules of the latest bundle whose version was selected by a rollout.
 	Given map[string]v1beta2.GivenVersion
-	// Report is the newest accepted report, nil before the first. ReportRefused is the reason why the newest one was
+	// Report is the latest accepted report, or nil before the first. ReportRefused is set if the latest report was
 	// refused.
 	Report        *bundle.AcceptedReport
 	ReportRefused *refusal.Error
-	// ReportUnread is the error of reading the newest report from a registry that responds. The status shows it only
-	// after the allowed silence, because the next try may succeed.
+	// ReportUnread is the error if the report could not be read although the registry responds. The status shows this
+	// error only after the allowed silence, because the next attempt can succeed.
 	ReportUnread error
-	// LeftOut are the features, sorted, that the newest bundle omits because the agent does not support them.
+	// LeftOut lists the features that the latest bundle omits because the agent does not support them, sorted.
 	LeftOut []bundle.Feature
-	// SecretsError is the error of sealing the Secrets for the runtime.
+	// SecretsError is the error if the Secrets could not be sealed for the runtime.
 	SecretsError error
 	// Silence is the allowed time without a report.
 	Silence time.Duration
-	// Unnoted is the time until which another publisher may have received a report without recording it, zero once this
-	// publisher has looked for the report.
-	Unnoted time.Time
+	// UnrecordedUntil is the time until which another publisher may have received a report without recording it. It is
+	// zero once this publisher has tried to read the report.
+	UnrecordedUntil time.Time
 	// Carried is true if reports are carried by hand.
 	Carried  bool
 	Deleting bool
-	// Removals is the decision about the newest bundle's removals.
+	// Removals is the decision about the module removals of the latest bundle.
 	Removals plan.Verdict
-	// Finished is true if the takeover from lifecycle-manager is complete, so that the runtime is never given back.
+	// Finished is true if the takeover from lifecycle-manager is complete and can no longer be reverted.
 	Finished bool
-	// Deviation is the difference of the registry, nil without one. Consistent is true if the registry was checked and
-	// contains the published bundle.
+	// Deviation describes how the registry differs from the published bundle, or is nil. Consistent is true if the
+	// registry was checked and contains the published bundle.
 	Deviation  *plan.Deviation
 	Consistent bool
 
-	// unchanged is the difference between the newest bundle and the report's bundle, nil if they are equal or it is not
-	// known.
+	// unchanged is the record of the earlier bundle that the report is about. It is nil if the report is about the
+	// latest bundle or the difference is unknown.
 	unchanged *v1beta2.EarlierBundle
 }
 
-// noBundle is the message before the first bundle.
+// noBundle is the message of conditions before the first bundle is published.
 const noBundle = "no bundle is published yet"
 
 const allReady = "all modules are ready"
 
-// Remember records the report in the part of the status that outlives a restart. seen is when this report was first
-// seen.
+// Remember records the report in status.runtime. seen is when the publisher first read this report.
 func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKey, thumbprint string, seen time.Time) {
 	if status.Runtime == nil {
 		status.Runtime = &v1beta2.RuntimeStatus{}
@@ -87,10 +87,10 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 	if o := report.Observed; o != nil {
 		r.Observed.Epoch, r.Observed.Sequence, r.Observed.Digest = o.Epoch, o.Sequence, o.Digest.String()
 	}
-	// A spec without modules is not a request, so the previous request stays.
+	// A report that omits the requested modules does not change the recorded request.
 	before := r.Agent
 	r.Agent = reportingAgent(before, report, seen)
-	if report.Kyma != nil && !report.Kyma.Deleting && !report.LeavesWishesOut() &&
+	if report.Kyma != nil && !report.Kyma.Deleting && !report.OmitsRequest() &&
 		requestCounts(before, *r.Agent, report, seen) {
 		r.Requested = &v1beta2.RequestedSpec{Spec: *report.Kyma.Spec.DeepCopy(), Generation: report.Kyma.Generation}
 	}
@@ -108,7 +108,7 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 	}
 	if r.Key != nil {
 		if r.Key.ClusterUID == "" {
-			r.Key.ClusterUID = report.ClusterUID // it changes only with an enrollment
+			r.Key.ClusterUID = report.ClusterUID // only changes when the runtime enrolls again
 		}
 		if r.Key.Recipient = report.Recipient; bundle.CheckRecipient(report.Recipient) != nil {
 			r.Key.Recipient = ""
@@ -116,7 +116,7 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 	}
 }
 
-// assigned records that an operator assigned the runtime to the Kyma with the token of its agent.
+// assigned records that an operator assigned the runtime to the Kyma by issuing its enrollment token.
 func assigned(r *v1beta2.RuntimeStatus, at time.Time) {
 	next := v1beta2.Assignment{}
 	if r.Assignment != nil {
@@ -126,7 +126,7 @@ func assigned(r *v1beta2.RuntimeStatus, at time.Time) {
 	r.Assignment = &next
 }
 
-// Status returns the next status for the facts.
+// Status returns the next status of a Kyma.
 func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaStatus {
 	after := *before.DeepCopy()
 	if after.Runtime == nil {
@@ -193,12 +193,13 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 				false: v1beta2.ReasonNotReady}[after.State == v1beta2.StateReady],
 			operation, after.State == v1beta2.StateReady)
 	}
-	after.Operated(before, operation, now)
-	after.Runtime.History, after.Runtime.Reasons = history(before.Runtime, after, facts), orNone(why)
+	after.UpdateLastOperation(before, operation, now)
+	after.Runtime.History, after.Runtime.Reasons = history(before.Runtime, after, facts), nilIfEmpty(why)
 	return after
 }
 
-// setter returns a function that sets conditions. Transition times change only with the status.
+// setter returns a function that sets conditions. The transition time of a condition changes only if its status
+// changes.
 func setter(
 	conditions *[]metav1.Condition, generation int64, now time.Time,
 ) func(kind, reason, message string, ok bool) {
@@ -214,8 +215,8 @@ func setter(
 	}
 }
 
-// bounded limits a runtime's text well below the API's limit for messages of conditions. A longer one would keep the
-// whole status from being written.
+// bounded limits a message well below the API's limit for condition messages, because the API server would reject a
+// status with a longer message.
 func bounded(message string) string {
 	const maxMessageBytes = 4096
 	return bundle.Bounded(message, maxMessageBytes)
@@ -228,13 +229,13 @@ func readyMessage(status v1beta2.KymaStatus) string {
 	return allReady
 }
 
-// decidingConditions are the conditions that Ready takes its message from, the most important first.
+// decidingConditions lists the conditions that determine the message of condition Ready, most important first.
 var decidingConditions = []string{
 	v1beta2.ConditionReporting, v1beta2.ConditionAccepted, v1beta2.ConditionModules, v1beta2.ConditionAgent,
 	v1beta2.ConditionFeatures, v1beta2.ConditionSynced, v1beta2.ConditionSecrets, v1beta2.ConditionRemovals,
 }
 
-// deciding returns the first condition that is not True, nil for none.
+// deciding returns the first of decidingConditions that is not True, or nil.
 func deciding(conditions []metav1.Condition) *metav1.Condition {
 	for _, kind := range decidingConditions {
 		if c := meta.FindStatusCondition(conditions, kind); c != nil && c.Status != metav1.ConditionTrue {
@@ -244,14 +245,13 @@ func deciding(conditions []metav1.Condition) *metav1.Condition {
 	return nil
 }
 
-// current reports whether the newest report is about the newest bundle. A status counts only for the digest that it
-// names.
+// current reports whether the latest report is about the latest bundle. It compares digests.
 func current(facts Facts) bool {
 	return facts.Published != nil && facts.Report != nil && facts.Report.Observed != nil &&
 		facts.Report.Observed.Digest == facts.Published.Digest
 }
 
-// knows reports whether the runtime has reported the newest bundle.
+// knows reports whether the runtime has reported the latest bundle.
 func knows(r *v1beta2.RuntimeStatus, facts Facts) bool {
 	return r.Observed != nil && r.Observed.Digest == facts.Published.Digest.String()
 }
@@ -260,7 +260,7 @@ func acceptance(
 	r *v1beta2.RuntimeStatus, facts Facts, why *v1beta2.RuntimeReasons, set func(string, string, string, bool),
 ) {
 	if facts.Published == nil && r.Published != nil && !facts.refusesBundles() {
-		return // The bundle in force is not known now: the condition stays as it is.
+		return // without the latest bundle, keep the condition
 	}
 	why.Bundle = ""
 	switch {
@@ -273,7 +273,7 @@ func acceptance(
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonPending, noBundle, false)
 	case facts.Carried && !knows(r, facts):
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonCarried,
-			fmt.Sprintf("bundle %d is still to be carried to the runtime, or its report back",
+			fmt.Sprintf("bundle %d must be carried to the runtime, or its report back to the control plane",
 				facts.Published.Predicate.Sequence), false)
 	case !knows(r, facts) && trouble(facts) != nil && trouble(facts).Reason == v1beta2.ReasonStorageRefused:
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonStorageRefused, trouble(facts).Message, false)
@@ -287,10 +287,12 @@ func acceptance(
 	}
 }
 
-// refusesBundles reports whether the newest report names a bundle that the runtime refused since the last accepted one.
+// refusesBundles reports whether the latest report lists a bundle that the runtime refused since the last accepted
+// bundle.
 func (f Facts) refusesBundles() bool { return f.Report != nil && len(f.Report.Refused) > 0 }
 
-// registry sets the condition for a registry without the published bundle, and clears it.
+// registry sets the condition Registry to False if the registry does not contain the published bundle, and to True
+// afterwards.
 func registry(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch {
 	case facts.Deviation != nil:
@@ -300,7 +302,7 @@ func registry(after v1beta2.KymaStatus, facts Facts, set func(string, string, st
 	}
 }
 
-// agent sets the condition for an agent that rolled back from its image, and clears it.
+// agent sets the condition Agent to False if the agent rolled back its image, and to True afterwards.
 func agent(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch {
 	case facts.Report != nil && facts.Report.AgentProblem != "":
@@ -310,13 +312,14 @@ func agent(after v1beta2.KymaStatus, facts Facts, set func(string, string, strin
 	}
 }
 
-// understood sets the condition for features that the agent does not support, and clears it.
+// understood sets the condition Features to False if the agent does not support a feature of the bundle, and to True
+// afterwards.
 func understood(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch {
 	case len(facts.LeftOut) > 0:
-		set(v1beta2.ConditionFeatures, v1beta2.ReasonAgentOutdated, plan.AgentOutdated(facts.LeftOut), false)
+		set(v1beta2.ConditionFeatures, v1beta2.ReasonAgentOutdated, plan.AgentOutdatedMessage(facts.LeftOut), false)
 	case facts.Published != nil && meta.FindStatusCondition(after.Conditions, v1beta2.ConditionFeatures) != nil:
-		set(v1beta2.ConditionFeatures, v1beta2.ReasonUnderstood, "the agent understands all of its bundle", true)
+		set(v1beta2.ConditionFeatures, v1beta2.ReasonAgentSupported, "the agent supports all features of its bundle", true)
 	}
 }
 
@@ -349,10 +352,10 @@ func modules(
 		m := found[problem.Module]
 		message := problem.Message
 		if m.Message != "" && worse(m.State, problem.State) == m.State {
-			message = m.Message + "; " + message // the module's own trouble decides the state and comes first
+			message = m.Message + "; " + message // the message of the worse state comes first
 		} else if m.Message != "" && facts.Published != nil &&
 			slices.Contains(facts.Published.Predicate.Removals, problem.Module) {
-			message += "; " + m.Message // it names the objects that keep the module
+			message += "; " + m.Message // contains the objects that block the removal
 		}
 		m.Name, m.Message, m.State = problem.Module, message, worse(m.State, problem.State)
 		m.Channel = cmp.Or(m.Channel, problem.Channel)
@@ -390,7 +393,7 @@ func onlyDeletion(state v1beta2.State) v1beta2.State {
 	return ""
 }
 
-// moduleStatus returns the status of a module of the newest bundle. Its version is the running one of the newest
+// moduleStatus returns the status of a module in the latest bundle. The version is the running version in the latest
 // report.
 func moduleStatus(
 	m bundle.Manifest, r bundle.ReportedModule, before []v1beta2.ModuleStatus, facts Facts,
@@ -421,14 +424,14 @@ func moduleStatus(
 		// As in Kyma, a module keeps its state until its window opens.
 		status.Channel, status.Template = r.Channel, nil
 		status.State, status.Message, status.Maintenance = r.State, r.Message, true
-	case r.Name == "" && facts.Report.LeavesModulesOut():
-		status.Message = "the runtime's report leaves the module out, for not all of them fit"
+	case r.Name == "" && facts.Report.OmitsModules():
+		status.Message = "the runtime's report omits the module because not all modules fit"
 	case r.Name == "":
 		status.Message = "the runtime does not have the module yet"
 	case r.Version != m.Version:
 		status.State = cmp.Or(onlyTrouble(r.State), v1beta2.StateProcessing)
 		status.Message = cmp.Or(r.Message,
-			fmt.Sprintf("version %s is still installed, %s comes next", r.Version, m.Version))
+			fmt.Sprintf("version %s is installed, waiting for version %s", r.Version, m.Version))
 	default:
 		status.State, status.Message = r.State, r.Message
 	}
@@ -442,7 +445,7 @@ func onlyTrouble(state v1beta2.State) v1beta2.State {
 	return ""
 }
 
-// precedence orders states as Kyma does: the first one wins.
+// precedence orders states from worst to best, as Kyma does.
 var precedence = []v1beta2.State{
 	v1beta2.StateError, v1beta2.StateWarning, v1beta2.StateDeleting, v1beta2.StateProcessing, v1beta2.StateReady,
 }
@@ -477,7 +480,7 @@ func summarize(modules []v1beta2.ModuleStatus, facts Facts, silent bool) v1beta2
 	case silent:
 		return worse(state, v1beta2.StateWarning)
 	case facts.refusesBundles():
-		return worse(state, v1beta2.StateWarning) // tampering, or incompatible versions of the two programs
+		return worse(state, v1beta2.StateWarning) // tampering, or incompatible publisher and agent versions
 	case trouble(facts) != nil:
 		return worse(state, v1beta2.StateWarning)
 	case len(facts.Removals.Waiting()) > 0:
@@ -485,7 +488,7 @@ func summarize(modules []v1beta2.ModuleStatus, facts Facts, silent bool) v1beta2
 	case !facts.appliesToAll():
 		return worse(state, v1beta2.StateProcessing)
 	case facts.Report.Observed.Expired, facts.Report.AgentProblem != "", len(facts.LeftOut) > 0,
-		facts.SecretsError != nil, facts.Report.LeavesWishesOut(),
+		facts.SecretsError != nil, facts.Report.OmitsRequest(),
 		facts.Report.Secrets != nil && facts.Report.Secrets.Trouble != "":
 		return worse(state, v1beta2.StateWarning)
 	}

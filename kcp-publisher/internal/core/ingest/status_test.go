@@ -24,8 +24,8 @@ var (
 
 const allowedSilence = 30 * time.Minute
 
-// scene is the initial state of a case: bundle 7 with keda and mail is published, the runtime has applied it and both
-// are ready.
+// scene is the state of a test case. Initially, bundle 7 with modules keda and mail is published, the runtime has
+// applied the bundle, and both modules are ready.
 type scene struct {
 	before v1beta2.KymaStatus
 	facts  Facts
@@ -64,7 +64,7 @@ func ready(name string) bundle.ReportedModule {
 	return bundle.ReportedModule{Name: name, Channel: "regular", Version: "1.0.0", State: v1beta2.StateReady}
 }
 
-// remember records the report, as the publisher does before it makes a status.
+// remember records the report, as the publisher does before it computes a status.
 func (s *scene) remember() *scene {
 	s.before.Runtime = nil
 	if s.facts.Report != nil {
@@ -113,7 +113,7 @@ func problem(module string, state v1beta2.State, message string) func(*Facts) {
 	}
 }
 
-// outline returns the main parts of a status as text: the state, the conditions that are not true, the modules.
+// outline returns the main parts of a status as text: the state, the conditions that are not True, and the modules.
 func outline(status v1beta2.KymaStatus) string {
 	lines := []string{string(status.State)}
 	for _, c := range status.Conditions {
@@ -136,28 +136,28 @@ func outline(status v1beta2.KymaStatus) string {
 
 const waiting = "waiting for the runtime to report bundle 7"
 
-func TestStatusFollowsFromFacts(t *testing.T) {
+func TestStatusForFacts(t *testing.T) {
 	for name, c := range map[string]struct {
 		scene *scene
 		want  []string
 	}{
-		"A runtime that has applied the latest bundle is ready": {
+		"runtime has applied the latest bundle": {
 			healthy(), []string{"Ready", "keda@1.0.0 Ready", "mail@1.0.0 Ready"},
 		},
-		"An agent that rolled back its image is no healthy runtime": {
+		"agent rolled back its image": {
 			healthy().with(func(f *Facts) { f.Report.AgentProblem = "the agent rolled back its image b" }),
 			[]string{"Warning",
 				"not Agent (RolledBack): the agent rolled back its image b",
 				"not Ready (NotReady): the agent rolled back its image b",
 				"keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
-		"A status counts only for the bundle it names": {
+		"report about an earlier bundle": {
 			healthy().with(reportedEarlierBundle), []string{"Processing",
 				"not Accepted (Pending): " + waiting,
 				"not Modules (NotReady): module keda is Processing: " + waiting,
 				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
 				"not Ready (NotReady): " + waiting,
 				"keda@1.0.0 Processing: " + waiting, "mail@1.0.0 Processing: " + waiting}},
-		"Trouble with an earlier bundle does not count either": {
+		"module in state Error with an earlier bundle": {
 			healthy().with(reportedEarlierBundle).with(reported("keda", v1beta2.StateError, "old trouble")),
 			[]string{"Processing",
 				"not Accepted (Pending): " + waiting,
@@ -165,7 +165,7 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
 				"not Ready (NotReady): " + waiting,
 				"keda@1.0.0 Processing: " + waiting, "mail@1.0.0 Processing: " + waiting}},
-		"A runtime that has never reported is not ready": {
+		"runtime never reported": {
 			healthy().with(nothingReported), []string{"Processing",
 				"not Reporting (NeverReported): the runtime has never reported",
 				"not Accepted (Pending): " + waiting,
@@ -173,21 +173,21 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
 				"not Ready (NotReady): the runtime has never reported",
 				"keda@ Processing: " + waiting, "mail@ Processing: " + waiting}},
-		"A Kyma without a bundle waits for one": {
+		"no published bundle": {
 			healthy().with(nothingReported).with(func(f *Facts) { f.Published = nil }), []string{"Processing",
 				"not Reporting (NeverReported): the runtime has never reported",
 				"not Accepted (Pending): no bundle is published yet",
 				"not Modules (NotReady): no bundle is published yet",
 				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
 				"not Ready (NotReady): the runtime has never reported"}},
-		"Silence for as long as it is allowed is no silence": {
+		"last report within the allowed silence": {
 			healthy().later(allowedSilence - time.Minute), []string{"Ready", "keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
-		"Longer silence is never health": {
+		"last report older than the allowed silence": {
 			healthy().later(allowedSilence), []string{"Warning",
-				"not Reporting (Silent): the last report is of 2026-05-04T11:59:00Z, more than the allowed 30m0s ago",
-				"not Ready (NotReady): the last report is of 2026-05-04T11:59:00Z, more than the allowed 30m0s ago",
+				"not Reporting (Silent): the last report is from 2026-05-04T11:59:00Z, more than the allowed 30m0s ago",
+				"not Ready (NotReady): the last report is from 2026-05-04T11:59:00Z, more than the allowed 30m0s ago",
 				"keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
-		"A report that was refused is as good as none": {
+		"refused report": {
 			healthy().with(func(f *Facts) {
 				f.ReportRefused = &refusal.Error{Reason: refusal.ForeignKey, Detail: "signed with another key"}
 			}), []string{"Warning",
@@ -195,7 +195,7 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 					"another key",
 				"not Ready (NotReady): the latest report was refused: refused (ForeignKey): signed with another key",
 				"keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
-		"A first report that was refused leaves the runtime unknown": {
+		"refused first report": {
 			healthy().with(nothingReported).with(func(f *Facts) {
 				f.ReportRefused = &refusal.Error{Reason: refusal.NotEnrolled, Detail: "no token"}
 			}), []string{"Processing",
@@ -205,7 +205,7 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
 				"not Ready (NotReady): the latest report was refused: refused (NotEnrolled): no token",
 				"keda@ Processing: " + waiting, "mail@ Processing: " + waiting}},
-		"A bundle that the runtime refused has the reason": {
+		"refused bundle": {
 			healthy().with(reportedEarlierBundle).with(func(f *Facts) {
 				f.Report.Refused = []bundle.RefusedBundle{
 					{Digest: "sha256:old", Reason: refusal.Expired}, {
@@ -218,46 +218,46 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
 				"not Ready (NotReady): the runtime refused bundle sha256:new (Rollback): 6 is older than 7",
 				"keda@1.0.0 Processing: " + waiting, "mail@1.0.0 Processing: " + waiting}},
-		"A runtime whose bundle has expired reports it": {
+		"expired bundle": {
 			healthy().with(func(f *Facts) { f.Report.Observed.Expired = true }), []string{"Warning",
 				"not Accepted (Expired): the bundle in use has expired",
 				"not Ready (NotReady): the bundle in use has expired", "keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
-		"A bundle that cannot be published is an error, whatever runs": {
+		"publish error": {
 			healthy().with(func(f *Facts) { f.PublishError = errors.New("push bundle: connection refused") }),
 			[]string{"Error",
 				"not Ready (PublishFailed): push bundle: connection refused", "keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
-		"A module in trouble is in the way": {
+		"module in state Error": {
 			healthy().with(reported("mail", v1beta2.StateError, "image cannot be pulled")), []string{"Error",
 				"not Modules (NotReady): module mail is Error: image cannot be pulled",
 				"not Ready (NotReady): module mail is Error: image cannot be pulled",
 				"keda@1.0.0 Ready", "mail@1.0.0 Error: image cannot be pulled"}},
-		"A module in trouble without words sends the reader to the runtime": {
+		"module in state Warning without a message": {
 			healthy().with(reported("mail", v1beta2.StateWarning, "")), []string{"Warning",
 				"not Modules (NotReady): module mail is Warning: see the runtime's Manifest",
 				"not Ready (NotReady): module mail is Warning: see the runtime's Manifest",
 				"keda@1.0.0 Ready", "mail@1.0.0 Warning"}},
-		"Error wins over Warning": {
+		"Error takes precedence over Warning": {
 			healthy().with(reported("keda", v1beta2.StateWarning, "w")).with(reported("mail", v1beta2.StateError, "e")),
 			[]string{"Error",
 				"not Modules (NotReady): module keda is Warning: w", "not Ready (NotReady): module keda is Warning: w",
 				"keda@1.0.0 Warning: w", "mail@1.0.0 Error: e"}},
-		"Warning wins over Processing": {
+		"Warning takes precedence over Processing": {
 			healthy().with(reported("keda", v1beta2.StateProcessing, "p")).
 				with(reported("mail", v1beta2.StateWarning, "w")), []string{"Warning",
 				"not Modules (NotReady): module keda is Processing: p",
 				"not Ready (NotReady): module keda is Processing: p",
 				"keda@1.0.0 Processing: p", "mail@1.0.0 Warning: w"}},
-		"A Kyma that is being deleted is Deleting, whatever its modules are": {
+		"Kyma is being deleted": {
 			healthy().with(reported("mail", v1beta2.StateError, "e")).with(func(f *Facts) { f.Deleting = true }),
 			[]string{"Deleting",
 				"not Modules (NotReady): module mail is Error: e", "not Ready (NotReady): module mail is Error: e",
 				"keda@1.0.0 Ready", "mail@1.0.0 Error: e"}},
-		"A module that the runtime does not have yet is waited for": {
+		"module is not installed yet": {
 			healthy().with(func(f *Facts) { f.Report.Modules = f.Report.Modules[:1] }), []string{"Processing",
 				"not Modules (NotReady): module mail is Processing: the runtime does not have the module yet",
 				"not Ready (NotReady): module mail is Processing: the runtime does not have the module yet",
 				"keda@1.0.0 Ready", "mail@ Processing: the runtime does not have the module yet"}},
-		"Modules that the runtime gave back keep the version that it reports": {
+		"modules returned to lifecycle-manager": {
 			healthy().with(func(f *Facts) {
 				f.Published.State.Takeover = bundle.TakeoverRelease
 				f.Report.Modules = []bundle.ReportedModule{
@@ -265,39 +265,41 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 				}
 			}), []string{"Ready", "keda@0.9.0 Unmanaged: the runtime gave the module back to lifecycle-manager",
 				"mail@ Unmanaged: the runtime gave the module back to lifecycle-manager"}},
-		"A module whose former version is still installed is not ready": {
+		"previous version of a module is installed": {
 			healthy().with(func(f *Facts) { f.Report.Modules[1].Version = "0.9.0" }), []string{"Processing",
-				"not Modules (NotReady): module mail is Processing: version 0.9.0 is still installed, 1.0.0 comes next",
-				"not Ready (NotReady): module mail is Processing: version 0.9.0 is still installed, 1.0.0 comes next",
-				"keda@1.0.0 Ready", "mail@0.9.0 Processing: version 0.9.0 is still installed, 1.0.0 comes next"}},
-		"An upgrade that does not get through is in trouble": {
+				"not Modules (NotReady): module mail is Processing: version 0.9.0 is installed, waiting for version " +
+					"1.0.0",
+				"not Ready (NotReady): module mail is Processing: version 0.9.0 is installed, waiting for version " +
+					"1.0.0",
+				"keda@1.0.0 Ready", "mail@0.9.0 Processing: version 0.9.0 is installed, waiting for version 1.0.0"}},
+		"upgrade of a module failed": {
 			healthy().with(reported("mail", v1beta2.StateError, "no such image")).
 				with(func(f *Facts) { f.Report.Modules[1].Version = "0.9.0" }), []string{"Error",
 				"not Modules (NotReady): module mail is Error: no such image",
 				"not Ready (NotReady): module mail is Error: no such image",
 				"keda@1.0.0 Ready", "mail@0.9.0 Error: no such image"}},
-		"An upgrade that waits for its window leaves the module as it is": {
+		"upgrade waits for a maintenance window": {
 			healthy().with(reported("mail", v1beta2.StateReady, "waits")).with(waitingForWindow), []string{"Ready",
 				"keda@1.0.0 Ready", "mail@0.9.0 Ready in maintenance: waits"}},
-		"A module in trouble is so while its upgrade waits": {
+		"module in state Error while its upgrade waits for a maintenance window": {
 			healthy().with(reported("mail", v1beta2.StateError, "crashes; waits")).with(waitingForWindow),
 			[]string{"Error",
 				"not Modules (NotReady): module mail is Error: crashes; waits",
 				"not Ready (NotReady): module mail is Error: crashes; waits",
 				"keda@1.0.0 Ready", "mail@0.9.0 Error in maintenance: crashes; waits"}},
-		"That an upgrade waits counts only for the bundle it was reported of": {
+		"upgrade with an earlier bundle waits for a maintenance window": {
 			healthy().with(reportedEarlierBundle).with(waitingForWindow), []string{"Processing",
 				"not Accepted (Pending): " + waiting,
 				"not Modules (NotReady): module keda is Processing: " + waiting,
 				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
 				"not Ready (NotReady): " + waiting,
 				"keda@1.0.0 Processing: " + waiting, "mail@0.9.0 Processing: " + waiting}},
-		"An unmanaged module is neither in the way nor ready": {
+		"unmanaged module in state Error": {
 			healthy().with(reported("mail", v1beta2.StateError, "e")).with(func(f *Facts) {
 				f.Published.State.Manifests[1].Unmanaged = true
 			}),
 			[]string{"Ready", "keda@1.0.0 Ready", "mail@1.0.0 Unmanaged"}},
-		"A module that was unmanaged a moment ago is waited for": {
+		"module becomes unmanaged with the latest bundle": {
 			healthy().with(reportedEarlierBundle).with(func(f *Facts) {
 				f.Published.State.Manifests = f.Published.State.Manifests[1:]
 				f.Published.State.Manifests[0].Unmanaged = true
@@ -306,37 +308,37 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 				"not Modules (NotReady): module mail is Processing: " + waiting,
 				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
 				"not Ready (NotReady): " + waiting, "mail@1.0.0 Processing: " + waiting}},
-		"A mandatory module is nobody's business here": {
+		"mandatory module is not listed": {
 			healthy().with(func(f *Facts) {
 				f.Published.State.Manifests[1].Labels = map[string]string{v1beta2.LabelMandatoryModule: v1beta2.True}
 			}), []string{"Ready", "keda@1.0.0 Ready"}},
-		"A module that could not be resolved reports the reason": {
-			healthy().with(problem("nope", v1beta2.StateWarning, "module nope: is unknown")), []string{"Warning",
-				"not Modules (NotReady): module nope is Warning: module nope: is unknown",
-				"not Ready (NotReady): module nope is Warning: module nope: is unknown",
-				"keda@1.0.0 Ready", "mail@1.0.0 Ready", "nope@ Warning: module nope: is unknown"}},
-		"A module that stays at its last version reports the reason": {
-			healthy().with(problem("mail", v1beta2.StateError, "module mail: gone")), []string{"Error",
-				"not Modules (NotReady): module mail is Error: module mail: gone",
-				"not Ready (NotReady): module mail is Error: module mail: gone",
-				"keda@1.0.0 Ready", "mail@1.0.0 Error: module mail: gone"}},
-		"A module's own trouble is not hidden by why it stays at its version": {
+		"unresolved module": {
+			healthy().with(problem("nope", v1beta2.StateWarning, "module nope is unknown")), []string{"Warning",
+				"not Modules (NotReady): module nope is Warning: module nope is unknown",
+				"not Ready (NotReady): module nope is Warning: module nope is unknown",
+				"keda@1.0.0 Ready", "mail@1.0.0 Ready", "nope@ Warning: module nope is unknown"}},
+		"module stays at its last version": {
+			healthy().with(problem("mail", v1beta2.StateError, "module mail: not found")), []string{"Error",
+				"not Modules (NotReady): module mail is Error: module mail: not found",
+				"not Ready (NotReady): module mail is Error: module mail: not found",
+				"keda@1.0.0 Ready", "mail@1.0.0 Error: module mail: not found"}},
+		"module in state Error stays at its last version": {
 			healthy().with(reported("mail", v1beta2.StateError, "crashes")).
 				with(problem("mail", v1beta2.StateWarning, "module mail: stays")), []string{"Error",
 				"not Modules (NotReady): module mail is Error: crashes; module mail: stays",
 				"not Ready (NotReady): module mail is Error: crashes; module mail: stays",
 				"keda@1.0.0 Ready", "mail@1.0.0 Error: crashes; module mail: stays"}},
-		"A removal is in progress while the runtime has the module": {
+		"removed module is still installed": {
 			removing(healthy()), []string{"Processing",
 				"not Modules (NotReady): module mail is Deleting: see the runtime's Manifest",
 				"not Ready (NotReady): module mail is Deleting: see the runtime's Manifest",
 				"keda@1.0.0 Ready", "mail@1.0.0 Deleting"}},
-		"A removal that is stuck reports the reason": {
+		"blocked removal": {
 			removing(healthy().with(reported("mail", v1beta2.StateWarning, "2 CRs are left"))), []string{"Warning",
 				"not Modules (NotReady): module mail is Warning: 2 CRs are left",
 				"not Ready (NotReady): module mail is Warning: 2 CRs are left",
 				"keda@1.0.0 Ready", "mail@1.0.0 Warning: 2 CRs are left"}},
-		"A removal does not inherit the trouble that the module had before": {
+		"removed module was in state Error with an earlier bundle": {
 			removing(healthy().with(reportedEarlierBundle).with(reported("mail", v1beta2.StateError, "old trouble"))),
 			[]string{"Processing",
 				"not Accepted (Pending): " + waiting,
@@ -344,7 +346,7 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
 				"not Ready (NotReady): " + waiting,
 				"keda@1.0.0 Processing: " + waiting, "mail@1.0.0 Deleting: " + waiting}},
-		"A removal is over when the runtime no longer has the module": {
+		"completed removal": {
 			removing(healthy()).with(func(f *Facts) { f.Report.Modules = f.Report.Modules[:1] }),
 			[]string{"Ready", "keda@1.0.0 Ready"}},
 	} {
@@ -356,7 +358,7 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 	}
 }
 
-// removing is the scene after mail is no longer asked for.
+// removing publishes a bundle that removes module mail.
 func removing(s *scene) *scene {
 	return s.with(func(f *Facts) {
 		f.Published.State.Manifests = f.Published.State.Manifests[:1]
@@ -364,36 +366,36 @@ func removing(s *scene) *scene {
 	})
 }
 
-func TestModulesAreKeptUntilAnythingIsKnown(t *testing.T) {
+func TestModulesAreKeptWithoutBundleAndReport(t *testing.T) {
 	s := healthy().with(nothingReported).with(func(f *Facts) { f.Published = nil })
 	s.before.Modules = []v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateReady}}
 	after := s.status()
 	if len(after.Modules) != 1 || after.Modules[0].Name != "keda" || after.State == v1beta2.StateReady {
-		t.Errorf("%s", outline(after))
+		t.Errorf("got %s, want module keda and another state than Ready", outline(after))
 	}
 }
 
-func TestStatusHasTheBundleAndTheActiveChannel(t *testing.T) {
+func TestStatusContainsBundleAndActiveChannel(t *testing.T) {
 	s := healthy()
 	after := s.status()
 	p := after.Runtime.Published
 	if p.Sequence != 7 || p.Digest != newest.String() || !p.Time.Time.Equal(noon.Add(-time.Hour)) ||
 		p.Versions["keda"] != "1.0.0" || len(p.Versions) != 2 {
-		t.Errorf("published is %+v", p)
+		t.Errorf("got published bundle %+v", p)
 	}
 	if after.ActiveChannel != "regular" {
-		t.Errorf("active channel is %q", after.ActiveChannel)
+		t.Errorf("got active channel %q, want regular", after.ActiveChannel)
 	}
 	s.with(func(f *Facts) {
 		f.Report.Kyma = &bundle.ReportedKyma{Spec: v1beta2.KymaSpec{Channel: "fast"}, Generation: 4}
 	})
 	if after := s.status(); after.ActiveChannel != "fast" {
-		t.Errorf("active channel is %q, the runtime's own Kyma reports fast", after.ActiveChannel)
+		t.Errorf("got active channel %q, want channel fast of the runtime's own Kyma", after.ActiveChannel)
 	}
 	m := after.Modules[0]
 	if m.FQDN != "kyma-pull.dev/module/keda" || m.Channel != "regular" || m.Template == nil ||
 		m.Template.PartialMeta.Name != "keda-1.0.0" {
-		t.Errorf("module is %+v", m)
+		t.Errorf("got module %+v", m)
 	}
 	template := v1beta2.PartialMeta{Name: "keda-1.0.0", Namespace: "kcp-system", Generation: 4}
 	s.with(func(f *Facts) {
@@ -402,16 +404,16 @@ func TestStatusHasTheBundleAndTheActiveChannel(t *testing.T) {
 			&v1beta2.TrackingObject{}
 	})
 	if m := s.status().Modules[0]; m.Template.PartialMeta != template || m.Manifest == nil {
-		t.Errorf("template is %+v, manifest %+v", m.Template, m.Manifest)
+		t.Errorf("got template %+v and manifest %+v", m.Template, m.Manifest)
 	}
 	s.with(func(f *Facts) { f.Published.State.Manifests[0].Unmanaged = true })
 	if m := s.status().Modules[0]; m.State != v1beta2.StateUnmanaged || m.Template != nil || m.Manifest != nil ||
 		m.Resource != nil {
-		t.Errorf("an unmanaged module is %+v", m)
+		t.Errorf("unmanaged module: got %+v, want no references", m)
 	}
 }
 
-func TestRecordSurvivesARestart(t *testing.T) {
+func TestRememberRecordsReportInStatus(t *testing.T) {
 	status := v1beta2.KymaStatus{}
 	Remember(&status, bundle.AcceptedReport{Enrolled: true, Report: bundle.Report{
 		Sequence: 5, Time: noon, AgentVersion: "v1", KubernetesVersion: "v1.36.3", ClusterUID: "uid",
@@ -422,15 +424,15 @@ func TestRecordSurvivesARestart(t *testing.T) {
 	r := status.Runtime
 	if r.ReportSequence != 5 || r.Observed.Digest != newest.String() || r.Observed.Sequence != 7 ||
 		r.Observed.ClusterUID != "uid" {
-		t.Errorf("observed is %+v", r)
+		t.Errorf("got observed bundle %+v", r)
 	}
 	if r.Requested.Spec.Channel != "fast" || r.Requested.Generation != 4 {
-		t.Errorf("requested is %+v", r.Requested)
+		t.Errorf("got request %+v", r.Requested)
 	}
 	if r.Key.PublicKey != "public" || r.Key.Thumbprint != "thumb" || !r.Key.TokenExpires.Time.Equal(noon) {
-		t.Errorf("key is %+v", r.Key)
+		t.Errorf("got key %+v", r.Key)
 	}
-	t.Run("A Kyma that is being deleted asks for nothing new", func(t *testing.T) {
+	t.Run("Kyma that is being deleted does not change the request", func(t *testing.T) {
 		Remember(&status,
 			bundle.AcceptedReport{
 				Report: bundle.Report{
@@ -438,12 +440,12 @@ func TestRecordSurvivesARestart(t *testing.T) {
 				},
 			}, "", "", noon)
 		if status.Runtime.Requested.Generation != 4 || status.Runtime.Key.PublicKey != "public" {
-			t.Errorf("requested is %+v, key %+v", status.Runtime.Requested, status.Runtime.Key)
+			t.Errorf("got request %+v and key %+v", status.Runtime.Requested, status.Runtime.Key)
 		}
 	})
-	t.Run("A runtime that lost its bundle observes none", func(t *testing.T) {
+	t.Run("report without a bundle clears the observed bundle", func(t *testing.T) {
 		if o := status.Runtime.Observed; o.Digest != "" || o.Sequence != 0 {
-			t.Errorf("observed is %+v", o)
+			t.Errorf("got observed bundle %+v, want none", o)
 		}
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestTakeoverReportCountsOnlyForTheNewestBundle(t *testing.T) {
+func TestTakeoverReportAppliesOnlyToLatestBundle(t *testing.T) {
 	objects := []v1beta2.Resource{{Name: "keda"}}
 	service := bundle.ObjectRef{Version: "v1", Kind: "Service", Namespace: "kyma-system", Name: "skr-webhook"}
 	for name, c := range map[string]struct {
@@ -19,37 +19,37 @@ func TestTakeoverReportCountsOnlyForTheNewestBundle(t *testing.T) {
 		done      string
 		removed   []string
 	}{
-		"without a report": {published: bundle.TakeoverAdopt},
-		"one of two is adopted": {published: bundle.TakeoverAdopt, reported: &bundle.ReportedTakeover{
+		"no takeover in the report": {published: bundle.TakeoverAdopt},
+		"adopted module": {published: bundle.TakeoverAdopt, reported: &bundle.ReportedTakeover{
 			Phase: bundle.TakeoverAdopt, Adopted: []string{"keda"},
 		},
-			adopted: []string{"keda", "mail"}}, // mail has no objects, so that it is adopted once it runs
-		"all is": {
+			adopted: []string{"keda", "mail"}}, // mail has no recorded objects, so it counts as adopted once it runs
+		"all modules adopted": {
 			published: bundle.TakeoverAdopt,
 			reported:  &bundle.ReportedTakeover{Phase: bundle.TakeoverAdopt, Adopted: []string{"keda"}, Done: true},
 			adopted:   []string{"keda", "mail"}, done: "adopt",
 		},
-		"of another bundle": {
+		"report about another bundle": {
 			published: bundle.TakeoverAdopt,
 			reported:  &bundle.ReportedTakeover{Phase: bundle.TakeoverAdopt, Adopted: []string{"keda"}, Done: true},
 			stale:     true,
 		},
-		"of another phase": {
+		"report about another phase": {
 			published: bundle.TakeoverRelease, reported: &bundle.ReportedTakeover{Phase: bundle.TakeoverClean,
 				Done: true},
 		},
-		"leftovers are gone": {
+		"leftovers removed": {
 			published: bundle.TakeoverClean,
 			reported: &bundle.ReportedTakeover{Phase: bundle.TakeoverClean, Done: true,
 				Removed: []bundle.ObjectRef{service}}, adopted: []string{"mail"}, done: "clean",
 			removed: []string{"Service kyma-system/skr-webhook"},
 		},
-		"leftovers are not": {
+		"leftovers not removed": {
 			published: bundle.TakeoverClean,
 			reported:  &bundle.ReportedTakeover{Phase: bundle.TakeoverClean, Message: "forbidden"},
 			adopted:   []string{"mail"},
 		},
-		"modules are released": {
+		"modules released": {
 			published: bundle.TakeoverRelease,
 			reported:  &bundle.ReportedTakeover{Phase: bundle.TakeoverRelease, Done: true}, adopted: []string{"mail"},
 			done: "release",
@@ -77,14 +77,14 @@ func TestTakeoverReportCountsOnlyForTheNewestBundle(t *testing.T) {
 					adopted = append(adopted, m.Name)
 				}
 				if m.Adopted && len(m.Objects) > 0 {
-					t.Errorf("the objects of %s are kept", m.Name)
+					t.Errorf("the objects of adopted module %s are still recorded", m.Name)
 				}
 			}
 			if !slices.Equal(adopted, c.adopted) || got.Done != c.done || !slices.Equal(got.Removed, c.removed) {
-				t.Errorf("got %+v", got)
+				t.Errorf("got %+v, want adopted %v, done %q, removed %v", got, c.adopted, c.done, c.removed)
 			}
 			if c.reported != nil && c.reported.Message != "" && got.Message != c.reported.Message {
-				t.Errorf("the message is %q", got.Message)
+				t.Errorf("got message %q, want %q", got.Message, c.reported.Message)
 			}
 		})
 	}

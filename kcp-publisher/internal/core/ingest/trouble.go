@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// trouble returns the objects that the runtime could not write, nil without any.
+// trouble returns the reported failure to write objects in the runtime, or nil.
 func trouble(facts Facts) *bundle.ReportedTrouble {
 	if facts.Report == nil {
 		return nil
@@ -15,19 +15,19 @@ func trouble(facts Facts) *bundle.ReportedTrouble {
 	return facts.Report.Trouble
 }
 
-// synced sets the condition for objects that the runtime could not write, and clears it.
+// synced sets the condition Synced to False if the runtime could not write objects, and to True afterwards.
 func synced(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch t := trouble(facts); {
 	case t != nil && (t.Reason == v1beta2.ReasonStorageRefused || t.Reason == v1beta2.ReasonPinsUnreadable):
 		set(v1beta2.ConditionSynced, t.Reason, t.Message, false)
 	case t != nil:
-		set(v1beta2.ConditionSynced, v1beta2.ReasonObjectRefused, t.Message, false) // a runtime may write any reason
+		set(v1beta2.ConditionSynced, v1beta2.ReasonObjectRefused, t.Message, false) // t.Reason is not validated
 	case facts.Report != nil && meta.FindStatusCondition(after.Conditions, v1beta2.ConditionSynced) != nil:
-		set(v1beta2.ConditionSynced, v1beta2.ReasonSynced, "the runtime could write everything", true)
+		set(v1beta2.ConditionSynced, v1beta2.ReasonSynced, "the runtime has written all objects of the bundle", true)
 	}
 }
 
-// moduleCatalog sets the condition for the catalog in the runtime.
+// moduleCatalog sets the condition ModuleCatalog, which reports whether the runtime has the latest catalog.
 func moduleCatalog(facts Facts, set func(string, string, string, bool)) {
 	switch t := trouble(facts); {
 	case facts.Report == nil || !current(facts):

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-func TestWriteFailuresOfARuntimeAreReported(t *testing.T) {
+func TestWriteFailuresInRuntimeAreReported(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	published := &plan.Published{Digest: "sha256:new", Predicate: bundle.Predicate{Sequence: 7}}
 	status := func(before v1beta2.KymaStatus, observed string, trouble *bundle.ReportedTrouble) v1beta2.KymaStatus {
@@ -34,13 +34,13 @@ func TestWriteFailuresOfARuntimeAreReported(t *testing.T) {
 
 	fine := status(v1beta2.KymaStatus{}, "new", nil)
 	require.Equal(t, v1beta2.StateReady, fine.State)
-	require.Empty(t, messageOf(fine, v1beta2.ConditionSynced), "nothing was ever wrong")
+	require.Empty(t, messageOf(fine, v1beta2.ConditionSynced), "condition without a failure")
 
 	refused := status(
 		fine,
 		"new",
 		&bundle.ReportedTrouble{
-			Reason: "whatever a runtime says", Message: "ModuleTemplate x is denied", Catalog: true,
+			Reason: "unknown reason", Message: "ModuleTemplate x is denied", Catalog: true,
 		},
 	)
 	require.Equal(t, v1beta2.StateWarning, refused.State)
@@ -52,6 +52,6 @@ func TestWriteFailuresOfARuntimeAreReported(t *testing.T) {
 	require.Equal(t, "False StorageRefused: quota", messageOf(full, v1beta2.ConditionAccepted))
 	require.Equal(t, "False StorageRefused: quota", messageOf(full, v1beta2.ConditionSynced))
 
-	require.Equal(t, "True Synced: the runtime could write everything",
+	require.Equal(t, "True Synced: the runtime has written all objects of the bundle",
 		messageOf(status(full, "new", nil), v1beta2.ConditionSynced))
 }

@@ -16,21 +16,21 @@ import (
 
 func TestSameFactsChangeNothing(t *testing.T) {
 	for name, s := range map[string]*scene{
-		"healthy":  healthy(),
-		"silent":   healthy().later(time.Hour),
-		"unknown":  healthy().with(nothingReported),
-		"failing":  healthy().with(func(f *Facts) { f.PublishError = errors.New("no") }),
-		"removing": removing(healthy()),
+		"healthy":        healthy(),
+		"silent":         healthy().later(time.Hour),
+		"never reported": healthy().with(nothingReported),
+		"publish error":  healthy().with(func(f *Facts) { f.PublishError = errors.New("no") }),
+		"removing":       removing(healthy()),
 	} {
 		t.Run(name, func(t *testing.T) {
 			first := s.status()
 			for _, pause := range []time.Duration{0, time.Second, 20 * time.Minute} {
 				second := Status(first, s.facts, s.now.Add(pause))
-				if pause > time.Minute && name != "silent" && name != "unknown" {
-					second = Status(first, s.facts, s.now.Add(time.Minute)) // or it would be silent by then
+				if pause > time.Minute && name != "silent" && name != "never reported" {
+					second = Status(first, s.facts, s.now.Add(time.Minute)) // later, the runtime is silent
 				}
 				if !reflect.DeepEqual(first, second) {
-					t.Errorf("after %s: was %+v\nis %+v", pause, first, second)
+					t.Errorf("after %s: got %+v\nwant %+v", pause, second, first)
 				}
 			}
 		})
@@ -49,39 +49,39 @@ func TestTransitionTimesChangeOnlyWithTransitions(t *testing.T) {
 	silent := s.later(time.Hour).status()
 	if !transition(silent, v1beta2.ConditionReporting).Equal(s.now) ||
 		!transition(silent, v1beta2.ConditionReady).Equal(s.now) {
-		t.Errorf("silence began at %v", reporting(silent))
+		t.Errorf("silent runtime: got condition %+v, want a transition at %s", reporting(silent), s.now)
 	}
 	if !transition(silent, v1beta2.ConditionModules).Equal(noon) ||
 		!transition(silent, v1beta2.ConditionAccepted).Equal(noon) {
-		t.Errorf("conditions that did not change have new times: %+v", silent.Conditions)
+		t.Errorf("unchanged conditions have new transition times: %+v", silent.Conditions)
 	}
 	if silent.LastOperation == nil || !silent.LastOperation.LastUpdateTime.Time.Equal(s.now) {
-		t.Errorf("last operation is %+v", silent.LastOperation)
+		t.Errorf("got last operation %+v, want one at %s", silent.LastOperation, s.now)
 	}
 	s.before = silent
 	s.facts.ReportRefused = &refusal.Error{Reason: refusal.Malformed, Detail: "garbage"}
 	refused := s.later(time.Hour).status()
 	if c := reporting(refused); c.Reason != v1beta2.ReasonReportRefused ||
 		!c.LastTransitionTime.Time.Equal(noon.Add(time.Hour)) {
-		t.Errorf("another reason for the same status moved the time: %+v", c)
+		t.Errorf("another reason with the same status changed the transition time: %+v", c)
 	}
 	if last := refused.LastOperation; !last.LastUpdateTime.Time.Equal(s.now.Truncate(time.Second)) ||
 		!strings.Contains(last.Operation, "garbage") {
-		t.Errorf("the last operation is that of other trouble: %+v", last)
+		t.Errorf("got last operation %+v, want the refused report", last)
 	}
 	s.before = refused
 	if again := s.later(time.Hour).
 		status(); !again.LastOperation.LastUpdateTime.Equal(&refused.LastOperation.LastUpdateTime) {
-		t.Errorf("the same trouble moved the last operation: %+v", again.LastOperation)
+		t.Errorf("the same refusal changed the last operation: %+v", again.LastOperation)
 	}
 	for _, c := range refused.Conditions {
 		if c.ObservedGeneration != 3 {
-			t.Errorf("%s observed generation %d", c.Type, c.ObservedGeneration)
+			t.Errorf("condition %s: got observed generation %d, want 3", c.Type, c.ObservedGeneration)
 		}
 	}
 }
 
-// A bundle is in force whether or not the next one can be published.
+// TestPublishErrorDoesNotAffectTheCurrentBundle checks that a publish error does not change condition Accepted.
 func TestPublishErrorDoesNotAffectTheCurrentBundle(t *testing.T) {
 	s := healthy()
 	s.before = s.status()
@@ -92,17 +92,17 @@ func TestPublishErrorDoesNotAffectTheCurrentBundle(t *testing.T) {
 	after := s.later(time.Minute).status()
 	accepted := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionAccepted)
 	if accepted.Status != metav1.ConditionTrue {
-		t.Errorf("Accepted is %+v", accepted)
+		t.Errorf("got condition %+v, want Accepted True", accepted)
 	}
 	if after.State != v1beta2.StateError || !strings.Contains(after.LastOperation.Operation, "Nonsense") {
-		t.Errorf("state %s, last operation %+v", after.State, after.LastOperation)
+		t.Errorf("got state %s and last operation %+v, want the publish error", after.State, after.LastOperation)
 	}
 	fresh := healthy()
 	fresh.before = v1beta2.KymaStatus{}
 	fresh.facts = s.facts
 	if accepted := meta.FindStatusCondition(fresh.status().Conditions,
 		v1beta2.ConditionAccepted); accepted.Status != metav1.ConditionFalse {
-		t.Errorf("before the first bundle Accepted is %+v", accepted)
+		t.Errorf("before the first bundle: got condition %+v, want Accepted False", accepted)
 	}
 }
 
@@ -114,6 +114,6 @@ func TestPreviousStatusIsNotChanged(t *testing.T) {
 	s.before = *copied.DeepCopy()
 	s.later(time.Hour).status()
 	if !reflect.DeepEqual(&s.before, copied) {
-		t.Errorf("was %+v\nis %+v", copied, s.before)
+		t.Errorf("Status changed its argument: got %+v\nwant %+v", s.before, copied)
 	}
 }

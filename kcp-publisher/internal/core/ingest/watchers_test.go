@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestKymaReportsWhetherWatchersWork(t *testing.T) {
+func TestWatcherConditionReportsOutcome(t *testing.T) {
 	asked := func(f *Facts) { f.Published.State.Watchers = []bundle.Watcher{{Name: "keda"}} }
 	troubled := func(f *Facts) {
 		asked(f)
@@ -31,20 +31,20 @@ func TestKymaReportsWhetherWatchersWork(t *testing.T) {
 		status  metav1.ConditionStatus // empty for no condition
 		message string
 	}{
-		"watched": {
+		"all Watchers served": {
 			asked, nil, metav1.ConditionTrue, "the runtime watches the objects of 1 Watchers",
 		},
-		"not watched": {
+		"one Watcher not served": {
 			troubled, []metav1.Condition{before}, metav1.ConditionFalse,
 			"watcher keda: the agent may not list and watch kedas",
 		},
-		"not known yet": {
+		"latest bundle not reported": {
 			late, nil, metav1.ConditionFalse, "waiting for the runtime to report bundle 7",
 		},
-		"known from before":            {late, []metav1.Condition{before}, metav1.ConditionTrue, ""},
-		"no Watchers, and none before": {func(*Facts) {}, nil, "", ""},
-		"no Watchers any more":         {func(*Facts) {}, []metav1.Condition{before}, "", ""},
-		"nothing is known of the Watchers": {
+		"latest bundle not reported, condition exists": {late, []metav1.Condition{before}, metav1.ConditionTrue, ""},
+		"no Watchers, no condition":                    {func(*Facts) {}, nil, "", ""},
+		"Watchers removed":                             {func(*Facts) {}, []metav1.Condition{before}, "", ""},
+		"no published bundle, condition exists": {
 			func(f *Facts) { f.Published = nil }, []metav1.Condition{before}, metav1.ConditionTrue, "",
 		},
 	} {
@@ -53,9 +53,9 @@ func TestKymaReportsWhetherWatchersWork(t *testing.T) {
 		got := meta.FindStatusCondition(Status(s.before, s.facts, noon).Conditions, v1beta2.ConditionSKRWebhook)
 		switch {
 		case (got == nil) != (c.status == ""):
-			t.Errorf("%s: %+v", name, got)
+			t.Errorf("%s: got condition %+v, want status %q", name, got, c.status)
 		case got != nil && (got.Status != c.status || got.Message != c.message):
-			t.Errorf("%s: %s, %q", name, got.Status, got.Message)
+			t.Errorf("%s: got %s, %q, want %s, %q", name, got.Status, got.Message, c.status, c.message)
 		}
 	}
 }

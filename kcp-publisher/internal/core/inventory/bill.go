@@ -10,8 +10,8 @@ import (
 	"github.com/distribution/reference"
 )
 
-// Bill returns the inventory as a CycloneDX bill of materials: the fleet depends on the versions of its modules, and
-// those on their images. A property of each has the number of runtimes.
+// Bill returns the inventory as a CycloneDX bill of materials. The fleet depends on module versions, and each module
+// version depends on its images. A property of each component contains its number of runtimes.
 func (f Fleet) Bill(name string, now time.Time) *cyclonedx.BOM {
 	bom := cyclonedx.NewBOM()
 	bom.Metadata = &cyclonedx.Metadata{
@@ -58,7 +58,7 @@ func counted(runtimes int) *[]cyclonedx.Property {
 	return &[]cyclonedx.Property{{Name: "kyma-pull:runtimes", Value: strconv.Itoa(runtimes)}}
 }
 
-// container returns the component of an image, with a package URL if the reference can be read.
+// container returns the component of an image, with a package URL if the image reference is valid.
 func container(text string) cyclonedx.Component {
 	c := cyclonedx.Component{BOMRef: "image:" + text, Type: cyclonedx.ComponentTypeContainer, Name: text}
 	named, err := reference.ParseNormalizedNamed(text)

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Change is an image of a module's version that the bundles of runtimes gained or lost between two times.
+// Change is an image of a module version that was added to or removed from the bundles of runtimes between two times.
 type Change struct {
 	Reference string `json:"image"`
 	Module
-	// Added and Removed are the ids of the runtimes, sorted.
+	// Added and Removed list the ids of the affected runtimes, sorted.
 	Added   []string `json:"added,omitempty"`
 	Removed []string `json:"removed,omitempty"`
 }
@@ -22,9 +22,9 @@ type Difference struct {
 	Until time.Time `json:"until"`
 	// Changes are sorted by reference, module and version.
 	Changes []Change `json:"changes"`
-	// Unknown lists the versions whose images are not known at one of the times, sorted.
+	// Unknown lists the module versions whose images are unknown at either time, sorted.
 	Unknown []Unknown `json:"unknown,omitempty"`
-	// Unread lists the runtimes whose bundles could not be read back to both times, with the reason, sorted.
+	// Unread lists the runtimes whose bundles at both times could not be read, with the reason, sorted.
 	Unread []Unread `json:"unread,omitempty"`
 }
 
@@ -34,7 +34,7 @@ type Unread struct {
 	Problem string `json:"problem"`
 }
 
-// use identifies an image of a module's version.
+// use identifies an image of a module version.
 type use struct {
 	reference string
 	module    Module
@@ -58,7 +58,7 @@ func Compare(before, after Fleet) []Change {
 	return changes
 }
 
-// holders returns the runtimes of each image of each version.
+// holders returns the ids of the runtimes that run each image of each module version.
 func (f Fleet) holders() map[use]map[string]bool {
 	all := map[use]map[string]bool{}
 	for _, i := range f.Images {
@@ -73,7 +73,7 @@ func (f Fleet) holders() map[use]map[string]bool {
 	return all
 }
 
-// without returns the ids of all that are not in other, sorted.
+// without returns the ids in all that are not in other, sorted.
 func without(all, other map[string]bool) (ids []string) {
 	for _, id := range slices.Sorted(maps.Keys(all)) {
 		if !other[id] {
@@ -83,7 +83,7 @@ func without(all, other map[string]bool) (ids []string) {
 	return ids
 }
 
-// UnknownIn returns the versions with unknown images of all inventories, each once and sorted.
+// UnknownIn returns the module versions with unknown images in any of the inventories, sorted and without duplicates.
 func UnknownIn(fleets ...Fleet) []Unknown {
 	var all []Unknown
 	for _, f := range fleets {

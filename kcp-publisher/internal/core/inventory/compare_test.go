@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestCompareNamesRuntimesThatGotOrLostAnImage(t *testing.T) {
+func TestCompareListsRuntimesWithAddedOrRemovedImage(t *testing.T) {
 	old, later := Module{"keda", "1.0.0"}, Module{"keda", "2.0.0"}
 	contents := map[Module]Content{
 		old: {Images: []string{"lab/keda:1", "lab/helper:1"}}, later: {Images: []string{"lab/keda:2", "lab/helper:1"}},
@@ -25,14 +25,14 @@ func TestCompareNamesRuntimesThatGotOrLostAnImage(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	if got := Compare(after, after); len(got) != 0 {
-		t.Errorf("an inventory differs from itself: %+v", got)
+		t.Errorf("comparing an inventory with itself: got %+v, want no changes", got)
 	}
 }
 
-func TestUnknownVersionsOfTwoTimesAreListedOnce(t *testing.T) {
+func TestUnknownVersionsOfSeveralInventoriesAreListedOnce(t *testing.T) {
 	a, b := Unknown{Module: Module{"a", "1"}, Problem: "gone"}, Unknown{Module: Module{"b", "1"}, Problem: "gone"}
 	got := UnknownIn(Fleet{Unknown: []Unknown{b}}, Fleet{Unknown: []Unknown{a, b}})
 	if !reflect.DeepEqual(got, []Unknown{a, b}) {
-		t.Errorf("got %+v", got)
+		t.Errorf("got %+v, want %+v", got, []Unknown{a, b})
 	}
 }

@@ -1,8 +1,8 @@
-// Package inventory answers which image runs in which runtimes. It joins the modules that runtimes report with the
-// images of each module's version, which a reader finds in signed bundles. It is pure.
+// Package inventory lists the images of the fleet and the runtimes that run each image. It joins the module versions
+// that runtimes report with the images of each version, which the caller reads from signed bundles. It performs no I/O.
 //
-// A runtime counts for the versions of its last report, not for those that were published to it. The age of that report
-// is part of the answer: a runtime whose reports are carried by hand may have changed since.
+// A runtime is listed with the versions in its last report, even if newer versions were published since. The result
+// includes the time of each report, because a report that is carried by hand can be outdated.
 package inventory
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/distribution/reference"
 )
 
-// Module is a version of a module.
+// Module identifies a version of a module.
 type Module struct {
 	Name    string `json:"module"`
 	Version string `json:"version"`
@@ -30,7 +30,7 @@ type Runtime struct {
 	ID string
 	// Reported is the time of the report, by the runtime's clock.
 	Reported time.Time
-	// Bundle is the digest of the bundle that the report is about.
+	// Bundle is the digest of the bundle that the runtime reported or that was last published to it.
 	Bundle  string
 	Modules []Module
 }
@@ -41,7 +41,7 @@ type Holder struct {
 	Reported time.Time `json:"reported"`
 }
 
-// Use is a module's version that uses an image, with the runtimes that run it.
+// Use is a module version that uses an image, with the runtimes that run the version.
 type Use struct {
 	Module
 	// Runtimes are sorted by id.
@@ -50,7 +50,7 @@ type Use struct {
 
 // Image is an image of the fleet.
 type Image struct {
-	// Reference is the image as the module names it.
+	// Reference is the image reference in the module.
 	Reference string `json:"image"`
 	// Uses are sorted by module and version.
 	Uses []Use `json:"uses"`
@@ -67,7 +67,7 @@ func (i Image) Runtimes() int {
 	return len(ids)
 }
 
-// Oldest returns the time of the oldest report that the image's runtimes are known by.
+// Oldest returns the time of the oldest report among the runtimes that run the image.
 func (i Image) Oldest() time.Time {
 	var oldest time.Time
 	for _, u := range i.Uses {
@@ -80,27 +80,27 @@ func (i Image) Oldest() time.Time {
 	return oldest
 }
 
-// Unknown is a module's version whose images could not be found.
+// Unknown is a module version whose images could not be found.
 type Unknown struct {
 	Module
 	Runtimes int    `json:"runtimes"`
 	Problem  string `json:"problem"`
 }
 
-// NoBundle is the problem of a version that no readable bundle has.
+// NoBundle is the problem of a version that no readable bundle contains.
 const NoBundle = "no bundle with this version was found"
 
 // Fleet is the inventory of all images.
 type Fleet struct {
 	// Images are sorted by reference.
 	Images []Image `json:"images"`
-	// Unknown lists the versions whose images are not in the inventory, sorted. Without any, the inventory is complete.
+	// Unknown lists the module versions whose images are unknown, sorted. If empty, the inventory is complete.
 	Unknown []Unknown `json:"unknown,omitempty"`
-	// Unreported is the number of runtimes that never reported. They are not part of the inventory.
+	// Unreported is the number of runtimes that never reported. The inventory does not include them.
 	Unreported int `json:"unreported,omitempty"`
 }
 
-// Content is the images of a module's version, or the reason why they are not known.
+// Content contains the images of a module version, or the reason why the images are unknown.
 type Content struct {
 	Images  []string
 	Problem string
@@ -137,7 +137,7 @@ func New(runtimes []Runtime, contents map[Module]Content) Fleet {
 	return fleet
 }
 
-// Select returns the part of the inventory that matches an image and a module; an empty argument matches all. The image
+// Select returns the part of the inventory that matches an image and a module. An empty argument matches all. The image
 // is a reference, a digest, or a name with or without its registry.
 func (f Fleet) Select(image, module string) Fleet {
 	selected := Fleet{Images: []Image{}, Unreported: f.Unreported}
@@ -158,7 +158,7 @@ func (f Fleet) Select(image, module string) Fleet {
 	return selected
 }
 
-// matches reports whether a reference is the image that was asked for.
+// matches reports whether an image reference matches the requested image.
 func matches(text, asked string) bool {
 	if asked == "" || text == asked {
 		return true
@@ -180,7 +180,7 @@ func matches(text, asked string) bool {
 	return covers(named, wanted)
 }
 
-// covers reports whether an image has the tag and the digest of the wanted one, as far as that has them.
+// covers reports whether an image has the wanted digest or, if no digest is wanted, the wanted tag.
 func covers(named, wanted reference.Named) bool {
 	if digested, ok := wanted.(reference.Digested); ok {
 		own, has := named.(reference.Digested)

@@ -25,7 +25,8 @@ var (
 	broken = Module{"mailer", "1.0.0"}
 )
 
-// small has two runtimes with keda. One is air-gapped and runs the older scaler.
+// small returns the inventory of two runtimes with keda, and one that never reported. Runtime a reported three days ago
+// and runs an older version of scaler.
 func small() Fleet {
 	return New([]Runtime{
 		{ID: "b", Reported: noon, Modules: []Module{keda, newer, broken}},
@@ -39,7 +40,7 @@ func small() Fleet {
 	})
 }
 
-func TestInventoryJoinsRuntimesWithTheImagesOfTheirModules(t *testing.T) {
+func TestInventoryJoinsRuntimesWithModuleImages(t *testing.T) {
 	old := Holder{"a", noon.Add(-72 * time.Hour)}
 	want := Fleet{
 		Images: []Image{
@@ -58,15 +59,15 @@ func TestInventoryJoinsRuntimesWithTheImagesOfTheirModules(t *testing.T) {
 		t.Fatalf("got %+v\nwant %+v", got, want)
 	}
 	if image := got.Images[1]; image.Runtimes() != 2 || !image.Oldest().Equal(old.Reported) {
-		t.Errorf("the image runs in %d runtimes, the oldest report is of %s", image.Runtimes(), image.Oldest())
+		t.Errorf("got %d runtimes and oldest report %s, want 2 and %s", image.Runtimes(), image.Oldest(), old.Reported)
 	}
 	missing := New([]Runtime{{ID: "a", Reported: noon, Modules: []Module{keda}}}, nil)
 	if len(missing.Unknown) != 1 || missing.Unknown[0].Problem == "" {
-		t.Errorf("a version without content is %+v", missing.Unknown)
+		t.Errorf("version without content: got %+v, want one unknown version with a problem", missing.Unknown)
 	}
 }
 
-func TestSelectFindsAnImageByEachOfItsNames(t *testing.T) {
+func TestSelectMatchesImageByReferenceDigestOrName(t *testing.T) {
 	for asked, want := range map[string]int{
 		"": 4, pinned: 1, "sha256:" + strings.Repeat("1", 64): 1, "registry.example/kyma/keda": 1, "kyma/keda": 1,
 		"keda":                         1,
@@ -81,14 +82,14 @@ func TestSelectFindsAnImageByEachOfItsNames(t *testing.T) {
 	got := small().Select(pinned, "scaler")
 	if len(got.Images) != 1 || len(got.Images[0].Uses) != 1 || got.Images[0].Uses[0].Module != older ||
 		len(got.Unknown) > 0 {
-		t.Errorf("of module scaler: %+v", got)
+		t.Errorf("images of module scaler: got %+v", got)
 	}
 	if uses := small().Images[1].Uses; len(uses) != 2 {
-		t.Errorf("a selection changed the inventory: %+v", uses)
+		t.Errorf("Select changed the uses in the inventory: %+v", uses)
 	}
 }
 
-func TestBillOfMaterialsIsValidAndListsEachImageOnce(t *testing.T) {
+func TestBillOfMaterialsListsEachImageOnce(t *testing.T) {
 	var out bytes.Buffer
 	if err := cyclonedx.NewBOMEncoder(&out, cyclonedx.BOMFileFormatJSON).
 		Encode(small().Bill("fleet-1", noon)); err != nil {
@@ -113,7 +114,7 @@ func TestBillOfMaterialsIsValidAndListsEachImageOnce(t *testing.T) {
 		}
 	}
 	if len(refs) != 8 {
-		t.Errorf("components are %v", refs)
+		t.Errorf("got %d components, want 8: %v", len(refs), refs)
 	}
 	want := "pkg:oci/keda@sha256%3A" + strings.Repeat("1", 64) + "?repository_url=registry.example%2Fkyma%2Fkeda"
 	if got := urls["image:"+pinned]; got != want {
@@ -121,8 +122,8 @@ func TestBillOfMaterialsIsValidAndListsEachImageOnce(t *testing.T) {
 	}
 }
 
-// BenchmarkTenThousandRuntimes answers one question about a fleet of 10,000 runtimes with 20 modules each, in three
-// versions of four images.
+// BenchmarkTenThousandRuntimes computes the inventory of 10,000 runtimes and selects an image. Each runtime has 20
+// modules, which have three versions with four images each.
 func BenchmarkTenThousandRuntimes(b *testing.B) {
 	contents := map[Module]Content{}
 	runtimes := make([]Runtime, 10_000)
@@ -144,7 +145,7 @@ func BenchmarkTenThousandRuntimes(b *testing.B) {
 	for b.Loop() {
 		found := New(runtimes, contents).Select("registry.example/module-7/part-2:1.1.0", "")
 		if len(found.Images) != 1 || found.Images[0].Runtimes() != 3333 {
-			b.Fatalf("%+v", found.Images)
+			b.Fatalf("got %+v, want one image in 3333 runtimes", found.Images)
 		}
 	}
 }

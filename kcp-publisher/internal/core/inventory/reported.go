@@ -5,7 +5,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// Reported returns the runtimes of Kymas with the module versions of their last reports.
+// Reported returns the runtimes of the Kymas with the module versions in their last reports.
 func Reported(kymas []v1beta2.Kyma) []Runtime {
 	all := make([]Runtime, 0, len(kymas))
 	for i := range kymas {
@@ -24,7 +24,7 @@ func Reported(kymas []v1beta2.Kyma) []Runtime {
 	return all
 }
 
-// Published returns the runtimes of Kymas with the digest of their newest bundle, without modules.
+// Published returns the runtimes of the Kymas with the digest of their latest bundle and without modules.
 func Published(kymas []v1beta2.Kyma) []Runtime {
 	all := make([]Runtime, 0, len(kymas))
 	for i := range kymas {

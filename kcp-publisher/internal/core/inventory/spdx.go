@@ -12,11 +12,11 @@ import (
 	spdx "github.com/spdx/tools-golang/spdx/v2/v2_3"
 )
 
-// creator is the tool that documents name.
+// creator is the name of this tool in SPDX documents.
 const creator = "kcp-publisher"
 
-// Document returns the bill of materials of Bill as an SPDX 2.3 document. Its packages are the fleet, the versions of
-// its modules, and their images. A comment of each has the number of runtimes.
+// Document returns the result of Bill as an SPDX 2.3 document. Its packages are the fleet, the module versions, and
+// their images. The comment of each package contains its number of runtimes.
 func (f Fleet) Document(name string, now time.Time) *spdx.Document {
 	bill := f.Bill(name, now)
 	fleet := *bill.Metadata.Component
@@ -42,13 +42,13 @@ func (f Fleet) Document(name string, now time.Time) *spdx.Document {
 				related(elementOf(d.Ref), common.TypeRelationshipContains, elementOf(on)))
 		}
 	}
-	// Section 6.5: the namespace differs for each document.
+	// SPDX 2.3 section 6.5 requires a unique namespace for each document.
 	document.DocumentNamespace = "https://kyma-pull.dev/spdx/" + url.PathEscape(name) + "/" +
 		now.UTC().Format("20060102T150405Z") + "-" + hex.EncodeToString(identity.Sum(nil)[:8])
 	return document
 }
 
-// spdxPackage returns a component as a package. Its content is not analyzed.
+// spdxPackage converts a component to a package. The content of the component is not analyzed.
 func spdxPackage(c cyclonedx.Component) *spdx.Package {
 	p := &spdx.Package{
 		PackageName: c.Name, PackageSPDXIdentifier: elementOf(c.BOMRef), PackageVersion: c.Version,
@@ -76,7 +76,7 @@ func related(a common.ElementID, kind string, b common.ElementID) *spdx.Relation
 	}
 }
 
-// elementOf returns an identifier of letters, digits and hyphens only.
+// elementOf returns an SPDX identifier, which can only contain letters, digits and hyphens.
 func elementOf(ref string) common.ElementID {
 	kind, name, named := strings.Cut(ref, ":")
 	if !named {

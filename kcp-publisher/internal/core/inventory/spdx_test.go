@@ -41,9 +41,9 @@ func TestSPDXDocumentRelatesModulesToImages(t *testing.T) {
 		}
 	}
 	if len(read.Packages) != 9 {
-		t.Errorf("got %d packages: %v", len(read.Packages), names)
+		t.Errorf("got %d packages, want 9: %v", len(read.Packages), names)
 	}
 	if later := small().Document("lab fleet", noon.Add(1e9)); later.DocumentNamespace == read.DocumentNamespace {
-		t.Error("two documents have one namespace")
+		t.Error("documents with different times have the same namespace")
 	}
 }

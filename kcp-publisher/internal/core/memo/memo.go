@@ -1,34 +1,33 @@
-// Package memo remembers computed values within a limit of bytes.
+// Package memo caches computed values within a memory limit.
 //
-// Runtimes and module teams choose the size of their data, so a limit on the number of entries does not limit
-// memory. Each memo therefore has a function that returns the size of an entry, and drops the least recently used
-// entries first. hashicorp/golang-lru bounds entries only.
+// Runtimes and module teams determine the size of their data, so a limit on the number of entries does not limit
+// memory. Each cache therefore has a function that returns the size of an entry, and drops the least recently used
+// entries first. hashicorp/golang-lru only limits the number of entries.
 //
-// Memo is for values that are shared by content, such as the differences of two states. Shared is for values that one
-// party asks for: each holder has one value, its next value replaces the previous one, and a value without a holder is
-// dropped.
+// Memo caches values by key, such as the differences of two states. Shared caches one value per holder: a holder's next
+// value replaces its previous value, and a value without a holder is dropped.
 package memo
 
 import "sync"
 
-// EntryBytes is about the size of an entry in the memo itself, with a digest as its key. Size functions add it, so that
-// the number of small values is limited as well.
+// EntryBytes is the approximate memory overhead of an entry with a digest as its key. Size functions add it, so the
+// number of small values is limited as well.
 const EntryBytes = 256
 
-// Limit bounds a memo. The most recent value always stays, even if it is larger than the limit.
+// Limit limits a cache. The most recent value is always kept, even if it is larger than the limit.
 type Limit struct {
 	Bytes int
-	// Entries bounds the number of values; 0 is unlimited.
+	// Entries limits the number of values. Zero means unlimited.
 	Entries int
 }
 
-// Memo remembers values by key. It is safe for concurrent use.
+// Memo caches values by key. It is safe for concurrent use.
 type Memo[K comparable, V any] struct {
 	mu     sync.Mutex // guards values
 	values lru[K, V]
 }
 
-// New returns an empty Memo. Size returns the bytes that an entry occupies.
+// New returns an empty Memo. size returns the size of an entry in bytes.
 func New[K comparable, V any](limit Limit, size func(K, V) int) *Memo[K, V] {
 	return &Memo[K, V]{values: newLRU(limit, size)}
 }
@@ -50,7 +49,7 @@ func (m *Memo[K, V]) Put(key K, value V) {
 	m.values.put(key, value)
 }
 
-// Prune drops the values that are outdated.
+// Prune drops the values for which outdated returns true.
 func (m *Memo[K, V]) Prune(outdated func(V) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -61,30 +60,30 @@ func (m *Memo[K, V]) Prune(outdated func(V) bool) {
 	}
 }
 
-// Held returns the number of values and their bytes.
+// Held returns the number of values and their total size in bytes.
 func (m *Memo[K, V]) Held() (entries, bytes int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.values.held()
 }
 
-// lru holds entries within a limit, in a ring that begins with the most recently used one.
+// lru contains entries within a limit, in a ring that starts with the most recently used entry.
 type lru[K comparable, V any] struct {
 	limit Limit
 	size  func(K, V) int
 	bytes int
 	byKey map[K]*entry[K, V]
-	ring  *entry[K, V] // its next is the most recently used entry, its previous the least recently used one
+	ring  *entry[K, V] // sentinel: next is the most recently used entry, previous the least recently used entry
 }
 
 type entry[K comparable, V any] struct {
 	key   K
 	value V
 	bytes int
-	// holders counts the holders of an entry of a Shared.
+	// holders is the number of holders of an entry in a Shared.
 	holders int
-	// next and previous are nil after the entry was dropped. Its value is zero then, because holders may still refer to
-	// it.
+	// next and previous are nil after the entry was dropped. The value is then zero, because holders can still
+	// reference the entry.
 	next, previous *entry[K, V]
 }
 
@@ -101,7 +100,7 @@ func (e *entry[K, V]) unlink() {
 	e.next, e.previous = nil, nil
 }
 
-// front makes an entry the most recently used one.
+// front marks an entry as the most recently used.
 func (l *lru[K, V]) front(e *entry[K, V]) {
 	if e.next != nil {
 		e.unlink()

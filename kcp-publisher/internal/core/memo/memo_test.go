@@ -20,11 +20,11 @@ func TestMemoDropsLeastRecentlyUsed(t *testing.T) {
 		}
 	}
 	if entries, bytes := m.Held(); entries != 3 || bytes != 90 {
-		t.Errorf("holds %d values of %d bytes, want 3 of 90", entries, bytes)
+		t.Errorf("got %d values with %d bytes, want 3 with 90", entries, bytes)
 	}
 	m.Put("key-0", text(10))
 	if _, bytes := m.Held(); bytes != 70 {
-		t.Errorf("holds %d bytes after a value was replaced with a smaller one, want 70", bytes)
+		t.Errorf("got %d bytes after a value was replaced with a smaller value, want 70", bytes)
 	}
 }
 
@@ -33,14 +33,14 @@ func TestMemoKeepsLargeValueAlone(t *testing.T) {
 	m.Put("small", text(10))
 	m.Put("large", text(1000))
 	if entries, _ := m.Held(); entries != 1 {
-		t.Errorf("holds %d values, want the large one only", entries)
+		t.Errorf("got %d values, want only the large value", entries)
 	}
 	if _, found := m.Find("large"); !found {
 		t.Error("the large value was dropped")
 	}
 	m.Put("small", text(1))
 	if _, bytes := m.Held(); bytes != 1 {
-		t.Errorf("holds %d bytes, want 1", bytes)
+		t.Errorf("got %d bytes, want 1", bytes)
 	}
 }
 
@@ -50,11 +50,11 @@ func TestMemoLimitsEntries(t *testing.T) {
 		m.Put(fmt.Sprint(i), "value")
 	}
 	if entries, _ := m.Held(); entries != 5 {
-		t.Errorf("holds %d values, want 5", entries)
+		t.Errorf("got %d values, want 5", entries)
 	}
 }
 
-func TestHolderHasOneValue(t *testing.T) {
+func TestSharedKeepsOneValuePerHolder(t *testing.T) {
 	m := NewShared(Limit{Bytes: 1 << 30}, length)
 	var honest, hostile Holder[string, string]
 	m.Put(&honest, "usual", text(10))
@@ -62,22 +62,22 @@ func TestHolderHasOneValue(t *testing.T) {
 		m.Put(&hostile, fmt.Sprint("request-", i), text(1000))
 	}
 	if entries, bytes := m.Held(); entries != 2 || bytes != 1010 {
-		t.Errorf("two holders have %d values of %d bytes, want 2 of 1010", entries, bytes)
+		t.Errorf("two holders: got %d values with %d bytes, want 2 with 1010", entries, bytes)
 	}
 	if _, found := m.Find(&hostile, "usual"); !found {
-		t.Error("the honest holder's value is not shared")
+		t.Error("a value of another holder was not found by its key")
 	}
 	m.Put(&honest, "new", text(20))
 	if _, found := m.Of(&hostile); !found {
-		t.Error("a value was dropped that a holder still has")
+		t.Error("a value was dropped although a holder references it")
 	}
 	m.Release(&hostile)
 	if entries, bytes := m.Held(); entries != 1 || bytes != 20 {
-		t.Errorf("%d values of %d bytes remain after a release, want 1 of 20", entries, bytes)
+		t.Errorf("after a release: got %d values with %d bytes, want 1 with 20", entries, bytes)
 	}
 }
 
-// TestSharedMatchesModel compares random histories with a map from holder to key.
+// TestSharedMatchesModel compares random operations with a model: a map from holders to keys.
 func TestSharedMatchesModel(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -107,7 +107,7 @@ func TestSharedMatchesModel(t *testing.T) {
 			default:
 				value, found := m.Of(&holders[holder])
 				if key, is := has[holder]; found && (!is || len(value) != sizes[key]) {
-					t.Fatalf("holder %d has %d bytes, want key %d", holder, len(value), key)
+					t.Fatalf("holder %d: got %d bytes, want the value of key %d", holder, len(value), key)
 				}
 			}
 			held, total := map[int]bool{}, 0
@@ -120,7 +120,7 @@ func TestSharedMatchesModel(t *testing.T) {
 			entries, bytes := m.Held()
 			if entries > len(held) || bytes > total || entries > 1 && bytes > limit.Bytes || limit.Entries > 0 &&
 				entries > limit.Entries {
-				t.Fatalf("%d values of %d bytes, want at most %d values, %d bytes, %+v", entries, bytes, len(held),
+				t.Fatalf("got %d values with %d bytes, want at most %d with %d, %+v", entries, bytes, len(held),
 					total, limit)
 			}
 		}

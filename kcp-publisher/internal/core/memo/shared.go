@@ -2,22 +2,24 @@ package memo
 
 import "sync"
 
-// Shared remembers one value for each holder. Holders with the same key share a value. It is safe for concurrent use;
-// each holder belongs to one goroutine at a time.
+// Shared caches one value for each holder. Holders with the same key share a value. Shared is safe for concurrent use,
+// but a Holder must only be used by one goroutine at a time.
 type Shared[K comparable, V any] struct {
 	mu     sync.Mutex // guards values
 	values lru[K, V]
 }
 
-// Holder holds at most one value of a Shared. The zero Holder holds none. Release it before it is dropped.
+// Holder references at most one value of a Shared. The zero Holder references none. Callers must release a Holder
+// before they discard it.
 type Holder[K comparable, V any] struct{ entry *entry[K, V] }
 
-// NewShared returns an empty Shared. Size returns the bytes that an entry occupies.
+// NewShared returns an empty Shared. size returns the size of an entry in bytes.
 func NewShared[K comparable, V any](limit Limit, size func(K, V) int) *Shared[K, V] {
 	return &Shared[K, V]{values: newLRU(limit, size)}
 }
 
-// Of returns the value of a holder. It is not found if the holder has none or the limit dropped it.
+// Of returns the value of a holder. It returns false if the holder has no value or the value was dropped because of the
+// limit.
 func (m *Shared[K, V]) Of(holder *Holder[K, V]) (value V, found bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -29,7 +31,7 @@ func (m *Shared[K, V]) Of(holder *Holder[K, V]) (value V, found bool) {
 	return e.value, true
 }
 
-// Find returns the value of a key. If there is one, it replaces the holder's previous value.
+// Find returns the value of a key. If found, the value replaces the holder's previous value.
 func (m *Shared[K, V]) Find(holder *Holder[K, V], key K) (value V, found bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -41,21 +43,21 @@ func (m *Shared[K, V]) Find(holder *Holder[K, V], key K) (value V, found bool) {
 	return e.value, true
 }
 
-// Put sets the value of a key, which replaces the holder's previous value.
+// Put sets the value of a key. The value replaces the holder's previous value.
 func (m *Shared[K, V]) Put(holder *Holder[K, V], key K, value V) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.hold(holder, m.values.put(key, value))
 }
 
-// Release drops the value of a holder unless another one holds it.
+// Release removes the value from a holder, and drops the value if no other holder references it.
 func (m *Shared[K, V]) Release(holder *Holder[K, V]) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.hold(holder, nil)
 }
 
-// Held returns the number of values and their bytes.
+// Held returns the number of values and their total size in bytes.
 func (m *Shared[K, V]) Held() (entries, bytes int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

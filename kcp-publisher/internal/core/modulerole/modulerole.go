@@ -1,13 +1,15 @@
-// Package modulerole computes the RBAC objects that an agent without all rights needs for a set of modules. Its input
-// are the rendered objects of the modules, its output is a ClusterRole, a Role for each namespace, and their bindings.
+// Package modulerole computes the RBAC objects that an agent without cluster-admin permissions needs to install a set
+// of modules. It takes the rendered objects of the modules and returns a ClusterRole, a Role for each namespace, and
+// their bindings.
 //
-// The rights cover installing, upgrading and removing: list and watch on each kind, create in each namespace, and get,
-// patch and delete on each object by name. Kinds that a module defines can be written as a whole, because users name
-// their objects. An account can grant only rights that it has, so the result includes the rules of the modules' own
-// roles; roles that no module contains can be bound by name.
+// The permissions allow the agent to install, upgrade and remove the modules: list and watch on each kind, create in
+// each namespace, and get, patch and delete on each object by name. For kinds that a module defines, the permissions
+// are not limited to named objects, because users choose the names of those objects. Kubernetes only lets an account
+// grant permissions that it has itself, so the result includes the rules of all roles in the modules. For other roles
+// that the modules bind, the result includes the verb bind on each role by name.
 //
-// Limits: the scope and the plural of a kind that neither Kubernetes nor a module defines are not known. Without a
-// namespace, such an object gets its rights in the whole cluster, and its plural is derived from the kind.
+// Limitation: for a kind that is not part of Kubernetes and that no module defines, the scope and plural are unknown.
+// If such an object has no namespace, its permissions apply to the whole cluster. The plural is guessed from the kind.
 package modulerole
 
 import (
@@ -25,14 +27,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Home is the namespace of the agent, and of modules' objects that have no namespace.
+// Home is the namespace of the agent, and of namespaced module objects without a namespace.
 const Home = "kyma-system"
 
-// Grant names the objects to generate.
+// Grant contains the names for the generated RBAC objects.
 type Grant struct {
 	// Name is the name of all generated objects.
 	Name string
-	// Namespace and Account name the ServiceAccount that gets the rights.
+	// Namespace and Account identify the ServiceAccount to which the permissions are granted.
 	Namespace, Account string
 }
 
@@ -81,16 +83,16 @@ func (g Grant) Objects(modules []*unstructured.Unstructured) ([]runtime.Object, 
 	return objects, nil
 }
 
-// set collects the rights of all modules.
+// set contains the permissions for all modules.
 type set struct {
-	// own are the namespaces that a module creates. Rights in them belong to the ClusterRole, because a Role cannot be
-	// applied before its namespace exists.
+	// own lists the namespaces that modules create. Rights in these namespaces are part of the ClusterRole, because a
+	// Role cannot be created before its namespace exists.
 	own []string
-	// defined are the kinds that a module defines.
+	// defined contains the kinds that modules define.
 	defined map[schema.GroupKind]definition
-	// content are all objects to write, by namespace.
+	// content contains all objects of the modules, by namespace.
 	content map[string][]target
-	// further are rules that do not follow from a single object's kind, by namespace.
+	// further contains additional rules, by namespace.
 	further map[string][]rbacv1.PolicyRule
 }
 
@@ -127,7 +129,7 @@ func collect(modules []*unstructured.Unstructured) (*set, error) {
 			s.own = append(s.own, o.GetName())
 		}
 	}
-	// The agent reads the webhooks and policies before it labels its namespace, and its own Pods.
+	// The agent lists webhooks and policies before it labels its namespace. It also lists its own Pods.
 	s.add(
 		"",
 		rule(
@@ -147,7 +149,7 @@ func collect(modules []*unstructured.Unstructured) (*set, error) {
 	s.add("", rule("", []string{"namespaces"}, []string{Home}, "get", "list", "patch"))
 	s.add(Home, rule("", []string{"pods"}, nil, "list"))
 	if len(s.own) > 0 {
-		// A module's namespace is deleted once it contains no foreign object, of any kind.
+		// The agent deletes a module's namespace once it contains no other objects. To check this, it lists all kinds.
 		s.add("", rule("*", []string{"*"}, nil, "list"))
 	}
 	for _, o := range modules {
@@ -158,7 +160,7 @@ func collect(modules []*unstructured.Unstructured) (*set, error) {
 	return s, nil
 }
 
-// take adds the rights for one object.
+// take adds the permissions to install, upgrade and remove an object.
 func (s *set) take(o *unstructured.Unstructured, modules []*unstructured.Unstructured) error {
 	if isNamespace(o) && isShared(o) {
 		s.add("", rule("", []string{"namespaces"}, []string{o.GetName()}, "get", "list", "patch"))
@@ -178,7 +180,7 @@ func (s *set) take(o *unstructured.Unstructured, modules []*unstructured.Unstruc
 	return nil
 }
 
-// grants returns the rules that an account needs to write a role or a binding.
+// grants returns the rules that an account needs to create or update a role or a binding.
 //
 // Source: Kubernetes documentation, Using RBAC Authorization, "Privilege escalation prevention and bootstrapping".
 func grants(o *unstructured.Unstructured, modules []*unstructured.Unstructured) ([]rbacv1.PolicyRule, error) {
@@ -224,7 +226,7 @@ func (s *set) add(namespace string, rules ...rbacv1.PolicyRule) {
 	s.further[namespace] = append(s.further[namespace], rules...)
 }
 
-// place returns the namespace of the rights for an object, "" for the ClusterRole.
+// place returns the namespace of the Role that contains the permissions for an object, or "" for the ClusterRole.
 func (s *set) place(o *unstructured.Unstructured) string {
 	gk, namespace := o.GroupVersionKind().GroupKind(), o.GetNamespace()
 	defined, known := s.defined[gk]
@@ -264,12 +266,13 @@ func isNamespace(o *unstructured.Unstructured) bool {
 	return o.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Namespace"}
 }
 
-// isShared reports whether a namespace belongs to no module: the agent labels it and never deletes it.
+// isShared reports whether a namespace does not belong to any module. The agent labels such a namespace but never
+// deletes it.
 func isShared(o *unstructured.Unstructured) bool {
 	return o.GetName() == Home || o.GetName() == "default" || strings.HasPrefix(o.GetName(), "kube-")
 }
 
-// isBuiltIn reports whether Kubernetes itself serves a group.
+// isBuiltIn reports whether an API group is part of Kubernetes.
 func isBuiltIn(group string) bool {
 	return !strings.Contains(group, ".") || group == rbacv1.GroupName || slices.Contains(builtIn, group)
 }
@@ -283,7 +286,7 @@ var builtIn = []string{
 	"resource.k8s.io",
 }
 
-// clusterScoped are the kinds of Kubernetes that have no namespace, by group.
+// clusterScoped contains the cluster-scoped kinds of Kubernetes, by group.
 var clusterScoped = map[string][]string{
 	"": {"Namespace", "Node", "PersistentVolume"},
 	admission: {

@@ -21,7 +21,7 @@ func objects(t *testing.T, text string) []*unstructured.Unstructured {
 	return all
 }
 
-// granted returns the rules by the object that contains them, each as one line of JSON.
+// granted returns the rules by the kind and namespace of the RBAC object that contains them, each rule as one line.
 func granted(t *testing.T, content string) map[string]string {
 	t.Helper()
 	made, err := Grant{Name: "set", Namespace: Home, Account: "skr-agent"}.Objects(objects(t, content))
@@ -60,7 +60,7 @@ metadata: {name: scalers.example.org}
 spec: {group: example.org, names: {kind: Scaler, plural: scalers}, scope: Namespaced}
 `
 
-func TestRightsAreThoseOfTheObjects(t *testing.T) {
+func TestGrantedRightsMatchModuleObjects(t *testing.T) {
 	configMap := func(namespace string) string {
 		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: " + namespace + "}\n"
 	}
@@ -74,28 +74,28 @@ func TestRightsAreThoseOfTheObjects(t *testing.T) {
 		content, in string
 		want, not   []string
 	}{
-		"objects are named, kinds are watched": {
+		"cluster rights only list and watch kinds": {
 			configMap(Home), "ClusterRole", []string{
 				`apiGroups: - "" resources: - configmaps verbs: - list - watch`,
 			}, []string{"- create", "- delete"},
 		},
-		"writing is limited to the namespace": {
+		"write rights are limited to the namespace and name": {
 			configMap("other"), "Role other", []string{
 				`apiGroups: - "" resources: - configmaps verbs: - create`,
 				named(`""`, "configmaps", "a"),
 			}, nil,
 		},
-		"an object without a namespace is in the agent's": {
+		"namespaced object without a namespace": {
 			"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n", "Role " + Home, []string{
 				named("apps", "deployments", "a"),
 			}, nil,
 		},
-		"an object that has no namespace": {
+		"cluster-scoped object": {
 			"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: a}\n", "ClusterRole", []string{
 				named("scheduling.k8s.io", "priorityclasses", "a"),
 			}, nil,
 		},
-		"users name the objects of defined kinds": {
+		"rights on kinds that a module defines are not limited by name": {
 			scalers, "ClusterRole",
 			[]string{
 				"apiGroups: - example.org resources: - scalers verbs: - get - list - watch - create - patch - delete",
@@ -103,36 +103,36 @@ func TestRightsAreThoseOfTheObjects(t *testing.T) {
 			},
 			nil,
 		},
-		"a namespace of the module cannot contain a Role yet": {
+		"rights in a namespace that a module creates": {
 			"apiVersion: v1\nkind: Namespace\nmetadata: {name: other}\n---\n" + configMap("other"), "ClusterRole",
 			[]string{named(`""`, "configmaps", "a"), `apiGroups: - '*' resources: - '*' verbs: - list`}, nil,
 		},
-		"a shared namespace is labeled": {
+		"shared namespace is labeled but not deleted": {
 			"apiVersion: v1\nkind: Namespace\nmetadata: {name: kube-system}\n", "ClusterRole",
 			[]string{
 				`resourceNames: - kube-system resources: - namespaces verbs: - get - list - patch`,
 			}, []string{"- delete", "'*'"},
 		},
-		"rules of a module's role are the agent's, too": {
+		"rules of a module's ClusterRole are granted": {
 			role + "kind: ClusterRole\nmetadata: {name: a}\n" + jobs, "ClusterRole",
 			[]string{"apiGroups: - batch resources: - jobs verbs: - update"}, []string{"- escalate", "- bind"},
 		},
-		"rules of a namespace stay there": {
+		"rules of a module's Role are granted in its namespace": {
 			role + "kind: Role\nmetadata: {name: a, namespace: other}\n" + jobs, "Role other",
 			[]string{"apiGroups: - batch resources: - jobs verbs: - update"}, nil,
 		},
-		"an aggregated role has rules that are not known": {
+		"aggregated ClusterRole requires escalate": {
 			role + "kind: ClusterRole\nmetadata: {name: a}\naggregationRule: {clusterRoleSelectors: []}\n",
 			"ClusterRole",
 			[]string{"resourceNames: - a resources: - clusterroles verbs: - escalate"}, nil,
 		},
-		"a role of nobody is bound by name": {
+		"role outside the modules requires bind": {
 			role + "kind: RoleBinding\nmetadata: {name: a, namespace: other}\nroleRef: {kind: ClusterRole, name: " +
 				"view}\n",
 			"Role other",
 			[]string{"resourceNames: - view resources: - clusterroles verbs: - bind"}, nil,
 		},
-		"a role of the modules needs no permission to bind": {
+		"role in the modules does not require bind": {
 			role + "kind: ClusterRole\nmetadata: {name: a}\n---\n" +
 				role + "kind: ClusterRoleBinding\nmetadata: {name: a}\nroleRef: {kind: ClusterRole, name: a}\n",
 			"ClusterRole", nil, []string{"- bind"},
@@ -142,7 +142,7 @@ func TestRightsAreThoseOfTheObjects(t *testing.T) {
 			got := granted(t, c.content)
 			for _, binding := range []string{strings.Replace(c.in, "Role", "RoleBinding", 1)} {
 				if got[binding] != "bound" {
-					t.Errorf("no %s in %v", binding, got)
+					t.Errorf("%s is missing in %v", binding, got)
 				}
 			}
 			for _, want := range c.want {
@@ -151,7 +151,7 @@ func TestRightsAreThoseOfTheObjects(t *testing.T) {
 				}
 			}
 			for _, not := range c.not {
-				// Remove the rights that every agent gets.
+				// Ignore the rights that every agent has.
 				if strings.Contains(strings.ReplaceAll(got[c.in], granted(t, configMap(Home))["ClusterRole"], ""),
 					not) {
 					t.Errorf("%s contains %q:\n%s", c.in, not, got[c.in])
@@ -161,19 +161,19 @@ func TestRightsAreThoseOfTheObjects(t *testing.T) {
 	}
 }
 
-func TestContentThatHasNoRightsIsRefused(t *testing.T) {
+func TestInvalidModuleObjectsAreRefused(t *testing.T) {
 	for name, c := range map[string]struct{ content, want string }{
-		"a definition without a plural": {
+		"CustomResourceDefinition without a plural": {
 			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a}\n",
 			"CustomResourceDefinition a: spec.names.plural is required",
 		},
-		"a binding to nothing": {
+		"binding without a role name": {
 			"apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: a}\n",
 			"RoleBinding a: roleRef.name is required",
 		},
 	} {
 		if _, err := (Grant{Name: "set"}).Objects(objects(t, c.content)); err == nil || err.Error() != c.want {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}
 	}
 }

@@ -40,8 +40,8 @@ func (s *set) rules(namespace string) []rbacv1.PolicyRule {
 	return distinct(append(rules, s.further[namespace]...))
 }
 
-// kinds returns the rules on whole kinds: list and watch for drift on all of them, everything on those that a module
-// defines.
+// kinds returns the rules that are not limited to named objects: list and watch on the kinds of all objects, to detect
+// drift, and all verbs on the kinds that modules define.
 func (s *set) kinds() []rbacv1.PolicyRule {
 	var written, defined []target
 	for _, targets := range s.content {
@@ -93,7 +93,7 @@ func groupsOf(targets []target) (groups []string) {
 func distinct(rules []rbacv1.PolicyRule) (kept []rbacv1.PolicyRule) {
 	seen := map[string]bool{}
 	for _, r := range rules {
-		text, _ := json.Marshal(r) // strings always encode
+		text, _ := json.Marshal(r) // cannot fail: a rule contains only strings
 		if !seen[string(text)] {
 			kept = append(kept, r)
 		}

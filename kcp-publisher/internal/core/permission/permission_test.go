@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "write the policy, the Role and the page
 
 const root = "../../../.."
 
-func TestTheReferenceOfKymaSettingsIsCurrent(t *testing.T) {
+func TestReferenceOfKymaSettingsIsCurrent(t *testing.T) {
 	for path, want := range map[string]string{
 		"charts/kcp-publisher/policy/settings.yaml": Policy(),
 		"charts/kcp-publisher/rbac/operator.yaml":   OperatorRole(),
@@ -44,7 +44,7 @@ func TestTheReferenceOfKymaSettingsIsCurrent(t *testing.T) {
 	}
 }
 
-// Authors of commits are operators, so the publisher needs all verbs if it follows a repository.
+// TestGitRoleContainsAllVerbs exists because the publisher needs all verbs to apply Kymas from a Git repository.
 func TestGitRoleContainsAllVerbs(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(root, "charts/kcp-publisher/rbac/git.yaml"))
 	if err != nil {
@@ -65,8 +65,8 @@ func TestGitRoleContainsAllVerbs(t *testing.T) {
 	}
 }
 
-// TestRevisionIncreasesWithTheSettings exists because the policy of an older chart must not count as complete.
-func TestRevisionIncreasesWithTheSettings(t *testing.T) {
+// TestRevisionIncreasesWithSettings exists because a publisher must detect that an older chart's policy is incomplete.
+func TestRevisionIncreasesWithSettings(t *testing.T) {
 	digests := []string{"becc0330", "5b9dfcb3"}
 	var keys strings.Builder
 	for _, s := range Settings {
@@ -78,9 +78,9 @@ func TestRevisionIncreasesWithTheSettings(t *testing.T) {
 	}
 }
 
-// exempt lists annotations, labels and fields that the author of a Kyma can set without a permission.
+// exempt lists the annotations, labels and fields that do not require a permission, by the reason for the exemption.
 var exempt = map[string][]string{
-	"requests modules, which is what authors of Kymas do; large removals wait for an approval": {
+	"only requests modules; large removals wait for approval": {
 		"LabelSync",
 		"AnnotationSyncCatalog",
 		"AnnotationNoModuleCopy",
@@ -89,13 +89,13 @@ var exempt = map[string][]string{
 		"Channel",
 		"Modules",
 	},
-	"suspends or checks only the author's own runtime": {
+	"only suspends or reconciles the author's own runtime": {
 		"LabelSkipReconciliation", "AnnotationSuspendReason", "AnnotationReconcileRequested",
 	},
-	"configures modules of the author's own runtime only":                  {"AnnotationValues"},
-	"shows the fleet's operators more of the author's own runtime":         {"AnnotationReportDetails"},
-	"names the runtime, whose owner the publisher determines by the token": {"LabelRuntimeID"},
-	"describes the runtime; Kyma's provisioning sets it on creation": {
+	"only configures modules of the author's own runtime":                {"AnnotationValues"},
+	"only adds report details of the author's own runtime":               {"AnnotationReportDetails"},
+	"does not prove ownership of the runtime; the enrollment token does": {"LabelRuntimeID"},
+	"only describes the runtime; set by Kyma's provisioning": {
 		"LabelPurpose",
 		"LabelInstanceID",
 		"LabelGlobalAccountID",
@@ -112,8 +112,8 @@ var exempt = map[string][]string{
 		"LabelManagedBy",
 		"LabelWatchedBy",
 	},
-	"is refused for everyone":                                      {"AnnotationPermissionProbe"},
-	"is read from the Kyma of a runtime, not of the control plane": {"AnnotationUpgradeAt"},
+	"is refused for every user":               {"AnnotationPermissionProbe"},
+	"is only read from the Kyma in a runtime": {"AnnotationUpgradeAt"},
 	"is not read from Kymas": {
 		"AnnotationAdopt",
 		"AnnotationAllowPrune",
@@ -165,8 +165,8 @@ var exempt = map[string][]string{
 	},
 }
 
-// TestEverySettingIsRestrictedOrExempt fails for a new annotation, label or field of a Kyma until it is listed in one
-// of the two ways.
+// TestEverySettingIsRestrictedOrExempt fails for a new annotation, label or field of a Kyma until it is added to
+// Settings or exempt.
 func TestEverySettingIsRestrictedOrExempt(t *testing.T) {
 	restricted := map[string]bool{}
 	for _, s := range Settings {
@@ -204,7 +204,7 @@ func TestEverySettingIsRestrictedOrExempt(t *testing.T) {
 	}
 }
 
-// namesOfAPI returns the values of the constants of annotations and labels, by name.
+// namesOfAPI returns the values of all annotation and label constants by the name of the constant.
 func namesOfAPI(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, "apis/operator/v1beta2/*.go"))
@@ -239,7 +239,7 @@ func namesOfAPI(t *testing.T) map[string]string {
 	return names
 }
 
-// valueOf returns the value of a constant: a text, or the group with a text.
+// valueOf returns the value of a constant, which is a string literal or a concatenation with the API group.
 func valueOf(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -283,28 +283,28 @@ func TestWithoutRemovesIgnoredSettingsOnly(t *testing.T) {
 	}
 }
 
-func TestProbeNeedsThePolicyOfThisRevision(t *testing.T) {
+func TestProbeResultDependsOnPolicyRevision(t *testing.T) {
 	for name, c := range map[string]struct {
 		err                error
 		enforced, outdated bool
 	}{
-		"an allowed change":         {nil, false, false},
-		"the policy":                {fmt.Errorf("denied request: %s%d", refusal, Revision), true, false},
-		"a newer policy":            {fmt.Errorf("denied request: %s%d", refusal, Revision+1), true, false},
-		"an older policy":           {fmt.Errorf("denied request: %s%d", refusal, Revision-1), false, true},
-		"another refusal":           {errors.New("denied request: quota"), false, false},
-		"a revision beyond all int": {fmt.Errorf("%s99999999999999999999", refusal), false, true},
+		"probe allowed":               {nil, false, false},
+		"current policy":              {fmt.Errorf("denied request: %s%d", refusal, Revision), true, false},
+		"newer policy":                {fmt.Errorf("denied request: %s%d", refusal, Revision+1), true, false},
+		"older policy":                {fmt.Errorf("denied request: %s%d", refusal, Revision-1), false, true},
+		"unrelated refusal":           {errors.New("denied request: quota"), false, false},
+		"revision that overflows int": {fmt.Errorf("%s99999999999999999999", refusal), false, true},
 	} {
 		if got := Enforced(c.err); got != c.enforced {
-			t.Errorf("%s: enforced %t", name, got)
+			t.Errorf("%s: got enforced %t, want %t", name, got, c.enforced)
 		}
 		if got := Outdated(c.err); got != c.outdated {
-			t.Errorf("%s: outdated %t", name, got)
+			t.Errorf("%s: got outdated %t, want %t", name, got, c.outdated)
 		}
 	}
 	var patch metav1.PartialObjectMetadata
 	if err := yaml.UnmarshalStrict(Probe(), &patch); err != nil ||
 		patch.Annotations[v1beta2.AnnotationPermissionProbe] == "" {
-		t.Errorf("probe %s: %v", Probe(), err)
+		t.Errorf("probe %s has no annotation: %v", Probe(), err)
 	}
 }

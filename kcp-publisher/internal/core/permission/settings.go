@@ -1,11 +1,11 @@
-// Package permission lists the settings of a Kyma that need a permission of their own. Write access to a Kyma is
-// enough to request modules. It is not enough to select the image of the agent, to end a maintenance window, or to
-// approve a removal: each of these needs a verb on the Kyma.
+// Package permission defines the settings of a Kyma that require a separate permission. Write access to a Kyma is
+// enough to request modules. It is not enough to select the image of the agent, to skip maintenance windows, or to
+// approve a removal: each of these requires an additional verb on the Kyma.
 //
-// Settings is the only list. The chart's admission policy, its Role for operators and the page
-// docs/reference/kyma-settings.md are generated from it. The API server enforces it, because only the API server knows
-// the author of a change. Nothing in a stored Kyma proves its author, so the publisher asks the API server to try a
-// change that the policy always refuses (see Probe), and ignores the settings while no policy refuses it.
+// The chart's admission policy, its Role for operators, and the page docs/reference/kyma-settings.md are generated from
+// Settings. The API server enforces the policy, because only the API server knows the author of a change. A stored Kyma
+// does not prove its author. The publisher therefore sends the API server a dry run of a change that the policy always
+// rejects (see Probe), and ignores the settings if the change is not rejected.
 package permission
 
 import (
@@ -19,7 +19,7 @@ import (
 // Place is the part of a Kyma that contains a setting.
 type Place string
 
-// The places of settings.
+// Places of settings in a Kyma.
 const (
 	Annotation Place = "annotation"
 	Label      Place = "label"
@@ -32,13 +32,14 @@ const fieldSkipWindows = "spec.skipMaintenanceWindows"
 // Setting is a setting of a Kyma that only holders of a verb can add, change or remove.
 type Setting struct {
 	Place Place
-	// Key is the annotation, label or field.
+	// Key is the key of the annotation or label, or the path of the field.
 	Key string
-	// Verb is the verb on kymas.operator.kyma-project.io.
+	// Verb is the required verb on kymas.operator.kyma-project.io.
 	Verb string
-	// Effect is the effect of the setting.
+	// Effect describes the effect of the setting in the reference page.
 	Effect string
-	// Honored is the reason why the publisher follows the setting without the policy. Empty if it ignores the setting.
+	// Honored is the reason why the publisher applies the setting even without the policy. It is empty if the publisher
+	// ignores the setting then.
 	Honored string
 }
 
@@ -62,11 +63,11 @@ const (
 	honoredAsRestriction = "the author of a Kyma can stop publishing anyway"
 )
 
-// Revision is the revision of Settings. It increases with each change of the keys, so that a publisher can determine
-// whether the installed policy covers all settings that it knows.
+// Revision is the revision of Settings. It must be increased with each change of the keys, so a publisher can determine
+// whether the installed policy covers all of its settings.
 const Revision = 2
 
-// Settings lists all settings that need a permission.
+// Settings lists all settings that require a permission.
 var Settings = []Setting{
 	{Annotation, v1beta2.AnnotationAgentImage, VerbSetAgent, "selects the image of the runtime's agent", ""},
 	{Annotation, v1beta2.AnnotationAgentRollbackFrom, VerbSetAgent, "lets the agent return to an older image", ""},
@@ -139,7 +140,7 @@ var Settings = []Setting{
 	},
 }
 
-// Verbs returns all verbs, each once and sorted.
+// Verbs returns the verbs of all settings, sorted and without duplicates.
 func Verbs() []string {
 	verbs := map[string]bool{}
 	for _, s := range Settings {
@@ -148,7 +149,7 @@ func Verbs() []string {
 	return slices.Sorted(maps.Keys(verbs))
 }
 
-// on reports whether a Kyma has the setting.
+// on reports whether the setting is present in a Kyma.
 func (s Setting) on(kyma *v1beta2.Kyma) (is bool) {
 	switch s.Place {
 	case Annotation:
@@ -161,7 +162,7 @@ func (s Setting) on(kyma *v1beta2.Kyma) (is bool) {
 	return is
 }
 
-// Ignored returns the settings of a Kyma that the publisher ignores without the policy.
+// Ignored returns the settings in a Kyma that the publisher ignores if the policy is not installed.
 func Ignored(kyma *v1beta2.Kyma) (all []Setting) {
 	for _, s := range Settings {
 		if s.Honored == "" && s.on(kyma) {
@@ -171,7 +172,8 @@ func Ignored(kyma *v1beta2.Kyma) (all []Setting) {
 	return all
 }
 
-// Without removes settings from a Kyma. It replaces the maps that it changes, because a cache can share them.
+// Without removes settings from a Kyma. It replaces the annotation and label maps instead of changing them, because
+// they can be shared with a cache.
 func Without(kyma *v1beta2.Kyma, settings []Setting) {
 	annotations, labels := maps.Clone(kyma.Annotations), maps.Clone(kyma.Labels)
 	for _, s := range settings {

@@ -15,14 +15,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// Memory is the record, outside of the registry, of the bundle that was last published to a runtime. The zero value
-// records no bundle.
+// Memory is the Kyma status's record of the bundle that was last published to a runtime. The zero value means that no
+// bundle was published.
 type Memory struct {
 	Epoch, Sequence int64
 	Digest          digest.Digest
-	// Versions are the versions that the runtime was given, by module.
+	// Versions are the published module versions, by module.
 	Versions map[string]string
-	// Removals and RolledBackFrom are the removed and rolled-back modules in that bundle.
+	// Removals are the modules that the bundle removes. RolledBackFrom are the versions that the bundle rolls back, by
+	// module.
 	Removals       []string
 	RolledBackFrom map[string]string
 }
@@ -36,7 +37,7 @@ func (p *Published) Templates() []string {
 	return names
 }
 
-// Record returns the record of a bundle.
+// Record returns the status entry for the published bundle.
 func (p *Published) Record() v1beta2.PublishedBundle {
 	var from map[string]string
 	for _, r := range p.Predicate.Rollback {
@@ -69,17 +70,17 @@ func (p *Published) mandatory() (modules []string) {
 	return modules
 }
 
-// certificateLife returns the validity of a certificate, nil for none. The publisher issued it, and its users verify
-// it.
+// certificateLife returns the validity period of a certificate, or nil for an empty or unreadable one. It does not
+// verify the certificate: the publisher issued it, and agents verify it.
 func certificateLife(text string) *v1beta2.CertificateLife {
-	from, until, err := trust.CertificateLife(text)
+	from, until, err := trust.CertificateValidity(text)
 	if text == "" || err != nil {
 		return nil
 	}
 	return &v1beta2.CertificateLife{NotBefore: metav1.NewTime(from), NotAfter: metav1.NewTime(until)}
 }
 
-// newer reports whether the record has a newer bundle than this one.
+// newer reports whether the recorded bundle is newer than the given one.
 func (m *Memory) newer(than *Published) bool {
 	return m != nil &&
 		(m.Epoch > than.Predicate.Epoch || m.Epoch == than.Predicate.Epoch && m.Sequence > than.Predicate.Sequence)
@@ -87,11 +88,11 @@ func (m *Memory) newer(than *Published) bool {
 
 // Stored is the content of a runtime's repository in the registry.
 type Stored struct {
-	// Digest is the digest of the manifest, or empty without a manifest.
+	// Digest is the digest of the bundle's manifest, or empty if the repository has no manifest.
 	Digest digest.Digest
-	// Bundle is the decoded bundle, nil if no publisher of this fleet signed it for the runtime.
+	// Bundle is the decoded bundle, or nil if no publisher of this fleet signed it for the runtime.
 	Bundle *Published
-	// Key is the thumbprint of the key that signed it.
+	// Key is the thumbprint of the key that signed the bundle.
 	Key string
 	// Whole is true if the documents of the bundle exist. Without them, Bundle.State is empty.
 	Whole bool
@@ -99,30 +100,30 @@ type Stored struct {
 
 // Deviation is a difference between the registry and the published bundle.
 type Deviation struct {
-	// Reason is one of the reasons of the condition Registry.
+	// Reason is a reason of the Registry condition.
 	Reason string
-	// Message names the found and the expected bundle.
+	// Message contains the found and the expected bundle.
 	Message string
 }
 
-// Adopted is the state that a runtime's next bundle follows.
+// Adopted is the state on which a runtime's next bundle is based.
 type Adopted struct {
-	// Last is the bundle that the next one is compared with, nil for none.
+	// Last is the bundle with which the next bundle is compared, or nil if none exists.
 	Last *Published
-	// Keep is true if Last is known to be the last published bundle, so unresolved modules keep their manifest in it.
-	// Nothing of any other bundle is kept: the registry's owner chooses its content, and an old bundle has a valid
-	// signature, too.
+	// Keep is true if Last is known to be the last published bundle. Only then do unresolved modules keep their
+	// manifests from Last. Other bundles are not trusted for that: the registry's owner can serve an old bundle, whose
+	// signature is still valid.
 	Keep bool
-	// Sequence is the newest used sequence in the root's epoch.
+	// Sequence is the highest sequence used so far in the root's epoch.
 	Sequence int64
-	// Deviation is the problem in the registry, nil for none.
+	// Deviation is the difference between the registry and the published bundle, or nil if they are equal.
 	Deviation *Deviation
-	// Stored is the statement of the bundle in the registry, if a publisher of this fleet signed it for the runtime,
-	// else nil.
+	// Stored is the statement of the bundle in the registry, or nil if no publisher of this fleet signed it for the
+	// runtime.
 	Stored *bundle.Predicate
 }
 
-// Kept returns the bundle whose manifests can be kept, nil for none.
+// Kept returns the bundle whose manifests unresolved modules can keep, or nil.
 func (a Adopted) Kept() *Published {
 	if a.Keep {
 		return a.Last
@@ -130,13 +131,14 @@ func (a Adopted) Kept() *Published {
 	return nil
 }
 
-// Adopt decides which bundle a runtime's next bundle follows. own is the last bundle that this process published or
-// adopted, remembered the record in the status (nil without a status), and stored the content of the registry.
+// Adopt decides on which bundle a runtime's next bundle is based. own is the last bundle that this process published or
+// adopted. remembered is the record in the Kyma's status, or nil if the Kyma has no record. stored is the content of
+// the registry.
 //
-// The registry only confirms the record. A bundle that differs from the record is adopted in one case: it names the
-// recorded bundle as its predecessor, and a publisher key of the current root signed it. A crash between a push and the
-// status update leaves such a bundle. There is at most one, because the next one is not pushed before the status names
-// the last (see Unrecorded).
+// The registry only confirms the record. A bundle that differs from the record is adopted in one case: it references
+// the recorded bundle as its predecessor, and a publisher key of the current root signed it. A crash between a push and
+// the status update leaves such a bundle. At most one such bundle exists, because no bundle is pushed before the status
+// records the previous one (see Unrecorded).
 func Adopt(own *Published, remembered *Memory, stored Stored, root trust.Root, now time.Time) Adopted {
 	last := Memory{}
 	if remembered != nil {
@@ -165,7 +167,7 @@ func Adopt(own *Published, remembered *Memory, stored Stored, root trust.Root, n
 		adopted.follow(found, last)
 		adopted.Sequence = found.Predicate.Sequence
 	case usable && stored.Whole && last.Digest == "" && own == nil:
-		// There is no record, so nothing of the bundle is kept. It is compared with the next one.
+		// Without a record, the stored bundle is only compared with the next bundle. None of its manifests are kept.
 		adopted.Last, adopted.Sequence = found, found.Predicate.Sequence
 	default:
 		adopted.Deviation = deviation(stored, last, root, now)
@@ -182,7 +184,7 @@ func (a Adopted) Unrecorded(remembered *Memory) bool {
 	return remembered != nil && a.Keep && a.Last.Digest != remembered.Digest
 }
 
-// follow makes a bundle the last one.
+// follow sets the last bundle to found.
 func (a *Adopted) follow(found *Published, last Memory) {
 	if a.Last == nil || a.Last.Digest != found.Digest {
 		next := *found
@@ -192,8 +194,8 @@ func (a *Adopted) follow(found *Published, last Memory) {
 	a.Keep = true
 }
 
-// versionsAfter returns the given versions of a runtime with a bundle: those in the bundle, and earlier ones of modules
-// that it neither contains nor removes.
+// versionsAfter returns the published module versions after a bundle: the versions in the bundle, and the earlier
+// versions of all modules that the bundle does not mention.
 func versionsAfter(p *Published, before map[string]string) map[string]string {
 	versions := maps.Clone(before)
 	if versions == nil {
@@ -207,8 +209,8 @@ func versionsAfter(p *Published, before map[string]string) map[string]string {
 }
 
 // usable reports whether a key of the current root signed the stored bundle, in the root's epoch, with a plausible
-// sequence: neither in the future nor far ahead of the last sequence in that epoch (0 for none). After a clock was
-// ahead, sequences increase by one from the highest.
+// sequence. A sequence in the future is plausible only if it is close to the last sequence in that epoch (0 if none was
+// used), because sequences increase by one after a clock was ahead.
 func (s Stored) usable(root trust.Root, last int64, now time.Time) bool {
 	return s.Bundle != nil && root.Trusts(s.Key) && s.Bundle.Predicate.Epoch == root.Epoch &&
 		!farAhead(s.Bundle.Predicate.Sequence, last, now)
@@ -218,7 +220,7 @@ func farAhead(sequence, last int64, now time.Time) bool {
 	return Ahead(sequence, now) && (last == 0 || sequence-last > trust.MaxClockSkew.Milliseconds())
 }
 
-// Ahead reports whether a publisher or agent with a correct clock cannot have issued a sequence by now.
+// Ahead reports whether a sequence is too far in the future for a publisher or agent with a correct clock.
 func Ahead(sequence int64, now time.Time) bool {
 	return sequence > now.Add(trust.MaxClockSkew).UnixMilli()
 }
@@ -229,11 +231,12 @@ func follows(found *Published, last Memory) bool {
 		*p.Previous == bundle.Position{Sequence: last.Sequence, Digest: last.Digest} && p.Sequence > last.Sequence
 }
 
-// deviation returns the reason why the stored bundle is not the published one.
+// deviation returns how the stored bundle differs from the published bundle, or nil if the difference has no effect.
 func deviation(s Stored, last Memory, root trust.Root, now time.Time) *Deviation {
-	expected := "nothing is known to be published"
+	expected := "no published bundle is recorded"
 	if last.Digest != "" {
-		expected = fmt.Sprintf("published was %d of epoch %d, %s", last.Sequence, last.Epoch, last.Digest)
+		expected = fmt.Sprintf("the last published bundle is %d of epoch %d, %s", last.Sequence, last.Epoch,
+			last.Digest)
 	}
 	deviates := func(reason, format string, args ...any) *Deviation {
 		return &Deviation{Reason: reason, Message: fmt.Sprintf(format, args...) + ": " + expected}
@@ -246,7 +249,7 @@ func deviation(s Stored, last Memory, root trust.Root, now time.Time) *Deviation
 		return deviates(v1beta2.ReasonBundleMissing, "the registry has no bundle")
 	case found == nil:
 		return deviates(v1beta2.ReasonBundleForeign,
-			"the registry has %s, which no publisher of this fleet signed for the runtime", s.Digest)
+			"the registry has manifest %s, which no publisher of this fleet signed for the runtime", s.Digest)
 	case found.Digest == last.Digest:
 		return deviates(v1beta2.ReasonBundleIncomplete, "the registry has the bundle without its documents")
 	case !root.Trusts(s.Key):
@@ -254,13 +257,13 @@ func deviation(s Stored, last Memory, root trust.Root, now time.Time) *Deviation
 			"the registry has bundle %d, signed by key %s, which is no longer a publisher key",
 			found.Predicate.Sequence, trust.ShortThumbprint(s.Key))
 	case found.Predicate.Epoch != root.Epoch && last.Digest == "":
-		return nil // from before a new epoch, so it has no effect
+		return nil // a bundle of an earlier epoch has no effect
 	case found.Predicate.Epoch != root.Epoch:
 		return deviates(v1beta2.ReasonBundleReplayed, "the registry has bundle %d of epoch %d",
 			found.Predicate.Sequence,
 			found.Predicate.Epoch)
 	case farAhead(found.Predicate.Sequence, last.Sequence, now):
-		return deviates(v1beta2.ReasonBundleAhead, "the registry has bundle %d, whose sequence is ahead of the time",
+		return deviates(v1beta2.ReasonBundleAhead, "the registry has bundle %d, whose sequence is in the future",
 			found.Predicate.Sequence)
 	case found.Predicate.Sequence <= last.Sequence:
 		return deviates(v1beta2.ReasonBundleReplayed, "the registry has the older bundle %d, %s",
@@ -271,19 +274,20 @@ func deviation(s Stored, last Memory, root trust.Root, now time.Time) *Deviation
 			found.Predicate.Sequence)
 	}
 	return deviates(v1beta2.ReasonBundleUnknown,
-		"the registry has bundle %d, %s, which this publisher does not know: another one publishes too, or the "+
-			"control plane lost its memory", found.Predicate.Sequence, found.Digest)
+		"the registry has bundle %d, %s, which this publisher does not know: another publisher is active, or the "+
+			"control plane lost its record", found.Predicate.Sequence, found.Digest)
 }
 
-// lastStated are the removals and rollbacks in the last known bundle. Those that the runtime has accepted need not be
-// repeated.
+// lastStated contains the removals and rollbacks in the last known bundle. The next bundle omits the ones that the
+// runtime has already accepted.
 type lastStated struct {
 	digest         digest.Digest
 	removals       []string
 	rolledBackFrom map[string]string
 }
 
-// stated returns them from the last bundle, or from the record if that bundle is not available.
+// stated returns the removals and rollbacks of the last bundle, or of the status record if that bundle is not
+// available.
 func (a Adopted) stated(remembered *Memory) lastStated {
 	switch {
 	case a.Last != nil:
@@ -295,8 +299,8 @@ func (a Adopted) stated(remembered *Memory) lastStated {
 	return lastStated{}
 }
 
-// rollbacks returns the rollbacks of the next bundle. A rollback is repeated until the runtime has accepted a bundle
-// with it, because an agent that was offline would otherwise refuse the older version.
+// rollbacks returns the rollbacks of the next bundle. Each rollback is repeated until the runtime has accepted a bundle
+// that contains the rollback. Otherwise, an agent that was offline would refuse the older version.
 func (s lastStated) rollbacks(granted, wanted map[string]string, observed digest.Digest) (all []bundle.Rollback) {
 	from := map[string]string{}
 	if observed != s.digest {

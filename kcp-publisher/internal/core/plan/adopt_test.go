@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// bundleOf returns a bundle of keda in a version, with a position of its own.
+// bundleOf returns a bundle that contains a version of keda.
 func bundleOf(epoch, sequence int64, d digest.Digest, previous *bundle.Position, version string) *Published {
 	return &Published{
 		Predicate: bundle.Predicate{Epoch: epoch, Sequence: sequence, Previous: previous}, Digest: d,
@@ -26,7 +26,7 @@ func bundleOf(epoch, sequence int64, d digest.Digest, previous *bundle.Position,
 	}
 }
 
-// rootOf returns a root of an epoch with one publisher key, and that key's thumbprint.
+// rootOf returns a root of trust with one publisher key, and the key's thumbprint.
 func rootOf(t *testing.T, epoch int64) (trust.Root, string) {
 	t.Helper()
 	maker := trusttest.NewMaker(t)
@@ -49,97 +49,97 @@ func TestRegistryOnlyConfirmsRecordedBundles(t *testing.T) {
 		own        *Published
 		remembered *Memory
 		stored     Stored
-		last       digest.Digest // of Last, empty for none
+		last       digest.Digest // digest of Last, empty if nil
 		keep       bool
 		sequence   int64
 		deviation  string
 	}{
-		"what is remembered": {nil, remembered, Stored{"sha256:seven", own, key, true}, "sha256:seven", true, 70, ""},
-		"what is remembered, by a key that was rotated out since": {
+		"recorded bundle": {nil, remembered, Stored{"sha256:seven", own, key, true}, "sha256:seven", true, 70, ""},
+		"recorded bundle signed by a rotated-out key": {
 			nil, remembered, Stored{"sha256:seven", own, "retired", true}, "sha256:seven", true, 70, "",
 		},
-		"what is remembered, without its documents": {
+		"recorded bundle without its documents": {
 			nil, remembered, Stored{"sha256:seven", own, key, false}, "", false, 70, v1beta2.ReasonBundleIncomplete,
 		},
-		"nothing any more": {
+		"registry lost the recorded bundle": {
 			nil, remembered, Stored{}, "", false, 70, v1beta2.ReasonBundleMissing,
 		},
-		"nothing any more, while the publisher runs": {
+		"registry lost the bundle of a running publisher": {
 			own, remembered, Stored{}, "sha256:seven", true, 70, v1beta2.ReasonBundleMissing,
 		},
-		"an older bundle": {
+		"older bundle": {
 			nil, remembered, Stored{"sha256:six", bundleOf(2, 60, "sha256:six", nil, "1.7.0"), key, true}, "", false,
 			70, v1beta2.ReasonBundleReplayed,
 		},
-		"an older bundle, while the publisher runs": {
+		"older bundle than the one of a running publisher": {
 			own, remembered, Stored{"sha256:six", bundleOf(2, 60, "sha256:six", nil, "1.7.0"), key, true},
 			"sha256:seven", true, 70, v1beta2.ReasonBundleReplayed},
-		"another bundle of the same sequence": {
+		"different bundle with the recorded sequence": {
 			nil, remembered, Stored{"sha256:other", bundleOf(2, 70, "sha256:other", nil, "1.7.0"), key, true}, "",
 			false, 70, v1beta2.ReasonBundleReplayed,
 		},
-		"a newer bundle of a former epoch": {
+		"newer sequence of an earlier epoch": {
 			nil, remembered, Stored{"sha256:nine", bundleOf(1, 90, "sha256:nine", after, "1.7.0"), key, true}, "",
 			false, 70, v1beta2.ReasonBundleReplayed,
 		},
-		"the next one, which a crash left": {
+		"unrecorded next bundle after a crash": {
 			nil, remembered, Stored{"sha256:eight", bundleOf(2, 80, "sha256:eight", after, "1.9.0"), key, true},
 			"sha256:eight", true, 80, "",
 		},
-		"the next one, whose answer was lost": {
+		"next bundle whose push response was lost": {
 			own, remembered, Stored{"sha256:eight", bundleOf(2, 80, "sha256:eight", after, "1.9.0"), key, true},
 			"sha256:eight", true, 80, "",
 		},
-		"the next one, by a key that was rotated out": {
+		"unrecorded next bundle signed by a rotated-out key": {
 			nil, remembered, Stored{"sha256:eight", bundleOf(2, 80, "sha256:eight", after, "1.9.0"), "retired", true},
 			"", false, 70, v1beta2.ReasonBundleForeign},
-		"the next one, without its documents": {
+		"unrecorded next bundle without its documents": {
 			nil, remembered, Stored{"sha256:eight", bundleOf(2, 80, "sha256:eight", after, "1.9.0"), key, false}, "",
 			false, 80, v1beta2.ReasonBundleIncomplete},
-		"one that follows no remembered one": {
+		"bundle with an unknown predecessor": {
 			nil, remembered,
 			Stored{"sha256:nine",
 				bundleOf(2, 90, "sha256:nine", &bundle.Position{Sequence: 80, Digest: "sha256:eight"}, "1.9.0"), key,
 				true}, "", false, 90, v1beta2.ReasonBundleUnknown},
-		"one whose sequence is ahead of the time": {
+		"sequence in the far future": {
 			nil, remembered,
 			Stored{"sha256:far", bundleOf(2, math.MaxInt64-1, "sha256:far", after, "1.9.0"), key, true}, "", false, 70,
 			v1beta2.ReasonBundleAhead},
-		"the next one after one of a clock that was ahead": {
+		"next bundle after a sequence in the future": {
 			nil, &Memory{Epoch: 2, Sequence: ahead, Digest: "sha256:seven"}, Stored{
 				"sha256:eight",
 				bundleOf(2, ahead+1, "sha256:eight", &bundle.Position{Sequence: ahead, Digest: "sha256:seven"},
 					"1.9.0"), key, true,
 			},
 			"sha256:eight", true, ahead + 1, ""},
-		"one of another publisher after one of a clock that was ahead": {
+		"bundle of another publisher after a sequence in the future": {
 			nil, &Memory{Epoch: 2, Sequence: ahead, Digest: "sha256:seven"},
 			Stored{"sha256:nine", bundleOf(2, ahead+2, "sha256:nine", nil, "1.9.0"), key, true}, "", false, ahead + 2,
 			v1beta2.ReasonBundleUnknown},
-		"one far ahead of one of a clock that was ahead": {
+		"sequence far ahead of a sequence in the future": {
 			nil, &Memory{Epoch: 2, Sequence: ahead, Digest: "sha256:seven"},
 			Stored{"sha256:far", bundleOf(2, math.MaxInt64-1, "sha256:far", nil, "1.9.0"), key, true}, "", false, ahead,
 			v1beta2.ReasonBundleAhead},
-		"something of a stranger": {
+		"bundle without a signature of the fleet": {
 			nil, remembered, Stored{Digest: "sha256:x"}, "", false, 70, v1beta2.ReasonBundleForeign,
 		},
-		"another publisher's newer bundle, known by the status": {
+		"newer bundle of another publisher that the status records": {
 			own, &Memory{Epoch: 2, Sequence: 90, Digest: "sha256:nine"},
 			Stored{"sha256:nine", bundleOf(2, 90, "sha256:nine", nil, "1.9.0"), key, true}, "sha256:nine", true, 90,
 			""},
-		"one that is compared, as nothing is remembered": {
+		"bundle without a record is only compared": {
 			nil, &Memory{}, Stored{"sha256:nine", bundleOf(2, clock, "sha256:nine", nil, "1.9.0"), key, true},
 			"sha256:nine", false, clock, ""},
-		"one of a stranger's sequence, as nothing is remembered": {
+		"sequence in the far future without a record": {
 			nil, nil, Stored{"sha256:far", bundleOf(2, math.MaxInt64-1, "sha256:far", nil, "1.9.0"), key, true}, "",
 			false, 0, v1beta2.ReasonBundleAhead},
-		"one by a retired key, as nothing is remembered": {
+		"bundle signed by a rotated-out key without a record": {
 			nil, nil, Stored{"sha256:nine", bundleOf(2, clock, "sha256:nine", nil, "1.9.0"), "retired", true}, "",
 			false, 0, v1beta2.ReasonBundleForeign},
-		"one of the time before a new epoch, as nothing is remembered": {
+		"bundle of an earlier epoch without a record": {
 			nil, nil, Stored{"sha256:old", bundleOf(1, 60, "sha256:old", nil, "1.7.0"), key, true}, "", false, 0, ""},
-		"nothing, as nothing is remembered": {nil, &Memory{}, Stored{}, "", false, 0, ""},
-		"what is remembered of a former epoch": {
+		"empty registry without a record": {nil, &Memory{}, Stored{}, "", false, 0, ""},
+		"recorded bundle of an earlier epoch": {
 			nil, &Memory{Epoch: 1, Sequence: math.MaxInt64 - 1, Digest: "sha256:old"},
 			Stored{"sha256:old", bundleOf(1, math.MaxInt64-1, "sha256:old", nil, "1.7.0"), "retired", true},
 			"sha256:old", true, 0, ""},
@@ -154,25 +154,26 @@ func TestRegistryOnlyConfirmsRecordedBundles(t *testing.T) {
 				deviation = got.Deviation.Reason
 			}
 			if last != c.last || got.Keep != c.keep || got.Sequence != c.sequence || deviation != c.deviation {
-				t.Errorf("last %q, keep %v, sequence %d, deviation %+v", last, got.Keep, got.Sequence, got.Deviation)
+				t.Errorf("got last %q, keep %v, sequence %d, deviation %+v", last, got.Keep, got.Sequence,
+					got.Deviation)
 			}
 		})
 	}
 }
 
-func TestUnrecordedBundleHoldsTheNextOne(t *testing.T) {
+func TestUnrecordedBundleBlocksTheNextBundle(t *testing.T) {
 	last := bundleOf(1, 7, "sha256:seven", nil, "1.0.0")
 	for name, c := range map[string]struct {
 		adopted    Adopted
 		remembered *Memory
 		want       bool
 	}{
-		"remembered":                {Adopted{Last: last, Keep: true}, &Memory{Digest: "sha256:seven"}, false},
-		"not remembered":            {Adopted{Last: last, Keep: true}, &Memory{Digest: "sha256:six"}, true},
-		"the first, not remembered": {Adopted{Last: last, Keep: true}, &Memory{}, true},
-		"only compared with":        {Adopted{Last: last}, &Memory{}, false},
-		"without a record":          {Adopted{Last: last, Keep: true}, nil, false},
-		"there is none":             {Adopted{}, &Memory{}, false},
+		"bundle recorded":           {Adopted{Last: last, Keep: true}, &Memory{Digest: "sha256:seven"}, false},
+		"bundle not recorded":       {Adopted{Last: last, Keep: true}, &Memory{Digest: "sha256:six"}, true},
+		"first bundle not recorded": {Adopted{Last: last, Keep: true}, &Memory{}, true},
+		"bundle only compared":      {Adopted{Last: last}, &Memory{}, false},
+		"no status":                 {Adopted{Last: last, Keep: true}, nil, false},
+		"no bundle":                 {Adopted{}, &Memory{}, false},
 	} {
 		if got := c.adopted.Unrecorded(c.remembered); got != c.want {
 			t.Errorf("%s: got %v", name, got)
@@ -192,37 +193,37 @@ func TestRollbackStaysInBundlesUntilAccepted(t *testing.T) {
 		observed        digest.Digest
 		want            []bundle.Rollback
 	}{
-		"nothing goes back": {
+		"no rollback": {
 			nil, map[string]string{"keda": "1.7.0"}, map[string]string{"keda": "1.8.0"}, "", nil,
 		},
-		"a module goes back": {
+		"module rolled back": {
 			nil, map[string]string{"keda": "1.8.0", "nats": "2.0.0"},
 			map[string]string{"keda": "1.7.0", "nats": "2.0.0"}, "", []bundle.Rollback{
 				{Module: "keda", From: "1.8.0", To: "1.7.0"},
 			},
 		},
-		"a module is removed": {nil, map[string]string{"keda": "1.8.0"}, map[string]string{}, "", nil},
-		"it was reported before": {
+		"module removed": {nil, map[string]string{"keda": "1.8.0"}, map[string]string{}, "", nil},
+		"rollback not accepted yet": {
 			published(bundle.Rollback{Module: "keda", From: "1.8.0", To: "1.7.0"}), map[string]string{"keda": "1.7.0"},
 			map[string]string{"keda": "1.7.0"}, "sha256:six", []bundle.Rollback{
 				{Module: "keda", From: "1.8.0", To: "1.7.0"},
 			},
 		},
-		"it was accepted": {
+		"rollback accepted": {
 			published(bundle.Rollback{Module: "keda", From: "1.8.0", To: "1.7.0"}), map[string]string{"keda": "1.7.0"},
 			map[string]string{"keda": "1.7.0"}, "sha256:seven", nil,
 		},
-		"it goes back twice": {
+		"second rollback before the first is accepted": {
 			published(bundle.Rollback{Module: "keda", From: "1.9.0", To: "1.8.0"}), map[string]string{"keda": "1.8.0"},
 			map[string]string{"keda": "1.7.0"}, "sha256:six", []bundle.Rollback{
 				{Module: "keda", From: "1.9.0", To: "1.7.0"},
 			},
 		},
-		"it went forward again": {
+		"upgrade beyond the rolled-back version": {
 			published(bundle.Rollback{Module: "keda", From: "1.8.0", To: "1.7.0"}), map[string]string{"keda": "1.7.0"},
 			map[string]string{"keda": "1.8.1"}, "sha256:six", nil,
 		},
-		"it went a part forward": {
+		"upgrade below the rolled-back version": {
 			published(bundle.Rollback{Module: "keda", From: "1.9.0", To: "1.7.0"}), map[string]string{"keda": "1.7.0"},
 			map[string]string{"keda": "1.8.0"}, "sha256:six", []bundle.Rollback{
 				{Module: "keda", From: "1.9.0", To: "1.8.0"},
@@ -236,7 +237,7 @@ func TestRollbackStaysInBundlesUntilAccepted(t *testing.T) {
 	}
 }
 
-func TestAssignedVersionSurvivesAnUnresolvedModule(t *testing.T) {
+func TestUnresolvedModuleKeepsItsVersion(t *testing.T) {
 	p := bundleOf(1, 8, "sha256:eight", nil, "1.9.0")
 	p.Predicate.Removals = []string{"gone"}
 	got := versionsAfter(p, map[string]string{"keda": "1.8.0", "gone": "1.0.0", "lost": "2.0.0"})
@@ -245,7 +246,7 @@ func TestAssignedVersionSurvivesAnUnresolvedModule(t *testing.T) {
 	}
 }
 
-func TestReportedVersionsCountAgainstRecordedOnes(t *testing.T) {
+func TestReportedVersionOverridesRecordedVersion(t *testing.T) {
 	published := &v1beta2.PublishedBundle{
 		Epoch:    1,
 		Sequence: 70,
@@ -259,36 +260,36 @@ func TestReportedVersionsCountAgainstRecordedOnes(t *testing.T) {
 		version   string
 		want      string
 	}{
-		"it is remembered otherwise": {
+		"recorded bundle applied": {
 			published, &bundle.Observed{Epoch: 1, Sequence: 70, Digest: "sha256:seven"}, nil, "1.2.0", "1.1.0",
 		},
-		"nothing is remembered": {nil, nil, nil, "1.2.0", "1.2.0"},
-		"it has a newer bundle": {
+		"no record": {nil, nil, nil, "1.2.0", "1.2.0"},
+		"newer bundle applied": {
 			published, &bundle.Observed{Epoch: 1, Sequence: 71, Digest: "sha256:lost"}, nil, "1.2.0", "1.2.0",
 		},
-		"it has a newer bundle with an older one": {
+		"newer bundle applied with an older version": {
 			published, &bundle.Observed{Epoch: 1, Sequence: 71, Digest: "sha256:lost"}, nil, "1.0.0", "1.1.0",
 		},
-		"it refuses the remembered one": {
+		"recorded bundle refused as a downgrade": {
 			published, nil, []bundle.RefusedBundle{{Digest: "sha256:seven", Reason: refusal.Downgrade}}, "1.2.0",
 			"1.2.0",
 		},
-		"it refuses another one": {
+		"other bundle refused as a downgrade": {
 			published, nil, []bundle.RefusedBundle{{Digest: "sha256:six", Reason: refusal.Downgrade}}, "1.2.0", "1.1.0",
 		},
-		"it chose a newer one by itself": {
+		"runtime chose a newer version": {
 			published, &bundle.Observed{Epoch: 1, Sequence: 70, Digest: "sha256:seven"}, nil, "1.2.0", "1.2.0",
 		},
-		"it chose an older one by itself": {
+		"runtime chose an older version": {
 			published, &bundle.Observed{Epoch: 1, Sequence: 70, Digest: "sha256:seven"}, nil, "1.0.0", "1.1.0",
 		},
-		"it refuses the remembered one as too old": {
+		"recorded bundle refused as a rollback": {
 			published, nil, []bundle.RefusedBundle{{Digest: "sha256:seven", Reason: refusal.Rollback}}, "1.2.0",
 			"1.1.0",
 		},
 	} {
 		var decided []string
-		if strings.HasPrefix(name, "it chose") {
+		if strings.HasPrefix(name, "runtime chose") {
 			decided = []string{"keda"}
 		}
 		report := &bundle.AcceptedReport{
@@ -305,7 +306,7 @@ func TestReportedVersionsCountAgainstRecordedOnes(t *testing.T) {
 	}
 }
 
-func TestMissingRollbackCausesABundle(t *testing.T) {
+func TestNewRollbackCausesBundle(t *testing.T) {
 	r := Runtime{
 		ID:         "one",
 		Audience:   bundle.Audience{Runtime: "one"},
@@ -323,11 +324,11 @@ func TestMissingRollbackCausesABundle(t *testing.T) {
 	}
 	last.Predicate.Rollback = next.Rollback
 	if _, reason := Next(after(last), wanted, r, trusted, validity, noon); reason != "" {
-		t.Errorf("it is reported again because of %q", reason)
+		t.Errorf("the next bundle has reason %q, want none", reason)
 	}
 }
 
-func TestRolloutOfAVersionSurvivesAnUnresolvedModule(t *testing.T) {
+func TestUnresolvedModuleKeepsItsRollout(t *testing.T) {
 	known := &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{
 		Versions: map[string]string{
 			"keda": "1.8.0",
@@ -337,23 +338,23 @@ func TestRolloutOfAVersionSurvivesAnUnresolvedModule(t *testing.T) {
 		versions map[string]string
 		want     string
 	}{
-		"it keeps its version":     {map[string]string{"keda": "1.8.0"}, "keda-regular-1"},
-		"it is not asked for":      {map[string]string{}, ""},
-		"it has another version":   {map[string]string{"keda": "1.9.0"}, ""},
-		"nothing is known of them": {nil, ""},
+		"version kept":         {map[string]string{"keda": "1.8.0"}, "keda-regular-1"},
+		"module not requested": {map[string]string{}, ""},
+		"version changed":      {map[string]string{"keda": "1.9.0"}, ""},
+		"versions unknown":     {nil, ""},
 	} {
 		given := (&View{}).Given("one", Published{Versions: c.versions}, known)
 		if got := given["keda"].Rollout; got != c.want {
-			t.Errorf("%s: given by %q, want %q", name, got, c.want)
+			t.Errorf("%s: got rollout %q, want %q", name, got, c.want)
 		}
 	}
 }
 
-// TestRecordHasTheBundlesCommitAndCertificate checks two fields for operators without access to the registry.
-func TestRecordHasTheBundlesCommitAndCertificate(t *testing.T) {
+// TestRecordContainsCommitAndCertificate checks two fields for operators without access to the registry.
+func TestRecordContainsCommitAndCertificate(t *testing.T) {
 	last := bundleOf(1, 70, "sha256:seven", nil, "1.7.0")
 	if record := last.Record(); record.Commit != "" || record.Certificate != nil {
-		t.Errorf("of a bundle with neither: %q, %v", record.Commit, record.Certificate)
+		t.Errorf("bundle without commit and certificate: got %q, %v", record.Commit, record.Certificate)
 	}
 	agent := trusttest.NewSigner(t)
 	text, err := trust.IssueCertificate(agent, "", "one", trust.Kyma{}, trusttest.PublicKey(t, agent), noon,
@@ -369,17 +370,17 @@ func TestRecordHasTheBundlesCommitAndCertificate(t *testing.T) {
 	if life := record.Certificate; record.Commit != "0123456789abcdef" || life == nil ||
 		!life.NotBefore.Time.Equal(noon) ||
 		!life.NotAfter.Time.Equal(noon.Add(90*24*time.Hour)) {
-		t.Errorf("%q, %v", record.Commit, record.Certificate)
+		t.Errorf("got commit %q, certificate %v", record.Commit, record.Certificate)
 	}
 	for _, broken := range []string{"no certificate", strings.Replace(text, "MI", "AA", 1)} {
 		last.Predicate.Certificate = broken
 		if life := last.Record().Certificate; life != nil {
-			t.Errorf("%q holds until %v", broken, life)
+			t.Errorf("invalid certificate %q has validity %v", broken, life)
 		}
 	}
 }
 
-// TestRecordSurvivesTheLastBundle exists because the owner of the registry can delete it, or replace it.
+// TestRecordSurvivesTheLastBundle covers a registry whose owner deletes or replaces the last bundle.
 func TestRecordSurvivesTheLastBundle(t *testing.T) {
 	last := bundleOf(1, 70, "sha256:seven", nil, "1.7.0")
 	last.Predicate.Removals = []string{"nats"}
@@ -398,10 +399,10 @@ func TestRecordSurvivesTheLastBundle(t *testing.T) {
 		validity, noon)
 	if reason != ReasonRegistryDiffers || !slices.Equal(next.Removals, []string{"nats"}) ||
 		!slices.Equal(next.Rollback, last.Predicate.Rollback) {
-		t.Errorf("reason %q, removals %v, rollback %+v", reason, next.Removals, next.Rollback)
+		t.Errorf("got reason %q, removals %v, rollback %+v", reason, next.Removals, next.Rollback)
 	}
 	r.Observed, r.Installed = "sha256:seven", []string{"keda"}
 	if next, _ := Next(Adopted{}, wanted, r, trusted, validity, noon); len(next.Removals)+len(next.Rollback) != 0 {
-		t.Errorf("once the runtime has accepted it: removals %v, rollback %+v", next.Removals, next.Rollback)
+		t.Errorf("after the runtime accepted the bundle: got removals %v, rollback %+v", next.Removals, next.Rollback)
 	}
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// MaxAgentRollbacks limits the images that one agent can leave for an older one.
+// MaxAgentRollbacks limits the number of agent images from which one agent can roll back.
 const MaxAgentRollbacks = 20
 
-// agentRollbackFrom returns the digests of the agent images that a Kyma's agent can leave for an older one. Invalid
-// entries of the annotation name no image.
+// agentRollbackFrom returns the digests of the agent images from which a Kyma's agent can roll back. Invalid entries of
+// the annotation are ignored.
 func (r Rules) agentRollbackFrom(kyma *v1beta2.Kyma) []string {
 	from := slices.Clone(r.AgentRollbackFrom)
 	for entry := range strings.SplitSeq(kyma.Annotations[v1beta2.AnnotationAgentRollbackFrom], ",") {

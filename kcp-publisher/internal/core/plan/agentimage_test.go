@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestAgentRollbacksAreOfTheFleetAndOfTheKyma(t *testing.T) {
+func TestFleetAndKymaAllowAgentRollbacks(t *testing.T) {
 	a, b := "sha256:"+strings.Repeat("a", 64), "sha256:"+strings.Repeat("b", 64)
 	kyma := &v1beta2.Kyma{}
 	kyma.Annotations = map[string]string{
@@ -16,9 +16,9 @@ func TestAgentRollbacksAreOfTheFleetAndOfTheKyma(t *testing.T) {
 	}
 	rules := Rules{AgentRollbackFrom: []string{a}}
 	if got := rules.agentRollbackFrom(kyma); !slices.Equal(got, []string{a, b}) {
-		t.Errorf("got %s", got)
+		t.Errorf("got digests %s", got)
 	}
 	if len(rules.AgentRollbackFrom) != 1 {
-		t.Error("the rules of the fleet changed")
+		t.Error("agentRollbackFrom modified the fleet's rules")
 	}
 }

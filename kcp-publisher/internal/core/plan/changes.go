@@ -9,15 +9,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Changes is the difference between a bundle and its predecessor.
+// Changes describes the difference between a bundle and its predecessor.
 type Changes struct {
 	// Modules are the added, removed and changed modules, sorted. A module counts as changed if its version, content,
 	// configuration or a label differs.
 	Modules []string
 }
 
-// ChangesBetween returns the modules that differ between two states, nil if all modules may be affected. Intervals, the
-// catalog, Watchers, windows, offers and the agent's own image do not count.
+// ChangesBetween returns the modules that differ between two states, or nil if all modules may be affected. It ignores
+// intervals, the catalog, Watchers, windows, offers and the agent's own image.
 func ChangesBetween(before, after bundle.DesiredState) *Changes {
 	if before.Takeover != after.Takeover ||
 		!equality.Semantic.DeepEqual(installing(before.Settings), installing(after.Settings)) {

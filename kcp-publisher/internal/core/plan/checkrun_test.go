@@ -15,16 +15,16 @@ func TestAnnotationRequestsACheckRun(t *testing.T) {
 	}
 	request, err := Rules{}.Request(kyma, nil)
 	if err != nil || request.Settings.CheckRun == nil || request.Settings.CheckRun.ID != "7" {
-		t.Errorf("got %+v, %v", request.Settings.CheckRun, err)
+		t.Errorf("got check run %+v, %v", request.Settings.CheckRun, err)
 	}
 	kyma.Annotations[v1beta2.AnnotationCheckRun] = `{"id":"7"}`
 	_, err = Rules{}.Request(kyma, nil)
 	if reason.Of(err) != reason.AnnotationInvalid ||
 		!strings.Contains(err.Error(), "annotation kyma-pull.dev/check-run: check run: module") {
-		t.Errorf("an incomplete request: %v", err)
+		t.Errorf("incomplete annotation: got %v", err)
 	}
 	delete(kyma.Annotations, v1beta2.AnnotationCheckRun)
 	if request, err := (Rules{}).Request(kyma, nil); err != nil || request.Settings.CheckRun != nil {
-		t.Errorf("without a request: %+v, %v", request.Settings.CheckRun, err)
+		t.Errorf("without the annotation: got %+v, %v", request.Settings.CheckRun, err)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Cloned returns the reason why nothing is published to a runtime whose key two agents use, nil if only one uses it.
-// Both keep their bundle: a request of one must not remove anything from the other.
+// Cloned returns an error if two agents use the runtime's key. The publisher publishes no bundles to such a runtime,
+// and both clusters keep their last bundle: a request from one cluster must not remove modules from the other.
 func Cloned(kyma *v1beta2.Kyma) error {
 	s := kyma.Status.Runtime
 	if s == nil || s.Agent == nil || s.Agent.Clone == "" {

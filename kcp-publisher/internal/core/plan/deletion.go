@@ -9,14 +9,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// FinalizableUnnotified is Finalizable for a Kyma whose runtime was not notified of its deletion, for example while the
-// registry is unavailable.
+// FinalizableUnnotified is like Finalizable, for a Kyma whose runtime was not notified of the deletion, for example
+// because the registry is unavailable.
 func FinalizableUnnotified(kyma *v1beta2.Kyma) (reason, message string) {
 	if !isMarkedGone(kyma) {
 		return "", ""
 	}
 	return v1beta2.ReasonRuntimeGone,
-		fmt.Sprintf("by label %s, the cluster of runtime %s no longer exists", v1beta2.LabelRuntimeGone,
+		fmt.Sprintf("label %s declares that the cluster of runtime %s no longer exists", v1beta2.LabelRuntimeGone,
 			RuntimeID(kyma))
 }
 
@@ -24,15 +24,15 @@ func isMarkedGone(kyma *v1beta2.Kyma) bool {
 	return kyma.Labels[v1beta2.LabelRuntimeGone] == v1beta2.True
 }
 
-// FinalizableRefused is Finalizable for a Kyma to which nothing can be published.
+// FinalizableRefused is like Finalizable, for a Kyma for which no bundle can be published.
 func FinalizableRefused(kyma *v1beta2.Kyma, why error, timeout time.Duration, now time.Time) (event, message string) {
-	const left = "nothing may be published for it, so that a runtime of its stays as it is"
+	const left = "no bundle can be published for the Kyma, so its runtime keeps its modules"
 	switch s := kyma.Status.Runtime; {
 	case reason.Of(why) == reason.RuntimeHandedOver:
 		return v1beta2.ReasonHandedOver,
-			fmt.Sprintf("runtime %s belongs to another Kyma or control plane, and keeps its modules", RuntimeID(kyma))
+			fmt.Sprintf("runtime %s belongs to another Kyma or control plane and keeps its modules", RuntimeID(kyma))
 	case s == nil || s.Published == nil:
-		return v1beta2.ReasonNothingToRemove, "nothing was ever published for it"
+		return v1beta2.ReasonNothingToRemove, "no bundle was ever published for the Kyma"
 	case isMarkedGone(kyma):
 		return FinalizableUnnotified(kyma)
 	case kyma.Labels[v1beta2.LabelForceDeletion] == v1beta2.True:
@@ -46,10 +46,11 @@ func FinalizableRefused(kyma *v1beta2.Kyma, why error, timeout time.Duration, no
 }
 
 func neverReported(kyma *v1beta2.Kyma) string {
-	return fmt.Sprintf("runtime %s never reported, so the removal does not wait for it", RuntimeID(kyma))
+	return fmt.Sprintf("runtime %s never reported, so the deletion does not wait for a report", RuntimeID(kyma))
 }
 
-// Finalizable decides whether a deleted Kyma can be finalized, and why. An empty reason means that it must wait.
+// Finalizable decides whether the finalizer of a deleted Kyma can be removed, and why. An empty reason means that the
+// Kyma must wait.
 func Finalizable(
 	kyma *v1beta2.Kyma, published Published, report *bundle.AcceptedReport, timeout time.Duration, now time.Time,
 ) (reason, message string) {
@@ -60,21 +61,21 @@ func Finalizable(
 	switch waited := now.Sub(kyma.DeletionTimestamp.Time); {
 	case report != nil && report.Observed != nil && report.Observed.Digest == published.Digest &&
 		published.Predicate.Deleting &&
-		len(report.Modules) == 0 && !report.LeavesModulesOut() && report.Kyma == nil:
+		len(report.Modules) == 0 && !report.OmitsModules() && report.Kyma == nil:
 		return v1beta2.ReasonRuntimeEmpty, fmt.Sprintf("runtime %s has removed all modules", runtime)
 	case isMarkedGone(kyma):
 		return FinalizableUnnotified(kyma)
 	case kyma.Labels[v1beta2.LabelForceDeletion] == v1beta2.True:
 		return v1beta2.ReasonDeletionForced,
 			fmt.Sprintf(
-				"the removal did not wait for runtime %s: its last bundle removes all modules when its agent reads it",
+				"the deletion did not wait for runtime %s: its agent removes all modules when it reads the last bundle",
 				runtime)
 	case kyma.Status.Runtime == nil || kyma.Status.Runtime.Observed == nil:
 		return v1beta2.ReasonRuntimeNeverReported, neverReported(kyma)
 	case waited > timeout:
 		return v1beta2.ReasonDeletionTimeout, fmt.Sprintf(
-			"runtime %s did not report an empty state within %s: its last bundle removes all modules when its agent "+
-				"reads it",
+			"runtime %s did not report an empty state within %s: its agent removes all modules when it reads the last "+
+				"bundle",
 			runtime,
 			timeout,
 		)

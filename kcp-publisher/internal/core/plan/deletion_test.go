@@ -12,16 +12,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestDeletedKymaIsFinalizedOnceItsRuntimeKnows(t *testing.T) {
+func TestDeletedKymaIsFinalizedAfterItsRuntimeWasNotified(t *testing.T) {
 	kyma := living("one")
 	kyma.DeletionTimestamp, kyma.Labels = &metav1.Time{Time: noon},
 		map[string]string{v1beta2.LabelForceDeletion: v1beta2.True}
 	if reason, _ := Finalizable(kyma, Published{}, nil, time.Hour, noon.Add(2*time.Hour)); reason != "" {
-		t.Errorf("it is removed before its runtime was notified: %s", reason)
+		t.Errorf("finalizable before the runtime was notified: got %s", reason)
 	}
 	if reason, _ := Finalizable(kyma, Published{Predicate: bundle.Predicate{Deleting: true}}, nil, time.Hour,
 		noon); reason != v1beta2.ReasonDeletionForced {
-		t.Errorf("notified, and forced: %q", reason)
+		t.Errorf("notified and forced: got %q", reason)
 	}
 	refused := kymaOf("two")
 	refused.DeletionTimestamp = &metav1.Time{Time: noon}
@@ -33,11 +33,11 @@ func TestDeletedKymaIsFinalizedOnceItsRuntimeKnows(t *testing.T) {
 		after  time.Duration
 		want   string
 	}{
-		"nothing was published":    {nil, nil, 0, v1beta2.ReasonNothingToRemove},
-		"something was":            {living("one").Status.Runtime, nil, 0, ""},
-		"something, never applied": {silent, nil, 0, v1beta2.ReasonRuntimeNeverReported},
-		"the cluster is gone":      {living("one").Status.Runtime, gone, 0, v1beta2.ReasonRuntimeGone},
-		"for too long":             {living("one").Status.Runtime, nil, 2 * time.Hour, v1beta2.ReasonDeletionTimeout},
+		"no bundle published":    {nil, nil, 0, v1beta2.ReasonNothingToRemove},
+		"bundle applied":         {living("one").Status.Runtime, nil, 0, ""},
+		"runtime never reported": {silent, nil, 0, v1beta2.ReasonRuntimeNeverReported},
+		"cluster deleted":        {living("one").Status.Runtime, gone, 0, v1beta2.ReasonRuntimeGone},
+		"deletion timed out":     {living("one").Status.Runtime, nil, 2 * time.Hour, v1beta2.ReasonDeletionTimeout},
 	} {
 		refused.Status.Runtime, refused.Labels = c.status, c.labels
 		if reason, _ := FinalizableRefused(refused, nil, time.Hour, noon.Add(c.after)); reason != c.want {
@@ -46,10 +46,10 @@ func TestDeletedKymaIsFinalizedOnceItsRuntimeKnows(t *testing.T) {
 	}
 }
 
-func TestDeletedKymaOfAMissingClusterDoesNotWait(t *testing.T) {
+func TestDeletedKymaDoesNotWaitForDeletedCluster(t *testing.T) {
 	kyma := living("one")
 	if reason, _ := FinalizableUnnotified(kyma); reason != "" {
-		t.Errorf("whose cluster is there: %s", reason)
+		t.Errorf("existing cluster: got %s", reason)
 	}
 	kyma.DeletionTimestamp, kyma.Labels = &metav1.Time{Time: noon},
 		map[string]string{v1beta2.LabelRuntimeGone: v1beta2.True}
@@ -57,17 +57,18 @@ func TestDeletedKymaOfAMissingClusterDoesNotWait(t *testing.T) {
 		"told": {Predicate: bundle.Predicate{Deleting: true}}} {
 		reason, message := Finalizable(kyma, published, nil, time.Hour, noon)
 		if reason != v1beta2.ReasonRuntimeGone || !strings.Contains(message, v1beta2.LabelRuntimeGone) {
-			t.Errorf("%s: %s: %s", name, reason, message)
+			t.Errorf("%s: got %s: %s", name, reason, message)
 		}
 	}
 	kyma.Labels[v1beta2.LabelRuntimeGone] = "soon"
 	if reason, _ := FinalizableUnnotified(kyma); reason != "" {
-		t.Errorf("whose label contains something else: %s", reason)
+		t.Errorf("other label value: got %s", reason)
 	}
 }
 
-// An invalid annotation of a Kyma must not prevent the bundle that removes its modules.
-func TestDeletedKymaIsPublishedDespiteItsAnnotations(t *testing.T) {
+// TestInvalidAnnotationsDoNotBlockDeletion checks that invalid annotations do not prevent the bundle that removes all
+// modules.
+func TestInvalidAnnotationsDoNotBlockDeletion(t *testing.T) {
 	rules := Rules{Settings: bundle.Settings{PollInterval: metav1.Duration{Duration: time.Minute}}}
 	kyma := living("one")
 	kyma.Annotations = map[string]string{
@@ -75,12 +76,12 @@ func TestDeletedKymaIsPublishedDespiteItsAnnotations(t *testing.T) {
 		v1beta2.AnnotationMaintenanceWindows: "{",
 	}
 	if _, err := rules.Request(kyma, nil); err == nil {
-		t.Error("a Kyma that is not deleted is published to")
+		t.Error("invalid annotations of a Kyma that is not deleted are accepted")
 	}
 	kyma.DeletionTimestamp = &metav1.Time{Time: noon}
 	request, err := rules.Request(kyma, nil)
 	if err != nil || !request.Deleting || !reflect.DeepEqual(request.Settings, rules.Settings) {
-		t.Errorf("got %+v, %v", request, err)
+		t.Errorf("got request %+v, %v", request, err)
 	}
 }
 
@@ -94,17 +95,17 @@ func TestDeletedKymaKeepsItsFirstRuntime(t *testing.T) {
 	err := owners.Check(kyma)
 	if err == nil ||
 		!strings.Contains(err.Error(),
-			"delete the Kyma, which removes all modules from one, and create one for other") {
+			"delete the Kyma, which removes all modules from one, and create a Kyma for other") {
 		t.Errorf("got %v", err)
 	}
 	if err := owners.Check(taker); err != nil {
-		t.Errorf("the Kyma of the other runtime: %v", err)
+		t.Errorf("Kyma of the other runtime: %v", err)
 	}
 	kyma.DeletionTimestamp = &metav1.Time{Time: noon}
 	if id := RuntimeID(kyma); id != "one" {
-		t.Errorf("its last bundle is for %s", id)
+		t.Errorf("the last bundle is for runtime %s", id)
 	}
 	if err := NewOwners([]v1beta2.Kyma{*kyma, *taker}).Check(kyma); err != nil {
-		t.Errorf("nothing may be published: %v", err)
+		t.Errorf("the deleted Kyma is refused: %v", err)
 	}
 }

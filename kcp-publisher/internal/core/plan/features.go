@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// RecordFeatures returns a report's features as the Kyma status keeps them.
+// RecordFeatures returns a report's features in the format of the Kyma status.
 func RecordFeatures(report bundle.Report) []string {
 	list := make([]string, 0, len(report.Features))
 	for _, f := range report.Features {
@@ -18,8 +18,9 @@ func RecordFeatures(report bundle.Report) []string {
 	return list
 }
 
-// lacks returns the features of this version that a runtime's agent does not understand, by its newest report or else
-// by the status. The list is empty before the first report: a new agent gets all that the operator asked for.
+// lacks returns the features of this version that a runtime's agent does not support, according to its newest report
+// or, without one, to the status. The list is empty before the first report: a new agent is assumed to support all
+// features.
 func lacks(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) []bundle.Feature {
 	var has []string
 	switch {
@@ -35,21 +36,21 @@ func lacks(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) []bundl
 	})
 }
 
-// Understood returns the request without the settings that the runtime's agent does not understand, and the features of
-// the settings left out.
-func Understood(request resolve.Request) (resolve.Request, []bundle.Feature) {
+// SupportedRequest returns the request without the settings that the runtime's agent does not support, and the features
+// of the omitted settings.
+func SupportedRequest(request resolve.Request) (resolve.Request, []bundle.Feature) {
 	var left []bundle.Feature
 	request.Settings, left = request.Settings.Without(func(f bundle.Feature) bool {
-		return !slices.Contains(request.Lacks, f)
+		return !slices.Contains(request.Unsupported, f)
 	})
 	return request, left
 }
 
-// AgentOutdated returns the message about features that an agent does not understand, and how to fix it.
-func AgentOutdated(left []bundle.Feature) string {
+// AgentOutdatedMessage returns a message that lists the features that an agent does not support, and how to fix that.
+func AgentOutdatedMessage(left []bundle.Feature) string {
 	names := make([]string, 0, len(left))
 	for _, f := range left {
 		names = append(names, string(f))
 	}
-	return resolve.Outdated + strings.Join(names, ", ") + ": it is left out of the bundle until the agent is upgraded"
+	return resolve.Outdated + strings.Join(names, ", ") + ": the bundle omits them until the agent is upgraded"
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// LifecycleManagerFinalizer returns lifecycle-manager's finalizer on an object of the control plane, empty if the
-// object has none, and the module whose Manifests lifecycle-manager would delete before the object, empty if there is
-// no relevant one.
+// LifecycleManagerFinalizer returns lifecycle-manager's finalizer on an object of the control plane, or empty if the
+// object has none. module is the module whose Manifests lifecycle-manager would delete before the object, or empty if
+// the object belongs to no module.
 //
 // Source: lifecycle-manager, internal/service/mandatorymodule/deletion, internal/controller/watcher (the Watcher owns
 // its VirtualService, which is deleted with it); 1.0.0, internal/controller/mandatorymodule, for ModuleTemplates.
@@ -31,7 +31,8 @@ func LifecycleManagerFinalizer(object metav1.Object) (finalizer, module string) 
 	return finalizer, module
 }
 
-// ForeignFinalizer is LifecycleManagerFinalizer for an object that is being deleted. It returns nothing for others.
+// ForeignFinalizer is like LifecycleManagerFinalizer, but returns empty strings for an object that is not being
+// deleted.
 func ForeignFinalizer(object metav1.Object) (finalizer, module string) {
 	if object.GetDeletionTimestamp().IsZero() {
 		return "", ""

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestOnlyDeletedObjectsLoseFinalizersOfLifecycleManager(t *testing.T) {
+func TestForeignFinalizerIsFoundOnDeletedObjects(t *testing.T) {
 	kept := metav1.ObjectMeta{
 		Name: "watchdog", Finalizers: []string{"example.com/own", v1beta2.LifecycleManagerFinalizerMandatory},
 	}
@@ -23,22 +23,22 @@ func TestOnlyDeletedObjectsLoseFinalizersOfLifecycleManager(t *testing.T) {
 		object            metav1.Object
 		finalizer, module string
 	}{
-		"a ModuleReleaseMeta": {
+		"ModuleReleaseMeta": {
 			&v1beta2.ModuleReleaseMeta{ObjectMeta: deleted}, v1beta2.LifecycleManagerFinalizerMandatory, "watchdog",
 		},
-		"one that is not deleted":   {&v1beta2.ModuleReleaseMeta{ObjectMeta: kept}, "", ""},
-		"one with another client's": {&v1beta2.ModuleReleaseMeta{ObjectMeta: others}, "", ""},
-		"a ModuleTemplate": {
+		"ModuleReleaseMeta that is not deleted":    {&v1beta2.ModuleReleaseMeta{ObjectMeta: kept}, "", ""},
+		"ModuleReleaseMeta with another finalizer": {&v1beta2.ModuleReleaseMeta{ObjectMeta: others}, "", ""},
+		"ModuleTemplate": {
 			&v1beta2.ModuleTemplate{ObjectMeta: labeled}, v1beta2.LifecycleManagerFinalizerMandatory, "watchdog",
 		},
-		"a Watcher": {
+		"Watcher": {
 			&v1beta2.Watcher{ObjectMeta: watcher}, v1beta2.LifecycleManagerFinalizerWatcher, "",
 		},
-		"a Watcher with a finalizer that is no one": {&v1beta2.Watcher{ObjectMeta: deleted}, "", ""},
-		"a Kyma": {&v1beta2.Kyma{ObjectMeta: deleted}, "", ""},
+		"Watcher with another finalizer": {&v1beta2.Watcher{ObjectMeta: deleted}, "", ""},
+		"Kyma":                           {&v1beta2.Kyma{ObjectMeta: deleted}, "", ""},
 	} {
 		if finalizer, module := ForeignFinalizer(c.object); finalizer != c.finalizer || module != c.module {
-			t.Errorf("%s: got %q of module %q", name, finalizer, module)
+			t.Errorf("%s: got finalizer %q, module %q", name, finalizer, module)
 		}
 	}
 }

@@ -8,12 +8,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// CheckOwner returns why a Kyma may not publish to a runtime, judged by the bundle in the registry: the runtime
-// enrolled with another Kyma, and no operator assigned it to this one. The registry remembers that when the other Kyma,
-// or the whole control plane, is gone.
+// CheckOwner returns an error if the bundle in the registry shows that the runtime enrolled with another Kyma, and no
+// operator has assigned the runtime to this Kyma. The registry keeps that information even after the other Kyma, or the
+// whole control plane, was deleted.
 //
-// A Kyma of the same namespace and name is the same one in a control plane that was rebuilt: only the UID differs. A
-// bundle from before 0.1.0 names no Kyma and is followed by a Kyma with the runtime's name, which no label can claim.
+// A Kyma with the same namespace and name counts as the same Kyma, because only the UID differs in a rebuilt control
+// plane. A bundle from before 0.1.0 does not identify a Kyma. It belongs to the Kyma whose own name is the runtime ID,
+// because a label cannot claim that name.
 func (a Adopted) CheckOwner(r Runtime) error {
 	if a.Stored == nil || r.Assigned || a.Stored.Audience.KeyThumbprint == "" {
 		return nil
@@ -39,8 +40,8 @@ func (a Adopted) CheckOwner(r Runtime) error {
 	)
 }
 
-// former returns the Kymas from which agents accept a change to the runtime's Kyma. They are named in each bundle from
-// then on, because an agent can be away for long.
+// former returns the former owners of the runtime. Agents accept a change from a former owner to the current Kyma.
+// Every later bundle lists the former owners, because an agent can be offline for a long time.
 func (a Adopted) former(r Runtime) []trust.Kyma {
 	var all []trust.Kyma
 	add := func(former trust.Kyma) {
@@ -66,7 +67,7 @@ func (a Adopted) former(r Runtime) []trust.Kyma {
 	return all[max(0, len(all)-bundle.MaxFormerKymas):]
 }
 
-// namedKyma returns the Kyma that a statement names, nil for none.
+// namedKyma returns the Kyma for a statement, or nil if the Kyma has no name.
 func namedKyma(kyma trust.Kyma) *trust.Kyma {
 	if kyma.Name == "" {
 		return nil
@@ -74,8 +75,8 @@ func namedKyma(kyma trust.Kyma) *trust.Kyma {
 	return &kyma
 }
 
-// ownerChanged reports whether a bundle names another Kyma than the one before. That a bundle names its Kyma for the
-// first time needs no new bundle: the next one that is due names it.
+// ownerChanged reports whether the next bundle identifies another Kyma than the last bundle. A last bundle without a
+// Kyma does not require a new bundle: the next regular bundle adds the Kyma.
 func ownerChanged(last, next bundle.Predicate) bool {
 	switch {
 	case !slices.Equal(last.FormerKymas, next.FormerKymas):

@@ -9,20 +9,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// Holders are the rollouts that hold versions back from runtimes, by track. They are built once and queried for each
-// Kyma, also concurrently.
+// Holders are the rollouts that hold versions back from runtimes, by track. They are built once and are safe for
+// concurrent use.
 type Holders map[rollout.Track]*rollout.Holder
 
 // Hold is a rollout that holds a version back from a runtime.
 type Hold struct {
 	Rollout *fleet.Rollout
-	// Touched is true if the rollout gave the runtime its current version.
+	// Touched is true if this rollout published the runtime's current version.
 	Touched bool
-	// Why is the reason, which names the rollout.
+	// Why is a message that contains the rollout and the reason.
 	Why string
 }
 
-// NewHolders returns the holding rollouts among all rollouts.
+// NewHolders returns the rollouts that hold versions back, among the newest rollout of each track.
 func NewHolders(rollouts []fleet.Rollout) Holders {
 	newest := map[rollout.Track]*fleet.Rollout{}
 	for i := range rollouts {
@@ -41,25 +41,25 @@ func NewHolders(rollouts []fleet.Rollout) Holders {
 	return holders
 }
 
-// MayHold reports whether a rollout can hold a version of a module back from a runtime, if only its given version is
-// known.
+// MayHold reports whether a rollout can hold back a version from a runtime with the given version of a module.
 func (h Holders) MayHold(module, version string) bool {
 	for track, holder := range h {
-		if track.Module == module && !holder.Spares(version) {
+		if track.Module == module && !holder.HoldsNothingFrom(version) {
 			return true
 		}
 	}
 	return false
 }
 
-// Of returns the rollouts that hold versions back from a Kyma, by module, for the modules that it follows by a channel.
+// Of returns the rollouts that hold versions back from a Kyma, by module. Pinned and unmanaged modules are never held
+// back.
 func (h Holders) Of(kyma *v1beta2.Kyma) map[string]Hold {
 	if len(h) == 0 {
 		return nil
 	}
 	request, err := asked(kyma)
 	if err != nil {
-		return nil // nothing is published to it, which is its actual problem
+		return nil // no bundle is published for a Kyma with invalid annotations
 	}
 	var held map[string]Hold
 	for i := range request.Asked.Modules {

@@ -10,19 +10,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// HeldRemoval is a module whose removal waits for an approval, with all runtimes that would lose it.
+// HeldRemoval is a module whose removal waits for an approval, with all runtimes that would lose the module.
 type HeldRemoval struct {
-	// ID names exactly this set of removals. An approval of it is valid for no other set.
+	// ID identifies this exact set of removals. An approval of the ID does not apply to any other set.
 	ID string
-	// Module is empty for all modules of deleted Kymas.
+	// Module is empty if the Kymas are deleted, which removes all their modules.
 	Module, Reason string
-	// Since is the time when the first of the removals was held.
+	// Since is the time at which the first removal was held.
 	Since time.Time
-	// Kymas are the Kymas of the runtimes, sorted.
+	// Kymas are the Kymas of the affected runtimes, sorted by namespace and name.
 	Kymas []*v1beta2.Kyma
 }
 
-// HeldRemovals returns the held removals without an approval, sorted by module and reason.
+// HeldRemovals returns the held removals that are not approved, sorted by module and reason.
 func HeldRemovals(kymas []v1beta2.Kyma) []HeldRemoval {
 	var all []HeldRemoval
 	sums := map[int][]string{}
@@ -66,8 +66,8 @@ func byNamespaceAndName(a, b *v1beta2.Kyma) int {
 	return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 }
 
-// Approve adds the approval of a module's held removal to a Kyma's annotations. It keeps the approvals of other held
-// removals, and reports whether anything changed.
+// Approve adds an approval for a module's held removal to the Kyma's annotations. It keeps the approvals for other held
+// removals, and reports whether the annotations changed.
 func Approve(kyma *v1beta2.Kyma, module string) bool {
 	if kyma.Status.Runtime == nil {
 		return false

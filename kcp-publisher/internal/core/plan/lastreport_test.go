@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestTimeOfTheLastReport(t *testing.T) {
+func TestLastReportTime(t *testing.T) {
 	arrived := metav1.NewTime(noon)
 	at := func(reportedAt time.Time, recorded *metav1.Time) *v1beta2.ObservedBundle {
 		return &v1beta2.ObservedBundle{Time: metav1.NewTime(reportedAt), Heard: recorded}
@@ -20,15 +20,15 @@ func TestTimeOfTheLastReport(t *testing.T) {
 		carried  string
 		want     time.Time
 	}{
-		"never":                         {nil, "", time.Time{}},
-		"when its report arrived":       {at(noon.Add(-time.Hour), &arrived), "", noon},
-		"with any clock of the runtime": {at(noon.AddDate(1, 0, 0), &arrived), "", noon},
-		"when it was written, where that is carried": {
+		"no report":                                {nil, "", time.Time{}},
+		"arrival time of the report":               {at(noon.Add(-time.Hour), &arrived), "", noon},
+		"arrival time despite the runtime's clock": {at(noon.AddDate(1, 0, 0), &arrived), "", noon},
+		"creation time of a carried report": {
 			at(noon.AddDate(0, 0, -60), &arrived), v1beta2.True, noon.AddDate(0, 0, -60),
 		},
-		"when it arrived, where its clock is ahead":    {at(noon.AddDate(1, 0, 0), &arrived), "2160h", noon},
-		"an annotation that means nothing changes it":  {at(noon.Add(-time.Hour), &arrived), "always", noon},
-		"by its own clock, where nobody noted arrival": {at(noon.Add(-time.Hour), nil), "", noon.Add(-time.Hour)},
+		"arrival time of a carried report from the future": {at(noon.AddDate(1, 0, 0), &arrived), "2160h", noon},
+		"arrival time with an invalid annotation":          {at(noon.Add(-time.Hour), &arrived), "always", noon},
+		"creation time without an arrival time":            {at(noon.Add(-time.Hour), nil), "", noon.Add(-time.Hour)},
 	} {
 		kyma := living("one")
 		kyma.Status.Runtime.Observed = c.observed
@@ -36,17 +36,17 @@ func TestTimeOfTheLastReport(t *testing.T) {
 			kyma.Annotations = map[string]string{v1beta2.AnnotationCarried: c.carried}
 		}
 		if got := LastReportTime(kyma); !got.Equal(c.want) {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
+			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
 		if got := observed(kyma, "one", "keda", LastReport(kyma, nil, time.Time{})).LastReport; !got.Equal(c.want) {
-			t.Errorf("%s: rollouts take it for %s, want %s", name, got, c.want)
+			t.Errorf("%s: rollouts use %s, want %s", name, got, c.want)
 		}
 	}
 }
 
-// TestModuleOmittedFromAReportIsNotRemoved checks that a removal continues until a report lists all modules that exist,
-// and that no Kyma is deleted before.
-func TestModuleOmittedFromAReportIsNotRemoved(t *testing.T) {
+// TestModuleOmittedFromReportStaysInRemovals checks that only a complete report confirms a removal and finalizes a
+// deleted Kyma.
+func TestModuleOmittedFromReportStaysInRemovals(t *testing.T) {
 	report := &bundle.AcceptedReport{Report: bundle.Report{Observed: &bundle.Observed{Digest: "sha256:newest"}}}
 	kyma := living("one")
 	published := Published{
@@ -61,10 +61,10 @@ func TestModuleOmittedFromAReportIsNotRemoved(t *testing.T) {
 	}
 	if reason, _ := Finalizable(kyma, published, report, time.Hour, noon); reason != v1beta2.ReasonRuntimeEmpty ||
 		len(removed()) != 0 {
-		t.Errorf("with a whole report: %q, to be removed %v", reason, removed())
+		t.Errorf("complete report: got reason %q, removals %v", reason, removed())
 	}
 	report.Truncated = &bundle.Truncated{Modules: 1}
 	if reason, _ := Finalizable(kyma, published, report, time.Hour, noon); reason != "" || len(removed()) != 1 {
-		t.Errorf("with a report that leaves modules out: %q, to be removed %v", reason, removed())
+		t.Errorf("truncated report: got reason %q, removals %v", reason, removed())
 	}
 }

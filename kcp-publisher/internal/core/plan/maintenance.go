@@ -11,16 +11,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/window"
 )
 
-// Maintenance selects the windows for upgrades that require downtime.
+// Maintenance selects the maintenance windows for upgrades that require downtime.
 type Maintenance struct {
-	// Policy selects windows by the labels of Kymas, nil for none.
+	// Policy selects windows by the labels of Kymas. Nil means no policy.
 	Policy *window.Policy
-	// Minimum is the remaining time that a window needs for an upgrade to begin.
+	// Minimum is the time that a window must still be open when an upgrade begins.
 	Minimum time.Duration
 }
 
-// Schedule returns the schedule of a Kyma's runtime: the windows in its annotation, otherwise the windows of the
-// policy; nil if it has neither, or if the Kyma in the control plane skips windows. An invalid annotation is an error.
+// Schedule returns the maintenance schedule of a Kyma's runtime. Windows in the Kyma's annotation override the windows
+// of the policy. The schedule is nil if no windows are configured, or if the Kyma in the control plane skips them. An
+// invalid annotation is an error.
 func (m Maintenance) Schedule(kyma *v1beta2.Kyma) (*window.Schedule, error) {
 	schedule, err := m.windows(kyma)
 	if schedule == nil || err != nil {
@@ -35,7 +36,7 @@ func (m Maintenance) Schedule(kyma *v1beta2.Kyma) (*window.Schedule, error) {
 		schedule.Early = true
 	default:
 		return nil,
-			reason.Errorf(reason.AnnotationInvalid, "annotation %s: %q: want true or false",
+			reason.Errorf(reason.AnnotationInvalid, "annotation %s: %q must be true or false",
 				v1beta2.AnnotationEarlyUpgrades, bundle.Bounded(value, bundle.MaxMessageBytes))
 	}
 	return schedule, nil

@@ -31,21 +31,21 @@ func TestLabelsAndAnnotationSelectWindows(t *testing.T) {
 		own    string
 		want   string
 	}{
-		"By its plan":            {&policy, "kyma-project.io/broker-plan-name", "trial", "", on("Mon")},
-		"By its region":          {&policy, "kyma-project.io/region", "eu-central-1", "", on("Tue")},
-		"By its platform region": {&policy, "kyma-project.io/platform-region", "cf-eu10", "", on("Wed")},
-		"By its global account":  {&policy, "kyma-project.io/global-account-id", "acme", "", on("Thu")},
-		"By a label without information": {
+		"Policy matches the plan":            {&policy, "kyma-project.io/broker-plan-name", "trial", "", on("Mon")},
+		"Policy matches the region":          {&policy, "kyma-project.io/region", "eu-central-1", "", on("Tue")},
+		"Policy matches the platform region": {&policy, "kyma-project.io/platform-region", "cf-eu10", "", on("Wed")},
+		"Policy matches the global account":  {&policy, "kyma-project.io/global-account-id", "acme", "", on("Thu")},
+		"Label without a rule uses the default": {
 			&policy, "kyma-project.io/subaccount-id", "acme", "", `{"windows":[]` + byDefault,
 		},
-		"Its own windows before all": {
+		"Annotation overrides the policy": {
 			&policy, "kyma-project.io/region", "eu-1", `[{"days":["Fri"],"begin":"01:00:00Z","end":"02:00:00Z"}]`,
 			`{"windows":[{"days":["Fri"],"begin":"01:00:00Z","end":"02:00:00Z"}],"minimum":"20m0s"}`,
 		},
-		"Its own windows without a policy": {
+		"Annotation without a policy": {
 			nil, "kyma-project.io/region", "eu-1", `[]`, `{"windows":[],"minimum":"20m0s"}`,
 		},
-		"Without a policy there is none": {nil, "kyma-project.io/region", "eu-1", "", "null"},
+		"Neither annotation nor policy": {nil, "kyma-project.io/region", "eu-1", "", "null"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kyma := kymaOf("one")
@@ -65,17 +65,17 @@ func TestLabelsAndAnnotationSelectWindows(t *testing.T) {
 	}
 }
 
-func TestUnreadableWindowsAreRefused(t *testing.T) {
+func TestInvalidWindowsAreRefused(t *testing.T) {
 	kyma := kymaOf("one")
 	for _, text := range []string{"", "null", "Sat", `[{"days":["Sat"],"begin":"21:00","end":"22:00:00Z"}]`} {
 		kyma.Annotations = map[string]string{v1beta2.AnnotationMaintenanceWindows: text}
 		schedule, err := Maintenance{}.Schedule(kyma)
 		if err == nil || schedule != nil ||
 			!strings.HasPrefix(err.Error(), "annotation kyma-pull.dev/maintenance-windows: ") {
-			t.Errorf("%q gave %+v, %v", text, schedule, err)
+			t.Errorf("annotation %q: got %+v, %v", text, schedule, err)
 		}
 		if _, err := (Rules{}).Request(kyma, nil); err == nil {
-			t.Errorf("%q is published", text)
+			t.Errorf("annotation %q: the request is accepted", text)
 		}
 	}
 }

@@ -23,16 +23,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// MemberCache lists the members of a fleet. It caches which modules each Kyma follows until the Kyma or the catalog
-// changes. The zero value is an empty cache. It is not safe for concurrent use.
+// MemberCache lists the members of a fleet. It caches the modules that each Kyma follows until the Kyma or the catalog
+// changes. The zero value is an empty cache. A MemberCache is not safe for concurrent use.
 type MemberCache struct {
 	catalog *catalog.Snapshot
 	members map[types.UID]member
-	// follows has an entry for each distinct request. A fleet has some hundred.
+	// follows has an entry for each distinct request. A typical fleet has a few hundred distinct requests.
 	follows *memo.Shared[requestKey, []resolve.Follow]
 }
 
-// member is the state that a Kyma followed in one of its versions.
+// member caches the modules that a Kyma follows. version is the resourceVersion of the Kyma.
 type member struct {
 	version string
 	follows memo.Holder[requestKey, []resolve.Follow]
@@ -41,11 +41,11 @@ type member struct {
 // requestKey is equal for requests that follow the same modules.
 type requestKey [sha256.Size]byte
 
-// maxFollowsBytes limits the remembered follows, because runtimes choose the size of their requests. Follows that
-// are not remembered are computed in every round.
+// maxFollowsBytes limits the size of the cache, because runtimes choose the size of their requests. Entries that do not
+// fit are computed again in every round.
 const maxFollowsBytes = 32 << 20
 
-// reset drops everything that was computed with another catalog.
+// reset clears the cache for a new catalog.
 func (c *MemberCache) reset(snapshot *catalog.Snapshot) {
 	c.catalog, c.members = snapshot, nil
 	c.follows = memo.NewShared(memo.Limit{Bytes: maxFollowsBytes}, followBytes)
@@ -59,21 +59,21 @@ func followBytes(_ requestKey, all []resolve.Follow) int {
 	return bytes
 }
 
-// Member is a Kyma that is published to, with the tracks that it follows.
+// Member is a Kyma to which bundles are published, with the tracks that the Kyma follows.
 type Member struct {
 	Kyma    *v1beta2.Kyma
 	Runtime string
 	Follows []resolve.Follow
-	// LastReport is the last report in the Kyma's status. A publisher that reads reports may know a newer one.
+	// LastReport is the last report in the Kyma's status. A publisher that reads reports can know a newer report.
 	LastReport silence.LastReport
 }
 
-// Members returns the Kymas that are published to, as MemberCache.Members does.
+// Members is MemberCache.Members without a cache.
 func Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) []Member {
 	return (&MemberCache{}).Members(kymas, snapshot)
 }
 
-// Members returns the Kymas that are published to, oldest first. It leaves out deleted and skipped Kymas, and Kymas
+// Members returns the Kymas to which bundles are published, oldest first. It omits deleted and skipped Kymas, and Kymas
 // that do not own their runtime.
 func (c *MemberCache) Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) []Member {
 	owners := NewOwners(kymas)
@@ -102,8 +102,8 @@ func (c *MemberCache) Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) 
 	return all
 }
 
-// followed returns the modules that a Kyma follows. A Kyma with invalid annotations follows none, because nothing is
-// published to it.
+// followed returns the modules that a Kyma follows. A Kyma with invalid annotations follows no modules, because the
+// publisher publishes no bundles to its runtime.
 func (c *MemberCache) followed(known *member, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []resolve.Follow {
 	if known.version != "" && known.version == kyma.ResourceVersion {
 		if follows, found := c.follows.Of(&known.follows); found {
@@ -125,7 +125,8 @@ func (c *MemberCache) followed(known *member, kyma *v1beta2.Kyma, snapshot *cata
 	return fresh
 }
 
-// keyOf returns the key of a request. Each part has its length in front, so different requests have different keys.
+// keyOf returns the cache key of a request. Each part is prefixed with its length, so different requests have different
+// keys.
 func keyOf(request resolve.Request, snapshot *catalog.Snapshot) requestKey {
 	text := make([]byte, 0, 1024)
 	add := func(parts ...string) {
@@ -145,11 +146,11 @@ func keyOf(request resolve.Request, snapshot *catalog.Snapshot) requestKey {
 	return sha256.Sum256(text)
 }
 
-// Tracks returns the runtimes of each track with their state of the track's module, except for tracks at rest. A nil
-// atRest means that no track is at rest.
+// Tracks returns the followers of each track, with each runtime's state of the track's module. A track at rest has no
+// runtimes in the result. A nil atRest means that no track is at rest.
 func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool) map[rollout.Track]rollout.Followers {
 	tracks := map[rollout.Track]*rollout.Followers{}
-	// Members that follow the same modules share one slice, whose tracks are computed once.
+	// Members that follow the same modules share one slice, so its tracks are computed once.
 	shared := map[*resolve.Follow][]*rollout.Followers{}
 	for i := range all {
 		follows := all[i].Follows
@@ -179,7 +180,7 @@ func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool)
 	return found
 }
 
-// tracksOf returns the followers of each followed track, nil for those at rest.
+// tracksOf returns the followers of each track in follows. The entry of a track at rest is nil.
 func tracksOf(
 	follows []resolve.Follow, tracks map[rollout.Track]*rollout.Followers, atRest func(rollout.Track, string) bool,
 ) []*rollout.Followers {
@@ -196,14 +197,15 @@ func tracksOf(
 	return all
 }
 
-// observed returns a Kyma's recorded state of one module. Only the report time can be newer than the record.
+// observed returns the state of one module from the Kyma's status. Only the report time, which comes from last, can be
+// newer than the status.
 func observed(kyma *v1beta2.Kyma, id, module string, last silence.LastReport) rollout.Runtime {
 	r := rollout.Runtime{ID: id, Labels: kyma.Labels}
 	status := kyma.Status.Runtime
 	if status == nil {
 		return r
 	}
-	r.LastReport, r.Unnoted = last.At, last.Possible
+	r.LastReport, r.LatestUnrecorded = last.At, last.Possible
 	r.LacksChecks = status.Observed != nil && !slices.Contains(status.Observed.Features, string(bundle.FeatureChecks))
 	if failing := publishFailure(kyma); failing != nil {
 		r.Unpublishable, r.UnpublishableSince = true, failing.LastTransitionTime.Time
@@ -225,7 +227,7 @@ func observed(kyma *v1beta2.Kyma, id, module string, last silence.LastReport) ro
 	return r
 }
 
-// publishFailure returns the condition of a Kyma that cannot be published to, nil otherwise.
+// publishFailure returns the Ready condition of a Kyma whose bundle cannot be published, or nil.
 func publishFailure(kyma *v1beta2.Kyma) *metav1.Condition {
 	ready := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReady)
 	if ready == nil || ready.Reason != v1beta2.ReasonPublishFailed {
@@ -234,8 +236,8 @@ func publishFailure(kyma *v1beta2.Kyma) *metav1.Condition {
 	return ready
 }
 
-// MovesRollouts reports whether a change of a Kyma can affect a rollout. A repeated report does not: timers detect
-// silence.
+// MovesRollouts reports whether a change of a Kyma can affect a rollout. A repeated report cannot, because timers
+// detect silence.
 func MovesRollouts(before, after *v1beta2.Kyma) bool {
 	return before.Generation != after.Generation || !maps.Equal(before.Labels, after.Labels) ||
 		(publishFailure(before) == nil) != (publishFailure(after) == nil) ||

@@ -16,8 +16,8 @@ import (
 
 var padding = strings.Repeat("x", 280)
 
-// hostileRequest returns a Kyma whose runtime requests the largest list of modules that a report can carry: all modules
-// of the catalog, and unknown ones with long names that differ in every request.
+// hostileRequest returns a Kyma whose runtime requests the largest list of modules that fits a report. It contains all
+// modules of the catalog, and unknown modules with long names that differ in every request.
 func hostileRequest(name string, request int, snapshot *catalog.Snapshot) v1beta2.Kyma {
 	kyma := living(name)
 	kyma.UID, kyma.ResourceVersion = types.UID(name), fmt.Sprint(request)
@@ -41,7 +41,7 @@ func liveBytes() int {
 	return int(stats.HeapAlloc)
 }
 
-// TestHostileRequestsDoNotFillMemory sends requests that differ each time, from one runtime and from many.
+// TestHostileRequestsDoNotFillMemory sends many different requests, first from one runtime and then from many.
 func TestHostileRequestsDoNotFillMemory(t *testing.T) {
 	modules := []string{"keda"}
 	for i := range 40 {
@@ -51,7 +51,7 @@ func TestHostileRequestsDoNotFillMemory(t *testing.T) {
 	one := hostileRequest("hostile", 0, snapshot)
 	text, err := json.Marshal(one.Status.Runtime.Requested)
 	if err != nil || len(text) > bundle.MaxReportBytes {
-		t.Fatalf("the request has %d bytes and fits no report: %v", len(text), err)
+		t.Fatalf("the request of %d bytes does not fit a report: %v", len(text), err)
 	}
 	cache := &MemberCache{}
 	members := cache.Members([]v1beta2.Kyma{*living("honest"), one}, snapshot)
@@ -63,10 +63,10 @@ func TestHostileRequestsDoNotFillMemory(t *testing.T) {
 		cache.Members([]v1beta2.Kyma{*living("honest"), hostileRequest("hostile", request, snapshot)}, snapshot)
 	}
 	if entries, bytes := cache.follows.Held(); entries > 3 || bytes > 64<<10 {
-		t.Errorf("2,000 requests of one runtime hold %d entries of %d bytes", entries, bytes)
+		t.Errorf("2,000 requests of one runtime occupy %d entries with %d bytes", entries, bytes)
 	}
 	if grown := liveBytes() - before; grown > 1<<20 {
-		t.Errorf("2,000 requests of one runtime hold %d bytes of live heap", grown)
+		t.Errorf("2,000 requests of one runtime occupy %d bytes of live heap", grown)
 	}
 	for first := 0; first < 1200; first += 300 {
 		var kymas []v1beta2.Kyma
@@ -75,22 +75,22 @@ func TestHostileRequestsDoNotFillMemory(t *testing.T) {
 		}
 		cache.Members(kymas, snapshot)
 		if _, bytes := cache.follows.Held(); len(cache.members) > 300 || bytes > maxFollowsBytes {
-			t.Fatalf("300 runtimes hold %d requests of %d bytes, at most %d", len(cache.members), bytes,
+			t.Fatalf("300 runtimes: %d members and %d bytes, want at most %d", len(cache.members), bytes,
 				maxFollowsBytes)
 		}
 	}
 	runtime.KeepAlive(cache)
 }
 
-// TestDroppedFollowsAreComputedAgain checks that the limit of bytes costs time and changes no result.
-func TestDroppedFollowsAreComputedAgain(t *testing.T) {
+// TestEvictedFollowsAreComputedAgain checks that the size limit does not change results.
+func TestEvictedFollowsAreComputedAgain(t *testing.T) {
 	snapshot := offering(t, "keda")
 	kyma := living("one")
 	kyma.UID, kyma.ResourceVersion = "one", "1"
 	cache := &MemberCache{}
 	for range 2 {
 		if members := cache.Members([]v1beta2.Kyma{*kyma}, snapshot); len(members[0].Follows) != 1 {
-			t.Fatalf("it follows %+v", members[0].Follows)
+			t.Fatalf("got follows %+v", members[0].Follows)
 		}
 		known := cache.members[kyma.UID]
 		cache.follows.Release(&known.follows)
@@ -98,7 +98,7 @@ func TestDroppedFollowsAreComputedAgain(t *testing.T) {
 	}
 }
 
-// TestRequestKeysAreUnambiguous compares requests whose parts are the same text when they are joined.
+// TestRequestKeysAreUnambiguous compares requests whose parts are equal when they are concatenated.
 func TestRequestKeysAreUnambiguous(t *testing.T) {
 	snapshot, seen := offering(t, "keda"), map[requestKey]string{}
 	for _, modules := range [][]v1beta2.Module{

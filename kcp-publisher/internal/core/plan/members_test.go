@@ -16,7 +16,7 @@ import (
 
 var keda = rollout.Track{Module: "keda", Channel: "regular"}
 
-// offering is a catalog with modules in version 2.0.0 of channel regular.
+// offering returns a catalog with modules whose channel regular has version 2.0.0.
 func offering(tb testing.TB, modules ...string) *catalog.Snapshot {
 	var templates []v1beta2.ModuleTemplate
 	var metas []v1beta2.ModuleReleaseMeta
@@ -42,7 +42,7 @@ func offering(tb testing.TB, modules ...string) *catalog.Snapshot {
 	return snapshot
 }
 
-// living is a Kyma whose runtime got keda 2.0.0 and reported it as ready.
+// living returns a Kyma whose runtime has reported keda 2.0.0 as ready.
 func living(name string) *v1beta2.Kyma {
 	kyma := kymaOf(name)
 	kyma.Spec = v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "keda", Managed: true}}}
@@ -59,40 +59,40 @@ func living(name string) *v1beta2.Kyma {
 	return kyma
 }
 
-func TestKymaProvesItsRuntime(t *testing.T) {
+func TestObservedStateComesFromTheStatus(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*v1beta2.Kyma)
 		want   rollout.Runtime
 	}{
-		"The content of an exact report": {
+		"Report about the published bundle": {
 			func(*v1beta2.Kyma) {}, rollout.Runtime{
 				LastReport: noon, Version: "2.0.0", Current: true, State: v1beta2.StateReady,
 			},
 		},
-		"An agent that does not support checks": {func(k *v1beta2.Kyma) { k.Status.Runtime.Observed.Features = nil },
+		"Agent without support for checks": {func(k *v1beta2.Kyma) { k.Status.Runtime.Observed.Features = nil },
 			rollout.Runtime{
 				LastReport: noon, Version: "2.0.0", Current: true, State: v1beta2.StateReady, LacksChecks: true,
 			}},
-		"Nothing about the bundle was reported yet": {func(k *v1beta2.Kyma) {
+		"No report about the bundle yet": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Published.Given["keda"] = v1beta2.GivenVersion{Rollout: "keda-regular-1"}
 		}, rollout.Runtime{LastReport: noon, Version: "2.0.0"}},
-		"The status of the module proves nothing": {
+		"Version not given by a rollout": {
 			func(k *v1beta2.Kyma) {
 				k.Status.Runtime.Published.Given = nil
 			}, rollout.Runtime{LastReport: noon, Version: "2.0.0"},
 		},
-		"An upgrade that waits for its window": {func(k *v1beta2.Kyma) {
+		"Upgrade waits for its window": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Published.Given["keda"] = v1beta2.GivenVersion{Rollout: "keda-regular-1"}
 			k.Status.Modules[0].Maintenance, k.Status.Modules[0].Message = true, "waits"
 		}, rollout.Runtime{LastReport: noon, Version: "2.0.0", Waits: true, Message: "waits"}},
-		"Nothing can be published to it": {func(k *v1beta2.Kyma) {
+		"Publishing fails": {func(k *v1beta2.Kyma) {
 			k.Status.Conditions = []metav1.Condition{
 				{Type: v1beta2.ConditionReady, Status: metav1.ConditionFalse, Reason: v1beta2.ReasonPublishFailed},
 			}
 		}, rollout.Runtime{
 			LastReport: noon, Unpublishable: true, Version: "2.0.0", Current: true, State: v1beta2.StateReady,
 		}},
-		"A runtime that never reported anything": {func(k *v1beta2.Kyma) { k.Status.Runtime = nil }, rollout.Runtime{}},
+		"Runtime never reported": {func(k *v1beta2.Kyma) { k.Status.Runtime = nil }, rollout.Runtime{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kyma := living("one")
@@ -106,7 +106,7 @@ func TestKymaProvesItsRuntime(t *testing.T) {
 	}
 }
 
-func TestCountedRuntimes(t *testing.T) {
+func TestTracksContainOnlyMembers(t *testing.T) {
 	leaving, skipped, twin, elsewhere := living("leaving"), living("skipped"), living("twin"), living("elsewhere")
 	leaving.DeletionTimestamp = &metav1.Time{Time: noon}
 	skipped.Labels = map[string]string{v1beta2.LabelSkipReconciliation: v1beta2.True}
@@ -118,30 +118,30 @@ func TestCountedRuntimes(t *testing.T) {
 	tracks := Tracks(Members([]v1beta2.Kyma{*twin, *one, *leaving, *skipped, *elsewhere}, offering(t, "keda")), nil)
 	if len(tracks) != 1 || len(tracks[keda].Runtimes) != 1 || tracks[keda].Runtimes[0].ID != "one" ||
 		tracks[keda].Channel != "2.0.0" {
-		t.Errorf("counted are %+v", tracks)
+		t.Errorf("got tracks %+v", tracks)
 	}
 }
 
-func TestChangesOfAKymaThatAffectARollout(t *testing.T) {
+func TestMovesRollouts(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*v1beta2.Kyma)
 		moves  bool
 	}{
-		"the same report again": {func(k *v1beta2.Kyma) {
+		"repeated report": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Observed.Time, k.Status.Runtime.ReportSequence = metav1.NewTime(noon.Add(time.Minute)), 9
 		}, false},
-		"a version": {func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Versions["keda"] = "3.0.0" }, true},
-		"evidence": {
+		"version changed": {func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Versions["keda"] = "3.0.0" }, true},
+		"reported state changed": {
 			func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Given["keda"] = v1beta2.GivenVersion{} }, true,
 		},
-		"the result of a check": {func(k *v1beta2.Kyma) {
+		"check result changed": {func(k *v1beta2.Kyma) {
 			given := k.Status.Runtime.Published.Given["keda"]
 			given.Checks = []v1beta2.CheckOutcome{{Name: "works", Result: v1beta2.CheckFailed}}
 			k.Status.Runtime.Published.Given["keda"] = given
 		}, true},
-		"a downgraded agent": {func(k *v1beta2.Kyma) { k.Status.Runtime.Observed.Features = nil }, true},
-		"other words":        {func(k *v1beta2.Kyma) { k.Labels = map[string]string{"stage": "dev"} }, true},
-		"other wishes": {func(k *v1beta2.Kyma) {
+		"agent downgraded": {func(k *v1beta2.Kyma) { k.Status.Runtime.Observed.Features = nil }, true},
+		"labels changed":   {func(k *v1beta2.Kyma) { k.Labels = map[string]string{"stage": "dev"} }, true},
+		"request changed": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Requested = &v1beta2.RequestedSpec{Spec: v1beta2.KymaSpec{Channel: "fast"}}
 		}, true},
 	} {
@@ -149,7 +149,7 @@ func TestChangesOfAKymaThatAffectARollout(t *testing.T) {
 		after := before.DeepCopy()
 		c.change(after)
 		if got := MovesRollouts(before, after); got != c.moves {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: got %v", name, got)
 		}
 	}
 }
@@ -175,7 +175,7 @@ func fleetOf10000(b *testing.B) ([]v1beta2.Kyma, *catalog.Snapshot) {
 	return kymas, offering(b, modules...)
 }
 
-// BenchmarkMembers reads 10,000 Kymas with 50 modules each as 50 rollouts want to know them.
+// BenchmarkMembers computes the tracks of 10,000 Kymas with 50 modules each, for 50 rollouts.
 func BenchmarkMembers(b *testing.B) {
 	kymas, snapshot := fleetOf10000(b)
 	cache := &MemberCache{}
@@ -187,7 +187,7 @@ func BenchmarkMembers(b *testing.B) {
 	}
 }
 
-// BenchmarkMembersOfOneRollout reads the same Kymas while one module is rolled out, and the others are at rest.
+// BenchmarkMembersOfOneRollout computes the tracks of the same Kymas while only one track is not at rest.
 func BenchmarkMembersOfOneRollout(b *testing.B) {
 	kymas, snapshot := fleetOf10000(b)
 	cache := &MemberCache{}
@@ -201,7 +201,7 @@ func BenchmarkMembersOfOneRollout(b *testing.B) {
 	}
 }
 
-func TestMemberCacheForgetsAfterChanges(t *testing.T) {
+func TestMemberCacheIsInvalidatedByChanges(t *testing.T) {
 	one := living("one")
 	one.UID, one.ResourceVersion = "one", "1"
 	cache, before := &MemberCache{}, offering(t, "keda")
@@ -209,24 +209,24 @@ func TestMemberCacheForgetsAfterChanges(t *testing.T) {
 		return len(cache.Members([]v1beta2.Kyma{*kyma}, with)[0].Follows)
 	}
 	if got := follows(one, before); got != 1 {
-		t.Fatalf("it follows %d modules", got)
+		t.Fatalf("got %d modules", got)
 	}
 	changed := one.DeepCopy()
 	changed.Spec.Modules, changed.ResourceVersion = nil, "2"
 	if got := follows(changed, before); got != 0 {
-		t.Errorf("after a change of the Kyma it follows %d modules", got)
+		t.Errorf("after a change of the Kyma: got %d modules", got)
 	}
 	if got := follows(one, offering(t)); got != 0 {
-		t.Errorf("after a change of the catalog it follows %d modules", got)
+		t.Errorf("after a change of the catalog: got %d modules", got)
 	}
 }
 
-func TestIdleTrackCountsNoRuntimes(t *testing.T) {
+func TestTrackAtRestHasNoRuntimes(t *testing.T) {
 	all := Members([]v1beta2.Kyma{*living("one")}, offering(t, "keda"))
 	resting := Tracks(all, func(track rollout.Track, channel string) bool {
 		return track == keda && channel == "2.0.0"
 	})
 	if seen, followed := resting[keda]; !followed || seen.Channel != "2.0.0" || len(seen.Runtimes) != 0 {
-		t.Errorf("it is seen as %+v, %t", seen, followed)
+		t.Errorf("got followers %+v, %t", seen, followed)
 	}
 }

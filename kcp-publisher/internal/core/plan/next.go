@@ -18,34 +18,36 @@ type Published struct {
 	Predicate bundle.Predicate
 	Digest    digest.Digest
 	State     bundle.DesiredState
-	// StateBlob and CatalogBlob are the two documents.
+	// StateBlob and CatalogBlob are the descriptors of the bundle's two documents.
 	StateBlob   ocispec.Descriptor
 	CatalogBlob ocispec.Descriptor
 	// Versions are the versions of the bundle's manifests, and the last known versions of requested modules that do not
-	// resolve. Only a rollback gives a module an older version.
+	// resolve. A module never gets an older version without a rollback.
 	Versions map[string]string
-	// Changes is the difference from Predicate.Previous, nil if it is unknown or affects all modules.
+	// Changes is the difference from the bundle in Predicate.Previous. It is nil if the difference is unknown or
+	// affects all modules.
 	Changes *Changes
 }
 
 // Wanted is the result of resolving a request.
 type Wanted struct {
 	Documents bundle.Documents
-	// Asked are the requested modules, resolved or not.
+	// Asked are the requested modules, including unresolved ones.
 	Asked []string
-	// Versions are the versions of Published.
+	// Versions become Published.Versions.
 	Versions map[string]string
-	// Agent is the agent's image in the settings, "" for none.
+	// Agent is the agent's image in the settings. It is empty if the settings do not set one.
 	Agent string
-	// Critical are the features that an agent must understand to follow the documents.
+	// Critical are the features that an agent must support to apply the documents.
 	Critical []bundle.Feature
-	// Values are the values of the runtime that the documents use.
+	// Values are the runtime's values that the documents use.
 	Values bundle.Values
-	// KeepsAll: no module is removed, because they are given back or the runtime's request is not known yet.
+	// KeepsAll: no module is removed, because the modules are given back to lifecycle-manager or the runtime's request
+	// is not known yet.
 	KeepsAll bool
 }
 
-// lastBundleValidity is the validity of a deleted Kyma's last bundle: its runtime may be offline for months.
+// lastBundleValidity is the validity of a deleted Kyma's last bundle, because the runtime may be offline for months.
 const lastBundleValidity = 365 * 24 * time.Hour
 
 // Next returns the statement of a runtime's next bundle and the first reason for publishing it. The reason is empty if
@@ -62,7 +64,7 @@ func Next(
 	}
 	next.Kyma, next.FormerKymas = namedKyma(r.Kyma), adopted.former(r)
 	if r.Deleting {
-		// No publisher renews it: the Kyma may be gone long before the runtime pulls it.
+		// The last bundle is never renewed: the Kyma may be gone long before the runtime pulls the bundle.
 		next.ExpiresAt = next.IssuedAt.Add(max(validity, lastBundleValidity))
 	}
 	used, newest := r.used(root, now), adopted.Sequence
@@ -97,7 +99,7 @@ func Next(
 	return next, statementReason(last.Predicate, next, used, r.Validity, now)
 }
 
-// sequenceIn returns a bundle's sequence, 0 if the bundle is of another epoch than the root.
+// sequenceIn returns a bundle's sequence, or 0 if the bundle has another epoch than the root.
 func sequenceIn(root trust.Root, p bundle.Predicate) int64 {
 	if p.Epoch != root.Epoch {
 		return 0
@@ -105,8 +107,9 @@ func sequenceIn(root trust.Root, p bundle.Predicate) int64 {
 	return p.Sequence
 }
 
-// pending returns the modules that may be in the runtime and are no longer requested. Each stays in the list until
-// the runtime has applied a bundle that removes it and no longer reports it, because an agent may skip bundles.
+// pending returns the modules to remove: they may be in the runtime and are no longer requested. A module stays in the
+// list until the runtime has applied a bundle that removes the module and no longer reports the module, because an
+// agent may skip bundles.
 func (s lastStated) pending(last *Published, asked []string, r Runtime) []string {
 	known := slices.Collect(maps.Keys(r.granted()))
 	known = append(append(known, r.Installed...), s.removals...)

@@ -6,8 +6,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Offline returns the Kyma of a file for planning without a control plane, and the names of its settings that need one.
-// It ignores the status, which may be outdated.
+// Offline returns a copy of a Kyma from a file for planning without a control plane, and a message for each setting
+// that only works with a control plane. The copy has no status, because a status in a file may be outdated.
 func Offline(kyma *v1beta2.Kyma) (known *v1beta2.Kyma, ignored []string) {
 	known = kyma.DeepCopy()
 	known.Status, known.DeletionTimestamp = v1beta2.KymaStatus{}, nil
@@ -15,7 +15,7 @@ func Offline(kyma *v1beta2.Kyma) (known *v1beta2.Kyma, ignored []string) {
 		ignored = append(ignored, fmt.Sprintf("Kyma %s: %s is ignored: %s", kyma.Name, what, why))
 	}
 	if _, set := kyma.Annotations[v1beta2.AnnotationRevokedKeys]; set {
-		say("annotation "+v1beta2.AnnotationRevokedKeys, "only a control plane knows which key the runtime's agent has")
+		say("annotation "+v1beta2.AnnotationRevokedKeys, "only a control plane knows the key of the runtime's agent")
 	}
 	for _, label := range []string{v1beta2.LabelForceDeletion, v1beta2.LabelRuntimeGone} {
 		if _, set := kyma.Labels[label]; set {
@@ -23,7 +23,7 @@ func Offline(kyma *v1beta2.Kyma) (known *v1beta2.Kyma, ignored []string) {
 		}
 	}
 	if !kyma.DeletionTimestamp.IsZero() {
-		say("metadata.deletionTimestamp", "only a control plane deletes Kymas: ask for no modules instead")
+		say("metadata.deletionTimestamp", "only a control plane deletes Kymas: remove all modules instead")
 	}
 	return known, ignored
 }

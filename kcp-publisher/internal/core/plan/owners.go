@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Owners are the Kymas that own runtimes, by runtime ID. The value is nil for a runtime without an owner.
+// Owners are the Kymas that own runtimes, by runtime ID. The value is nil if no Kyma owns the runtime.
 type Owners map[string]*v1beta2.Kyma
 
 // NewOwners returns the owners among all Kymas, including deleted and skipped ones.
@@ -30,9 +30,9 @@ func NewOwners(kymas []v1beta2.Kyma) Owners {
 // ownerOf returns the Kyma that owns a runtime, among all Kymas that name it, or nil. Only this function decides
 // ownership.
 //
-// Neither a label nor the age of a Kyma is a proof, because its author chooses both. Proofs come from operators. The
-// newest assignment decides, then the only Kyma with an enrolled key. Without a proof, a Kyma owns the runtime if no
-// other Kyma has named it.
+// A Kyma's label and age do not prove ownership, because the Kyma's author chooses both. Proofs come from operators:
+// the newest assignment wins, then the only Kyma with an enrolled key. Without a proof, a Kyma owns the runtime if no
+// other Kyma has named the runtime.
 func ownerOf(id string, all []*v1beta2.Kyma) *v1beta2.Kyma {
 	var assigned, enrolled *v1beta2.Kyma
 	ties, keys := false, 0
@@ -61,7 +61,8 @@ func ownerOf(id string, all []*v1beta2.Kyma) *v1beta2.Kyma {
 	return all[0]
 }
 
-// Decided returns when an operator last assigned the runtime to a Kyma, in Unix milliseconds, 0 for never.
+// Decided returns the time of an operator's last assignment of the runtime to a Kyma, in Unix milliseconds. It returns
+// 0 if no operator assigned the runtime.
 func Decided(kyma *v1beta2.Kyma) int64 {
 	if kyma == nil || kyma.Status.Runtime == nil || kyma.Status.Runtime.Assignment == nil {
 		return 0
@@ -76,9 +77,9 @@ func unowned(kyma *v1beta2.Kyma) string {
 	return kyma.Status.Runtime.Unowned
 }
 
-// Check refuses a Kyma whose runtime belongs to another Kyma or to none, or has an invalid ID. Two publishers of one
-// runtime would overwrite each other's bundle forever. It also refuses a Kyma that began with another runtime, whose
-// key and Secrets do not belong to the new one.
+// Check refuses a Kyma that does not own its runtime, because two Kymas would overwrite each other's bundle forever. It
+// also refuses an invalid runtime ID, and a changed runtime ID, because the key and the Secrets belong to the first
+// runtime.
 func (o Owners) Check(kyma *v1beta2.Kyma) error {
 	id := RuntimeID(kyma)
 	if err := trust.CheckRuntimeID(id); err != nil {
@@ -87,8 +88,8 @@ func (o Owners) Check(kyma *v1beta2.Kyma) error {
 	if of := Claimed(kyma); of != id {
 		return reason.Errorf(
 			reason.RuntimeIDChanged,
-			"its runtime is %s, and label %s is %s: set the label back, or delete the Kyma, which removes all "+
-				"modules from %s, and create one for %s",
+			"the Kyma owns runtime %s, but label %s is %s: restore the label, or delete the Kyma, which removes all "+
+				"modules from %s, and create a Kyma for %s",
 			of,
 			v1beta2.LabelRuntimeID,
 			id,
@@ -104,8 +105,8 @@ func (o Owners) Check(kyma *v1beta2.Kyma) error {
 	case found && owner == nil:
 		return reason.Errorf(
 			reason.RuntimeUnassigned,
-			"several Kymas named runtime id %s, and no operator has assigned it: run `kcp-publisher move %s --to "+
-				"KYMA`, or `kcp-publisher enroll %s --replace --kyma NAMESPACE/KYMA`",
+			"several Kymas have runtime ID %s, and no operator has assigned the runtime: run `kcp-publisher move %s "+
+				"--to KYMA`, or `kcp-publisher enroll %s --replace --kyma NAMESPACE/KYMA`",
 			id,
 			id,
 			id,
@@ -128,8 +129,8 @@ func (o Owners) Check(kyma *v1beta2.Kyma) error {
 
 func same(a, b *v1beta2.Kyma) bool { return a.Namespace == b.Namespace && a.Name == b.Name }
 
-// Claimed returns the ID of the runtime that a Kyma can own: the first one in its status, whatever its label is now.
-// Otherwise an author of a Kyma could wait for the runtime of another Kyma.
+// Claimed returns the ID of the runtime that a Kyma can own. The runtime ID in the status takes precedence over the
+// label. Otherwise, an author of a Kyma could change the label and wait until the runtime of another Kyma has no owner.
 func Claimed(kyma *v1beta2.Kyma) string {
 	if s := kyma.Status.Runtime; s != nil && s.ID != "" {
 		return s.ID
@@ -137,12 +138,12 @@ func Claimed(kyma *v1beta2.Kyma) string {
 	return RuntimeID(kyma)
 }
 
-// Identity returns the identity of a Kyma.
+// Identity returns the namespace, name and UID of a Kyma.
 func Identity(kyma *v1beta2.Kyma) trust.Kyma {
 	return trust.Kyma{Namespace: kyma.Namespace, Name: kyma.Name, UID: string(kyma.UID)}
 }
 
-// Begin records in the status of a Kyma which runtime it owns.
+// Begin records in the status of a Kyma that the Kyma owns its runtime.
 func Begin(kyma *v1beta2.Kyma) {
 	if kyma.Status.Runtime == nil {
 		kyma.Status.Runtime = &v1beta2.RuntimeStatus{}
@@ -154,17 +155,17 @@ func Begin(kyma *v1beta2.Kyma) {
 	}
 }
 
-// Deny records in the status of a Kyma that its runtime had another owner, or an ambiguous one.
-func Deny(kyma *v1beta2.Kyma) {
+// RecordDenied records in the status of a Kyma that another Kyma owns its runtime, or that the owner is ambiguous.
+func RecordDenied(kyma *v1beta2.Kyma) {
 	if kyma.Status.Runtime == nil {
 		kyma.Status.Runtime = &v1beta2.RuntimeStatus{}
 	}
 	kyma.Status.Runtime.Unowned = RuntimeID(kyma)
 }
 
-// HandOver assigns a runtime to a Kyma if its annotation contains an operator's proof that is newer than all other
-// decisions. The Kyma takes over the status of the runtime from the former owner (nil for none): key, requests and
-// bundle, so nothing changes in the runtime. It reports whether it assigned the runtime.
+// HandOver assigns a runtime to a Kyma if the Kyma's annotation contains an operator's proof that is newer than all
+// other assignments. The Kyma gets the key, requests and bundle in the status of the former owner, if any, so the
+// runtime does not change. HandOver reports whether it assigned the runtime.
 func HandOver(kyma *v1beta2.Kyma, all []v1beta2.Kyma, tokens trust.TokenSecrets) bool {
 	proof := kyma.Annotations[v1beta2.AnnotationHandOver]
 	if proof == "" {
@@ -193,7 +194,7 @@ func HandOver(kyma *v1beta2.Kyma, all []v1beta2.Kyma, tokens trust.TokenSecrets)
 	return true
 }
 
-// assign records a decision, and the former owner, nil for none.
+// assign records the assignment of a runtime, and the former owner if it is not nil.
 func assign(s *v1beta2.RuntimeStatus, former *v1beta2.Kyma, at time.Time) {
 	next := &v1beta2.Assignment{Decided: at.UnixMilli()}
 	if s.Assignment != nil {
@@ -208,7 +209,7 @@ func assign(s *v1beta2.RuntimeStatus, former *v1beta2.Kyma, at time.Time) {
 	s.Assignment = next
 }
 
-// formerOf returns the Kymas that owned a runtime before.
+// formerOf returns the former owners of a runtime.
 func formerOf(s *v1beta2.RuntimeStatus) (all []trust.Kyma) {
 	if s == nil || s.Assignment == nil {
 		return nil
@@ -219,7 +220,7 @@ func formerOf(s *v1beta2.RuntimeStatus) (all []trust.Kyma) {
 	return all
 }
 
-// Oldest returns the oldest of some Kymas, nil for none.
+// Oldest returns the oldest Kyma, or nil for an empty list.
 func Oldest(all []v1beta2.Kyma) (oldest *v1beta2.Kyma) {
 	for i := range all {
 		if oldest == nil || byAge(&all[i], oldest) < 0 {

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// claiming returns a Kyma that names runtime r-1 with its label.
+// claiming returns a Kyma whose label names runtime r-1.
 func claiming(name string, change func(*v1beta2.RuntimeStatus)) *v1beta2.Kyma {
 	kyma := kymaOf(name)
 	kyma.UID, kyma.Labels = types.UID("uid-"+name), map[string]string{v1beta2.LabelRuntimeID: "r-1"}
@@ -45,25 +45,25 @@ func TestOwnerOfARuntime(t *testing.T) {
 		// owner is "a", "b", or empty for none.
 		owner string
 	}{
-		"two Kymas without a proof own nothing, whatever their age":      {nil, nil, ""},
-		"two of a rebuilt control plane own nothing":                     {denied, denied, ""},
-		"a published bundle is no proof":                                 {publishedTo, nil, ""},
-		"the enrolled one owns it":                                       {enrolled, nil, "a"},
-		"the enrolled one owns it against one that was published to":     {publishedTo, enrolled, "b"},
-		"two enrolled ones, such as from two backups, own nothing":       {enrolled, enrolled, ""},
-		"a Kyma that enrolled as another and was relabeled owns nothing": {foreign, enrolled, "b"},
-		"an operator's decision counts more than a key":                  {enrolled, decided(5), "b"},
-		"the newest decision counts":                                     {decided(6), decided(5), "a"},
-		"two decisions of one time decide nothing":                       {decided(5), decided(5), ""},
-		"a Kyma with a decision owns it although it was denied before": {
+		"two Kymas without a proof":                   {nil, nil, ""},
+		"two denied Kymas":                            {denied, denied, ""},
+		"published bundle proves nothing":             {publishedTo, nil, ""},
+		"only one Kyma is enrolled":                   {enrolled, nil, "a"},
+		"enrolled Kyma wins over a published bundle":  {publishedTo, enrolled, "b"},
+		"two enrolled Kymas":                          {enrolled, enrolled, ""},
+		"relabeled Kyma enrolled for another runtime": {foreign, enrolled, "b"},
+		"assignment wins over a key":                  {enrolled, decided(5), "b"},
+		"newest assignment wins":                      {decided(6), decided(5), "a"},
+		"two assignments at the same time":            {decided(5), decided(5), ""},
+		"assigned Kyma was denied before": {
 			func(s *v1beta2.RuntimeStatus) { denied(s); decided(1)(s) }, denied, "a",
 		},
-		"a Kyma that is waiting for the runtime takes nothing from a key": {enrolled, denied, "a"},
+		"enrolled Kyma wins over a denied Kyma": {enrolled, denied, "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			older, younger := claiming("a", c.a), claiming("b", c.b)
 			older.CreationTimestamp = metav1.NewTime(noon.Add(-time.Hour))
-			// Skipped or deleted, a Kyma's runtime is its own until it is gone.
+			// A skipped Kyma still owns its runtime.
 			older.Labels[v1beta2.LabelSkipReconciliation] = v1beta2.True
 			for _, all := range [][]v1beta2.Kyma{{*older, *younger}, {*younger, *older}} {
 				owners := NewOwners(all)
@@ -72,7 +72,7 @@ func TestOwnerOfARuntime(t *testing.T) {
 					got = owner.Name
 				}
 				if got != c.owner {
-					t.Errorf("%q owns it", got)
+					t.Errorf("got owner %q", got)
 				}
 				for i := range all {
 					if RuntimeID(&all[i]) != Claimed(&all[i]) {
@@ -84,7 +84,7 @@ func TestOwnerOfARuntime(t *testing.T) {
 				}
 				for _, m := range Members(all, offering(t)) {
 					if m.Runtime == "r-1" && m.Kyma.Name != c.owner {
-						t.Errorf("%s is counted for a runtime that it does not own", m.Kyma.Name)
+						t.Errorf("%s is a member but does not own the runtime", m.Kyma.Name)
 					}
 				}
 			}
@@ -92,33 +92,33 @@ func TestOwnerOfARuntime(t *testing.T) {
 	}
 }
 
-func TestDeniedKymaOwnsNothingLater(t *testing.T) {
+func TestDeniedKymaDoesNotBecomeOwner(t *testing.T) {
 	waiting := claiming("aaa", nil)
-	if Deny(waiting); reason.Of(NewOwners([]v1beta2.Kyma{*waiting}).Check(waiting)) != reason.RuntimeUnassigned {
-		t.Error("it owns the runtime")
+	if RecordDenied(waiting); reason.Of(NewOwners([]v1beta2.Kyma{*waiting}).Check(waiting)) != reason.RuntimeUnassigned {
+		t.Error("the denied Kyma owns the runtime")
 	}
 	waiting.Labels[v1beta2.LabelRuntimeID] = "its-own"
 	if err := NewOwners([]v1beta2.Kyma{*waiting}).Check(waiting); err != nil {
-		t.Errorf("with the id of its own runtime: %v", err)
+		t.Errorf("with its own runtime ID: %v", err)
 	}
 	if Begin(waiting); waiting.Status.Runtime.Unowned != "" || waiting.Status.Runtime.ID != "its-own" {
-		t.Errorf("the status is %+v", waiting.Status.Runtime)
+		t.Errorf("got status %+v", waiting.Status.Runtime)
 	}
 }
 
-func TestKymasOfOneNameInTwoNamespacesOfFilesOwnNothing(t *testing.T) {
+func TestKymasWithTheSameNameInTwoNamespacesOwnNothing(t *testing.T) {
 	one, two := kymaOf("prod"), kymaOf("prod")
 	one.Namespace, two.Namespace = "a", "b"
 	owners := NewOwners([]v1beta2.Kyma{*two, *one})
 	for _, kyma := range []*v1beta2.Kyma{one, two} {
 		if err := owners.Check(kyma); err == nil ||
-			!strings.Contains(err.Error(), "several Kymas named runtime id prod") {
+			!strings.Contains(err.Error(), "several Kymas have runtime ID prod") {
 			t.Errorf("got %v", err)
 		}
 	}
 }
 
-// introducing returns an enrollment of a key with a token for a Kyma.
+// introducing returns the enrollment of a key with a token for a Kyma.
 func introducing(t *testing.T, tokens trust.TokenSecrets, kyma trust.Kyma, expires time.Time) trust.Enrollment {
 	t.Helper()
 	key := trusttest.PublicKey(t, trusttest.NewSigner(t))
@@ -137,7 +137,7 @@ func introducing(t *testing.T, tokens trust.TokenSecrets, kyma trust.Kyma, expir
 	return trust.Enrollment{PublicKey: encoded, Proof: proof, TokenExpires: expires.Unix()}
 }
 
-func TestTokenIsValidForItsKymaOnly(t *testing.T) {
+func TestTokenIsOnlyValidForItsKyma(t *testing.T) {
 	tokens := trust.TokenSecrets{[]byte(strings.Repeat("s", 32))}
 	legitimate, mallory := claiming("legitimate", nil), claiming("mallory", nil)
 	named := trust.Kyma{Namespace: legitimate.Namespace, Name: "legitimate"}
@@ -147,26 +147,26 @@ func TestTokenIsValidForItsKymaOnly(t *testing.T) {
 		kyma  *v1beta2.Kyma
 		want  bool
 	}{
-		"its own name": {named, legitimate, true},
-		"its own UID":  {Identity(legitimate), legitimate, true},
-		"another Kyma": {named, mallory, false},
-		"the same name with another UID": {
+		"token for the Kyma's name": {named, legitimate, true},
+		"token for the Kyma's UID":  {Identity(legitimate), legitimate, true},
+		"token for another Kyma":    {named, mallory, false},
+		"token for the same name with another UID": {
 			trust.Kyma{Namespace: named.Namespace, Name: named.Name, UID: "before"}, legitimate, false,
 		},
-		"the same name in another namespace": {
+		"token for the same name in another namespace": {
 			trust.Kyma{Namespace: "elsewhere", Name: named.Name}, legitimate, false,
 		},
-		"a token without a Kyma, for a label":            {trust.Kyma{}, mallory, false},
-		"a token without a Kyma, for the runtime's name": {trust.Kyma{}, ownName, true},
+		"token without a Kyma, runtime ID from the label": {trust.Kyma{}, mallory, false},
+		"token without a Kyma, runtime ID from the name":  {trust.Kyma{}, ownName, true},
 	} {
 		err := (Rules{}).Reporter(c.kyma, tokens, noon).Enroll(introducing(t, tokens, c.token, noon.Add(time.Hour)))
 		if (err == nil) != c.want {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v", name, err)
 		}
 	}
 }
 
-func TestCertificateIsValidForItsKymaOnly(t *testing.T) {
+func TestCertificateIsOnlyValidForItsKyma(t *testing.T) {
 	enroll, agent := trusttest.NewSigner(t), trusttest.NewSigner(t)
 	m := trusttest.NewMaker(t)
 	draft := trust.DraftRoot("fleet", 1, trusttest.Now.AddDate(1, 0, 0))
@@ -184,12 +184,12 @@ func TestCertificateIsValidForItsKymaOnly(t *testing.T) {
 		kyma      *v1beta2.Kyma
 		want      bool
 	}{
-		"its own Kyma":                        {Identity(own), own, true},
-		"in a control plane that was rebuilt": {sameName, own, true},
-		"another Kyma":                        {Identity(claiming("aaa", nil)), own, false},
-		"none, and a label":                   {trust.Kyma{}, own, false},
-		"none, and the runtime's name":        {trust.Kyma{}, claiming("r-1", nil), true},
-		"another one that handed over":        {Identity(own), assigned, true},
+		"certificate for the Kyma":                              {Identity(own), own, true},
+		"certificate from a rebuilt control plane":              {sameName, own, true},
+		"certificate for another Kyma":                          {Identity(claiming("aaa", nil)), own, false},
+		"certificate without a Kyma, runtime ID from the label": {trust.Kyma{}, own, false},
+		"certificate without a Kyma, runtime ID from the name":  {trust.Kyma{}, claiming("r-1", nil), true},
+		"certificate for the former owner":                      {Identity(own), assigned, true},
 	} {
 		text, err := trust.IssueCertificate(enroll, root.Fleet, "r-1", c.certified, trusttest.PublicKey(t, agent),
 			trusttest.Now, trusttest.Now.AddDate(0, 0, 90))
@@ -199,12 +199,12 @@ func TestCertificateIsValidForItsKymaOnly(t *testing.T) {
 		var key crypto.PublicKey
 		key, err = (Rules{Root: root}).Reporter(c.kyma, nil, trusttest.Now).Certified(text)
 		if (err == nil) != c.want || c.want && key == nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v", name, err)
 		}
 	}
 }
 
-// TestHandOverNeedsAnOperator checks that an author of a Kyma, who can write the annotation, cannot create its proof.
+// TestHandOverNeedsAnOperator checks that an author of a Kyma can write the annotation, but cannot create a proof.
 func TestHandOverNeedsAnOperator(t *testing.T) {
 	tokens := trust.TokenSecrets{[]byte(strings.Repeat("s", 32))}
 	proof := func(kyma *v1beta2.Kyma, at time.Time) string {
@@ -226,16 +226,16 @@ func TestHandOverNeedsAnOperator(t *testing.T) {
 		other *v1beta2.Kyma
 		want  bool
 	}{
-		"its own":                     {proof(claiming("next", nil), noon), former, true},
-		"none":                        {"", former, false},
-		"another Kyma's":              {proof(former, noon), former, false},
-		"invented":                    {"kph1.1795000000000.AAAA", former, false},
-		"older than another decision": {proof(claiming("next", nil), noon), recent, false},
-		"newer than another decision": {proof(claiming("next", nil), noon.Add(2*time.Hour)), recent, true},
-		"of another secret": {
+		"proof for the Kyma":                  {proof(claiming("next", nil), noon), former, true},
+		"no proof":                            {"", former, false},
+		"proof for another Kyma":              {proof(former, noon), former, false},
+		"forged proof":                        {"kph1.1795000000000.AAAA", former, false},
+		"proof older than another assignment": {proof(claiming("next", nil), noon), recent, false},
+		"proof newer than another assignment": {proof(claiming("next", nil), noon.Add(2*time.Hour)), recent, true},
+		"modified proof": {
 			strings.Replace(proof(claiming("next", nil), noon), ".", ".1", 1), former, false,
 		},
-		"its own, and no other Kyma is left": {proof(claiming("next", nil), noon), nil, true},
+		"former owner deleted": {proof(claiming("next", nil), noon), nil, true},
 	} {
 		next := claiming("next", denied)
 		next.Annotations = map[string]string{v1beta2.AnnotationHandOver: c.proof}
@@ -244,7 +244,7 @@ func TestHandOverNeedsAnOperator(t *testing.T) {
 			all = append(all, *c.other)
 		}
 		if got := HandOver(next, all, tokens); got != c.want {
-			t.Errorf("%s: assigned %v", name, got)
+			t.Errorf("%s: got assigned %v", name, got)
 			continue
 		}
 		if !c.want {
@@ -252,7 +252,7 @@ func TestHandOverNeedsAnOperator(t *testing.T) {
 		}
 		all[0] = *next
 		if err := NewOwners(all).Check(next); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v", name, err)
 		}
 		if c.other != former {
 			continue
@@ -260,20 +260,20 @@ func TestHandOverNeedsAnOperator(t *testing.T) {
 		s := next.Status.Runtime
 		if s.Requested == nil || s.Published == nil || s.Key == nil || len(s.Assignment.Former) != 1 ||
 			s.Assignment.Former[0].Name != "former" {
-			t.Errorf("%s: the runtime starts over: %+v", name, s)
+			t.Errorf("%s: the status was not taken over: %+v", name, s)
 		}
 		if why := NewOwners(all).Check(former); reason.Of(why) != reason.RuntimeHandedOver {
-			t.Errorf("%s: the former one: %v", name, why)
+			t.Errorf("%s: former owner: got %v", name, why)
 		} else if event, _ := FinalizableRefused(former, why, time.Hour, noon); event != v1beta2.ReasonHandedOver {
-			t.Errorf("%s: the former one is finalized because %q", name, event)
+			t.Errorf("%s: former owner: got finalization reason %q", name, event)
 		}
 		if HandOver(next, all, tokens) {
-			t.Errorf("%s: it is assigned again", name)
+			t.Errorf("%s: the runtime is assigned again", name)
 		}
 	}
 }
 
-func TestContestNeedsANewerToken(t *testing.T) {
+func TestChallengeNeedsANewerToken(t *testing.T) {
 	tokens := trust.TokenSecrets{[]byte(strings.Repeat("s", 32))}
 	former := claiming("former", func(s *v1beta2.RuntimeStatus) {
 		enrolled(s)
@@ -287,16 +287,16 @@ func TestContestNeedsANewerToken(t *testing.T) {
 		expires time.Time
 		want    bool
 	}{
-		"for this Kyma":                {Identity(next), noon.Add(2 * time.Hour), true},
-		"for this Kyma, and not newer": {Identity(next), noon.Add(time.Hour), false},
-		"for the other Kyma":           {Identity(former), noon.Add(2 * time.Hour), false},
+		"newer token for this Kyma":       {Identity(next), noon.Add(2 * time.Hour), true},
+		"equally old token for this Kyma": {Identity(next), noon.Add(time.Hour), false},
+		"newer token for the other Kyma":  {Identity(former), noon.Add(2 * time.Hour), false},
 	} {
 		if err := from.Enroll(introducing(t, tokens, c.token, c.expires)); (err == nil) != c.want {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v", name, err)
 		}
 	}
 	if from.Certified != nil || from.Key != nil {
-		t.Error("another proof than a token counts")
+		t.Error("a challenge without a token is accepted")
 	}
 	AcceptChallenge(next, all, noon)
 	all[1] = *next
@@ -304,11 +304,11 @@ func TestContestNeedsANewerToken(t *testing.T) {
 		t.Error(err)
 	}
 	if err := NewOwners(all).Check(former); err == nil {
-		t.Error("the former one keeps it")
+		t.Error("the former owner keeps the runtime")
 	}
 }
 
-// TestRegistryRemembersTheOwner covers a deleted Kyma of a runtime and a lost control plane.
+// TestRegistryRemembersTheOwner covers a deleted Kyma and a lost control plane.
 func TestRegistryRemembersTheOwner(t *testing.T) {
 	own := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u1"}
 	rebuilt := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u2"}
@@ -328,35 +328,35 @@ func TestRegistryRemembersTheOwner(t *testing.T) {
 		want     bool
 		former   []trust.Kyma
 	}{
-		"no bundle":      {nil, aaa, false, true, nil},
-		"its own bundle": {predicate(&own, "u1", "k"), own, false, true, nil},
-		"a rebuilt control plane": {
+		"no bundle":               {nil, aaa, false, true, nil},
+		"bundle of the same Kyma": {predicate(&own, "u1", "k"), own, false, true, nil},
+		"bundle from before the control plane was rebuilt": {
 			predicate(&own, "u1", "k"), rebuilt, false, true, []trust.Kyma{own},
 		},
-		"another Kyma":                           {predicate(&own, "u1", "k"), aaa, false, false, nil},
-		"another Kyma that an operator assigned": {predicate(&own, "u1", "k"), aaa, true, true, []trust.Kyma{own}},
-		"a runtime that never enrolled":          {predicate(&own, "u1", ""), aaa, false, true, []trust.Kyma{own}},
-		"an earlier version's, of the same UID":  {predicate(nil, "u1", "k"), own, false, true, nil},
-		"an earlier version's, for a label":      {predicate(nil, "u1", "k"), aaa, false, false, nil},
-		"an earlier version's, for the runtime's name": {
+		"bundle of another Kyma":                   {predicate(&own, "u1", "k"), aaa, false, false, nil},
+		"bundle of another Kyma, runtime assigned": {predicate(&own, "u1", "k"), aaa, true, true, []trust.Kyma{own}},
+		"bundle for a runtime that never enrolled": {predicate(&own, "u1", ""), aaa, false, true, []trust.Kyma{own}},
+		"bundle from before 0.1.0, same UID":       {predicate(nil, "u1", "k"), own, false, true, nil},
+		"bundle from before 0.1.0, ID from label":  {predicate(nil, "u1", "k"), aaa, false, false, nil},
+		"bundle from before 0.1.0, ID from name": {
 			predicate(nil, "u1", "k"), trust.Kyma{Namespace: "kcp-system", Name: "r-1", UID: "u4"}, false, true, nil,
 		},
-		"an earlier version's, published from files":      {predicate(nil, "", "k"), aaa, false, true, nil},
-		"one that handed over once does not take it back": {predicate(&own, "u1", "k", aaa), aaa, false, false, nil},
-		"what a bundle names is named by the next": {
+		"bundle from before 0.1.0, from files": {predicate(nil, "", "k"), aaa, false, true, nil},
+		"former owner":                         {predicate(&own, "u1", "k", aaa), aaa, false, false, nil},
+		"former owner in the last bundle": {
 			predicate(&own, "u1", "k", aaa), own, false, true, []trust.Kyma{aaa},
 		},
-		"a Kyma of a file of the same name": {
+		"Kyma with the same name from a file": {
 			predicate(&own, "u1", "k"), trust.Kyma{Name: "victim"}, false, true, []trust.Kyma{own},
 		},
 	} {
 		a, r := Adopted{Stored: c.stored}, Runtime{ID: "r-1", Kyma: c.kyma, Assigned: c.assigned}
 		err := a.CheckOwner(r)
 		if (err == nil) != c.want || err != nil && reason.Of(err) != reason.RuntimeUnassigned {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v", name, err)
 		}
 		if got := a.former(r); c.want && !slices.Equal(got, c.former) {
-			t.Errorf("%s: it names %v", name, got)
+			t.Errorf("%s: got former owners %v", name, got)
 		}
 	}
 }

@@ -2,8 +2,9 @@
 // catalog, rollouts, rules for the whole fleet, and the time. It returns requests, gates, audiences, and the reasons
 // for new bundles.
 //
-// It is pure, and the only place that turns a Kyma into a request. `run`, `publish` and `diff` only differ in their
-// sources and in their use of the result. Package resolve turns a request into modules.
+// The package is pure, and only this package turns a Kyma into a request. The commands `run`, `publish` and `diff`
+// differ only in where their inputs come from and how they use the result. Package resolve turns a request into
+// modules.
 package plan
 
 import (
@@ -19,9 +20,10 @@ import (
 type Rules struct {
 	// Settings configure the agents. A Kyma's annotations override them.
 	Settings bundle.Settings
-	// AgentRollbackFrom are the agent images that all agents can leave for an older one, by digest.
+	// AgentRollbackFrom are the digests of the agent images from which all agents can roll back.
 	AgentRollbackFrom []string
-	// KymaLabels are labels of the control plane's Kymas that the runtimes' Kymas get, in addition to the fixed ones.
+	// KymaLabels are the labels that are copied from the control plane's Kymas to the runtimes' Kymas, in addition to
+	// the fixed labels.
 	KymaLabels []string
 	// Watchers are the accepted Watchers, sorted by name.
 	Watchers []bundle.Watcher
@@ -29,16 +31,16 @@ type Rules struct {
 	Maintenance Maintenance
 	// Silence is the allowed time without a report. A Kyma's annotation overrides it.
 	Silence time.Duration
-	// Root is the newest root of trust. A key that it revokes gets no bundle.
+	// Root is the newest root of trust. No bundle is published for a key that the root revokes.
 	Root trust.Root
-	// Source is the control plane's commit, nil for none.
+	// Source is the commit that the control plane has applied, or nil if unknown.
 	Source *bundle.Source
 	// Changing: the control plane is in the middle of a change, so only last bundles of deleted Kymas are published.
 	Changing bool
 }
 
-// RuntimeID returns the runtime ID of a Kyma: its label, otherwise its own name. For a deleted Kyma it is the first
-// runtime in its status, whatever its label is now, because no other Kyma would remove that runtime's modules.
+// RuntimeID returns the runtime ID of a Kyma: its label, or its own name without a label. A deleted Kyma keeps the
+// runtime ID in its status even if the label changed, because no other Kyma would remove that runtime's modules.
 func RuntimeID(kyma *v1beta2.Kyma) string {
 	if s := kyma.Status.Runtime; !kyma.DeletionTimestamp.IsZero() && s != nil && s.ID != "" {
 		return s.ID
@@ -46,9 +48,9 @@ func RuntimeID(kyma *v1beta2.Kyma) string {
 	return cmp.Or(kyma.Labels[v1beta2.LabelRuntimeID], kyma.Name)
 }
 
-// Skipped reports whether a Kyma is skipped: nothing is published to its runtime, and the last bundle stays. A deleted
-// Kyma is not skipped, because it would stay forever. Nor is a Kyma in a takeover, whose label keeps lifecycle-manager
-// away.
+// Skipped reports whether a Kyma is skipped: the publisher publishes no bundles to its runtime, and the last bundle
+// stays. A deleted Kyma is never skipped, because its deletion would never finish. A Kyma in a takeover is not skipped
+// either, because its label stops only lifecycle-manager.
 //
 // Source: lifecycle-manager #3097.
 func Skipped(kyma *v1beta2.Kyma) bool {

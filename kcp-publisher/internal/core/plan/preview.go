@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// Fleet is the state of a control plane.
+// Fleet contains the objects of a control plane.
 type Fleet struct {
 	Kymas    []v1beta2.Kyma
 	Catalog  *catalog.Snapshot
@@ -18,7 +18,7 @@ type Fleet struct {
 	Rollouts []fleet.Rollout
 }
 
-// Preview resolves the requests of a fleet without publishing.
+// Preview resolves the requests of a fleet without publishing bundles.
 type Preview struct {
 	rules  Rules
 	owners Owners
@@ -27,7 +27,7 @@ type Preview struct {
 	Round rollout.Round
 }
 
-// Preview returns the Preview of a fleet. It changes nothing.
+// Preview returns the Preview of a fleet, with the next step of its rollouts.
 func (r Rules) Preview(f Fleet, now time.Time) *Preview {
 	members := Members(f.Kymas, f.Catalog)
 	for i := range members {

@@ -10,8 +10,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// TestPreviewUsesTheConditionOfAReportingRuntime exists because the time in the status is updated only once a day.
-func TestPreviewUsesTheConditionOfAReportingRuntime(t *testing.T) {
+// TestPreviewUsesTheReportingCondition checks that the preview ignores the report time in the status, which is updated
+// only once a day.
+func TestPreviewUsesTheReportingCondition(t *testing.T) {
 	policy := fleet.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"},
 		Spec: fleet.RolloutPolicySpec{Modules: []string{"keda"}, Course: fleet.Course{
 			OfflineAfter: metav1.Duration{Duration: 15 * time.Minute},
@@ -22,11 +23,11 @@ func TestPreviewUsesTheConditionOfAReportingRuntime(t *testing.T) {
 		reason string
 		want   string
 	}{
-		"it reports":                   {metav1.ConditionTrue, v1beta2.ReasonReported, "2.0.0"},
-		"its report is truncated":      {metav1.ConditionTrue, v1beta2.ReasonTruncated, "2.0.0"},
-		"it is silent":                 {metav1.ConditionFalse, v1beta2.ReasonSilent, "1.0.0"},
-		"its reports are carried":      {metav1.ConditionTrue, v1beta2.ReasonCarried, "1.0.0"},
-		"nothing is reported about it": {metav1.ConditionUnknown, "", "1.0.0"},
+		"runtime reports":         {metav1.ConditionTrue, v1beta2.ReasonReported, "2.0.0"},
+		"report truncated":        {metav1.ConditionTrue, v1beta2.ReasonTruncated, "2.0.0"},
+		"runtime silent":          {metav1.ConditionFalse, v1beta2.ReasonSilent, "1.0.0"},
+		"reports carried by hand": {metav1.ConditionTrue, v1beta2.ReasonCarried, "1.0.0"},
+		"condition unknown":       {metav1.ConditionUnknown, "", "1.0.0"},
 	} {
 		kyma := living("one")
 		reportedAt := metav1.NewTime(noon.Add(-20 * time.Hour))
@@ -44,7 +45,7 @@ func TestPreviewUsesTheConditionOfAReportingRuntime(t *testing.T) {
 			Preview(Fleet{Kymas: []v1beta2.Kyma{*kyma}, Catalog: offering(t, "keda"),
 				Policies: []fleet.RolloutPolicy{policy}, Rollouts: rollouts}, noon)
 		if got := preview.Round.Gates[keda].Decide("one", "1.0.0").Version; got != c.want {
-			t.Errorf("%s: it would get version %s, want %s", name, got, c.want)
+			t.Errorf("%s: got version %s, want %s", name, got, c.want)
 		}
 	}
 }

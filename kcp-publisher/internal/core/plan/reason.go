@@ -8,11 +8,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Reason is the reason why a runtime needs a new bundle, empty if it does not.
+// Reason is the reason why a runtime needs a new bundle. It is empty if the runtime does not need one.
 type Reason string
 
-// The reasons for a new bundle. They are a label of a metric and a field in the output of `publish`: extend, do not
-// rename.
+// The reasons for a new bundle. A metric label and the output of `publish` contain them, so do not rename them.
 const (
 	// ReasonFirst: no bundle was published to the runtime before.
 	ReasonFirst Reason = "First"
@@ -20,27 +19,27 @@ const (
 	ReasonRegistryDiffers Reason = "RegistryDiffers"
 	// ReasonDeleting: the Kyma was deleted, and the bundle removes all modules.
 	ReasonDeleting Reason = "Deleting"
-	// ReasonRecreated: the last bundle belonged to a deleted Kyma, and the Kyma exists again.
+	// ReasonRecreated: the last bundle was for a deleted Kyma, and the Kyma exists again.
 	ReasonRecreated Reason = "Recreated"
 	// ReasonContentChanged: modules, settings, watchers or windows changed.
 	ReasonContentChanged Reason = "ContentChanged"
 	// ReasonCatalogChanged: the runtime sees another catalog.
 	ReasonCatalogChanged Reason = "CatalogChanged"
-	// ReasonValuesChanged: values of the runtime that its modules use changed.
+	// ReasonValuesChanged: a value that the runtime's modules use changed.
 	ReasonValuesChanged Reason = "ValuesChanged"
-	// ReasonRemovalAdded: the bundle removes a module that the last bundle did not remove.
+	// ReasonRemovalAdded: the next bundle removes a module that the last bundle did not remove.
 	ReasonRemovalAdded Reason = "RemovalAdded"
 	// ReasonRemovalWithdrawn: a module that the last bundle removes is requested again.
 	ReasonRemovalWithdrawn Reason = "RemovalWithdrawn"
-	// ReasonRollbackAdded: the bundle rolls a module back, and the last bundle did not.
+	// ReasonRollbackAdded: the next bundle contains a rollback that the last bundle did not contain.
 	ReasonRollbackAdded Reason = "RollbackAdded"
 	// ReasonSecretsChanged: the sealed Secrets changed.
 	ReasonSecretsChanged Reason = "SecretsChanged"
 	// ReasonAudienceChanged: the runtime's cluster or key became known, changed, or was revoked.
 	ReasonAudienceChanged Reason = "AudienceChanged"
-	// ReasonOwnerChanged: the runtime belongs to another Kyma, which the last bundle does not name.
+	// ReasonOwnerChanged: the runtime belongs to another Kyma than the one in the last bundle.
 	ReasonOwnerChanged Reason = "OwnerChanged"
-	// ReasonKymaChanged: the generation of the runtime's Kyma changed, or with autonomy its spec.
+	// ReasonKymaChanged: the generation of the runtime's Kyma changed or, with autonomy, its spec.
 	ReasonKymaChanged Reason = "KymaChanged"
 	// ReasonCertificateIssued: the agent gets a new certificate.
 	ReasonCertificateIssued Reason = "CertificateIssued"
@@ -48,24 +47,24 @@ const (
 	ReasonEpochChanged Reason = "EpochChanged"
 	// ReasonRootChanged: the root of trust has a newer version.
 	ReasonRootChanged Reason = "RootChanged"
-	// ReasonSequenceBehind: the runtime or the status names a newer bundle than the last one.
+	// ReasonSequenceBehind: the runtime or the status references a newer bundle than the last bundle.
 	ReasonSequenceBehind Reason = "SequenceBehind"
 	// ReasonIssuedAhead: a publisher whose clock was ahead issued the last bundle, and agents with correct clocks
 	// refuse it.
 	ReasonIssuedAhead Reason = "IssuedAhead"
-	// ReasonValidityTooShort: the last bundle would expire before it is carried to the runtime.
+	// ReasonValidityTooShort: the last bundle would expire before an operator has carried it to the runtime.
 	ReasonValidityTooShort Reason = "ValidityTooShort"
 	// ReasonRenewalDue: a third of the last bundle's validity has passed.
 	ReasonRenewalDue Reason = "RenewalDue"
 )
 
-// candidate is a reason and whether it applies.
+// candidate is a reason. holds is true if the reason applies.
 type candidate struct {
 	reason Reason
 	holds  bool
 }
 
-// contentReason returns the first reason that changes a bundle's content.
+// contentReason returns the first reason for new content in the bundle.
 func contentReason(last *Published, documents bundle.Documents, next bundle.Predicate, asked []string) Reason {
 	p := last.Predicate
 	return first(
@@ -93,12 +92,12 @@ func contentReason(last *Published, documents bundle.Documents, next bundle.Pred
 	)
 }
 
-// maxAhead is the largest difference between the clocks of two publishers before bundles are issued again. Agents
-// accept a day, and their own clocks use a part of it.
+// maxAhead is the largest tolerated difference between the clocks of two publishers. A bundle that was issued further
+// in the future is issued again. Agents tolerate a day, but errors of their own clocks count toward that day.
 const maxAhead = time.Hour
 
-// statementReason returns the first reason for a new statement about the same content. Remembered is the newest
-// published sequence of the epoch. Validity is the time that a bundle needs to arrive.
+// statementReason returns the first reason for a new statement about the same content. remembered is the highest used
+// sequence of the epoch. validity is the minimum validity of a bundle.
 func statementReason(last, next bundle.Predicate, remembered int64, validity time.Duration, now time.Time) Reason {
 	life := last.ExpiresAt.Sub(last.IssuedAt)
 	return first(candidate{ReasonAudienceChanged, last.Audience != next.Audience},

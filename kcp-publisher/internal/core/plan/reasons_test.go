@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-func TestErrorsOfAKymaHaveReasons(t *testing.T) {
+func TestInvalidKymaErrorsHaveReasons(t *testing.T) {
 	annotated := func(key, value string) *v1beta2.Kyma {
 		return &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Name: "one", Annotations: map[string]string{key: value}}}
 	}
@@ -31,19 +31,19 @@ func TestErrorsOfAKymaHaveReasons(t *testing.T) {
 		err  error
 		want reason.Reason
 	}{
-		"pins": {request(annotated(v1beta2.AnnotationPinnedVersions, "keda:1")), reason.PinsInvalid},
-		"maintenance windows": {
+		"invalid pins": {request(annotated(v1beta2.AnnotationPinnedVersions, "keda:1")), reason.PinsInvalid},
+		"invalid maintenance windows": {
 			request(annotated(v1beta2.AnnotationMaintenanceWindows, "{")), reason.AnnotationInvalid,
 		},
-		"an agent image":        {request(annotated(v1beta2.AnnotationAgentImage, "latest")), reason.AnnotationInvalid},
-		"an allowed silence":    {carried, reason.AnnotationInvalid},
-		"a phase of a takeover": {request(phase), reason.AnnotationInvalid},
-		"an id in use":          {Owners{"r-1": owner}.Check(named("b", "r-1", "")), reason.DuplicateRuntimeID},
-		"another id":            {Owners{}.Check(named("b", "r-2", "r-1")), reason.RuntimeIDChanged},
-		"an invalid id":         {Owners{}.Check(named("b", "Ä", "")), reason.RuntimeIDInvalid},
+		"invalid agent image": {request(annotated(v1beta2.AnnotationAgentImage, "latest")), reason.AnnotationInvalid},
+		"invalid silence":     {carried, reason.AnnotationInvalid},
+		"invalid phase":       {request(phase), reason.AnnotationInvalid},
+		"runtime ID in use":   {Owners{"r-1": owner}.Check(named("b", "r-1", "")), reason.DuplicateRuntimeID},
+		"runtime ID changed":  {Owners{}.Check(named("b", "r-2", "r-1")), reason.RuntimeIDChanged},
+		"runtime ID invalid":  {Owners{}.Check(named("b", "Ä", "")), reason.RuntimeIDInvalid},
 	} {
 		if got := reason.Of(c.err); got != c.want {
-			t.Errorf("%s: got %q of %v, want %q", name, got, c.err, c.want)
+			t.Errorf("%s: got reason %q of error %v, want %q", name, got, c.err, c.want)
 		}
 	}
 }

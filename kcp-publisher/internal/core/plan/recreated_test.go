@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// A recreated cluster of the same Kyma has another key and UID. Its agent reports which token it needs, and the bundle
-// contains the admin's last request again.
+// TestRecreatedClusterIsEnrolledAgain covers a recreated cluster of the same Kyma. It has another key and UID, so the
+// agent needs a newer token, and the bundle seeds the admin's last request.
 func TestRecreatedClusterIsEnrolledAgain(t *testing.T) {
 	secrets := trust.TokenSecrets{make([]byte, 32)}
 	enroll := func(expires time.Time) trust.Enrollment {
@@ -45,18 +45,18 @@ func TestRecreatedClusterIsEnrolledAgain(t *testing.T) {
 	reporter := (Rules{}).Reporter(kyma, secrets, noon)
 	if err := reporter.Enroll(enroll(noon.Add(time.Hour))); err == nil ||
 		!strings.Contains(err.Error(), "run `kcp-publisher enroll` again") {
-		t.Errorf("with the token of the cluster before: %v", err)
+		t.Errorf("token of the previous cluster: got %v", err)
 	}
 	if err := reporter.Enroll(enroll(noon.Add(2 * time.Hour))); err != nil {
-		t.Errorf("with a later token: %v", err)
+		t.Errorf("newer token: got %v", err)
 	}
 	kyma.Status.Runtime.Observed.ClusterUID = "anew"
 	if audience := (Rules{}).Runtime(kyma, nil).Audience; audience.ClusterUID != "anew" {
-		t.Errorf("its bundles are for %+v", audience)
+		t.Errorf("got audience %+v", audience)
 	}
 	request, err := (Rules{}).Request(kyma, nil)
 	if err != nil || len(request.Seed.Modules) != 1 || request.Seed.Modules[0].Name != "mailer" ||
 		request.Seed.Channel != "fast" {
-		t.Errorf("it is seeded with %+v, %v", request.Seed, err)
+		t.Errorf("got seed %+v, %v", request.Seed, err)
 	}
 }

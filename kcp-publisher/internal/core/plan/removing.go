@@ -15,18 +15,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// Removing contains the new removals of a runtime's next bundle that the runtime did not request.
+// Removing contains the new removals in a runtime's next bundle that the runtime did not request.
 type Removing struct {
 	Runtime string
-	// Modules are sorted. The empty name means all modules of a deleted Kyma.
+	// Modules are the sorted names of the removed modules. An empty name stands for all modules of a deleted Kyma.
 	Modules []string
-	// Restored: the record of the control plane is older than the state of the runtime.
+	// Restored: the control plane's record is older than the runtime's state.
 	Restored bool
-	// Changing: the catalog is in the middle of a change, so only deleted Kymas are judged.
+	// Changing: the catalog is in the middle of a change, so only removals of deleted Kymas are decided.
 	Changing bool
 }
 
-// Removing returns the new removals of a runtime's next bundle.
+// Removing returns the new removals in a runtime's next bundle.
 func (a Adopted) Removing(next bundle.Predicate, r Runtime) Removing {
 	found := Removing{Runtime: r.ID, Restored: a.restored(r), Changing: r.Changing}
 	if !r.InUse {
@@ -47,8 +47,8 @@ func (a Adopted) Removing(next bundle.Predicate, r Runtime) Removing {
 	return found
 }
 
-// restored reports whether the record of the control plane is older than the registry or than the runtime's report. The
-// last bundle of a deleted Kyma removes everything, so its record does not matter.
+// restored reports whether the control plane's record is older than the registry or the runtime's report. It is always
+// false after the last bundle of a deleted Kyma, because that bundle removes all modules.
 func (a Adopted) restored(r Runtime) bool {
 	if r.Remembered == nil || a.Last != nil && a.Last.Predicate.Deleting {
 		return false
@@ -64,8 +64,9 @@ func (a Adopted) restored(r Runtime) bool {
 	return r.ObservedEpoch > newest.Epoch || r.ObservedEpoch == newest.Epoch && r.ObservedSequence > newest.Sequence
 }
 
-// requestsRemoval reports whether the runtime's own request leaves out a module that only its own request brought. A
-// module that a restored control plane does not remember can have been mandatory.
+// requestsRemoval reports whether the runtime itself requests the removal of a module: its own request no longer
+// contains the module, and the module was not mandatory. After a restore, it returns false for a module that the last
+// bundle does not contain, because that module could have been mandatory.
 func (r Runtime) requestsRemoval(module string, last *Published, restored bool) bool {
 	if r.Request == nil || slices.Contains(r.Mandatory, module) || asksFor(*r.Request, module) {
 		return false
@@ -85,7 +86,7 @@ func asksFor(spec v1beta2.KymaSpec, module string) bool {
 	return slices.ContainsFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == module })
 }
 
-// ownRequest returns the runtime's own request, nil if the control plane's Kyma decides instead.
+// ownRequest returns the runtime's own request, or nil if the control plane's Kyma decides.
 func ownRequest(kyma *v1beta2.Kyma) *v1beta2.KymaSpec {
 	if s := kyma.Status.Runtime; s != nil && s.Requested != nil && kyma.Labels[v1beta2.LabelSync] != v1beta2.False {
 		return &s.Requested.Spec
@@ -93,7 +94,8 @@ func ownRequest(kyma *v1beta2.Kyma) *v1beta2.KymaSpec {
 	return nil
 }
 
-// inUse reports whether a removal can affect a Kyma's runtime. A runtime that never reported has no modules.
+// inUse reports whether a removal can affect a Kyma's runtime. A runtime that never enrolled or reported has no
+// modules.
 func inUse(kyma *v1beta2.Kyma) bool {
 	s := kyma.Status.Runtime
 	if s == nil {
@@ -103,8 +105,9 @@ func inUse(kyma *v1beta2.Kyma) bool {
 	return s.Key != nil || s.Observed != nil || carried && s.Published != nil
 }
 
-// PendingRemovals returns the new removals of a Kyma's next bundle that the runtime did not request, by its status and
-// a catalog. It reads neither the registry nor a report. Without a catalog, only a deleted Kyma removes anything.
+// PendingRemovals returns the new removals in a Kyma's next bundle that the runtime did not request. It uses only the
+// Kyma's status and the catalog, not the registry or a report. With a nil catalog, it returns only the removals of a
+// deleted Kyma.
 func PendingRemovals(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []string {
 	s := kyma.Status.Runtime
 	if s == nil || s.Published == nil || !inUse(kyma) || Skipped(kyma) {
@@ -124,7 +127,7 @@ func PendingRemovals(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []string {
 		err = takeOver(&request, kyma)
 	}
 	if err != nil {
-		return nil // nothing is published to it
+		return nil // no bundle is published for such a Kyma
 	}
 	kept := resolve.Keeps(request, snapshot, s.Published.Versions)
 	var pending []string
@@ -132,7 +135,7 @@ func PendingRemovals(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []string {
 		switch own := ownRequest(kyma); {
 		case slices.Contains(kept, module), slices.Contains(s.Published.Removals, module):
 		case own != nil && !asksFor(*own, module) && !slices.Contains(s.Published.Mandatory, module):
-			// The runtime requests it.
+			// The runtime requests the removal.
 		default:
 			pending = append(pending, module)
 		}
@@ -140,7 +143,7 @@ func PendingRemovals(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []string {
 	return pending
 }
 
-// DecisionOn returns the last decision about a module of a Kyma, nil for none.
+// DecisionOn returns the last decision about the removal of a module from a Kyma, or nil if no decision was recorded.
 func DecisionOn(kyma *v1beta2.Kyma, module string) *v1beta2.ModuleRemoval {
 	if s := kyma.Status.Runtime; s != nil {
 		for i := range s.Removals {
@@ -152,7 +155,7 @@ func DecisionOn(kyma *v1beta2.Kyma, module string) *v1beta2.ModuleRemoval {
 	return nil
 }
 
-// Approval names a held removal in the annotation that approves it.
+// Approval returns the name of a held removal in the annotation of approved removals.
 func Approval(held v1beta2.ModuleRemoval) string {
 	return held.Module + "@" + held.Time.UTC().Format(time.RFC3339)
 }
@@ -163,9 +166,9 @@ func IsApproved(kyma *v1beta2.Kyma, held v1beta2.ModuleRemoval) bool {
 	return slices.Contains(approved, Approval(held))
 }
 
-// PendingOf returns the pending removals of a Kyma's modules with the earlier decisions about them. compared is the
-// time of the last comparison that found Git's newest commit applied, zero without a repository. A decided removal that
-// is not published yet counts as approved.
+// PendingOf returns the pending removals of a Kyma's modules with their earlier decisions. compared is the last time at
+// which Git's newest commit was found to be applied, or zero if no Git repository is configured. A removal that was
+// allowed or approved counts as approved until it is published.
 func PendingOf(kyma *v1beta2.Kyma, modules []string, restored bool, compared time.Time) (all []removal.Pending) {
 	for _, module := range modules {
 		p := removal.Pending{Removal: removal.Removal{Runtime: RuntimeID(kyma), Module: module}, Restored: restored}
@@ -184,7 +187,7 @@ func PendingOf(kyma *v1beta2.Kyma, modules []string, restored bool, compared tim
 	return all
 }
 
-// RecentRemovals returns the removals of a Kyma that were allowed since a time.
+// RecentRemovals returns the removals of a Kyma that were allowed after the given time.
 func RecentRemovals(kyma *v1beta2.Kyma, since time.Time) (all []removal.Removal) {
 	if s := kyma.Status.Runtime; s != nil {
 		for _, d := range s.Removals {
@@ -196,17 +199,18 @@ func RecentRemovals(kyma *v1beta2.Kyma, since time.Time) (all []removal.Removal)
 	return all
 }
 
-// Verdict is the decision about the removals of one runtime's next bundle.
+// Verdict is the decision about the removals in one runtime's next bundle.
 type Verdict struct {
-	// Held are the modules that stay in the next bundle. The reason is empty until the decision is made and recorded.
+	// Held are the modules that stay in the next bundle, with the reason. The reason is empty until the decision is
+	// made and recorded.
 	Held map[string]removal.Reason
-	// Allowed and Approved are new decisions, which must be recorded before a bundle removes the modules.
+	// Allowed and Approved are the modules with a new decision, which must be recorded before a bundle removes them.
 	Allowed, Approved []string
 	// Going are the modules that the next bundle removes.
 	Going []string
 }
 
-// Add adds the verdict about other modules.
+// Add merges the verdict about other modules into v.
 func (v *Verdict) Add(other Verdict) {
 	if v.Held == nil {
 		v.Held = map[string]removal.Reason{}
@@ -216,7 +220,7 @@ func (v *Verdict) Add(other Verdict) {
 	v.Going = append(v.Going, other.Going...)
 }
 
-// Settling reports whether the verdict about a removal is not final, so the Kyma is reconciled again soon.
+// Settling reports whether the verdict about any removal is not final yet. Such a Kyma is reconciled again soon.
 func (v Verdict) Settling() bool {
 	for _, reason := range v.Held {
 		if reason == "" {
@@ -226,7 +230,7 @@ func (v Verdict) Settling() bool {
 	return false
 }
 
-// Waiting returns the modules that wait for an approval, sorted.
+// Waiting returns the modules whose removal waits for an approval, sorted.
 func (v Verdict) Waiting() (modules []string) {
 	for module, reason := range v.Held {
 		if reason != "" {
@@ -237,8 +241,8 @@ func (v Verdict) Waiting() (modules []string) {
 	return modules
 }
 
-// DecidedRemovals returns the decisions after a verdict about all pending removals. It drops a decision about a removal
-// that is no longer pending, unless the newest bundle published it.
+// DecidedRemovals returns the decisions to record after a verdict about all pending removals. It drops the decision
+// about a removal that is no longer pending, unless a bundle published the removal recently.
 func DecidedRemovals(
 	before []v1beta2.ModuleRemoval, v Verdict, published *Published, now time.Time,
 ) []v1beta2.ModuleRemoval {
@@ -251,7 +255,7 @@ func DecidedRemovals(
 		}
 	}
 	add := func(module string, decision v1beta2.RemovalDecision, reason removal.Reason) {
-		// The time is rounded up, so a comparison with Git that began before the decision is not later than it.
+		// The time is rounded up, so a comparison with Git that began before the decision does not count as later.
 		at := metav1.NewTime(now.UTC().Add(time.Second - 1).Truncate(time.Second))
 		for _, earlier := range before {
 			if earlier.Module == module && earlier.Decision == decision && !earlier.Published {

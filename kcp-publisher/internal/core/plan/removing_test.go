@@ -24,7 +24,7 @@ func lastWith(sequence int64, mandatory bool, modules ...string) *Published {
 	return p
 }
 
-func TestOnlyRemovalsWithoutTheRuntimesRequestAreJudged(t *testing.T) {
+func TestOnlyUnrequestedRemovalsAreReturned(t *testing.T) {
 	asks := func(modules ...string) *v1beta2.KymaSpec {
 		spec := &v1beta2.KymaSpec{}
 		for _, module := range modules {
@@ -47,53 +47,53 @@ func TestOnlyRemovalsWithoutTheRuntimesRequestAreJudged(t *testing.T) {
 		want     []string
 		restored bool
 	}{
-		"the runtime's admin removed the module": {Adopted{Last: lastWith(7, false, "keda"), Keep: true},
+		"removal requested by the runtime": {Adopted{Last: lastWith(7, false, "keda"), Keep: true},
 			bundle.Predicate{Removals: []string{"keda"}},
 			Runtime{InUse: true, Request: asks(), Remembered: remembers("keda")}, nil, false},
-		"the runtime asks for the module": {Adopted{Last: lastWith(7, false, "keda"), Keep: true},
+		"module requested by the runtime": {Adopted{Last: lastWith(7, false, "keda"), Keep: true},
 			bundle.Predicate{Removals: []string{"keda"}},
 			Runtime{InUse: true, Request: asks("keda"), Remembered: remembers("keda")}, []string{"keda"}, false},
-		"the module was mandatory": {Adopted{Last: lastWith(7, true, "keda"), Keep: true},
+		"mandatory module in the last bundle": {Adopted{Last: lastWith(7, true, "keda"), Keep: true},
 			bundle.Predicate{Removals: []string{"keda"}},
 			Runtime{InUse: true, Request: asks(), Remembered: remembers("keda")}, []string{"keda"}, false},
-		"the module was mandatory by the status": {Adopted{}, bundle.Predicate{Removals: []string{"keda"}},
+		"mandatory module in the status": {Adopted{}, bundle.Predicate{Removals: []string{"keda"}},
 			Runtime{InUse: true, Request: asks(), Mandatory: []string{"keda"}, Remembered: remembers("keda")},
 			[]string{"keda"}, false},
-		"the control plane's Kyma decides": {Adopted{Last: lastWith(7, false, "keda"), Keep: true},
+		"request of the control plane's Kyma": {Adopted{Last: lastWith(7, false, "keda"), Keep: true},
 			bundle.Predicate{Removals: []string{"keda"}},
 			Runtime{InUse: true, Remembered: remembers("keda")}, []string{"keda"}, false},
-		"the last bundle removes it already": {Adopted{
+		"module removed by the last bundle": {Adopted{
 			Last: &Published{Predicate: bundle.Predicate{Epoch: 1, Sequence: 7, Removals: []string{"keda"}}},
 			Keep: true,
 		},
 			bundle.Predicate{Removals: []string{"keda"}}, Runtime{InUse: true, Remembered: remembers()}, nil, false},
-		"a runtime that never enrolled": {Adopted{Last: lastWith(7, true, "keda"), Keep: true},
+		"runtime never enrolled": {Adopted{Last: lastWith(7, true, "keda"), Keep: true},
 			bundle.Predicate{Removals: []string{"keda"}},
 			Runtime{Remembered: remembers("keda")}, nil, false},
-		"a deleted Kyma": {Adopted{Last: lastWith(7, true, "keda"), Keep: true}, bundle.Predicate{
+		"deleted Kyma": {Adopted{Last: lastWith(7, true, "keda"), Keep: true}, bundle.Predicate{
 			Deleting: true, Removals: []string{"keda"},
 		},
 			Runtime{InUse: true, Remembered: remembers("keda")}, []string{""}, false},
-		"a deleted Kyma whose last bundle is published": {Adopted{
+		"deleted Kyma with a published last bundle": {Adopted{
 			Last: &Published{Predicate: bundle.Predicate{Epoch: 1, Sequence: 7, Deleting: true}}, Keep: true,
 		},
 			bundle.Predicate{Deleting: true, Removals: []string{"keda"}}, Runtime{InUse: true, Remembered: remembers()},
 			nil, false},
-		"the registry is ahead of a restored control plane": {Adopted{Deviation: unknown},
+		"restored control plane older than the registry": {Adopted{Deviation: unknown},
 			bundle.Predicate{Removals: []string{"forced"}},
 			Runtime{InUse: true, Request: asks(), Remembered: remembers()}, []string{"forced"}, true},
-		"the report is ahead of a restored control plane": {Adopted{Last: lastWith(7, false, "keda"), Keep: true},
+		"restored control plane older than the report": {Adopted{Last: lastWith(7, false, "keda"), Keep: true},
 			bundle.Predicate{Removals: []string{"forced"}},
 			Runtime{InUse: true, Request: asks("keda"), Remembered: remembers("keda"), ObservedEpoch: 1,
 				ObservedSequence: 8}, []string{"forced"}, true},
-		"a control plane that was rebuilt from files": {Adopted{Last: lastWith(7, false, "keda")},
+		"control plane rebuilt from files": {Adopted{Last: lastWith(7, false, "keda")},
 			bundle.Predicate{Removals: []string{"forced"}},
 			Runtime{InUse: true, Request: asks("keda"), Remembered: &Memory{}}, []string{"forced"}, true},
-		"a push that the status does not name yet": {Adopted{Last: lastWith(8, false, "keda"), Keep: true},
+		"push not recorded in the status yet": {Adopted{Last: lastWith(8, false, "keda"), Keep: true},
 			bundle.Predicate{Removals: []string{"keda"}},
 			Runtime{InUse: true, Request: asks(), Remembered: remembers("keda"), ObservedEpoch: 1, ObservedSequence: 8},
 			nil, false},
-		"a Kyma that was created again": {Adopted{
+		"Kyma created again": {Adopted{
 			Last: &Published{Predicate: bundle.Predicate{Epoch: 1, Sequence: 9, Deleting: true}},
 		},
 			bundle.Predicate{Removals: []string{"keda"}}, Runtime{InUse: true, Request: asks(), Remembered: &Memory{}},
@@ -101,7 +101,7 @@ func TestOnlyRemovalsWithoutTheRuntimesRequestAreJudged(t *testing.T) {
 	} {
 		got := c.adopted.Removing(c.next, c.runtime)
 		if !slices.Equal(got.Modules, c.want) || got.Restored != c.restored {
-			t.Errorf("%s: %q, restored %t, want %q, %t", name, got.Modules, got.Restored, c.want, c.restored)
+			t.Errorf("%s: got %q, restored %t, want %q, %t", name, got.Modules, got.Restored, c.want, c.restored)
 		}
 	}
 }
@@ -115,25 +115,25 @@ func TestApprovalIsValidForOneHeldRemoval(t *testing.T) {
 	}}
 	held := HeldRemovals([]v1beta2.Kyma{*kyma})
 	if len(held) != 2 || held[1].Module != "keda" || held[0].ID == held[1].ID {
-		t.Fatalf("held: %+v", held)
+		t.Fatalf("got held removals %+v", held)
 	}
 	if !Approve(kyma, "keda") || Approve(kyma, "keda") {
-		t.Error("an approval is not noted once")
+		t.Error("Approve must change the annotations exactly once")
 	}
 	if left := HeldRemovals([]v1beta2.Kyma{*kyma}); len(left) != 1 || left[0].Module != "" {
-		t.Errorf("after an approval waits: %+v", left)
+		t.Errorf("after the approval: got held removals %+v", left)
 	}
 	approved := func(module string) bool { return PendingOf(kyma, []string{module}, false, time.Time{})[0].Approved }
 	if !approved("keda") || approved("") {
-		t.Error("the approval of one removal counts for another one, or for none")
+		t.Error("the approval does not apply to exactly one removal")
 	}
 	kyma.Status.Runtime.Removals[1].Time = at(60)
 	if approved("keda") {
-		t.Error("an old approval counts for a later removal")
+		t.Error("an old approval applies to a later removal")
 	}
 }
 
-func TestDecisionsAreKeptAsLongAsTheyCount(t *testing.T) {
+func TestDecisionsAreKeptWithinTheWindow(t *testing.T) {
 	published := func(removals ...string) *Published {
 		return &Published{Predicate: bundle.Predicate{Removals: removals}}
 	}
@@ -145,18 +145,18 @@ func TestDecisionsAreKeptAsLongAsTheyCount(t *testing.T) {
 		want      []v1beta2.RemovalDecision
 		done      bool
 	}{
-		"on its way": {
+		"removal not published yet": {
 			Verdict{Going: []string{"keda"}}, published(), time.Second,
 			[]v1beta2.RemovalDecision{v1beta2.RemovalAllowed}, false,
 		},
-		"published": {
+		"removal published recently": {
 			Verdict{}, published("keda"), time.Second, []v1beta2.RemovalDecision{v1beta2.RemovalAllowed}, true,
 		},
-		"published long ago":               {Verdict{}, published("keda"), 25 * time.Hour, nil, false},
-		"withdrawn before it is published": {Verdict{}, published(), time.Second, nil, false},
-		"held": {Verdict{Held: map[string]removal.Reason{"keda": removal.FleetShare}}, published(), time.Second,
+		"removal published before the window":      {Verdict{}, published("keda"), 25 * time.Hour, nil, false},
+		"removal withdrawn before its publication": {Verdict{}, published(), time.Second, nil, false},
+		"removal held": {Verdict{Held: map[string]removal.Reason{"keda": removal.FleetShare}}, published(), time.Second,
 			[]v1beta2.RemovalDecision{v1beta2.RemovalHeld}, false},
-		"not decided yet": {
+		"removal not decided yet": {
 			Verdict{Held: map[string]removal.Reason{"istio": ""}}, published(), time.Second, nil, false,
 		},
 	} {
@@ -165,16 +165,16 @@ func TestDecisionsAreKeptAsLongAsTheyCount(t *testing.T) {
 		for _, d := range got {
 			decisions = append(decisions, d.Decision)
 			if d.Published != c.done {
-				t.Errorf("%s: published %t", name, d.Published)
+				t.Errorf("%s: got published %t", name, d.Published)
 			}
 		}
 		if !slices.Equal(decisions, c.want) {
-			t.Errorf("%s: %+v", name, got)
+			t.Errorf("%s: got %+v", name, got)
 		}
 	}
 	again := DecidedRemovals(DecidedRemovals(nil, Verdict{Held: map[string]removal.Reason{"keda": removal.FleetShare}},
 		nil, noon), Verdict{Held: map[string]removal.Reason{"keda": removal.FleetShare}}, nil, noon.Add(time.Hour))
 	if !again[0].Time.Time.Equal(noon) {
-		t.Errorf("a removal that goes on waiting has another time: %s", again[0].Time)
+		t.Errorf("a removal that is still held has a new time: %s", again[0].Time)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-func TestRenewalChangesNothingButTheLife(t *testing.T) {
+func TestRenewalOnlyChangesTheValidity(t *testing.T) {
 	issued := noon.Add(-time.Hour)
 	last := &Published{Digest: "sha256:a", Predicate: bundle.Predicate{
 		Sequence: 7, Epoch: 1, RootVersion: 3, IssuedAt: issued, ExpiresAt: issued.Add(3 * time.Hour),
@@ -23,24 +23,24 @@ func TestRenewalChangesNothingButTheLife(t *testing.T) {
 		last   *Published
 		needed bool
 	}{
-		"before a third of its life": {noon.Add(-time.Second), last, false},
-		"after a third of its life":  {noon, last, true},
-		"after its end":              {noon.Add(24 * time.Hour), last, true},
-		"no bundle is known":         {noon, nil, false},
-		"a deleted Kyma's last bundle": {noon, &Published{Predicate: bundle.Predicate{
+		"before a third of the validity": {noon.Add(-time.Second), last, false},
+		"after a third of the validity":  {noon, last, true},
+		"after the expiry":               {noon.Add(24 * time.Hour), last, true},
+		"no bundle":                      {noon, nil, false},
+		"last bundle of a deleted Kyma": {noon, &Published{Predicate: bundle.Predicate{
 			Deleting: true, IssuedAt: issued, ExpiresAt: issued.Add(3 * time.Hour),
 		}}, false},
 	} {
 		next, needed := Renewal(Adopted{Last: c.last, Keep: c.last != nil, Sequence: 7}, r, root, 2*time.Hour, c.now)
 		if needed != c.needed {
-			t.Errorf("%s: due %t", name, needed)
+			t.Errorf("%s: got due %t", name, needed)
 		}
 		if !needed {
 			continue
 		}
 		if next.Sequence <= 7 || !next.IssuedAt.Equal(c.now) || !next.ExpiresAt.Equal(c.now.Add(3*time.Hour)) ||
 			next.Previous.Digest != "sha256:a" {
-			t.Errorf("%s: renewed as %+v", name, next)
+			t.Errorf("%s: got renewal %+v", name, next)
 		}
 		next.Sequence, next.IssuedAt, next.ExpiresAt, next.Previous = 7, last.Predicate.IssuedAt,
 			last.Predicate.ExpiresAt, nil

@@ -12,8 +12,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Reporter returns the accepted reporter of a Kyma's runtime: the enrolled key, or a key with an unused token or a
-// certificate of the fleet for this Kyma. Only this function decides that.
+// Reporter returns the accepted reporter of a Kyma's runtime. Reports are accepted from the enrolled key, and from a
+// key with an unused token or a certificate of the fleet for this Kyma. Only this function decides which keys are
+// accepted.
 func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.Time) bundle.Reporter {
 	runtime := RuntimeID(kyma)
 	reporter := bundle.Reporter{
@@ -38,7 +39,7 @@ func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.
 		return r.Root.IsRevoked(thumbprint) || slices.Contains(revoked, thumbprint)
 	}
 	reporter.Enroll = func(e trust.Enrollment) error {
-		// The token of a key that was later revoked limits no other token, because a thief chooses its expiry.
+		// The token of a revoked key is not compared, because a thief could have chosen its expiry.
 		if known != nil && !reporter.Revoked(known.Thumbprint) && e.TokenExpires <= known.TokenExpires.Unix() {
 			return errUsedToken
 		}
@@ -56,9 +57,9 @@ func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.
 
 var errUsedToken = errors.New("the token was used before: run `kcp-publisher enroll` again")
 
-// certifies returns the reason why a certificate does not identify an agent to a Kyma without a key, or nil. A rebuilt
-// control plane has other UIDs, so names are compared. A certificate from before 0.1.0 names no Kyma: it is valid for
-// the Kyma with the name of its runtime, which no label can claim.
+// certifies returns an error if a certificate was issued for another Kyma. It compares names, because UIDs differ in a
+// rebuilt control plane. A certificate from before 0.1.0 does not identify a Kyma. It is valid for the Kyma whose own
+// name is the runtime ID, because a label cannot claim that name.
 func certifies(certified trust.Kyma, kyma *v1beta2.Kyma) error {
 	own := Identity(kyma)
 	switch {
@@ -66,7 +67,7 @@ func certifies(certified trust.Kyma, kyma *v1beta2.Kyma) error {
 		return nil
 	}
 	return fmt.Errorf(
-		"the certificate of runtime %s is for Kyma %s, this is Kyma %s: run `kcp-publisher enroll %s --replace "+
+		"the certificate of runtime %s is for Kyma %s, not for Kyma %s: run `kcp-publisher enroll %s --replace "+
 			"--kyma %s`",
 		RuntimeID(kyma),
 		certified,
@@ -76,9 +77,9 @@ func certifies(certified trust.Kyma, kyma *v1beta2.Kyma) error {
 	)
 }
 
-// Challenger returns the reporter that can assign a runtime to a Kyma that does not own it: with a token for this Kyma
-// that expires after the tokens of all other Kymas that name the runtime. An operator created it after them, so it
-// replaces them.
+// Challenger returns the reporter that can assign a runtime to a Kyma that does not own the runtime. It requires a
+// token for this Kyma that expires after the tokens of all other Kymas with the same runtime ID. An operator created
+// such a token last, so it overrides the others.
 func (r Rules) Challenger(
 	kyma *v1beta2.Kyma, all []v1beta2.Kyma, tokens trust.TokenSecrets, now time.Time,
 ) bundle.Reporter {
@@ -97,7 +98,7 @@ func (r Rules) Challenger(
 	return reporter
 }
 
-// AcceptChallenge assigns the runtime to a Kyma by a report that Challenger accepted.
+// AcceptChallenge assigns the runtime to a Kyma after Challenger accepted a report.
 func AcceptChallenge(kyma *v1beta2.Kyma, all []v1beta2.Kyma, now time.Time) {
 	former := NewOwners(all)[RuntimeID(kyma)]
 	if former != nil && same(former, kyma) {

@@ -14,8 +14,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// Request returns the request of a Kyma's runtime: the Kyma's modules, and the leaving modules by the newest report,
-// nil without one. An error concerns the Kyma's annotations, and means that nothing can be published.
+// Request returns the request of a Kyma's runtime: the Kyma's modules, and the modules that the runtime still has
+// according to its newest report. report is nil if no report was received. An error means that the Kyma's annotations
+// are invalid, so no bundle can be published.
 func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resolve.Request, error) {
 	request, err := asked(kyma)
 	request.Settings, request.Watchers, request.Carried = r.Settings, r.Watchers, r.carried(kyma)
@@ -49,21 +50,21 @@ func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resol
 	request.Leaving = leaving(request.Asked, report)
 	request.Versions = floors(request.Asked, kyma.Status.Runtime, report)
 	request.Running = running(kyma.Status.Runtime, report)
-	request.Lacks = lacks(kyma.Status.Runtime, report)
+	request.Unsupported = lacks(kyma.Status.Runtime, report)
 	return request, takeOver(&request, kyma)
 }
 
-// takeOver completes a request with the takeover's part.
+// takeOver adds the state of a takeover to a request.
 func takeOver(request *resolve.Request, kyma *v1beta2.Kyma) error {
 	asked, err := phase.Ask(kyma)
-	request.Takeover, request.Inherited, request.Unheard = asked.Phase, asked.Inherited, asked.Unheard
+	request.Takeover, request.Inherited, request.RequestUnknown = asked.Phase, asked.Inherited, asked.Unheard
 	if asked.Unheard {
 		request.Asked.Modules = nil
 	}
 	return err
 }
 
-// carried returns the operator's labels of a Kyma that its runtime gets, nil for none.
+// carried returns the labels in KymaLabels that the Kyma has, or nil if it has none.
 func (r Rules) carried(kyma *v1beta2.Kyma) map[string]string {
 	var labels map[string]string
 	for _, key := range r.KymaLabels {
@@ -79,7 +80,7 @@ func (r Rules) carried(kyma *v1beta2.Kyma) map[string]string {
 	return labels
 }
 
-// autonomy returns the decisions that a Kyma's runtime can make by itself.
+// autonomy returns the autonomy level of a Kyma's runtime.
 func (r Rules) autonomy(kyma *v1beta2.Kyma) string {
 	if own, is := kyma.Annotations[v1beta2.AnnotationAutonomy]; is {
 		return own
@@ -87,14 +88,14 @@ func (r Rules) autonomy(kyma *v1beta2.Kyma) string {
 	return r.Settings.Autonomy
 }
 
-// details returns the details that an operator requests for a runtime's reports.
+// details returns the additional details that an operator requests in a runtime's reports.
 func details(kyma *v1beta2.Kyma) ([]bundle.Detail, error) {
 	var all []bundle.Detail
 	for name := range strings.FieldsFuncSeq(kyma.Annotations[v1beta2.AnnotationReportDetails],
 		func(r rune) bool { return r == ',' || r == ' ' }) {
 		detail := bundle.Detail(name)
 		if !slices.Contains(bundle.AllDetails(), detail) {
-			return nil, reason.Errorf(reason.AnnotationInvalid, "annotation %s: %s: want some of %v",
+			return nil, reason.Errorf(reason.AnnotationInvalid, "annotation %s: %s is not one of %v",
 				v1beta2.AnnotationReportDetails, bundle.Quote(name, bundle.MaxVersionBytes), bundle.AllDetails())
 		}
 		all = append(all, detail)
@@ -103,7 +104,7 @@ func details(kyma *v1beta2.Kyma) ([]bundle.Detail, error) {
 	return slices.Compact(all), nil
 }
 
-// checkRun returns the check run that an operator requests, nil for none.
+// checkRun returns the check run that an operator requests, or nil.
 func checkRun(kyma *v1beta2.Kyma) (*bundle.CheckRun, error) {
 	run, err := bundle.ParseCheckRun(kyma.Annotations[v1beta2.AnnotationCheckRun])
 	if err != nil {
@@ -112,10 +113,10 @@ func checkRun(kyma *v1beta2.Kyma) (*bundle.CheckRun, error) {
 	return run, nil
 }
 
-// grantedVersions returns the versions of a runtime, by module: those in the control plane's record, and reported
-// versions of modules from before the record or after its loss. Reported versions override the record if the runtime
-// reports a newer bundle, or refuses the recorded one as a downgrade, because a crash can lose the record of a push.
-// They also count for modules that the runtime chose by itself: a version from an offer is not a floor.
+// grantedVersions returns the versions of a runtime, by module: the recorded versions, and the reported versions of
+// modules without a record. A newer reported version overrides the record if the runtime reports a newer bundle or
+// refuses the recorded bundle as a downgrade, because a crash can lose the record of a push. A newer reported version
+// also overrides the record for a module that the runtime chose by itself.
 func grantedVersions(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
 	versions := map[string]string{}
 	var published *v1beta2.PublishedBundle
@@ -128,7 +129,7 @@ func grantedVersions(status *v1beta2.RuntimeStatus, report *bundle.AcceptedRepor
 	}
 	believed := published != nil && (hasNewer(report, published) || refusesDowngrade(report, published))
 	for _, m := range report.Modules {
-		// An agent judges bundles by its Manifests' versions, even if the previous version still runs.
+		// An agent compares bundles with its Manifests' versions, even if the previous version still runs.
 		has := cmp.Or(m.Wanted, m.Version)
 		known, ok := versions[m.Name]
 		if has != "" && (!ok || (believed || slices.Contains(report.Decided, m.Name)) && bundle.Older(known, has)) {
@@ -138,8 +139,8 @@ func grantedVersions(status *v1beta2.RuntimeStatus, report *bundle.AcceptedRepor
 	return versions
 }
 
-// running returns, by module, the versions that a runtime still runs because it refuses the versions of the current
-// bundle. The report counts only for that bundle, because it can be outdated for an older one.
+// running returns, by module, the older versions that a runtime still runs because the versions of the current bundle
+// failed. It ignores a report about another bundle, because that report may be outdated.
 func running(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
 	if status == nil || status.Published == nil || report == nil || report.Observed == nil ||
 		report.Observed.Digest.String() != status.Published.Digest {
@@ -155,7 +156,7 @@ func running(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[s
 	return versions
 }
 
-// hasNewer reports whether a runtime reports a newer bundle than the recorded one.
+// hasNewer reports whether a runtime reports a newer bundle than the recorded bundle.
 func hasNewer(report *bundle.AcceptedReport, published *v1beta2.PublishedBundle) bool {
 	o := report.Observed
 	return o != nil && (o.Epoch > published.Epoch || o.Epoch == published.Epoch && o.Sequence > published.Sequence)
@@ -168,7 +169,7 @@ func refusesDowngrade(report *bundle.AcceptedReport, published *v1beta2.Publishe
 	})
 }
 
-// floors returns the lowest allowed versions of a request's modules.
+// floors returns the lowest allowed versions of requested and published modules.
 func floors(asked v1beta2.KymaSpec, status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
 	versions := grantedVersions(status, report)
 	maps.DeleteFunc(versions, func(name, _ string) bool {
@@ -183,7 +184,7 @@ func floors(asked v1beta2.KymaSpec, status *v1beta2.RuntimeStatus, report *bundl
 	return versions
 }
 
-// asked returns the requested modules of a Kyma. An error concerns the Kyma's annotations.
+// asked returns a request with the modules of a Kyma. An error means that the Kyma's annotations are invalid.
 func asked(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	request := resolve.Request{Labels: kyma.Labels, Deleting: !kyma.DeletionTimestamp.IsZero()}
 	request.ControlPlane = kyma.Labels[v1beta2.LabelControlPlane] == v1beta2.True
@@ -194,12 +195,12 @@ func asked(kyma *v1beta2.Kyma) (resolve.Request, error) {
 		request.Seed, request.NoModuleCopy = r.Requested.Spec, false
 		return request, nil
 	}
-	spec, err := kyma.Asked()
+	spec, err := kyma.RequestedSpec()
 	request.Asked, request.Seed = spec, spec
 	return request, reason.With(reason.PinsInvalid, err)
 }
 
-// leaving returns the modules that a runtime has and no longer requests.
+// leaving returns the modules that a runtime still has but no longer requests.
 func leaving(asked v1beta2.KymaSpec, report *bundle.AcceptedReport) (all []v1beta2.Module) {
 	if report == nil {
 		return nil

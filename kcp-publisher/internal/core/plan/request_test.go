@@ -17,7 +17,7 @@ import (
 
 const image = "registry.example/skr-agent@sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
-// set returns a change of a Kyma that labels or annotates it.
+// set returns a function that sets a label or annotation of a Kyma.
 func set(into func(*v1beta2.Kyma) *map[string]string, key, value string) func(*v1beta2.Kyma) {
 	return func(k *v1beta2.Kyma) { *into(k) = map[string]string{key: value} }
 }
@@ -25,87 +25,87 @@ func set(into func(*v1beta2.Kyma) *map[string]string, key, value string) func(*v
 func labels(k *v1beta2.Kyma) *map[string]string      { return &k.Labels }
 func annotations(k *v1beta2.Kyma) *map[string]string { return &k.Annotations }
 
-func TestAnnotationsAndLabelsOfAKymaAreHonored(t *testing.T) {
+func TestAnnotationsAndLabelsChangeTheRequest(t *testing.T) {
 	own := v1beta2.KymaSpec{Channel: "fast"}
 	requested := func(k *v1beta2.Kyma) {
 		k.Status.Runtime = &v1beta2.RuntimeStatus{Requested: &v1beta2.RequestedSpec{Spec: own, Generation: 3}}
 	}
 	for name, c := range map[string]struct {
 		change  func(*v1beta2.Kyma)
-		request func(*resolve.Request) // the difference from the request of an empty Kyma
+		request func(*resolve.Request) // changes relative to the request of an empty Kyma
 		runtime func(*Runtime)
 	}{
-		"without a report": {func(*v1beta2.Kyma) {}, func(*resolve.Request) {}, func(*Runtime) {}},
+		"no annotations or labels": {func(*v1beta2.Kyma) {}, func(*resolve.Request) {}, func(*Runtime) {}},
 		"autonomy": {set(annotations, v1beta2.AnnotationAutonomy, bundle.AutonomyCatalog),
 			func(r *resolve.Request) { r.Settings.Autonomy = bundle.AutonomyCatalog }, func(*Runtime) {}},
-		"the agent's image": {set(annotations, v1beta2.AnnotationAgentImage, image),
+		"agent image": {set(annotations, v1beta2.AnnotationAgentImage, image),
 			func(r *resolve.Request) { r.Settings.Agent = image }, func(*Runtime) {}},
-		"no agent's image although all have one": {set(annotations, v1beta2.AnnotationAgentImage, ""),
+		"empty agent image overrides the fleet's": {set(annotations, v1beta2.AnnotationAgentImage, ""),
 			func(r *resolve.Request) { r.Settings.Agent = "" }, func(*Runtime) {}},
-		"no catalog": {
+		"catalog disabled": {
 			set(annotations, v1beta2.AnnotationSyncCatalog, v1beta2.False),
 			func(r *resolve.Request) { r.NoCatalog = true }, func(*Runtime) {},
 		},
-		"no modules in seed": {
+		"module copy disabled": {
 			set(annotations, v1beta2.AnnotationNoModuleCopy, v1beta2.True),
 			func(r *resolve.Request) { r.NoModuleCopy = true }, func(*Runtime) {},
 		},
-		"no synchronization": {
+		"synchronization disabled": {
 			set(labels, v1beta2.LabelSync, v1beta2.False), func(r *resolve.Request) { r.NoCatalog = true },
 			func(*Runtime) {},
 		},
-		"labels that the operator carries": {func(k *v1beta2.Kyma) {
+		"labels that are copied to the runtime": {func(k *v1beta2.Kyma) {
 			k.Labels = map[string]string{v1beta2.LabelGlobalAccountID: "g", v1beta2.LabelSubaccountID: "s"}
 		}, func(r *resolve.Request) { r.Carried = map[string]string{v1beta2.LabelGlobalAccountID: "g"} },
 			func(*Runtime) {}},
-		"a pinned version": {set(annotations, v1beta2.AnnotationPinnedVersions, "keda=1.7.0"),
+		"pinned version": {set(annotations, v1beta2.AnnotationPinnedVersions, "keda=1.7.0"),
 			func(r *resolve.Request) {
 				r.Asked.Modules = []v1beta2.Module{{Name: "keda", Version: "1.7.0", Managed: true}}
 				r.Seed = r.Asked
 			}, func(*Runtime) {}},
-		"pins of the runtime's own Kyma win over the control plane's": {func(k *v1beta2.Kyma) {
+		"pins of the runtime's own Kyma override the control plane's": {func(k *v1beta2.Kyma) {
 			requested(k)
 			set(annotations, v1beta2.AnnotationPinnedVersions, "this cannot be read")(k)
 		}, func(r *resolve.Request) { r.Asked, r.Seed = own, own }, func(r *Runtime) { r.KymaGeneration = 3 }},
-		"carried for a season": {set(annotations, v1beta2.AnnotationCarried, v1beta2.True),
+		"carried with the default silence": {set(annotations, v1beta2.AnnotationCarried, v1beta2.True),
 			func(*resolve.Request) {}, func(r *Runtime) { r.Validity = carriedSilence }},
-		"carried for a month": {set(annotations, v1beta2.AnnotationCarried, "720h"),
+		"carried with a silence of a month": {set(annotations, v1beta2.AnnotationCarried, "720h"),
 			func(*resolve.Request) {}, func(r *Runtime) { r.Validity = 720 * time.Hour }},
-		"a runtime id of its own": {
+		"runtime ID from the label": {
 			set(labels, v1beta2.LabelRuntimeID, "r-1"), func(*resolve.Request) {}, func(r *Runtime) {
 				r.ID, r.Audience.Runtime = "r-1", "r-1"
 			},
 		},
-		"the spec that the runtime's own Kyma has": {requested,
+		"spec of the runtime's own Kyma": {requested,
 			func(r *resolve.Request) { r.Asked, r.Seed = own, own }, func(r *Runtime) { r.KymaGeneration = 3 }},
-		"and all of it where the control plane's modules are not copied": {func(k *v1beta2.Kyma) {
+		"spec of the runtime's own Kyma with module copy disabled": {func(k *v1beta2.Kyma) {
 			requested(k)
 			k.Annotations = map[string]string{v1beta2.AnnotationNoModuleCopy: v1beta2.True}
 		}, func(r *resolve.Request) { r.Asked, r.Seed = own, own }, func(r *Runtime) { r.KymaGeneration = 3 }},
-		"the wish that a runtime with autonomy decides by": {func(k *v1beta2.Kyma) {
+		"spec of the runtime's own Kyma with autonomy": {func(k *v1beta2.Kyma) {
 			requested(k)
 			set(annotations, v1beta2.AnnotationAutonomy, bundle.AutonomyCatalog)(k)
 		},
 			func(r *resolve.Request) { r.Asked, r.Seed, r.Settings.Autonomy = own, own, bundle.AutonomyCatalog },
-			func(r *Runtime) { r.KymaGeneration, r.KymaSpec = 3, bundle.WishDigest(own) }},
-		"but not of a runtime that is not synchronized": {func(k *v1beta2.Kyma) {
+			func(r *Runtime) { r.KymaGeneration, r.KymaSpec = 3, bundle.RequestDigest(own) }},
+		"spec of the runtime's own Kyma with synchronization disabled": {func(k *v1beta2.Kyma) {
 			requested(k)
 			k.Labels = map[string]string{v1beta2.LabelSync: v1beta2.False}
 		},
 			func(r *resolve.Request) { r.NoCatalog = true }, func(r *Runtime) { r.KymaGeneration = 3 }},
-		"a deleted Kyma": {func(k *v1beta2.Kyma) { k.DeletionTimestamp = &metav1.Time{Time: noon} },
+		"deleted Kyma": {func(k *v1beta2.Kyma) { k.DeletionTimestamp = &metav1.Time{Time: noon} },
 			func(r *resolve.Request) { r.Deleting = true }, func(r *Runtime) { r.Deleting = true }},
-		"the control plane's own cluster, as its operator sets it": {func(k *v1beta2.Kyma) {
+		"label of the control plane's own cluster": {func(k *v1beta2.Kyma) {
 			k.Labels = map[string]string{v1beta2.LabelControlPlane: v1beta2.True}
 		},
 			func(r *resolve.Request) { r.ControlPlane = true }, func(*Runtime) {}},
-		"a cluster that reports it is the control plane's": {func(k *v1beta2.Kyma) {
+		"label of the control plane's own cluster in the runtime's Kyma": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime = &v1beta2.RuntimeStatus{
 				Observed: &v1beta2.ObservedBundle{
 					ClusterUID: "kcp", Features: RecordFeatures(bundle.Report{Features: bundle.AllFeatures()}),
 				},
 			}
-		}, func(r *resolve.Request) { r.Lacks = []bundle.Feature{} }, func(r *Runtime) {
+		}, func(r *resolve.Request) { r.Unsupported = []bundle.Feature{} }, func(r *Runtime) {
 			r.Audience.ClusterUID = "kcp"
 		}},
 	} {
@@ -127,7 +127,7 @@ func TestAnnotationsAndLabelsOfAKymaAreHonored(t *testing.T) {
 			c.request(&want)
 			got, err := rules.Request(kyma, nil)
 			if err != nil || !reflect.DeepEqual(got, want) {
-				t.Errorf("%v, request\n%+v, want\n%+v", err, got, want)
+				t.Errorf("got %v, request\n%+v, want\n%+v", err, got, want)
 			}
 			wanted := Runtime{
 				ID: "one", Kyma: Identity(kyma), Remembered: &Memory{}, Audience: bundle.Audience{Runtime: "one"},
@@ -136,7 +136,7 @@ func TestAnnotationsAndLabelsOfAKymaAreHonored(t *testing.T) {
 			c.runtime(&wanted)
 			wanted.Request, wanted.InUse = ownRequest(kyma), inUse(kyma)
 			if got := rules.Runtime(kyma, nil); !reflect.DeepEqual(got, wanted) {
-				t.Errorf("runtime\n%+v, want\n%+v", got, wanted)
+				t.Errorf("got runtime\n%+v, want\n%+v", got, wanted)
 			}
 		})
 	}
@@ -150,7 +150,7 @@ func TestInvalidAnnotationIsAnError(t *testing.T) {
 		kyma := kymaOf("one")
 		kyma.Annotations = map[string]string{annotation: value}
 		if _, err := (Rules{}).Request(kyma, nil); err == nil {
-			t.Errorf("%s: %q is published", annotation, value)
+			t.Errorf("annotation %s: %q is accepted", annotation, value)
 		}
 	}
 }
@@ -164,7 +164,7 @@ func TestUnrequestedModulesAreLeaving(t *testing.T) {
 	request, err := (Rules{}).Request(kyma, report)
 	if want := []v1beta2.Module{{Name: "nats", Channel: "fast", Managed: true}}; err != nil ||
 		!reflect.DeepEqual(request.Leaving, want) {
-		t.Errorf("%v, leaving %+v, want %+v", err, request.Leaving, want)
+		t.Errorf("got %v, leaving %+v, want %+v", err, request.Leaving, want)
 	}
 }
 
@@ -172,20 +172,20 @@ func TestKymaKeepsItsFirstRuntime(t *testing.T) {
 	kyma := kymaOf("one")
 	Begin(kyma)
 	if kyma.Status.Runtime.ID != "one" {
-		t.Fatalf("its status is of %q", kyma.Status.Runtime.ID)
+		t.Fatalf("got runtime ID %q in the status", kyma.Status.Runtime.ID)
 	}
 	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: "two"}
 	if err := NewOwners([]v1beta2.Kyma{*kyma}).Check(kyma); err == nil ||
-		!strings.Contains(err.Error(), "its runtime is one, and label") {
+		!strings.Contains(err.Error(), "the Kyma owns runtime one, but label") {
 		t.Errorf("got %v", err)
 	}
 	if Begin(kyma); kyma.Status.Runtime.ID != "one" || Claimed(kyma) != "one" {
-		t.Errorf("the status is of %q", kyma.Status.Runtime.ID)
+		t.Errorf("got runtime ID %q in the status", kyma.Status.Runtime.ID)
 	}
 	younger := kymaOf("younger")
 	younger.Labels = kyma.Labels
 	if err := NewOwners([]v1beta2.Kyma{*kyma, *younger}).Check(younger); err != nil {
-		t.Errorf("a Kyma that names a runtime in vain keeps it from its own Kyma: %v", err)
+		t.Errorf("the owner is refused because another Kyma names its runtime: %v", err)
 	}
 }
 
@@ -210,40 +210,40 @@ func TestTokenOfARevokedKeyDoesNotLimitOthers(t *testing.T) {
 	}
 	enrollment := trust.Enrollment{PublicKey: encoded, Proof: proof, TokenExpires: token.Expires.Unix()}
 	if err := (Rules{}).Reporter(kyma, secrets, noon).Enroll(enrollment); err == nil {
-		t.Error("an earlier token introduces another key")
+		t.Error("a token that expires earlier enrolls another key")
 	}
 	kyma.Annotations = map[string]string{v1beta2.AnnotationRevokedKeys: "thief"}
 	if err := (Rules{}).Reporter(kyma, secrets, noon).Enroll(enrollment); err != nil {
-		t.Errorf("after the thief's key was revoked: %v", err)
+		t.Errorf("after the revocation of the thief's key: %v", err)
 	}
 }
 
-func TestControlPlaneSettingsAreIgnoredByName(t *testing.T) {
+func TestOfflineListsIgnoredSettings(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*v1beta2.Kyma)
 		want   string
 	}{
-		"revoked keys": {
+		"revoked keys annotation": {
 			set(annotations, v1beta2.AnnotationRevokedKeys, "t"), "annotation " + v1beta2.AnnotationRevokedKeys,
 		},
-		"forced deletion": {
+		"forced deletion label": {
 			set(labels, v1beta2.LabelForceDeletion, v1beta2.True), "label " + v1beta2.LabelForceDeletion,
 		},
-		"a cluster gone": {set(labels, v1beta2.LabelRuntimeGone, v1beta2.True), "label " + v1beta2.LabelRuntimeGone},
-		"deletion": {
+		"gone label": {set(labels, v1beta2.LabelRuntimeGone, v1beta2.True), "label " + v1beta2.LabelRuntimeGone},
+		"deletion timestamp": {
 			func(k *v1beta2.Kyma) { k.DeletionTimestamp = &metav1.Time{Time: noon} }, "metadata.deletionTimestamp",
 		},
-		"nothing": {set(annotations, v1beta2.AnnotationCarried, v1beta2.True), ""},
+		"setting that works offline": {set(annotations, v1beta2.AnnotationCarried, v1beta2.True), ""},
 	} {
 		kyma := living("one")
 		c.change(kyma)
 		known, ignored := Offline(kyma)
 		if known.Status.Runtime != nil || !known.DeletionTimestamp.IsZero() || kyma.Status.Runtime == nil {
-			t.Errorf("%s: known is %+v", name, known)
+			t.Errorf("%s: got Kyma %+v", name, known)
 		}
 		if (len(ignored) == 1) != (c.want != "") || len(ignored) > 1 || c.want != "" &&
 			!strings.HasPrefix(ignored[0], "Kyma one: "+c.want+" is ignored: ") {
-			t.Errorf("%s: %q", name, ignored)
+			t.Errorf("%s: got ignored settings %q", name, ignored)
 		}
 	}
 }

@@ -7,16 +7,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestOnlyANewValueTriggersAReconcile(t *testing.T) {
+func TestOnlyNewValueRequestsReconcile(t *testing.T) {
 	for name, c := range map[string]struct{ asked, handled, want string }{
-		"no request":              {"", "", ""},
-		"no request any more":     {"", "noon", ""},
-		"the first time":          {"noon", "", "noon"},
-		"it was handled":          {"noon", "noon", ""},
-		"again":                   {"one", "noon", "one"},
-		"with more than is noted": {strings.Repeat("x", 1<<10), "noon", strings.Repeat("x", maxRequestBytes)},
-		"which was handled":       {strings.Repeat("x", 1<<10), strings.Repeat("x", maxRequestBytes), ""},
-		"what steers a terminal":  {"\x1b[2J", "", `\x1b[2J`},
+		"no request":                      {"", "", ""},
+		"request removed":                 {"", "noon", ""},
+		"first request":                   {"noon", "", "noon"},
+		"request handled":                 {"noon", "noon", ""},
+		"second request":                  {"one", "noon", "one"},
+		"request longer than the limit":   {strings.Repeat("x", 1<<10), "noon", strings.Repeat("x", maxRequestBytes)},
+		"truncated request handled":       {strings.Repeat("x", 1<<10), strings.Repeat("x", maxRequestBytes), ""},
+		"request with control characters": {"\x1b[2J", "", `\x1b[2J`},
 	} {
 		kyma := &v1beta2.Kyma{}
 		kyma.Annotations = map[string]string{v1beta2.AnnotationReconcileRequested: c.asked}

@@ -8,32 +8,32 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestRuntimeRestsOnceItAppliedItsLatestBundle(t *testing.T) {
+func TestRuntimeRestsAfterApplyingTheLatestBundle(t *testing.T) {
 	for what, c := range map[string]struct {
 		change func(*v1beta2.Kyma)
 		want   bool
 	}{
-		"it has applied the latest bundle": {func(*v1beta2.Kyma) {}, true},
-		"it was taken over": {func(k *v1beta2.Kyma) {
+		"latest bundle applied": {func(*v1beta2.Kyma) {}, true},
+		"takeover finished": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Takeover = &v1beta2.TakeoverStatus{Published: "clean", Done: "clean"}
 		}, true},
-		"it is being taken over": {func(k *v1beta2.Kyma) {
+		"takeover in progress": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Takeover = &v1beta2.TakeoverStatus{Published: "clean", Done: "adopt"}
 		}, false},
-		"it reports an older bundle": {func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Digest = "sha256:b" }, false},
-		"it has never reported":      {func(k *v1beta2.Kyma) { k.Status.Runtime.Observed = nil }, false},
-		"it has applied no bundle":   {func(k *v1beta2.Kyma) { k.Status.Runtime.Observed.Digest = "" }, false},
-		"nothing was published":      {func(k *v1beta2.Kyma) { k.Status.Runtime.Published = nil }, false},
-		"neither was": {func(k *v1beta2.Kyma) {
+		"older bundle applied":   {func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Digest = "sha256:b" }, false},
+		"runtime never reported": {func(k *v1beta2.Kyma) { k.Status.Runtime.Observed = nil }, false},
+		"no bundle applied":      {func(k *v1beta2.Kyma) { k.Status.Runtime.Observed.Digest = "" }, false},
+		"no bundle published":    {func(k *v1beta2.Kyma) { k.Status.Runtime.Published = nil }, false},
+		"empty digests": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Published.Digest, k.Status.Runtime.Observed.Digest = "", ""
 		}, false},
-		"nothing is known":       {func(k *v1beta2.Kyma) { k.Status.Runtime = nil }, false},
-		"a module is not ready":  {func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateProcessing }, false},
-		"a module is broken":     {func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateError }, false},
-		"something needs a look": {func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateWarning }, false},
-		"it removes its modules": {func(k *v1beta2.Kyma) { k.DeletionTimestamp = new(metav1.Now()) }, false},
-		"its Kyma has no state":  {func(k *v1beta2.Kyma) { k.Status.State = "" }, false},
-		"its state differs":      {func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateDeleting }, false},
+		"no runtime status": {func(k *v1beta2.Kyma) { k.Status.Runtime = nil }, false},
+		"module not ready":  {func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateProcessing }, false},
+		"module in error":   {func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateError }, false},
+		"state Warning":     {func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateWarning }, false},
+		"Kyma deleted":      {func(k *v1beta2.Kyma) { k.DeletionTimestamp = new(metav1.Now()) }, false},
+		"no state":          {func(k *v1beta2.Kyma) { k.Status.State = "" }, false},
+		"state Deleting":    {func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateDeleting }, false},
 	} {
 		kyma := kymaOf("one")
 		kyma.Status.State = v1beta2.StateReady

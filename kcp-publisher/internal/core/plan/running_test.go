@@ -8,35 +8,35 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestOnlyRefusedVersionsCanReturnToTheRunningOne(t *testing.T) {
+func TestOnlyFailedVersionsCanReturnToTheRunningVersion(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*v1beta2.RuntimeStatus, *bundle.AcceptedReport)
 		want   map[string]string
 	}{
-		"an upgrade that is refused": {
+		"upgrade failed": {
 			func(*v1beta2.RuntimeStatus, *bundle.AcceptedReport) {}, map[string]string{"keda": "1.0.0"},
 		},
-		"the runtime reports an older one": {
+		"report about an older bundle": {
 			func(_ *v1beta2.RuntimeStatus, r *bundle.AcceptedReport) { r.Observed.Digest = "sha256:old" }, nil,
 		},
-		"it reports none": {
+		"report without a bundle": {
 			func(_ *v1beta2.RuntimeStatus, r *bundle.AcceptedReport) { r.Observed = nil }, nil,
 		},
-		"nothing is remembered": {
+		"no published bundle": {
 			func(s *v1beta2.RuntimeStatus, _ *bundle.AcceptedReport) { s.Published = nil }, nil,
 		},
-		"an upgrade that is being applied": {
+		"upgrade in progress": {
 			func(_ *v1beta2.RuntimeStatus, r *bundle.AcceptedReport) {
 				r.Modules[0].State = v1beta2.StateProcessing
 			}, nil,
 		},
-		"an upgrade that waits for a window": {
+		"upgrade waits for a window": {
 			func(_ *v1beta2.RuntimeStatus, r *bundle.AcceptedReport) { r.Modules[0].Maintenance = true }, nil,
 		},
-		"a version that was applied": {
+		"upgrade applied": {
 			func(_ *v1beta2.RuntimeStatus, r *bundle.AcceptedReport) { r.Modules[0].Version = "2.0.0" }, nil,
 		},
-		"no version": {
+		"version unknown": {
 			func(_ *v1beta2.RuntimeStatus, r *bundle.AcceptedReport) { r.Modules[0].Version = "" }, nil,
 		},
 	} {
@@ -57,12 +57,13 @@ func TestOnlyRefusedVersionsCanReturnToTheRunningOne(t *testing.T) {
 		}
 	}
 	if running(nil, nil) != nil {
-		t.Error("for a runtime that never reported")
+		t.Error("a runtime that never reported has running versions")
 	}
 }
 
-// A runtime took 2.0.0 from an offer while it was cut off, the API server there refuses it, and 1.0.0 still runs. Its
-// agent refuses every bundle with less than 2.0.0, until one with 2.0.0 is in force and 1.0.0 is gone back to by name.
+// TestRefusedManifestSetsTheFloor covers a runtime that chose 2.0.0 from an offer while it was offline. Its API server
+// refuses 2.0.0, so 1.0.0 still runs. Its agent refuses every bundle below 2.0.0 until it has applied a bundle with
+// 2.0.0. Only then can the runtime return to 1.0.0.
 func TestRefusedManifestSetsTheFloor(t *testing.T) {
 	status := &v1beta2.RuntimeStatus{
 		Published: &v1beta2.PublishedBundle{
@@ -74,14 +75,14 @@ func TestRefusedManifestSetsTheFloor(t *testing.T) {
 		Modules: []bundle.ReportedModule{{Name: "keda", Version: "1.0.0", Wanted: "2.0.0", State: v1beta2.StateError}},
 	}}
 	if got := grantedVersions(status, report); got["keda"] != "2.0.0" {
-		t.Errorf("the floor is %v", got)
+		t.Errorf("got floor %v", got)
 	}
 	if got := running(status, report); len(got) != 0 {
-		t.Errorf("goes back to %v of a bundle that never had more", got)
+		t.Errorf("got running versions %v for a bundle without an upgrade", got)
 	}
 	status.Published.Digest, status.Published.Versions["keda"], report.Decided = "sha256:two", "2.0.0", nil
 	report.Observed.Digest = "sha256:two"
 	if got := running(status, report); got["keda"] != "1.0.0" {
-		t.Errorf("once 2.0.0 is in force, it may go back to %v", got)
+		t.Errorf("after the bundle with 2.0.0: got running versions %v", got)
 	}
 }

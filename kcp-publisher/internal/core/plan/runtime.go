@@ -19,45 +19,48 @@ type Runtime struct {
 	ID string
 	// Audience is the recipient of the bundle.
 	Audience bundle.Audience
-	// Key is the runtime's enrolled key, nil before enrollment. Requests is true if it requested a certificate.
+	// Key is the runtime's enrolled key, or nil before enrollment. Requests is true if the runtime requested a
+	// certificate for that key.
 	Key      crypto.PublicKey
 	Requests bool
-	// Certificate is the certificate in the next bundle, empty for none.
+	// Certificate is the certificate in the next bundle. Empty means no certificate.
 	Certificate string
-	// KymaGeneration is the generation of the runtime's Kyma whose spec is resolved, 0 before it is known.
+	// KymaGeneration is the generation of the runtime's own Kyma, or 0 before the first request from the runtime.
 	KymaGeneration int64
-	// KymaSpec is the digest of that spec, empty if the runtime does not decide.
+	// KymaSpec is the digest of that Kyma's spec. It is empty if the runtime has no autonomy.
 	KymaSpec digest.Digest
 	// Deleting is true if the Kyma is deleted in the control plane: the next bundle is the last.
 	Deleting bool
-	// Validity is the minimum validity of its bundles, for the time of their transport. 0 sets no minimum.
+	// Validity is the minimum validity of the runtime's bundles, to allow for manual transport. 0 sets no minimum.
 	Validity time.Duration
-	// Kyma is its Kyma in the control plane or in a file, Former are the Kymas that owned it before. Assigned reports
-	// whether an operator assigned it to this Kyma.
+	// Kyma is the runtime's Kyma in the control plane or in a file. Former are the former owners of the runtime.
+	// Assigned is true if an operator assigned the runtime to this Kyma.
 	Kyma     trust.Kyma
 	Former   []trust.Kyma
 	Assigned bool
-	// Remembered is the record of the last published bundle, nil without a record.
+	// Remembered is the record of the last published bundle, or nil if no record exists.
 	Remembered *Memory
-	// Installed are the modules in the runtime's last report, and Observed that report's bundle.
+	// Installed are the modules in the runtime's last report. Observed is the digest of the bundle that the report
+	// names as applied.
 	Installed []string
 	Observed  digest.Digest
-	// ObservedEpoch and ObservedSequence are the epoch and sequence of that bundle, as reported.
+	// ObservedEpoch and ObservedSequence are the reported epoch and sequence of the observed bundle.
 	ObservedEpoch, ObservedSequence int64
 	// LeavesModulesOut is true if the report omits modules, so a module that is not in Installed can still exist.
 	LeavesModulesOut bool
-	// AgentRollbackFrom are the agent images that the runtime's agent can leave for an older one, by digest.
+	// AgentRollbackFrom are the digests of the agent images from which the runtime's agent can roll back.
 	AgentRollbackFrom []string
-	// Source is the current commit, nil for none. A bundle names it, but a new commit alone causes no bundle.
+	// Source is the control plane's current commit, or nil if unknown. Bundles contain the commit, but a new commit
+	// alone does not cause a new bundle.
 	Source *bundle.Source
 	// Secrets are the Secrets for the runtime, nil to leave them unchanged.
 	Secrets *Secrets
 	// Sealed are the sealed Secrets of the next bundle.
 	Sealed *bundle.Sealed
-	// Request is the runtime's own request, nil if the control plane's Kyma decides. The runtime does not want modules
-	// that it does not name.
+	// Request is the runtime's own request, or nil if the control plane's Kyma decides. A module that is missing from
+	// the request can be removed.
 	Request *v1beta2.KymaSpec
-	// Mandatory are the modules that the last bundle had without the runtime's own request.
+	// Mandatory are the mandatory modules in the last bundle.
 	Mandatory []string
 	// Changing is Rules.Changing.
 	Changing bool
@@ -67,18 +70,18 @@ type Runtime struct {
 
 // Secrets contains the control plane's Secrets for one runtime.
 type Secrets struct {
-	// Recipient is the key that Secrets are encrypted to, empty before the runtime has reported it.
+	// Recipient is the public key for which Secrets are encrypted. It is empty until the runtime has reported a key.
 	Recipient string
 	// All are the Secrets of the control plane for the runtime.
 	All []bundle.RuntimeSecret
 	// Known are the names of all Secrets that the runtime can have.
 	Known []string
-	// Partial is true if only some were read. The runtime's other Secrets stay, and stay recorded.
+	// Partial is true if only some Secrets were read. The runtime keeps its other Secrets, and they stay recorded.
 	Partial bool
 }
 
-// Runtime returns the known state of a Kyma's runtime, from the Kyma's annotations and status and from the newest
-// report, nil without one.
+// Runtime returns the known state of a Kyma's runtime. Its sources are the Kyma's annotations and status, and the
+// newest report, which can be nil.
 func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtime {
 	id := RuntimeID(kyma)
 	next := Runtime{
@@ -94,7 +97,7 @@ func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtim
 		next.remember(kyma, r.Root)
 		next.Request = ownRequest(kyma)
 		if status.Requested != nil && r.autonomy(kyma) == bundle.AutonomyCatalog {
-			next.KymaSpec = bundle.WishDigest(status.Requested.Spec)
+			next.KymaSpec = bundle.RequestDigest(status.Requested.Spec)
 		}
 	}
 	if report != nil {
@@ -104,7 +107,7 @@ func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtim
 	return next
 }
 
-// remember adds the control plane's record.
+// remember adds the state that is recorded in the Kyma's status.
 func (r *Runtime) remember(kyma *v1beta2.Kyma, root trust.Root) {
 	status := kyma.Status.Runtime
 	if p := status.Published; p != nil {
@@ -125,14 +128,14 @@ func (r *Runtime) remember(kyma *v1beta2.Kyma, root trust.Root) {
 	r.Audience.ClusterUID = cmp.Or(status.Key.ClusterUID, r.Audience.ClusterUID)
 	r.Audience.KeyThumbprint = status.Key.Thumbprint
 	if slices.Contains(RevokedKeys(kyma), status.Key.Thumbprint) || root.IsRevoked(status.Key.Thumbprint) {
-		r.Audience.KeyThumbprint = bundle.AudienceNobody
+		r.Audience.KeyThumbprint = bundle.AudienceNone
 	} else if key, err := trust.DecodePublicKey(status.Key.PublicKey); err == nil {
 		r.Key = key
 	}
 }
 
-// recordReport adds the runtime's report. Modules and bundle come from the same report, because installed modules only
-// have a meaning for the applied bundle.
+// recordReport adds the state from the runtime's report. The modules and the observed bundle must come from the same
+// report to match.
 func (r *Runtime) recordReport(report *bundle.AcceptedReport) {
 	if r.Key != nil && report.CertificateRequest != "" {
 		r.Requests = proves(report.CertificateRequest, r.Audience.KeyThumbprint)
@@ -140,7 +143,7 @@ func (r *Runtime) recordReport(report *bundle.AcceptedReport) {
 	if o := report.Observed; o != nil {
 		r.Observed, r.ObservedEpoch, r.ObservedSequence = o.Digest, o.Epoch, o.Sequence
 	}
-	r.LeavesModulesOut = report.LeavesModulesOut()
+	r.LeavesModulesOut = report.OmitsModules()
 	for _, m := range report.Modules {
 		r.Installed = append(r.Installed, m.Name)
 	}
@@ -154,9 +157,8 @@ func (r Runtime) granted() map[string]string {
 	return r.Remembered.Versions
 }
 
-// used returns the newest known sequence of the root's epoch, recorded or reported: a runtime's claim about itself
-// counts, within the limits of the clock. A new epoch starts again, also after sequences so far ahead that no publisher
-// could continue.
+// used returns the highest recorded or reported sequence of the root's epoch. A reported sequence that is too far in
+// the future is ignored. A new epoch starts again at 0, even after sequences in the far future.
 func (r Runtime) used(root trust.Root, now time.Time) (newest int64) {
 	if m := r.Remembered; m != nil && m.Epoch == root.Epoch {
 		newest = m.Sequence
@@ -167,8 +169,8 @@ func (r Runtime) used(root trust.Root, now time.Time) (newest int64) {
 	return newest
 }
 
-// equivocates reports whether the runtime has accepted another bundle with the last one's sequence, whose record a
-// crash lost.
+// equivocates reports whether the runtime has accepted a different bundle with the sequence of the last bundle. That
+// happens if a crash loses the record of a push.
 func (r Runtime) equivocates(last *Published) bool {
 	p := last.Predicate
 	return r.ObservedEpoch == p.Epoch && r.ObservedSequence == p.Sequence && r.Observed != last.Digest
@@ -184,7 +186,7 @@ func proves(request, thumbprint string) bool {
 	return err == nil && proven == thumbprint
 }
 
-// RevokedKeys returns the thumbprints of agents' keys that the Kyma revokes.
+// RevokedKeys returns the thumbprints of the agent keys that the Kyma's annotation revokes.
 func RevokedKeys(kyma *v1beta2.Kyma) []string {
 	return strings.Fields(kyma.Annotations[v1beta2.AnnotationRevokedKeys])
 }

@@ -11,25 +11,25 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-func TestRemovalIsConfirmedOnlyByAnAvailableReport(t *testing.T) {
+func TestOnlyAnAvailableReportConfirmsRemovals(t *testing.T) {
 	kyma := kymaOf("one")
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
 		Observed: &v1beta2.ObservedBundle{Digest: "sha256:last", ClusterUID: "c"},
 	}
-	// A restarted control plane remembers which bundle the runtime applied, but not its modules.
+	// After a restart, the control plane knows the applied bundle, but not the installed modules.
 	if r := (Rules{}).Runtime(kyma, nil); r.Observed != "" || r.Audience.ClusterUID != "c" {
-		t.Errorf("without a report: %+v", r)
+		t.Errorf("without a report: got %+v", r)
 	}
 	report := &bundle.AcceptedReport{Report: bundle.Report{
 		Observed: &bundle.Observed{Digest: "sha256:last"}, Modules: []bundle.ReportedModule{{Name: "keda"}},
 	}}
 	if r := (Rules{}).Runtime(kyma, report); r.Observed != "sha256:last" ||
 		!slices.Equal(r.Installed, []string{"keda"}) {
-		t.Errorf("with a report: %+v", r)
+		t.Errorf("with a report: got %+v", r)
 	}
 }
 
-// No bundle, and no Secret, is for a key that is revoked.
+// TestRevokedKeyIsNotUsed checks that neither bundles nor Secrets are created for a revoked key.
 func TestRevokedKeyIsNotUsed(t *testing.T) {
 	file, err := trust.GenerateKey()
 	if err != nil {
@@ -62,6 +62,6 @@ func TestRevokedKeyIsNotUsed(t *testing.T) {
 	}
 	kyma.Annotations = map[string]string{v1beta2.AnnotationRevokedKeys: "t"}
 	if r := rules.Runtime(kyma, nil); r.Key != nil {
-		t.Error("Secrets are sealed on the word of a revoked key")
+		t.Error("the revoked key is used for Secrets")
 	}
 }

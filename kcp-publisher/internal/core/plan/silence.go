@@ -12,33 +12,34 @@ import (
 )
 
 const (
-	// carriedSilence is the default allowed silence of a runtime whose reports are carried by hand, such as on a ship.
+	// carriedSilence is the default allowed silence of a runtime whose reports are carried by hand.
 	carriedSilence = 90 * 24 * time.Hour
-	// maxCarriedSilence limits it: bundles are valid for as long, and an attacker could hold one back for that time.
+	// maxCarriedSilence limits the allowed silence. Carried bundles are valid for that time, so an attacker could
+	// withhold a newer bundle as long.
 	maxCarriedSilence = 366 * 24 * time.Hour
 )
 
-// MaxUnnoted is the longest time between two records of a reporting runtime: a report without news is recorded once a
-// day.
-const MaxUnnoted = 24 * time.Hour
+// MaxUnrecorded is the longest time between two recorded reports of a reporting runtime: an unchanged report is
+// recorded once a day.
+const MaxUnrecorded = 24 * time.Hour
 
 // Received is a report that a publisher accepted.
 type Received struct {
 	Made, Arrived time.Time
-	// Recorded: the Kyma's status follows from the report.
+	// Recorded: the Kyma's status contains the result of the report.
 	Recorded bool
 }
 
-// LastReport returns the time of the last report of a Kyma's runtime: of the report in its status, or of a report that
-// a publisher received since then. It is nil without a report. Another publisher may have received a report after the
-// time since without recording it; since is zero if this publisher asked for the report.
+// LastReport returns the time of the last report of a Kyma's runtime: the report in the status, or the newer received
+// report if it is not nil. since is the start of a publisher that has not polled for the report yet: until then,
+// another publisher may have received a report without recording it. since is zero after the first poll.
 //
-// A received report counts after the status contains its result. Otherwise, content that is not recorded yet would look
+// A received report counts once the status contains its result. Otherwise, content that is not recorded yet would look
 // like a failure. A refused report does not count, because it may never be recorded.
 func LastReport(kyma *v1beta2.Kyma, received *Received, since time.Time) silence.LastReport {
 	last := silence.LastReport{At: LastReportTime(kyma)}
 	if !since.IsZero() {
-		last.Possible = Unnoted(kyma, since)
+		last.Possible = LatestUnrecorded(kyma, since)
 	}
 	if received == nil {
 		return last
@@ -62,21 +63,21 @@ func RefusedReport(kyma *v1beta2.Kyma) bool {
 	return reporting != nil && reporting.Reason == v1beta2.ReasonReportRefused
 }
 
-// Unnoted returns the end of the time in which another publisher may have received a report without recording it. began
-// is the start of this publisher, which has not polled for the report yet.
-func Unnoted(kyma *v1beta2.Kyma, began time.Time) time.Time {
+// LatestUnrecorded returns the latest time at which another publisher can have received a report without recording it.
+// began is the start of this publisher, which has not polled for the report yet.
+func LatestUnrecorded(kyma *v1beta2.Kyma, began time.Time) time.Time {
 	r := kyma.Status.Runtime
 	if r == nil || r.Observed == nil || r.Observed.Heard == nil || carried(kyma) {
 		return time.Time{} // the runtime never reported; carried reports are all recorded
 	}
-	if last := r.Observed.Heard.Add(MaxUnnoted); last.Before(began) {
+	if last := r.Observed.Heard.Add(MaxUnrecorded); last.Before(began) {
 		return last
 	}
 	return began
 }
 
-// LastReportTime returns when the last report reached the control plane, by the control plane's clock, zero for never.
-// For a report that is carried by hand, it is the time of writing, but not later than the arrival.
+// LastReportTime returns the arrival time of the last report by the control plane's clock, or zero if no report was
+// received. For a report that is carried by hand, it returns the creation time if that is earlier.
 func LastReportTime(kyma *v1beta2.Kyma) time.Time {
 	if r := kyma.Status.Runtime; r != nil && r.Observed != nil {
 		return LastReportTimeIn(kyma, *r.Observed)
@@ -84,22 +85,23 @@ func LastReportTime(kyma *v1beta2.Kyma) time.Time {
 	return time.Time{}
 }
 
-// Reports reports whether a runtime is reporting, by its Kyma's condition: the time in the status is recorded only once
-// a day. Reports that are carried by hand do not count.
+// Reports reports whether a runtime is reporting, according to its Kyma's Reporting condition. The time in the status
+// is not precise enough, because it is recorded only once a day. Reports that are carried by hand do not count.
 func Reports(kyma *v1beta2.Kyma) bool {
 	reporting := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReporting)
 	return reporting != nil && reporting.Status == metav1.ConditionTrue && reporting.Reason != v1beta2.ReasonCarried
 }
 
-// LastReportTimeIn is LastReportTime for an observation that may not be in the Kyma's status yet.
+// LastReportTimeIn is like LastReportTime, for an observation that is not yet in the Kyma's status.
 func LastReportTimeIn(kyma *v1beta2.Kyma, observed v1beta2.ObservedBundle) time.Time {
 	return LastReportTimeOf(observed, carried(kyma))
 }
 
-// LastReportTimeOf is LastReportTime for an observation. carried is true if the reports are carried by hand.
+// LastReportTimeOf is like LastReportTime, for an observation without its Kyma. carried is true if the reports are
+// carried by hand.
 func LastReportTimeOf(observed v1beta2.ObservedBundle, carried bool) time.Time {
 	if observed.Heard == nil || carried && observed.Time.Before(observed.Heard) {
-		return observed.Time.Time // also for a status of a publisher that recorded no arrival
+		return observed.Time.Time // older publishers did not record the arrival time
 	}
 	return observed.Heard.Time
 }
@@ -123,7 +125,7 @@ func (r Rules) Allowed(kyma *v1beta2.Kyma) (silence time.Duration, carried bool,
 	if err != nil || allowed <= 0 || allowed > maxCarriedSilence {
 		return r.Silence, false,
 			reason.Errorf(reason.AnnotationInvalid,
-				"annotation %s: %q: want true, or a duration such as 2160h, at most %.0fh", v1beta2.AnnotationCarried,
+				"annotation %s: %q must be true, or a duration such as 2160h, at most %.0fh", v1beta2.AnnotationCarried,
 				annotation, maxCarriedSilence.Hours())
 	}
 	return allowed, true, nil

@@ -25,21 +25,21 @@ func TestAnnotationSetsTheAllowedSilence(t *testing.T) {
 		"720h":   {30 * day, true, ""},
 		"8784h":  {366 * day, true, ""},
 		"8785h":  {allowedSilence, false, "at most 8784h"},
-		"0s":     {allowedSilence, false, "want true, or a duration"},
-		"-1h":    {allowedSilence, false, "want true, or a duration"},
-		"a year": {allowedSilence, false, "want true, or a duration"},
+		"0s":     {allowedSilence, false, "must be true, or a duration"},
+		"-1h":    {allowedSilence, false, "must be true, or a duration"},
+		"a year": {allowedSilence, false, "must be true, or a duration"},
 	} {
 		kyma := &v1beta2.Kyma{
 			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1beta2.AnnotationCarried: annotation}},
 		}
 		allowed, carried, err := Rules{Silence: allowedSilence}.Allowed(kyma)
 		if allowed != want.allowed || carried != want.carried || (err != nil) != (want.problem != "") {
-			t.Errorf("%q: %s, carried %v, %v", annotation, allowed, carried, err)
+			t.Errorf("%q: got %s, carried %v, %v", annotation, allowed, carried, err)
 		}
 		if err != nil &&
 			(!strings.Contains(err.Error(), want.problem) ||
 				!strings.Contains(err.Error(), v1beta2.AnnotationCarried)) {
-			t.Errorf("%q: %v, want it to name the annotation and say %q", annotation, err, want.problem)
+			t.Errorf("%q: got %v, want an error with the annotation and %q", annotation, err, want.problem)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// takenOver is a Kyma that is being taken over, whose runtime has keda of lifecycle-manager and asks for it.
+// takenOver returns a Kyma in a takeover. Its runtime requests keda, which lifecycle-manager has installed.
 func takenOver(changes ...func(*v1beta2.Kyma)) *v1beta2.Kyma {
 	kyma := kymaOf("one")
 	kyma.Labels = map[string]string{
@@ -59,12 +59,12 @@ func TestRequestOfATakeover(t *testing.T) {
 	inheritsKeda := func(t *testing.T, r resolve.Request) {
 		if len(r.Inherited) != 1 || r.Inherited[0].Version != "1.7.0" || len(r.Inherited[0].Objects) != 2 ||
 			r.Inherited[0].Objects[0].Kind != "Service" {
-			t.Errorf("inherits %+v", r.Inherited)
+			t.Errorf("got inherited modules %+v", r.Inherited)
 		}
 	}
 	nothing := func(t *testing.T, r resolve.Request) {
 		if len(r.Inherited) != 0 {
-			t.Errorf("inherits %+v", r.Inherited)
+			t.Errorf("got inherited modules %+v", r.Inherited)
 		}
 	}
 	for name, c := range map[string]struct {
@@ -73,48 +73,48 @@ func TestRequestOfATakeover(t *testing.T) {
 		check  func(*testing.T, resolve.Request)
 		err    string
 	}{
-		"It has just begun":       {func(*v1beta2.Kyma) {}, bundle.TakeoverAdopt, inheritsKeda, ""},
-		"It ends":                 {inPhase("clean"), bundle.TakeoverClean, inheritsKeda, ""},
-		"It is given back":        {inPhase("release"), bundle.TakeoverRelease, nothing, ""},
-		"It is over":              {labeledTakeover(v1beta2.TakeoverFinished), "", nothing, ""},
-		"It was never taken over": {labeledTakeover(""), "", nothing, ""},
-		"A phase that there is not": {
+		"Takeover just started":     {func(*v1beta2.Kyma) {}, bundle.TakeoverAdopt, inheritsKeda, ""},
+		"Takeover in phase clean":   {inPhase("clean"), bundle.TakeoverClean, inheritsKeda, ""},
+		"Takeover in phase release": {inPhase("release"), bundle.TakeoverRelease, nothing, ""},
+		"Takeover finished":         {labeledTakeover(v1beta2.TakeoverFinished), "", nothing, ""},
+		"No takeover":               {labeledTakeover(""), "", nothing, ""},
+		"Unknown phase": {
 			inPhase("cleanup"), "", nothing,
-			`annotation kyma-pull.dev/takeover-phase: "cleanup": want adopt, clean or release`,
+			`annotation kyma-pull.dev/takeover-phase is "cleanup", want adopt, clean or release`,
 		},
-		"What is there is not known": {
+		"Installed modules unknown": {
 			func(k *v1beta2.Kyma) {
 				k.Status.Runtime.Takeover = nil
-			}, bundle.TakeoverAdopt, nothing, "only `kcp-publisher run` takes over",
+			}, bundle.TakeoverAdopt, nothing, "only `kcp-publisher run` can take over a Kyma",
 		},
-		"The runtime has keda from us": {
+		"Module already adopted": {
 			func(k *v1beta2.Kyma) {
 				k.Status.Runtime.Takeover.Modules[0].Adopted = true
 			}, bundle.TakeoverAdopt, nothing, "",
 		},
-		"The Kyma is deleted": {
+		"Kyma deleted": {
 			func(k *v1beta2.Kyma) { k.DeletionTimestamp = new(metav1.Now()) }, "", nothing, "",
 		},
-		"What the runtime asks for is of before": {func(k *v1beta2.Kyma) { k.Status.Runtime.Takeover.Heard = false },
+		"Request older than the takeover": {func(k *v1beta2.Kyma) { k.Status.Runtime.Takeover.Heard = false },
 			bundle.TakeoverAdopt, func(t *testing.T, r resolve.Request) {
 				if nothing(t, r); len(r.Asked.Modules) != 0 || !r.KeepsAll() {
-					t.Errorf("asks for %+v, keeps all: %t", r.Asked.Modules, r.KeepsAll())
+					t.Errorf("got request %+v, keeps all %t", r.Asked.Modules, r.KeepsAll())
 				}
 			}, ""},
-		"The runtime's Kyma is not known yet": {func(k *v1beta2.Kyma) { k.Status.Runtime.Requested = nil },
+		"Request unknown": {func(k *v1beta2.Kyma) { k.Status.Runtime.Requested = nil },
 			bundle.TakeoverAdopt, func(t *testing.T, r resolve.Request) {
 				if nothing(t, r); len(r.Asked.Modules) != 0 || len(r.Seed.Modules) != 1 || !r.KeepsAll() {
-					t.Errorf("asks for %+v, seed is %+v, keeps all: %t", r.Asked.Modules, r.Seed.Modules, r.KeepsAll())
+					t.Errorf("got request %+v, seed %+v, keeps all %t", r.Asked.Modules, r.Seed.Modules, r.KeepsAll())
 				}
 			}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Rules{}.Request(takenOver(c.change), nil)
 			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
-				t.Fatalf("error is %v, want %q", err, c.err)
+				t.Fatalf("got error %v, want %q", err, c.err)
 			}
 			if got.Takeover != c.phase {
-				t.Errorf("phase is %q, want %q", got.Takeover, c.phase)
+				t.Errorf("got phase %q, want %q", got.Takeover, c.phase)
 			}
 			c.check(t, got)
 		})
@@ -125,12 +125,13 @@ func TestSkipLabelIsIgnoredDuringATakeover(t *testing.T) {
 	for value, skipped := range map[string]bool{v1beta2.TakeoverActive: false, v1beta2.TakeoverFinished: false,
 		"": true, "maybe": true} {
 		if got := Skipped(takenOver(labeledTakeover(value))); got != skipped {
-			t.Errorf("label %q: skipped is %t", value, got)
+			t.Errorf("label %q: got skipped %t", value, got)
 		}
 	}
 }
 
-// A Kyma that is labeled again has modules of this publisher. The label alone must not remove them.
+// TestTakeoverLabelRemovesNothing covers a Kyma that gets the label again after a takeover. The label must not remove
+// the modules that this publisher has published.
 func TestTakeoverLabelRemovesNothing(t *testing.T) {
 	last := &Published{
 		Predicate: bundle.Predicate{Epoch: 1, Sequence: 1},
@@ -148,7 +149,7 @@ func TestTakeoverLabelRemovesNothing(t *testing.T) {
 		next, _ := Next(Adopted{Last: last, Keep: true, Sequence: 1}, Wanted{KeepsAll: keeps}, runtime,
 			trust.Root{Epoch: 1}, time.Hour, time.Now())
 		if len(next.Removals) != want {
-			t.Errorf("keeps all: %t, removes %v", keeps, next.Removals)
+			t.Errorf("got keeps all %t, removals %v", keeps, next.Removals)
 		}
 	}
 }

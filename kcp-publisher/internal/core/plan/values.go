@@ -10,8 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/disclosure"
 )
 
-// values returns the named values in the annotation of a Kyma. Only the Kyma in KCP defines them, so a runtime cannot
-// change its own.
+// values returns the named values in the annotation of a Kyma. Only the Kyma in the control plane defines values, so a
+// runtime cannot change them.
 func values(kyma *v1beta2.Kyma) (bundle.Values, error) {
 	found, err := bundle.ParseValues(kyma.Annotations[v1beta2.AnnotationValues])
 	if err != nil {
@@ -21,14 +21,14 @@ func values(kyma *v1beta2.Kyma) (bundle.Values, error) {
 		if secret, is := disclosure.Find(found[name], name, nil); is {
 			return nil,
 				reason.Errorf(reason.AnnotationInvalid,
-					"annotation %s: %s looks like %s: bundles are not encrypted, use a Secret",
+					"annotation %s: %s looks like %s, but bundles are not encrypted: use a Secret",
 					v1beta2.AnnotationValues, name, secret.Resembles)
 		}
 	}
 	return found, nil
 }
 
-// withValues adds the modules whose values differ between two statements to the changes between their states.
+// withValues returns the changes plus the modules whose values differ between two bundles.
 func (c *Changes) withValues(before, after Published) *Changes {
 	if c == nil || maps.Equal(before.Predicate.Values, after.Predicate.Values) {
 		return c
@@ -44,7 +44,8 @@ func (c *Changes) withValues(before, after Published) *Changes {
 	return &Changes{Modules: slices.Compact(modules)}
 }
 
-// Since returns the changes of a bundle since the one before it; states are the changes between their states.
+// Since returns the changes between the bundle before and p. states are the changes between the states of the two
+// bundles.
 func (p Published) Since(before Published, states *Changes) *Changes {
 	return states.withValues(before, p)
 }

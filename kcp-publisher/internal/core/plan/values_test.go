@@ -18,13 +18,13 @@ func TestOnlyTheKymaInTheControlPlaneDefinesValues(t *testing.T) {
 	request, err := Rules{}.Request(kyma, nil)
 	if want := (bundle.Values{"tier": "gold",
 		"labels.kyma-project.io/region": "eu"}); err != nil || !maps.Equal(request.AllValues(), want) {
-		t.Errorf("got %v, %v", request.AllValues(), err)
+		t.Errorf("got values %v, %v", request.AllValues(), err)
 	}
 	for name, c := range map[string]struct{ annotation, want string }{
-		"broken":       {`{"tier":`, "annotation kyma-pull.dev/values"},
-		"a bad name":   {`{"Tier":"x"}`, "value name"},
-		"a secret":     {`{"key":"-----BEGIN PRIVATE KEY-----\nMII"}`, "key looks like a private key"},
-		"a fake label": {`{"labels.kyma-project.io/region":"us"}`, "set the label"},
+		"invalid JSON":         {`{"tier":`, "annotation kyma-pull.dev/values"},
+		"invalid name":         {`{"Tier":"x"}`, "value name"},
+		"private key as value": {`{"key":"-----BEGIN PRIVATE KEY-----\nMII"}`, "key looks like a private key"},
+		"name of a label":      {`{"labels.kyma-project.io/region":"us"}`, "set the label"},
 	} {
 		kyma.Annotations[v1beta2.AnnotationValues] = c.annotation
 		_, err := Rules{}.Request(kyma, nil)
@@ -34,22 +34,22 @@ func TestOnlyTheKymaInTheControlPlaneDefinesValues(t *testing.T) {
 	}
 }
 
-func TestAChangedValueIsReasonEnough(t *testing.T) {
+func TestChangedValueCausesBundle(t *testing.T) {
 	r := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}, Remembered: &Memory{}}
 	wanted := Wanted{Documents: documents(t, "keda"), Asked: []string{"keda"},
 		Versions: map[string]string{"keda": "1.0.0"}, Values: bundle.Values{"region": "eu"}}
 	last := publishedAt(t, noon, nil, "keda")
 	next, why := Next(after(last), wanted, r, trusted, validity, noon)
 	if why != ReasonValuesChanged || next.Values["region"] != "eu" {
-		t.Fatalf("reason %q, values %v", why, next.Values)
+		t.Fatalf("got reason %q, values %v", why, next.Values)
 	}
 	last.Predicate.Values = next.Values
 	if _, why := Next(after(last), wanted, r, trusted, validity, noon); why != "" {
-		t.Errorf("it is published again because of %q", why)
+		t.Errorf("unchanged values: got reason %q, want none", why)
 	}
 }
 
-func TestModulesWithChangedValuesAreChangedModules(t *testing.T) {
+func TestModulesWithChangedValuesCountAsChanged(t *testing.T) {
 	state := bundle.DesiredState{Manifests: []bundle.Manifest{
 		{Module: "keda", Annotations: map[string]string{v1beta2.AnnotationUsesValues: "region"}}, {Module: "nats"},
 	}}
@@ -57,9 +57,9 @@ func TestModulesWithChangedValuesAreChangedModules(t *testing.T) {
 	after := Published{State: state, Predicate: bundle.Predicate{Values: bundle.Values{"region": "us"}}}
 	states := ChangesBetween(state, state)
 	if got := after.Since(before, states).Modules; !slices.Equal(got, []string{"keda"}) {
-		t.Errorf("changed: %v", got)
+		t.Errorf("got changed modules %v", got)
 	}
 	if got := before.Since(before, states).Modules; len(got) != 0 || after.Since(before, nil) != nil {
-		t.Errorf("changed by nothing: %v", got)
+		t.Errorf("unchanged values: got changed modules %v", got)
 	}
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// View is the basis for resolving Kymas: a catalog, and the gates that were decided with exactly that catalog. It is
+// View contains the inputs for resolving Kymas: a catalog, and the gates that were decided with that catalog. A View is
 // immutable.
 type View struct {
 	Catalog *catalog.Snapshot
 	Gates   rollout.Gates
-	// Awaited are the runtimes that a rollout waits for. Their bundles and reports have priority.
+	// Awaited are the IDs of the runtimes for which a rollout waits. Their bundles and reports have priority.
 	Awaited map[string]bool
-	// State identifies the inputs of the view if another process must have planned them. Otherwise it is empty.
+	// State identifies the inputs of the view if another process plans the rollouts. Otherwise, it is empty.
 	State string
 }
 
-// Same reports whether two views resolve every Kyma alike, and in the same order.
+// Same reports whether two views resolve all Kymas to equal results and with equal priority.
 func (v *View) Same(other *View) bool {
 	if v == nil || other == nil {
 		return v == other
@@ -30,11 +30,11 @@ func (v *View) Same(other *View) bool {
 		v.Gates.Same(other.Gates)
 }
 
-// Awaits reports whether a rollout waits for a runtime. A nil view has none.
+// Awaits reports whether a rollout waits for a runtime. It returns false for a nil view.
 func (v *View) Awaits(runtime string) bool { return v != nil && v.Awaited[runtime] }
 
-// decisions returns the gates' decisions for a runtime: about followed and leaving modules, and, with autonomy, about
-// all available modules.
+// decisions returns the gates' decisions for a runtime: about the modules that the runtime follows or is removing, and,
+// with autonomy, about all available modules.
 func (v *View) decisions(
 	runtime string, request resolve.Request, known *v1beta2.RuntimeStatus,
 ) map[rollout.Track]rollout.Decision {
@@ -66,7 +66,8 @@ func (v *View) decisions(
 	return decisions
 }
 
-// shown returns the versions in a runtime's catalog that a rollout holds back, nil for none.
+// shown returns the versions that a runtime's catalog shows for channels that a rollout holds back, or nil if none is
+// held back.
 func (v *View) shown(runtime string, request resolve.Request, known *v1beta2.RuntimeStatus) map[rollout.Track]string {
 	if request.NoCatalog || request.Deleting {
 		return nil
@@ -85,7 +86,7 @@ func (v *View) shown(runtime string, request resolve.Request, known *v1beta2.Run
 	return shown
 }
 
-// checks returns the checks that decisions name, nil for none.
+// checks returns the rollouts' checks for the given decisions, or nil if there are no checks.
 func (v *View) checks(decisions map[rollout.Track]rollout.Decision) map[rollout.Track]rollout.Checks {
 	var all map[rollout.Track]rollout.Checks
 	for track, d := range decisions {
@@ -101,8 +102,8 @@ func (v *View) checks(decisions map[rollout.Track]rollout.Decision) map[rollout.
 	return all
 }
 
-// Decide adds the gates' decisions to a request. A deleted Kyma can keep its modules for now, so the gates also apply
-// to it.
+// Decide adds the gates' decisions to a request. The gates also apply to a deleted Kyma, because it keeps its modules
+// while the removal waits for an approval.
 func (v *View) Decide(runtime string, request *resolve.Request, known *v1beta2.RuntimeStatus) {
 	asked := *request
 	asked.Deleting = false
@@ -110,8 +111,8 @@ func (v *View) Decide(runtime string, request *resolve.Request, known *v1beta2.R
 	request.Checks = v.checks(request.Gates)
 }
 
-// Given returns the rollouts that gave the modules of a bundle their versions. An unresolved module keeps its version
-// without being in the bundle, and so keeps its record.
+// Given returns, by module, the rollout that published the module's version. A module that does not resolve keeps its
+// version and its record without being in the bundle.
 func (v *View) Given(
 	runtime string, published Published, known *v1beta2.RuntimeStatus,
 ) map[string]v1beta2.GivenVersion {
@@ -136,8 +137,8 @@ func (v *View) Given(
 	return given
 }
 
-// Differs returns a function that reports whether the gates of two views of the same catalog decide differently for a
-// member.
+// Differs returns a function that reports whether the gates of two views decide differently for a member. Both views
+// must have the same catalog.
 func (v *View) Differs(other *View) func(Member) bool {
 	moved, others := v.Gates.Moved(other.Gates), v.shownOtherwise(other)
 	if len(moved) == 0 {
@@ -161,8 +162,8 @@ func (v *View) Differs(other *View) func(Member) bool {
 	}
 }
 
-// shownOtherwise returns the tracks whose channel other runtimes see with another version than in another view of the
-// same catalog.
+// shownOtherwise returns the tracks whose shown version differs between two views, for runtimes that do not follow the
+// track. Both views must have the same catalog.
 func (v *View) shownOtherwise(other *View) map[rollout.Track]bool {
 	tracks := map[rollout.Track]bool{}
 	for _, gates := range []rollout.Gates{v.Gates, other.Gates} {

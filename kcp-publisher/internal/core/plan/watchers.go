@@ -9,9 +9,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// JudgeWatchers returns the accepted Watchers, sorted by name, and the reason for each refused one. If there are too
-// many, the oldest are accepted, so that a new Watcher never replaces a working one.
-func JudgeWatchers(all []v1beta2.Watcher) (accepted []bundle.Watcher, refused map[string]error) {
+// CheckWatchers returns the accepted Watchers, sorted by name, and an error for each refused Watcher. If there are too
+// many, the oldest are accepted, so a new Watcher never replaces a working one.
+func CheckWatchers(all []v1beta2.Watcher) (accepted []bundle.Watcher, refused map[string]error) {
 	byAge := slices.SortedFunc(slices.Values(all), func(a, b v1beta2.Watcher) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
@@ -32,7 +32,7 @@ func JudgeWatchers(all []v1beta2.Watcher) (accepted []bundle.Watcher, refused ma
 			refused[one.Name] = fmt.Errorf("watcher %s: %w", one.Name, err)
 		} else if len(accepted) == bundle.MaxWatchers {
 			refused[one.Name] = fmt.Errorf(
-				"watcher %s: there are %d older ones already, which is as many as runtimes watch: delete one", one.Name,
+				"watcher %s: the limit of %d Watchers is reached: delete an older Watcher", one.Name,
 				bundle.MaxWatchers)
 		} else {
 			accepted = append(accepted, next)

@@ -25,19 +25,19 @@ func watcherOf(name, resource string, age time.Duration) v1beta2.Watcher {
 	}
 }
 
-func TestWatchersAreJudgedOneByOneAndSorted(t *testing.T) {
+func TestInvalidWatcherDoesNotAffectOthers(t *testing.T) {
 	going := watcherOf("going", "pods", 0)
 	going.DeletionTimestamp = &metav1.Time{Time: noon}
-	accepted, refused := JudgeWatchers(
+	accepted, refused := CheckWatchers(
 		[]v1beta2.Watcher{
 			watcherOf("b", "pods", 0), going, watcherOf("keys", "secrets", 0), watcherOf("a", "configmaps", 0),
 		},
 	)
 	if len(accepted) != 2 || accepted[0].Name != "a" || accepted[1].Name != "b" {
-		t.Errorf("accepted %+v", accepted)
+		t.Errorf("got accepted Watchers %+v", accepted)
 	}
 	if len(refused) != 1 || !strings.Contains(fmt.Sprint(refused["keys"]), "cannot be watched") {
-		t.Errorf("refused %v", refused)
+		t.Errorf("got refused Watchers %v", refused)
 	}
 }
 
@@ -48,12 +48,12 @@ func TestKymasOwnWatcherIsAccepted(t *testing.T) {
 	own.Spec.LabelsToWatch = map[string]string{v1beta2.LabelWatchedBy: v1beta2.ManagedByKyma}
 	other := watcherOf("other", "certificates", 0)
 	other.Spec.ResourceToWatch.Group, other.Spec.ResourceToWatch.Version = "cert-manager.io", "*"
-	accepted, refused := JudgeWatchers([]v1beta2.Watcher{own, other})
+	accepted, refused := CheckWatchers([]v1beta2.Watcher{own, other})
 	if len(accepted) != 1 || accepted[0].Version != "v1beta2" || accepted[0].Name != "watcher" {
-		t.Errorf("accepted %+v", accepted)
+		t.Errorf("got accepted Watchers %+v", accepted)
 	}
 	if !strings.Contains(fmt.Sprint(refused["other"]), "want one version such as v1") {
-		t.Errorf("refused %v", refused)
+		t.Errorf("got refused Watchers %v", refused)
 	}
 }
 
@@ -62,13 +62,13 @@ func TestOldestWatchersAreKeptAboveTheLimit(t *testing.T) {
 	for i := range bundle.MaxWatchers + 2 {
 		all = append(all, watcherOf(fmt.Sprintf("w-%02d", i), "pods", time.Duration(i)*time.Minute))
 	}
-	accepted, refused := JudgeWatchers(all)
+	accepted, refused := CheckWatchers(all)
 	if len(accepted) != bundle.MaxWatchers || len(refused) != 2 || refused["w-00"] == nil || refused["w-01"] == nil {
-		t.Errorf("%d accepted, refused %v", len(accepted), refused)
+		t.Errorf("got %d accepted, refused %v", len(accepted), refused)
 	}
 	slices.Reverse(all)
-	again, _ := JudgeWatchers(all)
+	again, _ := CheckWatchers(all)
 	if fmt.Sprint(again) != fmt.Sprint(accepted) {
-		t.Errorf("another order gives %v", again)
+		t.Errorf("in another order: got %v", again)
 	}
 }

@@ -2,9 +2,9 @@
 // controller reads the facts, calls Decide, takes the action, adds its result to the facts, and calls Decide again
 // until the action is End.
 //
-// A reconcile has one entry and one exit. Its guarantees are properties of Decide, which the tests check for every
-// combination of facts: nothing is published while the control plane is incomplete, to a Kyma that is refused, or while
-// the registry must not be asked; and every sequence of results ends.
+// The guarantees of a reconcile are properties of Decide, which the tests check for every combination of facts. No
+// bundle is published while the control plane is incomplete, to a refused Kyma, or during a registry backoff. Every
+// sequence of results reaches End.
 package reconcile
 
 import "time"
@@ -14,20 +14,20 @@ type State string
 
 // The states of a reconcile.
 const (
-	// Unknown: the control plane has not been read yet. The Kyma is reconciled again soon.
+	// Unknown: the state of the control plane is not known yet. The Kyma is reconciled again soon.
 	Unknown State = "Unknown"
-	// Held: a change of the control plane has been under way for long. Reports are recorded, and bundles are only
-	// renewed without a change.
+	// Held: the control plane has been changing for longer than HoldSettles. Reports are recorded, and bundles are
+	// renewed with the same content.
 	Held State = "Held"
-	// Gone: the Kyma is deleted and has no finalizer of the publisher anymore.
+	// Gone: the Kyma is deleted, and the publisher's finalizer is removed.
 	Gone State = "Gone"
-	// Refused: nothing may be published to the Kyma until it is changed.
+	// Refused: no bundle can be published for the Kyma until the Kyma is changed.
 	Refused State = "Refused"
-	// Unreachable: the registry does not answer. Only silence is recorded.
+	// Unreachable: the registry does not respond. Only silence is recorded.
 	Unreachable State = "Unreachable"
-	// Settled: nothing changed since a reconcile that found nothing to do.
+	// Settled: the inputs are unchanged since a reconcile that found no pending work.
 	Settled State = "Settled"
-	// Due: the report and the bundle were looked at, and the status follows from them.
+	// Due: the report and the bundle were processed, and their result is written to the status.
 	Due State = "Due"
 )
 
@@ -40,31 +40,32 @@ const (
 	AskNewest Action = "AskNewest"
 	// AddFinalizer adds the publisher's finalizer to the Kyma.
 	AddFinalizer Action = "AddFinalizer"
-	// Admit checks whether anything may be published to the Kyma.
+	// Admit checks whether bundles can be published to the Kyma.
 	Admit Action = "Admit"
-	// CheckBundle compares the published bundle with the Kyma without its report.
+	// CheckBundle compares the published bundle with the Kyma, without reading the report.
 	CheckBundle Action = "CheckBundle"
 	// FetchReport fetches and verifies the newest report.
 	FetchReport Action = "FetchReport"
-	// Renew pushes the last bundle once more, with a later expiry, if it is due for renewal.
+	// Renew pushes the last bundle again with a later expiry if the bundle is due for renewal.
 	Renew Action = "Renew"
 	// Publish records the report and pushes a bundle if one is needed.
 	Publish Action = "Publish"
-	// End writes the status if the state has one, and ends the reconcile.
+	// End ends the reconcile, and writes the status if the state requires that.
 	End Action = "End"
 )
 
-// Result is the result of an action, empty if it was not taken.
+// Result is the result of an action. It is empty if the action was not taken.
 type Result string
 
 // The results of actions.
 const (
-	// Yes: the known report is the newest; the Kyma is admitted; the bundle is up to date; the report was fetched; the
-	// bundle was published. A failure that concerns this runtime alone is part of the status, and Yes as well.
+	// Yes: the action succeeded. The known report is the newest, the Kyma is admitted, the bundle is up to date, the
+	// report was fetched, or the bundle was published. A failure that concerns only this runtime is reported in the
+	// status and also counts as Yes.
 	Yes Result = "Yes"
-	// No: the action did not have this result.
+	// No: the check of the action failed, for example because a newer report exists.
 	No Result = "No"
-	// Down: the registry does not answer.
+	// Down: the registry does not respond.
 	Down Result = "Down"
 )
 
@@ -73,28 +74,30 @@ const HoldSettles = 5 * time.Second
 
 // Facts are the input of a decision.
 type Facts struct {
-	// View: the catalog, the gates and the Watchers are known and belong together.
+	// View: the catalog, the gates and the Watchers are known and consistent.
 	View bool
-	// Changing is the time that the control plane has been changing, or has not been announced to a shard.
+	// Changing is how long the control plane has been changing, or how long a shard has waited for the planner's
+	// announcement.
 	Changing time.Duration
 	// Deleted: the Kyma is being deleted. Finalizer: it has the publisher's finalizer.
 	Deleted, Finalizer bool
-	// Requested: an operator requested a reconcile. Pending: there is something to publish, as far as is known.
+	// Requested: an operator requested a reconcile. Pending: the known state requires a new bundle.
 	Requested, Pending bool
-	// Backoff: the registry must not be asked yet.
+	// Backoff: the registry failed recently and must not be called yet.
 	Backoff bool
-	// Settled: an equal reconcile with the known report found nothing to do, and the Kyma still owns its runtime.
+	// Settled: an earlier reconcile with the same inputs and the known report found no pending work, and the Kyma still
+	// owns its runtime.
 	Settled bool
-	// Postponed: this process has not asked for the report yet, and need not ask now.
+	// Postponed: this process has not fetched the report yet, and does not have to fetch it now.
 	Postponed bool
-	// Unchanged: an equal reconcile with the fetched report found nothing to do.
+	// Unchanged: an earlier reconcile with the same inputs and the fetched report found no pending work.
 	Unchanged bool
 
 	// The results of the actions.
 	Newest, Admitted, Bundle, Report, Renewed, Published Result
 }
 
-// Decide returns the next action, and the state if it is End.
+// Decide returns the next action. If the action is End, it also returns the state.
 func Decide(f Facts) (State, Action) {
 	if f.mayPoll() {
 		switch f.Newest {
@@ -121,14 +124,14 @@ func Decide(f Facts) (State, Action) {
 	return f.publish()
 }
 
-// mayPoll reports whether a report that is new is all that could give this reconcile anything to do. Nearly all
-// reconciles of a fleet at rest end with that answer.
+// mayPoll reports whether only a new report could require an action. Then the digest of the newest report is compared
+// first, which ends nearly all reconciles of an idle fleet.
 func (f Facts) mayPoll() bool {
 	return f.View && f.Settled && !f.Requested && !f.Pending && !f.Backoff
 }
 
-// hold decides while the Kyma cannot be resolved. If that lasts, reports are recorded, silence is noticed, and bundles
-// are renewed before they expire: only changes wait.
+// hold decides while the Kyma cannot be resolved. After HoldSettles, reports are recorded, silence is detected, and
+// bundles are renewed before they expire. Only changes must wait.
 func (f Facts) hold() (State, Action) {
 	switch {
 	case f.Changing < HoldSettles:
@@ -145,7 +148,7 @@ func (f Facts) hold() (State, Action) {
 	return Held, End
 }
 
-// publish decides for a Kyma that is admitted.
+// publish decides for an admitted Kyma.
 func (f Facts) publish() (State, Action) {
 	switch {
 	case f.Postponed && f.Bundle == "":

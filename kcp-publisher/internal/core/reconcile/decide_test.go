@@ -10,12 +10,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
-// world answers the actions of a reconcile.
+// world contains the results of the actions of a reconcile.
 type world struct{ newest, admitted, bundle, report, published, renewed Result }
 
 var answering = world{Yes, Yes, Yes, Yes, Yes, Yes}
 
-// run takes actions until the reconcile ends.
+// run performs actions until the reconcile ends.
 func run(f Facts, w world) (State, []Action) {
 	var taken []Action
 	for range 20 {
@@ -61,72 +61,72 @@ func TestDecide(t *testing.T) {
 		state State
 		taken []Action
 	}{
-		"a new Kyma": {Facts{View: true}, answering, Due, []Action{AddFinalizer, Admit, FetchReport, Publish, End}},
-		"at rest":    {with(func(f *Facts) { f.Settled = true }), answering, Settled, []Action{AskNewest, End}},
-		"at rest with a new report": {with(func(f *Facts) { f.Settled = true }),
+		"new Kyma":     {Facts{View: true}, answering, Due, []Action{AddFinalizer, Admit, FetchReport, Publish, End}},
+		"settled Kyma": {with(func(f *Facts) { f.Settled = true }), answering, Settled, []Action{AskNewest, End}},
+		"settled Kyma with a new report": {with(func(f *Facts) { f.Settled = true }),
 			answers(func(w *world) { w.newest = No }), Due,
 			[]Action{AskNewest, Admit, FetchReport, Publish, End}},
-		"a heartbeat": {
+		"new report without changes": {
 			with(func(f *Facts) { f.Unchanged = true }), answering, Settled, []Action{Admit, FetchReport, End},
 		},
-		"a requested reconcile": {with(func(f *Facts) { f.Settled, f.Unchanged, f.Requested = true, true, true }),
+		"requested reconcile": {with(func(f *Facts) { f.Settled, f.Unchanged, f.Requested = true, true, true }),
 			answering, Due,
 			[]Action{Admit, FetchReport, Publish, End}},
 		"pending work": {
 			with(func(f *Facts) { f.Settled, f.Pending = true, true }), answering, Due,
 			[]Action{Admit, FetchReport, Publish, End},
 		},
-		"after a restart": {
+		"report postponed after a restart": {
 			with(func(f *Facts) { f.Postponed = true }), answering, Settled, []Action{Admit, CheckBundle, End},
 		},
-		"after a restart with another bundle": {with(func(f *Facts) { f.Postponed = true }),
+		"report postponed, bundle outdated": {with(func(f *Facts) { f.Postponed = true }),
 			answers(func(w *world) { w.bundle = No }), Due,
 			[]Action{Admit, CheckBundle, FetchReport, Publish, End}},
-		"a refused Kyma": {
+		"refused Kyma": {
 			known, answers(func(w *world) { w.admitted = No }), Refused, []Action{Admit, End},
 		},
-		"a deleted Kyma without a finalizer": {Facts{View: true, Deleted: true}, answering, Gone, []Action{End}},
-		"a backoff": {
+		"deleted Kyma without a finalizer": {Facts{View: true, Deleted: true}, answering, Gone, []Action{End}},
+		"registry backoff": {
 			with(func(f *Facts) { f.Backoff = true }), answering, Unreachable, []Action{End},
 		},
-		"a requested reconcile in a backoff": {with(func(f *Facts) { f.Backoff, f.Requested = true, true }), answering,
+		"requested in a backoff": {with(func(f *Facts) { f.Backoff, f.Requested = true, true }), answering,
 			Due,
 			[]Action{Admit, FetchReport, Publish, End}},
-		"no answer for the report": {
+		"registry down for the report": {
 			known, answers(func(w *world) { w.report = Down }), Unreachable, []Action{Admit, FetchReport, End},
 		},
-		"no answer for the bundle": {
+		"registry down for the bundle": {
 			known, answers(func(w *world) { w.published = Down }), Unreachable,
 			[]Action{Admit, FetchReport, Publish, End},
 		},
-		"an unknown control plane": {Facts{}, answering, Unknown, []Action{End}},
-		"a short change": {
+		"unknown control plane": {Facts{}, answering, Unknown, []Action{End}},
+		"short change of the control plane": {
 			Facts{Changing: HoldSettles - 1, Finalizer: true}, answering, Unknown, []Action{End},
 		},
-		"a long change": {
+		"long change of the control plane": {
 			Facts{Changing: HoldSettles, Finalizer: true}, answering, Held, []Action{Admit, FetchReport, Renew, End},
 		},
-		"a long change and no answer for the renewal": {Facts{Changing: HoldSettles, Finalizer: true},
+		"long change, registry down for the renewal": {Facts{Changing: HoldSettles, Finalizer: true},
 			answers(func(w *world) { w.renewed = Down }), Unreachable,
 			[]Action{Admit, FetchReport, Renew, End}},
-		"a long change and a refused Kyma": {Facts{Changing: HoldSettles, Finalizer: true},
+		"long change, refused Kyma": {Facts{Changing: HoldSettles, Finalizer: true},
 			answers(func(w *world) { w.admitted = No }), Held,
 			[]Action{Admit, End}},
-		"a long change and a backoff": {
+		"long change, registry backoff": {
 			Facts{Changing: time.Hour, Finalizer: true, Backoff: true}, answering, Unreachable, []Action{End},
 		},
-		"a long change and no answer": {Facts{Changing: time.Hour}, answers(func(w *world) { w.report = Down }),
+		"long change, registry down": {Facts{Changing: time.Hour}, answers(func(w *world) { w.report = Down }),
 			Unreachable,
 			[]Action{Admit, FetchReport, End}},
 	} {
 		state, taken := run(c.facts, c.world)
 		if state != c.state || !slices.Equal(taken, c.taken) {
-			t.Errorf("%s: ends as %q after %v, want %q after %v", name, state, taken, c.state, c.taken)
+			t.Errorf("%s: got state %q after %v, want %q after %v", name, state, taken, c.state, c.taken)
 		}
 	}
 }
 
-// TestDecideKeepsItsGuarantees takes random facts and answers.
+// TestDecideKeepsItsGuarantees checks the guarantees for random facts and results.
 func TestDecideKeepsItsGuarantees(t *testing.T) {
 	random := rand.New(rand.NewPCG(suite.Seed(t, 1), 1))
 	flip := func() bool { return random.IntN(2) == 0 }
@@ -144,31 +144,31 @@ func TestDecideKeepsItsGuarantees(t *testing.T) {
 		took := func(action Action) bool { return slices.Contains(taken, action) }
 		for rule, broken := range map[string]bool{
 			"every reconcile ends in a state": state == "",
-			"no action is taken twice": len(
+			"each action is taken at most once": len(
 				slices.Compact(slices.Sorted(slices.Values(taken)))) != len(taken),
 			"nothing is published without a complete view":        took(Publish) && !f.View,
-			"a complete view publishes, and does not only renew":  took(Renew) && f.View,
+			"a complete view publishes instead of renewing":       took(Renew) && f.View,
 			"nothing is renewed for a Kyma that is not admitted":  took(Renew) && w.admitted != Yes,
 			"nothing is published to a Kyma that is not admitted": took(Publish) && (!took(Admit) || w.admitted != Yes),
 			"nothing is published without a finalizer":            took(Publish) && !f.Finalizer && !took(AddFinalizer),
 			"nothing is published without the report": took(Publish) &&
 				(!took(FetchReport) || w.report != Yes),
 			"a deleted Kyma gets no finalizer": took(AddFinalizer) && f.Deleted,
-			"the registry is not asked in a backoff": f.Backoff && !f.Requested &&
+			"the registry is not called during a backoff": f.Backoff && !f.Requested &&
 				(took(AskNewest) || took(FetchReport) || took(CheckBundle) || took(Publish) || took(Renew)),
-			"a request is not answered from memory": f.Requested && state == Settled && !f.Postponed,
-			"pending work is not settled by a poll": f.Pending && took(AskNewest),
-			"a status with news needs a bundle":     state == Due && !took(Publish),
-			"a refusal needs a check":               state == Refused && !took(Admit),
-			"no answer is no health": state == Settled &&
+			"a requested reconcile does not use cached results": f.Requested && state == Settled && !f.Postponed,
+			"pending work does not end with a poll":             f.Pending && took(AskNewest),
+			"state Due requires a publish action":               state == Due && !took(Publish),
+			"state Refused requires an admission":               state == Refused && !took(Admit),
+			"state Settled requires a response of the registry": state == Settled &&
 				(took(FetchReport) && w.report == Down || took(Publish) && w.published == Down),
 		} {
 			if broken {
-				t.Fatalf("%s: %+v with %+v ends as %q after %v", rule, f, w, state, taken)
+				t.Fatalf("%s: %+v with results %+v ends in state %q after %v", rule, f, w, state, taken)
 			}
 		}
 	}
 	if fmt.Sprint(len(states)) != "7" {
-		t.Errorf("the histories reach the states %v, want all 7", states)
+		t.Errorf("the random facts reach states %v, want all 7", states)
 	}
 }

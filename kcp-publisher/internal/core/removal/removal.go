@@ -1,10 +1,10 @@
-// Package removal decides which modules the control plane may take from runtimes now. It judges effects: which runtimes
-// lose a module, not which edit, deletion or commit causes the loss. Removals that a runtime's own signed report
-// requests are no input; they always pass.
+// Package removal decides which modules the control plane can remove from runtimes without an operator's approval. It
+// counts the runtimes that lose a module, regardless of the edit, deletion or commit that causes the removal. Removals
+// that a runtime's own signed report requests are always allowed and are not part of the input.
 //
-// Decide is pure. Its input is the whole fleet at one moment, so that one edit with a large effect is judged as a
-// whole: either all of its removals are allowed, or all of them wait. A removal that waits keeps waiting until an
-// operator approves it or its cause is withdrawn.
+// Decide is pure. Its input is the whole fleet at one moment, so one edit with a large effect is decided as a whole:
+// either all its removals are allowed, or all of them wait. A removal waits until an operator approves it or until its
+// cause is reverted.
 package removal
 
 import (
@@ -18,9 +18,9 @@ type Removal struct{ Runtime, Module string }
 // Reason is the reason why a removal waits.
 type Reason string
 
-// The reasons of removals that wait. They are in the status of Kymas: extend, do not rename.
+// The reasons why removals wait. The status of Kymas contains them, so do not rename them.
 const (
-	// FleetShare: together with other removals it affects more than the allowed share of runtimes.
+	// FleetShare: all pending removals together affect more than the allowed share of runtimes.
 	FleetShare Reason = "FleetShare"
 	// ModuleCount: the module is removed from more runtimes than allowed within the window.
 	ModuleCount Reason = "ModuleCount"
@@ -30,10 +30,10 @@ const (
 	NamespaceDeleted Reason = "NamespaceDeleted"
 )
 
-// Pending is a removal that no bundle names yet.
+// Pending is a removal that is not in a published bundle yet.
 type Pending struct {
 	Removal
-	// Held is the reason of an earlier decision to wait, empty without one.
+	// Held is the reason of an earlier decision to hold the removal. It is empty if no such decision was made.
 	Held Reason
 	// Approved: an operator approved the removal.
 	Approved bool
@@ -46,7 +46,7 @@ type Pending struct {
 type Fleet struct {
 	// Runtimes is the number of runtimes that the publisher publishes to.
 	Runtimes int
-	// Pending are all removals that no bundle names yet.
+	// Pending are all removals that are not in a published bundle yet.
 	Pending []Pending
 	// Recent are the removals that were allowed within Limits.Window, except for approved ones.
 	Recent []Removal
@@ -56,21 +56,21 @@ type Fleet struct {
 
 // Limits bound the removals that need no approval.
 type Limits struct {
-	// Percent and Count limit the affected runtimes. Removals wait if they exceed both.
+	// Percent and Count limit the affected runtimes. Removals wait if their number exceeds both limits.
 	Percent, Count int
-	// PerModule limits the runtimes that lose one module. At least Count runtimes may lose it.
+	// PerModule limits the runtimes that lose one module. If Count is larger, Count applies.
 	PerModule int
-	// Window is the time that an allowed removal counts.
+	// Window is how long an allowed removal counts toward the limits.
 	Window time.Duration
 }
 
-// MaxWindow is the longest window: decisions are recorded for as long.
+// MaxWindow is the longest allowed window. Decisions are recorded for that time.
 const MaxWindow = 24 * time.Hour
 
-// Default are the limits of a publisher without other flags.
+// Default are the limits if no flags change them.
 var Default = Limits{Percent: 10, Count: 1, PerModule: 50, Window: 10 * time.Minute}
 
-// Decide returns the pending removals that wait, with the reason. All others are allowed.
+// Decide returns the pending removals that must wait, with the reason. All other removals are allowed.
 func (l Limits) Decide(f Fleet) map[Removal]Reason {
 	effect, held := f.effect(), map[Removal]Reason{}
 	most := max(l.Count, f.Runtimes*l.Percent/100)
@@ -92,14 +92,15 @@ func (l Limits) Decide(f Fleet) map[Removal]Reason {
 	return held
 }
 
-// waits reports whether an earlier decision to wait is still valid.
+// waits reports whether an earlier decision to hold the removal is still valid.
 func (p Pending) waits() bool { return p.Held != "" && (p.Held != Restored || p.Restored) }
 
-// effect is the loss of a fleet unless removals wait. Removals that already wait affect no runtime, so that a large
-// change that waits does not stop a small one. They count for their module: a runtime that joins them later is part of
-// the same change.
+// effect counts the runtimes that lose modules. Removals that already wait do not count toward the share of the fleet,
+// so a large change that waits does not block a small one. They do count for their module: a later removal of the same
+// module is part of the same change.
 type effect struct {
-	// losing are the runtimes that lose anything, waiting those that would lose a module later, perModule both.
+	// losing are the runtimes that lose any module now. waiting are the runtimes whose removal already waits, by
+	// module. perModule are all affected runtimes, by module.
 	losing             map[string]bool
 	waiting, perModule map[string]map[string]bool
 }
@@ -131,7 +132,7 @@ func add(to map[string]map[string]bool, r Removal) {
 	to[r.Module][r.Runtime] = true
 }
 
-// with returns how many runtimes lose anything if the removals of a module that wait are part of the same change.
+// with returns how many runtimes lose modules if the waiting removals of the given module are included.
 func (e effect) with(module string) int {
 	runtimes := len(e.losing)
 	for runtime := range e.waiting[module] {

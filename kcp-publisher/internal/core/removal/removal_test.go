@@ -37,66 +37,66 @@ func TestDecide(t *testing.T) {
 		fleet Fleet
 		want  map[Reason]int
 	}{
-		"one runtime of few loses a module": {Fleet{Runtimes: 3, Pending: pending("keda", "a")}, nil},
-		"one runtime of one is emptied":     {Fleet{Runtimes: 1, Pending: pending("", "a")}, nil},
-		"one runtime loses all modules one by one": {
+		"one runtime loses a module":         {Fleet{Runtimes: 3, Pending: pending("keda", "a")}, nil},
+		"the only runtime loses all modules": {Fleet{Runtimes: 1, Pending: pending("", "a")}, nil},
+		"one runtime loses several modules": {
 			Fleet{Runtimes: 3, Pending: append(pending("keda", "a"), pending("istio", "a")...)}, nil,
 		},
-		"two runtimes of three lose a module": {
+		"two of three runtimes lose a module": {
 			Fleet{Runtimes: 3, Pending: pending("keda", "a", "b")}, map[Reason]int{FleetShare: 2},
 		},
-		"two runtimes of three lose different ones": {
+		"two of three runtimes lose different modules": {
 			Fleet{Runtimes: 3, Pending: append(pending("keda", "a"), pending("", "b")...)},
 			map[Reason]int{FleetShare: 2},
 		},
-		"a tenth of the runtimes": {
+		"a tenth of the runtimes lose a module": {
 			Fleet{Runtimes: 100, Pending: pending("keda", numbered(10)...)}, nil,
 		},
-		"more than a tenth of the runtimes": {
+		"more than a tenth of the runtimes lose a module": {
 			Fleet{Runtimes: 100, Pending: pending("keda", numbered(11)...)}, map[Reason]int{FleetShare: 11},
 		},
-		"a module from few of many, and more than N": {
+		"more runtimes than PerModule lose a module": {
 			Fleet{Runtimes: 1000, Pending: pending("keda", numbered(21)...)}, map[Reason]int{ModuleCount: 21},
 		},
-		"a second one within the window": {
+		"second runtime within the window": {
 			Fleet{Runtimes: 3, Pending: pending("", "b"), Recent: []Removal{{"a", ""}}}, map[Reason]int{FleetShare: 1},
 		},
-		"the same runtime within the window": {
+		"same runtime within the window": {
 			Fleet{Runtimes: 3, Pending: pending("", "a"), Recent: []Removal{{"a", "keda"}}}, nil,
 		},
-		"approved ones": {Fleet{Runtimes: 3, Pending: with(pending("keda", "a", "b"), func(p *Pending) {
+		"approved removals": {Fleet{Runtimes: 3, Pending: with(pending("keda", "a", "b"), func(p *Pending) {
 			p.Approved = true
 		})}, nil},
-		"approved ones count for no others": {
+		"approved removals do not count for others": {
 			Fleet{Runtimes: 3, Pending: append(with(pending("keda", "a", "b"), func(p *Pending) {
 				p.Held, p.Approved = FleetShare, true
 			}), pending("istio", "c")...)}, nil},
-		"held ones wait although few are left": {
+		"held removal keeps waiting below the limits": {
 			Fleet{Runtimes: 100, Pending: with(pending("keda", "a"), held(FleetShare))}, map[Reason]int{FleetShare: 1},
 		},
-		"held ones do not stop a small change of another module": {
+		"held removals do not block another module": {
 			Fleet{Runtimes: 3,
 				Pending: append(with(pending("keda", "a", "b"), held(FleetShare)), pending("istio", "c")...)},
 			map[Reason]int{FleetShare: 2},
 		},
-		"a runtime that joins the held ones waits as well": {
+		"later removal of a held module waits": {
 			Fleet{Runtimes: 3,
 				Pending: append(with(pending("keda", "a", "b"), held(FleetShare)), pending("keda", "c")...)},
 			map[Reason]int{FleetShare: 3},
 		},
-		"one of a restored control plane": {Fleet{Runtimes: 100, Pending: with(pending("keda", "a"), func(p *Pending) {
+		"restored control plane": {Fleet{Runtimes: 100, Pending: with(pending("keda", "a"), func(p *Pending) {
 			p.Restored = true
 		})}, map[Reason]int{Restored: 1}},
-		"one that Git's newest commit confirms": {
+		"removal confirmed by Git's newest commit": {
 			Fleet{Runtimes: 100, Pending: with(pending("keda", "a"), held(Restored))}, nil,
 		},
-		"many that Git's newest commit confirms": {
+		"too many removals confirmed by Git's newest commit": {
 			Fleet{Runtimes: 3, Pending: with(pending("keda", "a", "b"), held(Restored))}, map[Reason]int{FleetShare: 2},
 		},
-		"a deleted namespace with one Kyma": {
+		"deleted namespace with one Kyma": {
 			Fleet{Runtimes: 1, Pending: pending("", "a"), NamespaceDeleted: true}, map[Reason]int{NamespaceDeleted: 1},
 		},
-		"an approved deletion of a namespace": {
+		"approved deletion of a namespace": {
 			Fleet{Runtimes: 2, NamespaceDeleted: true, Pending: with(pending("", "a", "b"), func(p *Pending) {
 				p.Held, p.Approved = NamespaceDeleted, true
 			})}, nil},
@@ -107,14 +107,14 @@ func TestDecide(t *testing.T) {
 				got[reason]++
 			}
 			if !maps.Equal(got, c.want) {
-				t.Errorf("waits: %v, want %v", got, c.want)
+				t.Errorf("got held removals %v, want %v", got, c.want)
 			}
 		})
 	}
 }
 
-// TestRandomHistoriesStayWithinTheLimits plays removals in random order and steps. Without an approval, the removals
-// that were allowed within one window never exceed the limits, whatever the causes and their order.
+// TestRandomHistoriesStayWithinTheLimits requests removals in random order and steps. Without an approval, the removals
+// that are allowed within one window never exceed the limits.
 func TestRandomHistoriesStayWithinTheLimits(t *testing.T) {
 	for seed := range uint64(2_000) {
 		random := rand.New(rand.NewPCG(seed, 1))

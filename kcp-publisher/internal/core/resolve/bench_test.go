@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// BenchmarkResolve10000Kymas20Modules resolves and encodes 10,000 wishes of 20 modules each, no two alike.
+// BenchmarkResolve10000Kymas20Modules resolves and encodes 10,000 different requests of 20 modules each.
 func BenchmarkResolve10000Kymas20Modules(b *testing.B) {
 	const kymas, modules = 10_000, 20
 	var templates []v1beta2.ModuleTemplate
@@ -57,7 +57,7 @@ func BenchmarkResolve10000Kymas20Modules(b *testing.B) {
 			request := Request{Labels: map[string]string{"purpose": fmt.Sprint(i)}, Seed: wish, Asked: wish}
 			result := Resolve(request, snapshot, contents)
 			if len(result.State.Manifests) != modules {
-				b.Fatalf("%d manifests", len(result.State.Manifests))
+				b.Fatalf("got %d manifests", len(result.State.Manifests))
 			}
 			if _, err := bundle.NewDocuments(result.State, result.Catalog); err != nil {
 				b.Fatal(err)

@@ -7,9 +7,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// withChecks returns a manifest with the checks that its rollout gives. Without a rollout under way, a module keeps the
-// checks of its last manifest in the same version: the bundle does not change when a rollout ends or is deleted. An
-// agent that does not support checks gets none.
+// withChecks returns a manifest with the checks of its rollout. Without an active rollout, a module keeps the checks of
+// its last manifest while its version stays the same, so the bundle does not change when a rollout ends or is deleted.
+// An agent that does not support checks gets no checks.
 func (r Request) withChecks(m *bundle.Manifest, gate rollout.Decision) *bundle.Manifest {
 	if m == nil {
 		return nil
@@ -18,7 +18,7 @@ func (r Request) withChecks(m *bundle.Manifest, gate rollout.Decision) *bundle.M
 	next.Checks, next.CheckFor = nil, rollout.Checks{}.For
 	own, found := r.Checks[rollout.Track{Module: m.Module, Channel: m.Channel}]
 	switch last := lastManifest(r.Last, m.Module); {
-	case slices.Contains(r.Lacks, bundle.FeatureChecks):
+	case slices.Contains(r.Unsupported, bundle.FeatureChecks):
 	case found && m.Version == gate.Version:
 		next.Checks, next.CheckFor = own.Checks, own.For
 	case last != nil && last.Version == m.Version:

@@ -15,7 +15,7 @@ import (
 
 var regularKeda = rollout.Track{Module: "keda", Channel: "regular"}
 
-// checked gives the runtime version 1.1.0 of keda with a check.
+// checked lets a rollout give the runtime version 1.1.0 of keda with a check.
 func (w *world) checked() *world {
 	promoted(w).gated(rollout.Decision{Version: "1.1.0", Checks: 1})
 	w.request.Checks = map[rollout.Track]rollout.Checks{regularKeda: {
@@ -43,13 +43,13 @@ func checksOf(state bundle.DesiredState, module string) int {
 	return 0
 }
 
-func TestABundleKeepsItsChecksUntilTheVersionChanges(t *testing.T) {
+func TestChecksStayUntilTheVersionChanges(t *testing.T) {
 	w := usual().published(t).checked()
 	output := w.encoded(t)
 	if got := checksOf(w.published(t).resolve(t).State, "keda"); got != 1 {
 		t.Fatalf("the promoted version has %d checks, want 1", got)
 	}
-	w.request.Gates, w.request.Checks = nil, nil // the rollout ended or is deleted
+	w.request.Gates, w.request.Checks = nil, nil // the rollout has ended or was deleted
 	if again := w.encoded(t); again != output {
 		t.Errorf("the bundle changed with the end of the rollout\nfrom %s\nto   %s", output, again)
 	}
@@ -59,21 +59,21 @@ func TestABundleKeepsItsChecksUntilTheVersionChanges(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatDoesNotSupportChecksGetsNone(t *testing.T) {
+func TestAgentWithoutSupportForChecksGetsNoChecks(t *testing.T) {
 	w := usual().published(t).checked()
-	w.request.Lacks = []bundle.Feature{bundle.FeatureChecks}
+	w.request.Unsupported = []bundle.Feature{bundle.FeatureChecks}
 	result := w.resolve(t)
 	if checksOf(result.State, "keda") != 0 || result.Versions["keda"] != "1.1.0" {
-		t.Errorf("it gets %+v", result.State.Manifests)
+		t.Errorf("got manifests %+v", result.State.Manifests)
 	}
 }
 
-func TestChecksThatAgentsRefuseKeepTheVersionBefore(t *testing.T) {
+func TestInvalidChecksKeepThePreviousVersion(t *testing.T) {
 	w := usual().published(t).checked()
 	w.request.Checks[regularKeda].Checks[0].Name = "Works"
 	result := w.resolve(t)
 	problems := result.State.Problems
 	if result.Versions["keda"] != "1.0.0" || len(problems) != 1 || problems[0].State != v1beta2.StateError {
-		t.Errorf("it gets %v, with the problems %+v", result.Versions, problems)
+		t.Errorf("got versions %v, problems %+v", result.Versions, problems)
 	}
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// decide returns the manifest of one module, and the problem if that is not the requested one. A module that cannot be
-// resolved keeps its last manifest.
+// decide returns the manifest of one module, and a problem if the manifest does not match the request. A module that
+// cannot be resolved keeps its last manifest.
 func decide(
-	w wish, controlPlane bool, last *bundle.Manifest, contents map[Ref]Content,
+	w requested, controlPlane bool, last *bundle.Manifest, contents map[Ref]Content,
 ) (*bundle.Manifest, *bundle.Problem) {
 	if !w.module.Managed && last == nil {
 		return w.leftUnmanaged(contents), nil
@@ -30,13 +30,13 @@ func decide(
 	case w.settling:
 		return last, nil
 	case w.err != nil && w.gate.Held != "" && last != nil && last.Version == w.gate.Version:
-		return last, nil // the template is gone, but the published manifest still works
+		return last, nil // the ModuleTemplate was deleted, but the published manifest still works
 	case w.err != nil:
 		return last, warning(reason.Of(w.err), "%v", w.err)
 	case !controlPlane && w.forControlPlane():
 		return last, w.misplaced()
 	case w.downgrades():
-		return w.keptAtFloor(controlPlane, last, contents), w.stays()
+		return w.keptAtFloor(controlPlane, last, contents), w.olderVersionProblem()
 	}
 	content, known := contents[refOf(w.choice)]
 	if !known {
@@ -55,9 +55,10 @@ func decide(
 	return manifest, nil
 }
 
-// keptAtFloor returns the manifest of a module whose choice is older than the version in the runtime: the last
-// manifest, or a new one for the version in the runtime if the last is older too. Nil leaves the module as it is.
-func (w wish) keptAtFloor(controlPlane bool, last *bundle.Manifest, contents map[Ref]Content) *bundle.Manifest {
+// keptAtFloor returns the manifest of a module whose choice is older than the version in the runtime. It returns the
+// last manifest, or a new manifest for the version in the runtime if there is no usable last manifest. If it returns
+// nil, the module stays unchanged.
+func (w requested) keptAtFloor(controlPlane bool, last *bundle.Manifest, contents map[Ref]Content) *bundle.Manifest {
 	if last != nil || w.kept == nil {
 		return last
 	}
@@ -73,7 +74,7 @@ func (w wish) keptAtFloor(controlPlane bool, last *bundle.Manifest, contents map
 	return manifest
 }
 
-// keptUnmanaged returns the last manifest of an unmanaged module, nil without one.
+// keptUnmanaged returns the last manifest of an unmanaged module, marked as unmanaged.
 func keptUnmanaged(last *bundle.Manifest) *bundle.Manifest {
 	if last == nil {
 		return nil
@@ -83,7 +84,7 @@ func keptUnmanaged(last *bundle.Manifest) *bundle.Manifest {
 	return &kept
 }
 
-// reconciled returns the last manifest of a module that is managed again.
+// reconciled returns the last manifest of a managed module, marked as managed.
 func reconciled(last *bundle.Manifest) *bundle.Manifest {
 	if last == nil || !last.Unmanaged {
 		return last
@@ -93,30 +94,31 @@ func reconciled(last *bundle.Manifest) *bundle.Manifest {
 	return &again
 }
 
-func (w *wish) forControlPlane() bool {
+func (w *requested) forControlPlane() bool {
 	return w.choice.Template.Annotations[v1beta2.AnnotationTarget] == v1beta2.TargetControlPlane
 }
 
-// misplaced returns the problem of a module for the control plane that another runtime requests. A mandatory module has
-// no problem, because no Kyma requested it.
-func (w *wish) misplaced() *bundle.Problem {
+// misplaced returns the problem of a control-plane module that another runtime requests. It returns nil for a mandatory
+// module, because no Kyma requested the module.
+func (w *requested) misplaced() *bundle.Problem {
 	if w.choice.Mandatory {
 		return nil
 	}
 	return warning(reason.ModuleNotOffered,
-		"module %s: ModuleTemplate %s is for the control plane and goes into its own cluster only: make a Kyma for "+
-			"that cluster and ask for the module there",
+		"module %s: ModuleTemplate %s can only be installed in the control plane's own cluster: create a Kyma for "+
+			"that cluster and request the module there",
 		w.module.Name, w.choice.Template.Name)
 }
 
-// downgrades reports whether the choice is older than the version in the runtime and no rollout takes that version
-// back. A version that kept running because the newer one was refused does not count as a downgrade.
-func (w *wish) downgrades() bool {
+// downgrades reports whether the choice is older than the version in the runtime, and no rollout rolls that version
+// back. A return to the version that still runs because a newer version failed is not a downgrade.
+func (w *requested) downgrades() bool {
 	return bundle.Older(w.choice.Version, w.floor) && w.gate.Undo != w.floor && w.choice.Version != w.running
 }
 
-// stays returns a message that names the source of the request for an older version.
-func (w *wish) stays() *bundle.Problem {
+// olderVersionProblem returns the problem of a module for which an older version is requested. The message contains the
+// source of the older version.
+func (w *requested) olderVersionProblem() *bundle.Problem {
 	by := fmt.Sprintf("channel %q has %s", w.choice.Channel, w.choice.Version)
 	switch {
 	case w.inherited != nil:
@@ -126,11 +128,11 @@ func (w *wish) stays() *bundle.Problem {
 	case w.module.Pin() != "":
 		by = "the Kyma pins it to " + w.choice.Version
 	}
-	return warning(reason.OlderVersionAsked, "module %s: stays at version %s: %s, which is older", w.module.Name,
+	return warning(reason.OlderVersionAsked, "module %s stays at version %s: %s, which is older", w.module.Name,
 		w.floor, by)
 }
 
-// changedInPlace reports whether content changed under the same version, so that it differs from the published release.
+// changedInPlace reports whether a component's content changed without a new version.
 func changedInPlace(last, next *bundle.Manifest) bool {
 	return last != nil && last.Version == next.Version && last.Component == next.Component &&
 		!slices.EqualFunc(last.Content, next.Content, sameBlob)

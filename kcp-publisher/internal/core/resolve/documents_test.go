@@ -25,24 +25,24 @@ func TestCatalogShowsAvailableModules(t *testing.T) {
 		labels           []string
 		templates, metas string
 	}{
-		"A Kyma without labels sees what is open": {nil, "older open-1.0.0", "open"},
-		"A beta Kyma sees beta modules too": {
+		"Kyma without labels sees unrestricted modules": {nil, "older open-1.0.0", "open"},
+		"Beta Kyma also sees beta modules": {
 			[]string{v1beta2.LabelBeta}, "beta-1.0.0 older older-beta open-1.0.0", "beta open"},
-		"An internal Kyma sees internal modules too": {
+		"Internal Kyma also sees internal modules": {
 			[]string{v1beta2.LabelInternal}, "inner-1.0.0 older open-1.0.0", "inner open",
 		},
-		"A selected Kyma sees the modules that select it": {
+		"Selected Kyma also sees the modules that select it": {
 			[]string{"blue"}, "blue-1.0.0 older open-1.0.0", "blue open",
 		},
-		"A label without a selector shows nothing new": {[]string{"green"}, "older open-1.0.0", "open"},
+		"Label without a selector has no effect": {[]string{"green"}, "older open-1.0.0", "open"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			shown := w.labeled(c.labels...).resolve(t).Catalog
 			if got := names(shown.ModuleTemplates); got != c.templates {
-				t.Errorf("ModuleTemplates %q, want %q", got, c.templates)
+				t.Errorf("got ModuleTemplates %q, want %q", got, c.templates)
 			}
 			if got := names(shown.ModuleReleaseMetas); got != c.metas {
-				t.Errorf("ModuleReleaseMetas %q, want %q", got, c.metas)
+				t.Errorf("got ModuleReleaseMetas %q, want %q", got, c.metas)
 			}
 		})
 	}
@@ -56,15 +56,15 @@ func names(entries []bundle.CatalogEntry) string {
 	return strings.Join(all, " ")
 }
 
-func TestUnresolvedRequestsAreKnown(t *testing.T) {
+func TestAskedIncludesUnresolvedModules(t *testing.T) {
 	w := usual().ask("nope").ask("apart", unmanaged).template("watch", "1.0.0").meta("watch").
 		edit(mandatoryMeta("7.0.0"))
 	if got := w.resolve(t).Asked; !slices.Equal(got, []string{"apart", "keda", "nope", "watch"}) {
-		t.Errorf("asked %v", got)
+		t.Errorf("got asked modules %v", got)
 	}
 }
 
-func TestNeedsAreTheComponentsThatResolveReads(t *testing.T) {
+func TestNeedsListComponentsOfResolvableModules(t *testing.T) {
 	w := usual().ask("nope").template("watch", "2.0.0").meta("watch").edit(mandatoryMeta("2.0.0"))
 	want := []Need{
 		{Ref: Ref{Component: prefix + "keda", Version: "1.0.0"}}, {
@@ -72,11 +72,11 @@ func TestNeedsAreTheComponentsThatResolveReads(t *testing.T) {
 		},
 	}
 	if got := Needs(w.request, w.snapshot(t)); !slices.Equal(got, want) {
-		t.Errorf("needs %v, want %v", got, want)
+		t.Errorf("got needs %v, want %v", got, want)
 	}
 }
 
-func TestNoDocumentNamesItsRuntime(t *testing.T) {
+func TestDocumentsDoNotIdentifyTheirRuntime(t *testing.T) {
 	w := usual()
 	w.request.Seed = w.request.Asked
 	w.request.Labels = map[string]string{v1beta2.LabelRuntimeID: "r-secret", v1beta2.LabelInstanceID: "i-secret",
@@ -92,16 +92,16 @@ func TestNoDocumentNamesItsRuntime(t *testing.T) {
 	if labels := result.State.Kyma.Labels; labels[v1beta2.LabelBeta] != v1beta2.True ||
 		labels[v1beta2.LabelManagedBy] != v1beta2.ManagedByKyma ||
 		labels[v1beta2.LabelWatchedBy] != v1beta2.ManagedByKyma {
-		t.Errorf("the seed's labels are %v", result.State.Kyma.Labels)
+		t.Errorf("got seed labels %v", result.State.Kyma.Labels)
 	}
 	w.request.Carried = map[string]string{v1beta2.LabelGlobalAccountID: "g-secret"}
 	if labels := w.resolve(t).State.Kyma.Labels; labels[v1beta2.LabelGlobalAccountID] != "g-secret" ||
 		labels[v1beta2.LabelSubaccountID] != "" || labels[v1beta2.LabelBeta] != v1beta2.True {
-		t.Errorf("the seed's labels with one that the operator carries are %v", labels)
+		t.Errorf("got seed labels %v with an additional label", labels)
 	}
 }
 
-func TestResolveDoesNotChangeItsRequest(t *testing.T) {
+func TestResolveDoesNotModifyItsRequest(t *testing.T) {
 	w := usual().ask("other").published(t)
 	w.request.Seed = w.request.Asked
 	before, err := json.Marshal(w.request)
@@ -112,7 +112,7 @@ func TestResolveDoesNotChangeItsRequest(t *testing.T) {
 	w.resolve(t)
 	w.request.Asked = w.request.Seed
 	if after, err := json.Marshal(w.request); err != nil || string(after) != string(before) {
-		t.Errorf("%v: got %s\nwant %s", err, after, before)
+		t.Errorf("error %v: got %s\nwant %s", err, after, before)
 	}
 }
 
@@ -122,15 +122,15 @@ func TestRemovalsAreUnrequestedModules(t *testing.T) {
 		confirmed        map[string]bool
 		want             []string
 	}{
-		"Nothing installed leaves nothing to remove": {nil, []string{"a"}, nil, nil},
-		"What is asked for stays":                    {[]string{"a"}, []string{"a"}, nil, nil},
-		"What is not asked for goes, once and sorted": {
+		"No installed modules":   {nil, []string{"a"}, nil, nil},
+		"Requested module stays": {[]string{"a"}, []string{"a"}, nil, nil},
+		"Unrequested modules are removed once and sorted": {
 			[]string{"c", "b", "c"}, []string{"a"}, nil, []string{"b", "c"},
 		},
-		"What was shown to be gone need not go again": {
+		"Confirmed removal is not repeated": {
 			[]string{"b", "c"}, nil, map[string]bool{"b": true}, []string{"c"},
 		},
-		"What was denied to be gone is told to go further": {
+		"Unconfirmed removal is repeated": {
 			[]string{"b"}, nil, map[string]bool{"b": false}, []string{"b"},
 		},
 	} {

@@ -8,19 +8,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Outdated is the prefix of every message about features that a runtime's agent lacks.
+// Outdated is the prefix of all messages about features that a runtime's agent does not support.
 const Outdated = "the agent is too old for "
 
-// lacking returns the features that a manifest requires and the runtime's agent does not have, none for a nil manifest.
+// lacking returns the features that a manifest requires but the runtime's agent does not support. It returns nil for a
+// nil manifest.
 func (r Request) lacking(m *bundle.Manifest) []bundle.Feature {
-	if m == nil || len(r.Lacks) == 0 {
+	if m == nil || len(r.Unsupported) == 0 {
 		return nil
 	}
-	return slices.DeleteFunc(m.Features(), func(f bundle.Feature) bool { return !slices.Contains(r.Lacks, f) })
+	return slices.DeleteFunc(m.Features(), func(f bundle.Feature) bool { return !slices.Contains(r.Unsupported, f) })
 }
 
-// readable returns the last manifest of a module, nil if the runtime's agent lacks a feature of it: then the module
-// stays in the runtime as it is.
+// readable returns the last manifest of a module, or nil if the runtime's agent does not support a feature in it. With
+// nil, the module stays unchanged in the runtime.
 func (r Request) readable(last *bundle.Manifest) *bundle.Manifest {
 	if len(r.lacking(last)) > 0 {
 		return nil
@@ -28,29 +29,29 @@ func (r Request) readable(last *bundle.Manifest) *bundle.Manifest {
 	return last
 }
 
-// leaveOut records the features that hold a module back.
+// leaveOut records the unsupported features that hold a module back.
 func (r *Result) leaveOut(missing []bundle.Feature) {
-	r.LeftOut = append(r.LeftOut, missing...)
-	slices.Sort(r.LeftOut)
-	r.LeftOut = slices.Compact(r.LeftOut)
+	r.Unsupported = append(r.Unsupported, missing...)
+	slices.Sort(r.Unsupported)
+	r.Unsupported = slices.Compact(r.Unsupported)
 }
 
-// outdated returns the problem of a module that is held back.
+// outdated returns the problem of a module that unsupported features hold back.
 func outdated(module string, missing []bundle.Feature) *bundle.Problem {
 	names := make([]string, 0, len(missing))
 	for _, f := range missing {
 		names = append(names, string(f))
 	}
-	return warning(reason.AgentOutdated, "module %s: %s%s: it stays as it is until the agent is upgraded", module,
-		Outdated, strings.Join(names, ", "))
+	return warning(reason.AgentOutdated, "module %s: %s%s: the module does not change until the agent is upgraded",
+		module, Outdated, strings.Join(names, ", "))
 }
 
-// CheckTakeover returns an error for a takeover of a runtime whose agent lacks the feature: the agent would install
-// modules over the existing ones.
+// CheckTakeover returns an error for a takeover of a runtime whose agent does not support takeovers, because the agent
+// would overwrite the existing modules.
 func (r Request) CheckTakeover() error {
-	if r.Takeover == "" || !slices.Contains(r.Lacks, bundle.FeatureTakeover) {
+	if r.Takeover == "" || !slices.Contains(r.Unsupported, bundle.FeatureTakeover) {
 		return nil
 	}
-	return reason.Errorf(reason.AgentOutdated, "%s%s: nothing is published until it is upgraded", Outdated,
+	return reason.Errorf(reason.AgentOutdated, "%s%s: nothing is published until the agent is upgraded", Outdated,
 		bundle.FeatureTakeover)
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// wireFields are the fields that need a feature, by their names in JSON: no other field of a bundle has one of these
-// names.
+// wireFields are the features by the JSON names of the fields that need them. No other field of a bundle has one of
+// these names.
 var wireFields = map[string]bundle.Feature{
 	"takeover": bundle.FeatureTakeover, "inherited": bundle.FeatureTakeover,
 	"imagePullSecret": bundle.FeatureImagePullSecret,
 	"namespaceLabels": bundle.FeatureNamespaceLabels, "nextRegistry": bundle.FeatureNextRegistry,
 }
 
-// refusedField returns a field that an agent without some features would refuse, or misunderstand, empty for none.
+// refusedField returns the name of a field that an agent without the given features would refuse or ignore, or empty.
 func refusedField(document any, lacks []bundle.Feature) string {
 	switch d := document.(type) {
 	case []any:
@@ -46,7 +46,7 @@ func annotated(annotation, value string) func(*v1beta2.ModuleTemplate) {
 	return func(t *v1beta2.ModuleTemplate) { t.Annotations = map[string]string{annotation: value} }
 }
 
-// rich offers modules that need features and one that does not.
+// rich returns a catalog with modules that need features and a module that does not.
 func rich() *world {
 	w := newWorld().template("keda", "1.0.0").
 		template("keda", "2.0.0", annotated(v1beta2.AnnotationRequiresFeatures, "recreate")).
@@ -60,7 +60,7 @@ func rich() *world {
 	return w
 }
 
-func TestAgentsWithAnySubsetOfFeaturesReadTheState(t *testing.T) {
+func TestStateContainsOnlySupportedFeatures(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := rich()
 		w.request.Asked.Channel = rapid.SampledFrom([]string{"regular", "fast"}).Draw(rt, "channel")
@@ -72,17 +72,17 @@ func TestAgentsWithAnySubsetOfFeaturesReadTheState(t *testing.T) {
 			w.installed("nats", "1.0.0")
 		}
 		if rapid.Bool().Draw(rt, "before") {
-			last := resolveDrawn(rt, w) // by an agent that understood everything, and went back to an earlier version
+			last := resolveDrawn(rt, w) // for an agent that supported all features before its downgrade
 			w.request.Last = &last.State
 		}
-		w.request.Lacks = slices.DeleteFunc(bundle.AllFeatures(), func(bundle.Feature) bool {
+		w.request.Unsupported = slices.DeleteFunc(bundle.AllFeatures(), func(bundle.Feature) bool {
 			return rapid.Bool().Draw(rt, "has")
 		})
 		if w.request.CheckTakeover() != nil {
-			return // nothing is written
+			return // nothing is published
 		}
 		w.request.Settings, _ = w.request.Settings.Without(func(f bundle.Feature) bool {
-			return !slices.Contains(w.request.Lacks, f)
+			return !slices.Contains(w.request.Unsupported, f)
 		})
 		result := resolveDrawn(rt, w)
 		data, err := bundle.EncodeDesiredState(result.State)
@@ -93,45 +93,45 @@ func TestAgentsWithAnySubsetOfFeaturesReadTheState(t *testing.T) {
 		if err := json.Unmarshal(data, &document); err != nil {
 			rt.Fatal(err)
 		}
-		if field := refusedField(document, w.request.Lacks); field != "" {
-			rt.Fatalf("an agent without %v gets %s: %s", w.request.Lacks, field, data)
+		if field := refusedField(document, w.request.Unsupported); field != "" {
+			rt.Fatalf("an agent without features %v gets field %s: %s", w.request.Unsupported, field, data)
 		}
 		for _, f := range result.State.Features() {
-			if slices.Contains(w.request.Lacks, f) {
-				rt.Fatalf("an agent without %v is to understand %s", w.request.Lacks, f)
+			if slices.Contains(w.request.Unsupported, f) {
+				rt.Fatalf("an agent without features %v must support %s", w.request.Unsupported, f)
 			}
 		}
 		if !slices.Contains(result.Asked, "keda") || !slices.Contains(result.Asked, "serverless") {
-			rt.Fatalf("what is held back would be removed: %v are asked for", result.Asked)
+			rt.Fatalf("held modules would be removed: got asked modules %v", result.Asked)
 		}
 	})
 }
 
-func TestModuleForNewerAgentsStaysUnchanged(t *testing.T) {
+func TestModuleWithUnsupportedFeatureStaysUnchanged(t *testing.T) {
 	w := rich()
 	w.published(t)
-	w.request.Asked.Channel, w.request.Lacks = "fast", []bundle.Feature{bundle.FeatureRecreate}
+	w.request.Asked.Channel, w.request.Unsupported = "fast", []bundle.Feature{bundle.FeatureRecreate}
 	result := w.resolve(t)
 	if m := lastManifest(&result.State, "keda"); m == nil || m.Version != "1.0.0" {
-		t.Errorf("keda: %+v, want it kept at 1.0.0", m)
+		t.Errorf("got keda manifest %+v, want version 1.0.0", m)
 	}
 	if len(result.State.Problems) != 1 ||
 		!strings.Contains(result.State.Problems[0].Message, "module keda: the agent is too old for recreate") ||
-		!slices.Equal(result.LeftOut, []bundle.Feature{bundle.FeatureRecreate}) {
-		t.Errorf("problems %+v, left out %v", result.State.Problems, result.LeftOut)
+		!slices.Equal(result.Unsupported, []bundle.Feature{bundle.FeatureRecreate}) {
+		t.Errorf("got problems %+v, left out %v", result.State.Problems, result.Unsupported)
 	}
 	w.request.Last, w.request.Versions = nil, nil
 	if result = w.resolve(t); lastManifest(&result.State, "keda") != nil || lastManifest(&result.State, "nats") == nil {
-		t.Errorf("a module that was never installed: %v", outline(result))
+		t.Errorf("module that was never installed: got %v", outline(result))
 	}
-	w.request.Lacks = nil
-	if result = w.resolve(t); lastManifest(&result.State, "keda") == nil || len(result.LeftOut) > 0 {
-		t.Errorf("an agent that understands everything: %v, left out %v", outline(result), result.LeftOut)
+	w.request.Unsupported = nil
+	if result = w.resolve(t); lastManifest(&result.State, "keda") == nil || len(result.Unsupported) > 0 {
+		t.Errorf("agent with all features: got %v, left out %v", outline(result), result.Unsupported)
 	}
 	result = newWorld().template("keda", "1.0.0", annotated(v1beta2.AnnotationRequiresFeatures, "teleport")).
 		meta("keda", "regular=1.0.0").ask("keda").resolve(t)
 	if len(result.State.Problems) != 1 ||
 		!strings.Contains(result.State.Problems[0].Message, `this publisher does not know feature "teleport"`) {
-		t.Errorf("an unknown feature: %+v", result.State.Problems)
+		t.Errorf("unknown feature: got problems %+v", result.State.Problems)
 	}
 }

@@ -11,15 +11,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// budget counts the parts of a desired state against the limits of agents. An agent refuses a whole bundle that exceeds
-// one of them.
+// budget tracks the size of a desired state. An agent refuses a bundle that exceeds one of the limits.
 type budget struct {
 	contentBytes  int64
 	documentBytes int
-	modules       map[string]string // by the name of their Manifest
+	modules       map[string]string // by Manifest name
 }
 
-// take adds a manifest, or returns why it does not fit.
+// take adds a manifest, or returns an error if the manifest does not fit.
 func (b *budget) take(m bundle.Manifest) error {
 	if err := m.Check(); err != nil {
 		return err
@@ -27,7 +26,7 @@ func (b *budget) take(m bundle.Manifest) error {
 	encoded := encodedSize(m)
 	switch other, taken := b.modules[m.Name]; {
 	case taken:
-		return fmt.Errorf("its Manifest would have the name %s, like the Manifest of module %s: rename one of them",
+		return fmt.Errorf("its Manifest name %s is already used by module %s: rename one of the modules",
 			m.Name, other)
 	case len(b.modules) == bundle.MaxManifests:
 		return fmt.Errorf("the runtime already has %d modules, which is the limit: remove some", bundle.MaxManifests)
@@ -53,7 +52,8 @@ func (b *budget) giveBack(m bundle.Manifest) {
 	delete(b.modules, m.Name)
 }
 
-// encodedSize returns the bytes of a manifest in its document, and more than any limit if it cannot be encoded.
+// encodedSize returns the size of an encoded manifest in bytes. If the encoding fails, the size is larger than any
+// limit.
 func encodedSize(m bundle.Manifest) int {
 	encoded, err := json.Marshal(m)
 	if err != nil {
@@ -62,9 +62,9 @@ func encodedSize(m bundle.Manifest) int {
 	return len(encoded)
 }
 
-// fit leaves out the modules that would make an agent refuse the whole bundle, each with a Problem. The budget goes to
-// mandatory modules, then to the versions that the runtime has, then to upgrades of these, then to new modules. So a
-// request for one more module stops no other, and an upgrade that does not fit keeps the version before.
+// fit omits modules that would make an agent refuse the whole bundle, and adds a Problem for each. The budget goes to
+// mandatory modules, then to installed versions, then to upgrades, then to new modules. So a request for one more
+// module does not displace other modules, and a module whose upgrade does not fit keeps its previous version.
 func (r *Result) fit(request Request) {
 	b := budget{modules: map[string]string{}}
 	fitting := map[string]*bundle.Manifest{}
@@ -109,7 +109,7 @@ func partition(all []bundle.Manifest, is func(bundle.Manifest) bool) (yes, no []
 	return yes, no
 }
 
-// choose takes a module's new manifest, or else its last one with a Problem.
+// choose takes a module's new manifest. If it does not fit, choose adds a Problem and takes the last manifest.
 func (r *Result) choose(b *budget, m bundle.Manifest, last *bundle.Manifest, fitting map[string]*bundle.Manifest) {
 	delete(fitting, m.Module)
 	err := b.take(m)
@@ -126,7 +126,7 @@ func (r *Result) choose(b *budget, m bundle.Manifest, last *bundle.Manifest, fit
 	}
 }
 
-// keepFitting replaces each manifest by the one of its module that fits, and removes it if none does.
+// keepFitting replaces each manifest with the fitting manifest of its module, and drops modules without one.
 func (r *Result) keepFitting(fitting map[string]*bundle.Manifest, request Request) {
 	kept := make([]bundle.Manifest, 0, len(fitting))
 	for _, m := range r.State.Manifests {
@@ -143,8 +143,8 @@ func (r *Result) keepFitting(fitting map[string]*bundle.Manifest, request Reques
 	r.State.Manifests = kept
 }
 
-// fitOffers bounds the offers. The first offer of each module comes first, then the second of each, and small offers
-// before large ones, so that a module with many or large offers cannot displace the offers of another module.
+// fitOffers limits the number and size of offers. It takes the first offer of each module, then the second of each, and
+// small offers before large ones. So a module with many or large offers cannot displace the offers of other modules.
 func (r *Result) fitOffers(taken map[string]string) {
 	type candidate struct{ index, round, size int }
 	var candidates []candidate
@@ -174,7 +174,7 @@ func (r *Result) fitOffers(taken map[string]string) {
 	r.State.Offers = offers
 }
 
-// fitProblems bounds the problems and their messages.
+// fitProblems limits the number of problems and the size of their messages.
 func (r *Result) fitProblems() {
 	const most, mostBytes = 1_000, 2 << 10
 	r.State.Problems = r.State.Problems[:min(len(r.State.Problems), most)]

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// nested gives a template a default CR whose fields are nested depth levels deep.
+// nested sets a default CR whose fields are nested depth levels deep.
 func nested(depth int) func(*v1beta2.ModuleTemplate) {
 	return func(t *v1beta2.ModuleTemplate) {
 		var value any = "leaf"
@@ -28,7 +28,7 @@ func nested(depth int) func(*v1beta2.ModuleTemplate) {
 	}
 }
 
-// padded gives a template an annotation of n bytes.
+// padded adds an annotation of n bytes.
 func padded(n int) func(*v1beta2.ModuleTemplate) {
 	return func(t *v1beta2.ModuleTemplate) { t.Annotations = map[string]string{"padding": strings.Repeat("x", n)} }
 }
@@ -51,14 +51,14 @@ func problemOf(result Result, module string) string {
 	return result.State.Problems[i].Message
 }
 
-func TestDeepTemplateIsLeftOutAndNamed(t *testing.T) {
+func TestDeeplyNestedTemplateIsOmitted(t *testing.T) {
 	left := 0
 	for depth := 30; depth < 90; depth++ {
 		w := usual().template("deep", "1.0.0", nested(depth)).meta("deep", "regular=1.0.0").ask("deep")
 		result := w.resolve(t)
 		encoded(t, result)
 		if manifestOf(result, "keda") == nil {
-			t.Fatalf("depth %d: module keda was left out", depth)
+			t.Fatalf("depth %d: module keda was omitted", depth)
 		}
 		if manifestOf(result, "deep") != nil {
 			continue
@@ -70,12 +70,13 @@ func TestDeepTemplateIsLeftOutAndNamed(t *testing.T) {
 		}
 	}
 	if left == 0 || left == 60 {
-		t.Errorf("%d of 60 depths were left out, want the deep ones only", left)
+		t.Errorf("got %d of 60 depths omitted, want only the deepest", left)
 	}
 }
 
-// A template reaches agents in the catalog even if no Kyma asks for its module.
-func TestDeepTemplateThatNoKymaRequestsIsLeftOut(t *testing.T) {
+// TestDeeplyNestedTemplateIsOmittedFromTheCatalog covers a template whose module no Kyma requests. Agents get its
+// template in the catalog.
+func TestDeeplyNestedTemplateIsOmittedFromTheCatalog(t *testing.T) {
 	for _, w := range []*world{
 		usual().template("deep", "1.0.0", nested(80)).meta("deep", "regular=1.0.0"),
 		usual().older("deep-regular", "deep", "regular", "1.0.0", nested(80)),
@@ -87,12 +88,12 @@ func TestDeepTemplateThatNoKymaRequestsIsLeftOut(t *testing.T) {
 			t.Error("the catalog contains the template")
 		}
 		if len(result.Catalog.ModuleTemplates) == 0 {
-			t.Error("the catalog lost the other templates")
+			t.Error("the catalog does not contain the other templates")
 		}
 	}
 }
 
-func TestMetaWithTooManyChannelsIsLeftOut(t *testing.T) {
+func TestMetaWithTooManyChannelsIsOmitted(t *testing.T) {
 	var channels []string
 	for i := range 2_100 {
 		channels = append(channels, fmt.Sprintf("c%d=1.0.0", i))
@@ -104,12 +105,13 @@ func TestMetaWithTooManyChannelsIsLeftOut(t *testing.T) {
 	if !slices.ContainsFunc(result.State.Offers, func(m bundle.Manifest) bool { return m.Module == "keda" }) {
 		t.Error("module keda is not offered")
 	}
-	if problem := problemOf(result, "many"); !strings.Contains(problem, "spec.channels: 2100 channels, at most 32") {
+	if problem := problemOf(result, "many"); !strings.Contains(problem, "spec.channels: 2100 channels, must be at "+
+		"most 32") {
 		t.Errorf("got problem %q", problem)
 	}
 }
 
-func TestManyOffersLeaveOutTheModulesWithMostChannels(t *testing.T) {
+func TestTooManyOffersOmitModulesWithMostChannels(t *testing.T) {
 	w := usual()
 	for i := range 90 {
 		name := fmt.Sprintf("crowd-%d", i)
@@ -130,11 +132,11 @@ func TestManyOffersLeaveOutTheModulesWithMostChannels(t *testing.T) {
 		}
 	}
 	if !slices.Equal(offered, []string{"fast", "regular"}) {
-		t.Errorf("module keda is offered in channels %v, want fast and regular", offered)
+		t.Errorf("got offers of keda in channels %v, want fast and regular", offered)
 	}
 }
 
-func TestLargeRequestDoesNotStopMandatoryAndInstalledModules(t *testing.T) {
+func TestLargeRequestDoesNotDisplaceMandatoryOrInstalledModules(t *testing.T) {
 	w := usual().published(t).template("zz-guard", "1.0.0", mandatory, described("zz-guard", "1.0.0"))
 	w.sized("zz-guard", "1.0.0", 20<<20)
 	for i := range 9 {
@@ -144,17 +146,17 @@ func TestLargeRequestDoesNotStopMandatoryAndInstalledModules(t *testing.T) {
 	result := w.resolve(t)
 	encoded(t, result)
 	if manifestOf(result, "zz-guard") == nil || manifestOf(result, "keda") == nil {
-		t.Errorf("got %v, want zz-guard and keda among them", outline(result))
+		t.Errorf("got %v, want zz-guard and keda included", outline(result))
 	}
 	if problem := problemOf(result, "big-8"); !strings.Contains(problem, "content of 31457280 bytes exceeds") {
 		t.Errorf("got problem %q", problem)
 	}
 	if !slices.Contains(result.Asked, "big-8") {
-		t.Error("a module that does not fit must not be removed from the runtime")
+		t.Error("a module that does not fit would be removed from the runtime")
 	}
 }
 
-func TestUpgradeThatDoesNotFitKeepsTheLastVersion(t *testing.T) {
+func TestUpgradeThatDoesNotFitKeepsThePreviousVersion(t *testing.T) {
 	w := newWorld()
 	for i := range 8 {
 		name := fmt.Sprintf("big-%d", i)
@@ -169,7 +171,7 @@ func TestUpgradeThatDoesNotFitKeepsTheLastVersion(t *testing.T) {
 		t.Errorf("got %v, want big-6 upgraded", outline(result))
 	}
 	if m := manifestOf(result, "big-7"); m == nil || m.Version != "1.0.0" || result.Versions["big-7"] != "1.0.0" {
-		t.Errorf("got %v, want big-7 at its last version", outline(result))
+		t.Errorf("got %v, want big-7 at its previous version", outline(result))
 	}
 	if m := manifestOf(result, "tiny"); m == nil || m.Version != "2.0.0" {
 		t.Errorf("got %v, want tiny upgraded", outline(result))
@@ -179,22 +181,22 @@ func TestUpgradeThatDoesNotFitKeepsTheLastVersion(t *testing.T) {
 	}
 }
 
-func TestModulesWithOneManifestNameAreNotPublishedTogether(t *testing.T) {
+func TestModulesWithTheSameManifestNameAreNotPublishedTogether(t *testing.T) {
 	w := usual().older("a", "sys-a", "regular", "1.0.0").template("kcp-system-a", "1.0.0").
 		meta("kcp-system-a", "regular=1.0.0")
 	w.ask("kcp-system/a").ask("kcp-system-a")
 	result := w.resolve(t)
 	encoded(t, result)
 	if manifestOf(result, "keda") == nil {
-		t.Error("module keda was left out")
+		t.Error("module keda was omitted")
 	}
 	if problem := problemOf(result, "kcp-system/a"); !strings.Contains(problem,
-		"have the name kcp-system-a, like the Manifest of module kcp-system-a") {
+		"Manifest name kcp-system-a is already used by module kcp-system-a") {
 		t.Errorf("got problem %q", problem)
 	}
 }
 
-func TestLargestTemplatesAreLeftOutOfAFullCatalog(t *testing.T) {
+func TestLargestTemplatesAreOmittedFromFullCatalog(t *testing.T) {
 	w := usual()
 	for i := range 12 {
 		name := fmt.Sprintf("huge-%d", i)
@@ -214,12 +216,13 @@ func TestLargestTemplatesAreLeftOutOfAFullCatalog(t *testing.T) {
 		names = append(names, e.Name)
 	}
 	if !slices.Contains(names, "keda-1.0.0") || !slices.Contains(names, "keda-1.1.0") {
-		t.Errorf("the catalog has %v, want the templates of keda", names)
+		t.Errorf("got catalog templates %v, want the templates of keda included", names)
 	}
 }
 
-// Whatever one module team and one runtime contribute, an agent reads the result and the other modules are in it.
-func TestAgentsReadEveryResolvedBundle(t *testing.T) {
+// TestAgentsCanReadEveryResolvedBundle generates random modules and requests. Agents can read the result, and other
+// modules are not affected.
+func TestAgentsCanReadEveryResolvedBundle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld().template("keda", "1.0.0", mandatory, described("keda", "1.0.0"))
 		for i := range rapid.IntRange(0, 6).Draw(t, "modules") {
@@ -248,11 +251,11 @@ func TestAgentsReadEveryResolvedBundle(t *testing.T) {
 		result := Resolve(w.request, snapshot, w.contents)
 		encoded(t, result)
 		if manifestOf(result, "keda") == nil {
-			t.Fatal("the mandatory module was left out")
+			t.Fatal("the mandatory module was omitted")
 		}
 		for _, module := range w.request.Asked.Modules {
 			if manifestOf(result, module.Name) == nil && problemOf(result, module.Name) == "" {
-				t.Fatalf("module %s is neither published nor a problem", module.Name)
+				t.Fatalf("module %s is not published and has no problem", module.Name)
 			}
 		}
 	})

@@ -10,36 +10,36 @@ import (
 func TestModulesNeverGoBelowTheirFloor(t *testing.T) {
 	undo := func(of string) rollout.Decision { return rollout.Decision{Version: "1.0.0", Undo: of} }
 	for name, c := range map[string]struct {
-		kept     bool // the last bundle is at hand
+		kept     bool // the last bundle is known
 		gate     *rollout.Decision
 		versions map[string]string
 		manifest string
 		known    string
 		running  string
 	}{
-		"nothing is remembered": {versions: nil, manifest: "1.0.0", known: "1.0.0"},
-		"an older version is remembered": {
+		"no remembered version": {versions: nil, manifest: "1.0.0", known: "1.0.0"},
+		"older version remembered": {
 			versions: map[string]string{"keda": "0.9.0"}, manifest: "1.0.0", known: "1.0.0",
 		},
-		"a newer one is, and nothing may be kept": {
+		"newer version remembered, no last bundle": {
 			versions: map[string]string{"keda": "1.1.0"}, manifest: "1.1.0", known: "1.1.0",
 		},
-		"a newer one is, and what was kept is old": {
+		"newer version remembered, older last bundle": {
 			kept: true, versions: map[string]string{"keda": "1.1.0"}, manifest: "1.1.0", known: "1.1.0",
 		},
-		"a newer one is, which is nowhere to be had": {
+		"newer version remembered, missing in the catalog": {
 			kept: true, versions: map[string]string{"keda": "1.3.0"}, manifest: "", known: "1.3.0",
 		},
-		"a rollout takes the newer one back": {
+		"rollout rolls the newer version back": {
 			gate: new(undo("1.1.0")), versions: map[string]string{"keda": "1.1.0"}, manifest: "1.0.0", known: "1.0.0",
 		},
-		"a rollout takes another one back": {
+		"rollout rolls another version back": {
 			gate: new(undo("1.1.0")), versions: map[string]string{"keda": "1.2.0"}, manifest: "", known: "1.2.0",
 		},
-		"the newer one is refused there, and this one runs": {
+		"newer version failed, requested version still runs": {
 			versions: map[string]string{"keda": "1.1.0"}, running: "1.0.0", manifest: "1.0.0", known: "1.0.0",
 		},
-		"another one runs": {
+		"newer version failed, another version still runs": {
 			versions: map[string]string{"keda": "1.1.0"}, running: "1.0.1", manifest: "1.1.0", known: "1.1.0",
 		},
 	} {
@@ -61,12 +61,12 @@ func TestModulesNeverGoBelowTheirFloor(t *testing.T) {
 				version = got.State.Manifests[0].Version
 			}
 			if version != c.manifest || got.Versions["keda"] != c.known {
-				t.Errorf("manifest %q, versions %v; want %q, %q", version, got.Versions, c.manifest, c.known)
+				t.Errorf("got manifest %q, versions %v, want %q, %q", version, got.Versions, c.manifest, c.known)
 			}
 			if stays := c.known != "1.0.0"; stays &&
 				(len(got.State.Problems) != 1 ||
 					!strings.Contains(got.State.Problems[0].Message, "stays at version "+c.known)) {
-				t.Errorf("problems are %+v", got.State.Problems)
+				t.Errorf("got problems %+v", got.State.Problems)
 			}
 		})
 	}

@@ -10,11 +10,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// Follow is a requested module that follows its channel. Version is the channel's current version.
+// Follow is a requested module that follows a channel. Version is the channel's current version.
 type Follow struct{ Module, Channel, Version string }
 
-// Follows returns the requested modules that a promotion affects. A channel's version counts even if its template is
-// missing: a catalog that is incomplete for a moment must not look like a runtime without the module.
+// Follows returns the requested modules that follow a channel. A module counts even if the ModuleTemplate of the
+// channel's version is missing. Otherwise, an incomplete catalog would look like a runtime without the module.
 func Follows(request Request, snapshot *catalog.Snapshot) []Follow {
 	if request.Deleting {
 		return nil
@@ -40,8 +40,8 @@ func Follows(request Request, snapshot *catalog.Snapshot) []Follow {
 	return all
 }
 
-// lookup finds the version of a module: the channel's version, or the version that a rollout allows the runtime.
-func (w *wish) lookup(request Request, snapshot *catalog.Snapshot, channel string) {
+// lookup sets the choice of a module to the channel's version, or to the version that a rollout allows for the runtime.
+func (w *requested) lookup(request Request, snapshot *catalog.Snapshot, channel string) {
 	gate, gated := request.Gates[rollout.Track{Module: w.module.Name, Channel: channel}]
 	if !gated {
 		w.choice, w.err = snapshot.Lookup(w.module.Name, channel, request.Labels)

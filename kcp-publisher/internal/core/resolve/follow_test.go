@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// gated lets a rollout decide about keda.
+// gated adds the decision of a rollout about keda.
 func (w *world) gated(d rollout.Decision) *world {
 	w.request.Gates = map[rollout.Track]rollout.Decision{{Module: "keda", Channel: "regular"}: d}
 	return w
@@ -31,35 +31,35 @@ func TestGateLimitsTheVersion(t *testing.T) {
 		then  func(*world)
 		want  []string
 		held  bool
-		// remark reports that the status mentions it: a version was taken back.
+		// remark is true if the result has a remark about a rolled-back version.
 		remark bool
 	}{
-		"A runtime that is held keeps the last good version": {
+		"Held runtime keeps the last good version": {
 			world: usual(), then: func(w *world) { promoted(w).gated(held) }, want: []string{"keda@1.0.0 regular"},
 			held: true},
-		"A new runtime that is held gets the last good version": {
+		"Held new runtime gets the last good version": {
 			world: promoted(usual()).gated(held), want: []string{"keda@1.0.0 regular"}, held: true},
-		"A held version whose template is gone stays what it was": {
+		"Held runtime keeps a version whose template was deleted": {
 			world: usual(), then: func(w *world) { promoted(w).gated(held); w.templates = w.templates[1:] },
 			want: []string{"keda@1.0.0 regular"}, held: true},
-		"Without a gate the runtime has what its channel has": {
+		"Runtime without a gate gets the channel's version": {
 			world: usual(), then: func(w *world) { promoted(w) }, want: []string{"keda@1.1.0 regular"}},
-		"A runtime that was given the version gets the last good one back": {
+		"Rollback returns to the last good version": {
 			world: promoted(usual()),
 			then:  func(w *world) { w.gated(rollout.Decision{Version: "1.0.0", Undo: "1.1.0", Held: why}) },
 			want:  []string{"keda@1.0.0 regular"}, remark: true},
-		"A way back from another version is a downgrade": {
+		"Rollback of another version is refused": {
 			world:  promoted(usual()),
 			then:   func(w *world) { w.gated(rollout.Decision{Version: "1.0.0", Undo: "1.0.9", Held: why}) },
 			remark: true,
 			want: []string{
 				"keda@1.1.0 regular",
-				`Warning OlderVersionAsked: module keda: stays at version 1.1.0: channel "regular" has 1.0.0, which is older`,
+				`Warning OlderVersionAsked: module keda stays at version 1.1.0: channel "regular" has 1.0.0, which is older`,
 			}},
-		"A module that is pinned is no concern of a rollout": {
+		"Rollout does not affect a pinned module": {
 			world: usual().askNothingBut("keda", func(m *v1beta2.Module) { m.Version = "1.1.0" }).gated(held),
 			want:  []string{"keda@1.1.0"}},
-		"A required version that cannot be read leaves the last": {
+		"Unreadable version keeps the last manifest": {
 			world: usual(), then: func(w *world) { promoted(w).whole("keda", "1.1.0", Content{Err: errUnread}) },
 			want: []string{"keda@1.0.0 regular", "Error ComponentBroken: module keda: " + errUnread.Error()}},
 	} {
@@ -74,11 +74,11 @@ func TestGateLimitsTheVersion(t *testing.T) {
 			}
 			problems := []bundle.Problem{{Module: "keda", Channel: "regular", State: v1beta2.StateReady, Message: why}}
 			if held := slices.Equal(result.Held, problems); held != c.held || !held && len(result.Held) > 0 {
-				t.Errorf("held %+v", result.Held)
+				t.Errorf("got held %+v", result.Held)
 			}
 			if remark := slices.Equal(result.Remarks, problems); remark != c.remark || !remark &&
 				len(result.Remarks) > 0 {
-				t.Errorf("remarks %+v", result.Remarks)
+				t.Errorf("got remarks %+v", result.Remarks)
 			}
 		})
 	}
@@ -99,20 +99,20 @@ func TestUnrelatedRolloutDoesNotChangeTheBundle(t *testing.T) {
 	if a, b := encoded(t, free.resolve(t)),
 		encoded(t, shown.resolve(t)); a.State.Descriptor.Digest != b.State.Descriptor.Digest ||
 		a.Catalog.Descriptor.Digest != b.Catalog.Descriptor.Digest {
-		t.Errorf("a promotion that is held was\n%s\nis\n%s", a.Catalog.Bytes, b.Catalog.Bytes)
+		t.Errorf("a held promotion changes the catalog from\n%s\nto\n%s", a.Catalog.Bytes, b.Catalog.Bytes)
 	}
 }
 
-func TestHeldModuleThatLeavesStaysUnchanged(t *testing.T) {
+func TestHeldModuleIsRemovedInItsInstalledVersion(t *testing.T) {
 	w := usual()
 	w.request.Asked.Modules, w.request.Leaving = nil, []v1beta2.Module{
 		{Name: "keda", Channel: "regular", Managed: true},
 	}
 	if state := w.resolve(t).State; len(state.Leaving) != 1 {
-		t.Fatalf("leaving are %+v", state.Leaving)
+		t.Fatalf("got leaving modules %+v", state.Leaving)
 	}
 	if state := w.gated(rollout.Decision{Version: "1.0.0", Held: "held"}).resolve(t).State; len(state.Leaving) != 0 {
-		t.Errorf("leaving are %+v", state.Leaving)
+		t.Errorf("got leaving modules %+v", state.Leaving)
 	}
 }
 
@@ -125,37 +125,37 @@ func TestOffersFollowGates(t *testing.T) {
 		got = append(got, m.Module+"@"+m.Version+" "+m.Channel)
 	}
 	if want := []string{"keda@1.1.0 fast", "keda@1.0.0 regular"}; !slices.Equal(got, want) {
-		t.Errorf("offered are %v, want %v", got, want)
+		t.Errorf("got offers %v, want %v", got, want)
 	}
 }
 
-func TestModulesThatFollowAChannel(t *testing.T) {
+func TestFollows(t *testing.T) {
 	for name, c := range map[string]struct {
 		world *world
 		want  []Follow
 	}{
-		"Those that follow a channel": {usual(), []Follow{{"keda", "regular", "1.0.0"}}},
-		"Their own channel wins": {
+		"Module follows the Kyma's channel": {usual(), []Follow{{"keda", "regular", "1.0.0"}}},
+		"Module's channel overrides the Kyma's": {
 			usual().askNothingBut("keda", inChannel("fast")), []Follow{{"keda", "fast", "1.1.0"}},
 		},
-		"Also one whose template is missing for the moment": {
+		"Module with a missing template": {
 			usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Channels[0].Version = "3.0.0" }),
 			[]Follow{{"keda", "regular", "3.0.0"}},
 		},
-		"By the older lookups, too": {
+		"Module without a ModuleReleaseMeta": {
 			newWorld().older("keda-regular", "keda", "regular", "1.0.0",
 				labelledTemplate(v1beta2.LabelModuleName, "keda")).ask("keda"), []Follow{{"keda", "regular", "1.0.0"}},
 		},
-		"Not one in a channel without a version": {usual().channel("slow"), nil},
-		"Not one that is not offered to the runtime": {
+		"Channel without a version": {usual().channel("slow"), nil},
+		"Module that is not offered to the runtime": {
 			usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }), nil,
 		},
-		"Not an unmanaged one": {usual().askNothingBut("keda", unmanaged), nil},
-		"Not one that is pinned": {
+		"Unmanaged module": {usual().askNothingBut("keda", unmanaged), nil},
+		"Pinned module": {
 			usual().askNothingBut("keda", func(m *v1beta2.Module) { m.Version = "1.0.0" }), nil,
 		},
-		"Not a mandatory one": {usual().edit(mandatoryMeta("1.0.0")), nil},
-		"Not one that is installed elsewhere": {newWorld().template("keda", "1.0.0", func(t *v1beta2.ModuleTemplate) {
+		"Mandatory module": {usual().edit(mandatoryMeta("1.0.0")), nil},
+		"Module for the control plane": {newWorld().template("keda", "1.0.0", func(t *v1beta2.ModuleTemplate) {
 			t.Annotations = map[string]string{v1beta2.AnnotationTarget: v1beta2.TargetControlPlane}
 		}).meta("keda", "regular=1.0.0").ask("keda"), nil},
 	} {
@@ -165,7 +165,7 @@ func TestModulesThatFollowAChannel(t *testing.T) {
 			}
 			c.world.request.Deleting = true
 			if got := Follows(c.world.request, c.world.snapshot(t)); got != nil {
-				t.Errorf("with its Kyma deleted: %v", got)
+				t.Errorf("deleted Kyma: got %v", got)
 			}
 		})
 	}

@@ -13,11 +13,12 @@ import (
 )
 
 // inherit sets inherited modules to exactly the installed version, regardless of channels, rollouts and visibility. It
-// adds modules that are not requested: the agent must adopt a module before it can remove it.
-func inherit(all []wish, request Request, snapshot *catalog.Snapshot) []wish {
+// also adds inherited modules that are not requested, because the agent must adopt a module before it can remove the
+// module.
+func inherit(all []requested, request Request, snapshot *catalog.Snapshot) []requested {
 	for i := range request.Inherited {
 		inherited := &request.Inherited[i]
-		at, channel := slices.IndexFunc(all, func(w wish) bool { return w.module.Name == inherited.Module }),
+		at, channel := slices.IndexFunc(all, func(w requested) bool { return w.module.Name == inherited.Module }),
 			inherited.Channel
 		switch {
 		case at >= 0 && all[at].choice.Mandatory, at >= 0 && all[at].module.Pin() != "":
@@ -25,10 +26,10 @@ func inherit(all []wish, request Request, snapshot *catalog.Snapshot) []wish {
 		case at >= 0:
 			channel = cmp.Or(all[at].module.Channel, request.Asked.Channel)
 		case inherited.Unmanaged:
-			continue // no request names it: it stays with its users
+			continue // an unmanaged module that is not requested stays unmanaged
 		default:
 			at = len(all)
-			all = append(all, wish{
+			all = append(all, requested{
 				module: v1beta2.Module{
 					Name: inherited.Module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
 				},
@@ -46,9 +47,9 @@ func inherit(all []wish, request Request, snapshot *catalog.Snapshot) []wish {
 	return all
 }
 
-// leftUnmanaged returns the manifest of a module that lifecycle-manager installed and that is unmanaged, so that its
-// version stays visible; nil if the version is not known.
-func (w wish) leftUnmanaged(contents map[Ref]Content) *bundle.Manifest {
+// leftUnmanaged returns the manifest of an unmanaged module that lifecycle-manager installed, so its version stays
+// visible. It returns nil if the version is not known.
+func (w requested) leftUnmanaged(contents map[Ref]Content) *bundle.Manifest {
 	if w.inherited == nil || w.err != nil {
 		return nil
 	}
@@ -61,22 +62,24 @@ func (w wish) leftUnmanaged(contents map[Ref]Content) *bundle.Manifest {
 	return manifest
 }
 
-// holds returns a message about the version that an inherited module gets after its adoption, empty if it is the same.
-func (w *wish) holds() string {
+// adoptionRemark returns a message about the version that an inherited module gets after its adoption. It is empty if
+// the version stays the same.
+func (w *requested) adoptionRemark() string {
 	if w.inherited == nil || !w.module.Managed || w.offered == "" || w.offered == w.inherited.Version {
 		return ""
 	}
 	return w.inherited.Follows(w.offered)
 }
 
-// released returns the result that gives modules back: the modules of the last bundle, unchanged.
+// released returns the result for a runtime whose modules are given back to lifecycle-manager: the unchanged modules of
+// the last bundle.
 func (r Result) released(request Request) Result {
 	r.State.Watchers, r.State.Maintenance = nil, nil
 	return r.keeping(request)
 }
 
-// keeping returns the result with exactly the modules of the last bundle. Modules that were given back belong to
-// lifecycle-manager and are left out.
+// keeping returns the result with exactly the modules of the last bundle. It omits modules that were already given back
+// to lifecycle-manager.
 func (r Result) keeping(request Request) Result {
 	if last := request.Last; last != nil && !phase.Returned(request.Takeover, last) {
 		r.State.Manifests = append(r.State.Manifests, last.Manifests...)

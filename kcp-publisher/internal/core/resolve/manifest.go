@@ -15,7 +15,7 @@ import (
 )
 
 // newManifest returns a module's manifest in the bundle.
-func newManifest(w wish, content Content) (*bundle.Manifest, error) {
+func newManifest(w requested, content Content) (*bundle.Manifest, error) {
 	choice := w.choice
 	if err := w.check(content); err != nil {
 		return nil, err
@@ -28,7 +28,8 @@ func newManifest(w wish, content Content) (*bundle.Manifest, error) {
 		Name: name, Module: choice.Module, Channel: choice.Channel, Version: choice.Version,
 		Component: choice.Component, Template: choice.Template.Name,
 		Labels: w.labels(name),
-		// Mandatory modules ignore maintenance windows, as in Kyma: users neither see them nor can skip the wait.
+		// Mandatory modules ignore maintenance windows, as in Kyma: users do not see these modules and cannot skip the
+		// wait.
 		RequiresDowntime: choice.Template.Spec.RequiresDowntime && !choice.Mandatory,
 		Content:          content.Parts(), Release: content.Release,
 	}
@@ -47,15 +48,15 @@ func newManifest(w wish, content Content) (*bundle.Manifest, error) {
 	return manifest, nil
 }
 
-// check returns an error for a component that has no manifest: it could not be read, or agents would refuse to fetch a
-// part of it.
-func (w *wish) check(content Content) error {
+// check returns an error for a component that could not be read, or that contains a blob that agents would refuse to
+// fetch.
+func (w *requested) check(content Content) error {
 	if content.Err != nil {
 		return ofComponent(content.Err)
 	}
 	for _, part := range content.Parts() {
 		if part.SizeBytes > bundle.MaxLayerBytes {
-			return reason.Errorf(reason.ComponentBroken, "component %s:%s: resource %q has %d bytes, at most %d",
+			return reason.Errorf(reason.ComponentBroken, "component %s:%s: resource %q has %d bytes, limit %d",
 				w.choice.Component, w.choice.Version, part.Name, part.SizeBytes, bundle.MaxLayerBytes)
 		}
 	}
@@ -75,13 +76,13 @@ func manifestName(module string) (string, error) {
 	name := strings.ReplaceAll(module, "/", "-")
 	if problems := validation.IsDNS1123Label(strings.ReplaceAll(name, ".", "-")); len(problems) > 0 {
 		return "",
-			fmt.Errorf("its name cannot be the name of a Manifest: %s: request it by its module name",
+			fmt.Errorf("its name is not a valid Manifest name: %s: request it by its module name",
 				strings.Join(problems, ", "))
 	}
 	return name, nil
 }
 
-func (w *wish) labels(name string) map[string]string {
+func (w *requested) labels(name string) map[string]string {
 	all := map[string]string{
 		v1beta2.LabelModuleName: name,
 		v1beta2.LabelKymaName:   v1beta2.RuntimeKymaName,
@@ -99,7 +100,7 @@ func (w *wish) labels(name string) map[string]string {
 	return all
 }
 
-func (w *wish) annotations(name string) (map[string]string, error) {
+func (w *requested) annotations(name string) (map[string]string, error) {
 	all := map[string]string{v1beta2.AnnotationFQDN: w.choice.Component}
 	if name != w.choice.Module {
 		all[v1beta2.AnnotationModule] = w.choice.Module
@@ -133,7 +134,7 @@ func (w *wish) annotations(name string) (map[string]string, error) {
 	return all, nil
 }
 
-func (w *wish) spec(content Content) (v1beta2.ManifestSpec, error) {
+func (w *requested) spec(content Content) (v1beta2.ManifestSpec, error) {
 	template := w.choice.Template
 	source, err := json.Marshal(content.Install.source())
 	if err != nil {

@@ -8,19 +8,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestModuleRequestedByAPathGetsAValidManifest(t *testing.T) {
+func TestModuleRequestedByPathGetsValidManifestName(t *testing.T) {
 	result := newWorld().older("keda-regular", "keda", "regular", "1.0.0").ask("kcp-system/keda-regular").resolve(t)
 	if len(result.State.Manifests) != 1 {
 		t.Fatalf("%+v", result.State.Problems)
 	}
 	m := result.State.Manifests[0]
 	if problems := validation.IsDNS1123Subdomain(m.Name); len(problems) > 0 {
-		t.Errorf("name %q: %v", m.Name, problems)
+		t.Errorf("invalid name %q: %v", m.Name, problems)
 	}
 	if problems := validation.IsValidLabelValue(m.Labels[v1beta2.LabelModuleName]); len(problems) > 0 {
-		t.Errorf("label %q: %v", m.Labels[v1beta2.LabelModuleName], problems)
+		t.Errorf("invalid label %q: %v", m.Labels[v1beta2.LabelModuleName], problems)
 	}
 	if m.Module != "kcp-system/keda-regular" || m.Annotations[v1beta2.AnnotationModule] != m.Module {
-		t.Errorf("module %q, annotation %q", m.Module, m.Annotations[v1beta2.AnnotationModule])
+		t.Errorf("got module %q, annotation %q", m.Module, m.Annotations[v1beta2.AnnotationModule])
 	}
 }

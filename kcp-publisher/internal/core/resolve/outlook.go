@@ -19,15 +19,16 @@ type Prospect struct {
 	Channel string // empty for a pinned version
 	// Version is the expected version, empty if the module is removed.
 	Version string
-	// Held is the reason why the requested version is not installed or waits, empty without one.
+	// Held is the reason why the requested version is not installed yet. It is empty if the installation is not held
+	// back.
 	Held string
 }
 
-// unread replaces the content of a component that is not read.
-var unread = Part{Content: bundle.Content{Digest: digest.FromString("")}}
+// placeholder is the placeholder for the content of components, which Outlook does not read.
+var placeholder = Part{Content: bundle.Content{Digest: digest.FromString("")}}
 
-// Outlook returns the decision of Resolve about each module of a runtime that has the given versions. It reads no
-// components and assumes that all can be read. A module that is no longer requested has no version.
+// Outlook returns the decision of Resolve about each module of a runtime that has the granted versions. It does not
+// read components and assumes that all of them are readable. A module that is no longer requested has no version.
 func Outlook(request Request, snapshot *catalog.Snapshot, granted map[string]string, now time.Time) []Prospect {
 	request.Last = &bundle.DesiredState{}
 	for module, version := range granted {
@@ -41,7 +42,7 @@ func Outlook(request Request, snapshot *catalog.Snapshot, granted map[string]str
 	}
 	contents := map[Ref]Content{}
 	for _, need := range Needs(request, snapshot) {
-		contents[need.Ref] = Content{Install: unread}
+		contents[need.Ref] = Content{Install: placeholder}
 	}
 	result := Resolve(request, snapshot, contents)
 	prospects := map[string]Prospect{}
@@ -71,7 +72,8 @@ func Outlook(request Request, snapshot *catalog.Snapshot, granted map[string]str
 	return all
 }
 
-// waits returns the maintenance window that an upgrade would wait for, as a message.
+// waits returns a message about the maintenance window for which an upgrade waits. It is empty if the upgrade does not
+// wait.
 func waits(m bundle.Manifest, has string, request Request, now time.Time) string {
 	if !m.RequiresDowntime || has == "" || has == m.Version || request.Maintenance == nil ||
 		request.Maintenance.Early && request.Asked.SkipMaintenanceWindows {
@@ -80,10 +82,10 @@ func waits(m bundle.Manifest, has string, request Request, now time.Time) string
 	switch span, ahead := request.Maintenance.Next(now); {
 	case !ahead && tooShort(request.Maintenance, now):
 		return fmt.Sprintf(
-			"the upgrade to version %s requires downtime, and no maintenance window ahead stays open for %s", m.Version,
+			"the upgrade to version %s requires downtime, and no future maintenance window is open for %s", m.Version,
 			request.Maintenance.Minimum.Duration)
 	case !ahead:
-		return fmt.Sprintf("the upgrade to version %s requires downtime, and no maintenance window is ahead", m.Version)
+		return fmt.Sprintf("the upgrade to version %s requires downtime, and no maintenance window follows", m.Version)
 	case !span.Contains(now):
 		return fmt.Sprintf(
 			"the upgrade to version %s requires downtime and waits for the maintenance window from %s to %s",

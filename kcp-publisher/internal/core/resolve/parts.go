@@ -11,16 +11,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// Ref names a component version. Template is the ModuleTemplate that contains its descriptor, empty if a repository
-// contains it.
+// Ref identifies a component version. Template is the ModuleTemplate that contains the descriptor. It is empty if the
+// descriptor is in a repository.
 type Ref struct{ Component, Version, Template string }
 
-// Need is a component version whose content is needed.
+// Need is a component version whose content Resolve needs.
 type Need struct {
 	Ref
-	// Descriptor is the descriptor in the ModuleTemplate, nil if it must be read from a repository.
+	// Descriptor is the descriptor in the ModuleTemplate, or nil if it must be read from a repository.
 	Descriptor *ocm.Descriptor
-	// NamesItself: only the descriptor names the component.
+	// NamesItself: only the descriptor contains the component's name.
 	NamesItself bool
 }
 
@@ -32,22 +32,22 @@ func refOf(choice catalog.Choice) Ref {
 	return ref
 }
 
-// Content is the content of a component version, or the reason why it is not known.
+// Content is the content of a component version, or an error if the content could not be read.
 type Content struct {
 	// Install is the content to install.
 	Install Part
-	// Values are the values of a chart, nil for none.
+	// Values are the values of a chart, or nil if no values are configured.
 	Values *Part
-	// Checks are the checks that the module ships, nil for none.
+	// Checks are the checks that the module ships, or nil if it ships none.
 	Checks *Part
-	// Images are the references of all images of the component and its referenced components, sorted.
+	// Images are the sorted references of all images in the component and its referenced components.
 	Images []string
-	// Release is the proof of the release, empty if the root of trust does not require one.
+	// Release is the proof of the release. It is empty if the root of trust does not require a proof.
 	Release []bundle.Content
 	Err     error
 }
 
-// Parts returns the blobs that a runtime needs.
+// Parts returns the blobs that a runtime needs to install the module.
 func (c Content) Parts() []bundle.Content {
 	parts := []bundle.Content{c.Install.Content}
 	for _, more := range []*Part{c.Values, c.Checks} {
@@ -58,10 +58,10 @@ func (c Content) Parts() []bundle.Content {
 	return parts
 }
 
-// Part is one blob of a module at the location that runtimes read.
+// Part is one blob of a module at the location from which runtimes read it.
 type Part struct {
 	bundle.Content
-	// Type is Kyma's type of the blob in a Manifest.
+	// Type is the type of the blob in a Manifest's image spec.
 	Type v1beta2.ImageSpecType
 }
 
@@ -70,24 +70,25 @@ func (p Part) source() v1beta2.ImageSpec {
 }
 
 const (
-	// rawManifest is the resource that is installed, whatever its kind.
+	// rawManifest is the name of the resource to install. It takes precedence over the types of resources.
 	rawManifest = "raw-manifest"
-	// config is the resource with a chart's values.
+	// config is the name of the resource that contains a chart's values.
 	config = "config"
 )
 
-// Selection are the resources of a component to install.
+// Selection contains the resources of a component to install.
 type Selection struct {
 	Install ocm.Resource
 	Type    v1beta2.ImageSpecType
-	// Values are the values of a chart, nil for none.
+	// Values are the values of a chart, or nil if no values are configured.
 	Values *ocm.Resource
-	// Checks are the checks that the module ships, nil for none.
+	// Checks are the checks that the module ships, or nil if it ships none.
 	Checks *ocm.Resource
 }
 
-// Select decides which of a component's resources are installed: the one named "raw-manifest", otherwise the only one
-// that is a chart or an overlay, with the resource "config" as a chart's values. The resource "checks" comes with it.
+// Select decides which resources of a component are installed: the resource named "raw-manifest", or the only chart or
+// overlay without such a resource. The resource "config" contains a chart's values. The resource "checks" contains the
+// module's checks.
 func Select(d ocm.Descriptor) (Selection, error) {
 	var candidates []ocm.Resource
 	for _, r := range d.Resources {
@@ -106,7 +107,7 @@ func Select(d ocm.Descriptor) (Selection, error) {
 	switch len(candidates) {
 	case 0:
 		return Selection{},
-			fmt.Errorf("%s: has nothing to install: want a resource %q, or one of type helmChart or kustomize", subject,
+			fmt.Errorf("%s: no resource to install: want a resource %q, or one of type helmChart or kustomize", subject,
 				rawManifest)
 	case 1:
 	default:
@@ -115,7 +116,7 @@ func Select(d ocm.Descriptor) (Selection, error) {
 			names[i] = r.Name + ":" + r.Version
 		}
 		return Selection{},
-			fmt.Errorf("%s: has several things to install (%s): name the one that is meant %q", subject,
+			fmt.Errorf("%s: several resources to install (%s): rename the intended resource to %q", subject,
 				strings.Join(names, ", "), rawManifest)
 	}
 	selection := Selection{Install: candidates[0], Type: installType(candidates[0])}
@@ -140,7 +141,7 @@ func (s Selection) Needed() []ocm.Resource {
 	return needed
 }
 
-// only returns the resource with a name, nil if there is none.
+// only returns the resource with the given name, or nil if none exists.
 func only(d ocm.Descriptor, name string) (*ocm.Resource, error) {
 	named := slices.DeleteFunc(slices.Clone(d.Resources), func(r ocm.Resource) bool { return r.Name != name })
 	switch len(named) {
@@ -149,10 +150,10 @@ func only(d ocm.Descriptor, name string) (*ocm.Resource, error) {
 	case 1:
 		return &named[0], nil
 	}
-	return nil, fmt.Errorf("has %d resources %q: keep one", len(named), name)
+	return nil, fmt.Errorf("%d resources are named %q: keep one", len(named), name)
 }
 
-// installType returns the packaging of a resource.
+// installType returns the type of a resource in a Manifest's image spec.
 func installType(r ocm.Resource) v1beta2.ImageSpecType {
 	switch {
 	case strings.EqualFold(r.Type, "helmChart") || r.Type == string(v1beta2.HelmChart) ||

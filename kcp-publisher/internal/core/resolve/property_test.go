@@ -25,8 +25,8 @@ func encoded(t interface {
 	return documents
 }
 
-// drawWorld draws a catalog with every kind of offer, a Kyma that requests some of them and missing ones, and its last
-// bundle.
+// drawWorld draws a catalog with all kinds of modules, a Kyma that requests some of them and unknown modules, and its
+// last bundle.
 func drawWorld(t *rapid.T) *world {
 	versions := []string{"1.0.0", "1.1.0-rc", "1.1.0", "2.0.0"}
 	modules := []string{"alpha", "bravo", "carol", "delta", "echo"}
@@ -88,7 +88,7 @@ func drawWishes(t *rapid.T, w *world, modules []string) {
 	w.request.Seed = *w.request.Asked.DeepCopy()
 }
 
-func TestOrderDoesNotMatter(t *testing.T) {
+func TestResultDoesNotDependOnOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
 		first := resolveDrawn(t, w)
@@ -103,18 +103,18 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		shuffled.request.Seed.Modules = inAnotherOrder(t, w.request.Seed.Modules, "seed")
 		got := encoded(t, resolveDrawn(t, &shuffled))
 		if got.State.Descriptor.Digest != want.State.Descriptor.Digest {
-			t.Errorf("state is\n%s\nin another order\n%s", want.State.Bytes, got.State.Bytes)
+			t.Errorf("got state\n%s\nin another order\n%s", want.State.Bytes, got.State.Bytes)
 		}
 		if got.Catalog.Descriptor.Digest != want.Catalog.Descriptor.Digest {
-			t.Errorf("catalog is\n%s\nin another order\n%s", want.Catalog.Bytes, got.Catalog.Bytes)
+			t.Errorf("got catalog\n%s\nin another order\n%s", want.Catalog.Bytes, got.Catalog.Bytes)
 		}
 		if a, b := snapshotOf(t, w).Revision, snapshotOf(t, &shuffled).Revision; a != b {
-			t.Errorf("revision is %s, in another order %s", a, b)
+			t.Errorf("got revision %s, in another order %s", a, b)
 		}
 	})
 }
 
-func TestUnrelatedModuleChangesNoManifest(t *testing.T) {
+func TestUnrelatedModuleDoesNotChangeManifests(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
 		before := resolveDrawn(t, w).State
@@ -126,12 +126,12 @@ func TestUnrelatedModuleChangesNoManifest(t *testing.T) {
 		a, errA := bundle.EncodeDesiredState(before)
 		b, errB := bundle.EncodeDesiredState(after)
 		if err := cmp.Or(errA, errB); err != nil || string(a) != string(b) {
-			t.Errorf("%v: was\n%s\nis\n%s", err, a, b)
+			t.Errorf("error %v: manifests changed from\n%s\nto\n%s", err, a, b)
 		}
 	})
 }
 
-func TestNoManifestIsEverDowngradedOrLost(t *testing.T) {
+func TestManifestsAreNeverDowngradedOrLost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
 		last := resolveDrawn(t, w).State
@@ -141,21 +141,21 @@ func TestNoManifestIsEverDowngradedOrLost(t *testing.T) {
 		for _, m := range last.Manifests {
 			now := lastManifest(&result.State, m.Module)
 			if now == nil && slices.Contains(result.Asked, m.Module) {
-				t.Errorf("module %s is asked for and lost", m.Module)
+				t.Errorf("the requested module %s lost its manifest", m.Module)
 			}
 			if now != nil && bundle.Older(now.Version, m.Version) {
-				t.Errorf("module %s went from %s to %s", m.Module, m.Version, now.Version)
+				t.Errorf("module %s was downgraded from %s to %s", m.Module, m.Version, now.Version)
 			}
 		}
 		if data, err := bundle.EncodeDesiredState(result.State); err != nil {
 			t.Error(err)
 		} else if _, err := bundle.DecodeDesiredState(data); err != nil {
-			t.Errorf("no agent would read it: %v", err)
+			t.Errorf("agents cannot read the result: %v", err)
 		}
 	})
 }
 
-// inAnotherOrder draws positions instead of objects, so that a failure can be read.
+// inAnotherOrder draws positions instead of objects, so failures are readable.
 func inAnotherOrder[T any](t *rapid.T, in []T, label string) []T {
 	positions := make([]int, len(in))
 	for i := range positions {

@@ -1,5 +1,6 @@
-// Package resolve decides the desired state of one runtime. Inputs are the request of its Kyma, the catalog, and the
-// contents of components; outputs are the bundle's documents. It is pure: equal inputs give equal bytes, in any order.
+// Package resolve decides the desired state of one runtime. Its inputs are the request of the runtime's Kyma, the
+// catalog, and the contents of components. Its outputs are the bundle's documents. It is pure: equal inputs give equal
+// bytes, regardless of their order.
 package resolve
 
 import (
@@ -22,70 +23,73 @@ import (
 type Request struct {
 	// Labels are the labels of the Kyma in the control plane.
 	Labels map[string]string
-	// Carried are the labels that the operator copies to the runtime's Kyma. A label with an identity makes the
-	// runtime's documents differ from all others.
+	// Carried are the additional labels that are copied to the runtime's Kyma. A label that identifies the runtime
+	// makes its documents differ from all others.
 	Carried map[string]string
-	// Seed is the spec for a runtime without a Kyma: the last spec of the runtime's own Kyma, or the spec of the Kyma
-	// in the control plane before the first report.
+	// Seed is the spec from which an agent creates a missing Kyma: the last known spec of the runtime's own Kyma, or
+	// the spec of the control plane's Kyma before the first report.
 	Seed v1beta2.KymaSpec
-	// Asked is the spec to resolve: the spec of the runtime's own Kyma once it is known, Seed before.
+	// Asked is the spec to resolve: the spec of the runtime's own Kyma if it is known, otherwise Seed.
 	Asked v1beta2.KymaSpec
-	// Settings tune the agent.
+	// Settings are the settings of the agent.
 	Settings bundle.Settings
 	// Watchers are the Watchers of the control plane, sorted by name.
 	Watchers []bundle.Watcher
-	// Maintenance is the schedule for upgrades of modules that require downtime, nil for any time.
+	// Maintenance is the schedule for module upgrades that require downtime. With nil, they can happen at any time.
 	Maintenance *window.Schedule
-	// Leaving are modules that the runtime still has and no longer requests, by name and channel.
+	// Leaving are the modules that the runtime still has but no longer requests, by name and channel.
 	Leaving []v1beta2.Module
-	// NoCatalog omits the catalog, and NoModuleCopy the modules of Seed.
+	// NoCatalog omits the catalog. NoModuleCopy omits the modules of Seed.
 	NoCatalog, NoModuleCopy bool
-	// ControlPlane is true for the control plane's own cluster.
+	// ControlPlane is true if the runtime is the control plane's own cluster.
 	ControlPlane bool
-	// Deleting is true for a deleted Kyma: it requests nothing and gets no offers.
+	// Deleting is true for a deleted Kyma. Such a Kyma requests no modules and gets no offers.
 	Deleting bool
-	// Gates contain the versions that the runtime may have, if they differ from the channel's.
+	// Gates contain the decisions of rollouts about the runtime that differ from the channel's version.
 	Gates map[rollout.Track]rollout.Decision
 	// Shown are the versions in the runtime's catalog for channels that a rollout holds back.
 	Shown map[rollout.Track]string
-	// Checks are the checks that a rollout adds to its version. A module without an entry keeps the checks of its
-	// version.
+	// Checks are the checks that a rollout adds to its version. A module without an entry keeps its checks while its
+	// version stays the same.
 	Checks map[rollout.Track]rollout.Checks
-	// Last is the desired state that was published last, nil before the first. A module that does not resolve keeps its
-	// manifest in it.
+	// Last is the last published desired state, or nil before the first bundle. A module that does not resolve keeps
+	// its manifest from Last.
 	Last *bundle.DesiredState
 	// Versions are the published or reported versions by module. No module goes below its version without a rollback,
 	// whether or not Last contains it.
 	Versions map[string]string
-	// Running are the versions that still run because the runtime refused the published ones, by module. A module may
-	// return to exactly that version.
+	// Running are, by module, the versions that still run because the published version failed. A module can return to
+	// exactly that version.
 	Running map[string]string
-	// Takeover is the runtime's phase in a takeover from lifecycle-manager, empty without one.
+	// Takeover is the phase of the runtime's takeover from lifecycle-manager. It is empty if no takeover is in
+	// progress.
 	Takeover bundle.TakeoverPhase
-	// Unheard is true if the request of a runtime in takeover is not known yet: the runtime keeps its modules.
-	Unheard bool
-	// Inherited are the modules, sorted by name, that lifecycle-manager installed and that the runtime's agent has not
-	// reported yet. Each stays at exactly its version.
+	// RequestUnknown is true if the request of a runtime in takeover is not known yet. Until then, the runtime keeps its
+	// modules.
+	RequestUnknown bool
+	// Inherited are the modules that lifecycle-manager installed and that the runtime's agent has not reported yet,
+	// sorted by name. Each module keeps its exact version.
 	Inherited []phase.Inherited
-	// Lacks are the features, sorted, that the runtime's agent does not support. The documents use none of them.
-	Lacks []bundle.Feature
-	// Values are the values in the annotation of the Kyma, nil without any. DefinedValues are their names that a module
-	// in the catalog uses, sorted. Resolution depends on the names only, so runtimes with different values share their
-	// documents.
+	// Unsupported are the features that the runtime's agent does not support, sorted. The documents do not use these
+	// features.
+	Unsupported []bundle.Feature
+	// Values are the values in the Kyma's annotation, or nil if the Kyma does not have the annotation. DefinedValues
+	// are the sorted names of those values that a module in the catalog uses. Only the names affect the documents, so
+	// runtimes with different values share documents.
 	Values        bundle.Values `json:"-"`
 	DefinedValues []string
-	// Staying are the modules, sorted, whose removal waits for an operator's approval. Each keeps its manifest.
+	// Staying are the modules whose removal waits for an operator's approval, sorted. Each module keeps its manifest.
 	Staying []string
-	// Settling is true until the publisher knows whether the removals of Staying must wait. The bundle does not mention
-	// them until then.
+	// Settling is true until the publisher knows whether the removals of the modules in Staying must wait. Until then,
+	// the bundle contains no problems about these removals.
 	Settling bool
 }
 
-// KeepsAll reports whether nothing is removed from the runtime, whatever its request.
-func (r Request) KeepsAll() bool { return r.Takeover == bundle.TakeoverRelease || r.Unheard }
+// KeepsAll reports whether the runtime keeps all modules regardless of its request.
+func (r Request) KeepsAll() bool { return r.Takeover == bundle.TakeoverRelease || r.RequestUnknown }
 
-// shown returns a function for the version that the catalog shows for a channel that is held back, nil if no channel
-// is.
+// shown returns a function that returns the version that the catalog shows for a held-back channel. It returns nil if
+// no channel is held back.
 func (r Request) shown() func(module, channel string) string {
 	if len(r.Shown) == 0 {
 		return nil
@@ -97,65 +101,66 @@ func (r Request) shown() func(module, channel string) string {
 type Result struct {
 	State   bundle.DesiredState
 	Catalog bundle.Catalog
-	// Asked are the names of all requested modules, resolved or not, sorted. Other modules may be removed.
+	// Asked are the sorted names of all requested modules, including unresolved ones. Other modules can be removed.
 	Asked []string
 	// Versions are the versions of the manifests, and the versions of the request for requested modules without a
 	// manifest.
 	Versions map[string]string
-	// Held are the modules that a rollout keeps from their channel's version. They are not part of the State, so a
-	// rollout that holds more or fewer runtimes does not change it.
+	// Held are messages about modules whose channel's version a rollout holds back. They are not part of State, so the
+	// progress of a rollout does not change the bundle.
 	Held []bundle.Problem
-	// Remarks are messages about modules in their desired version: the ones whose newer version a rollout took back,
-	// and the ones that stay at the version of lifecycle-manager.
+	// Remarks are messages about modules in their desired version: modules whose newer version a rollout rolled back,
+	// and modules that keep lifecycle-manager's version.
 	Remarks []bundle.Problem
-	// LeftOut are the features of held modules that the runtime's agent lacks, sorted.
-	LeftOut []bundle.Feature
+	// Unsupported are the features that the runtime's agent lacks and that hold modules back, sorted.
+	Unsupported []bundle.Feature
 }
 
-// crds are the definitions that the agent needs to write a desired state.
+// crds are the names of the CRDs that the agent needs to apply a desired state.
 var crds = []string{
 	"kymas." + v1beta2.Group, "manifests." + v1beta2.Group, "modulereleasemetas." + v1beta2.Group,
 	"moduletemplates." + v1beta2.Group,
 }
 
-// wish is a requested module with its choice from the catalog.
-type wish struct {
+// requested is a requested module and the version that the catalog offers for it.
+type requested struct {
 	module v1beta2.Module
 	choice catalog.Choice
 	err    error
 	gate   rollout.Decision
-	// floor is the lowest version without a rollback, empty for any.
+	// floor is the lowest version that needs no rollback. Empty means no limit.
 	floor string
-	// kept is the choice for the floor, nil unless both the choice and the last bundle are older or lack it.
+	// kept is the catalog's choice for the floor. It is only set if the choice is older than the floor and the last
+	// bundle does not contain the floor version.
 	kept *catalog.Choice
-	// revoked is true if the Kyma may have neither the module nor its last version.
+	// revoked is true if the catalog hides the module and its last version from the Kyma.
 	revoked bool
-	// running is the version that the runtime runs instead of the published one, empty if they are equal.
+	// running is the version that still runs because the published version failed, or empty.
 	running string
-	// inherited is the module as lifecycle-manager installed it, nil without one or once the runtime's agent has it.
-	// offered is the version that the module would have without it.
+	// inherited is the module as lifecycle-manager installed it. It is nil if no takeover is in progress or the
+	// runtime's agent has adopted the module. offered is the version that the module gets after the adoption.
 	inherited *phase.Inherited
 	offered   string
-	// settling is true for a module that stays without a problem until the publisher knows whether its removal must
-	// wait.
+	// settling is true until the publisher knows whether the module's removal must wait. Until then, the module stays
+	// without a problem.
 	settling bool
 }
 
-func wishes(request Request, snapshot *catalog.Snapshot) []wish {
+func wishes(request Request, snapshot *catalog.Snapshot) []requested {
 	if request.Deleting {
 		return nil
 	}
 	kyma := labels.Set(request.Labels)
-	var all []wish
+	var all []requested
 	for _, choice := range snapshot.Mandatory() {
-		all = append(all, wish{
+		all = append(all, requested{
 			module: v1beta2.Module{Name: choice.Module, Managed: true,
 				CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}, choice: choice, err: choice.Err,
 		})
 	}
 	for _, module := range request.limited(snapshot).Modules {
 		snapshot := snapshot.ProvidedBy(module.ControllerName)
-		w := wish{module: module}
+		w := requested{module: module}
 		if version := module.Pin(); version != "" {
 			w.choice, w.err = snapshot.Pinned(module.Name, version, kyma)
 		} else {
@@ -167,11 +172,12 @@ func wishes(request Request, snapshot *catalog.Snapshot) []wish {
 	for i := range all {
 		all[i].keep(request, snapshot.ProvidedBy(all[i].module.ControllerName))
 	}
-	slices.SortFunc(all, func(a, b wish) int { return cmp.Compare(a.module.Name, b.module.Name) })
+	slices.SortFunc(all, func(a, b requested) int { return cmp.Compare(a.module.Name, b.module.Name) })
 	return all
 }
 
-// limited returns the part of the request that a runtime may decide. Agents with autonomy apply the same rule.
+// limited returns the request without the modules that a runtime cannot decide about. Agents with autonomy apply the
+// same rule.
 func (r Request) limited(snapshot *catalog.Snapshot) bundle.OwnRequest {
 	mandatory := map[string]bool{}
 	for _, choice := range snapshot.Mandatory() {
@@ -180,8 +186,8 @@ func (r Request) limited(snapshot *catalog.Snapshot) bundle.OwnRequest {
 	return bundle.LimitRequest(r.Asked.Modules, func(module string) bool { return mandatory[module] })
 }
 
-// keep finds the module's version in the runtime, which stays if the choice is older.
-func (w *wish) keep(request Request, snapshot *catalog.Snapshot) {
+// keep sets the fields of the wish that depend on the module's current version in the runtime.
+func (w *requested) keep(request Request, snapshot *catalog.Snapshot) {
 	last := lastManifest(request.Last, w.module.Name)
 	w.floor, w.running = floor(last, request.Versions[w.module.Name]), request.Running[w.module.Name]
 	if i := w.inherited; i != nil &&
@@ -189,7 +195,8 @@ func (w *wish) keep(request Request, snapshot *catalog.Snapshot) {
 			!w.choice.Mandatory) {
 		w.floor = i.Version
 	}
-	// A channel that moves to a version which the Kyma may not have removes nothing: the Kyma keeps its version.
+	// A module whose channel moves to a hidden version is not removed: the Kyma keeps the last version if it is not
+	// hidden.
 	if w.revoked = catalog.Hidden(w.err); w.revoked && last != nil {
 		_, err := snapshot.At(w.module.Name, last.Channel, last.Version, request.Labels)
 		w.revoked = catalog.Hidden(err)
@@ -199,14 +206,14 @@ func (w *wish) keep(request Request, snapshot *catalog.Snapshot) {
 	}
 	kept, err := snapshot.At(w.module.Name, w.choice.Channel, w.floor, request.Labels)
 	if w.choice.Mandatory {
-		kept, err = snapshot.Installed(w.module.Name, "", w.floor) // no Kyma may request it
+		kept, err = snapshot.Installed(w.module.Name, "", w.floor) // mandatory modules are hidden from At
 	}
 	if err == nil {
 		w.kept = &kept
 	}
 }
 
-// Needs returns the component versions whose contents Resolve needs.
+// Needs returns the component versions whose contents Resolve needs as input.
 func Needs(request Request, snapshot *catalog.Snapshot) []Need {
 	var needs []Need
 	for _, w := range slices.Concat(wishes(request, snapshot), leaving(request, snapshot), offers(request, snapshot)) {
@@ -224,8 +231,8 @@ func need(choice catalog.Choice) Need {
 	return Need{Ref: refOf(choice), Descriptor: choice.Descriptor, NamesItself: choice.NamesItself}
 }
 
-// Resolve returns the desired state. A module that cannot be resolved keeps its last manifest and adds a problem with a
-// reason. It does not affect other modules.
+// Resolve returns the desired state. A module that cannot be resolved keeps its last manifest, adds a problem with a
+// reason, and does not affect other modules.
 func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Content) Result {
 	result := Result{
 		State: bundle.DesiredState{
@@ -244,7 +251,7 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 	switch {
 	case request.Takeover == bundle.TakeoverRelease:
 		return result.released(request)
-	case request.Unheard:
+	case request.RequestUnknown:
 		return result.keeping(request)
 	}
 	if request.Deleting {
@@ -283,7 +290,7 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 }
 
 // add resolves one requested module.
-func (r *Result) add(w wish, request Request, contents map[Ref]Content) {
+func (r *Result) add(w requested, request Request, contents map[Ref]Content) {
 	shall := !w.revoked || !w.module.Managed
 	if shall {
 		r.Asked = append(r.Asked, w.module.Name)
@@ -313,7 +320,7 @@ func (r *Result) add(w wish, request Request, contents map[Ref]Content) {
 		problem.Module, problem.Channel = w.module.Name, channel
 		r.State.Problems = append(r.State.Problems, *problem)
 	}
-	if held := w.holds(); held != "" && problem == nil {
+	if held := w.adoptionRemark(); held != "" && problem == nil {
 		r.Remarks = append(r.Remarks, bundle.Problem{
 			Module: w.module.Name, Channel: channel, State: v1beta2.StateReady, Message: held,
 		})
@@ -330,16 +337,16 @@ func (r *Result) add(w wish, request Request, contents map[Ref]Content) {
 	})
 }
 
-// offers returns all choices of a runtime with autonomy.
-func offers(request Request, snapshot *catalog.Snapshot) []wish {
+// offers returns all modules and channels from which a runtime with autonomy can choose.
+func offers(request Request, snapshot *catalog.Snapshot) []requested {
 	if request.Settings.Autonomy != bundle.AutonomyCatalog || request.Deleting {
 		return nil
 	}
 	choices := snapshot.Offers(request.Labels)
-	var all []wish
+	var all []requested
 	for _, module := range slices.Sorted(maps.Keys(choices)) {
 		for _, channel := range choices[module] {
-			w := wish{
+			w := requested{
 				module: v1beta2.Module{
 					Name: module, Channel: channel, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
 				},
@@ -354,23 +361,23 @@ func offers(request Request, snapshot *catalog.Snapshot) []wish {
 	return all
 }
 
-// leaving returns the modules that are being removed, in their current versions: their operators may need a newer
-// version for the removal.
-func leaving(request Request, snapshot *catalog.Snapshot) []wish {
-	var all []wish
+// leaving returns the modules that are being removed, at the current versions of their channels, because a module's
+// operator may need a newer version for the removal.
+func leaving(request Request, snapshot *catalog.Snapshot) []requested {
+	var all []requested
 	for _, module := range request.Leaving {
 		if request.Gates[rollout.Track{Module: module.Name, Channel: module.Channel}].Held != "" {
-			continue // it is removed in its current version
+			continue // a held module is removed at its installed version
 		}
-		w := wish{module: module}
+		w := requested{module: module}
 		w.choice, w.err = snapshot.Lookup(module.Name, module.Channel, labels.Set(request.Labels))
 		all = append(all, w)
 	}
-	slices.SortFunc(all, func(a, b wish) int { return cmp.Compare(a.module.Name, b.module.Name) })
+	slices.SortFunc(all, func(a, b requested) int { return cmp.Compare(a.module.Name, b.module.Name) })
 	return all
 }
 
-// floor returns the newer of the last published version of a module and the remembered one.
+// floor returns the newer of a module's last published version and its remembered version.
 func floor(last *bundle.Manifest, remembered string) string {
 	if last == nil || bundle.Older(last.Version, remembered) {
 		return remembered
@@ -390,8 +397,8 @@ func lastManifest(last *bundle.DesiredState, module string) *bundle.Manifest {
 	return nil
 }
 
-// carried are the labels of a Kyma that its runtime's Kyma always gets. None identifies the runtime, so equal runtimes
-// share documents.
+// carried are the labels that are always copied from a Kyma to the runtime's Kyma. They do not identify the runtime, so
+// equal runtimes share documents.
 var carried = []string{v1beta2.LabelBeta, v1beta2.LabelInternal, v1beta2.LabelPurpose}
 
 func seed(request Request) bundle.KymaSeed {
@@ -401,7 +408,7 @@ func seed(request Request) bundle.KymaSeed {
 	if request.NoModuleCopy {
 		s.Spec.Modules = nil
 	}
-	// The order has no meaning, because the API stores them as a map.
+	// The order of modules has no meaning in the API.
 	slices.SortFunc(s.Spec.Modules, func(a, b v1beta2.Module) int { return cmp.Compare(a.Name, b.Name) })
 	maps.Copy(s.Labels, request.Carried)
 	for _, label := range carried {
@@ -421,8 +428,8 @@ func Versions(state bundle.DesiredState) map[string]string {
 	return versions
 }
 
-// Removals returns the modules to remove: the installed modules that are not requested. installed are the published and
-// the reported modules, confirmed the modules that are reported to be gone.
+// Removals returns the modules to remove: the installed modules that are not requested and not confirmed. installed are
+// the published and the reported modules. confirmed are the modules whose removal the runtime has reported.
 func Removals(installed, asked []string, confirmed map[string]bool) []string {
 	gone := map[string]bool{}
 	for _, module := range installed {

@@ -16,10 +16,10 @@ import (
 
 const prefix = "kyma-pull.dev/module/"
 
-// story is a world with the expected modules of its runtime.
+// story is a world with the expected manifests and problems.
 type story struct {
 	world *world
-	// then happens after the world was published once; nil when the story is about a first bundle.
+	// then changes the world after a first bundle was published. If it is nil, the first bundle is checked.
 	then func(*world)
 	want []string
 }
@@ -48,7 +48,7 @@ func TestDesiredModules(t *testing.T) {
 			world: usual().channel("fast"), then: func(w *world) { w.channel("regular") },
 			want: []string{
 				"keda@1.1.0 fast",
-				`Warning OlderVersionAsked: module keda: stays at version 1.1.0: channel "regular" has 1.0.0, which is older`,
+				`Warning OlderVersionAsked: module keda stays at version 1.1.0: channel "regular" has 1.0.0, which is older`,
 			}},
 		"A switch between channels of one version changes the channel only": {
 			world: newWorld().template("keda", "1.0.0").meta("keda", "regular=1.0.0", "fast=1.0.0").ask("keda"),
@@ -69,28 +69,26 @@ func TestDesiredModules(t *testing.T) {
 				"keda@1.0.0 regular",
 				`Warning ChannelMissing: module keda: channel "regular" has no version: add one to ModuleReleaseMeta kcp-system/keda spec.channels`,
 			}},
-		"An unknown module is a problem of its own and no other module's": {
+		"An unknown module does not affect other modules": {
 			world: usual().ask("nope"),
 			want: []string{
 				"keda@1.0.0 regular",
-				"Warning ModuleUnknown: module nope: is unknown: there is neither a ModuleReleaseMeta nor a " +
-					"ModuleTemplate of that name",
+				"Warning ModuleUnknown: module nope is unknown: no ModuleReleaseMeta or ModuleTemplate has that name",
 			}},
-		"A module that vanishes from the catalog keeps the last good Manifest": {
+		"A module that disappears from the catalog keeps the last good Manifest": {
 			world: usual(), then: func(w *world) { w.templates, w.metas = nil, nil },
 			want: []string{
 				"keda@1.0.0 regular",
-				"Warning ModuleUnknown: module keda: is unknown: there is neither a ModuleReleaseMeta nor a " +
-					"ModuleTemplate of that name",
+				"Warning ModuleUnknown: module keda is unknown: no ModuleReleaseMeta or ModuleTemplate has that name",
 			}},
-		"A module that is no longer asked for is gone": {
+		"A module that is no longer requested is removed": {
 			world: usual(), then: func(w *world) { w.request.Asked.Modules = nil }, want: []string{}},
-		"A version without a ModuleTemplate names the one to add": {
+		"A version without a ModuleTemplate is a problem that names the missing template": {
 			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Channels[0].Version = "3.0.0" }),
 			want: []string{
 				`Warning TemplateMissing: module keda: version 3.0.0 of channel "regular" has no ModuleTemplate: add keda-3.0.0`,
 			}},
-		"Two ModuleTemplates of one version are both named": {
+		"Two ModuleTemplates of one version are a problem that names them": {
 			world: usual().template("keda", "1.0.0", func(t *v1beta2.ModuleTemplate) { t.Name = "keda-again" }),
 			want: []string{
 				"Warning TemplateDoubled: module keda: version 1.0.0 has two ModuleTemplates: remove " +
@@ -120,10 +118,10 @@ func TestDesiredModules(t *testing.T) {
 			world: newWorld().template("keda", "1.0.0", described("keda", "1.0.0")).meta("keda", "regular=1.0.0").
 				edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.OcmComponentName = "" }).ask("keda"),
 			want: []string{"keda@1.0.0 regular"}},
-		"A module that names no component reports where to name it": {
+		"A module without a component name is a problem": {
 			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.OcmComponentName = "" }),
 			want: []string{
-				"Warning CatalogInvalid: module keda: names no component: set ModuleReleaseMeta kcp-system/keda " +
+				"Warning CatalogInvalid: module keda has no component name: set ModuleReleaseMeta kcp-system/keda " +
 					"spec.ocmComponentName",
 			}},
 		"A component that was not read cannot be installed": {
@@ -131,21 +129,21 @@ func TestDesiredModules(t *testing.T) {
 			want: []string{
 				"Error ComponentBroken: module keda: component kyma-pull.dev/module/other:1.0.0 was not read",
 			}},
-		"A component that cannot be read gives its error": {
+		"A component that cannot be read is a problem with its error": {
 			world: broken(usual(), "1.0.0", "component kyma-pull.dev/module/keda:1.0.0 in registry.example: 503"),
 			want: []string{
 				"Error ComponentBroken: module keda: component kyma-pull.dev/module/keda:1.0.0 in registry.example: 503",
 			}},
-		"A component that cannot be read any more keeps the last good Manifest": {
+		"A component that becomes unreadable keeps the last good Manifest": {
 			world: usual(), then: func(w *world) { broken(w, "1.0.0", "connection refused") },
 			want: []string{"keda@1.0.0 regular", "Error ComponentBroken: module keda: connection refused"}},
 		"An upgrade whose component cannot be read keeps the last good version": {
 			world: usual(), then: func(w *world) { broken(w, "1.1.0", "digest mismatch").channel("fast") },
 			want: []string{"keda@1.0.0 regular", "Error ComponentBroken: module keda: digest mismatch"}},
-		"A raw-manifest that is too large to travel is refused": {
+		"A raw-manifest larger than the limit is refused": {
 			world: oversized(usual()),
 			want: []string{
-				`Error ComponentBroken: module keda: component kyma-pull.dev/module/keda:1.0.0: resource "raw-manifest" has 33554433 bytes, at most 33554432`,
+				`Error ComponentBroken: module keda: component kyma-pull.dev/module/keda:1.0.0: resource "raw-manifest" has 33554433 bytes, limit 33554432`,
 			}},
 		"A module is pinned to a version that no channel has": {
 			world: usual().template("keda", "1.0.5").askNothingBut("keda", pinned("1.0.5")),
@@ -155,65 +153,65 @@ func TestDesiredModules(t *testing.T) {
 				w.metas[0].Spec.Channels[0].Version = "1.1.0"
 			},
 			want: []string{"keda@1.0.0"}},
-		"A module that is pinned no more follows its channel": {
+		"A module that is no longer pinned follows its channel": {
 			world: usual().askNothingBut("keda", pinned("1.0.0")), then: func(w *world) {
 				w.askNothingBut("keda").channel("fast")
 			},
 			want: []string{"keda@1.1.0 fast"}},
-		"A pinned version is no way back": {
+		"A pinned older version is not a downgrade": {
 			world: usual().channel("fast"), then: func(w *world) { w.askNothingBut("keda", pinned("1.0.0")) },
 			want: []string{
 				"keda@1.1.0 fast",
-				"Warning OlderVersionAsked: module keda: stays at version 1.1.0: the Kyma pins it to 1.0.0, which is " +
+				"Warning OlderVersionAsked: module keda stays at version 1.1.0: the Kyma pins it to 1.0.0, which is " +
 					"older",
 			}},
-		"A pinned version without a template reports it": {
+		"A pinned version without a ModuleTemplate is a problem": {
 			world: usual().askNothingBut("keda", pinned("9.0.0")),
 			want: []string{
-				"Warning PinUnavailable: module keda: version 9.0.0, to which the Kyma pins it, is not available: " +
+				"Warning PinUnavailable: module keda: pinned version 9.0.0 is not available: " +
 					"ModuleTemplate keda-9.0.0 does not exist",
 			}},
-		"A version next to a channel has no effect": {
+		"A pinned version is ignored if a channel is set": {
 			world: usual().askNothingBut("keda", pinned("1.0.0"), func(m *v1beta2.Module) { m.Channel = "fast" }),
 			want:  []string{"keda@1.1.0 fast"}},
-		"A version without a ModuleReleaseMeta cannot be asked for": {
+		"A version cannot be pinned without a ModuleReleaseMeta": {
 			world: newWorld().older("keda", "keda", "regular", "1.0.0").ask("keda", pinned("1.0.0")),
 			want: []string{
-				"Warning PinUnavailable: module keda: version 1.0.0 cannot be asked for without a ModuleReleaseMeta: " +
-					"ask for a channel",
+				"Warning PinUnavailable: module keda: version 1.0.0 cannot be pinned without a ModuleReleaseMeta: " +
+					"request a channel instead",
 			}},
-		"An older lookup finds a ModuleTemplate by its label": {
+		"A lookup without a ModuleReleaseMeta finds a ModuleTemplate by its label": {
 			world: newWorld().older("any", "keda", "regular", "1.0.0",
 				labelledTemplate(v1beta2.LabelModuleName, "keda")).ask("keda"),
 			want: []string{"keda@1.0.0 regular"}},
-		"An older lookup finds a ModuleTemplate by its name": {
+		"A lookup without a ModuleReleaseMeta finds a ModuleTemplate by its name": {
 			world: newWorld().older("keda-regular", "keda", "regular", "1.0.0").ask("keda-regular"),
 			want:  []string{"keda-regular@1.0.0 regular"}},
-		"An older lookup finds a ModuleTemplate by namespace and name": {
+		"A lookup without a ModuleReleaseMeta finds a ModuleTemplate by namespace and name": {
 			world: newWorld().older("keda-regular", "keda", "regular", "1.0.0").ask("kcp-system/keda-regular"),
 			want:  []string{"kcp-system/keda-regular@1.0.0 regular"}},
-		"An older lookup finds a ModuleTemplate by its component": {
+		"A lookup without a ModuleReleaseMeta finds a ModuleTemplate by its component": {
 			world: newWorld().older("any", "keda", "regular", "1.0.0").ask(prefix + "keda"),
 			want:  []string{prefix + "keda@1.0.0 regular"}},
-		"An older lookup takes the ModuleTemplate of the channel": {
+		"A lookup without a ModuleReleaseMeta selects the ModuleTemplate of the channel": {
 			world: newWorld().older("keda-fast", "keda", "fast", "1.1.0",
 				labelledTemplate(v1beta2.LabelModuleName, "keda")).
 				older("keda-regular", "keda", "regular", "1.0.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).
 				ask("keda"),
 			want: []string{"keda@1.0.0 regular"}},
-		"An older lookup without a ModuleTemplate in the channel reports it": {
+		"A lookup without a ModuleReleaseMeta fails without a ModuleTemplate in the channel": {
 			world: newWorld().older("keda", "keda", "fast", "1.1.0").ask("keda"),
 			want: []string{
-				`Warning ChannelMissing: module keda: channel "regular" has no version: no ModuleTemplate of it has that spec.channel`,
+				`Warning ChannelMissing: module keda: channel "regular" has no version: no ModuleTemplate of the module has that spec.channel`,
 			}},
-		"An older lookup with two ModuleTemplates in the channel names both": {
+		"A lookup without a ModuleReleaseMeta fails for two ModuleTemplates in the channel": {
 			world: newWorld().older("keda", "keda", "regular", "1.0.0").
 				older("second", "keda", "regular", "1.1.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).
 				ask("keda"),
 			want: []string{
 				`Warning TemplateDoubled: module keda: channel "regular" has two ModuleTemplates: remove kcp-system/keda or kcp-system/second`,
 			}},
-		"An older lookup needs a descriptor that can be read": {
+		"A lookup without a ModuleReleaseMeta fails for an invalid descriptor": {
 			world: newWorld().older("keda", "keda", "regular", "1.0.0",
 				func(t *v1beta2.ModuleTemplate) {
 					t.Spec.Descriptor.Raw = []byte(`{"meta":{"schemaVersion":"v9"}}`)
@@ -221,29 +219,29 @@ func TestDesiredModules(t *testing.T) {
 			want: []string{
 				`Warning CatalogInvalid: module keda: ModuleTemplate kcp-system/keda spec.descriptor: component descriptor: meta.schemaVersion: "v9" is not supported, want "v2"`,
 			}},
-		"A ModuleReleaseMeta wins over the older lookups": {
+		"A ModuleReleaseMeta overrides ModuleTemplates with a channel": {
 			world: usual().older("keda", "keda", "regular", "0.9.0"), want: []string{"keda@1.0.0 regular"}},
-		"A mandatory version is for everybody whatever its labels": {
+		"A mandatory version is installed regardless of its labels": {
 			world: newWorld().template("warden", "1.0.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True)).
 				meta("warden").edit(mandatoryMeta("1.0.0")),
 			want: []string{"warden@1.0.0 mandatory"}},
-		"A mandatory module of a ModuleReleaseMeta is installed unasked": {
+		"A mandatory module of a ModuleReleaseMeta is installed without a request": {
 			world: newWorld().template("watch", "1.0.0").meta("watch").edit(mandatoryMeta("1.0.0")),
 			want:  []string{"watch@1.0.0 mandatory"}},
-		"A mandatory module of a ModuleTemplate is installed unasked": {
+		"A mandatory module of a ModuleTemplate is installed without a request": {
 			world: newWorld().template("watch", "1.0.0", mandatory, described("watch", "1.0.0")),
 			want:  []string{"watch@1.0.0 mandatory"}},
-		"Of several mandatory versions the highest is installed": {
+		"The highest of several mandatory versions is installed": {
 			world: newWorld().template("watch", "1.9.0", mandatory, described("watch", "1.9.0")).
 				template("watch", "1.10.0", mandatory, described("watch", "1.10.0")).
 				template("watch", "1.2.0", mandatory, described("watch", "1.2.0")),
 			want: []string{"watch@1.10.0 mandatory"}},
-		"Of both ways to be mandatory the higher version is installed": {
+		"The higher mandatory version of ModuleReleaseMeta and ModuleTemplate is installed": {
 			world: newWorld().template("watch", "1.1.0", mandatory, described("watch", "1.1.0")).
 				template("watch", "1.0.0").
 				meta("watch").edit(mandatoryMeta("1.0.0")),
 			want: []string{"watch@1.1.0 mandatory"}},
-		"A mandatory module that is asked for is installed once": {
+		"A mandatory module that is requested is installed once": {
 			world: newWorld().template("watch", "1.0.0").meta("watch").edit(mandatoryMeta("1.0.0")).ask("watch"),
 			want: []string{
 				"watch@1.0.0 mandatory",
@@ -268,7 +266,7 @@ func TestDesiredModules(t *testing.T) {
 			then: func(w *world) { w.edit(mandatoryMeta("1.0.0")) },
 			want: []string{
 				"watch@1.1.0 mandatory",
-				"Warning OlderVersionAsked: module watch: stays at version 1.1.0: its mandatory version is 1.0.0, " +
+				"Warning OlderVersionAsked: module watch stays at version 1.1.0: its mandatory version is 1.0.0, " +
 					"which is older",
 			}},
 		"A mandatory version without a ModuleTemplate is a problem": {
@@ -276,33 +274,33 @@ func TestDesiredModules(t *testing.T) {
 			want: []string{
 				"Warning TemplateMissing: module watch: mandatory version 1.0.0 has no ModuleTemplate: add watch-1.0.0",
 			}},
-		"A mandatory module whose ModuleTemplate vanishes keeps the last good Manifest": {
+		"A mandatory module whose ModuleTemplate is deleted keeps the last good Manifest": {
 			world: newWorld().template("watch", "1.0.0").meta("watch").edit(mandatoryMeta("1.0.0")),
 			then:  func(w *world) { w.templates = nil },
 			want: []string{
 				"watch@1.0.0 mandatory",
 				"Warning TemplateMissing: module watch: mandatory version 1.0.0 has no ModuleTemplate: add watch-1.0.0",
 			}},
-		"A mandatory module whose descriptor breaks keeps the last good Manifest": {
+		"A mandatory module whose descriptor becomes invalid keeps the last good Manifest": {
 			world: newWorld().template("watch", "1.0.0", mandatory, described("watch", "1.0.0")),
 			then:  func(w *world) { w.templates[0].Spec.Descriptor.Raw = []byte(`{"meta":{"schemaVersion":"v9"}}`) },
 			want: []string{"watch@1.0.0 mandatory",
 				`Warning CatalogInvalid: module watch: ModuleTemplate kcp-system/watch-1.0.0 spec.descriptor: component descriptor: meta.schemaVersion: "v9" is not supported, want "v2"`}},
-		"A mandatory module without any declaration left is gone": {
+		"A module that is no longer mandatory is removed": {
 			world: newWorld().template("watch", "1.0.0", mandatory, described("watch", "1.0.0")),
 			then:  func(w *world) { w.templates = nil }, want: []string{}},
-		"A release follows its prerelease": {
+		"A release upgrades its prerelease": {
 			world: newWorld().template("keda", "1.0.0-rc").template("keda", "1.0.0").meta("keda", "regular=1.0.0-rc").
 				ask("keda"),
 			then: func(w *world) { w.metas[0].Spec.Channels[0].Version = "1.0.0" },
 			want: []string{"keda@1.0.0 regular"}},
-		"A prerelease does not follow its release": {
+		"A prerelease does not replace its release": {
 			world: newWorld().template("keda", "1.0.0-rc").template("keda", "1.0.0").meta("keda", "regular=1.0.0").
 				ask("keda"),
 			then: func(w *world) { w.metas[0].Spec.Channels[0].Version = "1.0.0-rc" },
 			want: []string{
 				"keda@1.0.0 regular",
-				`Warning OlderVersionAsked: module keda: stays at version 1.0.0: channel "regular" has 1.0.0-rc, which is older`,
+				`Warning OlderVersionAsked: module keda stays at version 1.0.0: channel "regular" has 1.0.0-rc, which is older`,
 			}},
 		"A prerelease of the next version is an upgrade": {
 			world: newWorld().template("keda", "1.0.0").template("keda", "1.1.0-rc").meta("keda", "regular=1.0.0").
@@ -314,15 +312,15 @@ func TestDesiredModules(t *testing.T) {
 				ask("keda"),
 			then: func(w *world) { w.metas[0].Spec.Channels[0].Version = "1.10.0" },
 			want: []string{"keda@1.10.0 regular"}},
-		"A module that was never there and is not managed is not installed": {
+		"An unmanaged module that was never installed is not installed": {
 			world: usual().askNothingBut("keda", unmanaged), want: []string{}},
-		"A module that is no longer managed stays, marked as such": {
+		"A module that becomes unmanaged stays and is marked as unmanaged": {
 			world: usual(), then: func(w *world) { w.askNothingBut("keda", unmanaged) },
 			want: []string{"keda@1.0.0 regular unmanaged"}},
-		"A module that is not managed is not upgraded": {
+		"An unmanaged module is not upgraded": {
 			world: usual(), then: func(w *world) { w.askNothingBut("keda", unmanaged).channel("fast") },
 			want: []string{"keda@1.0.0 regular unmanaged"}},
-		"A module that is not managed has no problems": {
+		"An unmanaged module has no problems": {
 			world: usual(), then: func(w *world) {
 				broken(w, "1.0.0", "gone").askNothingBut("keda", unmanaged).channel("slow")
 			},
@@ -330,18 +328,18 @@ func TestDesiredModules(t *testing.T) {
 		"A module that is managed again follows its channel": {
 			world: leftAlone(usual()), then: func(w *world) { w.askNothingBut("keda").channel("fast") },
 			want: []string{"keda@1.1.0 fast"}},
-		"A module that is managed again and cannot be resolved is looked after as it was": {
+		"A module that is managed again and cannot be resolved keeps the last good Manifest": {
 			world: leftAlone(usual()), then: func(w *world) { broken(w, "1.0.0", "gone").askNothingBut("keda") },
 			want: []string{"keda@1.0.0 regular", "Error ComponentBroken: module keda: gone"}},
-		"A module comes with its default CR": {
+		"A Manifest contains the default CR": {
 			world: newWorld().template("keda", "1.0.0", defaultCR("Keda", "default")).meta("keda", "regular=1.0.0").
 				ask("keda"),
 			want: []string{"keda@1.0.0 regular with Keda"}},
-		"A module whose default CR is ignored comes without": {
+		"A Manifest with policy Ignore contains no default CR": {
 			world: newWorld().template("keda", "1.0.0", defaultCR("Keda", "default")).meta("keda", "regular=1.0.0").
 				ask("keda", ignoringCR),
 			want: []string{"keda@1.0.0 regular"}},
-		"A module asked for without a policy comes with its default CR": {
+		"A Manifest without a policy contains the default CR": {
 			world: newWorld().template("keda", "1.0.0", defaultCR("Keda", "default")).meta("keda", "regular=1.0.0").
 				ask("keda", func(m *v1beta2.Module) { m.CustomResourcePolicy = "" }),
 			want: []string{"keda@1.0.0 regular with Keda"}},
@@ -359,23 +357,23 @@ func TestDesiredModules(t *testing.T) {
 				"Error CatalogInvalid: module keda: ModuleTemplate keda-1.0.0 spec.data: kind and metadata.name are " +
 					"required",
 			}},
-		"A default CR that is not wanted may be broken": {
+		"An invalid default CR is ignored with policy Ignore": {
 			world: newWorld().template("keda", "1.0.0", defaultCR("", "")).meta("keda", "regular=1.0.0").
 				ask("keda", ignoringCR),
 			want: []string{"keda@1.0.0 regular"}},
-		"Content that changes under the same version is not followed": {
+		"Content that changes under the same version is refused": {
 			world: usual(), then: func(w *world) { w.content("keda", "1.0.0", "something else") },
 			want: []string{"keda@1.0.0 regular",
 				"Error ComponentBroken: module keda: component kyma-pull.dev/module/keda:1.0.0 changed its content " +
 					"under the same version: release a new version instead"}},
-		"Content that moves to another repository is followed": {
+		"Content that moves to another repository is accepted": {
 			world: usual(), then: func(w *world) {
 				moved := w.contents[Ref{Component: prefix + "keda", Version: "1.0.0"}]
 				moved.Install.Repository = "mirror.example/keda"
 				w.whole("keda", "1.0.0", moved)
 			},
 			want: []string{"keda@1.0.0 regular"}},
-		"A module's trouble leaves the others' upgrades alone": {
+		"A problem of one module does not block upgrades of other modules": {
 			world: usual().template("mail", "1.0.0").template("mail", "1.1.0").
 				meta("mail", "regular=1.0.0", "fast=1.1.0").ask("mail"),
 			then: func(w *world) { broken(w, "1.1.0", "gone").channel("fast") },
@@ -385,7 +383,7 @@ func TestDesiredModules(t *testing.T) {
 	}
 }
 
-// broken makes keda's component of that version unreadable.
+// broken makes the component of a version of keda unreadable.
 func broken(w *world, version, why string) *world {
 	w.whole("keda", version, Content{Err: errors.New(why)})
 	return w
@@ -402,18 +400,18 @@ func oversized(w *world) *world {
 	return w
 }
 
-// leftAlone is the world after keda was published and then left unmanaged.
+// leftAlone returns the world after keda was published and then became unmanaged.
 func leftAlone(w *world) *world {
 	snapshot, err := catalog.New(w.templates, w.metas)
 	if err != nil {
-		panic(err) // made by this test
+		panic(err) // created by this test
 	}
 	first := Resolve(w.request, snapshot, w.contents).State
 	w.request.Last = &first
 	return w.askNothingBut("keda", unmanaged)
 }
 
-func TestManifestHasItsOriginAndNeeds(t *testing.T) {
+func TestManifestContainsAllFields(t *testing.T) {
 	w := newWorld().template("keda", "1.0.0", defaultCR("Keda", "default"), func(t *v1beta2.ModuleTemplate) {
 		t.Spec.Manager = &v1beta2.Manager{Namespace: "kyma-system", Name: "keda-manager"}
 	}).meta("keda", "regular=1.0.0").ask("keda")

@@ -12,15 +12,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// stay adds the modules whose removal waits. They do not resolve, so each keeps its last manifest.
-func stay(all []wish, request Request) []wish {
+// stay adds the modules whose removal waits for an approval. They do not resolve, so each module keeps its last
+// manifest.
+func stay(all []requested, request Request) []requested {
 	for _, module := range request.Staying {
-		at := slices.IndexFunc(all, func(w wish) bool { return w.module.Name == module })
+		at := slices.IndexFunc(all, func(w requested) bool { return w.module.Name == module })
 		if at < 0 {
 			at = len(all)
 			all = append(
 				all,
-				wish{
+				requested{
 					module: v1beta2.Module{
 						Name: module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
 					},
@@ -34,8 +35,8 @@ func stay(all []wish, request Request) []wish {
 	return all
 }
 
-// Keeps returns the published modules, sorted, that a runtime keeps by a request and the catalog. The result depends
-// neither on contents nor on rollouts.
+// Keeps returns the published modules that a runtime keeps according to a request and the catalog, sorted. It ignores
+// contents and rollouts.
 func Keeps(request Request, snapshot *catalog.Snapshot, granted map[string]string) []string {
 	if request.KeepsAll() {
 		return slices.Sorted(maps.Keys(granted))
@@ -52,7 +53,7 @@ func Keeps(request Request, snapshot *catalog.Snapshot, granted map[string]strin
 		}
 		if _, err := snapshot.At(module, channel, version, labels.Set(request.Labels)); err != nil &&
 			!catalog.Hidden(err) {
-			channel = "" // the version may have been asked for by number
+			channel = "" // the version may have been pinned
 		}
 		request.Last.Manifests = append(request.Last.Manifests, bundle.Manifest{
 			Module: module, Channel: channel, Version: version,

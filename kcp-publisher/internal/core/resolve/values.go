@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// AllValues returns the runtime's named values: the values in the annotation of its Kyma, and the Kyma's labels.
+// AllValues returns the runtime's named values: the values in the Kyma's annotation and the Kyma's labels.
 func (r Request) AllValues() bundle.Values {
 	all := make(bundle.Values, len(r.Values)+len(r.Labels))
 	maps.Copy(all, r.Values)
@@ -19,8 +19,8 @@ func (r Request) AllValues() bundle.Values {
 	return all
 }
 
-// undefined returns the names of the values that a manifest uses and the runtime does not have, none for a nil
-// manifest.
+// undefined returns the names of the values that a manifest uses but the runtime does not define. It returns nil for a
+// nil manifest.
 func (r Request) undefined(m *bundle.Manifest) []string {
 	if m == nil {
 		return nil
@@ -30,7 +30,7 @@ func (r Request) undefined(m *bundle.Manifest) []string {
 
 // checkValues returns an error for a ModuleTemplate whose list of values is invalid, or whose default CR has a
 // placeholder that agents refuse.
-func (w *wish) checkValues() error {
+func (w *requested) checkValues() error {
 	template := w.choice.Template
 	text := template.Annotations[v1beta2.AnnotationUsesValues]
 	if text == "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// regional offers keda with a default CR that refers to values, and nats without.
+// regional returns a catalog with keda, whose default CR uses values, and nats, which uses none.
 func regional(used, text string) *world {
 	return newWorld().template("keda", "1.0.0", annotated(v1beta2.AnnotationUsesValues, used),
 		func(t *v1beta2.ModuleTemplate) {
@@ -36,7 +36,7 @@ func TestRuntimesWithDifferentValuesShareTheirDocuments(t *testing.T) {
 		"labels.example.org/a": "b"}} {
 		result := regional("region", region).with(values, t).resolve(t)
 		if len(result.State.Problems) > 0 || len(result.State.Manifests) != 2 {
-			t.Fatalf("%v: %+v", values, result.State.Problems)
+			t.Fatalf("values %v: got problems %+v", values, result.State.Problems)
 		}
 		encoded, err := bundle.EncodeDesiredState(result.State)
 		if err != nil {
@@ -46,73 +46,73 @@ func TestRuntimesWithDifferentValuesShareTheirDocuments(t *testing.T) {
 			first = encoded
 		}
 		if !bytes.Equal(first, encoded) {
-			t.Errorf("%v: another document", values)
+			t.Errorf("values %v: got another document", values)
 		}
 	}
 }
 
-func TestAnUndefinedValueBlocksItsModuleOnly(t *testing.T) {
+func TestUndefinedValueBlocksOnlyItsModule(t *testing.T) {
 	w := regional("region,labels.example.org/tier", region)
 	result := w.with(bundle.Values{"region": "eu"}, t).resolve(t)
 	p := result.State.Problems
 	if len(p) != 1 || p[0].Module != "keda" || p[0].Reason != reason.ValueUndefined ||
 		p[0].State != v1beta2.StateError ||
 		!strings.Contains(p[0].Message, "module keda: value labels.example.org/tier is not defined") {
-		t.Errorf("problems: %+v", p)
+		t.Errorf("got problems %+v", p)
 	}
 	if m := result.State.Manifests; len(m) != 1 || m[0].Module != "nats" || len(result.Asked) != 2 {
-		t.Errorf("installed: %+v, asked %v", m, result.Asked)
+		t.Errorf("got manifests %+v, asked %v", m, result.Asked)
 	}
 	w.with(bundle.Values{"region": "eu", "labels.example.org/tier": ""}, t).published(t).with(nil, t)
 	if m := w.resolve(t).State.Manifests; len(m) != 2 || m[0].Version != "1.0.0" {
-		t.Errorf("a module whose value was taken away does not keep its manifest: %+v", m)
+		t.Errorf("a module whose value was removed lost its manifest: got %+v", m)
 	}
 }
 
-func TestAnUndefinedValueKeepsOnlyAManifestThatTheAgentReads(t *testing.T) {
+func TestUndefinedValueKeepsOnlyManifestThatTheAgentSupports(t *testing.T) {
 	w := newWorld().template("keda", "1.0.0", annotated(v1beta2.AnnotationRequiresFeatures, "recreate")).
 		template("keda", "2.0.0", annotated(v1beta2.AnnotationUsesValues, "region")).
 		meta("keda", "regular=1.0.0").ask("keda").published(t)
 	w.edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Channels[0].Version = "2.0.0" })
-	w.request.Lacks = []bundle.Feature{bundle.FeatureRecreate}
+	w.request.Unsupported = []bundle.Feature{bundle.FeatureRecreate}
 	state := w.resolve(t).State
 	if len(state.Manifests) != 0 || len(state.Problems) != 1 || state.Problems[0].Reason != reason.ValueUndefined {
 		t.Errorf("manifests %+v, problems %+v", state.Manifests, state.Problems)
 	}
 }
 
-func TestATemplateThatMisusesValuesIsRefused(t *testing.T) {
+func TestTemplateWithInvalidValuesIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ used, text, want string }{
-		"an invalid name":           {"Region", "", "annotation kyma-pull.dev/uses-values: value name"},
-		"a name that is not listed": {"zone", region, "spec.data.spec: region: value \"region\""},
-		"no closing brace":          {"region", "${kyma-pull.dev/values.region", "no closing brace"},
+		"invalid value name":       {"Region", "", "annotation kyma-pull.dev/uses-values: value name"},
+		"value that is not listed": {"zone", region, "spec.data.spec: region: value \"region\""},
+		"missing closing brace":    {"region", "${kyma-pull.dev/values.region", "no closing brace"},
 	} {
 		p := regional(c.used, c.text).with(bundle.Values{"region": "eu", "zone": "a"}, t).resolve(t).State.Problems
 		if len(p) != 1 || p[0].Reason != reason.CatalogInvalid || !strings.Contains(p[0].Message, c.want) {
-			t.Errorf("%s: got %+v", name, p)
+			t.Errorf("%s: got problems %+v", name, p)
 		}
 	}
 }
 
-func TestAnAgentWithoutValuesKeepsWhatItHas(t *testing.T) {
+func TestAgentWithoutSupportForValuesKeepsTheLastManifest(t *testing.T) {
 	w := regional("region", region).with(bundle.Values{"region": "eu"}, t)
-	w.request.Lacks = []bundle.Feature{bundle.FeatureValues}
+	w.request.Unsupported = []bundle.Feature{bundle.FeatureValues}
 	result := w.resolve(t)
 	if p := result.State.Problems; len(p) != 1 || p[0].Reason != reason.AgentOutdated ||
 		len(result.State.Critical()) != 0 {
-		t.Errorf("problems %+v, critical %v", p, result.State.Critical())
+		t.Errorf("got problems %+v, critical features %v", p, result.State.Critical())
 	}
 }
 
-func TestAnOfferWithAnUndefinedValueIsNotMade(t *testing.T) {
+func TestModuleWithUndefinedValueIsNotOffered(t *testing.T) {
 	w := regional("region", region).with(nil, t)
 	w.request.Settings.Autonomy = bundle.AutonomyCatalog
 	for _, o := range w.resolve(t).State.Offers {
 		if o.Module == "keda" {
-			t.Errorf("offered: %+v", o)
+			t.Errorf("got offer %+v", o)
 		}
 	}
 	if len(w.with(bundle.Values{"region": "eu"}, t).resolve(t).State.Offers) != 2 {
-		t.Error("it is not offered with its value")
+		t.Error("the module is not offered although its value is defined")
 	}
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// removed ends the problem of a module that is kept from the Kyma.
+// removed is the last part of the problem of a module that is hidden from the Kyma.
 const removed = "; its installed objects are removed"
 
 func TestModuleAccess(t *testing.T) {
 	for name, c := range map[string]story{
-		"A channel that moves to a beta version takes the version before from no Kyma": {
+		"A channel that moves to a beta version removes nothing": {
 			world: newWorld().template("keda", "1.0.0").
 				template("keda", "1.1.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True)).
 				meta("keda", "regular=1.0.0").ask("keda"),
@@ -26,7 +26,7 @@ func TestModuleAccess(t *testing.T) {
 				"Warning ModuleNotOffered: module keda: version 1.1.0: module template not allowed: not offered to " +
 					"this runtime: ModuleTemplate kcp-system/keda-1.1.0: it is labeled " +
 					"operator.kyma-project.io/beta=true and the Kyma is not"}},
-		"A version that becomes beta is taken from everybody else": {
+		"A version that becomes beta is removed from other Kymas": {
 			world: usual(), then: func(w *world) {
 				for i := range w.templates {
 					labelledTemplate(v1beta2.LabelBeta, v1beta2.True)(&w.templates[i])
@@ -37,7 +37,7 @@ func TestModuleAccess(t *testing.T) {
 					"this runtime: ModuleTemplate kcp-system/keda-1.0.0: it is labeled " +
 					"operator.kyma-project.io/beta=true and the Kyma is not" + removed,
 			}},
-		"A ModuleReleaseMeta that is created again takes the module from no Kyma, with any older templates": {
+		"A ModuleReleaseMeta that is recreated removes nothing": {
 			world: usual().older("keda", "keda", "regular", "0.9.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True)),
 			then:  func(w *world) { w.metas = nil },
 			want: []string{
@@ -45,7 +45,7 @@ func TestModuleAccess(t *testing.T) {
 				"Warning ModuleNotOffered: module keda: module template not allowed: not offered to this runtime: it " +
 					"is labeled operator.kyma-project.io/beta=true and the Kyma is not",
 			}},
-		"A second ModuleReleaseMeta of the module takes it from no Kyma": {
+		"A second ModuleReleaseMeta of the module removes nothing": {
 			world: usual(), then: func(w *world) {
 				again := *w.metas[0].DeepCopy()
 				again.Name, again.Spec.Beta = "a-copy", true
@@ -53,7 +53,7 @@ func TestModuleAccess(t *testing.T) {
 			},
 			want: []string{
 				"keda@1.0.0 regular",
-				"Warning CatalogInvalid: module keda: has two ModuleReleaseMetas: remove kcp-system/a-copy or " +
+				"Warning CatalogInvalid: module keda has two ModuleReleaseMetas: remove kcp-system/a-copy or " +
 					"kcp-system/keda, or correct its spec.moduleName",
 			}},
 		"A pinned version is hidden like its module": {
@@ -63,18 +63,18 @@ func TestModuleAccess(t *testing.T) {
 				"Error ModuleNotOffered: module keda: module template not allowed: not offered to this runtime: it " +
 					"is a beta module and the Kyma is not labeled operator.kyma-project.io/beta=true" + removed,
 			}},
-		"An older lookup does not show a beta module to everybody": {
+		"A beta ModuleTemplate with a channel is hidden from other Kymas": {
 			world: newWorld().older("keda", "keda", "regular", "1.0.0",
 				labelledTemplate(v1beta2.LabelBeta, v1beta2.True)).ask("keda"),
 			want: []string{
 				"Warning ModuleNotOffered: module keda: module template not allowed: not offered to this runtime: it " +
 					"is labeled operator.kyma-project.io/beta=true and the Kyma is not",
 			}},
-		"An older lookup shows a beta module to a beta Kyma": {
+		"A beta ModuleTemplate with a channel is offered to a beta Kyma": {
 			world: newWorld().older("keda", "keda", "regular", "1.0.0",
 				labelledTemplate(v1beta2.LabelBeta, v1beta2.True)).ask("keda").labeled(v1beta2.LabelBeta),
 			want: []string{"keda@1.0.0 regular"}},
-		"A beta module is not offered to everybody": {
+		"A beta module is hidden from other Kymas": {
 			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }),
 			want: []string{
 				"Error ModuleNotOffered: module keda: module template not allowed: not offered to this runtime: it " +
@@ -83,7 +83,7 @@ func TestModuleAccess(t *testing.T) {
 		"A beta module is offered to a beta Kyma": {
 			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }).labeled(v1beta2.LabelBeta),
 			want:  []string{"keda@1.0.0 regular"}},
-		"An internal module is not offered to everybody": {
+		"An internal module is hidden from other Kymas": {
 			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Internal = true }).
 				labeled(v1beta2.LabelBeta),
 			want: []string{
@@ -94,7 +94,7 @@ func TestModuleAccess(t *testing.T) {
 		"An internal module is offered to an internal Kyma": {
 			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Internal = true }).
 				labeled(v1beta2.LabelInternal), want: []string{"keda@1.0.0 regular"}},
-		"A kymaSelector keeps others out": {
+		"A kymaSelector hides the module from other Kymas": {
 			world: usual().edit(selecting("team", "blue")),
 			want: []string{
 				"Error ModuleNotOffered: module keda: module template not allowed: not offered to this runtime: its " +
@@ -107,7 +107,7 @@ func TestModuleAccess(t *testing.T) {
 				"Error ModuleNotOffered: module keda: module template not allowed: not offered to this runtime: its " +
 					"kymaSelector does not select the Kyma" + removed,
 			}},
-		"A beta version is not offered to everybody": {
+		"A beta version is hidden from other Kymas": {
 			world: newWorld().template("keda", "1.0.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True)).
 				meta("keda", "regular=1.0.0").ask("keda"),
 			want: []string{
@@ -119,7 +119,7 @@ func TestModuleAccess(t *testing.T) {
 			world: newWorld().template("keda", "1.0.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True)).
 				meta("keda", "regular=1.0.0").ask("keda").labeled(v1beta2.LabelBeta),
 			want: []string{"keda@1.0.0 regular"}},
-		"A pinned internal version is not offered to everybody": {
+		"A pinned internal version is hidden from other Kymas": {
 			world: newWorld().template("keda", "1.0.0", labelledTemplate(v1beta2.LabelInternal, v1beta2.True)).
 				meta("keda").ask("keda", pinned("1.0.0")),
 			want: []string{
@@ -127,25 +127,25 @@ func TestModuleAccess(t *testing.T) {
 					"this runtime: ModuleTemplate kcp-system/keda-1.0.0: it is labeled " +
 					"operator.kyma-project.io/internal=true and the Kyma is not" + removed,
 			}},
-		"A restricted module is for those whom its kymaSelector selects": {
+		"A restricted module is offered to Kymas that its kymaSelector selects": {
 			world: usual().edit(selecting("team", v1beta2.True)).restricted("keda").labeled("team"),
 			want:  []string{"keda@1.0.0 regular"}},
-		"A restricted module without a kymaSelector is for no Kyma": {
+		"A restricted module without a kymaSelector is hidden from all Kymas": {
 			world: usual().restricted("keda"),
 			want: []string{
 				"Error ModuleNotOffered: module keda: module template not allowed: not offered to this runtime: it " +
 					"is restricted and its ModuleReleaseMeta has no kymaSelector" + removed,
 			}},
-		"A restricted module is not found by the older lookups": {
+		"A restricted module without a ModuleReleaseMeta is hidden from all Kymas": {
 			world: newWorld().older("keda", "keda", "regular", "1.0.0",
 				labelledTemplate(v1beta2.LabelModuleName, "keda")).ask("keda").restricted("keda"),
 			want: []string{
 				"Warning ModuleNotOffered: module keda: module template not allowed: not offered to this runtime: it " +
 					"is restricted and has no ModuleReleaseMeta whose kymaSelector selects the Kyma",
 			}},
-		"A kymaSelector lets those in that it selects": {
+		"A module is offered to Kymas that its kymaSelector selects": {
 			world: usual().edit(selecting("team", v1beta2.True)).labeled("team"), want: []string{"keda@1.0.0 regular"}},
-		"A kymaSelector that cannot be read selects no Kyma": {
+		"An invalid kymaSelector selects no Kyma": {
 			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) {
 				s.KymaSelector = &metav1.LabelSelector{
 					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Likes"}},
@@ -154,7 +154,7 @@ func TestModuleAccess(t *testing.T) {
 			want: []string{
 				`Warning CatalogInvalid: module keda: ModuleReleaseMeta kcp-system/keda spec.kymaSelector: "Likes" is not a valid label selector operator`,
 			}},
-		"A kymaSelector that cannot be read takes the module from no Kyma": {
+		"An invalid kymaSelector removes nothing": {
 			world: usual(), then: func(w *world) {
 				w.edit(func(s *v1beta2.ModuleReleaseMetaSpec) {
 					s.KymaSelector = &metav1.LabelSelector{
@@ -171,7 +171,7 @@ func TestModuleAccess(t *testing.T) {
 				w.edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }).askNothingBut("keda", unmanaged)
 			},
 			want: []string{"keda@1.0.0 regular unmanaged"}},
-		"A running module that is no longer offered is removed": {
+		"An installed module that is no longer offered is removed": {
 			world: usual(), then: func(w *world) { w.edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }) },
 			want: []string{
 				"Error ModuleNotOffered: module keda: module template not allowed: not offered to this runtime: it " +
@@ -182,20 +182,21 @@ func TestModuleAccess(t *testing.T) {
 	}
 }
 
-// A module that is taken from a Kyma goes by a signed removal, and comes back in the version that its channel has then.
-func TestModuleRemovedFromAKymaIsRemoved(t *testing.T) {
+// TestHiddenModuleIsRemoved checks that a module that is hidden from a Kyma is removed. If it is offered again, the
+// runtime gets the channel's current version.
+func TestHiddenModuleIsRemoved(t *testing.T) {
 	w := usual().channel("fast").published(t)
 	w.request.Versions = map[string]string{"keda": "1.1.0"}
 	w.edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.KymaSelector = &metav1.LabelSelector{} })
 	result := w.resolve(t)
 	if len(result.Asked) != 0 || len(result.Versions) != 0 || len(result.State.Manifests) != 0 {
-		t.Errorf("asked for is %v, remembered %v", result.Asked, result.Versions)
+		t.Errorf("got asked %v, versions %v", result.Asked, result.Versions)
 	}
 	if gone := Removals([]string{"keda"}, result.Asked, nil); !slices.Equal(gone, []string{"keda"}) {
-		t.Errorf("removed is %v", gone)
+		t.Errorf("got removals %v", gone)
 	}
 	if again := w.resolve(t); !reflect.DeepEqual(again, result) {
-		t.Error("its message differs between the first and the second time, which creates another bundle")
+		t.Error("the message differs between two calls, which causes another bundle")
 	}
 }
 

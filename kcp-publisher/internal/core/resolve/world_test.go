@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// world is the initial state of a case. Its methods change it in place and return it.
+// world is the input of a test case. Its methods change the world and return it.
 type world struct {
 	templates         []v1beta2.ModuleTemplate
 	metas             []v1beta2.ModuleReleaseMeta
@@ -28,7 +28,7 @@ func newWorld() *world {
 	return &world{contents: map[Ref]Content{}, request: Request{Asked: v1beta2.KymaSpec{Channel: "regular"}}}
 }
 
-// usual offers keda 1.0.0 in regular and 1.1.0 in fast; the Kyma is in regular and asks for keda.
+// usual returns a catalog with keda 1.0.0 in regular and 1.1.0 in fast, and a Kyma in regular that requests keda.
 func usual() *world {
 	return newWorld().template("keda", "1.0.0").
 		template("keda", "1.1.0").
@@ -53,7 +53,7 @@ func (w *world) template(module, version string, changes ...func(*v1beta2.Module
 	return w
 }
 
-// older adds a template as it was before ModuleReleaseMetas: with a channel and its descriptor inside.
+// older adds a template in the format from before ModuleReleaseMetas, with a channel and a descriptor.
 func (w *world) older(name, module, channel, version string, changes ...func(*v1beta2.ModuleTemplate)) *world {
 	w.templates = append(w.templates, v1beta2.ModuleTemplate{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: name},
@@ -79,7 +79,7 @@ func (w *world) content(module, version, data string) *world {
 	return w.whole(module, version, Content{Install: part(rawManifest, v1beta2.OCIDir, "application/x-tar", data)})
 }
 
-// whole sets the content of a component, whose descriptor is in a repository or in one of the templates.
+// whole sets the content of a component version.
 func (w *world) whole(module, version string, content Content) *world {
 	w.contents[Ref{Component: prefix + module, Version: version}] = content
 	for _, t := range w.templates {
@@ -95,7 +95,7 @@ func part(name string, kind v1beta2.ImageSpecType, mediaType, data string) Part 
 	}}
 }
 
-// meta adds a ModuleReleaseMeta with channels as "channel=version".
+// meta adds a ModuleReleaseMeta with channels in the format "channel=version".
 func (w *world) meta(module string, channels ...string) *world {
 	m := v1beta2.ModuleReleaseMeta{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: module},
@@ -109,7 +109,7 @@ func (w *world) meta(module string, channels ...string) *world {
 	return w
 }
 
-// edit changes the ModuleReleaseMeta that was added last.
+// edit changes the last added ModuleReleaseMeta.
 func (w *world) edit(change func(*v1beta2.ModuleReleaseMetaSpec)) *world {
 	change(&w.metas[len(w.metas)-1].Spec)
 	return w
@@ -148,7 +148,7 @@ func (w *world) channel(channel string) *world {
 	return w
 }
 
-// published makes the resolved state of the world its last desired state.
+// published resolves the world and makes the result the last desired state.
 func (w *world) published(t testing.TB) *world {
 	state := w.resolve(t).State
 	w.request.Last = &state
@@ -204,7 +204,7 @@ func mandatoryMeta(version string) func(*v1beta2.ModuleReleaseMetaSpec) {
 	return func(s *v1beta2.ModuleReleaseMetaSpec) { s.Mandatory = &v1beta2.Mandatory{Version: version} }
 }
 
-// outline is a result in one line per Manifest and problem, as a person would tell it.
+// outline returns a readable line for each Manifest and problem of a result.
 func outline(result Result) []string {
 	lines := []string{}
 	for _, m := range result.State.Manifests {

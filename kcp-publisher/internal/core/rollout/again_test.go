@@ -13,51 +13,51 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// TestEndedRolloutIsRepeated looks at a channel's versions one after the other. The promotion to 2.0.0 has ended.
+// TestEndedRolloutIsRepeated plans a round for each of the channel's versions. The promotion to 2.0.0 has ended.
 func TestEndedRolloutIsRepeated(t *testing.T) {
 	for name, c := range map[string]struct {
 		state    fleet.RolloutState
 		retry    bool
 		channel  []string
 		policies []fleet.RolloutPolicy
-		want     string // the rollouts that the looks create
+		want     string // the rollouts that the rounds create
 	}{
-		"not while the channel keeps the version": {
+		"channel keeps the version": {
 			state: fleet.RolloutRolledBack, channel: []string{"2.0.0", "2.0.0"},
 			policies: policies("careful"),
 		},
-		"not while the channel has the last good version": {
+		"channel has the last good version": {
 			state: fleet.RolloutRolledBack, channel: []string{"1.0.0"},
 			policies: policies("careful"),
 		},
-		"once the channel went back and forward": {
+		"channel went back and forward": {
 			state: fleet.RolloutRolledBack, channel: []string{"1.0.0", "2.0.0"},
 			policies: policies("careful"), want: "keda-regular-2",
 		},
-		"also if the version is still being taken back": {
+		"channel went back and forward during the rollback": {
 			state: fleet.RolloutRollingBack, channel: []string{"1.0.0", "2.0.0", "2.0.0"},
 			policies: policies("careful"), want: "keda-regular-2",
 		},
-		"also if an operator stopped it": {
+		"channel went back and forward after the rollout was stopped": {
 			state: fleet.RolloutStopped, channel: []string{"1.0.0", "2.0.0", "2.0.0"},
 			policies: policies("careful"), want: "keda-regular-2",
 		},
-		"also if its policy is gone": {
+		"channel went back and forward, policy deleted": {
 			state: fleet.RolloutRolledBack, channel: []string{"1.0.0", "2.0.0"}, want: "keda-regular-2",
 		},
-		"if an operator asks for it": {
+		"operator requests a retry": {
 			state: fleet.RolloutRolledBack, retry: true, channel: []string{"2.0.0"},
 			policies: policies("careful"), want: "keda-regular-2",
 		},
-		"if an operator stopped it and asks for it": {
+		"operator stopped the rollout and requests a retry": {
 			state: fleet.RolloutStopped, retry: true, channel: []string{"2.0.0"},
 			policies: policies("careful"), want: "keda-regular-2",
 		},
-		"never after it succeeded": {
+		"rollout succeeded": {
 			state: fleet.RolloutSucceeded, retry: true, channel: []string{"2.0.0"},
 			policies: policies("careful"),
 		},
-		"never while the channel has the version before": {
+		"channel has the version before": {
 			state: fleet.RolloutRolledBack, retry: true, channel: []string{"1.0.0"},
 			policies: policies("careful"),
 		},
@@ -78,20 +78,20 @@ func TestEndedRolloutIsRepeated(t *testing.T) {
 					versions := r.Spec.From + " to " + r.Spec.To
 					waves := r.Status.Waves
 					if versions != "1.0.0 to 2.0.0" || waves[0].StartedAt == nil || waves[1].StartedAt != nil {
-						t.Errorf("the new rollout does not begin with its first wave: %+v", r)
+						t.Errorf("the new rollout does not start with its first wave: %+v", r)
 					}
 					r.ResourceVersion = "1"
 					all = append(all, *r)
 				}
 			}
 			if made != c.want {
-				t.Errorf("created %q, want %q", made, c.want)
+				t.Errorf("got created rollouts %q, want %q", made, c.want)
 			}
 		})
 	}
 }
 
-func TestRejectedVersionIsTheLastOneThatFailed(t *testing.T) {
+func TestRejectedReturnsTheLastFailedRollout(t *testing.T) {
 	rollout := func(revision int64, to string, state fleet.RolloutState) *fleet.Rollout {
 		r := &fleet.Rollout{
 			Spec: fleet.RolloutSpec{Revision: revision, To: to}, Status: fleet.RolloutStatus{State: state},
@@ -131,12 +131,12 @@ func TestRejectedVersionIsTheLastOneThatFailed(t *testing.T) {
 			got = r.Name
 		}
 		if got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
 }
 
-func TestNextRolloutGoesBackToTheVersionThatReachedEveryRuntime(t *testing.T) {
+func TestLastGoodVersionIsTheVersionOfEveryRuntime(t *testing.T) {
 	dev, prod := grantedAgo(everyone[0], 5), grantedAgo(everyone[1], 5)
 	notReady := prod
 	notReady.Current = false
@@ -146,10 +146,10 @@ func TestNextRolloutGoesBackToTheVersionThatReachedEveryRuntime(t *testing.T) {
 		prod Runtime
 		want string
 	}{
-		"every runtime is ready and the last wave soaks": {prod, "2.0.0"},
-		"one runtime has it and is not ready":            {notReady, "1.0.0"},
-		"one runtime is away":                            {away, "1.0.0"},
-		"one runtime does not have it":                   {everyone[1], "1.0.0"},
+		"all runtimes ready, last wave soaks": {prod, "2.0.0"},
+		"one runtime not ready":               {notReady, "1.0.0"},
+		"one runtime silent":                  {away, "1.0.0"},
+		"one runtime without the version":     {everyone[1], "1.0.0"},
 	} {
 		r := carriedOut("")
 		r.Spec.Waves[1].Soak, r.Spec.Waves[1].MaxDeferred = minutes(60), new(intstr.FromInt32(1))
@@ -158,11 +158,11 @@ func TestNextRolloutGoesBackToTheVersionThatReachedEveryRuntime(t *testing.T) {
 				Situation{Channel: "2.0.0", Now: noon}).Status
 		}
 		if r.Status.State != fleet.RolloutProgressing {
-			t.Fatalf("%s: the rollout is %s: %s", name, r.Status.State, r.Status.Message)
+			t.Fatalf("%s: rollout has state %s: %s", name, r.Status.State, r.Status.Message)
 		}
 		spec := Next(&policies("careful")[0], keda, "3.0.0", &r, nil)
 		if spec == nil || spec.From != c.want {
-			t.Errorf("%s: the next rollout is %+v, want it to go back to %s", name, spec, c.want)
+			t.Errorf("%s: got next rollout %+v, want last good version %s", name, spec, c.want)
 		}
 	}
 }
@@ -187,16 +187,16 @@ func TestEmptyWaveWaits(t *testing.T) {
 		proven bool
 		waits  bool
 	}{
-		"its selector matches no runtime": {spec: twoWaves(), dev: lost, waits: true},
-		"its only runtime lost the label": {spec: twoWaves(), before: began, dev: lost, waits: true},
-		"its runtime has the version and lost the label": {
+		"selector matches no runtime": {spec: twoWaves(), dev: lost, waits: true},
+		"only runtime lost the label": {spec: twoWaves(), before: began, dev: lost, waits: true},
+		"updated runtime lost the label": {
 			spec: twoWaves(), before: began, dev: grantedAgo(lost, 5), waits: true,
 		},
-		"the policy allows it":                   {spec: allowed, dev: lost},
-		"an operator approved it":                {spec: approved, dev: lost},
-		"an earlier rollout proved the version":  {spec: twoWaves(), dev: lost, proven: true},
-		"no other wave has a runtime":            {spec: last, dev: lost},
-		"its runtimes belong to an earlier wave": {spec: overlap, dev: grantedAgo(everyone[0], 5)},
+		"policy allows empty waves":                   {spec: allowed, dev: lost},
+		"wave approved":                               {spec: approved, dev: lost},
+		"version proven by an earlier rollout":        {spec: twoWaves(), dev: lost, proven: true},
+		"no later wave has a runtime":                 {spec: last, dev: lost},
+		"matching runtimes belong to an earlier wave": {spec: overlap, dev: grantedAgo(everyone[0], 5)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			situation := Situation{Channel: "2.0.0", Proven: c.proven, Now: noon}
@@ -207,18 +207,18 @@ func TestEmptyWaveWaits(t *testing.T) {
 				t.Errorf("the rollout is %s: %s", step.Status.State, step.Status.Message)
 			}
 			if got := step.Decisions[1].Version; (got == "1.0.0") != c.waits {
-				t.Errorf("production may have %s", got)
+				t.Errorf("got version %s for production", got)
 			}
 			if c.waits && step.Status.Waves[0].State != fleet.WaveWaiting {
-				t.Errorf("the wave is %s", step.Status.Waves[0].State)
+				t.Errorf("got wave state %s", step.Status.Waves[0].State)
 			}
 		})
 	}
 }
 
-// TestUnpublishableRuntimeGivesItsPlaceToOthers follows a wave of three runtimes, one at a time, whose first one the
-// publisher cannot publish to.
-func TestUnpublishableRuntimeGivesItsPlaceToOthers(t *testing.T) {
+// TestUnpublishableRuntimeReleasesItsSlot runs a wave of three runtimes with maxConcurrent 1. The publisher cannot
+// publish to the first runtime.
+func TestUnpublishableRuntimeReleasesItsSlot(t *testing.T) {
 	spec := twoWaves()
 	spec.Waves = spec.Waves[1:]
 	spec.Waves[0].MaxConcurrent = new(intstr.FromInt32(1))
@@ -243,57 +243,57 @@ func TestUnpublishableRuntimeGivesItsPlaceToOthers(t *testing.T) {
 	}
 	begun := poll(0)
 	if len(begun) != 1 {
-		t.Fatalf("%v may have the version", begun)
+		t.Fatalf("at the start: got granted runtimes %v", begun)
 	}
 	stuck := begun[0]
 	runtimes[stuck].Unpublishable, runtimes[stuck].UnpublishableSince = true, now
 	if got := poll(15); !slices.Equal(got, begun) {
-		t.Fatalf("before offlineAfter is over, %v may have the version", got)
+		t.Fatalf("before offlineAfter: got granted runtimes %v", got)
 	}
 	if got := poll(1); len(got) > 0 {
-		t.Fatalf("while the version is withdrawn, %v may have it", got)
+		t.Fatalf("while the version is withdrawn: got granted runtimes %v", got)
 	}
-	// The old bundle can be published.
+	// After the withdrawal, the old bundle can be published.
 	runtimes[stuck].Unpublishable = false
 	var order []int
 	for range 3 {
 		got := poll(2)
 		if len(got) != 1 {
-			t.Fatalf("after %v, %v may have the version", order, got)
+			t.Fatalf("after %v: got granted runtimes %v", order, got)
 		}
 		order = append(order, got[0])
 		runtimes[got[0]] = grantedAgo(runtimes[got[0]], 0)
 		runtimes[got[0]].Given.Time = metav1.NewTime(now)
 	}
 	if order[2] != stuck || order[0] == order[1] {
-		t.Errorf("the runtimes got the version in the order %v, want %d last", order, stuck)
+		t.Errorf("got order %v, want runtime %d last", order, stuck)
 	}
 	if poll(1); status.State != fleet.RolloutSucceeded || len(status.Waves[0].Postponed) > 0 {
-		t.Errorf("the rollout is %s: %s, %+v", status.State, status.Message, status.Waves)
+		t.Errorf("got rollout state %s: %s, %+v", status.State, status.Message, status.Waves)
 	}
 }
 
-// TestLateRuntimeOfAPassedWaveDoesNotTryTheVersionFirst adds runtimes to a wave that passed without runtimes, because
-// all runtimes had a newer version.
-func TestLateRuntimeOfAPassedWaveDoesNotTryTheVersionFirst(t *testing.T) {
+// TestLateRuntimeOfEmptyWaveIsNotFirst adds runtimes to a wave that was proven without runtimes to update, because all
+// runtimes had a newer version.
+func TestLateRuntimeOfEmptyWaveIsNotFirst(t *testing.T) {
 	spec := twoWaves()
 	spec.Waves[0].AllowEmpty = true
 	ahead := at("prod", "prod", "3.0.0")
 	passed := Plan(first, spec, fleet.RolloutStatus{}, []Runtime{ahead}, Situation{Channel: "2.0.0", Now: noon}).Status
 	if passed.State != fleet.RolloutWaiting || passed.Waves[0].ProvenAt == nil {
-		t.Fatalf("the rollout is %s: %+v", passed.State, passed.Waves)
+		t.Fatalf("got rollout state %s: %+v", passed.State, passed.Waves)
 	}
 	for version, want := range map[string]string{"": "1.0.0", "1.0.0": "1.0.0"} {
 		late := at("late", "dev", version)
 		all := []Runtime{ahead, late}
 		step := Plan(first, spec, passed, all, Situation{Channel: "2.0.0", Now: noon.Add(time.Minute)})
 		if got := step.Decisions[1].Version; got != want || step.Status.State != fleet.RolloutWaiting {
-			t.Errorf("a runtime with version %q may have %s, and the rollout is %s", version, got, step.Status.State)
+			t.Errorf("late runtime with version %q: got version %s, rollout state %s", version, got, step.Status.State)
 		}
 		situation := Situation{Channel: "2.0.0", Now: noon.Add(time.Minute)}
 		of := written(&fleet.Rollout{Spec: spec, Status: step.Status}, all, situation)
 		if got := of.Decisions[1].Version; got != want {
-			t.Errorf("a shard lets a runtime with version %q have %s", version, got)
+			t.Errorf("shard: late runtime with version %q: got version %s", version, got)
 		}
 	}
 }

@@ -8,17 +8,17 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// Change is a change of a rollout that becomes a Kubernetes Event of that type.
+// Change is a change of a rollout that is published as a Kubernetes Event.
 type Change struct{ Type, Reason, Note string }
 
-// Begun returns the change for a new rollout.
-func Begun(r *fleet.Rollout) []Change {
-	note := fmt.Sprintf("module %s goes from %s to %s in channel %s, by policy %s", r.Spec.Module, r.Spec.From,
-		r.Spec.To, r.Spec.Channel, r.Spec.Policy)
+// StartedChange returns the changes to publish for a new rollout.
+func StartedChange(r *fleet.Rollout) []Change {
+	note := fmt.Sprintf("started the rollout of module %s from %s to %s in channel %s, by policy %s", r.Spec.Module,
+		r.Spec.From, r.Spec.To, r.Spec.Channel, r.Spec.Policy)
 	return []Change{{corev1.EventTypeNormal, fleet.ReasonRolloutBegun, note}}
 }
 
-// Changes returns the changes between two statuses: waves that began or were proven, and a new state.
+// Changes returns the changes between two statuses: waves that started or were proven, and a new state.
 func Changes(before, after fleet.RolloutStatus) []Change {
 	var all []Change
 	for i, w := range after.Waves {
@@ -29,7 +29,7 @@ func Changes(before, after fleet.RolloutStatus) []Change {
 		if w.StartedAt != nil && was.StartedAt == nil && w.Total > 0 {
 			all = append(all, Change{
 				corev1.EventTypeNormal, fleet.ReasonWaveStarted,
-				fmt.Sprintf("wave %s begins: %d runtimes", w.Name, w.Total),
+				fmt.Sprintf("wave %s started with %d runtimes", w.Name, w.Total),
 			})
 		}
 		if w.ProvenAt != nil && was.ProvenAt == nil && w.Total > 0 {

@@ -17,13 +17,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// minCheckFor is the shortest time in which agents measure checks: the default thresholds need 90 seconds.
+// minCheckFor is the shortest time for which agents measure checks. The default thresholds need 90 seconds.
 const minCheckFor = 10 * time.Minute
 
-// maxListed bounds the runtimes that a message about checks names.
+// maxListed limits the number of runtimes in a message about checks.
 const maxListed = 5
 
-// Checks are the checks of a wave as its runtimes get them.
+// Checks are the checks of a wave in the format of the runtimes' manifests.
 type Checks struct {
 	// Checks are sorted by name.
 	Checks []fleet.Check
@@ -51,8 +51,8 @@ func sameChecks(a, b []Checks) bool {
 	return slices.EqualFunc(a, b, func(a, b Checks) bool { return equality.Semantic.DeepEqual(a, b) })
 }
 
-// Checks returns the checks that a runtime gets with a decision of the track's gate. given is false if the decision
-// names none; the runtime then keeps the checks that it has for the version.
+// Checks returns the checks that a runtime gets with a decision of the track's gate. ok is false if the decision
+// contains no checks: the runtime then keeps its current checks for the version.
 func (g Gates) Checks(track Track, d Decision) (checks Checks, ok bool) {
 	gate := g[track]
 	if gate == nil || d.Checks < 1 || d.Checks > len(gate.checks) {
@@ -69,24 +69,24 @@ func (p *plan) checks(m *member) []fleet.Check {
 	return p.spec.Waves[m.wave].Checks
 }
 
-// accepted reports whether an operator approved a wave without its checks. A wave that needs an approval to start is
-// approved before its checks are measured, so that approval does not count.
+// accepted reports whether an operator approved a wave regardless of its checks. If the wave needs an approval to
+// start, that approval does not count, because it is given before the checks are measured.
 func (p *plan) accepted(wave int) bool {
 	return wave >= 0 && !p.spec.Waves[wave].Approval && slices.Contains(p.spec.ApprovedWaves, p.spec.Waves[wave].Name)
 }
 
-// waitsForAgent reports whether a runtime's agent must support checks before the runtime gets the version.
+// waitsForAgent reports whether a runtime cannot get the version until its agent supports checks.
 func (p *plan) waitsForAgent(m *member, r *Runtime) bool {
 	return r.LacksChecks && len(p.checks(m)) > 0 && !p.accepted(m.wave)
 }
 
-// shows reports whether a runtime that has the promoted version from elsewhere proves it.
+// shows reports whether a runtime that got the promoted version from elsewhere proves the version.
 func (p *plan) shows(m *member, r *Runtime) bool {
 	works := r.wasReady() && !p.inTrouble(m, r) && p.failedCheck(m, r) == nil && p.unpassed(m, r) == ""
 	return r.Version == p.spec.To && works
 }
 
-// outcome returns the result of a check in a runtime, nil without one.
+// outcome returns the result of a check in a runtime, or nil if the runtime reported no result.
 func (r *Runtime) outcome(check string) *v1beta2.CheckOutcome {
 	if r.Given == nil {
 		return nil
@@ -99,7 +99,7 @@ func (r *Runtime) outcome(check string) *v1beta2.CheckOutcome {
 	return nil
 }
 
-// failedCheck returns the first failed check of a runtime, nil without one.
+// failedCheck returns the first failed check of a runtime, or nil.
 func (p *plan) failedCheck(m *member, r *Runtime) *v1beta2.CheckOutcome {
 	for _, c := range p.checks(m) {
 		if o := r.outcome(c.Name); o != nil && o.Result == v1beta2.CheckFailed {
@@ -109,8 +109,8 @@ func (p *plan) failedCheck(m *member, r *Runtime) *v1beta2.CheckOutcome {
 	return nil
 }
 
-// unpassed returns a message about the checks of a runtime's wave that are not Passed in the runtime. It is empty if
-// all are, or if an operator approved the wave without them.
+// unpassed returns a message about the checks that are not Passed in a runtime. It is empty if all checks are Passed,
+// or if an operator approved the wave regardless of its checks.
 func (p *plan) unpassed(m *member, r *Runtime) string {
 	if p.accepted(m.wave) {
 		return ""
@@ -121,7 +121,7 @@ func (p *plan) unpassed(m *member, r *Runtime) string {
 		case o == nil:
 			texts = append(texts, "check "+c.Name+" has no result")
 		case o.Result != v1beta2.CheckPassed:
-			texts = append(texts, Explain(*o))
+			texts = append(texts, DescribeCheck(*o))
 		}
 	}
 	return bundle.Bounded(strings.Join(texts, ", "), maxReasonBytes)
@@ -141,7 +141,7 @@ func (w *wave) measure(r *Runtime, m *member, over bool) {
 	}
 }
 
-// unproven returns the runtimes whose checks keep the wave from being proven, empty for none.
+// unproven returns a message about the runtimes whose checks prevent the wave from being proven, or empty.
 func (w *wave) unproven() string {
 	if len(w.unchecked) == 0 {
 		return ""
@@ -149,14 +149,14 @@ func (w *wave) unproven() string {
 	return "checks are not Passed in " + listed(w.unchecked)
 }
 
-// stalled reports whether only runtimes whose checks have no final result keep the wave from going on.
+// stalled reports whether the wave waits only for runtimes whose checks have no final result.
 func (w *wave) stalled() bool {
 	full := w.maxConcurrent >= 0 && w.inFlight >= w.maxConcurrent
 	return w.overdue+w.outdated > 0 && w.inFlight == w.overdue && (len(w.reachable) == 0 || full)
 }
 
-// missing returns the reason why a wave is not proven, empty if it is. unready is the reason why it is not ready. A
-// wave that only waits for checks is marked as waiting.
+// missing returns why a wave is not proven, or empty if it is proven. unready is the reason why the wave is not ready.
+// missing marks a wave that only waits for checks as waiting.
 func (p *plan) missing(number int, unready string, soaked bool) string {
 	w := &p.waves[number]
 	switch {
@@ -164,7 +164,7 @@ func (p *plan) missing(number int, unready string, soaked bool) string {
 		p.status.Waves[number].State, p.status.State = fleet.WaveWaiting, fleet.RolloutWaiting
 		instead := "approve the wave"
 		if p.spec.Waves[number].Approval {
-			instead = "remove the check" // the approval that starts the wave does not count: see accepted
+			instead = "remove the check" // the approval that starts the wave does not count, see accepted
 		}
 		return "waits: " + w.unproven() + "; correct the cause, or " + instead
 	case unready == "" && soaked:
@@ -179,14 +179,14 @@ type brokenCheck struct {
 	outcome v1beta2.CheckOutcome
 }
 
-// breaks counts a runtime's failed check, nil if it failed for another reason.
+// breaks counts a runtime's failed check. A nil check means that the runtime failed for another reason.
 func (w *wave) breaks(r *Runtime, failed *v1beta2.CheckOutcome) {
 	if failed != nil {
 		w.broken = append(w.broken, brokenCheck{r.ID, *failed})
 	}
 }
 
-// brokenChecks returns the failed checks with their runtimes and values as the end of a message, empty for none.
+// brokenChecks returns the last part of a message: the failed checks with their runtimes and values, or empty.
 func (w *wave) brokenChecks() string {
 	byCheck := map[string][]string{}
 	var names []string
@@ -208,7 +208,7 @@ func (w *wave) brokenChecks() string {
 	return all.String()
 }
 
-// listed joins the first items of a list and counts the others.
+// listed joins the first maxListed items of a list and counts the rest.
 func listed(items []string) string {
 	text := strings.Join(items[:min(len(items), maxListed)], ", ")
 	if more := len(items) - maxListed; more > 0 {
@@ -217,8 +217,8 @@ func listed(items []string) string {
 	return text
 }
 
-// Explain describes the result of a check in a runtime.
-func Explain(o v1beta2.CheckOutcome) string {
+// DescribeCheck describes the result of a check in a runtime.
+func DescribeCheck(o v1beta2.CheckOutcome) string {
 	return "check " + o.Name + " is " + describe(o)
 }
 
@@ -233,7 +233,7 @@ func describe(o v1beta2.CheckOutcome) string {
 	return text
 }
 
-// Values returns a value of a check with the one before the upgrade, empty without a value.
+// Values returns a check's value together with its value before the upgrade. It is empty if the check has no value.
 func Values(value, before string) string {
 	if value == "" || before == "" {
 		return value
@@ -241,9 +241,9 @@ func Values(value, before string) string {
 	return value + ", " + before + " before the upgrade"
 }
 
-// tellChecks writes the results of each wave's checks to the status. After a rollback it keeps them: the runtimes have
-// another version by then.
-func (p *plan) tellChecks(runtimes []Runtime) {
+// recordChecks writes the results of each wave's checks to the status. During and after a rollback, it keeps the
+// recorded results, because the runtimes already have another version.
+func (p *plan) recordChecks(runtimes []Runtime) {
 	switch p.before {
 	case fleet.RolloutRollingBack, fleet.RolloutRolledBack, fleet.RolloutSuperseded:
 		return
@@ -253,8 +253,8 @@ func (p *plan) tellChecks(runtimes []Runtime) {
 	}
 }
 
-// summaries returns the results of a wave's checks in the runtimes that have the version from this rollout, nil before
-// the first of them.
+// summaries returns the results of a wave's checks in the runtimes that got the version from this rollout, or nil if
+// there are no such runtimes.
 func (p *plan) summaries(wave int, runtimes []Runtime) []fleet.CheckSummary {
 	checks := p.spec.Waves[wave].Checks
 	if len(checks) == 0 {
@@ -301,7 +301,7 @@ func (p *plan) summaries(wave int, runtimes []Runtime) []fleet.CheckSummary {
 	return all
 }
 
-// reading is a numeric value of a check in a runtime.
+// reading is the numeric value of a check in a runtime.
 type reading struct {
 	number  float64
 	text    string
@@ -330,7 +330,7 @@ func byNumber(a, b reading) int {
 	return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.runtime, b.runtime))
 }
 
-// median returns the lower median of values, empty for none.
+// median returns the lower median of the values, or empty if there are no values.
 func median(all []reading) string {
 	if len(all) == 0 {
 		return ""
@@ -339,8 +339,8 @@ func median(all []reading) string {
 	return sorted[(len(sorted)-1)/2].text
 }
 
-// worst returns the lowest value of a check that has only a lower bound, and the highest value of any other check. It
-// returns nil without a value.
+// worst returns the lowest value if the check has only a lower bound, and the highest value otherwise. It returns nil
+// if there are no values.
 func worst(c fleet.Check, all []reading) *reading {
 	if len(all) == 0 {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// checkedWaves is twoWaves with a check in the first one.
+// checkedWaves returns twoWaves with checks in the first wave.
 func checkedWaves() fleet.RolloutSpec {
 	spec, prometheus := twoWaves(), fleet.ServiceReference{Namespace: "monitoring", Name: "prometheus", Port: 9090}
 	spec.Waves[0].Checks = []fleet.Check{
@@ -30,11 +30,11 @@ func measuredBy(r Runtime, outcomes ...v1beta2.CheckOutcome) Runtime {
 type progress struct {
 	spec     func(*fleet.RolloutSpec)
 	outcomes []v1beta2.CheckOutcome
-	// minutesAgo is the time when the first runtime was given the version.
+	// minutesAgo is the time since the first runtime got the version.
 	minutesAgo int
 	state      fleet.RolloutState
 	message    string
-	next       bool // production may have the version
+	next       bool // production can have the version
 }
 
 func TestChecksDecideWhetherAWaveIsProven(t *testing.T) {
@@ -52,17 +52,17 @@ func TestChecksDecideWhetherAWaveIsProven(t *testing.T) {
 	const orApprove = "; correct the cause, or approve the wave"
 	const orRemove = "; correct the cause, or remove the check"
 	for name, c := range map[string]progress{
-		"all checks passed":                       {nil, with(fine, fast), 5, going, "wave production", true},
-		"a check failed":                          {nil, with(fine, slow), 5, back, slowInDev, false},
-		"a check failed and the wave is approved": {approve, with(fine, slow), 5, back, slowInDev, false},
-		"a check has no result yet":               {nil, with(fine), 5, going, "check latency has no result", false},
-		"a check is inconclusive and is measured": {nil, with(fine, blind), 5, going, blindInDev, false},
-		"a check stays inconclusive":              {nil, with(fine, blind), 15, waiting, blindInDev + orApprove, false},
-		"it stays so and the wave is approved":    {approve, with(fine, blind), 15, going, "wave production", true},
-		"the approval only started the wave": {
+		"all checks passed":                  {nil, with(fine, fast), 5, going, "wave production", true},
+		"check failed":                       {nil, with(fine, slow), 5, back, slowInDev, false},
+		"check failed, wave approved":        {approve, with(fine, slow), 5, back, slowInDev, false},
+		"check without a result":             {nil, with(fine), 5, going, "check latency has no result", false},
+		"check inconclusive, still measured": {nil, with(fine, blind), 5, going, blindInDev, false},
+		"check stays inconclusive":           {nil, with(fine, blind), 15, waiting, blindInDev + orApprove, false},
+		"check inconclusive, wave approved":  {approve, with(fine, blind), 15, going, "wave production", true},
+		"check inconclusive, approval started the wave": {
 			began, with(fine, blind), 15, waiting, blindInDev + orRemove, false,
 		},
-		"a result of another check": {onlyErrors, with(fine, slow), 5, going, "wave production", true},
+		"result of a check that is not required": {onlyErrors, with(fine, slow), 5, going, "wave production", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := checkedWaves()
@@ -71,32 +71,32 @@ func TestChecksDecideWhetherAWaveIsProven(t *testing.T) {
 			}
 			first, step := twoSteps(spec, measuredBy(grantedAgo(at("dev", "dev", ""), c.minutesAgo), c.outcomes...))
 			if d := first.Decisions[0]; d != (Decision{Version: "2.0.0", Checks: 1}) {
-				t.Fatalf("the first runtime gets %+v", d)
+				t.Fatalf("first runtime: got decision %+v", d)
 			}
 			if step.Status.State != c.state || !strings.Contains(step.Status.Message, c.message) {
-				t.Errorf("the rollout is %s: %s", step.Status.State, step.Status.Message)
+				t.Errorf("got rollout state %s: %s", step.Status.State, step.Status.Message)
 			}
 			if got := step.Decisions[1].Version == "2.0.0"; got != c.next {
-				t.Errorf("production may have %s", step.Decisions[1].Version)
+				t.Errorf("got version %s for production", step.Decisions[1].Version)
 			}
 		})
 	}
 }
 
-func TestDurationsAndFiniteNumbersAreNumbers(t *testing.T) {
+func TestNumberParsesDurationsAndFiniteNumbers(t *testing.T) {
 	for text, want := range map[string]float64{"0.5": 0.5, "-3": -3, "250ms": 0.25, "1m30s": 90} {
 		if got, is := Number(text); !is || got != want {
-			t.Errorf("%q is %v, %t, want %v", text, got, is, want)
+			t.Errorf("%q: got %v, %t, want %v", text, got, is, want)
 		}
 	}
 	for _, text := range []string{"", "NaN", "+Inf", "many", "5 s"} {
 		if got, is := Number(text); is {
-			t.Errorf("%q is the number %v", text, got)
+			t.Errorf("%q: got %v, want no number", text, got)
 		}
 	}
 }
 
-// twoSteps returns the first step of a rollout for development and production, and the one 20 minutes later.
+// twoSteps returns the first step of a rollout for development and production, and the step 20 minutes later.
 func twoSteps(spec fleet.RolloutSpec, dev Runtime) (began, later Step) {
 	prod, situation := at("prod", "prod", "1.0.0"), Situation{Channel: "2.0.0", Now: noon.Add(-20 * time.Minute)}
 	began = Plan(first, spec, fleet.RolloutStatus{}, []Runtime{at("dev", "dev", "1.0.0"), prod}, situation)
@@ -104,7 +104,7 @@ func twoSteps(spec fleet.RolloutSpec, dev Runtime) (began, later Step) {
 	return began, Plan(first, spec, began.Status, []Runtime{dev, prod}, situation)
 }
 
-func TestAFailedCheckStaysInTheStatusAfterTheRollback(t *testing.T) {
+func TestFailedCheckStaysInTheStatusAfterRollback(t *testing.T) {
 	spec, prod := checkedWaves(), at("prod", "prod", "1.0.0")
 	slow := v1beta2.CheckOutcome{Name: "latency", Result: v1beta2.CheckFailed, Value: "0.9", Before: "0.2"}
 	dev := measuredBy(grantedAgo(at("dev", "dev", ""), 5), slow)
@@ -116,18 +116,18 @@ func TestAFailedCheckStaysInTheStatusAfterTheRollback(t *testing.T) {
 		Median: "0.9", MedianBefore: "0.2", Worst: "0.9", WorstBefore: "0.2", WorstRuntime: "dev",
 	}
 	if checks := back.Status.Waves[0].Checks; len(checks) != 2 || checks[0] != want || checks[1].Inconclusive != 1 {
-		t.Errorf("the wave's checks are %+v", checks)
+		t.Errorf("got checks %+v", checks)
 	}
 	message := back.Status.Message
 	if back.Status.State != fleet.RolloutRolledBack || !strings.Contains(message, "0.9, 0.2 before the upgrade") {
-		t.Errorf("the rollout is %s: %s", back.Status.State, back.Status.Message)
+		t.Errorf("got rollout state %s: %s", back.Status.State, back.Status.Message)
 	}
 	if reason := back.Status.Failures[0].Reason; reason != "check latency is Failed: 0.9, 0.2 before the upgrade" {
-		t.Errorf("the failure's reason is %q", reason)
+		t.Errorf("got failure reason %q", reason)
 	}
 }
 
-func TestAWaveWithChecksWaitsForAgentsThatSupportThem(t *testing.T) {
+func TestWaveWithChecksWaitsForAgentsWithSupport(t *testing.T) {
 	spec := checkedWaves()
 	old := at("dev", "dev", "1.0.0")
 	old.LacksChecks = true
@@ -136,27 +136,29 @@ func TestAWaveWithChecksWaitsForAgentsThatSupportThem(t *testing.T) {
 	message := step.Status.Message
 	if step.Status.State != fleet.RolloutWaiting ||
 		!strings.Contains(message, "dev (its agent does not support checks)") {
-		t.Errorf("the rollout is %s: %s", step.Status.State, step.Status.Message)
+		t.Errorf("got rollout state %s: %s", step.Status.State, step.Status.Message)
 	}
 	if d := step.Decisions[0]; d.Version != "1.0.0" || !strings.Contains(d.Held, "agent that supports checks") {
-		t.Errorf("the runtime with the old agent gets %+v", d)
+		t.Errorf("runtime with an old agent: got decision %+v", d)
 	}
 	spec.ApprovedWaves = []string{"development"}
 	approved := Plan(first, spec, step.Status, fleetOf, Situation{Channel: "2.0.0", Now: noon})
 	if d := approved.Decisions[0]; d != (Decision{Version: "2.0.0"}) {
-		t.Errorf("after the approval it gets %+v", d)
+		t.Errorf("after the approval: got decision %+v", d)
 	}
 }
 
-// A runtime with the version from a rollout that ended has measured nothing for this one.
-func TestARuntimeWithoutMeasurementsDoesNotProveAWaveWithChecks(t *testing.T) {
+// TestRuntimeWithoutMeasurementsDoesNotProveWaveWithChecks covers a runtime that got the version from an earlier
+// rollout, so it has no measurements for the current rollout.
+func TestRuntimeWithoutMeasurementsDoesNotProveWaveWithChecks(t *testing.T) {
 	spec := checkedWaves()
 	dev := grantedAgo(at("dev", "dev", ""), 5)
 	dev.Given.Rollout, dev.Given.Ready = "another", true
 	both := []Runtime{dev, at("prod", "prod", "1.0.0")}
 	step := Plan(first, spec, fleet.RolloutStatus{}, both, Situation{Channel: "2.0.0", Now: noon})
 	if step.Status.State != fleet.RolloutWaiting || step.Decisions[1].Version != "1.0.0" {
-		t.Errorf("%s: %s, production may have %s", step.Status.State, step.Status.Message, step.Decisions[1].Version)
+		t.Errorf("got rollout state %s: %s, version %s for production", step.Status.State, step.Status.Message,
+			step.Decisions[1].Version)
 	}
 }
 
@@ -170,14 +172,14 @@ func TestGatesWithDifferentChecksDiffer(t *testing.T) {
 	}
 	a, same, other := gate("0.5"), gate("0.5"), gate("0.6")
 	if !a.Same(same) || !a[keda].Equal(same[keda], "dev", "1.0.0") {
-		t.Error("equal gates are not the same")
+		t.Error("equal gates are reported as different")
 	}
 	if a.Same(other) || a[keda].Equal(other[keda], "dev", "1.0.0") || !a[keda].Equal(other[keda], "prod", "1.0.0") {
-		t.Error("gates with another check are the same, or differ for a runtime without checks")
+		t.Error("gates with different checks must differ only for runtimes with checks")
 	}
 	checks, isSet := a.Checks(keda, a[keda].Decide("dev", "1.0.0"))
 	if !isSet || len(checks.Checks) != 2 || checks.Checks[0].Name != "errors" || checks.For.Duration != 10*time.Minute {
-		t.Errorf("the runtime gets %+v", checks)
+		t.Errorf("got checks %+v", checks)
 	}
 	if _, isSet := a.Checks(keda, a[keda].Decide("prod", "1.0.0")); isSet {
 		t.Error("a held runtime gets checks")
@@ -192,19 +194,19 @@ func TestWavesWithInvalidChecksAreRefused(t *testing.T) {
 	}
 }
 
-func TestTheWorstValueOfALowerBoundIsTheLowest(t *testing.T) {
+func TestWorstValueDependsOnTheBounds(t *testing.T) {
 	values := []reading{{number: 3, runtime: "a"}, {number: 1, runtime: "b"}, {number: 2, runtime: "c"}}
 	for name, c := range map[string]struct {
 		check fleet.Check
 		want  string
 	}{
-		"an upper bound":     {fleet.Check{PromQL: &fleet.PromQLCheck{Max: "5"}}, "a"},
-		"a lower bound":      {fleet.Check{PromQL: &fleet.PromQLCheck{Min: "1"}}, "b"},
-		"a lower and upper":  {fleet.Check{PromQL: &fleet.PromQLCheck{Min: "1", Max: "5"}}, "a"},
-		"a latency of a GET": {fleet.Check{HTTP: &fleet.HTTPCheck{}}, "a"},
+		"upper bound":           {fleet.Check{PromQL: &fleet.PromQLCheck{Max: "5"}}, "a"},
+		"lower bound":           {fleet.Check{PromQL: &fleet.PromQLCheck{Min: "1"}}, "b"},
+		"lower and upper bound": {fleet.Check{PromQL: &fleet.PromQLCheck{Min: "1", Max: "5"}}, "a"},
+		"HTTP check":            {fleet.Check{HTTP: &fleet.HTTPCheck{}}, "a"},
 	} {
 		if got := worst(c.check, values); got.runtime != c.want {
-			t.Errorf("%s: the worst runtime is %s, want %s", name, got.runtime, c.want)
+			t.Errorf("%s: got worst runtime %s, want %s", name, got.runtime, c.want)
 		}
 	}
 }

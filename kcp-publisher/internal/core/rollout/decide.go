@@ -35,10 +35,10 @@ func (p *plan) decide(runtimes []Runtime) []Decision {
 		default:
 			decisions[i] = Decision{Version: Keep(p.spec.From, r.Version), Held: held[m.wave+1]}
 			if m.state == outdated && p.active() {
-				decisions[i].Held += ": it waits for an agent that supports checks"
+				decisions[i].Held += ": waiting for an agent that supports checks"
 			}
 		}
-		// The runtime may not have received the bundle that takes the version back.
+		// The runtime may not have received the bundle with the rollback yet.
 		if back && m.touched && !has {
 			decisions[i].Undo = p.spec.To
 		}
@@ -46,7 +46,7 @@ func (p *plan) decide(runtimes []Runtime) []Decision {
 	return decisions
 }
 
-// Keep returns the version of a held runtime: the last good one, or its own if that is newer.
+// Keep returns the version of a held runtime: the last good version, or its own version if that is newer.
 func Keep(good, own string) string {
 	if own == "" || own == good || good != "" && bundle.Older(own, good) {
 		return good
@@ -54,12 +54,12 @@ func Keep(good, own string) string {
 	return own
 }
 
-// held returns why a runtime of a wave is held, in words that change only with its wave.
+// held returns why a runtime of a wave is held. The message does not change while the wave makes progress.
 func (p *plan) held(wave int) string {
 	text := fmt.Sprintf("rollout %s holds version %s", p.name, p.spec.To)
 	switch {
 	case p.back():
-		return fmt.Sprintf("rollout %s took version %s back", p.name, p.spec.To)
+		return fmt.Sprintf("rollout %s rolled version %s back", p.name, p.spec.To)
 	case p.status.State == fleet.RolloutStopped:
 		return text + ": it was stopped"
 	case wave < 0:
@@ -68,10 +68,10 @@ func (p *plan) held(wave int) string {
 	return fmt.Sprintf("%s: wave %s", text, p.spec.Waves[wave].Name)
 }
 
-// maxFailuresTold bounds the listed failures, and maxReasonBytes the reason of each.
-const maxFailuresTold, maxReasonBytes = 10, 300
+// maxListedFailures limits the number of listed failures. maxReasonBytes limits the size of each reason.
+const maxListedFailures, maxReasonBytes = 10, 300
 
-// count writes the counts of the runtimes to the status.
+// count writes the numbers of runtimes by state to the status.
 func (p *plan) count(runtimes []Runtime) {
 	s := &p.status
 	failedBefore := s.Failed
@@ -88,24 +88,25 @@ func (p *plan) count(runtimes []Runtime) {
 		}
 	}
 	if p.back() {
-		s.Failed = max(s.Failed, failedBefore) // the failed runtimes have another version by now
+		s.Failed = max(s.Failed, failedBefore) // the failed runtimes already have another version
 	}
 	s.Wave = fmt.Sprintf("%d/%d %s", current+1, len(p.waves), s.Waves[current].Name)
 	s.Progress = fmt.Sprintf("%d/%d", s.Updated, s.Total)
-	p.tellFailures(runtimes)
-	p.tellChecks(runtimes)
+	p.recordFailures(runtimes)
+	p.recordChecks(runtimes)
 	p.estimate(current)
 }
 
-// tellFailures lists failed runtimes. After a rollback it keeps the failures that caused it.
-func (p *plan) tellFailures(runtimes []Runtime) {
+// recordFailures lists failed runtimes in the status. During a rollback, it keeps the failures that caused the
+// rollback.
+func (p *plan) recordFailures(runtimes []Runtime) {
 	var failures []fleet.RuntimeFailure
 	for i := range p.members {
 		m := &p.members[i]
 		if m.touched && runtimes[i].Version == p.spec.From {
 			p.status.Reverted++
 		}
-		if m.state == failed && len(failures) < maxFailuresTold {
+		if m.state == failed && len(failures) < maxListedFailures {
 			failures = append(failures, fleet.RuntimeFailure{
 				Runtime: runtimes[i].ID, Wave: p.spec.Waves[m.wave].Name,
 				Reason: bundle.Bounded(m.reason, maxReasonBytes),
@@ -117,7 +118,7 @@ func (p *plan) tellFailures(runtimes []Runtime) {
 	}
 }
 
-// estimate extrapolates the end of the rollout from its pace so far and the remaining soaks.
+// estimate extrapolates the end of the rollout from its pace so far and the remaining soak times.
 func (p *plan) estimate(current int) {
 	p.status.EstimatedEnd = nil
 	started := p.status.StartedAt

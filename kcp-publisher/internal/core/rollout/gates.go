@@ -13,33 +13,33 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Track is a module in a channel. Policies cover tracks, and a promotion changes the version of one.
+// Track is a module in a channel. A policy covers tracks, and a promotion changes the version of a track.
 type Track struct{ Module, Channel string }
 
-// MarshalText makes tracks keys of JSON objects. A channel's name has no slash.
+// MarshalText encodes a track as the key of a JSON object. Channel names contain no slash, so the key is unambiguous.
 func (t Track) MarshalText() ([]byte, error) { return []byte(t.Module + "/" + t.Channel), nil }
 
-// Gates are all decisions at one moment. They are immutable once they are in use.
+// Gates are the gates of all tracks at one moment. They are immutable once they are in use.
 type Gates map[Track]*Gate
 
-// Gate decides for the runtimes that follow one track.
+// Gate decides which versions the runtimes that follow one track can have.
 type Gate struct {
-	// rollout is the name of the newest, empty before the first.
+	// rollout is the name of the newest rollout.
 	rollout  string
 	from, to string
 	open     bool
 	held     string
-	// decisions are the distinct decisions, and decided has the index of each runtime's. A runtime without one appeared
-	// after the plan.
+	// decisions are the distinct decisions. decided contains the index of each runtime's decision. A runtime without an
+	// entry appeared after the plan.
 	decisions []Decision
 	decided   map[string]int32
 	// checks are the checks of each wave.
 	checks []Checks
-	// awaited are the runtimes that get a version next, or have to report the result.
+	// awaited are the runtimes that are about to get a version or must report the result.
 	awaited []string
 }
 
-// NewGate returns the gate of a track by the step of its newest rollout.
+// NewGate returns the gate of a track from a step of its newest rollout.
 func NewGate(newest *fleet.Rollout, step Step, runtimes []Runtime) *Gate {
 	g := &Gate{rollout: newest.Name, from: newest.Spec.From, to: newest.Spec.To}
 	if step.Status.State == fleet.RolloutSucceeded {
@@ -66,7 +66,7 @@ func NewGate(newest *fleet.Rollout, step Step, runtimes []Runtime) *Gate {
 	return g
 }
 
-// decision returns the decision for a runtime, if there is one.
+// decision returns the decision for a runtime, and whether the plan contained the runtime.
 func (g *Gate) decision(runtime string) (Decision, bool) {
 	at, known := g.decided[runtime]
 	if !known {
@@ -75,9 +75,9 @@ func (g *Gate) decision(runtime string) (Decision, bool) {
 	return g.decisions[at], true
 }
 
-// Decide returns the version that a runtime may have, given its own version. A runtime that the plan did not know is
-// held. A runtime that was given the promoted version since the plan keeps it, and so does one with a version between
-// the last good and the promoted one: only a decision with Undo takes a version from a runtime.
+// Decide returns the version that a runtime can have, given its current version. A runtime that was not in the plan is
+// held. A runtime that got the promoted version after the plan keeps it. A runtime with a version between the last good
+// and the promoted version keeps its version, too. Only a decision with Undo rolls a runtime back.
 func (g *Gate) Decide(runtime, own string) Decision {
 	d, known := g.decision(runtime)
 	switch {
@@ -92,9 +92,9 @@ func (g *Gate) Decide(runtime, own string) Decision {
 	return Decision{Version: Keep(g.from, own), Held: g.held}
 }
 
-// Shown returns the version of the track's channel in a runtime's catalog: the version that the runtime may have. own
-// is the runtime's version, and offered is the channel's version in the control plane. A runtime that does not follow
-// the track sees the last good version, which it would get, until every wave is proven.
+// Shown returns the version of the track's channel in a runtime's catalog, which is the version that the runtime can
+// have. own is the runtime's current version. offered is the channel's version in the control plane. Until every wave
+// is proven, a runtime that does not follow the track sees the last good version, which it would get.
 func (g *Gate) Shown(runtime, own, offered string) string {
 	if g == nil || g.open {
 		return offered
@@ -105,8 +105,8 @@ func (g *Gate) Shown(runtime, own, offered string) string {
 	return cmp.Or(g.from, offered)
 }
 
-// alike reports whether two gates make the same decision for every runtime. It does not compare each runtime, so it can
-// return false for gates that do.
+// alike reports whether two gates are known to make the same decision for every runtime. It does not compare the
+// decisions for each runtime, so it can return false for equal gates.
 func (g *Gate) alike(other *Gate) bool {
 	if g == nil || other == nil || g == other {
 		return g == other
@@ -144,12 +144,12 @@ func (g *Gate) Equal(other *Gate, runtime, own string) bool {
 	}
 	a, b := g.Decide(runtime, own), other.Decide(runtime, own)
 	if a.Undo == "" && b.Undo == "" && a.Held != "" && b.Held != "" {
-		a.Held, b.Held = "", "" // the reason of a hold is published with an undo only
+		a.Held, b.Held = "", "" // the bundle contains the reason of a hold only with an undo
 	}
 	return a == b && (a.Checks == 0 || sameChecks(g.checks[a.Checks-1:a.Checks], other.checks[b.Checks-1:b.Checks]))
 }
 
-// Awaited returns the runtimes that the rollouts wait for.
+// Awaited returns the runtimes for which the rollouts wait.
 func (g Gates) Awaited() map[string]bool {
 	all := map[string]bool{}
 	for _, gate := range g {
@@ -160,9 +160,9 @@ func (g Gates) Awaited() map[string]bool {
 	return all
 }
 
-// Given returns the rollouts that gave the modules of a bundle their versions. before is the record of the previous
-// bundle, nil for the first, and issued is the time of the bundle. The comparison uses the record, so a publisher that
-// died between the push and the record returns the same result.
+// Given returns, by module, the rollout that published the module's version. before is the record of the previous
+// bundle, or nil for the first bundle. issued is the time of the new bundle. The result depends on the record, so a
+// publisher that crashed between the push and the record gets the same result after its restart.
 func (g Gates) Given(
 	runtime string, manifests []bundle.Manifest, before *v1beta2.PublishedBundle, issued time.Time,
 ) map[string]v1beta2.GivenVersion {

@@ -16,19 +16,19 @@ func TestGatesWithEqualDecisionsAreEqual(t *testing.T) {
 		change func(*Gate)
 		want   bool
 	}{
-		"nothing differs":        {func(*Gate) {}, true},
-		"another rollout":        {func(g *Gate) { g.rollout = "keda-regular-2" }, false},
-		"another decision":       {func(g *Gate) { g.decisions[0].Version = "2.0.0" }, false},
-		"a runtime came":         {func(g *Gate) { g.decided["two"] = 0 }, false},
-		"everybody may have it":  {func(g *Gate) { g.open = true }, false},
-		"a runtime is waited on": {func(g *Gate) { g.awaited = nil }, false},
+		"no change":                 {func(*Gate) {}, true},
+		"other rollout":             {func(g *Gate) { g.rollout = "keda-regular-2" }, false},
+		"other decision":            {func(g *Gate) { g.decisions[0].Version = "2.0.0" }, false},
+		"runtime added":             {func(g *Gate) { g.decided["two"] = 0 }, false},
+		"gate opened":               {func(g *Gate) { g.open = true }, false},
+		"runtime no longer awaited": {func(g *Gate) { g.awaited = nil }, false},
 	} {
 		if got := same.Same(gate(c.change)); got != c.want {
-			t.Errorf("%s: the same %v", what, got)
+			t.Errorf("%s: got equal %v", what, got)
 		}
 	}
 	if same.Same(nil) || !Gates(nil).Same(Gates{}) {
-		t.Error("a gate that is gone is another decision")
+		t.Error("a missing gate must count as different only if the other gate exists")
 	}
 }
 
@@ -39,22 +39,22 @@ func TestTextOfAHoldDoesNotChangeTheDecision(t *testing.T) {
 		before, after Decision
 		want          bool
 	}{
-		"another wave":     {held, Decision{Version: "1.0.0", Held: "wave two"}, true},
-		"it is not held":   {held, Decision{Version: "1.0.0"}, false},
-		"another version":  {held, Decision{Version: "2.0.0", Held: "wave one"}, false},
-		"it is taken back": {held, Decision{Version: "1.0.0", Held: "wave one", Undo: "2.0.0"}, false},
-		"taken back, otherwise": {
+		"other wave":    {held, Decision{Version: "1.0.0", Held: "wave two"}, true},
+		"not held":      {held, Decision{Version: "1.0.0"}, false},
+		"other version": {held, Decision{Version: "2.0.0", Held: "wave one"}, false},
+		"rolled back":   {held, Decision{Version: "1.0.0", Held: "wave one", Undo: "2.0.0"}, false},
+		"rolled back with another reason": {
 			Decision{Version: "1.0.0", Held: "a", Undo: "2.0.0"}, Decision{Version: "1.0.0", Held: "b", Undo: "2.0.0"},
 			false,
 		},
 	} {
 		if got := gate(c.before).Equal(gate(c.after), "one", "1.0.0"); got != c.want {
-			t.Errorf("%s: equal %v", what, got)
+			t.Errorf("%s: got equal %v", what, got)
 		}
 	}
 }
 
-func TestRuntimesGivenTheVersionKeepIt(t *testing.T) {
+func TestRuntimesKeepTheVersionWithoutUndo(t *testing.T) {
 	held, undone := Decision{Version: "1.0.0", Held: "wave one"}, Decision{
 		Version: "1.0.0", Undo: "2.0.0", Held: "taken back",
 	}
@@ -66,27 +66,27 @@ func TestRuntimesGivenTheVersionKeepIt(t *testing.T) {
 		runtime, own string
 		want         Decision
 	}{
-		"it has the last good version":      {"held", "1.0.0", held},
-		"it has nothing":                    {"held", "", held},
-		"it was given an older one since":   {"held", "1.5.0", Decision{Version: "1.5.0", Held: "wave one"}},
-		"it was given the version since":    {"held", "2.0.0", Decision{Version: "2.0.0"}},
-		"it came with the version":          {"new", "2.0.0", Decision{Version: "2.0.0"}},
-		"it came with the last good one":    {"new", "1.0.0", Decision{Version: "1.0.0", Held: "held"}},
-		"the version is taken back from it": {"undone", "2.0.0", undone},
+		"held runtime with the last good version":    {"held", "1.0.0", held},
+		"held runtime without the module":            {"held", "", held},
+		"held runtime with a version in between":     {"held", "1.5.0", Decision{Version: "1.5.0", Held: "wave one"}},
+		"held runtime with the promoted version":     {"held", "2.0.0", Decision{Version: "2.0.0"}},
+		"unknown runtime with the promoted version":  {"new", "2.0.0", Decision{Version: "2.0.0"}},
+		"unknown runtime with the last good version": {"new", "1.0.0", Decision{Version: "1.0.0", Held: "held"}},
+		"runtime that is rolled back":                {"undone", "2.0.0", undone},
 	} {
 		if got := gate.Decide(c.runtime, c.own); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", what, got, c.want)
 		}
 		if open := (&Gate{to: "2.0.0", open: true}); gate.Equal(open, c.runtime,
 			c.own) != (c.want == Decision{Version: "2.0.0"}) {
-			t.Errorf("%s: it is taken for what an open gate decides, or not", what)
+			t.Errorf("%s: the comparison with an open gate is wrong", what)
 		}
 		shown := c.want.Version
 		if c.runtime == "new" {
-			shown = "1.0.0" // it is not known to follow the channel
+			shown = "1.0.0" // the plan does not contain the runtime
 		}
 		if got := gate.Shown(c.runtime, c.own, "2.0.0"); got != shown {
-			t.Errorf("%s: its catalog shows %s, want %s", what, got, shown)
+			t.Errorf("%s: got shown version %s, want %s", what, got, shown)
 		}
 	}
 }

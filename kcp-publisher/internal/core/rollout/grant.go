@@ -11,11 +11,11 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// postponeSettles is the time that a postponed runtime keeps its place: a bundle that the publisher was pushing when
-// the version was withdrawn is recorded in the Kyma by then.
+// postponeSettles is how long a postponed runtime keeps its slot. If the publisher was already pushing the bundle when
+// the version was withdrawn, the Kyma records the push within that time.
 const postponeSettles = time.Minute
 
-// grant lets further runtimes of started waves have the version, in the order of their places.
+// grant gives the version to more runtimes of started waves, in the order of their places.
 func (p *plan) grant(runtimes []Runtime) {
 	forward := p.active() || p.status.State == fleet.RolloutSucceeded
 	updated := 0
@@ -58,24 +58,24 @@ func (p *plan) grant(runtimes []Runtime) {
 	}
 }
 
-// open reports whether further runtimes of started waves get the version: the rollout is not paused, and does not wait
-// before any runtime is updated. A runtime that joins a wave which passed without runtimes would be the first to try
-// the version.
+// open reports whether more runtimes of started waves get the version. A paused rollout is not open. A waiting rollout
+// without an updated runtime is not open either: a runtime that joins an already proven empty wave would be the first
+// with the version.
 func (p *plan) open(updated int) bool {
 	return !p.spec.Paused && (updated > 0 || p.status.State != fleet.RolloutWaiting)
 }
 
-// slots are the places among a wave's concurrent runtimes that runtimes without the version take.
+// slots are the slots of maxConcurrent that runtimes without the version occupy.
 type slots struct {
 	taken int
-	// postponed has the time when the version was withdrawn from each postponed runtime.
+	// postponed contains the time at which the version was withdrawn, by runtime.
 	postponed map[string]metav1.Time
 }
 
-// since returns when a runtime was postponed, zero if it was not.
+// since returns the time at which a runtime was postponed, or zero if it was not postponed.
 func (s slots) since(runtime string) time.Time { return s.postponed[runtime].Time }
 
-// settling reports whether a postponed runtime may still be given the version by a decision made before.
+// settling reports whether a postponed runtime can still get the version by an earlier decision.
 func (s slots) settling(runtime string, now time.Time) bool {
 	since, is := s.postponed[runtime]
 	return is && now.Before(since.Add(postponeSettles))
@@ -89,8 +89,8 @@ func (s slots) status() []fleet.PostponedRuntime {
 	return all
 }
 
-// keepSlots grants the version again to the runtimes that it was granted to and that may be about to get it. It
-// postpones those that could not be published to for offlineAfter.
+// keepSlots keeps the grants of runtimes that do not have the version yet. It postpones runtimes that have been
+// unpublishable for longer than offlineAfter.
 func (p *plan) keepSlots(number int, granted []string, postponed []fleet.PostponedRuntime, runtimes []Runtime) slots {
 	kept := slots{postponed: map[string]metav1.Time{}}
 	if len(granted)+len(postponed) == 0 {
@@ -112,7 +112,7 @@ func (p *plan) keepSlots(number int, granted []string, postponed []fleet.Postpon
 		if since, is := earlier[id]; is {
 			kept.postponed[id] = since
 		}
-		if had[id] && p.stuckAt(&runtimes[r]) && len(kept.postponed) < maxGranted {
+		if had[id] && p.isStuck(&runtimes[r]) && len(kept.postponed) < maxGranted {
 			kept.postponed[id] = p.stamp()
 			had[id] = false
 		}
@@ -123,7 +123,7 @@ func (p *plan) keepSlots(number int, granted []string, postponed []fleet.Postpon
 	return kept
 }
 
-// stuckAt reports whether a runtime could not be published to for longer than others wait for it.
-func (p *plan) stuckAt(r *Runtime) bool {
+// isStuck reports whether a runtime has been unpublishable for longer than offlineAfter.
+func (p *plan) isStuck(r *Runtime) bool {
 	return r.Unpublishable && p.situation.Now.Sub(r.UnpublishableSince) > p.spec.OfflineAfter.Duration
 }

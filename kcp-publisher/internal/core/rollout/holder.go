@@ -6,17 +6,18 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// Holder knows from which runtimes the newest rollout of a track keeps its version. It uses the recorded status only,
-// not the next step. It is safe for concurrent use.
+// Holder returns from which runtimes the newest rollout of a track holds its version back. It uses only the recorded
+// status, not the next step. It is safe for concurrent use.
 type Holder struct {
 	Rollout *fleet.Rollout
 	plan    plan
-	// readable is true if the waves are known. held has the message for no wave, followed by one for each wave.
+	// readable is true if the rollout's waves are known. held contains the message for runtimes without a wave,
+	// followed by the message of each wave.
 	readable bool
 	held     []string
 }
 
-// NewHolder returns the holder of a rollout, nil if every runtime may have the version.
+// NewHolder returns the holder of a rollout, or nil if the rollout does not hold back versions.
 func NewHolder(newest *fleet.Rollout) *Holder {
 	if state := newest.Status.State; state == fleet.RolloutSuperseded || state == fleet.RolloutSucceeded {
 		return nil
@@ -31,24 +32,25 @@ func NewHolder(newest *fleet.Rollout) *Holder {
 	return h
 }
 
-// Touched reports whether the rollout gave a runtime its version.
+// Touched reports whether the runtime got its version from the rollout.
 func (h *Holder) Touched(runtime *Runtime) bool {
 	return runtime.Given != nil && runtime.Given.Rollout == h.plan.name
 }
 
-// Spares reports whether the rollout holds no runtime that was given this version, independent of its other facts.
-func (h *Holder) Spares(version string) bool {
+// HoldsNothingFrom reports whether the rollout holds back no runtime with the given version, regardless of the
+// runtime's other facts.
+func (h *Holder) HoldsNothingFrom(version string) bool {
 	return h.readable && version == h.plan.spec.To && !h.plan.back()
 }
 
-// Why returns why the rollout keeps its version from a runtime, empty if it does not.
+// Why returns why the rollout holds its version back from a runtime, or empty if it does not.
 func (h *Holder) Why(runtime *Runtime) string {
 	back, touched := h.plan.back(), h.Touched(runtime)
 	switch {
 	case h.readable && runtime.Version == h.plan.spec.To && (!back || !touched):
 		return ""
 	case back && !touched:
-		return fmt.Sprintf("rollout %s was rolled back: version %s goes to no further runtime", h.plan.name,
+		return fmt.Sprintf("rollout %s was rolled back: no more runtimes get version %s", h.plan.name,
 			h.plan.spec.To)
 	case !h.readable:
 		return h.held[0]

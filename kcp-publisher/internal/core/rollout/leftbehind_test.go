@@ -8,9 +8,9 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// TestTimeWithoutPolicyMovesTheLastGoodVersion deletes the policy after a promotion from 1.0.0 to 2.0.0 and creates it
-// again later. Each step is a version of the channel, with or without the policy.
-func TestTimeWithoutPolicyMovesTheLastGoodVersion(t *testing.T) {
+// TestPromotionWithoutPolicySetsTheLastGoodVersion deletes the policy after a promotion from 1.0.0 to 2.0.0 and creates
+// it again later. Each step is a version of the channel, with or without the policy.
+func TestPromotionWithoutPolicySetsTheLastGoodVersion(t *testing.T) {
 	const with, without = true, false
 	type step struct {
 		channel string
@@ -19,35 +19,35 @@ func TestTimeWithoutPolicyMovesTheLastGoodVersion(t *testing.T) {
 	for name, c := range map[string]struct {
 		state fleet.RolloutState
 		steps []step
-		made  string // the rollouts that the steps create, with their versions
+		made  string // the versions of the rollouts that the steps create
 		// fresh is the version of a runtime that appears after the last step.
 		fresh string
 	}{
-		"a succeeded rollout": {
+		"rollout succeeded": {
 			state: fleet.RolloutSucceeded, steps: []step{{"2.1.0", without}, {"2.1.0", with}}, fresh: "2.1.0",
 		},
-		"a rolled-back rollout": {
+		"rollout rolled back": {
 			state: fleet.RolloutRolledBack, steps: []step{{"2.1.0", without}, {"2.1.0", with}}, fresh: "2.1.0",
 		},
-		"a stopped rollout": {
+		"rollout stopped": {
 			state: fleet.RolloutStopped, steps: []step{{"2.1.0", without}, {"2.1.0", with}}, fresh: "2.1.0",
 		},
-		"a promotion with the policy": {
+		"promotion with the policy": {
 			state: fleet.RolloutSucceeded, steps: []step{{"2.1.0", with}}, made: " 2.0.0-2.1.0", fresh: "2.0.0",
 		},
-		"a promotion after a succeeded rollout": {
+		"promotion after a succeeded rollout": {
 			state: fleet.RolloutSucceeded, steps: []step{{"2.1.0", without}, {"2.2.0", with}},
 			made: " 2.1.0-2.2.0", fresh: "2.1.0",
 		},
-		"a promotion after a rolled-back rollout": {
+		"promotion after a rolled-back rollout": {
 			state: fleet.RolloutRolledBack, steps: []step{{"2.1.0", without}, {"2.2.0", with}},
 			made: " 2.1.0-2.2.0", fresh: "2.1.0",
 		},
-		"several versions without the policy": {
+		"several promotions without the policy": {
 			state: fleet.RolloutSucceeded, steps: []step{{"2.1.0", without}, {"2.3.0", without}, {"2.4.0", with}},
 			made: " 2.3.0-2.4.0", fresh: "2.3.0",
 		},
-		"the channel goes back to the rollout's version": {
+		"channel returns to the rollout's version": {
 			state: fleet.RolloutSucceeded,
 			steps: []step{{"2.1.0", without}, {"2.0.0", without}, {"2.2.0", with}},
 			made:  " 2.0.0-2.2.0", fresh: "2.0.0",
@@ -76,7 +76,7 @@ func TestTimeWithoutPolicyMovesTheLastGoodVersion(t *testing.T) {
 					all = append(all, *r)
 				}
 				if again := NextRound(covering, all, followers, now); len(again.Update)+len(again.Create) > 0 {
-					t.Errorf("step %d: a second look changes %+v and creates %+v", i, again.Update, again.Create)
+					t.Errorf("step %d: a second round updates %+v and creates %+v", i, again.Update, again.Create)
 				}
 				if i < len(c.steps)-1 {
 					continue
@@ -92,12 +92,12 @@ func TestTimeWithoutPolicyMovesTheLastGoodVersion(t *testing.T) {
 						}
 					}
 					if fresh != c.fresh {
-						t.Errorf("the %s gives a new runtime %q, want %q", place, fresh, c.fresh)
+						t.Errorf("%s: got version %q for a new runtime, want %q", place, fresh, c.fresh)
 					}
 				}
 			}
 			if made != c.made {
-				t.Errorf("created%s, want%s", made, c.made)
+				t.Errorf("got created rollouts%s, want%s", made, c.made)
 			}
 		})
 	}

@@ -15,16 +15,16 @@ import (
 type memberState int
 
 const (
-	aside     memberState = iota // has the promoted version or a newer one, and not from this rollout, which ignores it
-	waiting                      // does not have the version yet
-	silent                       // does not have the version yet, and does not report or cannot be published to
-	inFlight                     // has it and has not reported the result
-	outdated                     // does not have the version yet, and its agent does not support the wave's checks
-	measuring                    // is ready with it, and not all checks are Passed
-	updated                      // reported that it is ready with exactly the bundle that it was given
-	failed                       // reported a failure, or reports and is not ready after the deadline
-	deferred                     // has it and does not report, or waits for its maintenance window
-	reverted                     // has its last good version back
+	unaffected memberState = iota // has the promoted or a newer version from elsewhere; this rollout ignores it
+	waiting                       // does not have the version yet
+	silent                        // does not have the version yet, and is silent or unpublishable
+	inFlight                      // has the version and has not reported the result
+	outdated                      // does not have the version yet, and its agent does not support the wave's checks
+	measuring                     // is ready with the version, but not all checks are Passed
+	updated                       // reported that it is ready with exactly the published bundle
+	failed                        // reported a failure, or reported after the deadline without being ready
+	deferred                      // has the version and is silent, or waits for its maintenance window
+	reverted                      // has returned to the last good version
 )
 
 // member is a runtime in a plan.
@@ -32,31 +32,31 @@ type member struct {
 	place int64
 	wave  int // -1 for none
 	state memberState
-	// touched is true if this rollout gave the runtime its version: the promoted one or, on the way back, the last good
-	// one.
+	// touched is true if the runtime got its version from this rollout: the promoted version or, in a rollback, the
+	// last good version.
 	touched bool
 	granted bool
-	// shows is true for a runtime aside that proves the promoted version: it has it, and was ready if a rollout gave
-	// it.
+	// shows is true for an unaffected runtime that proves the promoted version: it has the version from elsewhere and was
+	// ready.
 	shows bool
 	// unsure is true if the runtime looks silent, but another publisher may have received a report.
 	unsure bool
-	reason string // why it failed
-	// unchecked is the reason why its checks are not Passed, empty if they are or none is required.
+	reason string // the reason of a failure
+	// unchecked describes the checks that are not Passed. It is empty if all are Passed or none is required.
 	unchecked string
 }
 
-// judge finds the standing of every runtime and counts the runtimes of each wave.
-func (p *plan) judge(runtimes []Runtime) {
+// classify determines the state of every runtime and counts the runtimes of each wave.
+func (p *plan) classify(runtimes []Runtime) {
 	for i := range runtimes {
 		m := &p.members[i]
-		p.judgeMember(m, &runtimes[i])
+		p.classifyMember(m, &runtimes[i])
 		if m.wave < 0 {
 			continue
 		}
 		w := &p.waves[m.wave]
-		if m.state == aside {
-			w.aside++
+		if m.state == unaffected {
+			w.unaffected++
 			if m.shows {
 				w.show(&runtimes[i])
 			}
@@ -94,11 +94,11 @@ func (p *plan) judge(runtimes []Runtime) {
 	for i := range p.waves {
 		w := &p.waves[i]
 		w.budgets(p.spec.Waves[i])
-		w.unmatched = w.selector != nil && w.total+w.aside == 0 && !w.matches(runtimes)
+		w.unmatched = w.selector != nil && w.total+w.unaffected == 0 && !w.matches(runtimes)
 	}
 }
 
-// show counts a runtime that had the promoted version before and proves it.
+// show counts a runtime that got the promoted version from elsewhere and proves the version.
 func (w *wave) show(r *Runtime) {
 	w.shows++
 	if r.Given != nil && r.Given.Time.After(w.shownSince) {
@@ -106,33 +106,34 @@ func (w *wave) show(r *Runtime) {
 	}
 }
 
-// unread reports whether a report of a runtime may have arrived that was not recorded. A rollout waits for it no
-// longer than for a silent runtime.
+// unread reports whether a report of the runtime can have arrived without being recorded. A rollout waits for such a
+// report at most for offlineAfter.
 func (p *plan) unread(r *Runtime) bool {
 	return r.lastReport().MayArrive(p.spec.OfflineAfter.Duration, p.situation.Now)
 }
 
 func (r *Runtime) lastReport() silence.LastReport {
-	return silence.LastReport{At: r.LastReport, Possible: r.Unnoted}
+	return silence.LastReport{At: r.LastReport, Possible: r.LatestUnrecorded}
 }
 
-func (p *plan) judgeMember(m *member, r *Runtime) {
+func (p *plan) classifyMember(m *member, r *Runtime) {
 	state := r.lastReport().State(p.spec.OfflineAfter.Duration, p.situation.Now)
 	quiet := state == silence.Never || state == silence.Silent
-	// A rollout waits for a runtime whose report may exist, and gives it no version.
+	// A rollout waits for a runtime whose report may not be recorded, and does not give it a version.
 	m.unsure = state == silence.Uncertain
 	m.touched = r.Given != nil && r.Given.Rollout == p.name
 	switch {
 	case m.touched && r.Version == p.spec.To:
-		p.standWithVersion(m, r, quiet)
+		p.classifyWithVersion(m, r, quiet)
 	case m.touched && r.Version == p.spec.From && p.back():
 		m.state = inFlight
-		// A runtime that waits for a window never had the version, and its bundle no longer contains it.
+		// A runtime that waited for a window never installed the version, and its bundle no longer contains the
+		// version.
 		if r.Current || r.Waits || quiet || p.late(m, r) {
 			m.state = reverted
 		}
 	case r.Version == p.spec.To || p.newer(r.Version):
-		m.touched, m.state = false, aside
+		m.touched, m.state = false, unaffected
 		m.shows = p.shows(m, r)
 	case quiet, r.Unpublishable:
 		m.touched, m.state = false, silent
@@ -143,19 +144,19 @@ func (p *plan) judgeMember(m *member, r *Runtime) {
 	}
 }
 
-// inTrouble reports whether a runtime's report about its newest bundle is a failure in its wave.
+// inTrouble reports whether the wave counts the runtime's report about its newest bundle as a failure.
 func (p *plan) inTrouble(m *member, r *Runtime) bool {
 	symptom := symptom(r.State)
 	return r.Current && symptom != "" && p.failsOn(m.wave, symptom)
 }
 
-// wasReady reports whether a runtime was ready with its version. A version that no rollout gave counts as ready.
+// wasReady reports whether a runtime was ready with its version. A version without a rollout counts as ready.
 func (r *Runtime) wasReady() bool {
 	return r.Given == nil || r.Given.Ready || r.Current && r.State == v1beta2.StateReady
 }
 
-// newer reports whether a version is newer than the promoted one. The last good version, which most runtimes have, was
-// compared before.
+// newer reports whether a version is newer than the promoted version. For the last good version, which most runtimes
+// have, the result is precomputed.
 func (p *plan) newer(version string) bool {
 	if version == p.spec.From {
 		return p.downwards
@@ -163,13 +164,14 @@ func (p *plan) newer(version string) bool {
 	return bundle.Older(p.spec.To, version)
 }
 
-// standWithVersion judges a runtime that this rollout gave the version.
-func (p *plan) standWithVersion(m *member, r *Runtime, quiet bool) {
+// classifyWithVersion determines the state of a runtime that got the promoted version from this rollout.
+func (p *plan) classifyWithVersion(m *member, r *Runtime, quiet bool) {
 	switch {
 	case p.inTrouble(m, r):
-		m.state, m.reason = failed, fmt.Sprintf("it is %s: %s", r.State, cmp.Or(r.Message, "no reason was reported"))
+		m.state = failed
+		m.reason = fmt.Sprintf("module is %s: %s", r.State, cmp.Or(r.Message, "no reason was reported"))
 	case p.failedCheck(m, r) != nil:
-		m.state, m.reason = failed, Explain(*p.failedCheck(m, r))
+		m.state, m.reason = failed, DescribeCheck(*p.failedCheck(m, r))
 	case r.wasReady() && p.unpassed(m, r) == "":
 		m.state = updated
 	case r.wasReady() && !quiet:
@@ -177,10 +179,10 @@ func (p *plan) standWithVersion(m *member, r *Runtime, quiet bool) {
 	case quiet, r.Waits:
 		m.state = deferred
 	case r.Unpublishable:
-		m.state = inFlight // its reports are not recorded until then
+		m.state = inFlight // its reports are not recorded while it is unpublishable
 	case p.failsOn(m.wave, fleet.SymptomNotReady) && p.late(m, r):
 		m.state, m.reason = failed,
-			fmt.Sprintf("it is not ready %s after it was given the version: %s", p.spec.Waves[m.wave].Deadline.Duration,
+			fmt.Sprintf("not ready %s after the version was published: %s", p.spec.Waves[m.wave].Deadline.Duration,
 				lateReason(r))
 	default:
 		m.state = inFlight
@@ -189,9 +191,9 @@ func (p *plan) standWithVersion(m *member, r *Runtime, quiet bool) {
 
 func lateReason(r *Runtime) string {
 	if !r.Current {
-		return "it reports another bundle than it was given"
+		return "the report names another bundle than the published one"
 	}
-	return fmt.Sprintf("it is %s: %s", r.State, cmp.Or(r.Message, "no reason was reported"))
+	return fmt.Sprintf("module is %s: %s", r.State, cmp.Or(r.Message, "no reason was reported"))
 }
 
 func symptom(state v1beta2.State) fleet.Symptom {
@@ -208,7 +210,7 @@ func (p *plan) failsOn(wave int, symptom fleet.Symptom) bool {
 	return wave >= 0 && slices.Contains(p.spec.Waves[wave].FailsOn, symptom)
 }
 
-// late reports whether a runtime's deadline has passed and it has reported since. Silence is not a failure.
+// late reports whether a runtime has reported after its deadline. Silence is not a failure.
 func (p *plan) late(m *member, r *Runtime) bool {
 	if m.wave < 0 {
 		return false

@@ -7,14 +7,14 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// OfflineTooSoon returns a message if a course counts healthy runtimes as offline, empty otherwise. quiet is the
-// longest time between two reports of a healthy runtime.
+// OfflineTooSoon returns a message if a course would count healthy runtimes as offline, or empty. quiet is the longest
+// time between two reports of a healthy runtime.
 func OfflineTooSoon(course fleet.Course, quiet time.Duration) string {
 	if course.OfflineAfter.Duration > quiet {
 		return ""
 	}
 	return fmt.Sprintf(
-		"spec.offlineAfter is %s, and a runtime that works may be heard %s apart: rollouts count it as offline, and "+
-			"wait for its reports; set more than that, or let agents report "+
-			"more often with --agent-report-interval", course.OfflineAfter.Duration, quiet)
+		"spec.offlineAfter is %s, but a healthy runtime can take %s between two reports: rollouts would count it as "+
+			"offline; increase spec.offlineAfter, or decrease --agent-report-interval", course.OfflineAfter.Duration,
+		quiet)
 }

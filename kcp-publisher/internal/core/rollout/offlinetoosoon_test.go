@@ -17,7 +17,7 @@ func TestOfflineAfterShorterThanTheReportInterval(t *testing.T) {
 		why := OfflineTooSoon(fleet.Course{OfflineAfter: metav1.Duration{Duration: offlineAfter}}, quiet)
 		if (why != "") != tooSoon || tooSoon &&
 			!strings.Contains(why, "offlineAfter is "+offlineAfter.String()+",") {
-			t.Errorf("offlineAfter %s: %q", offlineAfter, why)
+			t.Errorf("offlineAfter %s: got message %q", offlineAfter, why)
 		}
 	}
 }

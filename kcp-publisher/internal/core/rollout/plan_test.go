@@ -18,7 +18,7 @@ const first = "keda-regular-1"
 
 func minutes(n int) metav1.Duration { return metav1.Duration{Duration: time.Duration(n) * time.Minute} }
 
-// twoWaves is development first, then all others.
+// twoWaves returns a rollout with the wave development and the wave production for all other runtimes.
 func twoWaves() fleet.RolloutSpec {
 	return fleet.RolloutSpec{Policy: "careful", Module: "keda", Channel: "regular", Revision: 1, From: "1.0.0",
 		To: "2.0.0", Course: fleet.Course{
@@ -51,87 +51,87 @@ func grantedAgo(r Runtime, minutesAgo int) Runtime {
 	return r
 }
 
-func TestPositionOfARuntimeInARollout(t *testing.T) {
+func TestStateOfRuntimeDecidesAboutTheNextWave(t *testing.T) {
 	dev := grantedAgo(at("dev", "dev", ""), 20)
 	for name, c := range map[string]struct {
 		change  func(*Runtime)
 		state   fleet.RolloutState
 		message string
-		next    bool // production may have the version
+		next    bool // production can have the version
 	}{
-		"ready in exactly the bundle it was given": {
+		"ready with the published bundle": {
 			func(*Runtime) {}, fleet.RolloutProgressing, "production", true,
 		},
-		"ready in another bundle": {
+		"ready with another bundle": {
 			func(r *Runtime) {
 				r.Current, r.LastReport = false, noon.Add(-12*time.Minute)
 			}, fleet.RolloutProgressing, "0 of 1", false,
 		},
-		"ready once and republished since": {
+		"was ready, newer bundle published since": {
 			func(r *Runtime) { r.Current, r.Given.Ready = false, true }, fleet.RolloutProgressing, "production", true,
 		},
-		"ready once and in trouble now": {
+		"was ready, now in error": {
 			func(r *Runtime) {
 				r.Given.Ready, r.State = true, v1beta2.StateError
 			}, fleet.RolloutRollingBack, "1 of 1 runtimes failed", false,
 		},
-		"in trouble": {
+		"in error": {
 			func(r *Runtime) {
 				r.State = v1beta2.StateError
 			}, fleet.RolloutRollingBack, "1 of 1 runtimes failed", false,
 		},
-		"in trouble in another bundle": {
+		"in error with another bundle": {
 			func(r *Runtime) {
 				r.State, r.Current, r.Given.Time = v1beta2.StateError, false, metav1.NewTime(noon)
 			}, fleet.RolloutProgressing, "0 of 1", false,
 		},
-		"a warning that is no failure": {
+		"warning that does not count as a failure": {
 			func(r *Runtime) {
 				r.State, r.Given.Time = v1beta2.StateWarning, metav1.NewTime(noon)
 			}, fleet.RolloutProgressing, "0 of 1", false,
 		},
-		"not ready after its deadline, and reporting": {
+		"not ready and reporting after the deadline": {
 			func(r *Runtime) {
 				r.State = v1beta2.StateProcessing
 			}, fleet.RolloutRollingBack, "1 of 1 runtimes failed", false,
 		},
-		"not ready at its deadline, and silent since": {
+		"not ready and silent since the deadline": {
 			func(r *Runtime) {
 				r.Current, r.LastReport = false, noon.Add(-11*time.Minute)
 			}, fleet.RolloutProgressing, "0 of 1", false,
 		},
-		"silent for longer than it may be": {
+		"silent for longer than offlineAfter": {
 			func(r *Runtime) {
 				r.Current, r.LastReport = false, noon.Add(-time.Hour)
 			}, fleet.RolloutProgressing, "0 of 1", false,
 		},
-		"at the version already, and not from this rollout": {
+		"version from another source": {
 			func(r *Runtime) { r.Given = nil }, fleet.RolloutProgressing, "production", true,
 		},
-		"ahead of the version, which it shows nothing of": {
+		"newer version": {
 			func(r *Runtime) {
 				r.Version, r.Given = "3.0.0", nil
 			}, fleet.RolloutWaiting, "none shows that 2.0.0 works", false,
 		},
-		"at the version by a rollout that was superseded, and not ready": {
+		"version from a superseded rollout, not ready": {
 			func(r *Runtime) {
 				r.Given.Rollout, r.Current = "another", false
 			}, fleet.RolloutWaiting, "none shows that 2.0.0 works", false,
 		},
-		"at the version by a rollout that was superseded, and in trouble": {
+		"version from a superseded rollout, in error": {
 			func(r *Runtime) {
 				r.Given.Rollout, r.State = "another", v1beta2.StateError
 			}, fleet.RolloutWaiting, "none shows that 2.0.0 works", false,
 		},
-		"not ready after its deadline, and nothing can be published": {
+		"not ready after the deadline, unpublishable": {
 			func(r *Runtime) { r.Current, r.Unpublishable = false, true }, fleet.RolloutProgressing, "0 of 1", false,
 		},
-		"at the version by one superseded, ready once and in trouble now": {
+		"version from a superseded rollout, was ready, now in error": {
 			func(r *Runtime) {
 				r.Given.Rollout, r.Given.Ready, r.State = "another", true, v1beta2.StateError
 			}, fleet.RolloutWaiting, "none shows that 2.0.0 works", false,
 		},
-		"at the version by a rollout that was superseded, and ready": {
+		"version from a superseded rollout, ready": {
 			func(r *Runtime) { r.Given.Rollout = "another" }, fleet.RolloutProgressing, "production", true,
 		},
 	} {
@@ -147,16 +147,17 @@ func TestPositionOfARuntimeInARollout(t *testing.T) {
 			step := Plan(first, twoWaves(), started.Status, []Runtime{r, at("prod", "prod", "1.0.0")},
 				Situation{Channel: "2.0.0", Now: noon})
 			if step.Status.State != c.state || !strings.Contains(step.Status.Message, c.message) {
-				t.Errorf("the rollout is %s: %s", step.Status.State, step.Status.Message)
+				t.Errorf("got rollout state %s: %s", step.Status.State, step.Status.Message)
 			}
 			if got := step.Decisions[1].Version == "2.0.0"; got != c.next {
-				t.Errorf("production may have %s", step.Decisions[1].Version)
+				t.Errorf("got version %s for production", step.Decisions[1].Version)
 			}
 		})
 	}
 }
 
-// A channel may go back to a version that every runtime is beyond. New runtimes would get it at once.
+// TestUnprovenVersionWaitsForAnApproval covers a channel that returns to an older version than all runtimes have.
+// Without an approval, new runtimes would get that version immediately.
 func TestUnprovenVersionWaitsForAnApproval(t *testing.T) {
 	approved := twoWaves()
 	approved.ApprovedWaves = []string{approved.Waves[1].Name}
@@ -167,30 +168,30 @@ func TestUnprovenVersionWaitsForAnApproval(t *testing.T) {
 		runtimes []Runtime
 		state    fleet.RolloutState
 		message  string
-		fresh    string // version that a new runtime may have
+		fresh    string // version that a new runtime can have
 	}{
-		"never tried": {
+		"version never tried": {
 			twoWaves(), false, ahead, fleet.RolloutWaiting,
 			"2 runtimes have 2.0.0 or a newer version already, and none shows that 2.0.0 works", "1.0.0",
 		},
-		"approved": {
+		"wave approved": {
 			approved, false, ahead, fleet.RolloutSucceeded, "no runtime had to be updated", "",
 		},
-		"proven before": {
+		"version proven by an earlier rollout": {
 			twoWaves(), true, ahead, fleet.RolloutSucceeded, "no runtime had to be updated", "",
 		},
-		"one has it, and is ready": {
+		"one runtime ready with the version": {
 			twoWaves(), false, []Runtime{ahead[0], at("prod", "prod", "2.0.0")}, fleet.RolloutSucceeded,
 			"no runtime had to be updated", "",
 		},
-		"no runtime follows it": {
+		"no runtime follows the channel": {
 			twoWaves(), false, nil, fleet.RolloutSucceeded, "no runtime had to be updated", "",
 		},
-		"some have to be given it": {
+		"first wave has runtimes to update": {
 			twoWaves(), false, []Runtime{at("dev", "dev", "1.0.0"), ahead[1]}, fleet.RolloutProgressing,
 			"wave development", "1.0.0",
 		},
-		"those after have the last": {
+		"version proven, last wave has runtimes to update": {
 			twoWaves(), true, []Runtime{ahead[0], at("prod", "prod", "1.0.0")}, fleet.RolloutProgressing,
 			"wave production", "2.0.0",
 		},
@@ -199,20 +200,21 @@ func TestUnprovenVersionWaitsForAnApproval(t *testing.T) {
 			situation := Situation{Channel: "2.0.0", Proven: c.proven, Now: noon}
 			step := Plan(first, c.spec, fleet.RolloutStatus{}, c.runtimes, situation)
 			if step.Status.State != c.state || !strings.Contains(step.Status.Message, c.message) {
-				t.Errorf("the rollout is %s: %s", step.Status.State, step.Status.Message)
+				t.Errorf("got rollout state %s: %s", step.Status.State, step.Status.Message)
 			}
 			if c.fresh == "" {
 				return
 			}
 			step = Plan(first, c.spec, step.Status, append(slices.Clone(c.runtimes), at("new", "prod", "")), situation)
 			if got := step.Decisions[len(c.runtimes)].Version; got != c.fresh {
-				t.Errorf("a new runtime may have %s, want %s", got, c.fresh)
+				t.Errorf("new runtime: got version %s, want %s", got, c.fresh)
 			}
 		})
 	}
 }
 
-// A channel that goes back and forth creates another rollout, whose canaries have had its version for a minute.
+// TestWaveThatHasTheVersionStillSoaks covers a channel that goes back and forth. The canaries of the second rollout got
+// its version a minute ago.
 func TestWaveThatHasTheVersionStillSoaks(t *testing.T) {
 	soaking := twoWaves()
 	soaking.Waves[0].Soak = minutes(60)
@@ -220,12 +222,12 @@ func TestWaveThatHasTheVersionStillSoaks(t *testing.T) {
 		minutesAgo int
 		proven     bool
 		granted    bool
-		next       bool // production may have the version
+		next       bool // production can have the version
 	}{
-		"given to it by the rollout before, a minute ago": {minutesAgo: 1, granted: true},
-		"given to it an hour ago":                         {minutesAgo: 60, granted: true, next: true},
-		"given to it by no rollout":                       {next: true},
-		"given to it a minute ago, and proven by another": {minutesAgo: 1, granted: true, proven: true, next: true},
+		"version given a minute ago":                {minutesAgo: 1, granted: true},
+		"version given an hour ago":                 {minutesAgo: 60, granted: true, next: true},
+		"version not given by a rollout":            {next: true},
+		"version given a minute ago, proven before": {minutesAgo: 1, granted: true, proven: true, next: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := at("dev", "dev", "2.0.0")
@@ -236,36 +238,36 @@ func TestWaveThatHasTheVersionStillSoaks(t *testing.T) {
 			step := Plan(first, soaking, fleet.RolloutStatus{}, []Runtime{r, at("prod", "prod", "1.0.0")},
 				Situation{Channel: "2.0.0", Proven: c.proven, Now: noon})
 			if got := step.Decisions[1].Version == "2.0.0"; got != c.next {
-				t.Errorf("production may have %s, and the rollout reports: %s", step.Decisions[1].Version,
+				t.Errorf("got version %s for production, rollout message %s", step.Decisions[1].Version,
 					step.Status.Message)
 			}
 			if !c.next &&
 				(step.Status.Waves[0].State != fleet.WaveSoaking ||
-					!strings.Contains(step.Status.Message, "is watched before the next one starts")) {
-				t.Errorf("the wave is %s, and the rollout reports: %s", step.Status.Waves[0].State, step.Status.Message)
+					!strings.Contains(step.Status.Message, "soaking before the next wave starts")) {
+				t.Errorf("got wave state %s, rollout message %s", step.Status.Waves[0].State, step.Status.Message)
 			}
 		})
 	}
 }
 
-func TestRollbackEndsWithReports(t *testing.T) {
+func TestRollbackEndsAfterReports(t *testing.T) {
 	undone := twoWaves()
 	undone.Undo = true
 	for name, c := range map[string]struct {
 		change func(*Runtime)
 		want   fleet.RolloutState
 	}{
-		"it has its last good version": {func(*Runtime) {}, fleet.RolloutRolledBack},
-		"it has not reported it yet": {
+		"last good version reported": {func(*Runtime) {}, fleet.RolloutRolledBack},
+		"not reported yet": {
 			func(r *Runtime) { r.Current = false }, fleet.RolloutRollingBack,
 		},
-		"it waits for a window, with an older one": {
+		"older version, waits for a window": {
 			func(r *Runtime) { r.Current, r.Waits = false, true }, fleet.RolloutRolledBack,
 		},
-		"it is silent": {
+		"runtime silent": {
 			func(r *Runtime) { r.Current, r.LastReport = false, noon.Add(-time.Hour) }, fleet.RolloutRolledBack,
 		},
-		"it was notified long ago and reports something": {
+		"other state reported after the deadline": {
 			func(r *Runtime) {
 				r.Current, r.Given.Time = false, metav1.NewTime(noon.Add(-time.Hour))
 			}, fleet.RolloutRolledBack,
@@ -280,17 +282,17 @@ func TestRollbackEndsWithReports(t *testing.T) {
 			c.change(&r)
 			step := Plan(first, undone, back.Status, []Runtime{r}, Situation{Channel: "2.0.0", Now: noon})
 			if step.Status.State != c.want {
-				t.Errorf("the rollout is %s: %s", step.Status.State, step.Status.Message)
+				t.Errorf("got rollout state %s: %s", step.Status.State, step.Status.Message)
 			}
 		})
 	}
 }
 
-// TestStaleStatusDoesNotSkipAWave is the history of argo-cd#29410: the status of a step's
-// application was that of the revision before, healthy and in sync, and so the step counted as done before it began.
+// TestStaleStatusDoesNotSkipAWave reproduces argo-cd#29410: an application's healthy status was about the previous
+// revision, so a step counted as done before it had started.
 func TestStaleStatusDoesNotSkipAWave(t *testing.T) {
 	status := fleet.RolloutStatus{}
-	// healthy and in sync, with the version before
+	// The runtimes are ready with the previous version.
 	stale := []Runtime{at("dev", "dev", "1.0.0"), at("prod", "prod", "1.0.0")}
 	for minute := range 30 {
 		step := Plan(first, twoWaves(), status, stale, Situation{
@@ -302,17 +304,17 @@ func TestStaleStatusDoesNotSkipAWave(t *testing.T) {
 		}
 		status = step.Status
 	}
-	// The bundle is published. The report is still about the one before, and shows Ready.
+	// The bundle is published, but the report is still about the previous bundle and shows Ready.
 	stale[0] = grantedAgo(stale[0], 0)
 	stale[0].Current = false
 	if step := Plan(first, twoWaves(), status, stale,
 		Situation{Channel: "2.0.0", Now: noon.Add(time.Minute)}); step.Decisions[1].Version != "1.0.0" {
-		t.Error("a report about the bundle before let production go")
+		t.Error("a report about the previous bundle started wave production")
 	}
 	stale[0].Current = true
 	if step := Plan(first, twoWaves(), status, stale,
 		Situation{Channel: "2.0.0", Now: noon.Add(time.Minute)}); step.Decisions[1].Version != "2.0.0" {
-		t.Errorf("development is ready and production is held: %+v", step.Status)
+		t.Errorf("development is ready, but production is held: %+v", step.Status)
 	}
 }
 
@@ -337,7 +339,7 @@ func TestCanariesStayTheSame(t *testing.T) {
 	spec.Module, spec.From, spec.To, spec.Revision = "istio", "0.9.0", "2.0.0", 7
 	tomorrow := canaries(spec, 200)
 	if len(today) != 10 || fmt.Sprint(today) != fmt.Sprint(tomorrow) {
-		t.Errorf("today %v, tomorrow %v", today, tomorrow)
+		t.Errorf("got canaries %v for one rollout and %v for the next", today, tomorrow)
 	}
 	larger, same := canaries(spec, 400), 0
 	for id := range today {
@@ -346,11 +348,11 @@ func TestCanariesStayTheSame(t *testing.T) {
 		}
 	}
 	if len(larger) != 20 || same < 3 {
-		t.Errorf("of %v only %d are canaries in the larger fleet %v", today, same, larger)
+		t.Errorf("of the canaries %v, only %d are canaries in the larger fleet: %v", today, same, larger)
 	}
 }
 
-func TestInvalidCourseHoldsEverything(t *testing.T) {
+func TestInvalidCourseHoldsAllRuntimes(t *testing.T) {
 	for field, spoil := range map[string]func(*fleet.Wave){
 		"spec.waves[0].maxFailures": func(w *fleet.Wave) { w.MaxFailures = new(intstr.FromString("many")) },
 		"spec.waves[0].selector": func(w *fleet.Wave) {
@@ -366,7 +368,8 @@ func TestInvalidCourseHoldsEverything(t *testing.T) {
 			Situation{Channel: "2.0.0", Now: noon})
 		if step.Status.State != fleet.RolloutWaiting || !strings.HasPrefix(step.Status.Message, field) ||
 			step.Decisions[0].Version != "1.0.0" {
-			t.Errorf("%s: %s %q, %+v", field, step.Status.State, step.Status.Message, step.Decisions)
+			t.Errorf("%s: got state %s, message %q, decisions %+v", field, step.Status.State, step.Status.Message,
+				step.Decisions)
 		}
 	}
 }
@@ -378,36 +381,36 @@ func TestWavesNeedReportsReadSinceTheStart(t *testing.T) {
 	canary.Given.Ready = true
 	soaking := Plan(first, spec, carriedOut("").Status, []Runtime{canary, everyone[1]},
 		Situation{Channel: "2.0.0", Now: noon})
-	started := noon.Add(10 * time.Minute) // no publisher ran in between
+	started := noon.Add(10 * time.Minute) // no publisher ran before
 	for what, c := range map[string]struct {
 		unnoted time.Time
 		state   v1beta2.State
-		after   time.Duration // since the start
+		after   time.Duration // time since the start
 		want    fleet.RolloutState
 		message string
 		proven  bool
 	}{
-		"its report is still to be read": {
+		"report not read yet": {
 			started, v1beta2.StateReady, time.Second, fleet.RolloutProgressing,
-			"wave development: the reports of 1 updated runtimes are still to be read", false,
+			"wave development: the reports of 1 updated runtimes have not been read yet", false,
 		},
-		"it was read, and is good": {
+		"report read, canary ready": {
 			time.Time{}, v1beta2.StateReady, time.Second, fleet.RolloutProgressing, "wave production: 0 of 1", true,
 		},
-		"it was read, and the canary broke": {
+		"report read, canary failed": {
 			time.Time{}, v1beta2.StateError, time.Second, fleet.RolloutRollingBack, "1 of 1 runtimes failed", false,
 		},
-		"it cannot be read for offlineAfter": {
+		"report not readable for offlineAfter": {
 			started, v1beta2.StateReady, 16 * time.Minute, fleet.RolloutProgressing, "wave production: 0 of 1", true,
 		},
 	} {
-		canary.LastReport, canary.Unnoted, canary.State = noon, c.unnoted, c.state
+		canary.LastReport, canary.LatestUnrecorded, canary.State = noon, c.unnoted, c.state
 		step := Plan(first, spec, soaking.Status, []Runtime{canary, everyone[1]}, Situation{
 			Channel: "2.0.0", Now: started.Add(c.after),
 		})
 		if proven := step.Status.Waves[0].ProvenAt != nil; proven != c.proven || step.Status.State != c.want ||
 			!strings.Contains(step.Status.Message, c.message) {
-			t.Errorf("%s: proven %v, the rollout is %s: %s", what, proven, step.Status.State, step.Status.Message)
+			t.Errorf("%s: got proven %v, rollout state %s: %s", what, proven, step.Status.State, step.Status.Message)
 		}
 	}
 }

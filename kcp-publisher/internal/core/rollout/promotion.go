@@ -11,7 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Covering returns the policy of a track, nil for none. Of several policies, the first by name applies.
+// Covering returns the policy that applies to a track, or nil. If several policies cover the track, the first by name
+// applies.
 func Covering(policies []fleet.RolloutPolicy, track Track) *fleet.RolloutPolicy {
 	var first *fleet.RolloutPolicy
 	for i := range policies {
@@ -25,7 +26,7 @@ func Covering(policies []fleet.RolloutPolicy, track Track) *fleet.RolloutPolicy 
 	return first
 }
 
-// Newest returns the newest of one track's rollouts, nil for none.
+// Newest returns the newest rollout of one track, or nil if rollouts is empty.
 func Newest(rollouts []*fleet.Rollout) *fleet.Rollout {
 	if len(rollouts) == 0 {
 		return nil
@@ -35,7 +36,8 @@ func Newest(rollouts []*fleet.Rollout) *fleet.Rollout {
 	})
 }
 
-// Newer returns the name of the newest rollout of the track, empty if it is this one. Only the newest can be undone.
+// Newer returns the name of the newest rollout of the track, or empty if the given rollout is the newest. Only the
+// newest rollout can be undone.
 func Newer(than *fleet.Rollout, all []fleet.Rollout) string {
 	newest := than
 	for i := range all {
@@ -51,15 +53,16 @@ func Newer(than *fleet.Rollout, all []fleet.Rollout) string {
 	return newest.Name
 }
 
-// Name returns the name of a track's rollout with a revision. Channel names have no dash, so the name is unambiguous.
+// Name returns the name of the rollout with the given track and revision. Channel names contain no dash, so the name is
+// unambiguous.
 func Name(track Track, revision int64) string {
 	const maxModule = 180 // a name has at most 253 bytes
 	module := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(track.Module))
 	return fmt.Sprintf("%.*s-%s-%d", maxModule, module, track.Channel, revision)
 }
 
-// Next returns the rollout that the publisher must create for the channel's version, nil if the newest rollout covers
-// it. runtimes are the runtimes that follow the track.
+// Next returns the rollout that the publisher must create for the channel's version, or nil if no new rollout is
+// needed. runtimes are the runtimes that follow the track.
 func Next(
 	policy *fleet.RolloutPolicy, track Track, version string, newest *fleet.Rollout, runtimes []Runtime,
 ) *fleet.RolloutSpec {
@@ -68,7 +71,7 @@ func Next(
 		from = mostCommon(version, runtimes)
 	} else {
 		if newest.Status.State == fleet.RolloutRollingBack {
-			return nil // the runtimes that it touched go back first
+			return nil // the rollback must finish first
 		}
 		if newest.Spec.To == version && !repeatable(newest) {
 			return nil
@@ -84,22 +87,23 @@ func Next(
 	}
 }
 
-// repeatable reports whether another rollout of the same version may follow: an operator asked for it, or the channel
-// had another version since this one ended.
+// repeatable reports whether another rollout of the same version can follow an ended rollout: an operator requested a
+// retry, or the channel had another version after the end.
 func repeatable(ended *fleet.Rollout) bool {
 	state := ended.Status.State
 	return (state == fleet.RolloutStopped || state == fleet.RolloutRolledBack) &&
 		(ended.Spec.Retry || ended.Status.ReleasedAt != nil)
 }
 
-// releasable reports whether a rollout holds a version that its channel does not have.
+// releasable reports whether an ended rollout holds back a version that its channel no longer has.
 func releasable(state fleet.RolloutState, held, channel string) bool {
 	ended := state == fleet.RolloutStopped || state == fleet.RolloutRollingBack || state == fleet.RolloutRolledBack
 	return ended && channel != held
 }
 
-// lastGood returns the version that runtimes go back to if the promotion after this one fails: the one that they were
-// given without a policy since, or this one's if it brought it to every runtime, even if its last wave still soaks.
+// lastGood returns the version to which runtimes return if the next promotion fails. It is the version that was
+// published without a policy after this rollout, or this rollout's version if every runtime has it, even while the last
+// wave still soaks. Otherwise, it is this rollout's own last good version.
 func lastGood(before *fleet.Rollout) string {
 	if before.Status.VersionWithoutPolicy != "" {
 		return before.Status.VersionWithoutPolicy
@@ -110,15 +114,14 @@ func lastGood(before *fleet.Rollout) string {
 	return before.Spec.From
 }
 
-// leftBehind reports whether all runtimes may have their channel's version, because the newest rollout of the track
-// ended with another version and no policy required waves since.
-func leftBehind(newest *fleet.Rollout, channel string, policy *fleet.RolloutPolicy) bool {
+// bypassed reports whether all runtimes can have their channel's version, because the newest rollout of the track
+// ended with another version and no policy has required waves since then.
+func bypassed(newest *fleet.Rollout, channel string, policy *fleet.RolloutPolicy) bool {
 	return Finished(newest.Status.State) && newest.Spec.To != channel &&
 		(policy == nil || newest.Status.VersionWithoutPolicy == channel)
 }
 
-// everywhere reports whether all waves but the last one are proven, the last one is ready, and every runtime is
-// updated.
+// everywhere reports whether every runtime is updated, the last wave is ready, and all other waves are proven.
 func everywhere(status fleet.RolloutStatus) bool {
 	if status.Total == 0 || status.Updated < status.Total {
 		return false
@@ -131,8 +134,8 @@ func everywhere(status fleet.RolloutStatus) bool {
 	return true
 }
 
-// proven reports whether one of a track's earlier rollouts proved the version of a rollout: all of its waves were
-// proven with that version, or it was the last good one.
+// proven reports whether an earlier rollout of the track proved the version of a rollout: the earlier rollout succeeded
+// with that version, or started from that version.
 func proven(of *fleet.Rollout, own []*fleet.Rollout) bool {
 	return slices.ContainsFunc(own, func(r *fleet.Rollout) bool {
 		brought := r.Spec.To == of.Spec.To && r.Status.State == fleet.RolloutSucceeded && r.Status.Updated > 0
@@ -140,15 +143,16 @@ func proven(of *fleet.Rollout, own []*fleet.Rollout) bool {
 	})
 }
 
-// mostCommon returns the most common version that is older than the promoted one. It is the last good version of a
-// track without rollouts. It is empty if no runtime has an older version; then no runtime needs waves.
+// mostCommon returns the most common version among runtimes that is older than the promoted version. It is used as the
+// last good version of a track without rollouts. It is empty if no runtime has an older version, so no waves are
+// needed.
 func mostCommon(promoted string, runtimes []Runtime) string {
 	votes := map[string]int{}
 	for i := range runtimes {
 		votes[runtimes[i].Version]++
 	}
 	best := ""
-	for _, version := range slices.Sorted(maps.Keys(votes)) { // a fleet has few
+	for _, version := range slices.Sorted(maps.Keys(votes)) { // a fleet has few distinct versions
 		if bundle.Older(version, promoted) && (best == "" || votes[version] > votes[best]) {
 			best = version
 		}

@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	// histories is the default number, all with a fixed seed.
+	// histories is the default number of histories, which use a fixed seed.
 	histories = 5_000
-	// perHistory is the number of histories that run for each one that $KYMA_PULL_HISTORIES requests. They are cheaper
-	// than other histories.
+	// perHistory is the number of these histories that run for each history that $KYMA_PULL_HISTORIES requests, because
+	// they are cheaper than other histories.
 	perHistory = 10
 )
 
@@ -40,12 +40,12 @@ func historiesToRun(t *testing.T) (fixed, fresh int64) {
 	return half, half
 }
 
-func TestRandomHistoriesKeepEveryPromise(t *testing.T) {
+func TestRandomHistoriesKeepAllGuarantees(t *testing.T) {
 	fixed, fresh := historiesToRun(t)
 	for name, run := range map[string]struct {
 		seed  uint64
 		count int64
-	}{"a fixed seed": {20261121, fixed}, "a fresh seed": {uint64(time.Now().UnixNano()), fresh}} {
+	}{"fixed seed": {20261121, fixed}, "random seed": {uint64(time.Now().UnixNano()), fresh}} {
 		t.Run(name, func(t *testing.T) {
 			seed, count := run.seed, run.count
 			t.Logf("seed %d", seed)
@@ -70,17 +70,17 @@ func TestRandomHistoriesKeepEveryPromise(t *testing.T) {
 				})
 			}
 			all.Wait()
-			t.Logf("%d succeeded, %d were rolled back", ended.Load(), back.Load())
+			t.Logf("%d rollouts succeeded, %d were rolled back", ended.Load(), back.Load())
 			if !t.Failed() && count >= histories && (ended.Load() < count/10 || back.Load() < count/25) {
-				t.Errorf("of %d histories %d succeeded and %d were rolled back: they prove too little", count,
+				t.Errorf("of %d histories, only %d succeeded and %d were rolled back", count,
 					ended.Load(), back.Load())
 			}
 		})
 	}
 }
 
-// A report of the newest bundle that is put back while the control plane learns of that bundle counts: the runtime made
-// it.
+// TestRestoredReportCountsOnlyForItsBundle covers an attacker who restores an old report. It only counts if it is about
+// the newest bundle, because the runtime itself signed it.
 func TestRestoredReportCountsOnlyForItsBundle(t *testing.T) {
 	w := newWorld(rand.New(rand.NewPCG(1795310912810351249, 13602)))
 	w.live()
@@ -89,7 +89,7 @@ func TestRestoredReportCountsOnlyForItsBundle(t *testing.T) {
 	}
 }
 
-// live is a promotion with all that can happen to it, and then peace.
+// live runs a promotion with random events, followed by a time without failures.
 func (w *world) live() {
 	w.channel = "2.0.0"
 	for range 8 {
@@ -99,7 +99,7 @@ func (w *world) live() {
 		m.online, m.mood, m.refuses = true, v1beta2.StateReady, false
 		m.result, m.old = v1beta2.CheckPassed, false
 	}
-	// The last promotion may have become a rollout just now. From here on, the operators only let it continue.
+	// The last rollout may have just been created. From now on, operators only resume and approve it.
 	for range 60 {
 		if newest := Newest(w.rollouts); newest != nil {
 			newest.Spec.Paused = false
@@ -123,11 +123,11 @@ func (w *world) live() {
 		w.now = w.now.Add(time.Minute)
 	}
 	newest := Newest(w.rollouts)
-	w.fail("reports stopped failing an hour ago and %s is still %s: %s", newest.Name, newest.Status.State,
+	w.fail("%s still has state %s an hour after the last failure: %s", newest.Name, newest.Status.State,
 		newest.Status.Message)
 }
 
-// stir is a minute in which anything happens.
+// stir performs random events for one minute.
 func (w *world) stir() {
 	for _, m := range w.machines {
 		switch w.random.IntN(20) {
@@ -149,17 +149,17 @@ func (w *world) stir() {
 			m.mood = v1beta2.StateProcessing
 		case 3:
 			m.mood = v1beta2.StateReady
-		case 4: // an old report of the runtime itself is put back: no other key can sign one
+		case 4: // an attacker restores an old report of the same runtime
 			if n := len(m.reports); n > 0 {
 				old := m.reports[w.random.IntN(n)]
 				m.reported, m.saidState, m.saidResult = old.about, old.state, old.check
 				w.believe(m)
 			}
-		case 5: // a report about a bundle of another runtime
+		case 5: // the runtime reports the bundle of another runtime
 			m.reported, m.saidState, m.lastReport = -1, v1beta2.StateReady, w.now
-		case 6: // something else in the bundle changes
+		case 6: // other content of the bundle changes
 			w.push(m)
-		case 7: // the publisher dies between push and status
+		case 7: // the publisher crashes between the push and the status update
 			known, digest := *m.known.DeepCopy(), m.knownDigest
 			w.publish(m)
 			m.known, m.knownDigest = known, digest
@@ -173,7 +173,7 @@ func (w *world) stir() {
 			w.report(m)
 		}
 	}
-	if w.chance(10) { // another publisher takes over, and knows the recorded state
+	if w.chance(10) { // another publisher takes over with the recorded state
 		w.began = w.now
 		for _, m := range w.machines {
 			m.polled = false
@@ -210,13 +210,13 @@ func (w *world) stir() {
 	w.now = w.now.Add(time.Duration(20+w.random.IntN(60)) * time.Second)
 }
 
-// check compares one step with the actual events.
+// check compares a step with the actual events.
 func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, facts []Runtime) {
 	active := !Finished(step.Status.State) && step.Status.State != fleet.RolloutRollingBack
 	for i := range step.Status.Waves {
 		started := step.Status.Waves[i].StartedAt != nil
 		if i > 0 && started && step.Status.Waves[i-1].ProvenAt == nil {
-			w.fail("%s: wave %d started before the one before it was proven", r.Name, i)
+			w.fail("%s: wave %d started before the previous wave was proven", r.Name, i)
 		}
 		if len(before.Waves) > 0 && before.Waves[i].ProvenAt == nil && step.Status.Waves[i].ProvenAt != nil {
 			w.checkProof(r, step, i, facts)
@@ -236,7 +236,7 @@ func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, f
 		ready = ready && (!checked || known(m) == v1beta2.CheckPassed || approvedWithoutChecks(r, n))
 		reportedAt := m.lastReport
 		if !m.polled && w.now.Sub(w.began) > r.Spec.OfflineAfter.Duration {
-			reportedAt = m.noted // a report that was not looked for extends no wait
+			reportedAt = m.noted // a report that was not polled does not extend the wait
 		}
 		quiet := w.now.Sub(reportedAt) > r.Spec.OfflineAfter.Duration
 		late := mine && !ready && m.lastReport.After(m.known.Given[keda.Module].Time.Add(5*time.Minute))
@@ -249,11 +249,11 @@ func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, f
 		if granted {
 			fresh[n]++
 			if checked && m.old && !approvedWithoutChecks(r, n) {
-				w.fail("%s: %s may have the version although its agent does not support checks", r.Name, m.id)
+				w.fail("%s: %s can have the version although its agent does not support checks", r.Name, m.id)
 			}
 			if step.Status.Waves[n].StartedAt == nil || !active || r.Spec.Paused || quiet || m.refuses {
-				w.fail("%s: %s may have the version although its wave did not start, the rollout rests, it is "+
-					"silent, or nothing can be published to it", r.Name, m.id)
+				w.fail("%s: %s can have the version although its wave has not started, the rollout is at rest, or "+
+					"the runtime is silent or unpublishable", r.Name, m.id)
 			}
 		}
 		if may || mine && !ready && !broken && !quiet && !late {
@@ -264,7 +264,7 @@ func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, f
 		if limit := r.Spec.Waves[n].MaxConcurrent; limit != nil && count > 0 {
 			bound := max(1, scaledDown(limit.String(), int(step.Status.Waves[n].Total)))
 			if flying[n] > bound {
-				w.fail("%s: wave %d has %d runtimes under way, at most %d may be", r.Name, n, flying[n], bound)
+				w.fail("%s: wave %d has %d runtimes in flight, must be at most %d", r.Name, n, flying[n], bound)
 			}
 		}
 		for other, failed := range failing {
@@ -276,7 +276,7 @@ func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, f
 					bound = scaledDown(limit.String(), int(step.Status.Waves[other].Total))
 				}
 				if failed > bound {
-					w.fail("%s: wave %d goes on although %d runtimes of wave %d failed and %d may", r.Name, n, failed,
+					w.fail("%s: wave %d continues after %d failures in wave %d, at most %d", r.Name, n, failed,
 						other, bound)
 				}
 			}
@@ -284,7 +284,7 @@ func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, f
 	}
 }
 
-// checkProof compares a wave that counts as proven with the actual reports of its runtimes.
+// checkProof compares a proven wave with the actual reports of its runtimes.
 func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtime) {
 	p := &plan{name: r.Name, spec: r.Spec, status: step.Status, situation: Situation{Now: w.now}}
 	p.begin(facts)
@@ -315,8 +315,8 @@ func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtim
 			has == r.Spec.To && !failed {
 			w.fail("%s: wave %d is proven before the report of %s was read", r.Name, wave, m.id)
 		}
-		// A publisher that dies between push and status leaves it to the next rollout of the version to note who gave
-		// it.
+		// After a crash between the push and the status update, the next rollout of the version is recorded as its
+		// source.
 		noted := has == r.Spec.To && m.known.Given[keda.Module].Rollout == r.Name && m.readyBy[m.givenBy+r.Spec.To]
 		if m.readyBy[r.Name+r.Spec.To] || noted {
 			count++
@@ -327,27 +327,27 @@ func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtim
 	if selector != nil && !r.Spec.Waves[wave].AllowEmpty && !approved && later > 0 && !proven(r, w.rollouts) {
 		canary := func(m *machine) bool { return m.labels["canary"] == "yes" }
 		if !slices.ContainsFunc(w.machines, canary) {
-			w.fail("%s: wave %d is proven and selects no runtime", r.Name, wave)
+			w.fail("%s: wave %d is proven but selects no runtime", r.Name, wave)
 		}
 	}
 	if concerned == 0 && unshown > 0 && shown == 0 && later > 0 && !w.shown(r.Spec.To) &&
 		!slices.Contains(r.Spec.ApprovedWaves, r.Spec.Waves[wave].Name) {
-		w.fail("%s: wave %d is proven, its %d runtimes show nothing of it, and it was not approved", r.Name, wave,
+		w.fail("%s: wave %d is proven, but none of its %d runtimes proves the version", r.Name, wave,
 			unshown)
 	}
 	if concerned > 0 && count == 0 {
-		w.fail("%s: wave %d of %d runtimes is proven and none of them reported that it is ready", r.Name, wave, concerned)
+		w.fail("%s: wave %d of %d runtimes is proven, but no runtime reported Ready", r.Name, wave, concerned)
 	}
 	if got := int(step.Status.Waves[wave].Updated); got > count {
-		w.fail("%s: wave %d counts %d updated runtimes, %d reported it", r.Name, wave, got, count)
+		w.fail("%s: wave %d has %d updated runtimes, but %d reported Ready", r.Name, wave, got, count)
 	}
 }
 
-// checkChecks fails if a wave is proven although a check of a runtime that is ready with its version is not Passed.
-// Runtimes that do not report are deferred; their checks are judged when they report again.
+// checkChecks fails if a wave is proven although a check of a ready runtime is not Passed. Silent runtimes are
+// deferred: their checks count when they report again.
 func (w *world) checkChecks(r *fleet.Rollout, wave int, m *machine, has string) {
 	mine := has == r.Spec.To && m.known.Given[keda.Module].Rollout == r.Name && m.known.Given[keda.Module].Ready
-	broken := m.reported == m.knownDigest && m.saidState == v1beta2.StateError // it counts as failed
+	broken := m.reported == m.knownDigest && m.saidState == v1beta2.StateError // the runtime counts as failed
 	if len(r.Spec.Waves[wave].Checks) == 0 || !mine || broken || approvedWithoutChecks(r, wave) {
 		return
 	}
@@ -364,7 +364,7 @@ func (w *world) checkChecks(r *fleet.Rollout, wave int, m *machine, has string) 
 	}
 }
 
-// known returns the recorded result of a machine's check, empty for none.
+// known returns the recorded result of a machine's check, or empty.
 func known(m *machine) v1beta2.CheckResult {
 	if checks := m.known.Given[keda.Module].Checks; len(checks) > 0 {
 		return checks[0].Result
@@ -376,7 +376,8 @@ func approvedWithoutChecks(r *fleet.Rollout, wave int) bool {
 	return !r.Spec.Waves[wave].Approval && slices.Contains(r.Spec.ApprovedWaves, r.Spec.Waves[wave].Name)
 }
 
-// checkBelief repeats the step: a restart decides the same, and a report about another bundle changes nothing.
+// checkBelief repeats the step. A restart must lead to equal decisions, and a report about another bundle must not
+// change them.
 func (w *world) checkBelief(
 	r *fleet.Rollout, before fleet.RolloutStatus, step Step, facts []Runtime, situation Situation,
 ) {
@@ -388,15 +389,15 @@ func (w *world) checkBelief(
 		}
 	}
 	if other := Plan(r.Name, r.Spec, before, lies, situation); !reflect.DeepEqual(step, other) {
-		w.fail("%s: a report that is not about the published bundle changed\n%+v\nto\n%+v", r.Name, step, other)
+		w.fail("%s: a report about another bundle changed\n%+v\nto\n%+v", r.Name, step, other)
 	}
 	if again := Plan(r.Name, r.Spec, step.Status, facts, situation); !reflect.DeepEqual(step.Decisions,
 		again.Decisions) || step.Status.State != again.Status.State {
-		w.fail("%s: a restart decides otherwise:\n%+v\n%+v", r.Name, step, again)
+		w.fail("%s: decisions differ after a restart:\n%+v\n%+v", r.Name, step, again)
 	}
 }
 
-// settled holds the fleet against how its newest rollout ended, once everything was carried out.
+// settled compares the fleet with the final state of its newest rollout.
 func (w *world) settled(r *fleet.Rollout) {
 	for range 3 {
 		w.promoteSurely()
@@ -408,9 +409,9 @@ func (w *world) settled(r *fleet.Rollout) {
 	for _, m := range w.machines {
 		switch {
 		case r.Status.State == fleet.RolloutSucceeded && bundle.Older(m.version, r.Spec.To):
-			w.fail("%s succeeded and %s has %s", r.Name, m.id, m.version)
+			w.fail("%s succeeded, but %s has %s", r.Name, m.id, m.version)
 		case r.Status.State == fleet.RolloutRolledBack && m.version == r.Spec.To && m.givenBy == r.Name:
-			w.fail("%s was rolled back and %s still has its version", r.Name, m.id)
+			w.fail("%s was rolled back, but %s still has the version", r.Name, m.id)
 		}
 	}
 }

@@ -1,13 +1,13 @@
-// Package rollout decides which runtime gets a promoted version, and why the others are held. It is pure.
+// Package rollout decides which runtimes get a promoted version, and why the other runtimes are held. It is pure.
 //
-// A rollout is a promotion of one module in one channel. Plan takes its status, the facts about every runtime that
-// follows the channel, and the time. It returns the next status and one Decision for each runtime. The caller writes
-// the status before it acts on a decision, so that a restarted publisher makes the same decision.
+// A rollout is the promotion of one module in one channel. Plan takes the rollout's status, the facts about every
+// runtime that follows the channel, and the time. It returns the next status and one Decision for each runtime. The
+// caller writes the status before it acts on a decision, so a restarted publisher makes the same decision.
 //
 // A runtime is updated once a signed report names exactly the bundle that was published to it, lists the module as
 // ready in that version, and lists every check of its wave as Passed. A Failed check counts as a failure. A runtime
-// that is silent, or that waits for its maintenance window, is deferred, which is neither success nor failure. A wave
-// starts once the previous one is proven, and only such reports prove a wave.
+// that is silent or waits for its maintenance window is deferred, which does not count as a success or a failure. A
+// wave starts when the previous wave is proven, and only reports of updated runtimes prove a wave.
 package rollout
 
 import (
@@ -22,39 +22,40 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Runtime has the facts about a runtime that follows the module's channel.
+// Runtime contains the facts about a runtime that follows the module's channel.
 type Runtime struct {
 	ID string
-	// Labels are the labels of its Kyma in the control plane.
+	// Labels are the labels of the runtime's Kyma in the control plane.
 	Labels map[string]string
-	// LastReport is the time of its last report, zero before the first.
+	// LastReport is the time of the runtime's last report, or zero before the first report.
 	LastReport time.Time
-	// Unnoted is the end of the time in which another publisher may have received a report without recording it, zero
-	// if no report is missing.
-	Unnoted time.Time
-	// Unpublishable is true if the publisher cannot publish a newer bundle to it, since UnpublishableSince at the
-	// earliest.
+	// LatestUnrecorded is the latest time at which another publisher can have received a report without recording it.
+	// It is zero if no report can be missing.
+	LatestUnrecorded time.Time
+	// Unpublishable is true if the publisher cannot publish a newer bundle to the runtime. UnpublishableSince is the
+	// earliest possible time of the first failure.
 	Unpublishable      bool
 	UnpublishableSince time.Time
-	// Version is the module's version in the newest bundle published to it, empty if the bundle lacks the module.
+	// Version is the module's version in the newest published bundle. It is empty if the bundle does not contain the
+	// module.
 	Version string
-	// Given names the rollout that gave it that version, nil if none did.
+	// Given describes the rollout that published Version, or is nil if no rollout published it.
 	Given *v1beta2.GivenVersion
-	// Current is true if the last report names the newest bundle by its digest, was made for the same generation of the
-	// runtime's Kyma, and lists the module in that version. State and Message are the module's in that report. They
-	// have no meaning otherwise.
+	// Current is true if the last report contains the digest of the newest bundle, is for the same generation of the
+	// runtime's Kyma, and lists the module in Version. State and Message are the module's state and message in that
+	// report, and are only valid if Current is true.
 	Current bool
 	State   v1beta2.State
 	Message string
-	// Waits is true if the runtime has the bundle and installs the version once its maintenance window opens.
+	// Waits is true if the runtime has the bundle and waits for its maintenance window to install the version.
 	Waits bool
-	// LacksChecks is true if its agent does not support checks.
+	// LacksChecks is true if the runtime's agent does not support checks.
 	LacksChecks bool
 }
 
-// Situation has the other inputs of a plan.
+// Situation contains the other inputs of a plan.
 type Situation struct {
-	// Newer is the name of the rollout that follows this one, empty for the newest.
+	// Newer is the name of the next rollout of the track. It is empty for the newest rollout.
 	Newer string
 	// Channel is the channel's current version.
 	Channel string
@@ -62,34 +63,34 @@ type Situation struct {
 	Proven bool
 	Now    time.Time
 
-	// places caches places, nil for no cache.
+	// places caches the places of runtimes. Nil disables the cache.
 	places places
 }
 
-// Decision is the version of the module that a runtime may have.
+// Decision is the version of the module that a runtime can have.
 type Decision struct {
-	// Version is that version, empty for none yet.
+	// Version is the allowed version. It is empty if the runtime must not get the module yet.
 	Version string
-	// Undo is the version that Version may replace although it is older.
+	// Undo is the newer version that Version replaces in a rollback.
 	Undo string
-	// Held is the reason why it may not have the promoted version, in stable words. It is empty if the runtime may.
+	// Held is the reason why the runtime cannot have the promoted version, or empty. The text is stable.
 	Held string
-	// Checks is the number of the wave whose checks the runtime gets with Version, counted from 1. With 0 the runtime
-	// keeps the checks that it has for the version.
+	// Checks is the number of the wave whose checks the runtime gets with Version, counted from 1. With 0, the runtime
+	// keeps its current checks for the version.
 	Checks int
 }
 
 // Step is the next step of a rollout.
 type Step struct {
 	Status fleet.RolloutStatus
-	// Decisions are in the order of the runtimes. A finished rollout has none.
+	// Decisions are in the order of the runtimes. They are nil after a rollout succeeded or was superseded.
 	Decisions []Decision
-	// Awaited marks, in the same order, the runtimes that the rollout waits for: they get a version next, or have to
-	// report the result.
+	// Awaited marks the runtimes for which the rollout waits, in the same order. They are about to get a version or
+	// must report the result.
 	Awaited []bool
 }
 
-// Finished reports whether a rollout has ended. Only undo changes it after that.
+// Finished reports whether a rollout has ended. Afterward, only an undo changes it.
 func Finished(state fleet.RolloutState) bool {
 	switch state {
 	case fleet.RolloutStopped, fleet.RolloutRolledBack, fleet.RolloutSuperseded, fleet.RolloutSucceeded:
@@ -106,14 +107,15 @@ type plan struct {
 	situation Situation
 	members   []member
 	waves     []wave
-	// before is the state before the step.
+	// before is the state of the rollout before the step.
 	before fleet.RolloutState
-	// downwards is true if the promoted version is older than the last good one. Runtimes with the last good one then
-	// keep it.
+	// downwards is true if the promoted version is older than the last good version. Then runtimes with the last good
+	// version keep it.
 	downwards bool
 }
 
-// Plan decides the next step of a rollout. Equal arguments give equal steps: the status is the rollout's only memory.
+// Plan decides the next step of a rollout. Equal arguments give equal steps, because the status is the only memory of a
+// rollout.
 func Plan(
 	name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, runtimes []Runtime, situation Situation,
 ) Step {
@@ -122,7 +124,7 @@ func Plan(
 		return p.stuck(runtimes, err)
 	}
 	p.begin(runtimes)
-	p.judge(runtimes)
+	p.classify(runtimes)
 	p.changeDirection()
 	p.release()
 	if p.active() {
@@ -140,7 +142,7 @@ func newPlan(name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, si
 	}
 }
 
-// awaited marks the runtimes that the rollout waits for.
+// awaited marks the runtimes for which the rollout waits.
 func (p *plan) awaited(runtimes []Runtime) []bool {
 	all := make([]bool, len(runtimes))
 	if Finished(p.status.State) {
@@ -162,7 +164,7 @@ func (p *plan) stuck(runtimes []Runtime, why error) Step {
 	return p.hold(runtimes)
 }
 
-// hold lets every runtime keep its version.
+// hold returns a step in which every runtime keeps its version.
 func (p *plan) hold(runtimes []Runtime) Step {
 	p.members = make([]member, len(runtimes))
 	for i, r := range runtimes {
@@ -176,13 +178,13 @@ func (p *plan) active() bool {
 	return !Finished(p.status.State) && p.status.State != fleet.RolloutRollingBack
 }
 
-// back reports whether the rollout takes its version back, or has done so.
+// back reports whether the rollout is rolling back or was rolled back.
 func (p *plan) back() bool {
 	return p.status.State == fleet.RolloutRollingBack || p.status.State == fleet.RolloutRolledBack
 }
 
-// changeDirection changes the direction of the rollout if an operator requests it, and after failures. An ended rollout
-// stays ended unless it is undone.
+// changeDirection stops the rollout or rolls it back after failures, or if an operator requests it. An ended rollout
+// only changes if it is undone.
 func (p *plan) changeDirection() {
 	state := &p.status.State
 	withdrawn := p.situation.Channel == p.spec.From && (p.active() || *state == fleet.RolloutStopped)
@@ -192,23 +194,23 @@ func (p *plan) changeDirection() {
 		p.checkRolledBack()
 	case p.situation.Newer != "":
 		if p.active() {
-			p.end(fleet.RolloutSuperseded, "rollout "+p.situation.Newer+" came after it")
+			p.end(fleet.RolloutSuperseded, "rollout "+p.situation.Newer+" replaces this rollout")
 		}
 	case p.spec.Undo:
-		p.goBack("it was undone")
+		p.startRollback("undone by an operator")
 	case withdrawn:
-		p.goBack("channel " + p.spec.Channel + " has " + p.spec.From + " again")
+		p.startRollback("channel " + p.spec.Channel + " has " + p.spec.From + " again")
 	case !p.active():
 	case p.spec.Abort:
-		p.end(fleet.RolloutStopped, "it was aborted")
+		p.end(fleet.RolloutStopped, "aborted by an operator")
 	case failed != "" && p.spec.OnFailure == fleet.OnFailureStop:
 		p.end(fleet.RolloutStopped, failed)
 	case failed != "":
-		p.goBack(failed)
+		p.startRollback(failed)
 	}
 }
 
-// release records that the channel has another version than the one that the rollout holds.
+// release records that the channel no longer has the version that the rollout holds back.
 func (p *plan) release() {
 	if s := &p.status; s.ReleasedAt == nil && p.situation.Newer == "" &&
 		releasable(s.State, p.spec.To, p.situation.Channel) {
@@ -217,8 +219,8 @@ func (p *plan) release() {
 	}
 }
 
-// stamp returns the time in whole seconds, as the API stores it. It rounds up, so that no soak is shorter than
-// specified.
+// stamp returns the current time in whole seconds, which is the precision of the API. It rounds up, so no soak time is
+// shorter than specified.
 func (p *plan) stamp() metav1.Time {
 	now := p.situation.Now.UTC().Truncate(time.Second)
 	if now.Before(p.situation.Now) {
@@ -232,31 +234,33 @@ func (p *plan) end(state fleet.RolloutState, why string) {
 	p.status.State, p.status.Message, p.status.FinishedAt, p.status.EstimatedEnd = state, why, &now, nil
 }
 
-func (p *plan) goBack(why string) {
+func (p *plan) startRollback(why string) {
 	now := p.stamp()
-	p.status.State, p.status.Message, p.status.FinishedAt, p.status.EstimatedEnd, p.status.BackSince = fleet.RolloutRollingBack, why, nil, nil, &now
+	p.status.State, p.status.Message, p.status.BackSince = fleet.RolloutRollingBack, why, &now
+	p.status.FinishedAt, p.status.EstimatedEnd = nil, nil
 	p.checkRolledBack()
 }
 
-// checkRolledBack ends a rollback once every touched runtime reported its last good version, is silent, or is overdue.
-// Overdue runtimes must not block the next promotion; they go back as soon as the publisher can publish to them.
+// checkRolledBack ends a rollback when every touched runtime has reported its last good version, is silent, or is
+// overdue. Overdue runtimes must not block the next promotion. They are still rolled back as soon as the publisher can
+// publish to them.
 func (p *plan) checkRolledBack() {
 	for i := range p.members {
 		m := &p.members[i]
-		if m.touched && m.state != reverted && m.state != aside && !p.overdue(m) {
+		if m.touched && m.state != reverted && m.state != unaffected && !p.overdue(m) {
 			return
 		}
 	}
 	p.end(fleet.RolloutRolledBack, p.status.Message)
 }
 
-// overdue reports whether the deadline for a runtime's way back has passed.
+// overdue reports whether the deadline for the rollback of a runtime has passed.
 func (p *plan) overdue(m *member) bool {
 	since := p.status.BackSince
 	return since == nil || m.wave < 0 || p.situation.Now.After(since.Add(p.spec.Waves[m.wave].Deadline.Duration))
 }
 
-// overBudget returns a message about the first wave with more failures than allowed, empty without one.
+// overBudget returns a message about the first wave with more failures than allowed, or empty.
 func (p *plan) overBudget() string {
 	for i := range p.waves {
 		w := &p.waves[i]
@@ -302,7 +306,7 @@ func (p *plan) advance() {
 		why = p.missing(i, why, soaked)
 		if why != "" || !soaked || p.spec.Paused {
 			if !p.spec.Paused {
-				p.status.Message = "wave " + s.Name + ": " + w.doing(why, s.ReadyAt != nil)
+				p.status.Message = "wave " + s.Name + ": " + w.progressMessage(why, s.ReadyAt != nil)
 			}
 			return
 		}
@@ -319,14 +323,14 @@ func (p *plan) success() string {
 	return "no runtime had to be updated"
 }
 
-// waits returns a message if a wave waits for an approval or a runtime, empty otherwise.
+// waits returns a message if a wave waits for an approval or for runtimes, or empty.
 func (p *plan) waits(wave int) string {
 	if slices.Contains(p.spec.ApprovedWaves, p.spec.Waves[wave].Name) {
 		return ""
 	}
-	switch untried := p.untried(wave); {
+	switch untried := p.unprovenRuntimes(wave); {
 	case p.empty(wave):
-		return "selects no runtime: label runtimes, correct its selector in spec.waves, or approve it"
+		return "selects no runtime: label runtimes, correct the selector in spec.waves, or approve the wave"
 	case untried > 0:
 		return fmt.Sprintf(
 			"waits for its approval: %d runtimes have %s or a newer version already, and none shows that %s works",
@@ -337,16 +341,16 @@ func (p *plan) waits(wave int) string {
 	return ""
 }
 
-// untried returns the number of runtimes that should prove the promoted version and cannot: they have a newer one, or
-// have it from a rollout that ended before they were ready. It is zero if a runtime proves the version, or if no
-// runtime gets it next. After the last wave, new runtimes get it next.
-func (p *plan) untried(number int) int {
+// unprovenRuntimes returns the number of runtimes that should prove the promoted version but cannot: they have a newer
+// version, or got the version from a rollout that ended before they were ready. It is zero if a runtime proves the
+// version, or if no other runtime would get the version next. After the last wave, new runtimes would get it next.
+func (p *plan) unprovenRuntimes(number int) int {
 	var all wave
 	later := 0
 	for i := range p.waves {
 		w := &p.waves[i]
 		all.total, all.fresh, all.updated = all.total+w.total, all.fresh+w.fresh, all.updated+w.updated
-		all.aside, all.shows = all.aside+w.aside, all.shows+w.shows
+		all.unaffected, all.shows = all.unaffected+w.unaffected, all.shows+w.shows
 		if i > number {
 			later += w.total
 		}
@@ -356,9 +360,9 @@ func (p *plan) untried(number int) int {
 	case p.situation.Proven:
 		return 0
 	case number == len(p.waves)-1 && (all.total == all.fresh || w.total == 0) && all.shows+all.updated == 0:
-		return all.aside
+		return all.unaffected
 	case w.total == 0 && w.shows == 0 && later > 0:
-		return w.aside
+		return w.unaffected
 	}
 	return 0
 }

@@ -13,8 +13,8 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// Followers are the runtimes that follow a track, and the version of its channel. They can be left out for a track at
-// rest.
+// Followers are the runtimes that follow a track, and the version of the track's channel. For a track at rest, Runtimes
+// can be empty.
 type Followers struct {
 	Channel  string
 	Runtimes []Runtime
@@ -22,21 +22,21 @@ type Followers struct {
 
 // Round is the result of one evaluation of all tracks. The caller writes Create and Update before it uses Gates.
 type Round struct {
-	// Create are new rollouts with their first status, Update rollouts with a changed status, and Forget old rollouts
-	// to delete.
+	// Create are new rollouts with their first status. Update are rollouts with a changed status. Forget are old
+	// rollouts to delete.
 	Create, Update, Forget []*fleet.Rollout
-	// Gates has the gates by track. A runtime may have the channel's version of a track without a gate.
+	// Gates are the gates by track. Without a gate, all runtimes can have the channel's version.
 	Gates Gates
 	// Newest are the newest rollouts of all tracks after the round, sorted by name.
 	Newest []*fleet.Rollout
-	// Active is true if a rollout is under way, which time alone can change.
+	// Active is true if a rollout is in progress, so the passage of time alone can change the next round.
 	Active bool
 
 	places places
 }
 
-// AtRest returns a function that reports whether a track needs no decision at its channel's version: no policy covers
-// it and it has no rollout, or its newest rollout succeeded and the channel still has the last good version.
+// AtRest returns a function that reports whether a track needs no decision. That is the case if the track has no policy
+// and no rollout, or if its newest rollout succeeded and the channel still has the last good version.
 func AtRest(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) func(track Track, channel string) bool {
 	byTrack := tracked(rollouts)
 	return func(track Track, channel string) bool {
@@ -48,7 +48,7 @@ func AtRest(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) func(track
 	}
 }
 
-// tracked returns the rollouts by track, without those that are deleted.
+// tracked returns the rollouts by track. It omits rollouts that are being deleted.
 func tracked(rollouts []fleet.Rollout) map[Track][]*fleet.Rollout {
 	byTrack := map[Track][]*fleet.Rollout{}
 	for i := range rollouts {
@@ -63,8 +63,8 @@ func tracked(rollouts []fleet.Rollout) map[Track][]*fleet.Rollout {
 // keptRollouts is the number of rollouts that are kept per track.
 const keptRollouts = 10
 
-// NextRound decides the next step of the rollouts of all tracks. A track without followers, or whose channel has no
-// version, does not change: absent runtimes prove nothing.
+// NextRound decides the next step of the rollouts of all tracks. A track that is missing in followers does not change,
+// because absent runtimes do not prove a version.
 func NextRound(
 	policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, followers map[Track]Followers, now time.Time,
 ) Round {
@@ -96,12 +96,12 @@ func (r *Round) track(
 		}
 		return
 	}
-	if newest != nil && leftBehind(newest, seen.Channel, policy) {
+	if newest != nil && bypassed(newest, seen.Channel, policy) {
 		r.leave(newest, seen.Channel, now)
 		return
 	}
 	if policy == nil && newest != nil {
-		// A rollout under way keeps its course, and so does the promotion after it.
+		// Without a policy, an active rollout and the next promotion keep the course of the newest rollout.
 		policy = &fleet.RolloutPolicy{Spec: fleet.RolloutPolicySpec{Course: newest.Spec.Course}}
 		policy.Name = newest.Spec.Policy
 	}
@@ -117,7 +117,7 @@ func (r *Round) track(
 		return
 	}
 	if newest.Status.State == fleet.RolloutSucceeded && !newest.Spec.Undo {
-		// It has succeeded: runtimes that were away get the version at once.
+		// After the rollout succeeded, runtimes that were offline get the version immediately.
 		r.stay(r.leave(newest, "", now))
 		r.forget(own)
 		return
@@ -135,8 +135,8 @@ func (r *Round) track(
 	r.forget(own)
 }
 
-// leave records the version that all runtimes may have since a rollout ended, empty for the rollout's own. It returns
-// the rollout with that record.
+// leave records the version that all runtimes can have after a rollout ended, or empty for the rollout's own version.
+// It returns the rollout with the updated status.
 func (r *Round) leave(ended *fleet.Rollout, version string, now time.Time) *fleet.Rollout {
 	p := newPlan(ended.Name, ended.Spec, ended.Status, Situation{Channel: version, Now: now})
 	p.release()
@@ -150,16 +150,16 @@ func (r *Round) leave(ended *fleet.Rollout, version string, now time.Time) *flee
 	return next
 }
 
-// stay keeps a track as its rollout left it. Unless that has succeeded, no further runtime gets the version, and no
-// runtime loses it.
+// stay keeps the recorded state of a track's newest rollout. Unless the rollout succeeded, no more runtimes get the
+// version, and no runtime loses the version.
 func (r *Round) stay(newest *fleet.Rollout) {
 	r.Gates[Track{newest.Spec.Module, newest.Spec.Channel}] = NewGate(newest, Step{Status: newest.Status}, nil)
 	r.Newest = append(r.Newest, newest)
 }
 
-// keep adds a rollout with its next status to the round.
+// keep adds a rollout to the round with its next status.
 func (r *Round) keep(rollout *fleet.Rollout, status fleet.RolloutStatus, now time.Time) {
-	status.ObservedGeneration = max(rollout.Generation, 1) // the API server gives a new object 1
+	status.ObservedGeneration = max(rollout.Generation, 1) // the API server sets generation 1 for a new object
 	status.Conditions = conditions(rollout.Status.Conditions, status, now)
 	next := rollout.DeepCopy()
 	next.Status = status
@@ -175,7 +175,7 @@ func (r *Round) keep(rollout *fleet.Rollout, status fleet.RolloutStatus, now tim
 	r.Active = r.Active || !Finished(status.State)
 }
 
-// conditions returns the conditions of a status, for tools that wait for objects.
+// conditions returns the conditions of a status. Tools such as kubectl wait use them.
 func conditions(before []metav1.Condition, status fleet.RolloutStatus, now time.Time) []metav1.Condition {
 	after := slices.Clone(before)
 	set := func(kind string, is metav1.ConditionStatus) {

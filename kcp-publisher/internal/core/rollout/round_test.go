@@ -26,7 +26,7 @@ func policies(names ...string) []fleet.RolloutPolicy {
 	return all
 }
 
-// carriedOut returns a rollout of the first promotion as the API server keeps it.
+// carriedOut returns a rollout of the first promotion in the given state, as stored in the API server.
 func carriedOut(state fleet.RolloutState) fleet.Rollout {
 	r := fleet.Rollout{Spec: twoWaves()}
 	r.Name, r.ResourceVersion = first, "7"
@@ -39,7 +39,7 @@ func carriedOut(state fleet.RolloutState) fleet.Rollout {
 	return r
 }
 
-func TestRounds(t *testing.T) {
+func TestNextRound(t *testing.T) {
 	following := func(version string) map[Track]Followers {
 		return map[Track]Followers{keda: {Channel: version, Runtimes: everyone}}
 	}
@@ -48,50 +48,50 @@ func TestRounds(t *testing.T) {
 		rollouts  []fleet.Rollout
 		followers map[Track]Followers
 		made      string
-		// dev and prod are the allowed versions of runtimes of that name, empty without a gate.
+		// dev and prod are the allowed versions of the runtimes with these names. They are empty without a gate.
 		dev, prod string
 	}{
-		"Without a policy there is no gate": {followers: following("2.0.0")},
-		"A channel that nobody is behind of needs no rollout": {
+		"No policy and no rollout": {followers: following("2.0.0")},
+		"All runtimes have the channel's version": {
 			policies: policies("careful"), followers: following("1.0.0"),
 		},
-		"A promotion makes a rollout, and its first wave may go": {
+		"Promotion creates a rollout that starts its first wave": {
 			policies: policies("careful"), followers: following("2.0.0"), made: "keda-regular-1", dev: "2.0.0",
 			prod: "1.0.0",
 		},
-		"Of two policies the first by name counts": {
+		"First of two policies by name applies": {
 			policies: policies("slow", "careful"), followers: following("2.0.0"), made: "keda-regular-1", dev: "2.0.0",
 			prod: "1.0.0",
 		},
-		"A rollout goes on although its policy is gone": {
+		"Active rollout continues without its policy": {
 			rollouts: []fleet.Rollout{carriedOut("")}, followers: following("2.0.0"), dev: "2.0.0", prod: "1.0.0",
 		},
-		"So does the promotion after it": {
+		"Promotion during an active rollout without its policy": {
 			rollouts: []fleet.Rollout{carriedOut("")}, followers: following("3.0.0"), made: "keda-regular-2",
 			dev: "3.0.0", prod: "1.0.0",
 		},
-		"What was stopped stays stopped without its policy": {
+		"Stopped rollout without its policy": {
 			rollouts: []fleet.Rollout{carriedOut(fleet.RolloutStopped)}, followers: following("2.0.0"), dev: "1.0.0",
 			prod: "1.0.0",
 		},
-		"The next promotion after that asks for no waves any more": {
+		"Promotion after a stopped rollout without its policy": {
 			rollouts: []fleet.Rollout{carriedOut(fleet.RolloutStopped)}, followers: following("3.0.0"),
 		},
-		"With its policy the next promotion goes in waves": {
+		"Promotion after a stopped rollout with its policy": {
 			policies: policies("careful"), rollouts: []fleet.Rollout{carriedOut(fleet.RolloutRolledBack)},
 			followers: following("3.0.0"), made: "keda-regular-2", dev: "3.0.0", prod: "1.0.0",
 		},
-		"A track that nobody is seen to follow stands still": {
+		"Track without followers does not change": {
 			policies: policies("careful"), rollouts: []fleet.Rollout{carriedOut("")}, dev: "1.0.0", prod: "1.0.0",
 		},
-		"While a rollback is under way a new promotion has to wait": {
+		"Promotion waits for a rollback": {
 			policies: policies("careful"), rollouts: []fleet.Rollout{carriedOut(fleet.RolloutRollingBack)},
 			followers: following("3.0.0"), dev: "1.0.0", prod: "1.0.0",
 		},
-		"A rollout that an operator deletes counts as gone": {
+		"Rollout that is being deleted is ignored": {
 			rollouts: []fleet.Rollout{deleted(carriedOut(""))}, followers: following("2.0.0"),
 		},
-		"A rollout that succeeded lets everybody have what it moved": {
+		"Succeeded rollout allows the version for all runtimes": {
 			policies: policies("careful"), rollouts: []fleet.Rollout{carriedOut(fleet.RolloutSucceeded)},
 			followers: following("2.0.0"), dev: "2.0.0", prod: "2.0.0",
 		},
@@ -103,22 +103,22 @@ func TestRounds(t *testing.T) {
 				made += r.Name
 			}
 			if made != c.made {
-				t.Errorf("made %q, want %q", made, c.made)
+				t.Errorf("got created rollouts %q, want %q", made, c.made)
 			}
 			gate := round.Gates[keda]
 			if (gate == nil) != (c.dev == "") {
-				t.Fatalf("gate %+v", gate)
+				t.Fatalf("got gate %+v", gate)
 			}
 			if gate == nil {
 				return
 			}
 			if dev, prod := gate.Decide("dev", "1.0.0"), gate.Decide("prod", "1.0.0"); dev.Version != c.dev ||
 				prod.Version != c.prod {
-				t.Errorf("dev may have %+v, prod %+v", dev, prod)
+				t.Errorf("got decision %+v for dev, %+v for prod", dev, prod)
 			}
 			for i, r := range round.Create {
 				if r.Spec.Policy != "careful" || round.Create[i].Status.State == "" {
-					t.Errorf("made %+v", r)
+					t.Errorf("got created rollout %+v", r)
 				}
 			}
 		})
@@ -134,7 +134,7 @@ func TestIdleTrackChangesNoRollout(t *testing.T) {
 	started := carriedOut("")
 	round := NextRound(policies("careful"), []fleet.Rollout{started}, nil, noon.Add(time.Hour))
 	if len(round.Update)+len(round.Create) > 0 {
-		t.Errorf("written: %+v", round.Update)
+		t.Errorf("got updates %+v", round.Update)
 	}
 }
 
@@ -146,7 +146,7 @@ func TestUnchangedFactsWriteNothing(t *testing.T) {
 	}
 }
 
-func TestRestartedPublisherSupersedesLater(t *testing.T) {
+func TestRestartedPublisherSupersedesOlderRollout(t *testing.T) {
 	older, newer := carriedOut(""), carriedOut("")
 	newer.Name, newer.Spec.Revision, newer.Spec.To, newer.Status = "keda-regular-2", 2, "3.0.0", fleet.RolloutStatus{}
 	round := NextRound(policies("careful"), []fleet.Rollout{older, newer},
@@ -158,7 +158,7 @@ func TestRestartedPublisherSupersedesLater(t *testing.T) {
 	}
 }
 
-func TestOldRolloutsAreForgotten(t *testing.T) {
+func TestOldRolloutsAreDeleted(t *testing.T) {
 	var all []fleet.Rollout
 	for i := range keptRollouts + 3 {
 		r := carriedOut(fleet.RolloutSucceeded)
@@ -178,7 +178,7 @@ func TestOldRolloutsAreForgotten(t *testing.T) {
 
 func TestRecreatedRolloutReachesRolledBackRuntimes(t *testing.T) {
 	back := grantedAgo(at("dev", "dev", ""), 30)
-	back.Version = "1.0.0" // given back by the rollout of the same name that was deleted
+	back.Version = "1.0.0" // rolled back by a deleted rollout with the same name
 	step := Plan(first, twoWaves(), fleet.RolloutStatus{}, []Runtime{back, everyone[1]},
 		Situation{Channel: "2.0.0", Now: noon})
 	if step.Decisions[0].Version != "2.0.0" || step.Status.Waves[0].Total != 1 {
@@ -187,7 +187,7 @@ func TestRecreatedRolloutReachesRolledBackRuntimes(t *testing.T) {
 }
 
 func TestUpgradeThatWaitsForAWindowIsDeferred(t *testing.T) {
-	waits := grantedAgo(at("dev", "dev", ""), 20) // longer than its deadline
+	waits := grantedAgo(at("dev", "dev", ""), 20) // longer ago than the deadline
 	waits.Current, waits.Waits = false, true
 	step := Plan(first, twoWaves(), carriedOut("").Status, []Runtime{waits, everyone[1]},
 		Situation{Channel: "2.0.0", Now: noon})
@@ -195,7 +195,7 @@ func TestUpgradeThatWaitsForAWindowIsDeferred(t *testing.T) {
 		t.Errorf("%+v, %+v", w, step.Decisions[1])
 	}
 	if !strings.Contains(step.Status.Message, "0 of 1 runtimes are updated") {
-		t.Errorf("the rollout reports %s", step.Status.Message)
+		t.Errorf("got rollout message %s", step.Status.Message)
 	}
 }
 
@@ -212,7 +212,7 @@ func TestImpossibleRollbackDoesNotBlockOthers(t *testing.T) {
 			Channel: "2.0.0", Now: noon.Add(time.Duration(c.minutes) * time.Minute),
 		})
 		if d := later.Decisions[0]; later.Status.State != c.want || d.Version != "1.0.0" || d.Undo != "2.0.0" {
-			t.Errorf("after %d minutes it is %s and decides %+v", c.minutes, later.Status.State, d)
+			t.Errorf("after %d minutes: got state %s, decision %+v", c.minutes, later.Status.State, d)
 		}
 	}
 }
@@ -220,7 +220,7 @@ func TestImpossibleRollbackDoesNotBlockOthers(t *testing.T) {
 func TestRolledBackRolloutKeepsItsFailures(t *testing.T) {
 	started := carriedOut("").Status
 	if last := started.Waves[len(started.Waves)-1]; !last.All || last.Place != nil {
-		t.Errorf("the wave of all others: %+v", last)
+		t.Errorf("got wave for all other runtimes %+v", last)
 	}
 	broken := grantedAgo(at("dev", "dev", ""), 1)
 	broken.State, broken.Message = "Error", "crashes"
@@ -230,12 +230,12 @@ func TestRolledBackRolloutKeepsItsFailures(t *testing.T) {
 	back.Version = "1.0.0"
 	done := Plan(first, twoWaves(), going, []Runtime{back, everyone[1]}, Situation{Channel: "2.0.0", Now: noon}).Status
 	if done.State != fleet.RolloutRolledBack || done.Failed != 1 || done.Reverted != 1 || len(done.Failures) != 1 {
-		t.Errorf("it is %s: %d failed, %d went back, failures %+v", done.State, done.Failed, done.Reverted,
+		t.Errorf("got state %s, %d failed, %d reverted, failures %+v", done.State, done.Failed, done.Reverted,
 			done.Failures)
 	}
 }
 
-func TestWaitingToolsReadTheStateOfARollout(t *testing.T) {
+func TestConditionsWorkWithKstatus(t *testing.T) {
 	for state, want := range map[fleet.RolloutState]status.Status{
 		fleet.RolloutProgressing: status.InProgressStatus, fleet.RolloutPaused: status.InProgressStatus,
 		fleet.RolloutWaiting:     status.InProgressStatus,
@@ -249,11 +249,11 @@ func TestWaitingToolsReadTheStateOfARollout(t *testing.T) {
 		round.keep(&rollout, fleet.RolloutStatus{State: state, Message: "m"}, noon)
 		rollout.Status = round.Update[0].Status
 		if got := kstatusOf(t, rollout); got != want {
-			t.Errorf("%s is %s, want %s", state, got, want)
+			t.Errorf("state %s: got kstatus %s, want %s", state, got, want)
 		}
 		rollout.Generation = 4
 		if got := kstatusOf(t, rollout); got != status.InProgressStatus {
-			t.Errorf("%s of an older spec is %s", state, got)
+			t.Errorf("state %s of an older spec: got kstatus %s", state, got)
 		}
 	}
 }
@@ -274,7 +274,7 @@ func kstatusOf(t *testing.T, rollout fleet.Rollout) status.Status {
 func TestChangesAreReportedOnce(t *testing.T) {
 	started := carriedOut("").Status
 	if got := Changes(fleet.RolloutStatus{}, started); len(got) != 1 || got[0].Reason != "WaveStarted" {
-		t.Errorf("at the start: %+v", got)
+		t.Errorf("first status: got changes %+v", got)
 	}
 	broken := grantedAgo(at("dev", "dev", ""), 1)
 	broken.State, broken.Message = "Error", "crashes"
@@ -283,14 +283,14 @@ func TestChangesAreReportedOnce(t *testing.T) {
 	if got := Changes(started, stopped); len(got) != 1 || got[0].Type != "Warning" ||
 		got[0].Reason != "RolloutRollingBack" ||
 		got[0].Note != "wave development failed: 1 of 1 runtimes failed, maxFailures allows 0" {
-		t.Errorf("at the end: %+v", got)
+		t.Errorf("failed wave: got changes %+v", got)
 	}
 	if got := Changes(stopped, stopped); len(got) > 0 {
-		t.Errorf("reported again: %+v", got)
+		t.Errorf("unchanged status: got changes %+v", got)
 	}
 }
 
-// BenchmarkLook is one look at 50 modules' rollouts in a fleet of 10,000 runtimes, all in their second wave.
+// BenchmarkLook plans one round for the rollouts of 50 modules in a fleet of 10,000 runtimes, all in their second wave.
 func BenchmarkLook(b *testing.B) {
 	followers := map[Track]Followers{}
 	var rollouts []fleet.Rollout
@@ -319,12 +319,12 @@ func BenchmarkLook(b *testing.B) {
 	for b.Loop() {
 		if round := NextRound(policy, rollouts, followers, noon.Add(time.Minute)); len(round.Gates) != 50 ||
 			len(round.Update) != 50 {
-			b.Fatalf("%d gates, %d updates", len(round.Gates), len(round.Update))
+			b.Fatalf("got %d gates, %d updates", len(round.Gates), len(round.Update))
 		}
 	}
 }
 
-func TestIdleTrackNeedsNoDecision(t *testing.T) {
+func TestAtRest(t *testing.T) {
 	policy := policies("careful")
 	ended := func(change func(*fleet.Rollout)) []fleet.Rollout {
 		r := fleet.Rollout{
@@ -341,29 +341,29 @@ func TestIdleTrackNeedsNoDecision(t *testing.T) {
 		rollouts []fleet.Rollout
 		want     bool
 	}{
-		"no policy, no rollout":   {nil, nil, true},
-		"a policy and no rollout": {policy, nil, false},
-		"it has succeeded":        {policy, ended(func(*fleet.Rollout) {}), true},
-		"it is undone":            {policy, ended(func(r *fleet.Rollout) { r.Spec.Undo = true }), false},
-		"the channel moved on":    {policy, ended(func(r *fleet.Rollout) { r.Spec.To = "1.5.0" }), false},
-		"the channel moved on without a policy": {policy, ended(func(r *fleet.Rollout) {
+		"no policy, no rollout":       {nil, nil, true},
+		"policy without a rollout":    {policy, nil, false},
+		"rollout succeeded":           {policy, ended(func(*fleet.Rollout) {}), true},
+		"rollout undone":              {policy, ended(func(r *fleet.Rollout) { r.Spec.Undo = true }), false},
+		"channel has another version": {policy, ended(func(r *fleet.Rollout) { r.Spec.To = "1.5.0" }), false},
+		"channel has another version since a time without a policy": {policy, ended(func(r *fleet.Rollout) {
 			r.Spec.To, r.Status.VersionWithoutPolicy = "1.5.0", "2.0.0"
 		}), true},
-		"the channel came back": {policy, ended(func(r *fleet.Rollout) {
+		"channel returned to the version": {policy, ended(func(r *fleet.Rollout) {
 			r.Status.VersionWithoutPolicy = "1.5.0"
 		}), false},
-		"it was stopped": {
+		"rollout stopped": {
 			policy, ended(func(r *fleet.Rollout) { r.Status.State = fleet.RolloutStopped }), false,
 		},
-		"it is under way, no policy": {
+		"rollout active, no policy": {
 			nil, ended(func(r *fleet.Rollout) { r.Status.State = fleet.RolloutProgressing }), false,
 		},
-		"it succeeded and is forgotten": {
+		"rollout succeeded and is being deleted": {
 			policy, ended(func(r *fleet.Rollout) { r.DeletionTimestamp = &metav1.Time{Time: noon} }), false,
 		},
 	} {
 		if got := AtRest(c.policies, c.rollouts)(keda, "2.0.0"); got != c.want {
-			t.Errorf("%s: %t", name, got)
+			t.Errorf("%s: got %t", name, got)
 		}
 	}
 }

@@ -16,13 +16,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// maxGranted bounds the names of runtimes in one wave's status.
+// maxGranted limits the number of runtime names in one wave's status.
 const maxGranted = 500
 
-// Rest is the name of the wave that is added for the runtimes that no wave selects.
+// Rest is the name of the wave that is added for runtimes that no other wave selects.
 const Rest = "rest"
 
-// Complete returns the course with a last wave for the runtimes that no other selects, a copy of the wave before it.
+// Complete returns the course with an additional last wave for the runtimes that no other wave selects. Its settings
+// are a copy of the previous wave's settings.
 func Complete(course fleet.Course) fleet.Course {
 	all := *course.DeepCopy()
 	last := all.Waves[len(all.Waves)-1]
@@ -35,7 +36,7 @@ func Complete(course fleet.Course) fleet.Course {
 	return all
 }
 
-// Check validates a course beyond the schema of the API server. The error names the field.
+// Check validates a course beyond the schema of the API server. The error contains the field.
 func Check(course fleet.Course) error {
 	names := map[string]bool{}
 	for i, w := range course.Waves {
@@ -55,7 +56,7 @@ func Check(course fleet.Course) error {
 				continue
 			}
 			if n, err := intstr.GetScaledValueFromIntOrPercent(bound.value, 100, true); err != nil || n < 0 {
-				return fmt.Errorf("waves[%d].%s: %q is neither a number nor a percentage such as \"10%%\"", i,
+				return fmt.Errorf("waves[%d].%s: %q is not a number or a percentage such as \"10%%\"", i,
 					bound.field, bound.value.String())
 			}
 		}
@@ -66,8 +67,8 @@ func Check(course fleet.Course) error {
 	return nil
 }
 
-// place is a runtime's position in the order in which waves take runtimes: a hash of policy and runtime, which is the
-// same in every rollout of the policy. It fits a JSON number.
+// place returns a runtime's position in the order in which waves take runtimes. It is a hash of policy and runtime, so
+// it is equal in all rollouts of the policy. It fits a JSON number.
 func place(policy, runtime string) int64 {
 	sum := sha256.Sum256([]byte(policy + "\x00" + runtime))
 	return int64(binary.BigEndian.Uint64(sum[:8]) >> 12)
@@ -93,30 +94,31 @@ func (p places) of(policy, runtime string) int64 {
 	return at
 }
 
-// wave has the counts of a wave's runtimes.
+// wave contains the numbers of a wave's runtimes by state.
 type wave struct {
 	selector labels.Selector // nil for a wave by percent or count
-	// unmatched is true if the selector matches no runtime of any wave.
+	// unmatched is true if the selector matches no runtime at all.
 	unmatched bool
-	// total counts its runtimes. The other fields count each of them at most once; runtimes without the version that
-	// can get it are in none.
+	// total is the number of runtimes. Each runtime is in at most one of the other counts. Runtimes that can still get
+	// the version are in none of them.
 	total, updated, inFlight, failed, deferred int
-	// fresh counts the runtimes that do not have the module in any version yet.
+	// fresh counts the runtimes that do not have the module yet.
 	fresh int
-	// aside counts additional runtimes, which already have the promoted version or a newer one. shows counts the ones
-	// of them that prove the version.
-	aside, shows int
-	// shownSince is the time when another rollout gave the last of shows the version, zero if none did.
+	// unaffected counts runtimes outside of total that already have the promoted version or a newer one. shows counts the
+	// runtimes among them that prove the version.
+	unaffected, shows int
+	// shownSince is the latest time at which a runtime in shows got the version from another rollout, or zero.
 	shownSince time.Time
-	// unread counts the updated runtimes whose reports were not read since the publisher started. A newer report may
+	// unread counts the updated runtimes whose reports were not read since the publisher started. Such a report may
 	// contain a failure.
 	unread int
-	// unchecked describes the runtimes whose checks keep the wave from being proven. measuring counts those of them
-	// that are ready with the version, outdated those whose agents do not support checks, and overdue the measuring
-	// runtimes whose time for measurements has passed. measuring is part of inFlight.
+	// unchecked describes the runtimes whose checks prevent the wave from being proven. measuring counts the runtimes
+	// that are ready with the version while their checks are measured, and is part of inFlight. outdated counts the
+	// runtimes whose agents do not support checks. overdue counts the measuring runtimes whose time for measurements
+	// has passed.
 	unchecked                    []string
 	measuring, outdated, overdue int
-	// broken has the runtimes with failed checks.
+	// broken lists the runtimes with failed checks.
 	broken []brokenCheck
 	// reachable are the indexes of the runtimes that wait for the version and are not silent.
 	reachable []int
@@ -128,13 +130,13 @@ func (p *plan) selectors() {
 	p.waves = make([]wave, len(p.spec.Waves))
 	for i := range p.spec.Waves {
 		if s := p.spec.Waves[i].Selector; s != nil {
-			p.waves[i].selector, _ = metav1.LabelSelectorAsSelector(s) // Check has seen it
+			p.waves[i].selector, _ = metav1.LabelSelectorAsSelector(s) // Check has validated it
 		}
 	}
 }
 
-// empty reports whether a wave's selector matches no runtime, and the policy does not allow that. Such a wave proves
-// nothing: the rollout must not pass it to other runtimes, unless an earlier rollout proved the version.
+// empty reports whether a wave's selector matches no runtime and the policy does not allow that. Such a wave does not
+// prove the version, so the rollout must not continue to later waves unless an earlier rollout proved the version.
 func (p *plan) empty(number int) bool {
 	if !p.waves[number].unmatched || p.spec.Waves[number].AllowEmpty || p.situation.Proven {
 		return false
@@ -147,7 +149,8 @@ func (w *wave) matches(runtimes []Runtime) bool {
 	return slices.ContainsFunc(runtimes, func(r Runtime) bool { return w.selector.Matches(labels.Set(r.Labels)) })
 }
 
-// begin fixes the last place of each wave by percent or count, which must not change while the rollout runs.
+// begin assigns the runtimes to waves. The first call fixes the last place of each wave with a percent or count, which
+// must not change during the rollout.
 func (p *plan) begin(runtimes []Runtime) {
 	p.selectors()
 	p.members = make([]member, len(runtimes))
@@ -200,7 +203,7 @@ func (p *plan) fixPlaces(runtimes []Runtime) {
 	}
 }
 
-// waveOf returns the first wave that selects a runtime, -1 for none.
+// waveOf returns the index of the first wave that selects a runtime, or -1.
 func (p *plan) waveOf(runtime int, own labels.Set) int {
 	for i := range p.waves {
 		if s := p.waves[i].selector; s != nil && s.Matches(own) {
@@ -213,13 +216,13 @@ func (p *plan) waveOf(runtime int, own labels.Set) int {
 	return -1
 }
 
-// budgets computes a wave's limits in runtimes.
+// budgets converts a wave's limits to numbers of runtimes.
 func (w *wave) budgets(spec fleet.Wave) {
 	scaled := func(v *intstr.IntOrString, of int, up bool, otherwise int) int {
 		if v == nil {
 			return otherwise
 		}
-		n, _ := intstr.GetScaledValueFromIntOrPercent(v, of, up) // Check has seen it
+		n, _ := intstr.GetScaledValueFromIntOrPercent(v, of, up) // Check has validated it
 		return n
 	}
 	w.minReady = scaled(spec.MinReady, w.total-w.deferred, true, -1)
@@ -231,9 +234,9 @@ func (w *wave) budgets(spec fleet.Wave) {
 	}
 }
 
-// defaultFailures returns the default of maxFailures: 1%, and at least one in a wave of ten or more runtimes. In a
-// large wave, a single runtime must not stop the rollout: it may have its own problem, or send false reports. In a
-// small wave, each runtime counts.
+// defaultFailures returns the default of maxFailures: 1 %, but at least 1 in a wave of ten or more runtimes. In a large
+// wave, a single runtime must not stop the rollout, because it may have its own problem or send false reports. A small
+// wave tolerates no failure.
 func defaultFailures(total int) int {
 	if total < smallWave {
 		return 0
@@ -241,17 +244,17 @@ func defaultFailures(total int) int {
 	return max(1, total/100)
 }
 
-// smallWave is the size below which a wave tolerates no failure.
+// smallWave is the size from which a wave tolerates a failure by default.
 const smallWave = 10
 
-// unready returns why a wave is not ready, empty if it is.
+// unready returns why a wave is not ready, or empty if it is ready.
 func (w *wave) unready() string {
 	need := w.minReady
 	if need < 0 {
 		need = w.total - w.deferred - w.failed
 	}
 	if w.total > 0 {
-		need = max(need, 1) // silence and failures alone do not prove a version
+		need = max(need, 1) // silent and failed runtimes alone do not prove a version
 	}
 	switch {
 	case w.updated+w.measuring < need:
@@ -263,8 +266,8 @@ func (w *wave) unready() string {
 	return ""
 }
 
-// soakedAt returns the end of the soak of a wave that was ready at a time. The soak of a wave without runtimes to
-// update begins when earlier rollouts gave its runtimes the version.
+// soakedAt returns the end of the soak time of a wave that became ready at the given time. If the wave has no runtimes
+// to update, the soak time starts when its runtimes got the version from earlier rollouts.
 func (p *plan) soakedAt(number int, ready time.Time) time.Time {
 	if w := &p.waves[number]; w.total == 0 {
 		ready = w.shownSince
@@ -275,19 +278,19 @@ func (p *plan) soakedAt(number int, ready time.Time) time.Time {
 	return ready.Add(p.spec.Waves[number].Soak.Duration)
 }
 
-func (w *wave) doing(unready string, soaking bool) string {
+func (w *wave) progressMessage(unready string, soaking bool) string {
 	if unready == "" && soaking {
-		return "is watched before the next one starts"
+		return "soaking before the next wave starts"
 	}
 	return unready
 }
 
-// unseen returns which reports are missing to prove a wave whose soak has ended, empty if all were read.
+// unseen returns which reports are missing to prove a wave after its soak time, or empty if all were read.
 func (w *wave) unseen() string {
 	if w.unread == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the reports of %d updated runtimes are still to be read", w.unread)
+	return fmt.Sprintf("the reports of %d updated runtimes have not been read yet", w.unread)
 }
 
 func (w *wave) failure(name string) string {

@@ -17,35 +17,35 @@ var keda = Track{"keda", "regular"}
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// machine is a runtime with its bundles in the registry and the status of its Kyma.
+// machine is a runtime, with its bundles in the registry and the status of its Kyma.
 type machine struct {
 	id     string
 	labels map[string]string
 	// In the registry: the newest bundle.
 	version string
 	digest  int
-	// In the Kyma: the bundle it knows of, and the last report.
+	// In the Kyma: the recorded bundle and the last report.
 	known       v1beta2.PublishedBundle
 	knownDigest int
-	reported    int // the bundle that the last report was about
+	reported    int // the bundle in the last report
 	saidState   v1beta2.State
 	saidResult  v1beta2.CheckResult
-	noted       time.Time  // when it was heard, as of the last time that something was written
-	reports     []reported // all it ever made
-	// In the publisher's memory: when it was heard, where its report was looked for since the publisher started.
+	noted       time.Time  // the recorded arrival time of the last report
+	reports     []reported // all reports of the runtime
+	// In the publisher's memory: the arrival time of the last report, if it was polled since the start.
 	lastReport time.Time
 	polled     bool
-	// In the runtime.
+	// In the runtime:
 	online bool
 	mood   v1beta2.State
-	// result is the result of the check that its agent measures, empty before the first one.
+	// result is the last result of the check, or empty before the first measurement.
 	result v1beta2.CheckResult
-	// old is true for an agent that does not support checks.
+	// old is true if the agent does not support checks.
 	old bool
-	// In the registry: it refuses bundles for this runtime.
+	// In the registry: true if it refuses bundles for this runtime.
 	refuses      bool
 	refusedSince time.Time
-	// What actually happened, for the checks: the rollout that gave the version, and the versions that were ready.
+	// The actual events, for the checks: the rollout that gave the version, and the versions that were ready.
 	givenBy string
 	bundles map[int]string // rollout and version by digest
 	readyBy map[string]bool
@@ -69,12 +69,12 @@ func (w *world) fact(m *machine) Runtime {
 	r.LacksChecks = m.old
 	r.Unpublishable, r.UnpublishableSince = m.refuses, m.refusedSince
 	if !m.polled {
-		r.LastReport, r.Unnoted = m.noted, w.began
+		r.LastReport, r.LatestUnrecorded = m.noted, w.began
 	}
 	return r
 }
 
-// world is a fleet, its publisher and its rollouts.
+// world is a fleet with its publisher and its rollouts.
 type world struct {
 	random   *rand.Rand
 	now      time.Time
@@ -85,8 +85,8 @@ type world struct {
 	machines []*machine
 	rollouts []*fleet.Rollout
 	gates    Gates
-	wild     bool   // the registry may refuse bundles for single runtimes, and the channel may go half the way back
-	problem  string // the first promise that was broken
+	wild     bool   // the registry can refuse bundles, and the channel can return to a version in between
+	problem  string // the first violated guarantee
 }
 
 func (w *world) fail(format string, args ...any) {
@@ -159,18 +159,17 @@ func (w *world) course() fleet.Course {
 	return course
 }
 
-// push puts a new bundle with the machine's version into the registry.
+// push pushes a new bundle with the machine's version to the registry.
 func (w *world) push(m *machine) {
 	w.digests++
 	m.digest = w.digests
 	m.bundles[m.digest] = m.givenBy + m.version
 }
 
-// publish is a pass of the publisher for one runtime: it pushes the version that the gate allows, as the resolver
-// would, and then records it.
+// publish reconciles one runtime: it pushes the version that the gate allows, and then records the version.
 func (w *world) publish(m *machine) {
 	if m.refuses {
-		m.noted, m.polled = m.lastReport, true // its report is read all the same
+		m.noted, m.polled = m.lastReport, true // the report is still read
 		return
 	}
 	gate := w.gates[keda]
@@ -180,18 +179,18 @@ func (w *world) publish(m *machine) {
 	case m.version == "":
 		if newest := Newest(w.rollouts); newest != nil && !w.shown(d.Version) &&
 			(Finished(newest.Status.State) || newest.Status.State == fleet.RolloutWaiting) {
-			w.fail("%s is new and gets %s, which no runtime was ever ready with, and %s is %s", m.id, d.Version,
+			w.fail("new runtime %s gets %s, with which no runtime was ever ready, and %s is %s", m.id, d.Version,
 				newest.Name, newest.Status.State)
 		}
 		m.version, m.givenBy = d.Version, gate.rollout
 		w.push(m)
-	case bundle.Older(d.Version, m.version) && d.Undo != m.version: // no downgrade
+	case bundle.Older(d.Version, m.version) && d.Undo != m.version: // refused as a downgrade
 	default:
-		// A publisher that dies between push and status leaves it to the next rollout of the version to note who gave
-		// it.
+		// After a crash between the push and the status update, the next rollout of the version is recorded as its
+		// source.
 		noted := m.known.Given[keda.Module].Rollout
 		if bundle.Older(d.Version, m.version) && m.givenBy != gate.rollout && noted != gate.rollout {
-			w.fail("%s goes back from %s to %s, but %s did not give it that", m.id, m.version, d.Version, gate.rollout)
+			w.fail("%s is rolled back from %s to %s, but not touched by %s", m.id, m.version, d.Version, gate.rollout)
 		}
 		m.version, m.givenBy = d.Version, gate.rollout
 		w.push(m)
@@ -199,7 +198,7 @@ func (w *world) publish(m *machine) {
 	w.write(m)
 }
 
-// write is the status that follows a look.
+// write records the state of a machine in its Kyma's status.
 func (w *world) write(m *machine) {
 	manifests := []bundle.Manifest{{Module: keda.Module, Channel: keda.Channel, Version: m.version}}
 	given := w.gates.Given(m.id, manifests, &m.known, w.now)
@@ -208,7 +207,7 @@ func (w *world) write(m *machine) {
 	w.believe(m)
 }
 
-// believe records that a report about exactly the known bundle showed the module as ready.
+// believe records that a report about the recorded bundle showed the module as ready.
 func (w *world) believe(m *machine) {
 	if m.reported != m.knownDigest {
 		return
@@ -227,7 +226,7 @@ func (w *world) believe(m *machine) {
 	}
 }
 
-// report is a poll of a runtime: it pulls its bundle and reports its state.
+// report lets a runtime pull its bundle and report its state.
 func (w *world) report(m *machine) {
 	if m.online {
 		result := m.result
@@ -235,7 +234,7 @@ func (w *world) report(m *machine) {
 			result = ""
 		}
 		if m.reported != m.digest || m.saidState != m.mood || m.saidResult != result {
-			m.noted = w.now // otherwise the report has no news
+			m.noted = w.now // otherwise, the report is unchanged
 		}
 		m.reported, m.saidState, m.saidResult, m.lastReport = m.digest, m.mood, result, w.now
 		m.reports = append(m.reports, reported{m.digest, m.mood, result})
@@ -243,7 +242,7 @@ func (w *world) report(m *machine) {
 	}
 }
 
-// shown reports whether a runtime was ever ready with a version, or people approved it.
+// shown reports whether a runtime was ever ready with a version, or an operator approved the version.
 func (w *world) shown(version string) bool {
 	if version == "1.0.0" {
 		return true
@@ -261,7 +260,7 @@ func (w *world) shown(version string) bool {
 	return false
 }
 
-// promote plans one step of each rollout of the channel. No runtime may act on the written state yet.
+// promote plans one step of each rollout of the channel. No runtime has acted on the written state yet.
 func (w *world) promote() {
 	facts := make([]Runtime, len(w.machines))
 	for i, m := range w.machines {
@@ -272,7 +271,7 @@ func (w *world) promote() {
 		next := &fleet.Rollout{Spec: *spec}
 		next.Name = Name(keda, spec.Revision)
 		if !w.shown(spec.From) {
-			w.fail("%s goes back to %s, which no runtime was ever ready with, and it was not approved", next.Name,
+			w.fail("%s returns to %s, with which no runtime was ever ready, without an approval", next.Name,
 				spec.From)
 		}
 		w.rollouts = append(w.rollouts, next)
@@ -294,7 +293,7 @@ func (w *world) promote() {
 		w.checkBelief(newest, before, step, facts, situation)
 	}
 	newest.Status = step.Status
-	if !w.chance(10) { // or the publisher died before any runtime could act
+	if !w.chance(10) { // otherwise, the publisher crashed before any runtime could act
 		w.gates = Gates{keda: NewGate(newest, step, facts)}
 	}
 }

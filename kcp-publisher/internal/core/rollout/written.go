@@ -7,7 +7,7 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// NewestOfAll returns the newest rollout of each track, without those that are deleted.
+// NewestOfAll returns the newest rollout of each track. It ignores rollouts that are being deleted.
 func NewestOfAll(rollouts []fleet.Rollout) (newest []*fleet.Rollout) {
 	for _, own := range tracked(rollouts) {
 		newest = append(newest, Newest(own))
@@ -15,9 +15,9 @@ func NewestOfAll(rollouts []fleet.Rollout) (newest []*fleet.Rollout) {
 	return newest
 }
 
-// Written returns the gates of recorded rollouts for some of their runtimes. A shard sees only its own runtimes, and
-// it decides for each as the Round that wrote the rollouts did: the waves, their progress and the grants are in the
-// rollouts, and the other facts belong to the runtime itself.
+// Written returns the gates of recorded rollouts for some of their runtimes, such as the runtimes of one shard. The
+// decisions equal those of the Round that wrote the rollouts: the rollouts contain the waves, their progress and the
+// granted runtimes, and all other facts come from the runtime itself.
 func Written(
 	policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, followers map[Track]Followers, now time.Time,
 ) Gates {
@@ -26,7 +26,7 @@ func Written(
 		newest := Newest(own)
 		seen, followed := followers[track]
 		switch {
-		case followed && leftBehind(newest, seen.Channel, Covering(policies, track)):
+		case followed && bypassed(newest, seen.Channel, Covering(policies, track)):
 			// No gate: every runtime may have the channel's version.
 		case !followed, newest.Status.State == fleet.RolloutSucceeded:
 			gates[track] = NewGate(newest, Step{Status: newest.Status}, nil)
@@ -39,21 +39,21 @@ func Written(
 	return gates
 }
 
-// written is Plan for a recorded step.
+// written is like Plan, but returns the recorded step instead of the next one.
 func written(rollout *fleet.Rollout, runtimes []Runtime, situation Situation) Step {
 	p := newPlan(rollout.Name, rollout.Spec, rollout.Status, situation)
 	if Check(p.spec.Course) != nil || len(p.status.Waves) != len(p.spec.Waves) {
-		return p.hold(runtimes) // it has not begun, or its course is invalid
+		return p.hold(runtimes) // the rollout has not started, or its course is invalid
 	}
 	p.begin(runtimes)
-	p.judge(runtimes)
+	p.classify(runtimes)
 	for i := range p.waves {
 		p.grantWritten(i, runtimes)
 	}
 	return Step{Status: p.status, Decisions: p.decide(runtimes), Awaited: p.awaited(runtimes)}
 }
 
-// grantWritten grants the version to the runtimes of a wave as recorded: by name, or to all that can be reached.
+// grantWritten grants the version to the recorded runtimes of a wave or, without maxConcurrent, to all reachable ones.
 func (p *plan) grantWritten(number int, runtimes []Runtime) {
 	wave := &p.status.Waves[number]
 	if !p.active() || wave.StartedAt == nil {

@@ -5,7 +5,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// checkParts compares the gates that parts of the fleet compute from the written rollout with the planner's decisions.
+// checkParts compares the planner's decisions with the gates that shards compute from the written rollout.
 func (w *world) checkParts(r *fleet.Rollout, step Step, facts []Runtime) {
 	parts := [2][]Runtime{}
 	for _, fact := range facts {
@@ -24,30 +24,31 @@ func (w *world) checkParts(r *fleet.Rollout, step Step, facts []Runtime) {
 		for _, fact := range part {
 			want, got := all.Decide(fact.ID, fact.Version), gate.Decide(fact.ID, fact.Version)
 			if got != want {
-				w.fail("%s: a part of the fleet decides %+v for %s, want %+v: %+v", r.Name, got, fact.ID, want,
+				w.fail("%s: shard decides %+v for %s, want %+v: %+v", r.Name, got, fact.ID, want,
 					step.Status)
 			}
 			if got := gate.Shown(fact.ID, fact.Version, w.channel); got != all.Shown(fact.ID, fact.Version, w.channel) {
-				w.fail("%s: a part of the fleet shows %s the version %s, want %s", r.Name, fact.ID, got,
+				w.fail("%s: shard shows runtime %s version %s, want %s", r.Name, fact.ID, got,
 					all.Shown(fact.ID, fact.Version, w.channel))
 			}
 		}
 		if want, got := all.Decide("unknown", "1.0.0"), gate.Decide("unknown", "1.0.0"); got != want {
-			w.fail("%s: a part of the fleet decides %+v for an unknown runtime, want %+v", r.Name, got,
+			w.fail("%s: shard decides %+v for an unknown runtime, want %+v", r.Name, got,
 				want)
 		}
 	}
 	w.checkEarlier(r, written, facts)
 }
 
-// checkEarlier shows the rollout to a part of the fleet before its first step was written: no runtime gets its version.
+// checkEarlier checks that a shard that sees a rollout before its first step was written gives its version to no
+// runtime.
 func (w *world) checkEarlier(r *fleet.Rollout, written []fleet.Rollout, facts []Runtime) {
 	written[0].Status = fleet.RolloutStatus{}
 	gate := Written(nil, written, map[Track]Followers{keda: {Channel: w.channel, Runtimes: facts}}, w.now)[keda]
 	for _, fact := range facts {
 		if d := gate.Decide(fact.ID, fact.Version); d.Version == r.Spec.To && fact.Version != r.Spec.To &&
 			!bundle.Older(r.Spec.To, r.Spec.From) {
-			w.fail("%s: %s is given %s before the first step is written", r.Name, fact.ID, d.Version)
+			w.fail("%s: %s gets %s before the first step was written", r.Name, fact.ID, d.Version)
 		}
 	}
 }

@@ -15,24 +15,25 @@ import (
 
 // Announcement is the planner's message to the shards.
 type Announcement struct {
-	// Holder is the planner's name in its lease. Shards is the number of shards that it plans for.
+	// Holder is the planner's name in its lease. Shards is the number of shards in the planner's configuration.
 	Holder string `json:"holder"`
 	Shards int    `json:"shards"`
 	// State is the newest state of the control plane for which all required Rollouts have been written.
 	State string `json:"state"`
-	// Active is true while a rollout is in progress, so that the planner needs the times of runtimes' reports.
+	// Active is true while a rollout is in progress. Shards then publish the times of their runtimes' reports for the
+	// planner.
 	Active bool `json:"active,omitempty"`
 }
 
-// Valid reports whether an announcement applies to a process with this number of shards while the planner's lease has
-// this holder.
+// Valid reports whether an announcement has this number of shards and comes from the current holder of the planner's
+// lease.
 func (a Announcement) Valid(shards int, holder string) bool {
 	return a.State != "" && a.Shards == shards && a.Holder != "" && a.Holder == holder
 }
 
 // State identifies the inputs of gates: the catalog, the policies, and the newest rollout of each module in each
-// channel. It excludes a rollout's progress: progress is written before a process acts on it, and a process that sees
-// an earlier step never grants more than one that sees a later step.
+// channel. It excludes a rollout's progress. Progress is written before a process acts on it, and a process that sees
+// an earlier step never grants more than a process that sees a later step.
 func State(catalog string, policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) string {
 	type named struct {
 		Name       string

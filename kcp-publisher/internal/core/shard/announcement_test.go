@@ -23,7 +23,7 @@ func rolloutOf(module string, revision int64, uid types.UID) (r fleet.Rollout) {
 	return r
 }
 
-func TestStateCoversTheInputsOfGates(t *testing.T) {
+func TestStateChangesWithTheInputsOfGates(t *testing.T) {
 	policies := []fleet.RolloutPolicy{policy("a", 1), policy("b", 1)}
 	rollouts := []fleet.Rollout{rolloutOf("keda", 1, "k1"), rolloutOf("keda", 2, "k2"), rolloutOf("btp", 1, "b1")}
 	state := State("catalog", policies, rollouts)
@@ -37,31 +37,31 @@ func TestStateCoversTheInputsOfGates(t *testing.T) {
 		got  string
 		same bool
 	}{
-		"the same in another order": {
+		"other order": {
 			State("catalog", []fleet.RolloutPolicy{policies[1], policies[0]},
 				[]fleet.Rollout{rollouts[2], rollouts[1], rollouts[0]}), true,
 		},
-		"a rollout that came further": {State("catalog", policies, further), true},
-		"without an older rollout":    {State("catalog", policies, rollouts[1:]), true},
-		"another catalog":             {State("other", policies, rollouts), false},
-		"a policy that changed": {
+		"rollout made progress": {State("catalog", policies, further), true},
+		"older rollout deleted": {State("catalog", policies, rollouts[1:]), true},
+		"catalog changed":       {State("other", policies, rollouts), false},
+		"policy changed": {
 			State("catalog", []fleet.RolloutPolicy{policy("a", 2), policy("b", 1)}, rollouts), false,
 		},
-		"a policy less":                  {State("catalog", policies[:1], rollouts), false},
-		"a policy that is being deleted": {State("catalog", leaving, rollouts), false},
-		"without the newest rollout": {
+		"policy deleted":       {State("catalog", policies[:1], rollouts), false},
+		"policy being deleted": {State("catalog", leaving, rollouts), false},
+		"newest rollout missing": {
 			State("catalog", policies, []fleet.Rollout{rollouts[0], rollouts[2]}), false,
 		},
-		"a newest one that is deleted": {State("catalog", policies, deleted), false},
-		"another object of its name": {
+		"newest rollout being deleted": {State("catalog", policies, deleted), false},
+		"rollout recreated with the same name": {
 			State("catalog", policies, []fleet.Rollout{rolloutOf("keda", 2, "k3"), rollouts[2]}), false,
 		},
-		"a newer rollout": {
+		"newer rollout added": {
 			State("catalog", policies, append(slices.Clone(rollouts), rolloutOf("keda", 3, "k3"))), false,
 		},
 	} {
 		if (c.got == state) != c.same {
-			t.Errorf("%s: the state is the same: %t, want %t", name, c.got == state, c.same)
+			t.Errorf("%s: got equal states %t, want %t", name, c.got == state, c.same)
 		}
 	}
 }
@@ -70,7 +70,7 @@ func TestAnnouncementIsValidForItsPlannerAndShardCount(t *testing.T) {
 	a := Announcement{Holder: "one", Shards: 3, State: "s"}
 	if !a.Valid(3, "one") || a.Valid(3, "two") || a.Valid(2, "one") ||
 		(Announcement{Holder: "one", Shards: 3}).Valid(3, "one") || (Announcement{Shards: 3, State: "s"}).Valid(3, "") {
-		t.Errorf("%+v holds for others than three shards of one", a)
+		t.Errorf("%+v must only be valid for holder one and three shards", a)
 	}
 }
 
@@ -87,16 +87,17 @@ func TestReportTimesRoundTrip(t *testing.T) {
 	}
 	got, err := DecodeReportTimes(data)
 	if err != nil || !got.At.Equal(h.At) || !got.Began.Equal(h.Began) || got.Kymas["one"] != h.Kymas["one"] {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("got %+v, %v", got, err)
 	}
-	if one := got.Kymas["one"]; !one.Says(content) || one.Says("sha256:"+strings.Repeat("0b", 32)) || one.Says("") ||
-		(ReportTime{}).Says("") {
+	if one := got.Kymas["one"]; !one.HasContent(content) ||
+		one.HasContent("sha256:"+strings.Repeat("0b", 32)) || one.HasContent("") ||
+		(ReportTime{}).HasContent("") {
 		t.Errorf("%+v differs after a round trip", one)
 	}
-	for name, bad := range map[string][]byte{"nothing": nil, "plain text": []byte("{}"),
-		"too much": make([]byte, maxEncodedBytes+1), "half": data[:len(data)/2]} {
+	for name, bad := range map[string][]byte{"no data": nil, "not compressed": []byte("{}"),
+		"too large": make([]byte, maxEncodedBytes+1), "truncated": data[:len(data)/2]} {
 		if _, err := DecodeReportTimes(bad); err == nil {
-			t.Errorf("%s is read", name)
+			t.Errorf("%s: decoding succeeded", name)
 		}
 	}
 }

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// Assign returns the member that holds each of n shards, or nil without members. held are the held shards with their
-// holders, which can be gone.
+// Assign returns the member for each of n shards, or nil if there are no members. held contains the current holder of
+// each shard, which may no longer be a member.
 //
-// The shares of two members differ by at most one shard. A member that holds no more than its share keeps all of it.
-// Only the shards of members that are gone, and the share of a new member, move.
+// The shares of two members differ by at most one shard. A member that holds at most its share keeps all its shards.
+// Shards move only if their holder is gone, or if their holder has more than its share.
 func Assign(n int, held map[int]string, members []string) map[int]string {
 	if len(members) == 0 {
 		return nil
@@ -27,7 +27,7 @@ func Assign(n int, held map[int]string, members []string) map[int]string {
 			free = append(free, shard)
 		}
 	}
-	// The members that hold the most get the larger shares. Otherwise shards would move unnecessarily.
+	// Members that hold more shards get the larger shares. Otherwise, shards would move unnecessarily.
 	order := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(all[b]), len(all[a])), cmp.Compare(a, b))
 	})

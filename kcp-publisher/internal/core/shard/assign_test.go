@@ -38,7 +38,7 @@ func TestMembersKeepFairShares(t *testing.T) {
 		to := Assign(n, held, members)
 		has := shares(to)
 		if len(to) != n {
-			t.Fatalf("%d of %d shards are assigned", len(to), n)
+			t.Fatalf("got %d of %d shards assigned", len(to), n)
 		}
 		live, moved, surplus := shares(held), 0, 0
 		for _, member := range members {
@@ -53,16 +53,16 @@ func TestMembersKeepFairShares(t *testing.T) {
 			}
 		}
 		if moved != surplus {
-			t.Fatalf("%d shards move although no more than %d are too many where they are: %v of %v to %v", moved,
+			t.Fatalf("%d shards move, want at most %d: %v of members %v to %v", moved,
 				surplus, n, held, to)
 		}
 		if again := Assign(n, to, members); !maps.Equal(again, to) {
-			t.Fatalf("what was assigned is assigned otherwise: %v, then %v", to, again)
+			t.Fatalf("a second assignment differs: %v, then %v", to, again)
 		}
 	}
 }
 
-func TestOnlyTheShareOfANewMemberMoves(t *testing.T) {
+func TestOnlyTheShareOfNewMemberMoves(t *testing.T) {
 	for n := 1; n <= 24; n++ {
 		to := map[int]string{}
 		for count := 1; count <= 12; count++ {
@@ -74,18 +74,18 @@ func TestOnlyTheShareOfANewMemberMoves(t *testing.T) {
 				if to[shard] != holder {
 					moved++
 					if to[shard] != newest {
-						t.Fatalf("shard %d moves from %s to %s, which is not new", shard, holder, to[shard])
+						t.Fatalf("shard %d moves from %s to the existing member %s", shard, holder, to[shard])
 					}
 				}
 			}
 			if moved > (n+count-1)/count {
-				t.Fatalf("%d of %d shards move to the last of %d members", moved, n, count)
+				t.Fatalf("%d of %d shards move to the new one of %d members", moved, n, count)
 			}
 		}
 		gone := Assign(n, to, named(11))
 		for shard, holder := range to {
 			if holder != "pod-11" && gone[shard] != holder {
-				t.Fatalf("shard %d moves from %s although pod-11 is gone", shard, holder)
+				t.Fatalf("shard %d of %s moves, although only pod-11 left", shard, holder)
 			}
 		}
 	}
@@ -102,7 +102,7 @@ func TestRuntimesAreSpreadEvenlyOverShards(t *testing.T) {
 	}
 	for shard, count := range counts {
 		if count < runtimes/n*95/100 || count > runtimes/n*105/100 {
-			t.Errorf("shard %d has %d of %d runtimes", shard, count, runtimes)
+			t.Errorf("shard %d has %d of %d runtimes, which is not a fair share", shard, count, runtimes)
 		}
 	}
 }

@@ -1,13 +1,14 @@
 // Package shard divides a fleet among several publisher processes. It is pure.
 //
-// The fleet has a fixed number of shards. A hash of its ID assigns each runtime to a shard, and a process publishes for
-// the shards whose leases it holds. One more lease makes one process the planner. The planner creates and updates
-// rollouts, labels each Kyma with its shard, and announces the state of the control plane that it has planned.
+// The fleet has a fixed number of shards. A hash of the runtime ID assigns each runtime to a shard, and a process
+// publishes for the shards whose leases it holds. The holder of one additional lease is the planner. The planner
+// creates and updates rollouts, labels each Kyma with its shard, and announces the state of the control plane that it
+// has planned.
 //
-// Shards watch ModuleReleaseMetas, RolloutPolicies and Rollouts separately, so they see changes in any order. To keep a
-// promotion from bypassing its rollout, a shard resolves nothing unless it sees the announced state, and the planner
-// announces a state only after it has written all required Rollouts. The shard itself computes the effect of a written
-// Rollout on its runtimes.
+// Shards watch ModuleReleaseMetas, RolloutPolicies and Rollouts separately, so they can see changes in any order. Two
+// rules prevent a promotion from bypassing its rollout. The planner announces a state only after it has written all
+// required Rollouts, and a shard resolves Kymas only while its caches match the announced state. Each shard computes
+// the effect of a Rollout on its own runtimes.
 package shard
 
 import (
@@ -16,8 +17,8 @@ import (
 	"fmt"
 )
 
-// MaxShards limits the number of shards. Each costs a lease that is renewed every few seconds, and a connection for
-// each kind of object.
+// MaxShards limits the number of shards. Each shard needs a lease that is renewed every few seconds, and a connection
+// for each kind of object.
 const MaxShards = 64
 
 // Of returns the shard of a runtime, out of n shards.
@@ -26,6 +27,6 @@ func Of(runtime string, n int) int {
 	return int(binary.BigEndian.Uint64(sum[:8]) % uint64(n))
 }
 
-// Label returns the value of the shard label of Kymas. It contains n, so that a shard of another number of shards
-// ignores it.
+// Label returns the value of the shard label of Kymas. The value contains n, so a process with another number of shards
+// ignores the label.
 func Label(shard, n int) string { return fmt.Sprintf("%d-of-%d", shard, n) }

@@ -9,34 +9,35 @@ import (
 	"time"
 )
 
-// ReportTimes are the times of the last reports of a shard's runtimes. Statuses record them once a day, but rollouts
-// need them to the minute.
+// ReportTimes are the times of the last reports of a shard's runtimes. Kyma statuses record these times once a day, but
+// rollouts need a precision of minutes.
 type ReportTimes struct {
-	// At is the time when they were collected. Began is the time when their publisher first polled for reports.
+	// At is the time at which the entries were collected. Began is the time at which the shard's publisher first polled
+	// for reports.
 	At    time.Time `json:"at"`
 	Began time.Time `json:"began"`
-	// Kymas are the Kymas with an accepted report, by name.
+	// Kymas are the report times of the Kymas with an accepted report, by name.
 	Kymas map[string]ReportTime `json:"kymas"`
 }
 
-// ReportTime is the last accepted report of one runtime: its creation and arrival in Unix seconds, and the start of its
-// content's digest.
+// ReportTime describes the last accepted report of one runtime: its creation and arrival in Unix seconds, and the first
+// digits of the digest of its content.
 type ReportTime struct {
 	Made    int64  `json:"m"`
 	Arrived int64  `json:"a"`
 	Content string `json:"c"`
 }
 
-// contentDigits are enough to distinguish a runtime's report from its previous one.
+// contentDigits is enough to distinguish two consecutive reports of a runtime.
 const contentDigits = 12
 
-// NewReportTime returns the record of a report whose content has a digest such as sha256:0a1b….
+// NewReportTime returns the entry for a report. content is the digest of the report's content, such as sha256:0a1b….
 func NewReportTime(made, arrived time.Time, content string) ReportTime {
 	return ReportTime{made.Unix(), arrived.Unix(), shortened(content)}
 }
 
-// Says reports whether the report's content has this digest.
-func (h ReportTime) Says(content string) bool {
+// HasContent reports whether the report's content has this digest.
+func (h ReportTime) HasContent(content string) bool {
 	return h.Content != "" && h.Content == shortened(content)
 }
 
@@ -48,7 +49,7 @@ func shortened(digest string) string {
 	return digest[algorithm : algorithm+contentDigits]
 }
 
-// maxEncodedBytes fits a ConfigMap with its other fields. maxDecodedBytes limits the unpacked size.
+// maxEncodedBytes leaves room for the other fields of a ConfigMap. maxDecodedBytes limits the uncompressed size.
 const maxEncodedBytes, maxDecodedBytes = 1_000_000, 32 << 20
 
 // Encode returns the times in the format of DecodeReportTimes.
@@ -71,21 +72,21 @@ func (h ReportTimes) Encode() ([]byte, error) {
 func DecodeReportTimes(data []byte) (ReportTimes, error) {
 	var h ReportTimes
 	if len(data) > maxEncodedBytes {
-		return h, fmt.Errorf("read hearings: %d bytes, want at most %d", len(data), maxEncodedBytes)
+		return h, fmt.Errorf("decode report times: %d bytes, must be at most %d", len(data), maxEncodedBytes)
 	}
 	reader, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
-		return h, fmt.Errorf("read hearings: %w", err)
+		return h, fmt.Errorf("decode report times: %w", err)
 	}
 	text, err := io.ReadAll(io.LimitReader(reader, maxDecodedBytes+1))
 	if err != nil {
-		return h, fmt.Errorf("read hearings: %w", err)
+		return h, fmt.Errorf("decode report times: %w", err)
 	}
 	if len(text) > maxDecodedBytes {
-		return h, fmt.Errorf("read hearings: want at most %d bytes", maxDecodedBytes)
+		return h, fmt.Errorf("decode report times: uncompressed size exceeds %d bytes", maxDecodedBytes)
 	}
 	if err := json.Unmarshal(text, &h); err != nil {
-		return h, fmt.Errorf("read hearings: %w", err)
+		return h, fmt.Errorf("decode report times: %w", err)
 	}
 	return h, nil
 }

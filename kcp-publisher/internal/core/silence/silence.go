@@ -1,23 +1,23 @@
-// Package silence decides when a runtime counts as silent. Conditions, rollouts and shards all call it.
+// Package silence decides when a runtime counts as silent. Conditions, rollouts and shards use the same decision.
 //
-// A report without news is not written to the Kyma's status, so the status alone does not prove silence. After a
-// restart or a change of leader, another publisher may have received reports that were not recorded. Such a runtime is
-// Uncertain: it keeps its conditions, and a rollout neither waits for it as offline nor gives it a version, until this
-// publisher has asked for its report or the allowed silence is over for the unrecorded report as well.
+// An unchanged report is not written to the Kyma's status, so the status alone does not prove silence. After a restart
+// or a change of leader, another publisher may have received reports that were not recorded. Such a runtime is
+// Uncertain: it keeps its conditions, and a rollout does not treat it as offline or give it a version. The uncertainty
+// ends when this publisher has polled for the report, or when an unrecorded report would be too old as well.
 package silence
 
 import "time"
 
 // LastReport is the known time of a runtime's last report.
 type LastReport struct {
-	// At is the time of the last report whose content is known, zero for none.
+	// At is the time of the last report whose content is known, or zero if no such report was received.
 	At time.Time
-	// Possible is the end of the time when another publisher may have received a report without recording it, zero if that
-	// is not possible.
+	// Possible is the latest time at which another publisher can have received a report without recording it. It is
+	// zero if that is not possible.
 	Possible time.Time
 }
 
-// State is the result of the decision whether a runtime reports.
+// State describes whether a runtime reports.
 type State int
 
 // The states of a runtime.
@@ -26,13 +26,13 @@ const (
 	Never State = iota
 	// Reporting: the last report is not older than the allowed silence.
 	Reporting
-	// Uncertain: the last known report is too old, and a newer one may have arrived.
+	// Uncertain: the last known report is too old, but another publisher may have received a newer one.
 	Uncertain
 	// Silent: the last report is older than the allowed silence.
 	Silent
 )
 
-// State returns whether a runtime reports at a time.
+// State returns the state of a runtime at the given time.
 func (l LastReport) State(allowed time.Duration, now time.Time) State {
 	switch {
 	case l.At.IsZero():
@@ -45,7 +45,7 @@ func (l LastReport) State(allowed time.Duration, now time.Time) State {
 	return Silent
 }
 
-// MayArrive reports whether a report that was not recorded may be recent enough for the allowed silence.
+// MayArrive reports whether an unrecorded report can be recent enough for the allowed silence.
 func (l LastReport) MayArrive(allowed time.Duration, now time.Time) bool {
 	return !l.Possible.IsZero() && now.Sub(l.Possible) <= allowed
 }

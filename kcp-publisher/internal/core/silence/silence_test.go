@@ -12,27 +12,27 @@ func TestState(t *testing.T) {
 		last LastReport
 		want State
 	}{
-		"no report":                  {LastReport{}, Never},
-		"no report, after a restart": {LastReport{Possible: now}, Never},
-		"a recent report":            {LastReport{At: ago(time.Minute)}, Reporting},
-		"a report at the limit":      {LastReport{At: ago(time.Hour)}, Reporting},
-		"an old report":              {LastReport{At: ago(time.Hour + 1)}, Silent},
-		"an old report, after a restart": {
+		"no report":                 {LastReport{}, Never},
+		"no report after a restart": {LastReport{Possible: now}, Never},
+		"recent report":             {LastReport{At: ago(time.Minute)}, Reporting},
+		"report at the limit":       {LastReport{At: ago(time.Hour)}, Reporting},
+		"old report":                {LastReport{At: ago(time.Hour + 1)}, Silent},
+		"old report after a recent restart": {
 			LastReport{At: ago(3 * time.Hour), Possible: ago(time.Minute)}, Uncertain,
 		},
-		"an old report, long after a restart": {
+		"old report long after a restart": {
 			LastReport{At: ago(3 * time.Hour), Possible: ago(time.Hour + 1)}, Silent,
 		},
-		"a recent report, an old restart": {
+		"recent report long after a restart": {
 			LastReport{At: ago(time.Minute), Possible: ago(2 * time.Hour)}, Reporting,
 		},
-		"a report by a clock that is set back": {LastReport{At: now.Add(time.Hour)}, Reporting},
-		"an old report, future restart": {
+		"report in the future": {LastReport{At: now.Add(time.Hour)}, Reporting},
+		"old report with a restart in the future": {
 			LastReport{At: ago(3 * time.Hour), Possible: now.Add(time.Hour)}, Uncertain,
 		},
 	} {
 		if got := c.last.State(time.Hour, now); got != c.want {
-			t.Errorf("%s: state %d, want %d", name, got, c.want)
+			t.Errorf("%s: got state %d, want %d", name, got, c.want)
 		}
 	}
 }

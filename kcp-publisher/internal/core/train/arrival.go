@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// arrival returns the expected time of the promotion, zero if a condition depends on more than time.
+// arrival returns the expected time of the promotion, or zero if a condition depends on more than time.
 func (c *chain) arrival(
 	entry *fleet.TrainVersion, channel *fleet.TrainChannel, to string, after *fleet.TrainVersion, waits []wait,
 ) time.Time {
@@ -29,7 +29,7 @@ func (c *chain) arrival(
 			later(end.Add(channel.After.Duration))
 		case fleet.WaitNextChannelBusy:
 			free := c.estimatedEnd(to)
-			if travels(after) && after.Arrival != nil && after.Arrival.After(free) {
+			if isMoving(after) && after.Arrival != nil && after.Arrival.After(free) {
 				free = after.Arrival.Time
 			}
 			if free.IsZero() {
@@ -44,8 +44,7 @@ func (c *chain) arrival(
 	return c.calendar.next(at).UTC()
 }
 
-// estimatedEnd returns the expected end of the active rollout of a channel, zero if it is unknown or has passed: an
-// overdue rollout ends at no known time.
+// estimatedEnd returns the expected end of a channel's active rollout, or zero if the end is unknown or in the past.
 func (c *chain) estimatedEnd(channel string) time.Time {
 	newest := rollout.Newest(c.rollouts[rollout.Track{Module: c.module, Channel: channel}])
 	if newest == nil || rollout.Finished(newest.Status.State) || newest.Status.EstimatedEnd == nil ||

@@ -6,7 +6,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// operatorReasons are the reasons to wait that time alone does not end. Alert KymaPullTrainBlocked has the same.
+// operatorReasons are the wait reasons that require an operator. The alert KymaPullTrainBlocked lists the same reasons.
 var operatorReasons = []v1alpha1.WaitReason{
 	v1alpha1.WaitChannelMissing, v1alpha1.WaitTemplateMissing, v1alpha1.WaitOtherPolicy, v1alpha1.WaitTooManyFailures,
 }
@@ -18,8 +18,7 @@ func Blocked(p *v1alpha1.PromotionPolicy) []Position {
 	})
 }
 
-// NewlyBlocked returns the positions that need an operator after a change of the policy's status, and did not need one
-// before.
+// NewlyBlocked returns the positions that need an operator after, but not before, a change of the policy's status.
 func NewlyBlocked(before, after *v1alpha1.PromotionPolicy) []Position {
 	was := Blocked(before)
 	return slices.DeleteFunc(Blocked(after), func(at Position) bool {

@@ -37,21 +37,21 @@ func TestBlockedPositionsNeedAnOperator(t *testing.T) {
 	}
 }
 
-func TestNewlyBlockedPositionsAreThoseWithANewReason(t *testing.T) {
+func TestNewlyBlockedPositionsHaveNewReason(t *testing.T) {
 	before := waiting(v1alpha1.WaitTooManyFailures, v1alpha1.WaitTooManyFailures, v1alpha1.WaitTimeNotReached)
 	after := waiting(v1alpha1.WaitTooManyFailures, v1alpha1.WaitTemplateMissing, v1alpha1.WaitOtherPolicy)
 	if got := versionsOf(NewlyBlocked(before, after)); got != "2.0.0 3.0.0 " {
 		t.Errorf("got %q", got)
 	}
 	if got := NewlyBlocked(after, before); versionsOf(got) != "2.0.0 " {
-		t.Errorf("back to too many failures: got %+v", got)
+		t.Errorf("reason changes back: got %+v", got)
 	}
 	if got := NewlyBlocked(after, after); len(got) != 0 {
 		t.Errorf("without a change: got %+v", got)
 	}
 }
 
-func TestAlertFiresForTheReasonsThatNeedAnOperator(t *testing.T) {
+func TestAlertListsTheReasonsThatNeedAnOperator(t *testing.T) {
 	alerts, err := os.ReadFile("../../../../charts/kcp-publisher/files/monitoring/alerts.yaml")
 	if err != nil {
 		t.Fatal(err)

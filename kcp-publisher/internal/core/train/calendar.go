@@ -9,8 +9,8 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// calendar knows the times without promotions. Windows of bundle/window do not fit: they have offsets and no time zone,
-// so a freeze over a change to summer time would end an hour too early or too late.
+// calendar contains the times without promotions. It does not use bundle/window, whose windows have offsets instead of
+// time zones: a freeze across a change to daylight saving time would end an hour too early or too late.
 type calendar struct {
 	zone    *time.Location
 	notOn   [7]bool
@@ -22,7 +22,7 @@ type freeze struct {
 	from, until time.Time
 }
 
-// newCalendar reads a calendar. The error names the field.
+// newCalendar converts a calendar. The error starts with the name of the field.
 func newCalendar(spec *fleet.PromotionCalendar) (*calendar, error) {
 	c := &calendar{zone: time.UTC}
 	if spec == nil {
@@ -43,7 +43,7 @@ func newCalendar(spec *fleet.PromotionCalendar) (*calendar, error) {
 		c.notOn[number] = true
 	}
 	if !slices.Contains(c.notOn[:], false) {
-		return c, fmt.Errorf("notOn: excludes every day")
+		return c, fmt.Errorf("notOn excludes every day")
 	}
 	for i, f := range spec.Freezes {
 		from, err := c.local(f.From)
@@ -64,17 +64,17 @@ func newCalendar(spec *fleet.PromotionCalendar) (*calendar, error) {
 
 var weekdays = [...]fleet.Weekday{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"}
 
-// local reads a date or a local time.
+// local parses a date or a local time.
 func (c *calendar) local(text string) (time.Time, error) {
 	for _, layout := range []string{"2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05"} {
 		if t, err := time.ParseInLocation(layout, text, c.zone); err == nil {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q: want a date such as 2026-12-18, or a local time such as 2026-12-18T17:00", text)
+	return time.Time{}, fmt.Errorf("%q is not a date (2026-12-18) or a local time (2026-12-18T17:00)", text)
 }
 
-// closed returns why the calendar allows no promotion at a time, empty if it does.
+// closed returns why the calendar does not allow a promotion at the given time, or empty if it does.
 func (c *calendar) closed(now time.Time) string {
 	for _, f := range c.freezes {
 		if !now.Before(f.from) && now.Before(f.until) {
@@ -87,10 +87,10 @@ func (c *calendar) closed(now time.Time) string {
 	return ""
 }
 
-// maxSteps limits the search for an open time: two for each freeze, and one for each closed day of a year.
+// maxSteps limits the search for an open time: two steps for each freeze, and one for each closed day of a year.
 const maxSteps = 500
 
-// next returns the first time from now on at which the calendar allows a promotion, zero if there is none in a year.
+// next returns the first time from now on at which the calendar allows a promotion, or zero if none is found.
 func (c *calendar) next(now time.Time) time.Time {
 	at := now
 	for range maxSteps {

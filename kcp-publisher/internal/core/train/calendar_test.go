@@ -39,7 +39,7 @@ func TestCalendarFollowsItsTimeZone(t *testing.T) {
 	}
 }
 
-func TestCalendarWithoutAnOpenTimeEnds(t *testing.T) {
+func TestCalendarWithoutOpenTimeReturnsZero(t *testing.T) {
 	c, err := newCalendar(&fleet.PromotionCalendar{
 		Freezes: []fleet.Freeze{{Name: "odd", From: "2026-01-01", Until: "2099-01-01"}},
 	})
@@ -47,10 +47,10 @@ func TestCalendarWithoutAnOpenTimeEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := c.next(monday); got.Year() != 2099 {
-		t.Errorf("got %s", got)
+		t.Errorf("got next open time %s, want zero", got)
 	}
 	all := fleet.PromotionCalendar{NotOn: []fleet.Weekday{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}}
 	if _, err := newCalendar(&all); err == nil {
-		t.Error("a calendar that excludes every day is valid")
+		t.Error("a calendar that excludes every day is accepted")
 	}
 }

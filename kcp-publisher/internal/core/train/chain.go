@@ -19,9 +19,9 @@ type chain struct {
 	*world
 	policy   *fleet.PromotionPolicy
 	module   string
-	meta     *v1beta2.ModuleReleaseMeta // nil if it is unknown
+	meta     *v1beta2.ModuleReleaseMeta // nil if missing or ambiguous
 	calendar *calendar
-	// invalid is the problem of the policy's spec, empty for none.
+	// invalid describes the problems of the policy's spec. It is empty for a valid spec.
 	invalid string
 	before  fleet.ModuleTrain
 	next    fleet.ModuleTrain
@@ -33,8 +33,8 @@ type wait struct {
 	message string
 }
 
-// plan adds the module to the outcome. While its versions are unknown, it keeps the record of the last known ones: a
-// version that an operator sets back during this time must not be promoted again.
+// plan adds the module to the outcome. Without a ModuleReleaseMeta, it keeps the last recorded versions, so a version
+// that an operator reverts in the meantime is not promoted again.
 func (c *chain) plan(out *Outcome) {
 	c.next = fleet.ModuleTrain{Name: c.module, Rejected: c.rejected()}
 	if c.meta == nil {
@@ -50,7 +50,7 @@ func (c *chain) plan(out *Outcome) {
 // positions adds the version of each channel to the module's status.
 func (c *chain) positions(out *Outcome) {
 	channels := c.policy.Spec.Channels
-	// The last channel comes first: whether a channel is busy depends on its own version's next step.
+	// The loop starts with the last channel, because each channel depends on the state of the next one.
 	after := (*fleet.TrainVersion)(nil)
 	for i := len(channels) - 1; i >= 0; i-- {
 		version := versionIn(c.meta, channels[i].Name)
@@ -70,7 +70,7 @@ func (c *chain) positions(out *Outcome) {
 	slices.Reverse(c.next.Versions)
 }
 
-// position fills in the open conditions of the version of channel i. after is the entry of the next channel.
+// position sets the unmet conditions of the version in channel i. after is the entry of the next channel.
 func (c *chain) position(entry *fleet.TrainVersion, i int, after *fleet.TrainVersion, out *Outcome) {
 	channels := c.policy.Spec.Channels
 	switch {
@@ -102,7 +102,7 @@ func (c *chain) position(entry *fleet.TrainVersion, i int, after *fleet.TrainVer
 				c.meta.Annotations[v1beta2.AnnotationGitCommit] != "",
 		}
 		out.Due = append(out.Due, promotion)
-		entry.Reason, entry.Message = fleet.WaitDue, promotion.dueText()
+		entry.Reason, entry.Message = fleet.WaitDue, promotion.dueMessage()
 		return
 	}
 	entry.Reason, entry.Message = waits[0].reason, joined(waits)
@@ -114,15 +114,16 @@ func (c *chain) position(entry *fleet.TrainVersion, i int, after *fleet.TrainVer
 	}
 }
 
-// dueText describes who performs the promotion.
-func (p Promotion) dueText() string {
+// dueMessage describes how the promotion is performed.
+func (p Promotion) dueMessage() string {
 	if p.ByCommand {
 		return fmt.Sprintf("run `kcp-publisher train promote %s` with the flags of the Git repository", p.Policy)
 	}
-	return "the publisher promotes it next"
+	return "the publisher promotes the version next"
 }
 
-// final returns why the train never promotes the version to the channel, unless an operator changes a channel.
+// final returns why the train never promotes the version to the channel. Only an operator's change of a channel can
+// resolve that.
 func (c *chain) final(entry *fleet.TrainVersion, to string) []wait {
 	for _, r := range c.next.Rejected {
 		if r.Version == entry.Version {
@@ -143,7 +144,7 @@ func (c *chain) final(entry *fleet.TrainVersion, to string) []wait {
 	return nil
 }
 
-// unknown returns the conditions that an operator set for the version, and those with unknown facts.
+// unknown returns the conditions that an operator must resolve, and the conditions with unknown facts.
 func (c *chain) unknown(entry *fleet.TrainVersion, to string, counted bool) (waits []wait) {
 	templates := c.templatesOf(entry.Version)
 	if len(templates) != 1 {
@@ -151,7 +152,7 @@ func (c *chain) unknown(entry *fleet.TrainVersion, to string, counted bool) (wai
 			waits,
 			wait{
 				fleet.WaitTemplateMissing,
-				fmt.Sprintf("%d ModuleTemplates have version %s, want 1", len(templates), entry.Version),
+				fmt.Sprintf("found %d ModuleTemplates with version %s, want 1", len(templates), entry.Version),
 			},
 		)
 	}
@@ -173,7 +174,7 @@ func (c *chain) unknown(entry *fleet.TrainVersion, to string, counted bool) (wai
 				waits,
 				wait{
 					fleet.WaitVersionHeld,
-					fmt.Sprintf("ModuleTemplate %s holds it: %s", t.Name, bounded(why, 200)),
+					fmt.Sprintf("ModuleTemplate %s holds the version: %s", t.Name, bounded(why, 200)),
 				},
 			)
 			break
@@ -205,7 +206,7 @@ func (c *chain) templatesOf(version string) (found []*v1beta2.ModuleTemplate) {
 	return found
 }
 
-// unproven returns the conditions that the runtimes of the channel do not meet yet.
+// unproven returns the conditions about the runtimes of the channel that are not met yet.
 func (c *chain) unproven(
 	entry *fleet.TrainVersion, channel *fleet.TrainChannel, counts Counts, counted bool,
 ) (waits []wait) {
@@ -237,8 +238,8 @@ func (c *chain) unproven(
 			waits,
 			wait{
 				fleet.WaitTooFewRuntimes,
-				fmt.Sprintf("%d runtimes of channel %s are ready with it, minRuntimes is %d", entry.Ready, channel.Name,
-					least),
+				fmt.Sprintf("%d runtimes of channel %s are ready with the version, minRuntimes is %d", entry.Ready,
+					channel.Name, least),
 			},
 		)
 	}
@@ -252,10 +253,10 @@ func stateOf(r *fleet.Rollout) string {
 	return string(r.Status.State)
 }
 
-// early returns whether the version has not spent its time in the channel.
+// early returns the wait for a version that has not been in the channel for long enough, or nil.
 func (c *chain) early(entry *fleet.TrainVersion, channel *fleet.TrainChannel) []wait {
 	if channel.After == nil {
-		return []wait{{fleet.WaitPolicyHeld, fmt.Sprintf("spec.channels: channel %s needs after", channel.Name)}}
+		return []wait{{fleet.WaitPolicyHeld, fmt.Sprintf("spec.channels: channel %s requires after", channel.Name)}}
 	}
 	until := entry.Since.Add(channel.After.Duration)
 	if !c.Now.Before(until) {
@@ -264,13 +265,13 @@ func (c *chain) early(entry *fleet.TrainVersion, channel *fleet.TrainChannel) []
 	return []wait{
 		{
 			fleet.WaitTimeNotReached,
-			fmt.Sprintf("its time in channel %s ends at %s", channel.Name, until.UTC().Format(time.RFC3339)),
+			fmt.Sprintf("the waiting time in channel %s ends at %s", channel.Name, until.UTC().Format(time.RFC3339)),
 		},
 	}
 }
 
-// busy returns whether the next channel is occupied: by a version that is still moving there, or by an active Rollout.
-// Otherwise a fast sequence of versions would replace each other there, and none would reach the end.
+// busy returns the wait for the next channel while it has an active Rollout or a version that is still moving on.
+// Otherwise, frequent versions would replace each other, and none would reach the last channel.
 func (c *chain) busy(to string, after *fleet.TrainVersion) []wait {
 	if newest := rollout.Newest(c.rollouts[rollout.Track{Module: c.module, Channel: to}]); newest != nil &&
 		!rollout.Finished(newest.Status.State) {
@@ -281,19 +282,19 @@ func (c *chain) busy(to string, after *fleet.TrainVersion) []wait {
 			},
 		}
 	}
-	if travels(after) {
+	if isMoving(after) {
 		return []wait{
 			{
 				fleet.WaitNextChannelBusy,
-				fmt.Sprintf("channel %s has %s, which is on its way to the next channel", to, after.Version),
+				fmt.Sprintf("channel %s has %s, which is still moving to the next channel", to, after.Version),
 			},
 		}
 	}
 	return nil
 }
 
-// travels reports whether a version is expected to move on without an operator.
-func travels(entry *fleet.TrainVersion) bool {
+// isMoving reports whether a version is expected to move to the next channel without an operator.
+func isMoving(entry *fleet.TrainVersion) bool {
 	switch entry.Reason {
 	case fleet.WaitPolicyHeld,
 		fleet.WaitFleetUnknown,
@@ -323,7 +324,7 @@ func joined(waits []wait) string {
 	return bounded(strings.Join(texts, "; "), 600)
 }
 
-// bounded shortens a text that users wrote.
+// bounded limits the size of a user's text.
 func bounded(text string, bytes int) string {
 	if len(text) <= bytes {
 		return text

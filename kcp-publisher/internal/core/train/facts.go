@@ -10,21 +10,21 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// Fleet has the counts of the runtimes that follow each track.
+// Fleet contains the counts of the runtimes that follow each track.
 type Fleet map[rollout.Track]Counts
 
-// Counts are numbers of runtimes that follow a track.
+// Counts are the numbers of runtimes that follow a track, by state.
 type Counts struct {
 	// Version is the channel's version to which the counts refer.
 	Version string
-	// Ready runtimes are not silent and last reported the module as ready in that version. Failed ones reported an
-	// error in it.
+	// Ready counts runtimes that are not silent and last reported the module as ready in Version. Failed counts
+	// runtimes that last reported an error in Version.
 	Ready, Failed int32
-	// Behind runtimes were last published an older version, or nothing.
+	// Behind counts runtimes whose newest bundle has an older version or does not contain the module.
 	Behind int32
 }
 
-// Count counts the runtimes of a fleet.
+// Count counts the runtimes of a fleet by track and state.
 func Count(members []plan.Member) Fleet {
 	all := Fleet{}
 	for i := range members {
@@ -64,8 +64,8 @@ func (c *Counts) add(kyma *v1beta2.Kyma, module string) {
 	}
 }
 
-// counts returns the counts of a channel's version. They are unknown if they refer to another version. A channel that
-// no runtime follows has none.
+// counts returns the counts of a channel's version. known is false if the counts refer to another version. The counts
+// are zero for a channel without followers.
 func (c *chain) counts(entry *fleet.TrainVersion) (counts Counts, known bool) {
 	if c.Fleet == nil {
 		return Counts{}, false
@@ -77,7 +77,7 @@ func (c *chain) counts(entry *fleet.TrainVersion) (counts Counts, known bool) {
 	return counts, true
 }
 
-// failed returns the number of failed runtimes, at least the failed runtimes of the version's rollout.
+// failed returns the number of failed runtimes, according to the reports or the version's rollout, whichever is larger.
 func (c *chain) failed(entry *fleet.TrainVersion, counts Counts) int32 {
 	newest := rollout.Newest(c.rollouts[rollout.Track{Module: c.module, Channel: entry.Channel}])
 	if newest != nil && newest.Spec.To == entry.Version {

@@ -16,7 +16,7 @@ import (
 
 var chainOf = []string{"dev", "fast", "regular"}
 
-// history is a control plane with its own records, which the plan does not see.
+// history is a control plane that keeps its own records, which Plan does not see.
 type history struct {
 	t        *rapid.T
 	policy   fleet.PromotionPolicy
@@ -85,7 +85,7 @@ func (h *history) end(r *fleet.Rollout, state fleet.RolloutState) {
 	}
 }
 
-// Frequent events come several times.
+// Frequent events are listed several times.
 var (
 	events = []string{
 		"time", "time", "time", "time", "time", "time", "release", "finish", "finish", "finish", "finish", "finish",
@@ -97,7 +97,7 @@ var (
 	}
 )
 
-// step lets one event happen.
+// step performs one random event.
 func (h *history) step() {
 	channel := rapid.SampledFrom(chainOf).Draw(h.t, "channel")
 	switch rapid.SampledFrom(events).Draw(h.t, "event") {
@@ -143,7 +143,7 @@ func (h *history) step() {
 	}
 }
 
-// plan evaluates the policy as a publisher that has just started, checks every promotion, and performs it.
+// plan evaluates the policy like a restarted publisher. It checks and performs every promotion.
 func (h *history) plan() {
 	in := Input{
 		Policies: []fleet.PromotionPolicy{h.policy},
@@ -183,7 +183,7 @@ func (h *history) plan() {
 	}
 }
 
-// check fails if a promotion breaks a rule, by the history's own records.
+// check fails if a promotion violates a rule, according to the history's own records.
 func (h *history) check(p Promotion) {
 	from := -1
 	for i, c := range chainOf {
@@ -198,14 +198,14 @@ func (h *history) check(p Promotion) {
 	case h.now.Before(h.changed[p.From].Add(channel.After.Duration)):
 		h.t.Fatalf("%+v at %s is too early: channel %s has the version since %s", p, h.now, p.From, h.changed[p.From])
 	case !bundle.Older(p.Had, p.Version):
-		h.t.Fatalf("%+v goes backwards", p)
+		h.t.Fatalf("%+v promotes an older version", p)
 	case h.rejected[p.Version]:
 		h.t.Fatalf("%+v was rolled back", p)
 	case h.held[p.Version]:
 		h.t.Fatalf("%+v is held", p)
 	case h.unknown || counts.Version != p.Version || counts.Ready < channel.MinRuntimes ||
 		counts.Failed*100 > channel.MaxFailurePercent*(counts.Ready+counts.Failed):
-		h.t.Fatalf("%+v is not proven by %+v", p, counts)
+		h.t.Fatalf("%+v is not proven by the counts %+v", p, counts)
 	case berlin.Weekday() == time.Friday:
 		h.t.Fatalf("%+v at %s is on a Friday", p, berlin)
 	case !berlin.Before(time.Date(2026, 11, 28, 0, 0, 0, 0, berlin.Location())) &&
@@ -230,8 +230,8 @@ func mustZone(t *rapid.T, name string) *time.Location {
 	return zone
 }
 
-// Random histories with restarts between all steps: no version is promoted too early, in a freeze, backwards, while it
-// is held or unproven, or after it was rolled back.
+// TestRandomHistoriesPromoteOnlyProvenVersions runs random histories with a restart after every step. No version is
+// promoted too early, in a freeze, to an older version, while it is held or unproven, or after a rollback.
 func TestRandomHistoriesPromoteOnlyProvenVersions(t *testing.T) {
 	promoted := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -246,5 +246,5 @@ func TestRandomHistoriesPromoteOnlyProvenVersions(t *testing.T) {
 	if promoted == 0 {
 		t.Error("no history promoted a version, so nothing was checked")
 	}
-	t.Logf("%d promotions", promoted)
+	t.Logf("checked %d promotions", promoted)
 }

@@ -14,8 +14,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// since returns when the time of a version in a channel began. The record counts while the channel keeps the version.
-// Without a record, the version counts from the end of its rollout, or from now.
+// since returns the time from which a channel counts as having a version. It is the recorded time while the channel
+// keeps the version, but at least the end of the version's rollout. Without a record, it is the end of the rollout, or
+// now.
 func (c *chain) since(channel, version string) metav1.Time {
 	newest := rollout.Newest(c.rollouts[rollout.Track{Module: c.module, Channel: channel}])
 	var proven *metav1.Time
@@ -35,7 +36,7 @@ func (c *chain) since(channel, version string) metav1.Time {
 	return since
 }
 
-// recorded returns the recorded version of a channel, nil without one.
+// recorded returns the recorded version of a channel, or nil.
 func (c *chain) recorded(channel string) *fleet.TrainVersion {
 	for i := range c.before.Versions {
 		if c.before.Versions[i].Channel == channel {
@@ -45,8 +46,8 @@ func (c *chain) recorded(channel string) *fleet.TrainVersion {
 	return nil
 }
 
-// stamp returns the time in whole seconds, as the API stores it. It rounds up, so that no version is promoted too
-// early.
+// stamp returns the time in whole seconds, which is the precision of the API. It rounds up, so no version is promoted
+// too early.
 func stamp(now time.Time) metav1.Time {
 	at := now.UTC().Truncate(time.Second)
 	if at.Before(now) {
@@ -58,8 +59,8 @@ func stamp(now time.Time) metav1.Time {
 // maxRejected limits the size of a status.
 const maxRejected = 20
 
-// rejected returns the versions that were rolled back in a channel of the chain: by a rollout, or because the channel
-// has an older version than recorded. Of too many, the oldest versions are dropped.
+// rejected returns the versions that were rolled back in a channel of the chain: a rollout was stopped or rolled back,
+// or the channel has an older version than recorded. The oldest versions are dropped beyond maxRejected.
 func (c *chain) rejected() []fleet.RejectedVersion {
 	all := slices.Clone(c.before.Rejected)
 	add := func(version, channel, message string) {
@@ -97,7 +98,7 @@ func (c *chain) rejected() []fleet.RejectedVersion {
 	return all[max(0, len(all)-maxRejected):]
 }
 
-// condition sets the condition Ready of a status.
+// condition sets the Ready condition of a status.
 func condition(status *fleet.PromotionPolicyStatus, generation int64, problems, missing []string, now time.Time) {
 	ready := metav1.Condition{
 		Type:               fleet.ConditionReady,
@@ -118,7 +119,7 @@ func condition(status *fleet.PromotionPolicyStatus, generation int64, problems, 
 	meta.SetStatusCondition(&status.Conditions, ready)
 }
 
-// Record records a promotion in the outcome's status. Otherwise a channel that is set back before the next plan would
+// Record records a promotion in the outcome's status. Otherwise, a channel that is reverted before the next plan would
 // look as if it never had the version.
 func (o *Outcome) Record(p Promotion, now time.Time) {
 	at := stamp(now)
@@ -162,7 +163,7 @@ func (o *Outcome) Fail(p Promotion, err error, now time.Time) {
 			1000),
 		LastTransitionTime: metav1.NewTime(now.UTC().Truncate(time.Second)),
 	}
-	// The new status has Ready=True by now, which is not a transition if the last promotion failed too.
+	// Plan has set Ready=True in the new status. If the last promotion failed too, that does not count as a transition.
 	was := meta.FindStatusCondition(o.Policy.Status.Conditions, failed.Type)
 	if was != nil && was.Status == failed.Status {
 		failed.LastTransitionTime = was.LastTransitionTime

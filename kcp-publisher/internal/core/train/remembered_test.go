@@ -19,12 +19,12 @@ func TestRollbackIsRecordedWithoutAModuleReleaseMeta(t *testing.T) {
 	out := Plan(in)[0]
 	rejected := out.Status.Modules[0].Rejected
 	if len(out.Due) > 0 || len(rejected) != 1 || rejected[0].Version != "1.8.0" {
-		t.Errorf("due: %+v, rejected: %+v", out.Due, rejected)
+		t.Errorf("got due %+v, rejected %+v", out.Due, rejected)
 	}
 }
 
-// TestInterruptedEvaluationKeepsRejectedVersions evaluates a policy once while it cannot see its module as usual. A
-// version that an operator set back is not promoted again afterwards.
+// TestInterruptedEvaluationKeepsRejectedVersions evaluates a policy once while its module is missing or ambiguous.
+// Afterward, a version that an operator has reverted is not promoted again.
 func TestInterruptedEvaluationKeepsRejectedVersions(t *testing.T) {
 	duplicate := func(in *Input) {
 		other := metaOf("9.9.9", "", "")
@@ -33,15 +33,18 @@ func TestInterruptedEvaluationKeepsRejectedVersions(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		interrupt func(*Input)
-		// recorded is true if the version is already recorded as rejected; otherwise it is set back during the evaluation.
+		// recorded is true if the version is already recorded as rejected. Otherwise, it is reverted during the
+		// evaluation.
 		recorded bool
 	}{
-		"nothing":                               {func(*Input) {}, false},
-		"a second ModuleReleaseMeta":            {duplicate, false},
-		"a second ModuleReleaseMeta, recorded":  {duplicate, true},
-		"no ModuleReleaseMeta":                  {func(in *Input) { in.Metas = nil }, false},
-		"no ModuleReleaseMeta, all are covered": {func(in *Input) { in.Metas, in.Policies[0].Spec.Modules = nil, nil }, true},
-		"the policy selects another module": {
+		"no interruption":                              {func(*Input) {}, false},
+		"second ModuleReleaseMeta":                     {duplicate, false},
+		"second ModuleReleaseMeta, rejection recorded": {duplicate, true},
+		"no ModuleReleaseMeta":                         {func(in *Input) { in.Metas = nil }, false},
+		"no ModuleReleaseMeta, all selected": {
+			func(in *Input) { in.Metas, in.Policies[0].Spec.Modules = nil, nil }, true,
+		},
+		"policy selects another module": {
 			func(in *Input) { in.Policies[0].Spec.Modules = []string{"other"} }, true,
 		},
 	} {
@@ -64,7 +67,7 @@ func TestInterruptedEvaluationKeepsRejectedVersions(t *testing.T) {
 			in.Metas, in.Policies[0].Spec.Modules = []v1beta2.ModuleReleaseMeta{back}, modules
 			out := Plan(in)[0]
 			if len(out.Due) > 0 || len(out.Status.Modules) != 1 || len(out.Status.Modules[0].Rejected) != 1 {
-				t.Errorf("due: %+v, modules: %+v", out.Due, out.Status.Modules)
+				t.Errorf("got due %+v, modules %+v", out.Due, out.Status.Modules)
 			}
 		})
 	}

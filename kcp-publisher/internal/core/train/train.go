@@ -2,12 +2,12 @@
 //
 // Plan takes the policies with their statuses, the catalog, the rollouts, facts about the runtimes, and the time. It
 // returns the next status of each policy and the promotions that are due. The status is the only memory: it records
-// since when each channel has its version, and which versions were rolled back. The caller writes it, so a restarted
-// publisher continues to count.
+// since when each channel has its version, and which versions were rolled back. The caller writes the status, so a
+// restart does not reset the waiting times.
 //
 // A version is promoted only if every condition is known to be met. An unknown fact, such as a runtime without a report
-// or a version without a ModuleTemplate, never promotes. A version moves forward only: a version that is older than the
-// next channel's, or that was rolled back in any channel of the chain, stays where it is.
+// or a version without a ModuleTemplate, never promotes. Versions only move forward: a version stays in its channel if
+// it is older than the next channel's version, or if it was rolled back in any channel of the chain.
 package train
 
 import (
@@ -32,12 +32,12 @@ type Input struct {
 	Rollouts  []fleet.Rollout
 	// Waves are the RolloutPolicies.
 	Waves []fleet.RolloutPolicy
-	// Fleet has the counts of runtimes by track. It is nil if not all runtimes are known.
+	// Fleet contains the counts of runtimes by track. It is nil if not all runtimes are known.
 	Fleet Fleet
 	Now   time.Time
 }
 
-// Promotion gives the channel To the version of the channel From.
+// Promotion sets the version of channel To to the version of channel From.
 type Promotion struct {
 	Policy string `json:"policy"`
 	Module string `json:"module"`
@@ -45,10 +45,11 @@ type Promotion struct {
 	Meta string `json:"meta"`
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Had is the current version of the channel To, and Version the one that it gets.
+	// Had is the current version of channel To. Version is its next version.
 	Had     string `json:"had"`
 	Version string `json:"version"`
-	// ByCommand is true if the publisher must not edit the ModuleReleaseMeta.
+	// ByCommand is true if an operator must promote by command, because the publisher must not edit the
+	// ModuleReleaseMeta.
 	ByCommand bool `json:"byCommand,omitempty"`
 }
 
@@ -57,16 +58,16 @@ type Outcome struct {
 	Policy *fleet.PromotionPolicy
 	// Status is the next status.
 	Status fleet.PromotionPolicyStatus
-	// Due are the promotions that can happen now.
+	// Due are the promotions that can be performed now.
 	Due []Promotion
-	// Next is the earliest time after now at which time alone can change the outcome, zero for none.
+	// Next is the earliest time at which the outcome can change without any other event, or zero.
 	Next time.Time
 }
 
 // maxModules limits the size of a status.
 const maxModules = 300
 
-// Plan decides for all policies, sorted by name. Equal inputs give equal outcomes.
+// Plan returns the outcomes for all policies, sorted by name. Equal inputs give equal outcomes.
 func Plan(in Input) []Outcome {
 	w := newWorld(in)
 	all := make([]Outcome, 0, len(w.policies))
@@ -76,7 +77,7 @@ func Plan(in Input) []Outcome {
 	return all
 }
 
-// world is an indexed input.
+// world is an Input with indexes.
 type world struct {
 	Input
 	// policies are the policies in effect, sorted by name.
@@ -110,7 +111,7 @@ func newWorld(in Input) *world {
 	return w
 }
 
-// plan decides for one policy.
+// plan returns the outcome for one policy.
 func (w *world) plan(policy *fleet.PromotionPolicy) Outcome {
 	out := Outcome{Policy: policy, Status: *policy.Status.DeepCopy()}
 	out.Status.ObservedGeneration = policy.Generation
@@ -123,7 +124,7 @@ func (w *world) plan(policy *fleet.PromotionPolicy) Outcome {
 	}
 	if len(modules) > maxModules {
 		problems = append(problems,
-			fmt.Sprintf("spec.modules: selects %d modules, at most %d: name them", len(modules), maxModules))
+			fmt.Sprintf("spec.modules selects %d modules, limit %d: list modules by name", len(modules), maxModules))
 		modules = modules[:maxModules]
 	}
 	before := map[string]fleet.ModuleTrain{}
@@ -160,8 +161,8 @@ func (w *world) plan(policy *fleet.PromotionPolicy) Outcome {
 	return out
 }
 
-// remembered returns the rejected versions of modules that the policy does not select, at most limit modules. A module
-// can be selected again, after an edit of the policy or with a new ModuleReleaseMeta.
+// remembered returns the rejected versions of up to limit modules that the policy no longer selects. They are kept
+// because a module can be selected again, by an edit of the policy or by a new ModuleReleaseMeta.
 func remembered(unselected map[string]fleet.ModuleTrain, limit int) []fleet.ModuleTrain {
 	var kept []fleet.ModuleTrain
 	for _, name := range slices.Sorted(maps.Keys(unselected)) {
@@ -172,8 +173,8 @@ func remembered(unselected map[string]fleet.ModuleTrain, limit int) []fleet.Modu
 	return kept
 }
 
-// selected returns the names of a policy's modules, sorted. An empty list selects every module with a channel of the
-// chain.
+// selected returns the sorted names of a policy's modules. An empty spec.modules selects every module that has a
+// channel of the chain.
 func (w *world) selected(policy *fleet.PromotionPolicy) []string {
 	if len(policy.Spec.Modules) > 0 {
 		return slices.Compact(slices.Sorted(slices.Values(policy.Spec.Modules)))

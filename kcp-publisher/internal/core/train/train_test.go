@@ -27,25 +27,25 @@ func TestPlan(t *testing.T) {
 		arrival string
 		due     bool
 	}{
-		"a version that met every condition is due": {
-			reason: fleet.WaitDue, due: true, message: "the publisher promotes it next",
+		"version that meets all conditions is due": {
+			reason: fleet.WaitDue, due: true, message: "the publisher promotes the version next",
 		},
-		"a version of a Git commit is due by the command": {
+		"version of a Git commit is promoted by command": {
 			change: func(in *Input) {
 				in.Metas[0].Annotations = map[string]string{v1beta2.AnnotationGitCommit: "e28bd21"}
 			},
 			reason: fleet.WaitDue, due: true, message: "kcp-publisher train promote train",
 		},
-		"a version whose time is not over waits": {
+		"version waits for its time in the channel": {
 			change:  func(in *Input) { in.Policies[0].Status.Modules[0].Versions[1].Since = ago(6 * 24 * time.Hour) },
 			reason:  fleet.WaitTimeNotReached,
-			message: "its time in channel fast ends at " + noon(24), arrival: noon(24),
+			message: "the waiting time in channel fast ends at " + noon(24), arrival: noon(24),
 		},
-		"a version without a record counts from now": {
+		"time without a record starts now": {
 			change: func(in *Input) { in.Policies[0].Status = fleet.PromotionPolicyStatus{} },
 			reason: fleet.WaitTimeNotReached, arrival: noon(30),
 		},
-		"a version without a record counts from the end of its rollout": {
+		"time without a record starts at the end of the rollout": {
 			change: func(in *Input) {
 				in.Policies[0].Status = fleet.PromotionPolicyStatus{}
 				in.Rollouts = []fleet.Rollout{
@@ -54,20 +54,20 @@ func TestPlan(t *testing.T) {
 			},
 			reason: fleet.WaitTimeNotReached, arrival: noon(24),
 		},
-		"a recorded version counts from the end of a later rollout": {
+		"recorded time starts again after a later rollout": {
 			change: func(in *Input) {
 				in.Rollouts = []fleet.Rollout{rolloutOf("fast", "1.8.0", 3, fleet.RolloutSucceeded, ago(24*time.Hour))}
 			},
 			reason: fleet.WaitTimeNotReached, arrival: noon(29),
 		},
-		"a version that the channel had before an older rollout counts from its record": {
+		"recorded time overrides an older rollout": {
 			change: func(in *Input) {
 				in.Policies[0].Status.Modules[0].Versions[1] = weekOld("fast", "1.7.5")
 				in.Rollouts = []fleet.Rollout{rolloutOf("fast", "1.8.0", 3, fleet.RolloutSucceeded, ago(3*week))}
 			},
 			reason: fleet.WaitTimeNotReached, arrival: noon(30),
 		},
-		"a version waits for its rollout": {
+		"version waits for its rollout": {
 			change: func(in *Input) {
 				in.Rollouts = []fleet.Rollout{rolloutOf("fast", "1.8.0", 3, fleet.RolloutProgressing, metav1.Time{})}
 				in.Rollouts[0].Status.EstimatedEnd = &metav1.Time{Time: monday.Add(time.Hour)}
@@ -75,46 +75,46 @@ func TestPlan(t *testing.T) {
 			reason: fleet.WaitRolloutActive, message: "rollout keda-fast-3 is Progressing",
 			arrival: "2026-11-30T13:00:00Z",
 		},
-		"the end of an overdue rollout is unknown": {
+		"overdue rollout has no arrival time": {
 			change: func(in *Input) {
 				in.Rollouts = []fleet.Rollout{rolloutOf("fast", "1.8.0", 3, fleet.RolloutProgressing, metav1.Time{})}
 				in.Rollouts[0].Status.EstimatedEnd = &metav1.Time{Time: monday.Add(-3 * week)}
 			},
 			reason: fleet.WaitRolloutActive, message: "rollout keda-fast-3 is Progressing",
 		},
-		"a version waits for a rollout that is not created yet": {
+		"version waits for a rollout that does not exist yet": {
 			change: func(in *Input) {
 				in.Waves = []fleet.RolloutPolicy{{Spec: fleet.RolloutPolicySpec{}}}
 				in.Fleet[inFast] = Counts{Version: "1.8.0", Ready: 5, Behind: 1}
 			},
 			reason: fleet.WaitRolloutActive, message: "the rollout in channel fast has not started",
 		},
-		"a version that was rolled back in its channel stays": {
+		"version rolled back in its channel is rejected": {
 			change: func(in *Input) {
 				in.Rollouts = []fleet.Rollout{rolloutOf("fast", "1.8.0", 3, fleet.RolloutRolledBack, ago(time.Hour))}
 			},
 			reason: fleet.WaitRejected, message: "rollout keda-fast-3 in channel fast is RolledBack",
 		},
-		"a version that was stopped in an earlier channel stays": {
+		"version stopped in an earlier channel is rejected": {
 			change: func(in *Input) {
 				in.Rollouts = []fleet.Rollout{rolloutOf("dev", "1.8.0", 3, fleet.RolloutStopped, ago(time.Hour))}
 			},
 			reason: fleet.WaitRejected,
 		},
-		"a version that was rolled back in the next channel stays": {
+		"version rolled back in the next channel is rejected": {
 			change: func(in *Input) {
 				in.Rollouts = []fleet.Rollout{rolloutOf("regular", "1.8.0", 3, fleet.RolloutRolledBack, ago(time.Hour))}
 			},
 			reason: fleet.WaitRejected,
 		},
-		"a version whose rollout is being undone stays": {
+		"version whose rollout is being undone is rejected": {
 			change: func(in *Input) {
 				in.Rollouts = []fleet.Rollout{rolloutOf("fast", "1.8.0", 3, fleet.RolloutSucceeded, ago(week))}
 				in.Rollouts[0].Spec.Undo = true
 			},
 			reason: fleet.WaitRejected,
 		},
-		"a rejection is remembered after its rollout is deleted": {
+		"rejection is kept after the rollout was deleted": {
 			change: func(in *Input) {
 				in.Policies[0].Status.Modules[0].Rejected = []fleet.RejectedVersion{
 					{Version: "1.8.0", Channel: "dev", Message: "rollout keda-dev-1 was undone"},
@@ -122,13 +122,13 @@ func TestPlan(t *testing.T) {
 			},
 			reason: fleet.WaitRejected, message: "rollout keda-dev-1 was undone",
 		},
-		"a version that a channel was set back from stays": {
+		"version that was reverted in a channel is rejected": {
 			change: func(in *Input) {
 				in.Policies[0].Status.Modules[0].Versions[2].Version = "1.8.0"
 			},
 			reason: fleet.WaitRejected, message: "channel regular was set back from 1.8.0 to 1.7.0",
 		},
-		"a retried and successful rollout does not clear a rejection": {
+		"successful retry does not clear a rejection": {
 			change: func(in *Input) {
 				in.Rollouts = []fleet.Rollout{
 					rolloutOf("fast", "1.8.0", 3, fleet.RolloutRolledBack, ago(3*week)),
@@ -137,35 +137,35 @@ func TestPlan(t *testing.T) {
 			},
 			reason: fleet.WaitRejected,
 		},
-		"a version never goes backwards": {
+		"newer version in the next channel blocks the promotion": {
 			change: func(in *Input) { in.Metas[0] = metaOf("1.8.0", "1.8.0", "1.8.1") },
 			reason: fleet.WaitNotNewer, message: "channel regular has 1.8.1",
 		},
-		"an operator adds the first version of a channel": {
+		"next channel without a version blocks the promotion": {
 			change: func(in *Input) { in.Metas[0] = metaOf("1.8.0", "1.8.0", "") },
 			reason: fleet.WaitChannelMissing, message: "add the first one to ModuleReleaseMeta keda",
 		},
-		"a version without a ModuleTemplate waits": {
+		"version without a ModuleTemplate waits": {
 			change: func(in *Input) { in.Templates = in.Templates[:1] },
 			reason: fleet.WaitTemplateMissing,
 		},
-		"a held version waits": {
+		"held version waits": {
 			change: func(in *Input) {
 				in.Templates[1].Annotations = map[string]string{v1beta2.AnnotationHoldPromotion: "the audit"}
 			},
-			reason: fleet.WaitVersionHeld, message: "ModuleTemplate keda-1.8.0 holds it: the audit",
+			reason: fleet.WaitVersionHeld, message: "ModuleTemplate keda-1.8.0 holds the version: the audit",
 		},
-		"a held policy promotes nothing": {
+		"held policy promotes nothing": {
 			change: func(in *Input) { in.Policies[0].Spec.Hold = true },
 			reason: fleet.WaitPolicyHeld, message: "spec.hold is set",
 		},
-		"a policy with an invalid calendar promotes nothing": {
+		"policy with an invalid calendar promotes nothing": {
 			change: func(in *Input) {
 				in.Policies[0].Spec.Calendar = &fleet.PromotionCalendar{TimeZone: "Europe/Atlantis"}
 			},
 			reason: fleet.WaitPolicyHeld, message: `spec.calendar.timeZone: "Europe/Atlantis" is not a time zone`,
 		},
-		"the first policy by name promotes": {
+		"only the first policy by name promotes": {
 			change: func(in *Input) {
 				other := policy()
 				other.Name, other.Spec.Modules = "a-train", nil
@@ -173,7 +173,7 @@ func TestPlan(t *testing.T) {
 			},
 			reason: fleet.WaitOtherPolicy, message: "policy a-train promotes the module to channel regular",
 		},
-		"an unknown fleet proves nothing": {
+		"unknown fleet proves nothing": {
 			change: func(in *Input) { in.Fleet = nil },
 			reason: fleet.WaitFleetUnknown,
 		},
@@ -181,41 +181,42 @@ func TestPlan(t *testing.T) {
 			change: func(in *Input) { in.Fleet[inFast] = Counts{Version: "1.7.0", Ready: 9} },
 			reason: fleet.WaitFleetUnknown,
 		},
-		"a channel without runtimes proves nothing": {
-			change: func(in *Input) { delete(in.Fleet, inFast) },
-			reason: fleet.WaitTooFewRuntimes, message: "0 runtimes of channel fast are ready with it, minRuntimes is 3",
+		"channel without runtimes proves nothing": {
+			change:  func(in *Input) { delete(in.Fleet, inFast) },
+			reason:  fleet.WaitTooFewRuntimes,
+			message: "0 runtimes of channel fast are ready with the version, minRuntimes is 3",
 		},
-		"a share of failures above the limit": {
+		"share of failures above the limit": {
 			change: func(in *Input) { in.Fleet[inFast] = Counts{Version: "1.8.0", Ready: 8, Failed: 1} },
 			reason: fleet.WaitTooManyFailures, message: "1 of 9 runtimes failed, maxFailurePercent is 10",
 		},
-		"a share of failures at the limit": {
+		"share of failures at the limit": {
 			change: func(in *Input) { in.Fleet[inFast] = Counts{Version: "1.8.0", Ready: 9, Failed: 1} },
 			reason: fleet.WaitDue, due: true,
 		},
-		"failures of the rollout count after the runtimes recovered": {
+		"failures of the rollout count after a recovery": {
 			change: func(in *Input) {
 				in.Rollouts = []fleet.Rollout{rolloutOf("fast", "1.8.0", 3, fleet.RolloutSucceeded, ago(2*week))}
 				in.Rollouts[0].Status.Failed = 2
 			},
 			reason: fleet.WaitTooManyFailures, message: "2 of 7 runtimes failed",
 		},
-		"the next channel's rollout is active": {
+		"active rollout in the next channel blocks the promotion": {
 			change: func(in *Input) {
 				in.Rollouts = []fleet.Rollout{rolloutOf("regular", "1.7.0", 3, fleet.RolloutWaiting, metav1.Time{})}
 			},
 			reason: fleet.WaitNextChannelBusy, message: "rollout keda-regular-3 in channel regular is Waiting",
 		},
-		"a version waits for the one before it": {
+		"version waits for the previous version": {
 			change: func(in *Input) {
 				in.Metas[0], in.Fleet = metaOf("1.9.0", "1.8.0", "1.7.0"), ready(metaOf("1.9.0", "1.8.0", "1.7.0"), 5)
 				in.Policies[0].Status.Modules[0].Versions[0] = weekOld("dev", "1.9.0")
 				in.Policies[0].Status.Modules[0].Versions[1].Since = ago(6 * 24 * time.Hour)
 			},
 			channel: "dev", reason: fleet.WaitNextChannelBusy, arrival: noon(24),
-			message: "channel fast has 1.8.0, which is on its way",
+			message: "channel fast has 1.8.0, which is still moving",
 		},
-		"a version passes a rejected one": {
+		"version does not wait for a rejected version": {
 			change: func(in *Input) {
 				in.Metas[0], in.Fleet = metaOf("1.9.0", "1.8.0", "1.7.0"), ready(metaOf("1.9.0", "1.8.0", "1.7.0"), 5)
 				in.Policies[0].Status.Modules[0].Versions[0] = weekOld("dev", "1.9.0")
@@ -223,9 +224,9 @@ func TestPlan(t *testing.T) {
 			},
 			channel: "dev", reason: fleet.WaitDue, due: true,
 		},
-		"a version in the next channel is promoted": {channel: "dev", reason: fleet.WaitPromoted, due: true},
-		"a version in the last channel arrived":     {channel: "regular", reason: fleet.WaitArrived, due: true},
-		"a day without promotions": {
+		"version is already in the next channel":  {channel: "dev", reason: fleet.WaitPromoted, due: true},
+		"version has arrived in the last channel": {channel: "regular", reason: fleet.WaitArrived, due: true},
+		"day without promotions": {
 			change: func(in *Input) {
 				in.Policies[0].Spec.Calendar = &fleet.PromotionCalendar{
 					TimeZone: "UTC", NotOn: []fleet.Weekday{"Mon", "Tue"},
@@ -233,14 +234,14 @@ func TestPlan(t *testing.T) {
 			},
 			reason: fleet.WaitCalendarClosed, message: "no promotions on Mon in UTC", arrival: "2026-11-25T00:00:00Z",
 		},
-		"a freeze in a time zone": {
+		"freeze in a time zone": {
 			change: func(in *Input) {
 				in.Policies[0].Spec.Calendar = freezeUntil("2026-11-23T14:00")
 			},
 			reason: fleet.WaitCalendarClosed, arrival: "2026-11-23T13:00:00Z",
 			message: "freeze fair lasts until 2026-11-23T14:00:00+01:00",
 		},
-		"a freeze that is over in its time zone": {
+		"freeze that ended in its time zone": {
 			change: func(in *Input) {
 				in.Policies[0].Spec.Calendar = freezeUntil("2026-11-23T13:00")
 			},
@@ -270,7 +271,7 @@ func TestPlan(t *testing.T) {
 				t.Errorf("arrival: got %q, want %q", arrival, c.arrival)
 			}
 			if (len(out.Due) == 1) != c.due {
-				t.Errorf("due: %+v", out.Due)
+				t.Errorf("got due promotions %+v", out.Due)
 			}
 		})
 	}
@@ -283,8 +284,8 @@ func TestPolicyConditionNamesProblems(t *testing.T) {
 		reason string
 		want   string
 	}{
-		"a valid policy": {func(*Input) {}, metav1.ConditionTrue, fleet.PolicyEvaluated, "the policy is in effect"},
-		"a module that does not exist": {
+		"valid policy": {func(*Input) {}, metav1.ConditionTrue, fleet.PolicyEvaluated, "the policy is in effect"},
+		"module that does not exist": {
 			func(in *Input) { in.Policies[0].Spec.Modules = []string{module, "kedda"} },
 			metav1.ConditionTrue, fleet.PolicyModulesMissing, "no ModuleReleaseMeta found for modules: kedda",
 		},
@@ -292,7 +293,7 @@ func TestPolicyConditionNamesProblems(t *testing.T) {
 			func(in *Input) { in.Metas = append(in.Metas, in.Metas[0]) },
 			metav1.ConditionFalse, fleet.PolicyInvalid, "module keda has 2 ModuleReleaseMetas",
 		},
-		"a date that does not exist": {
+		"date that does not exist": {
 			func(in *Input) {
 				in.Policies[0].Spec.Calendar = &fleet.PromotionCalendar{
 					Freezes: []fleet.Freeze{{From: "2026-02-30", Until: "2026-03-01"}},
@@ -310,13 +311,13 @@ func TestPolicyConditionNamesProblems(t *testing.T) {
 				t.Errorf("got %+v, want %s %s %q", got, c.status, c.reason, c.want)
 			}
 			if c.status == metav1.ConditionFalse && len(out.Due) > 0 {
-				t.Errorf("due: %+v", out.Due)
+				t.Errorf("got due promotions %+v", out.Due)
 			}
 		})
 	}
 }
 
-func TestEmptyModulesSelectModulesOfTheChain(t *testing.T) {
+func TestEmptyModulesSelectAllModulesOfTheChain(t *testing.T) {
 	in := due()
 	in.Policies[0].Spec.Modules = nil
 	other := v1beta2.ModuleReleaseMeta{
@@ -332,25 +333,25 @@ func TestEmptyModulesSelectModulesOfTheChain(t *testing.T) {
 	}
 }
 
-func TestRecordedPromotionSurvivesASetBackChannel(t *testing.T) {
+func TestRecordedPromotionSurvivesRevertedChannel(t *testing.T) {
 	in := due()
 	out := Plan(in)[0]
 	out.Record(out.Due[0], monday)
 	if got := entry(t, out, "regular"); got.Version != "1.8.0" || got.Reason != fleet.WaitArrived ||
 		!got.Since.Equal(&metav1.Time{Time: monday}) {
-		t.Errorf("regular has %+v", got)
+		t.Errorf("channel regular: got %+v", got)
 	}
 	if got := entry(t, out, "fast"); got.Reason != fleet.WaitPromoted || out.Status.LastPromotion == nil {
-		t.Errorf("fast has %+v, last promotion %v", got, out.Status.LastPromotion)
+		t.Errorf("channel fast: got %+v, last promotion %v", got, out.Status.LastPromotion)
 	}
-	in.Policies[0].Status = out.Status // and the ModuleReleaseMeta still has 1.7.0: another tool reverted the edit
+	in.Policies[0].Status = out.Status // the ModuleReleaseMeta still has 1.7.0, because another tool reverted the edit
 	again := Plan(in)[0]
 	if got := entry(t, again, "fast"); got.Reason != fleet.WaitRejected || len(again.Due) > 0 {
-		t.Errorf("fast has %+v, due %+v", got, again.Due)
+		t.Errorf("channel fast: got %+v, due %+v", got, again.Due)
 	}
 }
 
-func TestFailedPromotionIsACondition(t *testing.T) {
+func TestFailedPromotionSetsCondition(t *testing.T) {
 	in := due()
 	out := Plan(in)[0]
 	out.Fail(out.Due[0], errors.New("forbidden"), monday)
@@ -365,7 +366,7 @@ func TestFailedPromotionIsACondition(t *testing.T) {
 	again.Fail(again.Due[0], errors.New("forbidden"), in.Now)
 	got = meta.FindStatusCondition(again.Status.Conditions, fleet.ConditionReady)
 	if !got.LastTransitionTime.Equal(&first) {
-		t.Errorf("after another failure: in this state since %s, want %s", got.LastTransitionTime, first)
+		t.Errorf("after another failure: got transition time %s, want %s", got.LastTransitionTime, first)
 	}
 }
 
@@ -380,7 +381,7 @@ func TestRejectedVersionsAreBounded(t *testing.T) {
 	rejected := Plan(in)[0].Status.Modules[0].Rejected
 	if len(rejected) != maxRejected ||
 		!slices.ContainsFunc(rejected, func(r fleet.RejectedVersion) bool { return r.Version == "1.8.0" }) {
-		t.Errorf("got %d: %+v", len(rejected), rejected)
+		t.Errorf("got %d rejected versions: %+v", len(rejected), rejected)
 	}
 }
 
@@ -393,9 +394,9 @@ func TestPlanIsStable(t *testing.T) {
 	second := Plan(in)[0]
 	if a, b := entry(t, first, "fast"), entry(t, second, "fast"); a != b &&
 		(a.Message != b.Message || !a.Arrival.Equal(b.Arrival)) {
-		t.Errorf("the status changes although nothing happened:\n%+v\n%+v", a, b)
+		t.Errorf("the status changes without a change of the input:\n%+v\n%+v", a, b)
 	}
 	if second.Next.IsZero() {
-		t.Error("no time for the next evaluation")
+		t.Error("the outcome has no time for the next evaluation")
 	}
 }

@@ -9,30 +9,31 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// View is the state of a policy's trains for operators.
+// View is the state of a policy's trains, as shown to operators.
 type View struct {
 	Namespace string `json:"namespace"`
 	Policy    string `json:"policy"`
 	Ready     bool   `json:"ready"`
 	Message   string `json:"message,omitempty"`
-	// Versions are the positions: each version of a module is in the last channel that has it.
+	// Versions are the positions of the modules' versions. Each version is listed once, in the last channel that has
+	// it.
 	Versions []Position `json:"versions"`
 }
 
-// Position is the place of a version in the channels of a policy.
+// Position is the current channel of a version among the channels of a policy.
 type Position struct {
 	Module  string    `json:"module"`
 	Version string    `json:"version"`
 	Channel string    `json:"channel"`
 	Since   time.Time `json:"since"`
-	// To is the next channel, empty in the last one.
+	// To is the next channel. It is empty in the last channel.
 	To      string              `json:"to,omitempty"`
 	Reason  v1alpha1.WaitReason `json:"reason"`
 	Message string              `json:"message,omitempty"`
 	Arrival *time.Time          `json:"arrival,omitempty"`
 }
 
-// Show returns the state that the publisher recorded in a policy.
+// Show returns the state that the publisher recorded in the policy's status.
 func Show(p *v1alpha1.PromotionPolicy) View {
 	view := View{
 		Namespace: p.Namespace,

@@ -75,7 +75,7 @@ func ready(meta v1beta2.ModuleReleaseMeta, runtimes int32) Fleet {
 	return all
 }
 
-// due returns a control plane in which fast has had 1.8.0 for eight days, and its promotion to regular is due.
+// due returns a control plane in which channel fast has had 1.8.0 for eight days, so the promotion to regular is due.
 func due() Input {
 	p := policy()
 	p.Status.Modules = []fleet.ModuleTrain{{Name: module, Versions: []fleet.TrainVersion{
@@ -111,12 +111,12 @@ func entry(t testing.TB, out Outcome, channel string) fleet.TrainVersion {
 	return fleet.TrainVersion{}
 }
 
-// weekOld returns the record of a version that a channel has had for a week.
+// weekOld returns the status entry of a version that a channel has had for a week.
 func weekOld(channel, version string) fleet.TrainVersion {
 	return fleet.TrainVersion{Channel: channel, Version: version, Since: ago(week)}
 }
 
-// freezeUntil returns a calendar with a freeze in the time zone of Berlin.
+// freezeUntil returns a calendar with a freeze in the time zone Europe/Berlin.
 func freezeUntil(until string) *fleet.PromotionCalendar {
 	return &fleet.PromotionCalendar{
 		TimeZone: "Europe/Berlin", Freezes: []fleet.Freeze{{Name: "fair", From: "2026-11-20", Until: until}},

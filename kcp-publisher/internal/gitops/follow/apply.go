@@ -16,11 +16,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// maxPasses limits how often a commit is applied until the control plane matches it. The first pass finds fields of
-// other owners. A second pass is needed if the API server had lost the owners.
+// maxPasses limits how often a commit is applied until the control plane matches the commit. A second pass is needed if
+// the API server had lost the field owners.
 const maxPasses = 3
 
-// apply makes the control plane match a commit. The commit counts as applied once nothing differs.
+// apply makes the control plane match a commit. The commit counts as applied when no object differs.
 func (f *Follower) apply(
 	ctx context.Context, repository *git.Repository, commit *git.Commit, objects source.Objects,
 ) error {
@@ -42,7 +42,7 @@ func (f *Follower) apply(
 			changed, pruned = changed+len(s.Plan.Apply), pruned+len(s.Plan.Prune)
 			continue
 		}
-		if s.Plan.isHalf() && f.holds(s.record, repository, commit) {
+		if s.Plan.sharedObjectsDiffer() && f.holds(s.record, repository, commit) {
 			return overwritten(s.Plan)
 		}
 		if err := f.untilSeen(ctx, s); err != nil {
@@ -76,18 +76,18 @@ func (f *Follower) permission(held *PruneError) error {
 	}
 }
 
-// overwritten returns the error of an applied commit from which the control plane still differs.
+// overwritten returns the error for an applied commit if the control plane still differs from it.
 func overwritten(plan Plan) error {
 	if plan.Changes() == 0 {
-		const message = "it was applied, but %s is being deleted: the publisher creates it again afterwards; to " +
-			"delete it permanently, remove it from Git"
+		const message = "the commit was applied, but %s is being deleted: the publisher creates the object again " +
+			"afterwards; to delete it permanently, remove it from Git"
 		return &failure{v1beta2.ReasonCommitOverwritten, fmt.Errorf(message, named(plan.Deleting))}
 	}
 	keys := slices.Clone(plan.Prune)
 	for _, w := range plan.Apply {
 		keys = append(keys, KeyOf(&w.Object))
 	}
-	const message = "it was applied, but another client changes its objects: %s: let only the repository write them"
+	const message = "the commit was applied, but another client changes its objects: %s: stop the other client"
 	return &failure{v1beta2.ReasonCommitOverwritten, fmt.Errorf(message, named(keys))}
 }
 
@@ -102,7 +102,7 @@ func (f *Follower) finish(ctx context.Context, repository *git.Repository, commi
 		fieldMessage: fmt.Sprintf("%d objects are applied", len(s.Plan.Inventory)-len(s.Plan.Protected)),
 	}
 	if len(s.Plan.Protected) > 0 {
-		state[fieldMessage] += fmt.Sprintf("; not in it and protected by the annotation %s: %s",
+		state[fieldMessage] += fmt.Sprintf("; not in the commit but protected by the annotation %s: %s",
 			v1beta2.AnnotationPrune, named(s.Plan.Protected))
 	}
 	if !s.Plan.equal() {
@@ -124,25 +124,25 @@ func (f *Follower) finish(ctx context.Context, repository *git.Repository, commi
 	f.last = appliedCommit{repository.URL, repository.Revision(), commit.Hash}
 	applied.Reset()
 	applied.WithLabelValues(commit.Hash).Set(1)
-	f.isPartial("")
+	f.setPartial("")
 	return nil
 }
 
-// step changes the control plane. While a commit is applied in part, nothing is published until this process or another
-// one has applied a whole commit.
+// step changes the control plane. While a commit is applied in part, no bundles are published. Publishing continues
+// after this process or another one has applied a whole commit.
 func (f *Follower) step(ctx context.Context, repository *git.Repository, commit *git.Commit, s Survey) error {
-	// Nothing is changed until the API server has accepted the whole commit in a dry run.
+	// step makes no changes until the API server has accepted the whole commit in a dry run.
 	if err := f.applyAll(ctx, s.Plan.Apply, nil, client.DryRunAll); err != nil {
 		return &failure{refusedOr(f.partial), err}
 	}
-	// The record lists new objects before they are created, so that a restarted process finds them.
+	// The record lists new objects before they are created, so a restarted process finds them.
 	fields, err := begun(s)
 	if err != nil {
 		return &failure{v1beta2.ReasonCommitRefused, err}
 	}
 	if f.holds(s.record, repository, commit) {
 		fields[fieldApplying] = commit.Hash
-		f.isPartial(commit.Hash)
+		f.setPartial(commit.Hash)
 	}
 	if err := f.write(ctx, s.record, fields); err != nil {
 		return err
@@ -159,14 +159,14 @@ func (f *Follower) step(ctx context.Context, repository *git.Repository, commit 
 	return f.disown(ctx, s.Plan.Disown, s.Live)
 }
 
-// holds reports whether publishing is held while a commit is applied. Reverting an edit of an applied commit does not
-// hold it: otherwise an editor of one Kyma could hold all others.
+// holds reports whether publishing is held while a commit is applied. The revert of another client's edit does not hold
+// publishing. Otherwise an editor of one Kyma could hold all other Kymas.
 func (f *Follower) holds(r *record, repository *git.Repository, commit *git.Commit) bool {
 	return f.partial != "" || !r.isWhole(repository, commit.Hash)
 }
 
-// refusedOr returns the reason of a commit that the API refuses in a dry run. If another commit is applied in part,
-// that reason has priority.
+// refusedOr returns the reason for a commit that the API server refuses in a dry run. The reason of another commit that
+// is applied in part has priority.
 func refusedOr(partial string) string {
 	if partial != "" {
 		return v1beta2.ReasonCommitApplyFailed
@@ -174,7 +174,7 @@ func refusedOr(partial string) string {
 	return v1beta2.ReasonCommitRefused
 }
 
-// begun returns the record's objects while a commit is applied.
+// begun returns the record's fields with the objects of a commit that is being applied.
 func begun(s Survey) (map[string]string, error) {
 	known := map[Key]bool{}
 	for _, key := range s.before.Keys {
@@ -183,8 +183,8 @@ func begun(s Survey) (map[string]string, error) {
 	added := slices.Clone(s.before.Added)
 	inventory := slices.Clone(s.before.Keys)
 	for _, key := range s.Plan.Inventory {
-		// Objects that others created belong to the repository only once a whole commit has them. Reverting the commit must
-		// not delete them.
+		// Existing objects belong to the repository only after a whole commit with them was applied. Reverting the
+		// commit before that must not delete them.
 		if !known[key] && s.Live[key] == nil {
 			added, inventory = append(added, key), append(inventory, key)
 		}

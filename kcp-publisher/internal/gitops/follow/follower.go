@@ -27,7 +27,8 @@ import (
 // Follower follows one branch. A manager runs it on the leader only.
 type Follower struct {
 	Client client.Client
-	// Reader reads from the API server, because the manager's cache has neither ConfigMaps nor unstructured objects.
+	// Reader reads from the API server, because the manager's cache does not contain ConfigMaps and unstructured
+	// objects.
 	Reader    client.Reader
 	Events    events.EventRecorder
 	Namespace string
@@ -35,43 +36,43 @@ type Follower struct {
 	Open func() (*git.Repository, error)
 	// Hold holds publishing until it is released.
 	Hold func() (release func())
-	// MayWrite returns an error if this process must not change anything, because another one holds the lease. Nil
-	// always allows it.
+	// MayWrite returns an error if this process must not write because another process holds the lease. If MayWrite is
+	// nil, writes are always allowed.
 	MayWrite func() error
 	// Interval is the polling interval of the branch.
 	Interval time.Duration
 	// Pruning limits the deletions of a commit.
 	Pruning Pruning
-	// AllowRewind accepts commits that do not descend from the last applied one.
+	// AllowRewind accepts commits that do not descend from the last applied commit.
 	AllowRewind bool
 
 	current atomic.Pointer[bundle.Source]
-	// allowed are the removals that an operator allowed together with a commit.
+	// allowed contains the removals that an operator allowed together with a commit.
 	allowed sync.Map
-	// compared is the start of the last Look that found the branch's newest commit applied.
+	// compared is the start time of the last Poll that found the branch's newest commit applied.
 	compared atomic.Pointer[time.Time]
-	// holding is the reason why publishing is held, or empty.
+	// holding is the reason why publishing is held. It is empty if publishing is not held.
 	holding atomic.Pointer[string]
 	// edited is set when another client changed or deleted an object of a commit.
 	edited atomic.Bool
 
-	// Only the goroutine of Start uses the fields below; before it starts, HoldUntilStarted uses them.
-	release   func() // releases the hold; nil without one
+	// Only the goroutine of Start uses the fields below. Before the start, HoldUntilStarted uses them.
+	release   func() // releases the hold; nil if publishing is not held
 	partial   string // the commit that is applied in part, according to the record
 	begun     bool   // whether this process has read the branch; before that, the control plane can be outdated
 	last      appliedCommit
 	done      string    // the branch's hash when it was last applied
-	checked   time.Time // when the control plane was last compared with it
+	checked   time.Time // when the control plane was last compared with the branch
 	lastError string    // the last reported failure
 }
 
-// compareAgain limits how long a difference from an applied commit can last that no watch reports.
+// compareAgain is the interval of full comparisons, which find differences that no watch reported.
 const compareAgain = 10 * time.Minute
 
-// Source is the commit that the control plane has or is about to have, nil before it is known.
+// Source returns the commit that is applied or being applied, or nil before it is known.
 func (f *Follower) Source() *bundle.Source { return f.current.Load() }
 
-// Compared returns the start of a Look that found the branch's newest commit applied, or zero before the first one.
+// Compared returns the start time of the last Poll that found the branch's newest commit applied, or zero.
 func (f *Follower) Compared() time.Time {
 	if at := f.compared.Load(); at != nil {
 		return *at
@@ -90,7 +91,7 @@ func (f *Follower) Holding() string {
 // allowedRemoval is the removal of a mandatory module, or of all modules of a deleted Kyma.
 type allowedRemoval struct{ kyma, module string }
 
-// noteAllowed records the removals that an operator allowed with a commit, so that they need no second approval.
+// noteAllowed records the removals that an operator allowed with a commit, so they need no second approval.
 func (f *Follower) noteAllowed(s Survey) {
 	if !s.allowed {
 		return
@@ -117,7 +118,7 @@ func (f *Follower) Allowed(kyma, module string) bool {
 	return allowed
 }
 
-// Compare makes the next Look compare the control plane with the branch's newest commit.
+// Compare makes the next Poll compare the control plane with the branch's newest commit.
 func (f *Follower) Compare() { f.edited.Store(true) }
 
 // HoldUntilStarted holds publishing until Start knows whether a commit is applied in part.
@@ -126,7 +127,7 @@ func (f *Follower) HoldUntilStarted() { f.release = f.Hold() }
 // Start polls the branch until the context ends.
 func (f *Follower) Start(ctx context.Context) error {
 	ctx = ctrl.LoggerInto(ctx, ctrl.Log.WithName("git"))
-	f.hold(true) // not released at the end, which can come in the middle of a commit
+	f.hold(true) // not released when the context ends, because a commit can be applied in part
 	for {
 		// A process that stopped in the middle of a commit completes it before anything is published.
 		var err error
@@ -150,7 +151,7 @@ func (f *Follower) hold(wanted bool) {
 	before := f.release
 	f.release = nil
 	if wanted {
-		f.release = f.Hold() // before the other one is released, because something could be published in between
+		f.release = f.Hold() // before the previous hold ends, so no bundle is published in between
 	}
 	if before != nil {
 		before()
@@ -180,12 +181,13 @@ func (f *Follower) recall(ctx context.Context) error {
 	return nil
 }
 
-// noteRecord holds publishing while the record names a commit that is applied in part. A deleted or emptied record
-// releases nothing: this process remembers the commit until it has completed one.
-func (f *Follower) noteRecord(r *record) { f.isPartial(cmp.Or(r.applying(), f.partial)) }
+// noteRecord holds publishing while the record references a commit that is applied in part. A deleted or emptied record
+// does not end the hold: this process remembers the commit until a whole commit is applied.
+func (f *Follower) noteRecord(r *record) { f.setPartial(cmp.Or(r.applying(), f.partial)) }
 
-// isPartial records the commit that is applied in part, empty for none, and holds publishing accordingly.
-func (f *Follower) isPartial(commit string) {
+// setPartial records the commit that is applied in part, and starts or ends the hold of publishing. An empty commit
+// means that none is applied in part.
+func (f *Follower) setPartial(commit string) {
 	f.partial = commit
 	if holding, wanted := f.release != nil, commit != "" || !f.begun; holding != wanted {
 		f.hold(wanted)
@@ -193,23 +195,23 @@ func (f *Follower) isPartial(commit string) {
 }
 
 // Poll applies the newest commit if it is new, if another client changed its objects, or if compareAgain has passed.
-// The first Look that reads a commit ends the hold of the start: the commit is either applied, or refused without a
-// change to the control plane.
+// The first Poll that reads a commit ends the hold of the start, because the commit was either applied, or refused
+// without a change to the control plane.
 func (f *Follower) Poll(ctx context.Context) error {
 	began := time.Now()
 	done, err := f.poll(ctx)
 	if done {
 		f.compared.Store(&began)
 	}
-	f.ended(err)
+	f.endStartHold(err)
 	return err
 }
 
-// ended ends the hold of the start after a Look that read a commit.
-func (f *Follower) ended(err error) {
+// endStartHold ends the hold of the start after a Poll that read a commit.
+func (f *Follower) endStartHold(err error) {
 	if !f.begun && (err == nil || isRefusal(err)) {
 		f.begun = true
-		f.isPartial(f.partial)
+		f.setPartial(f.partial)
 	}
 }
 
@@ -242,7 +244,7 @@ func (f *Follower) poll(ctx context.Context) (done bool, err error) {
 	return true, nil
 }
 
-// isRefusal reports whether a commit was read and refused, so that no part of it is applied.
+// isRefusal reports whether a commit was read and refused, so no part of it is applied.
 func isRefusal(err error) bool {
 	var known *failure
 	return errors.As(err, &known) && slices.Contains([]string{
@@ -251,9 +253,8 @@ func isRefusal(err error) bool {
 	}, known.reason)
 }
 
-// follows returns an error for a commit that does not descend from the last applied one of the same branch. Without
-// this check, the owner of the Git server could serve an old signed commit, or one that a signer made for something
-// else.
+// follows returns an error for a commit that does not descend from the last applied commit of the same branch. Without
+// this check, the owner of the Git server could serve an old signed commit, or a signed commit of another branch.
 func (f *Follower) follows(ctx context.Context, repository *git.Repository, commit *git.Commit) error {
 	r, err := f.readRecord(ctx)
 	if err != nil {
@@ -268,7 +269,7 @@ func (f *Follower) follows(ctx context.Context, repository *git.Repository, comm
 	}
 	descends, err := repository.Descends(ctx, commit, last)
 	if err != nil {
-		return fmt.Errorf("commit %s of %s: check that it descends from commit %s: %w", commit.Hash, repository.URL,
+		return fmt.Errorf("check whether commit %s of %s descends from commit %s: %w", commit.Hash, repository.URL,
 			last, err)
 	}
 	if descends {
@@ -276,13 +277,13 @@ func (f *Follower) follows(ctx context.Context, repository *git.Repository, comm
 	}
 	return &failure{
 		v1beta2.ReasonRewindNotAllowed,
-		fmt.Errorf("commit %s of %s does not descend from commit %s, which was applied before: "+
-			"no part of it is applied; add a commit on top of that one, or allow this once with --allow-rewind",
+		fmt.Errorf("commit %s of %s does not descend from the last applied commit %s: "+
+			"no part of it is applied; add a commit on top of the last one, or allow this once with --allow-rewind",
 			commit.Hash, repository.URL, last),
 	}
 }
 
-// appliedCommit is a commit that was applied as a whole, with its branch.
+// appliedCommit is a completely applied commit with its branch.
 type appliedCommit struct{ repository, revision, commit string }
 
 // failure is an error with its reason.
@@ -293,7 +294,7 @@ type failure struct {
 
 func (f *failure) Unwrap() error { return f.error }
 
-// failed returns an error with a reason. An error that has one keeps it.
+// failed returns an error with a reason. An existing reason is kept.
 func failed(reason string, err error) error {
 	var known *failure
 	var fetch *git.FetchError
@@ -312,7 +313,7 @@ func failed(reason string, err error) error {
 	return &failure{reason, err}
 }
 
-// report reports the result of a poll: always in metrics, and in record, Event and log if it is new.
+// report reports the result of a poll in metrics. It reports a new failure in the record, an Event and the log as well.
 func (f *Follower) report(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
@@ -340,7 +341,7 @@ func (f *Follower) report(ctx context.Context, err error) {
 	}
 	f.lastError = text
 	ctrl.LoggerFrom(ctx).Error(err, "failed to follow the repository; nothing is removed", "partial", f.partial)
-	reason := v1beta2.ReasonCommitApplyFailed // for example if the record cannot be read
+	reason := v1beta2.ReasonCommitApplyFailed // the default, for example if the record cannot be read
 	var known *failure
 	if errors.As(err, &known) {
 		reason = known.reason
@@ -360,8 +361,8 @@ func (f *Follower) report(ctx context.Context, err error) {
 // maxMessageBytes leaves room in the ConfigMap for the largest inventory.
 const maxMessageBytes = 16 << 10
 
-// failureFields returns the record's fields of a failure. It includes the commit that is applied in part, in case
-// another client removed it, because the next leader needs it.
+// failureFields returns the record's fields for a failure. They include the commit that is applied in part, which the
+// next leader needs, in case another client removed it from the record.
 func (f *Follower) failureFields(reason, text, waiting string, r *record) map[string]string {
 	return map[string]string{
 		fieldReady: string(metav1.ConditionFalse), fieldReason: reason,
@@ -371,7 +372,7 @@ func (f *Follower) failureFields(reason, text, waiting string, r *record) map[st
 	}
 }
 
-// waiting returns the commit of a failure that an approval ends, or an empty string.
+// waiting returns the commit that waits for an approval, or an empty string for other failures.
 func waiting(err error) string {
 	var held *PruneError
 	if errors.As(err, &held) {

@@ -23,7 +23,7 @@ func TestHoldEndsOnceNoCommitIsPartial(t *testing.T) {
 		holds++
 		return func() {
 			if holds--; holds == 0 && f.partial != "" {
-				t.Error("something is published while a commit is applied in part")
+				t.Error("the hold ended while a commit is applied in part")
 			}
 		}
 	}
@@ -32,45 +32,45 @@ func TestHoldEndsOnceNoCommitIsPartial(t *testing.T) {
 		do   func()
 		held bool
 	}{
-		{"before it is known", f.HoldUntilStarted, true},
-		{"at the start", func() { f.partial = "c1"; f.hold(true) }, true},
-		{"an earlier leader left a commit in part", func() { f.isPartial("c1") }, true},
-		{"another commit comes", func() { f.isPartial("c2") }, true},
-		{"it is complete, and the branch was not read yet", func() { f.isPartial("") }, true},
-		{"the branch is read", func() { f.begun = true; f.isPartial("") }, false},
-		{"nothing new", func() { f.isPartial("") }, false},
-		{"the next commit begins", func() { f.isPartial("c3") }, true},
+		{"before the start", f.HoldUntilStarted, true},
+		{"start", func() { f.partial = "c1"; f.hold(true) }, true},
+		{"record of a partial commit", func() { f.setPartial("c1") }, true},
+		{"another partial commit", func() { f.setPartial("c2") }, true},
+		{"commit complete, branch not read yet", func() { f.setPartial("") }, true},
+		{"branch read", func() { f.begun = true; f.setPartial("") }, false},
+		{"no change", func() { f.setPartial("") }, false},
+		{"next commit begins", func() { f.setPartial("c3") }, true},
 	} {
 		if step.do(); (holds == 1) != step.held || holds > 1 {
-			t.Errorf("%s: held %d times, want held %t", step.name, holds, step.held)
+			t.Errorf("%s: publishing is held %d times, want held %t", step.name, holds, step.held)
 		}
 	}
 }
 
-// TestFirstLookEndsTheHoldOfTheStart holds publishing until a process has read the branch, because the control plane
-// can have been restored from a backup.
-func TestFirstLookEndsTheHoldOfTheStart(t *testing.T) {
+// TestFirstPollEndsTheHoldOfTheStart checks that publishing is held until a process has read the branch, because the
+// control plane can have been restored from a backup.
+func TestFirstPollEndsTheHoldOfTheStart(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
 		held bool
 	}{
-		"the branch cannot be read":          {failed(v1beta2.ReasonFetchFailed, errors.New("x")), true},
-		"the API server fails":               {errors.New("x"), true},
-		"the commit fails half way":          {failed(v1beta2.ReasonCommitApplyFailed, errors.New("x")), true},
-		"the commit is refused":              {failed(v1beta2.ReasonCommitRefused, errors.New("x")), false},
-		"the commit waits for an approval":   {failed(v1beta2.ReasonPruneNotAllowed, errors.New("x")), false},
-		"the commit does not descend":        {failed(v1beta2.ReasonRewindNotAllowed, errors.New("x")), false},
-		"others change the commit's objects": {failed(v1beta2.ReasonCommitOverwritten, errors.New("x")), false},
-		"the commit is applied":              {nil, false},
+		"branch cannot be read":                 {failed(v1beta2.ReasonFetchFailed, errors.New("x")), true},
+		"API server fails":                      {errors.New("x"), true},
+		"commit applied in part":                {failed(v1beta2.ReasonCommitApplyFailed, errors.New("x")), true},
+		"commit refused":                        {failed(v1beta2.ReasonCommitRefused, errors.New("x")), false},
+		"commit waits for an approval":          {failed(v1beta2.ReasonPruneNotAllowed, errors.New("x")), false},
+		"commit does not descend":               {failed(v1beta2.ReasonRewindNotAllowed, errors.New("x")), false},
+		"objects overwritten by another client": {failed(v1beta2.ReasonCommitOverwritten, errors.New("x")), false},
+		"commit applied":                        {nil, false},
 	} {
 		holds := 0
 		f := &Follower{Hold: func() func() { holds++; return func() { holds-- } }}
 		f.HoldUntilStarted()
-		f.ended(c.err)
+		f.endStartHold(c.err)
 		if (holds > 0) != c.held {
 			t.Errorf("%s: held %t, want %t", name, holds > 0, c.held)
 		}
-		if f.ended(failed(v1beta2.ReasonFetchFailed, errors.New("x"))); holds > 0 != c.held {
+		if f.endStartHold(failed(v1beta2.ReasonFetchFailed, errors.New("x"))); holds > 0 != c.held {
 			t.Errorf("%s: a later failure changes the hold", name)
 		}
 	}
@@ -78,24 +78,26 @@ func TestFirstLookEndsTheHoldOfTheStart(t *testing.T) {
 
 func TestFailuresHaveAReason(t *testing.T) {
 	if v1beta2.ReasonCommitApplyFailed != "CommitApplyFailed" {
-		t.Error("a module and a commit fail by the same word: " + v1beta2.ReasonCommitApplyFailed)
+		t.Error("the reasons of modules and commits are no longer equal: " + v1beta2.ReasonCommitApplyFailed)
 	}
 	for name, c := range map[string]struct {
 		err  error
 		want string
 	}{
-		"the network": {&git.FetchError{}, v1beta2.ReasonFetchFailed},
-		"a wrong password": {
+		"network error": {&git.FetchError{}, v1beta2.ReasonFetchFailed},
+		"wrong password": {
 			fmt.Errorf("look: %w", &git.FetchError{Cause: git.CredentialsRefused}), v1beta2.ReasonAuthenticationFailed,
 		},
-		"another host key": {&git.FetchError{Cause: git.HostKeyRefused}, v1beta2.ReasonHostKeyRefused},
-		"what is known already": {
+		"unknown host key": {&git.FetchError{Cause: git.HostKeyRefused}, v1beta2.ReasonHostKeyRefused},
+		"existing reason": {
 			fmt.Errorf("commit: %w", &failure{v1beta2.ReasonPruneNotAllowed, errors.New("x")}),
 			v1beta2.ReasonPruneNotAllowed,
 		},
-		"everything else":       {errors.New("x"), v1beta2.ReasonCommitRefused},
-		"refused while in part": {&failure{refusedOr("c1"), errors.New("x")}, v1beta2.ReasonCommitApplyFailed},
-		"refused with none so":  {&failure{refusedOr(""), errors.New("x")}, v1beta2.ReasonCommitRefused},
+		"other error": {errors.New("x"), v1beta2.ReasonCommitRefused},
+		"refused while another commit is partial": {
+			&failure{refusedOr("c1"), errors.New("x")}, v1beta2.ReasonCommitApplyFailed,
+		},
+		"refused without a partial commit": {&failure{refusedOr(""), errors.New("x")}, v1beta2.ReasonCommitRefused},
 	} {
 		var known *failure
 		if err := failed(v1beta2.ReasonCommitRefused, c.err); !errors.As(err, &known) || known.reason != c.want ||
@@ -105,18 +107,18 @@ func TestFailuresHaveAReason(t *testing.T) {
 	}
 }
 
-func TestOnlyEditsOfOtherClientsAreNoticed(t *testing.T) {
+func TestOnlyEditsOfOtherClientsAreDetected(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit func(*v1beta2.Kyma)
 		want bool
 	}{
-		"the status": {
+		"changed status": {
 			func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateError; k.ResourceVersion = "2" }, false,
 		},
-		"the spec":                {func(k *v1beta2.Kyma) { k.Generation++ }, true},
-		"a label":                 {func(k *v1beta2.Kyma) { k.Labels = map[string]string{"a": "b"} }, true},
-		"the digest is taken off": {func(k *v1beta2.Kyma) { delete(k.Annotations, v1beta2.AnnotationGitDigest) }, true},
-		"the next commit": {
+		"changed spec":   {func(k *v1beta2.Kyma) { k.Generation++ }, true},
+		"added label":    {func(k *v1beta2.Kyma) { k.Labels = map[string]string{"a": "b"} }, true},
+		"removed digest": {func(k *v1beta2.Kyma) { delete(k.Annotations, v1beta2.AnnotationGitDigest) }, true},
+		"applied commit": {
 			func(k *v1beta2.Kyma) { k.Generation++; k.Annotations[v1beta2.AnnotationGitDigest] = "d2" }, false,
 		},
 	} {
@@ -125,11 +127,11 @@ func TestOnlyEditsOfOtherClientsAreNoticed(t *testing.T) {
 		after := before.DeepCopy()
 		c.edit(after)
 		if got := isEdit(client.Object(before), after); got != c.want {
-			t.Errorf("%s: an edit: %t", name, got)
+			t.Errorf("%s: got edit %t, want %t", name, got, c.want)
 		}
 		before.Annotations = nil
 		if isEdit(before, after) {
-			t.Errorf("%s: of an object that no commit brought", name)
+			t.Errorf("%s: an edit of an object without a commit is reported", name)
 		}
 	}
 }
@@ -141,28 +143,29 @@ func (lost) Get(context.Context, client.ObjectKey, client.Object, ...client.GetO
 	return apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, RecordName)
 }
 
-func TestDeletingTheRecordReleasesNothing(t *testing.T) {
+func TestDeletedRecordDoesNotEndTheHold(t *testing.T) {
 	holds := 0
 	f := &Follower{Reader: lost{}, Hold: func() func() { holds++; return func() { holds-- } }}
 	f.begun = true
 	f.hold(true)
-	f.isPartial("c2")
+	f.setPartial("c2")
 	if err := f.recall(t.Context()); err != nil || holds != 1 || f.partial != "c2" {
-		t.Errorf("held %d times for commit %q, %v", holds, f.partial, err)
+		t.Errorf("after the record was deleted: held %d times for commit %q, error %v", holds, f.partial, err)
 	}
 	// Another client removed the applying commit from the record.
 	r := &record{corev1.ConfigMap{Data: map[string]string{fieldCommit: "c1"}}}
 	f.noteRecord(r)
 	if holds != 1 || f.failureFields("X", "why", "", r)[fieldApplying] != "c2" {
-		t.Errorf("held %d times, and the record gets %v", holds, f.failureFields("X", "why", "", r))
+		t.Errorf("after the commit was removed from the record: held %d times, record fields %v", holds,
+			f.failureFields("X", "why", "", r))
 	}
-	f.isPartial("")
+	f.setPartial("")
 	if f.noteRecord(r); holds != 0 {
-		t.Error("a commit that is whole holds")
+		t.Error("publishing is held after the commit was completed")
 	}
 }
 
-func TestOnlyAPartialCommitHolds(t *testing.T) {
+func TestOnlyAPartialCommitHoldsPublishing(t *testing.T) {
 	repository := &git.Repository{}
 	repository.URL, repository.Path = "https://git.example/fleet", "fleet"
 	whole := &record{
@@ -180,16 +183,16 @@ func TestOnlyAPartialCommitHolds(t *testing.T) {
 		commit, partial string
 		want            bool
 	}{
-		"an edit is set back":             {whole, "c1", "", false},
-		"the next commit":                 {whole, "c2", "", true},
-		"one that was applied in part":    {whole, "c2", "c2", true},
-		"one is taken back":               {whole, "c1", "c2", true},
-		"another folder":                  {elsewhere, "c1", "", true},
-		"the first, or a record was lost": {&record{}, "c1", "", true},
+		"revert of an edit":          {whole, "c1", "", false},
+		"next commit":                {whole, "c2", "", true},
+		"commit applied in part":     {whole, "c2", "c2", true},
+		"revert of a partial commit": {whole, "c1", "c2", true},
+		"other folder":               {elsewhere, "c1", "", true},
+		"no record":                  {&record{}, "c1", "", true},
 	} {
 		if got := (&Follower{partial: c.partial}).
 			holds(c.record, repository, &git.Commit{Hash: c.commit}); got != c.want {
-			t.Errorf("%s: holds %t", name, got)
+			t.Errorf("%s: got held %t, want %t", name, got, c.want)
 		}
 	}
 }
@@ -197,6 +200,6 @@ func TestOnlyAPartialCommitHolds(t *testing.T) {
 func TestMessagesLeaveRoomForTheInventory(t *testing.T) {
 	fields := (&Follower{}).failureFields("X", strings.Repeat("x", 1<<20), "", &record{})
 	if got := len(fields[fieldMessage]); got > maxMessageBytes {
-		t.Errorf("a message of %d bytes", got)
+		t.Errorf("got a message of %d bytes, want at most the limit", got)
 	}
 }

@@ -18,24 +18,24 @@ import (
 )
 
 // The repository owns the whole spec of the objects in a commit. Server-side apply removes only fields that this
-// program applied before; a list entry or field of another manager would stay. Therefore this program first takes over
-// all fields of the spec. Labels and annotations that a commit does not set stay with their owners, such as brokers.
+// program applied before. It would keep list entries and fields of other managers. Therefore this program first takes
+// over all fields of the spec. Labels and annotations that a commit does not set remain with their owners, such as
+// brokers.
 
 // fieldManager owns the fields that a commit sets.
 const fieldManager = "kcp-publisher-git"
 
 var pathOfSpec = fieldpath.NewSet(fieldpath.MakePathOrDie("spec"))
 
-// ownsSpec reports whether fieldManager is the only owner of fields in an object's spec. Fields without an owner are
+// ownsSpec reports whether fieldManager owns all owned fields of an object's spec. Fields without an owner are
 // defaults.
 func ownsSpec(object *unstructured.Unstructured) bool {
 	_, changed, err := reclaimSpec(object.GetManagedFields())
 	return err == nil && !changed
 }
 
-// reclaimSpec returns the managed fields of an object with the whole spec owned by fieldManager. It reports whether
-// they differ from the current ones: another manager owns a field that fieldManager does not own, or fieldManager
-// applied nothing.
+// reclaimSpec returns the managed fields of an object with fieldManager as the owner of the whole spec. changed is true
+// if another manager owns a field that fieldManager does not own, or if fieldManager has not applied anything.
 func reclaimSpec(entries []metav1.ManagedFieldsEntry) (reclaimed []metav1.ManagedFieldsEntry, changed bool, err error) {
 	ours, theirs := fieldpath.NewSet(), fieldpath.NewSet()
 	position := -1
@@ -61,7 +61,7 @@ func reclaimSpec(entries []metav1.ManagedFieldsEntry) (reclaimed []metav1.Manage
 		}
 		reclaimed = append(reclaimed, entry)
 	}
-	// Other managers can also own parent fields: an update owns them, an apply owns only their leaves.
+	// Only leaves are compared, because an update also owns parent fields, while an apply owns only leaves.
 	changed = position < 0 || !theirs.Leaves().Difference(ours).Empty()
 	if position < 0 && !theirs.Empty() {
 		position = len(reclaimed)
@@ -89,7 +89,7 @@ func reclaiming(object *unstructured.Unstructured) ([]byte, error) {
 	}
 	operations := []operation{
 		{"replace", "/metadata/managedFields", fields},
-		{"replace", "/metadata/resourceVersion", object.GetResourceVersion()}, // fails after a change
+		{"replace", "/metadata/resourceVersion", object.GetResourceVersion()}, // fails if the object has changed
 	}
 	if _, digested := object.GetAnnotations()[v1beta2.AnnotationGitDigest]; digested {
 		operations = append(operations, operation{
@@ -99,8 +99,9 @@ func reclaiming(object *unstructured.Unstructured) ([]byte, error) {
 	return json.Marshal(operations)
 }
 
-// reclaim makes the repository the owner of an object's whole spec, so that an apply removes the fields of others. It
-// also removes the digest of the last apply: a process that stops here must apply the object again.
+// reclaim makes the repository the owner of an object's whole spec, so an apply removes the fields of other managers.
+// It also removes the digest of the last apply. If the process stops afterwards, its successor applies the object
+// again.
 func (f *Follower) reclaim(ctx context.Context, object *unstructured.Unstructured) error {
 	if object == nil {
 		return nil
@@ -123,7 +124,7 @@ func (f *Follower) reclaim(ctx context.Context, object *unstructured.Unstructure
 	return client.IgnoreNotFound(err)
 }
 
-// reread reads an object again by a list, for which the publisher has permission.
+// reread reads an object again. It uses a list, because the publisher has no permission to get single objects.
 func (f *Follower) reread(ctx context.Context, object *unstructured.Unstructured) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(object.GroupVersionKind().GroupVersion().WithKind(object.GetKind() + "List"))

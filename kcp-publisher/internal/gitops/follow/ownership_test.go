@@ -19,7 +19,7 @@ func TestRepositoryTakesOverTheWholeSpec(t *testing.T) {
 		changed bool
 		want    map[string]string
 	}{
-		"what kubectl added": {
+		"fields of kubectl in the spec": {
 			[]metav1.ManagedFieldsEntry{owns(fieldManager, metav1.ManagedFieldsOperationApply, mine),
 				owns("kubectl", metav1.ManagedFieldsOperationUpdate, theirs), ofStatus}, true,
 			map[string]string{
@@ -29,13 +29,13 @@ func TestRepositoryTakesOverTheWholeSpec(t *testing.T) {
 				"kcp-publisher Update": status,
 			},
 		},
-		"an object that was there before": {
+		"object that was not applied before": {
 			[]metav1.ManagedFieldsEntry{
 				owns("broker", metav1.ManagedFieldsOperationApply, `{"f:spec":{"f:channel":{}}}`), ofStatus,
 			}, true,
 			map[string]string{fieldManager + " Apply": `{"f:spec":{"f:channel":{}}}`, "kcp-publisher Update": status},
 		},
-		"labels of others": {
+		"labels of another manager": {
 			[]metav1.ManagedFieldsEntry{owns(fieldManager, metav1.ManagedFieldsOperationApply, mine),
 				owns("broker", metav1.ManagedFieldsOperationUpdate, `{"f:metadata":{"f:labels":{"f:region":{}}}}`)},
 			false,
@@ -47,7 +47,7 @@ func TestRepositoryTakesOverTheWholeSpec(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			after, changed, err := reclaimSpec(c.before)
 			if err != nil || changed != c.changed || len(after) != len(c.want) {
-				t.Fatalf("changed %t, %v, %v", changed, after, err)
+				t.Fatalf("got changed %t, managed fields %v, error %v", changed, after, err)
 			}
 			for _, entry := range after {
 				if got, want := entry.FieldsV1.GetRawString(),
@@ -56,13 +56,13 @@ func TestRepositoryTakesOverTheWholeSpec(t *testing.T) {
 				}
 			}
 			if _, again, err := reclaimSpec(after); again || err != nil {
-				t.Errorf("it is changed twice: %v", err)
+				t.Errorf("a second call changes the fields again: %v", err)
 			}
 		})
 	}
 	if _, _, err := reclaimSpec([]metav1.ManagedFieldsEntry{
 		owns("kubectl", metav1.ManagedFieldsOperationUpdate, `{"x`),
 	}); err == nil {
-		t.Error("fields that cannot be read are taken for none")
+		t.Error("invalid managed fields are accepted")
 	}
 }

@@ -1,7 +1,6 @@
 // Package follow makes the control plane match a branch of a Git repository. It creates and updates the objects of the
-// newest commit and deletes those that only an earlier commit had. A commit is one step: the follower reads it as a
-// whole, validates it as a whole in a dry run, and only then applies it. An unreadable or missing object never counts
-// as a request to remove it.
+// newest commit and deletes objects that only an earlier commit contained. The follower reads the whole commit,
+// validates it in a dry run, and only then applies it. A read error never counts as a request to remove an object.
 package follow
 
 import (
@@ -33,8 +32,9 @@ var kinds = []string{"Watcher", "ModuleTemplate", "RolloutPolicy", "PromotionPol
 
 const kindKyma = "Kyma"
 
-// Wanted returns the objects of a commit as they must be in a namespace, in the order of their application. It leaves
-// out Secrets and returns their names: a writer of the repository must not choose the accepted signers.
+// Wanted returns the objects of a commit as they are applied to a namespace, in the order of their application. It
+// leaves out Secrets and returns their names in left, because a writer of the repository must not choose the accepted
+// signers.
 func Wanted(written []source.Written, namespace string) (wanted []source.Written, left []string, err error) {
 	var problems []error
 	for _, w := range written {
@@ -46,7 +46,7 @@ func Wanted(written []source.Written, namespace string) (wanted []source.Written
 		}
 		if own := object.GetNamespace(); own != "" && own != namespace {
 			problems = append(problems,
-				fmt.Errorf("%s: metadata.namespace: got %q, want the control plane's namespace %q", w.Place, own,
+				fmt.Errorf("%s: metadata.namespace is %q, must be the control plane's namespace %q", w.Place, own,
 					namespace))
 		}
 		object.SetNamespace(namespace)
@@ -72,8 +72,8 @@ func KeyOf(object *unstructured.Unstructured) Key {
 	return Key{object.GroupVersionKind().GroupKind(), object.GetName()}
 }
 
-// strip removes fields that only the API server and controllers write: finalizers and owners belong to one control
-// plane, not to a commit.
+// strip removes fields that only the API server and controllers write. For example, finalizers and owners belong to one
+// control plane, not to a commit.
 func strip(object map[string]any) {
 	delete(object, "status")
 	if metadata, ok := object["metadata"].(map[string]any); ok {
@@ -84,7 +84,7 @@ func strip(object map[string]any) {
 		} {
 			delete(metadata, field)
 		}
-		// An operator approves removals in the control plane. A commit cannot approve its own.
+		// Operators approve removals in the control plane. A commit must not approve its own removals.
 		if annotations, ok := metadata["annotations"].(map[string]any); ok {
 			delete(annotations, v1beta2.AnnotationApprovedRemovals)
 		}
@@ -93,17 +93,17 @@ func strip(object map[string]any) {
 
 // Plan contains the changes of one commit.
 type Plan struct {
-	// Apply are the objects that differ from the commit, with the commit in their annotations.
+	// Apply contains the objects of the commit that differ in the control plane, with the commit in their annotations.
 	Apply []source.Written
-	// Prune are objects of an earlier commit that this one lacks. Protected are the objects among them that an
-	// annotation keeps.
+	// Prune contains the objects of earlier commits that this commit does not contain and that are deleted. Protected
+	// contains such objects that an annotation protects from deletion.
 	Prune, Protected []Key
-	// Disown are objects that existed before and that only a partially applied commit took over. They stay. They
-	// include copies of a commit's objects with its annotations, so that copies do not count as a difference.
+	// Disown contains the objects that lose the repository's annotations but are not deleted: objects that existed
+	// before a partially applied commit changed them, and copies of a commit's objects with their annotations.
 	Disown []Key
-	// Deleting are objects of the commit that are being deleted. The publisher creates them again afterwards.
+	// Deleting contains the objects of the commit that are being deleted. The publisher creates them again afterwards.
 	Deleting []Key
-	// Inventory are all objects of the commit and the protected ones.
+	// Inventory contains all objects of the commit, and the protected objects.
 	Inventory []Key
 	// Held is the reason why the commit waits for permission, or nil.
 	Held *PruneError
@@ -115,14 +115,14 @@ func (p Plan) Changes() int { return len(p.Apply) + len(p.Prune) }
 // equal reports whether the control plane matches the commit.
 func (p Plan) equal() bool { return p.Changes()+len(p.Deleting) == 0 }
 
-// isHalf reports whether more than single Kymas differ from the commit: the remaining differences affect the resolution
-// of many runtimes.
-func (p Plan) isHalf() bool {
+// sharedObjectsDiffer reports whether objects other than Kymas differ from the commit. Such differences affect the
+// bundles of many runtimes.
+func (p Plan) sharedObjectsDiffer() bool {
 	isShared := func(key Key) bool { return key.Kind.Kind != kindKyma }
 	return slices.ContainsFunc(p.differing(), isShared)
 }
 
-// differing returns the names of the objects that differ from the commit.
+// differing returns the keys of the objects that differ from the commit.
 func (p Plan) differing() []Key {
 	keys := slices.Concat(p.Prune, p.Deleting)
 	for _, w := range p.Apply {
@@ -131,16 +131,17 @@ func (p Plan) differing() []Key {
 	return keys
 }
 
-// Inventory are the objects of earlier commits.
+// Inventory contains the objects of earlier commits.
 type Inventory struct {
 	Keys []Key
-	// Added are the objects that only partially applied commits brought. Reverting such a commit needs no permission.
+	// Added contains the objects that only partially applied commits created. Reverting such a commit needs no
+	// permission.
 	Added []Key
 }
 
-// NewPlan computes the plan. It is pure. live are the control plane's objects, before are the objects of earlier
-// commits. NewPlan refuses to remove all objects, or all Kymas, which would empty every runtime, unless an operator
-// allowed it. Smaller removals can hold the commit.
+// NewPlan computes the plan. It is pure. live contains the control plane's objects, and before the objects of earlier
+// commits. NewPlan returns an error if the commit would remove all objects or all Kymas and no operator has allowed
+// this. Smaller removals can hold the commit.
 func NewPlan(
 	wanted []source.Written, commit string, live map[Key]*unstructured.Unstructured, before Inventory, pruning Pruning,
 ) (Plan, error) {
@@ -212,5 +213,5 @@ func covers(live, wanted any) bool {
 		l, _ := live.([]any)
 		return slices.EqualFunc(l, w, covers)
 	}
-	return fmt.Sprint(live) == fmt.Sprint(wanted) // integers in one document can be floats in the other
+	return fmt.Sprint(live) == fmt.Sprint(wanted) // an integer in one object can be a float in the other
 }

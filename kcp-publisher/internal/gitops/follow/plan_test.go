@@ -119,7 +119,7 @@ func TestReferencedObjectsAreAppliedFirst(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if len(left) != 1 || !strings.HasSuffix(left[0], ": Secret release") {
-		t.Errorf("left out %v", left)
+		t.Errorf("left out %v, want the Secret", left)
 	}
 	for _, w := range all {
 		if w.Object.GetNamespace() != "kcp-system" {
@@ -135,14 +135,14 @@ func TestObjectsOfOtherNamespacesAreRefusedWithTheirPlace(t *testing.T) {
 		documents []string
 		want      string
 	}{
-		"another namespace": {
+		"other namespace": {
 			[]string{a("two"), elsewhere},
-			`fleet/all.yaml:6: metadata.namespace: got "other", want the control plane's namespace "kcp-system"`,
+			`fleet/all.yaml:6: metadata.namespace is "other", must be the control plane's namespace "kcp-system"`,
 		},
-		"the same one, reported and not": {
+		"duplicate with and without namespace": {
 			[]string{here, a("one")}, "fleet/all.yaml:6: Kyma one is already defined in fleet/all.yaml:1",
 		},
-		"both kinds of trouble at it": {[]string{here, elsewhere}, `fleet/all.yaml:6: metadata.namespace: got "other"`},
+		"duplicate in other namespace": {[]string{here, elsewhere}, `fleet/all.yaml:6: metadata.namespace is "other"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, _, err := Wanted(written(t, c.documents...), "kcp-system"); err == nil ||
@@ -168,55 +168,55 @@ func TestDifferingObjectsAreAppliedWithTheirCommit(t *testing.T) {
 		live   func(map[Key]*unstructured.Unstructured)
 		want   string
 	}{
-		"a promotion":  {[]string{template, promoted, a("one")}, nil, "ModuleReleaseMeta keda"},
-		"a new object": {[]string{template, releaseMeta, a("one"), a("two")}, nil, "Kyma two"},
-		"a client changed the control plane": {[]string{template, releaseMeta, a("one")},
+		"promotion":  {[]string{template, promoted, a("one")}, nil, "ModuleReleaseMeta keda"},
+		"new object": {[]string{template, releaseMeta, a("one"), a("two")}, nil, "Kyma two"},
+		"changed field": {[]string{template, releaseMeta, a("one")},
 			func(live map[Key]*unstructured.Unstructured) {
 				_ = unstructured.SetNestedField(live[key("Kyma", "one")].Object, "fast", "spec", "channel")
 			}, "Kyma one"},
-		"a client added a label, and what the API server notes with it": {[]string{template, releaseMeta, a("one")},
+		"label of another client": {[]string{template, releaseMeta, a("one")},
 			func(live map[Key]*unstructured.Unstructured) {
 				live[key("Kyma", "one")].SetLabels(map[string]string{"mine": "yes"})
 				alsoOwned(live[key("Kyma", "one")], `{"f:metadata":{"f:labels":{".":{},"f:mine":{}}}}`)
 			}, ""},
-		"a client added a field to the spec": {[]string{template, releaseMeta, a("one")},
+		"spec field of another client": {[]string{template, releaseMeta, a("one")},
 			func(live map[Key]*unstructured.Unstructured) {
 				_ = unstructured.SetNestedField(live[key("Kyma", "one")].Object, true, "spec", "skipMaintenanceWindows")
 				alsoOwned(live[key("Kyma", "one")], `{"f:spec":{"f:skipMaintenanceWindows":{}}}`)
 			}, "Kyma one"},
-		"a client added a module": {[]string{template, releaseMeta, a("one")},
+		"module of another client": {[]string{template, releaseMeta, a("one")},
 			func(live map[Key]*unstructured.Unstructured) {
 				_ = unstructured.SetNestedSlice(live[key("Kyma", "one")].Object,
 					[]any{map[string]any{"name": "keda"}, map[string]any{"name": "mine"}}, "spec", "modules")
 			}, "Kyma one"},
-		"a client applies the same": {[]string{template, releaseMeta, a("one")},
+		"another client applied equal fields": {[]string{template, releaseMeta, a("one")},
 			func(live map[Key]*unstructured.Unstructured) {
 				alsoOwned(live[key("Kyma", "one")],
 					`{"f:spec":{".":{},"f:channel":{},"f:modules":{".":{},"k:{\"name\":\"keda\"}":{".":{},"f:name":{}}}}}`)
 			}, ""},
-		"nobody knows any more who owns what": {[]string{template, releaseMeta, a("one")},
+		"lost managed fields": {[]string{template, releaseMeta, a("one")},
 			func(live map[Key]*unstructured.Unstructured) {
 				live[key("Kyma", "one")].SetManagedFields(nil)
 			}, "Kyma one"},
-		"the API filled in defaults": {[]string{template, releaseMeta, a("one")},
+		"defaults of the API server": {[]string{template, releaseMeta, a("one")},
 			func(live map[Key]*unstructured.Unstructured) {
 				_ = unstructured.SetNestedSlice(live[key("Kyma", "one")].Object,
 					[]any{map[string]any{"name": "keda", "managed": true}}, "spec", "modules")
 			}, ""},
-		"a field is removed": {
+		"removed field": {
 			[]string{template, releaseMeta, strings.Replace(a("one"), ", modules: [{name: keda}]", "", 1)}, nil,
 			"Kyma one",
 		},
-		"a client took the commit from it": {[]string{template, releaseMeta, a("one")},
+		"removed commit annotation": {[]string{template, releaseMeta, a("one")},
 			func(live map[Key]*unstructured.Unstructured) {
 				annotations := live[key("Kyma", "one")].GetAnnotations()
 				delete(annotations, v1beta2.AnnotationGitCommit)
 				live[key("Kyma", "one")].SetAnnotations(annotations)
 			}, "Kyma one"},
-		"a finalizer is in Git": {[]string{template, releaseMeta, strings.Replace(a("one"), "{name: one}",
+		"finalizer in Git": {[]string{template, releaseMeta, strings.Replace(a("one"), "{name: one}",
 			"{name: one, finalizers: [x.io/y], generateName: o, deletionTimestamp: 2026-01-01T00:00:00Z, "+
 				"ownerReferences: [{name: a}]}", 1)}, nil, ""},
-		"a client deleted it": {[]string{template, releaseMeta, a("one")},
+		"deleted object": {[]string{template, releaseMeta, a("one")},
 			func(live map[Key]*unstructured.Unstructured) {
 				delete(live, key("ModuleTemplate", "keda-1.0.0"))
 			}, "ModuleTemplate keda-1.0.0"},
@@ -231,7 +231,7 @@ func TestDifferingObjectsAreAppliedWithTheirCommit(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := namesOf(plan.Apply); got != c.want || len(plan.Prune) != 0 {
-				t.Errorf("applies %q and prunes %v, want %q", got, plan.Prune, c.want)
+				t.Errorf("plan applies %q and prunes %v, want to apply %q", got, plan.Prune, c.want)
 			}
 			for _, w := range plan.Apply {
 				if w.Object.GetAnnotations()[v1beta2.AnnotationGitCommit] != "c2" ||
@@ -273,20 +273,20 @@ func TestOnlyObjectsMissingFromTheCommitArePruned(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := []Key{key("ModuleReleaseMeta", "keda"), key("Kyma", "two")}; !reflect.DeepEqual(plan.Prune, want) {
-		t.Errorf("prunes %v, want %v", plan.Prune, want)
+		t.Errorf("plan prunes %v, want %v", plan.Prune, want)
 	}
 }
 
-func TestMissingIsNotEmpty(t *testing.T) {
+func TestCommitThatRemovesAllObjectsIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		commit []string
 		want   string // part of the refusal
 		pruned int    // allowed by an operator
 	}{
-		"no objects":               {nil, "is the path right?", 3},
-		"none of the same objects": {[]string{a("three")}, "it removes all 3 objects of earlier commits", 3},
-		"no Kymas":                 {[]string{template}, "it removes all 2 Kymas of earlier commits", 2},
-		"other Kymas":              {[]string{template, a("three"), a("four")}, "it removes all 2 Kymas", 2},
+		"commit without objects": {nil, "check the path", 3},
+		"only other objects":     {[]string{a("three")}, "the commit removes all 3 objects of earlier commits", 3},
+		"commit without Kymas":   {[]string{template}, "the commit removes all 2 Kymas of earlier commits", 2},
+		"only other Kymas":       {[]string{template, a("three"), a("four")}, "the commit removes all 2 Kymas", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			live, inventory := inForce(t, template, a("one"), a("two"))
@@ -298,12 +298,12 @@ func TestMissingIsNotEmpty(t *testing.T) {
 			}
 			if plan, err := NewPlan(all, "c2", live, Inventory{Keys: inventory}, Pruning{All: true}); err != nil ||
 				len(plan.Prune) != c.pruned {
-				t.Errorf("when it is meant: %+v, %v", plan, err)
+				t.Errorf("with permission: got %+v, %v", plan, err)
 			}
 		})
 	}
 	if _, err := NewPlan(nil, "c1", nil, Inventory{}, limits); err == nil {
-		t.Error("a first commit without objects is taken")
+		t.Error("a first commit without objects is accepted")
 	}
 }
 
@@ -313,7 +313,8 @@ func TestInventoryRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "Kyma.operator.kyma-project.io one two\nModuleTemplate.operator.kyma-project.io keda-1.0.0"; text != want {
+	want := "Kyma.operator.kyma-project.io one two\nModuleTemplate.operator.kyma-project.io keda-1.0.0"
+	if text != want {
 		t.Errorf("got\n%s\nwant\n%s", text, want)
 	}
 	read, err := decodeInventory(text)
@@ -321,10 +322,10 @@ func TestInventoryRoundTrip(t *testing.T) {
 		t.Errorf("got %v, %v", read, err)
 	}
 	if none, err := decodeInventory(""); err != nil || none != nil {
-		t.Errorf("nothing is read as %v, %v", none, err)
+		t.Errorf("an empty inventory is decoded as %v, %v", none, err)
 	}
 	if _, err := decodeInventory("Kyma.operator.kyma-project.io one\nKyma"); err == nil {
-		t.Error("an inventory with a hole is read")
+		t.Error("an inventory line without names is accepted")
 	}
 }
 
@@ -340,6 +341,6 @@ func TestInventoryOfALargeFleetFits(t *testing.T) {
 		keys = append(keys, key("Kyma", fmt.Sprintf("%08x-1111-4000-8000-%012x", i, i)))
 	}
 	if _, err := encodeInventory(keys); err == nil || !strings.Contains(err.Error(), "bytes, at most 921600") {
-		t.Errorf("got %v", err)
+		t.Errorf("got error %v, want the size limit", err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // Pruning limits the deletions of a commit without an approval.
 type Pruning struct {
-	// All lets a commit delete all objects or all Kymas of earlier commits, and more than the limits below.
+	// All lets a commit delete any number of objects of earlier commits, including all objects and all Kymas.
 	All bool
 	// MaxPercent and MaxCount limit the objects that a commit deletes. A commit that exceeds both is held. Kymas with a
 	// live runtime, and objects that make a module mandatory, do not count: their deletion always needs permission.
@@ -28,8 +28,9 @@ func (p Pruning) allows(commit string) bool { return p.All || commit != "" && p.
 // PruneError is the error of a commit that waits for permission to prune.
 type PruneError struct {
 	Commit string
-	// Live are Kymas whose runtimes would be emptied. Mandatory are objects whose deletion would remove a module from
-	// every runtime. Rest are other objects, out of Total.
+	// Live contains Kymas whose runtimes would be emptied. Mandatory contains objects whose deletion would remove a
+	// module from every runtime. Rest contains the other objects to delete, and Total is the number of such objects of
+	// earlier commits.
 	Live, Mandatory, Rest []Key
 	Total                 int
 	Limits                Pruning
@@ -53,32 +54,32 @@ func (e *PruneError) Error() string {
 	return "would prune " + strings.Join(parts, "; ")
 }
 
-// maxTold limits the objects that one message names.
-const maxTold = 10
+// maxNamed limits the number of objects in one message.
+const maxNamed = 10
 
 func named(keys []Key) string {
 	var names []string
-	for _, key := range keys[:min(len(keys), maxTold)] {
+	for _, key := range keys[:min(len(keys), maxNamed)] {
 		names = append(names, key.String())
 	}
-	if more := len(keys) - maxTold; more > 0 {
+	if more := len(keys) - maxNamed; more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(names, ", ")
 }
 
-// loss is the set of objects that a commit removes.
+// loss describes the objects that a commit removes.
 type loss struct {
-	// objects is the number of objects of earlier commits, kept the number that the commit has, and pruned the number
-	// that it deletes.
+	// objects is the number of objects of earlier commits. kept is the number of these objects in the commit, and
+	// pruned the number that the commit deletes.
 	objects, kept, pruned counts
-	// live, mandatory and rest are the deleted objects by their required permission. limited is the number of objects
-	// that the limits apply to.
+	// live, mandatory and rest contain the deleted objects by their required permission. limited is the number of
+	// objects that the limits apply to.
 	live, mandatory, rest []Key
 	limited               int
 }
 
-// counts are the number of objects and of the Kymas among them.
+// counts contains the number of objects, and the number of Kymas among these objects.
 type counts struct{ all, kymas int }
 
 func (c *counts) add(key Key) {
@@ -88,8 +89,8 @@ func (c *counts) add(key Key) {
 	}
 }
 
-// planPrune adds the pruned and protected objects of earlier commits to a plan. kept are the objects of the inventory
-// that the commit contains.
+// planPrune adds the pruned and protected objects of earlier commits to a plan. kept contains the objects of the
+// commit.
 func (p *Plan) planPrune(live map[Key]*unstructured.Unstructured, before Inventory, kept map[Key]bool) loss {
 	var lost loss
 	isAdded := map[Key]bool{}
@@ -108,8 +109,8 @@ func (p *Plan) planPrune(live map[Key]*unstructured.Unstructured, before Invento
 		switch object := live[key]; {
 		case kept[key], object == nil, object.GetDeletionTimestamp() != nil,
 			object.GetAnnotations()[v1beta2.AnnotationGitCommit] == "":
-			// The object stays or is already gone, or another client removed the commit's annotation: it no longer
-			// belongs to the repository.
+			// The object is kept or already deleted. Without the commit's annotation, it no longer belongs to the
+			// repository.
 		case object.GetAnnotations()[v1beta2.AnnotationPrune] == v1beta2.PruneDisabled:
 			p.Protected = append(p.Protected, key)
 			p.Inventory = append(p.Inventory, key) // to be pruned once the annotation is removed
@@ -122,18 +123,19 @@ func (p *Plan) planPrune(live map[Key]*unstructured.Unstructured, before Invento
 	return lost
 }
 
-// permission returns the reason why a commit without permission must wait for an approval, or nil. The error explains
-// the likely mistake.
+// permission returns why a commit must wait for an approval, or nil. The error means that the commit is refused,
+// because it is most likely a mistake.
 func (l *loss) permission(commit string, limits Pruning) (*PruneError, error) {
 	switch {
 	case l.pruned.all > 0 && l.kept.all == 0:
 		return nil,
-			fmt.Errorf("it removes all %d objects of earlier commits: if that is intended, %s", l.objects.all,
+			fmt.Errorf("the commit removes all %d objects of earlier commits: if this is intended, %s", l.objects.all,
 				howToAllow(commit))
 	case l.pruned.kymas > 0 && l.kept.kymas == 0:
 		return nil,
 			fmt.Errorf(
-				"it removes all %d Kymas of earlier commits, which would empty their runtimes: if that is intended, %s",
+				"the commit removes all %d Kymas of earlier commits and empties their runtimes: if this is intended, "+
+					"%s",
 				l.objects.kymas, howToAllow(commit))
 	}
 	held := &PruneError{
@@ -148,8 +150,8 @@ func (l *loss) permission(commit string, limits Pruning) (*PruneError, error) {
 	return held, nil
 }
 
-// planDisown adds the objects that a partially applied commit took over and that this one lacks. They existed before,
-// and no inventory has them.
+// planDisown adds the objects that a partially applied commit took over and that this commit does not contain. They
+// existed before that commit, and no inventory contains them.
 func (p *Plan) planDisown(live map[Key]*unstructured.Unstructured, before Inventory, kept map[Key]bool) {
 	known := map[Key]bool{}
 	for _, key := range before.Keys {
@@ -177,11 +179,12 @@ const (
 )
 
 // asksFor returns the permission that the deletion of an object needs. An object that only a partially applied commit
-// brought needs none, unless a bundle was published to it: an agent that has enrolled since then has nothing to lose.
+// created needs no permission, unless it is a Kyma with a published bundle. A runtime without a bundle has no modules
+// to lose.
 func asksFor(key Key, object *unstructured.Unstructured, added bool) permission {
 	isKyma := key.Kind.Kind == kindKyma
 	switch {
-	case added && (!isKyma || !hasOf(object, "published")):
+	case added && (!isKyma || !hasRuntimeField(object, "published")):
 		return asksNothing
 	case isKyma && hasRuntime(object):
 		return asksForRuntime
@@ -205,7 +208,8 @@ func (l *loss) add(key Key, asks permission) {
 	}
 }
 
-// isMandatory reports whether an object makes a module mandatory. Without it, every runtime loses the module.
+// isMandatory reports whether an object makes a module mandatory. If the object is deleted, every runtime loses the
+// module.
 func isMandatory(object *unstructured.Unstructured) bool {
 	if object == nil {
 		return false
@@ -220,18 +224,19 @@ func isMandatory(object *unstructured.Unstructured) bool {
 	return false
 }
 
-// hasRuntime reports whether a Kyma has a known runtime: it enrolled or reported, or its bundles are carried by hand
-// and one was published.
+// hasRuntime reports whether a Kyma has a known runtime. The runtime has enrolled or reported, or a bundle was
+// published that an operator carries to the runtime.
 func hasRuntime(kyma *unstructured.Unstructured) bool {
 	if kyma == nil {
 		return false
 	}
 	_, carried := kyma.GetAnnotations()[v1beta2.AnnotationCarried]
-	return hasOf(kyma, "key") || hasOf(kyma, "observed") || carried && hasOf(kyma, "published")
+	return hasRuntimeField(kyma, "key") || hasRuntimeField(kyma, "observed") ||
+		carried && hasRuntimeField(kyma, "published")
 }
 
-// hasOf reports whether a Kyma's status has data of its runtime. An unreadable status counts as having data.
-func hasOf(kyma *unstructured.Unstructured, field string) bool {
+// hasRuntimeField reports whether a field of a Kyma's status.runtime is set. An unreadable status counts as set.
+func hasRuntimeField(kyma *unstructured.Unstructured, field string) bool {
 	if kyma == nil {
 		return false
 	}
@@ -239,7 +244,7 @@ func hasOf(kyma *unstructured.Unstructured, field string) bool {
 	return found || err != nil
 }
 
-// howToAllow returns the instruction with which an operator allows a commit to delete any objects.
+// howToAllow returns the instructions for allowing a commit to delete any objects.
 func howToAllow(commit string) string {
 	return fmt.Sprintf("annotate ConfigMap %s with %s=%s, or set --git-prune-all", RecordName,
 		v1beta2.AnnotationAllowPrune, commit)
@@ -247,6 +252,6 @@ func howToAllow(commit string) string {
 
 // errNothing returns the refusal of a commit without objects.
 func errNothing(commit string) error {
-	return fmt.Errorf("it has no objects for the control plane: is the path right? If that is intended, %s",
+	return fmt.Errorf("the commit has no objects for the control plane: check the path, or if this is intended, %s",
 		howToAllow(commit))
 }

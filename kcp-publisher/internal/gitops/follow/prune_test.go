@@ -33,58 +33,58 @@ func TestLargePruneWaitsForPermission(t *testing.T) {
 		held    string // part of the message, empty if the commit is not held
 		pruned  int
 	}{
-		"a tenth": {commit: all[10:], pruning: limits, pruned: 10},
-		"more than a tenth": {
+		"maximum percentage": {commit: all[10:], pruning: limits, pruned: 10},
+		"over the maximum percentage": {
 			commit: all[11:], pruning: limits,
 			held:   "would prune 11 of 100 other objects (at most 5 or 10% without permission): Kyma k000, Kyma k001",
 			pruned: 11,
 		},
-		"many are named in part": {
+		"long list of objects": {
 			commit: all[50:], pruning: limits, held: "Kyma k009, and 40 more", pruned: 50,
 		},
-		"few, whatever their share": {
+		"maximum count": {
 			commit: all[5:], pruning: Pruning{MaxPercent: 1, MaxCount: 5}, pruned: 5,
 		},
-		"more than few, and than their share": {
+		"over the maximum count and percentage": {
 			commit: all[6:], pruning: Pruning{MaxPercent: 1, MaxCount: 5}, held: "6 of 100", pruned: 6,
 		},
-		"a Kyma whose runtime reported": {
+		"Kyma with a reporting runtime": {
 			commit: without7, live: withRuntime("observed"), pruning: limits,
 			held: "would prune 1 Kymas with a live runtime, which would be emptied: Kyma k007", pruned: 1,
 		},
-		"a Kyma whose runtime enrolled": {
+		"Kyma with an enrolled runtime": {
 			commit: without7, live: withRuntime("key"), pruning: limits, held: "Kyma k007", pruned: 1,
 		},
-		"a Kyma that was published to": {
+		"Kyma with a published bundle only": {
 			commit: without7, live: withRuntime("published"), pruning: limits, pruned: 1,
 		},
-		"one of another commit is allowed": {
+		"permission for another commit": {
 			commit: without7, live: withRuntime("key"), pruning: Pruning{MaxPercent: 10, MaxCount: 5, Allowed: "c1"},
 			held: "Kyma k007", pruned: 1,
 		},
-		"this commit is allowed": {
+		"permission for this commit": {
 			commit: without7, live: withRuntime("key"), pruning: Pruning{MaxPercent: 10, MaxCount: 5, Allowed: "c2"},
 			pruned: 1,
 		},
-		"all are allowed": {
+		"permission for all commits": {
 			commit: all[90:], live: withRuntime("key"), pruning: Pruning{All: true}, pruned: 90,
 		},
-		"what a commit added that was not whole": {
+		"objects of a partial commit": {
 			commit: all[:80], pruning: limits, added: keysOf(80, 100), pruned: 20,
 		},
-		"what such a commit added, although an agent enrolled": {
+		"enrolled Kyma of a partial commit": {
 			commit: without7, live: withRuntime("key"), pruning: limits, added: keysOf(7, 8), pruned: 1,
 		},
-		"what such a commit added, and was published to": {commit: without7,
+		"Kyma of a partial commit with a published bundle": {commit: without7,
 			live: func(live map[Key]*unstructured.Unstructured) {
 				_ = unstructured.SetNestedMap(live[key("Kyma", "k007")].Object,
 					map[string]any{"key": map[string]any{}, "published": map[string]any{}}, "status", "runtime")
 			}, pruning: limits, added: keysOf(7, 8), held: "Kyma k007", pruned: 1},
-		"one whose bundles are carried": {commit: without7, live: func(live map[Key]*unstructured.Unstructured) {
+		"Kyma with carried bundles": {commit: without7, live: func(live map[Key]*unstructured.Unstructured) {
 			withRuntime("published")(live)
 			annotate(live[key("Kyma", "k007")], v1beta2.AnnotationCarried, "true")
 		}, pruning: limits, held: "Kyma k007", pruned: 1},
-		"what is being deleted is not counted": {commit: all[50:], live: func(live map[Key]*unstructured.Unstructured) {
+		"objects that are already deleted": {commit: all[50:], live: func(live map[Key]*unstructured.Unstructured) {
 			for _, k := range keysOf(0, 50) {
 				delete(live, k)
 			}
@@ -97,7 +97,7 @@ func TestLargePruneWaitsForPermission(t *testing.T) {
 			}
 			plan, err := NewPlan(wanted(t, c.commit...), "c2", live, Inventory{inventory, c.added}, c.pruning)
 			if err != nil || len(plan.Prune) != c.pruned {
-				t.Fatalf("prunes %d, %v", len(plan.Prune), err)
+				t.Fatalf("plan prunes %d objects, want %d: %v", len(plan.Prune), c.pruned, err)
 			}
 			if (plan.Held != nil) != (c.held != "") || plan.Held != nil &&
 				!strings.Contains(plan.Held.Error(), c.held) {
@@ -129,13 +129,13 @@ func TestAnnotationPreventsPruning(t *testing.T) {
 	}
 	if want := []Key{key("Kyma", "two")}; !reflect.DeepEqual(plan.Protected, want) || len(plan.Prune) != 1 ||
 		plan.Prune[0] != key("ModuleTemplate", "keda-1.0.0") {
-		t.Errorf("protects %v, prunes %v", plan.Protected, plan.Prune)
+		t.Errorf("plan protects %v and prunes %v", plan.Protected, plan.Prune)
 	}
-	// Once the annotation is removed, a later commit prunes the object.
+	// After the annotation is removed, a later commit prunes the object.
 	annotate(live[key("Kyma", "two")], v1beta2.AnnotationPrune, "")
 	plan, err = NewPlan(wanted(t, a("one")), "c3", live, Inventory{Keys: plan.Inventory}, limits)
 	if err != nil || len(plan.Prune) != 1 || plan.Prune[0] != key("Kyma", "two") {
-		t.Errorf("prunes %v, %v", plan.Prune, err)
+		t.Errorf("without the annotation, the plan prunes %v, error %v", plan.Prune, err)
 	}
 }
 
@@ -149,16 +149,16 @@ func TestPruningAMandatoryModuleNeedsPermission(t *testing.T) {
 		pruning  Pruning
 		held     string
 	}{
-		"a ModuleReleaseMeta": {
+		"mandatory ModuleReleaseMeta": {
 			mandatoryMeta, nil, limits,
 			"would prune 1 objects of mandatory modules, which would be removed from every runtime: " +
 				"ModuleReleaseMeta keda",
 		},
-		"a ModuleTemplate":                        {mandatoryTemplate, nil, limits, "ModuleTemplate keda-1.0.0"},
-		"of a commit that was never whole":        {mandatoryMeta, []Key{key("ModuleReleaseMeta", "keda")}, limits, ""},
-		"with permission":                         {mandatoryMeta, nil, Pruning{Allowed: "c2"}, ""},
-		"a ModuleReleaseMeta that is chosen":      {releaseMeta, nil, limits, ""},
-		"a ModuleTemplate that others choose one": {template, nil, limits, ""},
+		"mandatory ModuleTemplate":   {mandatoryTemplate, nil, limits, "ModuleTemplate keda-1.0.0"},
+		"object of a partial commit": {mandatoryMeta, []Key{key("ModuleReleaseMeta", "keda")}, limits, ""},
+		"permission for the commit":  {mandatoryMeta, nil, Pruning{Allowed: "c2"}, ""},
+		"optional ModuleReleaseMeta": {releaseMeta, nil, limits, ""},
+		"optional ModuleTemplate":    {template, nil, limits, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			live, inventory := inForce(t, c.document, a("one"))
@@ -191,18 +191,18 @@ func TestRevertingAPartialCommitKeepsExistingObjects(t *testing.T) {
 	noted, err := (&record{corev1.ConfigMap{Data: fields}}).inventory()
 	if err != nil || !reflect.DeepEqual(noted.Added, []Key{key("Kyma", "new")}) ||
 		slices.Contains(noted.Keys, key("Kyma", "theirs")) {
-		t.Fatalf("noted are %+v, %v", noted, err)
+		t.Fatalf("got inventory %+v, error %v, want only the new object as added", noted, err)
 	}
 	for _, w := range plan.Apply {
 		live[KeyOf(&w.Object)] = &w.Object
 	}
 	back, err := NewPlan(wanted(t, template, a("one")), "c1", live, noted, limits)
 	if err != nil || back.Held != nil {
-		t.Fatalf("held: %v, %v", back.Held, err)
+		t.Fatalf("the revert is held: %v, error %v", back.Held, err)
 	}
 	if !reflect.DeepEqual(back.Prune, []Key{key("Kyma", "new")}) ||
 		!reflect.DeepEqual(back.Disown, []Key{key("Kyma", "theirs")}) || back.equal() {
-		t.Errorf("prunes %v, disowns %v", back.Prune, back.Disown)
+		t.Errorf("the revert prunes %v and disowns %v", back.Prune, back.Disown)
 	}
 	annotations := live[key("Kyma", "theirs")].GetAnnotations()
 	delete(annotations, v1beta2.AnnotationGitCommit)
@@ -210,6 +210,6 @@ func TestRevertingAPartialCommitKeepsExistingObjects(t *testing.T) {
 	delete(live, key("Kyma", "new"))
 	if done, err := NewPlan(wanted(t, template, a("one")), "c1", live, noted, limits); err != nil || !done.equal() ||
 		len(done.Disown) > 0 {
-		t.Errorf("it is done twice: %+v, %v", done, err)
+		t.Errorf("the reverted commit has another plan: %+v, %v", done, err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/git"
 )
 
-// RecordName is the ConfigMap that records the applied commit and the result.
+// RecordName is the name of the ConfigMap that records the applied commit and the result of the last poll.
 const RecordName = "kyma-pull-git"
 
 // Fields of the record.
@@ -33,13 +33,13 @@ const (
 	fieldReason     = "reason"
 	fieldMessage    = "message"
 	fieldInventory  = "inventory"
-	// fieldApplying is the commit that is being applied, absent if there is none. Publishing is held while it is set.
+	// fieldApplying is the commit that is being applied. Publishing is held while the field is set.
 	fieldApplying = "applying"
-	// fieldWaiting is the commit that waits for an approval, absent if there is none.
+	// fieldWaiting is the commit that waits for an approval. The field is absent if no commit waits.
 	fieldWaiting = "waiting"
-	// fieldHeld is "true" if publishing is held because a publisher has not read the branch since its start.
+	// fieldHeld is "true" if publishing is held because the publisher has not read the branch since it started.
 	fieldHeld = "held"
-	// fieldAdded are the objects of the inventory that only partially applied commits had.
+	// fieldAdded contains the objects of the inventory that only partially applied commits created.
 	fieldAdded = "added"
 )
 
@@ -50,8 +50,8 @@ func (f *Follower) readRecord(ctx context.Context) (*record, error) {
 	return readRecord(ctx, f.Reader, f.Namespace)
 }
 
-// WhyHeld returns the reason why publishing is held in a namespace, or an empty string. It also returns an empty string
-// without permission to read the record.
+// WhyHeld returns the reason why publishing is held in a namespace. It returns an empty string if publishing is not
+// held, or without permission to read the record.
 func WhyHeld(ctx context.Context, reader client.Reader, namespace string) (string, error) {
 	r, err := readRecord(ctx, reader, namespace)
 	switch {
@@ -106,14 +106,13 @@ func readRecord(ctx context.Context, reader client.Reader, namespace string) (*r
 // applying returns the commit that is being applied, or an empty string.
 func (r *record) applying() string { return r.Data[fieldApplying] }
 
-// isWhole reports whether a commit is the last one that was applied as a whole, from the same path of the same
-// repository.
+// isWhole reports whether a commit is the last completely applied commit of the same repository and path.
 func (r *record) isWhole(repository *git.Repository, commit string) bool {
 	return r.Data[fieldCommit] == commit && r.Data[fieldRepository] == repository.URL &&
 		r.Data[fieldPath] == repository.Path
 }
 
-// lastOf returns the last wholly applied commit of a repository's branch or tag, or an empty string.
+// lastOf returns the last completely applied commit of a repository's branch or tag, or an empty string.
 func (r *record) lastOf(repository *git.Repository) string {
 	if r.Data[fieldRepository] != repository.URL || r.Data[fieldRevision] != repository.Revision() {
 		return ""
@@ -153,11 +152,11 @@ func (f *Follower) write(ctx context.Context, r *record, fields map[string]strin
 	return nil
 }
 
-// maxInventoryBytes limits the inventory together with its additions to less than a ConfigMap can hold. 20,000 Kymas
-// named by UUIDs need 740 kB.
+// maxInventoryBytes limits the inventory and the added objects to less than the maximum size of a ConfigMap. 20,000
+// Kymas with UUIDs as names need 740 kB.
 const maxInventoryBytes = 900 << 10
 
-// encodeInventory writes one kind per line, "Kind.group name name", sorted and readable.
+// encodeInventory returns one line per kind, "Kind.group name name", sorted.
 func encodeInventory(keys []Key) (string, error) {
 	names := map[string][]string{}
 	for _, key := range keys {
@@ -171,19 +170,20 @@ func encodeInventory(keys []Key) (string, error) {
 	text := strings.Join(lines, "\n")
 	if len(text) > maxInventoryBytes {
 		return "",
-			fmt.Errorf("the names of its objects take %d bytes, at most %d: use fewer or shorter ones", len(text),
-				maxInventoryBytes)
+			fmt.Errorf("the names of the commit's objects have %d bytes, at most %d: use fewer or shorter names",
+				len(text), maxInventoryBytes)
 	}
 	return text, nil
 }
 
-// decodeInventory parses an inventory. An invalid line is an error: an incomplete inventory would leave objects behind.
+// decodeInventory parses an inventory. An invalid line is an error, because an incomplete inventory would leave objects
+// behind.
 func decodeInventory(text string) ([]Key, error) {
 	var keys []Key
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
 		if len(fields) < 2 {
-			return nil, fmt.Errorf("inventory: line %q: want a kind with names", line)
+			return nil, fmt.Errorf("invalid inventory line %q: want a kind with names", line)
 		}
 		kind := schema.ParseGroupKind(fields[0])
 		for _, name := range fields[1:] {

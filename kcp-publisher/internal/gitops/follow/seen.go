@@ -18,7 +18,7 @@ import (
 )
 
 // Bundles are built from the manager's cache, which watches each kind separately, so one kind can be behind the others.
-// A commit counts as applied only once the cache has all of it.
+// A commit counts as applied only after the cache contains all its objects.
 
 // visibleWithin limits one wait for the cache. visiblePoll is its polling interval.
 const (
@@ -41,7 +41,7 @@ func lists() map[schema.GroupKind]client.ObjectList {
 	return lists
 }
 
-// untilSeen waits until the cache has the whole commit. Without a hold it does not wait.
+// untilSeen waits until the cache contains the whole commit. It returns immediately if publishing is not held.
 func (f *Follower) untilSeen(ctx context.Context, s Survey) error {
 	if f.release == nil {
 		return nil
@@ -56,15 +56,15 @@ func (f *Follower) untilSeen(ctx context.Context, s Survey) error {
 		return len(missing) == 0, nil
 	})
 	if wait.Interrupted(err) && len(missing) > 0 {
-		err = errors.New("the publisher's watches are behind and do not have all of it yet: " + named(missing))
+		err = errors.New("the publisher's cache is outdated for " + named(missing))
 	}
 	if err != nil {
-		return &failure{v1beta2.ReasonCommitApplyFailed, fmt.Errorf("all of it is applied: %w", err)}
+		return &failure{v1beta2.ReasonCommitApplyFailed, fmt.Errorf("wait for the cache after the apply: %w", err)}
 	}
 	return nil
 }
 
-// cached reads the kinds of a commit and of earlier ones from the controllers' cache.
+// cached reads the objects of all kinds in this commit and in earlier commits from the controllers' cache.
 func (f *Follower) cached(ctx context.Context, s Survey) (map[Key]metav1.Object, error) {
 	wanted := map[schema.GroupKind]bool{}
 	for _, keys := range [][]Key{s.Plan.Inventory, s.before.Keys} {
@@ -78,7 +78,7 @@ func (f *Follower) cached(ctx context.Context, s Survey) (map[Key]metav1.Object,
 			continue
 		}
 		if _, err := f.Client.RESTMapper().RESTMapping(kind); meta.IsNoMatchError(err) {
-			continue // no controller watches a kind without objects
+			continue // no controller watches a kind that is not installed
 		}
 		if err := f.Client.List(ctx, list, client.InNamespace(f.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("list %s: %w", kind, err)
@@ -112,7 +112,7 @@ func unseen(s Survey, cached map[Key]metav1.Object) []Key {
 		has[key] = true
 		if live := s.Live[key]; settled[key] || live == nil {
 			continue
-		} else if object := cached[key]; object == nil || digestNoted(object) != digestNoted(live) {
+		} else if object := cached[key]; object == nil || digestAnnotation(object) != digestAnnotation(live) {
 			missing = append(missing, key)
 		}
 	}
@@ -128,6 +128,6 @@ func unseen(s Survey, cached map[Key]metav1.Object) []Key {
 	return missing
 }
 
-func digestNoted(object metav1.Object) string {
+func digestAnnotation(object metav1.Object) string {
 	return object.GetAnnotations()[v1beta2.AnnotationGitDigest]
 }

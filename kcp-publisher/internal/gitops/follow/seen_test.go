@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestHoldLastsUntilTheCacheHasTheWholeCommit(t *testing.T) {
+func TestHoldLastsUntilTheCacheContainsTheWholeCommit(t *testing.T) {
 	live, inventory := inForce(t, template, releaseMeta, a("one"))
 	older, _ := inForce(t, template, strings.Replace(releaseMeta, "1.0.0", "0.9.0", 1), a("one"), a("two"))
 	plan, err := NewPlan(wanted(t, template, releaseMeta, a("one")), "c2", live,
@@ -24,24 +24,24 @@ func TestHoldLastsUntilTheCacheHasTheWholeCommit(t *testing.T) {
 		change func(map[Key]metav1.Object)
 		want   []Key
 	}{
-		"it has all of it": {func(map[Key]metav1.Object) {}, nil},
-		"one is not there": {
+		"complete cache": {func(map[Key]metav1.Object) {}, nil},
+		"missing object": {
 			func(c map[Key]metav1.Object) {
 				delete(c, key("ModuleTemplate", "keda-1.0.0"))
 			}, []Key{key("ModuleTemplate", "keda-1.0.0")},
 		},
-		"one is as it was": {func(c map[Key]metav1.Object) {
+		"outdated object": {func(c map[Key]metav1.Object) {
 			c[key("ModuleReleaseMeta", "keda")] = older[key("ModuleReleaseMeta", "keda")]
 		}, []Key{key("ModuleReleaseMeta", "keda")}},
-		"a pruned one is there": {
+		"pruned object still in the cache": {
 			func(c map[Key]metav1.Object) {
 				c[key("Kyma", "two")] = older[key("Kyma", "two")]
 			}, []Key{key("Kyma", "two")},
 		},
-		"what nobody brought": {
+		"object without a commit": {
 			func(c map[Key]metav1.Object) { c[key("Kyma", "three")] = older[key("Kyma", "two")] }, nil,
 		},
-		"a pruned one is finalized": {func(c map[Key]metav1.Object) {
+		"pruned object with a finalizer": {func(c map[Key]metav1.Object) {
 			leaving := older[key("Kyma", "two")].DeepCopy()
 			leaving.SetDeletionTimestamp(&now)
 			c[key("Kyma", "two")] = leaving
@@ -53,7 +53,7 @@ func TestHoldLastsUntilTheCacheHasTheWholeCommit(t *testing.T) {
 		}
 		c.change(cached)
 		if got := unseen(s, cached); !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
+			t.Errorf("%s: got missing objects %v, want %v", name, got, c.want)
 		}
 	}
 }
@@ -68,34 +68,34 @@ func TestCacheIsReadForEveryKindOfACommit(t *testing.T) {
 		k := key(kind, "x").Kind
 		k.Group = group
 		if all[k] == nil {
-			t.Errorf("%s is not", k)
+			t.Errorf("the cache is not read for kind %s", k)
 		}
 	}
 }
 
-func TestOnlyKymasOfOtherWritersDoNotHoldACommit(t *testing.T) {
+func TestDifferingKymasDoNotHoldPublishing(t *testing.T) {
 	now := metav1.Now()
 	for name, c := range map[string]struct {
 		change func(Survey)
 		half   bool
 	}{
-		"nothing differs":             {func(Survey) {}, false},
-		"a Kyma is written by others": {func(s Survey) { s.Live[key("Kyma", "one")].SetManagedFields(nil) }, false},
-		"a Kyma is deleted": {
+		"no difference":                  {func(Survey) {}, false},
+		"Kyma changed by another client": {func(s Survey) { s.Live[key("Kyma", "one")].SetManagedFields(nil) }, false},
+		"deleted Kyma": {
 			func(s Survey) { s.Live[key("Kyma", "one")].SetDeletionTimestamp(&now) }, false,
 		},
-		"a ModuleTemplate is not there": {
+		"missing ModuleTemplate": {
 			func(s Survey) { delete(s.Live, key("ModuleTemplate", "keda-1.0.0")) }, true,
 		},
-		"a ModuleReleaseMeta is deleted": {
+		"deleted ModuleReleaseMeta": {
 			func(s Survey) { s.Live[key("ModuleReleaseMeta", "keda")].SetDeletionTimestamp(&now) }, true,
 		},
 	} {
 		live, inventory := inForce(t, template, releaseMeta, a("one"))
 		c.change(Survey{Live: live})
 		plan, err := NewPlan(wanted(t, template, releaseMeta, a("one")), "c2", live, Inventory{Keys: inventory}, limits)
-		if err != nil || plan.isHalf() != c.half {
-			t.Errorf("%s: half %t, %v", name, plan.isHalf(), err)
+		if err != nil || plan.sharedObjectsDiffer() != c.half {
+			t.Errorf("%s: got half %t, error %v, want %t", name, plan.sharedObjectsDiffer(), err, c.half)
 		}
 	}
 }

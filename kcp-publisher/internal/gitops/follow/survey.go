@@ -13,12 +13,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// Survey is the effect of a commit on the current control plane.
+// Survey describes the effect of a commit on the current control plane.
 type Survey struct {
 	Plan Plan
-	// Live are the objects of the commit's kinds and of the kinds of earlier commits.
+	// Live contains the existing objects of all kinds in this commit and in earlier commits.
 	Live map[Key]*unstructured.Unstructured
-	// Left are the names of the commit's objects that the control plane does not get.
+	// Left contains the names of the commit's objects that are not applied.
 	Left []string
 
 	record *record
@@ -27,7 +27,7 @@ type Survey struct {
 	allowed bool
 }
 
-// Survey reads the control plane and changes nothing. The error is the reason why the commit would be refused.
+// Survey reads the control plane and makes no changes. The error is the reason why the commit would be refused.
 func (f *Follower) Survey(ctx context.Context, commit string, objects source.Objects) (Survey, error) {
 	wanted, left, err := Wanted(objects.Written, f.Namespace)
 	if err != nil {
@@ -52,8 +52,8 @@ func (f *Follower) Survey(ctx context.Context, commit string, objects source.Obj
 	return s, nil
 }
 
-// live reads the kinds of the commit and the inventory. A kind that the API server does not serve has no objects: if
-// the commit has one, the dry run reports it.
+// live reads all objects of the kinds in the commit and the inventory. A kind that the API server does not serve has no
+// objects. If the commit contains such an object, the dry run reports the error.
 func (f *Follower) live(
 	ctx context.Context, wanted []source.Written, inventory []Key,
 ) (map[Key]*unstructured.Unstructured, error) {

@@ -18,8 +18,8 @@ import (
 // concurrency limits the objects that are applied at once.
 const concurrency = 8
 
-// applyAll applies objects, kind after kind. It first takes over the fields of other owners in the spec of an existing
-// object. The error names the places of the objects that the API refuses.
+// applyAll applies objects, one kind after the other. For an existing object, it first takes over the fields of other
+// owners in the spec. The error contains the file and line of each object that the API server refuses.
 func (f *Follower) applyAll(
 	ctx context.Context, objects []source.Written, live map[Key]*unstructured.Unstructured,
 	options ...client.ApplyOption,
@@ -34,7 +34,7 @@ func (f *Follower) applyAll(
 			w := objects[start]
 			problem := &problems[start]
 			group.Go(func() error {
-				object := w.Object.DeepCopy() // the response is written into it
+				object := w.Object.DeepCopy() // Apply writes the response into it
 				err := f.mayWrite()
 				if err == nil {
 					err = f.reclaim(ctx, live[KeyOf(object)])
@@ -48,7 +48,7 @@ func (f *Follower) applyAll(
 				return nil
 			})
 		}
-		_ = group.Wait() // problems are kept in order
+		_ = group.Wait() // errors are collected in problems, in the order of the objects
 	}
 	var errs []error
 	for _, problem := range problems {
@@ -56,13 +56,14 @@ func (f *Follower) applyAll(
 			errs = append(errs, problem)
 		}
 	}
-	if more := len(errs) - maxTold; more > 0 {
-		errs = append(errs[:maxTold], fmt.Errorf("and %d more", more))
+	if more := len(errs) - maxNamed; more > 0 {
+		errs = append(errs[:maxNamed], fmt.Errorf("and %d more", more))
 	}
 	return errors.Join(errs...)
 }
 
-// mayWrite returns an error if another process must do the rest of a step: this one was suspended and lost its lease.
+// mayWrite returns an error if this process has lost its lease, for example because it was suspended. The new leader
+// completes the step.
 func (f *Follower) mayWrite() error {
 	if f.MayWrite == nil {
 		return nil
@@ -70,7 +71,7 @@ func (f *Follower) mayWrite() error {
 	return f.MayWrite()
 }
 
-// prune deletes the objects that only earlier commits had.
+// prune deletes the objects that only earlier commits contained.
 func (f *Follower) prune(ctx context.Context, keys []Key, live map[Key]*unstructured.Unstructured) error {
 	var problems []error
 	for _, key := range keys {

@@ -12,9 +12,9 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/storer"
 )
 
-// Descends reports whether a commit is an ancestor's descendant. It fetches the commits since the ancestor, without
-// their files where the server can filter them. The hash of a commit covers its parents, so that a server can neither
-// add nor hide one. A server that does not send the commits down to the ancestor has no proof, and the result is false.
+// Descends reports whether a commit is a descendant of ancestor. It fetches the commits since the ancestor, without
+// their files if the server supports filters. The hash of a commit covers its parents, so a server cannot add or hide a
+// parent. If the server does not send all commits down to the ancestor, the result is false.
 func (r *Repository) Descends(ctx context.Context, commit *Commit, ancestor string) (bool, error) {
 	defer r.finished()
 	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
@@ -35,7 +35,7 @@ func (r *Repository) Descends(ctx context.Context, commit *Commit, ancestor stri
 	return reaches(objects, plumbing.NewHash(commit.Hash), from)
 }
 
-// fetchSince fetches the objects that a commit has and an earlier one does not have.
+// fetchSince fetches the objects of a commit that an earlier commit does not contain.
 func (r *Repository) fetchSince(ctx context.Context, head, from plumbing.Hash) (storer.EncodedObjectStorer, error) {
 	advertised, session, refs, err := r.advertised(ctx)
 	if err != nil {
@@ -47,7 +47,7 @@ func (r *Repository) fetchSince(ctx context.Context, head, from plumbing.Hash) (
 	}
 	request := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
 	request.Wants, request.Haves = []plumbing.Hash{head}, []plumbing.Hash{from}
-	request.Capabilities.Delete(capability.ThinPack) // the earlier commit is not here
+	request.Capabilities.Delete(capability.ThinPack) // the earlier commit is not stored locally
 	if refs.Capabilities.Supports(capability.Filter) {
 		request.Filter = packp.FilterTreeDepth(0)
 		if err := request.Capabilities.Set(capability.Filter); err != nil {
@@ -62,7 +62,7 @@ func (r *Repository) fetchSince(ctx context.Context, head, from plumbing.Hash) (
 	return unpacked(unframed(request.Capabilities, response))
 }
 
-// reaches reports whether the parents of a commit lead to an ancestor. Where a parent is missing, the path ends.
+// reaches reports whether the parents of a commit lead to an ancestor. A path ends at a missing parent.
 func reaches(objects storer.EncodedObjectStorer, head, ancestor plumbing.Hash) (bool, error) {
 	seen, next := map[plumbing.Hash]bool{head: true}, []plumbing.Hash{head}
 	for len(next) > 0 {
@@ -85,7 +85,7 @@ func reaches(objects storer.EncodedObjectStorer, head, ancestor plumbing.Hash) (
 			}
 		}
 		if len(seen) > maxObjects {
-			return false, fmt.Errorf("more than %d commits since %s", maxObjects, ancestor)
+			return false, fmt.Errorf("the branch has more than %d commits since %s", maxObjects, ancestor)
 		}
 	}
 	return false, nil

@@ -24,22 +24,22 @@ func TestDescendsFollowsTheParentsOfACommit(t *testing.T) {
 	other := newWork(t)
 	unrelated := other.commit(map[string]string{"a.yaml": "other"})
 	places := map[string]Options{
-		"a folder":       {URL: w.dir},
-		"git's own HTTP": {URL: served(t, w.dir, "pw"), Credentials: Credentials{username: "ada", password: "pw"}},
+		"local folder":     {URL: w.dir},
+		"git http-backend": {URL: served(t, w.dir, "pw"), Credentials: Credentials{username: "ada", password: "pw"}},
 	}
 	for place, options := range places {
 		for name, c := range map[string]struct {
 			branch, ancestor string
 			want             bool
 		}{
-			"the commit itself":               {"main", third, true},
-			"its first parent":                {"main", second, true},
-			"its second parent":               {"main", side, true},
-			"an older ancestor":               {"main", first, true},
-			"a branch that was set back":      {"side", second, false},
-			"a newer commit is no ancestor":   {"side", third, false},
-			"a commit of another repository":  {"main", unrelated, false},
-			"a parent of the branch set back": {"side", first, true},
+			"commit itself":                  {"main", third, true},
+			"first parent":                   {"main", second, true},
+			"second parent":                  {"main", side, true},
+			"older ancestor":                 {"main", first, true},
+			"newer commit on another branch": {"side", second, false},
+			"descendant":                     {"side", third, false},
+			"commit of another repository":   {"main", unrelated, false},
+			"parent of the side branch":      {"side", first, true},
 		} {
 			t.Run(place+"/"+name, func(t *testing.T) {
 				o := options
@@ -50,12 +50,13 @@ func TestDescendsFollowsTheParentsOfACommit(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got, err := r.Descends(t.Context(), commit, c.ancestor); err != nil || got != c.want {
-					t.Errorf("descends %t, %v, want %t", got, err, c.want)
+					t.Errorf("got descends %t, error %v, want %t", got, err, c.want)
 				}
 			})
 		}
 	}
-	if _, err := open(t, places["a folder"]).Descends(t.Context(), fetched(t, places["a folder"]), "main"); err == nil {
-		t.Error("a name is taken for a hash")
+	local := places["local folder"]
+	if _, err := open(t, local).Descends(t.Context(), fetched(t, local), "main"); err == nil {
+		t.Error("a branch name is accepted as a hash")
 	}
 }

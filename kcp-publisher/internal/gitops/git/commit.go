@@ -32,10 +32,10 @@ import (
 
 // Commit is one commit with the files below the path.
 type Commit struct {
-	// Head is the hash that the branch or tag names: of the commit, or of an annotated tag.
+	// Head is the hash that the branch or tag points to: of the commit, or of an annotated tag.
 	Head string
 	Hash string
-	// Branch names the commit, empty for a tag.
+	// Branch is the branch whose newest commit this is, empty for a tag.
 	Branch string
 	// Author is "Name <address>".
 	Author  string
@@ -45,7 +45,7 @@ type Commit struct {
 	Files fs.FS
 	// Ignored lists hidden symbolic links and submodules, which are not read, with the reason.
 	Ignored []string
-	// SignedBy names the signing key, empty if no signature is required.
+	// SignedBy identifies the signing key, empty if no signature is required.
 	SignedBy string
 
 	commit  *object.Commit
@@ -107,7 +107,7 @@ func (r *Repository) selected(refs *packp.AdvRefs) (plumbing.Hash, error) {
 	return hash, nil
 }
 
-// branch names the branch that the options select, empty for a tag.
+// branch returns the name of the branch that the options select, empty for a tag.
 func (r *Repository) branch(refs *packp.AdvRefs) string {
 	if r.Branch != "" || r.Tag != "" {
 		return r.Branch

@@ -32,15 +32,15 @@ func TestPollsLeaveNoConnectionsBehind(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := repository.Head(t.Context()); err == nil {
-			t.Error("there is a repository")
+			t.Error("a missing repository returned a head")
 		}
 	}
 	for deadline := time.Now().Add(time.Minute); open.Load() > 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d connections are open", open.Load(), begun.Load())
+			t.Fatalf("%d of %d connections are still open", open.Load(), begun.Load())
 		}
 	}
 	if begun.Load() == 0 {
-		t.Error("no agent connected")
+		t.Error("no poll connected to the server")
 	}
 }

@@ -20,14 +20,14 @@ import (
 // Credentials authenticate to a repository. They are never printed.
 type Credentials struct {
 	username, password, bearerToken string
-	// ca are trusted CA certificates for HTTPS, in PEM, in addition to the system's.
+	// ca contains trusted CA certificates for HTTPS, in PEM, in addition to the system's certificates.
 	ca []byte
 	// identity is an SSH private key, in PEM or OpenSSH format. knownHosts is the path of the file with host keys.
 	identity   []byte
 	knownHosts string
 }
 
-// maxCredentialBytes limits each file.
+// maxCredentialBytes limits the size of each file.
 const maxCredentialBytes = 1 << 20
 
 // ReadCredentials reads a folder with the files of a Flux GitRepository Secret. For HTTPS: username and password, or
@@ -57,7 +57,7 @@ func ReadCredentials(dir string) (Credentials, error) {
 	}
 	if !found {
 		return Credentials{},
-			fmt.Errorf("%s holds none of username, password, bearerToken, ca.crt, identity and known_hosts", dir)
+			fmt.Errorf("%s contains none of username, password, bearerToken, ca.crt, identity and known_hosts", dir)
 	}
 	return c, nil
 }
@@ -68,7 +68,7 @@ func readBounded(name string) ([]byte, error) {
 		return nil, err
 	}
 	if info.Size() > maxCredentialBytes {
-		return nil, fmt.Errorf("%s: %d bytes, at most %d", name, info.Size(), maxCredentialBytes)
+		return nil, fmt.Errorf("%s has %d bytes, must have at most %d bytes", name, info.Size(), maxCredentialBytes)
 	}
 	return os.ReadFile(name)
 }
@@ -106,10 +106,11 @@ func (c Credentials) tls() (*tls.Config, error) {
 	return config, nil
 }
 
-// ssh requires the server's key: without it, an attacker on the network could replace the repository.
+// ssh returns the authentication for an SSH server. It requires the server's key in known_hosts, because otherwise an
+// attacker on the network could replace the repository.
 func (c Credentials) ssh(endpoint *transport.Endpoint) (transport.AuthMethod, error) {
 	if c.identity == nil || c.knownHosts == "" {
-		return nil, errors.New("ssh needs credentials with the files identity and known_hosts")
+		return nil, errors.New("SSH requires the credential files identity and known_hosts")
 	}
 	user := endpoint.User
 	if user == "" {

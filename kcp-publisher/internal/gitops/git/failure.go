@@ -14,9 +14,9 @@ import (
 // Cause is the reason why a request to a repository failed.
 type Cause int
 
-// Causes.
+// Causes of failed requests.
 const (
-	// Unreachable covers all other causes: no response, no such repository, branch or tag, or too much data.
+	// Unreachable covers all other causes: no response, an unknown repository, branch or tag, or too much data.
 	Unreachable Cause = iota
 	// CredentialsRefused: the server rejects the credentials.
 	CredentialsRefused
@@ -24,7 +24,7 @@ const (
 	HostKeyRefused
 )
 
-// FetchError is the error of a request to a repository. All other errors are about a fetched commit.
+// FetchError is the error of a request to a repository. All other errors concern a fetched commit.
 type FetchError struct {
 	Cause Cause
 	err   error
@@ -34,7 +34,7 @@ func (e *FetchError) Error() string { return e.err.Error() }
 
 func (e *FetchError) Unwrap() error { return e.err }
 
-// hostKeyError names an SSH server's key and the keys in known_hosts.
+// hostKeyError reports that known_hosts does not contain the key of an SSH server.
 type hostKeyError struct {
 	file        string
 	host        string
@@ -43,7 +43,7 @@ type hostKeyError struct {
 }
 
 func (e *hostKeyError) Error() string {
-	const advice = "ask those who run the server whether that is its key, and put it into known_hosts if so"
+	const advice = "verify this key with the server's operators, and then add it to known_hosts"
 	var mismatch *knownhosts.KeyError
 	if errors.As(e.err, &mismatch) && len(mismatch.Want) > 0 {
 		return fmt.Sprintf("known_hosts (%s) has another key for %s than the server's, %s: %s", e.file, e.host,
@@ -69,8 +69,8 @@ func (r *Repository) fetchError(what string, err error) error {
 		failure.Cause, failure.err = HostKeyRefused, hostKey // without the library's prefix
 	case errors.As(err, &algorithms) && algorithms.What == "host key":
 		failure.Cause = HostKeyRefused
-		failure.err = fmt.Errorf("known_hosts (%s) has no key for %s of a kind that the server has, %s: "+
-			"ask those who run the server for its key, and put it into known_hosts", r.Credentials.knownHosts,
+		failure.err = fmt.Errorf("known_hosts (%s) has no key for %s of a type that the server supports, %s: "+
+			"get the key from the server's operators, and add it to known_hosts", r.Credentials.knownHosts,
 			r.endpoint.Host, strings.Join(algorithms.RequestedAlgorithms, ", "))
 	case errors.As(err, &references):
 		// The error contains the server's data. An SSH connection ends without a reason at the limit.

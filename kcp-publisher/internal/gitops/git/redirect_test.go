@@ -24,7 +24,7 @@ func TestClientFollowsNoRedirectToAnotherHost(t *testing.T) {
 		t.Errorf("got error %v, want a *store.RedirectError", err)
 	}
 	if n := asked.Load(); n != 0 {
-		t.Errorf("the other host got %d requests", n)
+		t.Errorf("the other host got %d requests, want 0", n)
 	}
 }
 

@@ -127,7 +127,7 @@ func (r *Repository) connectBy(protocol string) (err error) {
 	return fmt.Errorf("%s: scheme %q is not supported, want https, http, ssh or file", r.URL, protocol)
 }
 
-// Is reports whether an address names a repository rather than a folder.
+// Is reports whether an address refers to a repository rather than a folder.
 func Is(address string) bool {
 	if strings.Contains(address, "://") {
 		return true

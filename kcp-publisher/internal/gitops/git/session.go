@@ -48,8 +48,8 @@ type boundedConn struct {
 
 func (c boundedConn) Read(p []byte) (int, error) { return c.from.Read(p) }
 
-// opened opens a session until the context ends. go-git waits forever for an SSH server that accepts a connection and
-// sends nothing.
+// opened opens a session, and returns an error if the context ends first. go-git itself waits forever for an SSH server
+// that accepts a connection but does not respond.
 func opened[S io.Closer](ctx context.Context, open func() (S, error)) (S, error) {
 	type answer struct {
 		session S

@@ -13,7 +13,7 @@ import (
 // SigningKey signs commits as `git commit -S` with gpg.format=ssh does.
 type SigningKey struct{ signer ssh.Signer }
 
-// ReadSigningKey reads an SSH private key without a passphrase, PEM or OpenSSH.
+// ReadSigningKey reads an SSH private key without a passphrase, in PEM or OpenSSH format.
 func ReadSigningKey(name string) (*SigningKey, error) {
 	data, err := readBounded(name)
 	if err != nil {
@@ -24,7 +24,7 @@ func ReadSigningKey(name string) (*SigningKey, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if signer.PublicKey().Type() == ssh.KeyAlgoRSA {
-		return nil, fmt.Errorf("%s: is an RSA key: use an Ed25519 or ECDSA key", name)
+		return nil, fmt.Errorf("%s is an RSA key: use an Ed25519 or ECDSA key", name)
 	}
 	return &SigningKey{signer}, nil
 }

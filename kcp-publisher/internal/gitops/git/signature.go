@@ -17,9 +17,9 @@ import (
 
 // Signers are the accepted signers of commits.
 type Signers struct {
-	// openPGP is an armored key ring, empty without OpenPGP keys.
+	// openPGP is an armored key ring. It is empty if no OpenPGP keys are accepted.
 	openPGP string
-	// ssh maps fingerprints of public keys to keys and their principals.
+	// ssh maps fingerprints of public keys to their principals.
 	ssh map[string]string
 }
 
@@ -52,7 +52,7 @@ func ReadSigners(name string) (*Signers, error) {
 		signers.ssh[ssh.FingerprintSHA256(key)] = principal
 	}
 	if len(signers.ssh) == 0 {
-		return nil, fmt.Errorf("%s: holds neither an armored OpenPGP key nor an allowed signer", name)
+		return nil, fmt.Errorf("%s holds neither an armored OpenPGP key nor an allowed signer", name)
 	}
 	return signers, nil
 }
@@ -61,11 +61,11 @@ func ReadSigners(name string) (*Signers, error) {
 func (s *Signers) verify(commit *object.Commit) (string, error) {
 	switch {
 	case commit.PGPSignature == "":
-		return "", errors.New("is not signed")
+		return "", errors.New("the commit is not signed")
 	case s.openPGP != "":
 		entity, err := commit.Verify(s.openPGP)
 		if err != nil {
-			return "", fmt.Errorf("is not signed by a key of the key ring: %w", err)
+			return "", fmt.Errorf("the commit is not signed by a key of the key ring: %w", err)
 		}
 		return fmt.Sprintf("%X", entity.PrimaryKey.Fingerprint), nil
 	}
@@ -75,7 +75,7 @@ func (s *Signers) verify(commit *object.Commit) (string, error) {
 	}
 	principal, err := s.verifySSH(signed, commit.PGPSignature)
 	if err != nil {
-		return "", fmt.Errorf("is not signed by an allowed signer: %w", err)
+		return "", fmt.Errorf("the commit is not signed by an allowed signer: %w", err)
 	}
 	return principal, nil
 }
@@ -98,7 +98,8 @@ const (
 	sshNamespace = "git"
 )
 
-// sshSignature is the content of an armored SSH signature after its magic, and sshSigned the signed data after it.
+// sshSignature is the content of an armored SSH signature after the magic. sshSigned is the signed data after the
+// magic.
 //
 // Source: OpenSSH, PROTOCOL.sshsig.
 type sshSignature struct {

@@ -21,11 +21,11 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
-// sshServer runs git's own programs for a repository for clients with the key, as sshd with git-shell does.
+// sshServer serves repositories with git's own programs to clients with the allowed key, as sshd with git-shell does.
 func sshServer(t *testing.T, host ssh.Signer, allowed ssh.PublicKey) net.Addr {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed: its own programs are not there to be run")
+		t.Skip("git is not installed")
 	}
 	config := &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions,
 		error) {
@@ -106,7 +106,7 @@ func sshCredentials(t *testing.T, address net.Addr, host ssh.PublicKey, identity
 	return credentials
 }
 
-func TestSSHRepositoryWithKeysFromFiles(t *testing.T) {
+func TestSSHRepositoryIsReadAndPushedWithKeysFromFiles(t *testing.T) {
 	host, other := newSSHKey(t), newSSHKey(t)
 	public, identity, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -133,7 +133,7 @@ func TestSSHRepositoryWithKeysFromFiles(t *testing.T) {
 	pushed, err := r.Push(t.Context(), base, change, "main")
 	w.must(err)
 	if head, err := r.Head(t.Context()); err != nil || head != pushed {
-		t.Errorf("main is at %s, %v", head, err)
+		t.Errorf("after the push, main is at %s, %v, want %s", head, err, pushed)
 	}
 	for name, c := range map[string]struct {
 		host     ssh.PublicKey
@@ -141,15 +141,15 @@ func TestSSHRepositoryWithKeysFromFiles(t *testing.T) {
 		cause    Cause
 		want     string
 	}{
-		"a server with another key": {
+		"server with another key": {
 			other.PublicKey(), identity, HostKeyRefused, "has another key for " + address.String() +
 				" than the server's, " + host.PublicKey().Type() + " " + ssh.FingerprintSHA256(host.PublicKey()),
 		},
-		"a server with a key of another kind": {
-			ecdsaKey(t), identity, HostKeyRefused, "has no key for 127.0.0.1 of a kind that the server has, " +
+		"server with another type of key": {
+			ecdsaKey(t), identity, HostKeyRefused, "has no key for 127.0.0.1 of a type that the server supports, " +
 				host.PublicKey().Type(),
 		},
-		"a key that was not allowed": {
+		"client with an unknown key": {
 			host.PublicKey(), stranger, CredentialsRefused, "unable to authenticate",
 		},
 	} {
@@ -163,7 +163,7 @@ func TestSSHRepositoryWithKeysFromFiles(t *testing.T) {
 			}
 			if c.cause == HostKeyRefused &&
 				!strings.Contains(err.Error(), "known_hosts ("+r.Credentials.knownHosts+")") {
-				t.Errorf("the file is not named: %v", err)
+				t.Errorf("the error does not contain the path of known_hosts: %v", err)
 			}
 		})
 	}
@@ -235,7 +235,7 @@ func sendReferences(conn net.Conn, config *ssh.ServerConfig) (bytes int64) {
 	return bytes
 }
 
-// ecdsaKey is a host key of another kind than the others.
+// ecdsaKey returns a host key of another type than the server's key.
 func ecdsaKey(t *testing.T) ssh.PublicKey {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -266,6 +266,6 @@ func TestSilentServerTimesOut(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if _, err := r.Head(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
+		t.Errorf("got error %v, want a timeout", err)
 	}
 }

@@ -39,8 +39,9 @@ func (p Promotion) Message(author string) string {
 // ErrNothing is the error of a promotion to a channel that already has the version.
 var ErrNothing = errors.New("there is nothing to promote")
 
-// Edit gives a module's channel the version of the channel source. The module's ModuleReleaseMeta is the document of
-// the file that begins at the line. A missing channel is an error unless create is set.
+// Edit sets the version of a module's channel to the version of the channel source, and returns the edited file. The
+// module's ModuleReleaseMeta is the YAML document that begins at the given line of the file. If the channel does not
+// exist, Edit adds it if create is set and otherwise returns an error.
 func Edit(file []byte, line int, module, source, channel string, create bool) ([]byte, Promotion, error) {
 	p := Promotion{Module: module, Source: source, Channel: channel}
 	if source == channel {

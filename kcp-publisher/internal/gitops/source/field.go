@@ -7,8 +7,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// fieldIn returns the node of a document's field, such as spec.modules[2].name: its key if it has one. For a missing
-// field it returns the innermost existing parent.
+// fieldIn returns the node of a document's field, such as spec.modules[2].name. The node is the field's key, or the
+// value of a list entry. For a missing field, fieldIn returns the innermost existing parent.
 func fieldIn(document *yaml.Node, path string) *yaml.Node {
 	value := document
 	if value.Kind == yaml.DocumentNode && len(value.Content) == 1 {
@@ -25,8 +25,8 @@ func fieldIn(document *yaml.Node, path string) *yaml.Node {
 	return at
 }
 
-// step follows the first part of a path in a value. It returns the key, or the value itself without one, the value, and
-// the rest of the path.
+// step follows the first part of a path in a value. It returns the nodes of the key and the value, and the rest of the
+// path. For a list entry, key is the value.
 func step(value *yaml.Node, path string) (key, next *yaml.Node, rest string) {
 	switch value.Kind {
 	case yaml.SequenceNode:

@@ -1,6 +1,6 @@
 // Package source reads a control plane's objects from files: a folder of YAML files, or the files of a commit. It
-// returns Kymas, ModuleTemplates and ModuleReleaseMetas. An invalid file fails the whole read, with file and line,
-// because an incomplete catalog would look like a decision.
+// returns Kymas, ModuleTemplates, ModuleReleaseMetas and related objects. An invalid file fails the whole read with an
+// error that contains the file and line, because an incomplete catalog would look intended.
 package source
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Objects are the objects of a folder.
+// Objects contains the objects of a folder.
 type Objects struct {
 	Kymas     []v1beta2.Kyma
 	Templates []v1beta2.ModuleTemplate
@@ -28,20 +28,20 @@ type Objects struct {
 	Watchers  []v1beta2.Watcher
 	Policies  []fleet.RolloutPolicy
 	Trains    []fleet.PromotionPolicy
-	// Secrets contain the public keys that verify signatures of components.
+	// Secrets contains the Secrets with public keys that verify signatures of components.
 	Secrets []corev1.Secret
-	// Written are all of these objects as written in the files, without defaults.
+	// Written contains all of these objects as written in the files, without defaults.
 	Written []Written
-	// Components are the paths of common transport archives: folders, and files that end in .tar, .tgz or .tar.gz.
+	// Components contains the paths of common transport archives: folders, and files that end in .tar, .tgz or .tar.gz.
 	Components []string
 }
 
 // Written is an object as written in its file.
 type Written struct {
 	Object unstructured.Unstructured
-	// Place is file and line.
+	// Place is the file and line, as shown in messages.
 	Place string
-	// File is the path inside the source, Line the object's first line.
+	// File is the path inside the source. Line is the object's first line.
 	File string
 	Line int
 }
@@ -57,7 +57,8 @@ func Folder(dir string) (Objects, error) {
 	return objects, err
 }
 
-// Files reads the same from a file system. Messages name it root. Components are paths inside it.
+// Files reads the same files as Folder from a file system. In messages, root replaces the root of the file system.
+// Components contains paths inside the file system.
 func Files(files fs.FS, root string) (Objects, error) {
 	var objects Objects
 	var problems []error
@@ -81,8 +82,8 @@ func Files(files fs.FS, root string) (Objects, error) {
 			return nil
 		}
 		if isLinkedFolder(files, name, entry) {
-			const message = "%s: is a symbolic link to a folder, which is not followed: put the files in its place, " +
-				"or move it out of the folder"
+			const message = "%s is a symbolic link to a folder, which is not followed: replace the link with the " +
+				"files, or move it out of the folder"
 			problems = append(problems, fmt.Errorf(message, filepath.Join(root, filepath.FromSlash(name))))
 			return nil
 		}
@@ -95,15 +96,15 @@ func Files(files fs.FS, root string) (Objects, error) {
 	if err != nil {
 		var at *fs.PathError
 		if errors.As(err, &at) && at.Path == "." {
-			err = at.Err // the folder itself can have a hidden name
+			err = at.Err // the error already contains the folder's path
 		}
 		return Objects{}, fmt.Errorf("read folder %s: %w", root, err)
 	}
 	return objects, errors.Join(problems...)
 }
 
-// isLinkedFolder reports whether a symbolic link to a folder could contain objects. A mounted ConfigMap has hidden
-// links.
+// isLinkedFolder reports whether an entry is a symbolic link to a folder that could contain objects. Hidden links are
+// ignored, because a mounted ConfigMap contains some.
 func isLinkedFolder(files fs.FS, name string, entry fs.DirEntry) bool {
 	if entry.Type()&fs.ModeSymlink == 0 || strings.HasPrefix(entry.Name(), ".") {
 		return false
@@ -112,7 +113,7 @@ func isLinkedFolder(files fs.FS, name string, entry fs.DirEntry) bool {
 	return err == nil && info.IsDir()
 }
 
-// IsObjectFile reports by its name whether a file can contain objects.
+// IsObjectFile reports whether a file can contain objects, based on its name.
 func IsObjectFile(name string) bool {
 	return slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name))
 }

@@ -51,11 +51,11 @@ spec:
 func TestFolderReturnsItsObjects(t *testing.T) {
 	objects, err := Folder(folder(t, map[string]string{
 		"fleet/one.yaml":      kyma,
-		"catalog/keda.yml":    template + "---\n# a comment is no object\n---\n" + releaseMeta,
+		"catalog/keda.yml":    template + "---\n# a comment is not an object\n---\n" + releaseMeta,
 		"catalog/second.json": `{"apiVersion":"operator.kyma-project.io/v1beta2","kind":"ModuleTemplate","metadata":{"name":"mail-1.0.0"},"spec":{"descriptor":{}}}`,
 		"keys/release.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: release, labels: " +
 			"{operator.kyma-project.io/signature: release}}\nstringData: {key: PEM}\n",
-		"modules/keda.tgz":  "whoever opens it sees what it is",
+		"modules/keda.tgz":  "the content is not read",
 		"modules/README.md": "for people",
 		"empty.yaml":        "",
 	}))
@@ -70,7 +70,7 @@ func TestFolderReturnsItsObjects(t *testing.T) {
 		t.Errorf("got %v and %v", objects.Secrets, objects.Components)
 	}
 	if len(objects.Written) != 5 || !strings.HasSuffix(objects.Written[1].Place, "catalog/keda.yml:8") {
-		t.Errorf("written %+v", objects.Written)
+		t.Errorf("got written objects %+v", objects.Written)
 	}
 	if objects.Metas[0].Spec.Channels[0] != (v1beta2.ChannelVersion{Channel: "regular", Version: "1.0.0"}) {
 		t.Errorf("got %+v", objects.Metas[0])
@@ -96,7 +96,7 @@ func TestKymasHaveTheDefaultsOfTheAPI(t *testing.T) {
 	}
 }
 
-func TestEmptyFieldIsAbsent(t *testing.T) {
+func TestEmptyFieldIsTreatedAsAbsent(t *testing.T) {
 	objects, err := Folder(folder(t, map[string]string{
 		"one.yaml": strings.Replace(kyma, "{name: one}", "{name: one, labels: }", 1) + "  modules:\n",
 	}))
@@ -109,95 +109,95 @@ func TestEmptyFieldIsAbsent(t *testing.T) {
 	}
 }
 
-func TestInvalidInputIsReportedWithFileAndLine(t *testing.T) {
+func TestInvalidFilesAreReportedWithFileAndLine(t *testing.T) {
 	for name, c := range map[string]struct{ content, want string }{
-		"YAML that does not parse":    {"apiVersion: [", "bad.yaml: document 1: line 1"},
-		"The second of two documents": {kyma + "---\na: [", "bad.yaml: document 2"},
-		"An unknown kind": {
+		"Invalid YAML":            {"apiVersion: [", "bad.yaml: document 1: line 1"},
+		"Invalid second document": {kyma + "---\na: [", "bad.yaml: document 2"},
+		"Unknown kind": {
 			kyma + "---\napiVersion: operator.kyma-project.io/v1beta2\nkind: Manifest\n",
-			`bad.yaml:7: kind "Manifest" is not known, want Kyma, ModuleTemplate, ModuleReleaseMeta, Watcher, RolloutPolicy, PromotionPolicy or Secret`,
+			`bad.yaml:7: unknown kind "Manifest", want Kyma, ModuleTemplate, ModuleReleaseMeta, Watcher, RolloutPolicy, PromotionPolicy or Secret`,
 		},
-		"An unknown API": {
+		"Unknown API": {
 			"\napiVersion: v1\nkind: ConfigMap\n",
-			`bad.yaml:2: apiVersion "v1" of kind "ConfigMap" is not known, want operator.kyma-project.io/v1beta2`,
+			`bad.yaml:2: unknown apiVersion "v1" of kind "ConfigMap", want operator.kyma-project.io/v1beta2`,
 		},
-		"An old version of the API": {
+		"Unsupported API version v1beta1": {
 			"apiVersion: operator.kyma-project.io/v1beta1\nkind: Kyma\n",
-			`bad.yaml:1: apiVersion "operator.kyma-project.io/v1beta1" of kind "Kyma" is not known`,
+			`bad.yaml:1: unknown apiVersion "operator.kyma-project.io/v1beta1" of kind "Kyma"`,
 		},
-		"A Secret that holds secrets": {
+		"Secret without public keys": {
 			"apiVersion: v1\nkind: Secret\nmetadata: {name: password}\n",
 			`bad.yaml:3:1: metadata.labels: only Secrets with public keys, labeled operator.kyma-project.io/signature`,
 		},
-		"A list": {
-			"- a\n- b\n", "bad.yaml:1: is not a Kubernetes object: apiVersion, kind and metadata are required",
+		"List instead of an object": {
+			"- a\n- b\n", "bad.yaml:1: not a Kubernetes object: apiVersion, kind and metadata are required",
 		},
-		"A lone word":      {"hello\n", "bad.yaml:1: is not a Kubernetes object"},
-		"An unknown field": {kyma + "  chanel: fast\n", "bad.yaml:6:3: spec.chanel: unknown field"},
-		"An unknown field in a module": {
+		"Text instead of an object": {"hello\n", "bad.yaml:1: not a Kubernetes object"},
+		"Unknown field":             {kyma + "  chanel: fast\n", "bad.yaml:6:3: spec.chanel: unknown field"},
+		"Unknown field of a module": {
 			kyma + "  modules:\n  - {name: keda, chanel: fast}\n",
 			"bad.yaml:7:18: spec.modules[0].chanel: unknown field",
 		},
-		"A field in another case": {kyma + "  Modules: []\n", "bad.yaml:6:3: spec.Modules: unknown field"},
-		"A field of another type": {
+		"Field with wrong case": {kyma + "  Modules: []\n", "bad.yaml:6:3: spec.Modules: unknown field"},
+		"Field with wrong type": {
 			kyma + "  skipMaintenanceWindows: often\n",
 			`bad.yaml:6:3: spec.skipMaintenanceWindows: must be of type boolean`,
 		},
-		"A name that the API refuses": {
+		"Invalid name": {
 			strings.Replace(kyma, "name: one", "name: One_", 1),
 			`bad.yaml:3:12: metadata.name: "One_": a lowercase RFC 1123 subdomain`,
 		},
-		"A channel that the API refuses": {
+		"Invalid channel": {
 			strings.Replace(kyma, "regular", "Regular_x", 1), `bad.yaml:5:3: spec.channel: "Regular_x": should match`,
 		},
-		"A module's name that it refuses": {
+		"Invalid module name": {
 			strings.Replace(releaseMeta, "moduleName: keda", "moduleName: db", 1), `bad.yaml:5:3: spec.moduleName: `,
 		},
-		"A policy whose wave selects nothing": {
+		"Policy with an unnamed wave": {
 			"apiVersion: fleet.kyma-project.io/v1alpha1\nkind: RolloutPolicy\nmetadata: {name: slow}\nspec:\n  " +
 				"waves:\n  - {count: 3}\n", "bad.yaml:6:5: spec.waves[0].name: is required",
 		},
-		"A label that the API refuses": {
+		"Invalid label": {
 			strings.Replace(kyma, "{name: one}", "{name: one, labels: {a.b/c: 'x y'}}", 1), `bad.yaml:3:`,
 		},
-		"A key that appears twice": {
+		"Duplicate key": {
 			kyma + "  channel: fast\n", `bad.yaml: document 1: line 6: key "channel" appears twice`,
 		},
-		"An alias": {
+		"Alias": {
 			"a: &a x\nb: *a\n", "bad.yaml: document 1: line 1: anchors and aliases are not accepted",
 		},
-		"An object without a name": {
+		"Object without a name": {
 			strings.Replace(kyma, "name: one", "namespace: one", 1),
 			"bad.yaml:3:1: metadata.name: name or generateName is required",
 		},
-		"A module without a name": {
+		"Module without a name": {
 			kyma + "  modules:\n  - {channel: fast}\n", "bad.yaml:7:5: spec.modules[0].name: is required",
 		},
-		"A module that is asked for twice": {
+		"Duplicate module": {
 			kyma + "  modules:\n  - {name: keda}\n  - {name: keda, channel: fast}\n",
 			`bad.yaml:8:5: spec.modules[1]: {"name":"keda"}: appears twice`,
 		},
-		"An API of before": {
+		"Unsupported API version v1alpha1": {
 			"\napiVersion: operator.kyma-project.io/v1alpha1\nkind: Kyma\n",
-			`bad.yaml:2: apiVersion "operator.kyma-project.io/v1alpha1" of kind "Kyma" is not known, want operator.kyma-project.io/v1beta2`,
+			`bad.yaml:2: unknown apiVersion "operator.kyma-project.io/v1alpha1" of kind "Kyma", want operator.kyma-project.io/v1beta2`,
 		},
-		"A policy that does not exist": {
+		"Unknown customResourcePolicy": {
 			kyma + "  modules:\n  - {name: keda, customResourcePolicy: ignore}\n",
 			`bad.yaml:7:18: spec.modules[0].customResourcePolicy: "ignore": supported values: "CreateAndDelete", "Ignore"`,
 		},
-		"A channel that has two versions": {
+		"Channel with two versions": {
 			releaseMeta + "  - {channel: regular, version: 2.0.0}\n",
 			`bad.yaml:8:5: spec.channels[1]: {"channel":"regular"}: appears twice`,
 		},
-		"A ModuleReleaseMeta without a name": {
+		"ModuleReleaseMeta without a module name": {
 			strings.Replace(releaseMeta, "moduleName: keda", "beta: true", 1),
 			"bad.yaml:4:1: spec.moduleName: is required",
 		},
-		"An object that is there twice": {
+		"Duplicate object": {
 			releaseMeta + "---\n" + releaseMeta, "bad.yaml:9: ModuleReleaseMeta keda is already defined in ",
 		},
-		"A file that is larger than any sane": {
-			strings.Repeat("#", maxFileBytes+1), "bad.yaml: 4194305 bytes, at most 4194304",
+		"File over the size limit": {
+			strings.Repeat("#", maxFileBytes+1), "bad.yaml has 4194305 bytes, must have at most 4194304 bytes",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -221,12 +221,12 @@ func TestWrittenKeepsObjectsUnchanged(t *testing.T) {
 	}
 	modules := objects.Written[0].Object.Object["spec"].(map[string]any)["modules"]
 	if want := []any{map[string]any{"name": "keda"}}; !reflect.DeepEqual(modules, want) {
-		t.Errorf("modules %v, want %v", modules, want)
+		t.Errorf("got modules %v, want %v", modules, want)
 	}
 	wave := objects.Written[1].Object.Object["spec"].(map[string]any)["waves"].([]any)[0]
 	if want := map[string]any{"name": "first",
 		"count": int64(3)}; objects.Written[1].Place != "here/fleet/one.yaml:8" || !reflect.DeepEqual(wave, want) {
-		t.Errorf("at %s: %v", objects.Written[1].Place, wave)
+		t.Errorf("got wave %v at %s, want %v at line 8", wave, objects.Written[1].Place, want)
 	}
 }
 
@@ -234,11 +234,11 @@ func TestErrorNamesAllInvalidFiles(t *testing.T) {
 	dir := folder(t, map[string]string{"a.yaml": "kind: Kyma", "b.yaml": "a: [", "c.yaml": "a: 1\n---\nb: 2"})
 	_, err := Folder(dir)
 	if err == nil {
-		t.Fatal("accepted")
+		t.Fatal("invalid files are accepted")
 	}
 	for _, want := range []string{"a.yaml:1:", "b.yaml: document 1", "c.yaml:1:", "c.yaml:3:"} {
 		if !strings.Contains(err.Error(), filepath.Join(dir, want)) {
-			t.Errorf("%v\ndoes not name %s", err, want)
+			t.Errorf("error %v\ndoes not contain %s", err, want)
 		}
 	}
 }
@@ -300,7 +300,7 @@ func TestLinkToAFolderIsAnError(t *testing.T) {
 	_, err := Folder(dir)
 	if err == nil ||
 		!strings.Contains(err.Error(),
-			filepath.Join(dir, "kymas")+": is a symbolic link to a folder, which is not followed") ||
+			filepath.Join(dir, "kymas")+" is a symbolic link to a folder, which is not followed") ||
 		strings.Contains(err.Error(), "..data") {
 		t.Errorf("got %v", err)
 	}

@@ -20,15 +20,15 @@ import (
 
 const maxFileBytes = 4 << 20
 
-// addFile adds the objects of a file. Messages name the file shown. seen contains the place of each object by kind,
-// namespace and name.
+// addFile adds the objects of a file. shown is the file's name in messages. seen contains the place of each object by
+// kind, namespace and name.
 func (o *Objects) addFile(files fs.FS, name, shown string, seen map[string]string) error {
 	info, err := fs.Stat(files, name)
 	if err != nil {
 		return err
 	}
 	if info.Size() > maxFileBytes {
-		return fmt.Errorf("%s: %d bytes, at most %d", shown, info.Size(), maxFileBytes)
+		return fmt.Errorf("%s has %d bytes, must have at most %d bytes", shown, info.Size(), maxFileBytes)
 	}
 	data, err := fs.ReadFile(files, name)
 	if err != nil {
@@ -76,14 +76,14 @@ func (o *Objects) add(document *yaml.Node, written Written, seen map[string]stri
 		} `json:"metadata"`
 	}
 	if err := json.Unmarshal(data, &kind); err != nil {
-		return []error{errors.New("is not a Kubernetes object: apiVersion, kind and metadata are required")}
+		return []error{errors.New("not a Kubernetes object: apiVersion, kind and metadata are required")}
 	}
 	isSecret := kind.APIVersion == "v1" && kind.Kind == "Secret"
 	isPolicy := kind.APIVersion == fleet.GroupVersion.String() &&
 		(kind.Kind == "RolloutPolicy" || kind.Kind == "PromotionPolicy")
 	if kind.APIVersion != v1beta2.GroupVersion.String() && !isSecret && !isPolicy {
 		return []error{
-			fmt.Errorf("apiVersion %q of kind %q is not known, want %s", kind.APIVersion, kind.Kind,
+			fmt.Errorf("unknown apiVersion %q of kind %q, want %s", kind.APIVersion, kind.Kind,
 				v1beta2.GroupVersion),
 		}
 	}
@@ -113,7 +113,7 @@ func (o *Objects) add(document *yaml.Node, written Written, seen map[string]stri
 		return o.addSecret(data)
 	}
 	const wanted = "Kyma, ModuleTemplate, ModuleReleaseMeta, Watcher, RolloutPolicy, PromotionPolicy or Secret"
-	return []error{fmt.Errorf("kind %q is not known, want %s", kind.Kind, wanted)}
+	return []error{fmt.Errorf("unknown kind %q, want %s", kind.Kind, wanted)}
 }
 
 // withoutNulls removes fields without a value, such as "modules:" without content, which the API server would refuse.
@@ -130,7 +130,7 @@ func withoutNulls(value any) any {
 }
 
 // decodeInto adds an object with the defaults that the API server would set. It refuses objects that the API server
-// would refuse, so that a folder means the same with and without an API server.
+// would refuse, so commands give the same result with and without an API server.
 func decodeInto[T any](written Written, into *[]T) []error {
 	schema, err := crdschema.Of(written.Object.GetKind())
 	if err != nil {
@@ -157,7 +157,8 @@ func decodeInto[T any](written Written, into *[]T) []error {
 	return problems
 }
 
-// fieldProblems returns the problems of a strict decoder, by field if it names one.
+// fieldProblems converts the errors of a strict decoder. An error that contains a field becomes a Problem of that
+// field.
 func fieldProblems(found []error) (problems []error) {
 	for _, problem := range found {
 		var of kjson.FieldError
@@ -181,14 +182,14 @@ func (o *Objects) addSecret(data []byte) []error {
 		return []error{&crdschema.Problem{Field: "metadata.name", Message: "is required"}}
 	case secret.Labels[v1beta2.LabelSignature] == "":
 		return []error{&crdschema.Problem{Field: "metadata.labels", Message: fmt.Sprintf(
-			"only Secrets with public keys, labeled %s with the name of a signature, are read: remove this one",
+			"only Secrets with public keys, labeled %s with the name of a signature, are allowed: remove the Secret",
 			v1beta2.LabelSignature)}}
 	}
 	for key, value := range secret.StringData {
 		if secret.Data == nil {
 			secret.Data = map[string][]byte{}
 		}
-		secret.Data[key] = []byte(value) // as an API server does
+		secret.Data[key] = []byte(value) // the API server merges them as well
 	}
 	o.Secrets = append(o.Secrets, secret)
 	return nil

@@ -1,5 +1,6 @@
-// Package statefile stores the last published bundle of each runtime of a location, for `publish`. A control plane
-// stores it in the status of its Kymas. The registry cannot be the source, because its owner may restore an old bundle.
+// Package statefile stores the last published bundle of each runtime of a location in a file, for the command
+// `publish`. A running publisher stores this record in the status of Kymas instead. The record cannot be read from the
+// registry, because the registry's owner could restore an old bundle.
 package statefile
 
 import (
@@ -19,11 +20,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// File is a state file, locked for one process. It is safe for concurrent use.
+// File is a state file that is locked by one process. It is safe for concurrent use.
 type File struct {
 	path, location string
-	mode           fs.FileMode  // mode of the existing file, or 0
-	lock           *flock.Flock // nil if the file is only read
+	mode           fs.FileMode  // mode of the existing file, or 0 for a new file
+	lock           *flock.Flock // nil if the file was opened with Read
 	// New is true if the file did not exist.
 	New bool
 
@@ -32,7 +33,7 @@ type File struct {
 	changed bool
 }
 
-// state is the content of the file: published bundles by location and runtime.
+// state is the content of the file: the published bundles by location and runtime.
 type state struct {
 	Version   int                                            `json:"version"`
 	Locations map[string]map[string]*v1beta2.PublishedBundle `json:"locations"`
@@ -41,11 +42,12 @@ type state struct {
 const (
 	version  = 1
 	maxBytes = 256 << 20
-	// tryAgain is the interval between attempts to get a lock that another process holds.
+	// tryAgain is the interval between attempts to acquire the lock.
 	tryAgain = 200 * time.Millisecond
 )
 
-// Open reads a state file for a location. It waits while another process uses the file. A missing file is empty.
+// Open locks and reads a state file for a location. It waits while another process has locked the file. If the file
+// does not exist, File is empty.
 func Open(ctx context.Context, path, location string) (*File, error) {
 	path, mode, err := locate(path)
 	if err != nil {
@@ -65,8 +67,8 @@ func Open(ctx context.Context, path, location string) (*File, error) {
 	return f, nil
 }
 
-// locate returns the path of the file that path links to, because saving replaces that file, and the mode of the file,
-// 0 if the file does not exist. It follows a link only if the system lets the current user follow it.
+// locate resolves symbolic links, because Save replaces the target file and not the link. It returns the path and mode
+// of the file. The mode is 0 if the file does not exist. A link is only followed if the operating system allows it.
 func locate(path string) (string, fs.FileMode, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -82,14 +84,15 @@ func locate(path string) (string, fs.FileMode, error) {
 	return path, info.Mode().Perm(), err
 }
 
-// Read reads a state file for a location and never writes it, so new records are lost when the process ends. A missing
-// file is empty.
+// Read reads a state file for a location without locking it. Save does not write the returned File. If the file does
+// not exist, File is empty.
 func Read(path, location string) (*File, error) {
 	f := &File{path: path, location: location}
 	return f, f.read()
 }
 
-// writable returns an error if the file cannot be written. This must be known before a bundle is pushed.
+// writable returns an error if the file cannot be written. Open checks this, so the error occurs before a bundle is
+// pushed.
 func (f *File) writable() error {
 	temporary, err := f.temporary()
 	if err != nil {
@@ -117,28 +120,30 @@ func (f *File) read() error {
 		return fmt.Errorf("read state file: %w", err)
 	}
 	if info.IsDir() {
-		return fmt.Errorf("state file %s: is a folder: choose a file, or move the folder away", f.path)
+		return fmt.Errorf("state file %s is a directory: choose a file, or move the directory", f.path)
 	}
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("state file %s: is %s: choose a file, or move it away", f.path, info.Mode().Type())
+		return fmt.Errorf("state file %s is not a regular file (%s): choose another file, or move "+
+			"it", f.path, info.Mode().Type())
 	}
 	if info.Size() > maxBytes {
 		return fmt.Errorf(
-			"state file %s: %d bytes, at most %d: restore it from a backup, or delete it to start without records",
+			"state file %s has %d bytes, must have at most %d: restore it from a backup, or delete it to start "+
+				"without records",
 			f.path, info.Size(), maxBytes)
 	}
 	data, err := os.ReadFile(f.path)
 	if err != nil {
 		return fmt.Errorf("read state file: %w", err)
 	}
-	f.state.Version = 0 // a file without a version is invalid
+	f.state.Version = 0 // so a file without a version is invalid
 	if err := json.Unmarshal(data, &f.state); err != nil {
 		return fmt.Errorf("state file %s: %w: restore it from a backup, or delete it to start without records", f.path,
 			err)
 	}
 	if f.state.Version != version {
 		return fmt.Errorf(
-			"state file %s: version is %d, want %d: use the program that wrote it, restore it from a backup, or "+
+			"state file %s has version %d, want %d: use the program that wrote it, restore it from a backup, or "+
 				"delete it to start without records", f.path, f.state.Version, version)
 	}
 	if f.state.Locations == nil {
@@ -147,14 +152,14 @@ func (f *File) read() error {
 	return nil
 }
 
-// Last returns the last published bundle of a runtime, or nil if it is unknown.
+// Last returns the last published bundle of a runtime, or nil if unknown.
 func (f *File) Last(runtime string) *v1beta2.PublishedBundle {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.state.Locations[f.location][runtime].DeepCopy()
 }
 
-// Remember records a published bundle. Save writes it.
+// Remember records a published bundle in memory. Save writes the record to the file.
 func (f *File) Remember(runtime string, published v1beta2.PublishedBundle) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -168,7 +173,7 @@ func (f *File) Remember(runtime string, published v1beta2.PublishedBundle) {
 	f.changed = true
 }
 
-// Save replaces the file atomically if anything changed. It does not write a file that was opened with Read.
+// Save replaces the file atomically if a record changed. It does not write a file that was opened with Read.
 func (f *File) Save() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

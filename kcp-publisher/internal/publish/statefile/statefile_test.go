@@ -27,7 +27,7 @@ func TestStateFileKeepsBundlesByLocation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "published.json")
 	f := open(t, path, "registry.example/fleet")
 	if !f.New || f.Last("berlin") != nil {
-		t.Errorf("a file that is not there: new %v, %+v", f.New, f.Last("berlin"))
+		t.Errorf("missing file: got new %t, %+v", f.New, f.Last("berlin"))
 	}
 	f.Remember("berlin", v1beta2.PublishedBundle{
 		Epoch: 1, Sequence: 7, Digest: "sha256:a", Versions: map[string]string{"keda": "1.0.0"},
@@ -41,14 +41,14 @@ func TestStateFileKeepsBundlesByLocation(t *testing.T) {
 	again := open(t, path, "registry.example/fleet")
 	if last := again.Last("berlin"); again.New || last == nil || last.Sequence != 7 ||
 		last.Versions["keda"] != "1.0.0" {
-		t.Errorf("new %v, got %+v", again.New, last)
+		t.Errorf("saved file: got new %t, %+v", again.New, last)
 	}
 	if err := again.Close(); err != nil {
 		t.Fatal(err)
 	}
 	other := open(t, path, "elsewhere.example/fleet")
 	if last := other.Last("berlin"); last != nil {
-		t.Errorf("another location has %+v", last)
+		t.Errorf("another location: got %+v, want none", last)
 	}
 	other.Remember("berlin", v1beta2.PublishedBundle{Sequence: 1, Digest: "sha256:b"})
 	if err := other.Save(); err != nil {
@@ -58,7 +58,7 @@ func TestStateFileKeepsBundlesByLocation(t *testing.T) {
 		t.Fatal(err)
 	}
 	if last := open(t, path, "registry.example/fleet").Last("berlin"); last == nil || last.Sequence != 7 {
-		t.Errorf("after the other location was saved: %+v", last)
+		t.Errorf("after another location was saved: got %+v", last)
 	}
 }
 
@@ -68,7 +68,7 @@ func TestStateFileIsLocked(t *testing.T) {
 	waiting, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer stop()
 	if _, err := Open(waiting, path, "a"); err == nil || !strings.Contains(err.Error(), "lock state file") {
-		t.Errorf("a second one: %v", err)
+		t.Errorf("locked file: got %v, want a timeout", err)
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
@@ -80,12 +80,12 @@ func TestStateFileIsLocked(t *testing.T) {
 
 func TestDamagedStateFileIsAnError(t *testing.T) {
 	for name, c := range map[string]struct{ data, want string }{
-		"cut off":       {`{"version":1,"loc`, "restore it from a backup"},
+		"truncated":     {`{"version":1,"loc`, "restore it from a backup"},
 		"empty":         {"", "restore it from a backup"},
 		"all zeros":     {"\x00\x00\x00\x00", "restore it from a backup"},
-		"of nothing":    {"{}", "version is 0, want 1: use the program that wrote it, restore it from a backup"},
-		"null":          {"null", "version is 0, want 1"},
-		"of the future": {`{"version":2}`, "version is 2, want 1"},
+		"no version":    {"{}", "has version 0, want 1: use the program that wrote it, restore it from a backup"},
+		"null":          {"null", "has version 0, want 1"},
+		"newer version": {`{"version":2}`, "has version 2, want 1"},
 	} {
 		path := filepath.Join(t.TempDir(), "published.json")
 		if err := os.WriteFile(path, []byte(c.data), 0o600); err != nil {
@@ -97,7 +97,7 @@ func TestDamagedStateFileIsAnError(t *testing.T) {
 	}
 }
 
-func TestStateFileCanBeALinkButNotAFolder(t *testing.T) {
+func TestStateFileCanBeLinkButNotDirectory(t *testing.T) {
 	dir := t.TempDir()
 	path, link := filepath.Join(dir, "volume.json"), filepath.Join(dir, "published.json")
 	if err := open(t, path, "a").Close(); err != nil {
@@ -112,17 +112,16 @@ func TestStateFileCanBeALinkButNotAFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again := open(t, path, "a"); again.Last("r-1") == nil {
-		t.Error("what the link names was not written")
+		t.Error("the target of the link was not written")
 	}
 	if _, err := Open(t.Context(), t.TempDir(), "a"); err == nil ||
-		!strings.Contains(err.Error(), "is a folder: choose a file") {
-		t.Errorf("a folder: %v", err)
+		!strings.Contains(err.Error(), "is a directory: choose a file") {
+		t.Errorf("directory: got %v, want an error", err)
 	}
 }
 
-// TestStateFileKeepsItsModeAndReadOnlyFilesStayUnchanged exists because a replacement file must not bypass the owner's
-// permissions.
-func TestStateFileKeepsItsModeAndReadOnlyFilesStayUnchanged(t *testing.T) {
+// TestStateFileKeepsModeAndReadOnlyFileIsRefused exists because replacing a file must not bypass its permissions.
+func TestStateFileKeepsModeAndReadOnlyFileIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	path, circle := filepath.Join(dir, "published.json"), filepath.Join(dir, "circle.json")
 	if err := errors.Join(os.WriteFile(path, []byte(`{"version":1}`), 0o600), os.Chmod(path, 0o640),
@@ -135,15 +134,15 @@ func TestStateFileKeepsItsModeAndReadOnlyFilesStayUnchanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
-		t.Errorf("got %v, %v", info, err)
+		t.Errorf("got file %v, %v, want mode 0640", info, err)
 	}
 	if err := os.Chmod(path, 0o440); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(t.Context(), path, "a"); !errors.Is(err, fs.ErrPermission) {
-		t.Errorf("a read-only one: %v", err)
+		t.Errorf("read-only file: got %v, want a permission error", err)
 	}
 	if _, err := Open(t.Context(), circle, "a"); !errors.Is(err, syscall.ELOOP) {
-		t.Errorf("a link that the system does not follow: %v", err)
+		t.Errorf("link to itself: got %v, want ELOOP", err)
 	}
 }

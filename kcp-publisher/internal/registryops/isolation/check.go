@@ -29,7 +29,7 @@ type Runtime struct {
 type Options struct {
 	// Location is the registry prefix HOST/PATH.
 	Location string
-	// Own is the runtime that tries forbidden requests, Other the runtime whose data it requests.
+	// Own is the runtime that sends forbidden requests. Other is the runtime whose data it requests.
 	Own, Other Runtime
 	// Anonymous has no credentials.
 	Anonymous *store.Registries
@@ -43,8 +43,8 @@ type Finding struct {
 	Request string `json:"request"`
 	Status  int    `json:"status"`
 	Leaks   bool   `json:"leaks"`
-	// LeftOver is true if the blob was already there: an earlier check left it, or a registry that leaked at that time
-	// mounted it. The response is then no evidence about rights.
+	// LeftOver is true if the blob existed before the probe, for example because an earlier check left it, or because
+	// the registry mounted it while it leaked. The response then does not show whether access is allowed.
 	LeftOver bool `json:"leftOver,omitempty"`
 }
 
@@ -65,8 +65,8 @@ func (l *Leak) Error() string {
 const maxAnswerBytes = 4 << 20
 
 // Check runs all probes. The error is a *Leak if a forbidden request succeeded. Any other error means that the result
-// is unknown, for example because the runtimes lack a required right. Left lists the objects that
-// could not be deleted afterwards, also with an error.
+// is unknown, for example because a runtime does not have a required permission. left lists the objects that could not
+// be deleted afterwards, even if Check returns an error.
 func Check(ctx context.Context, o Options) (findings []Finding, left []string, err error) {
 	s, err := prepare(ctx, o)
 	if err != nil {
@@ -82,8 +82,9 @@ func Check(ctx context.Context, o Options) (findings []Finding, left []string, e
 	return findings, nil, err
 }
 
-// findLeftOver returns the other runtime's blobs that are in the own report repository before the first probe. In a
-// registry that finds every blob in every repository, even the new blob is found: that is a leak, not a leftover.
+// findLeftOver returns the other runtime's blobs that exist in the own report repository before the first probe. It
+// returns none if that repository also contains the new blob: the registry then serves every blob in every repository,
+// which is a leak and not a leftover.
 func (s stage) findLeftOver(ctx context.Context, o Options) ([]digest.Digest, error) {
 	found := func(d digest.Digest) (bool, error) {
 		reading := probe{
@@ -125,14 +126,14 @@ func (s stage) try(ctx context.Context, o Options, tidy *tidier) ([]Finding, err
 		if undecided(got.status) {
 			return findings,
 				fmt.Errorf(
-					"%s: %s %s: status %d is not evidence about rights: try again when the registry is available",
+					"%s: %s %s: status %d proves nothing about rights: try again when the registry is available",
 					p.what, p.method, p.path, got.status)
 		}
 		f := Finding{
 			What: p.what, Request: p.method + " " + p.path, Status: got.status,
 			Leaks: s.allowed(p, got.status, got.body),
 		}
-		if f.Leaks && p.inTheWay {
+		if f.Leaks && p.inconclusive {
 			f.Leaks, f.LeftOver = false, true
 		}
 		if f.Leaks {
@@ -146,8 +147,8 @@ func (s stage) try(ctx context.Context, o Options, tidy *tidier) ([]Finding, err
 	return findings, nil
 }
 
-// prepare sends the requests that both runtimes must be allowed, because a registry that refuses everything would pass
-// all probes.
+// prepare sends requests that the registry must accept from both runtimes. Otherwise, a registry that refuses every
+// request would pass all probes.
 func prepare(ctx context.Context, o Options) (stage, error) {
 	_, prefix, _ := strings.Cut(o.Location, "/")
 	s := stage{prefix: prefix, own: o.Own.ID, other: o.Other.ID}
@@ -193,7 +194,7 @@ func readBundle(ctx context.Context, location string, runtime Runtime) (digest.D
 	fetched, err := store.Fetch(ctx, repository, bundle.TagDesired)
 	if errors.Is(err, store.ErrNotFound) {
 		return "", nil,
-			fmt.Errorf("runtime %s has no bundle: publish one to each of the two first: %w", runtime.ID, err)
+			fmt.Errorf("runtime %s has no bundle: publish a bundle to both runtimes first: %w", runtime.ID, err)
 	}
 	if err != nil {
 		return "", nil, fmt.Errorf("runtime %s cannot read its own bundle: %w", runtime.ID, err)
@@ -214,7 +215,7 @@ func readBundle(ctx context.Context, location string, runtime Runtime) (digest.D
 	return digest.FromBytes(fetched.Bytes), blobs, nil
 }
 
-// leave pushes a unique blob and the empty blob to a runtime's report repository, with the runtime's own rights.
+// leave pushes a unique blob and the empty blob to a runtime's report repository, with the runtime's own credentials.
 func leave(ctx context.Context, location string, runtime Runtime, random io.Reader) (digest.Digest, error) {
 	place, err := store.Open(location, runtime.Registries)
 	if err != nil {
@@ -247,7 +248,8 @@ type reply struct {
 	location string
 }
 
-// send returns the registry's response. The client sends its credentials after a challenge.
+// send sends the request of a probe and returns the registry's response. The client sends its credentials after a
+// challenge.
 func send(ctx context.Context, registries *store.Registries, location string, p probe) (reply, error) {
 	repository, err := registries.Repository(location)
 	if err != nil {
@@ -267,8 +269,8 @@ func send(ctx context.Context, registries *store.Registries, location string, p 
 		request.Header.Set("Content-Type", ocispec.MediaTypeImageManifest)
 	}
 	response, err := repository.Client.Do(request)
-	if status, ok := store.Answered(err); ok {
-		// The token service returned no token. The reason is inside the error, unless the token service is unavailable.
+	if status, ok := store.StatusOf(err); ok {
+		// The token service issued no token. This counts as a refusal, unless the token service is unavailable.
 		if !undecided(status) {
 			status = http.StatusUnauthorized
 		}

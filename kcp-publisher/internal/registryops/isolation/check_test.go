@@ -40,9 +40,9 @@ var secret = trust.TokenSecret(strings.Repeat("s", 32))
 type fixture struct {
 	host     string
 	location string
-	// password gives a user's.
+	// password returns the password of a user.
 	password func(user string) string
-	// front answers in the registry's place while it gives true.
+	// front responds instead of the registry if it returns true.
 	front func(http.ResponseWriter, *http.Request) bool
 }
 
@@ -95,7 +95,7 @@ func (f *fixture) serve(t *testing.T, registry http.Handler, tokens http.Handler
 	f.location = f.host + "/fleet"
 }
 
-// withTokens is distribution with the token service, on one host, as docs/guides/registry.md sets it up.
+// withTokens starts distribution and the token service on one host, as in docs/guides/registry.md.
 func withTokens(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{password: func(user string) string {
@@ -130,7 +130,7 @@ func withTokens(t *testing.T) *fixture {
 	return f
 }
 
-// withOnePassword is distribution with one password for everybody.
+// withOnePassword starts distribution with one password for all users.
 func withOnePassword(t *testing.T) *fixture {
 	t.Helper()
 	hash, err := bcrypt.GenerateFromPassword([]byte("p"), bcrypt.MinCost)
@@ -146,7 +146,7 @@ func withOnePassword(t *testing.T) *fixture {
 	return f
 }
 
-// publish returns the runtimes a and b different bundles.
+// publish publishes different bundles for the runtimes a and b.
 func (f *fixture) publish(t *testing.T, user string) {
 	t.Helper()
 	key, err := trust.GenerateKey()
@@ -177,7 +177,7 @@ func (f *fixture) options(t *testing.T, own, other string) Options {
 	}
 }
 
-func TestDistributionWithTheTokenServiceKeepsRuntimesApart(t *testing.T) {
+func TestTokenServiceIsolatesRuntimesInDistribution(t *testing.T) {
 	f := withTokens(t)
 	findings, _, err := Check(t.Context(), f.options(t, "a", "b"))
 	must(t, err)
@@ -185,7 +185,7 @@ func TestDistributionWithTheTokenServiceKeepsRuntimesApart(t *testing.T) {
 		t.Logf("%d %-60s %s", finding.Status, finding.What, finding.Request)
 	}
 	if len(findings) < 40 {
-		t.Errorf("only %d things were tried", len(findings))
+		t.Errorf("got %d findings, want at least 40", len(findings))
 	}
 }
 
@@ -203,40 +203,41 @@ func TestSharedPasswordIsDetected(t *testing.T) {
 		}
 	}
 	for _, what := range []string{
-		"read another's bundle", "ask for another's bundle by digest", "read another's blob", "mount another's blob",
-		"read another's blob after trying to mount it",
-		"list tags of other repositories", "see other repositories in the catalog", "write another's report",
-		"write its own desired state", "delete another's blob",
+		"read another runtime's bundle", "ask for another runtime's bundle by digest", "read another runtime's blob",
+		"mount another runtime's blob",
+		"read another runtime's blob after trying to mount it",
+		"list tags of other repositories", "see other repositories in the catalog", "write another runtime's report",
+		"write its own desired state", "delete another runtime's blob",
 	} {
 		if !leaking[what] {
-			t.Errorf("%q was not noticed; noticed were %v", what, slices.Sorted(maps.Keys(leaking)))
+			t.Errorf("leak %q was not detected, got %v", what, slices.Sorted(maps.Keys(leaking)))
 		}
 	}
 }
 
-// Each registry here is right but for one thing, as some registry was.
+// Each case has one leak that a real registry had.
 func TestEachLeakIsDetected(t *testing.T) {
 	for name, c := range map[string]struct {
 		leak func(r *http.Request) (status int, body string)
 		what []string
 	}{
-		"deduplication finds blobs of others by digest": {
+		"deduplication finds another runtime's blob by digest": {
 			func(r *http.Request) (int, string) {
 				if r.Method == http.MethodHead && strings.Contains(r.URL.Path, "/runtimes/a/blobs/") {
 					return 200, ""
 				}
 				return 0, ""
-			}, []string{"find another's blob by its digest"},
+			}, []string{"find another runtime's blob by its digest"},
 		},
-		"mounts ask nobody": {
+		"mounts need no rights": {
 			func(r *http.Request) (int, string) {
 				if r.URL.Query().Has("mount") && r.URL.Query().Has("from") {
 					return 201, ""
 				}
 				return 0, ""
-			}, []string{"mount another's blob"},
+			}, []string{"mount another runtime's blob"},
 		},
-		"the catalog shows all": {
+		"the catalog lists other runtimes": {
 			func(r *http.Request) (int, string) {
 				if r.URL.Path == "/v2/_catalog" {
 					return 200, `{"repositories":["fleet/content","fleet/reports/b"]}`
@@ -244,7 +245,7 @@ func TestEachLeakIsDetected(t *testing.T) {
 				return 0, ""
 			}, []string{"see other repositories in the catalog"},
 		},
-		"tags are listed to all": {
+		"tags of other runtimes are listed": {
 			func(r *http.Request) (int, string) {
 				if strings.HasSuffix(r.URL.Path, "/tags/list") {
 					return 200, `{"tags":[]}`
@@ -252,7 +253,7 @@ func TestEachLeakIsDetected(t *testing.T) {
 				return 0, ""
 			}, []string{"list tags of other repositories"},
 		},
-		"a user who may write gets the error that a blob is unknown": {
+		"a write fails only because of an unknown blob": {
 			func(r *http.Request) (int, string) {
 				if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/runtimes/a/") {
 					return 404, `{"errors":[{"code":"MANIFEST_BLOB_UNKNOWN"}]}`
@@ -260,14 +261,14 @@ func TestEachLeakIsDetected(t *testing.T) {
 				return 0, ""
 			}, []string{"write its own desired state"},
 		},
-		"nobody needs a password": {
+		"bundles can be read without a password": {
 			func(r *http.Request) (int, string) {
 				if r.Header.Get("Authorization") == "" && strings.Contains(r.Header.Get("Accept"), "*/*") &&
 					strings.Contains(r.URL.Path, "/runtimes/b/manifests/desired") {
 					return 200, "{}"
 				}
 				return 0, ""
-			}, []string{"read a bundle without a password", "read another's bundle"},
+			}, []string{"read a bundle without a password", "read another runtime's bundle"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -289,11 +290,11 @@ func TestEachLeakIsDetected(t *testing.T) {
 			for _, finding := range findings {
 				if finding.Leaks && finding.What != c.what[0] &&
 					!strings.HasPrefix(finding.What, c.what[len(c.what)-1]) {
-					t.Errorf("also %+v", finding)
+					t.Errorf("unexpected leak %+v", finding)
 				}
 			}
 			if !slices.ContainsFunc(findings, func(f Finding) bool { return f.Leaks && f.What == c.what[0] }) {
-				t.Errorf("%q was not noticed", c.what[0])
+				t.Errorf("leak %q was not detected", c.what[0])
 			}
 		})
 	}
@@ -304,26 +305,26 @@ func TestUnavailableRegistryDoesNotPassTheCheck(t *testing.T) {
 		front func(w http.ResponseWriter, r *http.Request) bool
 		want  string
 	}{
-		"refuses everything": {
+		"registry refuses every request": {
 			func(w http.ResponseWriter, _ *http.Request) bool {
 				w.WriteHeader(403)
 				return true
 			}, "cannot read its own bundle",
 		},
-		"has no bundles": {
+		"registry has no bundles": {
 			func(w http.ResponseWriter, _ *http.Request) bool {
 				w.WriteHeader(404)
 				return true
-			}, "publish one to each",
+			}, "publish a bundle to both",
 		},
-		"fails": {func(w http.ResponseWriter, r *http.Request) bool {
+		"registry is unavailable": {func(w http.ResponseWriter, r *http.Request) bool {
 			if strings.HasSuffix(r.URL.Path, "/tags/list") {
 				w.WriteHeader(500)
 				return true
 			}
 			return false
-		}, "is not evidence about rights"},
-		"takes no reports": {func(w http.ResponseWriter, r *http.Request) bool {
+		}, "proves nothing about rights"},
+		"registry refuses reports": {func(w http.ResponseWriter, r *http.Request) bool {
 			if r.Method == http.MethodPost {
 				w.WriteHeader(403)
 				return true
@@ -346,7 +347,7 @@ func TestUnavailableRegistryDoesNotPassTheCheck(t *testing.T) {
 func TestTwoDifferentRuntimesAreRequired(t *testing.T) {
 	o := Options{Location: "registry.example/fleet", Own: Runtime{ID: "a"}, Other: Runtime{ID: "a"}}
 	if _, _, err := Check(context.Background(), o); err == nil {
-		t.Error("was accepted")
+		t.Error("the same runtime was accepted twice")
 	}
 }
 
@@ -356,15 +357,15 @@ func TestCheckDeletesItsObjects(t *testing.T) {
 	was := open.contents(t, "agent")
 	_, left, err := Check(t.Context(), open.options(t, "agent", "agent"))
 	if !errors.As(err, new(*Leak)) || len(left) > 0 {
-		t.Errorf("got %v, and it leaves %v", err, left)
+		t.Errorf("got %v with remaining objects %v, want a leak and none", err, left)
 	}
 	if is := open.contents(t, "agent"); !maps.Equal(was, is) {
-		t.Errorf("tags were %v and are %v", was, is)
+		t.Errorf("got tags %[2]v, want %[1]v", was, is)
 	}
 	findings, left, err := Check(t.Context(), open.options(t, "agent", "agent"))
 	if !errors.As(err, new(*Leak)) || len(left) > 0 ||
 		slices.ContainsFunc(findings, func(f Finding) bool { return f.LeftOver }) {
-		t.Errorf("the second time: got %v, and it leaves %v", err, left)
+		t.Errorf("second check: got %v with remaining objects %v, want a leak and none", err, left)
 	}
 	strict := withTokens(t)
 	was = strict.contents(t, token.UserPublisher)
@@ -372,14 +373,14 @@ func TestCheckDeletesItsObjects(t *testing.T) {
 	must(t, err)
 	if len(left) != 2 || !strings.Contains(left[0], "in fleet/reports/a") ||
 		!strings.Contains(left[1], "in fleet/reports/b") {
-		t.Errorf("it leaves %v, want the two blobs that no user may delete", left)
+		t.Errorf("got remaining objects %v, want the two blobs that no user can delete", left)
 	}
 	if is := strict.contents(t, token.UserPublisher); !maps.Equal(was, is) {
-		t.Errorf("tags were %v and are %v", was, is)
+		t.Errorf("got tags %[2]v, want %[1]v", was, is)
 	}
 }
 
-// contents are the digests of all tags that a check could touch.
+// contents returns the digests of all tags that a check could change.
 func (f *fixture) contents(t *testing.T, user string) map[string]string {
 	t.Helper()
 	place, err := store.Open(f.location, f.registries(t, user))
@@ -443,6 +444,6 @@ func TestLeftoverOfAnEarlierCheckIsNotALeak(t *testing.T) {
 	}
 	if overs == 0 ||
 		!slices.ContainsFunc(left, func(what string) bool { return strings.Contains(what, blobs[0].String()) }) {
-		t.Errorf("%d findings are left over, and left is %v", overs, left)
+		t.Errorf("got %d leftovers and remaining objects %v", overs, left)
 	}
 }

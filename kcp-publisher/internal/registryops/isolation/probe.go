@@ -1,7 +1,8 @@
 // Package isolation checks whether a running registry isolates runtimes from each other. It takes the credentials of
 // two runtimes and tries each request that is known to have leaked in some registry. It returns the registry's
-// responses. It overwrites nothing: it writes new objects only, and a write that must fail uses a tag that no program
-// reads. Afterwards it deletes its objects as far as the two runtimes can, and lists the remaining ones.
+// responses. It does not overwrite objects: it only writes new objects, and a write that must fail uses a tag that no
+// program reads. Afterwards, it deletes its objects with the permissions of the two runtimes, and lists the remaining
+// objects.
 //
 // Source: OCI distribution-spec 1.1; zot CVE-2024-39897 (blobs of others by digest, through deduplication);
 // distribution CVE-2023-2253 (catalog).
@@ -25,13 +26,13 @@ import (
 type rule int
 
 const (
-	// mayNotRead is violated by any success.
-	mayNotRead rule = iota
-	// mayNotMount is violated by 201. 202 only starts an upload, for which the client must have the bytes.
+	// mustNotRead is violated by any success.
+	mustNotRead rule = iota
+	// mayNotMount is violated by status 201. Status 202 only starts an upload, which requires the bytes of the blob.
 	mayNotMount
-	// mayNotWrite is violated by success, and by an error that only a writer can see.
+	// mayNotWrite is violated by success, and by an error that only clients with write access receive.
 	mayNotWrite
-	// mayNotList is violated by a response that names another runtime's objects.
+	// mayNotList is violated by a response that contains another runtime's objects.
 	mayNotList
 )
 
@@ -40,32 +41,33 @@ type probe struct {
 	what      string
 	anonymous bool
 	method    string
-	// path starts after the host. It can be uncleaned on purpose.
+	// path is the path of the URL. Some probes use unusual spellings on purpose.
 	path string
 	body []byte
 	rule rule
-	// inTheWay is true if a leftover of an earlier check makes the response meaningless.
-	inTheWay bool
+	// inconclusive is true if a leftover of an earlier check makes the response meaningless.
+	inconclusive bool
 }
 
-// checkTag is the prefix of the tags of writes that must fail.
+// checkTag is the prefix of the tags that write probes use.
 const checkTag = "kyma-pull-isolation-check-"
 
-// stage has the objects of the probes: the path of the fleet without the host, two runtimes, and the objects that only
-// the second one has.
+// stage contains the inputs of the probes: the path of the fleet without the host, the two runtimes, and the objects
+// that only the other runtime has.
 type stage struct {
 	prefix   string
 	own      string
 	other    string
-	manifest digest.Digest   // of the other's bundle
-	blobs    []digest.Digest // of the other's bundle, not in the own bundle
-	// secret is a fresh blob in the other's report repository, ownSecret one in the own.
+	manifest digest.Digest   // of the other runtime's bundle
+	blobs    []digest.Digest // in the other runtime's bundle, but not in the own bundle
+	// secret is a new blob in the other runtime's report repository. ownSecret is a new blob in the own report
+	// repository.
 	secret, ownSecret digest.Digest
-	made              string          // names this check
+	made              string          // a unique name for this check
 	leftOver          []digest.Digest // blobs that were in the own report repository before the first probe
 }
 
-// probes returns all probes. Mounts come late, each followed by a read of the mounted blob.
+// probes returns all probes. Mounts are near the end, and each mount is followed by a read of the mounted blob.
 func (s stage) probes() []probe {
 	var all []probe
 	add := func(rule rule, method, path, what string) {
@@ -76,11 +78,12 @@ func (s stage) probes() []probe {
 	bundleOf, reportOf := repository(bundle.DesiredRepository(s.other)), repository(bundle.ReportRepository(s.other))
 	documents, content := repository(bundle.DocumentsRepository), repository(bundle.ContentRepository)
 
-	add(mayNotRead, http.MethodGet, bundleOf+"/manifests/"+bundle.TagDesired, "read another's bundle")
-	add(mayNotRead, http.MethodHead, bundleOf+"/manifests/"+s.manifest.String(), "ask for another's bundle by digest")
-	add(mayNotRead, http.MethodGet, ownBundle+"/manifests/"+s.manifest.String(),
-		"read another's bundle from the own repository")
-	add(mayNotRead, http.MethodGet, reportOf+"/manifests/"+bundle.TagLatest, "read another's report")
+	add(mustNotRead, http.MethodGet, bundleOf+"/manifests/"+bundle.TagDesired, "read another runtime's bundle")
+	add(mustNotRead, http.MethodHead, bundleOf+"/manifests/"+s.manifest.String(),
+		"ask for another runtime's bundle by digest")
+	add(mustNotRead, http.MethodGet, ownBundle+"/manifests/"+s.manifest.String(),
+		"read another runtime's bundle from the own repository")
+	add(mustNotRead, http.MethodGet, reportOf+"/manifests/"+bundle.TagLatest, "read another runtime's report")
 	for _, spelling := range []struct{ path, what string }{
 		{ownBundle + "/../" + s.other, "through a part above"}, {
 			ownBundle + "/%2e%2e/" + s.other, "through an escaped part above",
@@ -90,8 +93,8 @@ func (s stage) probes() []probe {
 		},
 		{strings.ToUpper(bundleOf[:4]) + bundleOf[4:], "below another spelling of the API"},
 	} {
-		add(mayNotRead, http.MethodGet, spelling.path+"/manifests/"+bundle.TagDesired,
-			"read another's bundle "+spelling.what)
+		add(mustNotRead, http.MethodGet, spelling.path+"/manifests/"+bundle.TagDesired,
+			"read another runtime's bundle "+spelling.what)
 	}
 	hidden := append([]digest.Digest{s.secret}, s.blobs...)
 	for _, d := range hidden {
@@ -99,13 +102,13 @@ func (s stage) probes() []probe {
 		if d == s.secret {
 			holder = reportOf
 		}
-		add(mayNotRead, http.MethodGet, holder+"/blobs/"+d.String(), "read another's blob")
+		add(mustNotRead, http.MethodGet, holder+"/blobs/"+d.String(), "read another runtime's blob")
 		for _, from := range []string{ownBundle, ownReport, content} {
-			add(mayNotRead, http.MethodHead, from+"/blobs/"+d.String(), "find another's blob by its digest")
+			add(mustNotRead, http.MethodHead, from+"/blobs/"+d.String(), "find another runtime's blob by its digest")
 		}
 	}
 	for _, listed := range []string{bundleOf, reportOf, documents} {
-		add(mayNotRead, http.MethodGet, listed+"/tags/list", "list tags of other repositories")
+		add(mustNotRead, http.MethodGet, listed+"/tags/list", "list tags of other repositories")
 	}
 	for _, last := range []string{s.prefix + "/" + bundle.ReportRepository(""),
 		s.prefix + "/" + bundle.DesiredRepository("")} {
@@ -116,7 +119,7 @@ func (s stage) probes() []probe {
 		what := "write to a forbidden repository"
 		switch target {
 		case reportOf:
-			what = "write another's report"
+			what = "write another runtime's report"
 		case ownBundle:
 			what = "write its own desired state"
 		}
@@ -127,7 +130,7 @@ func (s stage) probes() []probe {
 		{bundleOf + "/manifests/" + bundle.TagDesired, "read a bundle without a password"},
 		{reportOf + "/blobs/" + s.secret.String(), "read a blob without a password"},
 	} {
-		add(mayNotRead, http.MethodGet, anonymous.path, anonymous.what)
+		add(mustNotRead, http.MethodGet, anonymous.path, anonymous.what)
 		all[len(all)-1].anonymous = true
 	}
 	for _, d := range hidden {
@@ -137,15 +140,16 @@ func (s stage) probes() []probe {
 			if from != "" {
 				query.Set("from", s.prefix+"/"+from)
 			}
-			add(mayNotMount, http.MethodPost, ownReport+"/blobs/uploads/?"+query.Encode(), "mount another's blob")
-			add(mayNotRead, http.MethodGet, ownReport+"/blobs/"+d.String(),
-				"read another's blob after trying to mount it")
+			add(mayNotMount, http.MethodPost, ownReport+"/blobs/uploads/?"+query.Encode(),
+				"mount another runtime's blob")
+			add(mustNotRead, http.MethodGet, ownReport+"/blobs/"+d.String(),
+				"read another runtime's blob after trying to mount it")
 		}
 	}
-	// This one is last, because the other probes request the blob.
-	add(mayNotWrite, http.MethodDelete, reportOf+"/blobs/"+s.secret.String(), "delete another's blob")
+	// This probe is the last, because the other probes request the blob.
+	add(mayNotWrite, http.MethodDelete, reportOf+"/blobs/"+s.secret.String(), "delete another runtime's blob")
 	for i := range all {
-		all[i].inTheWay = strings.HasPrefix(all[i].path, ownReport+"/") &&
+		all[i].inconclusive = strings.HasPrefix(all[i].path, ownReport+"/") &&
 			slices.ContainsFunc(s.leftOver, func(d digest.Digest) bool {
 				return strings.Contains(all[i].path, d.String()) ||
 					strings.Contains(all[i].path, url.QueryEscape(d.String()))
@@ -154,7 +158,7 @@ func (s stage) probes() []probe {
 	return all
 }
 
-// body is a manifest for write probes, whose only blob is the empty one.
+// body returns the manifest that write probes push. Its only blob is the empty blob. It returns nil for other probes.
 func (s stage) body(method string) []byte {
 	if method != http.MethodPut {
 		return nil
@@ -192,7 +196,7 @@ func (s stage) namesAnother(catalog []byte) bool {
 		Repositories []string `json:"repositories"`
 	}
 	if json.Unmarshal(catalog, &listed) != nil {
-		return true // any other response is not a refusal
+		return true // a response in another format is not a refusal
 	}
 	return slices.ContainsFunc(listed.Repositories, func(name string) bool {
 		below, ours := strings.CutPrefix(name, s.prefix+"/")
@@ -202,6 +206,6 @@ func (s stage) namesAnother(catalog []byte) bool {
 	})
 }
 
-// undecided are status codes of responses that show nothing about rights: the registry is unavailable or limits the
-// rate.
+// undecided reports whether a status does not show whether access is allowed, because the registry is unavailable or
+// limits the rate of requests.
 func undecided(status int) bool { return status >= 500 || status == http.StatusTooManyRequests }

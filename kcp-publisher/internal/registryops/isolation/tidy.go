@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// tidier deletes the objects of a check, as far as the two runtimes can.
+// tidier deletes the objects of a check, as far as the permissions of the two runtimes allow it.
 type tidier struct {
 	options Options
 	stage   stage
@@ -22,10 +22,10 @@ type tidier struct {
 
 // trace is an object that a check has written.
 type trace struct {
-	// what names the object if it cannot be deleted. path is the path for its deletion.
+	// what describes the object if it cannot be deleted. path is the URL path to delete it.
 	what, path string
 	runtime    Runtime
-	// expires is true for an object that registries remove by themselves.
+	// expires is true for an object that registries remove automatically.
 	expires bool
 }
 
@@ -65,7 +65,7 @@ func (t *tidier) note(p probe, got reply) {
 				digest.FromBytes(p.body).String(), runtime: t.options.Own,
 		})
 	case p.method == http.MethodPost && got.status == http.StatusAccepted:
-		// The registry chooses the place of the upload. A place on another host is not followed.
+		// The registry chooses the URL of the upload. Only a path below the prefix is used, and the host is ignored.
 		if upload, err := url.Parse(got.location); err == nil &&
 			strings.HasPrefix(upload.Path, "/v2/"+t.stage.prefix+"/") {
 			repository, _, _ := strings.Cut(repository, "/blobs/")
@@ -81,7 +81,8 @@ func (t *tidier) note(p probe, got reply) {
 	}
 }
 
-// up deletes everything and returns the remaining objects, except those that registries remove by themselves.
+// up deletes the recorded objects. It returns the remaining objects, except objects that registries remove
+// automatically.
 func (t *tidier) up(ctx context.Context) []string {
 	for _, d := range t.stage.leftOver {
 		t.blob(t.options.Own, t.stage.own, d)

@@ -20,7 +20,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/token"
 )
 
-// envClients makes this program the clients of a test: how many, the server's address, and whether it speaks TLS.
+// envClients makes this program run the clients of a test. It contains the number of clients, the server's address, and
+// whether to use TLS.
 const envClients = "KYMA_PULL_TEST_CLIENTS"
 
 func TestMain(m *testing.M) {
@@ -34,8 +35,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runClients connects, prints that it did, prints how long after the start the last notification arrived, and ends with
-// its standard input.
+// runClients connects the clients, prints "connected", prints "notified" once each client has a notification, and ends
+// when its standard input closes.
 func runClients(description string) error {
 	var count int
 	var address string
@@ -116,7 +117,7 @@ func runClient(address, id string, secured bool) (*bufio.Reader, error) {
 	return reader, nil
 }
 
-// usage is the memory of this process after a garbage collection.
+// usage returns the memory of this process after a garbage collection.
 func usage(t testing.TB) (heap, rss int64) {
 	t.Helper()
 	runtime.GC()
@@ -138,11 +139,11 @@ func usage(t testing.TB) (heap, rss int64) {
 type costs struct {
 	heap, rss  int64
 	goroutines float64
-	// delivered is the time that it took to notify all of them.
+	// delivered is the time to notify all clients.
 	delivered time.Duration
 }
 
-// memoryOf connects agents of another process, whose memory does not count.
+// memoryOf measures the server's memory. The agents run in another process, so their memory is not included.
 func memoryOf(t testing.TB, count int, secured bool) costs {
 	t.Helper()
 	e := start(t, count, secured)
@@ -165,7 +166,7 @@ func memoryOf(t testing.TB, count int, secured bool) costs {
 	wait := func(want string) {
 		t.Helper()
 		if lines.Scan(); lines.Text() != want {
-			t.Fatalf("the clients say %q, want %q", lines.Text(), want)
+			t.Fatalf("the clients printed %q, want %q", lines.Text(), want)
 		}
 	}
 	wait("connected")
@@ -202,12 +203,12 @@ func TestIdleConnectionCostsLittle(t *testing.T) {
 			"after %s",
 			secured, per.heap, per.rss, per.goroutines, per.delivered)
 		if per.heap > budget {
-			t.Errorf("TLS %v: %d bytes for each connection, at most %d", secured, per.heap, budget)
+			t.Errorf("TLS %v: got %d bytes for each connection, want at most %d", secured, per.heap, budget)
 		}
 	}
 }
 
-// BenchmarkTenThousandConnections is the same with 10,000 connections; one round each is enough: -benchtime 1x.
+// BenchmarkTenThousandConnections measures the cost of 10,000 connections. One iteration is sufficient: -benchtime 1x.
 func BenchmarkTenThousandConnections(b *testing.B) {
 	for _, secured := range []bool{false, true} {
 		b.Run(fmt.Sprintf("TLS=%v", secured), func(b *testing.B) {

@@ -33,7 +33,7 @@ var secret = trust.TokenSecret(strings.Repeat("s", 32))
 type endpoint struct {
 	*Subscribers
 	address string
-	secure  *tls.Config // of clients, nil without TLS
+	secure  *tls.Config // configuration of the clients, or nil without TLS
 	standby atomic.Bool
 	lowest  atomic.Int64 // generation in force
 }
@@ -68,7 +68,7 @@ func start(t testing.TB, connections int, secured bool) *endpoint {
 	return e
 }
 
-// certificate returns a self-signed certificate with a key as short as today's.
+// certificate returns a self-signed certificate with a P-256 key.
 func certificate(t testing.TB) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -117,7 +117,7 @@ func (e *endpoint) dial(t testing.TB, user, password string) net.Conn {
 	return conn
 }
 
-// agent is a connection that was let in.
+// agent is an accepted connection.
 type agent struct {
 	conn  net.Conn
 	lines *bufio.Reader
@@ -202,7 +202,7 @@ func TestRuntimeReceivesOnlyItsOwnNotifications(t *testing.T) {
 	}
 }
 
-func TestOnlyTheRuntimesPasswordCounts(t *testing.T) {
+func TestOnlyThePasswordOfTheRuntimeIsAccepted(t *testing.T) {
 	e := start(t, 10, false)
 	ask := func(user, password string) int {
 		answer, err := http.ReadResponse(bufio.NewReader(e.dial(t, user, password)), nil)
@@ -213,11 +213,11 @@ func TestOnlyTheRuntimesPasswordCounts(t *testing.T) {
 		return answer.StatusCode
 	}
 	for name, c := range map[string]struct{ user, password string }{
-		"another runtime's":     {"one", password(t, "two")},
-		"none":                  {"one", ""},
-		"nobody":                {"", ""},
-		"a user of another use": {token.UserPublisher, password(t, token.UserPublisher)},
-		"a name that is none":   {"../one", password(t, "one")},
+		"another runtime's password":   {"one", password(t, "two")},
+		"no password":                  {"one", ""},
+		"no credentials":               {"", ""},
+		"a user that is not a runtime": {token.UserPublisher, password(t, token.UserPublisher)},
+		"an invalid runtime id":        {"../one", password(t, "one")},
 	} {
 		if code := ask(c.user, c.password); code != http.StatusUnauthorized {
 			t.Errorf("%s: got %d", name, code)
@@ -225,44 +225,44 @@ func TestOnlyTheRuntimesPasswordCounts(t *testing.T) {
 	}
 	e.standby.Store(true)
 	if code := ask("one", password(t, "one")); code != http.StatusServiceUnavailable {
-		t.Errorf("a replica that does not work: got %d", code)
+		t.Errorf("standby replica: got %d, want 503", code)
 	}
 	e.lowest.Store(2)
 	if code := ask("one", password(t, "one")); code != http.StatusUnauthorized {
-		t.Errorf("a password that was revoked: got %d", code)
+		t.Errorf("revoked password: got %d, want 401", code)
 	}
 	codes := map[int]int{}
 	for range 2 * refusalsAtOnce {
 		codes[ask("one", "wrong")]++
 	}
 	if codes[http.StatusTooManyRequests] == 0 || codes[http.StatusOK] > 0 {
-		t.Errorf("a flood of wrong passwords: got %v", codes)
+		t.Errorf("flood of wrong passwords: got %v", codes)
 	}
 	e.standby.Store(false)
 	e.lowest.Store(1)
-	e.connect(t, "one") // whose password is right is let in all the same
+	e.connect(t, "one") // a correct password is accepted during the flood
 	if n := e.connected(); n != 1 {
-		t.Errorf("%d are connected", n)
+		t.Errorf("got %d connections, want 1", n)
 	}
 }
 
 func TestConnectionsAreBounded(t *testing.T) {
 	e := start(t, 3, false)
 	first, second := e.connect(t, "one"), e.connect(t, "one")
-	third := e.connect(t, "one") // the oldest may be of an agent that is gone
+	third := e.connect(t, "one") // the oldest connection can belong to a stopped agent
 	first.ended(t)
 	e.connect(t, "two")
 	answer, err := http.ReadResponse(bufio.NewReader(e.dial(t, "three", password(t, "three"))), nil)
 	if err != nil || answer.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("one too many: got %v, %v", answer, err)
+		t.Errorf("connection beyond the limit: got %v, %v", answer, err)
 	}
 	e.Notify("one")
 	second.next(t, "data: bundle")
 	third.next(t, "data: bundle")
-	fourth := e.connect(t, "one") // takes the place of its own, not another's
+	fourth := e.connect(t, "one") // replaces a connection of the same runtime
 	second.ended(t)
 	_ = third.conn.Close()
-	for range 100 { // a failed write shows that the client is gone
+	for range 100 { // a failed write detects the disconnected client
 		if e.connected() == 2 {
 			break
 		}
@@ -270,7 +270,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if n := e.connected(); n != 2 {
-		t.Errorf("%d are connected, want 2", n)
+		t.Errorf("got %d connections, want 2", n)
 	}
 	e.Notify("one")
 	for {
@@ -286,7 +286,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	fourth.ended(t)
 }
 
-// One of the runtimes has a password that was revoked since.
+// One of the runtimes has a password that was revoked after it connected.
 func TestClosedConnectionMustAuthenticateAgain(t *testing.T) {
 	e := start(t, 100, false)
 	var agents []*agent
@@ -294,9 +294,9 @@ func TestClosedConnectionMustAuthenticateAgain(t *testing.T) {
 		agents = append(agents, e.connect(t, id))
 	}
 	e.idle(t)
-	e.keepAlive(time.Now().Add(lasts - time.Minute))
+	e.keepAlive(time.Now().Add(maxConnectionAge - time.Minute))
 	for _, a := range agents {
-		a.next(t, ":") // all of them last as long as that
+		a.next(t, ":") // all connections last at least this long
 	}
 	e.mu.Lock()
 	ends := map[time.Time]bool{}
@@ -305,27 +305,27 @@ func TestClosedConnectionMustAuthenticateAgain(t *testing.T) {
 	}
 	e.mu.Unlock()
 	if len(ends) < 2 {
-		t.Error("all end at once, and come back at once")
+		t.Error("all connections end at the same time")
 	}
 	e.idle(t)
 	e.lowest.Store(2)
-	e.keepAlive(time.Now().Add(lasts + lastsSpread))
+	e.keepAlive(time.Now().Add(maxConnectionAge + lastsSpread))
 	for _, a := range agents {
 		_ = a.conn.SetReadDeadline(time.Now().Add(2 * time.Minute))
 		if _, err := a.lines.ReadByte(); !errors.Is(err, io.EOF) {
-			t.Errorf("got %v, want an end that is no failure", err)
+			t.Errorf("got %v, want EOF", err)
 		}
 	}
 	answer, err := http.ReadResponse(bufio.NewReader(e.dial(t, "one", password(t, "one"))), nil)
 	if err != nil || answer.StatusCode != http.StatusUnauthorized {
-		t.Errorf("the password of before: got %v, %v", answer, err)
+		t.Errorf("revoked password: got %v, %v", answer, err)
 	}
 	if n := e.connected(); n != 0 {
-		t.Errorf("%d are connected", n)
+		t.Errorf("got %d connections, want none", n)
 	}
 }
 
-// TestRuntimeThatReconnectsConstantlyIsLimited has one whose password was stolen.
+// This covers an attacker who stole the password of a runtime.
 func TestRuntimeThatReconnectsConstantlyIsLimited(t *testing.T) {
 	e := start(t, 100, false)
 	codes := map[int]int{}
@@ -341,17 +341,17 @@ func TestRuntimeThatReconnectsConstantlyIsLimited(t *testing.T) {
 	if codes[http.StatusOK] > most || codes[http.StatusOK]+codes[http.StatusTooManyRequests] != 10*connectsAtOnce {
 		t.Errorf("got %v, want at most %d accepted and the others deferred", codes, most)
 	}
-	e.connect(t, "two") // which has nothing to do with it
+	e.connect(t, "two") // another runtime is not limited
 	e.keepAlive(time.Now().Add(alive))
 	if e.mu.Lock(); len(e.connects) != 0 {
-		t.Errorf("remembered for ever: %v", e.connects)
+		t.Errorf("expired limiters are kept: %v", e.connects)
 	}
 	e.mu.Unlock()
 	e.connect(t, "one") // half a minute later, by the clock of the limiter
 }
 
-// TestSlowReaderDelaysNoOthers has one that reads nothing at all, and a clock of the test.
-func TestSlowReaderDelaysNoOthers(t *testing.T) {
+// TestSlowReaderDoesNotDelayOthers uses an agent that never reads, and a simulated clock.
+func TestSlowReaderDoesNotDelayOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := New(Options{Connections: 10, Log: logr.Discard()})
 		slow, unread := net.Pipe()
@@ -368,22 +368,22 @@ func TestSlowReaderDelaysNoOthers(t *testing.T) {
 			_, _ = io.Copy(io.Discard, read)
 		}()
 		if !s.add("slow", slow, []byte(answer)) || !s.add("quick", quick, []byte(answer)) {
-			t.Fatal("no room")
+			t.Fatal("a connection was refused")
 		}
 		for range 100 {
 			s.Notify("slow")
 			s.Notify("quick")
 		}
 		if took := <-received; took > 0 {
-			t.Errorf("a notification took %s beside a slow reader", took)
+			t.Errorf("a notification took %s while another agent did not read", took)
 		}
 		time.Sleep(writeTimeout + time.Second)
 		synctest.Wait()
 		if s.connected() != 1 || len(s.of["slow"]) > 0 {
-			t.Errorf("%d are connected, want the quick one", s.connected())
+			t.Errorf("got %d connections, want only the quick agent", s.connected())
 		}
 		if n, err := io.Copy(io.Discard, unread); n > 0 || err != nil {
-			t.Errorf("the slow one got %d bytes: %v", n, err)
+			t.Errorf("the slow agent got %d bytes: %v", n, err)
 		}
 		s.close()
 	})

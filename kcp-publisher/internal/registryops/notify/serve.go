@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/token"
 )
 
-// Refusals are limited to this rate. Further requests are closed without a response.
+// Rate and burst of responses to wrong credentials. Above the rate, the response is status 429.
 const (
 	refusalsPerSecond = 50
 	refusalsAtOnce    = 200
@@ -30,7 +30,7 @@ type Options struct {
 	Connections int
 	// Passwords verifies registry passwords.
 	Passwords token.Passwords
-	// Leading reports whether this process publishes. Another replica asks agents to try again.
+	// Leading reports whether this process publishes. If it does not, agents are asked to try again.
 	Leading func() bool
 	Log     logr.Logger
 }
@@ -61,7 +61,7 @@ type handler struct {
 	announced *rate.Limiter // limits the log of refusals
 }
 
-// answer begins a stream that ends with its connection.
+// answer is the response that starts a stream. The stream ends when the connection closes.
 //
 // Source: RFC 9112, section 6.3, "Message Body Length", rule 8. X-Accel-Buffering turns off buffering in nginx.
 const answer = "HTTP/1.1 200 OK\r\nContent-Type: " + bundle.NotificationsMediaType +
@@ -85,7 +85,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	case err != nil:
 		h.announce(err, "refused a password for notifications", request)
 		w.Header().Set("WWW-Authenticate", `Basic realm="kyma-pull", charset="UTF-8"`)
-		refuse(w, "credentials", http.StatusUnauthorized, "credentials required: the runtime and its registry password")
+		refuse(w, "credentials", http.StatusUnauthorized, "credentials required: runtime id and registry password")
 	case !h.options.Leading():
 		refuse(w, "standby", http.StatusServiceUnavailable, "this replica is on standby: try again")
 	case !h.mayConnect(runtime):
@@ -99,11 +99,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// accept takes the connection from the server.
+// accept takes the connection over from the HTTP server.
 func (h *handler) accept(w http.ResponseWriter, runtime string) error {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		return fmt.Errorf("take the connection: %w", err)
+		return fmt.Errorf("take over the connection: %w", err)
 	}
 	if !h.add(runtime, conn, []byte(answer)) {
 		closeLater(conn)
@@ -113,7 +113,7 @@ func (h *handler) accept(w http.ResponseWriter, runtime string) error {
 
 func closeLater(conn net.Conn) { go func() { _ = conn.Close() }() }
 
-// authenticated returns the runtime of the request. Other users of the registry have no notifications.
+// authenticated returns the runtime of the request. Other users of the registry cannot receive notifications.
 func (h *handler) authenticated(request *http.Request) (string, error) {
 	user, password, _ := request.BasicAuth()
 	if trust.CheckRuntimeID(user) != nil {
@@ -123,7 +123,7 @@ func (h *handler) authenticated(request *http.Request) (string, error) {
 	return user, err
 }
 
-// announce logs at a limited rate, so that a client cannot fill the log.
+// announce logs at a limited rate, so a client cannot fill the log.
 func (h *handler) announce(err error, what string, request *http.Request) {
 	if h.announced.Allow() {
 		h.options.Log.Error(err, what, "from", request.RemoteAddr)

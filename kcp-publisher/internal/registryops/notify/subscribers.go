@@ -15,18 +15,17 @@ import (
 )
 
 const (
-	// eachAtMost limits the connections of a runtime: one of its agent, and one of the agent's successor. A further
-	// connection closes the oldest one, whose agent is probably gone.
-	eachAtMost = 2
-	// alive is the time without a notification after which a comment is sent. sweep is the interval at which
-	// connections are checked for it.
+	// maxPerRuntime limits the connections of a runtime: one for its agent, and one for the agent's successor. A further
+	// connection closes the oldest connection, whose agent has probably stopped.
+	maxPerRuntime = 2
+	// alive is the time without a notification after which a comment is sent. sweep is the interval of this check.
 	alive = bundle.NotificationsAliveSeconds * time.Second
 	sweep = time.Second
-	// writeTimeout limits a write of some bytes. The connection's buffer has room for them unless the agent has not
+	// writeTimeout limits the write of a few bytes. The connection's buffer has room for them, unless the agent has not
 	// read for days.
 	writeTimeout = 5 * time.Second
-	// A connection ends after lasts plus up to lastsSpread. A new connection needs a valid password.
-	lasts, lastsSpread = 30 * time.Minute, 30 * time.Minute
+	// A connection ends after maxConnectionAge plus up to lastsSpread. A new connection requires a valid password.
+	maxConnectionAge, lastsSpread = 30 * time.Minute, 30 * time.Minute
 	// connectsPerSecond and connectsAtOnce limit the accepted connections of one runtime.
 	connectsPerSecond, connectsAtOnce = 1, 5
 )
@@ -48,8 +47,8 @@ var (
 	refused = measure.Counters[string](measure.Definition{
 		Name: "kyma_pull_publisher_subscriptions_refused_total",
 		Help: "Refused requests of agents for notifications, by reason: credentials (a wrong user or password), " +
-			"limited (too many refusals, or connections of one runtime in a second), full (too many connections) or " +
-			"standby (another replica leads).",
+			"limited (too many refusals, or one runtime connects too often), full (too many connections) or " +
+			"standby (another replica is the leader).",
 		Labels: []string{"reason"},
 	})
 )
@@ -62,7 +61,7 @@ type Subscribers struct {
 	of    map[string][]*subscriber
 	count int
 	ended bool
-	// connects limits the rate at which runtimes connect, for those that connected recently.
+	// connects limits the rate at which a runtime connects. It contains the runtimes that connected recently.
 	connects map[string]*rate.Limiter
 }
 
@@ -71,20 +70,20 @@ type Subscribers struct {
 type subscriber struct {
 	runtime string
 	conn    net.Conn
-	// written is the time of the last write, until the time when the connection ends.
+	// written is the time of the last write. until is the time when the connection ends.
 	written, until time.Time
 	// writing is true while a goroutine writes. owed is true if that goroutine must send a notification after the
 	// current write.
 	writing, owed bool
 }
 
-// Notify notifies the agents of a runtime. It returns at once.
+// Notify notifies the agents of a runtime. It does not block.
 func (s *Subscribers) Notify(runtime string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, one := range s.of[runtime] {
 		if one.writing {
-			one.owed = true // one notification is as good as two
+			one.owed = true // a single notification is sufficient for several bundles
 			continue
 		}
 		s.write(one, event)
@@ -106,7 +105,7 @@ func (s *Subscribers) Start(ctx context.Context) error {
 	}
 }
 
-// NeedLeaderElection is false, so that any replica closes its connections at its end.
+// NeedLeaderElection returns false, so every replica closes its connections when it stops.
 func (s *Subscribers) NeedLeaderElection() bool { return false }
 
 func (s *Subscribers) keepAlive(now time.Time) {
@@ -128,8 +127,8 @@ func (s *Subscribers) keepAlive(now time.Time) {
 	})
 }
 
-// mayConnect reports whether a runtime with a valid password can connect now. Each connection can close another one of
-// that runtime.
+// mayConnect reports whether a runtime with a valid password can connect now. It limits the rate, because each
+// connection can close another connection of the same runtime.
 func (s *Subscribers) mayConnect(runtime string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +140,8 @@ func (s *Subscribers) mayConnect(runtime string) bool {
 	return connects.Allow()
 }
 
-// add takes over a connection and the rest of its response. It reports whether there was room for it.
+// add registers a runtime's connection and writes the bytes first to it. It returns false if the number of connections
+// is at its limit.
 func (s *Subscribers) add(runtime string, conn net.Conn, first []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,10 +149,10 @@ func (s *Subscribers) add(runtime string, conn net.Conn, first []byte) bool {
 	if s.ended || s.count >= s.options.Connections && len(others) == 0 {
 		return false
 	}
-	if len(others) > 0 && (len(others) >= eachAtMost || s.count >= s.options.Connections) {
+	if len(others) > 0 && (len(others) >= maxPerRuntime || s.count >= s.options.Connections) {
 		s.drop(others[0])
 	}
-	one := &subscriber{runtime: runtime, conn: conn, until: time.Now().Add(lasts + rand.N(lastsSpread))}
+	one := &subscriber{runtime: runtime, conn: conn, until: time.Now().Add(maxConnectionAge + rand.N(lastsSpread))}
 	s.of[runtime] = append(s.of[runtime], one)
 	s.count++
 	subscriptions.Add(1)
@@ -160,14 +160,14 @@ func (s *Subscribers) add(runtime string, conn net.Conn, first []byte) bool {
 	return true
 }
 
-// full reports whether there is no room for a runtime's connection.
+// full reports whether a runtime cannot connect because the number of connections is at its limit.
 func (s *Subscribers) full(runtime string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ended || s.count >= s.options.Connections && len(s.of[runtime]) == 0
 }
 
-// write starts a write to a connection without a writer. The caller holds the mutex.
+// write starts a write to a connection that has no other active write. The caller holds the mutex.
 func (s *Subscribers) write(one *subscriber, data []byte) {
 	one.writing, one.written = true, time.Now()
 	go func() {

@@ -18,7 +18,7 @@ import (
 
 // used returns the number of manifests in the folder, and the bytes of them and their blobs, as after a registry's
 // garbage collection.
-func (s *shelf) used() (manifests int, bytes int64) {
+func (s *registryFolder) used() (manifests int, bytes int64) {
 	s.Helper()
 	var index ocispec.Index
 	data, err := os.ReadFile(filepath.Join(s.dir, ocispec.ImageIndexFile))
@@ -47,8 +47,7 @@ func (s *shelf) used() (manifests int, bytes int64) {
 }
 
 // TestDailyPrunedRegistryStaysFlat simulates two months in which two runtimes get new modules every day, and a third
-// one exists for a week. Without pruning the registry keeps everything; with pruning, unused objects beyond the minimum
-// age are removed.
+// runtime exists for a week. Pruning removes unused objects beyond the minimum age.
 func TestDailyPrunedRegistryStaysFlat(t *testing.T) {
 	const days, keep = 60, 10
 	s := newShelf(t)
@@ -81,7 +80,7 @@ func TestDailyPrunedRegistryStaysFlat(t *testing.T) {
 		removed, err := Remove(t.Context(), s.place, planned)
 		s.must(err)
 		if removed != len(planned.Remove) {
-			t.Fatalf("day %d: %d of %d removed", day, removed, len(planned.Remove))
+			t.Fatalf("day %d: removed %d of %d manifests", day, removed, len(planned.Remove))
 		}
 		_, bytes := s.used()
 		switch {
@@ -93,10 +92,10 @@ func TestDailyPrunedRegistryStaysFlat(t *testing.T) {
 	}
 	manifests, _ := s.used()
 	if late > early+early/50 {
-		t.Errorf("%d bytes are used after a month, and %d after two", early, late)
+		t.Errorf("got %d bytes after one month and %d bytes after two months, want no growth", early, late)
 	}
 	if manifests > published {
-		t.Errorf("%d manifests are left of %d bundles, each with two for documents and content", manifests, published)
+		t.Errorf("got %d manifests for %d published bundles, want fewer", manifests, published)
 	}
 	for _, id := range []string{"a", "b", "passing"} {
 		inventory := s.read(func(source *Source) { source.Kymas = map[string][]digest.Digest{id: nil} })

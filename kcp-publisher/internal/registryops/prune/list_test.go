@@ -21,17 +21,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// TestIncompleteListOfRepositoriesIsUnknown uses a registry with two runtimes of this control plane and one of another,
-// behind a proxy that lists fewer repositories.
-func TestIncompleteListOfRepositoriesIsUnknown(t *testing.T) {
+// TestIncompleteListOfRepositoriesIsDetected uses a registry with two runtimes of this control plane and one runtime of
+// another control plane, behind a proxy that omits repositories from the list.
+func TestIncompleteListOfRepositoriesIsDetected(t *testing.T) {
 	logrus.SetOutput(io.Discard)
-	config := &configuration.Configuration{Storage: configuration.Storage{
-		"inmemory": configuration.Parameters{}, "maintenance": configuration.Parameters{
-			"uploadpurging": map[any]any{"enabled": false},
-		},
-	}}
-	config.Log.Level, config.Log.AccessLog.Disabled, config.HTTP.Secret = "panic", true, "loopback"
-	registry := handlers.NewApp(context.WithoutCancel(t.Context()), config)
+	registry := handlers.NewApp(context.WithoutCancel(t.Context()), inMemory())
 	var names []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v2/_catalog" {
@@ -41,7 +35,7 @@ func TestIncompleteListOfRepositoriesIsUnknown(t *testing.T) {
 		registry.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
-	s := &shelf{T: t, signer: trusttest.NewSigner(t)}
+	s := &registryFolder{T: t, signer: trusttest.NewSigner(t)}
 	registries, err := store.NewRegistries(store.Access{})
 	s.must(err)
 	s.place, err = store.Open(strings.TrimPrefix(server.URL, "http://")+"/fleet", registries)
@@ -59,13 +53,13 @@ func TestIncompleteListOfRepositoriesIsUnknown(t *testing.T) {
 		left []string
 		want string
 	}{
-		"all":     {nil, ""},
-		"nothing": {whole, "has none below this prefix"},
-		"without a Kyma's runtime": {
-			[]string{"fleet/runtimes/b", "fleet/runtimes/c"}, "lacks 1 that are there, such as runtimes/b",
+		"complete list": {nil, ""},
+		"empty list":    {whole, "lists no repositories below this prefix"},
+		"list without a runtime of a Kyma": {
+			[]string{"fleet/runtimes/b", "fleet/runtimes/c"}, "omits 1 existing repositories, such as runtimes/b",
 		},
-		"cut after the Kymas' runtimes": {
-			[]string{"fleet/runtimes/c", "fleet/trust"}, "lacks 1 that are there, such as trust",
+		"list truncated after the runtimes of the Kymas": {
+			[]string{"fleet/runtimes/c", "fleet/trust"}, "omits 1 existing repositories, such as trust",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,15 +71,26 @@ func TestIncompleteListOfRepositoriesIsUnknown(t *testing.T) {
 			})
 			if got := strings.Join(inventory.Unknown, "\n"); !strings.Contains(got, c.want) ||
 				(got == "") != (c.want == "") {
-				t.Errorf("unknown are %q, want %q", got, c.want)
+				t.Errorf("got unknown needs %q, want %q", got, c.want)
 			}
 			noted := map[string]time.Time{}
 			for _, m := range inventory.Shared {
 				noted[m.Key()] = ago(100)
 			}
 			if plan := Decide(inventory, noted, rules); len(inventory.Shared) == 0 || len(plan.Remove) != 0 {
-				t.Errorf("removes %+v of %d", plan.Remove, len(inventory.Shared))
+				t.Errorf("plan removes %+v of %d shared manifests, want none", plan.Remove, len(inventory.Shared))
 			}
 		})
 	}
+}
+
+// inMemory returns the configuration of a registry that stores its content in memory.
+func inMemory() *configuration.Configuration {
+	config := &configuration.Configuration{Storage: configuration.Storage{
+		"inmemory": configuration.Parameters{}, "maintenance": configuration.Parameters{
+			"uploadpurging": map[any]any{"enabled": false},
+		},
+	}}
+	config.Log.Level, config.Log.AccessLog.Disabled, config.HTTP.Secret = "panic", true, "loopback"
+	return config
 }

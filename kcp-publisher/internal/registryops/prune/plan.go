@@ -1,8 +1,8 @@
 // Package prune finds manifests in a registry that no runtime needs, and removes them. Read returns an
 // Inventory of the registry. Decide is pure and returns the removals with their reasons. Remove executes a plan.
 //
-// It never removes a manifest that it could not read or does not understand. It removes nothing from shared
-// repositories unless it knows the bundles of all runtimes, because an unread bundle can need any manifest. It removes
+// It never removes a manifest that it could not read or does not understand. It only removes manifests from shared
+// repositories if it knows the bundles of all runtimes, because an unread bundle can need any manifest. It removes
 // manifests, never blobs: the registry's garbage collection frees their bytes later. Until then, a publisher that needs
 // a blob only has to push its manifest again.
 package prune
@@ -21,16 +21,16 @@ import (
 
 // Manifest is a manifest in a repository.
 type Manifest struct {
-	// Repository is its name below the prefix.
+	// Repository is the name of the repository below the prefix.
 	Repository string
-	// Tags are its tags. A superseded bundle has none.
+	// Tags are the tags of the manifest. A superseded bundle has no tags.
 	Tags       []string
 	Descriptor ocispec.Descriptor
-	// Blobs are the blobs that it refers to.
+	// Blobs are the blobs that the manifest references.
 	Blobs []ocispec.Descriptor
 }
 
-// Key identifies the manifest in a note.
+// Key identifies the manifest in the record of unused manifests.
 func (m Manifest) Key() string { return m.Repository + "@" + m.Descriptor.Digest.String() }
 
 // Bundle is a bundle of a runtime, signed by a publisher of this fleet.
@@ -38,13 +38,6 @@ type Bundle struct {
 	Manifest
 	IssuedAt, ExpiresAt time.Time
 	State, Catalog      digest.Digest
-}
-
-// Signature is an index of a bundle's referrers that --attach-cosign created.
-type Signature struct {
-	Subject   digest.Digest
-	Index     Manifest
-	Referrers []Manifest
 }
 
 // Runtime contains the registry's objects of one runtime.
@@ -56,17 +49,16 @@ type Runtime struct {
 	Gone bool
 	// Remembered are the bundles that the Kyma records as published and in effect.
 	Remembered []digest.Digest
-	// Bundles starts with the tagged bundle. Each further one is the predecessor.
+	// Bundles starts with the tagged bundle. The predecessor of each bundle follows it.
 	Bundles []Bundle
-	// Overlong is true if more bundles were superseded recently than were read.
-	Overlong   bool
-	Reports    []Manifest
-	Signatures []Signature
-	// Named are manifests with tags of unknown meaning. They stay.
+	// Truncated is true if not all recently superseded bundles were read.
+	Truncated bool
+	Reports   []Manifest
+	// Named are manifests with tags of unknown meaning. They are never removed.
 	Named []digest.Digest
 }
 
-// List is a signed list of carried images.
+// List is a signed list of the images in an export.
 type List struct {
 	Manifest
 	ExpiresAt time.Time
@@ -82,7 +74,8 @@ type Inventory struct {
 	Lists  []List
 	// Sole is true if no other control plane publishes below the prefix, so a runtime without a Kyma is gone.
 	Sole bool
-	// Unknown are the reasons why the needs of some runtimes are unknown. With any, no shared manifest is removed.
+	// Unknown contains the reasons why the needs of some runtimes are unknown. Unless it is empty, no shared manifest
+	// is removed.
 	Unknown []string
 }
 
@@ -116,13 +109,13 @@ type Plan struct {
 	Over int
 	// Bytes is the size of all removed manifests, and of blobs that only they refer to.
 	Bytes int64
-	// Noted contains the times since when manifests are known to be unused, by Key, for the next run.
+	// Noted contains the time when a run first found each manifest unused, by Key, for the next run.
 	Noted map[string]time.Time
 }
 
-// Decide computes the plan. Registries do not return push times. The age of a bundle starts when its successor was
-// issued, which the publisher signed. The age of any other manifest starts when a run first found it unused, as in
-// noted.
+// Decide computes the plan. Registries do not return push times. The age of a bundle counts from the signed time when
+// its successor was issued. The age of any other manifest counts from the time in noted, when a run first found it
+// unused.
 func Decide(inventory Inventory, noted map[string]time.Time, rules Rules) Plan {
 	d := decision{
 		inventory: inventory, noted: noted, rules: rules, plan: Plan{Noted: map[string]time.Time{}},
@@ -133,7 +126,7 @@ func Decide(inventory Inventory, noted map[string]time.Time, rules Rules) Plan {
 	}
 	for _, list := range inventory.Lists {
 		if rules.Now.After(list.ExpiresAt.Add(rules.MinAge)) {
-			d.remove(list.Manifest, "list of carried images, expired "+day(list.ExpiresAt))
+			d.remove(list.Manifest, "image list of an export, expired "+day(list.ExpiresAt))
 		} else {
 			d.keep(list.Manifest)
 		}
@@ -197,7 +190,8 @@ type decision struct {
 	used map[digest.Digest]bool
 }
 
-// InUse returns the bundles that a runtime runs, can apply or can roll back to. The others were superseded longer ago.
+// InUse divides the bundles of a runtime. The runtime runs, can apply or can roll back to the used bundles. The
+// superseded bundles are older.
 func InUse(r Runtime, rules Rules) (used, superseded []Bundle) {
 	for i, b := range r.Bundles {
 		switch {
@@ -220,10 +214,6 @@ func (d *decision) runtime(r Runtime) {
 	for i, b := range r.Bundles[min(1, len(r.Bundles)):] {
 		next[b.Descriptor.Digest] = r.Bundles[i].IssuedAt
 	}
-	signatures := map[digest.Digest][]Signature{}
-	for _, s := range r.Signatures {
-		signatures[s.Subject] = append(signatures[s.Subject], s)
-	}
 	for _, b := range used {
 		d.keep(b.Manifest)
 		for _, content := range d.inventory.Contents[b.State] {
@@ -233,15 +223,12 @@ func (d *decision) runtime(r Runtime) {
 	for _, report := range r.Reports {
 		d.keep(report)
 	}
-	for _, b := range slices.Backward(superseded) { // each names its predecessor, so the chain stays complete
-		for _, s := range signatures[b.Descriptor.Digest] {
-			d.signature(s, "signature of a superseded bundle")
-		}
+	for _, b := range slices.Backward(superseded) { // oldest first, so the remaining chain stays complete
 		d.remove(b.Manifest, "bundle, superseded "+day(next[b.Descriptor.Digest]))
 	}
 }
 
-// gone removes all manifests of a runtime that is gone. It reports whether the runtime is gone.
+// gone removes all manifests of a runtime if it no longer exists, and reports whether that is the case.
 func (d *decision) gone(r Runtime) bool {
 	reason := "runtime was declared gone"
 	switch {
@@ -258,9 +245,6 @@ func (d *decision) gone(r Runtime) bool {
 			return false
 		}
 		reason = "runtime has no Kyma, and its last bundle expired"
-	}
-	for _, s := range r.Signatures {
-		d.signature(s, reason)
 	}
 	for _, m := range slices.Backward(bundles(r)) {
 		d.remove(m, reason)
@@ -279,16 +263,9 @@ func bundles(r Runtime) []Manifest {
 	return all
 }
 
-func (d *decision) signature(s Signature, reason string) {
-	d.remove(s.Index, reason)
-	for _, referrer := range s.Referrers {
-		d.remove(referrer, reason)
-	}
-}
-
-// needed returns, by Key, the shared manifests that hold a document in use. A publisher that recently saw both
-// documents of a bundle, in other bundles, pushes no manifest with the two. A manifest with only one used part is
-// therefore needed as long as no other one holds that part.
+// needed returns, by Key, the shared manifests to keep because they hold a document in use. A publisher that recently
+// saw both documents of a bundle in other manifests does not push a manifest with both. A manifest with only one used
+// document is therefore needed, unless another needed manifest holds that document.
 func (d *decision) needed() map[string]bool {
 	type blob struct {
 		repository string
@@ -315,7 +292,7 @@ func (d *decision) needed() map[string]bool {
 	return needed
 }
 
-// shared decides about a manifest that holds documents or content.
+// shared decides whether to keep or remove a manifest that holds documents or content.
 func (d *decision) shared(m Manifest, needed bool) {
 	if needed {
 		d.keep(m)
@@ -336,7 +313,7 @@ func (d *decision) shared(m Manifest, needed bool) {
 	d.keep(m)
 }
 
-// old reports whether a manifest was unused long enough, and notes the time since when it is.
+// old reports whether a manifest was unused long enough, and records the time when a run first found it unused.
 func (d *decision) old(m Manifest, reason string) bool {
 	since, known := d.noted[m.Key()]
 	if !known || since.After(d.rules.Now) {
@@ -377,8 +354,8 @@ func (d *decision) freed() (bytes int64) {
 
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// Strangers returns the remaining runtimes without a Kyma, sorted.
-func Strangers(inventory Inventory, plan Plan) (ids []string) {
+// WithoutKyma returns the ids of runtimes without a Kyma that the plan does not remove, sorted.
+func WithoutKyma(inventory Inventory, plan Plan) (ids []string) {
 	going := map[string]bool{}
 	for _, r := range plan.Remove {
 		going[r.Repository] = true

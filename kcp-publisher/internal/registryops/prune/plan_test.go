@@ -29,8 +29,8 @@ func named(repository, tag, name string, blobs ...string) Manifest {
 	return m
 }
 
-// bundlesOf returns bundles issued the given numbers of days ago, newest first. Each has its own documents: state-0,
-// catalog-0 and so on.
+// bundlesOf returns bundles that were issued the given numbers of days ago, newest first. Each bundle has its own
+// documents: state-0 and catalog-0, state-1 and catalog-1, and so on.
 func bundlesOf(id string, issued ...int) (all []Bundle) {
 	for i, days := range issued {
 		tag := ""
@@ -47,7 +47,7 @@ func bundlesOf(id string, issued ...int) (all []Bundle) {
 	return all
 }
 
-// going names the removals of a plan: REPOSITORY:TAG, or REPOSITORY#i for the i-th bundle.
+// going lists the removals of a plan: REPOSITORY:TAG, or REPOSITORY#i for the i-th bundle.
 func going(inventory Inventory, plan Plan) string {
 	var all []string
 	for _, r := range plan.Remove {
@@ -92,19 +92,19 @@ func TestOnlyUnneededManifestsAreRemoved(t *testing.T) {
 		noted     map[string]time.Time
 		want      string
 	}{
-		"bundles that were superseded long ago go, the oldest first": {
+		"bundles that were superseded long ago are removed, oldest first": {
 			inventory: Inventory{
 				Runtimes: []Runtime{with(a, func(r *Runtime) { r.Bundles = bundlesOf("a", 1, 35, 50, 60, 70) })},
 			},
 			want: "runtimes/a#4 runtimes/a#3 runtimes/a#2",
 		},
-		"the bundle before the newest stays, and one that was superseded lately": {
+		"the previous bundle and recently superseded bundles are kept": {
 			inventory: Inventory{
 				Runtimes: []Runtime{with(a, func(r *Runtime) { r.Bundles = bundlesOf("a", 1, 2, 3, 200) })},
 			},
 			want: "",
 		},
-		"a bundle that a runtime still runs stays, with its documents and content": {
+		"a bundle that the runtime runs is kept, with its documents and content": {
 			inventory: Inventory{
 				Runtimes: []Runtime{with(a, func(r *Runtime) {
 					r.Bundles, r.Remembered = bundlesOf("a", 40, 50, 60, 70, 80),
@@ -114,33 +114,20 @@ func TestOnlyUnneededManifestsAreRemoved(t *testing.T) {
 			},
 			noted: long, want: "runtimes/a#3 runtimes/a#2",
 		},
-		"a tagged or referenced bundle stays": {
+		"a tagged or referenced bundle is kept": {
 			inventory: Inventory{Runtimes: []Runtime{with(a, func(r *Runtime) {
 				r.Bundles, r.Named = bundlesOf("a", 40, 50, 60, 70), []digest.Digest{digest.FromString("a-3")}
 			})}},
 			want: "runtimes/a#2",
 		},
-		"signatures go with their bundle and before it, others stay": {
-			inventory: Inventory{Runtimes: []Runtime{with(a, func(r *Runtime) {
-				r.Bundles = bundlesOf("a", 40, 50, 60)
-				for i := range 3 {
-					tag := fmt.Sprint("sha256-", i)
-					r.Signatures = append(r.Signatures, Signature{
-						Subject: r.Bundles[i].Descriptor.Digest, Index: named("runtimes/a", tag, tag),
-						Referrers: []Manifest{named("runtimes/a", "", tag+"-referrer")},
-					})
-				}
-			})}},
-			want: "runtimes/a:sha256-2 runtimes/a: runtimes/a#2",
-		},
-		"unused documents and content are removed when they were noted long ago": {
+		"documents and content that were recorded as unused long ago are removed": {
 			inventory: Inventory{
 				Runtimes: []Runtime{with(a, func(r *Runtime) { r.Bundles = bundlesOf("a", 1) })},
 				Shared:   []Manifest{set(0), set(1), content("x"), content("y")}, Contents: needs("state-0", "y"),
 			},
 			noted: long, want: "documents:set-1 content:blob-x",
 		},
-		"documents go though a bundle has the same catalog, unless nothing else holds it": {
+		"documents with a used catalog are removed if another manifest holds the catalog": {
 			inventory: Inventory{
 				Runtimes: []Runtime{with(a, func(r *Runtime) { r.Bundles = bundlesOf("a", 1, 2) })},
 				Shared: []Manifest{
@@ -151,32 +138,32 @@ func TestOnlyUnneededManifestsAreRemoved(t *testing.T) {
 			},
 			noted: long, want: "documents:set-1",
 		},
-		"what was not noted before only waits, as what a publisher pushes at this moment": {
+		"manifests that were not recorded before only wait": {
 			inventory: Inventory{
 				Runtimes: []Runtime{with(a, func(r *Runtime) { r.Bundles = bundlesOf("a", 1) })},
 				Shared:   []Manifest{set(1), content("x")},
 			},
 			want: "",
 		},
-		"a note from the future counts from now": {
+		"a recorded time in the future counts from now": {
 			inventory: Inventory{Shared: []Manifest{set(1)}},
 			noted:     map[string]time.Time{set(1).Key(): today.AddDate(1, 0, 0)}, want: "",
 		},
-		"nothing that is shared goes while something is unknown; a runtime's own does": {
+		"with unknown needs, only a runtime's own manifests are removed": {
 			inventory: Inventory{
 				Runtimes: []Runtime{with(a, func(r *Runtime) { r.Bundles = bundlesOf("a", 40, 50, 60) })},
 				Shared:   []Manifest{set(1), content("x")}, Unknown: []string{"runtime b: no route"},
 			},
 			noted: long, want: "runtimes/a#2",
 		},
-		"a runtime without a Kyma stays where others may publish, and what it needs does": {
+		"without a sole publisher, a runtime without a Kyma is kept, with its content": {
 			inventory: Inventory{
 				Runtimes: []Runtime{{ID: "a", Bundles: bundlesOf("a", 400), Reports: []Manifest{report}}},
 				Shared:   []Manifest{content("x")}, Contents: needs("state-0", "x"),
 			},
 			noted: long, want: "",
 		},
-		"with a sole publisher it goes when its last bundle expired": {
+		"with a sole publisher, a runtime without a Kyma is removed after its last bundle expired": {
 			inventory: Inventory{
 				Sole:     true,
 				Runtimes: []Runtime{{ID: "a", Bundles: bundlesOf("a", 400, 401), Reports: []Manifest{report}}},
@@ -184,25 +171,25 @@ func TestOnlyUnneededManifestsAreRemoved(t *testing.T) {
 			},
 			noted: long, want: "runtimes/a#1 runtimes/a:desired reports/a:latest content:blob-x",
 		},
-		"and not before: it may still have to learn that it was deleted": {
+		"with a sole publisher, a runtime without a Kyma is kept until its last bundle expires": {
 			inventory: Inventory{
 				Sole: true, Runtimes: []Runtime{{ID: "a", Bundles: bundlesOf("a", 1), Reports: []Manifest{report}}},
 			},
 			noted: long, want: "",
 		},
-		"nor when it was not known to be gone before": {
+		"with a sole publisher, a runtime without a Kyma is kept if it was not recorded before": {
 			inventory: Inventory{
 				Sole: true, Runtimes: []Runtime{{ID: "a", Bundles: bundlesOf("a", 400), Reports: []Manifest{report}}},
 			},
 			want: "",
 		},
-		"a runtime that is named as gone goes at once": {
+		"a runtime in --gone is removed immediately": {
 			inventory: Inventory{
 				Runtimes: []Runtime{{ID: "a", Gone: true, Bundles: bundlesOf("a", 1), Reports: []Manifest{report}}},
 			},
 			want: "runtimes/a:desired reports/a:latest",
 		},
-		"a runtime with a Kyma never is gone": {
+		"a runtime with a Kyma is kept even if it is in --gone": {
 			inventory: Inventory{
 				Sole: true, Runtimes: []Runtime{
 					{ID: "a", Kyma: true, Gone: true, Bundles: bundlesOf("a", 400), Reports: []Manifest{report}},
@@ -210,7 +197,7 @@ func TestOnlyUnneededManifestsAreRemoved(t *testing.T) {
 			},
 			noted: long, want: "",
 		},
-		"expired lists go, after a while": {
+		"expired image lists are removed after the minimum age": {
 			inventory: Inventory{Lists: []List{
 				{Manifest: named("carried", "list-1", "l1", "l1"), ExpiresAt: ago(31)}, {
 					Manifest: named("carried", "list-2", "l2", "l2"), ExpiresAt: ago(29),
@@ -222,32 +209,32 @@ func TestOnlyUnneededManifestsAreRemoved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			plan := Decide(c.inventory, c.noted, rules)
 			if got := going(c.inventory, plan); got != c.want {
-				t.Errorf("removes %q, want %q", got, c.want)
+				t.Errorf("plan removes %q, want %q", got, c.want)
 			}
 		})
 	}
 }
 
-func TestWaitingManifestsAreNoted(t *testing.T) {
+func TestWaitingManifestsAreRecorded(t *testing.T) {
 	unused := named("documents", "set-1", "set-1", "state-1", "catalog-1")
 	inventory := Inventory{Shared: []Manifest{unused}}
 	first := Decide(inventory, nil, rules)
 	if since, ok := first.Noted[unused.Key()]; !ok || !since.Equal(today) || len(first.Remove) != 0 ||
 		len(first.Waiting) != 1 {
-		t.Fatalf("first: %+v", first)
+		t.Fatalf("first run: got %+v", first)
 	}
 	later := rules
 	later.Now = today.Add(rules.MinAge)
 	if second := Decide(inventory, first.Noted, later); len(second.Remove) != 1 || second.Bytes != 201 {
-		t.Errorf("removes %+v, %d bytes", second.Remove, second.Bytes)
+		t.Errorf("second run: plan removes %+v with %d bytes", second.Remove, second.Bytes)
 	}
 	inventory.Unknown = []string{"something"}
 	if between := Decide(inventory, first.Noted, later); !between.Noted[unused.Key()].Equal(today) {
-		t.Errorf("an inventory that is not whole forgets what was noted: %v", between.Noted)
+		t.Errorf("with unknown needs, recorded times were lost: got %v", between.Noted)
 	}
 	inventory.Unknown, inventory.Runtimes = nil, []Runtime{{ID: "a", Kyma: true, Bundles: bundlesOf("a", 1, 2)}}
 	if again := Decide(inventory, first.Noted, later); len(again.Noted) != 0 || len(again.Remove) != 0 {
-		t.Errorf("what is needed again is still noted: %+v", again)
+		t.Errorf("a manifest that is needed again is still recorded: %+v", again)
 	}
 }
 
@@ -257,7 +244,7 @@ func TestLimitKeepsFurtherManifestsReachable(t *testing.T) {
 	inventory := Inventory{Runtimes: []Runtime{{ID: "a", Kyma: true, Bundles: bundlesOf("a", 40, 50, 60, 70, 80, 90)}}}
 	plan := Decide(inventory, nil, few)
 	if got := going(inventory, plan); got != "runtimes/a#5 runtimes/a#4" || plan.Over != 2 {
-		t.Errorf("removes %q, %d over", got, plan.Over)
+		t.Errorf("plan removes %q with %d beyond the limit", got, plan.Over)
 	}
 }
 
@@ -287,7 +274,8 @@ func TestRuntimeWithManyBundlesDoesNotDelayOthers(t *testing.T) {
 		few.Limit = want.limit
 		plan := Decide(inventory, noted, few)
 		if got := going(inventory, plan); got != want.going || plan.Over != want.over {
-			t.Errorf("limit %d: removes %q, %d over, want %q, %d", want.limit, got, plan.Over, want.going, want.over)
+			t.Errorf("limit %d: plan removes %q with %d beyond the limit, want %q with %d", want.limit, got, plan.Over,
+				want.going, want.over)
 		}
 	}
 }
@@ -297,7 +285,7 @@ func TestRuntimesWithoutAKymaAreListed(t *testing.T) {
 		{ID: "b", Bundles: bundlesOf("b", 1)}, {ID: "a", Bundles: bundlesOf("a", 1)},
 		{ID: "c", Kyma: true, Bundles: bundlesOf("c", 1)}, {ID: "d", Gone: true, Bundles: bundlesOf("d", 1)}, {ID: "e"},
 	}}
-	if got := Strangers(inventory, Decide(inventory, nil, rules)); !slices.Equal(got, []string{"a", "b"}) {
+	if got := WithoutKyma(inventory, Decide(inventory, nil, rules)); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("got %v", got)
 	}
 }

@@ -23,10 +23,11 @@ const concurrency = 8
 // Source is the source of an inventory.
 type Source struct {
 	Place store.Store
-	// Root and the Former versions of it verify bundles.
+	// Root and its Former versions verify bundles.
 	Root   trust.Root
 	Former []trust.Root
-	// Kymas are the bundles that the control plane remembers, by runtime. It contains all runtimes of the control plane.
+	// Kymas contains the bundles that the control plane records, by runtime. It includes all runtimes of the control
+	// plane.
 	Kymas map[string][]digest.Digest
 	// Gone are runtimes that an operator declared gone.
 	Gone []string
@@ -46,8 +47,8 @@ type reader struct {
 	holders   map[digest.Digest]holder // by the digest of a state
 }
 
-// holder is a runtime with a bundle in use and its state. Runtime and bundle belong together: another runtime's bundle
-// with the same state can have a catalog that is missing in this repository.
+// holder is a runtime with a bundle in use that contains a state. Runtime and bundle belong together: another runtime's
+// bundle with the same state can have a catalog that is missing in this repository.
 type holder struct {
 	runtime  string
 	verified bundle.Verified
@@ -60,8 +61,8 @@ func newReader(source Source) *reader {
 	return &reader{Source: source, holders: map[digest.Digest]holder{}}
 }
 
-// Read returns the inventory. It returns an error only for a registry that cannot be used at all. Problems of one
-// runtime are in Unknown.
+// Read returns the inventory. It returns an error only if the registry is unavailable. Unknown contains the problems of
+// single runtimes.
 func Read(ctx context.Context, source Source) (Inventory, error) {
 	r := newReader(source)
 	r.inventory = Inventory{Contents: map[digest.Digest][]digest.Digest{}, Sole: source.Sole}
@@ -74,7 +75,7 @@ func Read(ctx context.Context, source Source) (Inventory, error) {
 		return r.took(runtime, "runtime "+id, err)
 	})
 	if err == nil {
-		err = r.wholeList(ctx)
+		err = r.checkList(ctx)
 	}
 	if err == nil {
 		err = r.contents(ctx)
@@ -146,8 +147,8 @@ func (r *reader) unknown(format string, args ...any) {
 	r.inventory.Unknown = append(r.inventory.Unknown, fmt.Sprintf(format, args...))
 }
 
-// took keeps the read manifests of a runtime. A runtime that could not be read stays unchanged, and its needs are
-// unknown.
+// took adds a runtime to the inventory. If the runtime could not be read, its manifests are not removed, and its needs
+// are unknown.
 func (r *reader) took(runtime Runtime, what string, err error) error {
 	if store.Unavailable(err) {
 		return fmt.Errorf("%s: %w", what, err)
@@ -162,7 +163,7 @@ func (r *reader) took(runtime Runtime, what string, err error) error {
 	return nil
 }
 
-// ids returns the runtimes of the control plane and those that the registry lists.
+// ids returns the runtimes of the control plane and the runtimes that the registry lists.
 func (r *reader) ids(ctx context.Context) ([]string, error) {
 	all := map[string]bool{}
 	for id := range r.Kymas {
@@ -191,10 +192,10 @@ func (r *reader) ids(ctx context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(all)), nil
 }
 
-// wholeList checks whether the list of repositories contains the known ones. A registry or proxy that omits unreadable
-// repositories, or that truncates the list, responds like one without further repositories. The needs of other control
-// planes' runtimes are then unknown.
-func (r *reader) wholeList(ctx context.Context) error {
+// checkList checks whether the list of repositories contains all known repositories. A registry or proxy can omit
+// unreadable repositories or truncate the list without an error. The needs of other control planes' runtimes are then
+// unknown.
+func (r *reader) checkList(ctx context.Context) error {
 	if r.Sole || len(r.listed) == 0 {
 		return nil // no runtimes of other control planes, or already unknown
 	}
@@ -225,9 +226,9 @@ func (r *reader) wholeList(ctx context.Context) error {
 	}
 	if len(missing) > 0 {
 		r.unknown(
-			"runtimes of other control planes: the registry's list of repositories is not whole, it lacks %d that "+
-				"are there, such as %s: "+
-				"let the credentials list all below the prefix", len(missing), slices.Min(missing))
+			"runtimes of other control planes: the registry's list of repositories omits %d existing repositories, "+
+				"such as %s: "+
+				"use credentials that can list all repositories below the prefix", len(missing), slices.Min(missing))
 	}
 	return nil
 }

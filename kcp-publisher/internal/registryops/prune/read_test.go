@@ -17,29 +17,29 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// shelf is a folder used as the registry, with a publisher's key.
-type shelf struct {
+// registryFolder is a folder used as the registry, with a publisher's key.
+type registryFolder struct {
 	*testing.T
 	signer trust.Signer
 	place  store.Store
 	dir    string
 }
 
-func newShelf(t *testing.T) *shelf {
+func newShelf(t *testing.T) *registryFolder {
 	t.Helper()
-	s := &shelf{T: t, signer: trusttest.NewSigner(t), dir: t.TempDir()}
+	s := &registryFolder{T: t, signer: trusttest.NewSigner(t), dir: t.TempDir()}
 	s.place = store.NewLayout(s.dir)
 	return s
 }
 
-func (s *shelf) must(err error) {
+func (s *registryFolder) must(err error) {
 	s.Helper()
 	if err != nil {
 		s.Fatal(err)
 	}
 }
 
-func (s *shelf) documents(content string) bundle.Documents {
+func (s *registryFolder) documents(content string) bundle.Documents {
 	s.Helper()
 	c := bundle.NewBlob("application/x-tar", []byte(content))
 	s.must(store.ShareBlob(s.Context(), s.place, c))
@@ -57,8 +57,8 @@ func (s *shelf) documents(content string) bundle.Documents {
 	return documents
 }
 
-// push publishes bundles issued the given numbers of days ago, in order, and returns their digests.
-func (s *shelf) push(
+// push publishes bundles that were issued the given numbers of days ago, in order, and returns their digests.
+func (s *registryFolder) push(
 	signer trust.Signer, documents bundle.Documents, runtime string, days ...int,
 ) (all []digest.Digest) {
 	s.Helper()
@@ -71,7 +71,7 @@ func (s *shelf) push(
 }
 
 // pushAfter publishes one bundle and returns its position.
-func (s *shelf) pushAfter(
+func (s *registryFolder) pushAfter(
 	previous *bundle.Position, signer trust.Signer, documents bundle.Documents, runtime string, day int,
 ) *bundle.Position {
 	s.Helper()
@@ -90,7 +90,7 @@ func (s *shelf) pushAfter(
 	return &bundle.Position{Sequence: sequence, Digest: manifest.Descriptor.Digest}
 }
 
-func (s *shelf) read(change func(*Source)) Inventory {
+func (s *registryFolder) read(change func(*Source)) Inventory {
 	s.Helper()
 	source := Source{
 		Place: s.place, Root: trusttest.RootFor(s.T, s.signer), Kymas: map[string][]digest.Digest{"a": nil}, Sole: true,
@@ -104,7 +104,7 @@ func (s *shelf) read(change func(*Source)) Inventory {
 
 func nothing(*Source) {}
 
-func TestInventoryHasAllBundlesAndTheirNeeds(t *testing.T) {
+func TestInventoryContainsAllBundlesAndTheirNeeds(t *testing.T) {
 	s := newShelf(t)
 	pushed := s.push(s.signer, s.documents("old"), "a", 90, 80, 70)
 	inventory := s.read(nothing)
@@ -114,22 +114,22 @@ func TestInventoryHasAllBundlesAndTheirNeeds(t *testing.T) {
 	}
 	if plan := Decide(inventory, nil, rules); len(plan.Remove) != 1 || plan.Remove[0].Descriptor.Digest != pushed[0] ||
 		len(plan.Waiting) != 0 {
-		t.Errorf("removes %+v, %+v wait", plan.Remove, plan.Waiting)
+		t.Errorf("plan removes %+v, and %+v wait", plan.Remove, plan.Waiting)
 	}
 
-	// The chain of bundles starts again, and only the control plane has a record of the bundle that the runtime has.
+	// The chain of bundles starts again. Only the control plane records the former bundle, which the runtime still has.
 	s.push(s.signer, s.documents("new"), "a", 40)
 	forgotten := s.read(nothing)
 	if plan := Decide(forgotten, nil, rules); len(plan.Waiting) != 2 {
-		t.Errorf("documents and content that nothing names: %+v wait", plan.Waiting)
+		t.Errorf("got waiting manifests %+v, want the documents and content of the former bundle", plan.Waiting)
 	}
 	remembered := s.read(func(source *Source) { source.Kymas["a"] = []digest.Digest{pushed[2]} })
 	if plan := Decide(remembered, nil, rules); len(plan.Waiting) != 0 {
-		t.Errorf("what the runtime has in force is not used: %+v", plan.Waiting)
+		t.Errorf("manifests of the bundle in effect wait for removal: %+v", plan.Waiting)
 	}
 }
 
-// TestStateIsReadFromABundleInUse has two bundles with the same state and different catalogs. The superseded one is
+// TestStateIsReadFromABundleInUse uses bundles with the same state and different catalogs. The superseded bundle is
 // incomplete.
 func TestStateIsReadFromABundleInUse(t *testing.T) {
 	s := newShelf(t)
@@ -146,11 +146,11 @@ func TestStateIsReadFromABundleInUse(t *testing.T) {
 	s.must(os.Remove(filepath.Join(s.dir, ocispec.ImageBlobsDir, "sha256", before.Catalog.Descriptor.Digest.Encoded())))
 	if inventory := s.read(nothing); len(inventory.Unknown) > 0 ||
 		len(inventory.Contents[now.State.Descriptor.Digest]) != 1 {
-		t.Errorf("unknown are %q, the state needs %v", inventory.Unknown, inventory.Contents)
+		t.Errorf("got unknown needs %q and contents %v", inventory.Unknown, inventory.Contents)
 	}
 }
 
-// TestRuntimeWithVeryManyBundlesDoesNotBlockOthers reads at most three bundles of each runtime.
+// TestRuntimeWithVeryManyBundlesDoesNotBlockOthers limits a chain to three bundles.
 func TestRuntimeWithVeryManyBundlesDoesNotBlockOthers(t *testing.T) {
 	s := newShelf(t)
 	inForce := s.documents("in force")
@@ -174,45 +174,45 @@ func TestRuntimeWithVeryManyBundlesDoesNotBlockOthers(t *testing.T) {
 		return unused
 	}
 
-	// The chain of superseded bundles is cut where it is old, and becomes shorter from there. The bundle in effect stays.
+	// Only the newest part of the chain is read, and its oldest bundle is removed. The bundle in effect is kept.
 	inventory := s.read(three)
-	if len(inventory.Unknown) > 0 || len(inventory.Runtimes) != 1 || inventory.Runtimes[0].Overlong ||
+	if len(inventory.Unknown) > 0 || len(inventory.Runtimes) != 1 || inventory.Runtimes[0].Truncated ||
 		len(inventory.Runtimes[0].Bundles) != 4 {
 		t.Fatalf("got %+v", inventory)
 	}
 	if got := waiting(inventory); len(got) != 2 || got[0] != bundle.ContentRepository ||
 		got[1] != bundle.DocumentsRepository {
-		t.Errorf("of what is shared, %v goes, want what is unused", got)
+		t.Errorf("plan removes shared manifests in %v, want the unused content and documents", got)
 	}
 	if got := going(inventory, Decide(inventory, nil, rules)); got != "runtimes/a#2" {
-		t.Errorf("removes %q, want the oldest that was read", got)
+		t.Errorf("plan removes %q, want the oldest bundle that was read", got)
 	}
 
-	// A runtime that was changed very often recently is reported. Its read bundles count as used.
+	// A runtime that changed very often recently is reported as overlong, and its read bundles count as used.
 	for range 3 {
 		last = s.pushAfter(last, s.signer, s.documents("newest"), "a", 1)
 	}
 	inventory = s.read(three)
-	if len(inventory.Unknown) > 0 || !inventory.Runtimes[0].Overlong || len(inventory.Runtimes[0].Bundles) != 4 {
+	if len(inventory.Unknown) > 0 || !inventory.Runtimes[0].Truncated || len(inventory.Runtimes[0].Bundles) != 4 {
 		t.Fatalf("got %+v", inventory)
 	}
 	if got := going(inventory, Decide(inventory, nil, rules)); got != "" {
-		t.Errorf("removes %q of bundles that are young", got)
+		t.Errorf("plan removes recent bundles %q", got)
 	}
 }
 
-func TestUnreadableObjectsAreUnknown(t *testing.T) {
+func TestUnreadableObjectsPreventRemovals(t *testing.T) {
 	for name, c := range map[string]struct {
-		damage func(*shelf, bundle.Documents)
+		damage func(*registryFolder, bundle.Documents)
 		source func(*Source)
 		want   string
 	}{
-		"a bundle of a stranger": {
-			func(s *shelf, d bundle.Documents) {
+		"the newest bundle has an unknown signer": {
+			func(s *registryFolder, d bundle.Documents) {
 				s.push(trusttest.NewSigner(s.T), d, "a", 1)
 			}, nothing, "runtime a: bundle desired",
 		},
-		"a bundle before it, lately": {func(s *shelf, d bundle.Documents) {
+		"a recent predecessor has an unknown signer": {func(s *registryFolder, d bundle.Documents) {
 			s.push(s.signer, d, "a", 1)
 			stranger := s.push(trusttest.NewSigner(s.T), d, "a", 2)
 			manifest, err := bundle.Compose(d, bundle.Predicate{
@@ -223,12 +223,12 @@ func TestUnreadableObjectsAreUnknown(t *testing.T) {
 			s.must(err)
 			s.must(store.PushBundle(s.Context(), s.place, "a", d, manifest, func(digest.Digest) bool { return false }))
 		}, nothing, "runtime a: bundle sha256:"},
-		"documents that are lost": {func(s *shelf, d bundle.Documents) {
+		"documents are missing": {func(s *registryFolder, d bundle.Documents) {
 			s.must(os.Remove(filepath.Join(s.dir, ocispec.ImageBlobsDir, "sha256",
 				d.State.Descriptor.Digest.Encoded())))
 		}, nothing, "desired state sha256:"},
-		"a registry that does not list its repositories": {
-			func(*shelf, bundle.Documents) {}, func(source *Source) {
+		"the registry does not list its repositories": {
+			func(*registryFolder, bundle.Documents) {}, func(source *Source) {
 				source.Sole = false
 			}, "runtimes of other control planes",
 		},
@@ -241,20 +241,20 @@ func TestUnreadableObjectsAreUnknown(t *testing.T) {
 			c.damage(s, documents)
 			inventory := s.read(c.source)
 			if len(inventory.Unknown) == 0 || !strings.Contains(strings.Join(inventory.Unknown, "\n"), c.want) {
-				t.Errorf("unknown are %q, want %q", inventory.Unknown, c.want)
+				t.Errorf("got unknown needs %q, want %q", inventory.Unknown, c.want)
 			}
 			noted := map[string]time.Time{}
 			for _, m := range inventory.Shared {
 				noted[m.Key()] = ago(100)
 			}
 			if plan := Decide(inventory, noted, rules); len(plan.Remove) != 0 {
-				t.Errorf("removes %+v", plan.Remove)
+				t.Errorf("plan removes %+v, want nothing", plan.Remove)
 			}
 		})
 	}
 }
 
-func TestUnknownManifestsAreLeftOut(t *testing.T) {
+func TestUnknownManifestsAreIgnored(t *testing.T) {
 	s := newShelf(t)
 	s.push(s.signer, s.documents("x"), "a", 1)
 	s.documents("unused")
@@ -263,28 +263,28 @@ func TestUnknownManifestsAreLeftOut(t *testing.T) {
 	inventory := s.read(nothing)
 	for _, m := range inventory.Shared {
 		if m.Repository == bundle.DocumentsRepository {
-			// an operator's own tag for it
+			// a tag that an operator added
 			s.must(repository.Tag(t.Context(), m.Descriptor, "keep-"+m.Descriptor.Digest.Encoded()[:8]))
 		}
 	}
 	for _, m := range s.read(nothing).Shared {
 		if m.Repository == bundle.DocumentsRepository {
-			t.Errorf("a manifest with another tag counts: %v", m.Tags)
+			t.Errorf("a manifest with an unknown tag is in the inventory: %v", m.Tags)
 		}
 	}
 }
 
-func TestNoteRoundTrip(t *testing.T) {
+func TestRecordOfUnusedManifestsRoundTrip(t *testing.T) {
 	s := newShelf(t)
 	s.must(os.WriteFile(filepath.Join(s.dir, ocispec.ImageLayoutFile), []byte(`{"imageLayoutVersion":"1.0.0"}`), 0o600))
 	s.must(os.WriteFile(filepath.Join(s.dir, ocispec.ImageIndexFile), []byte(`{"schemaVersion":2}`), 0o600))
 	if none, err := ReadNotes(t.Context(), s.place); err != nil || len(none) != 0 {
-		t.Errorf("before the first: %v, %v", none, err)
+		t.Errorf("before the first run: got %v, %v", none, err)
 	}
 	left, err := WriteNotes(t.Context(), s.place, map[string]time.Time{"documents@sha256:x": today})
 	s.must(err)
 	if left != 0 {
-		t.Errorf("%d are not noted", left)
+		t.Errorf("%d entries were omitted, want none", left)
 	}
 	if got, err := ReadNotes(t.Context(), s.place); err != nil || !got["documents@sha256:x"].Equal(today) {
 		t.Errorf("got %v, %v", got, err)
@@ -294,12 +294,12 @@ func TestNoteRoundTrip(t *testing.T) {
 	s.must(store.PushManifest(t.Context(), repository, bundle.NewBlob(ocispec.MediaTypeImageManifest, []byte("{}")),
 		noteTag))
 	if _, err := ReadNotes(t.Context(), s.place); err == nil ||
-		!strings.Contains(err.Error(), "delete it to count from today") {
-		t.Errorf("a note that is none: %v", err)
+		!strings.Contains(err.Error(), "delete the record to count from today") {
+		t.Errorf("invalid record: got %v", err)
 	}
 }
 
-func TestFullNoteKeepsTheOldest(t *testing.T) {
+func TestFullRecordKeepsTheOldestEntries(t *testing.T) {
 	s := newShelf(t)
 	unused, many := map[string]time.Time{}, 20_000
 	for i := range many {
@@ -310,16 +310,16 @@ func TestFullNoteKeepsTheOldest(t *testing.T) {
 	noted, err := ReadNotes(t.Context(), s.place)
 	s.must(err)
 	if left == 0 || len(noted)+left != many {
-		t.Fatalf("%d are noted, %d are not, of %d", len(noted), left, many)
+		t.Fatalf("got %d recorded and %d omitted entries of %d", len(noted), left, many)
 	}
 	for key, since := range noted {
 		if !since.Equal(unused[key]) || today.Sub(since) < time.Duration(left)*time.Second {
-			t.Errorf("%.13s is noted since %s, though older ones are not noted", key, since)
+			t.Errorf("%.13s is recorded since %s, although older entries were omitted", key, since)
 		}
 	}
 }
 
-func TestNoteFitsItsLimit(t *testing.T) {
+func TestRecordOfUnusedManifestsFitsItsLimit(t *testing.T) {
 	unused := map[string]time.Time{}
 	for i := range 40 {
 		unused[fmt.Sprintf("content@\"%d\"", i)] = ago(i)
@@ -327,7 +327,7 @@ func TestNoteFitsItsLimit(t *testing.T) {
 	for limit := 100; limit < 2500; limit += 7 {
 		data, left, err := encodeNote(unused, limit)
 		if err != nil || len(data) > limit || left == 0 && limit < 1000 {
-			t.Fatalf("limit %d: %d bytes, %d left, %v", limit, len(data), left, err)
+			t.Fatalf("limit %d: got %d bytes with %d omitted entries, %v", limit, len(data), left, err)
 		}
 	}
 }

@@ -17,20 +17,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Names in the PruningRepository, which records since when manifests are unused.
+// Names in the PruningRepository, which records when a run first found each manifest unused.
 const (
 	noteTag       = "unused"
 	noteType      = "application/vnd.kyma-pull.pruning.v1"
 	noteMediaType = "application/vnd.kyma-pull.pruning.v1+json"
 )
 
-// note is the document.
+// note is the document that records unused manifests.
 type note struct {
 	Version int                  `json:"version"`
 	Unused  map[string]time.Time `json:"unused"`
 }
 
-// ReadNotes returns since when manifests are known to be unused, or nothing before the first note.
+// ReadNotes returns the time when a run first found each manifest unused. The map is empty before the first run.
 func ReadNotes(ctx context.Context, place store.Store) (map[string]time.Time, error) {
 	repository, err := place.Reading(ctx, bundle.PruningRepository)
 	if err != nil {
@@ -46,7 +46,7 @@ func ReadNotes(ctx context.Context, place store.Store) (map[string]time.Time, er
 	}
 	if err != nil {
 		return nil,
-			fmt.Errorf("%s:%s, the record of unused manifests: %w: delete it to count from today",
+			fmt.Errorf("record of unused manifests %s:%s: %w: delete the record to count from today",
 				place.Name(bundle.PruningRepository), noteTag, err)
 	}
 	return n.Unused, nil
@@ -97,8 +97,8 @@ func encodeNote(unused map[string]time.Time, limit int) (data []byte, left int, 
 	return data, left, err
 }
 
-// WriteNotes replaces the note. A note has a limit: WriteNotes returns the number of the newest entries that it omits.
-// They start to count in a later run, once older ones are removed.
+// WriteNotes replaces the record of unused manifests. Its size is limited: WriteNotes omits the newest entries beyond
+// the limit and returns their number. A later run records them, once older entries are removed.
 func WriteNotes(ctx context.Context, place store.Store, unused map[string]time.Time) (left int, err error) {
 	data, left, err := encodeNote(unused, bundle.MaxDocumentBytes)
 	if err != nil {
@@ -137,8 +137,8 @@ func writeNote(ctx context.Context, place store.Store, data []byte) error {
 	return store.Remove(ctx, repository, before)
 }
 
-// Remove removes the manifests of a plan in its order, and returns the number of removed ones. It stops at the first
-// error.
+// Remove removes the manifests of a plan in the plan's order, and returns the number of removed manifests. It stops at
+// the first error.
 func Remove(ctx context.Context, place store.Store, plan Plan) (removed int, err error) {
 	for _, r := range plan.Remove {
 		repository, err := place.Repository(ctx, r.Repository)

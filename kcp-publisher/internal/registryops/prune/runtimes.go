@@ -2,7 +2,6 @@ package prune
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// maxChain limits the bundles that are read before a reference: one every two minutes for a month.
+// maxChain limits the length of a chain of bundles that is read: one bundle every two minutes for a month.
 const maxChain = 20_000
 
 // runtime reads the repositories of one runtime.
@@ -29,7 +28,7 @@ func (r *reader) runtime(ctx context.Context, id string) (Runtime, error) {
 		err = h.read(ctx)
 	}
 	if err == nil {
-		err = signatures(ctx, repository, &runtime)
+		err = readNamed(ctx, repository, &runtime)
 	}
 	if err != nil {
 		return runtime, err
@@ -62,9 +61,9 @@ type history struct {
 	verified   map[digest.Digest]bundle.Verified // by the bundle's digest
 }
 
-// chain reads a bundle and at most MaxChain predecessors. An editor of the runtime's Kyma controls their number, so a
-// longer chain does not make the inventory unknown: each unread bundle was superseded by all read ones, and the control
-// plane remembers the published bundle and the one in effect.
+// chain reads a chain of at most MaxChain bundles. A user who can edit the runtime's Kyma controls its length, so a
+// longer chain does not make the inventory unknown. The unread bundles are older than all read bundles, and the control
+// plane records the published bundle and the bundle in effect.
 func (h *history) chain(ctx context.Context, reference string) error {
 	var tags []string
 	if reference == bundle.TagDesired {
@@ -110,7 +109,7 @@ func (h *history) chain(ctx context.Context, reference string) error {
 			return nil
 		}
 	}
-	h.runtime.Overlong = h.runtime.Overlong || h.Rules.Now.Sub(next) < h.Rules.MinAge
+	h.runtime.Truncated = h.runtime.Truncated || h.Rules.Now.Sub(next) < h.Rules.MinAge
 	return nil
 }
 
@@ -130,51 +129,35 @@ func (h *history) read(ctx context.Context) error {
 	return nil
 }
 
-// signatureTag is the tag of a manifest's referrers in registries without the referrers API.
+// referrersTag is the tag of a manifest's referrers in registries without the referrers API.
 //
 // Source: OCI distribution-spec 1.1, "Referrers Tag Schema".
-var signatureTag = regexp.MustCompile(`^sha256-([0-9a-f]{64})$`)
+var referrersTag = regexp.MustCompile(`^sha256-([0-9a-f]{64})$`)
 
-// signatures reads the indexes that --attach-cosign wrote, and the manifests that other tags name.
-func signatures(ctx context.Context, repository store.Reader, runtime *Runtime) error {
+// readNamed reads the manifests with tags that no publisher sets. If such a manifest lists the referrers of a bundle,
+// the bundle is also named.
+func readNamed(ctx context.Context, repository store.Reader, runtime *Runtime) error {
 	tags, err := store.Tags(ctx, repository)
 	if err != nil {
 		return err
 	}
-	name := bundle.DesiredRepository(runtime.ID)
 	for _, tag := range tags {
 		if tag == bundle.TagDesired {
 			continue
 		}
-		m, data, err := manifest(ctx, repository, name, tag)
+		m, _, err := manifest(ctx, repository, bundle.DesiredRepository(runtime.ID), tag)
 		if err != nil {
 			return fmt.Errorf("tag %s: %w", tag, err)
 		}
-		found := signatureTag.FindStringSubmatch(tag)
-		var index ocispec.Index
-		ours := found != nil && json.Unmarshal(data, &index) == nil && index.MediaType == ocispec.MediaTypeImageIndex &&
-			len(index.Manifests) > 0 &&
-			!slices.ContainsFunc(index.Manifests, func(d ocispec.Descriptor) bool {
-				return d.MediaType != ocispec.MediaTypeImageManifest || d.ArtifactType != bundle.MediaTypeSigstoreBundle
-			})
-		if !ours {
-			runtime.Named = append(runtime.Named, m.Descriptor.Digest)
-			if found != nil { // another manifest refers to the bundle
-				runtime.Named = append(runtime.Named, digest.NewDigestFromEncoded(digest.SHA256, found[1]))
-			}
-			continue
+		runtime.Named = append(runtime.Named, m.Descriptor.Digest)
+		if subject := referrersTag.FindStringSubmatch(tag); subject != nil {
+			runtime.Named = append(runtime.Named, digest.NewDigestFromEncoded(digest.SHA256, subject[1]))
 		}
-		m.Tags = []string{tag}
-		s := Signature{Subject: digest.NewDigestFromEncoded(digest.SHA256, found[1]), Index: m}
-		for _, d := range index.Manifests {
-			s.Referrers = append(s.Referrers, Manifest{Repository: name, Descriptor: d})
-		}
-		runtime.Signatures = append(runtime.Signatures, s)
 	}
 	return nil
 }
 
-// contents reads the needs of the states of bundles in use.
+// contents reads the digests that the states of bundles in use need.
 func (r *reader) contents(ctx context.Context) error {
 	states := map[string]digest.Digest{}
 	for state := range r.holders {

@@ -24,8 +24,8 @@ var tagsOf = map[string]string{
 	bundle.ContentRepository:   "blob-",
 }
 
-// shared reads a repository in which each manifest has a tag. It leaves out unknown manifests. It leaves out all if the
-// listing fails.
+// shared reads a repository in which each manifest has a tag. It omits manifests of unknown formats. It omits all
+// manifests if they cannot be listed.
 func (r *reader) shared(ctx context.Context, name string) error {
 	repository, err := r.Place.Reading(ctx, name)
 	if err != nil {
@@ -81,7 +81,8 @@ func (r *reader) shared(ctx context.Context, name string) error {
 	return nil
 }
 
-// understood reports whether a publisher writes such a manifest under such a tag, and when a list expires.
+// understood reports whether the manifest and its tag have a format that publishers write. It also returns the time
+// when a list expires.
 func (r *reader) understood(name, tag string, m Manifest, data []byte) (expires time.Time, ok bool) {
 	fetched := bundle.Fetched{Descriptor: m.Descriptor, Bytes: data}
 	if name == bundle.CarriedRepository {
@@ -96,8 +97,8 @@ func (r *reader) understood(name, tag string, m Manifest, data []byte) (expires 
 	return time.Time{}, refused == nil && len(m.Blobs) > 0
 }
 
-// manifest fetches the manifest of a tag or digest. One that is too large has a descriptor and no blobs: it can still
-// be removed.
+// manifest fetches the manifest of a tag or digest. For a manifest that is too large, it returns the descriptor without
+// blobs, so the manifest can still be removed.
 func manifest(ctx context.Context, repository store.Reader, name, reference string) (Manifest, []byte, error) {
 	fetched, err := store.Fetch(ctx, repository, reference)
 	if refusal.Of(err) != nil {
@@ -111,7 +112,7 @@ func manifest(ctx context.Context, repository store.Reader, name, reference stri
 	m := Manifest{Repository: name, Descriptor: d}
 	var parts ocispec.Manifest
 	if err := json.Unmarshal(fetched.Bytes, &parts); err != nil {
-		return m, fetched.Bytes, nil //nolint:nilerr // its parts are not understood
+		return m, fetched.Bytes, nil //nolint:nilerr // the format is unknown
 	}
 	for _, blob := range slices.Concat([]ocispec.Descriptor{parts.Config}, parts.Layers) {
 		if blob.Digest != "" && blob.Digest != ocispec.DescriptorEmptyJSON.Digest {

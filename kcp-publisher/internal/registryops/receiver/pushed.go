@@ -11,18 +11,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Limits of a notification. Registries send one event each. zot's event contains the manifest, which for a report has
-// up to bundle.MaxReportBytes within two layers of JSON.
+// Limits of a notification. Registries send one event per notification. zot's event contains the manifest, which for a
+// report has up to bundle.MaxReportBytes within two layers of JSON.
 const (
 	maxBodyBytes = 2 << 20
 	maxEvents    = 1000
 	maxDepth     = 20
 )
 
-// Media types and types of events.
+// Media types and event types.
 //
-// Source: distribution v3, docs/content/about/notifications.md; zot, pkg/extensions/events; Harbor, "Configure Webhook Notifications" and
-// src/pkg/notifier/formats; CloudEvents 1.0.2, HTTP protocol binding.
+// Source: distribution v3, docs/content/about/notifications.md; zot, pkg/extensions/events; Harbor, "Configure Webhook
+// Notifications" and src/pkg/notifier/formats; CloudEvents 1.0.2, HTTP protocol binding.
 const (
 	distributionEvents   = "application/vnd.docker.distribution.events.v2+json"
 	distributionEventsV1 = "application/vnd.docker.distribution.events.v1+json"
@@ -55,15 +55,15 @@ type eventData struct {
 	} `json:"repository"`
 }
 
-// plainEvent is a CloudEvent, or Harbor's event without a format.
+// plainEvent is a CloudEvent, or an event in Harbor's default format.
 type plainEvent struct {
 	Type      string    `json:"type"`
 	Data      eventData `json:"data"`
 	EventData eventData `json:"event_data"`
 }
 
-// pushed returns the repositories of the pushes in a notification, as the registry names them. It returns none for
-// other or unknown events. It ignores pulls: the publisher's own pulls would notify it again and again.
+// pushed returns the repositories of the pushes in a notification, as the registry names them. It returns nil for other
+// or unknown events. It ignores pulls, because the publisher's own pulls would cause endless notifications.
 func pushed(contentType, eventType string, body []byte) ([]string, error) {
 	kind, _, err := mime.ParseMediaType(contentType)
 	if err != nil {
@@ -99,7 +99,7 @@ func pushedToDistribution(body []byte) ([]string, error) {
 		return nil, err
 	}
 	if n := len(envelope.Events); n > maxEvents {
-		return nil, fmt.Errorf("events: %d of them, at most %d", n, maxEvents)
+		return nil, fmt.Errorf("events: %d entries, must be at most %d", n, maxEvents)
 	}
 	var repositories []string
 	for _, event := range envelope.Events {
@@ -110,7 +110,7 @@ func pushedToDistribution(body []byte) ([]string, error) {
 	return repositories, nil
 }
 
-// pushedBy returns the repository of an event of Harbor or zot.
+// pushedBy returns the repository of a push event of Harbor or zot.
 func pushedBy(kind string, data eventData) []string {
 	switch {
 	case kind == harborPush, kind == harborPushed:

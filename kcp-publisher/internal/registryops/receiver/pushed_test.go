@@ -24,7 +24,8 @@ func sample(t *testing.T, name string) string {
 // distribution and Harbor, and the output of zot's event builder.
 func TestNotificationsOfEachRegistryAreUnderstood(t *testing.T) {
 	if notifications.EventsMediaType != distributionEvents || notifications.EventActionPush != distributionPush {
-		t.Errorf("distribution sends %s, %s", notifications.EventsMediaType, notifications.EventActionPush)
+		t.Errorf("distribution uses media type %s and action %s", notifications.EventsMediaType,
+			notifications.EventActionPush)
 	}
 	many := `{"events":[` + strings.Repeat(`{"action":"push","target":{"repository":"fleet/reports/r-17"}},`,
 		maxEvents) + `{"action":"push"}]}`
@@ -45,18 +46,18 @@ func TestNotificationsOfEachRegistryAreUnderstood(t *testing.T) {
 		"Harbor's CloudEvents": {
 			kind: cloudEvent, body: sample(t, "harbor-cloudevent.json"), want: []string{"r-17"},
 		},
-		"zot, which sends the data as a body": {
+		"zot with the data as body": {
 			kind: plainJSON, event: "zotregistry.image.updated", body: sample(t, "zot-data.json"),
 			want: []string{"r-17"},
 		},
-		"zot with a prefix of the operator's": {
+		"zot with a custom prefix": {
 			kind: plainJSON, event: "com.example.registry.image.updated", body: sample(t, "zot-data.json"),
 			want: []string{"r-17"},
 		},
-		"zot's events as one document": {
+		"zot with a structured CloudEvent": {
 			kind: cloudEvent, body: sample(t, "zot-cloudevent.json"), want: []string{"r-17"},
 		},
-		"a pull, such as the publisher's own": {
+		"a pull from distribution": {
 			kind: distributionEvents, body: strings.Replace(sample(t, "distribution.json"), `"push"`, `"pull"`, 1),
 		},
 		"a deletion in Harbor": {
@@ -65,48 +66,48 @@ func TestNotificationsOfEachRegistryAreUnderstood(t *testing.T) {
 		"a pull from Harbor": {
 			kind: cloudEvent, body: strings.Replace(sample(t, "harbor-cloudevent.json"), "pushed", "pulled", 1),
 		},
-		"a repository that was made in zot": {
+		"a new repository in zot": {
 			kind: plainJSON, event: "zotregistry.repository.created", body: sample(t, "zot-data.json"),
 		},
-		"a bundle": {
+		"a push of a bundle": {
 			kind: distributionEvents,
 			body: strings.ReplaceAll(sample(t, "distribution.json"), "/reports/", "/runtimes/"),
 		},
-		"another fleet's report": {
+		"a report of another fleet": {
 			kind: distributionEvents, body: strings.ReplaceAll(sample(t, "distribution.json"), "fleet/", "other/"),
 		},
-		"a repository below a report's": {
+		"a repository below a report repository": {
 			kind: distributionEvents, body: strings.ReplaceAll(sample(t, "distribution.json"), "r-17", "r-17/more"),
 		},
-		"a name that is no runtime's": {
+		"an invalid runtime id": {
 			kind: distributionEvents, body: strings.ReplaceAll(sample(t, "distribution.json"), "r-17", "../r-17"),
 		},
-		"the same runtime twice": {
+		"two events of one runtime": {
 			kind: distributionEvents,
 			body: `{"events":[{"action":"push","target":{"repository":"fleet/reports/a"}},{"action":"push","target":{"repository":"fleet/reports/a"}}]}`, want: []string{"a"},
 		},
-		"an event that nobody here knows": {
+		"an unknown event type": {
 			kind: plainJSON,
 			body: `{"type":"SCANNING_COMPLETED","event_data":{"repository":{"repo_full_name":"fleet/reports/a"}}}`,
 		},
-		"a form":                          {kind: "application/x-www-form-urlencoded", body: "a=b"},
-		"no media type":                   {body: sample(t, "distribution.json")},
-		"no events":                       {kind: distributionEvents, body: `{}`},
-		"more events than a registry has": {kind: distributionEvents, body: many, wrong: true},
-		"no JSON":                         {kind: distributionEvents, body: "no", wrong: true},
-		"nothing":                         {kind: cloudEvent, wrong: true},
-		"two documents":                   {kind: cloudEvent, body: "{}{}", wrong: true},
-		"a document that is nested too deeply": {
+		"a form as body":     {kind: "application/x-www-form-urlencoded", body: "a=b"},
+		"no media type":      {body: sample(t, "distribution.json")},
+		"no events":          {kind: distributionEvents, body: `{}`},
+		"too many events":    {kind: distributionEvents, body: many, wrong: true},
+		"invalid JSON":       {kind: distributionEvents, body: "no", wrong: true},
+		"an empty body":      {kind: cloudEvent, wrong: true},
+		"two JSON documents": {kind: cloudEvent, body: "{}{}", wrong: true},
+		"JSON with too many levels": {
 			kind: plainJSON, body: strings.Repeat(`{"a":`, maxDepth) + "{}" + strings.Repeat("}", maxDepth),
 			wrong: true,
 		},
-		"a name that is no text": {
+		"a repository name that is a number": {
 			kind: plainJSON, event: "zotregistry.image.updated", body: `{"name":7}`, wrong: true,
 		},
 	} {
 		repositories, err := pushed(c.kind, c.event, []byte(c.body))
 		if got := reporters("fleet", repositories); (err != nil) != c.wrong || !slices.Equal(got, c.want) {
-			t.Errorf("%s: got %v, %v", name, got, err)
+			t.Errorf("%s: got %v, %v, want %v", name, got, err, c.want)
 		}
 	}
 }
@@ -120,11 +121,11 @@ func FuzzNotifications(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kind, event, body string) {
 		repositories, err := pushed(kind, event, []byte(body))
 		if err != nil && repositories != nil {
-			t.Error("both an error and repositories")
+			t.Error("pushed returned both an error and repositories")
 		}
 		for _, runtime := range reporters("fleet", repositories) {
 			if !slices.Contains(repositories, fmt.Sprintf("fleet/reports/%s", runtime)) {
-				t.Errorf("%q is in no repository", runtime)
+				t.Errorf("runtime %q has no repository in the notification", runtime)
 			}
 		}
 	})

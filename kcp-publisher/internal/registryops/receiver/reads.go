@@ -9,9 +9,9 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Limits of the reads that notifications cause: one per readInterval for one runtime, and a rate for all runtimes
-// together, in the order of the notifications. A runtime that reports more often costs no more. Polls cover runtimes
-// that wait longer than the poll interval.
+// Limits of the reads that notifications cause: one per readInterval for each runtime, and readsPerSecond for all
+// runtimes, in the order of the notifications. More frequent reports cause no more reads. If a read waits longer than
+// the poll interval, the poll reads the report.
 const (
 	readInterval   = 2 * time.Second
 	readsPerSecond = 200
@@ -24,7 +24,7 @@ type Reads struct {
 	queue workqueue.TypedDelayingInterface[string]
 	all   *rate.Limiter
 
-	mu       sync.Mutex // guards looked
+	mu       sync.Mutex // guards lastRead
 	lastRead map[string]time.Time
 }
 
@@ -37,8 +37,8 @@ func NewReads(read func(ctx context.Context, runtime string) error, now func() t
 	}
 }
 
-// Add requests a read of a runtime's report: now, or once readInterval has passed since the last one. Repeated calls
-// before that cause only one read.
+// Add requests a read of a runtime's report: now, or once readInterval has passed since the last read. Repeated calls
+// before then cause only one read.
 func (l *Reads) Add(runtime string) {
 	l.queue.AddAfter(runtime, l.wait(runtime))
 }
@@ -62,7 +62,7 @@ func (l *Reads) Start(ctx context.Context) error {
 			l.queue.AddAfter(runtime, wait)
 		} else if l.all.Wait(ctx) == nil {
 			l.note(runtime)
-			_ = l.read(ctx, runtime) // the next poll covers the rest
+			_ = l.read(ctx, runtime) // after an error, the next poll reads the report
 		}
 		l.queue.Done(runtime)
 	}

@@ -17,16 +17,16 @@ import (
 // Path is the path to which registries post notifications.
 const Path = "/hook"
 
-// Limits bounds the receiver's server. A connection is accepted before the token is checked; distribution opens one for
-// each event anyway.
+// Limits bounds the connections of the receiver's server, which accepts connections before it checks the token. Each
+// connection serves one request, because distribution opens a connection for each event.
 var Limits = serve.Limits{
 	Connections: 200, HeaderBytes: 8 << 10, BodyBytes: maxBodyBytes, AllBodiesBytes: 8 * maxBodyBytes,
 	Read: 10 * time.Second, Write: 10 * time.Second,
 	OneRequest: true,
 }
 
-// Rates of processed notifications and of responses to a wrong token. A registry repeats a notification that is refused
-// as too many, and a flood costs no more than these rates.
+// Rates of processed notifications and of responses to a wrong token. They limit the cost of a flood. A registry
+// repeats a notification that is refused because of its rate.
 const (
 	notificationsPerSecond = 1000
 	notificationsAtOnce    = 2000
@@ -34,7 +34,7 @@ const (
 	refusalsAtOnce         = 50
 )
 
-// Receiver accepts registries' notifications. It is safe for concurrent use.
+// Receiver accepts the notifications of registries. It is safe for concurrent use.
 type Receiver struct {
 	options   Options
 	all       *rate.Limiter
@@ -47,9 +47,9 @@ type Options struct {
 	// Prefix is the path of the fleet's location in the registry, without the host.
 	Prefix string
 	Tokens *TokenFile
-	// Leading reports whether this process reads reports. Another replica asks registries to try again.
+	// Leading reports whether this process reads reports. If it does not, registries are asked to try again.
 	Leading func() bool
-	// Request requests a read of a runtime's report, and reports whether that runtime exists. It returns at once.
+	// Request requests a read of a runtime's report, and reports whether that runtime exists. It must not block.
 	Request func(runtime string) bool
 	Log     logr.Logger
 }
@@ -76,13 +76,13 @@ const (
 
 var received = measure.Counters[string](measure.Definition{
 	Name: "kyma_pull_publisher_notifications_received_total",
-	Help: "Notifications of registries: taken (a runtime is looked at), ignored (about something else), refused (a " +
-		"wrong token), invalid (too large, or cannot be decoded), " +
-		"limited (too many), standby (another replica works) or unavailable (the token file cannot be read).",
+	Help: "Notifications of registries: taken (a runtime's report is read), ignored (not about a runtime's report), " +
+		"refused (a wrong token), invalid (too large, or cannot be decoded), " +
+		"limited (too many), standby (another replica is active) or unavailable (the token file cannot be read).",
 	Labels: []string{"result"},
 })
 
-// ServeHTTP accepts POST. It neither returns nor logs any part of the request.
+// ServeHTTP accepts POST. It does not return or log any part of the request.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	if request.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
@@ -92,17 +92,17 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	allowed, err := r.options.Tokens.has(tokenOf(request))
 	switch {
 	case err != nil:
-		r.announce(err, "cannot check the token of notifications", request)
+		r.announce(err, "failed to check the token of a notification", request)
 		later(w, resultUnavailable, http.StatusServiceUnavailable)
 		return
 	case !allowed && !r.refusals.Allow():
 		later(w, resultRefused, http.StatusTooManyRequests)
 		return
 	case !allowed:
-		r.announce(errors.New("the token is wrong"), "refused notifications", request)
+		r.announce(errors.New("invalid token"), "refused a notification", request)
 		received.WithLabelValues(resultRefused).Inc()
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		http.Error(w, "the token is missing or wrong", http.StatusUnauthorized)
+		http.Error(w, "the token is missing or invalid", http.StatusUnauthorized)
 		return
 	case !r.options.Leading():
 		later(w, resultStandby, http.StatusServiceUnavailable)
@@ -138,7 +138,7 @@ func (r *Receiver) take(w http.ResponseWriter, request *http.Request) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// announce logs at a limited rate, so that a client cannot fill the log.
+// announce logs at a limited rate, so a client cannot fill the log.
 func (r *Receiver) announce(err error, what string, request *http.Request) {
 	if r.announced.Allow() {
 		r.options.Log.Error(err, what, "from", request.RemoteAddr)
@@ -151,7 +151,7 @@ func later(w http.ResponseWriter, result string, status int) {
 	http.Error(w, "try again later", status)
 }
 
-// tokenOf returns the token of `Authorization: Bearer TOKEN`, or the password of a user, as zot sends it.
+// tokenOf returns the token of `Authorization: Bearer TOKEN`, or the password of Basic credentials, which zot sends.
 func tokenOf(request *http.Request) string {
 	if _, password, ok := request.BasicAuth(); ok {
 		return password

@@ -34,7 +34,7 @@ func tokenFile(t *testing.T, content string) string {
 	return path
 }
 
-// counted returns the metric's values.
+// counted returns the results whose metric changes while do runs.
 func counted(t *testing.T, do func()) string {
 	t.Helper()
 	all := []string{
@@ -74,7 +74,7 @@ func post(handler http.Handler, authorization, body string) int {
 	return answer.Code
 }
 
-func TestNotificationsNeedTheToken(t *testing.T) {
+func TestNotificationsRequireTheToken(t *testing.T) {
 	path := tokenFile(t, secret+"\n")
 	tokens, err := OpenTokenFile(path)
 	if err != nil {
@@ -97,30 +97,30 @@ func TestNotificationsNeedTheToken(t *testing.T) {
 	}{
 		"the token":               {"Bearer " + secret, body, http.StatusAccepted, true},
 		"the token as a password": {basic.Header.Get("Authorization"), body, http.StatusAccepted, true},
-		"none":                    {"", body, http.StatusUnauthorized, false},
-		"another one": {
+		"no token":                {"", body, http.StatusUnauthorized, false},
+		"another token": {
 			"Bearer " + strings.Repeat("x", len(secret)), body, http.StatusUnauthorized, false,
 		},
-		"its beginning":         {"Bearer " + secret[:20], body, http.StatusUnauthorized, false},
-		"a scheme that is none": {secret, body, http.StatusUnauthorized, false},
+		"a truncated token":        {"Bearer " + secret[:20], body, http.StatusUnauthorized, false},
+		"a token without a scheme": {secret, body, http.StatusUnauthorized, false},
 		"a body that is too large": {
 			"Bearer " + secret, strings.Repeat(" ", maxBodyBytes+1), http.StatusRequestEntityTooLarge, false,
 		},
-		"a body that is none":           {"Bearer " + secret, "no", http.StatusBadRequest, false},
-		"an event about something else": {"Bearer " + secret, "{}", http.StatusAccepted, false},
+		"an invalid body":               {"Bearer " + secret, "no", http.StatusBadRequest, false},
+		"a notification without events": {"Bearer " + secret, "{}", http.StatusAccepted, false},
 	} {
 		messages = nil
 		if code := post(r, c.authorization, c.body); code != c.code || (len(messages) > 0) != c.requested {
-			t.Errorf("%s: got %d and looks at %v", name, code, messages)
+			t.Errorf("%s: got %d and requests for %v", name, code, messages)
 		}
 	}
 	leads = false
 	if result := counted(t, func() {
 		if code := post(r, "Bearer "+secret, body); code != http.StatusServiceUnavailable {
-			t.Errorf("a replica that does not work: got %d, want the registry to try another one", code)
+			t.Errorf("standby replica: got %d, want 503", code)
 		}
 	}); result != resultStandby {
-		t.Errorf("a replica that does not work: counted as %q", result)
+		t.Errorf("standby replica: got result %q", result)
 	}
 	leads = true
 
@@ -135,10 +135,10 @@ func TestNotificationsNeedTheToken(t *testing.T) {
 		want := map[bool]int{true: http.StatusAccepted,
 			false: http.StatusUnauthorized}[strings.Contains(content, secret)]
 		if code := post(r, "Bearer "+secret, body); code != want {
-			t.Errorf("the token of before: got %d, want %d", code, want)
+			t.Errorf("previous token: got %d, want %d", code, want)
 		}
 		if code := post(r, "Bearer "+other, body); code != http.StatusAccepted {
-			t.Errorf("the new token: got %d", code)
+			t.Errorf("new token: got %d", code)
 		}
 	}
 	if err := os.Remove(path); err != nil {
@@ -146,31 +146,31 @@ func TestNotificationsNeedTheToken(t *testing.T) {
 	}
 	if result := counted(t, func() {
 		if code := post(r, "Bearer "+other, body); code != http.StatusServiceUnavailable {
-			t.Errorf("without the file: got %d", code)
+			t.Errorf("without the token file: got %d", code)
 		}
 	}); result != resultUnavailable {
-		t.Errorf("without the file: counted as %q", result)
+		t.Errorf("without the token file: got result %q", result)
 	}
 }
 
-func TestReceiverNeedsATokenToStart(t *testing.T) {
+func TestReceiverRequiresATokenFile(t *testing.T) {
 	for name, content := range map[string]string{
-		"an empty file": "", "a short one": "short", "an empty second line": secret + "\n\n" + secret,
-		"three":                    secret + "\n" + secret + "\n" + secret,
+		"an empty file": "", "a short token": "short", "an empty second line": secret + "\n\n" + secret,
+		"three tokens":             secret + "\n" + secret + "\n" + secret,
 		"a file that is too large": strings.Repeat("x", maxTokenBytes+1),
 	} {
 		if _, err := OpenTokenFile(tokenFile(t, content)); err == nil {
-			t.Errorf("%s is taken", name)
+			t.Errorf("%s was accepted", name)
 		}
 	}
 	if _, err := OpenTokenFile(filepath.Join(t.TempDir(), "none")); err == nil {
-		t.Error("no file is taken")
+		t.Error("a missing file was accepted")
 	}
 }
 
-// TestClientsWithoutATokenBlockNoOthers opens as many connections without the token as the limit allows, and never
+// TestClientsWithoutATokenDoNotBlockOthers opens as many connections without the token as the limit allows, and never
 // closes them.
-func TestClientsWithoutATokenBlockNoOthers(t *testing.T) {
+func TestClientsWithoutATokenDoNotBlockOthers(t *testing.T) {
 	tokens, err := OpenTokenFile(tokenFile(t, secret))
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +202,7 @@ func TestClientsWithoutATokenBlockNoOthers(t *testing.T) {
 		}
 		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil {
-			t.Fatalf("no answer: %v", err)
+			t.Fatalf("got no response: %v", err)
 		}
 		return answer.StatusCode
 	}
@@ -216,7 +216,7 @@ func TestClientsWithoutATokenBlockNoOthers(t *testing.T) {
 	}
 }
 
-// TestFloodOfNotificationsIsLimited sends one flood with the token, and one without.
+// TestFloodOfNotificationsIsLimited sends one flood with the token, and one flood with a wrong token.
 func TestFloodOfNotificationsIsLimited(t *testing.T) {
 	tokens, err := OpenTokenFile(tokenFile(t, secret))
 	if err != nil {
@@ -239,13 +239,13 @@ func TestFloodOfNotificationsIsLimited(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		if code := post(r, "Bearer "+secret, "{}"); code != http.StatusAccepted {
-			t.Errorf("a second later: got %d", code)
+			t.Errorf("one second later: got %d", code)
 		}
 	})
 }
 
-// TestRuntimeThatReportsConstantlyDelaysNoOthers counts looks by a clock of the test.
-func TestRuntimeThatReportsConstantlyDelaysNoOthers(t *testing.T) {
+// TestFrequentReportsDoNotDelayOtherRuntimes counts reads with a simulated clock.
+func TestFrequentReportsDoNotDelayOtherRuntimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		reads := map[string][]time.Duration{}
@@ -269,12 +269,12 @@ func TestRuntimeThatReportsConstantlyDelaysNoOthers(t *testing.T) {
 		time.Sleep(2 * readInterval)
 		synctest.Wait()
 		if got := reads["noisy"]; len(got) < 5 || len(got) > 7 || got[0] > 100*time.Millisecond {
-			t.Errorf("the one that reports all the time was looked at after %v", got)
+			t.Errorf("got reads of the noisy runtime after %v", got)
 		} else if last := got[len(got)-1]; last < 9990*time.Millisecond {
-			t.Errorf("the last notification led to no look: the last was after %s", last)
+			t.Errorf("the last notification caused no read: the last read was after %s", last)
 		}
 		if got := reads["quiet"]; len(got) != 1 || got[0] > 5100*time.Millisecond {
-			t.Errorf("another runtime was looked at after %v", got)
+			t.Errorf("got reads of the quiet runtime after %v", got)
 		}
 		cancel()
 		<-ended
@@ -304,16 +304,16 @@ func TestNotificationsOfAllRuntimesAreProcessedInOrder(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if got := count.Load(); got > 2*readsPerSecond+1 {
-			t.Errorf("%d looks in a second", got)
+			t.Errorf("got %d reads in one second", got)
 		}
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		if got := count.Load(); got < 5*readsPerSecond {
-			t.Errorf("%d looks, want one for each runtime", got)
+			t.Errorf("got %d reads, want one for each runtime", got)
 		}
 		if first := order[:readsPerSecond]; slices.ContainsFunc(first,
 			func(runtime string) bool { return runtime[0] != 'a' }) {
-			t.Error("not in the order in which they came")
+			t.Error("the reads are not in the order of the notifications")
 		}
 		cancel()
 		<-ended

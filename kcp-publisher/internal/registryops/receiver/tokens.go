@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// A token has at least as many characters as 128 bits take in base64. The file can have a second one while the first is
-// replaced.
+// A token must have at least as many characters as 128 bits in base64. The file can contain a second token during a
+// rotation.
 const (
 	minTokenLength = 22
 	maxTokens      = 2
@@ -60,7 +60,7 @@ func (t *TokenFile) refresh() ([][sha256.Size]byte, error) {
 		return t.tokens, nil
 	}
 	if info.Size() > maxTokenBytes {
-		return nil, fmt.Errorf("%s: %d bytes, at most %d", t.path, info.Size(), maxTokenBytes)
+		return nil, fmt.Errorf("%s: %d bytes, must be at most %d", t.path, info.Size(), maxTokenBytes)
 	}
 	data, err := os.ReadFile(t.path)
 	if err != nil {
@@ -72,13 +72,13 @@ func (t *TokenFile) refresh() ([][sha256.Size]byte, error) {
 		if len(token) < minTokenLength {
 			return nil,
 				fmt.Errorf(
-					"%s: line %d: a token of %d characters, want at least %d: make one with `openssl rand -hex 32`",
+					"%s: line %d: token has %d characters, want at least %d: create one with `openssl rand -hex 32`",
 					t.path, i+1, len(token), minTokenLength)
 		}
 		tokens = append(tokens, sha256.Sum256([]byte(token)))
 	}
 	if len(tokens) > maxTokens {
-		return nil, fmt.Errorf("%s: %d tokens, at most %d, each in a line", t.path, len(tokens), maxTokens)
+		return nil, fmt.Errorf("%s: %d tokens, must be at most %d, one per line", t.path, len(tokens), maxTokens)
 	}
 	t.read, t.tokens = info, tokens
 	return tokens, nil

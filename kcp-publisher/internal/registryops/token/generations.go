@@ -9,9 +9,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Generations is a YAML file with the lowest valid generation of the password, by user. A user without an entry starts
-// at 1. The file is read again after a change, so a revocation needs no restart. While it cannot be read, all
-// generations are unknown.
+// Generations is a YAML file with the lowest valid password generation of each user. For a user without an entry, it is
+// 1. The file is read again after a change, so a revocation does not require a restart. While the file cannot be read,
+// InForce returns an error.
 type Generations struct {
 	path string
 
@@ -20,7 +20,7 @@ type Generations struct {
 	lowest map[string]int
 }
 
-// maxGenerationsBytes is a line of 80 bytes for each of 200,000 runtimes.
+// maxGenerationsBytes is the size of 200,000 lines of 80 bytes, one for each runtime.
 const maxGenerationsBytes = 16 << 20
 
 // OpenGenerations reads the file. Without a path, every user's first password is valid.
@@ -53,7 +53,7 @@ func (g *Generations) refresh() error {
 		return nil
 	}
 	if info.Size() > maxGenerationsBytes {
-		return fmt.Errorf("%s: %d bytes, at most %d", g.path, info.Size(), maxGenerationsBytes)
+		return fmt.Errorf("%s: %d bytes, must be at most %d", g.path, info.Size(), maxGenerationsBytes)
 	}
 	data, err := os.ReadFile(g.path)
 	if err != nil {
@@ -68,7 +68,7 @@ func (g *Generations) refresh() error {
 			return fmt.Errorf("%s: %w", g.path, err)
 		}
 		if generation < 1 {
-			return fmt.Errorf("%s: %s: generation %d, want at least 1", g.path, user, generation)
+			return fmt.Errorf("%s: %s: generation is %d, want at least 1", g.path, user, generation)
 		}
 	}
 	g.read, g.lowest = info, lowest

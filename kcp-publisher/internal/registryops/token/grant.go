@@ -16,17 +16,17 @@ type Policy struct {
 	modules []pattern
 }
 
-// pattern is one repository, or all below one.
+// pattern matches one repository, or all repositories below a name.
 type pattern struct {
 	base  string
 	below bool
 }
 
-// belowSuffix ends a pattern for all repositories below one.
+// belowSuffix is the suffix of a pattern that matches all repositories below a name.
 const belowSuffix = "/**"
 
-// NewPolicy parses a prefix such as "fleet" and the module repositories, each a name or NAME/** for all below it. It
-// returns an error for a pattern that would include repositories of single runtimes.
+// NewPolicy parses a prefix such as "fleet" and the module repositories, each a name or NAME/** for all repositories
+// below NAME. It returns an error for a pattern that includes the fleet's own repositories.
 func NewPolicy(prefix string, modules []string) (Policy, error) {
 	if !repositoryName.MatchString(prefix) {
 		return Policy{}, fmt.Errorf("prefix %q: want a path such as fleet", prefix)
@@ -37,14 +37,14 @@ func NewPolicy(prefix string, modules []string) (Policy, error) {
 		p := pattern{base: base, below: below}
 		if !repositoryName.MatchString(base) {
 			return Policy{},
-				fmt.Errorf("module repository %q: want a repository's name, or NAME%s for all below it", text,
+				fmt.Errorf("module repository %q: want the name of a repository, or NAME%s for all below it", text,
 					belowSuffix)
 		}
 		if area, reason := policy.overlap(p); area != "" {
 			return Policy{},
 				fmt.Errorf(
-					"module repository %q: is or contains %s/%s, %s: list the repositories below %s one by one, "+
-						"without that", text, prefix, area, reason, prefix)
+					"module repository %q is or contains %s/%s, %s: list the repositories below %s one by one, "+
+						"without this one", text, prefix, area, reason, prefix)
 		}
 		policy.modules = append(policy.modules, p)
 	}
@@ -54,11 +54,12 @@ func NewPolicy(prefix string, modules []string) (Policy, error) {
 // Reasons why a module must not be stored among the fleet's own repositories: every runtime can read modules, and
 // publishers of modules can write them.
 const (
-	ofSingleRuntimes = "which is kept for single runtimes, and would be open to all of them"
-	ofThePublisher   = "which the publisher alone writes, and who releases modules could"
+	ofSingleRuntimes = "which is reserved for single runtimes and would become readable by all runtimes"
+	ofThePublisher   = "which only the publisher must be able to write"
 )
 
-// own are the fleet's own repositories and folders below the prefix. Carried images are shared, as modules are.
+// own contains the fleet's own repositories and folders below the prefix, and the reasons why module repositories must
+// not include them.
 var own = []struct{ area, reason string }{
 	{strings.TrimSuffix(bundle.DesiredRepository(""), "/"), ofSingleRuntimes},
 	{strings.TrimSuffix(bundle.ReportRepository(""), "/"), ofSingleRuntimes},
@@ -69,7 +70,8 @@ var own = []struct{ area, reason string }{
 	{bundle.PruningRepository, ofThePublisher},
 }
 
-// overlap returns the fleet's own repository that a pattern includes, and the reason why it must not, or nothing.
+// overlap returns the fleet's own repository that a pattern includes, and the reason why this is not allowed. It
+// returns empty strings if there is no overlap.
 func (p Policy) overlap(module pattern) (area, reason string) {
 	for _, o := range own {
 		at := p.prefix + "/" + o.area
@@ -81,7 +83,7 @@ func (p Policy) overlap(module pattern) (area, reason string) {
 	return "", ""
 }
 
-// Grant returns the part of the requested access that the user can have. As the specification requires, it omits the
+// Grant returns the part of the requested access that the user is allowed. As the specification requires, it omits the
 // rest without an error.
 func (p Policy) Grant(user string, asked []Access) []Access {
 	granted := []Access{}
@@ -105,8 +107,8 @@ func (p Policy) Grant(user string, asked []Access) []Access {
 	return granted
 }
 
-// actions are the user's actions in a repository. Names are compared as a whole: runtime "a" has no access to "a-b" or
-// "a/b".
+// actions returns the actions that a user is allowed in a repository. Names are compared as a whole: runtime "a" has no
+// access to "a-b" or "a/b".
 func (p Policy) actions(user, repository string) []string {
 	read, write := []string{actionPull}, []string{actionPull, actionPush}
 	switch user {
@@ -142,8 +144,8 @@ func (p Policy) actions(user, repository string) []string {
 	return nil
 }
 
-// pruning returns the pruner's actions. The pruner can push only its own note, so its password cannot make a runtime
-// run anything.
+// pruning returns the actions that the pruner is allowed. The pruner can only push its own record, so its password
+// cannot make a runtime run anything.
 func (p Policy) pruning(repository string) []string {
 	switch {
 	case repository == p.prefix+"/"+bundle.TrustRepository:

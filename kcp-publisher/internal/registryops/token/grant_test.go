@@ -17,7 +17,7 @@ func fleetPolicy(t *testing.T, modules ...string) Policy {
 	return policy
 }
 
-// flat writes a grant as scopes.
+// flat returns a grant as scopes.
 func flat(granted []Access) string {
 	var all []string
 	for _, a := range granted {
@@ -29,111 +29,113 @@ func flat(granted []Access) string {
 func TestGrantIsTheRequestedPartOfTheUsersRights(t *testing.T) {
 	policy := fleetPolicy(t, "modules/**", "shared/charts")
 	for name, c := range map[string]struct{ user, asked, want string }{
-		"its bundle": {
+		"runtime pulls its bundle": {
 			"a", "repository:fleet/runtimes/a:pull", "repository:fleet/runtimes/a:pull",
 		},
-		"its report": {
+		"runtime pushes its report": {
 			"a", "repository:fleet/reports/a:pull,push", "repository:fleet/reports/a:pull,push",
 		},
-		"no more than it asked": {
+		"runtime gets only the requested actions": {
 			"a", "repository:fleet/reports/a:pull", "repository:fleet/reports/a:pull",
 		},
-		"roots of trust": {
+		"runtime can only pull roots of trust": {
 			"a", "repository:fleet/trust:pull,push", "repository:fleet/trust:pull",
 		},
-		"content": {"a", "repository:fleet/content:pull", "repository:fleet/content:pull"},
-		"a module": {
+		"runtime pulls content": {"a", "repository:fleet/content:pull", "repository:fleet/content:pull"},
+		"runtime can only pull a module": {
 			"a", "repository:modules/x/y:pull,push,delete", "repository:modules/x/y:pull",
 		},
-		"a module named whole": {"a", "repository:shared/charts:pull", "repository:shared/charts:pull"},
-		"not to write its bundle": {
+		"runtime pulls a module without a pattern": {
+			"a", "repository:shared/charts:pull", "repository:shared/charts:pull",
+		},
+		"runtime cannot push its bundle": {
 			"a", "repository:fleet/runtimes/a:pull,push", "repository:fleet/runtimes/a:pull",
 		},
-		"not to delete its report":   {"a", "repository:fleet/reports/a:delete", ""},
-		"not every action by a star": {"a", "repository:fleet/reports/a:*", ""},
-		"not another's bundle":       {"a", "repository:fleet/runtimes/b:pull", ""},
-		"not another's report":       {"a", "repository:fleet/reports/b:pull,push", ""},
-		"not the documents of all":   {"a", "repository:fleet/documents:pull", ""},
-		"not the catalog":            {"a", "registry:catalog:*", ""},
-		"not a mount from another": {
+		"runtime cannot delete its report":                  {"a", "repository:fleet/reports/a:delete", ""},
+		"runtime cannot request all actions":                {"a", "repository:fleet/reports/a:*", ""},
+		"runtime cannot pull another runtime's bundle":      {"a", "repository:fleet/runtimes/b:pull", ""},
+		"runtime cannot pull another runtime's report":      {"a", "repository:fleet/reports/b:pull,push", ""},
+		"runtime cannot pull the documents of all runtimes": {"a", "repository:fleet/documents:pull", ""},
+		"runtime cannot read the catalog":                   {"a", "registry:catalog:*", ""},
+		"runtime cannot mount from another runtime": {
 			"a", "repository:fleet/reports/a:pull,push repository:fleet/runtimes/b:pull",
 			"repository:fleet/reports/a:pull,push",
 		},
-		"not whose name it begins (a, a-b)": {"a", "repository:fleet/runtimes/a-b:pull", ""},
-		"not whose name begins it (a-b, a)": {"a-b", "repository:fleet/runtimes/a:pull", ""},
-		"not whose name it begins (a, a1)": {
+		"runtime a has no access to a-b": {"a", "repository:fleet/runtimes/a-b:pull", ""},
+		"runtime a-b has no access to a": {"a-b", "repository:fleet/runtimes/a:pull", ""},
+		"runtime a has no access to a1": {
 			"a", "repository:fleet/runtimes/a1:pull repository:fleet/reports/a1:push", "",
 		},
-		"not whose name it begins (a, a.b)": {"a", "repository:fleet/runtimes/a.b:pull", ""},
-		"nothing below its own":             {"a", "repository:fleet/runtimes/a/b:pull", ""},
-		"nothing above its own":             {"a", "repository:fleet/runtimes:pull repository:fleet:pull", ""},
-		"nothing of another fleet": {
+		"runtime a has no access to a.b":             {"a", "repository:fleet/runtimes/a.b:pull", ""},
+		"runtime has no access below its repository": {"a", "repository:fleet/runtimes/a/b:pull", ""},
+		"runtime has no access above its repository": {"a", "repository:fleet/runtimes:pull repository:fleet:pull", ""},
+		"runtime has no access to another fleet": {
 			"a", "repository:fleet2/runtimes/a:pull repository:x/fleet/runtimes/a:pull", "",
 		},
-		"not what a pattern ends before": {
+		"runtime has no access outside the module patterns": {
 			"a", "repository:modules:pull repository:modules2/x:pull repository:shared/charts/x:pull", "",
 		},
-		"another type of resource": {"a", "plugin:fleet/runtimes/a:pull", ""},
-		"the publisher writes below the fleet": {
+		"runtime has no access to another resource type": {"a", "plugin:fleet/runtimes/a:pull", ""},
+		"publisher pushes below the prefix": {
 			UserPublisher, "repository:fleet/runtimes/a:pull,push repository:fleet/documents:pull,push",
 			"repository:fleet/runtimes/a:pull,push repository:fleet/documents:pull,push",
 		},
-		"the publisher only reads modules": {
+		"publisher can only pull modules": {
 			UserPublisher, "repository:modules/x:pull,push", "repository:modules/x:pull",
 		},
-		"the publisher has no other fleet": {UserPublisher, "repository:fleet2/runtimes/a:pull", ""},
-		"who releases modules writes them": {
+		"publisher has no access to another fleet": {UserPublisher, "repository:fleet2/runtimes/a:pull", ""},
+		"modules user pushes modules": {
 			UserModules, "repository:modules/x:pull,push", "repository:modules/x:pull,push",
 		},
-		"who prunes deletes below the fleet": {
+		"pruner deletes below the prefix": {
 			UserPruner, "repository:fleet/runtimes/a:pull,delete", "repository:fleet/runtimes/a:delete,pull",
 		},
-		"who prunes deletes no root of trust": {
+		"pruner cannot delete roots of trust": {
 			UserPruner, "repository:fleet/trust:pull,delete", "repository:fleet/trust:pull",
 		},
-		"who prunes pushes no bundle": {
+		"pruner cannot push bundles": {
 			UserPruner,
 			"repository:fleet/runtimes/a:pull,push repository:fleet/pruning2:push repository:fleet/pruning/x:push",
 			"repository:fleet/runtimes/a:pull",
 		},
-		"who prunes writes its note": {
+		"pruner pushes its record": {
 			UserPruner, "repository:fleet/pruning:pull,push,delete", "repository:fleet/pruning:delete,pull,push",
 		},
-		"who prunes sees the catalog": {UserPruner, "registry:catalog:*", "registry:catalog:*"},
-		"who prunes has no modules": {
+		"pruner reads the catalog": {UserPruner, "registry:catalog:*", "registry:catalog:*"},
+		"pruner has no access to modules": {
 			UserPruner, "repository:modules/x:pull,delete repository:fleet2/content:delete", "",
 		},
-		"the publisher deletes nothing": {
+		"publisher cannot delete": {
 			UserPublisher, "repository:fleet/runtimes/a:delete registry:catalog:*", "",
 		},
-		"who releases modules has no runtimes": {
+		"modules user has no access to runtimes": {
 			UserModules, "repository:fleet/runtimes/a:pull repository:fleet/content:pull", "",
 		},
-		"nobody has no rights": {"", "repository:fleet/runtimes/:pull", ""},
+		"an empty user has no rights": {"", "repository:fleet/runtimes/:pull", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked, err := parseScopes([]string{c.asked})
 			if err != nil {
 				if c.want == "" {
-					return // refused before a grant is computed
+					return // invalid scopes are refused earlier
 				}
 				t.Fatal(err)
 			}
 			if got := flat(policy.Grant(c.user, asked)); got != c.want {
-				t.Errorf("%s asks for %q and gets %q, want %q", c.user, c.asked, got, c.want)
+				t.Errorf("%s requested %q and got %q, want %q", c.user, c.asked, got, c.want)
 			}
 		})
 	}
 }
 
-func TestScopesHaveOneSpelling(t *testing.T) {
+func TestInvalidScopesAreRefused(t *testing.T) {
 	for name, text := range map[string]string{
 		"upper case":              "repository:fleet/runtimes/A:pull",
-		"a part above":            "repository:fleet/runtimes/a/../b:pull",
-		"a part that is a dot":    "repository:fleet/runtimes/./b:pull",
-		"doubled slashes":         "repository:fleet//runtimes/b:pull",
-		"a slash before":          "repository:/fleet/runtimes/b:pull",
-		"a slash behind":          "repository:fleet/runtimes/b/:pull",
+		"a parent folder":         "repository:fleet/runtimes/a/../b:pull",
+		"a single dot":            "repository:fleet/runtimes/./b:pull",
+		"a double slash":          "repository:fleet//runtimes/b:pull",
+		"a leading slash":         "repository:/fleet/runtimes/b:pull",
+		"a trailing slash":        "repository:fleet/runtimes/b/:pull",
 		"escapes":                 "repository:fleet%2fruntimes%2fb:pull",
 		"a backslash":             `repository:fleet\runtimes\b:pull`,
 		"another script":          "repository:fleet/runtimes/ｂ:pull",
@@ -152,7 +154,7 @@ func TestScopesHaveOneSpelling(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, err := parseScopes([]string{text}); err == nil {
-				t.Errorf("was read as %v", got)
+				t.Errorf("the scope was accepted as %v", got)
 			} else if strings.Contains(err.Error(), "fleet") {
 				t.Errorf("the error repeats the caller's text: %v", err)
 			}
@@ -195,7 +197,7 @@ func TestPoliciesThatIncludeFleetRepositoriesAreRefused(t *testing.T) {
 	}
 }
 
-// Two runtimes share only the shared repositories, whatever their names are.
+// A runtime must never have access to the repositories of another runtime, regardless of their names.
 func TestRuntimesCannotReachEachOther(t *testing.T) {
 	policy := fleetPolicy(t, "modules/**")
 	id := rapid.StringMatching(`[ab1]([ab1.]{0,2}[ab1])?(-[ab1])?`)
@@ -214,13 +216,13 @@ func TestRuntimesCannotReachEachOther(t *testing.T) {
 				{Type: typeRepository, Name: name, Actions: []string{actionPull, actionPush, "delete", "*"}},
 			}
 			if got := policy.Grant(one, asked); len(got) > 0 {
-				t.Fatalf("%s may %v", one, got)
+				t.Fatalf("runtime %s got access %v", one, got)
 			}
 		}
 	})
 }
 
-func TestGrantsAreNeverMoreThanAsked(t *testing.T) {
+func TestGrantsNeverExceedTheRequest(t *testing.T) {
 	policy := fleetPolicy(t, "modules/**")
 	names := []string{
 		"fleet/runtimes/a", "fleet/reports/a", "fleet/reports/b", "fleet/trust", "fleet/content", "modules/x",
@@ -238,7 +240,7 @@ func TestGrantsAreNeverMoreThanAsked(t *testing.T) {
 			for _, action := range g.Actions {
 				if g.Name != asked[0].Name || !slices.Contains(asked[0].Actions, action) || action == "*" ||
 					action == "delete" {
-					t.Fatalf("asked for %v, got %v", asked, g)
+					t.Fatalf("requested %v, got %v", asked, g)
 				}
 			}
 		}
@@ -261,7 +263,7 @@ func FuzzScopes(f *testing.F) {
 			shared := g.Name == "fleet/trust" || g.Name == "fleet/content" || strings.HasPrefix(g.Name, "modules/")
 			own := g.Name == "fleet/runtimes/a" || g.Name == "fleet/reports/a"
 			if !shared && !own || slices.Contains(g.Actions, "push") && g.Name != "fleet/reports/a" {
-				t.Errorf("%q gives %v", text, g)
+				t.Errorf("scope %q grants %v", text, g)
 			}
 		}
 	})

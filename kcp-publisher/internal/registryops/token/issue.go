@@ -15,19 +15,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Validity is the lifetime of a token. A revocation or change takes effect within it.
+// Validity is the lifetime of a token. A revocation or change takes effect within this time.
 const Validity = 5 * time.Minute
 
-// Issuer signs tokens for one registry. Its key has no other use: some registries check neither issuer nor audience
-// (zot), so a shared key would make the tokens of one registry valid for the other.
+// Issuer signs tokens for one registry. Its key must have no other use: some registries, such as zot, do not check the
+// issuer and the audience, so they would accept the tokens for another registry with the same key.
 type Issuer struct {
-	// Name and Service are the values that the registry is configured to expect.
+	// Name and Service are the issuer and the audience that the registry's configuration requires.
 	Name, Service string
 	signer        jose.Signer
 	key           jose.JSONWebKey
 }
 
-// NewIssuer takes the key that the registry trusts.
+// NewIssuer returns an Issuer that signs with key, which the registry must trust.
 func NewIssuer(name, service string, key trust.Signer) (*Issuer, error) {
 	private, ok := key.(crypto.Signer)
 	if !ok {
@@ -56,7 +56,7 @@ func (i *Issuer) KeySet() ([]byte, error) {
 // sign returns a token. id must be unique.
 func (i *Issuer) sign(user string, granted []Access, id string, now time.Time) (string, error) {
 	if granted == nil {
-		return "", errors.New("token: no access named, which a registry could take for any")
+		return "", errors.New("token: missing list of access, which a registry could treat as full access")
 	}
 	claims := struct {
 		jwt.Claims

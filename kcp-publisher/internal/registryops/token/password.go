@@ -25,7 +25,7 @@ const (
 	minSecret      = 32
 )
 
-// CheckUser returns an error for a user without rights in this service.
+// CheckUser returns an error for a user without permissions in this service.
 func CheckUser(user string) error {
 	if user == UserPublisher || user == UserModules || user == UserPruner {
 		return nil
@@ -33,13 +33,13 @@ func CheckUser(user string) error {
 	return trust.CheckRuntimeID(user)
 }
 
-// Password derives a user's registry password of a generation, starting at 1. It is secret.
+// Password derives the registry password of a user. Generations start at 1. The result is secret.
 func Password(secret trust.TokenSecret, user string, generation int) (string, error) {
 	if err := CheckUser(user); err != nil {
 		return "", err
 	}
 	if len(secret) < minSecret {
-		return "", fmt.Errorf("token secret: %d bytes, want at least %d", len(secret), minSecret)
+		return "", fmt.Errorf("token secret has %d bytes, want at least %d", len(secret), minSecret)
 	}
 	if generation < 1 {
 		return "", fmt.Errorf("generation %d: want at least 1", generation)
@@ -50,11 +50,11 @@ func Password(secret trust.TokenSecret, user string, generation int) (string, er
 	return passwordPrefix + "." + number + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)), nil
 }
 
-// errRefused does not reveal the wrong part.
-var errRefused = errors.New("user and password do not belong together, or the password was revoked")
+// errRefused does not reveal whether the user or the password is wrong.
+var errRefused = errors.New("invalid user or password, or the password was revoked")
 
-// authenticate reports whether the password is the user's, of at least the lowest valid generation. It returns the
-// index of the secret that it was derived from: 0 is the newest.
+// authenticate returns errRefused unless the password belongs to the user and has at least the generation inForce. It
+// returns the index of the secret that the password was derived from: 0 is the newest.
 func authenticate(secrets trust.TokenSecrets, user, password string, inForce int) (int, error) {
 	parts := strings.Split(password, ".")
 	if len(parts) != 3 {

@@ -9,17 +9,18 @@ import (
 
 // Passwords verifies users' passwords. It is safe for concurrent use if its functions are.
 type Passwords struct {
-	// Secrets returns the secrets that passwords are derived from, newest first. While it returns an error, all users are
-	// refused.
+	// Secrets returns the secrets that passwords are derived from, newest first. While it returns an error, all users
+	// are refused.
 	Secrets func() (trust.TokenSecrets, error)
-	// InForce returns the lowest valid generation of a user's password. While it returns an error, all users are refused.
+	// InForce returns the lowest valid generation of a user's password. While it returns an error, all users are
+	// refused.
 	InForce func(user string) (int, error)
 }
 
 // Check returns an error unless the password is valid for the user. It returns the index of the secret that the
 // password was derived from: 0 is the newest.
 func (p Passwords) Check(user, password string) (which int, err error) {
-	// From here on, the user's name is safe to log.
+	// After this check, the user's name is safe to log.
 	if CheckUser(user) != nil {
 		return 0, errRefused
 	}

@@ -48,7 +48,7 @@ func parseScopes(parameters []string) ([]Access, error) {
 		}
 		for text := range strings.SplitSeq(parameter, " ") {
 			if len(asked) == maxScopes {
-				return nil, fmt.Errorf("scope: more than %d", maxScopes)
+				return nil, fmt.Errorf("scope: more than %d scopes", maxScopes)
 			}
 			access, err := parseScope(text)
 			if err != nil {
@@ -68,18 +68,18 @@ func parseScope(text string) (Access, error) {
 	access := Access{Type: parts[0], Name: parts[1], Actions: strings.Split(parts[2], ",")}
 	switch {
 	case !scopeWord.MatchString(access.Type):
-		return Access{}, fmt.Errorf("type: want lower case letters")
+		return Access{}, fmt.Errorf("type: want lowercase letters")
 	case len(access.Name) > maxNameBytes || !repositoryName.MatchString(access.Name):
 		return Access{},
 			fmt.Errorf(
-				"name: want a repository's name of at most %d bytes, as the OCI distribution specification has it",
+				"name: want a repository name of the OCI distribution specification with at most %d bytes",
 				maxNameBytes)
 	case len(access.Actions) > maxActions:
-		return Access{}, fmt.Errorf("actions: more than %d", maxActions)
+		return Access{}, fmt.Errorf("actions: more than %d actions", maxActions)
 	}
 	for _, action := range access.Actions {
 		if !scopeWord.MatchString(action) {
-			return Access{}, fmt.Errorf("actions: want lower-case words, separated by commas")
+			return Access{}, fmt.Errorf("actions: want lowercase words, separated by commas")
 		}
 	}
 	slices.Sort(access.Actions)

@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Rate and burst of responses to refusals and of their log. A fleet that starts with old passwords is visible in the
-// log, and a flood costs neither disk nor time.
+// Rate and burst of refusals and of their log messages. The log shows that a fleet uses old passwords, but a flood of
+// requests cannot fill the disk.
 const (
 	refusalsPerSecond = 10
 	refusalsAtOnce    = 50
@@ -36,17 +36,18 @@ type Service struct {
 	refusals  *rate.Limiter
 
 	mu       sync.Mutex      // guards the fields below
-	outdated map[string]bool // users that were logged because their password is of the previous secret
+	outdated map[string]bool // users with a logged password of the previous secret
 }
 
 // Options are the inputs of a Service.
 type Options struct {
-	// Secrets returns the secrets that passwords are derived from, newest first. While it returns an error, all users are
-	// refused.
+	// Secrets returns the secrets that passwords are derived from, newest first. While it returns an error, all users
+	// are refused.
 	Secrets func() (trust.TokenSecrets, error)
 	Policy  Policy
 	Issuer  *Issuer
-	// InForce returns the lowest valid generation of a user's password. While it returns an error, all users are refused.
+	// InForce returns the lowest valid generation of a user's password. While it returns an error, all users are
+	// refused.
 	InForce func(user string) (int, error)
 	Now     func() time.Time
 	// FreshID returns a unique identifier.
@@ -62,7 +63,7 @@ func NewService(o Options) (*Service, error) {
 	}
 	for _, secret := range secrets {
 		if len(secret) < minSecret {
-			return nil, fmt.Errorf("token secret: %d bytes, want at least %d", len(secret), minSecret)
+			return nil, fmt.Errorf("token secret has %d bytes, want at least %d", len(secret), minSecret)
 		}
 	}
 	return &Service{
@@ -82,8 +83,8 @@ type answer struct {
 	IssuedAt    time.Time `json:"issued_at"`
 }
 
-// ServeHTTP accepts GET with service, scope and Basic credentials. It logs neither credentials nor the requested
-// scopes, which are text of the caller.
+// ServeHTTP accepts GET with service, scope and Basic credentials. It does not log credentials, and it does not log the
+// requested scopes, because they are untrusted text.
 func (s *Service) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	if request.Method != http.MethodGet {
@@ -105,12 +106,12 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	now := s.now().UTC().Truncate(time.Second)
 	signed, err := s.issuer.sign(user, s.policy.Grant(user, asked), s.freshID(), now)
 	if err != nil {
-		s.log.Error(err, "cannot sign a token", "user", user)
-		problem(w, http.StatusInternalServerError, "UNKNOWN", "cannot sign")
+		s.log.Error(err, "failed to sign a token", "user", user)
+		problem(w, http.StatusInternalServerError, "UNKNOWN", "failed to sign the token")
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	// the client is gone
+	// An error means that the client has disconnected.
 	_ = json.NewEncoder(w).Encode(answer{
 		Token: signed, AccessToken: signed, ExpiresIn: int(Validity.Seconds()), IssuedAt: now,
 	})
@@ -128,15 +129,16 @@ func (s *Service) authenticated(request *http.Request) (string, error) {
 	return user, err
 }
 
-// announceOutdated logs once that a user needs another password before the next rotation. The fleet limits the number
-// of users.
+// announceOutdated logs once per user that the password must be replaced before the next rotation. The size of the
+// fleet limits the number of log messages.
 func (s *Service) announceOutdated(user string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.outdated[user] {
 		s.outdated[user] = true
 		s.log.Info(
-			"a password of the token.key before is in use: replace it before the next `kcp-publisher keys rotate token`", "user", user)
+			"a password derived from the previous token.key is in use: replace it before the next "+
+				"`kcp-publisher keys rotate token`", "user", user)
 	}
 }
 
@@ -146,10 +148,10 @@ func (s *Service) asked(request *http.Request) ([]Access, error) {
 	}
 	query, err := url.ParseQuery(request.URL.RawQuery)
 	if err != nil {
-		return nil, fmt.Errorf("query: cannot be parsed")
+		return nil, fmt.Errorf("query cannot be parsed")
 	}
 	if services := query["service"]; len(services) != 1 || services[0] != s.issuer.Service {
-		return nil, fmt.Errorf("service: this is the token service of %q alone", s.issuer.Service)
+		return nil, fmt.Errorf("service: want %q", s.issuer.Service)
 	}
 	return parseScopes(query["scope"])
 }
@@ -161,8 +163,8 @@ func (s *Service) refuse(w http.ResponseWriter, request *http.Request, err error
 		return
 	}
 	if !errors.Is(err, errRefused) {
-		s.log.Error(err, "cannot issue tokens")
-		problem(w, http.StatusServiceUnavailable, "UNAVAILABLE", "come back later")
+		s.log.Error(err, "failed to issue a token")
+		problem(w, http.StatusServiceUnavailable, "UNAVAILABLE", "try again later")
 		return
 	}
 	if _, _, tried := request.BasicAuth(); tried {
@@ -182,5 +184,6 @@ func problem(w http.ResponseWriter, status int, code, message string) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string][]item{"errors": {{code, message}}}) // the client is gone
+	// An error means that the client has disconnected.
+	_ = json.NewEncoder(w).Encode(map[string][]item{"errors": {{code, message}}})
 }

@@ -41,7 +41,7 @@ func newIssuer(t *testing.T) *Issuer {
 	return issuer
 }
 
-// desk is a service with its log.
+// desk is a token service with its log.
 type desk struct {
 	*Service
 	issuer *Issuer
@@ -96,14 +96,14 @@ func TestRuntimeGetsAShortLivedTokenForItsRights(t *testing.T) {
 	response := d.ask("a", passwordOf(t, "a", 1),
 		query("repository:fleet/reports/a:pull,push", "repository:fleet/runtimes/b:pull"))
 	if response.Code != http.StatusOK || response.Header().Get("Cache-Control") != "no-store" {
-		t.Fatalf("%d %v %s", response.Code, response.Header(), response.Body)
+		t.Fatalf("got status %d, headers %v, body %s", response.Code, response.Header(), response.Body)
 	}
 	var got answer
 	if err := json.Unmarshal(response.Body.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
 	if got.ExpiresIn != 300 || !got.IssuedAt.Equal(noon) || got.Token != got.AccessToken {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v", got)
 	}
 	parsed, err := jwt.ParseSigned(got.Token, []jose.SignatureAlgorithm{jose.ES256})
 	if err != nil {
@@ -119,7 +119,7 @@ func TestRuntimeGetsAShortLivedTokenForItsRights(t *testing.T) {
 	}
 	keys := set.Key(parsed.Headers[0].KeyID)
 	if len(keys) != 1 || !keys[0].IsPublic() {
-		t.Fatalf("%d keys of the token's id %q, want the public one", len(keys), parsed.Headers[0].KeyID)
+		t.Fatalf("got %d keys for the token's key id %q, want one public key", len(keys), parsed.Headers[0].KeyID)
 	}
 	var claims jwt.Claims
 	var more struct {
@@ -133,10 +133,10 @@ func TestRuntimeGetsAShortLivedTokenForItsRights(t *testing.T) {
 		t.Error(err)
 	}
 	if !claims.Expiry.Time().Equal(noon.Add(Validity)) || !claims.NotBefore.Time().Equal(noon) {
-		t.Errorf("%+v", claims)
+		t.Errorf("got claims %+v", claims)
 	}
 	if flat(more.Access) != "repository:fleet/reports/a:pull,push" {
-		t.Errorf("access %q", flat(more.Access))
+		t.Errorf("got access %q", flat(more.Access))
 	}
 }
 
@@ -156,7 +156,8 @@ func TestTokenWithoutAccessIsIssued(t *testing.T) {
 		t.Fatal(err)
 	}
 	if list, ok := claims["access"].([]any); !ok || len(list) != 0 {
-		t.Errorf("access is %v, want an empty list: zot takes a missing one for none, others may not", claims["access"])
+		t.Errorf("got access %v, want an empty list, because registries can treat a missing list as full access",
+			claims["access"])
 	}
 }
 
@@ -167,17 +168,17 @@ func TestInvalidCredentialsAreRefused(t *testing.T) {
 		inForce        func(string) (int, error)
 		want           int
 	}{
-		"nobody":                      {want: 401},
-		"an empty password":           {user: "a", want: 401},
-		"another runtime's password":  {user: "a", password: passwordOf(t, "b", 1), want: 401},
-		"that of a runtime it begins": {user: "a", password: passwordOf(t, "a-b", 1), want: 401},
-		"an older generation":         {user: "a", password: passwordOf(t, "a", 1), inForce: two, want: 401},
-		"the generation in force":     {user: "a", password: passwordOf(t, "a", 2), inForce: two, want: 200},
-		"a generation ahead":          {user: "a", password: passwordOf(t, "a", 3), inForce: two, want: 200},
-		"a generation written anew": {
+		"no credentials":                         {want: 401},
+		"an empty password":                      {user: "a", want: 401},
+		"another runtime's password":             {user: "a", password: passwordOf(t, "b", 1), want: 401},
+		"password of a runtime with a longer id": {user: "a", password: passwordOf(t, "a-b", 1), want: 401},
+		"an older generation":                    {user: "a", password: passwordOf(t, "a", 1), inForce: two, want: 401},
+		"the lowest valid generation":            {user: "a", password: passwordOf(t, "a", 2), inForce: two, want: 200},
+		"a higher generation":                    {user: "a", password: passwordOf(t, "a", 3), inForce: two, want: 200},
+		"a forged generation": {
 			user: "a", password: strings.Replace(passwordOf(t, "a", 1), ".1.", ".2.", 1), inForce: two, want: 401,
 		},
-		"a generation with another spelling": {
+		"a generation with a leading zero": {
 			user: "a", password: strings.Replace(passwordOf(t, "a", 1), ".1.", ".01.", 1), want: 401,
 		},
 		"generation zero": {
@@ -189,8 +190,10 @@ func TestInvalidCredentialsAreRefused(t *testing.T) {
 		"the publisher": {
 			user: UserPublisher, password: passwordOf(t, UserPublisher, 1), want: 200,
 		},
-		"the publisher as a runtime": {user: "publisher", password: passwordOf(t, UserPublisher, 1), want: 401},
-		"generations that cannot be read": {
+		"the publisher without the underscore": {
+			user: "publisher", password: passwordOf(t, UserPublisher, 1), want: 401,
+		},
+		"unreadable generations": {
 			user: "a", password: passwordOf(t, "a", 1),
 			inForce: func(string) (int, error) { return 0, errors.New("gone") }, want: 503,
 		},
@@ -199,14 +202,14 @@ func TestInvalidCredentialsAreRefused(t *testing.T) {
 			d := newDesk(t, c.inForce)
 			response := d.ask(c.user, c.password, query("repository:fleet/runtimes/a:pull"))
 			if response.Code != c.want {
-				t.Fatalf("%d, want %d: %s", response.Code, c.want, response.Body)
+				t.Fatalf("got status %d, want %d: %s", response.Code, c.want, response.Body)
 			}
 			if c.want == 401 && !strings.HasPrefix(response.Header().Get("WWW-Authenticate"), "Basic ") {
-				t.Errorf("no challenge: %v", response.Header())
+				t.Errorf("response has no challenge: %v", response.Header())
 			}
 			if code := c.password[strings.LastIndexByte(c.password, '.')+1:]; code != "" &&
 				strings.Contains(d.logged.String()+response.Body.String(), code) {
-				t.Errorf("the password is revealed: %s%s", d.logged, response.Body)
+				t.Errorf("the log or the response contains the password: %s%s", d.logged, response.Body)
 			}
 		})
 	}
@@ -216,38 +219,38 @@ func TestMalformedRequestsAreRefused(t *testing.T) {
 	d := newDesk(t, nil)
 	password := passwordOf(t, "a", 1)
 	for name, q := range map[string]url.Values{
-		"no service":         {"scope": {"repository:fleet/runtimes/a:pull"}},
-		"another service":    {"service": {"other.example"}},
-		"two services":       {"service": {"registry.example", "other.example"}},
-		"a scope that is no": query("repository:fleet/../a:pull"),
-		"more than a query":  query(strings.Repeat("repository:a:pull ", 1000)),
+		"no service":               {"scope": {"repository:fleet/runtimes/a:pull"}},
+		"another service":          {"service": {"other.example"}},
+		"two services":             {"service": {"registry.example", "other.example"}},
+		"an invalid scope":         query("repository:fleet/../a:pull"),
+		"a query that is too long": query(strings.Repeat("repository:a:pull ", 1000)),
 	} {
 		if response := d.ask("a", password, q); response.Code != http.StatusBadRequest {
-			t.Errorf("%s: %d %s", name, response.Code, response.Body)
+			t.Errorf("%s: got status %d: %s", name, response.Code, response.Body)
 		}
 	}
 	request := httptest.NewRequest(http.MethodPost, "/auth/token", strings.NewReader("grant_type=password"))
 	response := httptest.NewRecorder()
 	d.ServeHTTP(response, request)
 	if response.Code != http.StatusMethodNotAllowed {
-		t.Errorf("POST: %d", response.Code)
+		t.Errorf("POST: got status %d", response.Code)
 	}
 }
 
-func TestFloodOfRefusalsIsLimitedAndLocksNoUserOut(t *testing.T) {
+func TestFloodOfRefusalsDoesNotLockOutUsers(t *testing.T) {
 	d := newDesk(t, nil)
 	last := 0
 	for range refusalsAtOnce + 20 {
 		last = d.ask("a", "kpr1.1.wrong", query()).Code
 	}
 	if last != http.StatusTooManyRequests {
-		t.Errorf("the last refusal is %d", last)
+		t.Errorf("last refusal: got status %d", last)
 	}
 	if n := strings.Count(d.logged.String(), "refused"); n != refusalsAtOnce {
-		t.Errorf("%d lines were logged, want %d", n, refusalsAtOnce)
+		t.Errorf("got %d log lines, want %d", n, refusalsAtOnce)
 	}
 	if response := d.ask("a", passwordOf(t, "a", 1), query()); response.Code != http.StatusOK {
-		t.Errorf("the runtime itself is locked out: %d", response.Code)
+		t.Errorf("the runtime is locked out: got status %d", response.Code)
 	}
 }
 
@@ -273,7 +276,7 @@ func TestGenerationsAreReadAgainAfterAChange(t *testing.T) {
 	expect := func(user string, want int) {
 		t.Helper()
 		if got, err := g.InForce(user); err != nil || got != want {
-			t.Errorf("%s: generation %d, %v, want %d", user, got, err, want)
+			t.Errorf("user %s: got generation %d, %v, want %d", user, got, err, want)
 		}
 	}
 	expect("a", 2)
@@ -331,23 +334,23 @@ func TestPasswordsSurviveOneRotationOfTheirSecret(t *testing.T) {
 		secrets trust.TokenSecrets
 		want    map[int]int // by the secrets former, newest and third
 	}{
-		"before a rotation":     {trust.TokenSecrets{former}, map[int]int{0: 200, 1: 401, 2: 401}},
-		"after one":             {trust.TokenSecrets{newest, former}, map[int]int{0: 200, 1: 200, 2: 401}},
-		"after two":             {trust.TokenSecrets{third, newest}, map[int]int{0: 401, 1: 200, 2: 200}},
-		"after the old dropped": {trust.TokenSecrets{third}, map[int]int{0: 401, 1: 401, 2: 200}},
+		"before a rotation":                {trust.TokenSecrets{former}, map[int]int{0: 200, 1: 401, 2: 401}},
+		"after one rotation":               {trust.TokenSecrets{newest, former}, map[int]int{0: 200, 1: 200, 2: 401}},
+		"after two rotations":              {trust.TokenSecrets{third, newest}, map[int]int{0: 401, 1: 200, 2: 200}},
+		"after the old secret was dropped": {trust.TokenSecrets{third}, map[int]int{0: 401, 1: 401, 2: 200}},
 	} {
 		secrets = c.secrets
 		for i, from := range []trust.TokenSecret{former, newest, third} {
 			if got := asked(from); got != c.want[i] {
-				t.Errorf("%s: password of secret %d: %d, want %d", name, i, got, c.want[i])
+				t.Errorf("%s: password of secret %d: got status %d, want %d", name, i, got, c.want[i])
 			}
 		}
 	}
 	if count := strings.Count(d.logged.String(), "keys rotate token"); count != 1 {
-		t.Errorf("logged %d times that a user sends an outdated password:\n%s", count, d.logged)
+		t.Errorf("got %d log lines about an outdated password, want 1:\n%s", count, d.logged)
 	}
 	problem = errors.New("the file is gone")
 	if got := asked(third); got != http.StatusServiceUnavailable {
-		t.Errorf("without a secret: %d", got)
+		t.Errorf("without secrets: got status %d", got)
 	}
 }

@@ -1,6 +1,7 @@
-// Package crdschema validates objects of the control plane as the API server would, by the schemas of the chart's own
-// CustomResourceDefinitions and with the API server's own defaulting and validation. It takes an unvalidated object,
-// such as one from a file or a report, and returns its problems by field. It is pure.
+// Package crdschema validates objects of the control plane like the API server. It uses the schemas in the chart's
+// CustomResourceDefinitions, and the API server's code for defaulting and validation. Its input is an unvalidated
+// object, for example from a file or a report. Its output is the invalid fields with their problems. The package is
+// pure.
 package crdschema
 
 import (
@@ -30,16 +31,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/charts"
 )
 
-// Schema is the schema of one kind in its storage version.
+// Schema is the schema of a kind in its storage version.
 type Schema struct {
 	structural *schema.Structural
 	validator  validation.SchemaValidator
-	rules      *cel.Validator // nil without rules
+	rules      *cel.Validator // nil if the schema has no CEL rules
 }
 
 const folder = "kcp-publisher/files/crds/"
 
-// schemas are read at the first object of a kind, because compiling their rules takes a while.
+// schemas are read when a kind is first used, because compiling their rules takes time.
 var schemas = map[string]func() (*Schema, error){
 	"Kyma":              once("operator.kyma-project.io_kymas.yaml"),
 	"Manifest":          once("operator.kyma-project.io_manifests.yaml"),
@@ -98,18 +99,20 @@ func read(file string) (*Schema, error) {
 		return &Schema{structural: structural, validator: validator,
 			rules: cel.NewValidator(structural, true, celconfig.PerCallLimit)}, nil
 	}
-	return nil, errors.New("no version is stored")
+	return nil, errors.New("the CustomResourceDefinition has no storage version")
 }
 
-// Default sets the defaults of an object as the API server sets them.
+// Default sets the defaults of an object like the API server.
 func (s *Schema) Default(object map[string]any) { defaulting.Default(object, s.structural) }
 
-// Problem is a field that the API server would refuse. Its text is limited, because values are external input.
+// Problem is a field that the API server would refuse. The length of its text is limited, because it can contain
+// external input.
 type Problem struct{ Field, Message string }
 
 func (p *Problem) Error() string { return p.Field + ": " + p.Message }
 
-// Validate returns the problems of an object that has its defaults. It does not evaluate rules if values are invalid.
+// Validate returns the problems of an object whose defaults are set. It evaluates CEL rules only if all values are
+// valid.
 func (s *Schema) Validate(object map[string]any) []*Problem {
 	found := validation.ValidateCustomResource(nil, object, s.validator)
 	if len(found) == 0 {
@@ -143,7 +146,7 @@ func problems(found field.ErrorList) []*Problem {
 	return all
 }
 
-// quoted returns the invalid value, limited, if showing it helps.
+// quoted returns the invalid value with a limited length, if the value is useful in the message.
 func quoted(wrong *field.Error) string {
 	const most = 64
 	switch value := wrong.BadValue.(type) {

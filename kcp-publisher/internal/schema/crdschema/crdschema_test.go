@@ -10,10 +10,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/charts"
 )
 
-func TestDefinitionsOfTheChartHaveASchema(t *testing.T) {
+func TestEachCRDOfTheChartHasASchema(t *testing.T) {
 	files, err := charts.PublisherCRDs.ReadDir(strings.TrimSuffix(folder, "/"))
 	if err != nil || len(files) != len(schemas) {
-		t.Fatalf("%d files and %d schemas, %v", len(files), len(schemas), err)
+		t.Fatalf("got %d CRD files and %d schemas, error %v", len(files), len(schemas), err)
 	}
 	for _, file := range files {
 		data, err := charts.PublisherCRDs.ReadFile(folder + file.Name())
@@ -25,11 +25,11 @@ func TestDefinitionsOfTheChartHaveASchema(t *testing.T) {
 			t.Fatal(err)
 		}
 		if schema, err := Of(crd.Spec.Names.Kind); err != nil || schema == nil {
-			t.Errorf("%s: %v", file.Name(), err)
+			t.Errorf("%s: got schema %v, error %v", file.Name(), schema, err)
 		}
 	}
 	if _, err := Of("ConfigMap"); err == nil {
-		t.Error("a kind that the chart does not define has a schema")
+		t.Error("got a schema of ConfigMap, which the chart does not define")
 	}
 }
 
@@ -45,17 +45,17 @@ func TestProblemsNameTheField(t *testing.T) {
 		object map[string]any
 		want   string
 	}{
-		"A good one": {wave(map[string]any{"name": "all", "percent": int64(100)}), ""},
-		"A value of another type": {
+		"valid wave": {wave(map[string]any{"name": "all", "percent": int64(100)}), ""},
+		"value with a wrong type": {
 			wave(map[string]any{"name": int64(3), "percent": int64(100)}),
 			"spec.waves[0].name: must be of type string: \"integer\"",
 		},
-		"What is required": {wave(map[string]any{"percent": int64(100)}), "spec.waves[0].name: is required"},
-		"A rule that is broken": {
+		"missing required field": {wave(map[string]any{"percent": int64(100)}), "spec.waves[0].name: is required"},
+		"violated CEL rule": {
 			wave(map[string]any{"name": "all"}),
 			"spec.waves[0]: exactly one of selector, percent and count is required",
 		},
-		"A value of endless length": {
+		"value that is too long": {
 			wave(map[string]any{"name": strings.Repeat("A", 9000), "percent": int64(100)}), "spec.waves[0].name: ",
 		},
 	} {

@@ -1,5 +1,5 @@
-// Package kymaschema validates the parts of a Kyma that a runtime reports, as the API server would. It returns the
-// first problem. It is pure.
+// Package kymaschema validates the parts of a Kyma that a runtime reports, like the API server. It returns the first
+// problem. The package is pure.
 package kymaschema
 
 import (
@@ -12,14 +12,14 @@ import (
 // Schema is the schema of a Kyma in its storage version.
 type Schema struct{ *crdschema.Schema }
 
-// New reads the schema from the chart.
+// New reads the schema of Kymas from the chart.
 func New() (*Schema, error) {
 	kymas, err := crdschema.Of("Kyma")
 	return &Schema{kymas}, err
 }
 
-// Check returns the first problem that the API server would find in a Kyma with these parts, and names its field. It
-// sets defaults as the API server does. Without a spec it checks only the modules.
+// Check returns an error with the first field of a Kyma that the API server would refuse. It first sets defaults like
+// the API server. If spec is nil, it checks only the modules.
 func (s *Schema) Check(spec *v1beta2.KymaSpec, modules []v1beta2.ModuleStatus) error {
 	object := &v1beta2.Kyma{Status: v1beta2.KymaStatus{Modules: modules}}
 	if spec != nil {

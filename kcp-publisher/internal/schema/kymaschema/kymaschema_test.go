@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestInvalidPartsAreRefusedWithTheField(t *testing.T) {
+func TestInvalidPartsOfAKymaAreRefused(t *testing.T) {
 	schema, err := New()
 	if err != nil {
 		t.Fatal(err)
@@ -28,32 +28,32 @@ func TestInvalidPartsAreRefusedWithTheField(t *testing.T) {
 		modules []v1beta2.ModuleStatus
 		want    string
 	}{
-		"Valid parts are accepted": {modules: ready},
-		"A channel in capitals": {
+		"valid parts": {modules: ready},
+		"channel with invalid characters": {
 			spec: func(s *v1beta2.KymaSpec) { s.Channel = "Ü!" }, want: "spec.channel: ",
 		},
-		"A channel of a few thousand letters": {
+		"channel that is too long": {
 			spec: func(s *v1beta2.KymaSpec) { s.Channel = strings.Repeat("a", 9000) }, want: "spec.channel: ",
 		},
-		"No channel": {
+		"missing channel": {
 			spec: func(s *v1beta2.KymaSpec) { s.Channel = "" }, want: "spec.channel: ",
 		},
-		"A module twice": {
+		"duplicate module": {
 			spec: func(s *v1beta2.KymaSpec) { s.Modules = append(s.Modules, module("keda")) },
 			want: `spec.modules[2]: {"name":"keda"}: appears twice`,
 		},
-		"A policy that there is not": {
+		"unknown policy": {
 			spec: func(s *v1beta2.KymaSpec) { s.Modules[0].CustomResourcePolicy = "Sometimes" },
 			want: "spec.modules[0].customResourcePolicy: ",
 		},
-		"A version that is none": {
+		"invalid version": {
 			spec: func(s *v1beta2.KymaSpec) { s.Modules[0].Version = "latest" }, want: "spec.modules[0].version: ",
 		},
-		"A module's channel with a way to the next line": {
+		"module channel with control characters": {
 			spec: func(s *v1beta2.KymaSpec) { s.Modules[1].Channel = "\x1b[2J\nfast" },
 			want: `spec.modules[1].channel: "\x1b[2J\nfast"`,
 		},
-		"A state that there is not": {
+		"unknown state": {
 			modules: []v1beta2.ModuleStatus{{Name: "keda", State: "Splendid"}}, want: "status.modules[0].state: ",
 		},
 	} {
@@ -65,7 +65,7 @@ func TestInvalidPartsAreRefusedWithTheField(t *testing.T) {
 			err := schema.Check(&spec, c.modules)
 			if c.want == "" {
 				if without := schema.Check(nil, c.modules); err != nil || without != nil {
-					t.Errorf("got %v, without a spec %v", err, without)
+					t.Errorf("got error %v with a spec and %v without, want none", err, without)
 				}
 				return
 			}

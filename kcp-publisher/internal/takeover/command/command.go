@@ -1,4 +1,4 @@
-// Package command is the command `kcp-publisher takeover`. The command line of the publisher gives it a Host.
+// Package command implements the command `kcp-publisher takeover`. The publisher's command line calls New with a Host.
 package command
 
 import (
@@ -24,34 +24,34 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover"
 )
 
-// Host is the access to the publisher's command line.
+// Host provides functions of the publisher's command line to the takeover commands.
 type Host struct {
 	// AddFlags adds the flags of the control plane, and AddPlanFlags those that affect resolution.
 	AddFlags, AddPlanFlags func(*pflag.FlagSet)
-	// Complete completes the names of Kymas as arguments of a command.
+	// Complete adds shell completion of Kyma names to a command.
 	Complete  func(*cobra.Command)
 	Connect   func() (client.Client, error)
 	Namespace func() string
 	// Fleet reads the objects of the control plane.
 	Fleet func(context.Context, client.Reader) (plan.Fleet, error)
-	// Maintenance reads the policy of maintenance windows, and calls remark for each rule without an effect.
+	// Maintenance reads the maintenance window policy, and calls remark for each rule without an effect.
 	Maintenance func(remark func(string)) (plan.Maintenance, error)
 	NewTable    func(io.Writer) table.Writer
 }
 
-// takeoverFlags are the common flags of all takeover commands.
+// takeoverFlags contains the flags and state of the takeover commands.
 type takeoverFlags struct {
 	Host
 	selector, format string
 	all, dryRun      bool
 	gone             bool
-	// offered are the objects that lifecycle-manager finds in the control plane. deadline is the end of the wait.
+	// offered is the catalog of the control plane. deadline is when commands stop waiting for reports.
 	offered  *catalog.Snapshot
 	deadline time.Time
 	timeout  time.Duration
 }
 
-// New returns the command.
+// New returns the command takeover with its subcommands.
 func New(host Host) *cobra.Command {
 	f := &takeoverFlags{Host: host}
 	cmd := cli.Group("takeover", "take over Kymas from lifecycle-manager, or return them",
@@ -104,7 +104,7 @@ func (f *takeoverFlags) newStart() *cobra.Command {
 					switch phase := plans[at].Phase; {
 					case phase != takeover.PhaseNone && phase != takeover.PhaseReturn &&
 						phase != string(bundle.TakeoverAdopt):
-						return nil, fmt.Errorf("its takeover is already in phase %s", phase)
+						return nil, fmt.Errorf("the takeover is already in phase %s", phase)
 					case len(plans[at].Obstacles) > 0:
 						return nil, errors.New(strings.Join(plans[at].Obstacles, "; "))
 					}
@@ -213,7 +213,8 @@ func (f *takeoverFlags) plans(
 	return kymas, takeover.New(l, kymas, time.Now()), nil
 }
 
-// selected returns the Kymas that the command line selects, sorted by name. With allByDefault, no selection means all.
+// selected returns the Kymas that the command line selects, sorted by name. If allByDefault is set and the command line
+// does not select Kymas, it returns all Kymas.
 func (f *takeoverFlags) selected(
 	ctx context.Context, api client.Client, args []string, allByDefault bool,
 ) ([]v1beta2.Kyma, error) {
@@ -224,7 +225,7 @@ func (f *takeoverFlags) selected(
 		}
 	}
 	if ways > 1 || ways == 0 && !allByDefault {
-		return nil, cli.Usage(errors.New("want exactly one of: names of Kymas, --selector, --all"))
+		return nil, cli.Usage(errors.New("exactly one of Kyma names, --selector or --all is required"))
 	}
 	selector, err := labels.Parse(f.selector)
 	if err != nil {

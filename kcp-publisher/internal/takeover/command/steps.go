@@ -20,18 +20,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover"
 )
 
-// step is the result for one Kyma.
+// step is the result of a command for one Kyma.
 type step struct {
 	Kyma string   `json:"kyma"`
 	Done []string `json:"done,omitempty"`
-	// Refused is the reason why the step was not completed.
+	// Refused is the reason why the command was not completed, or empty.
 	Refused string `json:"refused,omitempty"`
 }
 
-// takeoverStep changes one Kyma in its current state, and returns the completed actions.
+// takeoverStep changes a Kyma and returns messages about its changes.
 type takeoverStep func(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]string, error)
 
-// each runs a step for every Kyma. A failure does not stop the others.
+// each runs a step for every Kyma and prints the results. It continues after a failure.
 func (f *takeoverFlags) each(cmd *cobra.Command, kymas []v1beta2.Kyma, do takeoverStep) error {
 	api, err := f.Connect()
 	if err != nil {
@@ -50,13 +50,14 @@ func (f *takeoverFlags) each(cmd *cobra.Command, kymas []v1beta2.Kyma, do takeov
 		return err
 	}
 	if refused > 0 {
-		return fmt.Errorf("%d of %d Kymas are not completed, see the reasons above: run the command again", refused,
+		return fmt.Errorf("the command failed for %d of %d Kymas, see the reasons above: run it again to "+
+			"continue", refused,
 			len(kymas))
 	}
 	return nil
 }
 
-// one runs a step for one Kyma. It retries conflicts, because the publisher also writes the Kyma.
+// one runs a step for one Kyma. It retries after conflicts, because the publisher also writes the Kyma.
 func (f *takeoverFlags) one(ctx context.Context, api client.Client, name string, do takeoverStep) step {
 	s := step{Kyma: name}
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -74,8 +75,9 @@ func (f *takeoverFlags) one(ctx context.Context, api client.Client, name string,
 	return s
 }
 
-// advance requests a final phase of the takeover from the runtimes of all Kymas, waits until they have reported it, and
-// then completes the control plane's part. An interrupted command continues when it is run again.
+// advance requests a final phase of the takeover from the runtimes of all selected Kymas and waits until they report
+// its completion. Then it runs rest in the control plane. If the command is interrupted, it can be run again to
+// continue.
 func (f *takeoverFlags) advance(
 	cmd *cobra.Command, args []string, phase bundle.TakeoverPhase, rest takeoverStep,
 ) error {
@@ -115,7 +117,8 @@ func (f *takeoverFlags) advance(
 		if f.dryRun {
 			return []string{
 				fmt.Sprintf(
-					"would request phase %s from the runtime, and complete the control plane's part after its report",
+					"would request phase %s from the runtime, and complete it in the control plane after the "+
+						"runtime's report",
 					phase),
 			}, nil
 		}
@@ -135,7 +138,8 @@ func (f *takeoverFlags) advance(
 	})
 }
 
-// ask annotates a Kyma to request a phase from its runtime, if the phase is allowed.
+// ask annotates a Kyma to request a phase from its runtime. It returns an error if the current phase does not allow
+// this.
 func (f *takeoverFlags) ask(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, phase bundle.TakeoverPhase,
 ) error {
@@ -145,15 +149,15 @@ func (f *takeoverFlags) ask(
 	case is == takeover.PhaseReturn && phase == bundle.TakeoverRelease:
 		return nil
 	case is == takeover.PhaseReturn:
-		return errors.New("it is being given back: run `takeover abort`")
+		return errors.New("the Kyma is being returned to lifecycle-manager: run `takeover abort`")
 	case is == takeover.PhaseNone:
-		return errors.New("its takeover was not started")
+		return errors.New("the takeover was not started")
 	case is == takeover.PhaseFinished:
-		return errors.New("its takeover is finished and cannot be undone")
+		return errors.New("the takeover is finished and cannot be undone")
 	case is == string(bundle.TakeoverClean):
-		return errors.New("its runtime is being cleaned, which cannot be undone: run `takeover finish`")
+		return errors.New("leftovers in the runtime are being removed, which cannot be undone: run `takeover finish`")
 	case is == string(bundle.TakeoverRelease):
-		return errors.New("it is being returned: run `takeover abort`")
+		return errors.New("the runtime is returning its modules to lifecycle-manager: run `takeover abort`")
 	case phase == bundle.TakeoverRelease && takeover.Untouched(kyma):
 		return nil
 	}
@@ -196,7 +200,7 @@ func (f *takeoverFlags) await(
 	return nil
 }
 
-// giveBack returns a Kyma to lifecycle-manager and waits until that one has updated its Manifests.
+// giveBack returns a Kyma to lifecycle-manager and waits until lifecycle-manager has updated its Manifests.
 func (f *takeoverFlags) giveBack(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma,
 ) (done []string, err error) {
@@ -213,7 +217,7 @@ func (f *takeoverFlags) giveBack(
 	}
 }
 
-// reread waits a moment and reads a Kyma again.
+// reread waits for the poll interval and reads a Kyma again.
 func reread(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) error {
 	const pollEvery = 500 * time.Millisecond
 	select {
@@ -227,11 +231,11 @@ func reread(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) error {
 	return nil
 }
 
-// unlabel removes the labels of a finished takeover once lifecycle-manager is gone.
+// unlabel removes the labels of a finished takeover if the flag for an uninstalled lifecycle-manager is set.
 func (f *takeoverFlags) unlabel(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]string, error) {
 	switch {
 	case !f.gone:
-		return []string{"it was already taken over; its labels stop lifecycle-manager"}, nil
+		return []string{"already taken over; its labels still suspend lifecycle-manager"}, nil
 	case f.dryRun:
 		return []string{"would remove its labels"}, nil
 	}
@@ -243,7 +247,7 @@ func (f *takeoverFlags) unlabel(ctx context.Context, api client.Client, kyma *v1
 	return append(done, more...), err
 }
 
-// unlabeled removes the remaining objects after the last Kyma has lost its label.
+// unlabeled removes the remaining finalizers of lifecycle-manager if the Kyma has no takeover label.
 func (f *takeoverFlags) unlabeled(ctx context.Context, api client.Client) ([]string, error) {
 	if f.dryRun {
 		return nil, nil
@@ -259,7 +263,7 @@ func inRuntime(removed []string) (done []string) {
 	return done
 }
 
-// kubeconfigs names the Secrets with which lifecycle-manager reached the runtime. Other programs may use them too.
+// kubeconfigs returns messages about the Secrets with the runtime's kubeconfig, which other programs may still need.
 func (f *takeoverFlags) kubeconfigs(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (named []string) {
 	var secrets corev1.SecretList
 	err := api.List(ctx, &secrets, client.InNamespace(kyma.Namespace),

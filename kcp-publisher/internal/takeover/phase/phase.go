@@ -1,6 +1,6 @@
-// Package phase decides the takeover phase in a Kyma's bundles. Its inputs are the Kyma's label and annotation, the
-// record of lifecycle-manager's modules, and the runtime's report. All of it is pure. The core packages call it; it
-// imports none of them.
+// Package phase computes the takeover phase for a Kyma's bundles from the Kyma's label and annotation, the record of
+// lifecycle-manager's modules, and the runtime's report. It performs no I/O. The core packages import it, so it must
+// not import them.
 package phase
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Of returns the phase of a Kyma's takeover from lifecycle-manager. It is empty without a takeover, and for a deleted
-// Kyma.
+// Of returns the phase of a Kyma's takeover from lifecycle-manager. The phase is empty if the Kyma is not being taken
+// over or is being deleted.
 func Of(kyma *v1beta2.Kyma) (bundle.TakeoverPhase, error) {
 	if kyma.Labels[v1beta2.LabelTakeover] != v1beta2.TakeoverActive || !kyma.DeletionTimestamp.IsZero() {
 		return "", nil
@@ -26,7 +26,7 @@ func Of(kyma *v1beta2.Kyma) (bundle.TakeoverPhase, error) {
 		return phase, nil
 	default:
 		return "",
-			reason.Errorf(reason.AnnotationInvalid, "annotation %s: %q: want %s, %s or %s",
+			reason.Errorf(reason.AnnotationInvalid, "annotation %s is %q, want %s, %s or %s",
 				v1beta2.AnnotationTakeoverPhase, bundle.Bounded(string(phase), bundle.MaxMessageBytes),
 				bundle.TakeoverAdopt, bundle.TakeoverClean, bundle.TakeoverRelease)
 	}
@@ -35,24 +35,25 @@ func Of(kyma *v1beta2.Kyma) (bundle.TakeoverPhase, error) {
 // Inherited is a module that lifecycle-manager installed in a runtime.
 type Inherited struct {
 	Module, Channel, Version string
-	// Unmanaged is true if lifecycle-manager had left the objects to their users.
+	// Unmanaged is true if the module was unmanaged before the takeover.
 	Unmanaged bool
-	// Objects are the installed objects, in the order of bundle.SortObjects.
+	// Objects lists the installed objects, in the order of bundle.SortObjects.
 	Objects []bundle.ObjectRef
 }
 
-// Asked is a takeover's part in the request of a runtime.
+// Asked is the part of a runtime's request that results from a takeover.
 type Asked struct {
 	Phase bundle.TakeoverPhase
-	// Inherited are the modules that lifecycle-manager installed and that the agent has not adopted yet, by name.
+	// Inherited lists the modules that lifecycle-manager installed and that the agent has not adopted yet, sorted by
+	// name.
 	Inherited []Inherited
-	// Unheard is true until the runtime has reported in this takeover. Until then its own Kyma's spec is unknown, so
-	// the runtime keeps its modules: the spec in the control plane may be years old, and an earlier report may be from
-	// before an aborted takeover.
+	// Unheard is true until the runtime has reported during this takeover. Until then, the runtime keeps its modules,
+	// because the spec of its own Kyma is unknown. The spec in the control plane can be years old, and an earlier
+	// report can be from before an aborted takeover.
 	Unheard bool
 }
 
-// Ask returns the takeover's part in the request of a Kyma's runtime.
+// Ask returns the part of a Kyma's request that results from its takeover.
 func Ask(kyma *v1beta2.Kyma) (Asked, error) {
 	phase, err := Of(kyma)
 	if phase == "" || err != nil {
@@ -63,7 +64,8 @@ func Ask(kyma *v1beta2.Kyma) (Asked, error) {
 	if s == nil || s.Takeover == nil {
 		return asked,
 			fmt.Errorf(
-				"label %s: the objects of lifecycle-manager are not known yet: only `kcp-publisher run` takes over",
+				"label %s: the modules of lifecycle-manager are not recorded yet: only `kcp-publisher run` can take "+
+					"over a Kyma",
 				v1beta2.LabelTakeover)
 	}
 	switch {
@@ -76,7 +78,7 @@ func Ask(kyma *v1beta2.Kyma) (Asked, error) {
 	return asked, nil
 }
 
-// inherited returns the modules that lifecycle-manager installed and that the runtime has not reported as its agent's.
+// inherited returns the modules that lifecycle-manager installed and that the agent has not reported as adopted.
 func inherited(status *v1beta2.TakeoverStatus) (all []Inherited) {
 	for _, m := range status.Modules {
 		if m.Adopted {
@@ -100,22 +102,23 @@ func inherited(status *v1beta2.TakeoverStatus) (all []Inherited) {
 	return all
 }
 
-// Finished reports whether a Kyma was taken over, while lifecycle-manager may still run.
+// Finished reports whether the takeover of a Kyma is finished and its label was not removed yet.
 func Finished(kyma *v1beta2.Kyma) bool {
 	return kyma.Labels[v1beta2.LabelTakeover] == v1beta2.TakeoverFinished
 }
 
-// Released reports whether a bundle gives the runtime back to lifecycle-manager, which continues with its versions.
+// Released reports whether a bundle returns the runtime to lifecycle-manager.
 func Released(state bundle.DesiredState) bool { return state.Takeover == bundle.TakeoverRelease }
 
-// Returned reports whether the last bundle gave the runtime back to lifecycle-manager, and the next one does not.
+// Returned reports whether the last bundle returned the runtime to lifecycle-manager and the next bundle does not.
 func Returned(next bundle.TakeoverPhase, last *bundle.DesiredState) bool {
 	return next != bundle.TakeoverRelease && last != nil && Released(*last)
 }
 
-// Floors returns the versions of the last bundle that count as given to the runtime. A bundle that gave the runtime
-// back can name versions that the runtime never had, because they waited for a window: of these, only mandatory modules
-// count, which do not wait.
+// Floors returns the versions of the last bundle below which modules must not be downgraded. A bundle that returned the
+// runtime to lifecycle-manager can contain versions that the runtime never installed, because they waited for a
+// maintenance window. Mandatory modules do not wait for a window, so Floors returns only their versions for such a
+// bundle.
 func Floors(next bundle.TakeoverPhase, last *bundle.DesiredState, versions map[string]string) map[string]string {
 	if !Returned(next, last) {
 		return versions
@@ -129,21 +132,22 @@ func Floors(next bundle.TakeoverPhase, last *bundle.DesiredState, versions map[s
 	return mandatory
 }
 
-// NotOffered returns the problem of an inherited module whose installed version the catalog does not offer.
+// NotOffered returns the error for an inherited module whose installed version is not in the catalog.
 func (i Inherited) NotOffered(err error) error {
 	return reason.Errorf(
 		reason.ModuleNotInherited,
-		"module %s: stays as lifecycle-manager installed it, and cannot be taken over in version %s: %w; offer that "+
-			"version until the runtime has it from its agent",
+		"module %s is not changed and cannot be taken over in version %s: %w; keep that version in the catalog "+
+			"until the agent has adopted the module",
 		i.Module,
 		i.Version,
 		err,
 	)
 }
 
-// Follows returns a message about the version that an inherited module gets after its adoption.
+// Follows returns a message about the upgrade of an inherited module after its adoption.
 func (i Inherited) Follows(offered string) string {
 	return fmt.Sprintf(
-		"is taken over in version %s, which lifecycle-manager installed; %s follows once the runtime has reported it",
+		"is taken over in version %s, which lifecycle-manager installed; version %s follows once the runtime has "+
+			"reported the module",
 		i.Version, offered)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// RecordReport records the reported phase of a runtime. It accepts only reports about the newest bundle: a report of an
-// aborted takeover in the registry does not apply to the next one.
+// RecordReport records the takeover phase and adopted modules in a report. It ignores reports that are not about the
+// latest bundle, because the registry can contain a report from an aborted takeover.
 func RecordReport(r *v1beta2.RuntimeStatus, report bundle.Report) {
 	t, reported := r.Takeover, report.Takeover
 	if t == nil || reported == nil || string(reported.Phase) != t.Published || r.Published == nil ||
@@ -21,7 +21,7 @@ func RecordReport(r *v1beta2.RuntimeStatus, report bundle.Report) {
 	t.Heard, t.Message = true, bundle.Bounded(reported.Message, bundle.MaxMessageBytes)
 	for i := range t.Modules {
 		if m := &t.Modules[i]; !m.Adopted && adopted(m, report) {
-			m.Adopted, m.Objects = true, nil // they are in the inventory of the runtime's own Manifest
+			m.Adopted, m.Objects = true, nil // the agent's Manifest now lists the objects
 		}
 	}
 	if !reported.Done {
@@ -36,7 +36,8 @@ func RecordReport(r *v1beta2.RuntimeStatus, report bundle.Report) {
 	}
 }
 
-// adopted reports whether a module is the agent's, in the version that lifecycle-manager installed or another one.
+// adopted reports whether the agent has adopted a module. A module without recorded objects is adopted once the agent
+// reports any version of it.
 func adopted(m *v1beta2.InheritedModule, report bundle.Report) bool {
 	if slices.Contains(report.Takeover.Adopted, m.Name) {
 		return true
@@ -46,7 +47,7 @@ func adopted(m *v1beta2.InheritedModule, report bundle.Report) bool {
 	})
 }
 
-// Forget removes the takeover and lifecycle-manager's conditions from the status of a Kyma that was taken over.
+// Forget removes the record of the takeover and lifecycle-manager's conditions from a status.
 func Forget(status *v1beta2.KymaStatus) {
 	status.Runtime.Takeover = nil
 	for _, kind := range v1beta2.LifecycleManagerConditions {

@@ -1,9 +1,8 @@
-// Package access decides about the rights of a signed-in user to see and change objects on the web page. Its input is a
-// user; its output is the ui.Viewer of a request.
+// Package access determines the permissions of a signed-in user to see and change objects on the web page. Its input is
+// a user, and its output is the ui.Viewer of a request.
 //
 // The API server decides with SubjectAccessReview, and results are cached for a few seconds. If it does not respond,
-// nothing is allowed. Changes use the user's own token, never the permissions of the page, which cannot change
-// anything.
+// all requests are denied. Changes use the user's own token. The page itself has no permission to change anything.
 package access
 
 import (
@@ -25,20 +24,20 @@ import (
 )
 
 const (
-	// Validity is the lifetime of a cached review. It is also the longest time that a revoked right still applies.
+	// Validity is the lifetime of a cached review. A revoked permission still applies for at most this time.
 	Validity = 10 * time.Second
 	// reviewTimeout limits the wait for a review.
 	reviewTimeout = 5 * time.Second
 )
 
-// Right is one right in a namespace.
+// Right is one permission in a namespace.
 type Right struct {
 	Verb, Group, Resource, Namespace string
-	// Name selects one object; empty for all.
+	// Name selects one object. If it is empty, the permission covers all objects.
 	Name string
 }
 
-// Command returns the kubectl command that checks the right.
+// Command returns the kubectl command that checks the permission.
 func (r Right) Command() string {
 	resource := r.Resource + "." + r.Group
 	if r.Name != "" {
@@ -47,7 +46,7 @@ func (r Right) Command() string {
 	return fmt.Sprintf("kubectl auth can-i %s %s --namespace %s", r.Verb, resource, r.Namespace)
 }
 
-// Seeing returns the rights that a user needs to see the fleet of a namespace.
+// Seeing returns the permissions that a user needs to see the fleet of a namespace.
 func Seeing(namespace string) []Right {
 	return []Right{
 		{Verb: "list", Group: v1beta2.GroupVersion.Group, Resource: "kymas", Namespace: namespace},
@@ -56,7 +55,7 @@ func Seeing(namespace string) []Right {
 	}
 }
 
-// steering returns the right that a user needs to change a Rollout.
+// steering returns the permission that a user needs to change a Rollout.
 func steering(rollout client.ObjectKey) Right {
 	return Right{
 		Verb:      "patch",
@@ -67,7 +66,7 @@ func steering(rollout client.ObjectKey) Right {
 	}
 }
 
-// acting returns the right that a user needs to change a Kyma, or all Kymas of a namespace if the key has no name.
+// acting returns the permission that a user needs to change a Kyma, or all Kymas of a namespace if the key has no name.
 func acting(kyma client.ObjectKey) Right {
 	return Right{
 		Verb:      "patch",
@@ -78,10 +77,10 @@ func acting(kyma client.ObjectKey) Right {
 	}
 }
 
-// Ask reports whether a user has a right. It returns false with an error.
+// Ask reports whether a user has a permission. With an error, it always returns false.
 type Ask func(ctx context.Context, right Right) (bool, error)
 
-// Missing returns the rights that a user lacks.
+// Missing returns the permissions that a user lacks.
 func (ask Ask) Missing(ctx context.Context, rights []Right) ([]Right, error) {
 	var missing []Right
 	for _, right := range rights {
@@ -96,7 +95,7 @@ func (ask Ask) Missing(ctx context.Context, rights []Right) ([]Right, error) {
 	return missing, nil
 }
 
-// Users reviews the rights of users at the API server.
+// Users reviews the permissions of users at the API server.
 type Users struct{ authorizer authorizer.Authorizer }
 
 // NewUsers returns Users that cache each review for validity.
@@ -111,7 +110,7 @@ func NewUsers(api authorizationclient.AuthorizationV1Interface, validity time.Du
 	return &Users{authorizer: delegating}, nil
 }
 
-// Of returns the reviews of one user.
+// Of returns an Ask for one user.
 func (u *Users) Of(who user.Info) Ask {
 	return func(ctx context.Context, right Right) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
@@ -123,14 +122,14 @@ func (u *Users) Of(who user.Info) Ask {
 		})
 		if err != nil {
 			return false,
-				fmt.Errorf("check whether user %q may %s %s: %w", who.GetName(), right.Verb, right.Resource, err)
+				fmt.Errorf("check whether user %q can %s %s: %w", who.GetName(), right.Verb, right.Resource, err)
 		}
 		return decision == authorizer.DecisionAllow, nil
 	}
 }
 
-// Viewer returns the viewer of a request. Changes use act, a client with the viewer's own rights; nil allows no
-// changes.
+// Viewer returns the viewer of a request. Changes use act, a client with the viewer's own permissions. If act is nil,
+// no changes are allowed.
 func Viewer(name string, ask Ask, act client.Client) *ui.Viewer {
 	v := &ui.Viewer{Name: name, MaySee: func(ctx context.Context, namespace string) (bool, error) {
 		missing, err := ask.Missing(ctx, Seeing(namespace))

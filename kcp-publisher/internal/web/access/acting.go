@@ -8,16 +8,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Acting creates clients with the rights of a user's token. It uses neither impersonation nor the page's own
-// credentials. The clients share connections, which carry no credentials.
+// Acting creates clients with the permissions of a user's token. It does not use impersonation or the page's own
+// credentials. The clients share connections, which are not bound to credentials.
 type Acting struct {
 	config  *rest.Config
 	base    http.RoundTripper
 	options client.Options
 }
 
-// NewActing returns Acting for the API server of a configuration, without its credentials. The options contain the
-// scheme and the mapper, so users need no right to discover kinds.
+// NewActing returns Acting for the API server of a configuration, without its credentials. The options must contain the
+// scheme and the mapper, so users need no permission to discover kinds.
 func NewActing(config *rest.Config, options client.Options) (*Acting, error) {
 	anonymous := rest.AnonymousClientConfig(config)
 	base, err := rest.TransportFor(anonymous)

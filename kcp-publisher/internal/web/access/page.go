@@ -19,13 +19,14 @@ import (
 )
 
 const (
-	// maxEvents limits the number of Events that are read of a Kyma.
+	// maxEvents limits the number of Events that are read for a Kyma.
 	maxEvents = 100
-	// maxTrains limits the number of PromotionPolicies that are read of a namespace.
+	// maxTrains limits the number of PromotionPolicies that are read from a namespace.
 	maxTrains = 100
 )
 
-// Gate passes authenticated users to the pages if they may see the fleet, and lists the missing rights otherwise.
+// Gate passes requests of authenticated users to the pages if the users may see the fleet. Otherwise it lists the
+// missing permissions.
 type Gate struct {
 	Namespace string
 	SignIn    *signin.Service
@@ -80,8 +81,8 @@ func (g *Gate) forbid(w http.ResponseWriter, who signin.User, missing []Right) {
 		w,
 		who,
 		fmt.Sprintf(
-			"The fleet in namespace %s is shown to users who may list all of it. You lack the rights that these "+
-				"commands check:",
+			"Seeing the fleet requires the right to list its objects in namespace %s. These commands check the rights "+
+				"that you lack:",
 			g.Namespace,
 		),
 		commands...)
@@ -89,7 +90,8 @@ func (g *Gate) forbid(w http.ResponseWriter, who signin.User, missing []Right) {
 
 type actKey struct{}
 
-// Events returns the Events of a Kyma, read with the rights of the user of ctx, and none if that user has no token.
+// Events returns the Events of a Kyma, read with the permissions of the user in ctx. It returns none if that user has
+// no token.
 func Events(ctx context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error) {
 	act, _ := ctx.Value(actKey{}).(client.Client)
 	if act == nil {
@@ -98,8 +100,8 @@ func Events(ctx context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error) {
 	return EventsBy(ctx, act, kyma)
 }
 
-// Trains returns the PromotionPolicies of a namespace, read with the rights of the user of ctx. It returns none if that
-// user has no token or may not list them.
+// Trains returns the PromotionPolicies of a namespace, read with the permissions of the user in ctx. It returns none if
+// that user has no token or no permission to list them.
 func Trains(ctx context.Context, namespace string) ([]v1alpha1.PromotionPolicy, error) {
 	act, _ := ctx.Value(actKey{}).(client.Client)
 	if act == nil {
@@ -108,8 +110,8 @@ func Trains(ctx context.Context, namespace string) ([]v1alpha1.PromotionPolicy, 
 	return TrainsBy(ctx, act, namespace)
 }
 
-// TrainsBy returns the PromotionPolicies of a namespace, read with a client. It returns none if the client may not list
-// them, or if the control plane does not serve them.
+// TrainsBy returns the PromotionPolicies of a namespace, read with a client. It returns none if the client has no
+// permission to list them, or if the control plane does not serve them.
 func TrainsBy(ctx context.Context, act client.Reader, namespace string) ([]v1alpha1.PromotionPolicy, error) {
 	var found v1alpha1.PromotionPolicyList
 	err := act.List(ctx, &found, client.InNamespace(namespace), client.Limit(maxTrains))

@@ -17,7 +17,7 @@ func attacks(t *testing.T, w *world) {
 	s := w.serve(t, siteOptions{oidc: true})
 	mia, _ := w.account(t, "mia", "")
 	w.bind(t, namespace, "viewer", accountOf("mia"))
-	t.Run("another site posts", func(t *testing.T) {
+	t.Run("cross-site requests are refused", func(t *testing.T) {
 		v := s.visitor(t)
 		v.signIn(t, mia).has(t, http.StatusOK, shown)
 		for _, headers := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"},
@@ -29,47 +29,47 @@ func attacks(t *testing.T, w *world) {
 		}
 		v.get(t, "/").has(t, http.StatusOK, shown)
 	})
-	t.Run("another name leads here", func(t *testing.T) {
+	t.Run("another host name is refused", func(t *testing.T) {
 		v := s.visitor(t)
 		v.get(t, "/", "Host", "evil.example", "Authorization", "Bearer "+mia).has(t, http.StatusMisdirectedRequest)
 	})
-	t.Run("a link leads away after signing in", func(t *testing.T) {
+	t.Run("no redirect to another site after signing in", func(t *testing.T) {
 		v := s.visitor(t)
 		in := v.ask(t, http.MethodPost, "/sign-in/token", url.Values{"token": {mia}, "next": {"//evil.example/x"}})
 		in.has(t, http.StatusOK, shown+" at /")
 		w.provider.as(map[string]any{"name": "mia"}, nil, nil)
 		if in := s.visitor(t).get(t, "/sign-in/oidc?next=https://evil.example/x"); in.path != "/" {
-			t.Errorf("leads to %s", in)
+			t.Errorf("signing in leads to %s, want /", in)
 		}
 	})
-	t.Run("a page of another frames it or runs something in it", func(t *testing.T) {
+	t.Run("the form cannot be framed and runs no scripts", func(t *testing.T) {
 		in := s.visitor(t).get(t, "/sign-in?next="+url.QueryEscape(`/"><script>alert(1)</script>`))
 		policy := in.headers.Get("Content-Security-Policy")
 		if !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "frame-ancestors 'none'") ||
 			strings.Contains(in.text, "<script") ||
 			in.headers.Get("Cache-Control") != "no-store" || in.headers.Get("X-Content-Type-Options") != "nosniff" {
-			t.Errorf("%v: %s", in.headers, in)
+			t.Errorf("the form has headers %v: %s", in.headers, in)
 		}
 	})
-	t.Run("a cookie of another key", func(t *testing.T) {
+	t.Run("a cookie sealed with another key is refused", func(t *testing.T) {
 		other := w.serve(t, siteOptions{key: strings.Repeat("o", 64)})
 		v := other.visitor(t)
 		v.signIn(t, mia).has(t, http.StatusOK, shown)
 		v.site = s
 		v.get(t, "/").has(t, http.StatusOK, "Your session has ended")
 	})
-	t.Run("a form without end", func(t *testing.T) {
+	t.Run("invalid forms are refused", func(t *testing.T) {
 		s.visitor(t).signIn(t, strings.Repeat("x", 1<<20)).has(t, http.StatusBadRequest)
 		s.visitor(t).signIn(t, "two words").has(t, http.StatusUnauthorized)
 	})
-	t.Run("tokens are tried", func(t *testing.T) { triedTokens(t, w, mia) })
-	t.Run("codes are tried", func(t *testing.T) { triedCodes(t, w) })
-	t.Run("a provider's answer is forged", func(t *testing.T) { forgedAnswers(t, w, s) })
-	t.Run("nothing secret is logged", func(t *testing.T) {
+	t.Run("failed tokens are limited", func(t *testing.T) { triedTokens(t, w, mia) })
+	t.Run("failed codes are limited", func(t *testing.T) { triedCodes(t, w) })
+	t.Run("forged provider responses are refused", func(t *testing.T) { forgedAnswers(t, w, s) })
+	t.Run("no secrets are logged", func(t *testing.T) {
 		log := s.log.String()
 		for _, secret := range []string{mia, clientSecret, "hunter2", "code=", strings.Split(mia, ".")[1]} {
 			if strings.Contains(log, secret) {
-				t.Errorf("the log has %q: %s", secret, log)
+				t.Errorf("the log contains secret %q: %s", secret, log)
 			}
 		}
 		if !strings.Contains(log, "refused a token") {
@@ -89,13 +89,13 @@ func triedTokens(t *testing.T, w *world, good string) {
 			refused++
 		case http.StatusUnauthorized:
 		default:
-			t.Fatalf("a wrong token: %s", in)
+			t.Fatalf("a wrong token returned %s", in)
 		}
 	}
 	if refused == 0 {
-		t.Error("60 tries at once are all looked at")
+		t.Error("60 simultaneous attempts are not limited")
 	}
-	v.get(t, "/").has(t, http.StatusOK, shown) // who is in, is in
+	v.get(t, "/").has(t, http.StatusOK, shown) // an existing session is not affected
 }
 
 func triedCodes(t *testing.T, w *world) {
@@ -114,11 +114,11 @@ func triedCodes(t *testing.T, w *world) {
 			refused++
 		case http.StatusUnauthorized:
 		default:
-			t.Fatalf("a wrong code: %s", in)
+			t.Fatalf("a wrong code returned %s", in)
 		}
 	}
 	if refused == 0 {
-		t.Error("the provider is asked about 60 codes at once")
+		t.Error("60 attempts with wrong codes are not limited")
 	}
 }
 
@@ -129,26 +129,26 @@ func forgedAnswers(t *testing.T, w *world, s *site) {
 		forge  func(map[string]any)
 		signer *ecdsa.PrivateKey
 	}{
-		"the nonce of another sign-in": {func(claims map[string]any) { claims["nonce"] = "another" }, nil},
-		"no nonce":                     {func(claims map[string]any) { delete(claims, "nonce") }, nil},
-		"for another client":           {func(claims map[string]any) { claims["aud"] = "another" }, nil},
-		"of another issuer":            {func(claims map[string]any) { claims["iss"] = "https://evil.example" }, nil},
-		"expired": {
+		"nonce of another sign-in":   {func(claims map[string]any) { claims["nonce"] = "another" }, nil},
+		"no nonce":                   {func(claims map[string]any) { delete(claims, "nonce") }, nil},
+		"audience of another client": {func(claims map[string]any) { claims["aud"] = "another" }, nil},
+		"other issuer":               {func(claims map[string]any) { claims["iss"] = "https://evil.example" }, nil},
+		"expired token": {
 			func(claims map[string]any) { claims["exp"] = time.Now().Add(-time.Hour).Unix() }, nil,
 		},
-		"signed by another key":    {nil, another},
-		"for a user of Kubernetes": {func(claims map[string]any) { claims["name"] = "" }, nil},
+		"signature of another key": {nil, another},
+		"empty user name":          {func(claims map[string]any) { claims["name"] = "" }, nil},
 	} {
 		w.provider.as(map[string]any{"name": "mia"}, c.forge, c.signer)
 		if in := s.visitor(t).get(t, "/sign-in/oidc"); in.status != http.StatusUnauthorized {
-			t.Errorf("%s: %s", name, in)
+			t.Errorf("%s: got %s, want status 401", name, in)
 		}
 	}
 	w.provider.as(map[string]any{"name": "mia"}, nil, nil)
 	v := s.visitor(t)
 	v.get(t, "/sign-in/callback?code=x&state=y").has(t, http.StatusBadRequest, "This browser did not start a sign-in")
 
-	// The answer of the attacker's own sign-in, in the victim's browser.
+	// The victim's browser receives the response to the attacker's own sign-in.
 	v.CheckRedirect = func(r *http.Request, _ []*http.Request) error {
 		if r.URL.Path == "/sign-in/callback" {
 			return http.ErrUseLastResponse
@@ -165,7 +165,7 @@ func forgedAnswers(t *testing.T, w *world, s *site) {
 	victim.CheckRedirect = nil
 	victim.get(t, back.RequestURI()).has(t, http.StatusUnauthorized)
 
-	// The first browser has one try.
+	// A sign-in can be completed only once.
 	v.CheckRedirect = nil
 	v.get(t, back.RequestURI()+"&iss=https://evil.example").has(t, http.StatusUnauthorized)
 	v.get(t, back.RequestURI()).has(t, http.StatusBadRequest)

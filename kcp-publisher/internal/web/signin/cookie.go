@@ -19,11 +19,11 @@ const (
 	maxParts   = 5
 )
 
-// write sets a cookie, split into parts if it is long, and removes the remaining parts of an earlier, longer cookie.
+// write sets a cookie and splits a long value into parts. It removes the remaining parts of an earlier, longer cookie.
 func write(w http.ResponseWriter, r *http.Request, name, value string, expires time.Time, now time.Time) error {
 	if len(value) > cookiePart*maxParts {
 		return fmt.Errorf(
-			"the session needs %d bytes of cookies, the limit is %d: configure the provider to send fewer groups",
+			"the session needs %d bytes of cookies, the limit is %d bytes: configure the provider to send fewer groups",
 			len(value), cookiePart*maxParts)
 	}
 	for part := range maxParts {

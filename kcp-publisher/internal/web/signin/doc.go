@@ -1,14 +1,14 @@
 // Package signin authenticates the users of the web page. Its input is a request. Its output is the user that the API
-// server or an OIDC provider confirms, or a form to sign in with.
+// server or an OIDC provider confirms, or the sign-in form.
 //
 // There are two ways to sign in:
 //
-//   - A bearer token of the API server, from the form or the Authorization header. TokenReview checks it at the start and
-//     again after a while.
-//   - An OIDC provider. The provider redirects the user back with a code, which is exchanged for an ID token. The token's
-//     claims become a name and groups as in kube-apiserver.
+//   - A bearer token of the API server, from the form or the Authorization header. TokenReview checks the token at
+//     the start and repeats the check during the session.
+//   - An OIDC provider. The provider redirects the user back with a code, which is exchanged for an ID token. The
+//     token's claims become a name and groups as in kube-apiserver.
 //
 // The program stores no sessions, so every replica can serve every request. The user's identity is in a cookie,
-// encrypted and authenticated with AES-256-GCM under a key that the replicas share. It expires with the session or the
-// ID token, whichever ends first. The package does not decide about rights; package access does.
+// encrypted and authenticated with AES-256-GCM under a key that the replicas share. The cookie expires with the session
+// or the ID token, whichever ends first. Package access decides about permissions.
 package signin

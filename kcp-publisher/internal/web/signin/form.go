@@ -26,7 +26,7 @@ var formPolicy = func() string {
 
 // formData is the input of the form's template.
 type formData struct {
-	// Title and Text turn the form into a message. Commands are shown below it, ready to copy.
+	// Title and Text turn the form into a message. Commands are shown below the text.
 	Title, Text string
 	Commands    []string
 	User        string
@@ -73,14 +73,14 @@ func (s *Service) refuse(w http.ResponseWriter, status int, title, text string) 
 	s.form(w, status, formData{Title: title, Text: text})
 }
 
-// Forbid shows a user the missing rights, as commands that query the API server about them.
+// Forbid shows a user the missing permissions, as commands that check the permissions.
 func (s *Service) Forbid(w http.ResponseWriter, who User, text string, commands ...string) {
 	s.form(w, http.StatusForbidden, formData{
 		Title: "You may not see this", Text: text, Commands: commands, User: who.GetName(),
 	})
 }
 
-// Fail shows a user that their rights are unknown at the moment.
+// Fail shows that the user's permissions cannot be checked at the moment.
 func (s *Service) Fail(w http.ResponseWriter) {
 	s.refuse(w, http.StatusServiceUnavailable, "Cannot check your permissions",
 		"The API server did not respond. Try again in a moment.")

@@ -9,16 +9,16 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// Mapping maps the claims of an ID token to a user, with the rules of kube-apiserver's flags, so that the same
+// Mapping maps the claims of an ID token to a user. It follows the rules of kube-apiserver's flags, so the same
 // RoleBindings apply.
 //
 // Source: kube-apiserver, --oidc-username-claim, --oidc-username-prefix, --oidc-groups-claim, --oidc-groups-prefix.
 type Mapping struct {
 	Issuer string
 	// UsernameClaim defaults to "sub". UsernamePrefix defaults to the issuer and "#", or to no prefix for the claim
-	// "email"; "-" disables it.
+	// "email". The value "-" disables the prefix.
 	UsernameClaim, UsernamePrefix string
-	// GroupsClaim contains a string or a list of strings. Without it, users have no groups.
+	// GroupsClaim is the name of a claim with a string or a list of strings. If it is empty, users have no groups.
 	GroupsClaim, GroupsPrefix string
 }
 
@@ -30,7 +30,7 @@ const (
 	maxGroups = 500
 )
 
-// user returns the user that the claims of a verified ID token identify.
+// user returns the user from the claims of a verified ID token.
 func (m Mapping) user(claims map[string]json.RawMessage) (*user.DefaultInfo, error) {
 	claim := m.UsernameClaim
 	if claim == "" {
@@ -38,7 +38,7 @@ func (m Mapping) user(claims map[string]json.RawMessage) (*user.DefaultInfo, err
 	}
 	var name string
 	if err := json.Unmarshal(claims[claim], &name); err != nil || name == "" || len(name) > maxName {
-		return nil, fmt.Errorf("ID token: claim %q: want a name of at most %d bytes", claim, maxName)
+		return nil, fmt.Errorf("ID token: claim %q must be a name of at most %d bytes", claim, maxName)
 	}
 	if claim == "email" {
 		if err := verified(claims); err != nil {
@@ -48,7 +48,7 @@ func (m Mapping) user(claims map[string]json.RawMessage) (*user.DefaultInfo, err
 	name = m.usernamePrefix(claim) + name
 	if strings.HasPrefix(name, reserved) {
 		return nil,
-			fmt.Errorf("ID token: user %q: names that start with %q are reserved for Kubernetes", name, reserved)
+			fmt.Errorf("ID token: user name %q is reserved for Kubernetes, because it starts with %q", name, reserved)
 	}
 	groups, err := m.groups(claims)
 	if err != nil {
@@ -57,7 +57,7 @@ func (m Mapping) user(claims map[string]json.RawMessage) (*user.DefaultInfo, err
 	return &user.DefaultInfo{Name: name, Groups: append(groups, user.AllAuthenticated)}, nil
 }
 
-// verified requires a verified email address if the provider includes that claim.
+// verified returns an error if the claim email_verified is present but not true.
 func verified(claims map[string]json.RawMessage) error {
 	claim, ok := claims["email_verified"]
 	if !ok {
@@ -80,8 +80,8 @@ func (m Mapping) usernamePrefix(claim string) string {
 	return m.UsernamePrefix
 }
 
-// groups returns the user's groups without reserved ones. Otherwise a provider whose users choose their groups could
-// make them administrators.
+// groups returns the user's groups without reserved groups. Otherwise users who can choose their groups at the provider
+// could become administrators.
 func (m Mapping) groups(claims map[string]json.RawMessage) ([]string, error) {
 	raw, ok := claims[m.GroupsClaim]
 	if m.GroupsClaim == "" || !ok {
@@ -92,10 +92,10 @@ func (m Mapping) groups(claims map[string]json.RawMessage) ([]string, error) {
 	if err := json.Unmarshal(raw, &one); err == nil {
 		named = []string{one}
 	} else if err := json.Unmarshal(raw, &named); err != nil {
-		return nil, fmt.Errorf("ID token: claim %q: want a string or a list of strings", m.GroupsClaim)
+		return nil, fmt.Errorf("ID token: claim %q must be a string or a list of strings", m.GroupsClaim)
 	}
 	if len(named) > maxGroups {
-		return nil, fmt.Errorf("ID token: claim %q: %d groups, at most %d", m.GroupsClaim, len(named), maxGroups)
+		return nil, fmt.Errorf("ID token: claim %q has %d groups, at most %d", m.GroupsClaim, len(named), maxGroups)
 	}
 	var groups []string
 	for _, group := range named {

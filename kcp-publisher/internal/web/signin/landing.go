@@ -8,8 +8,8 @@ import (
 // maxLanding limits the length of the address that a user returns to.
 const maxLanding = 1 << 10
 
-// landing returns the path of this page that a user returns to after signing in, and "/" for any other address.
-// Browsers treat "//host", "/\host" and variants with tabs as addresses of other hosts.
+// landing returns the path to which a user returns after signing in, or "/" for addresses outside this page. Browsers
+// treat "//host", "/\host" and variants with tabs as addresses of other hosts.
 func landing(asked string) string {
 	if len(asked) > maxLanding || !strings.HasPrefix(asked, "/") ||
 		strings.ContainsFunc(asked, func(r rune) bool { return r <= ' ' || r == '\\' || r == 0x7f }) {

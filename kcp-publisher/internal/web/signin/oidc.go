@@ -21,10 +21,10 @@ import (
 )
 
 const (
-	// providerTimeout limits a request to the provider, providerBytes its response.
+	// providerTimeout limits a request to the provider, and providerBytes the size of its response.
 	providerTimeout = 10 * time.Second
 	providerBytes   = 1 << 20
-	// providerRetry is the pause after a failed discovery. Without it, waiting users would each wait for the timeout.
+	// providerRetry is the pause after a failed discovery. Without the pause, each user would wait for the timeout.
 	providerRetry = 5 * time.Second
 )
 
@@ -32,37 +32,38 @@ const (
 type OIDCOptions struct {
 	Mapping
 	ClientID string
-	// ClientSecretFile is read at each exchange; empty for a public client.
+	// ClientSecretFile is read at each exchange. It is empty for a public client.
 	ClientSecretFile string
-	// CAFile contains the CA certificates of the provider; empty for the system's.
+	// CAFile contains the CA certificates of the provider. If it is empty, the system's certificates are used.
 	CAFile string
 	// Scopes are requested in addition to openid.
 	Scopes []string
 	// Redirect is the callback URL.
 	Redirect string
-	// APIToken is set if the API server trusts the same issuer and client. The ID token is then the user's bearer token:
-	// TokenReview checks it, the page acts with it, and the API server maps its claims.
+	// APIToken is true if the API server trusts the same issuer and client. The ID token is then the user's bearer
+	// token. TokenReview checks the token, the page acts with it, and the API server maps its claims.
 	APIToken bool
 }
 
-// OIDC exchanges codes of a provider for users. Discovery runs on first use, so the page starts without the provider.
+// OIDC exchanges codes of a provider for users. Discovery runs on first use, so the page can start while the provider
+// is down.
 type OIDC struct {
 	options OIDCOptions
 	client  *http.Client
 
 	mu       sync.Mutex // guards all following fields
 	provider *oidc.Provider
-	failure  error // of the last discovery, until retry
+	failure  error // error of the last discovery, returned until retry
 	retry    time.Time
 }
 
 // NewOIDC checks the options. It sends no request.
 func NewOIDC(options OIDCOptions) (*OIDC, error) {
 	if !strings.HasPrefix(options.Issuer, "https://") {
-		return nil, fmt.Errorf("issuer %q: want an https:// URL", options.Issuer)
+		return nil, fmt.Errorf("issuer is %q, want an https:// URL", options.Issuer)
 	}
 	if options.ClientID == "" {
-		return nil, errors.New("client id: required; set the id under which the page is registered at the provider")
+		return nil, errors.New("client id is required: set the id under which the page is registered at the provider")
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // net/http documents the type
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -73,7 +74,7 @@ func NewOIDC(options OIDCOptions) (*OIDC, error) {
 		}
 		roots := x509.NewCertPool()
 		if !roots.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s: contains no PEM certificate", options.CAFile)
+			return nil, fmt.Errorf("%s does not contain a PEM certificate", options.CAFile)
 		}
 		transport.TLSClientConfig.RootCAs = roots
 	}
@@ -166,7 +167,7 @@ type arrival struct {
 	expires time.Time
 }
 
-// errDenied is the error for a sign-in that the provider or its response does not confirm.
+// errDenied is the error for a sign-in that the provider does not confirm.
 var errDenied = errors.New("the OIDC provider did not sign you in")
 
 // code returns the code of the provider's authorization response, if the response belongs to the flow.
@@ -190,7 +191,7 @@ func (o *OIDC) code(f flow, request *http.Request) (string, error) {
 	return query.Get("code"), nil
 }
 
-// finish exchanges the code for tokens, and returns the user that they name.
+// finish exchanges the code for tokens, and returns the user of the ID token.
 func (o *OIDC) finish(ctx context.Context, f flow, code string) (arrival, error) {
 	provider, err := o.discovered(ctx)
 	if err != nil {

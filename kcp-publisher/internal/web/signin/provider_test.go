@@ -26,8 +26,8 @@ const (
 	clientSecret = "a secret of the client"
 )
 
-// provider is an OIDC provider that signs in everyone as one user, and checks the requirements of RFC 6749, RFC 7636
-// and OpenID Connect Core for a client.
+// provider is an OIDC provider that signs in every visitor as one user. It checks the requirements of RFC 6749, RFC
+// 7636 and OpenID Connect Core for a client.
 type provider struct {
 	*httptest.Server
 	key    *ecdsa.PrivateKey
@@ -82,7 +82,7 @@ func answer(w http.ResponseWriter, value any) {
 	_ = json.NewEncoder(w).Encode(value)
 }
 
-// as sets who is signed in at the provider, and how its next ID tokens are forged.
+// as sets the user at the provider, and how the next ID tokens are forged.
 func (p *provider) as(claims map[string]any, forge func(map[string]any), signer *ecdsa.PrivateKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,7 +100,7 @@ func (p *provider) authorize(w http.ResponseWriter, r *http.Request) {
 	if asked.Get("client_id") != clientID || asked.Get("response_type") != "code" ||
 		asked.Get("code_challenge_method") != "S256" ||
 		asked.Get("state") == "" || asked.Get("nonce") == "" {
-		http.Error(w, "a client that protects its users sends more", http.StatusBadRequest)
+		http.Error(w, "the authorization request lacks required parameters", http.StatusBadRequest)
 		return
 	}
 	code := rand.Text()

@@ -17,15 +17,15 @@ import (
 const (
 	// minSecret is the minimum length of a secret.
 	minSecret = 32
-	// maxSecrets covers the current secret and, after a rotation, the previous one.
+	// maxSecrets covers the current secret and, after a rotation, the previous secret.
 	maxSecrets = 2
 	// secretsPoll is the minimum interval between two reads of the file.
 	secretsPoll = 10 * time.Second
 )
 
-// errSealed is the only error for a value that this program did not seal or that has expired. It gives an attacker no
-// details.
-var errSealed = errors.New("not sealed by this program, or expired")
+// errSealed is the error for values that this program did not seal and for expired values. The same error for all
+// causes gives an attacker no details.
+var errSealed = errors.New("the value was not sealed by this program, or has expired")
 
 // KeyFile is the file with the secret that seals cookies. After a rotation, its second line contains the previous
 // secret. The program rereads the file while it runs.
@@ -74,14 +74,14 @@ func readSecrets(path string) ([]string, error) {
 		if len(secret) < minSecret {
 			return nil,
 				fmt.Errorf(
-					"%s: line %d has %d characters, want at least %d: create a secret with `openssl rand -hex 32`",
+					"%s: line %d has %d characters, must have at least %d: create a secret with `openssl rand -hex 32`",
 					path, len(secrets)+1, len(secret), minSecret)
 		}
 		secrets = append(secrets, secret)
 	}
 	if len(secrets) == 0 || len(secrets) > maxSecrets {
 		return nil,
-			fmt.Errorf("%s: %d secrets: want one, or two after a rotation, one per line, newest first", path,
+			fmt.Errorf("%s has %d secrets, want one, or two after a rotation, one per line, newest first", path,
 				len(secrets))
 	}
 	return secrets, nil

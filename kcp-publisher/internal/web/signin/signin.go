@@ -32,16 +32,16 @@ const (
 const (
 	// flowLifetime limits the time that a user spends at the provider.
 	flowLifetime = 10 * time.Minute
-	// maxForm limits a form: a token and little else.
+	// maxForm limits the size of a form with a token and a few short fields.
 	maxForm = maxToken + 4<<10
 )
 
 // User is an authenticated user.
 type User struct {
 	user.Info
-	// Token is the user's bearer token for the API server; empty if the page cannot act as the user.
+	// Token is the user's bearer token for the API server. It is empty if the page cannot act as the user.
 	Token string
-	// Session reports whether the user has a session to sign out of.
+	// Session is true if the user has a session and can sign out.
 	Session bool
 }
 
@@ -50,11 +50,11 @@ type Options struct {
 	// External is the URL of the page in browsers: https, or http on localhost. Requests for other hosts are refused.
 	External *url.URL
 	Keys     *KeyFile
-	// Tokens checks bearer tokens; nil accepts no token. OIDCOptions.APIToken requires it.
+	// Tokens checks bearer tokens. If it is nil, no token is accepted. OIDCOptions.APIToken requires Tokens.
 	Tokens *Tokens
 	// TokenForm enables signing in with a bearer token, in a form or in the Authorization header.
 	TokenForm bool
-	// OIDC is the provider; nil disables it.
+	// OIDC is the provider, or nil to disable OIDC.
 	OIDC *OIDC
 	// Lifetime limits a session. Event streams end after Recheck, and the browser reconnects.
 	Lifetime, Recheck time.Duration
@@ -65,7 +65,7 @@ type Options struct {
 // Service authenticates users. It is safe for concurrent use.
 type Service struct {
 	Options
-	tries, exchanges *tries // of tokens at the API server, and of codes at the OIDC provider
+	tries, exchanges *tries // tokens at the API server, and codes at the OIDC provider
 }
 
 // New returns a service.
@@ -75,8 +75,8 @@ func New(o Options) (*Service, error) {
 	case o.External.Scheme != "https" && (o.External.Scheme != "http" || !local):
 		return nil,
 			errors.New(
-				"want https://HOST, or http://localhost:PORT for a trial: browsers store the session's cookie for no " +
-					"other URL")
+				"want https://HOST, or http://localhost:PORT for a trial: browsers store no session cookie for " +
+					"other URLs")
 	case o.External.Host == "" || strings.Trim(o.External.Path, "/") != "" || o.External.RawQuery != "" ||
 		o.External.User != nil:
 		return nil, errors.New("want a scheme and a host only, such as https://fleet.example.org")
@@ -86,8 +86,8 @@ func New(o Options) (*Service, error) {
 	return &Service{Options: o, tries: newTries(), exchanges: newTries()}, nil
 }
 
-// session is the content of the session's cookie: a token that is reviewed repeatedly, or the user that the provider
-// named.
+// session is the content of the session cookie: a token that is reviewed repeatedly, or the user from the provider's ID
+// token.
 type session struct {
 	Token  string   `json:"token,omitempty"`
 	Name   string   `json:"name,omitempty"`
@@ -102,7 +102,7 @@ func UserOf(ctx context.Context) (User, bool) {
 	return found, ok
 }
 
-// Handler wraps a page, so that only requests of authenticated users reach it.
+// Handler wraps a page, so only requests of authenticated users reach it.
 func (s *Service) Handler(page http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+pathSignIn, s.showForm)
@@ -111,10 +111,11 @@ func (s *Service) Handler(page http.Handler) http.Handler {
 	mux.HandleFunc("GET "+pathCallback, s.comeBack)
 	mux.HandleFunc("POST "+pathSignOut, s.signOut)
 	mux.Handle("/", s.protect(page))
-	// Requests that change something must come from this page; browsers send the origin.
+	// Requests that change data must come from this page, according to the origin that browsers send.
 	checked := http.NewCrossOriginProtection().Handler(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// DNS rebinding: with another host name that resolves to this address, its owner could read the responses.
+		// This check prevents DNS rebinding: the owner of another host name could resolve the name to this address and
+		// read the responses.
 		if !strings.EqualFold(r.Host, s.External.Host) {
 			http.Error(w, "this page is at "+s.External.String(), http.StatusMisdirectedRequest)
 			return
@@ -133,7 +134,7 @@ func (s *Service) protect(page http.Handler) http.Handler {
 		found, err := s.authenticate(r)
 		switch {
 		case err == nil:
-			// An event stream ends with this timeout, so that the user is checked again.
+			// An event stream ends with this timeout, so the user is checked again.
 			ctx, cancel := context.WithTimeout(r.Context(), s.Recheck)
 			defer cancel()
 			page.ServeHTTP(w, r.WithContext(context.WithValue(ctx, userKey{}, found)))
@@ -174,7 +175,7 @@ var (
 	errTries     = errors.New("too many attempts")
 )
 
-// authenticate returns the user of a request, from the header or the session's cookie.
+// authenticate returns the user of a request, from the Authorization header or the session cookie.
 func (s *Service) authenticate(r *http.Request) (User, error) {
 	if header := r.Header.Get("Authorization"); header != "" && s.TokenForm {
 		scheme, token, _ := strings.Cut(header, " ")
@@ -199,7 +200,7 @@ func (s *Service) authenticate(r *http.Request) (User, error) {
 	return named, err
 }
 
-// byStrangersToken is byToken for a token that was not accepted before. It limits failed attempts.
+// byStrangersToken is like byToken, but limits failed attempts with tokens that were not accepted before.
 func (s *Service) byStrangersToken(ctx context.Context, token string, from source) (found User, err error) {
 	if s.Tokens != nil && s.Tokens.remembered(token) != nil {
 		return s.byToken(ctx, token)
@@ -307,7 +308,7 @@ func (s *Service) comeBack(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var f flow
-	// Login CSRF: without the cookie, this browser did not start the sign-in.
+	// This check prevents login CSRF: without the cookie, this browser did not start the sign-in.
 	if err := s.Keys.open(flowCookie, read(r, flowCookie), &f); err != nil {
 		s.refuse(w, http.StatusBadRequest, "Cannot sign in",
 			"This browser did not start a sign-in, or the sign-in took too long. Start again.")
@@ -340,7 +341,7 @@ func (s *Service) comeBack(w http.ResponseWriter, r *http.Request) {
 func (s *Service) exchange(r *http.Request, f flow) (came arrival, err error) {
 	code, err := s.OIDC.code(f, r)
 	if err != nil {
-		return arrival{}, err // the provider is not asked, so the attempt does not count
+		return arrival{}, err // the attempt does not count, because no request was sent to the provider
 	}
 	end, allowed := s.exchanges.begin(sourceOf(r), s.Now())
 	if !allowed {

@@ -52,60 +52,60 @@ func TestClaimsBecomeUsersAsInTheAPIServer(t *testing.T) {
 		groups  []string
 		refused string
 	}{
-		"the subject, with the issuer": {Mapping{}, `{"sub":"7"}`, issuer + "#7", nil, ""},
-		"a claim with the default prefix": {
+		"subject with the issuer": {Mapping{}, `{"sub":"7"}`, issuer + "#7", nil, ""},
+		"claim with the default prefix": {
 			Mapping{UsernameClaim: "name"}, `{"name":"ann"}`, issuer + "#ann", nil, "",
 		},
-		"a claim without prefix": {
+		"claim without a prefix": {
 			Mapping{UsernameClaim: "name", UsernamePrefix: "-"}, `{"name":"ann"}`, "ann", nil, "",
 		},
-		"a claim with a prefix": {
+		"claim with a prefix": {
 			Mapping{UsernameClaim: "name", UsernamePrefix: "idp:"}, `{"name":"ann"}`, "idp:ann", nil, "",
 		},
-		"an address": {
+		"verified email address": {
 			Mapping{UsernameClaim: "email"}, `{"email":"a@b.example","email_verified":true}`, "a@b.example", nil, "",
 		},
-		"an address without email_verified": {
+		"email address without email_verified": {
 			Mapping{UsernameClaim: "email"}, `{"email":"a@b.example"}`, "a@b.example", nil, "",
 		},
-		"an address that is not verified": {
+		"unverified email address": {
 			Mapping{UsernameClaim: "email"}, `{"email":"a@b.example","email_verified":false}`, "", nil, "not verified",
 		},
-		"an address verified in words": {
+		"email_verified as a string": {
 			Mapping{UsernameClaim: "email"}, `{"email":"a@b.example","email_verified":"false"}`, "", nil,
 			"not verified",
 		},
-		"groups": {
+		"list of groups": {
 			Mapping{GroupsClaim: "groups", GroupsPrefix: "idp:"}, `{"sub":"7","groups":["a","b"]}`, issuer + "#7",
 			[]string{"idp:a", "idp:b"}, "",
 		},
-		"one group": {
+		"single group": {
 			Mapping{GroupsClaim: "groups"}, `{"sub":"7","groups":"a"}`, issuer + "#7", []string{"a"}, "",
 		},
-		"groups that were not requested": {Mapping{}, `{"sub":"7","groups":["a"]}`, issuer + "#7", nil, ""},
-		"groups of Kubernetes": {
+		"groups without a configured claim": {Mapping{}, `{"sub":"7","groups":["a"]}`, issuer + "#7", nil, ""},
+		"reserved group": {
 			Mapping{GroupsClaim: "groups"}, `{"sub":"7","groups":["system:masters","a",""]}`, issuer + "#7",
 			[]string{"a"}, "",
 		},
-		"groups that are made Kubernetes'": {
+		"group that is reserved with its prefix": {
 			Mapping{GroupsClaim: "groups", GroupsPrefix: "sys"}, `{"sub":"7","groups":["tem:masters"]}`, issuer + "#7",
 			nil, "",
 		},
-		"groups of another type": {
+		"groups of a wrong type": {
 			Mapping{GroupsClaim: "groups"}, `{"sub":"7","groups":{"a":1}}`, "", nil, `claim "groups"`,
 		},
 		"too many groups": {
 			Mapping{GroupsClaim: "groups"}, `{"sub":"7","groups":["` + strings.Repeat(`a","`, 600) + `a"]}`, "", nil,
 			"at most",
 		},
-		"a user of Kubernetes": {
+		"reserved user name": {
 			Mapping{UsernameClaim: "name", UsernamePrefix: "-"}, `{"name":"system:admin"}`, "", nil,
 			"reserved for Kubernetes",
 		},
-		"no name":             {Mapping{}, `{}`, "", nil, `claim "sub"`},
-		"an empty name":       {Mapping{}, `{"sub":""}`, "", nil, `claim "sub"`},
-		"a name that is none": {Mapping{}, `{"sub":["a"]}`, "", nil, `claim "sub"`},
-		"a name without end": {
+		"missing name":         {Mapping{}, `{}`, "", nil, `claim "sub"`},
+		"empty name":           {Mapping{}, `{"sub":""}`, "", nil, `claim "sub"`},
+		"name of a wrong type": {Mapping{}, `{"sub":["a"]}`, "", nil, `claim "sub"`},
+		"too long name": {
 			Mapping{}, `{"sub":"` + strings.Repeat("x", 1000) + `"}`, "", nil, "at most",
 		},
 	} {
@@ -125,7 +125,7 @@ func TestClaimsBecomeUsersAsInTheAPIServer(t *testing.T) {
 	}
 }
 
-// keyFile writes secrets, and returns the file and a clock that moves it.
+// keyFile writes secrets to a file, and returns the KeyFile, its clock and its path.
 func keyFile(t *testing.T, secrets ...string) (*KeyFile, *time.Time, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "session.key")
@@ -154,13 +154,13 @@ func TestSessionSurvivesOneKeyRotation(t *testing.T) {
 		return err == nil && found.Name == "ann"
 	}
 	if !opens(newSecret + "\n" + oldSecret + "\n") {
-		t.Error("the rotation ended the session")
+		t.Error("the session is invalid after one key rotation")
 	}
 	if !opens("") {
-		t.Error("a file that is written just now ended the session")
+		t.Error("the session is invalid while the file is being written")
 	}
 	if opens(newSecret) {
-		t.Error("the session outlives its key")
+		t.Error("the session is valid without its key")
 	}
 }
 
@@ -175,27 +175,27 @@ func TestOnlyContentSealedForItsPurposeIsAccepted(t *testing.T) {
 	foreign, err := other.seal(sessionCookie, session{Name: "ann"}, until)
 	require.NoError(t, err)
 	if strings.Contains(good, "ann") {
-		t.Error("the name can be read")
+		t.Error("the sealed cookie contains the name in clear text")
 	}
 	var found session
 	for what, text := range map[string]string{
-		"another purpose": elsewhere, "another key": foreign, "nothing": "", "text": "hello",
-		"one character": good[:len(good)-3] + "x" + good[len(good)-2:], "half of it": good[:len(good)/2],
-		"a token that is only signed": "eyJhbGciOiJub25lIn0.eyJuYW1lIjoiYW5uIn0.",
+		"value of another purpose": elsewhere, "value of another key": foreign, "empty value": "", "text": "hello",
+		"modified value": good[:len(good)-3] + "x" + good[len(good)-2:], "truncated value": good[:len(good)/2],
+		"unencrypted token": "eyJhbGciOiJub25lIn0.eyJuYW1lIjoiYW5uIn0.",
 	} {
 		if err := f.open(sessionCookie, text, &found); err == nil {
-			t.Errorf("%s is taken", what)
+			t.Errorf("%s: the value is accepted", what)
 		}
 	}
 	require.NoError(t, f.open(sessionCookie, good, &found))
 	*now = until
 	if err := f.open(sessionCookie, good, &found); err == nil {
-		t.Error("its time is over and it is taken")
+		t.Error("an expired value is accepted")
 	}
 }
 
 func TestInvalidKeyFileIsReported(t *testing.T) {
-	for want, content := range map[string]string{"want at least 32": "short", "0 secrets": "\n",
+	for want, content := range map[string]string{"must have at least 32": "short", "0 secrets": "\n",
 		"3 secrets": strings.Repeat(oldSecret+"\n", 3)} {
 		path := filepath.Join(t.TempDir(), "session.key")
 		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
@@ -219,7 +219,7 @@ func TestLongCookieIsSplit(t *testing.T) {
 		for _, c := range answer.Result().Cookies() { //nolint:bodyclose // a recorder has none
 			if len(c.String()) > 4096 || !c.Secure || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode ||
 				c.Path != "/" || c.Domain != "" {
-				t.Errorf("a browser does not take or protect %s", c.Name)
+				t.Errorf("cookie %s is too large or has insecure attributes", c.Name)
 			}
 			if jar[c.Name] = c; c.MaxAge < 0 {
 				delete(jar, c.Name)

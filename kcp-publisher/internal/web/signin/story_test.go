@@ -26,17 +26,17 @@ import (
 
 func TestUsersSeeWhatTheyCanRead(t *testing.T) {
 	w := startWorld(t)
-	t.Run("a token shows the fleet to whom may see it", func(t *testing.T) { tokensShowTheFleet(t, w) })
-	t.Run("rights that are taken away are noticed", func(t *testing.T) { rightsAreTakenAway(t, w) })
-	t.Run("a token that ends signs its user out", func(t *testing.T) { tokenEnds(t, w) })
-	t.Run("without an API server nothing is shown and nobody is signed out", func(t *testing.T) {
+	t.Run("a token shows the fleet to users with the right", func(t *testing.T) { tokensShowTheFleet(t, w) })
+	t.Run("revoked rights take effect", func(t *testing.T) { rightsAreTakenAway(t, w) })
+	t.Run("an invalid token ends the session", func(t *testing.T) { tokenEnds(t, w) })
+	t.Run("without an API server, no data is shown and sessions are kept", func(t *testing.T) {
 		withoutAPIServer(t, w)
 	})
-	t.Run("a token for the page alone", func(t *testing.T) { ownAudience(t, w) })
-	t.Run("a provider's users and groups are those of the API server", func(t *testing.T) { providersUsers(t, w) })
+	t.Run("a token with the page's audience is accepted", func(t *testing.T) { ownAudience(t, w) })
+	t.Run("users and groups match the API server's OIDC mapping", func(t *testing.T) { providersUsers(t, w) })
 	t.Run("rollouts are changed with the user's rights", func(t *testing.T) { steering(t, w) })
-	t.Run("attacks", func(t *testing.T) { attacks(t, w) })
-	t.Run("the page reads what it shows and no more", func(t *testing.T) { ownRights(t, w) })
+	t.Run("attacks are refused", func(t *testing.T) { attacks(t, w) })
+	t.Run("the page's account has only the rights it needs", func(t *testing.T) { ownRights(t, w) })
 }
 
 // ownRights tests the page's own account. The account can get single Kymas, because the page shows the problems of a
@@ -63,7 +63,7 @@ func ownRights(t *testing.T, w *world) {
 		"list the Kymas of all namespaces": page.List(t.Context(), &v1beta2.KymaList{}),
 	} {
 		if !apierrors.IsForbidden(err) {
-			t.Errorf("to %s is not forbidden: %v", what, err)
+			t.Errorf("the page's account can %s: got error %v, want Forbidden", what, err)
 		}
 	}
 }
@@ -89,14 +89,14 @@ func tokensShowTheFleet(t *testing.T, w *world) {
 	asked := v.get(t, "/runtimes/berlin?module=keda")
 	asked.has(t, http.StatusOK, "Sign in to see the fleet", "Bearer token")
 	if asked.query.Get("next") != "/runtimes/berlin?module=keda" {
-		t.Errorf("does not remember where to go: %s", asked)
+		t.Errorf("the form does not contain the requested path: %s", asked)
 	}
 	v.signIn(t, "wrong").has(t, http.StatusUnauthorized, "rejected this token")
 	v.signIn(t, ann).has(t, http.StatusOK, shown+" at /runtimes/berlin")
 	v.get(t, "/rollouts").has(t, http.StatusOK, shown+" at /rollouts")
 
 	another := w.serve(t, siteOptions{})
-	v.site = another // cookies of a host count for all its ports
+	v.site = another // browsers share cookies among all ports of a host
 	v.get(t, "/").has(t, http.StatusOK, shown)
 
 	for name, token := range map[string]string{"bob": bob, "eve": eve} {
@@ -114,7 +114,7 @@ func tokensShowTheFleet(t *testing.T, w *world) {
 	v = s.visitor(t)
 	v.signIn(t, ann)
 	if out := v.ask(t, http.MethodPost, "/sign-out", nil, "Sec-Fetch-Site", "same-origin"); out.path != "/sign-in" {
-		t.Errorf("after signing out: %s", out)
+		t.Errorf("signing out leads to %s, want /sign-in", out)
 	}
 	v.get(t, "/").has(t, http.StatusOK, "Sign in to see the fleet")
 
@@ -133,11 +133,11 @@ func rightsAreTakenAway(t *testing.T, w *world) {
 	v := s.visitor(t)
 	v.signIn(t, carl).has(t, http.StatusOK, shown)
 	require.NoError(t, w.admin.Delete(t.Context(), binding))
-	until(t, "the right is gone", func() seen { return v.get(t, "/") }, func(s seen) bool {
+	until(t, "the right is revoked", func() seen { return v.get(t, "/") }, func(s seen) bool {
 		return s.status == http.StatusForbidden
 	})
 	w.bind(t, namespace, "viewer", accountOf("carl"))
-	until(t, "the right is back", func() seen { return v.get(t, "/") }, func(s seen) bool {
+	until(t, "the right is granted again", func() seen { return v.get(t, "/") }, func(s seen) bool {
 		return s.status == http.StatusOK
 	})
 }
@@ -149,12 +149,12 @@ func tokenEnds(t *testing.T, w *world) {
 	v := s.visitor(t)
 	v.signIn(t, dora).has(t, http.StatusOK, shown)
 	require.NoError(t, w.admin.Delete(t.Context(), holder))
-	until(t, "the token does not count", func() seen { return v.get(t, "/rollouts") }, func(s seen) bool {
+	until(t, "the token is rejected", func() seen { return v.get(t, "/rollouts") }, func(s seen) bool {
 		return s.path == "/sign-in" && s.query.Get("next") == "/rollouts" &&
 			strings.Contains(s.text, "Your session has ended")
 	})
 	if again := v.get(t, "/"); again.query.Get("ended") != "" {
-		t.Errorf("the cookie was kept: %s", again)
+		t.Errorf("the cookie was not removed: %s", again)
 	}
 }
 
@@ -175,7 +175,7 @@ func withoutAPIServer(t *testing.T, w *world) {
 		v.get(t, "/").has(t, http.StatusServiceUnavailable, "The API server did not respond")
 		v.site = s
 		if back := v.get(t, "/"); back.path != "/" {
-			t.Errorf("the session was lost: %s", back)
+			t.Errorf("the session has ended: %s", back)
 		}
 	}
 	alone.visitor(t).signIn(t, frank).has(t, http.StatusServiceUnavailable, "did not respond")
@@ -195,10 +195,9 @@ func providersUsers(t *testing.T, w *world) {
 	w.bind(t, namespace, "viewer", rbacv1.Subject{
 		APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "idp:operators",
 	})
-	// The API server trusts the same provider: with its own reading of the same token the user has the same name and
-	// groups.
-	for name, o := range map[string]siteOptions{"by its claims": {oidc: true, noTokens: true},
-		"by the API server": {oidc: true, noTokens: true, apiToken: true}} {
+	// The API server trusts the same provider, and maps the claims of a token to the same name and groups as the page.
+	for name, o := range map[string]siteOptions{"page maps the claims": {oidc: true, noTokens: true},
+		"API server maps the claims": {oidc: true, noTokens: true, apiToken: true}} {
 		t.Run(name, func(t *testing.T) {
 			s := w.serve(t, o)
 			w.provider.as(map[string]any{"name": "hal", "groups": []string{"operators", "system:masters"}}, nil, nil)
@@ -217,9 +216,9 @@ func providersUsers(t *testing.T, w *world) {
 			s.visitor(t).
 				get(t, "/", "Authorization", "Bearer x").
 				has(t, http.StatusOK, "Sign in to see the fleet")
-				// tokens are not taken
+				// the page does not accept tokens
 			w.provider.as(map[string]any{"name": "hal", "groups": []string{"operators"}}, func(claims map[string]any) {
-				claims["exp"] = time.Now().Add(10 * time.Second).Unix() // time enough to sign in on a busy machine
+				claims["exp"] = time.Now().Add(10 * time.Second).Unix() // long enough to sign in on a busy machine
 			}, nil)
 			v = s.visitor(t)
 			v.get(t, "/sign-in/oidc").has(t, http.StatusOK, shown)
@@ -262,24 +261,24 @@ func steering(t *testing.T, w *world) {
 	w.bind(t, namespace, "viewer", accountOf("judy"))
 	may, pause := viewer("judy")
 	if yes, err := may(); yes || err != nil {
-		t.Errorf("who may only look may steer: %t, %v", yes, err)
+		t.Errorf("a viewer may steer: %t, error %v", yes, err)
 	}
-	require.ErrorContains(t, pause(), "forbidden", "the page lends nobody rights")
+	require.ErrorContains(t, pause(), "forbidden", "the page must not lend rights to users")
 	w.bind(t, namespace, "operator", accountOf("karl"))
 	may, pause = viewer("karl")
 	if yes, err := may(); !yes || err != nil {
-		t.Errorf("an operator may not steer: %t, %v", yes, err)
+		t.Errorf("an operator may steer: %t, error %v, want true", yes, err)
 	}
 	require.NoError(t, pause())
 	require.NoError(t, w.admin.Get(t.Context(), key, rollout))
 	if !rollout.Spec.Paused {
-		t.Error("the rollout goes on")
+		t.Error("the rollout is not paused")
 	}
 	if v := access.Viewer("nobody", users.Of(&user.DefaultInfo{Name: "nobody"}), nil); v.MaySteer != nil ||
 		v.ActOnRollout != nil ||
 		v.MayAct != nil ||
 		v.Act != nil {
-		t.Error("a user without a token gets buttons")
+		t.Error("a user without a token can act")
 	}
 }
 

@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// maxToken is longer than any token of the API server, and shorter than the limit of a header.
+	// maxToken is the maximum length of a token. It is longer than any token of the API server, and shorter than the
+	// limit of a header.
 	maxToken = 8 << 10
 	// reviewedTokens limits the number of cached reviews.
 	reviewedTokens = 4096
@@ -36,12 +37,13 @@ type Tokens struct {
 }
 
 // NewTokens returns Tokens. A review is cached for validity, which is the longest time that a revoked token is still
-// accepted. With an audience, only tokens for that audience are accepted; otherwise only tokens for the API server.
+// accepted. With an audience, only tokens for that audience are accepted. Without an audience, only tokens for the API
+// server are accepted.
 func NewTokens(api authenticationclient.TokenReviewInterface, audience string, validity time.Duration) *Tokens {
 	return &Tokens{api: api, audience: audience, validity: validity, known: cache.NewLRUExpireCache(reviewedTokens)}
 }
 
-// acting reports whether the page can act as the user. It cannot with a token whose audience is the page alone.
+// acting reports whether the page can act as the user. This is not possible with a token for the page's own audience.
 func (t *Tokens) acting() bool { return t.audience == "" }
 
 // review returns the user of a token. The error is errNotAccepted if the API server rejects the token. After any other
@@ -64,7 +66,7 @@ func (t *Tokens) review(ctx context.Context, token string) (*user.DefaultInfo, e
 		return nil, fmt.Errorf("review a token: %w", err)
 	}
 	status := answer.Status
-	// An API server without support for audiences returns none, so the token is only known to be for the API server.
+	// An API server without support for audiences returns no audiences. The token could then be for the API server.
 	if !status.Authenticated || status.User.Username == "" ||
 		(t.audience != "" && !slices.Contains(status.Audiences, t.audience)) {
 		return nil, errNotAccepted
@@ -87,7 +89,7 @@ func (t *Tokens) remembered(token string) *user.DefaultInfo {
 	return named
 }
 
-// plausible rejects text that cannot be a token, without a request.
+// plausible reports whether a text can be a token, without a request to the API server.
 //
 // Source: RFC 6750, section 2.1.
 func plausible(token string) bool {

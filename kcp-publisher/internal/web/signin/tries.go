@@ -18,23 +18,25 @@ const (
 	// server or the OIDC provider.
 	triesPerSecond = 5
 	triesAtOnce    = 30
-	// pendingAtOnce limits the simultaneous attempts that one peer forwards, such as an ingress controller for all of its
-	// clients.
+	// pendingAtOnce limits the simultaneous attempts that one peer forwards. The peer can be an ingress controller that
+	// forwards the attempts of many clients.
 	pendingAtOnce = 100
-	// maxClients limits the remembered clients. A client that is forgotten starts with all its attempts again.
+	// maxClients limits the number of recorded clients. A client whose record was dropped starts with all its attempts
+	// again.
 	maxClients  = 10_000
 	clientBytes = 512
 )
 
 // source is the origin of an attempt to sign in.
 type source struct {
-	// peer is the address of the connection, client the one on whose behalf it sends. They differ behind a proxy.
+	// peer is the address of the connection. client is the address of the client that sent the request, which differs
+	// behind a proxy.
 	peer, client string
 }
 
 // sourceOf returns the origin of a request. A proxy in the cluster appends the client's address to X-Forwarded-For, so
-// the last entry counts if the peer has a private address. A client behind the proxy cannot forge that entry. A pod
-// that connects directly can, which only evades the limit of its client; the limit of its peer still applies.
+// the last entry is used if the peer has a private address. A client behind the proxy cannot forge that entry. A pod
+// that connects directly can forge it, but only evades the limit per client. The limit per peer still applies.
 func sourceOf(r *http.Request) source {
 	peer := addressOf(r.RemoteAddr)
 	from := source{peer: network(peer), client: network(peer)}
@@ -50,7 +52,7 @@ func sourceOf(r *http.Request) source {
 	return from
 }
 
-// addressOf reads ADDRESS or ADDRESS:PORT; the result is not valid for other text.
+// addressOf parses ADDRESS or ADDRESS:PORT. For other text, the result is invalid.
 func addressOf(text string) netip.Addr {
 	if host, _, err := net.SplitHostPort(text); err == nil {
 		text = host
@@ -59,7 +61,7 @@ func addressOf(text string) netip.Addr {
 	return address.Unmap().WithZone("")
 }
 
-// network returns the range of addresses that one client controls: an IPv6 host usually has a whole /64.
+// network returns the range of addresses that one client controls. An IPv6 host usually controls a whole /64.
 func network(address netip.Addr) string {
 	if address.Is6() {
 		if prefix, err := address.Prefix(64); err == nil {
@@ -69,15 +71,15 @@ func network(address netip.Addr) string {
 	return address.String()
 }
 
-// tries limits the attempts of each client by itself, so that failed attempts of a stranger lock no other client out.
+// tries limits the attempts of each client separately, so failed attempts of one client do not lock out other clients.
 type tries struct {
 	mu      sync.Mutex // guards all fields and the attempts of each client
 	clients *memo.Memo[string, *attempts]
 	pending map[string]int // by peer
 }
 
-// attempts counts the sign-in attempts of one client. A pending attempt counts as failed until it ends, because
-// otherwise all attempts that arrive before the first result would be let through.
+// attempts counts the sign-in attempts of one client. A pending attempt counts as failed until it ends. Otherwise all
+// attempts that arrive before the first result would be allowed.
 type attempts struct {
 	failed  *rate.Limiter
 	pending int
@@ -92,7 +94,7 @@ func newTries() *tries {
 	}
 }
 
-// begin reports whether one more attempt is allowed. If it is, the caller calls end with the result.
+// begin reports whether one more attempt is allowed. If so, the caller must call end with the result.
 func (t *tries) begin(from source, now time.Time) (end func(now time.Time, failed bool), allowed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

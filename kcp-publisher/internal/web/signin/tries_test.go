@@ -14,7 +14,7 @@ import (
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 )
 
-// slowReviews are of an API server that knows no token and takes its time to say so.
+// slowReviews is an API server that rejects all tokens after a delay.
 type slowReviews struct {
 	authenticationclient.TokenReviewInterface
 	asked  chan struct{}
@@ -29,7 +29,7 @@ func (s *slowReviews) Create(
 	return review, nil
 }
 
-func TestTokensThatAreTriedAtOnceAreBounded(t *testing.T) {
+func TestSimultaneousFailedTokensAreLimited(t *testing.T) {
 	const tried = 200
 	api := &slowReviews{asked: make(chan struct{}), answer: make(chan struct{})}
 	now := time.Unix(1_000_000, 0)
@@ -57,7 +57,7 @@ func TestTokensThatAreTriedAtOnceAreBounded(t *testing.T) {
 		}
 	}
 	if asked != triesAtOnce {
-		t.Errorf("the API server was asked about %d tokens at once, want %d", asked, triesAtOnce)
+		t.Errorf("got %d simultaneous token reviews, want %d", asked, triesAtOnce)
 	}
 	close(api.answer)
 	for range asked {
@@ -69,15 +69,15 @@ func TestTokensThatAreTriedAtOnceAreBounded(t *testing.T) {
 	for range triesPerSecond {
 		go func() { <-api.asked }()
 		if _, err := s.byStrangersToken(t.Context(), "wrong", stranger); !errors.Is(err, errNotAccepted) {
-			t.Error("a second later:", err)
+			t.Errorf("an attempt one second later: got %v, want errNotAccepted", err)
 		}
 	}
 	if _, err := s.byStrangersToken(t.Context(), "wrong", stranger); !errors.Is(err, errTries) {
-		t.Error("one too many:", err)
+		t.Errorf("an attempt over the limit: got %v, want errTries", err)
 	}
 }
 
-func TestFailedAttemptsLockOutNoOtherClient(t *testing.T) {
+func TestFailedAttemptsDoNotLockOutOtherClients(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	limits := newTries()
 	attempt := func(client string, failed bool) bool {
@@ -99,31 +99,31 @@ func TestFailedAttemptsLockOutNoOtherClient(t *testing.T) {
 		}
 	}
 	if !locked {
-		t.Error("the stranger's attempts are not limited")
+		t.Error("the failed attempts of the client are not limited")
 	}
 }
 
-func TestSourceOfRequest(t *testing.T) {
+func TestSourceOfRequestUsesForwardedAddressBehindProxy(t *testing.T) {
 	for name, c := range map[string]struct {
 		remote    string
 		forwarded []string
 		want      source
 	}{
-		"direct": {"203.0.113.9:1", nil, source{"203.0.113.9", "203.0.113.9"}},
-		"direct with a forged header": {
+		"direct connection": {"203.0.113.9:1", nil, source{"203.0.113.9", "203.0.113.9"}},
+		"direct connection with a forged header": {
 			"203.0.113.9:1", []string{"198.51.100.1"}, source{"203.0.113.9", "203.0.113.9"},
 		},
-		"behind a proxy": {
+		"client behind a proxy": {
 			"10.0.0.7:1", []string{"198.51.100.1"}, source{"10.0.0.7", "198.51.100.1"},
 		},
-		"behind a proxy with forged entries": {
+		"client behind a proxy with forged entries": {
 			"10.0.0.7:1", []string{"1.1.1.1", "2.2.2.2, 198.51.100.1"}, source{"10.0.0.7", "198.51.100.1"},
 		},
-		"behind a proxy without an address": {"10.0.0.7:1", []string{"unknown"}, source{"10.0.0.7", "10.0.0.7"}},
-		"IPv6": {
+		"client behind a proxy without an address": {"10.0.0.7:1", []string{"unknown"}, source{"10.0.0.7", "10.0.0.7"}},
+		"IPv6 address": {
 			"[2001:db8:1:2:3::4]:1", nil, source{"2001:db8:1:2::/64", "2001:db8:1:2::/64"},
 		},
-		"IPv4 in IPv6": {"[::ffff:203.0.113.9]:1", nil, source{"203.0.113.9", "203.0.113.9"}},
+		"IPv4 address in IPv6 form": {"[::ffff:203.0.113.9]:1", nil, source{"203.0.113.9", "203.0.113.9"}},
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.RemoteAddr = c.remote

@@ -42,7 +42,7 @@ const (
 	namespace = "kcp-system"
 	// shown is a text that only users with access to the fleet see.
 	shown = "the fleet with all its runtimes"
-	// validity is the lifetime of the API server's responses here.
+	// validity is the lifetime of cached reviews in these tests.
 	validity = time.Second
 )
 
@@ -56,7 +56,7 @@ type world struct {
 	scheme   *runtime.Scheme
 }
 
-// startWorld starts it, or skips.
+// startWorld starts the API server and the provider, or skips the test.
 func startWorld(t *testing.T) *world {
 	t.Helper()
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
@@ -103,7 +103,7 @@ func (w *world) rights(t *testing.T) {
 		object, err := w.scheme.New(kind.GroupVersionKind())
 		require.NoError(t, err)
 		require.NoError(t, yaml.Unmarshal([]byte(document), object))
-		w.create(t, object.(client.Object)) //nolint:forcetypeassert // all of Kubernetes' are
+		w.create(t, object.(client.Object)) //nolint:forcetypeassert // all Kubernetes types implement it
 	}
 }
 
@@ -112,7 +112,8 @@ func (w *world) create(t *testing.T, object client.Object) {
 	require.NoError(t, w.admin.Create(t.Context(), object))
 }
 
-// account makes a ServiceAccount and returns a token of it, which ends when the Secret that it is bound to is deleted.
+// account creates a ServiceAccount and returns its token. The token becomes invalid when the returned Secret, to which
+// it is bound, is deleted.
 func (w *world) account(t *testing.T, name, audience string) (string, *corev1.Secret) {
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -170,11 +171,11 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// siteOptions say how a replica differs from the usual.
+// siteOptions changes the default options of a replica.
 type siteOptions struct {
-	api      *rest.Config // default: the page's
+	api      *rest.Config // default: the config of the page's ServiceAccount
 	audience string
-	key      string // default: the same for all
+	key      string // default: a key that all replicas share
 	oidc     bool
 	apiToken bool
 	noTokens bool
@@ -246,11 +247,11 @@ func (s *site) visitor(t *testing.T) *visitor {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
 	require.NoError(t, err)
-	// The provider has the same certificate.
+	// The provider and the site have the same test certificate.
 	return &visitor{Client: &http.Client{Transport: s.Client().Transport, Jar: jar, Timeout: time.Minute}, site: s}
 }
 
-// seen is the page that a visitor finally gets.
+// seen is the page that a visitor gets after all redirects.
 type seen struct {
 	status  int
 	path    string
@@ -286,7 +287,7 @@ func (v *visitor) get(t *testing.T, path string, headers ...string) seen {
 	return v.ask(t, http.MethodGet, path, nil, headers...)
 }
 
-// signIn signs in by the form.
+// signIn signs in with the form.
 func (v *visitor) signIn(t *testing.T, token string) seen {
 	t.Helper()
 	return v.ask(t, http.MethodPost, "/sign-in/token", url.Values{"token": {token}, "next": {"/runtimes/berlin"}},
@@ -309,11 +310,11 @@ func (s seen) has(t *testing.T, status int, texts ...string) {
 		t.Errorf("want status %d: %s", status, s)
 	}
 	if status != http.StatusOK && strings.Contains(s.text, shown) {
-		t.Errorf("shows the fleet: %s", s)
+		t.Errorf("a page with an error status shows the fleet: %s", s)
 	}
 }
 
-// until waits for a text on the page of a visitor.
+// until polls a page until a condition holds.
 func until(t *testing.T, what string, poll func() seen, holds func(seen) bool) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
@@ -323,8 +324,8 @@ func until(t *testing.T, what string, poll func() seen, holds func(seen) bool) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: not yet: %s", what, last)
+			t.Fatalf("timed out waiting until %s: last page %s", what, last)
 		}
-		time.Sleep(50 * time.Millisecond) // a poll with a deadline
+		time.Sleep(50 * time.Millisecond) // between polls with a deadline
 	}
 }

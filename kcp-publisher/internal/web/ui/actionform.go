@@ -6,12 +6,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 )
 
-// done contains the messages after an action, by the action's name in the address. The address itself carries no text
-// to show.
+// done contains the messages after an action, by the action's name in the address. The address contains only the name,
+// so links cannot inject text.
 var done = map[string]string{
-	"pause": "The rollout is paused: no further runtime gets the version.", "approve": "The wave is approved.",
+	"pause": "The rollout is paused: no further runtimes are updated.", "approve": "The wave is approved.",
 	"resume": "Resumed.",
-	"abort":  "The rollout is aborted.", "undo": "The rollout is undone: its runtimes go back to the earlier version.",
+	"abort":  "The rollout is aborted.", "undo": "The rollout is undone: its runtimes are rolled back to the " +
+		"earlier version.",
 	"retry":   "The rollout is retried: a new one begins if the channel still has the version.",
 	"suspend": "Suspended: nothing new is published.", "reconcile": "The publisher reconciles now.",
 }
@@ -37,13 +38,13 @@ func (p *pages) form(w http.ResponseWriter, r asked) (actionForm, bool) {
 	}, true
 }
 
-// maxNamed limits the runtimes that a confirmation names.
+// maxNamed limits the number of runtimes that a confirmation lists by name.
 const maxNamed = 20
 
-// confirmation is the data of the page that asks before an action. Its form works without scripts.
+// confirmation is the data of the page that asks for a confirmation before an action. Its form works without scripts.
 type confirmation struct {
 	Heading, Effect string
-	// Count is the number of affected runtimes; Names are the first of them.
+	// Count is the number of affected runtimes. Names contains the first of them.
 	Count int
 	Names []string
 	// Button is the text of the button that confirms.
@@ -55,7 +56,7 @@ type confirmation struct {
 	Error     string
 }
 
-// More returns the number of runtimes that are not named.
+// More returns the number of affected runtimes that are not in Names.
 func (c confirmation) More() int { return c.Count - len(c.Names) }
 
 func (p *pages) confirm(w http.ResponseWriter, r asked, section string, c confirmation) {
@@ -66,7 +67,7 @@ func (p *pages) confirm(w http.ResponseWriter, r asked, section string, c confir
 	p.render(w, r, "confirm", status, frame{Title: c.Heading, Section: section, Body: c})
 }
 
-// unrecorded logs that an action has no Event, because the viewer may not create Events.
+// unrecorded logs that an action has no Event, because the viewer is not allowed to create Events.
 func (p *pages) unrecorded(r asked, result actions.Result, name string) {
 	if result.Unrecorded != nil {
 		p.Log.Info("no Event records the action of a viewer", "viewer", r.viewer.Name, "object", name, "reason",

@@ -39,7 +39,7 @@ func newBrowser(t *testing.T) *browser {
 		}
 	}
 	if program == "" {
-		t.Skip("no Chromium here: name one by $CHROMIUM or run make test-ui, which installs it")
+		t.Skip("Chromium not found: set $CHROMIUM to its path, or run make test-ui, which installs it")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox,
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", true),
@@ -84,13 +84,13 @@ func (b *browser) until(expression string) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		// While a page is left for another one there is nothing to ask.
+		// During a navigation, the evaluation fails and is repeated.
 		if is, err := chromedp.Run(limited, chromedp.Evaluate[bool]("!!("+expression+")")); err == nil && is {
 			return
 		}
 		select {
 		case <-limited.Done():
-			b.Fatalf("never true: %s; the page shows:\n%s", expression, b.shown())
+			b.Fatalf("timed out waiting for %s; the page shows:\n%s", expression, b.shown())
 		case <-tick.C:
 		}
 	}
@@ -103,7 +103,7 @@ func (b *browser) shown() string {
 	return cut(text, 4000)
 }
 
-// checkLayout makes the browser a window of a size, and light or dark.
+// checkLayout sets the size of the browser's window and the color scheme.
 func (b *browser) checkLayout(width, height int64, scheme string) {
 	b.Helper()
 	b.do(chromedp.EmulateViewport(width, height))
@@ -152,21 +152,21 @@ func TestUsersSeeTheStateOfTheFleet(t *testing.T) {
 	if heading, title := read[string](b, `document.querySelector("h1").innerText`),
 		read[string](b, "document.title"); heading != "60 of 1,000 runtimes need attention" ||
 		title != "Fleet · kcp-system · kyma-pull" {
-		t.Errorf("heading %q, title %q", heading, title)
+		t.Errorf("got heading %q and title %q", heading, title)
 	}
 	const plain = `.innerText.replace(/\s+/g, " ").trim()`
 	if got := read[string](b, `[...document.querySelectorAll(".tile")].map(t => t`+plain+
 		`).join(", ")`); got != "40 Failing, 10 Silent, 10 Never reported, 20 Behind, 10 Suspended, 0 Deleting, 910 "+
 		"Healthy" {
-		t.Errorf("tiles: %s", got)
+		t.Errorf("got tiles %s", got)
 	}
 	rows := read[[]string](b, `[...document.querySelectorAll(".runtimes tbody tr")].map(t => t`+plain+`)`)
 	if len(rows) != pageSize || !strings.HasPrefix(rows[0], "r-00001 Failing Module keda is Error") ||
 		!strings.HasSuffix(rows[0], "regular 1/2 in force reporting") {
-		t.Errorf("%d rows, the first: %q", len(rows), rows[0])
+		t.Errorf("got %d rows, the first is %q", len(rows), rows[0])
 	}
 
-	// A typed text filters the table, and stays in its field while the fleet changes.
+	// A typed text filters the table, and remains in its field while the fleet changes.
 	b.do(chromedp.SendKeys("input[name=q]", "r-0007"))
 	b.until(`document.querySelectorAll(".runtimes tbody tr").length === 10 && location.search === "?q=r-0007"`)
 	changed := sampleFleet(1000, false)
@@ -178,7 +178,7 @@ func TestUsersSeeTheStateOfTheFleet(t *testing.T) {
 	b.until(`document.querySelector(".runtimes tbody tr").innerText.includes("Failing")`)
 	if got := read[[]string](b,
 		`[document.activeElement.name, document.activeElement.value, document.querySelector(".runtimes .c-cause .one").innerText.slice(0, 21), document.title]`); strings.Join(got, "|") != "q|r-0007|</title></td><script>|Fleet · kcp-system · kyma-pull" {
-		t.Errorf("after a change: %q", got)
+		t.Errorf("after a change of the fleet, the page has %q", got)
 	}
 	read[bool](b,
 		`(() => { const s = document.querySelector("select[name=health]"); s.value = "Healthy"; return s.dispatchEvent(new Event("input", {bubbles: true})) })()`)
@@ -218,12 +218,12 @@ func TestPageIsUsableByKeyboard(t *testing.T) {
 	for i := range want {
 		if strings.Fields(order[i])[0] != strings.Fields(want[i])[0] && !strings.HasPrefix(order[i], "kyma-pull") &&
 			i < 7 {
-			t.Fatalf("focus goes over %q, want %q", order, want)
+			t.Fatalf("the tab order is %q, want %q", order, want)
 		}
 	}
 	if !strings.HasSuffix(order[7], "Failing") || !strings.HasSuffix(order[13], "Healthy") ||
 		order[14] != "Copy" {
-		t.Errorf("focus goes over %q, want %q and the first advice", order, want)
+		t.Errorf("the tab order is %q, want %q and the first advice", order, want)
 	}
 	b.do(chromedp.Navigate(s.URL+"/"), chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))
 	b.until(`document.activeElement.id === "main"`)
@@ -247,7 +247,7 @@ func TestWaveIsApprovedOnThePage(t *testing.T) {
 	b.until(
 		`location.search === "?done=approve" && document.querySelector(".told").innerText === "The wave is approved."`)
 	if got := <-s.steered; len(got.Spec.ApprovedWaves) != 1 || got.Spec.ApprovedWaves[0] != "rest" {
-		t.Errorf("approved %v", got.Spec.ApprovedWaves)
+		t.Errorf("got approved waves %v, want rest", got.Spec.ApprovedWaves)
 	}
 	b.until(`!document.querySelector("button[value=approve]")`)
 	b.do(chromedp.Click("button[value=pause]"))
@@ -255,7 +255,7 @@ func TestWaveIsApprovedOnThePage(t *testing.T) {
 	b.do(chromedp.Click(".confirm button[value=pause]"))
 	b.until(`document.querySelector("button[value=resume]")`)
 	if got := <-s.steered; !got.Spec.Paused {
-		t.Error("it is not paused")
+		t.Error("the rollout is not paused")
 	}
 
 	// The waves make progress while the page is open.
@@ -288,7 +288,7 @@ func TestThemeIsRemembered(t *testing.T) {
 		`!document.documentElement.dataset.theme && getComputedStyle(document.body).backgroundColor === "rgb(251, 251, 252)"`)
 }
 
-// layouts are the pages that are judged and kept as pictures.
+// layouts returns the pages whose layout is checked.
 func layouts() []struct {
 	name, path string
 	fleet      fleet.Fleet
@@ -303,7 +303,7 @@ func layouts() []struct {
 		fleet      fleet.Fleet
 	}{
 		{"overview", "/", ill},
-		{"well", "/", sampleFleet(1000, true)},
+		{"healthy", "/", sampleFleet(1000, true)},
 		{"one", "/", sampleFleet(1, true)},
 		{"empty", "/", fleet.Fleet{}},
 		{"hostile", "/", hurt},
@@ -326,7 +326,7 @@ func TestPagesAreAccessibleInLightAndDark(t *testing.T) {
 	b := newBrowser(t)
 	axe, err := os.ReadFile(os.Getenv("AXE"))
 	if err != nil {
-		t.Logf("no axe-core here, so only pictures are taken: make test-ui fetches it and sets $AXE")
+		t.Logf("axe-core not found, so only the layout is checked: run make test-ui, which installs axe-core and sets $AXE")
 	}
 	for _, one := range layouts() {
 		s := serve(t, one.fleet, nil)
@@ -337,10 +337,10 @@ func TestPagesAreAccessibleInLightAndDark(t *testing.T) {
 				b.do(chromedp.Navigate(s.URL+one.path), chromedp.WaitReady("#main"))
 				if wider := read[int64](b,
 					`document.documentElement.scrollWidth - document.documentElement.clientWidth`); wider > 0 {
-					t.Errorf("%s is %d pixels wider than its window", name, wider)
+					t.Errorf("%s: the page is %d pixels wider than the window", name, wider)
 				}
 				if bad := read[[]string](b, unreadable); len(bad) > 0 {
-					t.Errorf("%s: %q", name, bad)
+					t.Errorf("%s: unreadable elements: %q", name, bad)
 				}
 				b.shoot(name, !strings.HasPrefix(one.path, "/?") && one.path != "/")
 				if len(axe) > 0 {
@@ -352,8 +352,8 @@ func TestPagesAreAccessibleInLightAndDark(t *testing.T) {
 	}
 }
 
-// judge fails the test for each serious finding of axe-core. The script comes by the debugger, which no policy of the
-// page holds up.
+// judge fails the test for each serious finding of axe-core. The debugger runs the script, because the page's
+// Content-Security-Policy would block it.
 func (b *browser) judge(name, axe string) {
 	b.Helper()
 	read[int](b, axe+"\n;0")
@@ -378,7 +378,7 @@ func (b *browser) judge(name, axe string) {
 	}
 }
 
-func TestTenThousandRuntimesStayFluent(t *testing.T) {
+func TestOverviewHandlesTenThousandRuntimes(t *testing.T) {
 	suite.Long(t)
 	b := newBrowser(t)
 	var before, after runtime.MemStats
@@ -391,7 +391,7 @@ func TestTenThousandRuntimesStayFluent(t *testing.T) {
 	first := time.Now()
 	b.do(chromedp.Navigate(s.URL + "/"))
 	b.until(`document.querySelectorAll(".runtimes tbody tr").length === 50`)
-	t.Logf("10,000 runtimes: first row after %v, model and index %d KiB", time.Since(first).Round(time.Millisecond),
+	t.Logf("10,000 runtimes: first row after %v, snapshot %d KiB", time.Since(first).Round(time.Millisecond),
 		(after.HeapAlloc-before.HeapAlloc)>>10)
 	b.shoot("ten-thousand", false)
 	began := time.Now()
@@ -407,5 +407,5 @@ func TestTenThousandRuntimesStayFluent(t *testing.T) {
 	for range times {
 		s.get(t, "/?page=100")
 	}
-	t.Logf("a page is made in %v", (time.Since(began) / times).Round(time.Microsecond))
+	t.Logf("a page is rendered in %v", (time.Since(began) / times).Round(time.Microsecond))
 }

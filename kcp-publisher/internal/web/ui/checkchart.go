@@ -12,22 +12,22 @@ import (
 type checkView struct {
 	Wave string
 	v1alpha1.CheckSummary
-	// Chart has a bar for each measured value, empty without one.
+	// Chart has a bar for each measured value. It is empty if there are no values.
 	Chart []chartBar
 }
 
 // chartBar is a value in the chart of a check.
 type chartBar struct {
 	Name, Text, Tone string
-	// Y is the upper edge in pixels, Width the share of the largest value.
+	// Y is the upper edge in pixels. Width is the share of the largest value, in percent.
 	Y     int
 	Width string
 }
 
-// Heights of a bar in the chart of a check and of a bar with its gap.
+// barHeight is the height of a bar in the chart of a check, and barStep is the height of a bar with its gap, in pixels.
 const barHeight, barStep = 6, 9
 
-// viewCheck returns a check with the median and the worst value, each before and after the upgrade.
+// viewCheck returns a check with a chart of the median and the worst value before and after the upgrade.
 func viewCheck(wave string, c v1alpha1.CheckSummary) checkView {
 	after := "good"
 	if c.Failed > 0 {

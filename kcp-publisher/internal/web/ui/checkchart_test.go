@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-func TestTheChartOfACheckComparesMedianAndWorst(t *testing.T) {
+func TestCheckChartComparesMedianAndWorst(t *testing.T) {
 	for name, c := range map[string]struct {
 		check v1alpha1.CheckSummary
 		want  string
@@ -18,7 +18,7 @@ func TestTheChartOfACheckComparesMedianAndWorst(t *testing.T) {
 			v1alpha1.CheckSummary{Failed: 1, Median: "0.2", MedianBefore: "0.1", Worst: "0.8", WorstBefore: "0.2"},
 			"[median before idle 0 12.5% median after bad 9 25.0% worst before idle 18 25.0% worst after bad 27 100.0%]",
 		},
-		"no value before": {
+		"no values before the upgrade": {
 			v1alpha1.CheckSummary{Median: "2", Worst: "4"},
 			"[median after good 0 50.0% worst after good 9 100.0%]",
 		},
@@ -26,8 +26,8 @@ func TestTheChartOfACheckComparesMedianAndWorst(t *testing.T) {
 			v1alpha1.CheckSummary{Median: "250ms", Worst: "1s", WorstBefore: "500ms"},
 			"[median after good 0 25.0% worst before idle 9 50.0% worst after good 18 100.0%]",
 		},
-		"no value":            {v1alpha1.CheckSummary{Passed: 3}, "[]"},
-		"values without size": {v1alpha1.CheckSummary{Median: "0", Worst: "NaN"}, "[median after good 0 0.0%]"},
+		"no values":               {v1alpha1.CheckSummary{Passed: 3}, "[]"},
+		"zero and invalid values": {v1alpha1.CheckSummary{Median: "0", Worst: "NaN"}, "[median after good 0 0.0%]"},
 	} {
 		var bars []string
 		view := viewCheck("canaries", c.check)
@@ -43,7 +43,7 @@ func TestTheChartOfACheckComparesMedianAndWorst(t *testing.T) {
 	}
 }
 
-func TestTheRolloutPageShowsChecks(t *testing.T) {
+func TestRolloutPageShowsChecks(t *testing.T) {
 	s := serve(t, sampleFleet(100, false), nil)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/rollouts/keda-regular-4", nil)
 	if err != nil {
@@ -56,7 +56,7 @@ func TestTheRolloutPageShowsChecks(t *testing.T) {
 		`<a href="/runtimes/r-00001">r-00001</a>`,
 	} {
 		if !strings.Contains(body, want) {
-			t.Errorf("the page lacks %s", want)
+			t.Errorf("the page does not contain %s", want)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// maxGroups limits the groups on a page.
+// maxGroups limits the number of groups on a page.
 const maxGroups = 200
 
 // group counts the runtimes that share a value, by health.
@@ -60,16 +60,16 @@ func (t tally) Healthy() int { return t.by[fleet.Healthy] }
 // Attention returns the number of runtimes that need attention.
 func (t tally) Attention() int { return fleet.Summary{Health: t.by}.Attention() }
 
-// grouping is a way to group runtimes: a function for the values of a runtime, and the field of a query that selects
-// one.
+// grouping is a way to group runtimes. values returns the values of a runtime, and field is the query field that
+// selects the runtimes of one value.
 type grouping struct {
 	Name, Title string
 	values      func(*fleet.Runtime) []string
 	field       string
 }
 
-// groupings returns the ways to group the fleet's runtimes. Grouping by version covers the query's module, or all
-// modules.
+// groupings returns the ways to group the fleet's runtimes. Grouping by version is only possible if the query selects a
+// module.
 func groupings(s *snapshot, q query) []grouping {
 	one := func(value func(*fleet.Runtime) string) func(*fleet.Runtime) []string {
 		return func(r *fleet.Runtime) []string { return []string{value(r)} }
@@ -108,7 +108,7 @@ func groupings(s *snapshot, q query) []grouping {
 	return ways
 }
 
-// count groups runtimes. Groups that need the most attention come first.
+// count returns the groups of runtimes. Groups with the most runtimes that need attention come first.
 func (g grouping) count(runtimes []*fleet.Runtime, q query) []group {
 	index := map[string]int{}
 	var groups []group

@@ -16,15 +16,15 @@ import (
 const (
 	// maxImages limits the rows of the page.
 	maxImages = 300
-	// maxContents limits the versions whose images are kept.
+	// maxContents limits the number of module versions whose images are cached.
 	maxContents = 5_000
-	// contentsWithin limits one reading of bundles, and contentsAgain is the time after which a version whose images
-	// could not be found is read again.
+	// contentsWithin limits the time of one read of bundles. contentsAgain is the time after which a failed read of a
+	// version is repeated.
 	contentsWithin = 10 * time.Minute
 	contentsAgain  = 5 * time.Minute
 )
 
-// contents keeps the images of module versions. A version never changes, so only failures expire.
+// contents caches the images of module versions. A version never changes, so only failures expire.
 type contents struct {
 	// mu guards the fields below.
 	mu      sync.Mutex
@@ -33,8 +33,8 @@ type contents struct {
 	reading bool
 }
 
-// of returns the known images, and the number of versions that are being read. It reads in the background, because a
-// large fleet takes longer than a page may.
+// of returns the known images, and the number of versions that are being read. It reads in the background, because
+// reading a large fleet takes too long for a page.
 func (c *contents) of(
 	runtimes []inventory.Runtime, now time.Time, read func([]inventory.Runtime),
 ) (known map[inventory.Module]inventory.Content, reading int) {
@@ -61,7 +61,7 @@ func (c *contents) of(
 	return maps.Clone(c.known), len(pending)
 }
 
-// put ends a reading. Versions that are not in found failed with the problem.
+// put records the result of a read. The read of versions that are not in found failed with the problem.
 func (c *contents) put(
 	asked []inventory.Runtime, found map[inventory.Module]inventory.Content, problem string, now time.Time,
 ) {
@@ -85,10 +85,10 @@ func (c *contents) put(
 	}
 }
 
-// imagesPage is the data of the page of images.
+// imagesPage is the data of the page with images.
 type imagesPage struct {
 	inventory.Fleet
-	// Readable is false without a registry.
+	// Readable is false if no registry is configured.
 	Readable      bool
 	Image, Module string
 	// Pending is the number of versions whose bundles are being read.
@@ -97,12 +97,12 @@ type imagesPage struct {
 	More    int
 }
 
-// imageRow is a module's version that uses an image.
+// imageRow is a module version that uses an image.
 type imageRow struct {
 	Image    string
 	Module   inventory.Module
 	Runtimes int
-	// Oldest is the time of the oldest report that the runtimes are known by.
+	// Oldest is the oldest time among the runtimes' last reports.
 	Oldest  time.Time
 	Address string
 }
@@ -132,7 +132,8 @@ func (p *pages) images(w http.ResponseWriter, r asked) {
 	p.render(w, r, "images", http.StatusOK, frame{Title: "Images", Section: "images", Body: page})
 }
 
-// readContents reads bundles with the registry rights of this process, beyond the request that asked for them.
+// readContents reads bundles with this process's permissions for the registry. It continues after the request has
+// ended.
 func (p *pages) readContents(ctx context.Context, asked []inventory.Runtime) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), contentsWithin)
 	defer cancel()

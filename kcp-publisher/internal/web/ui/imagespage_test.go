@@ -13,7 +13,7 @@ import (
 
 const kedaImage = "registry.example/kyma/keda@sha256:1111111111111111111111111111111111111111111111111111111111111111"
 
-// sampleContents knows the images of keda only.
+// sampleContents returns the images of module keda only.
 func sampleContents(_ context.Context, runtimes []inventory.Runtime) (map[inventory.Module]inventory.Content, error) {
 	found := map[inventory.Module]inventory.Content{}
 	for _, r := range runtimes {
@@ -50,7 +50,7 @@ func (s *served) kymas(ctx context.Context) ([]v1beta2.Kyma, error) {
 	return all, nil
 }
 
-func TestThePageOfImagesShowsThemOnceTheyAreRead(t *testing.T) {
+func TestImagesPageShowsImagesAfterTheyAreRead(t *testing.T) {
 	s := serve(t, sampleFleet(20, true), nil)
 	var page string
 	for deadline := time.Now().Add(10 * time.Second); ; {
@@ -70,12 +70,12 @@ func TestThePageOfImagesShowsThemOnceTheyAreRead(t *testing.T) {
 		}
 	}
 	_, page, _ = s.get(t, "/images?image=unknown")
-	if !strings.Contains(page, "No runtime reports a module with such an image") {
-		t.Errorf("an unknown image:\n%s", page)
+	if !strings.Contains(page, "No reported module uses a matching image") {
+		t.Errorf("the page for an unknown image has no message:\n%s", page)
 	}
 	search := "/images?image=" + url.QueryEscape(hostile) + "&module=" + url.QueryEscape(hostile)
 	if _, page, _ = s.get(t, search); strings.Contains(page, "<script>document") {
-		t.Error("a search for markup is written as markup")
+		t.Error("the search text is not escaped")
 	}
 }
 
@@ -89,22 +89,22 @@ func TestImagesAreReadOncePerVersion(t *testing.T) {
 	asked := make(chan []inventory.Runtime, 1)
 	read := func(r []inventory.Runtime) { asked <- r }
 	if known, pending := c.of(runtimes, noon, read); len(known) != 0 || pending != 2 {
-		t.Errorf("first: known %v, pending %d", known, pending)
+		t.Errorf("first request: got known %v, pending %d, want 2 pending", known, pending)
 	}
 	first := <-asked
 	if _, pending := c.of(runtimes, noon, read); pending != 2 || len(asked) != 0 {
-		t.Errorf("during the reading: pending %d, asked %d more times", pending, len(asked))
+		t.Errorf("during the read: got pending %d and %d more reads", pending, len(asked))
 	}
 	found := map[inventory.Module]inventory.Content{keda: {Images: []string{kedaImage}}}
 	c.put(first, found, "away", noon)
 	known, pending := c.of(runtimes, noon.Add(time.Minute), read)
 	if pending != 0 || len(known[keda].Images) != 1 || known[mailer].Problem != "away" {
-		t.Errorf("afterwards: known %v, pending %d", known, pending)
+		t.Errorf("after the read: got known %v, pending %d", known, pending)
 	}
 	if _, pending := c.of(runtimes, noon.Add(contentsAgain), read); pending != 1 {
-		t.Errorf("a failure is not tried again: pending %d", pending)
+		t.Errorf("a failed read is not repeated: pending %d", pending)
 	}
 	if again := <-asked; len(again) != 1 || len(again[0].Modules) != 1 || again[0].Modules[0] != mailer {
-		t.Errorf("tried again: %+v", again)
+		t.Errorf("the repeated read is %+v, want only the failed module", again)
 	}
 }

@@ -11,14 +11,15 @@ const (
 	// from closing the stream.
 	streamEvery = 2 * time.Second
 	streamPing  = 20 * time.Second
-	// streamFor limits a stream. The browser then reconnects, and is authenticated and authorized again.
+	// streamFor limits the time of a stream. The browser then reconnects, and its user is authenticated and authorized
+	// again.
 	streamFor = time.Minute
 	// writeWithin is the timeout for writing one event.
 	writeWithin = 10 * time.Second
 )
 
-// live sends a server-sent event when the fleet changed, so that the page reloads its content. The event contains no
-// data: the handler of the page checks the rights of the viewer.
+// live sends a server-sent event after each change of the fleet, so the page reloads its content. The event contains
+// only a revision. The page's handler checks the permissions of the viewer.
 func (p *pages) live(w http.ResponseWriter, r asked) {
 	select {
 	case p.streams <- struct{}{}:
@@ -67,7 +68,7 @@ func (p *pages) live(w http.ResponseWriter, r asked) {
 	}
 }
 
-// pause waits before the next event, so that several changes cause one event. It reports whether the client is still
+// pause waits before the next event, so several changes cause one event. It reports whether the client is still
 // connected.
 func pause(r asked, d time.Duration) bool {
 	timer := time.NewTimer(d)

@@ -20,14 +20,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 )
 
-// rightsFor is the lifetime of a cached review of rights.
+// rightsFor is the lifetime of a cached review of permissions.
 const rightsFor = 30 * time.Second
 
-// Local guards pages that are served on a workstation with the rights of one kubeconfig.
+// Local guards pages that are served on a workstation with the permissions of one kubeconfig.
 //
-// Programs of other users on the machine can connect to the address, so a request needs a secret: once in the printed
-// URL, then in a cookie. Other sites can connect through names that resolve to 127.0.0.1, so requests for other hosts
-// are refused.
+// Programs of other users on the machine can connect to the address, so each request needs a secret. The printed URL
+// contains the secret, and the response to this URL stores it in a cookie. Other sites can connect through names that
+// resolve to 127.0.0.1, so requests for other hosts are refused.
 type Local struct {
 	token  string
 	hosts  []string
@@ -35,7 +35,7 @@ type Local struct {
 	viewer *Viewer
 	next   http.Handler
 
-	// mu guards once, the secret of a URL that works one time; empty if unset.
+	// mu guards once. once is the secret of a URL that works one time, or empty.
 	mu   sync.Mutex
 	once string
 }
@@ -64,8 +64,8 @@ func NewLocal(next http.Handler, address string, viewer *Viewer) (*Local, error)
 // Address returns the URL to open.
 func (l *Local) Address() string { return l.address(l.token) }
 
-// AddressOnce returns a URL that works one time, for the command line of a browser. All users of the machine can read
-// the arguments of running programs.
+// AddressOnce returns a URL that works one time. It is meant for the command line of a browser, because all users of
+// the machine can read the arguments of running programs.
 func (l *Local) AddressOnce() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,8 +124,8 @@ func (l *Local) refuse(w http.ResponseWriter) {
 	http.Error(w, "missing token: open the URL that kcp-publisher ui printed", http.StatusForbidden)
 }
 
-// OwnRights returns a viewer with the rights of the kubeconfig behind api. Reads use the same kubeconfig, so the API
-// server has already authorized them.
+// OwnRights returns a viewer with the permissions of the kubeconfig behind api. Reads use the same kubeconfig, so the
+// API server has already authorized them.
 func OwnRights(api client.Client, name string) *Viewer {
 	rights := &ownRights{api: api, known: map[authorizationv1.ResourceAttributes]answer{}}
 	return &Viewer{
@@ -160,7 +160,7 @@ type answer struct {
 	until time.Time
 }
 
-// mayPatch reviews whether the user of the kubeconfig may patch an object, or all objects if the key has no name.
+// mayPatch reports whether the user of the kubeconfig may patch an object, or all objects if the key has no name.
 func (o *ownRights) mayPatch(ctx context.Context, group, resource string, key client.ObjectKey) (bool, error) {
 	patch := authorizationv1.ResourceAttributes{
 		Namespace: key.Namespace,

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// maxVersions limits the versions of one module on a page, maxModules the modules.
+// maxVersions limits the number of versions of one module on a page. maxModules limits the number of modules.
 const (
 	maxVersions = 40
 	maxModules  = 300
@@ -29,11 +29,11 @@ type moduleView struct {
 // channelVersion is the version of a channel.
 type channelVersion struct {
 	Channel, Version string
-	// Held is the rollout that keeps the version from runtimes; nil for none.
+	// Held is the unfinished or stopped rollout that keeps the version from runtimes, or nil.
 	Held *fleet.Rollout
 }
 
-// holding returns the newest rollout of a module in a channel if it is about the version and keeps it from runtimes.
+// holding returns the newest rollout of a module in a channel if it rolls out the version and has not succeeded.
 func holding(all []fleet.Rollout, module, channel, version string) *fleet.Rollout {
 	var newest *fleet.Rollout
 	for i := range all {
@@ -53,7 +53,7 @@ func holding(all []fleet.Rollout, module, channel, version string) *fleet.Rollou
 type versionView struct {
 	Version string
 	Total   int
-	// Width is the version's share of the module's runtimes, in percent.
+	// Bar shows the runtimes of the version by state, as a share of the module's runtimes.
 	Bar    []segment
 	States []stateCount
 	// Offered lists the channels with this version.

@@ -21,15 +21,15 @@ func TestChannelShowsTheRolloutThatHoldsIt(t *testing.T) {
 		version string
 		want    string
 	}{
-		"a version that was rolled back":  {[]fleet.Rollout{back, first}, "1.9.0", "keda-regular-2"},
-		"a version that reached everyone": {[]fleet.Rollout{first}, "1.8.0", ""},
-		"a channel put back":              {[]fleet.Rollout{back, first}, "1.8.0", ""},
-		"a module without rollouts":       {nil, "1.8.0", ""},
-		"a rollout of the other channel": {
+		"rolled back version":              {[]fleet.Rollout{back, first}, "1.9.0", "keda-regular-2"},
+		"completely rolled out version":    {[]fleet.Rollout{first}, "1.8.0", ""},
+		"channel with the earlier version": {[]fleet.Rollout{back, first}, "1.8.0", ""},
+		"module without rollouts":          {nil, "1.8.0", ""},
+		"rollout of another channel": {
 			[]fleet.Rollout{{Name: "other", Spec: v1alpha1.RolloutSpec{Module: "keda", Channel: "fast", To: "1.9.0"}}},
 			"1.9.0", "",
 		},
-		"a rollout that has not started yet": {
+		"new rollout without a state": {
 			[]fleet.Rollout{first, rollout("keda-regular-3", 3, "2.0.0", "")}, "2.0.0", "keda-regular-3",
 		},
 	} {

@@ -11,15 +11,16 @@ import (
 )
 
 const (
-	// maxOrigins limits the cached origins. They are keyed by digest, so they never expire.
+	// maxOrigins limits the number of cached bundles. Entries never expire, because a digest never refers to other
+	// content.
 	maxOrigins = 500
-	// originsWithin is the timeout of the registry.
+	// originsWithin is the timeout for reading from the registry.
 	originsWithin = 10 * time.Second
 )
 
-// origins caches the origins of bundles, because a page that follows the fleet needs them repeatedly.
+// origins caches the origins of bundles, because a live page needs them repeatedly.
 type origins struct {
-	// mu guards known and chains, by runtime and digest.
+	// mu guards known and chains. Their keys are the runtime and the digest.
 	mu     sync.Mutex
 	known  map[[2]string][]bundle.Origin
 	chains map[[2]string]fleet.Chain
@@ -74,8 +75,8 @@ func (o *origins) chainOf(
 	found, err := read(ctx, kyma)
 	switch {
 	case err != nil:
-		return fleet.Chain{Asked: true, Ends: err.Error()}
-	case found.Ends != "":
+		return fleet.Chain{Asked: true, EndReason: err.Error()}
+	case found.EndReason != "":
 		return found
 	}
 	o.mu.Lock()

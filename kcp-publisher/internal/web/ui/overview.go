@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// maxCauses limits the groups of causes on the first page. The table contains all of them.
+// maxCauses limits the number of cause groups on the first page. The table contains the runtimes of all causes.
 const maxCauses = 6
 
 // overview is the data of the first page.
@@ -24,10 +24,10 @@ type overview struct {
 	More     int
 	Rollouts []rolloutView
 	Warnings []fleet.Cause
-	// Reading is set while only the names of healthy runtimes are known.
+	// Reading is set while the Kymas are being read. Until then only the names of healthy runtimes are known.
 	Reading *reading
 
-	// Shown are the runtimes on this page. Groups replaces them if the page is grouped.
+	// Shown contains the runtimes on this page. If the page is grouped, Groups is set instead.
 	Shown   []*fleet.Runtime
 	Groups  []group
 	Grouped string
@@ -60,7 +60,7 @@ type filters struct {
 	Healths                     []fleet.Health
 	States                      []v1beta2.State
 	Groupings                   []grouping
-	// Columns are the keys of labels that the table can show.
+	// Columns contains the label keys that the table can show.
 	Columns []string
 	Active  []activeFilter
 }
@@ -97,7 +97,7 @@ func (p *pages) overview(w http.ResponseWriter, r asked) {
 	})
 }
 
-// list fills in the runtimes of the requested page, or their groups.
+// list sets the runtimes of the requested page, or their groups.
 func (o *overview) list(s *snapshot) {
 	var matching []*fleet.Runtime
 	for _, i := range s.worstFirst {
@@ -143,7 +143,7 @@ func sortBy(column string, runtimes []*fleet.Runtime) {
 	}
 }
 
-// lastReport orders runtimes by their last report: never, oldest, newest.
+// lastReport returns a sort key that orders runtimes by their last report: never, oldest, newest.
 func lastReport(r *fleet.Runtime) int64 {
 	switch {
 	case r.Reporting:
@@ -177,7 +177,7 @@ func (s *snapshot) filters(q query) filters {
 	}
 	f.Modules, f.Versions = firstChoices(f.Modules), firstChoices(f.Versions)
 	if q.Column != "" && !slices.Contains(f.Columns, q.Column) {
-		f.Columns = append([]string{q.Column}, f.Columns...) // of the address, such as two keys
+		f.Columns = append([]string{q.Column}, f.Columns...) // from the address, such as two keys
 	}
 	titles := map[string]string{"q": "Search", "agent": "Agent", "kubernetes": "Kubernetes"}
 	for _, field := range q.fields() {

@@ -18,7 +18,7 @@ var templateFiles embed.FS
 //go:embed assets/*
 var assetFiles embed.FS
 
-// version changes with the assets, so that browsers can cache each version permanently.
+// version is a hash of the assets, so browsers can cache each version permanently.
 var version = hashOf(assetFiles)
 
 // templates contains the pages by name, each inside the frame.
@@ -74,7 +74,7 @@ type frame struct {
 	Version   string
 	Viewer    *Viewer
 	Now       time.Time
-	// Live makes the page follow changes of the fleet.
+	// Live makes the page update itself after changes of the fleet.
 	Live bool
 	Body any
 }

@@ -30,16 +30,16 @@ type query struct {
 	Label string
 	// Cause selects a group of causes by its key.
 	Cause string
-	// Group counts runtimes by a grouping; empty lists them.
+	// Group is the name of a grouping. If it is empty, the runtimes are listed.
 	Group string
-	// Column is the keys of the labels that the table shows, separated by commas.
+	// Column contains the label keys that the table shows, separated by commas.
 	Column string
 	// Sort is a column of the table, or label:KEY.
 	Sort string
 	Page int
 }
 
-// maxColumns limits the labels in the table, so that its other columns stay readable.
+// maxColumns limits the number of labels in the table, so the other columns stay readable.
 const maxColumns = 2
 
 // Columns returns the keys of the labels in the table.
@@ -130,7 +130,7 @@ func (q query) OnPage(page int) string {
 	return q.address()
 }
 
-// matches reports whether the query selects a runtime with this group of causes.
+// matches reports whether the query selects a runtime whose cause group has the key cause.
 func (q *query) matches(r *fleet.Runtime, cause string) bool {
 	switch {
 	case q.Health != "" && r.Health != q.Health,

@@ -11,10 +11,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// offer is one action on a rollout as its page offers it.
+// offer is an action that a rollout's page offers.
 type offer struct {
 	Name, Title string
-	// Wave is the wave to approve; empty for other actions.
+	// Wave is the wave to approve. It is empty for other actions.
 	Wave string
 	// Effect is the sentence that the confirmation shows.
 	Effect string
@@ -23,7 +23,8 @@ type offer struct {
 	action   actions.Rollout
 }
 
-// rolloutOffers returns the actions that are possible in the rollout's state. Each action itself decides that.
+// rolloutOffers returns the actions that are possible in the rollout's state. It tries each action on a copy of the
+// rollout.
 func (r asked) rolloutOffers(one *fleet.Rollout) []offer {
 	s := one.Status
 	candidates := []offer{
@@ -79,7 +80,7 @@ func objectOf(r *fleet.Rollout) v1alpha1.Rollout {
 	}
 }
 
-// rivalsOf returns the rollouts of the same module and channel. They share the fleet's data and are only read.
+// rivalsOf returns the rollouts of the same module and channel. They share the fleet's data and must not be modified.
 func rivalsOf(one *fleet.Rollout, all []fleet.Rollout) []v1alpha1.Rollout {
 	var rivals []v1alpha1.Rollout
 	for i := range all {
@@ -92,7 +93,7 @@ func rivalsOf(one *fleet.Rollout, all []fleet.Rollout) []v1alpha1.Rollout {
 	return rivals
 }
 
-// actOnRollout handles the buttons of a rollout's page: it asks for a confirmation first, and acts on the confirmed
+// actOnRollout handles the buttons of a rollout's page. It first asks for a confirmation, and acts on the confirmed
 // form.
 func (p *pages) actOnRollout(w http.ResponseWriter, r asked) {
 	one := r.findRollout()

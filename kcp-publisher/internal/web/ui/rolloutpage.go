@@ -25,13 +25,13 @@ type rolloutView struct {
 	*fleet.Rollout
 	State string
 	Waves []waveView
-	// Checks are the checks of all waves, in their order.
+	// Checks contains the checks of all waves, in the order of the waves.
 	Checks []checkView
 	// Bar shows the whole rollout.
 	Bar     []segment
 	Ended   bool
 	Unshown int
-	// Approvals are the waves that wait for an approval.
+	// Approvals contains the waves that wait for an approval.
 	Approvals []string
 }
 
@@ -40,13 +40,13 @@ type waveView struct {
 	v1alpha1.WaveStatus
 	State string
 	Bar   []segment
-	// SoakLeft is the remaining soak time; empty if the wave does not soak.
+	// SoakLeft is the remaining soak time. It is empty if the wave does not soak.
 	SoakLeft string
-	// Approve reports whether the wave waits for an approval.
+	// Approve is true if the wave waits for an approval.
 	Approve bool
 }
 
-// segment is one part of a bar, before it is scaled.
+// segment is one part of a bar. X and Width are set when the bar is scaled.
 type segment struct {
 	Tone, Name string
 	Count      int32
@@ -122,7 +122,7 @@ type rolloutsPage struct {
 	Active, Ended []rolloutView
 	More          int
 	Trains        []train.View
-	// TrainsProblem is the reason why the trains could not be read, or empty.
+	// TrainsProblem is the reason why the PromotionPolicies could not be read, or empty.
 	TrainsProblem string
 }
 
@@ -173,7 +173,7 @@ func (page *rolloutsPage) addTrains(policies []v1alpha1.PromotionPolicy, err err
 type rolloutPage struct {
 	rolloutView
 	Done, Error string
-	// Offered are the actions that are possible and allowed.
+	// Offered contains the actions that are possible and that the viewer may start.
 	Offered []offer
 }
 

@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// maxSelected limits the runtimes that one confirmed form changes. The command line has no limit.
+	// maxSelected limits the number of runtimes that one confirmed form changes. The command line has no limit.
 	maxSelected = 500
-	// actedAtOnce is the number of Kymas that one form changes at the same time.
+	// actedAtOnce is the number of Kymas that one form changes concurrently.
 	actedAtOnce = 8
-	// actTimeout limits the time of one confirmed form, which continues if the browser leaves.
+	// actTimeout limits the time of one confirmed action, which continues if the browser disconnects.
 	actTimeout = 2 * time.Minute
 )
 
@@ -53,13 +53,13 @@ var runtimeActions = []runtimeAction{
 	{
 		"resume",
 		"Resume",
-		"The publisher publishes again.",
+		"The publisher resumes publishing.",
 		false,
 		func(string, time.Time) actions.Runtime { return actions.Resume() },
 	},
 }
 
-// runtimeOffers returns the actions that fit a runtime: a suspended one can only be resumed.
+// runtimeOffers returns the actions for a runtime with this health. A suspended runtime can only be resumed.
 func runtimeOffers(health fleet.Health) []runtimeAction {
 	if health == fleet.Suspended {
 		return runtimeActions[2:]
@@ -107,13 +107,14 @@ func (p *pages) actOnSelection(w http.ResponseWriter, r asked) {
 		}
 	}
 	if len(selected) == 0 || r.reading != nil {
-		p.showMessage(w, r, http.StatusConflict, "No runtime matches", "The filter selects no runtime any more.")
+		p.showMessage(w, r, http.StatusConflict, "No runtime matches", "The filter no longer matches any runtime.")
 		return
 	}
 	p.act(w, r, client.ObjectKey{Namespace: p.Source.namespace}, selected, q.actAddress(), q.address())
 }
 
-// act asks for a confirmation, and acts on the confirmed form. right is the key of the required right.
+// act asks for a confirmation, and acts on the confirmed form. The viewer must have the permission to patch the Kymas
+// that the parameter right selects.
 func (p *pages) act(
 	w http.ResponseWriter, r asked, right client.ObjectKey, selected []*fleet.Runtime, address, back string,
 ) {
@@ -157,7 +158,7 @@ func (p *pages) act(
 		c.Names = append(c.Names, one.ID)
 	}
 	if form.confirmed && form.count != strconv.Itoa(len(selected)) {
-		c.Error = fmt.Sprintf("The selection changed and now has %s. Nothing was done yet.",
+		c.Error = fmt.Sprintf("The selection changed and now has %s. Nothing has been changed yet.",
 			amount(len(selected), selected[0].ID))
 		form.confirmed = false
 	}
@@ -182,7 +183,7 @@ func (p *pages) act(
 		)
 		return
 	}
-	to, _ := url.Parse(back) // made by address
+	to, _ := url.Parse(back) // always valid, because query.address or url.PathEscape created it
 	values := to.Query()
 	values.Set("done", form.action)
 	to.RawQuery = values.Encode()

@@ -29,52 +29,52 @@ func TestActionOnARuntimeIsConfirmed(t *testing.T) {
 	if status != http.StatusOK || !strings.Contains(body, "Suspend runtime r-00001?") ||
 		!strings.Contains(body, `name="reason"`) ||
 		len(s.acted) != 0 {
-		t.Fatalf("the confirmation: %d, %d changes\n%s", status, len(s.acted), body)
+		t.Fatalf("confirmation: got status %d, %d changes\n%s", status, len(s.acted), body)
 	}
 	status, _, header := s.post(t, "/runtimes/r-00001", "action=suspend&confirmed=yes&count=1&reason=rack+moves")
 	if status != http.StatusSeeOther || header.Get("Location") != "/runtimes/r-00001?done=suspend" ||
 		len(s.acted) != 1 {
-		t.Fatalf("the action: %d to %q, %d changes", status, header.Get("Location"), len(s.acted))
+		t.Fatalf("action: got status %d, location %q, %d changes", status, header.Get("Location"), len(s.acted))
 	}
 	if kyma := <-s.acted; kyma.Labels[v1beta2.LabelSkipReconciliation] != v1beta2.True ||
 		kyma.Annotations[v1beta2.AnnotationSuspendReason] != "rack moves" {
-		t.Errorf("changed to %v, %v", kyma.Labels, kyma.Annotations)
+		t.Errorf("got labels %v and annotations %v", kyma.Labels, kyma.Annotations)
 	}
 	if _, body, _ := s.get(t, "/runtimes/r-00001?done=suspend"); !strings.Contains(body,
 		"Suspended: nothing new is published.") {
-		t.Errorf("the page afterwards:\n%s", body)
+		t.Errorf("the page after the action has no message:\n%s", body)
 	}
 	if status, body, _ := s.post(t, "/runtimes/nowhere",
 		"action=suspend&confirmed=yes&count=1"); status != http.StatusNotFound {
-		t.Errorf("an unknown runtime: %d\n%s", status, body)
+		t.Errorf("unknown runtime: got status %d\n%s", status, body)
 	}
 	if status, body, _ := s.post(t, "/runtimes/r-00001",
 		"action=delete&confirmed=yes&count=1"); status != http.StatusBadRequest ||
 		len(s.acted) != 0 {
-		t.Errorf("an unknown action: %d\n%s", status, body)
+		t.Errorf("unknown action: got status %d\n%s", status, body)
 	}
 }
 
-func TestActionOnASelectionNamesItsSize(t *testing.T) {
+func TestActionOnASelectionShowsItsSize(t *testing.T) {
 	s := serve(t, sampleFleet(100, true), nil)
 	status, body, _ := s.post(t, "/runtimes?q=r-0000", "action=reconcile")
 	if status != http.StatusOK || !strings.Contains(body, "Reconcile 10 runtimes?") ||
 		!strings.Contains(body, `href="/runtimes/r-00004"`) {
-		t.Fatalf("the confirmation: %d\n%s", status, body)
+		t.Fatalf("confirmation: got status %d\n%s", status, body)
 	}
 	if status, body, _ := s.post(t, "/runtimes?q=r-0000",
 		"action=reconcile&confirmed=yes&count=9"); status != http.StatusConflict ||
 		!strings.Contains(body, "The selection changed and now has 10 runtimes.") ||
 		len(s.acted) != 0 {
-		t.Fatalf("a selection that changed: %d, %d changes\n%s", status, len(s.acted), body)
+		t.Fatalf("changed selection: got status %d, %d changes\n%s", status, len(s.acted), body)
 	}
 	status, _, header := s.post(t, "/runtimes?q=r-0000", "action=reconcile&confirmed=yes&count=10")
 	if status != http.StatusSeeOther || header.Get("Location") != "/?done=reconcile&q=r-0000" || len(s.acted) != 10 {
-		t.Errorf("the action: %d to %q, %d changes", status, header.Get("Location"), len(s.acted))
+		t.Errorf("action: got status %d, location %q, %d changes", status, header.Get("Location"), len(s.acted))
 	}
 	if status, _, _ := s.post(t, "/runtimes?q=nothing-like-it",
 		"action=reconcile&confirmed=yes&count=0"); status != http.StatusConflict {
-		t.Errorf("an empty selection: %d", status)
+		t.Errorf("empty selection: got status %d", status)
 	}
 }
 
@@ -84,7 +84,7 @@ func TestActionContinuesAfterAFailedRuntime(t *testing.T) {
 	if status != http.StatusConflict || len(s.acted) != 9 || !strings.Contains(body, "9 of 10 runtimes done") ||
 		!strings.Contains(body, `href="/runtimes/r-00003"`) ||
 		!strings.Contains(body, "is being deleted") {
-		t.Errorf("got %d, %d changes\n%s", status, len(s.acted), body)
+		t.Errorf("got status %d, %d changes\n%s", status, len(s.acted), body)
 	}
 }
 
@@ -94,32 +94,32 @@ func TestPageChangesALimitedNumberOfRuntimes(t *testing.T) {
 		maxSelected)
 	if status, body, _ := s.post(t, "/runtimes", "action=reconcile"); status != http.StatusConflict ||
 		!strings.Contains(body, want) {
-		t.Errorf("got %d\n%s", status, body)
+		t.Errorf("got status %d, want %d with the limit\n%s", status, http.StatusConflict, body)
 	}
 }
 
 func TestViewerCannotChangeRuntimes(t *testing.T) {
 	yes := func(context.Context, string) (bool, error) { return true, nil }
 	for name, viewer := range map[string]*Viewer{
-		"no right": {
+		"viewer without the right": {
 			MaySee: yes, MayAct: func(context.Context, client.ObjectKey) (bool, error) { return false, nil },
 			Act: func(context.Context, client.ObjectKey, actions.Runtime) (actions.Result, error) {
 				t.Error("a viewer without the right changes a runtime")
 				return actions.Result{}, nil
 			},
 		},
-		"no client of their own": {MaySee: yes},
+		"viewer without a client": {MaySee: yes},
 	} {
 		s := serve(t, sampleFleet(5, true), viewer)
 		for _, path := range []string{"/runtimes/r-00001", "/runtimes?q=r-"} {
 			if status, body, _ := s.post(t, path,
 				"action=suspend&confirmed=yes&count=5"); status != http.StatusForbidden {
-				t.Errorf("%s at %s: %d\n%s", name, path, status, body)
+				t.Errorf("%s at %s: got status %d\n%s", name, path, status, body)
 			}
 		}
 		for _, path := range []string{"/", "/runtimes/r-00001"} {
 			if _, body, _ := s.get(t, path); strings.Contains(body, `value="suspend"`) {
-				t.Errorf("%s: %s offers to suspend", name, path)
+				t.Errorf("%s: page %s offers to suspend", name, path)
 			}
 		}
 	}

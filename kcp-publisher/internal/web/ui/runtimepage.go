@@ -26,19 +26,18 @@ type runtimePage struct {
 	PublishedInfo *v1beta2.PublishedBundle
 	ObservedInfo  *v1beta2.ObservedBundle
 	LastOperation *v1beta2.LastOperation
-	// Waits are the modules that do not have the version of their channel yet.
+	// Waits contains the modules that do not have the version of their channel yet.
 	Waits  []fleet.RuntimeModule
 	Events []event
-	// Origins are the origins of the published bundle's modules. OriginsError is set if they cannot be read.
+	// Origins contains the origins of the published bundle's modules. OriginsError is set if they cannot be read.
 	Origins      []bundle.Origin
 	OriginsAsked bool
 	OriginsError string
 	EventsError  string
-	// Newest is the history entry of the published bundle, nil before the first. Earlier lists the bundles before it,
-	// newest first.
+	// Newest is the history entry of the published bundle, or nil. Earlier contains the earlier bundles, newest first.
 	Newest  *fleet.Bundle
 	Earlier []fleet.Bundle
-	// Offered are the actions that the viewer may start.
+	// Offered contains the actions that the viewer may start.
 	Offered []runtimeAction
 	Done    string
 }
@@ -82,12 +81,12 @@ func (p *pages) runtime(w http.ResponseWriter, r asked) {
 	})
 }
 
-// withdrawn reports whether the cause is a version that was taken back, so that no module waits for it.
+// withdrawn reports whether the cause is a version that a rollout withdrew, so no module waits for that version.
 func withdrawn(cause *fleet.Cause) bool {
 	return cause != nil && (cause.Situation == fleet.RolloutWithdrawn || cause.Situation == fleet.RolloutTookBack)
 }
 
-// history fills in the runtime's bundles from the control plane and the registry. Data that cannot be read is left out.
+// history sets the runtime's bundles from the control plane and the registry. Data that cannot be read is left out.
 func (p *pages) history(r asked, page *runtimePage) {
 	kyma, err := p.Source.kyma(r.Context(), page.Runtime)
 	if err != nil {
@@ -119,7 +118,7 @@ func (p *pages) history(r asked, page *runtimePage) {
 	}
 }
 
-// timeline returns the runtime's latest bundles. The one in force is listed once.
+// timeline sets Newest and Earlier from the runtime's latest bundles.
 func (page *runtimePage) timeline(bundles []fleet.Bundle) {
 	for i := range bundles {
 		b := &bundles[i]
@@ -131,7 +130,7 @@ func (page *runtimePage) timeline(bundles []fleet.Bundle) {
 	}
 }
 
-// InForceTold reports whether an earlier bundle is the one in force, so that the page does not repeat it.
+// InForceTold reports whether an earlier bundle is in force, so the page does not list this bundle twice.
 func (page runtimePage) InForceTold() bool {
 	return slices.ContainsFunc(page.Earlier, func(b fleet.Bundle) bool { return b.Outcome == fleet.OutcomeInForce })
 }

@@ -18,12 +18,12 @@ import (
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// hostile combines every way to break out of a text in a runtime's report.
+// hostile combines the ways to break out of a text in a runtime's report.
 const hostile = `</title></td><script>document.title="owned"</script><img src=x onerror="document.title='owned'"> "'&{{.}}` + "\u202e\x1b[31m"
 
 const regionLabel = "topology.kubernetes.io/region"
 
-// sampleFleet is a fleet of n runtimes. Of each hundred a few are in trouble unless it is well.
+// sampleFleet returns a fleet of n runtimes. Unless well is true, a few of each hundred runtimes have problems.
 func sampleFleet(n int, well bool) fleet.Fleet {
 	f := fleet.Fleet{Time: noon}
 	for i := range n {
@@ -100,8 +100,8 @@ func sampleRuntime(i int, well bool) fleet.Runtime {
 			Situation: fleet.ModuleBroken,
 			Message: "module keda is Error: Deployment kyma-system/keda-operator: container keda-operator crashes " +
 				"(CrashLoopBackOff), restarted 14 times",
-			Advice: "See the log of the named workload in the runtime; a version that breaks everywhere is taken " +
-				"back with `kcp-publisher rollout undo`.",
+			Advice: "See the log of the workload in the runtime. To roll back a broken version, run " +
+				"`kcp-publisher rollout undo`.",
 		}
 		r.Modules[0].State, r.Modules[0].Message = v1beta2.StateError,
 			"Deployment kyma-system/keda-operator: container keda-operator crashes (CrashLoopBackOff), restarted 14 "+
@@ -118,7 +118,7 @@ func sampleRuntime(i int, well bool) fleet.Runtime {
 		long := noon.Add(-26 * time.Hour)
 		r.Health, r.Reporting, r.LastReport, r.Since = fleet.Silent, false, &long, &long
 		r.Cause = &fleet.Cause{
-			Situation: fleet.NotHeard, Message: "the runtime has not reported for 26h0m0s",
+			Situation: fleet.SilentRuntime, Message: "the runtime has not reported for 26h0m0s",
 			Advice: "See whether the agent runs and reaches the registry: `kubectl -n kyma-system logs " +
 				"deploy/skr-agent`.",
 		}
@@ -162,7 +162,7 @@ func sampleRollouts(well bool) []fleet.Rollout {
 				{Name: "rest", Approval: true},
 			}}},
 		Status: v1alpha1.RolloutStatus{
-			State: v1alpha1.RolloutProgressing, Message: "wave tenth: is watched before the next one starts",
+			State: v1alpha1.RolloutProgressing, Message: "wave tenth: soaking before the next wave starts",
 			Wave: "2/3 tenth", Progress: "98/1000", Total: 1000, Updated: 98, Failed: 3, Deferred: 2,
 			StartedAt: &started, EstimatedEnd: &end,
 			Waves: []v1alpha1.WaveStatus{
@@ -179,7 +179,7 @@ func sampleRollouts(well bool) []fleet.Rollout {
 			Failures: []v1alpha1.RuntimeFailure{
 				{
 					Runtime: "r-00001", Wave: "tenth",
-					Reason: "it is Error: Deployment kyma-system/keda-operator: container keda-operator crashes",
+					Reason: "module is Error: Deployment kyma-system/keda-operator: container keda-operator crashes",
 				},
 				{Runtime: "r-00002", Wave: "tenth", Reason: "not ready within 30m0s"},
 			},
@@ -201,7 +201,7 @@ func sampleRollouts(well bool) []fleet.Rollout {
 	return []fleet.Rollout{under, done}
 }
 
-// sampleKyma is the Kyma of a runtime as its status is.
+// sampleKyma returns the Kyma of a runtime with a status.
 func sampleKyma(_ context.Context, r *fleet.Runtime) (*v1beta2.Kyma, error) {
 	versions := map[string]string{}
 	for _, m := range r.Modules {
@@ -239,7 +239,7 @@ const (
 	sampleCommit  = "5d41402abc4b2a76b9719d911017c592aabbccdd"
 )
 
-// sampleHistory is the recorded history of a runtime's bundles: the newest, the one in force, one that was refused and
+// sampleHistory returns the recorded history of a runtime's bundles: the newest, the one in force, a refused one, and
 // one with hostile texts.
 func sampleHistory(r *v1beta2.RuntimeStatus) []v1beta2.BundleRecord {
 	ago := func(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(-d)) }
@@ -263,7 +263,7 @@ func sampleHistory(r *v1beta2.RuntimeStatus) []v1beta2.BundleRecord {
 	}
 }
 
-// sampleChain is the chain in the registry: two bundles that the root of trust proves.
+// sampleChain returns the chain of bundles in the registry: two bundles that verify against the root of trust.
 func sampleChain(_ context.Context, kyma *v1beta2.Kyma) (fleet.Chain, error) {
 	p := kyma.Status.Runtime.Published
 	signed := func(sequence int64, of string, at time.Time) bundle.BundleIdentity {
@@ -273,7 +273,7 @@ func sampleChain(_ context.Context, kyma *v1beta2.Kyma) (fleet.Chain, error) {
 				Repository: "https://git.example.org/fleet", Commit: sampleCommit,
 			}}
 	}
-	return fleet.Chain{Asked: true, Ends: "bundle " + sampleRefused + ": not found in registry.example.org",
+	return fleet.Chain{Asked: true, EndReason: "bundle " + sampleRefused + ": not found in registry.example.org",
 		Bundles: []bundle.BundleIdentity{
 			signed(p.Sequence, p.Digest, p.Time.Time), signed(1763801000000, sampleInForce, noon.Add(-4*time.Hour)),
 		}}, nil

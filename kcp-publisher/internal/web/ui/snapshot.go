@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// maxChoices bounds how many values a filter offers; all can be typed into the address.
+// maxChoices limits the number of values that a filter offers. Other values can be typed into the address.
 const maxChoices = 100
 
 // snapshot is a fleet with the data that its pages share. It is immutable.
@@ -18,16 +18,16 @@ type snapshot struct {
 	revision uint64
 	byID     map[string]int
 	channels []string
-	// labels are the keys of labels that several runtimes share, and columns are the keys of all labels.
+	// labels contains the keys of labels that several runtimes share, and columns the keys of all labels.
 	labels, columns []string
 	causes          []causeGroup
-	// keys are the keys of the runtimes' groups of causes, empty for runtimes without a cause.
+	// keys contains the key of each runtime's cause group. The key is empty for a runtime without a cause.
 	keys []string
-	// worstFirst are the indexes of all runtimes, the worst health first, then by id.
+	// worstFirst contains the indexes of all runtimes, the worst health first.
 	worstFirst []int
 }
 
-// causeGroup is the number of runtimes that have the same first cause.
+// causeGroup counts the runtimes with the same first cause.
 type causeGroup struct {
 	Key       string
 	Health    fleet.Health
@@ -35,7 +35,7 @@ type causeGroup struct {
 	Message   string
 	Advice    string
 	Runtimes  int
-	// Example is one of them.
+	// Example is the id of one of these runtimes.
 	Example string
 }
 
@@ -77,8 +77,8 @@ func (s *snapshot) at(now time.Time) *snapshot {
 
 func firstChoices(all []string) []string { return all[:min(len(all), maxChoices)] }
 
-// sharedLabels returns the keys by which a fleet can be grouped: those that at least two runtimes have, with fewer
-// values than runtimes.
+// sharedLabels returns the label keys by which a fleet can be grouped. At least two runtimes must have the key, and the
+// key must have fewer values than runtimes.
 func sharedLabels(keys map[string]int, runtimes []fleet.Runtime) []string {
 	values := map[string]map[string]bool{}
 	for i := range runtimes {
@@ -98,7 +98,8 @@ func sharedLabels(keys map[string]int, runtimes []fleet.Runtime) []string {
 	return firstChoices(shared)
 }
 
-// groupCauses counts the runtimes by their first cause, the worst health and the most runtimes first.
+// groupCauses counts the runtimes by their first cause. Groups with the worst health come first, then groups with the
+// most runtimes.
 func groupCauses(runtimes []fleet.Runtime, keys []string) []causeGroup {
 	groups := map[string]*causeGroup{}
 	for i := range runtimes {
@@ -124,22 +125,22 @@ func groupCauses(runtimes []fleet.Runtime, keys []string) []causeGroup {
 	return all
 }
 
-// causeKey returns the key of a runtime's group of causes: its health and its situation, as in the command status.
+// causeKey returns the key of a runtime's cause group: its health and its situation, as in the command status.
 func causeKey(r *fleet.Runtime) string {
 	return string(r.Health) + "-" + string(r.Cause.Situation)
 }
 
-// causeText returns the message of a group of causes.
+// causeText returns the message of a cause group.
 func (s *snapshot) causeText(key string) string {
 	for i := range s.causes {
 		if s.causes[i].Key == key {
 			return s.causes[i].Message
 		}
 	}
-	return "one that no runtime has any longer"
+	return "a cause that no runtime has anymore"
 }
 
-// healths are all healths, the worst first.
+// healths contains all health values, the worst first.
 var healths = []fleet.Health{
 	fleet.Failing, fleet.Silent, fleet.NeverReported, fleet.Behind, fleet.Suspended, fleet.Deleting, fleet.Healthy,
 }

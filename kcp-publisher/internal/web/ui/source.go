@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// refreshAtMost is the minimum interval between two evaluations of a changing fleet. An evaluation uses at most a
-	// tenth of the time, whatever the fleet's size.
+	// refreshAtMost is the minimum interval between two evaluations of a changing fleet. restShare makes the interval
+	// longer if an evaluation takes long, so evaluations use at most a tenth of the time.
 	refreshAtMost = time.Second
 	restShare     = 10
 	// refreshAtLeast is the interval between two evaluations of an unchanged fleet, because runtimes become silent
@@ -28,7 +28,7 @@ const (
 	refreshAtLeast = 15 * time.Second
 )
 
-// errNotReadYet is the error before the control plane was read for the first time.
+// errNotReadYet is the error until the control plane was read for the first time.
 var errNotReadYet = errors.New("the control plane is still being read")
 
 // Source holds the current fleet of one namespace. Run keeps it up to date. All other methods are safe for concurrent
@@ -43,14 +43,14 @@ type Source struct {
 	assess func(fleet.Input) fleet.Fleet
 	now    func() time.Time
 
-	// dirty holds at most one signal: something changed since the last evaluation.
+	// dirty contains at most one signal, which means that the fleet has changed since the last evaluation.
 	dirty chan struct{}
 
 	// mu guards the following fields. next is closed and replaced together with current.
 	mu      sync.Mutex
 	current *snapshot
 	next    chan struct{}
-	// first is the incomplete fleet before all Kymas are read, or nil. read counts the Kymas that were read since.
+	// first is the incomplete fleet until all Kymas are read, or nil. read returns the number of Kymas that were read.
 	first *snapshot
 	read  func() int64
 }
@@ -97,7 +97,7 @@ func (s *Source) Run(ctx context.Context) error {
 			return fmt.Errorf("watch %T: %w", kind, err)
 		}
 	}
-	// Another goroutine starts the cache. Lists fail before that.
+	// Another goroutine starts the cache. Lists fail until the cache has started.
 	if !s.cache.WaitForCacheSync(ctx) {
 		return nil
 	}
@@ -119,7 +119,7 @@ func (s *Source) mark() {
 	}
 }
 
-// rest waits for a minimum time and then for a change. It reports whether ctx is still valid.
+// rest waits for a minimum time and then for a change or for refreshAtLeast. It returns false if ctx has ended.
 func (s *Source) rest(ctx context.Context, quiet time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -168,7 +168,7 @@ func (s *Source) put(f fleet.Fleet) {
 }
 
 // First sets an incomplete fleet that the first page shows until all Kymas are read. Only the names of its healthy
-// runtimes are known. read counts the Kymas that are read in full.
+// runtimes are known. read returns the number of Kymas that were read in full.
 func (s *Source) First(f fleet.Fleet, read func() int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,7 +178,7 @@ func (s *Source) First(f fleet.Fleet, read func() int64) {
 // reading is the progress of reading a fleet.
 type reading struct{ Read, Total int }
 
-// unfinished returns the incomplete fleet while it is read, or nil.
+// unfinished returns the incomplete fleet and the progress while the Kymas are being read, or nil.
 func (s *Source) unfinished() (*snapshot, *reading) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

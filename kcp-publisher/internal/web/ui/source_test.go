@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// lateCache is a cache that starts once a caller has waited for it.
+// lateCache is a cache that starts when a caller waits for it.
 type lateCache struct {
 	cache.Cache
 	started bool
@@ -51,6 +51,6 @@ func TestFleetIsReadOnceTheCacheHasStarted(t *testing.T) {
 	}
 	s := NewSource(&lateCache{}, "kcp-system", assessed, time.Now)
 	if err := s.Run(ctx); err != nil || !s.Ready() {
-		t.Errorf("ended with %v, ready %v", err, s.Ready())
+		t.Errorf("Run returned %v, ready %v, want no error and ready", err, s.Ready())
 	}
 }

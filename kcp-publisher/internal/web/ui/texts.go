@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// maxText limits text from outside, in bytes.
+// maxText limits untrusted text, in bytes.
 const maxText = 600
 
 // texts are the functions for templates.
@@ -30,10 +30,10 @@ var texts = template.FuncMap{
 	"ready": ready, "breakable": breakable, "sum": func(a, b int) int { return a + b },
 }
 
-// text returns text from outside, printable and of limited length.
+// text returns untrusted text in one printable line of limited length.
 func text(s any) string { return cut(bundle.PrintableLine(fmt.Sprint(s)), maxText) }
 
-// line returns at most most bytes of text from outside, in one line.
+// line returns untrusted text in one printable line of at most most bytes.
 func line(most int, s any) string { return cut(bundle.PrintableLine(fmt.Sprint(s)), most) }
 
 // part is a piece of a text. Text between backquotes is code.
@@ -45,7 +45,7 @@ type part struct {
 // prose returns at most most bytes of a text as a sentence, in parts.
 func prose(most int, s any) []part {
 	pieces := strings.Split(sentence(line(most, s)), "`")
-	if len(pieces)%2 == 0 { // the last backquote is not closed
+	if len(pieces)%2 == 0 { // the last backquote has no counterpart
 		return []part{{false, strings.Join(pieces, "`")}}
 	}
 	var parts []part
@@ -97,7 +97,7 @@ func plural(n int, one, more string) string {
 	return more
 }
 
-// percent returns a share as an attribute of SVG.
+// percent returns a share as a percentage for an SVG attribute.
 func percent[N int | int32](part, all N) string {
 	if all <= 0 {
 		return "0%"
@@ -113,10 +113,10 @@ func shortDigest(d string) string {
 	return line(24, algorithm+":"+hex[:12])
 }
 
-// moment is a time for readers and for the script that updates it.
+// moment is a time in formats for readers, and for the script that updates the age.
 type moment struct{ ISO, Full, Ago string }
 
-// when returns the age of a time; empty for a zero time.
+// when returns a time with its age, or nil for a zero time.
 func when(now time.Time, t any) *moment {
 	var at time.Time
 	switch v := t.(type) {
@@ -186,7 +186,7 @@ func words(h fleet.Health) string {
 	return string(h)
 }
 
-// tone returns the color and shape of a health.
+// tone returns the tone of a health, which determines its color and icon.
 func tone(h fleet.Health) string {
 	switch h {
 	case fleet.Failing:
@@ -258,7 +258,7 @@ func dict(pairs ...any) map[string]any {
 	return m
 }
 
-// breakable splits a text, such as the key of a label, after dots and slashes, where a narrow column can break it.
+// breakable splits a text, such as a label key, after dots and slashes, so a narrow column can break the text there.
 func breakable(text string) []string {
 	return slices.Collect(strings.FieldsFuncSeq(strings.NewReplacer(".", ".\x00", "/", "/\x00").Replace(text),
 		func(r rune) bool { return r == 0 }))

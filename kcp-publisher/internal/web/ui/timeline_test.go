@@ -23,16 +23,16 @@ func TestRuntimePageShowsItsLastBundles(t *testing.T) {
 	} {
 		next := strings.Index(body[at:], want)
 		if next < 0 {
-			t.Fatalf("%q does not follow in the page:\n%s", want, body[strings.Index(body, "Bundles"):])
+			t.Fatalf("%q is missing at its place in the page:\n%s", want, body[strings.Index(body, "Bundles"):])
 		}
 		at += next
 	}
 	if strings.Contains(body, "<script>document") || strings.Contains(body, "\u202e") {
-		t.Error("a hostile text is no text")
+		t.Error("a hostile text is not escaped")
 	}
 	for runtime, want := range map[string]string{
-		"r-00007": `<li class="busy"><h3>`, // waits
-		"r-00001": `<li class="bad"><h3>`,  // is in force, with a module that crashes
+		"r-00007": `<li class="busy"><h3>`, // waiting
+		"r-00001": `<li class="bad"><h3>`,  // in force, with a module that crashes
 		"r-00099": `<li class="good"><h3>`,
 	} {
 		_, body, _ := s.get(t, "/runtimes/"+runtime)

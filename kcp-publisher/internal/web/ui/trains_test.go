@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// sampleTrains returns a policy with a version that waits, one that arrived, and a hostile message.
+// sampleTrains returns a policy with a waiting version, an arrived version, and a hostile message.
 func sampleTrains(context.Context, string) ([]v1alpha1.PromotionPolicy, error) {
 	ago := func(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(-d)) }
 	policy := v1alpha1.PromotionPolicy{
@@ -55,16 +55,16 @@ func TestRolloutsPageShowsTrains(t *testing.T) {
 		}
 	}
 	if strings.Contains(page, "WaitPromoted") || strings.Contains(page, "<b>kedda") {
-		t.Error("the page shows a position that the version has left, or runs a message")
+		t.Error("the page shows a channel that the version has left, or does not escape a message")
 	}
 }
 
 func TestTrainsAreOptional(t *testing.T) {
 	var page rolloutsPage
 	if page.addTrains(nil, nil); page.Trains != nil || page.TrainsProblem != "" {
-		t.Errorf("without policies: %+v", page)
+		t.Errorf("without policies: got %+v", page)
 	}
 	if page.addTrains(nil, errors.New("timeout")); page.TrainsProblem != "timeout" {
-		t.Errorf("after a failed read: %+v", page)
+		t.Errorf("after a failed read: got %+v", page)
 	}
 }

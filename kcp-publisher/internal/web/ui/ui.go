@@ -1,14 +1,14 @@
-// Package ui serves the web page of a fleet. Its input is the fleet that fleet.Assess evaluated; its output is HTML.
+// Package ui serves the web page of a fleet. Its input is the fleet that fleet.Assess evaluated. Its output is HTML.
 // The first page shows the health of the fleet and its most urgent problems. The other pages show a runtime, the
 // rollouts with their waves, the versions of each module, and the images of the fleet.
 //
 // Viewers who may patch a Rollout can pause, resume, approve, abort and undo it. Viewers who may patch Kymas can
-// reconcile, suspend and resume runtimes. Each action is confirmed on a page of its own, uses the viewer's own rights,
-// and is recorded as an Event. The package does not authenticate: its caller puts a Viewer into the context of each
-// request, and the Viewer decides which data is visible.
+// reconcile, suspend and resume runtimes. Each action is confirmed on a page of its own, uses the viewer's own
+// permissions, and is recorded as an Event. The package does not authenticate users. Its caller puts a Viewer into the
+// context of each request, and the Viewer decides whether the fleet is visible.
 //
-// All text is hostile: runtimes report messages and owners choose labels. Text is limited and escaped by html/template,
-// and the browser may only run and load the assets that are embedded here.
+// All text is untrusted, because runtimes report messages and owners choose labels. The pages limit the length of text,
+// and html/template escapes it. The browser is only allowed to load the embedded assets.
 package ui
 
 import (
@@ -36,17 +36,19 @@ const (
 // Options are the data sources of the pages.
 type Options struct {
 	Source *Source
-	// Origins reads and verifies the published bundle of a runtime, and returns the origins of its modules. Nil without
-	// a registry.
+	// Origins reads and verifies the published bundle of a runtime, and returns the origins of its modules. It is nil
+	// if no registry is configured.
 	Origins func(ctx context.Context, kyma *v1beta2.Kyma) ([]bundle.Origin, error)
-	// Chain reads and verifies the latest bundles of a runtime. Nil without a registry.
+	// Chain reads and verifies the latest bundles of a runtime. It is nil if no registry is configured.
 	Chain func(ctx context.Context, kyma *v1beta2.Kyma) (fleet.Chain, error)
-	// Contents finds the images of the versions that runtimes run, in their verified bundles. Nil without a registry.
+	// Contents finds the images of the versions that runtimes run, in their verified bundles. It is nil if no registry
+	// is configured.
 	Contents func(ctx context.Context, runtimes []inventory.Runtime) (map[inventory.Module]inventory.Content, error)
-	// Events returns the Events of a Kyma, read with the rights of the viewer in ctx. Nil disables them.
+	// Events returns the Events of a Kyma, read with the permissions of the viewer in ctx. If it is nil, no Events are
+	// shown.
 	Events func(ctx context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error)
-	// Trains returns the PromotionPolicies of a namespace, read with the rights of the viewer in ctx. Nil disables
-	// them.
+	// Trains returns the PromotionPolicies of a namespace, read with the permissions of the viewer in ctx. If it is
+	// nil, none are shown.
 	Trains func(ctx context.Context, namespace string) ([]v1alpha1.PromotionPolicy, error)
 	Log    logr.Logger
 	Now    func() time.Time
@@ -55,13 +57,13 @@ type Options struct {
 // pages implements the handlers.
 type pages struct {
 	Options
-	// streams has a slot for each open stream.
+	// streams contains an element for each open stream.
 	streams  chan struct{}
 	known    origins
 	contents contents
 }
 
-// Handler returns the pages. It refuses requests without a Viewer, and changes from other sites.
+// Handler returns the handler of the pages. It refuses requests without a Viewer, and changes from other sites.
 func Handler(o Options) http.Handler {
 	p := &pages{Options: o, streams: make(chan struct{}, maxStreams)}
 	mux := http.NewServeMux()
@@ -103,7 +105,7 @@ func Secure(next http.Handler) http.Handler {
 	})
 }
 
-// asked is a request of a viewer who may see the fleet.
+// asked is a request with its viewer and the fleet.
 type asked struct {
 	*http.Request
 	viewer *Viewer
@@ -147,7 +149,7 @@ func (p *pages) seen(serve func(http.ResponseWriter, asked)) http.HandlerFunc {
 				return
 			}
 			p.showMessage(w, page, http.StatusServiceUnavailable, "Reading the control plane",
-				"The fleet appears as soon as it is read.")
+				"The fleet appears when the control plane has been read.")
 			return
 		}
 		serve(w, page)

@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// served is a page of a fleet that the test defines.
+// served is a server of the pages for a test's fleet.
 type served struct {
 	*httptest.Server
 	source  *Source
@@ -43,7 +43,7 @@ func (s *served) act(key client.ObjectKey, action actions.Runtime) (actions.Resu
 	return actions.Result{Effect: effect}, err
 }
 
-// serve serves a fleet for a viewer; nil is one who may see and steer all.
+// serve serves the pages of a fleet for a viewer. If viewer is nil, the viewer has all rights.
 func serve(t testing.TB, f fleet.Fleet, viewer *Viewer) *served {
 	t.Helper()
 	s := &served{
@@ -106,7 +106,7 @@ func sampleEvents(_ context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error)
 	}, nil
 }
 
-// actOnRollout changes the rollout in the fleet as the publisher would some time after the change of its spec.
+// actOnRollout changes the rollout in the fleet, as the publisher does after a change of the rollout's spec.
 func (s *served) actOnRollout(key client.ObjectKey, action actions.Rollout) (actions.Result, error) {
 	current, _, _ := s.source.snapshot()
 	f := current.Fleet
@@ -157,13 +157,13 @@ func send(t testing.TB, request *http.Request) (int, string, http.Header) {
 }
 
 func TestEveryPageRendersForEveryFleet(t *testing.T) {
-	for name, f := range map[string]fleet.Fleet{"empty": {}, "one": sampleFleet(1, true),
-		"well": sampleFleet(200, true), "in trouble": sampleFleet(200, false)} {
+	for name, f := range map[string]fleet.Fleet{"empty": {}, "single-runtime": sampleFleet(1, true),
+		"healthy": sampleFleet(200, true), "unhealthy": sampleFleet(200, false)} {
 		s := serve(t, f, nil)
 		for _, path := range []string{"/", "/?q=r-0001", "/?group=channel", "/?group=label:" + regionLabel,
 			"/?module=keda&group=version", "/?page=99", "/?sort=report", "/rollouts", "/modules"} {
 			if status, body, _ := s.get(t, path); status != http.StatusOK || !strings.Contains(body, "</html>") {
-				t.Errorf("%s fleet, %s: %d\n%s", name, path, status, body)
+				t.Errorf("%s fleet, %s: got status %d\n%s", name, path, status, body)
 			}
 		}
 		if len(f.Runtimes) == 0 {
@@ -172,7 +172,7 @@ func TestEveryPageRendersForEveryFleet(t *testing.T) {
 		for i := range f.Runtimes[:min(20, len(f.Runtimes))] {
 			if status, body, _ := s.get(t, "/runtimes/"+f.Runtimes[i].ID); status != http.StatusOK ||
 				!strings.Contains(body, f.Runtimes[i].ID) {
-				t.Errorf("%s fleet, runtime %s: %d", name, f.Runtimes[i].ID, status)
+				t.Errorf("%s fleet, runtime %s: got status %d", name, f.Runtimes[i].ID, status)
 			}
 		}
 	}
@@ -185,16 +185,16 @@ func TestFirstScreenShowsTheMostUrgentProblems(t *testing.T) {
 		"Deployment kyma-system/keda-operator: container keda-operator crashes", "root of trust expires at 2026-12-10",
 		"keda-regular-4", "1–50 of 1,000"} {
 		if !strings.Contains(body, want) {
-			t.Errorf("the page does not say %q", want)
+			t.Errorf("the page does not contain %q", want)
 		}
 	}
 	first := strings.Index(body, ">30<")
 	if second := strings.Index(body, "signed with a key"); first > second {
-		t.Error("a cause of 10 runtimes comes before one of 30")
+		t.Error("a cause of 10 runtimes is listed before a cause of 30")
 	}
 	_, body, _ = serve(t, sampleFleet(12, true), nil).get(t, "/")
 	if !strings.Contains(body, "All 12 runtimes are healthy") || strings.Contains(body, "What to look at first") {
-		t.Errorf("a fleet that is well:\n%s", body)
+		t.Errorf("the page of a healthy fleet shows problems:\n%s", body)
 	}
 }
 
@@ -248,11 +248,11 @@ func TestTextsOfRuntimesAreNotInterpreted(t *testing.T) {
 		_, body, _ := s.get(t, path)
 		for _, never := range []string{"<script>document", "<img", "\u202e", "\x1b"} {
 			if strings.Contains(body, never) {
-				t.Errorf("%s has %q", path, never)
+				t.Errorf("%s contains %q", path, never)
 			}
 		}
 		if len(body) > 1<<20 {
-			t.Errorf("%s has %d bytes", path, len(body))
+			t.Errorf("%s has %d bytes, want at most 1 MiB", path, len(body))
 		}
 	}
 }
@@ -264,21 +264,21 @@ func TestUsersSeeOnlyTheirRights(t *testing.T) {
 		viewer *Viewer
 		status int
 	}{
-		"nobody":                        {&Viewer{}, http.StatusUnauthorized},
-		"without the right":             {&Viewer{MaySee: no}, http.StatusForbidden},
+		"no viewer":                     {&Viewer{}, http.StatusUnauthorized},
+		"viewer without the right":      {&Viewer{MaySee: no}, http.StatusForbidden},
 		"rights that cannot be checked": {&Viewer{MaySee: broken}, http.StatusServiceUnavailable},
 	} {
 		s := serve(t, sampleFleet(5, true), c.viewer)
 		for _, path := range []string{"/", "/live", "/rollouts", "/runtimes/r-00001", "/modules", "/images",
 			"/nowhere"} {
 			if status, body, _ := s.get(t, path); status != c.status || strings.Contains(body, "r-00001") {
-				t.Errorf("%s at %s: %d\n%s", name, path, status, body)
+				t.Errorf("%s at %s: got status %d\n%s", name, path, status, body)
 			}
 		}
 	}
 }
 
-func TestRolloutActionsNeedTheRight(t *testing.T) {
+func TestRolloutActionsRequireTheRight(t *testing.T) {
 	post := func(s *served, form string, header ...string) (int, string) {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/rollouts/keda-regular-4",
 			strings.NewReader(form))
@@ -295,38 +295,38 @@ func TestRolloutActionsNeedTheRight(t *testing.T) {
 	s := serve(t, sampleFleet(100, false), nil)
 	if status, _ := post(s, "confirmed=yes&action=approve&wave=rest", "Sec-Fetch-Site",
 		"cross-site"); status != http.StatusForbidden {
-		t.Errorf("another site's page approves: %d", status)
+		t.Errorf("request from another site: got status %d", status)
 	}
 	if status, _ := post(s, "confirmed=yes&action=approve&wave=rest", "Origin",
 		"https://evil.example"); status != http.StatusForbidden {
-		t.Errorf("another origin approves: %d", status)
+		t.Errorf("request from another origin: got status %d", status)
 	}
 	if status, body := post(s, "confirmed=yes&action=approve&wave=canaries"); status != http.StatusConflict ||
 		!strings.Contains(body, "not possible in the rollout") {
-		t.Errorf("a wave without approval: %d\n%s", status, body)
+		t.Errorf("wave that needs no approval: got status %d\n%s", status, body)
 	}
 	if status, _ := post(s, "confirmed=yes&action=delete"); status != http.StatusConflict {
-		t.Errorf("an unknown action: %d", status)
+		t.Errorf("unknown action: got status %d", status)
 	}
 	for _, form := range []string{"action=approve&wave=rest", "action=pause", "action=abort", "action=undo"} {
 		if status, body := post(s, form); status != http.StatusOK ||
 			!strings.Contains(body, `name="confirmed" value="yes"`) ||
 			!strings.Contains(body, "Rollout keda-regular-4 ") {
-			t.Errorf("%s without a confirmation: %d\n%s", form, status, body)
+			t.Errorf("%s without a confirmation: got status %d\n%s", form, status, body)
 		}
 	}
 	if status, _ := post(s, strings.Repeat("a", maxBodyBytes+1)); status != http.StatusBadRequest {
-		t.Errorf("a long form: %d", status)
+		t.Errorf("too long form: got status %d", status)
 	}
 	if len(s.steered) != 0 {
 		t.Fatal("the rollout was changed")
 	}
 	if status, _ := post(s, "confirmed=yes&action=approve&wave=rest", "Sec-Fetch-Site",
 		"same-origin"); status != http.StatusSeeOther {
-		t.Errorf("approve: %d", status)
+		t.Errorf("approval: got status %d", status)
 	}
 	if got := <-s.steered; len(got.Spec.ApprovedWaves) != 1 || got.Spec.ApprovedWaves[0] != "rest" {
-		t.Errorf("approved %v", got.Spec.ApprovedWaves)
+		t.Errorf("got approved waves %v, want rest", got.Spec.ApprovedWaves)
 	}
 	reader := serve(t, sampleFleet(100, false), &Viewer{
 		MaySee:   func(context.Context, string) (bool, error) { return true, nil },
@@ -337,7 +337,7 @@ func TestRolloutActionsNeedTheRight(t *testing.T) {
 		},
 	})
 	if status, _ := post(reader, "confirmed=yes&action=pause"); status != http.StatusForbidden {
-		t.Errorf("who may not pause: %d", status)
+		t.Errorf("viewer without the right: got status %d", status)
 	}
 	if _, body, _ := reader.get(t, "/rollouts/keda-regular-4"); strings.Contains(body, `name="action"`) {
 		t.Error("a viewer without the right is offered actions")
@@ -369,21 +369,21 @@ func TestPageReceivesChangesOverALimitedStream(t *testing.T) {
 		t.Fatalf("the stream ended before %q: %v", want, lines.Err())
 	}
 	read("data: 1")
-	s.source.put(sampleFleet(3, true)) // the same fleet again
+	s.source.put(sampleFleet(3, true)) // an unchanged fleet
 	s.source.put(sampleFleet(4, true))
 	read("data: 2")
 	for range maxStreams - 1 {
 		open()
 	}
 	if last := open(); last.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("one stream too many: %d", last.StatusCode)
+		t.Errorf("stream over the limit: got status %d", last.StatusCode)
 	}
 }
 
-func TestKeysOfLabelsBreakBetweenTheirParts(t *testing.T) {
+func TestLabelKeysBreakBetweenTheirParts(t *testing.T) {
 	s := serve(t, sampleFleet(100, false), nil)
 	if _, body, _ := s.get(t, "/?group=label:"+regionLabel); !strings.Contains(body,
 		"Label topology.<wbr>kubernetes.<wbr>io/<wbr>region<wbr>") {
-		t.Errorf("the header is not breakable:\n%s", body)
+		t.Errorf("the header cannot be broken between its parts:\n%s", body)
 	}
 }

@@ -8,25 +8,25 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 )
 
-// Viewer is the user of a request, with the rights that the API server grants. The server of the pages puts a Viewer
-// into the context of each request; a request without one is refused. All functions must be safe for concurrent use and
-// should cache results, because pages call them often.
+// Viewer is the user of a request, with the permissions that the API server grants. The server of the pages puts a
+// Viewer into the context of each request; a request without a Viewer is refused. All functions must be safe for
+// concurrent use and should cache results, because pages call them often.
 type Viewer struct {
 	// Name is the user's name in the API server, shown on the pages. Empty hides it.
 	Name string
-	// SignOut is the path for the POST request that signs out; empty without a session.
+	// SignOut is the path of the POST request that signs out. It is empty if the viewer has no session.
 	SignOut string
 	// MaySee reports whether the viewer may list Kymas, Rollouts and ModuleReleaseMetas of the namespace. An error
 	// never grants access.
 	MaySee func(ctx context.Context, namespace string) (bool, error)
-	// MaySteer reports whether the viewer may patch the Rollout. Nil denies all.
+	// MaySteer reports whether the viewer may patch the Rollout. If it is nil, no viewer may patch.
 	MaySteer func(ctx context.Context, rollout client.ObjectKey) (bool, error)
-	// ActOnRollout applies an action to the Rollout with the viewer's own rights. Callers check MaySteer first.
+	// ActOnRollout applies an action to the Rollout with the viewer's own permissions. Callers check MaySteer first.
 	ActOnRollout func(ctx context.Context, rollout client.ObjectKey, action actions.Rollout) (actions.Result, error)
-	// MayAct reports whether the viewer may patch the Kyma, or all Kymas of the namespace if the key has no name. Nil
-	// denies all.
+	// MayAct reports whether the viewer may patch the Kyma, or all Kymas of the namespace if the key has no name. If it
+	// is nil, no viewer may patch.
 	MayAct func(ctx context.Context, kyma client.ObjectKey) (bool, error)
-	// Act applies an action to the Kyma with the viewer's own rights. Callers check MayAct first.
+	// Act applies an action to the Kyma with the viewer's own permissions. Callers check MayAct first.
 	Act func(ctx context.Context, kyma client.ObjectKey, action actions.Runtime) (actions.Result, error)
 }
 

@@ -13,13 +13,13 @@ func TestLabelColumnsShowAndSortLabels(t *testing.T) {
 	s := serve(t, sampleFleet(9, true), nil)
 	_, plain, _ := s.get(t, "/")
 	if strings.Contains(plain, `class="c-label`) || !strings.Contains(plain, `<option value="`+regionLabel+`">`) {
-		t.Error("the page shows a label that is not selected, or does not offer it")
+		t.Error("the page shows an unselected label column, or does not offer the label")
 	}
 	_, page, _ := s.get(t, "/?column="+url.QueryEscape(regionLabel+",kyma-project.io/plan,more")+"&sort="+
 		url.QueryEscape("label:"+regionLabel))
 	_, table, _ := strings.Cut(page, `<table class="list runtimes">`)
 	if n := strings.Count(table, `<th scope="col" class="c-label`); n != maxColumns {
-		t.Errorf("%d columns of labels, want %d", n, maxColumns)
+		t.Errorf("got %d label columns, want %d", n, maxColumns)
 	}
 	var regions []string
 	for cell := range strings.SplitSeq(table, `<td class="c-label wide">`) {
@@ -28,10 +28,10 @@ func TestLabelColumnsShowAndSortLabels(t *testing.T) {
 		}
 	}
 	if len(regions) != 9 || !slices.IsSorted(regions) || regions[0] != "ap-south-1" {
-		t.Errorf("regions %q", regions)
+		t.Errorf("got regions %q, want 9 sorted ones", regions)
 	}
 	if _, page, _ := s.get(t, "/?column="+url.QueryEscape(hostile)); strings.Contains(page, hostile) {
-		t.Error("a column of the address is not escaped")
+		t.Error("a label column from the address is not escaped")
 	}
 }
 
@@ -42,7 +42,7 @@ func TestViewIsSavedInTheBrowser(t *testing.T) {
 	b.do(chromedp.Navigate(s.URL + "/"))
 	b.until(live)
 	if read[bool](b, `!document.getElementById("views").hidden`) {
-		t.Error("without a filter there is something to save")
+		t.Error("the page offers to save a view without a filter")
 	}
 	b.do(chromedp.Navigate(s.URL + "/?health=Failing&column=" + url.QueryEscape(regionLabel)))
 	b.until(live)

@@ -1,5 +1,5 @@
-// Package logonce records the last log line of each subject, so that a lasting state is logged once and not in every
-// round.
+// Package logonce records the last log line of each subject, so that a caller can log a persistent state once instead
+// of in every round.
 package logonce
 
 import (
@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// Memo records the last text by subject. The zero value is empty. One goroutine uses it.
+// Memo records the last text by subject. The zero value is empty. It is not safe for concurrent use.
 type Memo struct{ last map[string]string }
 
-// Changed records the text of a subject, "" for none, and reports whether it differs from the last one.
+// Changed records the text of a subject, "" for none, and reports whether the text changed.
 func (m *Memo) Changed(subject, text string) bool {
 	if m.last[subject] == text {
 		return false

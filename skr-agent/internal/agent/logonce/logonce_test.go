@@ -6,15 +6,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestLastingStateIsLoggedOnce(t *testing.T) {
+func TestUnchangedTextIsLoggedOnce(t *testing.T) {
 	var memo Memo
-	require.False(t, memo.Changed("registry", ""), "nothing is wrong at first")
+	require.False(t, memo.Changed("registry", ""), "an empty text is not a change at first")
 	require.True(t, memo.Changed("registry", "down"))
 	require.False(t, memo.Changed("registry", "down"))
-	require.True(t, memo.Changed("certificate", "down"), "another subject")
+	require.True(t, memo.Changed("certificate", "down"), "another subject must be logged")
 	require.True(t, memo.Changed("registry", "slow"))
 	require.True(t, memo.Changed("registry", ""))
-	require.True(t, memo.Changed("registry", "slow"), "it is back")
+	require.True(t, memo.Changed("registry", "slow"), "a text that occurs again must be logged")
 }
 
 func TestReplaceReturnsNewAndChangedSubjects(t *testing.T) {
@@ -23,5 +23,5 @@ func TestReplaceReturnsNewAndChangedSubjects(t *testing.T) {
 	require.Equal(t, []string{"keda"}, memo.Replace(map[string]string{"nats": "waits", "keda": "waits longer"}))
 	require.Empty(t, memo.Replace(map[string]string{"keda": "waits longer"}))
 	require.Equal(t, []string{"nats"}, memo.Replace(map[string]string{"nats": "waits"}),
-		"a subject that returns is new")
+		"a subject that was removed and returns is new")
 }

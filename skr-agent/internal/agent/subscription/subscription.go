@@ -1,8 +1,8 @@
 // Package subscription keeps a connection to the publisher's notification server. It reads server-sent events, and
 // calls a function that requests a poll.
 //
-// A notification is a hint without content, and regular polls continue. The limits here bound the cost of a silent,
-// hostile or broken endpoint: a few polls per minute, some bytes of memory, and reconnects with backoff.
+// A notification has no content, and regular polls continue. Limits bound the cost of a silent, hostile or broken
+// endpoint: a few polls per minute, some bytes of memory, and reconnects with backoff.
 package subscription
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/logonce"
 )
 
-// Limits for an endpoint. Notifications are frequent during a rollout, and rare otherwise.
+// Limits for the endpoint. Notifications are frequent only during a rollout.
 const (
 	pollSpacing     = time.Second
 	pollsAtOnce     = 5
@@ -40,12 +40,12 @@ const (
 type Options struct {
 	// Open connects to the endpoint until its context ends.
 	Open func(ctx context.Context) (io.ReadCloser, error)
-	// Notify requests a poll. It returns at once.
+	// Notify requests a poll. It must not block.
 	Notify func()
 	Log    logr.Logger
 }
 
-// Subscription is a connection that reconnects.
+// Subscription is a connection to the notification server that reconnects after failures.
 type Subscription struct {
 	options Options
 	pending chan struct{} // contains an element if a poll is pending
@@ -58,11 +58,11 @@ const loggedConnection = "connection"
 var (
 	connected = measure.Gauge(measure.Definition{
 		Name: "kyma_pull_agent_notifications_connected",
-		Help: "Whether the agent is connected to the publisher's notifications (1) or only polls (0). Absent without " +
-			"a URL.", Leader: true,
+		Help: "1 if the agent is connected to the publisher's notification server, 0 if it only polls. Absent if no " +
+			"URL is configured.", Leader: true,
 	})
 	received = measure.Counter(measure.Definition{
-		Name: "kyma_pull_agent_notifications_received_total", Help: "Received notifications of the publisher.",
+		Name: "kyma_pull_agent_notifications_received_total", Help: "Notifications received from the publisher.",
 		Leader: true,
 	})
 )
@@ -84,7 +84,8 @@ func (s *Subscription) Start(ctx context.Context) error {
 		}
 		// Proxies close long connections. Only a failed reconnect is logged.
 		if !errors.Is(err, errEnded) && s.logged.Changed(loggedConnection, "not connected") {
-			s.options.Log.Info("not connected to notifications of the publisher, polling only", "reason", err.Error())
+			s.options.Log.Info("failed to connect to the publisher's notification server, polling only", "reason",
+				err.Error())
 		}
 		pause := backoff.Step()
 		if time.Since(began) >= steadyAfter {
@@ -117,9 +118,9 @@ func (s *Subscription) connect(ctx context.Context) error {
 	connected.Set(1)
 	defer connected.Set(0)
 	if s.logged.Changed(loggedConnection, "connected") {
-		s.options.Log.Info("connected to notifications of the publisher")
+		s.options.Log.Info("connected to the publisher's notification server")
 	}
-	// A bundle can be published without a connection.
+	// Poll once, because bundles can have been published before the connection.
 	s.ask()
 	silence := time.AfterFunc(silenceTimeout, cancel)
 	defer silence.Stop()
@@ -130,7 +131,7 @@ func (s *Subscription) connect(ctx context.Context) error {
 	return err
 }
 
-// errEnded reports the regular end of a connection.
+// errEnded is the error of a connection that ended without a fault.
 var errEnded = errors.New("the connection ended")
 
 // read reads the lines of a response until it ends or exceeds a limit. It calls alive for each line.
@@ -140,7 +141,7 @@ func (s *Subscription) read(response io.Reader, alive func()) error {
 	allowed := rate.NewLimiter(linesPerSecond, linesAtOnce)
 	for lines.Scan() {
 		if !allowed.Allow() {
-			return fmt.Errorf("the publisher sent more than %d lines a second", linesPerSecond)
+			return fmt.Errorf("the publisher sent more than %d lines per second", linesPerSecond)
 		}
 		alive()
 		// All events have the same meaning.
@@ -150,20 +151,20 @@ func (s *Subscription) read(response io.Reader, alive func()) error {
 		}
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return fmt.Errorf("the publisher sent a line of more than %d bytes", maxLineBytes)
+		return fmt.Errorf("the publisher sent a line that exceeds %d bytes", maxLineBytes)
 	}
 	return errEnded
 }
 
-// ask requests a poll once the limits allow one.
+// ask requests a poll. passOn delays it if needed.
 func (s *Subscription) ask() {
 	select {
 	case s.pending <- struct{}{}:
-	default: // the pending poll finds the same
+	default: // a poll is already pending
 	}
 }
 
-// passOn requests pending polls within the limits until the context ends.
+// passOn calls Notify for pending polls, within the rate limits, until ctx is done.
 func (s *Subscription) passOn(ctx context.Context) {
 	spacing, sustained := rate.NewLimiter(rate.Every(pollSpacing), 1),
 		rate.NewLimiter(rate.Every(pollInterval), pollsAtOnce)

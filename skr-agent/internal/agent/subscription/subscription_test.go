@@ -14,8 +14,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 )
 
-// run runs a Subscription for a while by the test's clock. It returns the number of connections and the times of
-// requested polls.
+// run runs a Subscription with a fake clock. It returns the number of connections and the times of requested polls.
 func run(
 	t *testing.T, lasts time.Duration, open func(ctx context.Context) (io.ReadCloser, error),
 ) (connections int64, polls []time.Duration) {
@@ -42,7 +41,7 @@ func run(
 	return connections, polls
 }
 
-// sends is a response of lines with delays, and silence until its end.
+// sends returns a response that sends each line after a delay, and then stays open until ctx is done.
 func sends(ctx context.Context, every time.Duration, lines ...string) io.ReadCloser {
 	reader, writer := io.Pipe()
 	go func() {
@@ -65,13 +64,14 @@ func TestNotificationRequestsPoll(t *testing.T) {
 	connections, polls := run(t, 90*time.Second, func(ctx context.Context) (io.ReadCloser, error) {
 		return sends(ctx, 20*time.Second, ":\n\n", "data: bundle\n\n", ": data: no\n\n", "id: 7\ndata: bundle\n\n"), nil
 	})
-	want := []time.Duration{0, 40 * time.Second, 80 * time.Second} // the missed bundle, and two notifications
+	want := []time.Duration{0, 40 * time.Second, 80 * time.Second} // for the connection and two notifications
 	if connections != 1 || len(polls) != len(want) {
-		t.Fatalf("%d connections, polls after %v", connections, polls)
+		t.Fatalf("got %d connections and polls after %v, want 1 connection and polls after %v", connections, polls,
+			want)
 	}
 	for i := range want {
 		if polls[i] != want[i] {
-			t.Errorf("polls after %v, want %v", polls, want)
+			t.Errorf("got polls after %v, want %v", polls, want)
 		}
 	}
 }
@@ -81,11 +81,11 @@ func TestConcurrentNotificationsRequestOnePoll(t *testing.T) {
 		return sends(ctx, 300*time.Millisecond, "data: bundle\n\n", "data: bundle\n\n", "data: bundle\n\n"), nil
 	})
 	if len(polls) != 2 || polls[1] != pollSpacing {
-		t.Errorf("polls after %v, want one for the connection and one for the notifications within a second", polls)
+		t.Errorf("got polls after %v, want one for the connection and one for all notifications within a second", polls)
 	}
 }
 
-// The endpoint sends as much as it can for an hour.
+// Each endpoint sends as much as possible for an hour.
 func TestHostileEndpointCausesFewPolls(t *testing.T) {
 	lies := func(lines string) func(context.Context) (io.ReadCloser, error) {
 		return func(context.Context) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(lines)), nil }
@@ -94,36 +94,41 @@ func TestHostileEndpointCausesFewPolls(t *testing.T) {
 		open            func(ctx context.Context) (io.ReadCloser, error)
 		connects, polls int64
 	}{
-		"notifications without end": {lies(strings.Repeat("data: bundle\n\n", 1_000_000)), 100, 100},
-		"notifications all the time": {func(ctx context.Context) (io.ReadCloser, error) {
+		"endless notifications on one connection": {lies(strings.Repeat("data: bundle\n\n", 1_000_000)), 100, 100},
+		"thousands of notifications per second": {func(ctx context.Context) (io.ReadCloser, error) {
 			return sends(ctx, time.Second, strings.Repeat("data: bundle\n", 4000)), nil
 		}, 100, 100},
-		"one each second": {func(ctx context.Context) (io.ReadCloser, error) {
+		"one notification per second": {func(ctx context.Context) (io.ReadCloser, error) {
 			return sends(ctx, time.Second, strings.SplitAfter(strings.Repeat("data: bundle\n", 4000), "\n")...), nil
 		}, 1, 366},
-		"a line without end": {lies("data:" + strings.Repeat("x", 1<<20)), 100, 100},
-		"nothing, ever":      {func(ctx context.Context) (io.ReadCloser, error) { return sends(ctx, 0), nil }, 40, 40},
-		"an end at once":     {lies(""), 100, 100},
-		"a refusal":          {func(context.Context) (io.ReadCloser, error) { return nil, errors.New("401") }, 100, 0},
-		"an address that never responds": {func(context.Context) (io.ReadCloser, error) {
+		"endless line": {lies("data:" + strings.Repeat("x", 1<<20)), 100, 100},
+		"silent connection": {
+			func(ctx context.Context) (io.ReadCloser, error) { return sends(ctx, 0), nil }, 40, 40,
+		},
+		"connection closed immediately": {lies(""), 100, 100},
+		"connection refused with 401": {
+			func(context.Context) (io.ReadCloser, error) { return nil, errors.New("401") }, 100, 0,
+		},
+		"connection timeout": {func(context.Context) (io.ReadCloser, error) {
 			<-time.After(30 * time.Second)
 			return nil, errors.New("timeout")
 		}, 100, 0},
 	} {
 		connections, polls := run(t, time.Hour, c.open)
 		if connections > c.connects || int64(len(polls)) > c.polls || connections == 0 {
-			t.Errorf("%s: %d connections and %d polls in an hour, at most %d and %d", name, connections, len(polls),
-				c.connects, c.polls)
+			t.Errorf("%s: got %d connections and %d polls in an hour, want at most %d and %d", name, connections,
+				len(polls), c.connects, c.polls)
 		}
 		for i := 1; i < len(polls); i++ {
-			if polls[i]-polls[i-1] < pollSpacing-time.Microsecond { // the limiter counts in floating point
-				t.Errorf("%s: polls after %s and %s", name, polls[i-1], polls[i])
+			if polls[i]-polls[i-1] < pollSpacing-time.Microsecond { // tolerates rounding in the limiter
+				t.Errorf("%s: got polls after %s and %s, want at least %s between them", name, polls[i-1], polls[i],
+					pollSpacing)
 			}
 		}
 	}
 }
 
-// The publisher is unavailable for a minute after an hour.
+// The publisher restarts after an hour, and is unavailable for a minute.
 func TestSubscriptionReconnectsToRestartedPublisher(t *testing.T) {
 	var began time.Time
 	connections, polls := run(t, time.Hour+3*time.Minute, func(ctx context.Context) (io.ReadCloser, error) {
@@ -145,7 +150,8 @@ func TestSubscriptionReconnectsToRestartedPublisher(t *testing.T) {
 		return sends(ctx, 0), nil
 	})
 	if connections < 3 || len(polls) < 2 || polls[1] < time.Hour+time.Minute {
-		t.Errorf("%d connections, polls after %v", connections, polls)
+		t.Errorf("got %d connections and polls after %v, want at least 3 connections and a poll after the restart",
+			connections, polls)
 	}
 }
 
@@ -174,14 +180,14 @@ func TestClosedConnectionIsNotLogged(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		cancel()
 		<-ended
-		time.Sleep(time.Hour) // the rest of the last connection
+		time.Sleep(time.Hour) // lets the last connection end
 	})
 	for i := 1; i < len(opened); i++ {
 		if pause := opened[i] - opened[i-1] - 40*time.Minute; pause > reconnectSpread {
-			t.Errorf("connected again after %s", pause)
+			t.Errorf("got a reconnect after %s, want at most %s", pause, reconnectSpread)
 		}
 	}
 	if len(opened) < 35 || len(lines) != 1 {
-		t.Errorf("%d connections, logged %q", len(opened), lines)
+		t.Errorf("got %d connections and log lines %q, want at least 35 connections and one line", len(opened), lines)
 	}
 }

@@ -12,16 +12,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
 // container is the name of the agent's container.
 const container = "skr-agent"
 
-// Deployment is the agent's own.
+// Deployment reads and writes the agent's own Deployment.
 type Deployment struct {
 	Client          client.Client
 	Namespace, Name string
-	// Pod is the name of this process' Pod, and Running its image.
+	// Pod is the name of the agent's Pod. Running is the image of this Pod.
 	Pod, Running string
 }
 
@@ -29,13 +30,13 @@ type Deployment struct {
 type Outcome struct {
 	// Message describes the action for the log, "" for none.
 	Message string
-	// Problem is the reason why the wanted image does not run.
+	// Problem is the reason why the wanted image does not run, "" for none.
 	Problem string
-	// Proven reports that the running image proved itself.
+	// Proven is true if the running image proved itself.
 	Proven bool
 }
 
-// Find returns the Deployment called name, with the image of its pod.
+// Find returns the named Deployment with the image of the agent's Pod.
 func Find(ctx context.Context, uncached client.Client, namespace, name, pod string) (*Deployment, error) {
 	var own corev1.Pod
 	if err := uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: pod}, &own); err != nil {
@@ -48,7 +49,7 @@ func Find(ctx context.Context, uncached client.Client, namespace, name, pod stri
 	return &Deployment{Client: uncached, Namespace: namespace, Name: name, Pod: pod, Running: *running}, nil
 }
 
-// Start counts this start, and rolls back to the previous image after too many.
+// Start counts this start, and rolls back to the previous image after too many starts.
 func (d *Deployment) Start(ctx context.Context) (Outcome, error) {
 	return d.decide(ctx, Wanted{}, Start)
 }
@@ -64,12 +65,13 @@ func (d *Deployment) Round(ctx context.Context, wanted Wanted, well time.Duratio
 	return d.decide(ctx, wanted, func(k Known) Step { return Round(k, wanted, well) })
 }
 
-// Overdue rolls back to the previous image unless this one proved itself.
+// Overdue rolls back to the previous image if the current image did not prove itself.
 func (d *Deployment) Overdue(ctx context.Context) (Outcome, error) {
 	return d.decide(ctx, Wanted{}, Overdue)
 }
 
-// decide reads the Deployment and writes the decision. The write fails if another Pod changed the Deployment since.
+// decide reads the Deployment and applies the decided step. It returns a conflict error if another Pod changed the
+// Deployment after the read.
 func (d *Deployment) decide(ctx context.Context, wanted Wanted, decide func(Known) Step) (Outcome, error) {
 	var deployment appsv1.Deployment
 	if err := d.Client.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: d.Name}, &deployment); err != nil {
@@ -88,7 +90,7 @@ func (d *Deployment) decide(ctx context.Context, wanted Wanted, decide func(Know
 	}
 	known.Set, known.Proven, known.Failed, known.Starts = step.Set, step.Proven, step.Failed, step.Starts
 	known.Former = step.Former
-	return Outcome{Message: step.Message, Problem: known.Problem(wanted), Proven: known.Proven == d.Running}, nil
+	return Outcome{Message: step.Message, Problem: known.Problem(wanted), Proven: known.Proven == known.Running}, nil
 }
 
 func (d *Deployment) write(ctx context.Context, deployment *appsv1.Deployment, step Step) error {
@@ -106,15 +108,19 @@ func (d *Deployment) write(ctx context.Context, deployment *appsv1.Deployment, s
 	return nil
 }
 
-// known returns the state of the Deployment. Starts of other Pods do not count, because a user who can evict Pods can
-// cause any number of them.
+// known returns the state of the Deployment. It ignores the starts of other Pods, because a user who can evict Pods can
+// cause any number of starts.
 func (d *Deployment) known(deployment *appsv1.Deployment, set string) Known {
 	starts := 0
 	if pod, count, _ := strings.Cut(deployment.Annotations[v1beta2.AnnotationUnprovenStarts], ":"); pod == d.Pod {
 		starts, _ = strconv.Atoi(count)
 	}
+	running := d.Running
+	if sameContent(running, set) {
+		running = set
+	}
 	known := Known{
-		Set: set, Running: d.Running, Starts: max(starts, 0),
+		Set: set, Running: running, Starts: max(starts, 0),
 		Proven: deployment.Annotations[v1beta2.AnnotationProvenImage],
 		Failed: deployment.Annotations[v1beta2.AnnotationFailedImage],
 		Former: deployment.Annotations[v1beta2.AnnotationFormerImages],
@@ -126,6 +132,12 @@ func (d *Deployment) known(deployment *appsv1.Deployment, set string) Known {
 		}
 	}
 	return known
+}
+
+// sameContent reports whether two image references have the same digest. A webhook of the cluster can replace the
+// registry in the Pod's image, for example with a cache.
+func sameContent(a, b string) bool {
+	return strings.Contains(a, "@") && strings.Contains(b, "@") && bundle.ImageDigest(a) == bundle.ImageDigest(b)
 }
 
 func imageOf(spec corev1.PodSpec) *string {

@@ -8,21 +8,21 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// maxFormer limits the remembered images that were replaced.
+// maxFormer limits the number of replaced images in Known.Former.
 const maxFormer = 20
 
 // Wanted is the image of the bundle in force.
 type Wanted struct {
-	// Image is the image by digest, "" for none.
+	// Image is the image with its digest, "" for none.
 	Image string
-	// Release is the release of the deciding agent.
+	// Release is the release of the running agent.
 	Release string
-	// GoesBack reports whether the bundle's statement names the return from one image to another.
+	// GoesBack reports whether the bundle's statement allows a rollback from one image to another.
 	GoesBack func(from, to string) bool
 }
 
-// older returns why the agent does not follow the bundle to an image that is older than the set one, "" if it does. A
-// rewound commit or a replayed setting must not return the agent to a release with known faults.
+// older returns the reason why the agent refuses the bundle's image as older than the current image, "" if it does not.
+// A reverted commit or a replayed setting must not downgrade the agent to a release with known faults.
 func (k Known) older(w Wanted) string {
 	if w.Image == "" || bundle.ImageDigest(w.Image) == bundle.ImageDigest(k.Set) || w.GoesBack(k.Set, w.Image) {
 		return ""
@@ -32,12 +32,12 @@ func (k Known) older(w Wanted) string {
 	case bundle.Older(release, w.Release):
 		because = fmt.Sprintf("release %s is older than the running release %s", release, w.Release)
 	case slices.Contains(k.former(), bundle.ImageDigest(w.Image)):
-		because = "it was replaced by a later one"
+		because = "a later image replaced it"
 	default:
 		return ""
 	}
 	return fmt.Sprintf(
-		"the agent keeps its image %s and does not return to %s: %s, and the bundle does not name this rollback: "+
+		"the agent keeps its image %s and does not roll back to %s: %s, and the bundle does not allow this rollback; "+
 			"allow it with --agent-rollback-from %s",
 		k.Set,
 		w.Image,
@@ -50,7 +50,7 @@ func (k Known) former() []string {
 	return strings.FieldsFunc(k.Former, func(r rune) bool { return r == ',' })
 }
 
-// leaving returns the replaced images after an upgrade from the set image to another one.
+// leaving returns the replaced images after an upgrade from the current image to another image.
 func (k Known) leaving(image string) string {
 	former := slices.DeleteFunc(append(k.former(), bundle.ImageDigest(k.Set)), func(d string) bool {
 		return d == bundle.ImageDigest(image)
@@ -58,7 +58,7 @@ func (k Known) leaving(image string) string {
 	return strings.Join(former[max(0, len(former)-maxFormer):], ",")
 }
 
-// without returns the replaced images without one that is set again because its successor failed.
+// without returns the replaced images except one. A rolled back upgrade did not replace that image.
 func (k Known) without(image string) string {
 	return strings.Join(slices.DeleteFunc(k.former(), func(d string) bool { return d == bundle.ImageDigest(image) }),
 		",")

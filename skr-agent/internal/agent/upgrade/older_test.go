@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestOlderImageNeedsANamedRollback(t *testing.T) {
+func TestOlderImageRequiresAnAllowedRollback(t *testing.T) {
 	pin := func(c string) string { return "host.example/agent@sha256:" + strings.Repeat(c, 64) }
 	tagged := func(release, c string) string { return strings.Replace(pin(c), "@", ":"+release+"@", 1) }
 	never, always := func(_, _ string) bool { return false }, func(_, _ string) bool { return true }
@@ -14,65 +14,65 @@ func TestOlderImageNeedsANamedRollback(t *testing.T) {
 	for name, c := range map[string]struct {
 		known Known
 		want  Wanted
-		kept  string // part of the reason
+		kept  string // part of the reason to keep the image, "" for an upgrade
 	}{
-		"a newer release": {
+		"newer release": {
 			Known{Set: pin("b")},
 			Wanted{tagged("1.4.0", "c"), "1.3.0", never},
 			"",
 		},
-		"the running release in another build": {
+		"another build of the running release": {
 			Known{Set: pin("b")},
 			Wanted{tagged("1.3.0", "c"), "1.3.0", never},
 			"",
 		},
-		"an older release": {
+		"older release": {
 			Known{Set: pin("b")},
 			Wanted{tagged("1.2.0", "a"), "1.3.0", never},
 			"release 1.2.0 is older than the running release 1.3.0",
 		},
-		"an older release with a v": {
+		"older release with the prefix v": {
 			Known{Set: pin("b")},
 			Wanted{tagged("v1.2.0", "a"), "v1.3.0", never},
 			"is older",
 		},
-		"an older release by a named rollback": {
+		"older release with an allowed rollback": {
 			Known{Set: pin("b")},
 			Wanted{tagged("1.2.0", "a"), "1.3.0", always},
 			"",
 		},
-		"an image that was replaced": {
+		"replaced image": {
 			Known{Set: pin("b"), Former: digestOf("0") + "," + digestOf("a")},
 			Wanted{pin("a"), "dev", never},
-			"it was replaced by a later one",
+			"a later image replaced it",
 		},
-		"that image from a mirror": {
+		"replaced image from a mirror": {
 			Known{Set: pin("b"), Former: digestOf("a")},
 			Wanted{strings.Replace(pin("a"), "host", "mirror", 1), "dev", never},
 			"replaced",
 		},
-		"that image by a named rollback": {
+		"replaced image with an allowed rollback": {
 			Known{Set: pin("b"), Former: digestOf("a")},
 			Wanted{pin("a"), "dev", always},
 			"",
 		},
-		"an unknown image": {
+		"image without a release that was not replaced": {
 			Known{Set: pin("b"), Former: digestOf("a")},
 			Wanted{pin("c"), "dev", never},
 			"",
 		},
-		"the image that is set": {
+		"current image": {
 			Known{Set: pin("b"), Former: digestOf("b")},
 			Wanted{tagged("1.2.0", "b"), "1.3.0", never},
 			"",
 		},
-		"no image": {Known{Set: pin("b")}, Wanted{"", "1.3.0", never}, ""},
-		"a chart's image without a digest": {
+		"bundle without an image": {Known{Set: pin("b")}, Wanted{"", "1.3.0", never}, ""},
+		"older release, current image without a digest": {
 			Known{Set: "host.example/agent:1.3.0"},
 			Wanted{tagged("1.2.0", "a"), "1.3.0", never},
 			"older",
 		},
-		"an older release, by a chart's own tag": {
+		"running release, current image without a digest": {
 			Known{Set: "host.example/agent:1.2.0"},
 			Wanted{tagged("1.2.0", "a"), "1.2.0", never},
 			"",
@@ -80,18 +80,19 @@ func TestOlderImageNeedsANamedRollback(t *testing.T) {
 	} {
 		got := c.known.older(c.want)
 		if (got == "") != (c.kept == "") || !strings.Contains(got, c.kept) {
-			t.Errorf("%s: %q", name, got)
+			t.Errorf("%s: got reason %q, want %q", name, got, c.kept)
 		}
 		step := Round(Known{Set: c.known.Set, Running: c.known.Set, Proven: c.known.Set, Former: c.known.Former},
 			c.want, Trial)
 		if (step.Set == c.known.Set) != (c.kept != "" || c.want.Image == "" || c.want.Image == c.known.Set) &&
-			name != "the image that is set" {
-			t.Errorf("%s: the agent sets %s", name, step.Set)
+			name != "current image" {
+			t.Errorf("%s: got image %s, current image %s, want an upgrade only without a reason %q", name, step.Set,
+				c.known.Set, c.kept)
 		}
 	}
 }
 
-// TestReplacedImagesAreRemembered upgrades through three images. One of them fails.
+// TestReplacedImagesAreRemembered upgrades to image b, which fails, then to image c, and then to many other images.
 func TestReplacedImagesAreRemembered(t *testing.T) {
 	never := func(_, _ string) bool { return false }
 	k := Known{Set: "a", Running: "a", Proven: "a"}
@@ -101,23 +102,23 @@ func TestReplacedImagesAreRemembered(t *testing.T) {
 	}
 	to("b")
 	if k.Set != "b" || k.Former != "a" {
-		t.Fatalf("after an upgrade: %+v", k)
+		t.Fatalf("got %+v after an upgrade, want image b and former image a", k)
 	}
 	s := Overdue(k) // b fails
 	k = Known{Set: s.Set, Running: s.Set, Proven: s.Proven, Failed: s.Failed, Former: s.Former}
 	if k.Set != "a" || k.Former != "" {
-		t.Fatalf("after a failure: %+v", k)
+		t.Fatalf("got %+v after a failure, want image a and no former image", k)
 	}
 	to("c")
 	k.Proven = "c"
 	if to("a"); k.Set != "c" {
-		t.Fatalf("the agent returned to a replaced image: %+v", k)
+		t.Fatalf("got %+v, want image c because a was replaced", k)
 	}
 	for i := range 2 * maxFormer {
 		to(fmt.Sprint("n", i))
 		k.Proven = k.Set
 	}
 	if n := len(k.former()); n != maxFormer {
-		t.Errorf("%d images are remembered", n)
+		t.Errorf("got %d former images, want %d", n, maxFormer)
 	}
 }

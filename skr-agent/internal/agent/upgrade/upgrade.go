@@ -1,7 +1,7 @@
-// Package upgrade decides which image the agent's Deployment runs. An image must prove itself by doing the agent's
-// work. Otherwise it is rolled back to the last proven one: by the old agent if the new one never becomes ready, and by
-// the new one itself if it restarts too often or does not do its work before the deadline. The decisions are pure, and
-// Deployment applies them.
+// Package upgrade decides which image the agent's Deployment runs. A new image must prove itself by working without
+// failure. Otherwise it is rolled back to the last proven image. The old agent rolls back if the new Pod never becomes
+// ready. The new agent rolls back itself if it restarts too often or does not work before the deadline. The decisions
+// are pure, and Deployment applies them.
 package upgrade
 
 import (
@@ -11,28 +11,28 @@ import (
 )
 
 const (
-	// MaxStarts is the number of starts of one Pod before its image must have proven itself. It tolerates a node
-	// restart, and rolls back a crash loop after about two minutes.
+	// MaxStarts is the maximum number of starts of a Pod with an unproven image. The value tolerates a node restart,
+	// and ends a crash loop after about two minutes.
 	MaxStarts = 4
-	// Trial is the time of uninterrupted work after which an image counts as proven.
+	// Trial is the time without a failed round after which an image is proven.
 	Trial = time.Minute
 )
 
 // Known is the state of the Deployment.
 type Known struct {
-	// Set is the image of its template, and Running is the image of the deciding Pod.
+	// Set is the image in the template of the Deployment. Running is the image of this Pod.
 	Set, Running string
-	// Proven is the last proven image, Failed the one that was rolled back, and Starts the number of starts of the
-	// deciding Pod while Set was not proven.
+	// Proven is the last proven image. Failed is the last image that was rolled back. Starts is the number of starts of
+	// this Pod while Set is not proven.
 	Proven, Failed string
 	Starts         int
-	// Former are the digests of the images that bundles replaced, separated by commas.
+	// Former contains the digests of the images that bundles replaced, separated by commas.
 	Former string
-	// Stuck reports that the Pods of Set did not become ready within the Deployment's progress deadline.
+	// Stuck is true if the Pods of Set did not become ready within the Deployment's progress deadline.
 	Stuck bool
 }
 
-// Step is the new state of the Deployment. The zero Step changes nothing.
+// Step is the new state of the Deployment.
 type Step struct {
 	Set, Proven, Failed string
 	Starts              int
@@ -45,16 +45,16 @@ func (k Known) step() Step {
 	return Step{Set: k.Set, Proven: k.Proven, Failed: k.Failed, Starts: k.Starts, Former: k.Former}
 }
 
-// onTrial reports that the running image is the one that is set, has not proven itself, and has a proven predecessor.
+// onTrial reports whether the running image is the image in the template, is not proven, and has a proven predecessor.
 func (k Known) onTrial() bool { return k.Running == k.Set && k.Proven != "" && k.Proven != k.Set }
 
-// changes reports whether a step changes the state.
+// changes reports whether a step changes the Deployment.
 func (k Known) changes(s Step) bool {
 	s.Message = ""
 	return s != k.step()
 }
 
-// Start decides at the start of a Pod, before any work that could crash it.
+// Start returns the step at the start of the agent. It must run before any work that can crash.
 func Start(k Known) Step {
 	s := k.step()
 	if !k.onTrial() {
@@ -62,13 +62,13 @@ func Start(k Known) Step {
 	}
 	s.Starts++
 	if s.Starts > MaxStarts {
-		return k.back(fmt.Sprintf("it ended %d times before it proved itself", MaxStarts))
+		return k.back(fmt.Sprintf("the new image exited %d times before it proved itself", MaxStarts))
 	}
 	return s
 }
 
-// Again decides before the agent starts itself again after the given time, because its bootstrap Secret changed. That
-// start does not count, unless it follows so soon that the image could be in a loop.
+// Again returns the step before the agent restarts itself because its bootstrap Secret changed. This restart does not
+// count if the agent ran for at least Trial. After a shorter time it counts, because the image could be in a loop.
 func Again(k Known, ran time.Duration) Step {
 	s := k.step()
 	if k.onTrial() && s.Starts > 0 && ran >= Trial {
@@ -77,14 +77,14 @@ func Again(k Known, ran time.Duration) Step {
 	return s
 }
 
-// Round decides after a round of the leading agent. well is the duration without a failed round: the bundle was read,
-// accepted and applied, and a report was delivered.
+// Round returns the step after a round of the leading agent. well is the time without a failed round. A round fails if
+// it could not read, accept or apply the bundle, or could not deliver a report.
 func Round(k Known, w Wanted, well time.Duration) Step {
 	s, wanted := k.step(), w.Image
 	if k.Running != k.Set {
-		// A newer Pod is starting. This one leads until that one is ready.
+		// A Pod with another image is starting. This Pod leads until the other one is ready.
 		if k.Stuck && k.Proven != "" {
-			return k.back("its Pods did not become ready in time")
+			return k.back("Pods with the new image did not become ready in time")
 		}
 		return s
 	}
@@ -93,24 +93,24 @@ func Round(k Known, w Wanted, well time.Duration) Step {
 			return s
 		}
 		s.Proven, s.Starts = k.Running, 0
+		if k.Failed != wanted {
+			s.Failed = ""
+		}
 		s.Message = fmt.Sprintf("the agent's image %s proved itself", k.Running)
 	}
-	if k.Failed != "" && k.Failed != wanted {
-		s.Failed = ""
-	}
 	if wanted != "" && wanted != k.Set && wanted != k.Failed && k.older(w) == "" {
-		s.Set, s.Starts, s.Former = wanted, 0, k.leaving(wanted)
+		s.Set, s.Failed, s.Starts, s.Former = wanted, "", 0, k.leaving(wanted)
 		s.Message = fmt.Sprintf("upgrading the agent from image %s to %s", k.Set, wanted)
 	}
 	return s
 }
 
-// Overdue decides at the deadline for the proof, independent of the rounds.
+// Overdue returns the step at the deadline for a new image to prove itself.
 func Overdue(k Known) Step {
 	if !k.onTrial() {
 		return k.step()
 	}
-	return k.back("it did not work for a minute without interruption before its deadline")
+	return k.back("the new image did not work for one minute without interruption before the deadline")
 }
 
 func (k Known) back(why string) Step {
@@ -123,10 +123,12 @@ func (k Known) back(why string) Step {
 	}
 }
 
-// Problem returns the reason why the agent does not run the wanted image, "" if it does or is starting.
+// Problem returns the reason why the agent does not run the wanted image or the image of an upgraded chart. It returns
+// "" if the agent runs the image or is about to start it.
 func (k Known) Problem(w Wanted) string {
-	if w.Image == "" || k.Failed != w.Image {
-		return k.older(w)
+	older := k.older(w)
+	if k.Failed == "" || k.Failed == k.Set || k.Failed != w.Image && older != "" {
+		return older
 	}
 	return fmt.Sprintf("the agent rolled back its image %s, which failed, and runs %s", k.Failed,
 		cmp.Or(k.Set, "another"))

@@ -2,111 +2,121 @@ package upgrade
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// bundled returns the image of a bundle that names no rollback.
+// bundled returns the image of a bundle that allows no rollback.
 func bundled(image string) Wanted {
 	return Wanted{Image: image, GoesBack: func(_, _ string) bool { return false }}
 }
 
-func TestUnprovenImageIsAbandoned(t *testing.T) {
+func TestImageMustProveItselfOrIsRolledBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		known          Known
-		start, overdue bool          // else a round
-		again          time.Duration // the agent starts itself again after this time
+		start, overdue bool          // selects Start or Overdue, the default is Round
+		again          time.Duration // selects Again with the time that the agent ran
 		wanted         string
 		well           time.Duration
 		want           Step
 	}{
-		"the first image ever proves itself": {
+		"first image proves itself after the trial": {
 			known: Known{Set: "a", Running: "a"}, well: Trial, want: Step{Set: "a", Proven: "a"},
 		},
-		"not before its trial is over": {
+		"first image is not proven before the end of the trial": {
 			known: Known{Set: "a", Running: "a"}, wanted: "b", well: Trial - 1, want: Step{Set: "a"},
 		},
-		"a proven one is replaced by the image of the bundle": {
+		"bundle's image replaces a proven image": {
 			known: Known{Set: "a", Running: "a", Proven: "a"}, wanted: "b",
 			want: Step{Set: "b", Proven: "a", Former: "a"},
 		},
-		"a bundle that wants nothing changes nothing": {
+		"bundle without an image changes nothing": {
 			known: Known{Set: "a", Running: "a", Proven: "a"}, well: Trial, want: Step{Set: "a", Proven: "a"},
 		},
-		"the old one waits for the new one's pods": {
+		"old agent waits for the Pods of the new image": {
 			known: Known{Set: "b", Running: "a", Proven: "a"}, wanted: "b", well: Trial,
 			want: Step{Set: "b", Proven: "a"},
 		},
-		"the old one gives up a new one that does not get ready": {
+		"old agent rolls back if the new Pods do not become ready": {
 			known: Known{Set: "b", Running: "a", Proven: "a", Stuck: true}, wanted: "b", well: Trial,
 			want: Step{Set: "a", Proven: "a", Failed: "b"},
 		},
-		"a rolled back image is not retried": {
+		"rolled back image is not retried": {
 			known: Known{Set: "a", Running: "a", Proven: "a", Failed: "b"}, wanted: "b", well: Trial,
 			want: Step{Set: "a", Proven: "a", Failed: "b"},
 		},
-		"after an upgrade of the chart its image works first": {
+		"image of an upgraded chart stays until the end of the trial": {
 			known: Known{Set: "chart", Running: "chart", Proven: "b"}, wanted: "b", well: Trial - 1,
 			want: Step{Set: "chart", Proven: "b"},
 		},
-		"and makes way for the bundle's when it has proven itself": {
+		"bundle's image replaces the chart's image after the trial": {
 			known: Known{Set: "chart", Running: "chart", Proven: "b"}, wanted: "b", well: Trial, want: Step{
 				Set: "b", Proven: "chart", Former: "chart",
 			},
 		},
-		"one of the chart that does not work makes way too": {
+		"chart's image is rolled back at the deadline": {
 			known: Known{Set: "chart", Running: "chart", Proven: "b"}, wanted: "b", overdue: true,
 			want: Step{Set: "b", Proven: "b", Failed: "chart"},
 		},
-		"the next one is": {
+		"rollback of the chart's image stays recorded": {
+			known: Known{Set: "b", Running: "b", Proven: "b", Failed: "chart"}, well: Trial,
+			want: Step{Set: "b", Proven: "b", Failed: "chart"},
+		},
+		"another proven image ends the record of a rollback": {
+			known: Known{Set: "c", Running: "c", Proven: "b", Failed: "chart"}, well: Trial,
+			want: Step{Set: "c", Proven: "c"},
+		},
+		"next image is tried after a rollback": {
 			known: Known{Set: "a", Running: "a", Proven: "a", Failed: "b"}, wanted: "c", well: Trial,
 			want: Step{Set: "c", Proven: "a", Former: "a"},
 		},
-		"a new one proves itself": {
+		"new image proves itself after the trial": {
 			known: Known{Set: "b", Running: "b", Proven: "a", Starts: 2}, wanted: "b", well: Trial,
 			want: Step{Set: "b", Proven: "b"},
 		},
-		"starts of a new one count": {
+		"start of a new image is counted": {
 			known: Known{Set: "b", Running: "b", Proven: "a", Starts: 1}, start: true,
 			want: Step{Set: "b", Proven: "a", Starts: 2},
 		},
-		"one that starts again and again gives itself up": {
+		"new image rolls itself back after too many starts": {
 			known: Known{Set: "b", Running: "b", Proven: "a", Starts: MaxStarts}, start: true,
 			want: Step{Set: "a", Proven: "a", Failed: "b"},
 		},
-		"a start of its own after a minute does not count": {
+		"intended restart after the trial time is not counted": {
 			known: Known{Set: "b", Running: "b", Proven: "a", Starts: 2}, again: Trial,
 			want: Step{Set: "b", Proven: "a", Starts: 1},
 		},
-		"a start of its own within a minute counts": {
+		"intended restart within the trial time is counted": {
 			known: Known{Set: "b", Running: "b", Proven: "a", Starts: 2}, again: Trial - time.Second,
 			want: Step{Set: "b", Proven: "a", Starts: 2},
 		},
-		"a start of its own does not change a proven image": {
+		"intended restart of a proven image changes nothing": {
 			known: Known{Set: "a", Running: "a", Proven: "a"}, again: Trial, want: Step{Set: "a", Proven: "a"},
 		},
-		"starts of a proven one do not count": {
+		"start of a proven image is not counted": {
 			known: Known{Set: "a", Running: "a", Proven: "a"}, start: true, want: Step{Set: "a", Proven: "a"},
 		},
-		"one that leads too long without doing its work gives itself up": {
+		"new image rolls itself back at the deadline": {
 			known: Known{Set: "b", Running: "b", Proven: "a", Starts: 1}, overdue: true,
 			want: Step{Set: "a", Proven: "a", Failed: "b"},
 		},
-		"not one that has proven itself in the meantime": {
+		"proven image stays at the deadline": {
 			known: Known{Set: "b", Running: "b", Proven: "b"}, overdue: true, want: Step{Set: "b", Proven: "b"},
 		},
-		"not the first, which has nothing to go back to": {
+		"first image stays at the deadline without a predecessor": {
 			known: Known{Set: "a", Running: "a"}, overdue: true, want: Step{Set: "a"},
 		},
-		"nor the old one, while another is on its way": {
+		"deadline of the old agent does not roll back the new image": {
 			known: Known{Set: "b", Running: "a", Proven: "a"}, overdue: true, want: Step{Set: "b", Proven: "a"},
 		},
-		"an image without a proven predecessor stays": {
+		"start of the first image is not counted": {
 			known: Known{Set: "a", Running: "a"}, start: true, want: Step{Set: "a"},
 		},
-		"a restart of the old one does not count for the new one": {
+		"start of the old image is not counted for the new image": {
 			known: Known{Set: "b", Running: "a", Proven: "a", Starts: 1}, start: true,
 			want: Step{Set: "b", Proven: "a", Starts: 1},
 		},
@@ -128,8 +138,8 @@ func TestUnprovenImageIsAbandoned(t *testing.T) {
 	}
 }
 
-// Images that crash, never become ready, or run without working are wanted in any order. A proven image always leads in
-// the end.
+// Bundles request images in random order that crash, never become ready, or run but do not work. A working image must
+// lead at the end of each upgrade.
 func TestWorkingAgentSurvivesUpgrades(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -145,7 +155,7 @@ func TestWorkingAgentSurvivesUpgrades(t *testing.T) {
 			images[wanted] = image{random.IntN(3) == 0, random.IntN(3) == 0, random.IntN(3) == 0}
 			for range 4 * MaxStarts {
 				if next := images[d.Set]; d.Set != leading && !next.unready {
-					leading = d.Set // its pod got ready, the old one ends
+					leading = d.Set // the new Pod became ready, and the old Pod ended
 				}
 				known := d
 				known.Running, known.Stuck = leading, d.Set != leading
@@ -159,15 +169,54 @@ func TestWorkingAgentSurvivesUpgrades(t *testing.T) {
 				}
 			}
 			if images[leading].crashes || images[leading].idle || leading != d.Set {
-				t.Fatalf("%s leads while %s is set: %+v of %v", leading, d.Set, d, images)
+				t.Fatalf("got leading image %s and Deployment %+v, want a working image in both; images: %v", leading, d,
+					images)
 			}
 			if fine := images[wanted]; !fine.crashes && !fine.unready && !fine.idle && leading != wanted {
-				t.Fatalf("%s was wanted and works, %s leads: %+v", wanted, leading, d)
+				t.Fatalf("got leading image %s, want the working image %s: %+v", leading, wanted, d)
 			}
 			known := d
 			if (known.Problem(bundled(wanted)) != "") != (leading != wanted) {
-				t.Fatalf("%s leads, %s was wanted, problem %q", leading, wanted, known.Problem(bundled(wanted)))
+				t.Fatalf("got problem %q, want one only if the leading image %s is not the wanted image %s",
+					known.Problem(bundled(wanted)), leading, wanted)
 			}
+		}
+	}
+}
+
+func TestRollbackIsReportedWithoutABundleImage(t *testing.T) {
+	for name, c := range map[string]struct {
+		known    Known
+		wanted   string
+		reported bool
+	}{
+		"chart's image was rolled back, bundle without an image": {Known{Set: "b", Failed: "chart"}, "", true},
+		"chart's image was rolled back, bundle with an image":    {Known{Set: "b", Failed: "chart"}, "b", true},
+		"failed image was set again":                             {Known{Set: "chart", Failed: "chart"}, "", false},
+		"no rollback":                                            {Known{Set: "b"}, "", false},
+	} {
+		if got := c.known.Problem(bundled(c.wanted)); strings.Contains(got, "rolled back its image chart") != c.reported {
+			t.Errorf("%s: got %q, want a report: %t", name, got, c.reported)
+		}
+	}
+}
+
+// TestImageOfARewrittenPodIsTheSetImage uses a Pod whose image a webhook of the cluster replaced.
+func TestImageOfARewrittenPodIsTheSetImage(t *testing.T) {
+	pin := func(c string) string { return "@sha256:" + strings.Repeat(c, 64) }
+	for name, c := range map[string]struct {
+		running, set string
+		same         bool
+	}{
+		"same reference":               {"host.example/agent:1" + pin("a"), "host.example/agent:1" + pin("a"), true},
+		"another registry":             {"cache.local/agent:1" + pin("a"), "host.example/agent:1" + pin("a"), true},
+		"another digest":               {"cache.local/agent:1" + pin("b"), "host.example/agent:1" + pin("a"), false},
+		"another registry, no digests": {"cache.local/agent:1", "host.example/agent:1", false},
+		"digest only in the Pod":       {"host.example/agent:1" + pin("a"), "host.example/agent:1", false},
+	} {
+		known := (&Deployment{Running: c.running}).known(&appsv1.Deployment{}, c.set)
+		if (known.Running == known.Set) != c.same {
+			t.Errorf("%s: got %+v, want the set image: %t", name, known, c.same)
 		}
 	}
 }

@@ -1,10 +1,10 @@
-// Package autonomy decides the modules of a runtime until the control plane responds to its request. Its input is the
-// bundle in force, the runtime's own Kyma and the installed modules. Its output is the bundle with the runtime's
-// choices. It is pure.
+// Package autonomy applies the request of the runtime's Kyma until the control plane responds to it. The input is the
+// bundle in force, the runtime's Kyma and the installed modules. The output is the bundle with the runtime's choices.
+// The package is pure.
 //
 // The runtime does not resolve versions. It chooses among offers that the control plane resolved and signed, so the
-// control plane's later result for the same request is the same. A choice never downgrades a module. Only a signed
-// rollback does.
+// control plane later resolves the same request to the same versions. A choice never downgrades a module. Only a signed
+// rollback downgrades.
 package autonomy
 
 import (
@@ -16,16 +16,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Followed is the bundle after the runtime's choices are applied to it.
+// Followed is the bundle with the runtime's choices.
 type Followed struct {
 	*bundle.Bundle
 	// Decided contains the sorted names of the modules that the runtime chose, changed or removed.
 	Decided []string
 }
 
-// Follow returns the bundle. If its settings allow autonomy, the result includes the request of the runtime's Kyma if
-// it differs from the bundle's, and earlier choices that are newer than the bundle's versions. A runtime during a
-// takeover chooses nothing, because offers contain neither inherited objects nor their installed versions.
+// Follow returns the bundle with the runtime's choices. If the bundle does not allow autonomy, Follow returns it
+// unchanged. Otherwise the result includes the request of the runtime's Kyma, if the bundle is not a response to that
+// request. It also includes earlier choices that are newer than the bundle's versions. During a takeover, Follow
+// returns the bundle unchanged, because offers do not contain inherited objects or installed versions.
 func Follow(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) Followed {
 	if b == nil || b.State.Settings.Autonomy != bundle.AutonomyCatalog || b.Statement.Predicate.Deleting ||
 		b.State.Takeover != "" ||
@@ -64,7 +65,7 @@ func Follow(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) 
 	}
 	for _, m := range b.State.Manifests {
 		switch {
-		case asked.AsksFor(m.Module):
+		case asked.Contains(m.Module):
 		case m.IsMandatory():
 			own.State.Manifests = append(own.State.Manifests, m)
 		default:
@@ -77,13 +78,14 @@ func Follow(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) 
 	return followed
 }
 
-// request returns the part of the Kyma's request that the runtime can decide. It returns nil without a Kyma: the
-// request is unknown then, and nothing is removed.
+// request returns the part of the Kyma's request that the runtime can decide. It returns nil if kyma is nil. The
+// request is then unknown, and must not cause removals.
 func request(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) *bundle.OwnRequest {
 	if kyma == nil {
 		return nil
 	}
-	mandatory := map[string]bool{} // by module, and by Manifest name, which another module's name can produce
+	// mandatory contains modules and Manifest names, because another module can have the same Manifest name.
+	mandatory := map[string]bool{}
 	for _, m := range b.State.Manifests {
 		if m.IsMandatory() {
 			mandatory[m.Module], mandatory[m.Name] = true, true
@@ -103,8 +105,8 @@ func request(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest)
 	return &limited
 }
 
-// keep returns the bundle as it is, except for the runtime's own choices since then: a newer version stays, and a
-// module that the Kyma no longer names goes.
+// keep returns a bundle that is a response to the Kyma's request, with the earlier choices of the runtime. Modules keep
+// a newer version that the runtime chose, and modules from offers that the Kyma no longer requests are removed.
 func keep(
 	b *bundle.Bundle, versions map[string]string, asked *bundle.OwnRequest, installed []v1beta2.Manifest,
 ) Followed {
@@ -123,7 +125,7 @@ func keep(
 		}
 		own.State.Problems = append(own.State.Problems, bundle.Problem{
 			Module: m.Module, Channel: m.Channel, State: v1beta2.StateWarning,
-			Message: stays(m.Module, have.Version, "in the bundle in force", m.Version),
+			Message: stays(m.Module, have.Version, "the bundle in force has", m.Version),
 		})
 		followed.Decided = append(followed.Decided, m.Module)
 	}
@@ -135,8 +137,8 @@ func keep(
 	return followed
 }
 
-// withdraw removes modules that were installed from offers and that the Kyma no longer requests. The bundle does not
-// contain them.
+// withdraw removes modules that were installed from offers and that the Kyma no longer requests. They are not in the
+// bundle's Manifests.
 func (f *Followed) withdraw(asked *bundle.OwnRequest, installed []v1beta2.Manifest) {
 	if asked == nil {
 		return
@@ -145,7 +147,7 @@ func (f *Followed) withdraw(asked *bundle.OwnRequest, installed []v1beta2.Manife
 	for i := range installed {
 		name := installed[i].Module()
 		named := func(m bundle.Manifest) bool { return m.Module == name }
-		if asked.AsksFor(name) || installed[i].Labels[v1beta2.LabelMandatoryModule] == v1beta2.True ||
+		if asked.Contains(name) || installed[i].Labels[v1beta2.LabelMandatoryModule] == v1beta2.True ||
 			slices.Contains(p.Removals, name) ||
 			slices.ContainsFunc(f.State.All(), named) ||
 			!slices.ContainsFunc(f.State.Offers, named) {
@@ -161,9 +163,9 @@ func (f *Followed) sort() {
 	slices.Sort(f.Decided)
 }
 
-// Versions returns the versions of a runtime under a bundle, by module: the versions of the bundle's manifests, and the
-// versions of installed Manifests if they are from the bundle's offers or the bundle has none. It ignores other
-// versions, and modules that are being deleted, which can return in any version.
+// Versions returns the version of each module that a choice must not downgrade. This is the bundle's version, or a
+// newer installed version from the bundle's offers. For a module that is not in the bundle, it is the installed
+// version. Versions ignores modules that are being deleted, because they can return in any version.
 func Versions(b *bundle.Bundle, installed []v1beta2.Manifest) map[string]string {
 	versions := map[string]string{}
 	if b != nil {
@@ -181,7 +183,7 @@ func Versions(b *bundle.Bundle, installed []v1beta2.Manifest) map[string]string 
 		switch {
 		case !known:
 			versions[module] = version
-		case bundle.Older(published, version) && !b.Statement.Predicate.GoesBack(module, version, published) &&
+		case bundle.Older(published, version) && !b.Statement.Predicate.AllowsRollback(module, version, published) &&
 			offered(b, module, version) != nil:
 			versions[module] = version
 		}
@@ -189,12 +191,12 @@ func Versions(b *bundle.Bundle, installed []v1beta2.Manifest) map[string]string 
 	return versions
 }
 
-// offered returns the offer of a module in one version, nil for none.
+// offered returns the offer of a module with a version, nil for none.
 func offered(b *bundle.Bundle, module, version string) *bundle.Manifest {
 	return find(b.State.Offers, func(m bundle.Manifest) bool { return m.Module == module && m.Version == version })
 }
 
-// current returns the manifest of an installed module: the published one or a later offer, nil for neither.
+// current returns the manifest of an installed module, which is the bundle's or a newer offer. It returns nil for none.
 func current(b *bundle.Bundle, module string, published *bundle.Manifest, versions map[string]string) *bundle.Manifest {
 	if published != nil && published.Version == versions[module] {
 		return published
@@ -205,8 +207,10 @@ func current(b *bundle.Bundle, module string, published *bundle.Manifest, versio
 	return published
 }
 
-func stays(module, version, where, there string) string {
-	return fmt.Sprintf("module %s: stays at version %s: %s there is %s, which is older", module, version, where, there)
+// stays returns the message for a module that keeps its version because the requested version is older. source is the
+// part of the message before the older version, such as `channel "fast" has`.
+func stays(module, version, source, older string) string {
+	return fmt.Sprintf("module %s stays at version %s: %s %s, which is older", module, version, source, older)
 }
 
 func find(manifests []bundle.Manifest, is func(bundle.Manifest) bool) *bundle.Manifest {
@@ -218,12 +222,13 @@ func find(manifests []bundle.Manifest, is func(bundle.Manifest) bool) *bundle.Ma
 
 // has is the installed state of a module.
 type has struct {
-	// manifest is nil if the bundle has none in this version. version is "" if the module is not installed.
+	// manifest is nil if the bundle has no manifest or offer with this version. version is "" if the module is not
+	// installed.
 	manifest *bundle.Manifest
 	version  string
 }
 
-// choose returns the manifest of one requested module, nil to keep the current one, and a message.
+// choose returns the manifest for a requested module, nil for none, and a message if the request is not fulfilled.
 func choose(module v1beta2.Module, channel string, have has, offers []bundle.Manifest) (*bundle.Manifest, string) {
 	if !module.Managed {
 		if have.manifest == nil {
@@ -233,20 +238,21 @@ func choose(module v1beta2.Module, channel string, have has, offers []bundle.Man
 		kept.Unmanaged = true
 		return &kept, ""
 	}
-	wish := fmt.Sprintf("at channel %q", channel)
+	wish, source := fmt.Sprintf("channel %q", channel), fmt.Sprintf("channel %q has", channel)
 	offer := find(offers, func(m bundle.Manifest) bool { return m.Module == module.Name && m.Channel == channel })
 	pin := module.Pin()
 	if pin != "" {
-		wish = "in version " + pin
+		wish, source = "version "+pin, "the Kyma pins it to"
 		offer = find(offers, func(m bundle.Manifest) bool { return m.Module == module.Name && m.Version == pin })
 	}
 	switch {
 	case offer == nil:
 		return withPolicy(have.manifest, module.CustomResourcePolicy),
-			fmt.Sprintf("module %s: the last bundle offers none %s: waiting for the control plane", module.Name, wish)
+			fmt.Sprintf("module %s: the bundle in force has no offer for %s; waiting for the control plane",
+				module.Name, wish)
 	case bundle.Older(offer.Version, have.version):
 		return withPolicy(have.manifest, module.CustomResourcePolicy),
-			stays(module.Name, have.version, wish, offer.Version)
+			stays(module.Name, have.version, source, offer.Version)
 	}
 	chosen := *offer
 	if pin != "" {
@@ -255,7 +261,7 @@ func choose(module v1beta2.Module, channel string, have has, offers []bundle.Man
 	return withPolicy(&chosen, module.CustomResourcePolicy), ""
 }
 
-// withPolicy returns a manifest, which can be nil, with the Kyma's policy for the module's default CR.
+// withPolicy returns a manifest with the Kyma's policy for the module's default CR. The manifest can be nil.
 func withPolicy(m *bundle.Manifest, policy v1beta2.CustomResourcePolicy) *bundle.Manifest {
 	if m == nil || cmp.Or(policy, v1beta2.PolicyCreateAndDelete) == v1beta2.PolicyCreateAndDelete {
 		return m

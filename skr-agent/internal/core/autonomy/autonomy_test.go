@@ -20,7 +20,8 @@ func manifest(module, channel, version string) bundle.Manifest {
 	return m
 }
 
-// last is the last bundle: keda is installed at regular, a mandatory module too; nats can be had as well.
+// last returns a bundle with module keda from channel regular, the mandatory module watcher, and offers of keda, nats
+// and gone.
 func last() *bundle.Bundle {
 	b := &bundle.Bundle{}
 	b.Statement.Predicate.KymaGeneration = 1
@@ -69,9 +70,8 @@ func textOf(f Followed) string {
 const mandatoryRemark = "module watcher is mandatory and installed without a request: remove it from spec.modules, " +
 	"which has no effect on it"
 
-// TestOwnKymaCannotReachMandatoryModules covers the ways to a mandatory module other than its name in the bundle: an
-// installed Manifest that the bundle no longer has, the policy of a newer version that is kept, and another module
-// whose Manifest has the same name.
+// TestOwnKymaCannotReachMandatoryModules tries to change mandatory modules with an installed Manifest that is not in
+// the bundle, with another module whose Manifest has the same name, and with the policy for a newer installed version.
 func TestOwnKymaCannotReachMandatoryModules(t *testing.T) {
 	installed := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "guard", Labels: map[string]string{
 		v1beta2.LabelModuleName: "guard", v1beta2.LabelMandatoryModule: v1beta2.True,
@@ -99,11 +99,11 @@ func TestOwnKymaCannotReachMandatoryModules(t *testing.T) {
 	has.Spec.Version = "1.1.0"
 	if got := textOf(Follow(b, answered, []v1beta2.Manifest{has})); strings.Contains(got, "without CR") ||
 		!strings.Contains(got, "watcher@1.1.0") {
-		t.Errorf("got\n%s", got)
+		t.Errorf("got\n%s\nwant watcher 1.1.0 with its default CR", got)
 	}
 }
 
-func TestRuntimeFollowsItsOwnKyma(t *testing.T) {
+func TestRuntimeAppliesRequestOfItsKyma(t *testing.T) {
 	keda := module("keda", "")
 	unmanaged, pinned, ignored, unknown := keda, module("nats", ""), module("nats", "fast"), module("nats", "")
 	unmanaged.Managed = false
@@ -112,60 +112,60 @@ func TestRuntimeFollowsItsOwnKyma(t *testing.T) {
 		modules []v1beta2.Module
 		want    string
 	}{
-		"the same wish": {
+		"unchanged request": {
 			[]v1beta2.Module{keda}, "keda@1.7.0; watcher@1.0.0; removes [gone]; decided []",
 		},
-		"another module": {
+		"module added": {
 			[]v1beta2.Module{keda, module("nats", "")},
 			"keda@1.7.0; nats@2.0.0; watcher@1.0.0; removes [gone]; decided [nats]",
 		},
-		"another channel": {
+		"newer channel": {
 			[]v1beta2.Module{module("keda", "fast")}, "keda@1.8.0; watcher@1.0.0; removes [gone]; decided [keda]",
 		},
-		"an older channel": {
+		"older channel": {
 			[]v1beta2.Module{module("keda", "old")},
-			`keda@1.7.0; watcher@1.0.0; ! module keda: stays at version 1.7.0: at channel "old" there is 1.6.0, which is older; removes [gone]; decided []`,
+			`keda@1.7.0; watcher@1.0.0; ! module keda stays at version 1.7.0: channel "old" has 1.6.0, which is older; removes [gone]; decided []`,
 		},
-		"a channel without it": {
+		"channel without an offer": {
 			[]v1beta2.Module{module("keda", "slow")},
-			`keda@1.7.0; watcher@1.0.0; ! module keda: the last bundle offers none at channel "slow": waiting for the control plane; removes [gone]; decided []`,
+			`keda@1.7.0; watcher@1.0.0; ! module keda: the bundle in force has no offer for channel "slow"; waiting for the control plane; removes [gone]; decided []`,
 		},
-		"a module without an offer": {
+		"added module without an offer": {
 			[]v1beta2.Module{keda, module("moon", "")},
-			`keda@1.7.0; watcher@1.0.0; ! module moon: the last bundle offers none at channel "regular": waiting for the control plane; removes [gone]; decided []`,
+			`keda@1.7.0; watcher@1.0.0; ! module moon: the bundle in force has no offer for channel "regular"; waiting for the control plane; removes [gone]; decided []`,
 		},
-		"fewer modules": {nil, "watcher@1.0.0; removes [gone keda]; decided [keda]"},
-		"a removed one after all": {
+		"module removed": {nil, "watcher@1.0.0; removes [gone keda]; decided [keda]"},
+		"module to be removed requested again": {
 			[]v1beta2.Module{keda, module("gone", "")},
 			"gone@3.0.0; keda@1.7.0; watcher@1.0.0; removes []; decided [gone]",
 		},
-		"unmanaged": {
+		"module unmanaged": {
 			[]v1beta2.Module{unmanaged}, "keda@1.7.0 unmanaged; watcher@1.0.0; removes [gone]; decided [keda]",
 		},
-		"unmanaged and not there": {
+		"module unmanaged and not installed": {
 			[]v1beta2.Module{keda, {Name: "nats"}}, "keda@1.7.0; watcher@1.0.0; removes [gone]; decided []",
 		},
-		"one version": {
+		"module pinned to a version": {
 			[]v1beta2.Module{keda, pinned}, "keda@1.7.0; nats@2.1.0; watcher@1.0.0; removes [gone]; decided [nats]",
 		},
-		"a version without an offer": {
+		"module pinned to a version without an offer": {
 			[]v1beta2.Module{keda, unknown},
-			"keda@1.7.0; watcher@1.0.0; ! module nats: the last bundle offers none in version 9.9.9: waiting for the " +
-				"control plane; removes [gone]; decided []",
+			"keda@1.7.0; watcher@1.0.0; ! module nats: the bundle in force has no offer for version 9.9.9; waiting " +
+				"for the control plane; removes [gone]; decided []",
 		},
-		"a mandatory module unmanaged": {
+		"mandatory module unmanaged": {
 			[]v1beta2.Module{keda, {Name: "watcher"}}, "keda@1.7.0; watcher@1.0.0; ! " + mandatoryRemark +
 				"; removes [gone]; decided []",
 		},
-		"a mandatory module without its CR": {
+		"mandatory module with another policy": {
 			[]v1beta2.Module{keda, {Name: "watcher", Managed: true, CustomResourcePolicy: v1beta2.PolicyIgnore}},
 			"keda@1.7.0; watcher@1.0.0; ! " + mandatoryRemark + "; removes [gone]; decided []",
 		},
-		"a mandatory module in a channel": {
+		"mandatory module with a channel": {
 			[]v1beta2.Module{keda, module("watcher", "fast")}, "keda@1.7.0; watcher@1.0.0; ! " + mandatoryRemark +
 				"; removes [gone]; decided []",
 		},
-		"without its default CR": {
+		"module added without its default CR": {
 			[]v1beta2.Module{keda, ignored},
 			"keda@1.7.0; nats@2.1.0 without CR; watcher@1.0.0; removes [gone]; decided [nats]",
 		},
@@ -178,7 +178,7 @@ func TestRuntimeFollowsItsOwnKyma(t *testing.T) {
 			if !slices.EqualFunc(b.State.Manifests, last().State.Manifests,
 				func(x, y bundle.Manifest) bool { return x.Version == y.Version && x.Unmanaged == y.Unmanaged }) ||
 				!slices.Equal(b.Statement.Predicate.Removals, last().Statement.Predicate.Removals) {
-				t.Error("the bundle itself was changed")
+				t.Error("Follow must not change its argument")
 			}
 		})
 	}
@@ -199,17 +199,18 @@ func TestBundleIsUnchangedWithoutAutonomy(t *testing.T) {
 		b    *bundle.Bundle
 		kyma *v1beta2.Kyma
 	}{
-		"no autonomy": {off, wish}, "the control plane has answered": {last(), answered}, "no Kyma": {last(), nil},
-		"a Kyma that is being deleted": {last(), deleted}, "the last bundle": {farewell, wish},
-		"a runtime that is being taken over": {taken, wish}, "no bundle": {nil, wish},
+		"no autonomy in the settings": {off, wish}, "bundle includes the request": {last(), answered},
+		"no Kyma": {last(), nil}, "Kyma being deleted": {last(), deleted},
+		"bundle that deletes the runtime's modules": {farewell, wish},
+		"bundle of a takeover":                      {taken, wish}, "no bundle": {nil, wish},
 	} {
 		if got := Follow(c.b, c.kyma, nil); got.Bundle != c.b || len(got.Decided) != 0 {
-			t.Errorf("%s: follows %+v", name, got)
+			t.Errorf("%s: got %+v, want the unchanged bundle", name, got)
 		}
 	}
 }
 
-// installed are live Manifests, each as "module@version".
+// installed returns Manifests for arguments of the form "module@version".
 func installed(all ...string) (manifests []v1beta2.Manifest) {
 	for _, one := range all {
 		name, version, _ := strings.Cut(one, "@")
@@ -228,51 +229,51 @@ func TestChoicesNeverDowngrade(t *testing.T) {
 	ignoring.CustomResourcePolicy = v1beta2.PolicyIgnore
 	unmanaged := module("keda", "")
 	unmanaged.Managed = false
-	const stays = `! module keda: stays at version 1.8.0: `
+	const stays = `! module keda stays at version 1.8.0: `
 	for name, c := range map[string]struct {
 		change    func(*bundle.Bundle)
 		modules   []v1beta2.Module
 		installed []v1beta2.Manifest
 		want      string
 	}{
-		"back to the request of the bundle": {nil, answered.Modules, installed("keda@1.8.0"),
+		"request of the bundle restored": {nil, answered.Modules, installed("keda@1.8.0"),
 			"keda@1.8.0; watcher@1.0.0; " + stays +
-				"in the bundle in force there is 1.7.0, which is older; removes [gone]; decided [keda]"},
-		"to an older channel": {nil, []v1beta2.Module{module("keda", "old")}, installed("keda@1.8.0"),
+				"the bundle in force has 1.7.0, which is older; removes [gone]; decided [keda]"},
+		"older channel requested": {nil, []v1beta2.Module{module("keda", "old")}, installed("keda@1.8.0"),
 			"keda@1.8.0; watcher@1.0.0; " + stays +
-				`at channel "old" there is 1.6.0, which is older; removes [gone]; decided [keda]`},
-		"to a channel without it": {nil, []v1beta2.Module{module("keda", "slow")}, installed("keda@1.8.0"),
-			`keda@1.8.0; watcher@1.0.0; ! module keda: the last bundle offers none at channel "slow": waiting for the control plane; removes [gone]; decided [keda]`},
-		"back, without its default CR": {nil, []v1beta2.Module{ignoring}, installed("keda@1.8.0"),
-			"keda@1.8.0 without CR; watcher@1.0.0; " + stays +
-				`at channel "regular" there is 1.7.0, which is older; removes [gone]; decided [keda]`},
-		"unmanaged as it is installed": {nil, []v1beta2.Module{unmanaged}, installed("keda@1.8.0"),
+				`channel "old" has 1.6.0, which is older; removes [gone]; decided [keda]`},
+		"channel without an offer requested": {nil, []v1beta2.Module{module("keda", "slow")}, installed("keda@1.8.0"),
+			`keda@1.8.0; watcher@1.0.0; ! module keda: the bundle in force has no offer for channel "slow"; waiting for the control plane; removes [gone]; decided [keda]`},
+		"request of the bundle restored without the default CR": {nil, []v1beta2.Module{ignoring},
+			installed("keda@1.8.0"), "keda@1.8.0 without CR; watcher@1.0.0; " + stays +
+				`channel "regular" has 1.7.0, which is older; removes [gone]; decided [keda]`},
+		"module unmanaged in its newer version": {nil, []v1beta2.Module{unmanaged}, installed("keda@1.8.0"),
 			"keda@1.8.0 unmanaged; watcher@1.0.0; removes [gone]; decided [keda]"},
-		"a module that the bundle does not have": {nil, []v1beta2.Module{module("keda", ""), module("nats", "")},
+		"module that is not in the bundle": {nil, []v1beta2.Module{module("keda", ""), module("nats", "")},
 			installed("keda@1.7.0", "nats@2.1.0"),
-			`keda@1.7.0; nats@2.1.0; watcher@1.0.0; ! module nats: stays at version 2.1.0: at channel "regular" there is 2.0.0, which is older; removes [gone]; decided [nats]`},
-		"a withdrawn version of a module that the bundle does not have": {nil,
+			`keda@1.7.0; nats@2.1.0; watcher@1.0.0; ! module nats stays at version 2.1.0: channel "regular" has 2.0.0, which is older; removes [gone]; decided [nats]`},
+		"module that is not in the bundle, in a version without an offer": {nil,
 			[]v1beta2.Module{module("keda", ""), module("nats", "")}, installed("nats@2.2.0"),
-			`keda@1.7.0; watcher@1.0.0; ! module nats: stays at version 2.2.0: at channel "regular" there is 2.0.0, which is older; removes [gone]; decided []`},
-		"a version that was never offered is ignored": {nil, answered.Modules, installed("keda@9.9.9"),
+			`keda@1.7.0; watcher@1.0.0; ! module nats stays at version 2.2.0: channel "regular" has 2.0.0, which is older; removes [gone]; decided []`},
+		"installed version without an offer is ignored": {nil, answered.Modules, installed("keda@9.9.9"),
 			"keda@1.7.0; watcher@1.0.0; removes [gone]; decided []"},
-		"a module that is being removed can return in any version": {nil, answered.Modules, removing,
+		"module being deleted can return in any version": {nil, answered.Modules, removing,
 			"keda@1.7.0; watcher@1.0.0; removes [gone]; decided []"},
-		"a rollback that the statement names": {func(b *bundle.Bundle) {
+		"rollback in the statement": {func(b *bundle.Bundle) {
 			b.Statement.Predicate.Rollback = []bundle.Rollback{{Module: "keda", From: "1.8.0", To: "1.7.0"}}
 		}, answered.Modules, installed("keda@1.8.0"), "keda@1.7.0; watcher@1.0.0; removes [gone]; decided []"},
-		"a module that was chosen and is not asked for any more": {nil, answered.Modules,
+		"chosen module no longer requested": {nil, answered.Modules,
 			installed("keda@1.7.0", "nats@2.0.0", "watcher@1.0.0"),
 			"keda@1.7.0; watcher@1.0.0; removes [gone nats]; decided [nats]"},
-		"the same with another wish": {nil, nil, installed("keda@1.7.0", "nats@2.0.0", "watcher@1.0.0"),
+		"all modules no longer requested": {nil, nil, installed("keda@1.7.0", "nats@2.0.0", "watcher@1.0.0"),
 			"watcher@1.0.0; removes [gone keda nats]; decided [keda nats]"},
-		"a module that was never on offer is left to the control plane": {nil, answered.Modules,
+		"module without an offer stays": {nil, answered.Modules,
 			installed("keda@1.7.0", "stray@1.0.0"),
 			"keda@1.7.0; watcher@1.0.0; removes [gone]; decided []"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := last()
-			b.Statement.Predicate.KymaSpec = bundle.WishDigest(answered)
+			b.Statement.Predicate.KymaSpec = bundle.RequestDigest(answered)
 			if c.change != nil {
 				c.change(b)
 			}
@@ -282,15 +283,15 @@ func TestChoicesNeverDowngrade(t *testing.T) {
 			}
 			if slices.Contains(b.Statement.Predicate.Removals, "nats") || b.State.Manifests[0].Version != "1.7.0" ||
 				len(b.State.Problems) != 0 {
-				t.Error("the bundle itself was changed")
+				t.Error("Follow must not change its argument")
 			}
 		})
 	}
 }
 
 func TestMissingKymaRemovesAndDowngradesNothing(t *testing.T) {
-	want := "keda@1.8.0; watcher@1.0.0; ! module keda: stays at version 1.8.0: in the bundle in force there is " +
-		"1.7.0, which is older; removes [gone]; decided [keda]"
+	want := "keda@1.8.0; watcher@1.0.0; ! module keda stays at version 1.8.0: the bundle in force has 1.7.0, which " +
+		"is older; removes [gone]; decided [keda]"
 	if got := textOf(Follow(last(), nil, installed("keda@1.8.0", "nats@2.0.0"))); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -298,14 +299,14 @@ func TestMissingKymaRemovesAndDowngradesNothing(t *testing.T) {
 
 func TestRequestsAreComparedByContent(t *testing.T) {
 	b := last()
-	b.Statement.Predicate.KymaSpec = bundle.WishDigest(asking(module("keda", "")).Spec)
+	b.Statement.Predicate.KymaSpec = bundle.RequestDigest(asking(module("keda", "")).Spec)
 	replaced := asking(module("nats", ""))
-	replaced.Generation = 1 // that of the bundle
+	replaced.Generation = 1 // the generation in the bundle
 	if got, want := textOf(Follow(b, replaced, nil)),
 		"nats@2.0.0; watcher@1.0.0; removes [gone keda]; decided [keda nats]"; got != want {
-		t.Errorf("a Kyma that was replaced: got\n%s\nwant\n%s", got, want)
+		t.Errorf("got for a new Kyma with the same generation\n%s\nwant\n%s", got, want)
 	}
 	if got := Follow(b, asking(module("keda", "")), nil); got.Bundle != b {
-		t.Error("the same request in another generation is a difference")
+		t.Error("the same request in another generation must not change the bundle")
 	}
 }

@@ -1,5 +1,6 @@
-// Package excerpt prepares texts of a runtime for its report: it masks text that looks like a secret, removes control
-// characters, and shortens. It is pure. A secret that looks like an ordinary word is not recognized.
+// Package excerpt prepares texts of a runtime for the report. It removes control characters, masks text that looks like
+// a secret, and shortens the result. It does not recognize a secret that looks like an ordinary word. The package is
+// pure.
 package excerpt
 
 import (
@@ -10,20 +11,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// masked replaces a secret.
+// masked is the replacement for a secret.
 const masked = "[masked]"
 
-// rule masks one form of secrets. The replacement keeps the parts around the secret.
+// rule masks one form of secrets. with is the replacement, which keeps the text around the secret.
 type rule struct {
 	pattern *regexp.Regexp
 	with    string
 }
 
-// names are parts of the names of fields and variables that hold secrets.
+// names matches parts of the names of fields and variables with secrets.
 const names = `(?:pass(?:word|wd|phrase)?|pwd|secret|token|credentials?|api[-_]?key|access[-_]?key|private[-_]?key|signing[-_]?key|client[-_]?key|session[-_]?id|cookie)`
 
 var rules = []rule{
-	// PEM blocks, also those whose begin or end was cut off.
+	// PEM blocks, including blocks without the first or last line.
 	{regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*-----.*?(?:-----END [A-Z0-9 ]*-----|\z)`), masked},
 	{regexp.MustCompile(`(?s)\A.*?-----END [A-Z0-9 ]*-----`), masked},
 	// Headers such as "Authorization: Basic dXNlcg==".
@@ -51,11 +52,11 @@ var rules = []rule{
 	},
 }
 
-// opaque finds long texts that no person wrote, such as keys in base64 or hexadecimal.
+// opaque matches long texts that are not words, such as keys in base64 or hexadecimal.
 var opaque = regexp.MustCompile(`(?:sha256:|sha512:)?[A-Za-z0-9+/_=-]{40,}`)
 
-// Redact returns a text without control and format characters, in which everything that looks like a secret is masked.
-// Digests stay.
+// Redact removes control and format characters from a text, and masks everything that looks like a secret. It does not
+// mask digests.
 func Redact(text string) string {
 	text = clean(text)
 	for _, r := range rules {
@@ -69,7 +70,7 @@ func Redact(text string) string {
 	})
 }
 
-// isPath reports whether a long text is a path or a name of words: all of its parts are short.
+// isPath reports whether a long text is a path or a name that consists of short parts.
 func isPath(text string) bool {
 	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == '/' || r == '-' || r == '_' }) {
 		if len(part) > 20 {
@@ -80,16 +81,16 @@ func isPath(text string) bool {
 		"_") >= 3 && !strings.ContainsAny(text, "+=")
 }
 
-// Line returns a text as one line of a report.
+// Line returns a text as one redacted line for a report.
 func Line(text string) string {
 	return bundle.Bounded(strings.Join(strings.Fields(Redact(text)), " "), bundle.MaxDetailTextBytes)
 }
 
-// maxRedactedBytes limits the text that is searched for secrets.
+// maxRedactedBytes limits the size of a log before redaction.
 const maxRedactedBytes = 16 << 10
 
-// Tail returns the last lines of a log for a report. The first line may be cut off. It masks secrets before it
-// shortens, so that a secret in two parts is recognized.
+// Tail returns the last lines of a log for a report. The first line can be incomplete. Tail masks secrets before it
+// shortens the log, because it would not recognize a part of a secret.
 func Tail(log string) string {
 	if len(log) > maxRedactedBytes {
 		log = log[len(log)-maxRedactedBytes:]
@@ -110,8 +111,8 @@ func Tail(log string) string {
 	return strings.Join(kept, "\n")
 }
 
-// clean removes invalid UTF-8, control characters, and format characters such as soft hyphens. They could hide a secret
-// from the rules.
+// clean removes invalid UTF-8, control characters, and format characters such as soft hyphens, because these could hide
+// a secret from the rules.
 func clean(text string) string {
 	if len(text) > 2*maxRedactedBytes {
 		text = text[:2*maxRedactedBytes]

@@ -28,7 +28,7 @@ func TestLikelySecretsAreMasked(t *testing.T) {
 	} {
 		for name, got := range map[string]string{"line": Line(text), "tail": Tail(text), "text": Redact(text)} {
 			if strings.Contains(got, secret) || !strings.Contains(got, masked) {
-				t.Errorf("%s of %q is %q", name, text, got)
+				t.Errorf("got %s %q of %q, want the secret masked", name, got, text)
 			}
 		}
 	}
@@ -43,12 +43,12 @@ func TestOrdinaryTextIsNotMasked(t *testing.T) {
 		"container keda in pod keda-operator-7d9f6b5c4d-x2x8p is waiting", "https://example.org/a?b=c",
 	} {
 		if got := Line(text); got != text {
-			t.Errorf("%q becomes %q", text, got)
+			t.Errorf("got %q, want %q", got, text)
 		}
 	}
 }
 
-func TestTailKeepsTheLastLinesWithinItsLimits(t *testing.T) {
+func TestTailReturnsLastLinesWithinLimits(t *testing.T) {
 	var lines []string
 	for range 10_000 {
 		lines = append(lines, "a line of a log")
@@ -56,13 +56,13 @@ func TestTailKeepsTheLastLinesWithinItsLimits(t *testing.T) {
 	got := Tail(strings.Join(append(lines, "the end \x1b[31m\xff", ""), "\n"))
 	if len(got) > bundle.MaxLogBytes || !strings.HasSuffix(got,
 		"a line of a log\nthe end [31m") || !utf8.ValidString(got) {
-		t.Errorf("%d bytes: %q", len(got), got)
+		t.Errorf("got %d bytes %q, want the last lines in at most %d bytes", len(got), got, bundle.MaxLogBytes)
 	}
 	if got := Tail(strings.Repeat("x y ", 100_000)); len(got) > bundle.MaxDetailTextBytes {
-		t.Errorf("one line of %d bytes", len(got))
+		t.Errorf("got a line of %d bytes, want at most %d", len(got), bundle.MaxDetailTextBytes)
 	}
 	if got := Line("a\nb\t c"); got != "a b c" {
-		t.Errorf("got %q", got)
+		t.Errorf("got %q, want \"a b c\"", got)
 	}
 }
 
@@ -71,10 +71,10 @@ func FuzzExcerpts(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		if got := Line(text); len(got) > bundle.MaxDetailTextBytes || !utf8.ValidString(got) || strings.Contains(got,
 			"\n") {
-			t.Errorf("line %q", got)
+			t.Errorf("got %q, want one valid line within the limit", got)
 		}
 		if got := Tail(text); len(got) > bundle.MaxLogBytes || !utf8.ValidString(got) {
-			t.Errorf("tail %q", got)
+			t.Errorf("got %q, want valid text within the limit", got)
 		}
 	})
 }

@@ -1,8 +1,8 @@
-// Package maintenance decides which upgrades wait for the runtime's maintenance window. Its input is the bundle in
-// force, the runtime's Kyma and the time. Its output is a Gate with the reason for each waiting upgrade. It is pure.
+// Package maintenance decides which upgrades wait for the runtime's maintenance window. The input is the bundle in
+// force, the runtime's Kyma and the time. The output is a Gate with the reason for each waiting upgrade. The package is
+// pure.
 //
-// The runtime decides instead of the control plane, because a bundle can be pulled within a window and applied outside
-// of it.
+// The runtime decides, because it can apply a bundle outside of the window in which it pulled the bundle.
 package maintenance
 
 import (
@@ -14,21 +14,21 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Gate decides which upgrades wait. The zero value holds none.
+// Gate decides which upgrades wait. With the zero value, no upgrade waits.
 type Gate struct {
-	// Opens is the start of the next window. It is zero if no upgrade is held, or no window is known.
+	// Opens is the time at which waiting upgrades can start. It is zero if the gate is open, or if the time is unknown.
 	Opens time.Time
 
-	// waitsFor completes the sentence "requires downtime and …". It is "" for an open gate.
+	// waitsFor completes the message "the upgrade to version X requires downtime and …". It is "" for an open gate.
 	waitsFor string
-	// missing reports that no future window is long enough.
+	// missing is true if no future window is long enough.
 	missing bool
 	// unmanaged contains the versions of unmanaged modules by name.
 	unmanaged map[string]string
 }
 
-// New returns the gate for the bundle in force. An expired bundle starts no waiting upgrade. The Kyma is nil if it does
-// not exist yet. unmanaged is the result of Unmanaged. now must not be before the time of the newest verified
+// New returns the gate for the bundle in force. An expired bundle starts no upgrades that require downtime. The Kyma is
+// nil before it exists. unmanaged is the result of Unmanaged. now must not be before the time of the newest verified
 // statement.
 func New(b *bundle.Bundle, expired bool, kyma *v1beta2.Kyma, unmanaged map[string]string, now time.Time) Gate {
 	if b == nil || b.State.Maintenance == nil {
@@ -49,25 +49,25 @@ func New(b *bundle.Bundle, expired bool, kyma *v1beta2.Kyma, unmanaged map[strin
 		return Gate{}
 	}
 	gate := Gate{unmanaged: unmanaged}
-	wayOut := "where the control plane is run"
+	wayOut := "from the operator of the control plane"
 	if schedule.Early {
 		wayOut += ", or set spec.skipMaintenanceWindows in the runtime's Kyma"
 	}
 	switch short, is := schedule.TooShort(now); {
 	case expired:
-		gate.waitsFor = "waits for a newer bundle, as the one in force has expired"
+		gate.waitsFor = "waits for a newer bundle, because the bundle in force expired"
 	case is:
 		gate.missing = true
 		gate.waitsFor = fmt.Sprintf(
-			"has no maintenance window ahead that stays open for %s: the one from %s to %s is too short: ask for a "+
-				"longer one "+wayOut,
+			"has no future maintenance window of at least %s (the window from %s to %s is too short): request a "+
+				"longer window "+wayOut,
 			schedule.Minimum.Duration,
 			stamp(short.Begin),
 			stamp(short.End),
 		)
 	case !ahead:
 		gate.missing = true
-		gate.waitsFor = "has no maintenance window ahead: ask for one " + wayOut
+		gate.waitsFor = "has no future maintenance window: request one " + wayOut
 	default:
 		gate.Opens, gate.waitsFor = window.Begin,
 			fmt.Sprintf("waits for the maintenance window from %s to %s", stamp(window.Begin), stamp(window.End))
@@ -78,18 +78,18 @@ func New(b *bundle.Bundle, expired bool, kyma *v1beta2.Kyma, unmanaged map[strin
 		case !from.IsZero():
 			gate.Opens = from
 			gate.waitsFor = fmt.Sprintf(
-				"begins at %s, as the runtime's admin chose, at the latest in the maintenance window from %s to %s",
+				"starts at %s, as the runtime's admin chose, or at the latest in the maintenance window from %s to %s",
 				stamp(from), stamp(window.Begin), stamp(window.End))
 		default:
-			gate.waitsFor += ", or for an earlier time in the annotation " + v1beta2.AnnotationUpgradeAt +
+			gate.waitsFor += ", or for an earlier time in annotation " + v1beta2.AnnotationUpgradeAt +
 				" of the runtime's Kyma"
 		}
 	}
 	return gate
 }
 
-// chosen returns the time that the runtime's admin chose for upgrades, zero for none, and the reason why the annotation
-// is not a time.
+// chosen returns the time that the runtime's admin chose for upgrades, zero for none. It returns an error if the
+// annotation does not contain a valid time.
 func chosen(kyma *v1beta2.Kyma) (time.Time, error) {
 	if kyma == nil || kyma.Annotations[v1beta2.AnnotationUpgradeAt] == "" {
 		return time.Time{}, nil
@@ -106,13 +106,13 @@ func chosen(kyma *v1beta2.Kyma) (time.Time, error) {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// Holds reports whether an upgrade waits. Installations, removals and drift correction never wait. Older versions do
-// not wait either: the control plane sends one only to roll back a failed version, which ends an outage.
+// Holds reports whether an upgrade waits. Installations, removals and drift correction never wait. Downgrades do not
+// wait either, because the control plane requests a downgrade only to roll back a failed version.
 func (g Gate) Holds(installed *v1beta2.Manifest, want bundle.Manifest) bool {
 	return installed.DeletionTimestamp.IsZero() && g.holds(installed.Spec.Version, want)
 }
 
-// HoldsUnmanaged reports whether an unmanaged module in an older version waits. Managing it again would upgrade it.
+// HoldsUnmanaged reports whether an unmanaged module waits to become managed, which would upgrade its older version.
 func (g Gate) HoldsUnmanaged(want bundle.Manifest) bool {
 	version, unmanaged := g.unmanaged[want.Module]
 	return unmanaged && g.holds(version, want)
@@ -123,7 +123,7 @@ func (g Gate) holds(version string, want bundle.Manifest) bool {
 		!bundle.Older(want.Version, version)
 }
 
-// Reason returns the reason of the upgrades that wait.
+// Reason returns the reason of waiting upgrades.
 func (g Gate) Reason() reason.Reason {
 	if g.missing {
 		return reason.WindowMissing
@@ -147,7 +147,7 @@ func (g Gate) Waiting(b *bundle.Bundle, installed []v1beta2.Manifest) map[string
 		case have != nil && g.Holds(have, want):
 			waiting[want.Module] = text
 		case have == nil && g.HoldsUnmanaged(want):
-			waiting[want.Module] = text + "; until then the module stays unmanaged"
+			waiting[want.Module] = text + "; the module stays unmanaged until then"
 		}
 	}
 	return waiting

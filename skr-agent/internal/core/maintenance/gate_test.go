@@ -12,12 +12,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/window"
 )
 
-// friday is a day before the window of the schedule opens, 20 November 2026; its windows are on Saturdays from 21 to 24
-// o'clock.
+// friday is 20 November 2026, one day before the next window. The windows are on Saturdays from 21:00 to 24:00.
 var friday = time.Date(2026, 11, 20, 21, 0, 0, 0, time.UTC)
 
-// scene is the start of each case: keda 1.0.0 is installed, the bundle has 1.1.0, which requires downtime, and it is
-// Friday.
+// scene is the state of a test case. waitingScene returns a runtime on Friday with keda 1.0.0, and a bundle with keda
+// 1.1.0, which requires downtime.
 type scene struct {
 	bundle    bundle.Bundle
 	expired   bool
@@ -61,142 +60,145 @@ func TestUpgradesWaitForWindow(t *testing.T) {
 		"2026-11-21T21:00:00Z to 2026-11-22T00:00:00Z"
 	const forTheNext = "the upgrade to version 1.1.0 requires downtime and waits for the maintenance window from " +
 		"2026-11-28T21:00:00Z to 2026-11-29T00:00:00Z"
-	const forNone = "the upgrade to version 1.1.0 requires downtime and has no maintenance window ahead: ask for one " +
-		"where the control plane is run"
-	const tooShort = "the upgrade to version 1.1.0 requires downtime and has no maintenance window ahead that stays " +
-		"open for 20m0s: "
-	const wayOut = ": ask for a longer one where the control plane is run"
+	const forNone = "the upgrade to version 1.1.0 requires downtime and has no future maintenance window: request " +
+		"one from the operator of the control plane"
+	const tooShort = "the upgrade to version 1.1.0 requires downtime and has no future maintenance window of at " +
+		"least 20m0s "
+	const wayOut = ": request a longer window from the operator of the control plane"
 	const orSkip = ", or set spec.skipMaintenanceWindows in the runtime's Kyma"
-	const orEarlier = ", or for an earlier time in the annotation kyma-pull.dev/upgrade-at of the runtime's Kyma"
-	const fromSaturday = ", at the latest in the maintenance window from 2026-11-21T21:00:00Z to 2026-11-22T00:00:00Z"
+	const orEarlier = ", or for an earlier time in annotation kyma-pull.dev/upgrade-at of the runtime's Kyma"
+	const fromSaturday = ", or at the latest in the maintenance window from 2026-11-21T21:00:00Z to " +
+		"2026-11-22T00:00:00Z"
 	early := func(s *scene) { s.bundle.State.Maintenance.Early = true }
 	at := func(text string) func(*scene) {
 		return func(s *scene) { s.kyma.Annotations = map[string]string{v1beta2.AnnotationUpgradeAt: text} }
 	}
 	for name, c := range map[string]struct {
 		scene *scene
-		want  string // empty when it does not wait
+		want  string // "" if the upgrade does not wait
 	}{
-		"An upgrade that requires downtime waits for its window": {waitingScene(), forSaturday},
-		"It begins with the window":                              {waitingScene().later(24 * time.Hour), ""},
-		"It begins while enough of the window is left": {
+		"upgrade that requires downtime waits for the window": {waitingScene(), forSaturday},
+		"upgrade starts when the window opens":                {waitingScene().later(24 * time.Hour), ""},
+		"upgrade starts while the rest of the window is long enough": {
 			waitingScene().later(26*time.Hour + 40*time.Minute), "",
 		},
-		"It waits for the next when too little is left": {
+		"upgrade waits for the next window if the rest is too short": {
 			waitingScene().later(26*time.Hour + 40*time.Minute + time.Second), forTheNext,
 		},
-		"It waits for the next when the runtime was away": {waitingScene().later(27 * time.Hour), forTheNext},
-		"Without a schedule nothing waits": {
+		"upgrade waits for the next window after a missed window": {waitingScene().later(27 * time.Hour), forTheNext},
+		"upgrade without a schedule does not wait": {
 			waitingScene().with(func(s *scene) { s.bundle.State.Maintenance = nil }), "",
 		},
-		"A schedule without windows is not none": {
+		"upgrade waits if the schedule has no windows": {
 			waitingScene().with(func(s *scene) { s.bundle.State.Maintenance = &window.Schedule{} }), forNone,
 		},
-		"An open window that is too short is reported": {waitingScene().later(24 * time.Hour).with(func(s *scene) {
+		"upgrade waits if the open window is too short": {waitingScene().later(24 * time.Hour).with(func(s *scene) {
 			s.bundle.State.Maintenance.Windows = []window.Window{
 				{Begin: "2026-11-21T20:00:00Z", End: "2026-11-21T21:15:00Z"},
 			}
-		}), tooShort + "the one from 2026-11-21T20:00:00Z to 2026-11-21T21:15:00Z is too short" + wayOut},
-		"So are windows that always are": {waitingScene().with(func(s *scene) {
+		}), tooShort + "(the window from 2026-11-21T20:00:00Z to 2026-11-21T21:15:00Z is too short)" + wayOut},
+		"upgrade waits if all windows are too short": {waitingScene().with(func(s *scene) {
 			s.bundle.State.Maintenance.Windows[0].End = "21:10:00Z"
 		}),
-			tooShort + "the one from 2026-11-21T21:00:00Z to 2026-11-21T21:10:00Z is too short" + wayOut},
-		"An upgrade without downtime does not wait": {
+			tooShort + "(the window from 2026-11-21T21:00:00Z to 2026-11-21T21:10:00Z is too short)" + wayOut},
+		"upgrade without downtime does not wait": {
 			waitingScene().with(func(s *scene) { s.bundle.State.Manifests[0].RequiresDowntime = false }), "",
 		},
-		"A first installation does not wait": {waitingScene().with(func(s *scene) { s.installed = nil }), ""},
-		"Drift of an installed version is corrected": {
+		"first installation does not wait": {waitingScene().with(func(s *scene) { s.installed = nil }), ""},
+		"drift correction of the installed version does not wait": {
 			waitingScene().with(func(s *scene) { s.installed[0].Spec.Version = "1.1.0" }), "",
 		},
-		"A way back does not wait": {
+		"downgrade does not wait": {
 			waitingScene().with(func(s *scene) { s.installed[0].Spec.Version = "1.2.0" }), "",
 		},
-		"Versions that cannot be compared wait": {
+		"upgrade from a version that is not semver waits": {
 			waitingScene().with(func(s *scene) { s.installed[0].Spec.Version = "latest" }), forSaturday,
 		},
-		"A removal does not wait": {
+		"removal does not wait": {
 			waitingScene().with(func(s *scene) { s.installed[0].DeletionTimestamp = &metav1.Time{Time: friday} }), "",
 		},
-		"Letting go of a module does not wait": {
+		"module that becomes unmanaged does not wait": {
 			waitingScene().with(func(s *scene) { s.bundle.State.Manifests[0].Unmanaged = true }), "",
 		},
-		"A module that is managed again waits in the version that was left": {
+		"module that becomes managed in an older version waits": {
 			waitingScene().with(func(s *scene) { s.installed, s.unmanaged = nil, map[string]string{"keda": "1.0.0"} }),
-			forSaturday + "; until then the module stays unmanaged"},
-		"In the version that was left it is managed again at once": {
+			forSaturday + "; the module stays unmanaged until then"},
+		"module that becomes managed in the same version does not wait": {
 			waitingScene().with(func(s *scene) { s.installed, s.unmanaged = nil, map[string]string{"keda": "1.1.0"} }),
 			"",
 		},
-		"In the window it is managed again": {
+		"module becomes managed in the window": {
 			waitingScene().later(24 * time.Hour).
 				with(func(s *scene) { s.installed, s.unmanaged = nil, map[string]string{"keda": "1.0.0"} }), "",
 		},
-		"A module on its way out does not wait": {
+		"module that is being removed does not wait": {
 			waitingScene().
 				with(func(s *scene) {
 					s.bundle.State.Leaving, s.bundle.State.Manifests = s.bundle.State.Manifests,
 						nil
 				}), "",
 		},
-		"Nothing waits when all of it goes": {
+		"no upgrade waits if the Kyma is being deleted": {
 			waitingScene().with(func(s *scene) { s.bundle.Statement.Predicate.Deleting = true }), "",
 		},
-		"A runtime's admin cannot skip windows": {
+		"runtime's admin cannot skip windows without permission": {
 			waitingScene().with(func(s *scene) { s.kyma.Spec.SkipMaintenanceWindows = true }), forSaturday,
 		},
-		"A runtime's admin skips windows where the operator allows it": {
+		"runtime's admin skips windows with permission": {
 			waitingScene().with(early).with(func(s *scene) { s.kyma.Spec.SkipMaintenanceWindows = true }), "",
 		},
-		"The operator's permission alone upgrades nothing": {
+		"permission without a choice of the admin upgrades nothing": {
 			waitingScene().with(early), forSaturday + orEarlier,
 		},
-		"Without a window ahead the admin can skip it": {waitingScene().with(func(s *scene) {
+		"message offers to skip windows if the schedule has no windows": {waitingScene().with(func(s *scene) {
 			s.bundle.State.Maintenance = &window.Schedule{Early: true}
 		}),
 			forNone + orSkip},
-		"A runtime's admin cannot choose a time": {waitingScene().with(at("2026-11-20T20:59:00Z")), forSaturday},
-		"A chosen time that is over upgrades":    {waitingScene().with(early).with(at("2026-11-20T20:59:00Z")), ""},
-		"A chosen time ahead is awaited": {waitingScene().with(early).with(at("2026-11-21T03:00:00+01:00")),
-			"the upgrade to version 1.1.0 requires downtime and begins at 2026-11-21T02:00:00Z, as the runtime's " +
+		"runtime's admin cannot choose a time without permission": {
+			waitingScene().with(at("2026-11-20T20:59:00Z")), forSaturday,
+		},
+		"upgrade starts after the chosen time": {waitingScene().with(early).with(at("2026-11-20T20:59:00Z")), ""},
+		"upgrade waits for the chosen time": {waitingScene().with(early).with(at("2026-11-21T03:00:00+01:00")),
+			"the upgrade to version 1.1.0 requires downtime and starts at 2026-11-21T02:00:00Z, as the runtime's " +
 				"admin chose" + fromSaturday},
-		"A chosen time after the window changes nothing": {
+		"chosen time after the next window has no effect": {
 			waitingScene().with(early).with(at("2026-11-23T00:00:00Z")), forSaturday + orEarlier,
 		},
-		"A choice ends with the window after it": {
+		"chosen time has no effect after the following window": {
 			waitingScene().later(28 * time.Hour).with(early).with(at("2026-11-20T20:59:00Z")), forTheNext + orEarlier,
 		},
-		"A chosen time that cannot be read is reported": {waitingScene().with(early).with(at("soon")),
+		"message contains the error of an invalid time": {waitingScene().with(early).with(at("soon")),
 			forSaturday + ` (annotation kyma-pull.dev/upgrade-at: "soon": want a time such as 2026-11-21T21:00:00Z)`},
-		"A chosen time does not count by an expired bundle": {waitingScene().with(early).
+		"chosen time has no effect with an expired bundle": {waitingScene().with(early).
 			with(at("2026-11-20T20:59:00Z")).with(func(s *scene) { s.expired = true }),
-			"the upgrade to version 1.1.0 requires downtime and waits for a newer bundle, as the one in force has " +
-				"expired"},
-		"Before the runtime has a Kyma its seed counts": {
+			"the upgrade to version 1.1.0 requires downtime and waits for a newer bundle, because the bundle in " +
+				"force expired"},
+		"Kyma in the bundle skips windows before the runtime has a Kyma": {
 			waitingScene().with(early).
 				with(func(s *scene) { s.kyma, s.bundle.State.Kyma.Spec.SkipMaintenanceWindows = nil, true }), "",
 		},
-		"The seed has no effect on a runtime with a Kyma": {
+		"Kyma in the bundle has no effect on a runtime with a Kyma": {
 			waitingScene().with(early).with(func(s *scene) { s.bundle.State.Kyma.Spec.SkipMaintenanceWindows = true }),
 			forSaturday + orEarlier,
 		},
-		"Nothing begins by a bundle whose time is over": {waitingScene().later(24 * time.Hour).
+		"upgrade waits in the window if the bundle expired": {waitingScene().later(24 * time.Hour).
 			with(func(s *scene) { s.expired = true }),
-			"the upgrade to version 1.1.0 requires downtime and waits for a newer bundle, as the one in force has " +
-				"expired"},
+			"the upgrade to version 1.1.0 requires downtime and waits for a newer bundle, because the bundle in " +
+				"force expired"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := c.scene
 			gate := New(&s.bundle, s.expired, s.kyma, s.unmanaged, s.now)
 			waiting := gate.Waiting(&s.bundle, s.installed)
 			if got, waits := waiting["keda"]; got != c.want || waits != (c.want != "") || len(waiting) > 1 {
-				t.Errorf("got %v\nwant %q", waiting, c.want)
+				t.Errorf("got waiting modules %v\nwant keda with %q", waiting, c.want)
 			}
 			// Holds and Waiting must agree.
 			for i := range s.installed {
 				for _, want := range s.bundle.State.Manifests {
 					if held := gate.Holds(&s.installed[i], want); held != (c.want != "") &&
 						!s.bundle.Statement.Predicate.Deleting {
-						t.Errorf("held %t", held)
+						t.Errorf("got Holds %t, want %t", held, !held)
 					}
 				}
 			}
@@ -208,21 +210,21 @@ func TestGateOpensAtNextWindow(t *testing.T) {
 	s := waitingScene()
 	gate := New(&s.bundle, false, s.kyma, s.unmanaged, s.now)
 	if want := friday.Add(24 * time.Hour); !gate.Opens.Equal(want) {
-		t.Errorf("opens at %s, want %s", gate.Opens, want)
+		t.Errorf("got opening time %s, want %s", gate.Opens, want)
 	}
 	s.bundle.State.Maintenance.Early, s.kyma.Annotations = true, map[string]string{
 		v1beta2.AnnotationUpgradeAt: friday.Add(time.Hour).Format(time.RFC3339),
 	}
 	if gate := New(&s.bundle, false, s.kyma, nil, s.now); !gate.Opens.Equal(friday.Add(time.Hour)) {
-		t.Errorf("a chosen time opens it at %s", gate.Opens)
+		t.Errorf("got opening time %s, want the chosen time %s", gate.Opens, friday.Add(time.Hour))
 	}
 	s = waitingScene()
 	if again := New(&s.bundle, false, s.kyma, nil, gate.Opens); again.Holds(&s.installed[0],
 		s.bundle.State.Manifests[0]) {
-		t.Error("closed at its reported opening time")
+		t.Error("the gate must be open at its opening time")
 	}
 	if gate := New(nil, false, nil, nil, friday); !reflect.DeepEqual(gate, Gate{}) || len(gate.Waiting(nil, nil)) != 0 {
-		t.Errorf("without a bundle there is %+v", gate)
+		t.Errorf("got gate %+v without a bundle, want the zero value", gate)
 	}
 }
 
@@ -246,30 +248,34 @@ func TestUnmanagedModulesKeepVersionOfLastManifest(t *testing.T) {
 	}
 	there := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "keda"}, Spec: v1beta2.ManifestSpec{Version: "1.0.0"}}
 	for name, c := range map[string]struct {
-		unmanaged bool // the bundle's, in version 1.1.0
+		unmanaged bool // whether the module is unmanaged in the bundle, which has version 1.1.0
 		known     map[string]string
 		kyma      *v1beta2.Kyma
 		installed []v1beta2.Manifest
 		want      string
 	}{
-		"it is about to be left":           {true, nil, managed, []v1beta2.Manifest{there}, "1.0.0"},
-		"its Manifest is gone":             {true, map[string]string{"keda": "1.0.0"}, managed, nil, "1.0.0"},
-		"the agent was restarted":          {true, nil, kyma, nil, "1.0.0"},
-		"nothing is known of it":           {true, nil, nil, nil, "1.1.0"},
-		"it becomes managed again":         {false, nil, kyma, nil, "1.0.0"},
-		"its last Manifest is still there": {false, nil, managed, []v1beta2.Manifest{going}, "1.0.0"},
-		"it is managed again": {
+		"unmanaged module has a Manifest": {true, nil, managed, []v1beta2.Manifest{there}, "1.0.0"},
+		"Manifest was deleted": {
+			true, map[string]string{"keda": "1.0.0"}, managed, nil, "1.0.0",
+		},
+		"Manifest was deleted before a restart of the agent": {true, nil, kyma, nil, "1.0.0"},
+		"unmanaged module was never installed":               {true, nil, nil, nil, "1.1.0"},
+		"module becomes managed":                             {false, nil, kyma, nil, "1.0.0"},
+		"module becomes managed before its Manifest is deleted": {
+			false, nil, managed, []v1beta2.Manifest{going}, "1.0.0",
+		},
+		"managed module has a new Manifest": {
 			false, map[string]string{"keda": "1.0.0"}, kyma, []v1beta2.Manifest{there}, "",
 		},
-		"it was never there": {false, nil, managed, nil, ""},
+		"managed module was never installed": {false, nil, managed, nil, ""},
 	} {
 		b := &bundle.Bundle{}
 		b.State.Manifests = []bundle.Manifest{{Name: "keda", Module: "keda", Version: "1.1.0", Unmanaged: c.unmanaged}}
 		if got := Unmanaged(b, c.known, c.kyma, c.installed); got["keda"] != c.want || len(got) > 1 {
-			t.Errorf("%s: %v, want %q", name, got, c.want)
+			t.Errorf("%s: got versions %v, want %q for keda", name, got, c.want)
 		}
 	}
 	if got := Unmanaged(&bundle.Bundle{}, map[string]string{"keda": "1.0.0"}, kyma, nil); len(got) != 0 {
-		t.Errorf("a module that was removed from the bundle is in %v", got)
+		t.Errorf("got versions %v, want none for a module that is not in the bundle", got)
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Unmanaged returns the versions of unmanaged modules by name. A module without a Manifest is found in the known ones,
-// or after a restart in the status of the runtime's Kyma. A module that becomes managed again stays in the result until
-// it has a Manifest. The version comes from its last Manifest, because the upgrade to the bundle's version may
-// have waited.
+// Unmanaged returns the versions of unmanaged modules by name. The version of a module without a Manifest is in known,
+// or after a restart in the status of the runtime's Kyma. It is the version of the last Manifest, because the upgrade
+// to the bundle's version can have waited. A module that becomes managed again stays in the result until it has a
+// Manifest.
 func Unmanaged(
 	b *bundle.Bundle, known map[string]string, kyma *v1beta2.Kyma, installed []v1beta2.Manifest,
 ) map[string]string {
@@ -37,7 +37,7 @@ func Unmanaged(
 	return versions
 }
 
-// unmanagedVersion returns the version of a module that is unmanaged in the Kyma's status, "" for none.
+// unmanagedVersion returns the version of an unmanaged module in the status of the Kyma, "" for none.
 func unmanagedVersion(kyma *v1beta2.Kyma, module string) string {
 	if kyma == nil {
 		return ""

@@ -1,8 +1,9 @@
-// Package provenance traces an object in the runtime to the publisher's key. Its input is the object, the Manifests and
-// the bundle in force. Its output is the complete chain, or an error. It is pure.
+// Package provenance traces an object in the runtime to the publisher's key. The input is the object, the Manifests and
+// the bundle in force. The output is the complete chain, or an error. The package is pure.
 //
-// Any user with access to an object can set its labels and annotations, so these only choose between Manifests whose
-// inventory contains the object. A Manifest counts only if the verified bundle has the same content.
+// The labels and annotations of an object are not trusted, because users can change them. They only select one of
+// several Manifests whose inventory contains the object. A Manifest is trusted only if the verified bundle has the same
+// content.
 package provenance
 
 import (
@@ -26,7 +27,7 @@ type Object struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// OwnedBy is the annotation with the owning Manifest, as namespace/name.
+	// OwnedBy is the value of the annotation with the owning Manifest, as namespace/name.
 	OwnedBy string `json:"-"`
 }
 
@@ -38,13 +39,13 @@ func (o Object) String() string {
 // Chain is the chain from an object to the key of its bundle.
 type Chain struct {
 	Object Object `json:"object"`
-	// Manifest is the Manifest, as namespace/name, and State its state.
+	// Manifest is the object's Manifest, as namespace/name. State is the state of the Manifest.
 	Manifest string        `json:"manifest"`
 	State    v1beta2.State `json:"state"`
-	// Pending reports that the Manifest's current spec is not completely applied, so the object can belong to an
+	// Pending is true if the current spec of the Manifest is not completely applied. The object can then be from an
 	// earlier bundle.
 	Pending bool `json:"pending,omitempty"`
-	// DefaultCR reports that the object is the module's default CR, which users can change.
+	// DefaultCR is true if the object is the module's default CR, which users can change.
 	DefaultCR bool `json:"defaultCR,omitempty"`
 	bundle.Origin
 }
@@ -58,8 +59,8 @@ func Trace(object Object, manifests []v1beta2.Manifest, in bundle.Bundle) (Chain
 	named := slices.IndexFunc(in.State.All(), func(m bundle.Manifest) bool { return m.Name == manifest.Name })
 	if named < 0 {
 		return Chain{},
-			fmt.Errorf("%s: belongs to Manifest %s, which bundle %s does not name: where that came from is not known",
-				object, nameOf(manifest), in.Digest)
+			fmt.Errorf("%s belongs to Manifest %s, which is not in bundle %s: its origin is unknown", object,
+				nameOf(manifest), in.Digest)
 	}
 	listed := in.State.All()[named]
 	if err := sameContent(manifest, listed); err != nil {
@@ -81,8 +82,8 @@ func isPending(m *v1beta2.Manifest) bool {
 
 func nameOf(m *v1beta2.Manifest) string { return m.Namespace + "/" + m.Name }
 
-// manifestOf returns the Manifest of an object: the object itself, or a Manifest whose inventory has it. The object's
-// annotation selects one of several.
+// manifestOf returns the Manifest of an object: the object itself if it is a Manifest, or the Manifest whose inventory
+// contains the object. If there are several, the object's annotation selects one.
 func manifestOf(object Object, manifests []v1beta2.Manifest) (*v1beta2.Manifest, error) {
 	var found []*v1beta2.Manifest
 	for i := range manifests {
@@ -104,7 +105,7 @@ func manifestOf(object Object, manifests []v1beta2.Manifest) (*v1beta2.Manifest,
 	case len(found) == 0:
 		return nil,
 			fmt.Errorf(
-				"%s: is in no Manifest's inventory: no module brought it, or it was not installed to the end yet",
+				"%s is not in the inventory of a Manifest: no module installed it, or the installation is not complete",
 				object)
 	case named >= 0:
 		return found[named], nil
@@ -116,12 +117,12 @@ func manifestOf(object Object, manifests []v1beta2.Manifest) (*v1beta2.Manifest,
 		names = append(names, nameOf(m))
 	}
 	return nil,
-		fmt.Errorf("%s: is in the inventory of the Manifests %s and its annotation %s names none of them", object,
+		fmt.Errorf("%s is in the inventory of Manifests %s, but its annotation %s does not select one of them", object,
 			strings.Join(names, " and "), v1beta2.AnnotationOwnedBy)
 }
 
-// isDefaultCR reports whether the Manifest created the object as its default CR. A default CR that existed before the
-// Manifest belongs to its user.
+// isDefaultCR reports whether the agent created the object as the default CR of the Manifest. The object then has the
+// annotation with its Manifest. A default CR that existed before belongs to its user.
 func isDefaultCR(object Object, m *v1beta2.Manifest) bool {
 	cr := m.Spec.Resource
 	return cr != nil && object.OwnedBy == nameOf(m) &&
@@ -130,11 +131,11 @@ func isDefaultCR(object Object, m *v1beta2.Manifest) bool {
 		(object.Namespace == "" || cmp.Or(cr.GetNamespace(), m.Namespace) == object.Namespace)
 }
 
-// sameContent compares the content and version of the Manifest with the bundle's. A user of the cluster can have
-// changed the Manifest.
+// sameContent returns an error if the version or content of the Manifest differs from the bundle's, because a user of
+// the cluster can have changed the Manifest.
 func sameContent(m *v1beta2.Manifest, listed bundle.Manifest) error {
 	if m.Spec.Version != listed.Spec.Version {
-		return fmt.Errorf("spec.version is %q, the bundle's %q", m.Spec.Version, listed.Spec.Version)
+		return fmt.Errorf("spec.version is %q, but the bundle has %q", m.Spec.Version, listed.Spec.Version)
 	}
 	have, err := sources(m.Spec)
 	if err != nil {
@@ -145,11 +146,11 @@ func sameContent(m *v1beta2.Manifest, listed bundle.Manifest) error {
 		return err
 	}
 	if !slices.Equal(have, want) {
-		return fmt.Errorf("it is installed from %v, the bundle names %v", have, want)
+		return fmt.Errorf("the content is %v, but the bundle has %v", have, want)
 	}
 	for _, d := range have {
 		if !slices.ContainsFunc(listed.Content, func(c bundle.Content) bool { return c.Digest == d }) {
-			return fmt.Errorf("it is installed from %s, which is not among the bundle's content", d)
+			return fmt.Errorf("content %s is not in the bundle's list of content", d)
 		}
 	}
 	return nil

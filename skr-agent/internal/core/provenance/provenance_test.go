@@ -31,7 +31,7 @@ func specOf(version string, from digest.Digest) v1beta2.ManifestSpec {
 	}
 }
 
-// manifest is an installed one with these objects in its inventory.
+// manifest returns an installed Manifest with the given objects in its inventory.
 func manifest(name string, inventory ...Object) v1beta2.Manifest {
 	m := v1beta2.Manifest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kyma-system", Name: name, Generation: 2},
@@ -51,7 +51,7 @@ func manifest(name string, inventory ...Object) v1beta2.Manifest {
 	return m
 }
 
-// inForce is a bundle that names keda alone.
+// inForce returns a bundle with module keda.
 func inForce() bundle.Bundle {
 	return bundle.Bundle{
 		Verified: bundle.Verified{
@@ -74,7 +74,7 @@ func inForce() bundle.Bundle {
 	}
 }
 
-func TestObjectIsTracedToItsKey(t *testing.T) {
+func TestObjectIsTracedToBundleAndKey(t *testing.T) {
 	cr := schema.GroupVersionKind{Group: "operator.kyma-project.io", Version: "v1alpha1", Kind: "Keda"}
 	withCR := manifest("keda")
 	withCR.Spec.Resource = &unstructured.Unstructured{}
@@ -95,26 +95,26 @@ func TestObjectIsTracedToItsKey(t *testing.T) {
 		manifests          []v1beta2.Manifest
 		pending, defaultCR bool
 	}{
-		"an object of the inventory": {
+		"object in the inventory of one Manifest": {
 			config, []v1beta2.Manifest{manifest("mail"), manifest("keda", config)}, false, false,
 		},
-		"an object whose mark was taken away": {
+		"object without the owner annotation": {
 			unmarked(config), []v1beta2.Manifest{manifest("keda", config)}, false, false,
 		},
-		"an object that two have, by its mark": {
+		"object in two inventories with the owner annotation": {
 			config, []v1beta2.Manifest{manifest("mail", config), manifest("keda", config)}, false, false,
 		},
-		"an object with a mark that lies": {
+		"object with a wrong owner annotation": {
 			markedAs(config, "kyma-system/mail"), []v1beta2.Manifest{manifest("mail"), manifest("keda", config)}, false,
 			false,
 		},
-		"a Manifest itself": {
+		"Manifest of the bundle": {
 			Object{Group: v1beta2.Group, Kind: "Manifest", Namespace: "kyma-system", Name: "keda"},
 			[]v1beta2.Manifest{manifest("keda")}, false, false,
 		},
-		"an object of a module at work":                 {config, []v1beta2.Manifest{processing}, true, false},
-		"an object whose Manifest changed a moment ago": {config, []v1beta2.Manifest{outdated}, true, false},
-		"a default CR that was made for its user":       {marked, []v1beta2.Manifest{withCR}, false, true},
+		"object of a module in state Processing":       {config, []v1beta2.Manifest{processing}, true, false},
+		"object of a Manifest with an outdated status": {config, []v1beta2.Manifest{outdated}, true, false},
+		"default CR that the agent created":            {marked, []v1beta2.Manifest{withCR}, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Trace(c.object, c.manifests, inForce())
@@ -125,17 +125,18 @@ func TestObjectIsTracedToItsKey(t *testing.T) {
 				got.Component != "kyma-project.io/module/keda" ||
 				len(got.Content) != 1 ||
 				got.Content[0].Digest != layer {
-				t.Errorf("module: %+v", got)
+				t.Errorf("got chain %+v, want module keda 1.8.0 of Manifest kyma-system/keda", got)
 			}
 			b := got.Bundle
 			if b.Digest != digest.FromString("bundle") || b.Runtime != "r-17" || b.Sequence != 7 ||
 				b.PublisherKey != "publisher" ||
 				b.RootVersion != 3 ||
 				!b.IssuedAt.Equal(issued) {
-				t.Errorf("bundle: %+v", b)
+				t.Errorf("got bundle %+v, want sequence 7 of runtime r-17", b)
 			}
 			if got.Pending != c.pending || got.DefaultCR != c.defaultCR {
-				t.Errorf("pending %t, default CR %t", got.Pending, got.DefaultCR)
+				t.Errorf("got pending %t and default CR %t, want %t and %t", got.Pending, got.DefaultCR, c.pending,
+					c.defaultCR)
 			}
 		})
 	}
@@ -158,46 +159,46 @@ func TestIncompleteChainIsAnError(t *testing.T) {
 		manifests []v1beta2.Manifest
 		message   string
 	}{
-		"no Manifest has it": {
-			config, []v1beta2.Manifest{manifest("keda")}, "is in no Manifest's inventory",
+		"object not in an inventory": {
+			config, []v1beta2.Manifest{manifest("keda")}, "is not in the inventory of a Manifest",
 		},
-		"only its annotation has an owner": {config, nil, "is in no Manifest's inventory"},
-		"one of the same name and another kind was brought": {
+		"owner annotation without a Manifest": {config, nil, "is not in the inventory of a Manifest"},
+		"object of another kind in the inventory": {
 			Object{Kind: "Secret", Namespace: config.Namespace, Name: config.Name},
-			[]v1beta2.Manifest{manifest("keda", config)}, "is in no Manifest's inventory",
+			[]v1beta2.Manifest{manifest("keda", config)}, "is not in the inventory of a Manifest",
 		},
-		"one of the same name and another group was brought": {
+		"object of another group in the inventory": {
 			Object{Group: "example.com", Kind: config.Kind, Namespace: config.Namespace, Name: config.Name},
-			[]v1beta2.Manifest{manifest("keda", config)}, "is in no Manifest's inventory",
+			[]v1beta2.Manifest{manifest("keda", config)}, "is not in the inventory of a Manifest",
 		},
-		"two have it and it names neither": {
+		"object in two inventories without the owner annotation": {
 			unmarked(config), []v1beta2.Manifest{manifest("mail", config), manifest("keda", config)},
 			"kyma-system/mail and kyma-system/keda",
 		},
-		"the bundle does not name its Manifest": {
-			markedAs(config, "kyma-system/own"), []v1beta2.Manifest{manifest("own", config)}, "does not name",
+		"Manifest not in the bundle": {
+			markedAs(config, "kyma-system/own"), []v1beta2.Manifest{manifest("own", config)}, "which is not in bundle",
 		},
-		"its Manifest is installed from something else": {
+		"Manifest with other content": {
 			config, []v1beta2.Manifest{changed}, "differs from bundle",
 		},
-		"its Manifest has another version": {
+		"Manifest with another version": {
 			config, []v1beta2.Manifest{older}, `spec.version is "1.7.0"`,
 		},
-		"its Manifest has other values": {
+		"Manifest with other values": {
 			config, []v1beta2.Manifest{values}, "differs from bundle",
 		},
-		"its Manifest cannot be read": {
+		"Manifest with an invalid source": {
 			config, []v1beta2.Manifest{unreadable}, "spec.install.source",
 		},
-		"its user made it before the default CR": {
-			unmarked(config), []v1beta2.Manifest{withCR}, "is in no Manifest's inventory",
+		"default CR that a user created": {
+			unmarked(config), []v1beta2.Manifest{withCR}, "is not in the inventory of a Manifest",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Trace(c.object, c.manifests, inForce())
 			if err == nil || !strings.Contains(err.Error(), c.message) ||
 				!strings.HasPrefix(err.Error(), c.object.String()) {
-				t.Errorf("got %+v, %v, want %q", got, err, c.message)
+				t.Errorf("got chain %+v and error %v, want an error about %s with %q", got, err, c.object, c.message)
 			}
 		})
 	}

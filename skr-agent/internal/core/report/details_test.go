@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// largest returns details at all limits.
+// largest returns details of the maximum size.
 func largest(failing bool) *bundle.ModuleDetails {
 	d := &bundle.ModuleDetails{}
 	for i := range bundle.MaxDetailedObjects {
@@ -27,7 +27,7 @@ func largest(failing bool) *bundle.ModuleDetails {
 	return d
 }
 
-func TestDetailsOfTheMostUrgentModulesFit(t *testing.T) {
+func TestDetailsOfMostUrgentModulesAreKept(t *testing.T) {
 	facts := crowd(30, 0, 0)
 	facts.Details = map[string]*bundle.ModuleDetails{}
 	for i := range facts.Manifests {
@@ -40,7 +40,7 @@ func TestDetailsOfTheMostUrgentModulesFit(t *testing.T) {
 	r := New("one", facts)
 	last := r.Modules[29].Details
 	if last == nil || len(last.Failing) != bundle.MaxFailingObjects {
-		t.Fatalf("the failing module has %+v", last)
+		t.Fatalf("got details %+v of the failing module, want all failing objects", last)
 	}
 	with, bytes := 0, 0
 	for _, m := range r.Modules {
@@ -54,10 +54,11 @@ func TestDetailsOfTheMostUrgentModulesFit(t *testing.T) {
 	}
 	if with == 0 || with == 30 || bytes > maxDetailBytes || r.Truncated == nil || !r.Truncated.Details ||
 		r.Truncated.Messages {
-		t.Errorf("%d modules with objects, %d bytes of details, truncated %+v", with, bytes, r.Truncated)
+		t.Errorf("got %d of 30 modules with objects, %d bytes of details and omitted parts %+v, want some of each",
+			with, bytes, r.Truncated)
 	}
 	if len(facts.Details[facts.Manifests[0].Name].Objects) != bundle.MaxDetailedObjects {
-		t.Error("the facts were changed")
+		t.Error("New must not change the facts")
 	}
 }
 
@@ -66,6 +67,6 @@ func TestDetailsAreDroppedBeforeModules(t *testing.T) {
 	facts.Details = map[string]*bundle.ModuleDetails{facts.Manifests[0].Name: largest(true)}
 	r := New("one", facts)
 	if len(r.Modules) != 500 || r.Modules[0].Details != nil || r.Truncated == nil || !r.Truncated.Details {
-		t.Errorf("%d modules, truncated %+v", len(r.Modules), r.Truncated)
+		t.Errorf("got %d modules and omitted parts %+v, want 500 modules without details", len(r.Modules), r.Truncated)
 	}
 }

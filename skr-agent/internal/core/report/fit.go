@@ -10,21 +10,22 @@ import (
 )
 
 const (
-	// identityBytes is reserved for the statement, certificate, certificate request and introduction that the agent
-	// adds.
+	// identityBytes is reserved for the statement, the certificate, the certificate request and the enrollment, which
+	// the agent adds later.
 	identityBytes = 16 << 10
-	// maxPayloadBytes limits the rest, which grows by a third in base64.
+	// maxPayloadBytes limits all other fields of the report. Base64 encoding increases their size by a third.
 	maxPayloadBytes = bundle.MaxReportBytes/4*3 - identityBytes
-	// shortMessageBytes is the length to which messages are shortened before they are omitted.
+	// shortMessageBytes is the length of shortened messages.
 	shortMessageBytes = 96
-	// maxDetailBytes limits the details of all modules.
+	// maxDetailBytes limits the total size of the details of all modules.
 	maxDetailBytes = 64 << 10
 )
 
-// fit reduces the report to its limits, so that a large report does not make the runtime silent. It removes entries
-// over a limit first. Then it removes, until the rest fits: details, messages, resources of modules, watched objects,
-// the largest wishes, modules, and finally all wishes. They are last, because with them the runtime's admin can reduce
-// the report. Omitted parts are marked, so that the control plane does not treat them as deleted.
+// fit reduces the report to its limits, because the control plane refuses a report that is too large. It first removes
+// entries that exceed a limit. Then it removes parts of the report in the following order, until the report fits:
+// details, messages, resources of modules, watched objects, very large requests, modules, and finally all requests. The
+// requests are last, because the runtime's admin needs them to remove modules. The report lists its omitted parts, so
+// that the control plane does not treat these as deleted.
 func fit(r bundle.Report, most int) bundle.Report {
 	f := fitting{report: r}
 	f.limitModules()
@@ -57,7 +58,7 @@ func fit(r bundle.Report, most int) bundle.Report {
 	return f.report
 }
 
-// fitting is a report that is being reduced. It has its own lists, so that the facts do not change.
+// fitting is a report that is being reduced. Its lists are copies, so that the facts do not change.
 type fitting struct {
 	report bundle.Report
 	left   bundle.Truncated
@@ -66,12 +67,12 @@ type fitting struct {
 func (f *fitting) bytes() int {
 	data, err := json.Marshal(f.report)
 	if err != nil {
-		return 0 // signing it returns the same error
+		return 0 // signing the report returns the same error
 	}
 	return len(data)
 }
 
-// limitModules applies the limits of modules. If two Manifests have the same module, the more urgent state counts.
+// limitModules applies the limits of modules. If two Manifests are of the same module, it keeps the more urgent state.
 func (f *fitting) limitModules() {
 	modules := slices.Clone(f.report.Modules)
 	slices.SortStableFunc(modules, func(a, b bundle.ReportedModule) int {
@@ -96,7 +97,7 @@ func (f *fitting) limitModules() {
 	f.keepModules(bundle.MaxManifests)
 }
 
-// urgency orders states by their severity.
+// urgency returns the position of a module's state in the order of severity. 0 is the most urgent state.
 func urgency(m bundle.ReportedModule) int {
 	if at := slices.Index([]v1beta2.State{v1beta2.StateError, v1beta2.StateWarning, v1beta2.StateDeleting,
 		v1beta2.StateProcessing}, m.State); at >= 0 {
@@ -111,7 +112,7 @@ func long(o *v1beta2.TrackingObject) bool {
 			len(o.PartialMeta.Namespace)) > bundle.MaxModuleNameBytes
 }
 
-// keepModules keeps the n most urgent modules.
+// keepModules keeps the most urgent modules.
 func (f *fitting) keepModules(most int) {
 	over := len(f.report.Modules) - most
 	if over <= 0 {
@@ -125,8 +126,8 @@ func (f *fitting) keepModules(most int) {
 	f.left.Modules += over
 }
 
-// limitWishes omits all wishes if one of them exceeds a limit, because a partial list means that the others were
-// removed.
+// limitWishes omits all requested modules if any exceeds a limit, because the control plane would treat modules that
+// are missing in a partial list as removed.
 func (f *fitting) limitWishes() {
 	if f.report.Kyma == nil {
 		return
@@ -139,11 +140,11 @@ func (f *fitting) limitWishes() {
 		m := &kyma.Spec.Modules[i]
 		unspeakable = unspeakable || len(m.Name) > bundle.MaxModuleNameBytes
 		if len(m.ControllerName) > bundle.MaxModuleNameBytes {
-			// no label has this length, so it matches no controller
+			// No label has this length, so the shortened name matches no controller.
 			m.ControllerName = bundle.Bounded(m.ControllerName, bundle.MaxModuleNameBytes)
 		}
 		if len(m.RemoteModuleTemplateRef) > bundle.MaxModuleNameBytes {
-			m.RemoteModuleTemplateRef = "" // it has no effect
+			m.RemoteModuleTemplateRef = "" // the field has no effect
 		}
 	}
 	if unspeakable {
@@ -206,7 +207,7 @@ func (f *fitting) wishBytes() int {
 
 func (f *fitting) leaveWishesOut() {
 	if f.report.Kyma != nil && len(f.report.Kyma.Spec.Modules) > 0 {
-		f.left.Asked, f.report.Kyma.Spec.Modules = len(f.report.Kyma.Spec.Modules), nil
+		f.left.Requested, f.report.Kyma.Spec.Modules = len(f.report.Kyma.Spec.Modules), nil
 	}
 }
 
@@ -218,7 +219,8 @@ func (f *fitting) leaveModulesOut(most int) {
 	}
 }
 
-// limitDetails keeps the details of the most urgent modules: lists of objects are omitted first.
+// limitDetails keeps the details of the most urgent modules. From the details of a module, it omits the list of objects
+// first.
 func (f *fitting) limitDetails(most int) {
 	order := make([]int, len(f.report.Modules))
 	for i := range order {

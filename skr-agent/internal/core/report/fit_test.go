@@ -18,8 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// crowd returns a runtime with the given number of modules, each with a long error message, and a Kyma that requests
-// these modules and further unknown ones.
+// crowd returns a runtime with the given number of modules, each with a long error message. Its Kyma requests these
+// modules and the given number of unknown modules.
 func crowd(modules, unknown, nameLength int) Facts {
 	name := func(kind string, i int) string {
 		base := fmt.Sprintf("%s-%04d", kind, i)
@@ -59,27 +59,29 @@ func TestEveryReportFits(t *testing.T) {
 		facts Facts
 		want  bundle.Truncated
 	}{
-		"a usual runtime reports everything":     {crowd(20, 0, 0), bundle.Truncated{}},
-		"90 modules in trouble say all":          {crowd(90, 0, 0), bundle.Truncated{}},
-		"500 modules in trouble say less of why": {crowd(500, 0, 0), bundle.Truncated{Messages: true}},
-		"500 modules, and 600 unknown ones":      {crowd(500, 600, 0), bundle.Truncated{Messages: true, Asked: 1100}},
-		"5 modules, and 611 unknown ones":        {crowd(5, 611, 0), bundle.Truncated{Asked: 616}},
-		"more modules than a report names": {
-			crowd(520, 0, 0), bundle.Truncated{Messages: true, Modules: 20, Asked: 520},
+		"20 failing modules":                {crowd(20, 0, 0), bundle.Truncated{}},
+		"90 failing modules":                {crowd(90, 0, 0), bundle.Truncated{}},
+		"500 failing modules with messages": {crowd(500, 0, 0), bundle.Truncated{Messages: true}},
+		"500 modules and requests of 600 unknown modules": {
+			crowd(500, 600, 0), bundle.Truncated{Messages: true, Requested: 1100},
+		},
+		"5 modules and requests of 611 unknown modules": {crowd(5, 611, 0), bundle.Truncated{Requested: 616}},
+		"modules over the limit of a report": {
+			crowd(520, 0, 0), bundle.Truncated{Messages: true, Modules: 20, Requested: 520},
 		},
 		"500 modules with long names": {crowd(500, 0, 60), bundle.Truncated{Messages: true, Objects: true}},
-		"500 modules with the longest names": {
+		"500 modules with names of maximum length": {
 			crowd(500, 0, bundle.MaxModuleNameBytes), bundle.Truncated{
-				Messages: true, Objects: true, Modules: 50, Asked: 500,
+				Messages: true, Objects: true, Modules: 50, Requested: 500,
 			},
 		},
-		"an invalid name omits all wishes": {
-			crowd(0, 1, bundle.MaxModuleNameBytes+1), bundle.Truncated{Asked: 1},
+		"requested module with a name over the limit": {
+			crowd(0, 1, bundle.MaxModuleNameBytes+1), bundle.Truncated{Requested: 1},
 		},
-		"modules with invalid names are counted": {
-			crowd(1, 0, bundle.MaxModuleNameBytes+1), bundle.Truncated{Modules: 1, Asked: 1},
+		"installed module with a name over the limit": {
+			crowd(1, 0, bundle.MaxModuleNameBytes+1), bundle.Truncated{Modules: 1, Requested: 1},
 		},
-		"one long list does not shorten the rest": {crowd(100, 450, 0), bundle.Truncated{Asked: 550}},
+		"100 modules and requests of 450 unknown modules": {crowd(100, 450, 0), bundle.Truncated{Requested: 550}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, err := json.Marshal(c.facts)
@@ -104,22 +106,23 @@ func TestEveryReportFits(t *testing.T) {
 				left = *got.Truncated
 			}
 			if left != c.want {
-				t.Errorf("left out is %+v, want %+v", left, c.want)
+				t.Errorf("got omitted parts %+v, want %+v", left, c.want)
 			}
 			if n := len(got.Modules) + left.Modules; n != len(c.facts.Manifests) {
-				t.Errorf("%d modules reported or counted, want %d", n, len(c.facts.Manifests))
+				t.Errorf("got %d reported and omitted modules, want %d", n, len(c.facts.Manifests))
 			}
 			for _, m := range got.Modules {
 				if m.State != v1beta2.StateError || m.Version != "1.2.3" {
-					t.Fatalf("module %s is %s %s", m.Name, m.State, m.Version)
+					t.Fatalf("got module %s %s in state %s, want version 1.2.3 in state Error", m.Name, m.Version, m.State)
 				}
 			}
-			if asked := len(got.Kyma.Spec.Modules) + left.Asked; asked != len(c.facts.Kyma.Spec.Modules) ||
+			if asked := len(got.Kyma.Spec.Modules) + left.Requested; asked != len(c.facts.Kyma.Spec.Modules) ||
 				got.Kyma.Generation != 7 {
-				t.Errorf("%d modules asked for or counted, want %d", asked, len(c.facts.Kyma.Spec.Modules))
+				t.Errorf("got %d requested and omitted modules of generation %d, want %d of generation 7", asked,
+					got.Kyma.Generation, len(c.facts.Kyma.Spec.Modules))
 			}
 			if after, err := json.Marshal(c.facts); err != nil || string(after) != string(before) {
-				t.Errorf("the facts themselves were changed: %v", err)
+				t.Errorf("New must not change the facts: %v", err)
 			}
 		})
 	}
@@ -138,8 +141,8 @@ func TestFiveHundredModulesAreReported(t *testing.T) {
 		place     store.Store
 		left      *bundle.Truncated
 	}{
-		"all of them": {nil, store.NewMemory(), nil},
-		"with default CRs": {&unstructured.Unstructured{Object: map[string]any{
+		"modules without default CRs": {nil, store.NewMemory(), nil},
+		"modules with default CRs": {&unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "operator.kyma-project.io/v1alpha1", "kind": "Module",
 			"metadata": map[string]any{"name": "default"},
 		}}, folder, &bundle.Truncated{Objects: true}},
@@ -158,7 +161,7 @@ func TestFiveHundredModulesAreReported(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("the manifest has %d bytes", len(manifest.Bytes))
+			t.Logf("the manifest of the report has %d bytes", len(manifest.Bytes))
 			if err := store.PushReport(ctx, c.place, "one", manifest); err != nil {
 				t.Fatal(err)
 			}
@@ -178,19 +181,19 @@ func TestFiveHundredModulesAreReported(t *testing.T) {
 			}
 			if !reflect.DeepEqual(got.Truncated, c.left) || len(got.Modules) != bundle.MaxManifests ||
 				len(got.Kyma.Spec.Modules) != bundle.MaxManifests {
-				t.Fatalf("%d modules are reported, and %d requested; omitted are %+v", len(got.Modules),
-					len(got.Kyma.Spec.Modules), got.Truncated)
+				t.Fatalf("got %d reported and %d requested modules, omitted parts %+v, want %d modules each",
+					len(got.Modules), len(got.Kyma.Spec.Modules), got.Truncated, bundle.MaxManifests)
 			}
 			for _, m := range got.Modules {
 				if m.State != v1beta2.StateReady || (m.Manifest == nil) != (c.left != nil) {
-					t.Fatalf("module %s is reported as %+v", m.Name, m)
+					t.Fatalf("got module %+v, want state Ready", m)
 				}
 			}
 		})
 	}
 }
 
-func TestUrgentModulesAreReportedFirst(t *testing.T) {
+func TestUrgentModulesAreOmittedLast(t *testing.T) {
 	facts := crowd(3, 0, 0)
 	for i, state := range []v1beta2.State{v1beta2.StateReady, v1beta2.StateError, v1beta2.StateReady} {
 		facts.Manifests[i].Status.State, facts.Manifests[i].Status.Conditions = state, nil
@@ -202,12 +205,12 @@ func TestUrgentModulesAreReportedFirst(t *testing.T) {
 	}
 	got := fit(whole, len(data)/4)
 	if len(got.Modules) != 1 || got.Modules[0].Name != "module-0001" ||
-		*got.Truncated != (bundle.Truncated{Objects: true, Modules: 2, Asked: 3}) {
-		t.Errorf("got %+v, left out %+v", got.Modules, got.Truncated)
+		*got.Truncated != (bundle.Truncated{Objects: true, Modules: 2, Requested: 3}) {
+		t.Errorf("got modules %+v and omitted parts %+v, want only module-0001", got.Modules, got.Truncated)
 	}
 }
 
-// TestTwoManifestsOfOneModuleAreReportedOnce exists because a report that names a module twice is refused.
+// The control plane refuses a report that contains a module twice.
 func TestTwoManifestsOfOneModuleAreReportedOnce(t *testing.T) {
 	facts := crowd(2, 0, 0)
 	facts.Manifests[0].Labels[v1beta2.LabelModuleName], facts.Manifests[1].Labels[v1beta2.LabelModuleName] = "keda",
@@ -215,22 +218,22 @@ func TestTwoManifestsOfOneModuleAreReportedOnce(t *testing.T) {
 	facts.Manifests[0].Status.State = v1beta2.StateReady
 	got := New("one", facts)
 	if len(got.Modules) != 1 || got.Modules[0].State != v1beta2.StateError || got.Truncated != nil {
-		t.Errorf("got %+v, %+v", got.Modules, got.Truncated)
+		t.Errorf("got modules %+v and omitted parts %+v, want one module in state Error", got.Modules, got.Truncated)
 	}
 }
 
-// A module with a shortened controller name must not look like one without a controller.
+// A module with a long controller name must not be reported without a controller.
 func TestLongControllerNameMatchesNoController(t *testing.T) {
 	facts := crowd(1, 0, 0)
 	facts.Kyma.Spec.Modules[0].ControllerName = strings.Repeat("x", 10*bundle.MaxModuleNameBytes)
 	got := New("one", facts).Kyma.Spec.Modules[0].ControllerName
 	if len(got) != bundle.MaxModuleNameBytes {
-		t.Errorf("it is reported with %d bytes", len(got))
+		t.Errorf("got a controller name of %d bytes, want %d", len(got), bundle.MaxModuleNameBytes)
 	}
 }
 
-// TestAdminCanReduceTooManyModules checks that the request of the runtime's Kyma arrives with any number of modules, so
-// that an admin can remove some.
+// TestAdminCanReduceTooManyModules checks that reports contain the request of the runtime's Kyma with any number of
+// installed modules, so that an admin can remove modules.
 func TestAdminCanReduceTooManyModules(t *testing.T) {
 	signer := trusttest.NewSigner(t)
 	for _, installed := range []int{200, 1000} {
@@ -246,20 +249,20 @@ func TestAdminCanReduceTooManyModules(t *testing.T) {
 			report.Certificate, report.CertificateRequest = strings.Repeat("c", 4000), strings.Repeat("r", 2000)
 			manifest, err := bundle.ComposeReport(report, signer)
 			if err != nil {
-				t.Fatalf("%d modules: %v", installed, err)
+				t.Fatalf("failed to compose the report of %d modules: %v", installed, err)
 			}
 			got, err := bundle.VerifyReport(bundle.Fetched(manifest), bundle.Reporter{
 				Runtime: "one", Key: trusttest.PublicKey(t, signer),
 			})
 			if err != nil {
-				t.Fatalf("%d modules: %v", installed, err)
+				t.Fatalf("failed to verify the report of %d modules: %v", installed, err)
 			}
-			if got.LeavesWishesOut() || len(got.Kyma.Spec.Modules) != 100 || got.Trouble == nil {
-				t.Errorf("%d modules with names of %d bytes: %d wishes arrive, left out is %+v", installed, nameLength,
-					len(got.Kyma.Spec.Modules), *got.Truncated)
+			if got.OmitsRequest() || len(got.Kyma.Spec.Modules) != 100 || got.Trouble == nil {
+				t.Errorf("%d modules with names of %d bytes: got %d requested modules and omitted parts %+v, want 100",
+					installed, nameLength, len(got.Kyma.Spec.Modules), *got.Truncated)
 			}
 			if count := len(got.Modules) + got.Truncated.Modules; count != installed {
-				t.Errorf("%d of %d modules are reported or counted", count, installed)
+				t.Errorf("got %d reported and omitted modules, want %d", count, installed)
 			}
 		}
 	}

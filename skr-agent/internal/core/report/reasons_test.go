@@ -10,29 +10,29 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-func TestReportHasTheReasonOfAManifest(t *testing.T) {
+func TestModuleReasonDependsOnManifestContentAndWindow(t *testing.T) {
 	for name, c := range map[string]struct {
 		state     v1beta2.State
 		condition string
 		change    func(*Facts)
 		want      reason.Reason
 	}{
-		"a ready module":       {v1beta2.StateReady, "Ready", nil, ""},
-		"a module in error":    {v1beta2.StateError, v1beta2.ReasonForbidden, nil, reason.Forbidden},
-		"an unknown condition": {v1beta2.StateError, "Later", nil, reason.Other},
-		"an upgrade that waits": {
+		"module is ready":            {v1beta2.StateReady, "Ready", nil, ""},
+		"module is in error":         {v1beta2.StateError, v1beta2.ReasonForbidden, nil, reason.Forbidden},
+		"unknown reason of Manifest": {v1beta2.StateError, "Later", nil, reason.Other},
+		"upgrade waits": {
 			v1beta2.StateReady, "Ready", func(f *Facts) { f.Waiting = map[string]string{"keda": "x"} },
 			reason.WindowMissing,
 		},
-		"trouble before its upgrade": {
+		"module is in error and its upgrade waits": {
 			v1beta2.StateError, v1beta2.ReasonTimeout, func(f *Facts) { f.Waiting = map[string]string{"keda": "x"} },
 			reason.Timeout,
 		},
-		"content that is missing": {
+		"content is missing": {
 			v1beta2.StateReady, "Ready", func(f *Facts) { f.Unstaged = map[string]error{"keda": errors.New("403")} },
 			reason.ContentMissing,
 		},
-		"a Manifest that is refused": {v1beta2.StateReady, "Ready", func(f *Facts) {
+		"Manifest was refused": {v1beta2.StateReady, "Ready", func(f *Facts) {
 			f.Unstaged = map[string]error{"keda": reason.Errorf(reason.ApplyFailed, "denied")}
 		}, reason.ApplyFailed},
 	} {

@@ -1,5 +1,5 @@
-// Package report computes the report for the control plane and the status of the runtime's own Kyma from the bundle in
-// force, the Kyma and the Manifests. It is pure.
+// Package report computes the report for the control plane, and the status of the runtime's Kyma. Its input is the
+// bundle in force, the Kyma and the Manifests. It is pure.
 package report
 
 import (
@@ -21,14 +21,14 @@ import (
 
 // Facts are the current state of the runtime.
 type Facts struct {
-	// Bundle is the bundle in force, nil before the first. Expired reports that it expired.
+	// Bundle is the bundle in force, nil before the first. Expired is true if the bundle expired.
 	Bundle  *bundle.Bundle
 	Expired bool
-	// Lost is the bundle that was in force and is no longer stored, "" for none.
+	// Lost is a message about an accepted bundle that is no longer stored, "" for none.
 	Lost string
-	// Decided are the modules that an autonomous runtime chose. Bundle includes these choices.
+	// Decided contains the modules that an autonomous runtime chose. Bundle includes these choices.
 	Decided []string
-	// Refused are the bundles that were refused since.
+	// Refused contains the bundles that were refused after Bundle was accepted.
 	Refused []bundle.RefusedBundle
 	// Unstaged contains the error of each module whose content is missing.
 	Unstaged map[string]error
@@ -42,8 +42,8 @@ type Facts struct {
 	Unmanaged map[string]string
 	// Secrets is the outcome for the bundle's Secrets, nil if it has none.
 	Secrets *bundle.ReportedSecrets
-	// Kyma is the runtime's own. Its spec includes the pinned versions. Unreadable is the error of reading these, nil
-	// for none.
+	// Kyma is the runtime's own Kyma. Its spec includes the pinned versions. Unreadable is the error of reading the
+	// pinned versions, nil for none.
 	Kyma       *v1beta2.Kyma
 	Unreadable error
 	Manifests  []v1beta2.Manifest
@@ -57,7 +57,7 @@ type Facts struct {
 	AgentProblem string
 	// Watched contains the changes that the control plane's watchers observed.
 	Watched []bundle.ReportedWatch
-	// PhaseDone is the digest of the bundle whose takeover phase completed. Removed are the removed objects of
+	// PhaseDone is the digest of the bundle whose takeover phase is complete. Removed contains the removed objects of
 	// lifecycle-manager.
 	PhaseDone string
 	Removed   []bundle.ObjectRef
@@ -65,7 +65,7 @@ type Facts struct {
 	Checks func(module, version string) []bundle.ReportedCheck `json:"-"`
 	// CheckRun is the result of the requested check run, nil for none.
 	CheckRun *bundle.ReportedCheckRun
-	// Details are the requested details of modules by name of the Manifest.
+	// Details contains the requested details of modules by name of the Manifest.
 	Details map[string]*bundle.ModuleDetails
 	// ClusterScoped contains the names of Manifests whose default CR is cluster-scoped.
 	ClusterScoped map[string]bool
@@ -114,13 +114,13 @@ func Modules(facts Facts) []bundle.ReportedModule {
 			module.Maintenance = true
 			module.Reason = cmp.Or(module.Reason, facts.WaitReason)
 			if module.Message != "" {
-				why = module.Message + "; " + why // the module's own problem comes first
+				why = module.Message + "; " + why // the module's own problem is first
 			}
 			module.Message = bounded(why)
 		}
 		if why := facts.Unstaged[module.Name]; why != nil {
 			module.State, module.Reason = v1beta2.StateError, unstagedReason(why)
-			module.Message = bounded(fmt.Sprintf("module %s: the next version waits: %v", module.Name, why))
+			module.Message = bounded(fmt.Sprintf("module %s cannot be updated: %v", module.Name, why))
 		}
 		modules = append(modules, module)
 	}
@@ -132,7 +132,7 @@ func Modules(facts Facts) []bundle.ReportedModule {
 					Name:    name,
 					State:   v1beta2.StateError,
 					Reason:  unstagedReason(why),
-					Message: bounded(fmt.Sprintf("module %s: cannot be installed: %v", name, why)),
+					Message: bounded(fmt.Sprintf("module %s cannot be installed: %v", name, why)),
 				},
 			)
 		}
@@ -158,7 +158,8 @@ func Modules(facts Facts) []bundle.ReportedModule {
 	return modules
 }
 
-// unstagedReason returns the reason why a module lacks the version of the bundle. The default is ContentMissing.
+// unstagedReason returns the reason why a module does not have the version of the bundle. The default is
+// ContentMissing.
 func unstagedReason(err error) reason.Reason {
 	if r := reason.Of(err); r != reason.Other {
 		return reason.Known(r, reason.Modules)
@@ -166,7 +167,7 @@ func unstagedReason(err error) reason.Reason {
 	return reason.ContentMissing
 }
 
-// reasonOf returns the reason of condition Ready of a Manifest that is not ready.
+// reasonOf returns the reason of condition Ready if a Manifest is not ready, "" otherwise.
 func reasonOf(m *v1beta2.Manifest) reason.Reason {
 	ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady)
 	if m.Status.State == v1beta2.StateReady || ready == nil {
@@ -175,7 +176,7 @@ func reasonOf(m *v1beta2.Manifest) reason.Reason {
 	return reason.Known(reason.Reason(ready.Reason), reason.Modules)
 }
 
-// message returns the message of a Manifest that is not ready.
+// message returns the message of condition Ready if a Manifest is not ready, "" otherwise.
 func message(m *v1beta2.Manifest) string {
 	ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady)
 	if m.Status.State == v1beta2.StateReady || ready == nil {
@@ -186,7 +187,7 @@ func message(m *v1beta2.Manifest) string {
 
 func bounded(text string) string { return bundle.Bounded(text, bundle.MaxMessageBytes) }
 
-// takeover returns the facts about a takeover.
+// takeover returns the facts for reporting a takeover.
 func (f Facts) takeover() takeover.Facts {
 	return takeover.Facts{
 		Bundle: f.Bundle, Manifests: f.Manifests, PhaseDone: f.PhaseDone, Removed: f.Removed, Unstaged: f.Unstaged,
@@ -194,7 +195,7 @@ func (f Facts) takeover() takeover.Facts {
 	}
 }
 
-// New returns a report within its limits, without sequence and time.
+// New returns a report within the limits. The caller sets its sequence and time.
 func New(runtime string, facts Facts) bundle.Report {
 	r := bundle.Report{
 		Runtime: runtime, Modules: Modules(facts), Refused: facts.Refused, Decided: facts.Decided,
@@ -228,17 +229,17 @@ func New(runtime string, facts Facts) bundle.Report {
 	if r.Truncated == nil {
 		r.Truncated = &bundle.Truncated{}
 	}
-	r.Truncated.Asked = max(asked, 1)
+	r.Truncated.Requested = max(asked, 1)
 	return r
 }
 
 // noBundle is the message before the first bundle.
 const noBundle = "no bundle was accepted yet"
 
-// maxConditionBytes is below the API's limit for the message of a condition.
+// maxConditionBytes limits the message of a condition. It is below the limit of the Kubernetes API.
 const maxConditionBytes = 4096
 
-// KymaStatus returns the new status of the runtime's own Kyma.
+// KymaStatus returns the new status of the runtime's Kyma.
 func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaStatus {
 	after := *before.DeepCopy()
 	takeover.Forget(&after, facts.Bundle)
@@ -258,7 +259,7 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	acceptance(facts, set)
 	if t := facts.Trouble; t != nil && t.Catalog {
 		set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonObjectRefused,
-			"failed to write the whole catalog of the bundle in force: "+t.Message, false)
+			"failed to write some catalog objects of the bundle in force: "+t.Message, false)
 	} else {
 		set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonReady, "the catalog of the bundle in force is written",
 			facts.Bundle != nil)
@@ -283,7 +284,8 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	} {
 		if c.trouble != "" {
 			set(c.kind, c.wrong, c.trouble, false)
-		} else if meta.FindStatusCondition(after.Conditions, c.kind) != nil { // it was False before
+		} else if meta.FindStatusCondition(after.Conditions, c.kind) != nil {
+			// Without an earlier problem, the condition does not exist.
 			set(c.kind, c.right, c.good, true)
 		}
 	}
@@ -313,7 +315,7 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	ready := after.State == v1beta2.StateReady
 	set(v1beta2.ConditionModules, reason[ready], why, ready)
 	if trouble := secrets(facts, set); trouble != "" && worse(v1beta2.StateWarning, after.State) {
-		after.State, why, ready = v1beta2.StateWarning, "failed to write all Secrets of the bundle in force: "+trouble,
+		after.State, why, ready = v1beta2.StateWarning, "failed to write some Secrets of the bundle in force: "+trouble,
 			false
 	}
 	if trouble := synced(after.Conditions, facts, set); trouble != "" && worse(v1beta2.StateWarning, after.State) {
@@ -321,12 +323,12 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	}
 	watchers(&after, facts, set)
 	set(v1beta2.ConditionReady, reason[ready], why, ready)
-	after.Operated(before, why, now)
+	after.UpdateLastOperation(before, why, now)
 	return after
 }
 
-// judged returns the observed generation of the Kyma: the previous one, until the bundle in force includes the current
-// request.
+// judged returns the observed generation of the Kyma. It is the previous one until the bundle in force is a response to
+// the current request.
 func judged(before v1beta2.KymaStatus, facts Facts) int64 {
 	if b := facts.Bundle; b != nil && before.ObservedGeneration > 0 &&
 		!b.Statement.Predicate.Answers(facts.Kyma.Spec, facts.Kyma.Generation) {
@@ -355,7 +357,7 @@ func acceptance(facts Facts, set func(string, string, string, bool)) {
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonNoBundle, cmp.Or(facts.Lost, noBundle), false)
 	case facts.Expired:
 		set(v1beta2.ConditionAccepted, string(refusal.Expired),
-			fmt.Sprintf("the bundle in force expired at %s without a newer one; it stays in force",
+			fmt.Sprintf("the bundle expired at %s, and stays in force until a newer bundle is accepted",
 				facts.Bundle.Statement.Predicate.ExpiresAt.UTC().Format(time.RFC3339)), false)
 	default:
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonAccepted,
@@ -370,8 +372,8 @@ func shortened(d digest.Digest) string {
 	return d.String()
 }
 
-// moduleStatuses returns the status of installed modules, of unresolved modules, and of requested modules that are not
-// in a bundle yet.
+// moduleStatuses returns the status of installed modules, unresolved modules, and requested modules that are not in the
+// bundle yet.
 func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 	found := map[string]v1beta2.ModuleStatus{}
 	hidden := map[string]bool{}
@@ -394,7 +396,7 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 		}
 		if _, unmanaged := facts.Unmanaged[m.Module()]; unmanaged {
 			status := found[m.Module()]
-			// even if it becomes managed again: its last Manifest must be deleted first
+			// A module that becomes managed stays unmanaged until its last Manifest is deleted.
 			status.State = v1beta2.StateUnmanaged
 			found[m.Module()] = status
 		}
@@ -416,8 +418,7 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 			if m.Unmanaged {
 				// As in Kyma, an unmanaged module has no resource.
 				status.Manifest, status.Resource, status.Template = nil, nil, nil
-				// The version comes from its last Manifest, because the upgrade to the bundle's version may have
-				// waited.
+				// The version is from the last Manifest, because the upgrade to the bundle's version can have waited.
 				status.State, status.Channel = v1beta2.StateUnmanaged, m.Channel
 				status.Version = cmp.Or(facts.Unmanaged[m.Module], m.Version)
 			}
@@ -428,11 +429,11 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 			status := found[p.Module]
 			message := p.Message
 			if status.Message != "" && slices.Contains(b.Statement.Predicate.Removals, p.Module) {
-				message += "; " + status.Message // it names the objects that keep the module
+				message += "; " + status.Message // lists the objects that prevent the removal
 			}
 			status.Name, status.State, status.Message = p.Module, p.State, message
 			if slices.ContainsFunc(facts.Kyma.Spec.Modules, func(m v1beta2.Module) bool { return m.Name == p.Module }) {
-				delete(hidden, p.Module) // a mandatory module that the Kyma requests
+				delete(hidden, p.Module) // show the problem of a mandatory module that the Kyma requests
 			}
 			status.Channel = cmp.Or(status.Channel, p.Channel)
 			found[p.Module] = status
@@ -445,7 +446,7 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 					Name:    m.Name,
 					Channel: m.Channel,
 					State:   v1beta2.StateProcessing,
-					Message: "waiting for the control plane to answer this request with a new bundle",
+					Message: "waiting for the control plane to publish a bundle with this module",
 				}
 			}
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// A module whose upgrade waits keeps its version and state; the report mentions the upgrade in addition.
+// A module whose upgrade waits keeps its version and state. The reason for waiting is added to its message.
 func TestWaitingUpgradeIsInReportAndStatus(t *testing.T) {
 	const why = "the upgrade to version 1.1.0 requires downtime and waits"
 	for name, c := range map[string]struct {
@@ -22,9 +22,9 @@ func TestWaitingUpgradeIsInReportAndStatus(t *testing.T) {
 		message string
 		want    string
 	}{
-		"A ready module has only the reason of waiting":          {v1beta2.StateReady, "", why},
-		"The message of a failed module begins with its problem": {v1beta2.StateError, "crashes", "crashes; " + why},
-		"A long problem is shortened": {
+		"message of a ready module is the reason for waiting": {v1beta2.StateReady, "", why},
+		"message of a failed module begins with its error":    {v1beta2.StateError, "crashes", "crashes; " + why},
+		"long message is shortened": {
 			v1beta2.StateError, strings.Repeat("x", bundle.MaxMessageBytes),
 			strings.Repeat("x", bundle.MaxMessageBytes),
 		},
@@ -48,21 +48,22 @@ func TestWaitingUpgradeIsInReportAndStatus(t *testing.T) {
 			}
 			m := New("one", facts).Modules[0]
 			if !m.Maintenance || m.Version != "1.0.0" || m.State != c.state || m.Message != c.want {
-				t.Errorf("reported %+v", m)
+				t.Errorf("got module %+v, want version 1.0.0 with message %q", m, c.want)
 			}
 			status := KymaStatus(v1beta2.KymaStatus{}, facts, time.Unix(0, 0))
 			s := status.Modules[0]
 			if !s.Maintenance || s.Version != "1.0.0" || s.State != c.state || s.Message != c.want ||
 				s.Template != nil ||
 				status.State != c.state {
-				t.Errorf("the runtime's Kyma has %+v, %s", s, status.State)
+				t.Errorf("got module status %+v and state %s of the Kyma, want version 1.0.0 with message %q", s,
+					status.State, c.want)
 			}
 			facts.Waiting = nil
 			if m := New("one", facts).Modules[0]; m.Maintenance {
-				t.Errorf("still waits: %+v", m)
+				t.Errorf("got module %+v, want no waiting upgrade", m)
 			}
 			if s := KymaStatus(status, facts, time.Unix(0, 0)).Modules[0]; s.Maintenance || s.Template == nil {
-				t.Errorf("still waits in the runtime's Kyma: %+v", s)
+				t.Errorf("got module status %+v, want no waiting upgrade", s)
 			}
 		})
 	}
@@ -81,19 +82,19 @@ func TestModuleThatBecomesManagedKeepsItsVersion(t *testing.T) {
 	if m := New("one", facts).Modules; len(m) != 1 || !m[0].Maintenance || m[0].Version != "1.0.0" ||
 		m[0].State != v1beta2.StateUnmanaged ||
 		m[0].Message != why {
-		t.Errorf("reported %+v", m)
+		t.Errorf("got modules %+v, want unmanaged keda 1.0.0 with a waiting upgrade", m)
 	}
 	if s := KymaStatus(v1beta2.KymaStatus{}, facts, time.Unix(0, 0)).Modules; len(s) != 1 || !s[0].Maintenance ||
 		s[0].Version != "1.0.0" ||
 		s[0].State != v1beta2.StateUnmanaged ||
 		s[0].Message != why {
-		t.Errorf("the runtime's Kyma has %+v", s)
+		t.Errorf("got module statuses %+v, want unmanaged keda 1.0.0 with a waiting upgrade", s)
 	}
 	facts.Waiting, facts.Templates = nil, map[string]int64{"keda-1.1.0": 5}
 	want := v1beta2.PartialMeta{Name: "keda-1.1.0", Namespace: v1beta2.RuntimeNamespace, Generation: 5}
 	if s := KymaStatus(v1beta2.KymaStatus{}, facts, time.Unix(0, 0)).Modules; s[0].Template == nil ||
 		s[0].Template.PartialMeta != want {
-		t.Errorf("with its template, the runtime's Kyma has %+v", s[0].Template)
+		t.Errorf("got template %+v, want %+v", s[0].Template, want)
 	}
 	facts.Bundle.State.Manifests[0].Unmanaged = true
 	facts.Manifests = []v1beta2.Manifest{{ObjectMeta: metav1.ObjectMeta{Name: "keda"}}}
@@ -102,11 +103,11 @@ func TestModuleThatBecomesManagedKeepsItsVersion(t *testing.T) {
 		s[0].Template != nil ||
 		s[0].Manifest != nil ||
 		s[0].Resource != nil {
-		t.Errorf("unmanaged, the runtime's Kyma has %+v", s)
+		t.Errorf("got module statuses %+v, want unmanaged keda 1.0.0 without objects", s)
 	}
 }
 
-// Dashboards find the object by the location in the status.
+// Dashboards find the default CR by its namespace in the status.
 func TestDefaultCRHasNamespaceOfItsScope(t *testing.T) {
 	of := func(namespace string) v1beta2.Manifest {
 		cr := &unstructured.Unstructured{}
@@ -123,17 +124,17 @@ func TestDefaultCRHasNamespaceOfItsScope(t *testing.T) {
 		clusterScoped bool
 		want          string
 	}{
-		"without a namespace":                            {"", false, v1beta2.RuntimeNamespace},
-		"in one of its own":                              {"elsewhere", false, "elsewhere"},
-		"of a kind without namespaces":                   {"", true, ""},
-		"of a kind without namespaces, written with one": {"kyma-system", true, ""},
+		"namespaced kind without a namespace":      {"", false, v1beta2.RuntimeNamespace},
+		"namespaced kind with a namespace":         {"elsewhere", false, "elsewhere"},
+		"cluster-scoped kind":                      {"", true, ""},
+		"cluster-scoped kind with a namespace set": {"kyma-system", true, ""},
 	} {
 		facts := Facts{
 			Manifests:     []v1beta2.Manifest{of(c.written)},
 			ClusterScoped: map[string]bool{"api-gateway": c.clusterScoped},
 		}
 		if got := Modules(facts)[0].Resource.PartialMeta.Namespace; got != c.want {
-			t.Errorf("%s: namespace %q, want %q", name, got, c.want)
+			t.Errorf("%s: got namespace %q, want %q", name, got, c.want)
 		}
 	}
 }
@@ -152,11 +153,11 @@ func TestStatusOfOlderSpecIsNotReported(t *testing.T) {
 			{Type: v1beta2.ConditionReady, Message: "of old", ObservedGeneration: 1},
 		}
 		if m := Modules(Facts{Manifests: []v1beta2.Manifest{manifest}})[0]; m.State != want || m.Message != "" {
-			t.Errorf("%s of the spec before is reported as %+v", state, m)
+			t.Errorf("got %+v for state %s of an older spec, want state %s without a message", m, state, want)
 		}
 		manifest.Status.Conditions[0].ObservedGeneration = 2
 		if m := Modules(Facts{Manifests: []v1beta2.Manifest{manifest}})[0]; m.State != state {
-			t.Errorf("%s of this spec is reported as %+v", state, m)
+			t.Errorf("got %+v for state %s of the current spec, want that state", m, state)
 		}
 	}
 }
@@ -164,23 +165,23 @@ func TestStatusOfOlderSpecIsNotReported(t *testing.T) {
 func TestFailedSecretsAreInReportAndStatus(t *testing.T) {
 	for name, c := range map[string]struct {
 		secrets *bundle.ReportedSecrets
-		broken  bool // a module is
+		broken  bool // whether a module is in error
 		want    metav1.ConditionStatus
 		state   v1beta2.State
 	}{
-		"no bundle brought any": {nil, false, "", v1beta2.StateReady},
-		"all are written": {
+		"bundle without Secrets": {nil, false, "", v1beta2.StateReady},
+		"all Secrets written": {
 			&bundle.ReportedSecrets{Revision: "1"}, false, metav1.ConditionTrue, v1beta2.StateReady,
 		},
-		"one is not": {
+		"one Secret not written": {
 			&bundle.ReportedSecrets{Revision: "1", Trouble: "no namespace"}, false, metav1.ConditionFalse,
 			v1beta2.StateWarning,
 		},
-		"a module is in worse trouble": {
+		"one Secret not written and a module in error": {
 			&bundle.ReportedSecrets{Revision: "1", Trouble: "no namespace"}, true, metav1.ConditionFalse,
 			v1beta2.StateError,
 		},
-		"a module alone is not their fault": {
+		"all Secrets written and a module in error": {
 			&bundle.ReportedSecrets{Revision: "1"}, true, metav1.ConditionTrue, v1beta2.StateError,
 		},
 	} {
@@ -195,20 +196,21 @@ func TestFailedSecretsAreInReportAndStatus(t *testing.T) {
 		if (condition == nil) != (c.want == "") || condition != nil && condition.Status != c.want ||
 			status.State != c.state ||
 			New("one", facts).Secrets != c.secrets {
-			t.Errorf("%s: %s, %+v", name, status.State, condition)
+			t.Errorf("%s: got state %s and condition %+v, want state %s and status %q", name, status.State, condition,
+				c.state, c.want)
 		}
 		if modules := meta.FindStatusCondition(status.Conditions,
 			v1beta2.ConditionModules); (modules.Status == metav1.ConditionTrue) == c.broken {
-			t.Errorf("%s: the modules' condition is %+v", name, modules)
+			t.Errorf("%s: got condition of modules %+v, want False only for a module in error", name, modules)
 		}
 	}
 }
 
-func TestReportedVersionIsTheAppliedOne(t *testing.T) {
+func TestReportedVersionIsTheAppliedVersion(t *testing.T) {
 	m := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "keda"}, Spec: v1beta2.ManifestSpec{Version: "2.0.0"}}
 	stated := func() bundle.ReportedModule { return Modules(Facts{Manifests: []v1beta2.Manifest{m}})[0] }
 	if got := stated(); got.Version != "2.0.0" || got.Wanted != "" {
-		t.Errorf("nothing is known to be applied: %+v", got)
+		t.Errorf("got %+v without an applied version, want the version of the spec", got)
 	}
 	for applied, want := range map[string][2]string{
 		`{"version":"1.0.0","install":{"name":"a"}}`: {"1.0.0", "2.0.0"},
@@ -216,7 +218,8 @@ func TestReportedVersionIsTheAppliedOne(t *testing.T) {
 	} {
 		m.Annotations = map[string]string{v1beta2.AnnotationApplied: applied}
 		if got := stated(); got.Version != want[0] || got.Wanted != want[1] {
-			t.Errorf("%s: %+v", applied, got)
+			t.Errorf("got %+v for applied version %s, want version %q and wanted version %q", got, applied, want[0],
+				want[1])
 		}
 	}
 }
@@ -232,16 +235,16 @@ func TestKymaHasConditionForWatchers(t *testing.T) {
 	}
 	status, watched := condition(v1beta2.KymaStatus{})
 	if watched == nil || watched.Status != metav1.ConditionTrue || watched.Reason != v1beta2.ReasonWatching {
-		t.Fatalf("watched: %+v", watched)
+		t.Fatalf("got condition %+v, want True with reason Watching", watched)
 	}
 	facts.Watched = []bundle.ReportedWatch{{Watcher: "keda", Trouble: "the agent may not list and watch kedas"}}
 	if status, watched = condition(status); watched == nil || watched.Status != metav1.ConditionFalse ||
 		watched.Message != "watcher keda: the agent may not list and watch kedas" {
-		t.Errorf("in trouble: %+v", watched)
+		t.Errorf("got condition %+v of a failed watch, want False with its error", watched)
 	}
 	facts.Bundle.State.Watchers = nil
 	if _, watched = condition(status); watched != nil {
-		t.Errorf("without Watchers: %+v", watched)
+		t.Errorf("got condition %+v without Watchers, want none", watched)
 	}
 }
 
@@ -251,20 +254,21 @@ func TestUnreadableRequestIsNotReportedInPart(t *testing.T) {
 	for _, modules := range []int{0, 2} {
 		kyma.Spec.Modules = make([]v1beta2.Module, modules)
 		r := New("one", facts)
-		if !r.LeavesWishesOut() || len(r.Kyma.Spec.Modules) != 0 || r.Kyma.Generation != 7 {
-			t.Errorf("with %d modules: %+v %+v", modules, r.Kyma, r.Truncated)
+		if !r.OmitsRequest() || len(r.Kyma.Spec.Modules) != 0 || r.Kyma.Generation != 7 {
+			t.Errorf("got Kyma %+v and omitted parts %+v of %d modules, want all modules omitted", r.Kyma, r.Truncated,
+				modules)
 		}
 		if len(kyma.Spec.Modules) != modules {
-			t.Error("the Kyma itself was changed")
+			t.Error("New must not change the Kyma")
 		}
 	}
 	facts.Unreadable = nil
-	if r := New("one", facts); r.LeavesWishesOut() || len(r.Kyma.Spec.Modules) != 2 {
-		t.Errorf("%+v %+v", r.Kyma, r.Truncated)
+	if r := New("one", facts); r.OmitsRequest() || len(r.Kyma.Spec.Modules) != 2 {
+		t.Errorf("got Kyma %+v and omitted parts %+v, want two modules", r.Kyma, r.Truncated)
 	}
 }
 
-func TestObservedGenerationIsThatOfTheAnsweredSpec(t *testing.T) {
+func TestObservedGenerationWaitsForBundle(t *testing.T) {
 	kyma := &v1beta2.Kyma{Spec: v1beta2.KymaSpec{Channel: "regular"}}
 	kyma.Generation = 3
 	facts := Facts{Kyma: kyma, Bundle: &bundle.Bundle{}}
@@ -274,17 +278,17 @@ func TestObservedGenerationIsThatOfTheAnsweredSpec(t *testing.T) {
 		t.Helper()
 		for _, c := range status.Conditions {
 			if c.ObservedGeneration != want {
-				t.Errorf("condition %s is about generation %d, want %d", c.Type, c.ObservedGeneration, want)
+				t.Errorf("condition %s has observed generation %d, want %d", c.Type, c.ObservedGeneration, want)
 			}
 		}
 		if status.ObservedGeneration != want || status.ReadyModules != "0/0" {
-			t.Errorf("the status is about generation %d, want %d, with %s", status.ObservedGeneration, want,
-				status.ReadyModules)
+			t.Errorf("got observed generation %d with ready modules %s, want %d with 0/0", status.ObservedGeneration,
+				status.ReadyModules, want)
 		}
 	}
 	status := KymaStatus(v1beta2.KymaStatus{}, facts, now)
 	expect(status, 3)
-	kyma.Generation = 4 // another channel, say
+	kyma.Generation = 4 // the request changed
 	status = KymaStatus(status, facts, now)
 	expect(status, 3)
 	facts.Bundle.Statement.Predicate.KymaGeneration = 4

@@ -42,44 +42,44 @@ func TestReportHasTakeoverProgress(t *testing.T) {
 		removed int
 		message string
 	}{
-		"a module that is not there yet": {
+		"Manifest does not exist yet": {
 			bundle.TakeoverAdopt, Facts{}, false, nil, 0,
-			"module keda is not adopted: Manifest keda: it is not there yet",
+			"module keda (Manifest keda) is not adopted: the Manifest does not exist yet",
 		},
-		"one without its list of inherited objects": {
+		"Manifest without a list of inherited objects": {
 			bundle.TakeoverAdopt, Facts{Manifests: manifest("", metav1.ConditionTrue)}, false, nil, 0,
-			"Manifest keda: waits for a pod",
+			"(Manifest keda) is not adopted: waits for a pod",
 		},
-		"one that was not applied whole": {
+		"Manifest not completely applied": {
 			bundle.TakeoverAdopt, Facts{Manifests: manifest("x", metav1.ConditionFalse)}, false, nil, 0,
-			"Manifest keda: waits for a pod",
+			"(Manifest keda) is not adopted: waits for a pod",
 		},
-		"one whose content is not at hand": {
+		"content of module is missing": {
 			bundle.TakeoverAdopt, Facts{Unstaged: map[string]error{"keda": errors.New("no such blob")}}, false, nil, 0,
-			"Manifest keda: no such blob",
+			"(Manifest keda) is not adopted: no such blob",
 		},
-		"one that is adopted, ready or not": {
+		"module adopted but not ready": {
 			bundle.TakeoverAdopt, Facts{Manifests: manifest("x", metav1.ConditionTrue)}, true, []string{"keda"}, 0, "",
 		},
-		"leftovers that were removed": {
+		"leftovers removed": {
 			bundle.TakeoverClean, Facts{PhaseDone: in.String(), Removed: []bundle.ObjectRef{leftover}}, true, nil, 1,
 			"",
 		},
-		"leftovers of another bundle's phase": {
-			bundle.TakeoverClean, Facts{PhaseDone: "sha256:another"}, false, nil, 0, "waiting until it is done",
+		"phase of another bundle completed": {
+			bundle.TakeoverClean, Facts{PhaseDone: "sha256:another"}, false, nil, 0, "the phase is in progress",
 		},
-		"leftovers that may not be removed": {
+		"removal of leftovers forbidden": {
 			bundle.TakeoverClean, Facts{Trouble: &bundle.ReportedTrouble{Message: "is forbidden"}}, false, nil, 0,
 			"is forbidden",
 		},
-		"modules that are being given back": {
+		"Manifest not released yet": {
 			bundle.TakeoverRelease, Facts{Manifests: manifest("x", metav1.ConditionTrue)}, false, nil, 0,
-			"waiting until Manifest keda is gone and 0 others",
+			"waiting for the deletion of Manifest keda and 0 others",
 		},
-		"a runtime that is given back": {
+		"runtime released": {
 			bundle.TakeoverRelease, Facts{PhaseDone: in.String()}, true, nil, 0, "",
 		},
-		"a runtime without a takeover, with the rest": {
+		"no takeover": {
 			"", Facts{PhaseDone: in.String(), Removed: []bundle.ObjectRef{leftover}}, false, nil, 0, "",
 		},
 	} {
@@ -89,7 +89,7 @@ func TestReportHasTakeoverProgress(t *testing.T) {
 			got := New("one", c.facts).Takeover
 			if c.phase == "" {
 				if got != nil {
-					t.Fatalf("reported %+v", got)
+					t.Fatalf("got takeover %+v, want none", got)
 				}
 				return
 			}
@@ -97,7 +97,8 @@ func TestReportHasTakeoverProgress(t *testing.T) {
 				len(got.Removed) != c.removed ||
 				!strings.Contains(got.Message, c.message) ||
 				c.done && got.Message != "" {
-				t.Errorf("reported %+v", got)
+				t.Errorf("got takeover %+v, want done %t, adopted %v, %d removed objects and message %q", got, c.done,
+					c.adopted, c.removed, c.message)
 			}
 		})
 	}
@@ -110,17 +111,17 @@ func TestReleasedModulesAreReportedWithTheirVersions(t *testing.T) {
 	}
 	if got := Modules(facts); len(got) != 1 || got[0].Name != "keda" || got[0].Version != "1.7.0" ||
 		got[0].State != v1beta2.StateUnmanaged {
-		t.Errorf("a released module without a Manifest is reported as %+v", got)
+		t.Errorf("got %+v for a released module without a Manifest, want keda 1.7.0 as unmanaged", got)
 	}
 	facts.Manifests = []v1beta2.Manifest{
 		{ObjectMeta: metav1.ObjectMeta{Name: "keda"}, Spec: v1beta2.ManifestSpec{Version: "1.7.0"}},
 	}
 	if got := Modules(facts); len(got) != 1 || got[0].Manifest == nil {
-		t.Errorf("a module with a Manifest is reported as %+v", got)
+		t.Errorf("got %+v for a module with a Manifest, want one module", got)
 	}
 	facts.Bundle.State.Takeover, facts.Manifests = bundle.TakeoverAdopt, nil
 	if got := Modules(facts); len(got) != 0 {
-		t.Errorf("an unmanaged module is reported as %+v", got)
+		t.Errorf("got %+v for an unmanaged module in another phase, want no modules", got)
 	}
 }
 
@@ -138,7 +139,7 @@ func TestConditionsOfLifecycleManagerAreRemoved(t *testing.T) {
 			}
 		}
 		if left != want {
-			t.Errorf("%s: %d of them are left, want %d", phase, left, want)
+			t.Errorf("%s: got %d of the conditions, want %d", phase, left, want)
 		}
 	}
 }

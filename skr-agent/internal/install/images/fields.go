@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-// podPaths are the paths of the spec of a pod in Kubernetes' kinds.
+// podPaths maps the group and kind of Kubernetes workloads to the field path of their pod spec.
 var podPaths = map[string]string{
 	"/Pod": "spec", "/ReplicationController": "spec.template.spec", "/PodTemplate": "template.spec",
 	"apps/Deployment": "spec.template.spec", "apps/StatefulSet": "spec.template.spec",
@@ -66,8 +66,8 @@ func (r rules) object(o *unstructured.Unstructured) ([]Use, error) {
 }
 
 // variable rewrites the value of an environment variable if the whole value is an image with the name and tag of a
-// localized one. Operators receive the images of their workloads in such variables. Other values stay, even if they
-// look like references.
+// localized image. Operators receive the images of their workloads in such variables. Other values stay unchanged, even
+// if they look like image references.
 func (r rules) variable(text string) (string, bool, error) {
 	i, ok := parse(text)
 	if !ok || i.tag == "" ||
@@ -78,7 +78,7 @@ func (r rules) variable(text string) (string, bool, error) {
 	return to, true, err
 }
 
-// visit changes the texts that a path leads to. change gives the new text, and whether the old one is an image.
+// visit changes the values at a field path. change returns the new value, and whether the old value is an image.
 type visit struct {
 	object string
 	uses   []Use
@@ -88,13 +88,13 @@ type visit struct {
 func (v *visit) every(tree any, field string) error {
 	steps, err := bundle.ImagePath{Field: field}.Steps()
 	if err != nil {
-		panic(err) // ours
+		panic(err) // the paths are constants of this package
 	}
 	_, err = v.walk(tree, steps, "")
 	return err
 }
 
-// walk returns the tree with changed images. It skips parts that do not have the form of the path.
+// walk returns the tree with changed images. It skips parts whose structure does not match the path.
 func (v *visit) walk(tree any, steps []string, at string) (any, error) {
 	if len(steps) == 0 {
 		text, ok := tree.(string)

@@ -1,7 +1,6 @@
-// Package images finds the container images of rendered objects and redirects them. Inputs are objects and rules; the
-// output is the same objects with other references, and a list of all images and their places. The package is pure. It
-// changes nothing but references of images and keeps digests. A text that is not a reference stays: the API server
-// decides about it.
+// Package images finds the container images of rendered objects and redirects them to mirrors. Its input is objects and
+// rules. It changes the image references in the objects, and returns a list of all images and their fields. The package
+// has no other effects. It keeps digests. It does not change a value that is not an image reference.
 package images
 
 import (
@@ -17,25 +16,25 @@ import (
 
 // Rewriting contains the rules for references. Localized references come first, then mirrors.
 type Rewriting struct {
-	// Localized are full references that replace those with the same name and tag: Manifest.spec.localizedImages.
+	// Localized are full references from Manifest.spec.localizedImages. They replace references with the same name and
+	// tag.
 	Localized []string
-	// Mirrors maps a registry host, or host and path, to the place to read from. The longest that fits whole path elements
-	// wins.
+	// Mirrors maps a registry host, or host and path, to its mirror. The longest match of whole path elements wins.
 	Mirrors map[string]string
-	// Paths are fields of custom resources that hold images.
+	// Paths are fields of custom resources that contain images.
 	Paths []bundle.ImagePath
 }
 
-// Use is one image in one place.
+// Use is the use of an image in one field.
 type Use struct {
-	// Object is the object as messages name it, Field the place in it.
+	// Object is the name of the object for messages. Field is the path of the field.
 	Object, Field string
-	// Image is the reference as it was rendered, Rewritten as it is applied.
+	// Image is the rendered reference. Rewritten is the reference that is applied.
 	Image, Rewritten string
 }
 
 // Rewrite changes the images of objects in place and returns all images, in the order of objects and fields. The error
-// names the rule or the image. Objects may then be partly changed.
+// contains the rule or the image. After an error, some objects may be changed.
 func Rewrite(objects []*unstructured.Unstructured, r Rewriting) ([]Use, error) {
 	rules, err := compile(r)
 	if err != nil {
@@ -52,17 +51,17 @@ func Rewrite(objects []*unstructured.Unstructured, r Rewriting) ([]Use, error) {
 	return uses, nil
 }
 
-// rules are a Rewriting that was checked.
+// rules is a validated Rewriting.
 type rules struct {
 	localized []image
 	mirrors   bundle.Settings
 	paths     map[string][][]string // by group and kind
 }
 
-// image is a reference in its parts.
+// image is a parsed image reference.
 type image struct {
 	text string
-	// name is the whole name with its host, as "docker.io/library/nginx".
+	// name is the name with its host, such as docker.io/library/nginx.
 	name, tag, digest string
 }
 
@@ -99,7 +98,7 @@ func compile(r Rewriting) (rules, error) {
 	for _, text := range r.Localized {
 		i, ok := parse(text)
 		if !ok {
-			return rules{}, fmt.Errorf("localized image %q: is not an image reference", text)
+			return rules{}, fmt.Errorf("localized image %q is not an image reference", text)
 		}
 		compiled.localized = append(compiled.localized, i)
 	}
@@ -107,7 +106,7 @@ func compile(r Rewriting) (rules, error) {
 		if _, ok := parse(to + "/image"); !ok || strings.Contains(to, "://") || strings.ContainsAny(to, "@") {
 			return rules{}, fmt.Errorf("mirror of %s: %q: want HOST or HOST/PATH without a scheme", from, to)
 		}
-		compiled.mirrors.Mirrors[bundle.OneName(from)] = strings.TrimSuffix(to, "/")
+		compiled.mirrors.Mirrors[bundle.CanonicalRegistry(from)] = strings.TrimSuffix(to, "/")
 	}
 	for _, p := range r.Paths {
 		steps, err := p.Steps()
@@ -132,14 +131,13 @@ func (r rules) rewrite(text string) (string, error) {
 	}
 	mirrored := r.mirrors.Mirrored(localized.name)
 	if !found && mirrored == localized.name {
-		return text, nil // as it was written, short forms and all
+		return text, nil // unchanged, including short forms
 	}
 	localized.name = mirrored
 	return localized.String(), nil
 }
 
-// localize returns the localized form of an image: the one with the same last path element and tag, by the rule of
-// Kyma.
+// localize returns the localized image for an image. As in Kyma, it must have the same last path element and tag.
 func (r rules) localize(i image) (image, bool, error) {
 	if slices.ContainsFunc(r.localized,
 		func(l image) bool { return l.name == i.name && l.tag == i.tag && l.digest == i.digest }) {
@@ -157,9 +155,11 @@ func (r rules) localize(i image) (image, bool, error) {
 		return i, false, nil
 	case len(best) > 1:
 		return i, false,
-			fmt.Errorf("image %s: is localized as %s and as %s: list one", i.text, best[0].text, best[1].text)
+			fmt.Errorf("image %s is localized as %s and as %s: list only one of them", i.text, best[0].text,
+				best[1].text)
 	case i.digest != "" && best[0].digest != "" && i.digest != best[0].digest:
-		return i, false, fmt.Errorf("image %s: the component lists %s, which is another", i.text, best[0].text)
+		return i, false,
+			fmt.Errorf("image %s has another digest than %s in the list of the component", i.text, best[0].text)
 	}
 	chosen := best[0]
 	if chosen.digest == "" {
@@ -168,7 +168,7 @@ func (r rules) localize(i image) (image, bool, error) {
 	return chosen, true, nil
 }
 
-// closest keeps the candidates whose path ends most like the image's; equal references count once.
+// closest returns the candidates that share the most trailing path elements with the image, without duplicates.
 func closest(i image, candidates []image) []image {
 	common := func(c image) int {
 		a, b := strings.Split(i.name, "/"), strings.Split(c.name, "/")
@@ -192,7 +192,8 @@ func closest(i image, candidates []image) []image {
 	return best
 }
 
-// Unlisted returns the images in use that a component's list lacks, each once. A listed digest covers its name and tag.
+// Unlisted returns the used images that are not in a component's list, without duplicates. A listed image with a digest
+// also covers references with its name and tag only.
 func Unlisted(uses []Use, listed []string) []string {
 	var strange []string
 	for _, use := range uses {
@@ -207,7 +208,7 @@ func Unlisted(uses []Use, listed []string) []string {
 	return strange
 }
 
-// covers reports whether a listed image is the used one, by the rule of localizing.
+// covers reports whether a listed image matches a used image, by the rule of localize.
 func covers(l, i image) bool {
 	return l.base() == i.base() &&
 		(i.tag != "" && l.tag == i.tag || i.digest != "" && l.digest == i.digest || i.tag == "" && i.digest == "" &&

@@ -29,73 +29,73 @@ func TestImagesAreLocalizedAndMirrored(t *testing.T) {
 		image     string
 		localized []string
 		mirrors   map[string]string
-		want      string // or a part of the error
+		want      string // the image, or a part of the error
 	}{
-		"no rule changes nothing, not even the spelling": {"nginx", nil, nil, "nginx"},
-		"a localized image has the same name and tag": {
+		"image without a rule is unchanged": {"nginx", nil, nil, "nginx"},
+		"localized image with the same name and tag": {
 			"example.org/a/scaler:1.0", []string{"local.example/x/scaler:1.0"}, nil, "local.example/x/scaler:1.0",
 		},
-		"another tag is another image": {
+		"localized image with another tag": {
 			"example.org/a/scaler:1.0", []string{"local.example/x/scaler:1.1"}, nil, "example.org/a/scaler:1.0",
 		},
-		"another name is another image": {
+		"localized image with another name": {
 			"example.org/a/scaler:1.0", []string{"local.example/x/scaler-tools:1.0"}, nil, "example.org/a/scaler:1.0",
 		},
-		"an image that is listed itself stays": {
+		"listed image is unchanged": {
 			"example.org/a/scaler:1.0", []string{"local.example/scaler:1.0", "example.org/a/scaler:1.0"}, nil,
 			"example.org/a/scaler:1.0",
 		},
-		"a digest is kept": {
+		"digest is kept": {
 			"example.org/scaler:1.0@" + sum, []string{"local.example/scaler:1.0"}, nil, "local.example/scaler:1.0@" +
 				sum,
 		},
-		"a listed digest is added": {
+		"digest of the localized image is added": {
 			"example.org/scaler:1.0", []string{"local.example/scaler:1.0@" + sum}, nil, "local.example/scaler:1.0@" +
 				sum,
 		},
-		"a listed digest pins the image in its own place": {
+		"digest of the listed image is added": {
 			"example.org/scaler:1.0", []string{"example.org/scaler:1.0@" + sum}, nil, "example.org/scaler:1.0@" + sum,
 		},
-		"another digest is another image": {
+		"localized image with another digest": {
 			"example.org/scaler:1.0@" + strings.Replace(sum, "2cf", "3cf", 1),
-			[]string{"local.example/scaler:1.0@" + sum}, nil, "which is another",
+			[]string{"local.example/scaler:1.0@" + sum}, nil, "has another digest than",
 		},
-		"of several the one with the longest common path": {
+		"localized image with the longest common path wins": {
 			"example.org/a/scaler:1.0", []string{"l.example/b/scaler:1.0", "l.example/a/scaler:1.0"}, nil,
 			"l.example/a/scaler:1.0",
 		},
-		"of several that fit alike none": {
+		"several localized images with the same common path": {
 			"example.org/c/scaler:1.0", []string{"l.example/b/scaler:1.0", "l.example/a/scaler:1.0"}, nil,
 			"is localized as",
 		},
-		"an image by digest alone is the one with the digest": {
+		"image with a digest only": {
 			"example.org/scaler@" + sum, []string{"l.example/scaler:1.0@" + sum}, nil, "example.org/scaler@" + sum,
 		},
-		"a mirror of a host": {
+		"mirror of a host": {
 			"example.org/a/scaler:1.0", nil, map[string]string{"example.org": "mirror.example/lab"},
 			"mirror.example/lab/a/scaler:1.0",
 		},
-		"the longest mirror wins": {
+		"longest mirror wins": {
 			"example.org/a/scaler:1.0", nil,
 			map[string]string{"example.org": "x.example", "example.org/a": "y.example"}, "y.example/scaler:1.0",
 		},
-		"a mirror fits whole path elements": {
+		"mirror of a partial path element": {
 			"example.org.evil/a:1.0", nil, map[string]string{"example.org": "x.example"}, "example.org.evil/a:1.0",
 		},
-		"Docker Hub has one name": {
+		"mirror with another name of Docker Hub": {
 			"nginx", nil, map[string]string{"index.docker.io": "m.example"}, "m.example/library/nginx",
 		},
-		"a mirror applies to the localized image": {
+		"mirror of the localized image": {
 			"example.org/scaler:1.0", []string{"l.example/scaler:1.0"}, map[string]string{"l.example": "m.example"},
 			"m.example/scaler:1.0",
 		},
-		"what is no reference stays": {
+		"invalid reference is unchanged": {
 			"${IMAGE}", []string{"l.example/scaler:1.0"}, map[string]string{"docker.io": "m.example"}, "${IMAGE}",
 		},
-		"a mirror with a scheme is refused": {
+		"mirror with a scheme": {
 			"a", nil, map[string]string{"docker.io": "https://m.example"}, "without a scheme",
 		},
-		"a listed image without a valid reference": {"a", []string{"A B"}, nil, "is not an image reference"},
+		"listed image with an invalid reference": {"a", []string{"A B"}, nil, "is not an image reference"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := object(t, "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: \""+
@@ -103,23 +103,23 @@ func TestImagesAreLocalizedAndMirrored(t *testing.T) {
 			uses, err := Rewrite([]*unstructured.Unstructured{o}, Rewriting{Localized: c.localized, Mirrors: c.mirrors})
 			if err != nil {
 				if !strings.Contains(err.Error(), c.want) {
-					t.Errorf("got %v, want %q", err, c.want)
+					t.Errorf("Rewrite: got error %v, want %q", err, c.want)
 				}
 				return
 			}
 			if len(uses) != 1 || uses[0].Image != c.image || uses[0].Rewritten != c.want ||
 				uses[0].Field != "spec.containers[0].image" || uses[0].Object != "Pod a" {
-				t.Errorf("got %+v, want %s", uses, c.want)
+				t.Errorf("uses: got %+v, want one image rewritten to %s", uses, c.want)
 			}
 			containers, _, _ := unstructured.NestedSlice(o.Object, "spec", "containers")
 			if got := containers[0].(map[string]any)["image"]; got != c.want {
-				t.Errorf("the object has %v, want %s", got, c.want)
+				t.Errorf("image of the object: got %v, want %s", got, c.want)
 			}
 		})
 	}
 }
 
-func TestEveryPlaceOfAnImageIsFound(t *testing.T) {
+func TestRewriteFindsAllImageFieldsOfPods(t *testing.T) {
 	pod := `
   initContainers: [{name: a, image: "a:1"}]
   containers: [{name: b, image: "b:1", env: [{name: RELATED, value: "example.org/x/c:1"}, {name: URL, value: "https://c:1"}, {name: OTHER, value: "d:1"}, {name: EMPTY}]}, {name: none}]
@@ -129,12 +129,12 @@ func TestEveryPlaceOfAnImageIsFound(t *testing.T) {
 	indented := func(by string) string { return strings.ReplaceAll(pod, "\n  ", "\n"+by) }
 	want := []string{"a:1", "b:1", "e:1", "v:1", "example.org/x/c:1"}
 	for kind, text := range map[string]string{
-		"a Pod":        "apiVersion: v1\nkind: Pod\nspec:" + pod,
-		"a Deployment": "apiVersion: apps/v1\nkind: Deployment\nspec:\n  template:\n    spec:" + indented("      "),
-		"a Job":        "apiVersion: batch/v1\nkind: Job\nspec:\n  template:\n    spec:" + indented("      "),
-		"a CronJob": "apiVersion: batch/v1\nkind: CronJob\nspec:\n  jobTemplate:\n    spec:\n      template:\n   " +
+		"Pod":        "apiVersion: v1\nkind: Pod\nspec:" + pod,
+		"Deployment": "apiVersion: apps/v1\nkind: Deployment\nspec:\n  template:\n    spec:" + indented("      "),
+		"Job":        "apiVersion: batch/v1\nkind: Job\nspec:\n  template:\n    spec:" + indented("      "),
+		"CronJob": "apiVersion: batch/v1\nkind: CronJob\nspec:\n  jobTemplate:\n    spec:\n      template:\n   " +
 			"     spec:" + indented("          "),
-		"a PodTemplate": "apiVersion: v1\nkind: PodTemplate\ntemplate:\n  spec:" + indented("    "),
+		"PodTemplate": "apiVersion: v1\nkind: PodTemplate\ntemplate:\n  spec:" + indented("    "),
 	} {
 		t.Run(kind, func(t *testing.T) {
 			uses, err := Rewrite([]*unstructured.Unstructured{object(t, text)},
@@ -147,16 +147,16 @@ func TestEveryPlaceOfAnImageIsFound(t *testing.T) {
 				found = append(found, use.Image)
 			}
 			if !slices.Equal(found, want) {
-				t.Errorf("got %v, want %v", found, want)
+				t.Errorf("images: got %v, want %v", found, want)
 			}
 			if last := uses[len(uses)-1].Rewritten; last != "l.example/c:1" {
-				t.Errorf("the variable is %s", last)
+				t.Errorf("environment variable: got %s, want l.example/c:1", last)
 			}
 		})
 	}
 }
 
-func TestImagePathsOfCustomResources(t *testing.T) {
+func TestImagePathsAreRewrittenInCustomResources(t *testing.T) {
 	text := "apiVersion: a.example/v1\nkind: Keda\nmetadata: {name: k, namespace: n}\nspec: {image: \"a:1\", images: " +
 		"{x: \"b:1\", y: \"c:1\"}, parts: [{image: \"d:1\"}, {}, 7]}"
 	o := object(t, text)
@@ -178,27 +178,27 @@ func TestImagePathsOfCustomResources(t *testing.T) {
 		strings.NewReplacer("a:1", "m.example/library/a:1", "b:1", "m.example/library/b:1", "c:1",
 			"m.example/library/c:1", "d:1", "m.example/library/d:1").Replace(text))
 	if len(uses) != 4 || !reflect.DeepEqual(o, want) {
-		t.Errorf("got %+v\n%v\nwant\n%v", uses, o, want)
+		t.Errorf("got uses %+v and object\n%v\nwant 4 uses and object\n%v", uses, o, want)
 	}
 	if _, err := Rewrite(nil,
 		Rewriting{Paths: []bundle.ImagePath{{Group: "a", Kind: "B", Field: "spec..x"}}}); err == nil ||
 		!strings.Contains(err.Error(), `field "spec..x"`) {
-		t.Errorf("a broken field: %v", err)
+		t.Errorf("invalid field path: got error %v, want it to name the field", err)
 	}
 }
 
-func TestImagesAreComparedWithTheListOfTheComponent(t *testing.T) {
+func TestUnlistedReturnsImagesMissingInComponent(t *testing.T) {
 	uses := []Use{
 		{Image: "example.org/scaler:1.0"}, {Image: "example.org/other:1.0"}, {Image: "example.org/other:1.0"},
 		{Image: "${X}"},
 	}
 	if got := Unlisted(uses, []string{"l.example/scaler:1.0@" + sum}); !slices.Equal(got,
 		[]string{"example.org/other:1.0", "${X}"}) {
-		t.Errorf("unlisted %v", got)
+		t.Errorf("unlisted images: got %v, want example.org/other:1.0 and ${X}", got)
 	}
 }
 
-func TestMirroringTwiceIsMirroringOnce(t *testing.T) {
+func TestMirroringIsIdempotent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		image := rapid.StringMatching(`([a-z]{1,5}\.[a-z]{2,3}/)?[a-z]{1,5}(/[a-z]{1,5})?(:[a-z0-9]{1,4})?`).
 			Draw(t, "image")
@@ -218,7 +218,8 @@ func TestMirroringTwiceIsMirroringOnce(t *testing.T) {
 		}
 		second, err := Rewrite([]*unstructured.Unstructured{o}, rules)
 		if err != nil || second[0].Rewritten != first[0].Rewritten {
-			t.Fatalf("%v: %s became %s and then %s", err, image, first[0].Rewritten, second[0].Rewritten)
+			t.Fatalf("error %v: %s was rewritten to %s, and then to %s", err, image, first[0].Rewritten,
+				second[0].Rewritten)
 		}
 	})
 }

@@ -10,14 +10,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-// PullSecretVariable is the environment variable with the name of the Secret that the Pods of an operator need.
+// PullSecretVariable is the environment variable with the name of the pull Secret for the Pods that an operator
+// creates.
 //
 // Source: lifecycle-manager, flag --skr-image-pull-secret.
 const PullSecretVariable = "SKR_IMG_PULL_SECRET"
 
-// AddPullSecret adds a Secret of their namespace to the pull Secrets of all Pods. The Deployments and StatefulSets for
-// which isOperator returns true also get its name in a variable. An operator that already has this variable is an
-// error, because the value to use is unclear. A malformed Pod spec stays, and the API server refuses it.
+// AddPullSecret adds a Secret to the imagePullSecrets of all Pods and pod templates. Deployments and StatefulSets for
+// which isOperator returns true also get the name of the Secret in PullSecretVariable. It returns an error if an
+// operator already has this variable. It does not change malformed Pod specs, which the API server refuses.
 func AddPullSecret(
 	objects []*unstructured.Unstructured, secret string, isOperator func(*unstructured.Unstructured) bool,
 ) error {
@@ -42,7 +43,7 @@ func AddPullSecret(
 	return nil
 }
 
-// mapAt returns the map at a path of names, nil without one.
+// mapAt returns the map at a path of names, nil if it does not exist.
 func mapAt(tree map[string]any, path string) map[string]any {
 	for step := range strings.SplitSeq(path, ".") {
 		tree, _ = tree[step].(map[string]any)
@@ -74,7 +75,7 @@ func addVariable(pod map[string]any, secret string) error {
 		}
 		if slices.ContainsFunc(env, func(entry any) bool { return nameOf(entry) == PullSecretVariable }) {
 			return fmt.Errorf(
-				"containers[%d].env: %s exists already, and the setting imagePullSecret sets its value: remove it "+
+				"containers[%d].env: %s already exists, but the setting imagePullSecret must set it: remove it "+
 					"from the module",
 				n, PullSecretVariable)
 		}

@@ -1,4 +1,4 @@
-// Keeps a page current: after an event from the server, the script loads the page again and replaces the parts that differ. Without this script,
+// Keeps a page current. After an event from the server, the script loads the page again and replaces the parts that differ. Without this script,
 // every page works and shows the state of its last load.
 "use strict";
 
@@ -10,9 +10,10 @@
   let tag = "";
   let asking = null;
 
-  // take makes one node as another is, and leaves what is the same alone: focus, scroll position and open details stay.
+  // take updates a node to match a fresh one. It keeps equal nodes, so that focus, scroll position and open details are
+  // preserved.
   function take(old, fresh) {
-    if (old.id === "views" && fresh.id === "views") return; // the script fills it
+    if (old.id === "views" && fresh.id === "views") return; // the script fills this element
     if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName || old.id !== fresh.id) {
       old.replaceWith(document.importNode(fresh, true));
       return;
@@ -41,7 +42,7 @@
     try {
       const answer = await fetch(address, { headers: tag && address === location.href ? { "If-None-Match": tag } : {}, signal: mine.signal });
       if (answer.redirected || answer.status === 401) {
-        location.reload(); // who is looking has to sign in again
+        location.reload(); // the user must sign in again
         return;
       }
       if (answer.status === 304) {
@@ -71,8 +72,8 @@
     }
   }
 
-  // A hidden page needs no stream: a browser has few of them for one host. A stream ends every minute and is opened again, so only one that stays
-  // away is told.
+  // A hidden page opens no stream, because browsers limit the number of streams per host. A stream ends every minute and is opened again, so only a
+  // stream that is interrupted for longer is shown as "Not live".
   let away = 0;
   function listen() {
     clearInterval(poll);
@@ -96,7 +97,7 @@
     });
   }
 
-  // Filters apply as they are chosen.
+  // Filters apply immediately.
   function filter(form) {
     const fields = new URLSearchParams();
     for (const [name, value] of new FormData(form)) {
@@ -121,7 +122,7 @@
     filter(e.target);
   });
 
-  // Times grow old without the server.
+  // The ages of times are updated without the server.
   function age(ms) {
     const ahead = ms < -60000;
     const min = Math.floor(Math.abs(ms) / 60000);
@@ -137,7 +138,8 @@
     }
   }, 15000);
 
-  // The theme switch goes from the system's theme to light, to dark, and back. Without storage it lasts for one page.
+  // The theme button cycles through the system theme, light and dark. Without storage, the choice is lost when the page
+  // is left.
   const themes = { "": "System theme", light: "Light theme", dark: "Dark theme" };
   function theme(name) {
     if (name) document.documentElement.dataset.theme = name;
@@ -205,7 +207,7 @@
     place.hidden = !place.children.length;
   }
 
-  // Commands in advice get a button that copies them.
+  // Buttons next to commands copy the command.
   document.addEventListener("click", async (e) => {
     const button = e.target.closest("button.copy");
     if (!button) return;
