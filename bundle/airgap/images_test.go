@@ -68,14 +68,14 @@ func TestImagesAreWalkedWithinLimits(t *testing.T) {
 		found int // includes the empty config, whose bytes the walk does not need
 		want  refusal.Reason
 	}{
-		"an image of Docker's":        {docker, 3, ""},
-		"an index of Docker's":        {dockerIndex, 4, ""},
-		"an index of indexes":         {nested, 5, ""},
-		"one index more":              {tooDeep, 0, refusal.TooLarge},
-		"more blobs than any has":     {tooMany, 0, refusal.TooLarge},
-		"more bytes of manifests":     {tooLarge, 0, refusal.TooLarge},
-		"one index many times":        {repeated, 2, ""},
-		"a single blob is no image's": {layer, 1, ""},
+		"an image of Docker's":                  {docker, 3, ""},
+		"an index of Docker's":                  {dockerIndex, 4, ""},
+		"an index of indexes":                   {nested, 5, ""},
+		"one index more":                        {tooDeep, 0, refusal.TooLarge},
+		"more blobs than any has":               {tooMany, 0, refusal.TooLarge},
+		"more bytes of manifests":               {tooLarge, 0, refusal.TooLarge},
+		"one index many times":                  {repeated, 2, ""},
+		"blob that does not belong to an image": {layer, 1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := 0

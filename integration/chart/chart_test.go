@@ -30,7 +30,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files")
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())

@@ -83,7 +83,7 @@ func picture(all []step, result string) recording.Recording {
 	return r
 }
 
-// closing returns the text at the end: what to inspect, and the commands for it.
+// closing returns the text at the end, with commands to inspect the fleet.
 func closing(publisher, page string) string {
 	return fmt.Sprintf(`
 It all keeps running. Look around:

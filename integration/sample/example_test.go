@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-var update = flag.Bool("update", false, "write docs/example anew")
+var update = flag.Bool("update", false, "write docs/example")
 
 // TestExampleIsCurrent compares docs/example, which the README publishes, with the samples; -update writes it.
 func TestExampleIsCurrent(t *testing.T) {

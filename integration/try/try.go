@@ -62,7 +62,7 @@ type Options struct {
 	Clusters *cluster.Pool
 	// Ground provides kind clusters with real pods instead of API servers. It is closed at the end.
 	Ground fleet.Ground
-	// Fleet is a running fleet with two runtimes, of which the first is the canary. Both must not have the module. The
+	// Fleet is a running fleet with two runtimes. The first one is the canary. The runtimes must not have the module. The
 	// try's objects in the control plane are removed at the end. Nil starts a fleet for the try.
 	Fleet    *fleet.Fleet
 	Runtimes [2]*fleet.Runtime

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// labelStage is the label of Kymas by which waves select runtimes.
+// labelStage is the label of Kymas that selects the runtimes of a wave.
 const labelStage = "stage"
 
 // course returns a course with two waves: the canary, then the other runtime. A runtime that is not ready in time

@@ -31,7 +31,7 @@ func (v Verdict) Result() string {
 	}
 }
 
-// Passed reports whether all steps passed. It returns false if there are no steps.
+// Passed reports whether all steps passed. It returns false for an empty list.
 func Passed(verdicts []Verdict) bool {
 	for _, v := range verdicts {
 		if v.Err != nil {

@@ -18,7 +18,7 @@ type Announcement struct {
 	// Holder is the planner's name in its lease. Shards is the number of shards in the planner's configuration.
 	Holder string `json:"holder"`
 	Shards int    `json:"shards"`
-	// State is the newest state of the control plane for which all required Rollouts have been written.
+	// State is the newest state of the control plane whose required Rollouts have all been written.
 	State string `json:"state"`
 	// Active is true while a rollout is in progress. Shards then publish the times of their runtimes' reports for the
 	// planner.

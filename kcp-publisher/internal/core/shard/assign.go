@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Assign returns the member for each of n shards, or nil if there are no members. held contains the current holder of
+// Assign returns the member for each of n shards, or nil if members is empty. held contains the current holder of
 // each shard, which may no longer be a member.
 //
 // The shares of two members differ by at most one shard. A member that holds at most its share keeps all its shards.

@@ -65,7 +65,7 @@ func (w *work) commit(files map[string]string, options ...func(*gogit.CommitOpti
 	for _, option := range options {
 		option(o)
 	}
-	hash, err := tree.Commit("say what is there", o)
+	hash, err := tree.Commit("update the fleet", o)
 	w.must(err)
 	return hash.String()
 }
@@ -298,7 +298,7 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 		"a password for ssh":    {Options{URL: "ssh://ada:hunter2@host/x"}, "contains credentials"},
 		"no URL":                {Options{}, "want a URL"},
 		"branch and tag":        {Options{URL: "/x", Branch: "a", Tag: "b"}, "set only one of them"},
-		"a branch that is none": {Options{URL: "/x", Branch: "a..b"}, "not a valid branch"},
+		"invalid branch name":   {Options{URL: "/x", Branch: "a..b"}, "not a valid branch"},
 		"another scheme":        {Options{URL: "ftp://host/x"}, `scheme "ftp" is not supported`},
 		"a password in clear text": {
 			Options{URL: "http://host/x", Credentials: Credentials{password: "hunter2"}}, "use https",
@@ -307,7 +307,7 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 			Options{URL: "git@host:x", Credentials: Credentials{identity: []byte("k")}}, "identity and known_hosts",
 		},
 		"ssh without any key": {Options{URL: "ssh://git@host/x"}, "identity and known_hosts"},
-		"certificates that are none": {
+		"invalid certificates": {
 			Options{URL: "https://host/x", Credentials: Credentials{ca: []byte("k")}}, "holds no certificate",
 		},
 	} {
