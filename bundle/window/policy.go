@@ -109,7 +109,7 @@ func ParseWindows(data []byte) ([]Window, error) {
 		return nil, err
 	}
 	if windows == nil {
-		return nil, errors.New("null: want a list of windows, [] for no window")
+		return nil, errors.New("the list of windows must not be null; use [] for no windows")
 	}
 	return windows, checkAll("", windows)
 }

@@ -126,7 +126,7 @@ func TestParseWindowsRefusesInvalidLists(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"valid list of windows":    {`[{"days":["Sat"],"begin":"21:00:00+02:00","end":"23:00:00+02:00"}]`, ""},
 		"empty list":               {`[]`, ""},
-		"null instead of a list":   {`null`, "null: want a list of windows"},
+		"null instead of a list":   {`null`, "the list of windows must not be null"},
 		"object instead of a list": {`{"begin":"x"}`, "cannot unmarshal object"},
 		"unknown field":            {`[{"day":["Sat"]}]`, `unknown field "[0].day"`},
 		"window that ends before it begins": {

@@ -250,7 +250,7 @@ func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 		repo.git("mv", "fleet/kymas", "kymas")
 		must(t, os.Symlink("../kymas", filepath.Join(repo.dir, "fleet", "kymas")))
 		repo.push(nil)
-		untilNotFollowed(t, f, before, v1beta2.ReasonCommitRefused, "kymas: is a symbolic link, which is not followed")
+		untilNotFollowed(t, f, before, v1beta2.ReasonCommitRefused, "kymas is a symbolic link, which is not followed")
 		repo.git("rm", "--quiet", "fleet/kymas")
 		repo.git("mv", "kymas", "fleet/kymas")
 		untilCommit(t, f, repo.push(nil))

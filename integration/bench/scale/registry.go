@@ -190,7 +190,8 @@ func serveRegistry(ctx context.Context, options registry.Options, in io.Reader, 
 	return errors.Join(server.Close(), r.Close())
 }
 
-// local is a client for programs of the bench, whose profiles take half a minute.
+// local is the HTTP client for the benchmark's own processes. Its timeout is a minute, because fetching a profile takes
+// 30 seconds.
 var local = &http.Client{Timeout: time.Minute}
 
 type registryAddresses struct{ Registry, Traffic string }

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// maxShortages is the maximum number of free pages, and of free files, that a command can require.
+// maxShortages limits EachShortage: the test fails if a command needs more than this number of free pages or free
+// inodes.
 const maxShortages = 400
 
 // Disk is a folder on its own file system in memory.

@@ -28,7 +28,7 @@ func keysFlag(flags *pflag.FlagSet, into *string) {
 func publisherKeyFlags(flags *pflag.FlagSet, into *keys.Folder) {
 	keysFlag(flags, &into.Dir)
 	flags.StringVar(&into.PublisherKey, "publisher-key", "",
-		"file, or KMS reference SCHEME://... for a sigstore KMS plugin, of the key that signs bundles; default: "+
+		"key that signs bundles: a file, or a KMS reference SCHEME://... for a sigstore KMS plugin; default: "+
 			"publisher.key in the --keys folder")
 }
 

@@ -72,7 +72,7 @@ func newRun(g *cli.Root) *cobra.Command {
 		"only reconcile Kymas with matching labels, such as sharding.fluxcd.io/shard=one; publishers with different "+
 			"selectors use different leases")
 	flags.IntVar(&f.shards, "shards", 1,
-		"number of shards of the fleet, which leases distribute among the replicas; with 1, one replica is active "+
+		"number of shards of the fleet, which Leases assign to the replicas; with 1, one replica is active "+
 			"and the others are on standby")
 	namespaceFlag(flags, &f.namespace, "Kymas, ModuleTemplates and ModuleReleaseMetas")
 	flags.StringVar(&f.secretsNamespace, "secrets-namespace", "",

@@ -52,8 +52,8 @@ func (f *settingsFlags) add(flags *pflag.FlagSet) {
 		"mirror as FROM=TO: runtimes read content and images of FROM, which is HOST or HOST/PATH, from TO; can be "+
 			"repeated")
 	flags.StringVar(&f.pullSecret, "image-pull-secret", "",
-		"Secret that modules' pods use to pull images, as [NAMESPACE/]NAME; run delivers it to all runtimes, by "+
-			"default from --secrets-namespace")
+		"image pull Secret for the pods of modules, as [NAMESPACE/]NAME, by default in --secrets-namespace; run "+
+			"delivers it to all runtimes")
 	flags.StringArrayVar(&f.labels, "runtime-namespace-label", nil,
 		"label for namespace kyma-system in all runtimes, as KEY=VALUE, such as istio-injection=enabled; can be "+
 			"repeated. Supported keys: "+strings.Join(bundle.NamespaceLabelKeys, ", "))

@@ -102,7 +102,8 @@ func (c *settingsClient) Status() client.SubResourceWriter {
 	return restrictedStatus{c.Client.Status(), c}
 }
 
-// restrictedStatus writes statuses. The API server returns a changed Kyma with all its settings.
+// restrictedStatus writes statuses and removes restricted settings from the returned Kyma, because the API server
+// returns the whole object.
 type restrictedStatus struct {
 	client.SubResourceWriter
 	settings *settingsClient

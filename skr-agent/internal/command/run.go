@@ -115,9 +115,9 @@ func newRun(g *cli.Root) *cobra.Command {
 		&f.notifications,
 		"notifications-url",
 		"",
-		"https://HOST"+bundle.NotificationsPath+
-			": the publisher's notifications about new bundles, requested with the registry credentials for HOST; "+
-			"default: notifications in the bootstrap Secret, or polling only",
+		"URL of the publisher's notifications about new bundles, https://HOST"+bundle.NotificationsPath+
+			"; uses the registry credentials for HOST; default: notifications in the bootstrap Secret, otherwise "+
+			"polling only",
 	)
 	f.registry.AddFlags(flags)
 	return cmd

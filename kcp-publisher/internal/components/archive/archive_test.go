@@ -334,7 +334,7 @@ func TestConcurrentWritersAreDetected(t *testing.T) {
 		}
 		want := "already exists (created concurrently)"
 		if format == Folder {
-			want = "was changed by another writer"
+			want = "was modified concurrently"
 		}
 		if err := writers[1].Close(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: second writer: got %v", format, err)

@@ -87,7 +87,7 @@ func (w *Writer) publishFolder(data []byte) error {
 	if w.before != nil {
 		now, err := (folder{dir: w.dir}).indexBytes()
 		if err != nil || !bytes.Equal(now, w.before) {
-			return errors.Join(fmt.Errorf("%s was changed by another writer: write again", indexFile), err)
+			return errors.Join(fmt.Errorf("%s was modified concurrently: run the command again", indexFile), err)
 		}
 	}
 	if err := store.SyncFolder(filepath.Join(w.dir, blobsDir)); err != nil {

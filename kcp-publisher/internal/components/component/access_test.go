@@ -287,7 +287,7 @@ func TestForbiddenOrWrongContentIsRefused(t *testing.T) {
 			"{type: helm, helmRepository: '" + helm.URL + "/ab', helmChart: 'a:1'}", "",
 			"allow it with --helm-repositories",
 		},
-		"Helm repository above an allowed one": {
+		"Helm repository that leaves an allowed one with ..": {
 			"{type: helm, helmRepository: '" + helm.URL + "/a/../b', helmChart: 'a:1'}", "",
 			"allow it with --helm-repositories",
 		},

@@ -13,8 +13,8 @@ import (
 // whole control plane, was deleted.
 //
 // A Kyma with the same namespace and name counts as the same Kyma, because only the UID differs in a rebuilt control
-// plane. A bundle from before 0.1.0 does not identify a Kyma. It belongs to the Kyma whose own name is the runtime ID,
-// because a label cannot claim that name.
+// plane. A bundle from before 0.1.0 does not identify a Kyma. Such a bundle belongs to the Kyma whose metadata.name
+// equals the runtime ID. A Kyma that gets this runtime ID from a label cannot claim the bundle.
 func (a Adopted) CheckOwner(r Runtime) error {
 	if a.Stored == nil || r.Assigned || a.Stored.Audience.KeyThumbprint == "" {
 		return nil

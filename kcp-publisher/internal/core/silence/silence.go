@@ -12,8 +12,8 @@ import "time"
 type LastReport struct {
 	// At is the time of the last report whose content is known, or zero if no such report was received.
 	At time.Time
-	// Possible is the latest time at which another publisher can have received a report without recording it. It is
-	// zero if that is not possible.
+	// Possible is the latest time at which another publisher might have received a report that it did not record. Zero
+	// means that there is no such report.
 	Possible time.Time
 }
 

@@ -278,7 +278,7 @@ func (c *collector) unread(at, what string) error {
 		c.ignored = append(c.ignored, at+": "+what)
 		return nil
 	}
-	return fmt.Errorf("%s: %s: put the files in its place, or move it out of the path", at, what)
+	return fmt.Errorf("%s %s: replace it with the files, or move it outside of --git-path", at, what)
 }
 
 func (c *collector) file(hash plumbing.Hash, at string) error {

@@ -221,13 +221,13 @@ func TestLinksAndSubmodulesStopACommit(t *testing.T) {
 		want  string
 	}{
 		"a link in the place of a file": {
-			link, "kymas/one.yaml", "kymas/one.yaml: is a symbolic link, which is not followed",
+			link, "kymas/one.yaml", "kymas/one.yaml is a symbolic link, which is not followed",
 		},
-		"a link in the place of a folder": {link, "kymas", "kymas: is a symbolic link"},
+		"a link in the place of a folder": {link, "kymas", "kymas is a symbolic link"},
 		"a submodule in the place of a folder": {
-			submodule, "kymas", "kymas: is a submodule, which is not fetched: put the files in its place",
+			submodule, "kymas", "kymas is a submodule, which is not fetched: replace it with the files",
 		},
-		"a hidden link to an object": {link, ".one.yaml", ".one.yaml: is a symbolic link"},
+		"a hidden link to an object": {link, ".one.yaml", ".one.yaml is a symbolic link"},
 		"a hidden link":              {link, ".editorconfig", ""},
 		"a link in a hidden folder":  {link, ".github/kymas", ""},
 		"a hidden submodule":         {submodule, ".tools", ""},

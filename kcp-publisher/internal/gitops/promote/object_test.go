@@ -14,12 +14,12 @@ func TestAPromotionChangesOneVersion(t *testing.T) {
 		create          bool
 		want, wrong     string
 	}{
-		"a newer version":      {"fast", "regular", false, "fast=1.9.0 regular=1.9.0 slow=2.0.0", ""},
-		"a new channel":        {"fast", "lab", true, "fast=1.9.0 regular=1.8.0 slow=2.0.0 lab=1.9.0", ""},
-		"a channel to create":  {"fast", "lab", false, "", "add --create"},
-		"one channel":          {"fast", "fast", false, "", "both where"},
-		"an older version":     {"fast", "slow", false, "", "1.9.0 is older"},
-		"a channel of nothing": {"none", "fast", false, "", "the channels are fast, regular, slow"},
+		"a newer version":                  {"fast", "regular", false, "fast=1.9.0 regular=1.9.0 slow=2.0.0", ""},
+		"a new channel":                    {"fast", "lab", true, "fast=1.9.0 regular=1.8.0 slow=2.0.0 lab=1.9.0", ""},
+		"a missing channel without create": {"fast", "lab", false, "", "add --create"},
+		"one channel":                      {"fast", "fast", false, "", "both where"},
+		"an older version":                 {"fast", "slow", false, "", "1.9.0 is older"},
+		"a channel of nothing":             {"none", "fast", false, "", "the channels are fast, regular, slow"},
 	} {
 		spec := v1beta2.ModuleReleaseMetaSpec{ModuleName: "keda", Channels: []v1beta2.ChannelVersion{
 			{Channel: "fast", Version: "1.9.0"}, {Channel: "regular", Version: "1.8.0"}, {Channel: "slow",
