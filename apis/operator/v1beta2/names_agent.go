@@ -11,6 +11,9 @@ const (
 	// AnnotationFormerImages lists the digests of the agent images that bundles replaced. The agent returns to one of
 	// these images only if its bundle explicitly requests the rollback.
 	AnnotationFormerImages = "kyma-pull.dev/former-images"
+	// AnnotationUndecidedImage contains the number of trials of an agent image that ended because the registry did not
+	// work, and the image, as COUNT IMAGE. The agent tries the image again when the registry works.
+	AnnotationUndecidedImage = "kyma-pull.dev/undecided-image"
 	// AnnotationUnprovenStarts is the number of starts of a pod whose image is not proven, as POD:COUNT. After too many
 	// starts, the agent rolls the image back.
 	AnnotationUnprovenStarts = "kyma-pull.dev/unproven-starts"

@@ -118,6 +118,7 @@ type Agent struct {
 	// well is the start of the current series of successful rounds, zero after a failure. proven is true if the agent's
 	// image proved itself. agentProblem is the reason why the agent does not run the bundle's image.
 	well         time.Time
+	trial        trial
 	proven       bool
 	agentProblem string
 	// unmanaged contains the versions of unmanaged modules by name.

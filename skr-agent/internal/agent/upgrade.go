@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -20,6 +21,9 @@ func (a *Agent) upgrade(ctx context.Context, log logr.Logger, whole bool) {
 		return
 	}
 	var well time.Duration
+	registry := a.unread && a.storeErr == nil || a.delivery.down
+	a.trial.ownFailure.Store(a.trial.ownFailure.Load() || !whole)
+	a.trial.registryFailure.Store(a.trial.registryFailure.Load() || registry)
 	switch {
 	case !whole || a.unread || a.delivery.down || a.delivery.sent == "":
 		a.well = time.Time{}
@@ -40,6 +44,12 @@ func (a *Agent) upgrade(ctx context.Context, log logr.Logger, whole bool) {
 		a.event(ctx, v1beta2.ReasonAgentUpgradeRolledBack, outcome.Problem)
 	}
 	a.agentProblem, a.proven = outcome.Problem, outcome.Proven
+}
+
+// trial contains the kinds of failures since the start of the process. Rounds write them, and watchImage reads them.
+type trial struct {
+	ownFailure      atomic.Bool // the image can be the cause of a failure
+	registryFailure atomic.Bool // the registry did not return an acceptable bundle, or did not accept a report
 }
 
 // wantedImage returns the image of the bundle in force, or none if the bundle must not change the image. That is the
@@ -63,7 +73,7 @@ func (a *Agent) watchImage(ctx context.Context) error {
 			return nil
 		case <-time.After(wait):
 		}
-		outcome, err := a.Deployment.Overdue(ctx)
+		outcome, err := a.Deployment.Overdue(ctx, a.trial.registryFailure.Load() && !a.trial.ownFailure.Load())
 		switch {
 		case err != nil:
 			ctrl.Log.Error(err, "failed to reconcile the agent's Deployment")

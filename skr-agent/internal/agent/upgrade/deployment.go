@@ -65,9 +65,9 @@ func (d *Deployment) Round(ctx context.Context, wanted Wanted, well time.Duratio
 	return d.decide(ctx, wanted, func(k Known) Step { return Round(k, wanted, well) })
 }
 
-// Overdue rolls back to the previous image if the current image did not prove itself.
-func (d *Deployment) Overdue(ctx context.Context) (Outcome, error) {
-	return d.decide(ctx, Wanted{}, Overdue)
+// Overdue applies the function Overdue at the deadline for the current image.
+func (d *Deployment) Overdue(ctx context.Context, unreachable bool) (Outcome, error) {
+	return d.decide(ctx, Wanted{}, func(k Known) Step { return Overdue(k, unreachable) })
 }
 
 // decide reads the Deployment and applies the decided step. It returns a conflict error if another Pod changed the
@@ -89,7 +89,7 @@ func (d *Deployment) decide(ctx context.Context, wanted Wanted, decide func(Know
 		}
 	}
 	known.Set, known.Proven, known.Failed, known.Starts = step.Set, step.Proven, step.Failed, step.Starts
-	known.Former = step.Former
+	known.Former, known.Undecided, known.Trials = step.Former, step.Undecided, step.Trials
 	return Outcome{Message: step.Message, Problem: known.Problem(wanted), Proven: known.Proven == known.Running}, nil
 }
 
@@ -99,6 +99,8 @@ func (d *Deployment) write(ctx context.Context, deployment *appsv1.Deployment, s
 	annotate(deployment, v1beta2.AnnotationProvenImage, step.Proven)
 	annotate(deployment, v1beta2.AnnotationFailedImage, step.Failed)
 	annotate(deployment, v1beta2.AnnotationFormerImages, step.Former)
+	annotate(deployment, v1beta2.AnnotationUndecidedImage,
+		map[bool]string{true: strconv.Itoa(step.Trials) + " " + step.Undecided}[step.Undecided != ""])
 	annotate(deployment, v1beta2.AnnotationUnprovenStarts,
 		map[bool]string{true: d.Pod + ":" + strconv.Itoa(step.Starts)}[step.Starts > 0])
 	if err := d.Client.Patch(ctx, deployment,
@@ -124,6 +126,10 @@ func (d *Deployment) known(deployment *appsv1.Deployment, set string) Known {
 		Proven: deployment.Annotations[v1beta2.AnnotationProvenImage],
 		Failed: deployment.Annotations[v1beta2.AnnotationFailedImage],
 		Former: deployment.Annotations[v1beta2.AnnotationFormerImages],
+	}
+	if count, image, ok := strings.Cut(deployment.Annotations[v1beta2.AnnotationUndecidedImage], " "); ok {
+		trials, _ := strconv.Atoi(count)
+		known.Undecided, known.Trials = image, max(trials, 0)
 	}
 	for _, c := range deployment.Status.Conditions {
 		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse &&

@@ -104,7 +104,7 @@ func TestReplacedImagesAreRemembered(t *testing.T) {
 	if k.Set != "b" || k.Former != "a" {
 		t.Fatalf("got %+v after an upgrade, want image b and former image a", k)
 	}
-	s := Overdue(k) // b fails
+	s := Overdue(k, false) // b fails
 	k = Known{Set: s.Set, Running: s.Set, Proven: s.Proven, Failed: s.Failed, Former: s.Former}
 	if k.Set != "a" || k.Former != "" {
 		t.Fatalf("got %+v after a failure, want image a and no former image", k)

@@ -28,6 +28,10 @@ type Known struct {
 	Starts         int
 	// Former contains the digests of the images that bundles replaced, separated by commas.
 	Former string
+	// Undecided is an image whose last trial ended because the registry did not work. Trials is the number of such
+	// trials.
+	Undecided string
+	Trials    int
 	// Stuck is true if the Pods of Set did not become ready within the Deployment's progress deadline.
 	Stuck bool
 }
@@ -37,12 +41,17 @@ type Step struct {
 	Set, Proven, Failed string
 	Starts              int
 	Former              string
+	Undecided           string
+	Trials              int
 	// Message is the log line.
 	Message string
 }
 
 func (k Known) step() Step {
-	return Step{Set: k.Set, Proven: k.Proven, Failed: k.Failed, Starts: k.Starts, Former: k.Former}
+	return Step{
+		Set: k.Set, Proven: k.Proven, Failed: k.Failed, Starts: k.Starts, Former: k.Former, Undecided: k.Undecided,
+		Trials: k.Trials,
+	}
 }
 
 // onTrial reports whether the running image is the image in the template, is not proven, and has a proven predecessor.
@@ -98,17 +107,42 @@ func Round(k Known, w Wanted, well time.Duration) Step {
 		}
 		s.Message = fmt.Sprintf("the agent's image %s proved itself", k.Running)
 	}
-	if wanted != "" && wanted != k.Set && wanted != k.Failed && k.older(w) == "" {
-		s.Set, s.Failed, s.Starts, s.Former = wanted, "", 0, k.leaving(wanted)
-		s.Message = fmt.Sprintf("upgrading the agent from image %s to %s", k.Set, wanted)
+	if s.Undecided == k.Set {
+		s.Undecided, s.Trials = "", 0
+	}
+	next := wanted
+	if next == "" {
+		next = s.Undecided // an image of the chart
+	}
+	switch {
+	case next == "" || next == k.Set || next == k.Failed || wanted != "" && k.older(w) != "":
+	case next == s.Undecided && well < Trial: // the registry does not work yet
+	default:
+		s.Set, s.Failed, s.Starts, s.Former = next, "", 0, k.leaving(next)
+		s.Message = fmt.Sprintf("upgrading the agent from image %s to %s", k.Set, next)
+		if next != s.Undecided {
+			s.Undecided, s.Trials = "", 0
+		}
 	}
 	return s
 }
 
-// Overdue returns the step at the deadline for a new image to prove itself.
-func Overdue(k Known) Step {
+// Overdue returns the step at the deadline for a new image to prove itself. unreachable is true if requests to the
+// registry failed during the trial and nothing else did. The image can be the reason, so the agent returns to the
+// previous image. It tries the image again when the previous image can use the registry, at most maxTrials times:
+// otherwise, the owner of the registry could keep all agents at an old release.
+func Overdue(k Known, unreachable bool) Step {
 	if !k.onTrial() {
 		return k.step()
+	}
+	trials := 1
+	if k.Undecided == k.Set {
+		trials += k.Trials
+	}
+	if unreachable && trials < maxTrials {
+		s := k.back("the registry did not work during the trial")
+		s.Failed, s.Undecided, s.Trials = k.Failed, k.Set, trials
+		return s
 	}
 	return k.back("the new image did not work for one minute without interruption before the deadline")
 }
@@ -123,10 +157,17 @@ func (k Known) back(why string) Step {
 	}
 }
 
+// maxTrials limits the trials of one image.
+const maxTrials = 4
+
 // Problem returns the reason why the agent does not run the wanted image or the image of an upgraded chart. It returns
 // "" if the agent runs the image or is about to start it.
 func (k Known) Problem(w Wanted) string {
 	older := k.older(w)
+	if k.Undecided != "" && k.Undecided != k.Set && (w.Image == "" || w.Image == k.Undecided) {
+		return fmt.Sprintf("the agent returned from its image %s to %s, because the registry did not work during the "+
+			"trial; it tries the image again when the registry works", k.Undecided, k.Set)
+	}
 	if k.Failed == "" || k.Failed == k.Set || k.Failed != w.Image && older != "" {
 		return older
 	}

@@ -19,6 +19,7 @@ func TestImageMustProveItselfOrIsRolledBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		known          Known
 		start, overdue bool          // selects Start or Overdue, the default is Round
+		unreachable    bool          // the registry did not work
 		again          time.Duration // selects Again with the time that the agent ran
 		wanted         string
 		well           time.Duration
@@ -104,6 +105,34 @@ func TestImageMustProveItselfOrIsRolledBack(t *testing.T) {
 			known: Known{Set: "b", Running: "b", Proven: "a", Starts: 1}, overdue: true,
 			want: Step{Set: "a", Proven: "a", Failed: "b"},
 		},
+		"new image is undecided if the registry did not work": {
+			known: Known{Set: "b", Running: "b", Proven: "a"}, overdue: true, unreachable: true,
+			want: Step{Set: "a", Proven: "a", Undecided: "b", Trials: 1},
+		},
+		"undecided image is tried again when the registry works": {
+			known: Known{Set: "a", Running: "a", Proven: "a", Undecided: "b", Trials: 1}, wanted: "b", well: Trial,
+			want: Step{Set: "b", Proven: "a", Undecided: "b", Trials: 1, Former: "a"},
+		},
+		"undecided image is not tried again before": {
+			known: Known{Set: "a", Running: "a", Proven: "a", Undecided: "b", Trials: 1}, wanted: "b", well: Trial - 1,
+			want: Step{Set: "a", Proven: "a", Undecided: "b", Trials: 1},
+		},
+		"undecided image of the chart is tried again": {
+			known: Known{Set: "a", Running: "a", Proven: "a", Undecided: "chart", Trials: 2}, well: Trial,
+			want: Step{Set: "chart", Proven: "a", Undecided: "chart", Trials: 2, Former: "a"},
+		},
+		"another image replaces an undecided image": {
+			known: Known{Set: "a", Running: "a", Proven: "a", Undecided: "b", Trials: 2}, wanted: "c",
+			want: Step{Set: "c", Proven: "a", Former: "a"},
+		},
+		"undecided image proves itself": {
+			known: Known{Set: "b", Running: "b", Proven: "a", Undecided: "b", Trials: 2}, wanted: "b", well: Trial,
+			want: Step{Set: "b", Proven: "b"},
+		},
+		"last trial of an undecided image decides": {
+			known: Known{Set: "b", Running: "b", Proven: "a", Undecided: "b", Trials: maxTrials - 1}, overdue: true,
+			unreachable: true, want: Step{Set: "a", Proven: "a", Failed: "b"},
+		},
 		"proven image stays at the deadline": {
 			known: Known{Set: "b", Running: "b", Proven: "b"}, overdue: true, want: Step{Set: "b", Proven: "b"},
 		},
@@ -129,7 +158,7 @@ func TestImageMustProveItselfOrIsRolledBack(t *testing.T) {
 			case c.again > 0:
 				got = Again(c.known, c.again)
 			case c.overdue:
-				got = Overdue(c.known)
+				got = Overdue(c.known, c.unreachable)
 			}
 			if got.Message = ""; got != c.want {
 				t.Errorf("got %+v, want %+v", got, c.want)
@@ -148,7 +177,10 @@ func TestWorkingAgentSurvivesUpgrades(t *testing.T) {
 	for range 2000 {
 		images := map[string]image{"first": {}}
 		d := Known{Set: "first", Proven: "first"}
-		write := func(s Step) { d.Set, d.Proven, d.Failed, d.Starts = s.Set, s.Proven, s.Failed, s.Starts }
+		write := func(s Step) {
+			d.Set, d.Proven, d.Failed, d.Starts = s.Set, s.Proven, s.Failed, s.Starts
+			d.Undecided, d.Trials = s.Undecided, s.Trials
+		}
 		leading := "first"
 		for range 6 {
 			wanted := string(uuid.NewUUID())
@@ -163,7 +195,7 @@ func TestWorkingAgentSurvivesUpgrades(t *testing.T) {
 				case leads.crashes:
 					write(Start(known))
 				case leads.idle:
-					write(Overdue(known))
+					write(Overdue(known, random.IntN(2) == 0))
 				default:
 					write(Round(known, bundled(wanted), Trial))
 				}
