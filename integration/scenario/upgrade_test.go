@@ -133,7 +133,7 @@ func TestBundleUpgradesAgentAndRollsBackABadImage(t *testing.T) {
 }
 
 // TestAgentImageWithoutRegistryAccessIsRolledBack checks that an agent without registry access is not considered
-// proven, because it could never receive its replacement.
+// proven, because it could never receive its replacement. The image is tried again when the registry works.
 func TestAgentImageWithoutRegistryAccessIsRolledBack(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	berlin := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
@@ -150,10 +150,20 @@ func TestAgentImageWithoutRegistryAccessIsRolledBack(t *testing.T) {
 		if annotations["kyma-pull.dev/proven-image"] != fourth {
 			t.Fatalf("an agent without a registry is recorded as proven: %v", annotations)
 		}
-		return annotations["kyma-pull.dev/failed-image"] == fifth, fmt.Sprint(annotations)
+		return annotations["kyma-pull.dev/undecided-image"] == "1 "+fifth, fmt.Sprint(annotations)
 	})
 	untilRuns(t, berlin, fourth)
 	must(t, f.Registry.Resume())
 	becomePod(t, berlin, "agent-4-again", fourth)
-	untilAgentSays(t, berlin, metav1.ConditionFalse, "rolled back its image "+fifth)
+	untilAgentSays(t, berlin, metav1.ConditionFalse, "returned from its image "+fifth)
+	until(t, 150*time.Second, "the agent tries the image again", func() (bool, string) {
+		image := deployed(t, berlin).Spec.Template.Spec.Containers[0].Image
+		return image == fifth, image
+	})
+	becomePod(t, berlin, "agent-5-again", fifth)
+	until(t, 150*time.Second, "the image is recorded as proven", func() (bool, string) {
+		annotations := deployed(t, berlin).Annotations
+		return annotations["kyma-pull.dev/proven-image"] == fifth && annotations["kyma-pull.dev/undecided-image"] == "",
+			fmt.Sprint(annotations)
+	})
 }
