@@ -150,6 +150,7 @@ var exempt = map[string][]string{
 		"AnnotationSecretNamespace",
 		"AnnotationTarget",
 		"AnnotationUnmanaged",
+		"AnnotationUndecidedImage",
 		"AnnotationUnprovenStarts",
 		"AnnotationUsesValues",
 		"LabelChannel",
