@@ -102,12 +102,15 @@ func Round(k Known, w Wanted, well time.Duration) Step {
 			return s
 		}
 		s.Proven, s.Starts = k.Running, 0
-		if k.Failed != wanted {
+		if wanted == "" {
 			s.Failed = ""
 		}
 		s.Message = fmt.Sprintf("the agent's image %s proved itself", k.Running)
 	}
-	if s.Undecided == k.Set {
+	if wanted != "" && k.Failed != wanted { // without an image in the bundle, a failed image of the chart stays recorded
+		s.Failed = ""
+	}
+	if s.Undecided == k.Set || wanted != "" && s.Undecided != wanted {
 		s.Undecided, s.Trials = "", 0
 	}
 	next := wanted
@@ -120,9 +123,6 @@ func Round(k Known, w Wanted, well time.Duration) Step {
 	default:
 		s.Set, s.Failed, s.Starts, s.Former = next, "", 0, k.leaving(next)
 		s.Message = fmt.Sprintf("upgrading the agent from image %s to %s", k.Set, next)
-		if next != s.Undecided {
-			s.Undecided, s.Trials = "", 0
-		}
 	}
 	return s
 }
@@ -168,7 +168,7 @@ func (k Known) Problem(w Wanted) string {
 		return fmt.Sprintf("the agent returned from its image %s to %s, because the registry did not work during the "+
 			"trial; it tries the image again when the registry works", k.Undecided, k.Set)
 	}
-	if k.Failed == "" || k.Failed == k.Set || k.Failed != w.Image && older != "" {
+	if k.Failed == "" || k.Failed == k.Set || w.Image != "" && k.Failed != w.Image {
 		return older
 	}
 	return fmt.Sprintf("the agent rolled back its image %s, which failed, and runs %s", k.Failed,

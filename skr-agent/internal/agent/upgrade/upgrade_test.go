@@ -71,6 +71,14 @@ func TestImageMustProveItselfOrIsRolledBack(t *testing.T) {
 			known: Known{Set: "c", Running: "c", Proven: "b", Failed: "chart"}, well: Trial,
 			want: Step{Set: "c", Proven: "c"},
 		},
+		"failed image of the bundle stays recorded when the chart's image proves itself": {
+			known: Known{Set: "chart", Running: "chart", Proven: "a", Failed: "b"}, wanted: "b", well: Trial,
+			want: Step{Set: "chart", Proven: "chart", Failed: "b"},
+		},
+		"bundle's running image ends the record of a rollback": {
+			known: Known{Set: "a", Running: "a", Proven: "a", Failed: "b"}, wanted: "a",
+			want: Step{Set: "a", Proven: "a"},
+		},
 		"next image is tried after a rollback": {
 			known: Known{Set: "a", Running: "a", Proven: "a", Failed: "b"}, wanted: "c", well: Trial,
 			want: Step{Set: "c", Proven: "a", Former: "a"},
@@ -223,7 +231,7 @@ func TestRollbackIsReportedWithoutABundleImage(t *testing.T) {
 		reported bool
 	}{
 		"chart's image was rolled back, bundle without an image": {Known{Set: "b", Failed: "chart"}, "", true},
-		"chart's image was rolled back, bundle with an image":    {Known{Set: "b", Failed: "chart"}, "b", true},
+		"chart's image was rolled back, bundle with an image":    {Known{Set: "b", Failed: "chart"}, "b", false},
 		"failed image was set again":                             {Known{Set: "chart", Failed: "chart"}, "", false},
 		"no rollback":                                            {Known{Set: "b"}, "", false},
 	} {
