@@ -16,6 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/airgap"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
@@ -228,21 +229,26 @@ func (g *gathering) signed(ctx context.Context, list bundle.Blob) (bundle.Blob, 
 func (g *gathering) signedBefore(
 	ctx context.Context, repository store.Reader, tags []string,
 ) (*bundle.Fetched, error) {
-	var found *bundle.Fetched
-	for _, tag := range tags {
-		fetched, err := store.Fetch(ctx, repository, tag)
+	unlessUnusable := func(err error) error {
 		if errors.Is(err, store.ErrNotFound) || refusal.Of(err) != nil {
-			return nil, nil
+			return nil
 		}
-		if err != nil {
-			return nil, err
-		}
-		if found != nil && !bytes.Equal(found.Bytes, fetched.Bytes) {
-			return nil, nil
-		}
-		found = &fetched
+		return err
 	}
-	return found, nil
+	found, err := store.Fetch(ctx, repository, tags[0])
+	if err != nil {
+		return nil, unlessUnusable(err)
+	}
+	for _, tag := range tags[1:] {
+		last, err := repository.Resolve(ctx, tag)
+		if err != nil {
+			return nil, unlessUnusable(store.NotFound(err))
+		}
+		if last.Digest != digest.FromBytes(found.Bytes) {
+			return nil, nil
+		}
+	}
+	return &found, nil
 }
 
 // predicate orders the list by the sequence of its bundles. The list expires with the first of them.

@@ -21,9 +21,12 @@ func (a *Agent) upgrade(ctx context.Context, log logr.Logger, whole bool) {
 		return
 	}
 	var well time.Duration
-	registry := a.unread && a.storeErr == nil || a.delivery.down
-	a.trial.ownFailure.Store(a.trial.ownFailure.Load() || !whole)
-	a.trial.registryFailure.Store(a.trial.registryFailure.Load() || registry)
+	if !whole {
+		a.trial.ownFailure.Store(true)
+	}
+	if a.unread && a.storeErr == nil || a.delivery.down {
+		a.trial.registryFailure.Store(true)
+	}
 	switch {
 	case !whole || a.unread || a.delivery.down || a.delivery.sent == "":
 		a.well = time.Time{}

@@ -227,8 +227,8 @@ func (r *reader) checkList(ctx context.Context) error {
 	if len(missing) > 0 {
 		r.unknown(
 			"runtimes of other control planes: the registry's list of repositories omits %d existing repositories, "+
-				"such as %s: "+
-				"use credentials that can list all repositories below the prefix", len(missing), slices.Min(missing))
+				"such as %s: use credentials that can list all repositories below the prefix", len(missing),
+			slices.Min(missing))
 	}
 	return nil
 }

@@ -83,13 +83,12 @@ func (d *Deployment) decide(ctx context.Context, wanted Wanted, decide func(Know
 	}
 	known := d.known(&deployment, *image)
 	step := decide(known)
-	if known.changes(step) {
+	if step.State != known.State {
 		if err := d.write(ctx, &deployment, step); err != nil {
 			return Outcome{}, err
 		}
 	}
-	known.Set, known.Proven, known.Failed, known.Starts = step.Set, step.Proven, step.Failed, step.Starts
-	known.Former, known.Undecided, known.Trials = step.Former, step.Undecided, step.Trials
+	known.State = step.State
 	return Outcome{Message: step.Message, Problem: known.Problem(wanted), Proven: known.Proven == known.Running}, nil
 }
 
@@ -117,15 +116,15 @@ func (d *Deployment) known(deployment *appsv1.Deployment, set string) Known {
 	if pod, count, _ := strings.Cut(deployment.Annotations[v1beta2.AnnotationUnprovenStarts], ":"); pod == d.Pod {
 		starts, _ = strconv.Atoi(count)
 	}
-	running := d.Running
-	if sameContent(running, set) {
-		running = set
-	}
-	known := Known{
-		Set: set, Running: running, Starts: max(starts, 0),
+	known := Known{Running: d.Running, State: State{
+		Set: set, Starts: max(starts, 0),
 		Proven: deployment.Annotations[v1beta2.AnnotationProvenImage],
 		Failed: deployment.Annotations[v1beta2.AnnotationFailedImage],
 		Former: deployment.Annotations[v1beta2.AnnotationFormerImages],
+	}}
+	// A webhook of the cluster can replace the registry in the Pod's image, for example with a cache.
+	if bundle.ImageDigest(d.Running) == bundle.ImageDigest(set) {
+		known.Running = set
 	}
 	if count, image, ok := strings.Cut(deployment.Annotations[v1beta2.AnnotationUndecidedImage], " "); ok {
 		trials, _ := strconv.Atoi(count)
@@ -138,12 +137,6 @@ func (d *Deployment) known(deployment *appsv1.Deployment, set string) Known {
 		}
 	}
 	return known
-}
-
-// sameContent reports whether two image references have the same digest. A webhook of the cluster can replace the
-// registry in the Pod's image, for example with a cache.
-func sameContent(a, b string) bool {
-	return strings.Contains(a, "@") && strings.Contains(b, "@") && bundle.ImageDigest(a) == bundle.ImageDigest(b)
 }
 
 func imageOf(spec corev1.PodSpec) *string {

@@ -17,63 +17,63 @@ func TestOlderImageRequiresAnAllowedRollback(t *testing.T) {
 		kept  string // part of the reason to keep the image, "" for an upgrade
 	}{
 		"newer release": {
-			Known{Set: pin("b")},
+			Known{State: State{Set: pin("b")}},
 			Wanted{tagged("1.4.0", "c"), "1.3.0", never},
 			"",
 		},
 		"another build of the running release": {
-			Known{Set: pin("b")},
+			Known{State: State{Set: pin("b")}},
 			Wanted{tagged("1.3.0", "c"), "1.3.0", never},
 			"",
 		},
 		"older release": {
-			Known{Set: pin("b")},
+			Known{State: State{Set: pin("b")}},
 			Wanted{tagged("1.2.0", "a"), "1.3.0", never},
 			"release 1.2.0 is older than the running release 1.3.0",
 		},
 		"older release with the prefix v": {
-			Known{Set: pin("b")},
+			Known{State: State{Set: pin("b")}},
 			Wanted{tagged("v1.2.0", "a"), "v1.3.0", never},
 			"is older",
 		},
 		"older release with an allowed rollback": {
-			Known{Set: pin("b")},
+			Known{State: State{Set: pin("b")}},
 			Wanted{tagged("1.2.0", "a"), "1.3.0", always},
 			"",
 		},
 		"replaced image": {
-			Known{Set: pin("b"), Former: digestOf("0") + "," + digestOf("a")},
+			Known{State: State{Set: pin("b"), Former: digestOf("0") + "," + digestOf("a")}},
 			Wanted{pin("a"), "dev", never},
 			"a later image replaced it",
 		},
 		"replaced image from a mirror": {
-			Known{Set: pin("b"), Former: digestOf("a")},
+			Known{State: State{Set: pin("b"), Former: digestOf("a")}},
 			Wanted{strings.Replace(pin("a"), "host", "mirror", 1), "dev", never},
 			"replaced",
 		},
 		"replaced image with an allowed rollback": {
-			Known{Set: pin("b"), Former: digestOf("a")},
+			Known{State: State{Set: pin("b"), Former: digestOf("a")}},
 			Wanted{pin("a"), "dev", always},
 			"",
 		},
 		"image without a release that was not replaced": {
-			Known{Set: pin("b"), Former: digestOf("a")},
+			Known{State: State{Set: pin("b"), Former: digestOf("a")}},
 			Wanted{pin("c"), "dev", never},
 			"",
 		},
 		"current image": {
-			Known{Set: pin("b"), Former: digestOf("b")},
+			Known{State: State{Set: pin("b"), Former: digestOf("b")}},
 			Wanted{tagged("1.2.0", "b"), "1.3.0", never},
 			"",
 		},
-		"bundle without an image": {Known{Set: pin("b")}, Wanted{"", "1.3.0", never}, ""},
+		"bundle without an image": {Known{State: State{Set: pin("b")}}, Wanted{"", "1.3.0", never}, ""},
 		"older release, current image without a digest": {
-			Known{Set: "host.example/agent:1.3.0"},
+			Known{State: State{Set: "host.example/agent:1.3.0"}},
 			Wanted{tagged("1.2.0", "a"), "1.3.0", never},
 			"older",
 		},
 		"running release, current image without a digest": {
-			Known{Set: "host.example/agent:1.2.0"},
+			Known{State: State{Set: "host.example/agent:1.2.0"}},
 			Wanted{tagged("1.2.0", "a"), "1.2.0", never},
 			"",
 		},
@@ -82,8 +82,8 @@ func TestOlderImageRequiresAnAllowedRollback(t *testing.T) {
 		if (got == "") != (c.kept == "") || !strings.Contains(got, c.kept) {
 			t.Errorf("%s: got reason %q, want %q", name, got, c.kept)
 		}
-		step := Round(Known{Set: c.known.Set, Running: c.known.Set, Proven: c.known.Set, Former: c.known.Former},
-			c.want, Trial)
+		state := State{Set: c.known.Set, Proven: c.known.Set, Former: c.known.Former}
+		step := Round(Known{State: state, Running: c.known.Set}, c.want, Trial)
 		if (step.Set == c.known.Set) != (c.kept != "" || c.want.Image == "" || c.want.Image == c.known.Set) &&
 			name != "current image" {
 			t.Errorf("%s: got image %s, current image %s, want an upgrade only without a reason %q", name, step.Set,
@@ -95,17 +95,17 @@ func TestOlderImageRequiresAnAllowedRollback(t *testing.T) {
 // TestReplacedImagesAreRemembered upgrades to image b, which fails, then to image c, and then to many other images.
 func TestReplacedImagesAreRemembered(t *testing.T) {
 	never := func(_, _ string) bool { return false }
-	k := Known{Set: "a", Running: "a", Proven: "a"}
+	k := Known{State: State{Set: "a", Proven: "a"}, Running: "a"}
 	to := func(image string) {
 		s := Round(k, Wanted{Image: image, GoesBack: never}, Trial)
-		k = Known{Set: s.Set, Running: s.Set, Proven: s.Proven, Failed: s.Failed, Former: s.Former}
+		k = Known{State: s.State, Running: s.Set}
 	}
 	to("b")
 	if k.Set != "b" || k.Former != "a" {
 		t.Fatalf("got %+v after an upgrade, want image b and former image a", k)
 	}
 	s := Overdue(k, false) // b fails
-	k = Known{Set: s.Set, Running: s.Set, Proven: s.Proven, Failed: s.Failed, Former: s.Former}
+	k = Known{State: s.State, Running: s.Set}
 	if k.Set != "a" || k.Former != "" {
 		t.Fatalf("got %+v after a failure, want image a and no former image", k)
 	}

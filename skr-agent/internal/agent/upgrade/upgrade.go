@@ -18,10 +18,10 @@ const (
 	Trial = time.Minute
 )
 
-// Known is the state of the Deployment.
-type Known struct {
-	// Set is the image in the template of the Deployment. Running is the image of this Pod.
-	Set, Running string
+// State is the part of the Deployment that the functions of this package change.
+type State struct {
+	// Set is the image in the template of the Deployment.
+	Set string
 	// Proven is the last proven image. Failed is the last image that was rolled back. Starts is the number of starts of
 	// this Pod while Set is not proven.
 	Proven, Failed string
@@ -32,40 +32,30 @@ type Known struct {
 	// trials.
 	Undecided string
 	Trials    int
+}
+
+// Known is the state of the Deployment and of this Pod.
+type Known struct {
+	State
+	// Running is the image of this Pod.
+	Running string
 	// Stuck is true if the Pods of Set did not become ready within the Deployment's progress deadline.
 	Stuck bool
 }
 
 // Step is the new state of the Deployment.
 type Step struct {
-	Set, Proven, Failed string
-	Starts              int
-	Former              string
-	Undecided           string
-	Trials              int
+	State
 	// Message is the log line.
 	Message string
-}
-
-func (k Known) step() Step {
-	return Step{
-		Set: k.Set, Proven: k.Proven, Failed: k.Failed, Starts: k.Starts, Former: k.Former, Undecided: k.Undecided,
-		Trials: k.Trials,
-	}
 }
 
 // onTrial reports whether the running image is the image in the template, is not proven, and has a proven predecessor.
 func (k Known) onTrial() bool { return k.Running == k.Set && k.Proven != "" && k.Proven != k.Set }
 
-// changes reports whether a step changes the Deployment.
-func (k Known) changes(s Step) bool {
-	s.Message = ""
-	return s != k.step()
-}
-
 // Start returns the step at the start of the agent. It must run before any work that can crash.
 func Start(k Known) Step {
-	s := k.step()
+	s := Step{State: k.State}
 	if !k.onTrial() {
 		return s
 	}
@@ -79,7 +69,7 @@ func Start(k Known) Step {
 // Again returns the step before the agent restarts itself because its bootstrap Secret changed. This restart does not
 // count if the agent ran for at least Trial. After a shorter time it counts, because the image could be in a loop.
 func Again(k Known, ran time.Duration) Step {
-	s := k.step()
+	s := Step{State: k.State}
 	if k.onTrial() && s.Starts > 0 && ran >= Trial {
 		s.Starts--
 	}
@@ -89,7 +79,7 @@ func Again(k Known, ran time.Duration) Step {
 // Round returns the step after a round of the leading agent. well is the time without a failed round. A round fails if
 // it could not read, accept or apply the bundle, or could not deliver a report.
 func Round(k Known, w Wanted, well time.Duration) Step {
-	s, wanted := k.step(), w.Image
+	s, wanted := Step{State: k.State}, w.Image
 	if k.Running != k.Set {
 		// A Pod with another image is starting. This Pod leads until the other one is ready.
 		if k.Stuck && k.Proven != "" {
@@ -133,7 +123,7 @@ func Round(k Known, w Wanted, well time.Duration) Step {
 // otherwise, the owner of the registry could keep all agents at an old release.
 func Overdue(k Known, unreachable bool) Step {
 	if !k.onTrial() {
-		return k.step()
+		return Step{State: k.State}
 	}
 	trials := 1
 	if k.Undecided == k.Set {
@@ -149,10 +139,7 @@ func Overdue(k Known, unreachable bool) Step {
 
 func (k Known) back(why string) Step {
 	return Step{
-		Set:     k.Proven,
-		Proven:  k.Proven,
-		Failed:  k.Set,
-		Former:  k.without(k.Proven),
+		State:   State{Set: k.Proven, Proven: k.Proven, Failed: k.Set, Former: k.without(k.Proven)},
 		Message: fmt.Sprintf("rolled back the agent's image %s to %s: %s", k.Set, k.Proven, why),
 	}
 }

@@ -23,139 +23,150 @@ func TestImageMustProveItselfOrIsRolledBack(t *testing.T) {
 		again          time.Duration // selects Again with the time that the agent ran
 		wanted         string
 		well           time.Duration
-		want           Step
+		want           State
 	}{
 		"first image proves itself after the trial": {
-			known: Known{Set: "a", Running: "a"}, well: Trial, want: Step{Set: "a", Proven: "a"},
+			known: Known{State: State{Set: "a"}, Running: "a"}, well: Trial,
+			want: State{Set: "a", Proven: "a"},
 		},
 		"first image is not proven before the end of the trial": {
-			known: Known{Set: "a", Running: "a"}, wanted: "b", well: Trial - 1, want: Step{Set: "a"},
+			known: Known{State: State{Set: "a"}, Running: "a"}, wanted: "b", well: Trial - 1,
+			want: State{Set: "a"},
 		},
 		"bundle's image replaces a proven image": {
-			known: Known{Set: "a", Running: "a", Proven: "a"}, wanted: "b",
-			want: Step{Set: "b", Proven: "a", Former: "a"},
+			known: Known{State: State{Set: "a", Proven: "a"}, Running: "a"}, wanted: "b",
+			want: State{Set: "b", Proven: "a", Former: "a"},
 		},
 		"bundle without an image changes nothing": {
-			known: Known{Set: "a", Running: "a", Proven: "a"}, well: Trial, want: Step{Set: "a", Proven: "a"},
+			known: Known{State: State{Set: "a", Proven: "a"}, Running: "a"}, well: Trial,
+			want: State{Set: "a", Proven: "a"},
 		},
 		"old agent waits for the Pods of the new image": {
-			known: Known{Set: "b", Running: "a", Proven: "a"}, wanted: "b", well: Trial,
-			want: Step{Set: "b", Proven: "a"},
+			known: Known{State: State{Set: "b", Proven: "a"}, Running: "a"}, wanted: "b", well: Trial,
+			want: State{Set: "b", Proven: "a"},
 		},
 		"old agent rolls back if the new Pods do not become ready": {
-			known: Known{Set: "b", Running: "a", Proven: "a", Stuck: true}, wanted: "b", well: Trial,
-			want: Step{Set: "a", Proven: "a", Failed: "b"},
+			known: Known{State: State{Set: "b", Proven: "a"}, Running: "a", Stuck: true}, wanted: "b", well: Trial,
+			want: State{Set: "a", Proven: "a", Failed: "b"},
 		},
 		"rolled back image is not retried": {
-			known: Known{Set: "a", Running: "a", Proven: "a", Failed: "b"}, wanted: "b", well: Trial,
-			want: Step{Set: "a", Proven: "a", Failed: "b"},
+			known: Known{State: State{Set: "a", Proven: "a", Failed: "b"}, Running: "a"}, wanted: "b", well: Trial,
+			want: State{Set: "a", Proven: "a", Failed: "b"},
 		},
 		"image of an upgraded chart stays until the end of the trial": {
-			known: Known{Set: "chart", Running: "chart", Proven: "b"}, wanted: "b", well: Trial - 1,
-			want: Step{Set: "chart", Proven: "b"},
+			known: Known{State: State{Set: "chart", Proven: "b"}, Running: "chart"}, wanted: "b", well: Trial - 1,
+			want: State{Set: "chart", Proven: "b"},
 		},
 		"bundle's image replaces the chart's image after the trial": {
-			known: Known{Set: "chart", Running: "chart", Proven: "b"}, wanted: "b", well: Trial, want: Step{
-				Set: "b", Proven: "chart", Former: "chart",
-			},
+			known: Known{State: State{Set: "chart", Proven: "b"}, Running: "chart"}, wanted: "b", well: Trial,
+			want: State{Set: "b", Proven: "chart", Former: "chart"},
 		},
 		"chart's image is rolled back at the deadline": {
-			known: Known{Set: "chart", Running: "chart", Proven: "b"}, wanted: "b", overdue: true,
-			want: Step{Set: "b", Proven: "b", Failed: "chart"},
+			known: Known{State: State{Set: "chart", Proven: "b"}, Running: "chart"}, wanted: "b", overdue: true,
+			want: State{Set: "b", Proven: "b", Failed: "chart"},
 		},
 		"rollback of the chart's image stays recorded": {
-			known: Known{Set: "b", Running: "b", Proven: "b", Failed: "chart"}, well: Trial,
-			want: Step{Set: "b", Proven: "b", Failed: "chart"},
+			known: Known{State: State{Set: "b", Proven: "b", Failed: "chart"}, Running: "b"}, well: Trial,
+			want: State{Set: "b", Proven: "b", Failed: "chart"},
 		},
 		"another proven image ends the record of a rollback": {
-			known: Known{Set: "c", Running: "c", Proven: "b", Failed: "chart"}, well: Trial,
-			want: Step{Set: "c", Proven: "c"},
+			known: Known{State: State{Set: "c", Proven: "b", Failed: "chart"}, Running: "c"}, well: Trial,
+			want: State{Set: "c", Proven: "c"},
 		},
 		"failed image of the bundle stays recorded when the chart's image proves itself": {
-			known: Known{Set: "chart", Running: "chart", Proven: "a", Failed: "b"}, wanted: "b", well: Trial,
-			want: Step{Set: "chart", Proven: "chart", Failed: "b"},
+			known:  Known{State: State{Set: "chart", Proven: "a", Failed: "b"}, Running: "chart"},
+			wanted: "b", well: Trial,
+			want: State{Set: "chart", Proven: "chart", Failed: "b"},
 		},
 		"bundle's running image ends the record of a rollback": {
-			known: Known{Set: "a", Running: "a", Proven: "a", Failed: "b"}, wanted: "a",
-			want: Step{Set: "a", Proven: "a"},
+			known: Known{State: State{Set: "a", Proven: "a", Failed: "b"}, Running: "a"}, wanted: "a",
+			want: State{Set: "a", Proven: "a"},
 		},
 		"next image is tried after a rollback": {
-			known: Known{Set: "a", Running: "a", Proven: "a", Failed: "b"}, wanted: "c", well: Trial,
-			want: Step{Set: "c", Proven: "a", Former: "a"},
+			known: Known{State: State{Set: "a", Proven: "a", Failed: "b"}, Running: "a"}, wanted: "c", well: Trial,
+			want: State{Set: "c", Proven: "a", Former: "a"},
 		},
 		"new image proves itself after the trial": {
-			known: Known{Set: "b", Running: "b", Proven: "a", Starts: 2}, wanted: "b", well: Trial,
-			want: Step{Set: "b", Proven: "b"},
+			known: Known{State: State{Set: "b", Proven: "a", Starts: 2}, Running: "b"}, wanted: "b", well: Trial,
+			want: State{Set: "b", Proven: "b"},
 		},
 		"start of a new image is counted": {
-			known: Known{Set: "b", Running: "b", Proven: "a", Starts: 1}, start: true,
-			want: Step{Set: "b", Proven: "a", Starts: 2},
+			known: Known{State: State{Set: "b", Proven: "a", Starts: 1}, Running: "b"}, start: true,
+			want: State{Set: "b", Proven: "a", Starts: 2},
 		},
 		"new image rolls itself back after too many starts": {
-			known: Known{Set: "b", Running: "b", Proven: "a", Starts: MaxStarts}, start: true,
-			want: Step{Set: "a", Proven: "a", Failed: "b"},
+			known: Known{State: State{Set: "b", Proven: "a", Starts: MaxStarts}, Running: "b"}, start: true,
+			want: State{Set: "a", Proven: "a", Failed: "b"},
 		},
 		"intended restart after the trial time is not counted": {
-			known: Known{Set: "b", Running: "b", Proven: "a", Starts: 2}, again: Trial,
-			want: Step{Set: "b", Proven: "a", Starts: 1},
+			known: Known{State: State{Set: "b", Proven: "a", Starts: 2}, Running: "b"}, again: Trial,
+			want: State{Set: "b", Proven: "a", Starts: 1},
 		},
 		"intended restart within the trial time is counted": {
-			known: Known{Set: "b", Running: "b", Proven: "a", Starts: 2}, again: Trial - time.Second,
-			want: Step{Set: "b", Proven: "a", Starts: 2},
+			known: Known{State: State{Set: "b", Proven: "a", Starts: 2}, Running: "b"}, again: Trial - time.Second,
+			want: State{Set: "b", Proven: "a", Starts: 2},
 		},
 		"intended restart of a proven image changes nothing": {
-			known: Known{Set: "a", Running: "a", Proven: "a"}, again: Trial, want: Step{Set: "a", Proven: "a"},
+			known: Known{State: State{Set: "a", Proven: "a"}, Running: "a"}, again: Trial,
+			want: State{Set: "a", Proven: "a"},
 		},
 		"start of a proven image is not counted": {
-			known: Known{Set: "a", Running: "a", Proven: "a"}, start: true, want: Step{Set: "a", Proven: "a"},
+			known: Known{State: State{Set: "a", Proven: "a"}, Running: "a"}, start: true,
+			want: State{Set: "a", Proven: "a"},
 		},
 		"new image rolls itself back at the deadline": {
-			known: Known{Set: "b", Running: "b", Proven: "a", Starts: 1}, overdue: true,
-			want: Step{Set: "a", Proven: "a", Failed: "b"},
+			known: Known{State: State{Set: "b", Proven: "a", Starts: 1}, Running: "b"}, overdue: true,
+			want: State{Set: "a", Proven: "a", Failed: "b"},
 		},
 		"new image is undecided if the registry did not work": {
-			known: Known{Set: "b", Running: "b", Proven: "a"}, overdue: true, unreachable: true,
-			want: Step{Set: "a", Proven: "a", Undecided: "b", Trials: 1},
+			known: Known{State: State{Set: "b", Proven: "a"}, Running: "b"}, overdue: true, unreachable: true,
+			want: State{Set: "a", Proven: "a", Undecided: "b", Trials: 1},
 		},
 		"undecided image is tried again when the registry works": {
-			known: Known{Set: "a", Running: "a", Proven: "a", Undecided: "b", Trials: 1}, wanted: "b", well: Trial,
-			want: Step{Set: "b", Proven: "a", Undecided: "b", Trials: 1, Former: "a"},
+			known:  Known{State: State{Set: "a", Proven: "a", Undecided: "b", Trials: 1}, Running: "a"},
+			wanted: "b", well: Trial,
+			want: State{Set: "b", Proven: "a", Undecided: "b", Trials: 1, Former: "a"},
 		},
 		"undecided image is not tried again before": {
-			known: Known{Set: "a", Running: "a", Proven: "a", Undecided: "b", Trials: 1}, wanted: "b", well: Trial - 1,
-			want: Step{Set: "a", Proven: "a", Undecided: "b", Trials: 1},
+			known:  Known{State: State{Set: "a", Proven: "a", Undecided: "b", Trials: 1}, Running: "a"},
+			wanted: "b", well: Trial - 1,
+			want: State{Set: "a", Proven: "a", Undecided: "b", Trials: 1},
 		},
 		"undecided image of the chart is tried again": {
-			known: Known{Set: "a", Running: "a", Proven: "a", Undecided: "chart", Trials: 2}, well: Trial,
-			want: Step{Set: "chart", Proven: "a", Undecided: "chart", Trials: 2, Former: "a"},
+			known: Known{State: State{Set: "a", Proven: "a", Undecided: "chart", Trials: 2}, Running: "a"}, well: Trial,
+			want: State{Set: "chart", Proven: "a", Undecided: "chart", Trials: 2, Former: "a"},
 		},
 		"another image replaces an undecided image": {
-			known: Known{Set: "a", Running: "a", Proven: "a", Undecided: "b", Trials: 2}, wanted: "c",
-			want: Step{Set: "c", Proven: "a", Former: "a"},
+			known: Known{State: State{Set: "a", Proven: "a", Undecided: "b", Trials: 2}, Running: "a"}, wanted: "c",
+			want: State{Set: "c", Proven: "a", Former: "a"},
 		},
 		"undecided image proves itself": {
-			known: Known{Set: "b", Running: "b", Proven: "a", Undecided: "b", Trials: 2}, wanted: "b", well: Trial,
-			want: Step{Set: "b", Proven: "b"},
+			known:  Known{State: State{Set: "b", Proven: "a", Undecided: "b", Trials: 2}, Running: "b"},
+			wanted: "b", well: Trial,
+			want: State{Set: "b", Proven: "b"},
 		},
 		"last trial of an undecided image decides": {
-			known: Known{Set: "b", Running: "b", Proven: "a", Undecided: "b", Trials: maxTrials - 1}, overdue: true,
-			unreachable: true, want: Step{Set: "a", Proven: "a", Failed: "b"},
+			known:       Known{State: State{Set: "b", Proven: "a", Undecided: "b", Trials: maxTrials - 1}, Running: "b"},
+			overdue:     true,
+			unreachable: true, want: State{Set: "a", Proven: "a", Failed: "b"},
 		},
 		"proven image stays at the deadline": {
-			known: Known{Set: "b", Running: "b", Proven: "b"}, overdue: true, want: Step{Set: "b", Proven: "b"},
+			known: Known{State: State{Set: "b", Proven: "b"}, Running: "b"}, overdue: true,
+			want: State{Set: "b", Proven: "b"},
 		},
 		"first image stays at the deadline without a predecessor": {
-			known: Known{Set: "a", Running: "a"}, overdue: true, want: Step{Set: "a"},
+			known: Known{State: State{Set: "a"}, Running: "a"}, overdue: true, want: State{Set: "a"},
 		},
 		"deadline of the old agent does not roll back the new image": {
-			known: Known{Set: "b", Running: "a", Proven: "a"}, overdue: true, want: Step{Set: "b", Proven: "a"},
+			known: Known{State: State{Set: "b", Proven: "a"}, Running: "a"}, overdue: true,
+			want: State{Set: "b", Proven: "a"},
 		},
 		"start of the first image is not counted": {
-			known: Known{Set: "a", Running: "a"}, start: true, want: Step{Set: "a"},
+			known: Known{State: State{Set: "a"}, Running: "a"}, start: true, want: State{Set: "a"},
 		},
 		"start of the old image is not counted for the new image": {
-			known: Known{Set: "b", Running: "a", Proven: "a", Starts: 1}, start: true,
-			want: Step{Set: "b", Proven: "a", Starts: 1},
+			known: Known{State: State{Set: "b", Proven: "a", Starts: 1}, Running: "a"}, start: true,
+			want: State{Set: "b", Proven: "a", Starts: 1},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -168,8 +179,8 @@ func TestImageMustProveItselfOrIsRolledBack(t *testing.T) {
 			case c.overdue:
 				got = Overdue(c.known, c.unreachable)
 			}
-			if got.Message = ""; got != c.want {
-				t.Errorf("got %+v, want %+v", got, c.want)
+			if got.State != c.want {
+				t.Errorf("got %+v, want %+v", got.State, c.want)
 			}
 		})
 	}
@@ -184,11 +195,8 @@ func TestWorkingAgentSurvivesUpgrades(t *testing.T) {
 	type image struct{ crashes, unready, idle bool }
 	for range 2000 {
 		images := map[string]image{"first": {}}
-		d := Known{Set: "first", Proven: "first"}
-		write := func(s Step) {
-			d.Set, d.Proven, d.Failed, d.Starts = s.Set, s.Proven, s.Failed, s.Starts
-			d.Undecided, d.Trials = s.Undecided, s.Trials
-		}
+		d := Known{State: State{Set: "first", Proven: "first"}}
+		write := func(s Step) { d.State = s.State }
 		leading := "first"
 		for range 6 {
 			wanted := string(uuid.NewUUID())
@@ -226,16 +234,17 @@ func TestWorkingAgentSurvivesUpgrades(t *testing.T) {
 
 func TestRollbackIsReportedWithoutABundleImage(t *testing.T) {
 	for name, c := range map[string]struct {
-		known    Known
+		state    State
 		wanted   string
 		reported bool
 	}{
-		"chart's image was rolled back, bundle without an image": {Known{Set: "b", Failed: "chart"}, "", true},
-		"chart's image was rolled back, bundle with an image":    {Known{Set: "b", Failed: "chart"}, "b", false},
-		"failed image was set again":                             {Known{Set: "chart", Failed: "chart"}, "", false},
-		"no rollback":                                            {Known{Set: "b"}, "", false},
+		"chart's image was rolled back, bundle without an image": {State{Set: "b", Failed: "chart"}, "", true},
+		"chart's image was rolled back, bundle with an image":    {State{Set: "b", Failed: "chart"}, "b", false},
+		"failed image was set again":                             {State{Set: "chart", Failed: "chart"}, "", false},
+		"no rollback":                                            {State{Set: "b"}, "", false},
 	} {
-		if got := c.known.Problem(bundled(c.wanted)); strings.Contains(got, "rolled back its image chart") != c.reported {
+		got := Known{State: c.state}.Problem(bundled(c.wanted))
+		if strings.Contains(got, "rolled back its image chart") != c.reported {
 			t.Errorf("%s: got %q, want a report: %t", name, got, c.reported)
 		}
 	}
