@@ -177,7 +177,7 @@ type ReportedTrouble struct {
 type ReportedSecrets struct {
 	// Revision is the revision of the Sealed that the outcome refers to.
 	Revision string `json:"revision"`
-	// Reason is the cause of Trouble: one of reason.Secrets, or empty if there is no trouble or the agent does not
+	// Reason is the cause of Trouble: one of reason.Secrets, or empty without Trouble or if the agent does not
 	// report reasons.
 	Reason reason.Reason `json:"reason,omitempty"`
 	// Trouble lists the Secrets that differ from the bundle and the cause, at most MaxMessageBytes. Empty if all match.

@@ -16,7 +16,7 @@ var metadata = []netip.Addr{
 
 // InternalDialer returns a dialer for endpoints in the runtime's own network, whose addresses a user of the runtime can
 // choose. It connects to addresses of Pods, which are private or public. It refuses loopback and link-local addresses,
-// metadata services of clouds, and addresses for which refuse returns an error. It checks the resolved address of each
+// metadata services of clouds, and each address that refuse rejects. It checks the resolved address of each
 // connection, in the form that Plain returns.
 func InternalDialer(refuse func(netip.AddrPort) error) func(context.Context, string, string) (net.Conn, error) {
 	check := func(_ context.Context, _, address string, _ syscall.RawConn) error {

@@ -90,7 +90,7 @@ type Wave struct {
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	MaxConcurrent *intstr.IntOrString `json:"maxConcurrent,omitempty"`
-	// Soak is the time for which the publisher watches a ready wave before the next wave starts.
+	// Soak is how long the publisher watches a ready wave before it starts the next wave.
 	// +optional
 	Soak metav1.Duration `json:"soak,omitzero"`
 	// MinReady is the minimum number of updated runtimes: a number, or a percentage of the runtimes that are not

@@ -6,7 +6,7 @@ const (
 	// rolls back to this image.
 	AnnotationProvenImage = "kyma-pull.dev/proven-image"
 	// AnnotationFailedImage is the agent image that was rolled back. The agent does not use this image again until a
-	// bundle has named another image.
+	// bundle has named another image, or another image has proved itself without an image in the bundle.
 	AnnotationFailedImage = "kyma-pull.dev/failed-image"
 	// AnnotationFormerImages lists the digests of the agent images that bundles replaced. The agent returns to one of
 	// these images only if its bundle explicitly requests the rollback.

@@ -84,7 +84,7 @@ func RootFor(tb testing.TB, publisher trust.Signer) trust.Root {
 	return root
 }
 
-// RootFixture creates versions of a root of trust with three root keys, of which two must sign.
+// RootFixture creates versions of a root of trust with three root keys. Two of the keys must sign.
 type RootFixture struct {
 	testing.TB
 	Keys      []trust.Signer
