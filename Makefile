@@ -34,18 +34,18 @@ demo: assets ## run the demo with a control plane and two runtimes; EXIT=1 exits
 recording: build assets ## record the demo for the README into docs/images/demo.svg
 	@go build -o bin/demo ./integration/demo && KYMA_PULL_PROGRAMS="$(CURDIR)/bin" bin/demo --exit --record docs/images/demo.svg
 
-try-module: build assets ## try a module: install, upgrade, faults, undo, removal; COMPONENT=NAME FROM=1.0.0 TO=1.1.0 COMPONENTS=WHERE [TEMPLATES=FOLDER] [FLAGS=...] [KIND=1]
+try-module: build assets ## test a module: install, upgrade, inject faults, undo the upgrade, remove; COMPONENT=NAME FROM=1.0.0 TO=1.1.0 COMPONENTS=WHERE [TEMPLATES=FOLDER] [FLAGS=...] [KIND=1]
 	@$(if $(KIND),trap : INT TERM; started=$$(hack/offline/kind-node/dockerd start) || exit;) \
 	  go run ./integration/try/cmd $(if $(KIND),--kind) $(if $(COMPONENT),--component '$(COMPONENT)') $(if $(FROM),--from '$(FROM)') $(if $(TO),--to '$(TO)') \
 	  $(if $(COMPONENTS),--components '$(COMPONENTS)') $(if $(TEMPLATES),--templates '$(TEMPLATES)') $(FLAGS); \
 	  code=$$?; $(if $(KIND),[ -z "$$started" ] || hack/offline/kind-node/dockerd stop;) exit $$code
 
 # The program is built first, because an interrupted `go run` leaves a temporary folder behind.
-chaos: build assets ## inject random faults for DURATION (5m) into a fleet of 2 REAL and 18 SIMULATED runtimes; SEED=N repeats a plan; NETWORK=1, CLOCKS=1 add faults
+chaos: build assets ## inject random faults for DURATION (5m) into a fleet of 2 REAL and 18 SIMULATED runtimes; SEED=N repeats the faults of a run; NETWORK=1, CLOCKS=1 add network and clock faults
 	@go build -o bin/chaos ./integration/chaos/cmd && KYMA_PULL_PROGRAMS="$(CURDIR)/bin" TMPDIR="$$(hack/scratch)" bin/chaos \
 	  --duration $(or $(DURATION),5m) $(if $(SEED),--seed $(SEED)) $(if $(REAL),--real $(REAL)) $(if $(SIMULATED),--simulated $(SIMULATED)) $(if $(NETWORK),--network) $(if $(CLOCKS),--clocks) $(FLAGS)
 
-soak: ## run the chaos fleet without faults for DURATION (1h) and report the growth of memory, goroutines and files, also in .chaos/soak.md
+soak: ## run the chaos fleet without faults for DURATION (1h) and report the growth of memory, goroutines and open files, also in .chaos/soak.md
 	@$(MAKE) --no-print-directory chaos DURATION=$(or $(DURATION),1h) FLAGS="--soak $(FLAGS)"
 
 # The scenarios come first, because they take half of the time, and the other packages run while scenarios wait. make
@@ -57,8 +57,8 @@ test: build assets bin/lend ## run the short test suite with real API servers an
 	  --packages './integration/scenario ./...' -- -vet=off -ldflags='-s -w' -timeout $(TIMEOUT)
 	@echo "make test: passed"
 
-# Each part can also run alone.
-test-long: build assets bin/lend ## run the long test suite of rarely changed code, for one to two hours; CONTRIBUTING.md lists the folders
+# The targets that it runs can also be run separately.
+test-long: build assets bin/lend ## run the long test suite (one to two hours), for changes in the folders that CONTRIBUTING.md lists
 	set -a; eval "$$(go run ./hack/browser)"; TMPDIR="$$(hack/scratch)" KYMA_PULL_PROGRAMS="$(CURDIR)/bin" KYMA_PULL_LONG=1 \
 	  KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" \
 	  bin/lend go test -count=1 -vet=off -ldflags='-s -w' -timeout $(LONG_TIMEOUT) $$(hack/suite/list)
@@ -66,6 +66,7 @@ test-long: build assets bin/lend ## run the long test suite of rarely changed co
 	$(MAKE) test-s3
 	$(MAKE) test-cosign
 	$(MAKE) test-kubernetes
+	KYMA_PULL_LONG=1 $(MAKE) test-kind
 	$(MAKE) chaos DURATION=10m
 
 # These scenarios need pods, nodes and a network. They share one fleet, so the run ends with the first failure. The test
@@ -223,7 +224,7 @@ fuzz: ## run every fuzz target for FUZZTIME (10s)
 	  done; done
 
 # The tests depend on this target, so a first build shows its progress and does not count against a test's time limit.
-assets: ## get kube-apiserver, etcd and kwok from the cache, or download or build them once
+assets: ## download or build kube-apiserver, etcd and kwok, unless they are in the cache
 	@mkdir -p bin
 	@hack/elapsed "compiling hack/assets" go build -o bin/assets ./hack/assets/cmd/assets
 	@bin/assets $(ASSETS_FLAGS) >/dev/null

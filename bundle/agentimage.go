@@ -49,8 +49,8 @@ func AgentRollbacks(from []string, image string) (all []Rollback) {
 	return all
 }
 
-// checkAgentFloor refuses an agent image below the root's floor. If the root has a floor, an image without a tag is
-// also refused.
+// checkAgentFloor refuses an agent image with a version below the minimum version (floor) in the root of trust. If the
+// root has a floor for the agent, an image without a tag is also refused.
 func (s Settings) checkAgentFloor(root trust.Root) error {
 	if s.Agent == "" {
 		return nil

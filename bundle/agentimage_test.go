@@ -58,7 +58,7 @@ func TestAgentImageBelowTheFloorIsRefused(t *testing.T) {
 	} {
 		err := CheckReleases(root, DesiredState{Settings: Settings{Agent: c.image}}, nil, time.Now())
 		if (err == nil) != c.fits {
-			t.Errorf("%s: got error %v", name, err)
+			t.Errorf("%s: got error %v, want accepted: %t", name, err, c.fits)
 		}
 		if err := CheckReleases(trust.Root{}, DesiredState{Settings: Settings{Agent: c.image}}, nil,
 			time.Now()); err != nil {

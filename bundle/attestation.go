@@ -100,15 +100,15 @@ func readAttestationWithin(data []byte, most int) (attestation, *refusal.Error) 
 	}
 	if a.MediaType != MediaTypeSigstoreBundle {
 		return a,
-			refusal.New(refusal.MediaType, "the attestation has media type %q, want %q", a.MediaType,
+			refusal.New(refusal.MediaType, "the attestation has media type %q, must be %q", a.MediaType,
 				MediaTypeSigstoreBundle)
 	}
 	if a.Envelope.PayloadType != payloadTypeInToto {
-		return a, refusal.New(refusal.MediaType, "the attestation has payload type %q, want %q", a.Envelope.PayloadType,
-			payloadTypeInToto)
+		return a, refusal.New(refusal.MediaType, "the attestation has payload type %q, must be %q",
+			a.Envelope.PayloadType, payloadTypeInToto)
 	}
 	if n := len(a.Envelope.Signatures); n != 1 {
-		return a, refusal.New(refusal.Malformed, "attestation has %d signatures, want exactly one", n)
+		return a, refusal.New(refusal.Malformed, "attestation has %d signatures, must have exactly one", n)
 	}
 	return a, nil
 }

@@ -30,8 +30,8 @@ type CarriedBundle struct {
 	Digest  digest.Digest `json:"digest"`
 }
 
-// CarriedPredicate contains the position and validity period of an image list. Epoch and sequence order the lists of a
-// fleet, as they order bundles.
+// CarriedPredicate contains the position and validity period of an image list. Epoch and sequence determine which of
+// two lists of a fleet is newer, as for bundles.
 type CarriedPredicate struct {
 	Epoch     int64     `json:"epoch,omitempty"`
 	Sequence  int64     `json:"sequence,omitempty"`
@@ -39,7 +39,7 @@ type CarriedPredicate struct {
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 }
 
-// Before reports whether the list is older than another one.
+// Before reports whether the list is older than another list.
 func (p CarriedPredicate) Before(other CarriedPredicate) bool {
 	return p.Epoch < other.Epoch || p.Epoch == other.Epoch && p.Sequence < other.Sequence
 }
@@ -207,10 +207,10 @@ func DecodeCarried(data []byte) (Carried, error) {
 	}
 	for i, image := range list.Images {
 		if err := image.Digest.Validate(); err != nil || image.Digest.Algorithm() != digest.SHA256 {
-			return list, fmt.Errorf("list of images: images[%d].digest: %q: want a digest of sha256", i, image.Digest)
+			return list, fmt.Errorf("list of images: images[%d].digest: %q: must be a sha256 digest", i, image.Digest)
 		}
 		if !strings.HasPrefix(image.Name, ImageRepository("")) || strings.Count(image.Name, ":") != 1 {
-			return list, fmt.Errorf("list of images: images[%d].name: %q: want images/HOST/PATH:TAG", i, image.Name)
+			return list, fmt.Errorf("list of images: images[%d].name: %q: must be images/HOST/PATH:TAG", i, image.Name)
 		}
 	}
 	for i, b := range list.Bundles {

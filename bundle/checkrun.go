@@ -13,8 +13,8 @@ import (
 type CheckRun struct {
 	// ID identifies the request. The agent's result has the same ID.
 	ID string `json:"id"`
-	// Module is the module whose permissions the measurement uses. A check without a kind refers to a check that the
-	// module ships.
+	// Module is the module whose permissions the measurement uses. A check without cel, http and promql refers to the
+	// check of the same name that the module ships.
 	Module string `json:"module"`
 	// Checks are sorted by name.
 	Checks []fleet.Check `json:"checks"`
@@ -59,9 +59,9 @@ func (r *CheckRun) check() error {
 	}
 	switch {
 	case r.ID == "" || len(r.ID) > MaxVersionBytes:
-		return fmt.Errorf("check run: id: %d bytes, want 1 to %d", len(r.ID), MaxVersionBytes)
+		return fmt.Errorf("check run: id: %d bytes, must be 1 to %d", len(r.ID), MaxVersionBytes)
 	case r.Module == "" || len(r.Module) > MaxModuleNameBytes:
-		return fmt.Errorf("check run: module: %d bytes, want 1 to %d", len(r.Module), MaxModuleNameBytes)
+		return fmt.Errorf("check run: module: %d bytes, must be 1 to %d", len(r.Module), MaxModuleNameBytes)
 	case len(r.Checks) == 0:
 		return errors.New("check run: checks: at least one is required")
 	}

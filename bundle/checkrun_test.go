@@ -13,7 +13,7 @@ func TestCheckRunIsParsed(t *testing.T) {
 	const valid = `{"id":"1","module":"keda","checks":[{"name":"works","cel":{"expression":"true"},"interval":"30s"}]}`
 	run, err := ParseCheckRun(valid)
 	if err != nil || run.ID != "1" || run.Module != "keda" || run.Checks[0].Interval.Duration != 30*time.Second {
-		t.Fatalf("got %+v, %v", run, err)
+		t.Fatalf("got check run %+v, error %v, want the parsed text", run, err)
 	}
 	if run, err := ParseCheckRun(""); run != nil || err != nil {
 		t.Errorf("empty text: got %+v, error %v, want neither", run, err)
@@ -32,7 +32,7 @@ func TestCheckRunIsParsed(t *testing.T) {
 		"request larger than the limit": {strings.Repeat(" ", maxCheckRunBytes+1), "must be at most 65536"},
 	} {
 		if run, err := ParseCheckRun(c.text); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got %+v, %v", name, run, err)
+			t.Errorf("%s: got check run %+v, error %v, want an error with %q", name, run, err, c.want)
 		}
 	}
 }
@@ -44,7 +44,7 @@ func TestSettingsOmitTheCheckRunForAgentsWithoutSupport(t *testing.T) {
 	}
 	left, missing := settings.Without(func(f Feature) bool { return f != FeatureCheckRun })
 	if left.CheckRun != nil || len(missing) != 1 {
-		t.Errorf("got %+v, missing %v", left, missing)
+		t.Errorf("got settings %+v and missing features %v, want no check run and one feature", left, missing)
 	}
 	settings.CheckRun.ID = ""
 	if err := settings.Check(); err == nil {
@@ -80,12 +80,12 @@ func TestReportedCheckRunBeyondALimitIsRefused(t *testing.T) {
 		"unsorted results": {
 			&ReportedCheckRun{Checks: []ReportedCheck{result("b"), result("a")}}, "sorted",
 		},
-		"unknown result": {&ReportedCheckRun{Checks: []ReportedCheck{maybe}}, "want Passed"},
+		"unknown result": {&ReportedCheckRun{Checks: []ReportedCheck{maybe}}, "must be Passed"},
 	} {
 		err := Report{Runtime: "one", Sequence: 1, Time: time.Unix(1, 0), CheckRun: c.run}.Check()
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), "checkRun: ") ||
 			!strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s: got error %v, want %q", name, err, c.want)
 		}
 	}
 }

@@ -33,8 +33,8 @@ const (
 	maxThreshold       = 100
 )
 
-// CheckChecks returns an error for checks that agents refuse to run. Only shipped checks, from a module's component,
-// can have a Job and must have a kind.
+// CheckChecks returns an error for checks that agents refuse to run. Shipped checks, from a module's component, must
+// have a kind: cel, http, promql or job. Other checks cannot have a Job.
 func CheckChecks(checks []fleet.Check, shipped bool) error {
 	if len(checks) > MaxChecks {
 		return fmt.Errorf("checks: %d checks, must be at most %d", len(checks), MaxChecks)
@@ -42,7 +42,7 @@ func CheckChecks(checks []fleet.Check, shipped bool) error {
 	seen := map[string]bool{}
 	for i, c := range checks {
 		if len(c.Name) > maxCheckNameBytes || len(validation.IsDNS1123Label(c.Name)) > 0 {
-			return fmt.Errorf("checks[%d].name: %s: want at most %d lower-case letters, digits and hyphens",
+			return fmt.Errorf("checks[%d].name: %s: must be at most %d lower-case letters, digits and hyphens",
 				i, Quote(c.Name, maxCheckNameBytes), maxCheckNameBytes)
 		}
 		if seen[c.Name] {
@@ -65,7 +65,7 @@ func checkCheck(c fleet.Check, shipped bool) error {
 	}
 	switch {
 	case kinds > 1:
-		return fmt.Errorf("%d of cel, http, promql and job are set, want exactly one", kinds)
+		return fmt.Errorf("%d of cel, http, promql and job are set, must be exactly one", kinds)
 	case shipped && kinds == 0:
 		return fmt.Errorf("one of cel, http, promql and job is required")
 	case !shipped && c.Job != nil:
@@ -81,7 +81,7 @@ func checkCheck(c fleet.Check, shipped bool) error {
 		"successThreshold": c.SuccessThreshold, "failureThreshold": c.FailureThreshold,
 	} {
 		if threshold < 0 || threshold > maxThreshold {
-			return fmt.Errorf("%s: %d, want 1 to %d", field, threshold, maxThreshold)
+			return fmt.Errorf("%s: %d, must be 1 to %d", field, threshold, maxThreshold)
 		}
 	}
 	switch {
@@ -106,7 +106,8 @@ func checkCEL(c fleet.CELCheck) error {
 	version, err := schema.ParseGroupVersion(c.APIVersion)
 	switch {
 	case err != nil:
-		return fmt.Errorf("cel.apiVersion: %s: want VERSION or GROUP/VERSION", Quote(c.APIVersion, maxCheckNameBytes))
+		return fmt.Errorf("cel.apiVersion: %s: must be VERSION or GROUP/VERSION",
+			Quote(c.APIVersion, maxCheckNameBytes))
 	case version.Group == "" && c.Kind == "Secret":
 		return errors.New("cel.kind: a check cannot read Secrets: check an object that reports their state instead")
 	}
@@ -146,17 +147,17 @@ func checkService(field string, s fleet.ServiceReference) error {
 		return err
 	}
 	if s.Port < 1 || s.Port > 65535 {
-		return fmt.Errorf("%s.port: %d, want 1 to 65535", field, s.Port)
+		return fmt.Errorf("%s.port: %d, must be 1 to 65535", field, s.Port)
 	}
 	if s.Scheme != "" && s.Scheme != "http" && s.Scheme != "https" {
-		return fmt.Errorf("%s.scheme: %s, want http or https", field, Quote(s.Scheme, maxCheckNameBytes))
+		return fmt.Errorf("%s.scheme: %s, must be http or https", field, Quote(s.Scheme, maxCheckNameBytes))
 	}
 	return nil
 }
 
 func checkNamespaced(field, name string) error {
 	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
-		return fmt.Errorf("%s: %s: want a DNS label", field, Quote(name, validation.DNS1123LabelMaxLength))
+		return fmt.Errorf("%s: %s: must be a DNS label", field, Quote(name, validation.DNS1123LabelMaxLength))
 	}
 	return nil
 }
@@ -170,7 +171,7 @@ func checkResults(checks []ReportedCheck) error {
 		switch c.Result {
 		case v1beta2.CheckPassed, v1beta2.CheckFailed, v1beta2.CheckInconclusive:
 		default:
-			return fmt.Errorf("checks[%d].result: %s: want Passed, Failed or Inconclusive",
+			return fmt.Errorf("checks[%d].result: %s: must be Passed, Failed or Inconclusive",
 				i, Quote(string(c.Result), maxCheckNameBytes))
 		}
 		if len(c.Name) > maxCheckNameBytes || len(c.Message) > MaxCheckMessageBytes ||
@@ -178,7 +179,8 @@ func checkResults(checks []ReportedCheck) error {
 			return fmt.Errorf("checks[%d]: name, message, value or before is too long", i)
 		}
 		if i > 0 && checks[i-1].Name >= c.Name {
-			return fmt.Errorf("checks[%d].name: %s: want sorted, unique names", i, Quote(c.Name, maxCheckNameBytes))
+			return fmt.Errorf("checks[%d].name: %s: names must be sorted and unique", i,
+				Quote(c.Name, maxCheckNameBytes))
 		}
 	}
 	return nil

@@ -127,9 +127,9 @@ func TestReportsWithInvalidCheckResultsAreRefused(t *testing.T) {
 		return ReportedCheck{CheckOutcome: v1beta2.CheckOutcome{Name: name, Result: result}}
 	}
 	for want, checks := range map[string][]ReportedCheck{
-		"":                          {result("a", v1beta2.CheckPassed), result("b", v1beta2.CheckInconclusive)},
-		"want sorted, unique names": {result("b", v1beta2.CheckPassed), result("a", v1beta2.CheckPassed)},
-		"want Passed, Failed":       {result("a", "Fine")},
+		"":                                {result("a", v1beta2.CheckPassed), result("b", v1beta2.CheckInconclusive)},
+		"names must be sorted and unique": {result("b", v1beta2.CheckPassed), result("a", v1beta2.CheckPassed)},
+		"must be Passed, Failed":          {result("a", "Fine")},
 		"is too long": {
 			{
 				CheckOutcome: v1beta2.CheckOutcome{

@@ -33,7 +33,7 @@ type Documents struct {
 }
 
 // NewDocuments encodes state and catalog, and decodes the result as an agent does. It returns a *RefusedDocument if an
-// agent would refuse a document, so the publisher never signs such a document.
+// agent would refuse a document, so the publisher never signs a document that agents refuse.
 func NewDocuments(state DesiredState, catalog Catalog) (Documents, error) {
 	stateBytes, err := EncodeDesiredState(state)
 	if err != nil {

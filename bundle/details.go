@@ -87,7 +87,7 @@ const (
 func (s Settings) checkDetails() error {
 	for i, d := range s.Details {
 		if !slices.Contains(AllDetails(), d) || i > 0 && s.Details[i-1] >= d {
-			return fmt.Errorf("settings: details %q: want a sorted list of %v without duplicates", s.Details,
+			return fmt.Errorf("settings: details %q: must be a sorted list of %v without duplicates", s.Details,
 				AllDetails())
 		}
 	}

@@ -57,7 +57,7 @@ func TestDetailsBeyondALimitAreRefused(t *testing.T) {
 		err := r.checkModules()
 		if c.want == "" && err != nil || c.want != "" && (err == nil ||
 			!strings.Contains(err.Error(), "modules[0].details.") || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s: got error %v, want %q", name, err, c.want)
 		}
 	}
 }
@@ -72,7 +72,7 @@ func TestReportContentExcludesDetails(t *testing.T) {
 		t.Error("the content changed with the details, want the same content")
 	}
 	if without := with.WithoutDetails(); without.Modules[0].Details != nil || with.Modules[0].Details == nil {
-		t.Errorf("got %+v from %+v", without.Modules, with.Modules)
+		t.Errorf("got modules %+v from %+v, want a copy without details", without.Modules, with.Modules)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestSettingsWithInvalidDetailsAreRefused(t *testing.T) {
 			[]Detail{DetailLogs, DetailLogs}, false}, "unsorted details": {[]Detail{DetailLogs, DetailEvents}, false},
 	} {
 		if err := (Settings{Details: c.details}).Check(); (err == nil) != c.valid {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s: got error %v, want accepted: %t", name, err, c.valid)
 		}
 	}
 	left, missing := Settings{Details: AllDetails()}.Without(func(f Feature) bool { return f != FeatureDetails })

@@ -231,7 +231,7 @@ func TestVerifyReportsMissedBundlesAsAGap(t *testing.T) {
 		a.trust.Last = Accepted{Epoch: 1, Sequence: 100, Digest: fetched.Descriptor.Digest}
 		verified, err := Verify(fetched, a.trust, a.now)
 		if err != nil || verified.Gap {
-			t.Errorf("got gap %t, error %v", verified.Gap, err)
+			t.Errorf("got gap %t, error %v, want no gap", verified.Gap, err)
 		}
 	})
 }
@@ -396,7 +396,7 @@ func FuzzVerify(f *testing.F) {
 		case err == nil &&
 			(!reflect.DeepEqual(got.Statement, want.Statement) || got.Config.Digest != want.Config.Digest ||
 				got.Catalog.Digest != want.Catalog.Digest):
-			t.Errorf("accepted %+v, signed was %+v", got, want)
+			t.Errorf("accepted bundle %+v, want the signed bundle %+v", got, want)
 		}
 	})
 }

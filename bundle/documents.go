@@ -85,12 +85,12 @@ type Manifest struct {
 	// Unmanaged leaves the module's objects in place without managing them.
 	Unmanaged bool `json:"unmanaged,omitempty"`
 	// Inherited lists the module's objects that another product installed in the runtime, in the order of SortObjects.
-	// The installed module takes them over. The agent deletes those that the module does not contain, if they still
-	// belong to the other product.
+	// The installed module takes them over. The agent deletes inherited objects that the module does not contain, if
+	// they still belong to the other product.
 	Inherited []ObjectRef `json:"inherited,omitempty"`
-	// Checks are the checks that the agent runs once the module is ready in this version, sorted by name. It stops
-	// after CheckFor and keeps the results; an Inconclusive check is measured for up to MaxCheckFor, because its wave
-	// waits for the result. The checks do not change the installation.
+	// Checks are the checks that the agent runs once the module is ready in this version, sorted by name. The agent
+	// stops after CheckFor and still reports the results. It measures an Inconclusive check for up to MaxCheckFor,
+	// because the rollout's wave waits for the result. The checks do not change the installation.
 	Checks   []fleet.Check   `json:"checks,omitempty"`
 	CheckFor metav1.Duration `json:"checkFor,omitzero"`
 }
@@ -243,8 +243,8 @@ func (m Manifest) ContentBytes() int64 {
 	return total
 }
 
-// CheckCatalogEntry returns an error if a CatalogEntry, given as JSON, is too large for a bundle or nested more deeply
-// than agents accept. The error contains the field.
+// CheckCatalogEntry returns an error if a CatalogEntry, encoded as JSON, is too large for a bundle or nested more
+// deeply than agents accept. The error contains the field.
 func CheckCatalogEntry(encoded []byte) error {
 	if len(encoded) > MaxCatalogEntryBytes {
 		return fmt.Errorf("%d bytes, must be at most %d: move large content into the component",
@@ -274,7 +274,7 @@ func (c Content) check() error {
 
 func checkHeader(apiVersion, kind, wantKind string) error {
 	if apiVersion != APIVersion || kind != wantKind {
-		return fmt.Errorf("document is %s %s, want %s %s", apiVersion, kind, APIVersion, wantKind)
+		return fmt.Errorf("document is %s %s, must be %s %s", apiVersion, kind, APIVersion, wantKind)
 	}
 	return nil
 }

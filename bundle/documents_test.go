@@ -18,7 +18,7 @@ import (
 func TestEqualDocumentsHaveEqualBytes(t *testing.T) {
 	first, second := sampleDocuments(t), sampleDocuments(t)
 	if !reflect.DeepEqual(first, second) {
-		t.Errorf("got %+v and %+v", first, second)
+		t.Errorf("got documents %+v and %+v, want equal documents", first, second)
 	}
 	decoded, err := DecodeDesiredState(first.State.Bytes)
 	if err != nil {
@@ -157,7 +157,7 @@ func saturdays() *window.Schedule {
 	}
 }
 
-func TestMaintenanceSurvivesEncoding(t *testing.T) {
+func TestMaintenanceScheduleSurvivesEncoding(t *testing.T) {
 	state := sampleState()
 	state.Maintenance, state.Manifests[0].RequiresDowntime = saturdays(), true
 	data, err := EncodeDesiredState(state)
@@ -166,7 +166,7 @@ func TestMaintenanceSurvivesEncoding(t *testing.T) {
 	}
 	got, err := DecodeDesiredState(data)
 	if err != nil || !reflect.DeepEqual(got.Maintenance, saturdays()) || !got.Manifests[0].RequiresDowntime {
-		t.Errorf("got %+v, %v", got.Maintenance, err)
+		t.Errorf("got schedule %+v, error %v, want the encoded schedule", got.Maintenance, err)
 	}
 	// A missing schedule and a schedule without windows have opposite meanings, so encoding must distinguish them.
 	state.Maintenance = nil
@@ -207,10 +207,10 @@ func TestDocumentsOfAnotherVersionAreRefused(t *testing.T) {
 func TestOversizedDocumentsAreRefusedByBothSides(t *testing.T) {
 	large := bytes.Repeat([]byte(" "), MaxDocumentBytes+1)
 	if _, err := DecodeDesiredState(large); err == nil || !strings.Contains(err.Error(), "larger than") {
-		t.Errorf("got %v", err)
+		t.Errorf("desired state: got error %v, want a size limit", err)
 	}
 	if _, err := DecodeCatalog(large); err == nil || !strings.Contains(err.Error(), "larger than") {
-		t.Errorf("got %v", err)
+		t.Errorf("catalog: got error %v, want a size limit", err)
 	}
 	catalog := Catalog{
 		ModuleTemplates: []CatalogEntry{
@@ -218,7 +218,7 @@ func TestOversizedDocumentsAreRefusedByBothSides(t *testing.T) {
 		},
 	}
 	if _, err := NewDocuments(sampleState(), catalog); err == nil || !strings.Contains(err.Error(), "at most") {
-		t.Errorf("got %v", err)
+		t.Errorf("new documents: got error %v, want a size limit", err)
 	}
 }
 

@@ -103,8 +103,8 @@ func (s Settings) Without(understood func(Feature) bool) (Settings, []Feature) {
 	return s, left
 }
 
-// Features returns the features that an agent needs to install the module correctly: those that the manifest uses and
-// those that its ModuleTemplate requires.
+// Features returns the features that an agent needs to install the module correctly: the features that the manifest
+// uses, and the features that its ModuleTemplate requires.
 func (m Manifest) Features() []Feature {
 	var all []Feature
 	for _, name := range strings.FieldsFunc(m.Annotations[v1beta2.AnnotationRequiresFeatures],
@@ -173,11 +173,11 @@ func checkFeatures(list []Feature) error {
 	}
 	for i, f := range list {
 		if !f.Valid() {
-			return fmt.Errorf("[%d]: %s: want at most %d lower-case letters, digits and hyphens", i,
+			return fmt.Errorf("[%d]: %s: must be at most %d lower-case letters, digits and hyphens", i,
 				Quote(string(f), maxFeatureBytes), maxFeatureBytes)
 		}
 		if i > 0 && list[i-1] >= f {
-			return fmt.Errorf("[%d]: %s: want sorted, unique names", i, f)
+			return fmt.Errorf("[%d]: %s: names must be sorted and unique", i, f)
 		}
 	}
 	return nil

@@ -118,7 +118,7 @@ func TestReportsOfOtherVersionsAreAccepted(t *testing.T) {
 	}
 	newer, err := verify(replace(t, `"runtime"`, `"later":{"x":1},"runtime"`)(listing(`["teleport"]`)(text)))
 	if err != nil || !slices.Equal(newer.Features, []Feature{"teleport"}) {
-		t.Errorf("agent of a later version: got features %v, error %v", newer.Features, err)
+		t.Errorf("agent of a later version: got features %v, error %v, want its feature", newer.Features, err)
 	}
 	if today.Content == newer.Content {
 		t.Error("reports with different features have the same content, want different contents")
@@ -165,11 +165,11 @@ func TestImageListsOfOtherVersionsAreAccepted(t *testing.T) {
 	}
 	verified, err := verify(replace(t, `"predicate":{`, `"predicate":{"later":{"x":1},"critical":["takeover"],`))
 	if err != nil || verified.Predicate.Sequence != 1 {
-		t.Fatalf("image list of a later version: got %+v, error %v", verified, err)
+		t.Fatalf("image list of a later version: got %+v, error %v, want sequence 1", verified, err)
 	}
 	read, err := DecodeCarried(list.Bytes)
 	if err != nil || len(read.Bundles) != 1 || read.Bundles[0].Runtime != trusttest.Runtime {
-		t.Errorf("got %+v, %v", read, err)
+		t.Errorf("got image list %+v, error %v, want the bundle of one runtime", read, err)
 	}
 	_, err = verify(replace(t, `"predicate":{`, `"predicate":{"critical":["teleport"],`))
 	trusttest.WantReason(t, err, refusal.UnsupportedFeature)
@@ -204,12 +204,12 @@ func TestFeaturesOfADesiredStateAreListed(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if got := state.Critical(); !slices.Equal(got, []Feature{FeatureRecreate, FeatureTakeover}) {
-		t.Errorf("got critical features %v", got)
+		t.Errorf("got critical features %v, want recreate and takeover", got)
 	}
 	settings, left := state.Settings.Without(func(f Feature) bool { return f == FeatureNamespaceLabels })
 	if settings.ImagePullSecret != "" || settings.NamespaceLabels == nil || settings.NextRegistry != nil ||
 		!slices.Equal(left, []Feature{FeatureImagePullSecret, FeatureNextRegistry}) {
-		t.Errorf("got settings %+v and missing features %v", settings, left)
+		t.Errorf("got settings %+v and missing features %v, want only namespace labels", settings, left)
 	}
 	if text, err := json.Marshal(Predicate{}); err != nil || strings.Contains(string(text), "critical") {
 		t.Errorf("predicate without critical features: got %s, error %v, want no field critical", text, err)

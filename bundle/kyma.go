@@ -28,7 +28,8 @@ func (p Predicate) Owner() trust.Kyma {
 }
 
 // Owner returns the Kyma whose statements the runtime accepts: the Kyma of the newest accepted statement, or the
-// assigned Kyma if its token is newer. It returns the zero Kyma if neither is known.
+// assigned Kyma if its token is newer. It returns the zero Kyma if the runtime has no accepted statement and no
+// assigned Kyma.
 func (t Trust) Owner() trust.Kyma {
 	if t.Last.Kyma.IsZero() || t.Renewed() {
 		return t.Assigned.Kyma
@@ -62,7 +63,7 @@ func checkKyma(p Predicate, t Trust) *refusal.Error {
 	}
 	return refusal.New(
 		refusal.WrongKyma,
-		"comes from Kyma %s, this runtime belongs to Kyma %s: an operator assigns it to another one with "+
+		"comes from Kyma %s, but this runtime belongs to Kyma %s: assign the runtime to another Kyma with "+
 			"`kcp-publisher move`, or with `kcp-publisher enroll --replace`",
 		p.Owner(),
 		expected,

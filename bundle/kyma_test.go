@@ -81,7 +81,7 @@ func TestAgentAdoptsTheOwnerOnlyFromStatementsForItsKey(t *testing.T) {
 		pinned := Trust{KeyThumbprint: "mine", Assigned: Assigned{TokenExpires: 4}}
 		got := pinned.ownerAfter(Predicate{Kyma: c.kyma, Audience: Audience{KeyThumbprint: c.thumbprint}})
 		if got != c.want {
-			t.Errorf("%s: got owner %v", name, got)
+			t.Errorf("%s: got owner %v, want %v", name, got, c.want)
 		}
 	}
 }
@@ -125,7 +125,7 @@ func TestReportOfAnotherKymaOrClusterIsRefused(t *testing.T) {
 			t.Errorf("%s: got error %v, want reason %q", name, err, c.want)
 		}
 		if err == nil && got.Enrolled != c.token {
-			t.Errorf("%s: enrolled %v", name, got.Enrolled)
+			t.Errorf("%s: got enrolled %t, want %t", name, got.Enrolled, c.token)
 		}
 	}
 }

@@ -41,12 +41,12 @@ func ReadManifest(fetched Fetched, artifactType string) (ocispec.Manifest, *refu
 	}
 	if d := fetched.Descriptor.Digest; d != "" && d != digest.FromBytes(fetched.Bytes) {
 		return ocispec.Manifest{},
-			refusal.New(refusal.WrongDigest, "manifest has digest %[2]s, want %[1]s", d,
+			refusal.New(refusal.WrongDigest, "manifest has digest %[2]s, must be %[1]s", d,
 				digest.FromBytes(fetched.Bytes))
 	}
 	if fetched.Descriptor.MediaType != ocispec.MediaTypeImageManifest {
 		return ocispec.Manifest{},
-			refusal.New(refusal.MediaType, "the response has media type %q, want %q", fetched.Descriptor.MediaType,
+			refusal.New(refusal.MediaType, "the response has media type %q, must be %q", fetched.Descriptor.MediaType,
 				ocispec.MediaTypeImageManifest)
 	}
 	var shape manifestShape
@@ -55,15 +55,15 @@ func ReadManifest(fetched Fetched, artifactType string) (ocispec.Manifest, *refu
 	}
 	if shape.SchemaVersion != 2 || shape.MediaType != ocispec.MediaTypeImageManifest {
 		return ocispec.Manifest{},
-			refusal.New(refusal.MediaType, "manifest has media type %q and schema version %d, want %q and 2",
+			refusal.New(refusal.MediaType, "manifest has media type %q and schema version %d, must be %q and 2",
 				shape.MediaType, shape.SchemaVersion, ocispec.MediaTypeImageManifest)
 	}
 	if shape.ArtifactType != artifactType {
 		return ocispec.Manifest{},
-			refusal.New(refusal.MediaType, "artifact type is %q, want %q", shape.ArtifactType, artifactType)
+			refusal.New(refusal.MediaType, "artifact type is %q, must be %q", shape.ArtifactType, artifactType)
 	}
-	// Annotations are not signed. By adding annotations, the owner of the registry could create any number of manifests
-	// of one bundle.
+	// Annotations are not signed. If other annotations were allowed, the owner of the registry could create any number
+	// of manifests of the same bundle.
 	for name := range shape.Annotations {
 		if name != AnnotationAttestation && name != AnnotationReport {
 			return ocispec.Manifest{}, refusal.New(refusal.Malformed, "manifest: annotation %q is not allowed", name)
@@ -86,12 +86,12 @@ func readBundleManifest(fetched Fetched) (ocispec.Manifest, *refusal.Error) {
 	}
 	if len(manifest.Layers) != 1 {
 		return manifest,
-			refusal.New(refusal.MediaType, "bundle has %d layers, want exactly one, the catalog", len(manifest.Layers))
+			refusal.New(refusal.MediaType, "bundle has %d layers, must have only the catalog", len(manifest.Layers))
 	}
 	for i, d := range []ocispec.Descriptor{manifest.Config, manifest.Layers[0]} {
 		if want := []string{MediaTypeDesiredState, MediaTypeCatalog}[i]; d.MediaType != want {
 			return manifest,
-				refusal.New(refusal.MediaType, "%s has media type %q, want %q", blobName(i), d.MediaType, want)
+				refusal.New(refusal.MediaType, "%s has media type %q, must be %q", blobName(i), d.MediaType, want)
 		}
 		if d.Size < 0 || d.Size > MaxDocumentBytes {
 			return manifest,

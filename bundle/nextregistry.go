@@ -33,7 +33,7 @@ func (n *NextRegistry) check() error {
 		return nil
 	}
 	if n.Location == "" && n.CA == "" {
-		return errors.New("next registry: want a location, a CA, or both")
+		return errors.New("next registry: a location or a CA is required")
 	}
 	if n.Location != "" {
 		name, err := reference.ParseNamed(n.Location + "/" + ContentRepository)
@@ -41,7 +41,7 @@ func (n *NextRegistry) check() error {
 		if err != nil || !reference.IsNameOnly(name) || len(n.Location) > maxLocationBytes ||
 			!strings.ContainsAny(host, ".:") && host != "localhost" {
 			return fmt.Errorf(
-				"next registry: location %.300q: want HOST.DOMAIN/PATH or HOST:PORT/PATH without a scheme",
+				"next registry: location %.300q: must be HOST.DOMAIN/PATH or HOST:PORT/PATH without a scheme",
 				n.Location)
 		}
 	}
@@ -63,13 +63,13 @@ func checkCA(text string) error {
 	for len(strings.TrimSpace(string(rest))) > 0 {
 		var block *pem.Block
 		if block, rest = pem.Decode(rest); block == nil {
-			return errors.New("want certificates in PEM, and no other text")
+			return errors.New("must be certificates in PEM without other text")
 		}
 		if count++; count > maxCACertificates {
-			return fmt.Errorf("want at most %d certificates", maxCACertificates)
+			return fmt.Errorf("more than %d certificates", maxCACertificates)
 		}
 		if block.Type != "CERTIFICATE" {
-			return fmt.Errorf("block %d is a %q: want a CERTIFICATE", count, Bounded(block.Type, MaxNoteBytes))
+			return fmt.Errorf("block %d is a %q: must be a CERTIFICATE", count, Bounded(block.Type, MaxNoteBytes))
 		}
 		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
 			return fmt.Errorf("certificate %d: %w", count, err)

@@ -26,16 +26,16 @@ func TestOriginsListEveryModuleWithItsBundle(t *testing.T) {
 	}
 	if content := state.Manifests[0].Content[0]; origins[1].Content[0] != (Ingredient{content.Name, content.Repository,
 		content.Digest}) {
-		t.Errorf("got content %+v", origins[1].Content)
+		t.Errorf("got content %+v, want %+v", origins[1].Content, content)
 	}
 	for _, o := range origins {
 		id := o.Bundle
 		if id.Digest != verified.Digest || id.Runtime != trusttest.Runtime || id.Epoch != 1 || id.Sequence != 100 ||
 			id.RootVersion != 1 || *id.Previous != *previous || *id.Source != *source {
-			t.Errorf("%s: got bundle %+v", o.Module, id)
+			t.Errorf("%s: got bundle %+v, want the verified bundle", o.Module, id)
 		}
 		if id.PublisherKey != trusttest.Thumbprint(t, a.signer) || !id.IssuedAt.Equal(samplePredicate().IssuedAt) {
-			t.Errorf("%s: got signer %s and time %s", o.Module, id.PublisherKey, id.IssuedAt)
+			t.Errorf("%s: got signer %s and time %s, want those of the bundle", o.Module, id.PublisherKey, id.IssuedAt)
 		}
 	}
 }

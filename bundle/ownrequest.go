@@ -16,8 +16,8 @@ type OwnRequest struct {
 }
 
 // LimitRequest removes the settings of mandatory modules from a runtime's request. A runtime cannot disable a mandatory
-// module, choose its version, set it to unmanaged, or omit or delete its default CR. A module that the request lists
-// twice is kept once.
+// module, choose its version, set it to unmanaged, or omit or delete its default CR. If the request lists a module
+// twice, the result contains it once.
 //
 // The control plane uses this function to resolve requests, and an agent with autonomy applies it to its own Kyma. Both
 // therefore interpret a request in the same way.

@@ -26,7 +26,7 @@ func TestPrintableEscapesControlSequences(t *testing.T) {
 		}
 	}
 	if got := PrintableLine("a\r\nb\nc\td\x1b"); got != `a b c d\x1b` {
-		t.Errorf("PrintableLine: got %q", got)
+		t.Errorf("PrintableLine: got %q, want one line", got)
 	}
 }
 
@@ -35,7 +35,7 @@ func TestBoundedTextIsPrintable(t *testing.T) {
 		strings.Repeat("a", 5000)} {
 		got := Bounded(text, 100)
 		if len(got) > 100 || !utf8.ValidString(got) || got != Printable(got) {
-			t.Errorf("%.10q: got %q", text, got)
+			t.Errorf("%.10q: got %q, want at most 100 printable bytes", text, got)
 		}
 	}
 }

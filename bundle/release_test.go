@@ -334,20 +334,20 @@ func TestReleaseKeysForbidContentFromOtherFields(t *testing.T) {
 		},
 		"ClusterRoleBinding as default object": {func(m *Manifest, _ *DesiredState) {
 			m.Spec.Resource = object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding")
-		}, "want a custom resource of the module"},
+		}, "must be a custom resource of the module"},
 		"Secret as default object": {
 			func(m *Manifest, _ *DesiredState) {
 				m.Spec.Resource = object("v1", "Secret")
-			}, "want a custom resource of the module",
+			}, "must be a custom resource of the module",
 		},
 		"Deployment as default object": {
 			func(m *Manifest, _ *DesiredState) {
 				m.Spec.Resource = object("apps/v1", "Deployment")
-			}, "want a custom resource of the module",
+			}, "must be a custom resource of the module",
 		},
 		"Manifest as default object": {func(m *Manifest, _ *DesiredState) {
 			m.Spec.Resource = object("operator.kyma-project.io/v1beta2", "Manifest")
-		}, "want a custom resource of the module"},
+		}, "must be a custom resource of the module"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := CheckReleases(root, state(c.change), r.documents, trusttest.Now)

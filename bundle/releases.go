@@ -85,7 +85,7 @@ func (m Manifest) checkLocked() error {
 	ours := gvk.Group == v1beta2.Group &&
 		slices.Contains([]string{"Kyma", "Manifest", "ModuleTemplate", "ModuleReleaseMeta", "Watcher"}, gvk.Kind)
 	if builtIn || ours {
-		return fmt.Errorf("spec.resource is a %s, want a custom resource of the module", gvk.GroupKind())
+		return fmt.Errorf("spec.resource is a %s, must be a custom resource of the module", gvk.GroupKind())
 	}
 	return nil
 }

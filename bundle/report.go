@@ -368,7 +368,7 @@ func (from Reporter) checkIdentity(report Report) *refusal.Error {
 			Quote(report.Runtime, maxQuotedBytes), from.Runtime)
 	}
 	if from.Fleet != "" && report.Fleet != from.Fleet {
-		return refusal.New(refusal.WrongRuntime, "report has fleet %s, want %q", Quote(report.Fleet, maxQuotedBytes),
+		return refusal.New(refusal.WrongRuntime, "report has fleet %s, must be %q", Quote(report.Fleet, maxQuotedBytes),
 			from.Fleet)
 	}
 	return from.checkOwner(report)

@@ -258,9 +258,9 @@ func TestVerifyReportRefusesOtherManifests(t *testing.T) {
 		if d.later {
 			continue
 		}
-		for who, from := range map[string]Reporter{"of a known key": known,
+		for which, from := range map[string]Reporter{"of a known key": known,
 			"of an unknown key": {Runtime: trusttest.Runtime, Enroll: tokenChecker}} {
-			t.Run("in the statement "+who+" "+d.name, func(t *testing.T) {
+			t.Run("in the statement "+which+" "+d.name, func(t *testing.T) {
 				token := issue(t, testSecret, trusttest.Runtime, trusttest.Now.Add(time.Hour))
 				report := sampleReport()
 				report.Enrollment = introduction(t, token, trusttest.Runtime, signer)
@@ -291,7 +291,7 @@ func TestComposeReportRefusesOversizedReport(t *testing.T) {
 	report.AgentVersion = strings.Repeat("v", MaxReportBytes)
 	if _, err := ComposeReport(report, trusttest.NewSigner(t)); err == nil ||
 		!strings.Contains(err.Error(), "report of runtime "+trusttest.Runtime) {
-		t.Errorf("got %v", err)
+		t.Errorf("got error %v, want an error that names the runtime", err)
 	}
 }
 
@@ -300,7 +300,7 @@ func TestTokenParsingRefusesInvalidTokens(t *testing.T) {
 	t.Run("a token survives its text form", func(t *testing.T) {
 		parsed, err := trust.ParseToken(" " + token.String() + "\n")
 		if err != nil || parsed.String() != token.String() || !parsed.Expires.Equal(trusttest.Now) {
-			t.Errorf("got %v, %v", parsed, err)
+			t.Errorf("got token %v, error %v, want an equal token", parsed, err)
 		}
 	})
 	t.Run("a short secret is refused", func(t *testing.T) {
@@ -325,7 +325,7 @@ func TestTokenParsingRefusesInvalidTokens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := trust.ParseToken(text); err == nil || !strings.HasPrefix(err.Error(), "enrollment token: ") {
-				t.Errorf("got %v", err)
+				t.Errorf("got error %v, want an error about the enrollment token", err)
 			}
 		})
 	}

@@ -30,7 +30,8 @@ func maxReportSequence(now time.Time) int64 { return now.Add(trust.MaxClockSkew)
 // NextReportSequence returns the sequence of the next report. last is the previous sequence, or 0 for the first report.
 // verified is the latest time with a trusted signature, or zero. If the clock is ahead of verified by more than the
 // allowed skew, verified is used instead. With a wrong clock, a control plane would refuse this report, or refuse later
-// reports after the clock is corrected. The sequence decreases only if no control plane can have accepted the last one.
+// reports after the clock is corrected. The sequence decreases only if no control plane can have accepted the last
+// sequence.
 func NextReportSequence(last int64, now, verified time.Time) int64 {
 	if last > maxReportSequence(now) {
 		last = 0
@@ -54,7 +55,7 @@ func CheckReportTime(report Report, now time.Time) *refusal.Error {
 		trust.MaxClockSkew)
 }
 
-// checkClock decides whether a report's time is plausible and the report is not older than the last one of the same
+// checkClock decides whether a report's time is plausible and the report is not older than the last report of the same
 // key.
 func (from Reporter) checkClock(report Report, enrolled bool) *refusal.Error {
 	last := from.LastSequence
@@ -87,7 +88,7 @@ func shownTime(t time.Time) string {
 func (r Report) Check() error {
 	// Stored times must have a JSON form.
 	if year := r.Time.UTC().Year(); year < 1970 || year > 9999 {
-		return fmt.Errorf("time: got %s, want the current time of the runtime", shownTime(r.Time))
+		return fmt.Errorf("time: %s, must be the current time of the runtime", shownTime(r.Time))
 	}
 	for _, text := range []struct {
 		field, value string
@@ -200,7 +201,7 @@ func (r Report) checkModules() error {
 	for i, m := range r.Modules {
 		switch {
 		case m.Name == "" || len(m.Name) > MaxModuleNameBytes:
-			return fmt.Errorf("modules[%d].name: %d bytes, want 1 to %d", i, len(m.Name), MaxModuleNameBytes)
+			return fmt.Errorf("modules[%d].name: %d bytes, must be 1 to %d", i, len(m.Name), MaxModuleNameBytes)
 		case seen[m.Name]:
 			return fmt.Errorf("modules[%d].name: duplicate %s", i, Quote(m.Name, maxQuotedBytes))
 		case max(len(m.Channel), len(m.Version), len(m.Wanted)) > MaxVersionBytes:

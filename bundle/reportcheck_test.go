@@ -172,7 +172,7 @@ func TestReportBeyondALimitIsRefused(t *testing.T) {
 			})
 			trusttest.WantReason(t, err, refusal.Malformed)
 			if !strings.Contains(err.Error(), "report: "+field) || len(err.Error()) > 1024 {
-				t.Errorf("got %v", err)
+				t.Errorf("got error %v, want a short error that names %s", err, field)
 			}
 		})
 	}
@@ -232,7 +232,7 @@ func TestReasonsOfALaterVersionAreAccepted(t *testing.T) {
 		Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, signer),
 	})
 	if err != nil || got.Modules[0].Reason != "Later" || got.Secrets.Reason != "Later2" {
-		t.Errorf("got %+v, %v", got.Modules, err)
+		t.Errorf("got modules %+v, error %v, want the reasons of the report", got.Modules, err)
 	}
 }
 
@@ -246,9 +246,9 @@ func TestExternalTextIsShortenedAndPrintable(t *testing.T) {
 		}
 	}
 	if got := Bounded("grün, 100 % \"so\"", 64); got != "grün, 100 % \"so\"" {
-		t.Errorf("got %s", got)
+		t.Errorf("got bounded text %s, want it unchanged", got)
 	}
 	if got := Quote(strings.Repeat("ü", 100), 9); got != `"üüüü"...` {
-		t.Errorf("got %s", got)
+		t.Errorf("got quoted text %s, want four letters and an ellipsis", got)
 	}
 }

@@ -16,11 +16,11 @@ func TestReportFileContainsTheManifest(t *testing.T) {
 	read, err := ReadReportFile(manifest.Bytes)
 	if err != nil || !bytes.Equal(read.Bytes, manifest.Bytes) ||
 		read.Descriptor.MediaType != ocispec.MediaTypeImageManifest {
-		t.Errorf("got %+v, %v", read.Descriptor, err)
+		t.Errorf("got descriptor %+v, error %v, want the manifest", read.Descriptor, err)
 	}
 	claimed, err := ClaimedReport(read)
 	if err != nil || claimed.Runtime != trusttest.Runtime || claimed.Sequence != 50 {
-		t.Errorf("got claimed report %+v, error %v", claimed, err)
+		t.Errorf("got claimed report %+v, error %v, want the composed report", claimed, err)
 	}
 }
 

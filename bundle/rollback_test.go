@@ -38,7 +38,7 @@ func TestDowngradeRequiresARollbackInTheStatement(t *testing.T) {
 		err := Trust{Installed: map[string]string{"keda": c.installed}}.CheckVersions(b)
 		refused := refusal.Of(err)
 		if (refused != nil) != c.refused || refused != nil && refused.Reason != refusal.Downgrade {
-			t.Errorf("%s: got error %v", name, err)
+			t.Errorf("%s: got error %v, want refused: %t", name, err, c.refused)
 		}
 	}
 	b := Bundle{State: DesiredState{Manifests: []Manifest{{Module: "keda", Version: "1.7.0"}}}}

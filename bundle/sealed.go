@@ -39,8 +39,8 @@ const (
 	MaxSecretRemovals = 256
 )
 
-// Secrets are the Secrets of one runtime. Secrets in neither list are left unchanged: like a module, a Secret is only
-// removed explicitly.
+// Secrets are the Secrets of one runtime. The agent does not change a Secret that is in neither list: like a module, a
+// Secret is only removed explicitly.
 type Secrets struct {
 	Secrets []RuntimeSecret `json:"secrets"`
 	// Removals are the names of the Secrets to remove, in the form of RuntimeSecret.At.
@@ -81,7 +81,7 @@ func checkSecretName(namespace, name string) error {
 	own := strings.HasPrefix(name, "skr-agent") || strings.HasPrefix(name, "kyma-pull-")
 	switch {
 	case len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0:
-		return fmt.Errorf("secret %.300q: want a valid namespace and name", at)
+		return fmt.Errorf("secret %.300q: must be a valid namespace and name", at)
 	case namespace == v1beta2.RuntimeNamespace && own:
 		return fmt.Errorf("secret %s: the name is reserved for the agent; choose another one", at)
 	case strings.HasPrefix(namespace, "kube-"):
@@ -127,11 +127,11 @@ func CheckRecipient(recipient string) error {
 func recipientOf(text string) (*age.X25519Recipient, error) {
 	const maxRecipientBytes = 100 // a recipient has 62 bytes
 	if len(text) > maxRecipientBytes {
-		return nil, errors.New("recipient: want an X25519 recipient of age")
+		return nil, errors.New("recipient: must be an X25519 recipient of age")
 	}
 	recipient, err := age.ParseX25519Recipient(text)
 	if err != nil {
-		return nil, errors.New("recipient: want an X25519 recipient of age")
+		return nil, errors.New("recipient: must be an X25519 recipient of age")
 	}
 	return recipient, nil
 }
@@ -200,7 +200,7 @@ func (s Secrets) Seal(runtime, recipient string) (*Sealed, error) {
 const ageBytes = 512
 
 // Fitting returns the Secrets that can be sealed together, smallest first. The error lists each Secret that does not
-// fit, so one large Secret does not block the others.
+// fit, so one large Secret does not block the other Secrets.
 func (s Secrets) Fitting(runtime string) (Secrets, error) {
 	fitting := Secrets{Removals: s.Removals}
 	var problems []error

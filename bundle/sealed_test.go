@@ -55,7 +55,7 @@ func TestOnlyTheRecipientCanOpenSealedSecrets(t *testing.T) {
 		s.Labels["app"] != "btp" ||
 		s.Module != "" ||
 		opened.Removals[0] != "kyma-system/old" {
-		t.Errorf("got opened Secrets %+v", opened)
+		t.Errorf("got opened Secrets %+v, want the sealed Secrets", opened)
 	}
 
 	posing := *sealed
@@ -85,7 +85,7 @@ func TestOnlyTheRecipientCanOpenSealedSecrets(t *testing.T) {
 		if opened, err := c.sealed.Open(c.runtime, c.by); err == nil || !strings.Contains(err.Error(), c.why) ||
 			strings.Contains(err.Error(), plainValue) ||
 			len(opened.Secrets) > 0 {
-			t.Errorf("%s: got error %v", name, err)
+			t.Errorf("%s: got error %v, want an error with %q and without content", name, err, c.why)
 		}
 	}
 }
@@ -127,8 +127,8 @@ func TestOpenRefusesProtectedAndInvalidSecrets(t *testing.T) {
 		"bootstrap token": {
 			one("a", "b", "bootstrap.kubernetes.io/token"), "reserved for Kubernetes",
 		},
-		"namespace that is a path": {one("a/../b", "c", ""), "want a valid namespace and name"},
-		"name that is a path":      {one("a", "b/c", ""), "want a valid namespace and name"},
+		"namespace that is a path": {one("a/../b", "c", ""), "must be a valid namespace and name"},
+		"name that is a path":      {one("a", "b/c", ""), "must be a valid namespace and name"},
 		"duplicate Secret": {
 			`{"runtime":"r-17","secrets":[{"namespace":"a","name":"b","data":{}},{"namespace":"a","name":"b","data":{}}]}`, "duplicate",
 		},
@@ -140,7 +140,7 @@ func TestOpenRefusesProtectedAndInvalidSecrets(t *testing.T) {
 			`{"runtime":"r-17","secrets":[],"removals":["kyma-system/skr-agent-key"]}`, "reserved for the agent",
 		},
 		"removal without a namespace": {
-			`{"runtime":"r-17","secrets":[],"removals":["b"]}`, "want a valid namespace and name",
+			`{"runtime":"r-17","secrets":[],"removals":["b"]}`, "must be a valid namespace and name",
 		},
 		"more Secrets than the limit": {many, "at most 64"},
 		"unknown field": {
@@ -159,7 +159,7 @@ func TestOpenRefusesProtectedAndInvalidSecrets(t *testing.T) {
 		if _, err := encrypted(t, own, c.plain).Open(trusttest.Runtime, own); err == nil ||
 			!strings.Contains(err.Error(), c.why) ||
 			strings.Contains(err.Error(), "c2VjcmV0") {
-			t.Errorf("%s: got error %v", name, err)
+			t.Errorf("%s: got error %v, want an error with %q and without content", name, err, c.why)
 		}
 	}
 }
@@ -185,7 +185,7 @@ func TestSealRefusesInvalidInput(t *testing.T) {
 		if _, err := (Secrets{Secrets: c.secrets}).Seal(trusttest.Runtime, c.recipient); err == nil ||
 			!strings.Contains(err.Error(), c.why) ||
 			strings.Contains(err.Error(), "AGE-SECRET-KEY") {
-			t.Errorf("%s: got error %v", name, err)
+			t.Errorf("%s: got error %v, want an error with %q and without the identity", name, err, c.why)
 		}
 	}
 }
@@ -304,16 +304,16 @@ func TestOversizedSecretDoesNotBlockOthers(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "secret kyma-system/huge: 32") ||
 			!strings.Contains(err.Error(), "at most 2") ||
 			strings.Contains(err.Error(), "/small") {
-			t.Fatalf("%d bytes: got error %v", n, err)
+			t.Fatalf("%d bytes: got error %v, want an error about the large Secret only", n, err)
 		}
 		named := strings.Count(err.Error(), "secret kyma-system/")
 		if len(fitting.Secrets)+named != len(all.Secrets) || len(fitting.Removals) != 1 ||
 			fitting.Secrets[0].Name != "small" {
-			t.Fatalf("%d bytes: %d Secrets fit and the error names %d, want all Secrets in one of both", n,
+			t.Fatalf("%d bytes: got %d fitting Secrets and %d Secrets in the error, want each Secret in one of them", n,
 				len(fitting.Secrets), named)
 		}
 		if _, err := fitting.Seal(trusttest.Runtime, to); err != nil {
-			t.Fatalf("%d bytes: got error %v", n, err)
+			t.Fatalf("%d bytes: sealing the fitting Secrets: got error %v, want no error", n, err)
 		}
 	}
 	var many Secrets
@@ -322,7 +322,7 @@ func TestOversizedSecretDoesNotBlockOthers(t *testing.T) {
 	}
 	fitting, err := many.Fitting(trusttest.Runtime)
 	if err == nil || !strings.Contains(err.Error(), "secret kyma-system/s-64: ") || len(fitting.Secrets) != MaxSecrets {
-		t.Errorf("got %d fitting Secrets, error %v", len(fitting.Secrets), err)
+		t.Errorf("got %d fitting Secrets, error %v, want %d", len(fitting.Secrets), err, MaxSecrets)
 	}
 	promised := Secrets{Secrets: []RuntimeSecret{of("promised", 17_000)}}
 	if fitting, err := promised.Fitting(trusttest.Runtime); err != nil || len(fitting.Secrets) != 1 {

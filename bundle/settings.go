@@ -68,7 +68,7 @@ const (
 func (s Settings) checkNamespace() error {
 	for key, value := range s.NamespaceLabels {
 		if !slices.Contains(NamespaceLabelKeys, key) {
-			return fmt.Errorf("settings: namespace label %.300q: want one of %s", key,
+			return fmt.Errorf("settings: namespace label %.300q: must be one of %s", key,
 				strings.Join(NamespaceLabelKeys, ", "))
 		}
 		if problems := validation.IsValidLabelValue(value); value == "" || len(problems) > 0 {
@@ -91,12 +91,12 @@ func (s Settings) Check() error {
 			len(s.ImagePaths), maxMirrors, maxImagePaths)
 	}
 	if s.Autonomy != "" && s.Autonomy != AutonomyCatalog {
-		return fmt.Errorf("settings: autonomy %q: want %s or nothing", s.Autonomy, AutonomyCatalog)
+		return fmt.Errorf("settings: autonomy %q: must be %s or empty", s.Autonomy, AutonomyCatalog)
 	}
 	if s.Agent != "" {
 		image, err := reference.Parse(s.Agent)
 		if _, pinned := image.(reference.Canonical); err != nil || !pinned {
-			return fmt.Errorf("settings: agent image %q: want HOST/PATH@sha256:…", s.Agent)
+			return fmt.Errorf("settings: agent image %q: must be HOST/PATH@sha256:…", s.Agent)
 		}
 	}
 	if err := s.checkNamespace(); err != nil {
@@ -121,7 +121,7 @@ func (s Settings) Check() error {
 		for _, name := range []string{from, to} {
 			image, err := reference.Parse(strings.TrimSuffix(name, "/") + "/image")
 			if _, named := image.(reference.Named); err != nil || !named {
-				return fmt.Errorf("settings: mirror of %s: %q: want HOST or HOST/PATH without a scheme", from, name)
+				return fmt.Errorf("settings: mirror of %s: %q: must be HOST or HOST/PATH without a scheme", from, name)
 			}
 		}
 	}
@@ -136,13 +136,13 @@ func (s Settings) Check() error {
 	return nil
 }
 
-// Steps returns the field names of the path; "*" stands for all entries of a map or list.
+// Steps returns the field names of the path; "*" selects all entries of a map or list.
 func (p ImagePath) Steps() ([]string, error) {
 	steps := strings.Split(strings.ReplaceAll(p.Field, "[*]", ".*"), ".")
 	for _, step := range steps {
 		if step == "" || strings.ContainsAny(step, "[]") {
 			return nil,
-				fmt.Errorf("field %q: want names separated by dots, with * or [*] for all entries of a map or list",
+				fmt.Errorf("field %q: must be names separated by dots, with * or [*] for all entries of a map or list",
 					p.Field)
 		}
 	}
@@ -160,7 +160,8 @@ func ParseMirrors(flags []string) (map[string]string, error) {
 		from, to = CanonicalRegistry(from), strings.TrimSuffix(to, "/")
 		if !ok || from == "" || to == "" || strings.Contains(text, "://") {
 			return nil,
-				fmt.Errorf("--mirror %q: want FROM=TO without schemes, such as docker.io=registry.example/docker", text)
+				fmt.Errorf("--mirror %q: must be FROM=TO without schemes, such as docker.io=registry.example/docker",
+					text)
 		}
 		if _, twice := mirrors[from]; twice {
 			return nil, fmt.Errorf("--mirror %q: %s already has a mirror", text, from)

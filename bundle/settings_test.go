@@ -44,7 +44,7 @@ func TestInvalidSettingsAreRefused(t *testing.T) {
 		},
 		"agent image with a tag": {
 			Settings{Agent: "registry.example/agent:1.2"},
-			`agent image "registry.example/agent:1.2": want HOST/PATH@sha256:`,
+			`agent image "registry.example/agent:1.2": must be HOST/PATH@sha256:`,
 		},
 		"agent image without a repository": {
 			Settings{Agent: "@sha256:" + strings.Repeat("a", 64)}, "settings: agent image",
@@ -54,30 +54,30 @@ func TestInvalidSettingsAreRefused(t *testing.T) {
 			Settings{NextRegistry: &NextRegistry{Location: "registry.example:5000/fleet"}}, "",
 		},
 		"empty next registry": {
-			Settings{NextRegistry: &NextRegistry{}}, "settings: next registry: want a location, a CA, or both",
+			Settings{NextRegistry: &NextRegistry{}}, "settings: next registry: a location or a CA is required",
 		},
 		"next location with a scheme": {
 			Settings{NextRegistry: &NextRegistry{Location: "oci://registry.example/fleet"}},
 			"settings: next registry: location",
 		},
 		"folder as next location": {
-			Settings{NextRegistry: &NextRegistry{Location: "oci-layout:fleet"}}, "want HOST.DOMAIN/PATH",
+			Settings{NextRegistry: &NextRegistry{Location: "oci-layout:fleet"}}, "must be HOST.DOMAIN/PATH",
 		},
 		"next location without a host": {
-			Settings{NextRegistry: &NextRegistry{Location: "fleet"}}, "want HOST.DOMAIN/PATH",
+			Settings{NextRegistry: &NextRegistry{Location: "fleet"}}, "must be HOST.DOMAIN/PATH",
 		},
 		"next location with a tag": {
-			Settings{NextRegistry: &NextRegistry{Location: "registry.example/fleet:1"}}, "want HOST.DOMAIN/PATH",
+			Settings{NextRegistry: &NextRegistry{Location: "registry.example/fleet:1"}}, "must be HOST.DOMAIN/PATH",
 		},
 		"private key as next CA": {
 			Settings{NextRegistry: &NextRegistry{CA: "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"}},
-			`CA: block 1 is a "PRIVATE KEY": want a CERTIFICATE`,
+			`CA: block 1 is a "PRIVATE KEY": must be a CERTIFICATE`,
 		},
 		"next CA with an invalid certificate": {
 			Settings{NextRegistry: &NextRegistry{CA: "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"}},
 			"CA: certificate 1: ",
 		},
-		"next CA that is not PEM": {Settings{NextRegistry: &NextRegistry{CA: "hello"}}, "want certificates in PEM"},
+		"next CA that is not PEM": {Settings{NextRegistry: &NextRegistry{CA: "hello"}}, "must be certificates in PEM"},
 		"next CA larger than the limit": {
 			Settings{NextRegistry: &NextRegistry{CA: strings.Repeat("x", MaxCABytes+1)}},
 			"CA: 65537 bytes, must be at most 65536",
@@ -92,7 +92,7 @@ func TestInvalidSettingsAreRefused(t *testing.T) {
 		},
 		"namespace label of a policy": {
 			Settings{NamespaceLabels: map[string]string{"pod-security.kubernetes.io/enforce": "privileged"}},
-			`settings: namespace label "pod-security.kubernetes.io/enforce": want one of istio-injection`,
+			`settings: namespace label "pod-security.kubernetes.io/enforce": must be one of istio-injection`,
 		},
 		"invalid label value": {
 			Settings{NamespaceLabels: map[string]string{"istio-injection": "a b"}},
@@ -112,7 +112,7 @@ func TestInvalidSettingsAreRefused(t *testing.T) {
 	}
 	steps, err := ImagePath{Field: "spec.parts[*].image"}.Steps()
 	if err != nil || !slices.Equal(steps, []string{"spec", "parts", "*", "image"}) {
-		t.Errorf("got steps %v, error %v", steps, err)
+		t.Errorf("got steps %v, error %v, want spec, parts, * and image", steps, err)
 	}
 }
 
@@ -130,8 +130,8 @@ func TestParseMirrorsRefusesInvalidFlags(t *testing.T) {
 		"trailing slashes": {
 			[]string{"docker.io/=registry.example/hub/"}, map[string]string{"docker.io": "registry.example/hub"}, "",
 		},
-		"mirror without a target":     {[]string{"docker.io"}, nil, "want FROM=TO"},
-		"source that is only a slash": {[]string{"/=registry.example"}, nil, "want FROM=TO"},
+		"mirror without a target":     {[]string{"docker.io"}, nil, "must be FROM=TO"},
+		"source that is only a slash": {[]string{"/=registry.example"}, nil, "must be FROM=TO"},
 		"source with a scheme":        {[]string{"https://docker.io=registry.example"}, nil, "without schemes"},
 		"duplicate source":            {[]string{"a.example=b", "a.example=c"}, nil, "a.example already has a mirror"},
 		"duplicate source with another name of Docker Hub": {
@@ -141,13 +141,13 @@ func TestParseMirrorsRefusesInvalidFlags(t *testing.T) {
 			[]string{"a.example=b", "a.example/=c"}, nil, "a.example already has a mirror",
 		},
 		"invalid target": {
-			[]string{"docker.io=Registry Example"}, nil, "want HOST or HOST/PATH",
+			[]string{"docker.io=Registry Example"}, nil, "must be HOST or HOST/PATH",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := ParseMirrors(c.flags)
 			if c.message == "" && (err != nil || !maps.Equal(got, c.want)) {
-				t.Errorf("got %v, %v", got, err)
+				t.Errorf("got mirrors %v, error %v, want %v", got, err, c.want)
 			}
 			if c.message != "" && (err == nil || !strings.Contains(err.Error(), c.message)) {
 				t.Errorf("got %v, want an error with %q", err, c.message)

@@ -37,7 +37,7 @@ type Predicate struct {
 	Sequence  int64     `json:"sequence"`
 	IssuedAt  time.Time `json:"issuedAt"`
 	ExpiresAt time.Time `json:"expiresAt"`
-	// Previous is the previous bundle, or nil for the first one.
+	// Previous is the previous bundle, or nil for the first bundle.
 	Previous *Position `json:"previous,omitempty"`
 	// KymaGeneration is the generation of the runtime's Kyma whose spec was resolved, or 0 if it was unknown.
 	KymaGeneration int64 `json:"kymaGeneration,omitempty"`
@@ -73,7 +73,7 @@ type Predicate struct {
 	// Kyma identifies the runtime's Kyma in the control plane. Its UID is KymaUID. Publishers before 0.1.0 omit it.
 	Kyma *trust.Kyma `json:"kyma,omitempty"`
 	// FormerKymas are the previous Kymas of the runtime, newest last, at most MaxFormerKymas. An agent that enrolled
-	// under one of them accepts the statement.
+	// with one of these Kymas accepts the statement.
 	FormerKymas []trust.Kyma `json:"formerKymas,omitempty"`
 }
 

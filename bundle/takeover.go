@@ -11,7 +11,7 @@ import (
 )
 
 // TakeoverPhase is the phase in which a runtime is taken over from the product that managed its modules before, Kyma's
-// lifecycle-manager. Empty means that there is no takeover.
+// lifecycle-manager. Empty means that the runtime is not taken over.
 type TakeoverPhase string
 
 const (
@@ -72,8 +72,8 @@ func SortObjects(objects []ObjectRef) []ObjectRef {
 	return slices.CompactFunc(objects, func(a, b ObjectRef) bool { return compareObjects(a, b) == 0 })
 }
 
-// Check returns an error if no API server can have such an object. The error contains the field. A publisher omits an
-// invalid object, because agents would refuse the whole bundle.
+// Check returns an error if no API server can contain an object with this reference. The error contains the field. A
+// publisher omits an invalid object, because agents would refuse the whole bundle.
 func (o ObjectRef) Check() error {
 	if o.Group != "" {
 		if problems := validation.IsDNS1123Subdomain(o.Group); len(problems) > 0 {
@@ -94,7 +94,7 @@ func (o ObjectRef) Check() error {
 	// Names of roles can contain colons, so only characters that are invalid in a path are refused.
 	named := WatchedObject{Namespace: o.Namespace, Name: o.Name}
 	if !named.Valid() || strings.ContainsAny(o.Name, "/%") || o.Name == "." || o.Name == ".." {
-		return fmt.Errorf("name %s: want the name of an object, at most %d bytes", Quote(o.Name, maxQuotedBytes),
+		return fmt.Errorf("name %s: must be the name of an object, at most %d bytes", Quote(o.Name, maxQuotedBytes),
 			maxNameBytes)
 	}
 	return nil
@@ -107,7 +107,7 @@ func checkObjects(objects []ObjectRef) error {
 			return fmt.Errorf("[%d]: %w", i, err)
 		}
 		if i > 0 && compareObjects(objects[i-1], o) >= 0 {
-			return fmt.Errorf("[%d]: %s: want unique objects, sorted by group, kind, namespace and name", i, o)
+			return fmt.Errorf("[%d]: %s: objects must be unique and sorted by group, kind, namespace and name", i, o)
 		}
 	}
 	return nil
@@ -116,7 +116,7 @@ func checkObjects(objects []ObjectRef) error {
 // checkTakeover checks the phase and the inherited objects.
 func (s DesiredState) checkTakeover() error {
 	if !s.Takeover.known() {
-		return fmt.Errorf("takeover %s: want %s, %s, %s or nothing", Quote(string(s.Takeover), maxQuotedBytes),
+		return fmt.Errorf("takeover %s: must be %s, %s, %s or empty", Quote(string(s.Takeover), maxQuotedBytes),
 			TakeoverAdopt, TakeoverClean, TakeoverRelease)
 	}
 	inherited := 0
@@ -164,8 +164,8 @@ func (r Report) checkTakeover() error {
 		return nil
 	}
 	if t.Phase == "" || !t.Phase.known() {
-		return fmt.Errorf("takeover.phase %s: want %s, %s or %s", Quote(string(t.Phase), maxQuotedBytes), TakeoverAdopt,
-			TakeoverClean, TakeoverRelease)
+		return fmt.Errorf("takeover.phase %s: must be %s, %s or %s", Quote(string(t.Phase), maxQuotedBytes),
+			TakeoverAdopt, TakeoverClean, TakeoverRelease)
 	}
 	if len(t.Message) > MaxMessageBytes {
 		return fmt.Errorf("takeover.message: %d bytes, must be at most %d", len(t.Message), MaxMessageBytes)
@@ -175,7 +175,7 @@ func (r Report) checkTakeover() error {
 	}
 	for i, module := range t.Adopted {
 		if module == "" || len(module) > MaxModuleNameBytes {
-			return fmt.Errorf("takeover.adopted[%d]: %d bytes, want 1 to %d", i, len(module), MaxModuleNameBytes)
+			return fmt.Errorf("takeover.adopted[%d]: %d bytes, must be 1 to %d", i, len(module), MaxModuleNameBytes)
 		}
 	}
 	if n := len(t.Removed); n > MaxRemovedReported {

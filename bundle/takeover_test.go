@@ -55,11 +55,11 @@ func TestInheritedObjectsMustBeUniqueAndSorted(t *testing.T) {
 		"one object more than the maximum": {many, "inherit 5001 objects in total, must be at most 5000"},
 		"duplicate object": {
 			[]ObjectRef{service, service},
-			"manifests[0].inherited[1]: Service kyma-system/keda: want unique objects, sorted",
+			"manifests[0].inherited[1]: Service kyma-system/keda: objects must be unique and sorted",
 		},
 		"duplicate object in another version": {
 			[]ObjectRef{service, {Version: "v2", Kind: "Service", Namespace: "kyma-system", Name: "keda"}},
-			"want unique objects",
+			"objects must be unique",
 		},
 		"unsorted objects":             {[]ObjectRef{role, service}, "manifests[0].inherited[1]"},
 		"object without a kind":        {with(func(o *ObjectRef) { o.Kind = "" }), "manifests[0].inherited[0]: kind"},
@@ -92,7 +92,7 @@ func TestInheritedObjectsMustBeUniqueAndSorted(t *testing.T) {
 		role, service, role, {Version: "v2", Kind: "Service", Namespace: "kyma-system", Name: "keda"},
 	}
 	if got := SortObjects(shuffled); !slices.Equal(got, []ObjectRef{service, role}) || shuffled[0] != role {
-		t.Errorf("got sorted objects %v from %v", got, shuffled)
+		t.Errorf("got objects %v from %v, want a sorted copy without duplicates", got, shuffled)
 	}
 }
 
@@ -109,10 +109,10 @@ func TestUnknownTakeoverPhasesAreRefused(t *testing.T) {
 		if good &&
 			(err != nil || !reflect.DeepEqual(read.Manifests[0].Inherited, state.Manifests[0].Inherited) ||
 				read.Takeover != phase) {
-			t.Errorf("phase %q: got %v, error %v", phase, read, err)
+			t.Errorf("phase %q: got state %v, error %v, want the encoded state", phase, read, err)
 		}
-		if !good && (err == nil || !strings.Contains(err.Error(), "want adopt, clean, release or nothing")) {
-			t.Errorf("phase %q: got error %v", phase, err)
+		if !good && (err == nil || !strings.Contains(err.Error(), "must be adopt, clean, release or empty")) {
+			t.Errorf("phase %q: got error %v, want the list of phases", phase, err)
 		}
 	}
 	state := sampleState()
@@ -124,7 +124,7 @@ func TestUnknownTakeoverPhasesAreRefused(t *testing.T) {
 	}
 	if _, err := DecodeDesiredState(data); err == nil ||
 		!strings.Contains(err.Error(), "offers[0].inherited: only manifests can inherit objects") {
-		t.Errorf("offer with inherited objects: got error %v", err)
+		t.Errorf("offer with inherited objects: got error %v, want a refusal", err)
 	}
 }
 

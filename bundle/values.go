@@ -42,14 +42,14 @@ const (
 func CheckValueName(name string) error {
 	if key, label := strings.CutPrefix(name, LabelValuePrefix); label {
 		if len(validation.IsQualifiedName(key)) > 0 {
-			return fmt.Errorf("value name %s: want %s followed by the key of a label", Quote(name, maxQuotedBytes),
+			return fmt.Errorf("value name %s: must be %s followed by the key of a label", Quote(name, maxQuotedBytes),
 				LabelValuePrefix)
 		}
 		return nil
 	}
 	if len(validation.IsDNS1035Label(name)) > 0 {
 		return fmt.Errorf(
-			"value name %s: want at most 63 lower-case letters, digits and hyphens, beginning with a letter, or %s "+
+			"value name %s: must be at most 63 lower-case letters, digits and hyphens, beginning with a letter, or %s "+
 				"and the key of a label",
 			Quote(name, maxQuotedBytes),
 			LabelValuePrefix,
@@ -73,7 +73,7 @@ func (v Values) Check() error {
 			return fmt.Errorf("value %s: %d bytes, must be at most %d", name, len(value), MaxValueBytes)
 		}
 		if !utf8.ValidString(value) || strings.ContainsFunc(value, isControl) {
-			return fmt.Errorf("value %s: want text without control characters except tab and newline", name)
+			return fmt.Errorf("value %s: must not contain control characters except tab and newline", name)
 		}
 		total += len(name) + len(value)
 	}
@@ -96,7 +96,7 @@ func ParseValues(text string) (Values, error) {
 	}
 	var values Values
 	if err := decodeStrict([]byte(text), &values); err != nil {
-		return nil, fmt.Errorf(`want a JSON object of strings, such as {"region": "eu-central-1"}: %w`, err)
+		return nil, fmt.Errorf(`must be a JSON object of strings, such as {"region": "eu-central-1"}: %w`, err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if strings.HasPrefix(name, LabelValuePrefix) {
@@ -145,7 +145,7 @@ func (s DesiredState) UsedValues() []string {
 	return slices.Compact(names)
 }
 
-// Only returns the values with these names. Names without a value are left out.
+// Only returns the values with these names. Names without a value are omitted.
 func (v Values) Only(names []string) Values {
 	var some Values
 	for _, name := range names {

@@ -46,12 +46,12 @@ func TestValuesReplaceTextInParsedStringsOnly(t *testing.T) {
 		want := map[string]any{"a": []any{map[string]any{"b": c.want}, int64(1), true, nil},
 			"${kyma-pull.dev/values.region}": 1.5}
 		if err != nil || !reflect.DeepEqual(tree, want) {
-			t.Errorf("%s: got %v, %v", name, tree, err)
+			t.Errorf("%s: got tree %v, error %v, want %v", name, tree, err, want)
 		}
 	}
 	if tree := map[string]any{"a": "${kyma-pull.dev/values.region}"}; (ModuleValues{}).Substitute(tree) != nil ||
 		tree["a"] != "${kyma-pull.dev/values.region}" {
-		t.Errorf("module that uses no values: got changed tree %v", tree)
+		t.Errorf("module that uses no values: got tree %v, want it unchanged", tree)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestSubstitutedValuesAreLimitedInSize(t *testing.T) {
 		tree[key] = one
 	}
 	if err := values.Substitute(tree); err == nil || !strings.Contains(err.Error(), "larger than") {
-		t.Errorf("got %v", err)
+		t.Errorf("got error %v, want a size limit", err)
 	}
 	if err := values.Substitute(map[string]any{"a": strings.Repeat(one, 1000)}); err == nil {
 		t.Error("got no error for a string of 100 MiB, want an error")
@@ -85,12 +85,12 @@ func TestPlaceholdersInIdentityFieldsAreRefused(t *testing.T) {
 		}
 		if err := values.SubstituteObject(o); err == nil ||
 			!strings.Contains(err.Error(), "not allowed in apiVersion, kind, metadata") {
-			t.Errorf("%s: got %v", object, err)
+			t.Errorf("%s: got error %v, want a refused placeholder", object, err)
 		}
 	}
 	o := map[string]any{"kind": "A", "data": map[string]any{"r": "${kyma-pull.dev/values.region}"}}
 	if err := values.SubstituteObject(o); err != nil || !reflect.DeepEqual(o["data"], map[string]any{"r": "eu"}) {
-		t.Errorf("got %v, %v", o, err)
+		t.Errorf("got object %v, error %v, want the replaced placeholder", o, err)
 	}
 }
 
@@ -130,9 +130,9 @@ func TestAnnotationsOfValuesAreParsedStrictly(t *testing.T) {
 	for name, c := range map[string]struct{ text, wrong string }{
 		"object of strings":          {`{"region":"eu","zone":"a"}`, ""},
 		"empty text":                 {"", ""},
-		"number as value":            {`{"replicas": 3}`, "want a JSON object of strings"},
-		"list instead of an object":  {`["a"]`, "want a JSON object of strings"},
-		"duplicate name":             {`{"a":"1","a":"2"}`, "want a JSON object of strings"},
+		"number as value":            {`{"replicas": 3}`, "must be a JSON object of strings"},
+		"list instead of an object":  {`["a"]`, "must be a JSON object of strings"},
+		"duplicate name":             {`{"a":"1","a":"2"}`, "must be a JSON object of strings"},
 		"name of a label":            {`{"labels.region":"eu"}`, "set the label"},
 		"text longer than the limit": {`{"a":"` + strings.Repeat("x", 1<<20) + `"}`, "at most"},
 	} {
@@ -143,7 +143,7 @@ func TestAnnotationsOfValuesAreParsedStrictly(t *testing.T) {
 	}
 	names, err := ParseUsedValues("zone, region,region labels.a/b")
 	if err != nil || !reflect.DeepEqual(names, []string{"labels.a/b", "region", "zone"}) {
-		t.Errorf("got %v, %v", names, err)
+		t.Errorf("got names %v, error %v, want three sorted names", names, err)
 	}
 	if _, err := ParseUsedValues("a, B"); err == nil {
 		t.Error("invalid name: got no error, want an error")
@@ -159,30 +159,30 @@ func TestAgentsRefuseStatementsWithInvalidValues(t *testing.T) {
 	predicate.Values = Values{"region": strings.Repeat("x", MaxValueBytes+1)}
 	if _, err := Compose(sampleDocuments(t), predicate,
 		trusttest.NewSigner(t)); err == nil || !strings.Contains(err.Error(), "values: value region") {
-		t.Errorf("got %v", err)
+		t.Errorf("got error %v, want an error about value region", err)
 	}
 }
 
 func TestModuleWithValuesRequiresTheValuesFeature(t *testing.T) {
 	state := sampleState()
 	if len(state.Critical()) != 0 {
-		t.Fatalf("state without values: got critical features %v", state.Critical())
+		t.Fatalf("state without values: got critical features %v, want none", state.Critical())
 	}
 	state.Manifests[0].Annotations = map[string]string{v1beta2.AnnotationUsesValues: "region, zone"}
 	if got := state.Critical(); !reflect.DeepEqual(got, []Feature{FeatureValues}) {
-		t.Errorf("state with values: got critical features %v", got)
+		t.Errorf("state with values: got critical features %v, want values", got)
 	}
 	values := Values{"region": "eu", "unused": "x"}
 	if got := values.Only(state.UsedValues()); !reflect.DeepEqual(got, Values{"region": "eu"}) {
-		t.Errorf("statement: got values %v", got)
+		t.Errorf("statement: got values %v, want only region", got)
 	}
 	used := values.For(state.Manifests[0])
 	err := UndefinedValues("keda", used.Undefined())
 	if reason.Of(err) != reason.ValueUndefined ||
 		!strings.Contains(err.Error(), "module keda: value zone is not defined") {
-		t.Errorf("got %v", err)
+		t.Errorf("got error %v, want the reason ValueUndefined and the value", err)
 	}
 	if again, err := ParseModuleValues(used.String()); err != nil || !reflect.DeepEqual(again, used) {
-		t.Errorf("%s was parsed as %v, error %v", used, again, err)
+		t.Errorf("%s: got parsed values %v, error %v, want equal values", used, again, err)
 	}
 }

@@ -26,7 +26,7 @@ type Trust struct {
 	// ClusterUID and KeyThumbprint identify the runtime. If empty, they are not compared with the audience.
 	ClusterUID    string
 	KeyThumbprint string
-	// ClockSkew limits how far a bundle's time of issue can be ahead of the runtime's clock. 0 stands for MaxClockSkew.
+	// ClockSkew limits how far a bundle's time of issue can be ahead of the runtime's clock. 0 means MaxClockSkew.
 	ClockSkew time.Duration
 	// Last is the last accepted bundle.
 	Last Accepted
@@ -193,7 +193,7 @@ func decodeStatement(payload []byte, predicateType string, v any) *refusal.Error
 		return refusal.New(refusal.Malformed, "statement: %w", err)
 	}
 	if found.Type != StatementType || found.PredicateType != predicateType {
-		return refusal.New(refusal.PredicateType, "statement has type %q and predicate type %q, want %q and %q",
+		return refusal.New(refusal.PredicateType, "statement has type %q and predicate type %q, must be %q and %q",
 			found.Type, found.PredicateType, StatementType, predicateType)
 	}
 	if refused := checkCritical(payload); refused != nil {
@@ -284,8 +284,8 @@ func checkSubjects(subjects []Subject, manifest ocispec.Manifest) *refusal.Error
 	for i, descriptor := range want {
 		if signed := subjects[i].digest(); signed != descriptor.Digest || signed.Validate() != nil {
 			return refusal.New(refusal.WrongDigest,
-				"%s has digest %q, but the signed digest is %q; want the same sha256", blobName(i), descriptor.Digest,
-				signed)
+				"%s has digest %q, but the signed digest is %q; must be the same sha256", blobName(i),
+				descriptor.Digest, signed)
 		}
 	}
 	return nil

@@ -37,7 +37,7 @@ func TestVerifyAcceptsAnHonestBundle(t *testing.T) {
 		t.Fatal(err)
 	}
 	if opened.State.Manifests[0].Name != "keda" || len(opened.Modules.ModuleTemplates) != 1 {
-		t.Errorf("got %+v", opened)
+		t.Errorf("got bundle %+v, want module keda and one ModuleTemplate", opened)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestBundleStatementContainsTheCommit(t *testing.T) {
 	a.predicate(func(p *Predicate) { p.Source = &want })
 	verified, err := Verify(a.fetched(t), a.trust, a.now)
 	if err != nil || verified.Statement.Predicate.Source == nil || *verified.Statement.Predicate.Source != want {
-		t.Errorf("got %+v, %v", verified.Statement.Predicate.Source, err)
+		t.Errorf("got source %+v, error %v, want %+v", verified.Statement.Predicate.Source, err, want)
 	}
 	if verified.Config.Digest != a.documents.State.Descriptor.Digest ||
 		strings.Contains(string(a.documents.State.Bytes), want.Commit) {
@@ -251,7 +251,7 @@ func TestVerifyAcceptsOnlyValidBundles(t *testing.T) {
 		{"an empty manifest is refused", func(_ *testing.T, a *attempt) {
 			onBody(a, func(string) string { return "" })
 		}, refusal.Malformed},
-		{"null is refused", func(_ *testing.T, a *attempt) {
+		{"null instead of a manifest is refused", func(_ *testing.T, a *attempt) {
 			onBody(a, func(string) string { return "null" })
 		}, refusal.MediaType},
 		{"unsigned foreign annotations are refused", func(_ *testing.T, a *attempt) {
@@ -432,10 +432,10 @@ func TestVerifyAcceptsOnlyValidBundles(t *testing.T) {
 		{"a missing subject is refused", func(_ *testing.T, a *attempt) {
 			onStatement(a, func(s *Statement) { s.Subject = s.Subject[:1] })
 		}, refusal.WrongDigest},
-		{"no subjects are refused", func(_ *testing.T, a *attempt) {
+		{"a statement without subjects is refused", func(_ *testing.T, a *attempt) {
 			onStatement(a, func(s *Statement) { s.Subject = nil })
 		}, refusal.WrongDigest},
-		{"one subject too many is refused", func(_ *testing.T, a *attempt) {
+		{"a statement with an additional subject is refused", func(_ *testing.T, a *attempt) {
 			onStatement(a, func(s *Statement) { s.Subject = append(s.Subject, s.Subject[0]) })
 		}, refusal.WrongDigest},
 		{"a subject with two digests is refused", func(_ *testing.T, a *attempt) {

@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Limits of watchers. Each watcher is an open watch in every runtime, and the reported changes of all of them must
-// leave room for the modules.
+// Limits of watchers. Each watcher is an open watch in every runtime, and the reported changes of all watchers share
+// the report with the modules.
 const (
 	MaxWatchers          = 32
 	MaxWatchedReported   = 64
@@ -61,18 +61,18 @@ func (w Watcher) Check() error {
 		}
 	}
 	if problems := validation.IsDNS1035Label(w.Version); len(problems) > 0 {
-		return fmt.Errorf("resourceToWatch.version %q: want one version such as v1: %s", w.Version, problems[0])
+		return fmt.Errorf("resourceToWatch.version %q: must be one version such as v1: %s", w.Version, problems[0])
 	}
 	if problems := validation.IsDNS1035Label(w.Resource); len(problems) > 0 {
 		return fmt.Errorf(
-			"resourceToWatch.resource %q: want the plural in lower case, such as configmaps, without a subresource: %s",
+			"resourceToWatch.resource %q: must be a lower-case plural such as configmaps, without a subresource: %s",
 			w.Resource, problems[0])
 	}
 	if w.Group == "" && w.Resource == "secrets" {
 		return errors.New("resourceToWatch: secrets cannot be watched: watch the resource that uses them")
 	}
 	if w.Field != FieldSpec && w.Field != FieldStatus {
-		return fmt.Errorf("field %q: want spec or status", w.Field)
+		return fmt.Errorf("field %q: must be spec or status", w.Field)
 	}
 	if len(w.Labels) > maxLabelsOfWatcher {
 		return fmt.Errorf("labelsToWatch: %d labels, must be at most %d", len(w.Labels), maxLabelsOfWatcher)

@@ -21,11 +21,11 @@ func TestWatcherCheckNamesTheInvalidField(t *testing.T) {
 		"subresource": {
 			func(w *Watcher) { w.Group, w.Resource = "", "secrets/status" }, "without a subresource",
 		},
-		"resource in upper case": {func(w *Watcher) { w.Resource = "Secrets" }, "plural in lower case"},
+		"resource in upper case": {func(w *Watcher) { w.Resource = "Secrets" }, "lower-case plural"},
 		"missing resource":       {func(w *Watcher) { w.Resource = "" }, "resourceToWatch.resource"},
 		"wildcard version":       {func(w *Watcher) { w.Version = "*" }, "resourceToWatch.version"},
 		"group that is a path":   {func(w *Watcher) { w.Group = "../v1/secrets" }, "resourceToWatch.group"},
-		"unknown field":          {func(w *Watcher) { w.Field = "metadata" }, "want spec or status"},
+		"unknown field":          {func(w *Watcher) { w.Field = "metadata" }, "must be spec or status"},
 		"invalid label":          {func(w *Watcher) { w.Labels = map[string]string{"a": "b,c=d"} }, "labelsToWatch"},
 		"name with a space":      {func(w *Watcher) { w.Name = "a name" }, "name"},
 		"more labels than the limit": {func(w *Watcher) {
@@ -92,7 +92,7 @@ func TestWatchedObjectWithAnUnprintableNameIsInvalid(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := c.object.Valid(); got != c.valid {
-				t.Errorf("got %v", got)
+				t.Errorf("got valid %t, want %t", got, c.valid)
 			}
 		})
 	}

@@ -27,7 +27,7 @@ func TestEquivalentRequestsHaveTheSameDigest(t *testing.T) {
 		"module with a pinned version": {wish("regular", pinned, nats), false},
 	} {
 		if got := (Predicate{KymaSpec: RequestDigest(asked), KymaGeneration: 1}).Answers(c.spec, 2); got != c.same {
-			t.Errorf("%s: got equal digests: %t", name, got)
+			t.Errorf("%s: got equal digests: %t, want %t", name, got, c.same)
 		}
 	}
 	if asked.Modules[0].CustomResourcePolicy != "" ||

@@ -1,27 +1,25 @@
-// Package charts holds the two Helm charts and, for the binaries, the CRDs in them.
+// Package charts contains the two Helm charts, and embeds their CRDs and RBAC for the programs.
 package charts
 
 import "embed"
 
-// AgentCRDs are the CustomResourceDefinitions that the agent keeps in its runtime, one YAML file each, in
+// AgentCRDs contains the CRDs that the agent installs and restores in its runtime: one YAML file for each CRD, in
 // skr-agent/crds.
 //
 //go:embed skr-agent/crds/*.yaml
 var AgentCRDs embed.FS
 
-// PublisherCRDs are the CustomResourceDefinitions of the control plane, one YAML file each, in
-// kcp-publisher/files/crds.
+// PublisherCRDs contains the CRDs of the control plane: one YAML file for each CRD, in kcp-publisher/files/crds.
 //
 //go:embed kcp-publisher/files/crds/*.yaml
 var PublisherCRDs embed.FS
 
-// PublisherRBAC is the publisher's RBAC of the chart, one YAML file for each part, in
-// kcp-publisher/rbac.
+// PublisherRBAC contains the publisher's roles and bindings: one YAML file for each feature, in kcp-publisher/rbac.
 //
 //go:embed kcp-publisher/rbac/*.yaml
 var PublisherRBAC embed.FS
 
-// AgentRBAC is the agent's RBAC of the chart, one YAML file for each part, in skr-agent/rbac.
+// AgentRBAC contains the agent's roles and bindings: one YAML file for each feature, in skr-agent/rbac.
 //
 //go:embed skr-agent/rbac/*.yaml
 var AgentRBAC embed.FS

@@ -66,11 +66,11 @@ func TestLayoutHasTheSameBytesInEveryPacking(t *testing.T) {
 	dir := t.TempDir()
 	_, plain := written(t, filepath.Join(dir, "a"), layout, Packing{})
 	if _, other := written(t, filepath.Join(dir, "b"), shuffled, Packing{}); !bytes.Equal(plain, other) {
-		t.Error("blobs in another order give other bytes, want the same bytes")
+		t.Error("blobs in another order: got other bytes, want the same bytes")
 	}
 	names, joined := written(t, filepath.Join(dir, "c"), layout, Packing{VolumeBytes: 7000})
 	if len(names) != (len(plain)+6999)/7000 || !bytes.Equal(plain, joined) {
-		t.Errorf("got %d volumes that differ from the single file when joined", len(names))
+		t.Errorf("got %d volumes, want %d that equal the single file when joined", len(names), (len(plain)+6999)/7000)
 	}
 	for name, c := range map[string]struct {
 		path    string
@@ -85,12 +85,12 @@ func TestLayoutHasTheSameBytesInEveryPacking(t *testing.T) {
 			}
 			defer file.Close()
 			if len(file.References()) != 20 {
-				t.Errorf("got %d references", len(file.References()))
+				t.Errorf("got %d references, want 20", len(file.References()))
 			}
 			for _, r := range file.References() {
 				data, err := content.FetchAll(t.Context(), file.Repository(""), r.Descriptor)
 				if err != nil || digest.FromBytes(data) != r.Descriptor.Digest {
-					t.Errorf("%s: got error %v", r.Name, err)
+					t.Errorf("%s: got error %v, want content with its digest", r.Name, err)
 				}
 			}
 			if left, _ := filepath.Glob(filepath.Join(dir, c.path+"*.p*")); len(left) > 0 {
@@ -177,7 +177,7 @@ func tarOf(t *testing.T, headers ...tar.Header) []byte {
 	return buffer.Bytes()
 }
 
-func TestInvalidFileIsRefused(t *testing.T) {
+func TestInvalidAirGapFileIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	_, good := written(t, filepath.Join(dir, "good"), sampleLayout(5), Packing{})
 	_, small := written(t, filepath.Join(dir, "zstd"), sampleLayout(5), Packing{Zstd: true})
@@ -197,22 +197,22 @@ func TestInvalidFileIsRefused(t *testing.T) {
 		},
 		"symbolic link": {
 			tarOf(t, tar.Header{Typeflag: tar.TypeSymlink, Name: "index.json", Linkname: "/etc/passwd"}),
-			"want a file or folder",
+			"must be a file or folder",
 		},
 		"hard link": {
 			tarOf(t, tar.Header{Typeflag: tar.TypeLink, Name: "index.json", Linkname: "../x"}),
-			"want a file or folder",
+			"must be a file or folder",
 		},
 		"device": {
-			tarOf(t, tar.Header{Typeflag: tar.TypeChar, Name: "blobs/sha256/x"}), "want a file or folder",
+			tarOf(t, tar.Header{Typeflag: tar.TypeChar, Name: "blobs/sha256/x"}), "must be a file or folder",
 		},
 		"name with two dots": {
-			tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "blobs/sha256/../../../x", Size: 3}), "want oci-layout",
+			tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "blobs/sha256/../../../x", Size: 3}), "must be oci-layout",
 		},
 		"absolute path": {
-			tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "/index.json", Size: 3}), "want oci-layout",
+			tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "/index.json", Size: 3}), "must be oci-layout",
 		},
-		"unexpected folder": {tarOf(t, tar.Header{Typeflag: tar.TypeDir, Name: "etc/"}), "want only blobs/sha256"},
+		"unexpected folder": {tarOf(t, tar.Header{Typeflag: tar.TypeDir, Name: "etc/"}), "must be blobs/sha256"},
 		"duplicate entry": {
 			tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "oci-layout", Size: 1},
 				tar.Header{Typeflag: tar.TypeReg, Name: "./oci-layout", Size: 1}), "duplicate entry",
@@ -252,18 +252,18 @@ func TestInvalidFileIsRefused(t *testing.T) {
 	}
 }
 
-func TestVolumesAreSortedAndCompared(t *testing.T) {
+func TestFilesSortsVolumesAndFindsMissingOnes(t *testing.T) {
 	files := Files([]string{"b.002", "a.tar", "b.001", "c.001"})
 	if fmt.Sprint(files) != "[{[b.001 b.002] <nil>} {[a.tar] <nil>} {[c.001] <nil>}]" {
-		t.Errorf("got %v", files)
+		t.Errorf("got files %v, want two volumes of b, a.tar and one volume of c", files)
 	}
 	for _, paths := range [][]string{{"b.001", "b.003"}, {"b.002"}, {"b.001", "b.001"}} {
 		files := Files(append(paths, "a.tar"))
 		if err := files[0].Incomplete; err == nil || !strings.Contains(err.Error(), "is missing") {
-			t.Errorf("%v: got %v", paths, err)
+			t.Errorf("%v: got error %v, want a missing volume", paths, err)
 		}
 		if files[1].Incomplete != nil {
-			t.Errorf("%v: got another incomplete file: %v", paths, files[1].Incomplete)
+			t.Errorf("%v: got error %v for a.tar, want no error", paths, files[1].Incomplete)
 		}
 	}
 }
@@ -272,7 +272,7 @@ func TestParseSizeAcceptsCommonUnits(t *testing.T) {
 	for text, want := range map[string]int64{"4G": 4 << 30, "700M": 700 << 20, "512": 512, "": 0, "G": 0, "-1M": 0,
 		"9999999999G": 0} {
 		if got, err := ParseSize(text); got != want || (err == nil) != (want > 0) {
-			t.Errorf("%q: got %d, error %v", text, got, err)
+			t.Errorf("%q: got %d, error %v, want %d", text, got, err, want)
 		}
 	}
 }
@@ -281,11 +281,11 @@ func TestVolumesOfAnotherExportAreAnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "fleet.tar")
 	names, _ := written(t, path, sampleLayout(8), Packing{VolumeBytes: 4096})
 	if len(names) < 3 {
-		t.Fatalf("got only %d volumes", len(names))
+		t.Fatalf("got %d volumes, want at least 3", len(names))
 	}
 	_, err := Write(t.Context(), path, sampleLayout(1), Packing{VolumeBytes: 1 << 20}, quiet)
 	if err == nil || !strings.Contains(err.Error(), path+".002 belongs to another export") {
-		t.Errorf("got %v", err)
+		t.Errorf("got error %v, want an error about the volume of another export", err)
 	}
 	for _, name := range names[1:] {
 		if err := os.Remove(name); err != nil {
@@ -294,16 +294,16 @@ func TestVolumesOfAnotherExportAreAnError(t *testing.T) {
 	}
 	again, _ := written(t, path, sampleLayout(1), Packing{VolumeBytes: 1 << 20})
 	if left, err := filepath.Glob(path + "*"); err != nil || len(again) != 1 || len(left) != 1 {
-		t.Errorf("got files %v, error %v", left, err)
+		t.Errorf("got files %v, error %v, want one file", left, err)
 	}
 }
 
-func TestPipeIsRefused(t *testing.T) {
+func TestPipeInsteadOfAFileIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "fleet.tar")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open([]string{path}, quiet); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
-		t.Errorf("got %v", err)
+		t.Errorf("got error %v, want an error about an irregular file", err)
 	}
 }

@@ -8,6 +8,6 @@
 // files. The file can be compressed with zstd and divided into volumes (FILE.001, FILE.002, ...).
 //
 // Open does not trust the file: it reads every byte once, compares every blob with its digest and refuses all other
-// entries. It does not verify signatures; the importer does. ImageWalk visits container images within the limits of
-// both sides.
+// entries. It does not verify signatures; the importer does. ImageWalk visits the blobs of container images, within
+// limits that export and import share.
 package airgap

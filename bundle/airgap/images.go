@@ -12,19 +12,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Limits on images, which can come from anywhere. Both sides apply them, so that every exported image can be imported.
+// Limits on images. Export and import apply the same limits, so every exported image can be imported.
 const (
-	// MaxImageManifestBytes bounds the manifest or index of an image, as registries do.
+	// MaxImageManifestBytes limits the size of one manifest or index. Registries have the same limit.
 	MaxImageManifestBytes = 4 << 20
-	// MaxImageDepth is the depth of an index of indexes, with the images and their blobs.
+	// MaxImageDepth limits the levels of an image. An index of indexes has four: two indexes, manifests and blobs.
 	MaxImageDepth = 4
-	// MaxImageBlobs bounds all blobs of an image, including its manifests.
+	// MaxImageBlobs limits the number of blobs of an image, including its manifests.
 	MaxImageBlobs = 10_000
-	// MaxImageManifestsBytes bounds all manifests of an image together, which an export keeps in memory.
+	// MaxImageManifestsBytes limits the total size of the manifests of an image. An export stores them in memory.
 	MaxImageManifestsBytes = 64 << 20
 )
 
-// Media types of Docker's images, which are older than the OCI's.
+// Media types of images in Docker's format, which is older than the OCI format.
 const (
 	mediaTypeDockerManifest = "application/vnd.docker.distribution.manifest.v2+json"
 	mediaTypeDockerIndex    = "application/vnd.docker.distribution.manifest.list.v2+json"
@@ -40,11 +40,13 @@ func isManifest(mediaType string) bool {
 		mediaType == mediaTypeDockerManifest
 }
 
-// ImageWalk visits an image and everything below it. It visits a blob once, even if several manifests list it.
+// ImageWalk visits all blobs of an image: indexes, manifests, configs and layers. It visits a blob once, even if
+// several manifests list it.
 type ImageWalk struct {
-	// Locate returns the place of a blob; nil leaves out the blob and everything below it.
+	// Locate returns the fetcher of a blob. If it returns nil, the walk skips the blob and the blobs that it lists.
 	Locate func(context.Context, ocispec.Descriptor) (store.Fetcher, error)
-	// Found is called for every blob. A manifest comes before its parts. manifest is nil for other blobs.
+	// Found is called for every visited blob, and for a manifest before the blobs that it lists. manifest contains the
+	// bytes of a manifest or index, and is nil for other blobs.
 	Found func(d ocispec.Descriptor, manifest []byte)
 
 	visited        map[imageBlob]bool
@@ -72,7 +74,7 @@ func (w *ImageWalk) visit(ctx context.Context, d ocispec.Descriptor, depth int) 
 	}
 	w.visited[blob] = true
 	if depth > MaxImageDepth || len(w.visited) > MaxImageBlobs {
-		return refusal.New(refusal.TooLarge, "is more than %d levels deep or has more than %d blobs", MaxImageDepth,
+		return refusal.New(refusal.TooLarge, "image has more than %d levels or %d blobs", MaxImageDepth,
 			MaxImageBlobs)
 	}
 	d = ocispec.Descriptor{MediaType: d.MediaType, Digest: d.Digest, Size: d.Size}
@@ -85,7 +87,8 @@ func (w *ImageWalk) visit(ctx context.Context, d ocispec.Descriptor, depth int) 
 		return nil
 	}
 	if w.manifestsBytes += d.Size; d.Size > MaxImageManifestsBytes || w.manifestsBytes > MaxImageManifestsBytes {
-		return refusal.New(refusal.TooLarge, "its manifests are larger than %d MiB", MaxImageManifestsBytes>>20)
+		return refusal.New(refusal.TooLarge, "image has manifests of more than %d MiB in total",
+			MaxImageManifestsBytes>>20)
 	}
 	data, err := store.FetchBlob(ctx, from, d, MaxImageManifestBytes)
 	if err != nil {

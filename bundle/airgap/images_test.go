@@ -35,7 +35,7 @@ func below(t *testing.T, mediaType string, blobs ...bundle.Blob) bundle.Blob {
 	return bundle.NewBlob(mediaType, data)
 }
 
-func TestImagesAreWalkedWithinLimits(t *testing.T) {
+func TestImageWalkVisitsBlobsWithinLimits(t *testing.T) {
 	layer := bundle.NewBlob("application/vnd.oci.image.layer.v1.tar", []byte("layer"))
 	many := make([]bundle.Blob, MaxImageBlobs)
 	for i := range many {
@@ -68,13 +68,13 @@ func TestImagesAreWalkedWithinLimits(t *testing.T) {
 		found int // includes the empty config, whose bytes the walk does not need
 		want  refusal.Reason
 	}{
-		"an image of Docker's":                  {docker, 3, ""},
-		"an index of Docker's":                  {dockerIndex, 4, ""},
-		"an index of indexes":                   {nested, 5, ""},
-		"one index more":                        {tooDeep, 0, refusal.TooLarge},
-		"more blobs than any has":               {tooMany, 0, refusal.TooLarge},
-		"more bytes of manifests":               {tooLarge, 0, refusal.TooLarge},
-		"one index many times":                  {repeated, 2, ""},
+		"image in Docker's format":              {docker, 3, ""},
+		"index in Docker's format":              {dockerIndex, 4, ""},
+		"index of indexes":                      {nested, 5, ""},
+		"more levels than the limit":            {tooDeep, 0, refusal.TooLarge},
+		"more blobs than the limit":             {tooMany, 0, refusal.TooLarge},
+		"manifests larger than the limit":       {tooLarge, 0, refusal.TooLarge},
+		"index that is listed 100 times":        {repeated, 2, ""},
 		"blob that does not belong to an image": {layer, 1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -83,14 +83,15 @@ func TestImagesAreWalkedWithinLimits(t *testing.T) {
 				Locate: func(context.Context, ocispec.Descriptor) (content.Fetcher, error) { return repository, nil },
 				Found: func(d ocispec.Descriptor, manifest []byte) {
 					if found++; (manifest != nil) != isManifest(d.MediaType) {
-						t.Errorf("%s: a manifest of %d bytes", d.MediaType, len(manifest))
+						t.Errorf("%s: got a manifest of %d bytes, want bytes only for manifests",
+							d.MediaType, len(manifest))
 					}
 				},
 			}
 			err := walk.Walk(t.Context(), c.image.Descriptor)
 			if refused := refusal.Of(err); c.want != "" && (refused == nil || refused.Reason != c.want) ||
 				c.want == "" && (err != nil || found != c.found) {
-				t.Errorf("found %d, want %d: %v", found, c.found, err)
+				t.Errorf("got %d blobs and error %v, want %d blobs and refusal %q", found, err, c.found, c.want)
 			}
 		})
 	}

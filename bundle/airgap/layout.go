@@ -37,8 +37,7 @@ func InMemory(blob bundle.Blob) Item {
 	}
 }
 
-// Layout is the content of a file. Referenced blobs are among the items, or are left out because the other side has
-// them.
+// Layout is the content of an air-gap file. It can omit referenced blobs that the importing side already has.
 type Layout struct {
 	References []Reference
 	Items      []Item
@@ -60,8 +59,8 @@ func (l Layout) sorted() []Item {
 	return slices.CompactFunc(items, func(a, b Item) bool { return a.Descriptor.Digest == b.Descriptor.Digest })
 }
 
-// index returns the bytes of index.json. It lists only manifests in the file, because common tools fail at missing
-// ones.
+// index returns the bytes of index.json. It lists only manifests in the file, because common tools fail if a listed
+// manifest is missing.
 func (l Layout) index() ([]byte, error) {
 	there := map[digest.Digest]bool{}
 	for _, item := range l.Items {
@@ -114,7 +113,8 @@ func (l Layout) entries() ([]entry, error) {
 	}
 	if len(index) > maxIndexBytes {
 		return nil,
-			fmt.Errorf("index of %d bytes, at most %d: export fewer runtimes at once", len(index), maxIndexBytes)
+			fmt.Errorf("index has %d bytes, must be at most %d: export fewer runtimes at once", len(index),
+				maxIndexBytes)
 	}
 	version, err := json.Marshal(ocispec.ImageLayout{Version: ocispec.ImageLayoutVersion})
 	if err != nil {
@@ -127,15 +127,15 @@ func (l Layout) entries() ([]entry, error) {
 	for _, item := range l.sorted() {
 		d := item.Descriptor
 		if err := d.Digest.Validate(); err != nil || d.Digest.Algorithm() != digest.SHA256 {
-			return nil, fmt.Errorf("blob %q: want a digest of sha256", d.Digest)
+			return nil, fmt.Errorf("blob %q: must be a sha256 digest", d.Digest)
 		}
 		if d.Size < 0 || d.Size > maxBlobBytes {
-			return nil, fmt.Errorf("blob %s: %d bytes, at most %d", d.Digest, d.Size, int64(maxBlobBytes))
+			return nil, fmt.Errorf("blob %s: %d bytes, must be at most %d", d.Digest, d.Size, int64(maxBlobBytes))
 		}
 		entries = append(entries, entry{blobsPrefix + d.Digest.Encoded(), d.Size, d.Digest, item.Open})
 	}
 	if len(entries) > maxEntries {
-		return nil, fmt.Errorf("%d blobs, at most %d: export fewer runtimes at once", len(entries), maxEntries)
+		return nil, fmt.Errorf("%d blobs, must be at most %d: export fewer runtimes at once", len(entries), maxEntries)
 	}
 	return entries, nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// Limits of a file. The person who carries the file could have created it.
+// Limits of an air-gap file. The file is untrusted, because the person who carries it could have created it.
 const (
 	maxEntries     = 100_000
 	maxIndexBytes  = 16 << 20
@@ -36,7 +36,7 @@ const (
 var volumeName = regexp.MustCompile(`^(.*)\.([0-9]{3})$`)
 
 // Files groups paths into files: the volumes of one file in their order, and each other path as its own file. If a
-// volume before the last given volume is missing, Incomplete is set.
+// volume is missing before the last volume in paths, Incomplete is set.
 func Files(paths []string) []Volumes {
 	var files []Volumes
 	at := map[string]int{}
@@ -66,7 +66,7 @@ func Files(paths []string) []Volumes {
 	return files
 }
 
-// Volumes are the paths of one file.
+// Volumes contains the paths of the volumes of one file.
 type Volumes struct {
 	Paths []string
 	// Incomplete identifies the missing volume, or is nil.
@@ -221,7 +221,7 @@ func ParseSize(text string) (int64, error) {
 	}
 	number, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || number < 1 || number > 1<<40/factor {
-		return 0, fmt.Errorf("size %q: want a number followed by K, M or G, such as 4G", text)
+		return 0, fmt.Errorf("size %q: must be a number followed by K, M or G, such as 4G", text)
 	}
 	return number * factor, nil
 }

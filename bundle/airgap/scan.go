@@ -128,7 +128,7 @@ func (f *File) scan(advance func(int64)) error {
 		}
 		if header.Size > f.size-offset {
 			return refusal.New(refusal.Malformed,
-				"entry %q is incomplete, want %d bytes: the file was cut off, or a volume is missing", name,
+				"entry %q is incomplete, must have %d bytes: the file was cut off, or a volume is missing", name,
 				header.Size)
 		}
 		end = offset + padded(header.Size)
@@ -156,18 +156,18 @@ func entryName(header *tar.Header) (string, *refusal.Error) {
 			name == "blobs/sha256" {
 			return name + "/", nil
 		}
-		return "", refusal.New(refusal.Malformed, "entry %q: unexpected folder, want only blobs/sha256", header.Name)
+		return "", refusal.New(refusal.Malformed, "entry %q: unexpected folder, must be blobs/sha256", header.Name)
 	}
 	if header.Typeflag != tar.TypeReg {
 		return "",
-			refusal.New(refusal.Malformed, "entry %q has type %q, want a file or folder", header.Name,
+			refusal.New(refusal.Malformed, "entry %q has type %q, must be a file or folder", header.Name,
 				header.Typeflag)
 	}
 	if name == layoutName || name == indexName || blobName.MatchString(name) {
 		return name, nil
 	}
-	return "", refusal.New(refusal.Malformed, "entry %q: want %s, %s or %s<digest>", header.Name, layoutName, indexName,
-		blobsPrefix)
+	return "", refusal.New(refusal.Malformed, "entry %q: must be %s, %s or %s<digest>", header.Name, layoutName,
+		indexName, blobsPrefix)
 }
 
 func (f *File) take(name string, at extent, data io.Reader) error {

@@ -2,7 +2,7 @@ package airgap
 
 import "testing"
 
-func TestUnpackedSizeIsLimited(t *testing.T) {
+func TestUnpackedSizeOfACompressedFileIsLimited(t *testing.T) {
 	for name, c := range map[string]struct{ size, want int64 }{
 		"file of 1 byte": {1, 64 << 20},
 		"file of 1 MiB":  {1 << 20, 100 << 20},

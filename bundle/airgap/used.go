@@ -6,7 +6,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// MaxUsedAnswerBytes limits the answer for one module. It is enough for ten thousand long references.
+// MaxUsedAnswerBytes limits the size of a UsedResponse, which is for one module. It is enough for ten thousand long
+// references.
 const MaxUsedAnswerBytes = 4 << 20
 
 // UsedRequest asks the agent's program for the images that the objects of a module use. Only the agent knows how it

@@ -31,9 +31,9 @@ const (
 	packed       = ".packed"
 )
 
-// Write writes the file at path, or its volumes, and returns their names. If path.partial of an earlier run exists,
-// Write compares its content and continues it. Only complete files get their final name. It calls advance with the
-// number of written bytes.
+// Write writes the file at path, or its volumes, and returns their names. If the file path.partial of an interrupted
+// export exists, Write compares its content with the layout and continues the export. Only complete files get their
+// final name. It calls advance with the number of written bytes.
 func Write(ctx context.Context, path string, layout Layout, packing Packing, advance func(int64)) ([]string, error) {
 	entries, err := layout.entries()
 	if err != nil {
@@ -182,7 +182,7 @@ func pack(file *os.File, path string, packing Packing) ([]string, error) {
 	return out.publish()
 }
 
-// volumes writes files of at most limit bytes, one after the other.
+// volumes writes a stream to consecutive files of at most limit bytes.
 type volumes struct {
 	path  string
 	limit int64

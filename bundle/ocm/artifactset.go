@@ -144,7 +144,7 @@ func (c *setContents) theIndex() ([]byte, error) {
 	case c.index == nil && c.artifactDescriptor == nil:
 		return nil, errors.New("index.json is missing")
 	case c.index != nil && c.artifactDescriptor != nil:
-		return nil, errors.New("both index.json and artifact-descriptor.json exist, want one of them")
+		return nil, errors.New("index.json and artifact-descriptor.json must not both exist")
 	}
 	return slices.Concat(c.index, c.artifactDescriptor), nil
 }
@@ -192,7 +192,8 @@ func mainOf(index []byte) (ocispec.Descriptor, error) {
 		}
 	}
 	if len(found) != 1 {
-		return ocispec.Descriptor{}, fmt.Errorf("index: %d manifests match, want exactly one main manifest", len(found))
+		return ocispec.Descriptor{}, fmt.Errorf("index: %d manifests can be the main manifest, must be exactly one",
+			len(found))
 	}
 	if err := found[0].Digest.Validate(); err != nil {
 		return ocispec.Descriptor{}, fmt.Errorf("index: manifests: %w", err)

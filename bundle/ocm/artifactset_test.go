@@ -62,7 +62,7 @@ func TestValidArtifactSetsAreOpened(t *testing.T) {
 					t.Fatal(err)
 				}
 				if blob, err := set.Blob(set.Main.Digest); err != nil || string(blob) != "hello" {
-					t.Errorf("got %q, %v", blob, err)
+					t.Errorf("got main blob %q, error %v, want hello", blob, err)
 				}
 			})
 		}
@@ -86,7 +86,7 @@ func TestInvalidArtifactSetsAreRefused(t *testing.T) {
 		"text":          {[]byte("hello"), "artifact set: "},
 		"missing index": {archive(t, setMain), "index.json is missing"},
 		"two kinds of index": {
-			archive(t, setIndex, file("artifact-descriptor.json", setIndex.content)), "want one of them",
+			archive(t, setIndex, file("artifact-descriptor.json", setIndex.content)), "must not both exist",
 		},
 		"index that is not JSON": {archive(t, file("index.json", "[")), "index: "},
 		"index larger than the limit": {
@@ -274,7 +274,7 @@ func TestArtifactDigestIsComparedWithTheManifest(t *testing.T) {
 	image.Digest.NormalisationAlgorithm = genericBlobDigest
 	if err := CheckArtifact(image, hello); err == nil ||
 		!strings.Contains(err.Error(), "is not the algorithm of an OCI artifact") {
-		t.Errorf("digest of a blob: got error %v", err)
+		t.Errorf("digest of a blob: got error %v, want an unsuitable algorithm", err)
 	}
 }
 
@@ -291,11 +291,11 @@ func FuzzOpenArtifactSet(f *testing.F) {
 			t.Error(err)
 		}
 		if len(set.blobs) > maxSetEntries {
-			t.Errorf("got %d blobs", len(set.blobs))
+			t.Errorf("got %d blobs, want at most %d", len(set.blobs), maxSetEntries)
 		}
 		for d := range set.blobs {
 			if blob, err := set.Blob(d); err == nil && d.Algorithm().FromBytes(blob) != d {
-				t.Errorf("got %q for %s", blob, d)
+				t.Errorf("got blob %q for %s, want content with this digest", blob, d)
 			}
 		}
 	})

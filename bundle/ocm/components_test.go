@@ -48,7 +48,7 @@ func TestMaximumNumberOfResourcesIsDecoded(t *testing.T) {
 		fmt.Fprintf(&in, "  - {name: r%d, access: {type: none}}\n", i)
 	}
 	if d, err := Decode([]byte(in.String())); err != nil || len(d.Resources) != maxElements {
-		t.Errorf("got %d resources, %v", len(d.Resources), err)
+		t.Errorf("got %d resources, error %v, want %d", len(d.Resources), err, maxElements)
 	}
 }
 
@@ -59,13 +59,13 @@ func TestResourcesWithOneNameNeedDistinctIdentities(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if d, err := Decode([]byte(good + local("raw", "") + second)); err != nil || len(d.Resources) != 2 {
-				t.Errorf("got %+v, %v", d.Resources, err)
+				t.Errorf("got resources %+v, error %v, want two", d.Resources, err)
 			}
 		})
 	}
 }
 
-func TestDescriptorsOfTheOfficialToolAreDecoded(t *testing.T) {
+func TestArchivesOfTheOfficialOCMToolAreDecoded(t *testing.T) {
 	archives, err := filepath.Glob(filepath.FromSlash(realworld + "/ctf/*/artifact-index.json"))
 	if err != nil || len(archives) == 0 {
 		t.Skip("shared/realworld/ctf not found next to this checkout")
@@ -118,7 +118,7 @@ func TestDescriptorsOfTheOfficialToolAreDecoded(t *testing.T) {
 						artifact.Tag)
 				}
 				if len(descriptor.Resources) == 0 {
-					t.Error("got a descriptor without resources")
+					t.Error("got a descriptor without resources, want at least one")
 				}
 				for _, resource := range descriptor.Resources {
 					reference := digest.Digest(resource.Access.LocalReference)
@@ -133,7 +133,7 @@ func TestDescriptorsOfTheOfficialToolAreDecoded(t *testing.T) {
 				}
 			}
 			if checked == 0 {
-				t.Error("got an archive without components")
+				t.Error("got an archive without components, want at least one")
 			}
 		})
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/strict"
 )
 
-// Limits of a descriptor's lists. The largest known ones have some hundred entries.
+// Limits of a descriptor's lists. The largest known lists have some hundred entries.
 const (
 	maxElements   = 2_000
 	maxSignatures = 8
@@ -66,10 +66,10 @@ func decode(data []byte) (Descriptor, error) {
 	case slices.Contains(v3Versions, kind.APIVersion) && kind.Kind == v3Kind && kind.Meta.SchemaVersion == "":
 		d, err = decodeV3(document)
 	case kind.APIVersion != "":
-		err = fmt.Errorf("apiVersion: %s %s is not supported, want %s %s", kind.APIVersion, kind.Kind, v3Versions[0],
+		err = fmt.Errorf("apiVersion: %s %s is not supported, must be %s %s", kind.APIVersion, kind.Kind, v3Versions[0],
 			v3Kind)
 	default:
-		err = fmt.Errorf("meta.schemaVersion: %q is not supported, want %q", kind.Meta.SchemaVersion, SchemaV2)
+		err = fmt.Errorf("meta.schemaVersion: %q is not supported, must be %q", kind.Meta.SchemaVersion, SchemaV2)
 	}
 	if err != nil {
 		return Descriptor{}, err

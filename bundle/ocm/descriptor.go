@@ -1,7 +1,7 @@
 // Package ocm is the pure part of the Open Component Model: component descriptors, names and versions.
 //
 // The package takes bytes, and returns values and errors. It does not access the network. It reads the output of the
-// official tools. Where the tools differ from the OCM specification, it follows the tools.
+// official OCM tools. If the tools differ from the OCM specification, it follows the tools.
 //
 // Source: https://github.com/open-component-model/ocm-spec, doc/01-model and
 // doc/04-extensions/03-storage-backends/oci.md.
@@ -72,7 +72,7 @@ var componentName = regexp.MustCompile(
 // CheckName returns an error for an invalid component name.
 func CheckName(name string) error {
 	if len(name) > 255 || !componentName.MatchString(name) {
-		return fmt.Errorf("component name %q: want DOMAIN/PATH such as kyma-project.io/module/keda", name)
+		return fmt.Errorf("component name %q: must be DOMAIN/PATH such as kyma-project.io/module/keda", name)
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ var version = regexp.MustCompile(
 // CheckVersion returns an error for an invalid component version. Tag converts a valid one to an OCI tag.
 func CheckVersion(v string) error {
 	if len(Tag(v)) > 128 || !version.MatchString(v) {
-		return fmt.Errorf("component version %q: want a semantic version such as 1.2.3", v)
+		return fmt.Errorf("component version %q: must be a semantic version such as 1.2.3", v)
 	}
 	return nil
 }
@@ -96,7 +96,8 @@ func Tag(version string) string { return strings.Replace(version, "+", ".build-"
 
 const descriptorFile = "component-descriptor.yaml"
 
-// FromTar returns the descriptor from a descriptor layer in tar form: exactly one regular file with that name.
+// FromTar returns the descriptor from a descriptor layer in tar form. The tar must contain exactly one regular file,
+// component-descriptor.yaml.
 func FromTar(data []byte) ([]byte, error) {
 	reader := tar.NewReader(bytes.NewReader(data))
 	var found []byte
@@ -114,7 +115,8 @@ func FromTar(data []byte) ([]byte, error) {
 		// Some writers put a "/" or "./" before the name. Other forms, such as "x/../", are refused.
 		if header.Typeflag != tar.TypeReg ||
 			!slices.Contains([]string{descriptorFile, "/" + descriptorFile, "./" + descriptorFile}, header.Name) {
-			return nil, fmt.Errorf("descriptor layer: unexpected member %q, want only %s", header.Name, descriptorFile)
+			return nil, fmt.Errorf("descriptor layer: unexpected member %q, must contain only %s", header.Name,
+				descriptorFile)
 		}
 		if found != nil {
 			return nil, fmt.Errorf("descriptor layer: %s appears twice", descriptorFile)

@@ -138,10 +138,10 @@ signatures: [{name: s, digest: {hashAlgorithm: SHA-256, normalisationAlgorithm: 
 	}
 	v2, err := Decode(document)
 	if err != nil {
-		t.Fatalf("got error %v for\n%s", err, document)
+		t.Fatalf("got error %v, want no error for\n%s", err, document)
 	}
 	if v2.Schema != SchemaV2 || v3.Schema != SchemaV3 || v3.RepositoryContexts[0].ComponentNameMapping != "urlPath" {
-		t.Errorf("got schemas %s and %s, contexts %v", v2.Schema, v3.Schema, v3.RepositoryContexts)
+		t.Errorf("got schemas %s and %s, contexts %v, want v2 and v3", v2.Schema, v3.Schema, v3.RepositoryContexts)
 	}
 	// repository contexts are not part of the comparison
 	v2.document, v2.Schema, v2.RepositoryContexts = nil, made.Schema, made.RepositoryContexts
@@ -242,7 +242,7 @@ func TestVersionsAreConvertedToTags(t *testing.T) {
 	} {
 		err := CheckVersion(version)
 		if (err == nil) != (tag != "") {
-			t.Errorf("version %q: got error %v", version, err)
+			t.Errorf("version %q: got error %v, want accepted: %t", version, err, tag != "")
 		}
 		if err == nil && Tag(version) != tag {
 			t.Errorf("version %q: got tag %q, want %q", version, Tag(version), tag)
@@ -320,7 +320,7 @@ func TestDescriptorIsReadFromALayer(t *testing.T) {
 			got, err := FromTar(archive(t, c.members...))
 			switch {
 			case c.want == "" && (err != nil || string(got) != "x"):
-				t.Errorf("got %q, %v", got, err)
+				t.Errorf("got descriptor %q, error %v, want x", got, err)
 			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -332,7 +332,7 @@ func TestDescriptorIsReadFromALayer(t *testing.T) {
 	}
 }
 
-func TestDescriptorsOfTheOfficialCLIAreDecoded(t *testing.T) {
+func TestDescriptorsOfTheOCMCLIAreDecoded(t *testing.T) {
 	if _, err := os.Stat(realworld); err != nil {
 		t.Skip("shared/realworld not found next to this checkout")
 	}
@@ -346,7 +346,8 @@ func TestDescriptorsOfTheOfficialCLIAreDecoded(t *testing.T) {
 		}
 		d, err := Decode(data)
 		if err != nil || d.Name+":"+d.Version != want || len(d.Resources) == 0 {
-			t.Errorf("%s: got %s:%s with %d resources, %v", file, d.Name, d.Version, len(d.Resources), err)
+			t.Errorf("%s: got %s:%s with %d resources, error %v, want %s",
+				file, d.Name, d.Version, len(d.Resources), err, want)
 		}
 	}
 }
@@ -367,7 +368,7 @@ func FuzzFromTar(f *testing.F) {
 	f.Add(archive(f, member{"component-descriptor.yaml", "", tar.TypeSymlink}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if found, err := FromTar(data); err == nil && len(found) > MaxDescriptorBytes {
-			t.Errorf("got %d bytes", len(found))
+			t.Errorf("got %d bytes, want at most %d", len(found), MaxDescriptorBytes)
 		}
 	})
 }

@@ -124,7 +124,7 @@ func cryptoHash(algorithm string) (crypto.Hash, error) {
 	case "SHA-512", "sha512":
 		return crypto.SHA512, nil
 	}
-	return 0, fmt.Errorf("hash algorithm %q is not supported: want SHA-256 or SHA-512", algorithm)
+	return 0, fmt.Errorf("hash algorithm %q is not supported: must be SHA-256 or SHA-512", algorithm)
 }
 
 func hexHash(algorithm string, data []byte) (string, error) {

@@ -22,8 +22,8 @@ const (
 // Normalize returns the bytes that a signature of the descriptor covers, in canonical form: everything except access
 // and unsigned labels.
 //
-// It follows the official tools where they differ from the specification's text: it keeps all labels of references, and
-// includes creationTime.
+// If the official OCM tools differ from the specification's text, it follows the tools: it keeps all labels of
+// references, and includes creationTime.
 //
 // Source: ocm-spec, doc/04-extensions/04-algorithms/component-descriptor-normalization-algorithms.md; RFC 8785.
 func Normalize(d Descriptor, algorithm string) ([]byte, error) {
@@ -53,7 +53,7 @@ func Normalize(d Descriptor, algorithm string) ([]byte, error) {
 	return jcs.Transform(data)
 }
 
-// created returns a time in the official tool's form: in UTC, to the second.
+// created formats a time like the official OCM tool: in UTC, to the second.
 func created(text string) (string, error) {
 	if text == "" {
 		return "", nil
@@ -150,7 +150,7 @@ func normalResource(r Resource) map[string]any {
 	if r.Relation != "" {
 		m["relation"] = r.Relation
 	}
-	// The official tool compares the whole type: "none/v1" keeps its digest here.
+	// The official OCM tool compares the whole type, so a resource of type "none/v1" keeps its digest here.
 	if r.Digest != nil && r.Access.Type != "none" && r.Access.Type != "None" {
 		m["digest"] = digestMap(*r.Digest)
 	}
@@ -163,7 +163,7 @@ func normalSource(s Source) map[string]any {
 	return m
 }
 
-// normalReference keeps all labels, signed or not, as the official tool does: the tool's rule for these labels has the
+// normalReference keeps all labels, signed or not, like the official OCM tool, whose rule for these labels has the
 // wrong field name.
 func normalReference(r Reference) map[string]any { return referenceMap(r) }
 
@@ -182,7 +182,7 @@ func normalReferenceV1(r Reference) map[string]any {
 func normaliseV1(d Descriptor) ([]byte, error) {
 	meta := normalMeta(d)
 	if d.Schema == SchemaV3 {
-		// In version 1, all labels of the provider are kept.
+		// Version 1 includes all labels of the provider, signed or not.
 		meta["provider"] = providerMap(d.Provider)
 		spec := map[string]any{}
 		for field, list := range map[string][]any{
@@ -225,7 +225,7 @@ func entries(tree any) ([]byte, error) {
 		return nil, err
 	}
 	var out bytes.Buffer
-	encoder := json.NewEncoder(&out) // escapes <, > and &, as the official tool does
+	encoder := json.NewEncoder(&out) // escapes <, > and &, like the official OCM tool
 	if err := encoder.Encode(listed(plain)); err != nil {
 		return nil, err
 	}

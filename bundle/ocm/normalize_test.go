@@ -111,7 +111,8 @@ func compare(t *testing.T, change func(*Descriptor), same bool) {
 			t.Fatal(err)
 		}
 		if (before == after) != same {
-			t.Errorf("%s: got digest %s before and %s after the change", normalisation, before, after)
+			t.Errorf("%s: got digest %s before and %s after the change, want equal: %t",
+				normalisation, before, after, same)
 		}
 	}
 }
@@ -144,8 +145,8 @@ func TestInvalidDescriptorsAreNotNormalized(t *testing.T) {
 	}
 }
 
-// The official tool compares all pairs of resources, which would take too long for untrusted descriptors.
-func TestVersionsAreAddedAsInTheOfficialTool(t *testing.T) {
+// The official OCM tool compares all pairs of resources, which would take too long for untrusted descriptors.
+func TestVersionsAreAddedAsInTheOfficialOCMTool(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	identities := []map[string]string{nil, {}, {"os": "linux"}, {"version": "1"}, {"version": "2", "os": "linux"}}
 	for range 2_000 {

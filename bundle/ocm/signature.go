@@ -47,15 +47,16 @@ func (d Descriptor) CheckSignature(s Signature, trust Trust, now time.Time) erro
 		return fmt.Errorf("signature %q: %w", s.Name, err)
 	}
 	if !strings.EqualFold(actual, s.Digest.Value) {
-		return fmt.Errorf("signature %q is for another descriptor: this descriptor has digest %s, want %s", s.Name,
-			actual, s.Digest.Value)
+		return fmt.Errorf(
+			"signature %q is for another descriptor: it covers digest %s, but this descriptor has digest %s",
+			s.Name, s.Digest.Value, actual)
 	}
 	return nil
 }
 
 // Verify returns an error unless one of the trusted keys signed the signature's digest. It does not compare that digest
-// with a descriptor. A signature with certificates is valid if the first one's key is trusted, or if one of the
-// authorities certifies it at the time now. The error contains the signature and the reason.
+// with a descriptor. A signature with certificates is valid if the key of the first certificate is trusted, or if one
+// of the authorities certifies this key at the time now. The error contains the signature and the reason.
 func (s Signature) Verify(trust Trust, now time.Time) error {
 	if err := s.verify(trust, now); err != nil {
 		return fmt.Errorf("signature %q: %w", s.Name, err)
@@ -76,10 +77,10 @@ func (s Signature) verify(trust Trust, now time.Time) error {
 		return err
 	}
 	if len(digest) != hash.Size() {
-		return fmt.Errorf("digest.value has %d bytes, want %d", len(digest), hash.Size())
+		return fmt.Errorf("digest.value has %d bytes, must have %d", len(digest), hash.Size())
 	}
 	if s.Algorithm != AlgorithmPKCS1 && s.Algorithm != AlgorithmPSS {
-		return fmt.Errorf("algorithm %q is not supported: want %s or %s", s.Algorithm, AlgorithmPKCS1, AlgorithmPSS)
+		return fmt.Errorf("algorithm %q is not supported: must be %s or %s", s.Algorithm, AlgorithmPKCS1, AlgorithmPSS)
 	}
 	keys, value := trust.Keys, []byte(nil)
 	switch {
@@ -108,7 +109,7 @@ func (s Signature) verify(trust Trust, now time.Time) error {
 
 func made(algorithm string, key *rsa.PublicKey, hash crypto.Hash, digest, value []byte) bool {
 	if algorithm == AlgorithmPSS {
-		// The official tool uses the longest salt that fits, not the length of the hash.
+		// The official OCM tool uses the longest salt that fits, not the length of the hash.
 		return rsa.VerifyPSS(key, hash, digest, value, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthAuto}) == nil
 	}
 	return rsa.VerifyPKCS1v15(key, hash, digest, value) == nil
@@ -128,7 +129,7 @@ func (s Signature) chain(trust Trust, now time.Time) ([]*rsa.PublicKey, []byte, 
 	key, ok := leaf.PublicKey.(*rsa.PublicKey)
 	if !ok {
 		return nil, nil,
-			fmt.Errorf("certificate of %s: key of type %T is not supported: want RSA", leaf.Subject, leaf.PublicKey)
+			fmt.Errorf("certificate of %s: key of type %T is not supported: must be RSA", leaf.Subject, leaf.PublicKey)
 	}
 	for _, known := range trust.Keys {
 		if known.Equal(key) {
@@ -154,7 +155,7 @@ func decodePEM(s Signature) (value []byte, certificates []*x509.Certificate, err
 	for block, rest = pem.Decode(rest); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "CERTIFICATE" || len(certificates) == maxChain {
 			return nil, nil,
-				fmt.Errorf("value: want at most %d CERTIFICATE blocks after the signature, found %q", maxChain,
+				fmt.Errorf("value: must have at most %d CERTIFICATE blocks after the signature, found %q", maxChain,
 					block.Type)
 		}
 		certificate, err := x509.ParseCertificate(block.Bytes)
@@ -186,7 +187,7 @@ func checkChain(certificates []*x509.Certificate, trust Trust, name string, now 
 	leaf := certificates[0]
 	for i, c := range certificates {
 		if i > 0 && slices.ContainsFunc(trust.Roots, c.Equal) {
-			continue // the official tool also includes the authority
+			continue // the official OCM tool also includes the authority
 		}
 		if isSelfSigned(c) {
 			return fmt.Errorf(
@@ -204,7 +205,7 @@ func checkChain(certificates []*x509.Certificate, trust Trust, name string, now 
 	if err != nil {
 		return fmt.Errorf("certificate of %s: %w", leaf.Subject, err)
 	}
-	// A certificate without key usages is valid for all of them (RFC 5280, 4.2.1.3).
+	// A certificate without key usages is valid for all key usages (RFC 5280, 4.2.1.3).
 	if leaf.KeyUsage != 0 && leaf.KeyUsage&x509.KeyUsageDigitalSignature == 0 {
 		return fmt.Errorf("certificate of %s does not allow digital signatures", leaf.Subject)
 	}
@@ -213,7 +214,7 @@ func checkChain(certificates []*x509.Certificate, trust Trust, name string, now 
 		wanted = name
 	}
 	if leaf.Subject.CommonName != wanted {
-		return fmt.Errorf("certificate has subject %q, want %q", leaf.Subject.CommonName, wanted)
+		return fmt.Errorf("certificate has subject %q, must be %q", leaf.Subject.CommonName, wanted)
 	}
 	return nil
 }

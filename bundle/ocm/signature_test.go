@@ -189,7 +189,7 @@ func TestInvalidSignaturesAreRefused(t *testing.T) {
 			func(s *Signature) { s.Digest.HashAlgorithm = "MD5" }, trust, `hash algorithm "MD5"`,
 		},
 		"digest with the length of another hash": {
-			func(s *Signature) { s.Digest.HashAlgorithm = "SHA-512" }, trust, "has 32 bytes, want 64",
+			func(s *Signature) { s.Digest.HashAlgorithm = "SHA-512" }, trust, "has 32 bytes, must have 64",
 		},
 		"digest that is not hexadecimal": {
 			func(s *Signature) { s.Digest.Value = "zz" }, trust, "digest.value",
@@ -259,12 +259,12 @@ func TestValidSignatureOfAnotherDescriptorIsRefused(t *testing.T) {
 	}
 	if err := d.CheckSignature(s, trust, noon); err == nil ||
 		!strings.Contains(err.Error(), "is for another descriptor") {
-		t.Errorf("got %v", err)
+		t.Errorf("got error %v, want a signature for another descriptor", err)
 	}
 	s.Digest.NormalisationAlgorithm = "jsonNormalisation/v9"
 	if err := d.CheckSignature(s, trust, noon); err == nil ||
 		!strings.Contains(err.Error(), `"jsonNormalisation/v9" is not supported`) {
-		t.Errorf("got %v", err)
+		t.Errorf("got error %v, want an unsupported normalization", err)
 	}
 }
 
@@ -316,11 +316,11 @@ func TestSignaturesWithCertificatesNeedATrustedAuthority(t *testing.T) {
 		},
 		"other subject than the signature's name": {
 			chain(leaf(func(c *x509.Certificate) { c.Subject.CommonName = "release2" }), middle), trust, noon,
-			`certificate has subject "release2", want "release"`,
+			`certificate has subject "release2", must be "release"`,
 		},
 		"other subject than the configured one": {
 			chain(leaf(nil), middle), Trust{Roots: chain(root), Subject: "ci"}, noon,
-			`certificate has subject "release", want "ci"`,
+			`certificate has subject "release", must be "ci"`,
 		},
 		"certificate for servers": {
 			chain(leaf(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }),
@@ -342,7 +342,7 @@ func TestSignaturesWithCertificatesNeedATrustedAuthority(t *testing.T) {
 			"x509: ",
 		},
 		"elliptic key": {
-			chain(certificate(t, "release", rootKey, root, rootKey, nil)), trust, noon, "want RSA",
+			chain(certificate(t, "release", rootKey, root, rootKey, nil)), trust, noon, "must be RSA",
 		},
 		"intermediate with a weak key": {
 			chain(leaf(nil), certificate(t, "middle", weak, root, rootKey, authority)), trust, noon,
@@ -402,8 +402,8 @@ func TestParseTrustRefusesInvalidKeys(t *testing.T) {
 		"keys and certificates":  {public + root + public, 2, 1, ""},
 		"text around the blocks": {"our key\n" + public + "\n\n", 1, 0, ""},
 		"maximum number of keys": {strings.Repeat(public, maxTrusted), maxTrusted, 0, ""},
-		"empty input":            {"", 0, 0, "neither PEM nor a public key"},
-		"text that is not PEM":   {"hello", 0, 0, "neither PEM nor a public key"},
+		"empty input":            {"", 0, 0, "must contain a PEM block"},
+		"text that is not PEM":   {"hello", 0, 0, "must contain a PEM block"},
 		"private key":            {pemText("PRIVATE KEY", private, nil), 0, 0, "contains a private key"},
 		"PKCS #1 private key":    {pemText("RSA PRIVATE KEY", nil, nil), 0, 0, "contains a private key"},
 		"private key in DER":     {string(private), 0, 0, "contains a private key"},
@@ -413,8 +413,8 @@ func TestParseTrustRefusesInvalidKeys(t *testing.T) {
 		"private key after a public key": {
 			public + pemText("EC PRIVATE KEY", nil, nil), 0, 0, "contains a private key",
 		},
-		"elliptic key":        {pemText("PUBLIC KEY", ellipticDER, nil), 0, 0, "want RSA"},
-		"elliptic key in DER": {string(ellipticDER), 0, 0, "want RSA"},
+		"elliptic key":        {pemText("PUBLIC KEY", ellipticDER, nil), 0, 0, "must be RSA"},
+		"elliptic key in DER": {string(ellipticDER), 0, 0, "must be RSA"},
 		"weak key": {
 			pemText("RSA PUBLIC KEY", x509.MarshalPKCS1PublicKey(&weak.PublicKey), nil), 0, 0, "1024 bits is too weak",
 		},

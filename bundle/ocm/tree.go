@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// treeOf converts a YAML tree to JSON. Timestamps stay text, as in the official tool.
+// treeOf converts a YAML tree to JSON. Timestamps stay text, as in the official OCM tool.
 func treeOf(n *yaml.Node) (any, error) {
 	switch n.Kind {
 	case 0:

@@ -73,7 +73,7 @@ func (t *Trust) addDER(data []byte) error {
 	if _, err := x509.ParsePKCS1PrivateKey(data); err == nil {
 		return errPrivate
 	}
-	return errors.New("contains neither PEM nor a public key in DER: want a block PUBLIC KEY or CERTIFICATE")
+	return errors.New("must contain a PEM block PUBLIC KEY or CERTIFICATE, or a public key in DER")
 }
 
 func (t *Trust) addBlock(block *pem.Block) error {
@@ -110,7 +110,7 @@ func (t *Trust) addBlock(block *pem.Block) error {
 func (t *Trust) addKey(key any) error {
 	public, ok := key.(*rsa.PublicKey)
 	if !ok {
-		return fmt.Errorf("key of type %T is not supported: want RSA", key)
+		return fmt.Errorf("key of type %T is not supported: must be RSA", key)
 	}
 	if err := checkKey(public); err != nil {
 		return err
@@ -122,11 +122,11 @@ func (t *Trust) addKey(key any) error {
 func checkKey(key *rsa.PublicKey) error {
 	switch bits := key.N.BitLen(); {
 	case bits < minKeyBits:
-		return fmt.Errorf("RSA key of %d bits is too weak: want at least %d", bits, minKeyBits)
+		return fmt.Errorf("RSA key of %d bits is too weak: must have at least %d", bits, minKeyBits)
 	case bits > maxKeyBits:
-		return fmt.Errorf("RSA key of %d bits is too long: want at most %d", bits, maxKeyBits)
+		return fmt.Errorf("RSA key of %d bits is too long: must have at most %d", bits, maxKeyBits)
 	case key.E > maxExponent:
-		return fmt.Errorf("RSA key with exponent %d: want at most %d", key.E, maxExponent)
+		return fmt.Errorf("RSA key has exponent %d, must be at most %d", key.E, maxExponent)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// vector returns a file that the official tool wrote.
+// vector returns a file that the official OCM tool wrote.
 func vector(t *testing.T, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(realworld, filepath.FromSlash(name)))
@@ -54,7 +54,7 @@ func fromArchive(t *testing.T, name string) map[string]Descriptor {
 	return found
 }
 
-// digested returns the descriptor with the digests of its references in another normalization, as the official tool
+// digested returns the descriptor with the digests of its references in another normalization, as the official OCM tool
 // computes them.
 func digested(t *testing.T, d Descriptor, all map[string]Descriptor, normalisation string) Descriptor {
 	t.Helper()
@@ -68,7 +68,7 @@ func digested(t *testing.T, d Descriptor, all map[string]Descriptor, normalisati
 	return d
 }
 
-func TestNormalizationMatchesTheOfficialTool(t *testing.T) {
+func TestNormalizationMatchesTheOfficialOCMTool(t *testing.T) {
 	for version, normalisation := range map[string]string{"v1": NormalisationV1, "v2": NormalisationV2,
 		"v3": NormalisationV3} {
 		t.Run(normalisation, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestNormalizationMatchesTheOfficialTool(t *testing.T) {
 	})
 }
 
-func TestSignaturesOfTheOfficialToolVerify(t *testing.T) {
+func TestSignaturesOfTheOfficialOCMToolVerify(t *testing.T) {
 	plain := vector(t, "ocm-vectors/rsa_plain.pub")
 	root := vector(t, "ocm-vectors/root.cert")
 	for _, c := range []struct{ archive, component, key string }{
@@ -113,7 +113,7 @@ func TestSignaturesOfTheOfficialToolVerify(t *testing.T) {
 			}
 			d := fromArchive(t, c.archive)[c.component]
 			if len(d.Signatures) == 0 {
-				t.Fatal("got a descriptor without signatures")
+				t.Fatal("got a descriptor without signatures, want at least one")
 			}
 			now := time.Date(2026, 11, 20, 22, 0, 0, 0, time.UTC)
 			for _, s := range d.Signatures {
@@ -140,7 +140,7 @@ func TestSignaturesOfTheOfficialToolVerify(t *testing.T) {
 	}
 }
 
-func TestChartOfTheOfficialToolIsAnArtifactSet(t *testing.T) {
+func TestChartOfTheOfficialOCMToolIsAnArtifactSet(t *testing.T) {
 	const chart = "ctf/podinfo-6.14.1-signed/blobs/sha256.969afa22ed752325500403982491ab5c89ea7241b06c6bc1c7e60b5004330231"
 	data := vector(t, chart)
 	set, err := OpenArtifactSet(data)
@@ -149,7 +149,7 @@ func TestChartOfTheOfficialToolIsAnArtifactSet(t *testing.T) {
 	}
 	manifest, err := set.Blob(set.Main.Digest)
 	if err != nil || !json.Valid(manifest) {
-		t.Errorf("got error %v for manifest %s", err, manifest)
+		t.Errorf("got manifest %s, error %v, want JSON", manifest, err)
 	}
 	d := fromArchive(t, "ctf/podinfo-6.14.1-signed")["kyma-project.io/module/podinfo:6.14.1"]
 	podinfo, _ := d.Resource("podinfo")
@@ -162,6 +162,6 @@ func TestChartOfTheOfficialToolIsAnArtifactSet(t *testing.T) {
 	}
 	config.Digest = nil
 	if err := CheckContent(config, data); !errors.Is(err, ErrNotCovered) {
-		t.Errorf("without a digest: got error %v", err)
+		t.Errorf("without a digest: got error %v, want ErrNotCovered", err)
 	}
 }

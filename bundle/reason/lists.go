@@ -71,7 +71,7 @@ var Modules = []Reason{
 	ReportsWarning, Progressing, WindowAwaited, WindowMissing, ValueUndefined, Other,
 }
 
-// Reasons of the Secrets in a report: why not all of them match the bundle. Forbidden and Conflict also apply.
+// Reasons of the Secrets in a report: why a Secret does not match the bundle. Forbidden and Conflict also apply.
 const (
 	SecretsUnreadable Reason = "SecretsUnreadable" // the agent cannot decrypt them
 	NamespaceMissing  Reason = "NamespaceMissing"  // the namespace of a Secret does not exist

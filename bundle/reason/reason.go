@@ -31,7 +31,7 @@ func (r Reason) Check() error {
 		c := r[i]
 		letter := c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
 		if !letter && (i == 0 || c < '0' || c > '9') {
-			return fmt.Errorf("%q: want a letter followed by letters and digits", string(r))
+			return fmt.Errorf("%q: must be a letter followed by letters and digits", string(r))
 		}
 	}
 	return nil

@@ -45,7 +45,7 @@ func TestUnknownReasonsBecomeOther(t *testing.T) {
 	}
 }
 
-func TestOfReturnsTheOutermostReason(t *testing.T) {
+func TestReasonOfAnErrorIsTheOutermostReason(t *testing.T) {
 	inner := Errorf(TemplateMissing, "ModuleTemplate keda-1.0.0 not found")
 	for name, c := range map[string]struct {
 		err  error
@@ -65,6 +65,6 @@ func TestOfReturnsTheOutermostReason(t *testing.T) {
 		t.Error("With(nil): got an error, want nil")
 	}
 	if text := Errorf(Forbidden, "x %d", 1).Error(); text != "x 1" {
-		t.Errorf("got text %q", text)
+		t.Errorf("got text %q, want the text without the reason", text)
 	}
 }

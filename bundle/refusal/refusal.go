@@ -14,8 +14,8 @@ type Reason string
 // Reasons, in the order of the checks.
 const (
 	TooLarge      Reason = "TooLarge"      // more bytes, entries or depth than the limits allow
-	MediaType     Reason = "MediaType"     // response, descriptor and body are inconsistent
-	Malformed     Reason = "Malformed"     // another kind of document than expected
+	MediaType     Reason = "MediaType"     // the media types of response, descriptor and body are inconsistent
+	Malformed     Reason = "Malformed"     // the document cannot be decoded or has invalid fields
 	Unsigned      Reason = "Unsigned"      // the attestation is missing
 	UnknownKey    Reason = "UnknownKey"    // signed by a key that the root does not list
 	BadSignature  Reason = "BadSignature"  // the key is known, but the signature does not match

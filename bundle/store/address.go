@@ -47,7 +47,7 @@ var reserved = []netip.Prefix{
 }
 
 var (
-	// thisNetwork reaches this machine on Linux, like 0.0.0.0.
+	// thisNetwork is the prefix of addresses that lead to this machine on Linux, like 0.0.0.0.
 	thisNetwork = netip.MustParsePrefix("0.0.0.0/8")
 	// translated is the NAT64 prefix of IPv4 addresses in networks without IPv4, RFC 6052.
 	translated = netip.MustParsePrefix("64:ff9b::/96")

@@ -22,7 +22,7 @@ func (c client) Do(request *http.Request) (*http.Response, error) {
 	if errors.As(err, &failed) {
 		failed.URL = withoutQuery(failed.URL)
 	}
-	// errors contain the URL of the redirect
+	// Errors about the response contain the URL of the redirect.
 	if err == nil && response.Request != nil && response.Request.Response != nil {
 		redirected := *response.Request
 		at := *redirected.URL

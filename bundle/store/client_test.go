@@ -15,7 +15,7 @@ import (
 func TestErrorsHideSignedBucketAddresses(t *testing.T) {
 	bucket := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if request.URL.Query().Get("X-Amz-Signature") != "secret" {
-			t.Errorf("got bucket request %s without the signature", request.URL)
+			t.Errorf("got bucket request %s, want a signature", request.URL)
 		}
 		w.WriteHeader(http.StatusForbidden)
 	}))
@@ -44,7 +44,7 @@ func TestErrorsHideSignedBucketAddresses(t *testing.T) {
 			_, fetched := FetchBlob(t.Context(), repository, blob.Descriptor, 10)
 			for what, err := range map[string]error{"HEAD": headed, "GET": fetched} {
 				if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), at.Host) {
-					t.Errorf("%s: got error %v", what, err)
+					t.Errorf("%s: got error %v, want an error with the host and without the signature", what, err)
 				}
 			}
 		})

@@ -7,6 +7,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store/storetest"
 )
 
-func TestLayoutConforms(t *testing.T) { storetest.Conform(t, store.NewLayout(t.TempDir())) }
+func TestLayoutBehavesLikeEveryStore(t *testing.T) {
+	storetest.Conform(t, store.NewLayout(t.TempDir()))
+}
 
-func TestMemoryConforms(t *testing.T) { storetest.Conform(t, store.NewMemory()) }
+func TestMemoryBehavesLikeEveryStore(t *testing.T) { storetest.Conform(t, store.NewMemory()) }

@@ -17,7 +17,8 @@ const helperPrefix = "docker-credential-"
 //
 // Source: docker CLI, cli/config/configfile, and docker/docker-credential-helpers.
 type helpers struct {
-	// ByHost maps hosts to credential helpers. Store is the helper for all other hosts. Both omit helperPrefix.
+	// ByHost maps hosts to credential helpers. Store is the helper for all other hosts. The names of helpers omit
+	// helperPrefix.
 	ByHost map[string]string `json:"credHelpers"`
 	Store  string            `json:"credsStore"`
 }

@@ -10,7 +10,7 @@ import (
 	"oras.land/oras-go/v2"
 )
 
-// DryRun returns a store that reads from another store and keeps writes in memory. Its readers see these writes.
+// DryRun returns a store that reads from another store and writes only to memory. Its readers see these writes.
 func DryRun(of Store) Store { return &dryRun{Store: of, written: NewMemory()} }
 
 type dryRun struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store/storetest"
 )
 
-func TestDryRunStoreConforms(t *testing.T) {
+func TestDryRunBehavesLikeEveryStore(t *testing.T) {
 	storetest.Conform(t, store.DryRun(store.NewLayout(filepath.Join(t.TempDir(), "nowhere"))))
 	storetest.Conform(t, store.DryRun(store.NewMemory()))
 }
@@ -43,20 +43,20 @@ func TestDryRunDoesNotChangeTheStore(t *testing.T) {
 	}
 	dry := store.DryRun(base)
 	if found, err := store.Head(ctx, repository(dry), bundle.TagDesired); err != nil || found != old.Descriptor.Digest {
-		t.Errorf("before the push: got %s, error %v from the dry run", found, err)
+		t.Errorf("before the push: got %s, error %v from the dry run, want the old bundle", found, err)
 	}
 	if err := store.PushManifest(ctx, repository(dry), next, bundle.TagDesired); err != nil {
 		t.Fatal(err)
 	}
 	if found, err := store.Head(ctx, repository(dry), bundle.TagDesired); err != nil ||
 		found != next.Descriptor.Digest {
-		t.Errorf("after the push: got %s, error %v from the dry run", found, err)
+		t.Errorf("after the push: got %s, error %v from the dry run, want the new bundle", found, err)
 	}
 	if err := repository(dry).Tag(ctx, old.Descriptor, "kept"); err != nil {
-		t.Errorf("tag an existing manifest: got error %v", err)
+		t.Errorf("tag an existing manifest: got error %v, want no error", err)
 	}
 	if got, err := store.Fetch(ctx, repository(dry), "kept"); err != nil || !bytes.Equal(got.Bytes, old.Bytes) {
-		t.Errorf("tagged manifest: got %+v, error %v", got, err)
+		t.Errorf("tagged manifest: got %+v, error %v, want the old bundle", got, err)
 	}
 	if found, err := store.Head(ctx, repository(base), bundle.TagDesired); err != nil ||
 		found != old.Descriptor.Digest {

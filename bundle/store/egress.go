@@ -22,7 +22,7 @@ type egress struct {
 	base       *http.Transport           // as configured, without limits
 	configured map[string]bool           // registry hosts; false for hosts that only a component names
 	limited    map[reach]*http.Transport // by the kinds of addresses that they can connect to
-	seen       map[string]reach          // kind of the address that HOST:PORT was last connected at
+	seen       map[string]reach          // kind of the address of the last connection to HOST:PORT
 }
 
 // maxSeen limits the remembered hosts, because components can name any number of hosts.

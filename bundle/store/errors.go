@@ -70,7 +70,7 @@ func Ping(ctx context.Context, s Store) error {
 	return nil
 }
 
-// whole returns the registry of the store.
+// whole returns a client of the store's registry, for requests outside of repositories.
 func (r *Registry) whole() (*remote.Registry, error) {
 	repository, err := r.registries.Repository(r.Name(bundle.TrustRepository))
 	if err != nil {
@@ -85,7 +85,7 @@ func (r *Registry) whole() (*remote.Registry, error) {
 }
 
 // WithoutDetail reduces the error of a registry's response to its status. Registries add times and request IDs to
-// errors. A condition with such a text would change with every request.
+// errors. A condition with the full text would change with every request.
 func WithoutDetail(err error) error {
 	var response *errcode.ErrorResponse
 	if errors.As(err, &response) {

@@ -32,7 +32,7 @@ func TestUnavailableDistinguishesRegistryFailures(t *testing.T) {
 		"no error":    {nil, false},
 	} {
 		if got := Unavailable(c.err); got != c.want {
-			t.Errorf("%s: got %t", name, got)
+			t.Errorf("%s: got %t, want %t", name, got, c.want)
 		}
 	}
 }
@@ -41,7 +41,7 @@ func TestEqualResponsesHaveTheSameErrorText(t *testing.T) {
 	one := fmt.Errorf("GET /v2/a?at=12:00: %w", &errcode.ErrorResponse{StatusCode: http.StatusForbidden})
 	other := fmt.Errorf("GET /v2/a?at=12:01: %w", &errcode.ErrorResponse{StatusCode: http.StatusForbidden})
 	if WithoutDetail(one).Error() != WithoutDetail(other).Error() {
-		t.Errorf("got different texts %v and %v", WithoutDetail(one), WithoutDetail(other))
+		t.Errorf("got texts %v and %v, want equal texts", WithoutDetail(one), WithoutDetail(other))
 	}
 	if own := errors.New("own"); !errors.Is(WithoutDetail(own), own) {
 		t.Error("an error that is not from a registry lost its detail")

@@ -26,9 +26,9 @@ func FollowRoot(
 	}, root)
 }
 
-// FollowRootFrom reads newer versions of a root, one after the other, and returns the last valid one. The first invalid
-// version ends the chain: refused is the reason, and at is the digest of the version's manifest. err means that a
-// version could not be read.
+// FollowRootFrom reads newer versions of a root in order, and returns the last valid version. The first invalid version
+// ends the chain: refused is the reason, and at is the digest of the version's manifest. err means that a version could
+// not be read.
 func FollowRootFrom(
 	ctx context.Context, read RootReader, root trust.Root,
 ) (newest trust.Root, refused *refusal.Error, at digest.Digest, err error) {
@@ -137,7 +137,7 @@ func ReadRoot(ctx context.Context, repository oras.ReadOnlyTarget, version int64
 	if len(manifest.Layers) != 1 || manifest.Layers[0].MediaType != bundle.MediaTypeRoot ||
 		manifest.Layers[0].Size > trust.MaxRootBytes {
 		return nil, newest,
-			refusal.New(refusal.BadRoot, "layers: want exactly one of type %s with at most %d bytes",
+			refusal.New(refusal.BadRoot, "layers: must be exactly one of type %s with at most %d bytes",
 				bundle.MediaTypeRoot, trust.MaxRootBytes)
 	}
 	data, err := FetchBlob(ctx, repository, manifest.Layers[0], trust.MaxRootBytes)

@@ -46,7 +46,7 @@ func TestPublishedRootIsNeverReplaced(t *testing.T) {
 	}
 	data, _, err := FetchRoot(t.Context(), place, 1)
 	if err != nil || string(data) != string(first.Raw) {
-		t.Errorf("got %q, %v", data, err)
+		t.Errorf("got root %q, error %v, want the pushed root", data, err)
 	}
 	if _, _, err := FetchRoot(t.Context(), place, 2); !errors.Is(err, ErrNotFound) {
 		t.Errorf("missing version: got error %v, want ErrNotFound", err)
@@ -54,7 +54,7 @@ func TestPublishedRootIsNeverReplaced(t *testing.T) {
 	other := trusttest.NewMaker(t).First()
 	if err := PushRoot(t.Context(), place, other); err == nil ||
 		!strings.Contains(err.Error(), "is another root of trust") {
-		t.Errorf("different root with the same version: got error %v", err)
+		t.Errorf("different root with the same version: got error %v, want a conflict", err)
 	}
 	repository, err := place.Repository(t.Context(), bundle.TrustRepository)
 	m.Must(err)

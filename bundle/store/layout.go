@@ -22,7 +22,7 @@ import (
 // LayoutScheme is the prefix of a location that is a folder.
 const LayoutScheme = "oci-layout:"
 
-// Layout keeps repositories in an OCI image layout: a folder, or a tar file that can only be read.
+// Layout stores repositories in an OCI image layout: a folder, or a tar file that can only be read.
 type Layout struct {
 	path  string
 	index *layoutIndex
@@ -34,7 +34,7 @@ func NewLayout(path string) *Layout { return &Layout{path, newLayoutIndex(path)}
 // String returns oci-layout:PATH.
 func (l *Layout) String() string { return LayoutScheme + l.path }
 
-// Name returns ./repository.
+// Name returns the repository's name as in bundle.Content: ./repository.
 func (l *Layout) Name(repository string) string { return "./" + repository }
 
 // Holds reports whether a repository belongs to the layout.
@@ -178,7 +178,7 @@ func (l layoutRepository) ensureMarker() error {
 	case err == nil && json.Unmarshal(data, &marker) == nil && marker.Version == ocispec.ImageLayoutVersion:
 		return nil
 	case marker.Version != "" && marker.Version != ocispec.ImageLayoutVersion:
-		return fmt.Errorf("%s: version %q, want %s: choose another folder", ocispec.ImageLayoutFile, marker.Version,
+		return fmt.Errorf("%s: version %q, must be %s: choose another folder", ocispec.ImageLayoutFile, marker.Version,
 			ocispec.ImageLayoutVersion)
 	}
 	if data, err = json.Marshal(ocispec.ImageLayout{Version: ocispec.ImageLayoutVersion}); err != nil {

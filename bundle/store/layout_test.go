@@ -21,7 +21,7 @@ func manifestBlob(text string) bundle.Blob {
 	return bundle.NewBlob(ocispec.MediaTypeImageManifest, []byte(text))
 }
 
-func TestConcurrentTagsInOneFolderAreKept(t *testing.T) {
+func TestConcurrentWritersOfAFolderLoseNoTags(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "layout")
 	const writers, tags = 8, 20
 	var group sync.WaitGroup
@@ -49,7 +49,7 @@ func TestConcurrentTagsInOneFolderAreKept(t *testing.T) {
 			name := fmt.Sprintf("runtimes/r-%d:v%d", w, i)
 			if d, err := store.Resolve(t.Context(), name); err != nil ||
 				d.Digest != manifestBlob(fmt.Sprintf(`{"n":%d}`, i)).Descriptor.Digest {
-				t.Errorf("%s: got %s, error %v", name, d.Digest, err)
+				t.Errorf("%s: got manifest %s, error %v, want the pushed manifest", name, d.Digest, err)
 			}
 		}
 	}
@@ -70,12 +70,12 @@ func TestMovedTagKeepsTheManifestByDigest(t *testing.T) {
 		first.Descriptor.Digest.String(): first, second.Descriptor.Digest.String(): second} {
 		if d, err := repository.Resolve(t.Context(), reference); err != nil || d.Digest != want.Descriptor.Digest ||
 			d.Annotations != nil {
-			t.Errorf("%s: got %+v, error %v", reference, d, err)
+			t.Errorf("%s: got %+v, error %v, want %s", reference, d, err, want.Descriptor.Digest)
 		}
 	}
 	listed, err := repository.index.manifests()
 	if err != nil || len(listed) != 2 {
-		t.Errorf("got index %+v, error %v", listed, err)
+		t.Errorf("got index %+v, error %v, want two manifests", listed, err)
 	}
 	if err := repository.Tag(t.Context(), manifestBlob(`{"n":3}`).Descriptor, "x"); err == nil {
 		t.Error("tagged a missing manifest, want an error")
@@ -103,14 +103,14 @@ func TestLayoutIsRepairedAfterAPowerCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	if there, err := repository.Exists(t.Context(), blob.Descriptor); err != nil || there {
-		t.Errorf("incomplete blob: got exists %v, error %v", there, err)
+		t.Errorf("incomplete blob: got exists %t, error %v, want false", there, err)
 	}
 	if err := repository.Push(t.Context(), blob.Descriptor, bytes.NewReader(blob.Bytes)); err != nil {
 		t.Fatal(err)
 	}
 	if data, err := content.FetchAll(t.Context(), repository, blob.Descriptor); err != nil ||
 		!bytes.Equal(data, blob.Bytes) {
-		t.Errorf("got %q, %v", data, err)
+		t.Errorf("got blob %q, error %v, want the pushed blob", data, err)
 	}
 	if _, err := os.Stat(half); err == nil {
 		t.Error("got a remaining partial file of an incomplete blob, want none")
@@ -154,7 +154,7 @@ func TestBatchIsVisibleToItsUsersAndKeepsOtherWrites(t *testing.T) {
 	pushNumbered(t, other, "tokyo", 1)
 	pushNumbered(t, batched, "berlin", 2)
 	if names := namedIn(t, dir); !names["runtimes/tokyo:desired"] || names["runtimes/berlin:desired"] {
-		t.Errorf("before the flush: got names %v in the folder", names)
+		t.Errorf("before the flush: got names %v in the folder, want only the other process's name", names)
 	}
 	for runtime, n := range map[string]int{"berlin": 2, "tokyo": 1} {
 		repository, err := batched.Repository(t.Context(), "runtimes/"+runtime)
@@ -163,7 +163,7 @@ func TestBatchIsVisibleToItsUsersAndKeepsOtherWrites(t *testing.T) {
 		}
 		want := manifestBlob(fmt.Sprintf(`{"%s":%d}`, runtime, n)).Descriptor.Digest
 		if found, err := Head(t.Context(), repository, bundle.TagDesired); err != nil || found != want {
-			t.Errorf("within the batch: got %s for %s, error %v", found, runtime, err)
+			t.Errorf("within the batch: got %s for %s, error %v, want %s", found, runtime, err, want)
 		}
 	}
 	for range 2 {
@@ -198,7 +198,7 @@ func TestFailedWriteOfABatchIsRetried(t *testing.T) {
 		t.Fatal(err)
 	}
 	if names := namedIn(t, dir); !names["runtimes/berlin:desired"] {
-		t.Errorf("got names %v in the folder", names)
+		t.Errorf("got names %v in the folder, want the pushed name", names)
 	}
 }
 

@@ -46,14 +46,14 @@ func TestUnreadableManifestIsNotReportedAsMissing(t *testing.T) {
 		}
 		if _, err := after.Resolve(t.Context(), "desired"); err == nil || errors.Is(err, ErrNotFound) ||
 			!strings.Contains(err.Error(), "as runtimes/berlin:desired") {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s: got error %v, want an error that names the tag and is not ErrNotFound", name, err)
 		}
 	}
 }
 
-// TestRewrittenBlobIsKept replaces a damaged file before it is removed. The new file can get the inode of the damaged
-// one.
-func TestRewrittenBlobIsKept(t *testing.T) {
+// TestRemovalOfADamagedBlobSparesItsReplacement replaces a damaged file after it was inspected and before it is
+// removed. The new file can get the inode of the damaged one.
+func TestRemovalOfADamagedBlobSparesItsReplacement(t *testing.T) {
 	blob := bundle.NewBlob("application/x-tar", []byte("content"))
 	long := time.Now().Add(-time.Hour)
 	for name, c := range map[string]struct {
@@ -74,7 +74,7 @@ func TestRewrittenBlobIsKept(t *testing.T) {
 		}
 		whole, damaged, err := repository.index.blobs.inspect(blob.Descriptor)
 		if whole || damaged == nil || err != nil {
-			t.Fatalf("%s: got whole %v, error %v", name, whole, err)
+			t.Fatalf("%s: got whole %t, error %v, want a damaged file", name, whole, err)
 		}
 		if err := errors.Join(os.WriteFile(path, blob.Bytes, 0o600),
 			os.Chtimes(path, c.written, c.written)); err != nil {
@@ -84,13 +84,13 @@ func TestRewrittenBlobIsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		if there, err := repository.Exists(t.Context(), blob.Descriptor); err != nil || !there {
-			t.Errorf("%s: the new file was removed: %v", name, err)
+			t.Errorf("%s: got exists %t, error %v, want the new file", name, there, err)
 		}
 	}
 }
 
-// TestFilesOfALayoutAreReadToALimit checks files in a folder that other users can also write to.
-func TestFilesOfALayoutAreReadToALimit(t *testing.T) {
+// TestOversizedOrIrregularLayoutFilesAreRefused checks files in a folder that other users can also write to.
+func TestOversizedOrIrregularLayoutFilesAreRefused(t *testing.T) {
 	for _, file := range []string{ocispec.ImageLayoutFile, ocispec.ImageIndexFile} {
 		for want, damage := range map[string]func(path string) error{
 			// a sparse file
@@ -109,23 +109,23 @@ func TestFilesOfALayoutAreReadToALimit(t *testing.T) {
 				_, err = reading.Resolve(t.Context(), "x")
 			}
 			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("read %s: want an error with %q, got %v", file, want, err)
+				t.Errorf("read of damaged %s: got error %v, want an error with %q", file, err, want)
 			}
 			writing, err := NewLayout(dir).Repository(t.Context(), "runtimes/berlin")
 			if err == nil {
 				_, err = writing.Resolve(t.Context(), "x")
 			}
 			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("write next to %s: want an error with %q, got %v", file, want, err)
+				t.Errorf("write with damaged %s: got error %v, want an error with %q", file, err, want)
 			}
 		}
 	}
 }
 
-// TestGrowingFileEndsAtTheLimit reads a file that the file system reports with size 0.
-func TestGrowingFileEndsAtTheLimit(t *testing.T) {
+// TestFileThatGrowsWhileItIsReadIsRefused reads a file that the file system reports with size 0.
+func TestFileThatGrowsWhileItIsReadIsRefused(t *testing.T) {
 	if _, _, err := readRegular("/proc/self/status", 10); err == nil ||
 		!strings.Contains(err.Error(), "larger than 10 bytes") {
-		t.Errorf("got %v", err)
+		t.Errorf("got error %v, want a size limit", err)
 	}
 }

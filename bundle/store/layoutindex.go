@@ -93,7 +93,7 @@ func (x *layoutIndex) change(c indexChange) error {
 	}
 	err := x.write()
 	if !x.batch && err != nil {
-		x.pending, x.seen = nil, nil // the caller of this change gets the error
+		x.pending, x.seen = nil, nil // drop the change, because its caller gets the error
 	}
 	return err
 }
@@ -107,7 +107,7 @@ func (x *layoutIndex) flush() error {
 	return x.write()
 }
 
-// resolve finds a name or a digest.
+// resolve finds a manifest by its name, or by its digest in reference.
 func (x *layoutIndex) resolve(name, reference string) (ocispec.Descriptor, bool, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -152,7 +152,7 @@ func (x *layoutIndex) read() error {
 		index.SchemaVersion = 0
 		err := json.Unmarshal(data, &index)
 		if err == nil && index.SchemaVersion != 2 {
-			err = fmt.Errorf("schemaVersion is %d, want 2", index.SchemaVersion)
+			err = fmt.Errorf("schemaVersion is %d, must be 2", index.SchemaVersion)
 		}
 		if err != nil {
 			return fmt.Errorf(

@@ -63,7 +63,7 @@ func readable(dir string) error {
 			err)
 	}
 	if marker.Version != ocispec.ImageLayoutVersion {
-		return fmt.Errorf("%s: version %q, want %s", ocispec.ImageLayoutFile, marker.Version,
+		return fmt.Errorf("%s: version %q, must be %s", ocispec.ImageLayoutFile, marker.Version,
 			ocispec.ImageLayoutVersion)
 	}
 	_, err = os.Stat(filepath.Join(dir, ocispec.ImageIndexFile))

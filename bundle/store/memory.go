@@ -11,7 +11,7 @@ import (
 	"oras.land/oras-go/v2/content/memory"
 )
 
-// Memory keeps repositories in memory. It is safe for concurrent use.
+// Memory stores repositories in memory. It is safe for concurrent use.
 type Memory struct {
 	mu           sync.Mutex // guards repositories
 	repositories map[string]*memoryRepository
@@ -23,7 +23,7 @@ func NewMemory() *Memory { return &Memory{repositories: map[string]*memoryReposi
 // String returns memory:.
 func (m *Memory) String() string { return "memory:" }
 
-// Name returns ./repository.
+// Name returns the repository's name as in bundle.Content: ./repository.
 func (m *Memory) Name(repository string) string { return "./" + repository }
 
 // Holds reports whether a repository belongs to the store.

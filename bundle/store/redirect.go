@@ -12,7 +12,8 @@ import (
 // maxRedirects limits the redirects of one request: one to the blob storage, and two on the way.
 const maxRedirects = 3
 
-// RedirectError is a refused redirect of a registry. It does not count against the registry's health.
+// RedirectError is a refused redirect of a registry. Unavailable returns false for it, because the registry still
+// works.
 type RedirectError struct {
 	// From is the registry, or empty if it is not known; To is the target of the redirect.
 	From, To string
@@ -80,7 +81,7 @@ func sameHost(a, b *url.URL) bool {
 		(port(a) == port(b) || isDefaultPort(a) && isDefaultPort(b))
 }
 
-// namesHost reports whether a URL's host is in a list. A name without a port stands for the scheme's default port.
+// namesHost reports whether a URL's host is in a list. A name without a port matches the scheme's default port.
 func namesHost(named []string, at *url.URL) bool {
 	for _, name := range named {
 		host, wanted := splitHost(name)
@@ -132,7 +133,7 @@ func CheckBlobHost(text string) error {
 	parsed, err := url.Parse("https://" + text)
 	if err != nil || text == "" || parsed.Host != text || parsed.Hostname() == "" || parsed.User != nil ||
 		strings.ContainsAny(text, "*, ") {
-		return errors.New("want HOST or HOST:PORT, without a scheme or path")
+		return errors.New("must be HOST or HOST:PORT, without a scheme or path")
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func TestInternalHostsAreRecognized(t *testing.T) {
 	}
 }
 
-func TestAddressesAreClassifiedByReach(t *testing.T) {
+func TestAddressesAreClassifiedAsPublicPrivateOrLocal(t *testing.T) {
 	for text, want := range map[string]reach{
 		"8.8.8.8": reachPublic, "2001:4860:4860::8888": reachPublic, "64:ff9b::808:808": reachPublic,
 		"10.0.0.1": reachPrivate, "172.31.255.255": reachPrivate, "192.168.1.1": reachPrivate, "fd00::1": reachPrivate,
@@ -198,16 +198,16 @@ func TestClientConnectsOnlyToAllowedHosts(t *testing.T) {
 		access   Access
 		want     string
 	}{
-		"to another port of the registry's host": {
+		"redirect to another port of the registry's host": {
 			func(t *testing.T) *httptest.Server {
 				return leading(t, httptest.NewServer, there)
 			}, Access{}, "add --blob-host " + internal.Listener.Addr().String(),
 		},
-		"to an allowed host on the same machine": {
+		"redirect to an allowed host on the same machine": {
 			func(t *testing.T) *httptest.Server { return leading(t, httptest.NewServer, there) },
 			Access{BlobHosts: []string{internal.Listener.Addr().String()}}, "",
 		},
-		"from https to http": {
+		"redirect from https to http": {
 			func(t *testing.T) *httptest.Server { return leading(t, httptest.NewTLSServer, there) },
 			Access{BlobHosts: []string{internal.Listener.Addr().String()}}, "from https to http",
 		},
@@ -218,17 +218,17 @@ func TestClientConnectsOnlyToAllowedHosts(t *testing.T) {
 				return server
 			}, Access{}, "more than 3 redirects",
 		},
-		"from a private address to a name of this machine": {
+		"redirect from a private address to a name of this machine": {
 			func(t *testing.T) *httptest.Server {
 				return leading(t, at(t, privateAddress(t)), func() string { return localhost })
 			}, Access{PlainHTTP: true, BlobHosts: []string{"localhost:" + internalPort}}, "is a loopback address",
 		},
-		"from this machine to the metadata service": {
+		"redirect from this machine to the metadata service": {
 			func(t *testing.T) *httptest.Server {
 				return leading(t, httptest.NewServer, func() string { return "http://169.254.169.254/latest" })
 			}, Access{BlobHosts: []string{"169.254.169.254"}}, "is a link-local address",
 		},
-		"from this machine to a private address": {
+		"redirect from this machine to a private address": {
 			func(t *testing.T) *httptest.Server {
 				return leading(t, httptest.NewServer, func() string { return "http://10.255.255.1:9/x" })
 			}, Access{BlobHosts: []string{"10.255.255.1:9"}}, "is a private address",
@@ -250,7 +250,7 @@ func TestClientConnectsOnlyToAllowedHosts(t *testing.T) {
 			if c.want == "" {
 				must(t, err)
 				if string(data) != "content" {
-					t.Errorf("got %q", data)
+					t.Errorf("got blob %q, want content", data)
 				}
 				return
 			}
@@ -285,12 +285,12 @@ func TestRegistryOfAComponentIsUntrusted(t *testing.T) {
 	configured, err := registries.Repository(name)
 	must(t, err)
 	if _, err := FetchBlob(t.Context(), configured, d, 1); !errors.Is(err, ErrNotFound) {
-		t.Errorf("configured: got error %v", err)
+		t.Errorf("configured: got error %v, want ErrNotFound", err)
 	}
 	again, err := registries.Foreign(name)
 	must(t, err)
 	if _, err := FetchBlob(t.Context(), again, d, 1); !errors.Is(err, ErrNotFound) {
-		t.Errorf("configured and named by a component: got error %v", err)
+		t.Errorf("configured and named by a component: got error %v, want ErrNotFound", err)
 	}
 }
 
@@ -305,16 +305,16 @@ func TestTokenServiceOnAnotherHostMustBePublic(t *testing.T) {
 		must(t, err)
 		allowed, everything := registries.egress.allowed(request)
 		if everything != (want == "") || want != "" && allowed.String() != want {
-			t.Errorf("%s: got addresses %s, everything %t", at, allowed, everything)
+			t.Errorf("%s: got addresses %s, everything %t, want %q", at, allowed, everything, want)
 		}
 	}
 	if err := control(reachPublic, "auth.example:443")(t.Context(), "tcp4", "10.0.0.7:443", nil); err == nil ||
 		!strings.Contains(err.Error(), "connection to auth.example:443 refused: 10.0.0.7 is a private address") {
-		t.Errorf("got %v", err)
+		t.Errorf("private address: got error %v, want a refusal", err)
 	}
 	if err := control(reachPublic, "auth.example:443")(t.Context(), "tcp6",
 		fmt.Sprintf("[%s]:443", "2001:4860:4860::8888"), nil); err != nil {
-		t.Errorf("got %v", err)
+		t.Errorf("public address: got error %v, want no error", err)
 	}
 }
 

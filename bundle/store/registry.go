@@ -19,7 +19,7 @@ import (
 
 // Access configures the access to registries.
 type Access struct {
-	// DockerConfig is the content of a docker config.json with credentials, or empty.
+	// DockerConfig is the content of a docker config.json with credentials, or is empty.
 	DockerConfig []byte
 	// CA is a PEM bundle of certificate authorities in addition to the system's.
 	CA []byte
@@ -135,7 +135,7 @@ func isLoopback(hostPort string) bool {
 	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
 
-// Registry keeps repositories below a prefix of a registry.
+// Registry stores repositories below a prefix of a registry.
 type Registry struct {
 	registries *Registries
 	// prefix is the host and path of the store.
@@ -145,7 +145,7 @@ type Registry struct {
 // String returns HOST/PATH.
 func (r *Registry) String() string { return r.prefix }
 
-// Name returns HOST/PATH/repository.
+// Name returns the repository's full name: HOST/PATH/repository.
 func (r *Registry) Name(repository string) string { return r.prefix + "/" + repository }
 
 // Holds reports whether a repository is in the same registry, even outside the prefix.

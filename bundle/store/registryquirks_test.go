@@ -124,7 +124,7 @@ func TestErrorContainsRefusedMountAndUpload(t *testing.T) {
 	err := publishAndRead(t, quirkyStore(t, host, Access{NoRetry: true}))
 	if status, _ := StatusOf(err); err == nil || status != http.StatusInsufficientStorage ||
 		!strings.Contains(err.Error(), "refused to mount the blob: the registry returned 405") {
-		t.Errorf("got %v", err)
+		t.Errorf("got error %v, want both the refused mount and the failed upload", err)
 	}
 }
 
@@ -205,10 +205,10 @@ func TestRetryAfterIsFollowedOnEveryRequest(t *testing.T) {
 			oras.DefaultCopyGraphOptions)
 	})
 	if err != nil || !seen[blobPut].Load() || time.Since(began) < time.Second {
-		t.Errorf("got error after %s: %v", time.Since(began), err)
+		t.Errorf("got error %v after %s, want success after at least 1s", err, time.Since(began))
 	}
 	if there, err := Has(t.Context(), repository, blob.Descriptor); err != nil || !there {
-		t.Errorf("uploaded blob: got exists %t, error %v", there, err)
+		t.Errorf("uploaded blob: got exists %t, error %v, want true", there, err)
 	}
 }
 
@@ -243,7 +243,7 @@ func TestRequestsFailDuringALongPause(t *testing.T) {
 		err := ShareDocuments(t.Context(), place, documents)
 		if status, _ := StatusOf(err); !Unavailable(err) || status != http.StatusTooManyRequests ||
 			WithoutDetail(err).Error() != "the registry returned 429 Too Many Requests" {
-			t.Errorf("got %v", err)
+			t.Errorf("write during a pause: got error %v, want status 429", err)
 		}
 	}
 	if writes.Load() != 1 {
@@ -254,11 +254,11 @@ func TestRequestsFailDuringALongPause(t *testing.T) {
 		_, err = Head(t.Context(), repository, "any")
 	}
 	if !errors.Is(err, ErrNotFound) {
-		t.Errorf("read during a pause of writes: got error %v", err)
+		t.Errorf("read during a pause of writes: got error %v, want ErrNotFound", err)
 	}
 }
 
-func TestPausesEndAndAreLimited(t *testing.T) {
+func TestRetryAfterPausesEndAndAreLimited(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for text, want := range map[string]time.Duration{
 		"": 0, "0": 0, "-1": 0, "soon": 0, "2": 2 * time.Second, "99999999999": 0,
@@ -275,10 +275,10 @@ func TestPausesEndAndAreLimited(t *testing.T) {
 		StatusCode: http.StatusServiceUnavailable, Header: http.Header{"Retry-After": {"86400"}},
 	})
 	if err := p.wait(t.Context(), key); err == nil || p.until[key].Until.Sub(now) != maxPause {
-		t.Errorf("got pause until %v, error %v", p.until[key], err)
+		t.Errorf("got pause %+v, error %v, want an end after %s", p.until[key], err, maxPause)
 	}
 	now = now.Add(maxPause)
 	if err := p.wait(t.Context(), key); err != nil {
-		t.Errorf("after the pause: got error %v", err)
+		t.Errorf("after the pause: got error %v, want no error", err)
 	}
 }

@@ -48,8 +48,8 @@ func certPool(own, announced []byte) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// renew reads credentials and CA certificates again if they are due. The current ones stay in use if the new ones
-// cannot be read or are invalid, because a file can be incomplete while it is written.
+// renew reads credentials and CA certificates again if renewEvery has passed since the last time. The current ones stay
+// in use if the new ones cannot be read or are invalid, because a file can be incomplete while it is written.
 func (r *Registries) renew(now time.Time) {
 	r.renewal.mu.Lock()
 	defer r.renewal.mu.Unlock()

@@ -83,7 +83,7 @@ func TestAnnouncedAuthorityIsTrustedUntilItIsWithdrawn(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := trusts(t, registries, host); got != step.want {
-			t.Errorf("%s: got trusted %t", step.name, got)
+			t.Errorf("%s: got trusted %t, want %t", step.name, got, step.want)
 		}
 	}
 	if err := registries.TrustAlso([]byte("hello")); err == nil {
@@ -113,7 +113,7 @@ func TestChangedCredentialsAndAuthoritiesAreReloaded(t *testing.T) {
 			t.Errorf("%s: got password %q, error %v, want %q", name, found.Password, err, password)
 		}
 		if got := trusts(t, registries, host); got != trusted {
-			t.Errorf("%s: got trusted %t", name, got)
+			t.Errorf("%s: got trusted %t, want %t", name, got, trusted)
 		}
 	}
 	renewed = Access{CA: authority, DockerConfig: config("new")}
@@ -149,7 +149,7 @@ func TestHostWithoutCredentialsUsesItsLendersCredentials(t *testing.T) {
 	}
 }
 
-func TestCredentialsComeFromHelpers(t *testing.T) {
+func TestCredentialsComeFromTheFileOrItsHelpers(t *testing.T) {
 	dir := t.TempDir()
 	script := "#!/bin/sh\nread host\necho \"{\\\"ServerURL\\\":\\\"$host\\\"," +
 		"\\\"Username\\\":\\\"AWS\\\",\\\"Secret\\\":\\\"for $host\\\"}\"\n"

@@ -1,7 +1,7 @@
 // Package store reads and writes the artifacts of package bundle: bundles, reports, roots of trust and module content.
 //
-// A Store keeps a fleet's artifacts. Registry, Layout and Memory are interchangeable: the same call has the same effect
-// in each, and every function of this package accepts any of them. The bytes that a store returns are not trusted;
+// A Store contains a fleet's artifacts. Registry, Layout and Memory are interchangeable: the same call has the same
+// effect in each, and every function of this package accepts any Store. The bytes that a store returns are not trusted;
 // package bundle verifies them.
 package store
 
@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Store keeps OCI repositories below one location.
+// Store contains OCI repositories below one location.
 type Store interface {
 	// String returns the location in the form that Open parses.
 	fmt.Stringer
@@ -27,7 +27,7 @@ type Store interface {
 	Reading(ctx context.Context, name string) (Reader, error)
 }
 
-// ociScheme is accepted before HOST/PATH, as Helm and Flux write it.
+// ociScheme is an optional prefix of HOST/PATH, as in Helm and Flux.
 const ociScheme = "oci://"
 
 // Open returns the store of a location: "HOST/PATH" with an optional "oci://" prefix, or "oci-layout:PATH". It does no
@@ -42,7 +42,7 @@ func Open(location string, registries *Registries) (Store, error) {
 	prefix := strings.TrimSuffix(strings.TrimPrefix(location, ociScheme), "/")
 	if strings.Contains(prefix, "://") {
 		return nil,
-			fmt.Errorf("location %q: only %s is accepted as a scheme: want HOST[:PORT]/PATH or %sPATH", location,
+			fmt.Errorf("location %q: only %s is accepted as a scheme: must be HOST[:PORT]/PATH or %sPATH", location,
 				ociScheme, LayoutScheme)
 	}
 	if looksLikeFolder(prefix) {
@@ -50,7 +50,7 @@ func Open(location string, registries *Registries) (Store, error) {
 			location, LayoutScheme, location)
 	}
 	if _, err := registries.Repository(prefix + "/" + bundle.ContentRepository); err != nil {
-		return nil, fmt.Errorf("location %q: want HOST[:PORT]/PATH or %sPATH", location, LayoutScheme)
+		return nil, fmt.Errorf("location %q: must be HOST[:PORT]/PATH or %sPATH", location, LayoutScheme)
 	}
 	return &Registry{registries: registries, prefix: prefix}, nil
 }

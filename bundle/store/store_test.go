@@ -36,7 +36,7 @@ func TestOpenAcceptsValidLocations(t *testing.T) {
 					want.name)
 			}
 			if IsLayout(place) != strings.HasPrefix(location, LayoutScheme) {
-				t.Errorf("got IsLayout %t", IsLayout(place))
+				t.Errorf("got IsLayout %t for %s", IsLayout(place), location)
 			}
 		})
 	}
@@ -47,7 +47,7 @@ func TestOpenRefusesAFolderWithoutItsScheme(t *testing.T) {
 		"fleet/"} {
 		_, err := Open(location, openRegistries(t))
 		if err == nil || !strings.Contains(err.Error(), "is a folder: use "+LayoutScheme+location) {
-			t.Errorf("%s: got %v", location, err)
+			t.Errorf("%s: got error %v, want advice to add the scheme", location, err)
 		}
 	}
 }
@@ -73,15 +73,15 @@ func TestOpenRefusesInvalidLocations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			place, err := Open(location, openRegistries(t))
 			if err == nil || !strings.HasPrefix(err.Error(), "location ") {
-				t.Errorf("got %v, %v", place, err)
+				t.Errorf("got store %v, error %v, want an error about the location", place, err)
 			}
 		})
 	}
 }
 
 func TestReadingDoesNotChangeAFolder(t *testing.T) {
-	for name, dir := range map[string]string{"a folder that is not there": filepath.Join(t.TempDir(), "missing"),
-		"an empty folder": t.TempDir()} {
+	for name, dir := range map[string]string{"missing folder": filepath.Join(t.TempDir(), "missing"),
+		"empty folder": t.TempDir()} {
 		t.Run(name, func(t *testing.T) {
 			place, err := Open(LayoutScheme+dir, openRegistries(t))
 			if err != nil {

@@ -19,7 +19,7 @@ func CheckStreamURL(address string) error {
 	parsed, err := url.Parse(address)
 	if err != nil || !slices.Contains([]string{"http", "https"}, parsed.Scheme) || parsed.Hostname() == "" ||
 		parsed.User != nil || parsed.RawQuery != "" || parsed.ForceQuery || parsed.Fragment != "" {
-		return errors.New("want https://HOST[:PORT]/PATH without credentials, query or fragment")
+		return errors.New("must be https://HOST[:PORT]/PATH without credentials, query or fragment")
 	}
 	return nil
 }
@@ -68,7 +68,7 @@ func (r *Registries) Stream(ctx context.Context, address string) (io.ReadCloser,
 	case response.StatusCode != http.StatusOK:
 		err = fmt.Errorf("GET %s: %d %s", address, response.StatusCode, http.StatusText(response.StatusCode))
 	case kind != bundle.NotificationsMediaType:
-		err = fmt.Errorf("GET %s: the response has media type %q, want %s", address,
+		err = fmt.Errorf("GET %s: the response has media type %q, must be %s", address,
 			bundle.Bounded(kind, bundle.MaxMessageBytes), bundle.NotificationsMediaType)
 	default:
 		return response.Body, nil

@@ -47,7 +47,7 @@ func TestStreamSendsCredentialsToItsHostOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	if asked["/notifications"] != "one:secret" {
-		t.Errorf("got user %q", asked["/notifications"])
+		t.Errorf("got user %q, want one:secret", asked["/notifications"])
 	}
 	ended := make(chan error, 1)
 	go func() {
@@ -68,13 +68,13 @@ func TestStreamSendsCredentialsToItsHostOnly(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		server.URL + "/redirect": "307 Temporary Redirect", server.URL + "/refused": "401 Unauthorized",
-		server.URL + "/other":     "want text/event-stream",
+		server.URL + "/other":     "must be text/event-stream",
 		elsewhere.URL + "/x":      "no user and password for",
-		"http://registry.example": "not sent by plain HTTP", "ftp://registry.example": "want https://",
-		"https://a:hidden@registry.example": "want https://", "": "want https://",
-		server.URL + "/notifications?token=hidden": "want https://", "https://registry.example?": "want https://",
-		"https://registry.example/#hidden":          "want https://",
-		"https://registry.example/%zz?token=hidden": "want https://",
+		"http://registry.example": "not sent by plain HTTP", "ftp://registry.example": "must be https://",
+		"https://a:hidden@registry.example": "must be https://", "": "must be https://",
+		server.URL + "/notifications?token=hidden": "must be https://", "https://registry.example?": "must be https://",
+		"https://registry.example/#hidden":          "must be https://",
+		"https://registry.example/%zz?token=hidden": "must be https://",
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		_, err := registries.Stream(ctx, path)

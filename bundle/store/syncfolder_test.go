@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-func TestFolderWithoutSyncIsAccepted(t *testing.T) {
+func TestFileSystemWithoutFolderSyncIsAccepted(t *testing.T) {
 	for cause, fails := range map[syscall.Errno]bool{syscall.EINVAL: false, syscall.ENOTSUP: false, syscall.EIO: true,
 		syscall.ENOSPC: true} {
 		if err := unlessUnsupported(&fs.PathError{Op: "sync", Path: "/x", Err: cause}); (err != nil) != fails {
-			t.Errorf("%v: got error %v", cause, err)
+			t.Errorf("%v: got error %v, want an error: %t", cause, err, fails)
 		}
 	}
 	dir := t.TempDir()

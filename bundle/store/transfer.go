@@ -176,8 +176,8 @@ func EnsureDocuments(ctx context.Context, place Store, documents bundle.Document
 	return true, nil
 }
 
-// ShareBlob writes a blob to the shared repository, with a manifest that protects it from garbage collection. An
-// existing blob costs two requests.
+// ShareBlob writes a blob to the shared repository, with a manifest that protects it from garbage collection. It sends
+// two requests if the blob exists.
 func ShareBlob(ctx context.Context, place Store, blob bundle.Blob) error {
 	shared, err := place.Repository(ctx, bundle.ContentRepository)
 	if err != nil {
@@ -263,8 +263,8 @@ func PushBundle(
 	return nil
 }
 
-// mount links a blob of the documents repository into another one. It uploads the blob if the store cannot mount or the
-// registry refuses to.
+// mount links a blob of the documents repository into another repository. It uploads the blob if the store cannot mount
+// or the registry refuses to.
 func mount(ctx context.Context, s Store, repository oras.Target, blob bundle.Blob) error {
 	mounter, ok := repository.(registry.Mounter)
 	if !ok {

@@ -70,7 +70,7 @@ func TestBundleRoundTripsThroughAnOCILayout(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(fetched.Bytes, manifest.Bytes) {
-				t.Errorf("got %s", fetched.Bytes)
+				t.Errorf("got manifest %s, want the pushed manifest", fetched.Bytes)
 			}
 			verified, err := bundle.Verify(fetched,
 				bundle.Trust{Root: trusttest.RootFor(t, signer), Runtime: trusttest.Runtime}, trusttest.Now)
@@ -89,7 +89,7 @@ func TestBundleRoundTripsThroughAnOCILayout(t *testing.T) {
 	}
 }
 
-func TestNewerBundleTakesTheTag(t *testing.T) {
+func TestPushMovesTheTagToTheNewerBundle(t *testing.T) {
 	ctx, place, signer, documents := t.Context(), layoutPlace(t), trusttest.NewSigner(t), storedDocuments(t)
 	var last bundle.Blob
 	for sequence := range int64(3) {
@@ -190,7 +190,8 @@ func TestFetchRefusesManifestOverTheLimit(t *testing.T) {
 		fetched, err := Fetch(t.Context(), repository, bundle.TagDesired)
 		trusttest.WantReason(t, err, refusal.TooLarge)
 		if fetched.Bytes != nil || fetched.Descriptor.Digest != large.Descriptor.Digest {
-			t.Errorf("%s: got %d bytes of %s", name, len(fetched.Bytes), fetched.Descriptor.Digest)
+			t.Errorf("%s: got %d bytes of %s, want only the descriptor",
+				name, len(fetched.Bytes), fetched.Descriptor.Digest)
 		}
 	}
 }
@@ -218,12 +219,12 @@ func TestFetchBlobRefusesMismatchedContent(t *testing.T) {
 		{"the requested blob is returned", honest, asked, honest.Size, ""},
 		{"a blob with a sha512 digest is returned", named(digest.SHA512.FromBytes(asked)), asked, honest.Size, ""},
 		{"other bytes of the same size are refused", honest, bytes.ToUpper(asked), honest.Size, refusal.WrongDigest},
-		{"fewer bytes are refused", honest, asked[1:], honest.Size, refusal.WrongDigest},
+		{"a truncated blob is refused", honest, asked[1:], honest.Size, refusal.WrongDigest},
 		{
-			"more bytes are refused", honest, append(asked[:len(asked):len(asked)], '!'), honest.Size,
+			"a blob with an extra byte is refused", honest, append(asked[:len(asked):len(asked)], '!'), honest.Size,
 			refusal.WrongDigest,
 		},
-		{"no bytes are refused", honest, nil, honest.Size, refusal.WrongDigest},
+		{"an empty response is refused", honest, nil, honest.Size, refusal.WrongDigest},
 		{"a wrong size is refused", sized(honest.Size - 1), asked, honest.Size, refusal.WrongDigest},
 		{"a blob one byte larger than the limit is refused", honest, asked, honest.Size - 1, refusal.TooLarge},
 		{"a negative size is refused", sized(-1), asked, honest.Size, refusal.TooLarge},
@@ -241,7 +242,7 @@ func TestFetchBlobRefusesMismatchedContent(t *testing.T) {
 			got, err := FetchBlob(t.Context(), lying, c.desc, c.limit)
 			trusttest.WantReason(t, err, c.want)
 			if err == nil && !bytes.Equal(got, asked) {
-				t.Errorf("got %q", got)
+				t.Errorf("got blob %q, want %q", got, asked)
 			}
 		})
 	}
@@ -258,7 +259,7 @@ func TestFetchBlobRefusesMismatchedContent(t *testing.T) {
 		})
 		if _, err := FetchBlob(t.Context(), broken, honest, bundle.MaxDocumentBytes); err == nil ||
 			refusal.Of(err) != nil || errors.Is(err, ErrNotFound) {
-			t.Errorf("got %v", err)
+			t.Errorf("got error %v, want an error that is neither a refusal nor ErrNotFound", err)
 		}
 	})
 }

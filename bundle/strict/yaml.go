@@ -69,7 +69,7 @@ func Documents(data []byte, limits Limits) ([]*yaml.Node, error) {
 		if err := w.node(document.Content[0], 1); err != nil {
 			return nil, fmt.Errorf("document %d: %w", i, err)
 		}
-		// checked before it is skipped, because any object can have the tag null
+		// The document was checked before it is skipped, because any object can have the tag null.
 		if document.Content[0].Tag != "!!null" {
 			documents = append(documents, document.Content[0])
 		}

@@ -62,7 +62,7 @@ func TestOrdinaryYAMLIsAccepted(t *testing.T) {
 	documents, err := Documents(
 		[]byte("# only a comment\n---\na: 1\n---\n---\nb: [x, {c: null}]\nd: 2001-01-01\ne: !!str 1\n"), Limits{})
 	if err != nil || len(documents) != 2 {
-		t.Errorf("got %d documents, %v", len(documents), err)
+		t.Errorf("got %d documents, error %v, want 2", len(documents), err)
 	}
 }
 

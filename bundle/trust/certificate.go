@@ -62,7 +62,7 @@ func Requested(request string) (crypto.PublicKey, error) {
 		return nil, fmt.Errorf("certificate request: %w", err)
 	}
 	if !supported(parsed.PublicKey) {
-		return nil, fmt.Errorf("certificate request: key type %T is not accepted, want ECDSA P-256 or Ed25519",
+		return nil, fmt.Errorf("certificate request: key type %T is not accepted, must be ECDSA P-256 or Ed25519",
 			parsed.PublicKey)
 	}
 	if err := parsed.CheckSignature(); err != nil {
@@ -78,7 +78,7 @@ func onePEM(text, kind string) ([]byte, error) {
 	}
 	block, rest := pem.Decode([]byte(text))
 	if block == nil || block.Type != kind || len(strings.TrimSpace(string(rest))) > 0 {
-		return nil, fmt.Errorf("want exactly one PEM block %s", kind)
+		return nil, fmt.Errorf("must be exactly one PEM block %s", kind)
 	}
 	return block.Bytes, nil
 }
@@ -188,7 +188,7 @@ func (r Root) CheckCertificate(text, runtime string, now time.Time) (Certificate
 	}
 	if !supported(parsed.PublicKey) {
 		return Certificate{},
-			fmt.Errorf("certificate: key type %T is not accepted, want ECDSA P-256 or Ed25519", parsed.PublicKey)
+			fmt.Errorf("certificate: key type %T is not accepted, must be ECDSA P-256 or Ed25519", parsed.PublicKey)
 	}
 	certificate := Certificate{
 		Key: parsed.PublicKey, Kyma: kymaOf(parsed.Subject), NotBefore: parsed.NotBefore, NotAfter: parsed.NotAfter,

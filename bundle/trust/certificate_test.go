@@ -99,7 +99,7 @@ func TestCertificateIsValidForOneRuntimeOnly(t *testing.T) {
 			if c.want == "" &&
 				(err != nil || certificate.Thumbprint != trusttest.Thumbprint(t, agent) ||
 					!certificate.RenewAt().Equal(trusttest.Now.AddDate(0, 0, 30))) {
-				t.Fatalf("got %+v, %v", certificate, err)
+				t.Fatalf("got certificate %+v, error %v, want the agent's certificate", certificate, err)
 			}
 			if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got %v, want %q", err, c.want)
@@ -125,7 +125,7 @@ func TestCertificateRequestProvesPossessionOfItsKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := trust.Thumbprint(key); err != nil || got != trusttest.Thumbprint(t, agent) {
-		t.Errorf("got %s, %v", got, err)
+		t.Errorf("got thumbprint %s, error %v, want the thumbprint of the agent's key", got, err)
 	}
 	p384, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 	if err != nil {
@@ -178,7 +178,7 @@ func TestCertificateIdentifiesARuntimeAfterDataLoss(t *testing.T) {
 		}}
 	accepted, err := bundle.VerifyReport(report(agent, "fleet-a"), forgetful)
 	if err != nil || !accepted.Enrolled {
-		t.Fatalf("got %+v, %v", accepted, err)
+		t.Fatalf("got report %+v, error %v, want an enrolled key", accepted, err)
 	}
 	_, err = bundle.VerifyReport(report(attacker, "fleet-a"), forgetful)
 	trusttest.WantReason(t, err, refusal.ForeignKey)

@@ -79,7 +79,7 @@ func (s TokenSecrets) HandOver(kyma Kyma, runtime string, at time.Time) (string,
 func (s TokenSecrets) CheckHandOver(kyma Kyma, runtime, proof string) (time.Time, error) {
 	parts := strings.Split(proof, ".")
 	if len(parts) != 3 || parts[0] != handOverPrefix || kyma.UID == "" {
-		return time.Time{}, fmt.Errorf("hand-over: want the form %s.<time>.<code>", handOverPrefix)
+		return time.Time{}, fmt.Errorf("hand-over: must have the form %s.<time>.<code>", handOverPrefix)
 	}
 	at, err := strconv.ParseInt(parts[1], 10, 64)
 	if err != nil {
@@ -127,7 +127,7 @@ func (s TokenSecret) Issue(runtime string, expires time.Time) (Token, error) {
 // each token. Only the publisher compares the Kyma.
 func (s TokenSecret) IssueFor(kyma Kyma, runtime string, expires time.Time) (Token, error) {
 	if len(s) < minTokenSecret {
-		return Token{}, fmt.Errorf("token secret: %d bytes, want at least %d", len(s), minTokenSecret)
+		return Token{}, fmt.Errorf("token secret: %d bytes, must be at least %d", len(s), minTokenSecret)
 	}
 	if err := kyma.Check(); err != nil {
 		return Token{}, fmt.Errorf("Kyma %s: %w", kyma, err)
@@ -200,7 +200,7 @@ func (t Token) String() string {
 func ParseToken(text string) (Token, error) {
 	parts := strings.Split(strings.TrimSpace(text), ".")
 	if len(parts) != 3 || parts[0] != tokenPrefix {
-		return Token{}, fmt.Errorf("enrollment token: want the form %s.<time>.<code>", tokenPrefix)
+		return Token{}, fmt.Errorf("enrollment token: must have the form %s.<time>.<code>", tokenPrefix)
 	}
 	seconds, err := strconv.ParseInt(parts[1], 10, 64)
 	if err != nil {

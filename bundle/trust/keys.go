@@ -41,7 +41,7 @@ func GenerateKey() ([]byte, error) {
 func LoadSigner(file []byte) (Signer, error) {
 	block, rest := pem.Decode(file)
 	if block == nil || block.Type != pemPrivateKey || len(bytes.TrimSpace(rest)) > 0 {
-		return nil, errors.New("key file: want exactly one PEM block PRIVATE KEY (PKCS #8)")
+		return nil, errors.New("key file: must be exactly one PEM block PRIVATE KEY (PKCS #8)")
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
@@ -49,7 +49,7 @@ func LoadSigner(file []byte) (Signer, error) {
 	}
 	key, ok := parsed.(*ecdsa.PrivateKey)
 	if !ok || key.Curve != elliptic.P256() {
-		return nil, fmt.Errorf("key file contains a %T, want an ECDSA P-256 key", parsed)
+		return nil, fmt.Errorf("key file contains a %T, must be an ECDSA P-256 key", parsed)
 	}
 	return signature.LoadECDSASigner(key, crypto.SHA256)
 }
@@ -94,7 +94,7 @@ func DecodePublicKey(encoded string) (crypto.PublicKey, error) {
 		return nil, fmt.Errorf("public key: %w", err)
 	}
 	if !supported(key) {
-		return nil, fmt.Errorf("public key: key type %T is not accepted, want ECDSA P-256 or Ed25519", key)
+		return nil, fmt.Errorf("public key: key type %T is not accepted, must be ECDSA P-256 or Ed25519", key)
 	}
 	return key, nil
 }

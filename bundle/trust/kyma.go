@@ -32,7 +32,7 @@ func ParseKyma(text string) (Kyma, error) {
 		k.Namespace, k.Name = namespace, name
 	}
 	if k.Name == "" || k.Namespace == "" {
-		return Kyma{}, fmt.Errorf("Kyma %q: want [NAMESPACE/]NAME", text)
+		return Kyma{}, fmt.Errorf("Kyma %q: must be [NAMESPACE/]NAME", text)
 	}
 	return k, k.Check()
 }
@@ -48,7 +48,7 @@ func (k Kyma) Check() error {
 			return fmt.Errorf("%s: %d bytes, must be at most %d", part.field, len(part.value), part.most)
 		}
 		if strings.Trim(part.value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-") != "" {
-			return fmt.Errorf("%s: want letters, digits, '.' and '-'", part.field)
+			return fmt.Errorf("%s: must contain only letters, digits, '.' and '-'", part.field)
 		}
 	}
 	return nil
@@ -57,13 +57,13 @@ func (k Kyma) Check() error {
 // IsZero reports whether the identity is empty.
 func (k Kyma) IsZero() bool { return k == Kyma{} }
 
-// SameName reports whether both have the same namespace and name. Missing namespaces are not compared, because a Kyma
-// in a file can have no namespace.
+// SameName reports whether two identities have the same namespace and name. Missing namespaces are not compared,
+// because a Kyma in a file can have no namespace.
 func (k Kyma) SameName(other Kyma) bool {
 	return k.Name == other.Name && (k.Namespace == other.Namespace || k.Namespace == "" || other.Namespace == "")
 }
 
-// Is reports whether both identify the same Kyma. If one side has no UID, the UIDs are not compared.
+// Is reports whether two identities belong to the same Kyma. If one of them has no UID, the UIDs are not compared.
 func (k Kyma) Is(other Kyma) bool {
 	return k.SameName(other) && (k.UID == other.UID || k.UID == "" || other.UID == "")
 }

@@ -22,7 +22,7 @@ func TestParseKymaAcceptsNamespaceAndName(t *testing.T) {
 	} {
 		got, err := trust.ParseKyma(text)
 		if (err == nil) != (want != trust.Kyma{}) || err == nil && got != want {
-			t.Errorf("%q: got %v, error %v", text, got, err)
+			t.Errorf("%q: got Kyma %v, error %v, want %v", text, got, err, want)
 		}
 	}
 }
@@ -41,7 +41,7 @@ func TestCertificateContainsTheKyma(t *testing.T) {
 		}
 		got, err := root.CheckCertificate(text, "a", trusttest.Now)
 		if err != nil || got.Kyma != kyma {
-			t.Errorf("%v: got %v, error %v", kyma, got.Kyma, err)
+			t.Errorf("got Kyma %v, error %v, want %v", got.Kyma, err, kyma)
 		}
 	}
 }

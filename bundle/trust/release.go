@@ -86,8 +86,8 @@ func (r Root) CheckRelease(released Released, documents map[digest.Digest][]byte
 		return fmt.Errorf("%s: the release proof does not contain its descriptor", subject)
 	}
 	if n := role.signed(main, now); n < role.threshold {
-		return fmt.Errorf("%s is signed by %d of the release keys for %q, want %d", subject, n, role.prefix+"*",
-			role.threshold)
+		return fmt.Errorf("%s is signed by %d of the release keys for %q, must be at least %d", subject, n,
+			role.prefix+"*", role.threshold)
 	}
 	all, err := evidence.closure(main, 0, map[string]bool{})
 	if err != nil {
@@ -168,7 +168,8 @@ func readEvidence(documents map[digest.Digest][]byte) (evidence, error) {
 	return found, nil
 }
 
-// closure returns a descriptor and all referenced descriptors. It compares each of them with its signed digest.
+// closure returns a descriptor and all referenced descriptors. It compares each referenced descriptor with its signed
+// digest.
 func (e evidence) closure(d ocm.Descriptor, depth int, seen map[string]bool) ([]ocm.Descriptor, error) {
 	if depth > maxReleaseDepth {
 		return nil, fmt.Errorf("references are nested deeper than %d levels", maxReleaseDepth)

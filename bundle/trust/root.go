@@ -114,7 +114,7 @@ func parseRoot(data []byte) (Root, error) {
 	signed := parsed.Signed
 	root := Root{Version: signed.Version, Expires: signed.Expires, Raw: data, parsed: parsed}
 	if root.Version < 1 {
-		return Root{}, fmt.Errorf("version: %d, want at least 1", root.Version)
+		return Root{}, fmt.Errorf("version: %d, must be at least 1", root.Version)
 	}
 	if err := root.readFields(signed.UnrecognizedFields); err != nil {
 		return Root{}, err
@@ -169,7 +169,7 @@ func (r *Root) readFields(fields map[string]any) error {
 	}
 	floors, ok := cmp.Or[any](fields[fieldFloors], map[string]any{}).(map[string]any)
 	if !ok || len(floors) > maxFloors {
-		return fmt.Errorf("%s: want at most %d versions by component name", fieldFloors, maxFloors)
+		return fmt.Errorf("%s: must be at most %d versions by component name", fieldFloors, maxFloors)
 	}
 	r.Floors = make(map[string]string, len(floors))
 	for component, value := range floors {
@@ -181,12 +181,12 @@ func (r *Root) readFields(fields map[string]any) error {
 	}
 	revoked, ok := cmp.Or[any](fields[fieldRevoked], []any{}).([]any)
 	if !ok {
-		return fmt.Errorf("%s: want a list of thumbprints", fieldRevoked)
+		return fmt.Errorf("%s: must be a list of thumbprints", fieldRevoked)
 	}
 	for i, value := range revoked {
 		thumbprint, ok := value.(string)
 		if !ok || thumbprint == "" {
-			return fmt.Errorf("%s[%d]: want a thumbprint", fieldRevoked, i)
+			return fmt.Errorf("%s[%d]: must be a thumbprint", fieldRevoked, i)
 		}
 		r.Revoked = append(r.Revoked, thumbprint)
 	}
@@ -219,16 +219,17 @@ func (r *Root) readRoles(signed metadata.RootType) error {
 			case isRelease:
 				public, ok := key.(*rsa.PublicKey)
 				if !ok {
-					return fmt.Errorf("%s key %s: key type %T is not accepted, want RSA", name, id, key)
+					return fmt.Errorf("%s key %s: key type %T is not accepted, must be RSA", name, id, key)
 				}
 				release.keys = append(release.keys, public)
 			case name == RolePublisher || name == RoleEnroll:
-				return fmt.Errorf("%s key %s: key type %T is not accepted, want ECDSA P-256 or Ed25519", name, id, key)
+				return fmt.Errorf("%s key %s: key type %T is not accepted, must be ECDSA P-256 or Ed25519", name, id,
+					key)
 			}
 		}
 		if isRelease {
 			if release.threshold < 1 || release.threshold > len(release.keys) {
-				return fmt.Errorf("roles.%s.threshold: %d, want 1 to %d", name, release.threshold, len(release.keys))
+				return fmt.Errorf("roles.%s.threshold: %d, must be 1 to %d", name, release.threshold, len(release.keys))
 			}
 			r.releases = append(r.releases, release)
 		}

@@ -52,7 +52,7 @@ func addKey(root *metadata.RootType, public crypto.PublicKey, role string) error
 	return root.AddKey(key, role)
 }
 
-func TestRootIsParsedAfterSigning(t *testing.T) {
+func TestSignedRootIsParsed(t *testing.T) {
 	ed, _, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestRootIsParsedAfterSigning(t *testing.T) {
 		t.Fatal(err)
 	}
 	if root.Version != 1 || root.Epoch != 1 || !root.Expires.Equal(trusttest.Now) || !bytes.Equal(root.Raw, data) {
-		t.Errorf("got %+v", root)
+		t.Errorf("got root %+v, want version 1 and epoch 1", root)
 	}
 	edHint, err := trust.Thumbprint(ed)
 	if err != nil {
@@ -95,7 +95,8 @@ func TestUnknownFieldsOfARootAreIgnored(t *testing.T) {
 	}, trusttest.NewSigner(t))
 	root, err := trust.ParseRoot(later)
 	if err != nil || root.Version != 1 || len(root.Publishers()) != 1 || !bytes.Contains(root.Raw, []byte(`"later"`)) {
-		t.Errorf("got version %d with publishers %v, %v", root.Version, root.Publishers(), err)
+		t.Errorf("got version %d, publishers %v, error %v, want version 1 and one publisher",
+			root.Version, root.Publishers(), err)
 	}
 }
 
@@ -250,7 +251,7 @@ func TestParseRootAcceptsAThresholdOfRootKeys(t *testing.T) {
 	}, first, second)
 	root, err := trust.ParseRoot(data)
 	if err != nil || root.Epoch != 3 || root.Version != 4 {
-		t.Errorf("got %+v, %v", root, err)
+		t.Errorf("got root %+v, error %v, want epoch 3 and version 4", root, err)
 	}
 }
 
@@ -273,7 +274,7 @@ func TestLoadSignerRefusesInvalidKeyFiles(t *testing.T) {
 	} {
 		t.Run(name+" is refused", func(t *testing.T) {
 			if _, err := trust.LoadSigner(in); err == nil || !strings.HasPrefix(err.Error(), "key file: ") {
-				t.Errorf("got %v", err)
+				t.Errorf("got error %v, want an error about the key file", err)
 			}
 		})
 	}
@@ -284,7 +285,7 @@ func TestLoadSignerRefusesInvalidKeyFiles(t *testing.T) {
 		}
 		key, err := trust.DecodePublicKey(encoded)
 		if err != nil || !trusttest.PublicKey(t, signer).(*ecdsa.PublicKey).Equal(key) {
-			t.Errorf("got %v, %v", key, err)
+			t.Errorf("got key %v, error %v, want the signer's public key", key, err)
 		}
 	})
 	t.Run("a public key of another kind is refused", func(t *testing.T) {

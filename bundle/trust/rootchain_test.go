@@ -34,7 +34,7 @@ func TestRootMustFollowThePreviousRoot(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"signed by two of three": {first, m.After(first, trusttest.Nothing, m.Keys[1:]...), ""},
+		"signed by two of three root keys": {first, m.After(first, trusttest.Nothing, m.Keys[1:]...), ""},
 		"all root keys change, old and new keys sign": {
 			first, m.After(first, rotateAll, m.Keys[0], m.Keys[2], stranger, other), "",
 		},
@@ -81,13 +81,13 @@ func TestRootMustFollowThePreviousRoot(t *testing.T) {
 		},
 		"release role without enough keys": {
 			first, m.After(first, func(d *trust.RootDraft) { d.SetThreshold(trust.RoleRelease+"a.io/", 1) }, m.Keys...),
-			"threshold: 1, want 1 to 0",
+			"threshold: 1, must be 1 to 0",
 		},
 		"release key of an unsupported type": {
 			first, m.After(first,
 				func(d *trust.RootDraft) {
 					m.Must(d.Add(trust.RoleRelease+"a.io/", trusttest.PublicKey(t, stranger)))
-				}, m.Keys...), "want RSA",
+				}, m.Keys...), "must be RSA",
 		},
 		"empty object": {first, []byte("{}"), "root of trust: "},
 		"root changed after signing": {
@@ -102,7 +102,7 @@ func TestRootMustFollowThePreviousRoot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			next, err := c.from.Next(c.data)
 			if c.want == "" && (err != nil || next.Version != c.from.Version+1) {
-				t.Fatalf("got %+v, %v", next, err)
+				t.Fatalf("got root %+v, error %v, want the next version", next, err)
 			}
 			if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got %v, want %q", err, c.want)
@@ -121,7 +121,8 @@ func TestLaterPinnedRootIsFollowed(t *testing.T) {
 		"no followed root":                            {trust.Root{}, at(1, 1), at(1, 1)},
 	} {
 		if got := trust.Newest(c.followed, c.pinned); got.Epoch != c.want.Epoch || got.Version != c.want.Version {
-			t.Errorf("%s: got epoch %d and version %d", name, got.Epoch, got.Version)
+			t.Errorf("%s: got epoch %d and version %d, want %d and %d",
+				name, got.Epoch, got.Version, c.want.Epoch, c.want.Version)
 		}
 	}
 }

@@ -127,8 +127,8 @@ func (p Policy) For(runtime Runtime, minimum time.Duration) Schedule {
 	return schedule
 }
 
-// Short returns the windows that are shorter than the minimum, by field. No upgrade begins in such a window, unless the
-// window touches another one.
+// Short returns the windows that are shorter than the minimum, by field. No upgrade begins in such a window unless it
+// touches another window.
 func (p Policy) Short(minimum time.Duration) (all []string) {
 	check := func(field string, w Window) {
 		t, err := w.parse()

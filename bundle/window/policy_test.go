@@ -41,7 +41,7 @@ func TestInvalidPolicyIsRefusedWithTheField(t *testing.T) {
 		},
 		"Invalid day": {
 			inRule(`{"days":["Mon","Saturday"],"begin":"01:00:00Z","end":"02:00:00Z"}`),
-			`rules[0].windows[0].days[1]: "Saturday": want Mon`,
+			`rules[0].windows[0].days[1]: "Saturday": must be Mon`,
 		},
 		"Duplicate day": {
 			inRule(`{"days":["Mon","Mon"],"begin":"01:00:00Z","end":"02:00:00Z"}`),
@@ -49,11 +49,11 @@ func TestInvalidPolicyIsRefusedWithTheField(t *testing.T) {
 		},
 		"Time without an offset": {
 			inRule(`{"days":["Mon"],"begin":"01:00:00","end":"02:00:00Z"}`),
-			`rules[0].windows[0].begin: "01:00:00": want a time of day with its offset`,
+			`rules[0].windows[0].begin: "01:00:00": must be a time of day with its offset`,
 		},
 		"Invalid time": {
 			inRule(`{"days":["Mon"],"begin":"01:00:00Z","end":"24:00:00Z"}`),
-			`rules[0].windows[0].end: "24:00:00Z": want a time of day`,
+			`rules[0].windows[0].end: "24:00:00Z": must be a time of day`,
 		},
 		"Date in a weekly window": {
 			inRule(`{"days":["Mon"],"begin":"2026-12-08T20:00:00Z","end":"02:00:00Z"}`), "rules[0].windows[0].begin: ",
@@ -64,7 +64,7 @@ func TestInvalidPolicyIsRefusedWithTheField(t *testing.T) {
 		},
 		"Time of day without days": {
 			inRule(`{"begin":"01:00:00Z","end":"02:00:00Z"}`),
-			`rules[0].windows[0].begin: "01:00:00Z": want a date such as 2026-12-08T20:00:00Z, or set days`,
+			`rules[0].windows[0].begin: "01:00:00Z": must be a date such as 2026-12-08T20:00:00Z, or set days`,
 		},
 		"Window without times": {inRule(`{}`), `rules[0].windows[0].begin: ""`},
 		"Begin in both spellings": {
@@ -90,7 +90,7 @@ func TestInvalidPolicyIsRefusedWithTheField(t *testing.T) {
 	}
 }
 
-func TestPartsWithoutEffectBecomeRemarks(t *testing.T) {
+func TestPolicyPartsWithoutEffectBecomeRemarks(t *testing.T) {
 	policy, err := Parse([]byte(`{
 		"rules": [
 			{"match": {}, "windows": [{"begin": "2026-12-20T04:00:00Z", "end": "2026-12-13T08:00:00Z"}, {"begin": "2026-12-20T04:00:00Z", "end": "2026-12-21T04:00:00Z"}]},
@@ -111,14 +111,14 @@ func TestPartsWithoutEffectBecomeRemarks(t *testing.T) {
 	windows, err := Parse([]byte(`{"rules": [{"match": {"plan": "a"}, "windows": [{"days": ["Sat"], "begin": "23:55:00Z", "end": "00:05:00Z"},
 		{"begin": "2026-12-08T20:00:00Z", "end": "2026-12-08T20:20:00Z"}]}], "default": {"days": ["Sat"], "begin": "21:00:00Z", "end": "21:00:00Z"}}`))
 	if err != nil || fmt.Sprint(windows.Short(20*time.Minute)) != fmt.Sprint([]string{short}) {
-		t.Errorf("got error %v and short windows %q", err, windows.Short(20*time.Minute))
+		t.Errorf("got error %v and short windows %q, want %q", err, windows.Short(20*time.Minute), short)
 	}
 	if fmt.Sprint(policy.Remarks) != fmt.Sprint(want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(policy.Remarks, "\n"), strings.Join(want, "\n"))
 	}
 	if schedule := policy.For(Runtime{Plan: "any"}, 0); len(schedule.Windows) != 0 || schedule.Default == nil ||
 		schedule.Check() != nil {
-		t.Errorf("rule that matches no runtime: got schedule %+v", schedule)
+		t.Errorf("rule that matches no runtime: got schedule %+v, want only the default", schedule)
 	}
 }
 
@@ -164,10 +164,10 @@ func TestInvalidScheduleIsRefused(t *testing.T) {
 			Schedule{Windows: make([]Window, MaxWindows+1)}, "windows: 105 windows, must be at most 104",
 		},
 		"negative minimum": {
-			Schedule{Minimum: metav1.Duration{Duration: -1}}, "minimum: -1ns: want 0 to 24h0m0s",
+			Schedule{Minimum: metav1.Duration{Duration: -1}}, "minimum: -1ns: must be 0 to 24h0m0s",
 		},
 		"minimum longer than a day": {
-			Schedule{Minimum: metav1.Duration{Duration: MaxMinimum + 1}}, "minimum: 24h0m0.000000001s: want",
+			Schedule{Minimum: metav1.Duration{Duration: MaxMinimum + 1}}, "minimum: 24h0m0.000000001s: must be 0 to 24h0m0s",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -179,17 +179,17 @@ func TestInvalidScheduleIsRefused(t *testing.T) {
 	}
 }
 
-func TestUnknownAttributesMatchNothing(t *testing.T) {
+func TestRulesDoNotMatchMissingRuntimeAttributes(t *testing.T) {
 	policy, err := Parse(
 		[]byte(`{"rules":[{"match":{"plan":".*"},"windows":[{"days":["Sat"],"begin":"21:00:00Z","end":"23:00:00Z"}]}],"default":{"days":["Sun"],"begin":"21:00:00Z","end":"23:00:00Z"}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if s := policy.For(Runtime{Region: "eu-1"}, 0); len(s.Windows) != 0 {
-		t.Errorf("runtime without a plan: got windows %+v", s.Windows)
+		t.Errorf("runtime without a plan: got windows %+v, want none", s.Windows)
 	}
 	if s := policy.For(Runtime{Plan: "any"}, 0); len(s.Windows) != 1 {
-		t.Errorf("runtime with a plan: got windows %+v", s.Windows)
+		t.Errorf("runtime with a plan: got windows %+v, want one", s.Windows)
 	}
 }
 

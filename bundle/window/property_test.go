@@ -80,7 +80,7 @@ func inside(t *rapid.T, w Window, now time.Time) bool {
 	return on(local.Weekday()) && here >= from || on((local.Weekday()+6)%7) && here < until
 }
 
-func TestNextAgreesWithTheCalendar(t *testing.T) {
+func TestOpenWindowsMatchTheCalendar(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		schedule := Schedule{Windows: rapid.SliceOfN(rapid.Custom(drawWindow), 1, 4).Draw(t, "windows")}
 		now := drawMoment(t, "now")
@@ -96,7 +96,7 @@ func TestNextAgreesWithTheCalendar(t *testing.T) {
 		}
 		span, ok := schedule.Next(now)
 		if got := ok && span.Contains(now); got != want {
-			t.Errorf("at %s: got %t (%s), the calendar gives %t", now, got, written(span, ok), want)
+			t.Errorf("at %s: got open %t (%s), want %t as in the calendar", now, got, written(span, ok), want)
 		}
 	})
 }
@@ -112,7 +112,7 @@ func TestNextWindowIsAheadAndLongEnough(t *testing.T) {
 			return
 		}
 		if !span.Begin.Before(span.End) || !span.End.After(now) {
-			t.Errorf("at %s: got next window %s", now, written(span, ok))
+			t.Errorf("at %s: got next window %s, want a window that ends later", now, written(span, ok))
 		}
 		start := span.Begin
 		if now.After(start) {
@@ -133,7 +133,7 @@ func TestWindowIsOpenAtItsAnnouncedTime(t *testing.T) {
 			return
 		}
 		if then, ok := schedule.Next(span.Begin); !ok || !then.Contains(span.Begin) {
-			t.Errorf("at %s: got next window at %s, but then the next window is %s", now, span.Begin, written(then, ok))
+			t.Errorf("at %s: got next window at %s, want it open then, got %s", now, span.Begin, written(then, ok))
 		}
 	})
 }
@@ -147,7 +147,8 @@ func TestWeeklyWindowRepeatsAfterAWeek(t *testing.T) {
 		this, okThis := schedule.Next(now)
 		that, okThat := schedule.Next(now.Add(weeks))
 		if okThis != okThat || !this.Begin.Add(weeks).Equal(that.Begin) || !this.End.Add(weeks).Equal(that.End) {
-			t.Errorf("at %s: got %s, but %s later: %s", now, written(this, okThis), weeks, written(that, okThat))
+			t.Errorf("at %s: got %s, want the same window %s later, got %s",
+				now, written(this, okThis), weeks, written(that, okThat))
 		}
 	})
 }

@@ -32,7 +32,7 @@ const (
 // Check returns an error for an invalid schedule. The error contains the field.
 func (s Schedule) Check() error {
 	if s.Minimum.Duration < 0 || s.Minimum.Duration > MaxMinimum {
-		return fmt.Errorf("minimum: %s: want 0 to %s", s.Minimum.Duration, MaxMinimum)
+		return fmt.Errorf("minimum: %s: must be 0 to %s", s.Minimum.Duration, MaxMinimum)
 	}
 	if s.Default != nil {
 		if err := s.Default.Check(); err != nil {

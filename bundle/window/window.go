@@ -74,7 +74,7 @@ func (w Window) parse() (times, error) {
 	for i, name := range w.Days {
 		weekday := slices.Index(dayNames[:], name)
 		if weekday < 0 {
-			return t, fmt.Errorf("days[%d]: %q: want Mon, Tue, Wed, Thu, Fri, Sat or Sun", i, name)
+			return t, fmt.Errorf("days[%d]: %q: must be Mon, Tue, Wed, Thu, Fri, Sat or Sun", i, name)
 		}
 		if t.days[weekday] {
 			return t, fmt.Errorf("days[%d]: duplicate %s", i, name)
@@ -104,7 +104,7 @@ func clock(text string) (time.Duration, int, error) {
 	// Parse in UTC, so no offset is mistaken for the local time zone.
 	t, err := time.ParseInLocation(timeOfDay, text, time.UTC)
 	if err != nil {
-		return 0, 0, fmt.Errorf("%q: want a time of day with its offset, such as 21:00:00+00:00", text)
+		return 0, 0, fmt.Errorf("%q: must be a time of day with its offset, such as 21:00:00+00:00", text)
 	}
 	_, offset := t.Zone()
 	return time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute +
@@ -129,7 +129,7 @@ func (w Window) parseOnce() (times, error) {
 func date(text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return t, fmt.Errorf("%q: want a date such as 2026-12-08T20:00:00Z, or set days for a weekly window", text)
+		return t, fmt.Errorf("%q: must be a date such as 2026-12-08T20:00:00Z, or set days for a weekly window", text)
 	}
 	return t.UTC(), nil
 }

@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-func TestNamedFolderTakesPrecedence(t *testing.T) {
+func TestConfiguredFolderTakesPrecedenceOverCache(t *testing.T) {
 	named, cached := t.TempDir(), t.TempDir()
 	touch(t, filepath.Join(cached, "etcd"))
 	if got, want := find("etcd", named, cached), filepath.Join(cached, "etcd"); got != want {
-		t.Errorf("missing in the named folder: got %q, want %q", got, want)
+		t.Errorf("program only in the cache: got path %q, want %q", got, want)
 	}
 	touch(t, filepath.Join(named, "etcd"))
 	if got, want := find("etcd", named, cached), filepath.Join(named, "etcd"); got != want {
-		t.Errorf("in both: got %q, want %q", got, want)
+		t.Errorf("program in both folders: got path %q, want %q", got, want)
 	}
 	if got := find("etcd", "", t.TempDir()); got != "" {
-		t.Errorf("in none: got %q", got)
+		t.Errorf("program in no folder: got path %q, want none", got)
 	}
 }
 
@@ -31,7 +31,7 @@ func TestLinkToDeletedArchiveIsIgnored(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := find("etcd", dir); got != "" {
-		t.Errorf("found %q", got)
+		t.Errorf("got path %q for a link to a deleted file, want none", got)
 	}
 }
 
@@ -44,12 +44,12 @@ func TestLockIsExclusiveAndRespectsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := lock(ctx, path, io.Discard); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("second lock while held: %v", err)
+		t.Errorf("got error %v from locking a locked file, want the context's deadline", err)
 	}
 	unlock()
 	again, err := lock(t.Context(), path, io.Discard)
 	if err != nil {
-		t.Fatalf("lock after the first holder released it: %v", err)
+		t.Fatalf("got error %v from locking an unlocked file", err)
 	}
 	again()
 }
@@ -66,10 +66,10 @@ func TestFilesOfInterruptedBuildAreRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("file of the interrupted build still exists: %v", err)
+		t.Errorf("got error %v for the folder of the interrupted build, want it removed", err)
 	}
 	if find("etcd", cache) == "" {
-		t.Error("a finished program was removed too")
+		t.Error("sweep removed a complete program")
 	}
 }
 

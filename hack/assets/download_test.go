@@ -57,15 +57,15 @@ func TestControlPlaneIsDownloadedIfAvailable(t *testing.T) {
 	cache := t.TempDir()
 	var output bytes.Buffer
 	if err := download(t.Context(), releases(t, bytes.Clone), cache, &output); err != nil {
-		t.Fatalf("%v\n%s", err, &output)
+		t.Fatalf("got error %v from the download; output:\n%s", err, &output)
 	}
 	for _, name := range []string{"kube-apiserver", "etcd", "kubectl"} {
 		if data, err := os.ReadFile(find(name, cache)); err != nil || string(data) != name {
-			t.Errorf("%s: %q, %v", name, data, err)
+			t.Errorf("%s: got content %q and error %v, want the program of the archive", name, data, err)
 		}
 	}
 	if !strings.Contains(output.String(), "downloading kube-apiserver and etcd 1.36 …") {
-		t.Errorf("unexpected output:\n%s", &output)
+		t.Errorf("got output without the downloaded version:\n%s", &output)
 	}
 }
 
@@ -73,14 +73,14 @@ func TestDownloadWithWrongDigestIsRejected(t *testing.T) {
 	cache := t.TempDir()
 	spoil := func(data []byte) []byte { return append(bytes.Clone(data), 0) }
 	if err := download(t.Context(), releases(t, spoil), cache, &bytes.Buffer{}); err == nil {
-		t.Error("an archive with a wrong digest was accepted")
+		t.Error("got no error for an archive with a wrong digest")
 	}
 	if got := find("kube-apiserver", cache); got != "" {
-		t.Errorf("unexpected file %s", got)
+		t.Errorf("got program %s from an archive with a wrong digest, want none", got)
 	}
 	if err := download(t.Context(), "http://127.0.0.1:1/index.yaml", cache, &bytes.Buffer{}); err == nil ||
 		!strings.Contains(err.Error(), "the index is not reachable") {
-		t.Errorf("without a network: %v", err)
+		t.Errorf("got error %v without a network, want an unreachable index", err)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestLongStepsReportProgress(t *testing.T) {
 	elapsed(t, out, 3, "sh", "-c", "exit 3")
 	data, err := os.ReadFile(output)
 	if err != nil || strings.Count(string(data), "waiting …\n") != 2 {
-		t.Errorf("prints %q, %v", data, err)
+		t.Errorf("got output %q and error %v, want the title of both commands", data, err)
 	}
 }
 
@@ -106,6 +106,6 @@ func elapsed(t *testing.T, out *os.File, want int, args ...string) {
 	cmd.Stderr = out
 	_ = cmd.Run()
 	if got := cmd.ProcessState.ExitCode(); got != want {
-		t.Errorf("%v: exit code %d, want %d", args, got, want)
+		t.Errorf("%v: got exit code %d, want %d", args, got, want)
 	}
 }

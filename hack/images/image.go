@@ -30,7 +30,7 @@ type Options struct {
 	Program []byte
 }
 
-// Image is an image as one file.
+// Image is an OCI image in a tar archive.
 type Image struct {
 	Reference, Architecture string
 	Digest                  digest.Digest
@@ -102,7 +102,7 @@ func Build(o Options) (Image, error) {
 	return image, err
 }
 
-// examine returns the architecture of a static Linux program.
+// examine returns the architecture of a program, or an error if it is not a static Linux program.
 func examine(program []byte) (string, error) {
 	parsed, err := elf.NewFile(bytes.NewReader(program))
 	if err != nil {

@@ -185,6 +185,6 @@ func TestArchiveHasNamesWithAndWithoutVersion(t *testing.T) {
 		require.NoError(t, err)
 		newest, err := os.ReadFile(filepath.Join(to, "images-linux-arm64.tar"))
 		require.NoError(t, err)
-		require.True(t, bytes.Equal(versioned, newest), "the name without a version leads to another than %s", version)
+		require.True(t, bytes.Equal(versioned, newest), "the link without a version must lead to version %s", version)
 	}
 }

@@ -21,7 +21,7 @@ func TestEveryUpstreamTestHasARow(t *testing.T) {
 	}
 	_, table, found := strings.Cut(string(text), "## Upstream's end-to-end tests")
 	if all := strings.Fields(string(names)); !found || len(all) < 30 {
-		t.Fatalf("%d tests are recorded", len(all))
+		t.Fatalf("got %d recorded tests and table %t, want at least 30 tests and the table", len(all), found)
 	}
 	rows := regexp.MustCompile(`(?m)^\| .* \|$`).FindAllString(table, -1)
 	proof := regexp.MustCompile("`Test[A-Z][A-Za-z0-9]+")
@@ -29,10 +29,10 @@ func TestEveryUpstreamTestHasARow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			at := slices.IndexFunc(rows, func(row string) bool { return strings.Contains(row, "`"+name+"`") })
 			if at < 0 {
-				t.Fatalf("%s has no row", page)
+				t.Fatalf("%s has no row for test %s", page, name)
 			}
 			if !proof.MatchString(rows[at]) && !strings.Contains(rows[at], "not applicable: ") {
-				t.Errorf("the row names no test: %s", rows[at])
+				t.Errorf("row without a test of this project: %s", rows[at])
 			}
 		})
 	}
@@ -43,9 +43,9 @@ func TestMissingTestsAndFlagsAreListed(t *testing.T) {
 		"flag.DurationVar(\n\t&f.Every,\n\t\"every\", 1, \"\")"
 	flags := flagsOf(source)
 	if !slices.Equal(flags, []string{"addr", "every"}) {
-		t.Fatalf("flags are %v", flags)
+		t.Fatalf("got flags %v, want addr and every", flags)
 	}
 	if got := unnamed("the flag `--addr`", flags, "`--%s`"); !slices.Equal(got, []string{"every"}) {
-		t.Errorf("unnamed are %v", got)
+		t.Errorf("got %v for flags without a row, want every", got)
 	}
 }

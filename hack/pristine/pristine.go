@@ -58,7 +58,7 @@ var (
 // patience is a generous time limit for each operation on a busy machine.
 const patience = 20 * time.Second
 
-// Snapshot is the state to restore.
+// Snapshot is the state of an API server, to which Restore resets it.
 type Snapshot struct {
 	config *rest.Config
 	etcd   *url.URL

@@ -35,7 +35,7 @@ func TestProgramsCanBeInstalledWithGo(t *testing.T) {
 		".",
 	}
 	for file := range strings.Lines(ran(t, top, "git", "ls-tree", "-r", "--name-only", "HEAD")) {
-		// a nested module is not part of this one
+		// a module in a subfolder is not part of this module
 		if nested, ok := strings.CutSuffix(strings.TrimSpace(file), "/go.mod"); ok {
 			archive = append(archive, ":(exclude)"+nested)
 		}
@@ -72,7 +72,7 @@ func TestProgramsCanBeInstalledWithGo(t *testing.T) {
 		modulePath+"/skr-agent@"+at)
 	for _, name := range programs {
 		if printed := ran(t, bin, "./"+name, "version"); !strings.Contains(printed, "version   "+at) {
-			t.Errorf("%s: %s", name, printed)
+			t.Errorf("%s: got output %s of the command version, want version %s", name, printed, at)
 		}
 	}
 }

@@ -69,8 +69,8 @@ func run(ctx context.Context, args []string) error {
 	key := flags.String(
 		"key",
 		"",
-		"file with an ECDSA private key in PEM (PKCS #8 or SEC 1), or env:NAME of the variable that holds it: it signs "+
-			"the checksums, the provenance, images and charts",
+		"file with an ECDSA private key in PEM (PKCS #8 or SEC 1), or env:NAME of the variable that contains the key; "+
+			"signs the checksums, the provenance, images and charts; default: no signatures",
 	)
 	if err := flags.Parse(args); err != nil {
 		return err

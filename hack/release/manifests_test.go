@@ -42,7 +42,7 @@ func TestManifestsNeedOnlySecrets(t *testing.T) {
 				Metadata struct{ Name string }
 			}
 			if err := yaml.Unmarshal([]byte(document), &o); err != nil {
-				t.Fatalf("%s: %v\n%s", program, err, document)
+				t.Fatalf("%s: parse document: %v\n%s", program, err, document)
 			}
 			if o.Kind != "" {
 				kinds = append(kinds, o.Kind+" "+o.Metadata.Name)
@@ -50,16 +50,16 @@ func TestManifestsNeedOnlySecrets(t *testing.T) {
 		}
 		if len(kinds) < 8 || kinds[0] != "Namespace "+namespace ||
 			!strings.HasPrefix(kinds[1], "CustomResourceDefinition ") {
-			t.Errorf("%s: the objects are %v", program, kinds)
+			t.Errorf("%s: got objects %v, want the namespace, the CRDs and at least 6 other objects", program, kinds)
 		}
 		for _, kind := range kinds {
 			if strings.HasPrefix(kind, "Secret ") {
-				t.Errorf("%s: contains %s", program, kind)
+				t.Errorf("%s: the manifest contains %s, want no Secrets", program, kind)
 			}
 		}
 		want := "image: registry.example/kyma-pull/" + program + "@" + r.built[program].Digest.String()
 		if !strings.Contains(text, want) {
-			t.Errorf("%s: no %s", program, want)
+			t.Errorf("%s: the manifest does not contain %q", program, want)
 		}
 		if strings.Contains(text, "managed-by: Helm") {
 			t.Errorf("%s: objects have the label managed-by: Helm", program)
@@ -102,14 +102,14 @@ func TestPackageManagersGetEveryPlatform(t *testing.T) {
 		text := string(read(t, r.dir, file))
 		for _, want := range wants {
 			if !strings.Contains(text, want) {
-				t.Errorf("%s: no %q in\n%s", file, want, text)
+				t.Errorf("%s does not contain %q:\n%s", file, want, text)
 			}
 		}
 		for line := range strings.Lines(text) {
 			if name, url, found := strings.Cut(line, downloads+"1.2.3/"); found {
 				sum := digest.FromString(strings.Trim(url, "\"\n")).Encoded()
 				if !strings.Contains(text, sum) {
-					t.Errorf("%s: %s has another checksum", file, name+url)
+					t.Errorf("%s does not contain the checksum of %s", file, name+url)
 				}
 			}
 		}

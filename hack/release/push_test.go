@@ -73,7 +73,8 @@ func TestPushUsesPasswordFromEnvironment(t *testing.T) {
 	t.Cleanup(server.Close)
 	r.images = "localhost:" + server.URL[strings.LastIndex(server.URL, ":")+1:] + "/kyma-pull"
 	if err := r.push(t.Context()); err == nil || accepted.Load() == 0 || refused.Load() == 0 {
-		t.Errorf("got %v after %d requests with the password", err, accepted.Load())
+		t.Errorf("got error %v after %d requests with the password and %d without, want an error after both",
+			err, accepted.Load(), refused.Load())
 	}
 }
 
@@ -106,7 +107,7 @@ func TestPushUsesDefaultNamesOfCharts(t *testing.T) {
 		}
 		repository.PlainHTTP = true
 		if _, err := repository.Resolve(t.Context(), "0.3.0"); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("resolve %s:0.3.0 in the registry: %v", name, err)
 		}
 	}
 	for _, program := range programs {
@@ -132,7 +133,7 @@ func TestPushUsesDefaultNamesOfCharts(t *testing.T) {
 			mediaTypeBundle + " " + predicateSLSA,
 		}
 		if !slices.Equal(types, want) {
-			t.Errorf("%s: the referrers are %q, want %q", program, types, want)
+			t.Errorf("%s: got referrers %q, want %q", program, types, want)
 		}
 		if values := string(read(t, filepath.Join("charts", program), "values.yaml")); !strings.Contains(values,
 			"repository: ghcr.io/kyma-pull/"+program+"\n") {
@@ -140,7 +141,7 @@ func TestPushUsesDefaultNamesOfCharts(t *testing.T) {
 		}
 	}
 
-	t.Run("existing release is not replaced", func(t *testing.T) {
+	t.Run("a release that exists in the registry is not replaced", func(t *testing.T) {
 		r.commit.time = time.Unix(2, 0)
 		other := t.TempDir()
 		to, err := layout(other)
@@ -155,13 +156,13 @@ func TestPushUsesDefaultNamesOfCharts(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := run(t.Context(), args); err == nil || !strings.Contains(err.Error(), "build another version") {
-			t.Errorf("got %v", err)
+			t.Errorf("got error %v, want the advice to build another version", err)
 		}
 	})
-	t.Run("missing release is not pushed", func(t *testing.T) {
+	t.Run("a release that was not built is not pushed", func(t *testing.T) {
 		if err := run(t.Context(), []string{"-push", "-version", "9.9.9", "-output", r.dir}); err == nil ||
 			!strings.Contains(err.Error(), "build it first") {
-			t.Errorf("got %v", err)
+			t.Errorf("got error %v, want the advice to build the release first", err)
 		}
 	})
 }

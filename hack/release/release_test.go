@@ -79,14 +79,14 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 		commit := strings.TrimSpace(ran(t, "../..", "git", "rev-parse", "HEAD"))
 		if printed := ran(t, downloaded, "bash", "-euo", "pipefail", "-c", provenance); !strings.Contains(printed,
 			"Verified OK") || !strings.Contains(printed, commit) {
-			t.Errorf("the provenance script prints:\n%s", printed)
+			t.Errorf("got output of the provenance script without \"Verified OK\" or the commit:\n%s", printed)
 		}
 		other := strings.Replace(provenance, "openssl", "sed -i s/"+commit+"/"+strings.Repeat("0", len(commit))+
 			"/ provenance.signed\nopenssl", 1)
 		cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", other)
 		cmd.Dir = downloaded
 		if out, err := cmd.CombinedOutput(); err == nil {
-			t.Errorf("provenance of another commit was accepted:\n%s", out)
+			t.Errorf("got no error for the provenance of another commit; output:\n%s", out)
 		}
 	})
 	t.Run("stock tools copy and read the release", func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 			"helm show chart --plain-http", "0.2.0", version).Replace(copyAll)
 		if printed := ran(t, dir, "bash", "-euo", "pipefail", "-c", script); !strings.Contains(printed,
 			"appVersion: "+version) {
-			t.Errorf("got %s", printed)
+			t.Errorf("got output of the copy script without appVersion %s:\n%s", version, printed)
 		}
 	})
 	t.Run("build from the guide is identical", func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 		}
 		for line := range strings.Lines(string(read(t, dir, checksumsFile))) {
 			if sum, _, _ := strings.Cut(line, " "); !strings.Contains(string(payload), sum) {
-				t.Errorf("no %s", line)
+				t.Errorf("the provenance does not contain %s", line)
 			}
 		}
 	})
@@ -141,7 +141,7 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 		out := t.TempDir()
 		ran(t, out, "tar", "-xzf", filepath.Join(dir, "kcp-publisher_"+version+"_linux_"+runtime.GOARCH+".tar.gz"))
 		if printed := ran(t, out, "./kcp-publisher", "--version"); !strings.Contains(printed, version) {
-			t.Errorf("got %s", printed)
+			t.Errorf("got output %s of kcp-publisher --version, want version %s", printed, version)
 		}
 	})
 	t.Run("helm reads the charts", func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 				"go",
 				append(helm, "show", "chart", chart)...,
 			); !strings.Contains(printed, "appVersion: "+version) {
-				t.Errorf("got %s", printed)
+				t.Errorf("got output of helm show chart without appVersion %s:\n%s", version, printed)
 			}
 			ran(t, "../..", "go", append(helm, "lint", "--quiet", chart)...)
 		}
@@ -172,11 +172,11 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 			image := "ghcr.io/kyma-pull/" + name + "@" + built.Digest.String()
 			if text := string(read(t, dir, name+"-install_"+version+".yaml")); !strings.Contains(text,
 				"image: "+image+"\n") {
-				t.Errorf("%s: the manifest does not name %s", name, image)
+				t.Errorf("%s: the manifest does not contain image %s", name, image)
 			}
 			referrers, err := registry.Referrers(t.Context(), layout, built, mediaTypeBill)
 			if err != nil || len(referrers) != 1 {
-				t.Errorf("%s: %d bills of materials are attached to the image: %v", name, len(referrers), err)
+				t.Errorf("%s: got %d bills of materials of the image and error %v, want 1", name, len(referrers), err)
 			}
 		}
 	})
@@ -192,7 +192,7 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 		}
 		want := map[string]int{predicateSign: 4, predicateBill: 2, predicateSLSA: 2}
 		if !maps.Equal(got, want) {
-			t.Errorf("got %v, want %v", got, want)
+			t.Errorf("got attestations by type %v, want %v", got, want)
 		}
 	})
 	t.Run("package manifests contain checksums of archives", func(t *testing.T) {
@@ -200,7 +200,7 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 		for _, file := range []string{"kcp-publisher.rb", "skr-agent.rb", "kyma-pull.yaml"} {
 			found := regexp.MustCompile("[0-9a-f]{64}").FindAllString(string(read(t, dir, file)), -1)
 			if len(found) != 1 || !strings.Contains(sums, found[0]) {
-				t.Errorf("%s: checksums %v are not those of the archives", file, found)
+				t.Errorf("%s: got checksums %v, want one of %s", file, found, checksumsFile)
 			}
 		}
 	})
@@ -211,7 +211,7 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 		}
 		for _, name := range []string{"kcp-publisher", "skr-agent", "charts/kcp-publisher", "charts/skr-agent"} {
 			if _, err := layout.Resolve(t.Context(), name+":"+version); err != nil {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("resolve %s:%s in the layout: %v", name, version, err)
 			}
 		}
 	})
@@ -228,7 +228,7 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 		if !slices.ContainsFunc(*bom.Components, func(c cyclonedx.Component) bool {
 			return c.Name == "oras.land/oras-go/v2" && strings.HasPrefix(c.Version, "v2.")
 		}) {
-			t.Errorf("got %d components", len(*bom.Components))
+			t.Errorf("got %d components without oras.land/oras-go/v2", len(*bom.Components))
 		}
 	})
 }
@@ -269,7 +269,7 @@ func TestInvalidReleaseFlagsAreRejected(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no version": {nil, `-version "" is not a semantic version`},
+		"flags without a version": {nil, `-version "" is not a semantic version`},
 		"unsupported platform": {
 			[]string{"-version", "1.0.0", "-platforms", "plan9/amd64"},
 			`-platforms: unsupported platform "plan9/amd64"`,
@@ -277,12 +277,12 @@ func TestInvalidReleaseFlagsAreRejected(t *testing.T) {
 		"key file without a key": {
 			[]string{"-version", "1.0.0", "-key", "main.go"}, "-key: main.go: no PEM block found",
 		},
-		"missing key file": {[]string{"-version", "1.0.0", "-key", "nowhere"}, "-key: open nowhere"},
-		"version is a tag": {[]string{"-version", "latest"}, `-version "latest"`},
+		"missing key file":           {[]string{"-version", "1.0.0", "-key", "nowhere"}, "-key: open nowhere"},
+		"version that is not semver": {[]string{"-version", "latest"}, `-version "latest"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := run(t.Context(), c.args); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v", err)
+				t.Errorf("got error %v, want %q in it", err, c.want)
 			}
 		})
 	}

@@ -41,7 +41,7 @@ var measures = []measure{
 // rates are values by the name of a measure.
 type rates map[string]float64
 
-// place is one hit.
+// place is the position and the text of one hit.
 type place struct {
 	file string
 	line int

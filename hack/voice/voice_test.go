@@ -70,7 +70,7 @@ func TestGeneratedTextIsNotMeasured(t *testing.T) {
 	found.addMarkdown("docs/reference/cli/a.md", "nobody")
 	found.addMarkdown("docs/reference/crds.md", "nobody")
 	if len(found) != 0 {
-		t.Errorf("measured generated files: %v", found)
+		t.Errorf("got units %v for generated files, want none", found)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestProseAndTablesOfPagesAreMeasured(t *testing.T) {
 func wantPlaces(t *testing.T, u *unit, want ...string) {
 	t.Helper()
 	if u == nil {
-		t.Fatal("no unit")
+		t.Fatalf("got no unit, want places %q", want)
 	}
 	var got []string
 	for _, m := range measures {
@@ -114,17 +114,18 @@ func TestUnitOverItsCeilingFails(t *testing.T) {
 		long           int
 		want           []string
 	}{
-		{name: "at the target", words: 1000, hits: 3},
+		{name: "rate at the target", words: 1000, hits: 3},
 		{name: "one hit in few words", words: 10, hits: 1},
 		{name: "two hits in few words", words: 10, hits: 2, want: []string{"what"}},
-		{name: "over the target", words: 1000, hits: 4, want: []string{"what"}},
-		{name: "at the recorded ceiling", recorded: "docs docs what=5 long=2\n", words: 1000, hits: 6, long: 2},
+		{name: "rate over the target", words: 1000, hits: 4, want: []string{"what"}},
+		{name: "rate at the recorded ceiling", recorded: "docs docs what=5 long=2\n", words: 1000, hits: 6, long: 2},
 		{
-			name: "over the recorded ceiling", recorded: "docs docs what=5 long=2\n", words: 1000, hits: 7, long: 3,
+			name: "rate over the recorded ceiling", recorded: "docs docs what=5 long=2\n",
+			words: 1000, hits: 7, long: 3,
 			want: []string{"what", "long"},
 		},
 		{
-			name: "ceiling of another folder", recorded: "docs docs/adr what=50\n", words: 1000, hits: 7,
+			name: "recorded ceiling of another folder", recorded: "docs docs/adr what=50\n", words: 1000, hits: 7,
 			want: []string{"what"},
 		},
 		{name: "recorded ceiling below the target", recorded: "docs docs what=0\n", words: 1000, hits: 3},

@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
-func TestJudge(t *testing.T) {
+func TestRunDeterminesMessageAndExitCode(t *testing.T) {
 	const away = "govulncheck: fetching vulnerabilities: Get \"https://vuln.go.dev/index/modules.json.gz\": no such " +
 		"host"
 	for name, c := range map[string]struct {
@@ -31,16 +31,16 @@ func TestJudge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			output, code := judge(c.code, c.output, c.database, false)
 			if code != c.want || !strings.Contains(output, c.message) {
-				t.Errorf("got %d %q, want %d and %q", code, output, c.want, c.message)
+				t.Errorf("got exit code %d with %q, want %d with %q", code, output, c.want, c.message)
 			}
 		})
 	}
 	if output, code := judge(1, away, "", true); code != 1 || !strings.Contains(output, "NOT CHECKED") {
-		t.Errorf("on a machine with a network: got %d %q", code, output)
+		t.Errorf("unreachable database on GitHub: got exit code %d with %q, want 1 with NOT CHECKED", code, output)
 	}
 }
 
-func TestCheckAgainstACopyOfTheDatabase(t *testing.T) {
+func TestCheckUsesCopyOfDatabase(t *testing.T) {
 	t.Chdir(filepath.Join("..", ".."))
 	for name, c := range map[string]struct {
 		module, path, symbol string
@@ -65,14 +65,14 @@ func TestCheckAgainstACopyOfTheDatabase(t *testing.T) {
 			}
 			var out bytes.Buffer
 			if code := check("file://"+dir, []string{"./bundle/strict"}, &out); code != c.want {
-				t.Errorf("got %d, want %d:\n%s", code, c.want, &out)
+				t.Errorf("got exit code %d, want %d; output:\n%s", code, c.want, &out)
 			}
 		})
 	}
 	t.Run("database copy is missing", func(t *testing.T) {
 		var out bytes.Buffer
 		if code := check("file://"+filepath.Join(t.TempDir(), "none"), []string{"./bundle/strict"}, &out); code == 0 {
-			t.Errorf("got 0:\n%s", &out)
+			t.Errorf("got exit code 0, want a failure; output:\n%s", &out)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-// Package alerts evaluates the charts' alerts with promtool. It checks that a set of series fires exactly the expected
+// Package alerts evaluates the charts' alerts with promtool. It checks that given time series fire exactly the expected
 // alerts.
 package alerts
 
@@ -23,7 +23,7 @@ import (
 // Case contains the series that Prometheus scraped, and the alerts that must then fire.
 type Case struct {
 	Name string
-	// Series are the values of time series, one a minute, in promtool's notation.
+	// Series maps time series to their values in promtool's notation, one value per minute.
 	Series map[string]string
 	// At is the evaluation time, counted from the first value of the series.
 	At     time.Duration
@@ -39,7 +39,7 @@ type Alert struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-// File returns the path of a chart's alerts; root is the checkout.
+// File returns the path of the file with a chart's alerts. root is the folder of the checkout.
 func File(root, chart string) string {
 	return filepath.Join(root, "charts", chart, "files", "monitoring", "alerts.yaml")
 }
@@ -100,8 +100,8 @@ type unit struct {
 	Exprs    []expression `json:"promql_expr_test"`
 }
 
-// Check runs promtool with the rules of a file for all cases. The error lists the cases in which other alerts fire. dir
-// is a folder for the file.
+// Check runs promtool with the alerting rules of a file for all cases. The error lists the cases in which other alerts
+// than expected fire. Check writes promtool's test file to dir.
 func Check(ctx context.Context, dir, rules string, cases []Case) error {
 	rules, err := filepath.Abs(rules)
 	if err != nil {
@@ -160,7 +160,7 @@ func Scraped(exposition io.Reader) (map[string]float64, error) {
 }
 
 // Changing returns series that have the values of one scrape for some minutes, and then the values of another scrape
-// for the same time. A series that only the second scrape contains starts with the second half.
+// for the same number of minutes. A series that only the second scrape contains has no values in the first half.
 func Changing(before, after map[string]float64, minutes int) map[string]string {
 	series := map[string]string{}
 	for name, value := range after {

@@ -21,8 +21,8 @@ const (
 	maxImportBytes  = 200 << 20
 )
 
-// carrying measures a file of 1 GiB through the air gap: export and import compared with `cp` of the same file, which
-// computes no digest, and the memory of an import.
+// carrying measures the transfer of a 1 GiB file across an air gap. It compares export and import with `cp` of the same
+// file, which computes no digest, and measures the memory of an import.
 func carrying(ctx context.Context) ([]result, error) {
 	binaries, err := fleet.Build()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 
 const (
 	checksPerModule = 3
-	// quiet is the time that an agent gets to become idle, and watched is the duration of one measurement.
+	// quiet is the time that an agent gets to become idle. watched is the duration of one measurement.
 	quiet   = 20 * time.Second
 	watched = 2 * time.Minute
 )
@@ -71,7 +71,7 @@ func checking(ctx context.Context) ([]result, error) {
 			"2 millicores more",
 		},
 		{
-			what + ": memory of its own",
+			what + ": anonymous memory",
 			fmt.Sprintf("%d MiB, %d without", with.bytes>>20, plain.bytes>>20),
 			"5 MiB more",
 		},
@@ -111,7 +111,7 @@ func allReady(ctx context.Context, r *fleet.Runtime, names []string, version str
 	return nil
 }
 
-// idle is the usage of an agent without pending changes.
+// idle is the resource usage of an agent without pending changes.
 type idle struct {
 	millicores float64
 	bytes      int64

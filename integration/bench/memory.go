@@ -49,7 +49,7 @@ func memory(ctx context.Context) ([]result, error) {
 	if err := allReady(ctx, r, names, "1.0.0"); err != nil {
 		return nil, err
 	}
-	agent := r.Agent().(*fleet.Process) // local agents are processes
+	agent := r.Agent().(*fleet.Process) // agents on this machine are processes
 	idle, err := agent.MemoryBytes()
 	if err != nil {
 		return nil, err

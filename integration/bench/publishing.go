@@ -22,14 +22,14 @@ import (
 
 const (
 	runtimes = 1000
-	writers  = 16 // as many as the publisher's default concurrency
+	writers  = 16 // equals the publisher's default concurrency
 )
 
 // publishing measures a promotion to a fleet by a publisher with a real API server and registry. It compares the time
 // with a bare loop that writes the same bytes to the same registry.
 func publishing(ctx context.Context) ([]result, error) {
 	f, err := fleet.Start(ctx, fleet.Options{
-		Durable: true, Measured: true, PublisherFlags: []string{"--report-poll-interval", "10m"},
+		Durable: true, Measured: true, PublisherFlags: []string{"--set", "report-poll-interval=10m"},
 	})
 	if err != nil {
 		return nil, err
@@ -112,8 +112,8 @@ func untilRecorded(ctx context.Context, f *fleet.Fleet, version string) error {
 		})
 }
 
-// bareLoop writes every runtime's newest bundle again, into repositories with the earlier content: one mount of the new
-// desired state, then the manifest.
+// bareLoop writes the newest bundle of every runtime again, into repositories that contain only the previous content.
+// For each bundle it mounts the new desired state and pushes the manifest.
 func bareLoop(ctx context.Context, f *fleet.Fleet) (time.Duration, error) {
 	type write struct {
 		state    bundle.Blob
@@ -169,14 +169,14 @@ func bareLoop(ctx context.Context, f *fleet.Fleet) (time.Duration, error) {
 	return time.Since(started), err
 }
 
-// bareManifest returns a manifest that references the blob, so the registry keeps it.
+// bareManifest returns a manifest that references the blob, so that the registry does not remove the blob.
 func bareManifest(blob bundle.Blob) bundle.Blob {
 	data, err := json.Marshal(map[string]any{
 		"schemaVersion": 2, "mediaType": ocispec.MediaTypeImageManifest, "config": blob.Descriptor,
 		"layers": []ocispec.Descriptor{blob.Descriptor},
 	})
 	if err != nil {
-		panic(err) // plain data
+		panic(err) // marshaling plain data cannot fail
 	}
 	return bundle.NewBlob(ocispec.MediaTypeImageManifest, data)
 }

@@ -29,7 +29,7 @@ func sizes(context.Context) ([]result, error) {
 	return results, nil
 }
 
-// signing measures the work of a publisher per bundle, and of an agent per poll that finds a new bundle.
+// signing measures the time that a publisher needs to sign a bundle, and an agent to verify a new bundle.
 func signing(ctx context.Context) ([]result, error) {
 	sign, err := benchmark(ctx, "./bundle", "Sign$", "1s")
 	if err != nil {
@@ -46,7 +46,7 @@ func signing(ctx context.Context) ([]result, error) {
 	return []result{
 		{"publisher signs a bundle", sign.Round(time.Microsecond).String(), ""},
 		{"agent verifies and reads a bundle of 20 modules", verify["20"].Round(time.Microsecond).String(), "below 5ms"},
-		{"the same with 500 modules", verify["500"].Round(time.Microsecond).String(), ""},
+		{"agent verifies and reads a bundle of 500 modules", verify["500"].Round(time.Microsecond).String(), ""},
 		{"agent follows the root of trust by one version", root.Round(time.Microsecond).String(), ""},
 	}, nil
 }
@@ -71,13 +71,13 @@ func resolving(ctx context.Context) ([]result, error) {
 	}
 	return []result{
 		{"plan one step of 50 rollouts for 10,000 runtimes each", planned.Round(time.Millisecond).String(), ""},
-		{"read what their Kymas say for it", counted.Round(time.Millisecond).String(), ""},
+		{"derive the runtimes of each rollout from 10,000 Kymas", counted.Round(time.Millisecond).String(), ""},
 		{"resolve 10,000 Kymas with 20 modules each", took.Round(time.Millisecond).String(), ""},
 		{"read a component's descriptor from a registry", read.Round(time.Microsecond).String(), ""},
 	}, nil
 }
 
-// rendering compares the agent's rendering of a chart with 1,000 objects with the time of Helm's engine.
+// rendering compares how long the agent and Helm's engine take to render a chart with 1,000 objects.
 func rendering(ctx context.Context) ([]result, error) {
 	took, err := benchmarks(ctx, "./internal/render", "AChartOfThousandObjects", "3s")
 	if err != nil {
@@ -89,8 +89,8 @@ func rendering(ctx context.Context) ([]result, error) {
 	}
 	return []result{
 		{"Helm's engine renders 1,000 objects to text", took["helm"].Round(time.Millisecond).String(), ""},
-		{"agent renders them to checked objects", ratio("render"), ""},
-		{"the same in a process of its own", ratio("confined"), ""},
+		{"agent renders 1,000 objects and checks them", ratio("render"), ""},
+		{"agent renders 1,000 objects in a separate process", ratio("confined"), ""},
 	}, nil
 }
 

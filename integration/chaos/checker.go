@@ -43,8 +43,8 @@ type Push struct {
 	Versions map[string]string
 	Removals []string
 	Deleting bool
-	// Ahead is true if the bundle's sequence is beyond the correct time: a publisher with a fast clock issued it, or it
-	// follows such a bundle.
+	// Ahead is true if the bundle's sequence is later than the correct time. A publisher with a fast clock issued this
+	// bundle or an earlier one.
 	Ahead bool
 	// Refused is the reason why runtimes must refuse the bundle. It is nil if a publisher key of the root signed the
 	// bundle.
@@ -57,12 +57,13 @@ type Reported struct {
 	Sequence int64
 	// Epoch and Observed identify the bundle that the report describes. They are 0 if the report describes no bundle.
 	Epoch, Observed int64
-	// Answered contains the module versions whose result is in the report.
+	// Answered maps each module to the version whose result the report contains.
 	Answered map[string]string
-	// Waiting are the modules whose newest version waits for a window. Reports do not contain that version.
+	// Waiting contains the modules whose newest version waits for a maintenance window. Reports do not contain that
+	// version.
 	Waiting map[string]bool
-	// Ahead is true if the runtime's clock is further ahead than control planes accept. They refuse the report, and
-	// later reports can be older.
+	// Ahead is true if the runtime's clock is further ahead than control planes accept. Control planes refuse the
+	// report, so later reports can have older times.
 	Ahead bool
 }
 
@@ -76,16 +77,16 @@ type Record struct {
 	Report int64
 }
 
-// Checker checks one observation after the other. It does not observe the fleet itself.
+// Checker checks observations against the invariants. Its callers observe the fleet and pass each observation to it.
 //
-// It knows the intended changes, because each actor reports them in advance: Asked, Unasked, Promoted and Deleted.
+// Each actor announces its intended changes in advance with Asked, Unasked, Promoted and Deleted.
 type Checker struct {
 	mu         sync.Mutex // guards the fields below
 	violations []Violation
 	checks     map[Invariant]int
 
-	staged      string // the module with rollouts
-	concurrent  int    // maximum of runtimes, except canaries, with a version whose result they have not reported
+	staged      string // name of the module whose versions roll out in waves
+	concurrent  int    // maximum of non-canary runtimes with a version without a reported result
 	unpoliced   bool
 	versions    map[string]map[string]bool // all promoted versions by module
 	broken      map[string]bool            // versions that no canary can run
@@ -100,21 +101,21 @@ type Checker struct {
 
 // seen is the checker's knowledge of a runtime.
 type seen struct {
-	asked, unasked map[string]time.Duration // times of the newest requests by module
+	asked, unasked map[string]time.Duration // time of the newest request to add and to remove each module
 	wants          map[string]bool
 	pushed         *Push
-	signed         map[string]map[string]bool // by module, versions in bundles for this runtime
+	signed         map[string]map[string]bool // by module, all versions in signed bundles for this runtime
 	removed        map[string]Push            // by module, the newest signed bundle that removes the module
 	open           string                     // newer version of the staged module without a reported result
-	openSince      int64                      // sequence of the first bundle with that version
+	openSince      int64                      // sequence of the first bundle with the version in open
 	lastReport     Reported
 	record         Record
 	present        map[string]string
 	deleted        map[string]time.Duration // times when users deleted objects
 }
 
-// excuse is the time in which a withdrawn request can still have effects. It is longer than each fault.
-const excuse = 2 * time.Minute
+// requestGrace is the time in which a withdrawn request can still have effects. It is longer than the longest fault.
+const requestGrace = 2 * time.Minute
 
 // twoLeaders is the time in which two publishers can lead after a user took the Lease from one of them. The former
 // leader must check the Lease again and finish its work, possibly with a slow registry. In this time, a registry can
@@ -222,7 +223,7 @@ func (c *Checker) led(at time.Duration) bool {
 	return c.leaderless == 0 || at-c.leaderless > twoLeaders
 }
 
-// Unpoliced records that from now on versions reach all runtimes at once.
+// Unpoliced records that no rollout policy applies from now on, so a version reaches all runtimes at once.
 func (c *Checker) Unpoliced() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -243,17 +244,18 @@ func (c *Checker) Deleted(at time.Duration, runtime, object string) {
 	c.of(runtime).deleted[object] = at
 }
 
-// mayGo reports whether the removal of a module was requested, possibly by a request that was withdrawn shortly before.
-func (s *seen) mayGo(at time.Duration, module string) bool {
+// mayBeRemoved reports whether a bundle can remove the module: its removal is requested, or the request was withdrawn
+// shortly before.
+func (s *seen) mayBeRemoved(at time.Duration, module string) bool {
 	_, unasked := s.unasked[module]
-	return unasked && (!s.wants[module] || at-s.asked[module] < excuse)
+	return unasked && (!s.wants[module] || at-s.asked[module] < requestGrace)
 }
 
-// mayLack reports whether a module can be missing in a runtime. Either its removal was requested, or the runtime has
-// not yet applied a bundle newer than the bundle that removes the module.
-func (s *seen) mayLack(at time.Duration, module string) bool {
+// mayBeMissing reports whether a module can be missing in a runtime. Either its removal was requested, or the runtime
+// has not yet applied a bundle newer than the bundle that removes the module.
+func (s *seen) mayBeMissing(at time.Duration, module string) bool {
 	removing, removed := s.removed[module]
-	return s.mayGo(at, module) || removed && !removing.before(s.lastReport.Epoch, s.lastReport.Observed)
+	return s.mayBeRemoved(at, module) || removed && !removing.before(s.lastReport.Epoch, s.lastReport.Observed)
 }
 
 // before reports whether p is older than the bundle with this epoch and sequence.
@@ -261,7 +263,7 @@ func (p Push) before(epoch, sequence int64) bool {
 	return p.Epoch < epoch || p.Epoch == epoch && p.Sequence < sequence
 }
 
-// Wanted returns the modules that a runtime should have now.
+// Wanted returns the modules that a runtime must have now.
 func (c *Checker) Wanted(runtime string) map[string]bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -274,7 +276,7 @@ func (c *Checker) Wanted(runtime string) map[string]bool {
 	return wanted
 }
 
-// count counts a check of another component.
+// count counts a check that another component made.
 func (c *Checker) count(invariant Invariant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -203,7 +203,7 @@ func TestCheckerDetectsEveryViolation(t *testing.T) {
 					return v.Invariant == test.broken && strings.Contains(v.What,
 						test.message)
 				}) {
-				t.Errorf("want %q broken with %q, got %v", test.broken, test.message, c.Violations())
+				t.Errorf("want a violation of %q that contains %q, got %v", test.broken, test.message, c.Violations())
 			}
 		})
 	}
@@ -313,27 +313,28 @@ func TestReportFromTheFutureIsIgnored(t *testing.T) {
 	c.Reported(1, Reported{Runtime: "sim-5", Sequence: 1000, Epoch: 1, Observed: 10, Ahead: true})
 	c.Reported(2, Reported{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 10})
 	if got := c.Violations(); len(got) > 0 {
-		t.Errorf("got %v", got)
+		t.Errorf("got violations %v, want none", got)
 	}
 	c.Reported(3, Reported{Runtime: "sim-5", Sequence: 5, Epoch: 1, Observed: 10})
 	if got := c.Violations(); len(got) != 1 {
-		t.Errorf("violations after an older report: %v", got)
+		t.Errorf("after an older report, got violations %v, want one", got)
 	}
 }
 
-// A runtime that follows an older bundle is still a violation, and so is a status with an older bundle.
+// Two leaders can push bundles in the wrong order for a short time. A runtime or a status that returns to an older
+// bundle is a violation even then.
 func TestCheckerAllowsTwoLeadersBriefly(t *testing.T) {
 	c, push := history()
 	c.TookLease(time.Second)
 	c.Pushed(2*time.Second, push("sim-5", 12, "1.0.0"))
 	c.Pushed(3*time.Second, push("sim-5", 11, "1.1.0"))
-	c.Present(3*time.Second, "sim-5", map[string]string{"scaler": "1.1.0"}) // the runtime has not seen the newer bundle
+	c.Present(3*time.Second, "sim-5", map[string]string{"scaler": "1.1.0"}) // it has not pulled bundle 12
 	c.Recorded(3*time.Second, Record{
 		Runtime: "sim-5", UID: "u", Epoch: 1, Published: 12, Observed: 10, Key: "k", Report: 5,
 	})
 	c.Reported(4*time.Second, Reported{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 12})
 	if got := c.Violations(); len(got) > 0 {
-		t.Fatalf("got %v", got)
+		t.Fatalf("got violations %v, want none", got)
 	}
 	c.Reported(5*time.Second, Reported{Runtime: "sim-5", Sequence: 7, Epoch: 1, Observed: 11})
 	c.Recorded(5*time.Second, Record{
@@ -350,7 +351,7 @@ func TestCheckerAllowsTwoLeadersBriefly(t *testing.T) {
 		"bundle 11 of epoch 1 was pushed for sim-5 after bundle 12",
 	}
 	if !slices.EqualFunc(got, want, func(v Violation, w string) bool { return strings.Contains(v.What, w) }) {
-		t.Errorf("got %v", got)
+		t.Errorf("got violations %v, want %q", got, want)
 	}
 }
 
@@ -378,7 +379,7 @@ func TestUnconvergedRuntimesAreReported(t *testing.T) {
 		t.Errorf("a converged runtime has problems: %v", problems)
 	}
 	for want, change := range map[string]func(*End){
-		"has map[scaler:1.0.0]":           func(e *End) { e.Has = map[string]string{"scaler": "1.0.0"} },
+		"has modules map[scaler:1.0.0]":   func(e *End) { e.Has = map[string]string{"scaler": "1.0.0"} },
 		"has Deployment mailer left over": func(e *End) { e.Objects = append(e.Objects, "Deployment mailer") },
 		"has no Deployment":               func(e *End) { e.Objects = nil },
 		`is "Error"`:                      func(e *End) { e.State = "Error" },
@@ -391,7 +392,7 @@ func TestUnconvergedRuntimesAreReported(t *testing.T) {
 		e := good()
 		change(&e)
 		if problems := strings.Join(Judge([]End{e}), "\n"); !strings.Contains(problems, want) {
-			t.Errorf("want %q, got %q", want, problems)
+			t.Errorf("got problems %q, want %q", problems, want)
 		}
 	}
 }
@@ -411,7 +412,7 @@ func TestGrownProgramsAreReported(t *testing.T) {
 		"agent of real-0 has 5000 goroutines": {"agent of real-0", "agent", 40 << 20, 5000},
 	} {
 		if problems := strings.Join(Grown(before, []Sample{now}), "\n"); !strings.Contains(problems, want) {
-			t.Errorf("want %q, got %q", want, problems)
+			t.Errorf("got problems %q, want %q", problems, want)
 		}
 	}
 }

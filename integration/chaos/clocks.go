@@ -25,9 +25,9 @@ var shift []byte
 
 // ShiftablePrograms builds the two programs in dir with a changed time.Now, and makes fleets run them. A test can shift
 // the wall clock of the running programs. Released programs have no such hook. The build compiles Go's standard library
-// again.
+// again, which takes minutes.
 //
-// The monotonic clock is not shifted, as on a machine whose clock is set.
+// The monotonic clock is not shifted, as on a machine whose wall clock is changed.
 func ShiftablePrograms(ctx context.Context, dir string) error {
 	if runtime.GOOS != "linux" {
 		return fmt.Errorf("shift clocks of programs: %w: /proc distinguishes them", errors.ErrUnsupported)
@@ -61,8 +61,8 @@ func goEnv(ctx context.Context, name string) (string, error) {
 	return string(bytes.TrimSpace(output)), nil
 }
 
-// writeOverlay writes an overlay for `go build -overlay`: Go's own time.go with one more line, and the file that the
-// line needs.
+// writeOverlay writes an overlay for `go build -overlay`. It replaces Go's time.go by a copy that adds the clock shift,
+// and adds the file that reads the shift.
 func writeOverlay(ctx context.Context, dir string) (path string, err error) {
 	root, err := goEnv(ctx, "GOROOT")
 	if err != nil {
@@ -76,7 +76,8 @@ func writeOverlay(ctx context.Context, dir string) (path string, err error) {
 	const before, after = "\tsec, nsec, mono := runtimeNow()\n\tif mono == 0 {",
 		"\tsec, nsec, mono := runtimeNow()\n\tsec += chaosShift.Load()\n\tif mono == 0 {"
 	if bytes.Count(original, []byte(before)) != 1 {
-		return "", fmt.Errorf("%s is of another Go than integration/chaos/clocks.go knows: its time.Now differs", now)
+		return "", fmt.Errorf("%s has a time.Now that integration/chaos/clocks.go does not support: "+
+			"update it for this Go version", now)
 	}
 	replaced := map[string][]byte{
 		filepath.Join(dir, "time.go"):  bytes.Replace(original, []byte(before), []byte(after), 1),

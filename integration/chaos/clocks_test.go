@@ -11,7 +11,7 @@ import (
 )
 
 // TestClockOfARunningProgramIsShifted builds a small program with the overlay of ShiftablePrograms. It sets the
-// program's clock ahead, behind and right again.
+// program's clock ahead, behind, and back to the correct time.
 func TestClockOfARunningProgramIsShifted(t *testing.T) {
 	dir := t.TempDir()
 	overlay, err := writeOverlay(t.Context(), dir)

@@ -96,7 +96,7 @@ func (s *stage) cut(ctx context.Context, id string) (end func() error, err error
 	return func() error { return link.Heal(context.WithoutCancel(ctx)) }, link.Cut(ctx)
 }
 
-// lost lists the repositories that the registry loses, one after the other. %s is a runtime ID.
+// lost lists the repositories that the registry can lose. Each loss affects the next one. %s is a runtime ID.
 var lost = []string{"runtimes/%s", "documents", "reports/%s", "trust", "runtimes", "reports"}
 
 // lose removes repositories, as a failing disk or a wrong retention policy does.
@@ -108,14 +108,14 @@ func (s *stage) lose(step Step) error {
 	path := filepath.Join(s.registryData(), "docker/registry/v2/repositories/fleet", name)
 	away := filepath.Join(s.registry.Dir(), fmt.Sprint("lost-", step.Serial))
 	s.story.Add("the registry loses %s", name)
-	if err := os.Rename(path, away); err != nil && !errors.Is(err, os.ErrNotExist) { // lost before
+	if err := os.Rename(path, away); err != nil && !errors.Is(err, os.ErrNotExist) { // the repository was lost before
 		return err
 	}
 	return os.RemoveAll(away)
 }
 
-// registryCopy returns a folder next to the registry's data. It is on the same file system, so a rename restores the
-// data.
+// registryCopy returns the folder for a copy of the registry's data. It is on the data's file system, so a rename
+// restores the data.
 func (s *stage) registryCopy(serial int) string {
 	return filepath.Join(s.registry.Dir(), fmt.Sprint("copy-", serial))
 }
@@ -134,8 +134,8 @@ func (s *stage) whileRegistryStands(change func() error) error {
 	return errors.Join(change(), s.registry.Resume())
 }
 
-// restore restores the registry's initial data, or the data before the previous restore. The registry is down only for
-// that time, because other faults test outages.
+// restore restores the registry's initial data, or the data before the previous restore. It stops the registry only
+// during the restore, because other faults test outages.
 func (s *stage) restore(serial int) error {
 	s.story.Add("the registry gets copy %d of its data", serial-1)
 	return s.whileRegistryStands(func() error {
@@ -159,10 +159,10 @@ func (s *stage) takeLease(ctx context.Context, only bool) error {
 	return s.fleet.Control.Update(ctx, object)
 }
 
-// insist repeats a step until it succeeds. Another fault can prevent the step until that fault ends.
+// insist repeats a step until it succeeds, because another active fault can make the step fail.
 func (s *stage) insist(ctx context.Context, what string, do func() error) {
 	var last error
-	err := fleet.Until(ctx, stubborn, what, func() (bool, string) {
+	err := fleet.Until(ctx, retryTimeout, what, func() (bool, string) {
 		last = do()
 		return last == nil || errors.Is(last, errImpossible), fmt.Sprint(last)
 	})
@@ -175,5 +175,5 @@ func (s *stage) insist(ctx context.Context, what string, do func() error) {
 	}
 }
 
-// stubborn limits the time in which another fault can prevent a step.
-const stubborn = 2 * time.Minute
+// retryTimeout is the time limit of insist.
+const retryTimeout = 2 * time.Minute

@@ -10,13 +10,13 @@ import (
 // End is the state and status of one runtime after the faults.
 type End struct {
 	Runtime string
-	// Wanted and Has are modules with their versions.
+	// Wanted and Has map the requested and the installed modules to their versions.
 	Wanted, Has map[string]string
 	// State is the state of the runtime's Kyma in the control plane, or empty if the Kyma does not exist. Gone is true
-	// if the Kyma must not exist.
+	// if the Kyma was deleted and must not exist.
 	State string
 	Gone  bool
-	// Published and Observed are the digests of bundles in the control plane's status.
+	// Published and Observed are the digests of the published and the reported bundle in the Kyma's status.
 	Published, Observed string
 	// InRegistry is the digest of the bundle in the registry.
 	InRegistry string
@@ -25,14 +25,14 @@ type End struct {
 	Objects, Expected []string
 }
 
-// Judge returns the reasons why a fleet has not converged, or nil if it has converged.
+// Judge returns the reasons why the runtimes have not converged, or nil if all have converged.
 func Judge(ends []End) (problems []string) {
 	for _, e := range ends {
 		add := func(format string, args ...any) {
 			problems = append(problems, e.Runtime+" "+fmt.Sprintf(format, args...))
 		}
 		if !maps.Equal(e.Has, e.Wanted) {
-			add("has %v, wanted %v", e.Has, e.Wanted)
+			add("has modules %v, want %v", e.Has, e.Wanted)
 		}
 		for _, o := range e.Objects {
 			if !slices.Contains(e.Expected, o) {
@@ -93,15 +93,17 @@ func Grown(before, now []Sample) (problems []string) {
 			}
 		}
 		if most.Role == "" {
-			continue // its earlier usage is unknown
+			continue // no earlier sample of this role exists
 		}
 		if n.Bytes > 2*most.Bytes+moreBytes {
 			problems = append(problems,
-				fmt.Sprintf("%s uses %d MiB, and %ss used %d", n.Program, n.Bytes>>20, n.Role, most.Bytes>>20))
+				fmt.Sprintf("%s uses %d MiB, but earlier a %s used at most %d MiB", n.Program, n.Bytes>>20, n.Role,
+					most.Bytes>>20))
 		}
 		if n.Goroutines > 2*most.Goroutines+moreGoroutines {
 			problems = append(problems,
-				fmt.Sprintf("%s has %d goroutines, and %ss had %d", n.Program, n.Goroutines, n.Role, most.Goroutines))
+				fmt.Sprintf("%s has %d goroutines, but earlier a %s had at most %d", n.Program, n.Goroutines, n.Role,
+					most.Goroutines))
 		}
 	}
 	return problems

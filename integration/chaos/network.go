@@ -22,7 +22,7 @@ func publisherToAPI(replica int) string {
 func agentToAPI(id string) string      { return id + " to its API server" }
 func agentToRegistry(id string) string { return id + " to the registry" }
 
-// ways returns the connections of a fleet that can be disturbed separately.
+// ways returns the names of the network connections that a fault can disturb separately.
 func (s Shape) ways() []string {
 	ways := []string{publishersToRegistry}
 	for i := range s.Replicas {
@@ -34,7 +34,7 @@ func (s Shape) ways() []string {
 	return ways
 }
 
-// lead starts a proxy to an address and returns the proxy's address.
+// lead starts a proxy for a connection to an address, and returns the proxy's address.
 func (s *stage) lead(way, to string) (host string, err error) {
 	p, err := fleet.StartProxy(to)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// operate executes a user's step. It can be repeated until it succeeds.
+// operate executes a user's step. A failed step can be repeated.
 func (s *stage) operate(ctx context.Context, step Step) error {
 	switch step.Kind {
 	case RotatePublisher:
@@ -54,7 +54,7 @@ func (s *stage) operate(ctx context.Context, step Step) error {
 
 func alreadyThere(err error) bool { return apierrors.IsAlreadyExists(err) }
 
-// keys changes the key folder with the publisher's command line.
+// keys runs `kcp-publisher keys` to change the key folder.
 func (s *stage) keys(ctx context.Context, args ...string) error {
 	s.once.Lock()
 	defer s.once.Unlock()
@@ -93,7 +93,7 @@ func (s *stage) promote(ctx context.Context, version string, broken bool) error 
 	return s.repo.push(ctx, "promote "+version, map[string]any{"releases/" + scaler: release(version)})
 }
 
-// putBack commits the previous version of the channel.
+// putBack commits the previous version for the channel.
 func (s *stage) putBack(ctx context.Context) error {
 	s.mu.Lock()
 	version := s.before
@@ -127,7 +127,7 @@ func (s *stage) controlRollout(ctx context.Context, how string) error {
 	output, err := s.fleet.Ask(ctx, "rollout", how, name)
 	s.story.Add("rollout %s %s: %s", how, name, output)
 	if err != nil && s.fleet.Control.List(ctx, &v1alpha1.RolloutList{}) != nil {
-		return err // the command failed for another reason
+		return err // the API server is not available
 	}
 	return nil
 }
@@ -172,7 +172,8 @@ func (s *stage) editObject(ctx context.Context, id string) error {
 	return api.Patch(ctx, config, client.MergeFrom(before))
 }
 
-// window sets a maintenance schedule without windows on a runtime's Kyma, or removes it.
+// window sets a maintenance schedule without windows on a runtime's Kyma if closed is true, and removes the schedule
+// otherwise.
 func (s *stage) window(ctx context.Context, id string, closed bool) error {
 	kyma := &v1beta2.Kyma{}
 	if err := s.fleet.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: id}, kyma); err != nil {
@@ -187,7 +188,8 @@ func (s *stage) window(ctx context.Context, id string, closed bool) error {
 	return s.fleet.Control.Patch(ctx, kyma, client.MergeFrom(before))
 }
 
-// last removes the policy and promotes a version without a rollout, so all runtimes must end with that version.
+// last removes the rollout policy and promotes a version without a rollout, so that all runtimes must converge to that
+// version.
 func (s *stage) last(ctx context.Context) {
 	s.insist(ctx, "remove the policy", func() error {
 		return s.repo.push(ctx, "no policy any more", map[string]any{"policy": nil})
@@ -204,7 +206,7 @@ func (s *stage) last(ctx context.Context) {
 	s.insist(ctx, "promote "+lastVersion, func() error { return s.promote(ctx, lastVersion, false) })
 }
 
-// twoSided returns the functions that begin and end an operation with a duration.
+// twoSided returns the functions that begin and end an operation with a duration, such as a pause of a rollout.
 func (s *stage) twoSided(step Step) (begin, end func(context.Context) error) {
 	switch step.Kind {
 	case PauseRollout:
@@ -217,7 +219,7 @@ func (s *stage) twoSided(step Step) (begin, end func(context.Context) error) {
 	return func(ctx context.Context) error { return s.operate(ctx, step) }, nil
 }
 
-// resumeAll resumes all paused rollouts, because the newest rollout can have changed.
+// resumeAll resumes all paused rollouts, because a newer rollout can exist than when the pause began.
 func (s *stage) resumeAll(ctx context.Context) error {
 	var rollouts v1alpha1.RolloutList
 	if err := s.fleet.Control.List(ctx, &rollouts, client.InNamespace(sample.Namespace)); err != nil {
@@ -236,5 +238,5 @@ func (s *stage) resumeAll(ctx context.Context) error {
 	return nil
 }
 
-// settle limits the time to converge after the faults.
-const settle = 3 * time.Minute
+// convergeTimeout is the time in which the fleet must converge after the faults.
+const convergeTimeout = 3 * time.Minute

@@ -1,7 +1,7 @@
 // Package chaos injects random faults into a fleet. It checks that the invariants hold during the faults and that the
 // fleet converges afterwards.
 //
-// The decisions are pure functions: Generate returns the plan of a seed, Checker checks observations, and Judge checks
+// The decisions are pure functions: Generate returns the plan for a seed, Checker checks observations, and Judge checks
 // the final state. Run executes a plan with real API servers, a real registry, Git and the two programs. A seed always
 // gives the same plan, but the exact timing of the programs is not repeatable.
 package chaos
@@ -69,9 +69,9 @@ type Step struct {
 	Kind    Kind
 	// Target is the runtime, replica, or version of the step, empty if there is only one.
 	Target string
-	// Serial numbers the steps of one kind. It names versions and new runtimes.
+	// Serial numbers the steps of one kind. The names of new versions and runtimes contain it.
 	Serial int
-	// By is the shift of a clock.
+	// By is the time by which the step shifts a clock.
 	By time.Duration
 	// About identifies the object that the step changes. Two steps about the same object do not overlap.
 	About string
@@ -96,9 +96,9 @@ type Shape struct {
 	// Real runtimes have API servers and agents. Simulated runtimes only implement the wire format.
 	Real, Simulated int
 	Replicas        int
-	// Network adds disturbances of single connections of the programs.
+	// Network adds faults that disturb a single network connection.
 	Network bool
-	// Clocks shifts the clocks of programs, one at a time. It needs the programs of ShiftablePrograms.
+	// Clocks adds faults that shift the clock of one program. They need the programs of ShiftablePrograms.
 	Clocks bool
 }
 
@@ -120,10 +120,10 @@ func (s Shape) All() []string {
 	return all
 }
 
-// publisherPrefix precedes the number of a publisher in steps that can also concern other programs.
+// publisherPrefix precedes the number of a publisher in the target of steps that can also affect other programs.
 const publisherPrefix = "publisher "
 
-// programs returns the programs that run as processes, by their names in steps.
+// programs returns the names that steps use for the programs that run as processes.
 func (s Shape) programs() []string {
 	var all []string
 	for i := range s.Replicas {
@@ -138,7 +138,7 @@ func (s Shape) programs() []string {
 // Canary reports whether a runtime belongs to the first wave: the first real one and the first two simulated ones.
 func Canary(id string) bool { return id == RealID(0) || id == SimulatedID(0) || id == SimulatedID(1) }
 
-// weight is the relative frequency of a kind.
+// weight is the relative frequency of a kind of step, and the limits of its duration.
 type weight struct {
 	kind   Kind
 	weight int
@@ -162,24 +162,24 @@ var weights = []weight{
 	{AddModule, 4, 0, 0}, {RemoveModule, 4, 0, 0}, {EditObject, 3, 0, 0}, {DeleteObject, 3, 0, 0},
 }
 
-// network are the additional kinds of Shape.Network.
+// network lists the kinds of steps that Shape.Network adds.
 var network = []weight{
 	{HangWay, 6, 2 * time.Second, 20 * time.Second}, {ResetWay, 6, time.Second, 10 * time.Second},
 	{SlowWay, 4, 3 * time.Second, 12 * time.Second}, {ForgetWay, 4, 0, 0},
 }
 
-// clocks are the additional kinds of Shape.Clocks.
+// clocks lists the kinds of steps that Shape.Clocks adds.
 var clocks = []weight{{SetClock, 15, 3 * time.Second, 25 * time.Second}}
 
-// shifts lists the shifts of clocks. Some are within the tolerance of runtimes. With others, runtimes refuse bundles or
-// bundles look expired.
+// shifts lists the possible shifts of a clock. Some are within the tolerance of runtimes. With others, runtimes refuse
+// bundles, or bundles look expired.
 var shifts = []time.Duration{
 	2 * time.Hour, -2 * time.Hour, 3 * 24 * time.Hour, -3 * 24 * time.Hour, 9 * 24 * time.Hour, -9 * 24 * time.Hour,
 }
 
-// clockRest is the time between two wrong clocks. If the clocks of a publisher and an agent are ahead at the same time,
-// a user must act (docs/runbooks/wrong-clocks.md). The pause lets correct bundles replace those of the first clock
-// before the next shift.
+// clockRest is the pause between two clock shifts. If the clocks of a publisher and an agent are ahead at the same
+// time, a user must act (docs/runbooks/wrong-clocks.md). During the pause, bundles with correct times replace the
+// bundles of the shifted clock.
 const clockRest = 40 * time.Second
 
 func (s Shape) weights() []weight {
@@ -204,14 +204,14 @@ type generator struct {
 	random  *rand.Rand
 	shape   Shape
 	now     time.Duration
-	until   map[string]time.Duration // end of each active fault by subject
+	until   map[string]time.Duration // end of each active fault by Step.About
 	serial  map[Kind]int
 	mailer  map[string]bool // runtimes that have the module that admins add and remove
 	extra   []string        // Kymas that were created and not deleted
-	version int             // of the newest promotion
+	version int             // number of the newest promoted version
 }
 
-// Generate returns the plan of a seed. The same arguments give the same plan.
+// Generate returns the plan for a seed. The same arguments give the same plan.
 func Generate(seed uint64, shape Shape, length time.Duration) []Step {
 	g := &generator{
 		random: rand.New(rand.NewPCG(seed, 22)), shape: shape, until: map[string]time.Duration{},
@@ -230,7 +230,7 @@ func Generate(seed uint64, shape Shape, length time.Duration) []Step {
 	}
 }
 
-// step returns a random step, and false if it is not possible now.
+// step returns a random step, and false if the step is not possible in the current state of the fleet.
 func (g *generator) step(length time.Duration) (Step, bool) {
 	kinds, total := g.shape.weights(), 0
 	for _, w := range kinds {
@@ -310,7 +310,8 @@ func (g *generator) anyRuntime() string {
 	return all[g.random.IntN(len(all))]
 }
 
-// remember records the state that later steps depend on, and assigns names to the objects that the step creates.
+// remember records the step's effects on the fleet, on which later steps depend, and names the objects that the step
+// creates.
 func (g *generator) remember(s *Step) {
 	switch s.Kind {
 	case AddModule, RemoveModule:

@@ -12,10 +12,10 @@ var small = Shape{Real: 2, Simulated: 8, Replicas: 2}
 func TestSeedDeterminesPlan(t *testing.T) {
 	first, again, other := Generate(7, small, time.Hour), Generate(7, small, time.Hour), Generate(8, small, time.Hour)
 	if !slices.Equal(first, again) {
-		t.Error("the same seed gave two plans")
+		t.Error("the same seed gave different plans")
 	}
 	if slices.Equal(first, other) {
-		t.Error("two seeds gave one plan")
+		t.Error("different seeds gave the same plan")
 	}
 }
 
@@ -46,19 +46,19 @@ func TestPlanCanBeExecuted(t *testing.T) {
 			switch s.Kind {
 			case AddModule, RemoveModule:
 				if has[s.Target] == (s.Kind == AddModule) {
-					t.Errorf("seed %d: %s: it has the module: %t", seed, s, has[s.Target])
+					t.Errorf("seed %d: %s: the runtime already has the module: %t", seed, s, has[s.Target])
 				}
 				has[s.Target] = s.Kind == AddModule
 			case CreateKyma, DeleteKyma:
 				if kymas[s.Target] == (s.Kind == CreateKyma) {
-					t.Errorf("seed %d: %s: it is there: %t", seed, s, kymas[s.Target])
+					t.Errorf("seed %d: %s: the Kyma already exists: %t", seed, s, kymas[s.Target])
 				}
 				if kymas[s.Target] = s.Kind == CreateKyma; s.About != s.Target {
-					t.Errorf("seed %d: %s concerns %s: the Kyma can be created after its deletion", seed, s, s.About)
+					t.Errorf("seed %d: %s is about %s, so creation and deletion can overlap", seed, s, s.About)
 				}
 			case Promote, PromoteBroken:
 				if versions++; s.Target != VersionOf(versions) {
-					t.Errorf("seed %d: %s comes after version %d", seed, s, versions-1)
+					t.Errorf("seed %d: %s follows version %d, want the next version", seed, s, versions-1)
 				}
 			case HangWay, ResetWay, SlowWay, CutRuntime:
 				way := s.Target
@@ -71,7 +71,7 @@ func TestPlanCanBeExecuted(t *testing.T) {
 				busy[way] = s.At + s.For
 			case SetClock:
 				if busy["clocks"] > s.At {
-					t.Errorf("seed %d: %s less than %s after another clock was set right", seed, s, clockRest)
+					t.Errorf("seed %d: %s begins less than %s after the previous clock shift ended", seed, s, clockRest)
 				}
 				busy["clocks"] = s.At + s.For + clockRest
 			case StopRegistry, SlowRegistry, FailRegistry, LoseAnswers, FillRegistry, LoseBundles, RestoreRegistry:

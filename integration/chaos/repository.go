@@ -47,7 +47,7 @@ func newRepository(ctx context.Context, dir string) (*repository, error) {
 }
 
 func (r *repository) flags() []string {
-	return []string{"--git-url", r.server.URL + "/fleet.git", "--git-poll-interval", "500ms", "--git-path", "fleet"}
+	return []string{"--git-url", r.server.URL + "/fleet.git", "--set", "git-poll-interval=500ms", "--git-path", "fleet"}
 }
 
 func (r *repository) git(ctx context.Context, args ...string) error {
@@ -61,7 +61,7 @@ func (r *repository) git(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// push commits objects by file name. Nil removes a file.
+// push commits each object to the file with its key as the name. A nil object removes the file.
 func (r *repository) push(ctx context.Context, subject string, objects map[string]any) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -31,7 +31,7 @@ type Options struct {
 	Shape  Shape
 	// Soak executes only users' actions, samples the resource usage of the programs, and checks whether it grows.
 	Soak bool
-	// Dir keeps logs and the story.
+	// Dir is the folder for the logs and the story.
 	Dir string
 	// Live receives each line of the story immediately. Progress receives a line for each long operation.
 	Live, Progress io.Writer
@@ -40,7 +40,7 @@ type Options struct {
 // Outcome is the result of a run.
 type Outcome struct {
 	Violations []Violation
-	// Checks counts the checks of each invariant, Injected the executed steps of each kind.
+	// Checks counts the checks of each invariant. Injected counts the executed steps of each kind.
 	Checks   map[Invariant]int
 	Injected map[Kind]int
 	Story    *Story
@@ -48,11 +48,13 @@ type Outcome struct {
 	Trends []Trend
 }
 
-// troubledSpace is the size of a disk that a fault fills. The data of an hour and a copy of that data fit on it.
-// calmSpace fits the data of several hours without data loss: 200,000 files with a page each.
+// troubledSpace is the size of the registry's disk in runs whose faults fill the disk. It fits the data of one hour and
+// a copy of that data. calmSpace is the size in runs that do not fill the disk. It fits several hours of data: 200,000
+// files of one page each.
 const troubledSpace, calmSpace = 512 << 20, 8 << 30
 
-// Run executes the plan of a seed. An error means that the run did not take place.
+// Run executes the plan for a seed. It returns an error only if the run could not take place; violations are in the
+// outcome.
 func Run(ctx context.Context, options Options) (Outcome, error) {
 	checker := NewChecker(scaler, concurrentOthers)
 	plan, space := Generate(options.Seed, options.Shape, options.Length), int64(troubledSpace)
@@ -108,7 +110,7 @@ func (s *stage) run(ctx context.Context, options Options) error {
 	if problems := s.converge(ctx, lastVersion); len(problems) > 0 {
 		s.explain(ctx)
 		for _, p := range problems {
-			s.checker.Break(s.since(), Converged, "%s after the faults: %s", settle, p)
+			s.checker.Break(s.since(), Converged, "%s after the faults: %s", convergeTimeout, p)
 		}
 	} else {
 		s.story.Add("the fleet has converged after %s", time.Since(began).Round(time.Second))
@@ -143,7 +145,7 @@ func (s *stage) carryOut(ctx context.Context) {
 }
 
 // objectLocks serializes the steps that change one object. The plan has no overlaps, but a step can take longer on a
-// busy machine. Overlapping steps could start an API server twice, or make the registry serve an incomplete copy of its
+// busy machine. Overlapping steps could start an API server twice, or let the registry serve an incomplete copy of its
 // data.
 type objectLocks struct {
 	mu    sync.Mutex // guards taken
@@ -166,7 +168,7 @@ func (t *objectLocks) take(about string) (end func()) {
 	return func() { <-turn }
 }
 
-// take executes one step, after earlier steps about the same object.
+// take executes one step after all earlier steps on the same object have ended.
 func (s *stage) take(ctx context.Context, step Step) {
 	defer s.locks.take(step.About)()
 	s.story.Add("%s", step)
@@ -200,10 +202,10 @@ func (s *stage) wait(ctx context.Context, step Step) {
 	s.story.Add("end: %s", step)
 }
 
-// converge waits until all runtimes have their requested modules, and returns the problems otherwise.
+// converge waits until all runtimes have their requested modules. After a timeout, it returns the remaining problems.
 func (s *stage) converge(ctx context.Context, version string) []string {
 	var problems []string
-	_ = fleet.Until(ctx, settle, "everything converges", func() (bool, string) { // the result has the error
+	_ = fleet.Until(ctx, convergeTimeout, "everything converges", func() (bool, string) { // callers get the problems
 		problems = Judge(s.ends(ctx, version))
 		if len(problems) > 0 {
 			for _, p := range s.programs {
@@ -249,7 +251,7 @@ func (s *stage) ends(ctx context.Context, version string) []End {
 	return ends
 }
 
-// end adds the state in the control plane and the registry.
+// end adds the runtime's state in the control plane and the registry to e.
 func (s *stage) end(ctx context.Context, e End, version string) End {
 	e.Wanted = map[string]string{}
 	for module := range s.checker.Wanted(e.Runtime) {

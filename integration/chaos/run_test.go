@@ -22,13 +22,13 @@ func TestStepsOnOneObjectWaitForEachOther(t *testing.T) {
 		}()
 		time.Sleep(time.Minute)
 		if registry.Load() != 0 || other.Load() != 1 {
-			t.Errorf("%d steps began beside a step on their object, %d beside others: want 0 and 1", registry.Load(),
+			t.Errorf("during a step, %d steps on its object and %d on others began, want 0 and 1", registry.Load(),
 				other.Load())
 		}
 		end()
 		time.Sleep(time.Minute)
 		if registry.Load() != 1 {
-			t.Error("the second step never began")
+			t.Error("the second step did not begin after the first step had ended")
 		}
 	})
 }

@@ -21,14 +21,15 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 	if before != nil {
 		newer := p.Digest == before.Digest || p.Epoch > before.Epoch || p.Epoch == before.Epoch &&
 			p.Sequence > before.Sequence
-		// A sequence ahead of the correct time is in force once the status contains it. A publisher that ends before
-		// then continues from the previous sequence, and adds one if its clock is behind that sequence. After a key
-		// rotation, the publisher accepts only a report about the current bundle.
-		unnoted := before.Ahead && s.record.Published < before.Sequence
-		c.check(at, Sequences, newer || unnoted || !c.led(at),
+		// Publishers continue from a sequence that is ahead of the correct time only if the status contains it. If a
+		// publisher ends before it writes the status, the next publisher continues from the previous sequence, and adds
+		// one if its clock is behind that sequence. After a key rotation, the publisher accepts only a report about the
+		// current bundle.
+		unrecorded := before.Ahead && s.record.Published < before.Sequence
+		c.check(at, Sequences, newer || unrecorded || !c.led(at),
 			"bundle %d of epoch %d was pushed for %s after bundle %d of epoch %d", p.Sequence, p.Epoch, p.Runtime,
 			before.Sequence, before.Epoch)
-		late = !newer && !unnoted && !c.led(at)
+		late = !newer && !unrecorded && !c.led(at)
 	}
 	for module, version := range p.Versions {
 		_, asked := s.asked[module]
@@ -42,13 +43,13 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 		s.signed[module][version] = true
 	}
 	for _, module := range p.Removals {
-		c.check(at, Kept, s.mayGo(at, module), "bundle %d removes module %s from %s without a request",
+		c.check(at, Kept, s.mayBeRemoved(at, module), "bundle %d removes module %s from %s without a request",
 			p.Sequence, module, p.Runtime)
 		s.remove(module, p)
 	}
 	if p.Deleting {
 		for _, module := range []string{c.staged} {
-			c.check(at, Kept, s.mayGo(at, module), "bundle %d removes all modules from %s without a request",
+			c.check(at, Kept, s.mayBeRemoved(at, module), "bundle %d removes all modules from %s without a request",
 				p.Sequence, p.Runtime)
 		}
 		for module := range s.signed {
@@ -56,7 +57,7 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 		}
 	}
 	if late {
-		return // a runtime that has not seen the newer bundle can apply this one
+		return // a runtime that has not pulled the newer bundle yet can apply this bundle
 	}
 	c.spend(at, s, before, &p)
 	s.pushed = &p
@@ -69,7 +70,7 @@ func (s *seen) remove(module string, p Push) {
 	}
 }
 
-// spend checks the share of a rollout's budget that a bundle uses.
+// spend checks that a bundle does not exceed the budget of its rollout.
 func (c *Checker) spend(at time.Duration, s *seen, before, p *Push) {
 	next, open := p.Versions[c.staged], s.open
 	s.open = ""
@@ -79,11 +80,11 @@ func (c *Checker) spend(at time.Duration, s *seen, before, p *Push) {
 	c.check(at, Budget, !c.broken[next], "%s %s fails on all canaries but was published to %s", c.staged, next,
 		p.Runtime)
 	if before.Versions[c.staged] == next {
-		s.open = open // a report about any bundle with this version counts
+		s.open = open // a report about any bundle with this version contains the result
 		return
 	}
 	if !bundle.Older(before.Versions[c.staged], next) {
-		return // the version decreases, which the budget does not limit
+		return // the budget does not limit downgrades
 	}
 	s.open, s.openSince = next, p.Sequence
 	var unanswered []string
@@ -94,7 +95,7 @@ func (c *Checker) spend(at time.Duration, s *seen, before, p *Push) {
 	}
 	slices.Sort(unanswered)
 	c.check(at, Budget, len(unanswered) <= c.concurrent,
-		"%d runtimes have %s %s without a reported result, at most %d are allowed: %v",
+		"%d runtimes have %s %s without a reported result, but at most %d can have it: %v",
 		len(unanswered), c.staged, next, c.concurrent, unanswered)
 }
 
@@ -128,7 +129,7 @@ func (c *Checker) Recorded(at time.Duration, r Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.of(r.Runtime)
-	c.check(at, Kept, s.record.UID == "" || s.record.UID == r.UID || s.mayGo(at, c.staged),
+	c.check(at, Kept, s.record.UID == "" || s.record.UID == r.UID || s.mayBeRemoved(at, c.staged),
 		"Kyma %s of the control plane was deleted and created again without a request", r.Runtime)
 	if b := s.record; b.UID == r.UID && b.Epoch == r.Epoch {
 		c.check(at, Statuses, r.Published >= b.Published,
@@ -144,13 +145,13 @@ func (c *Checker) Recorded(at time.Duration, r Record) {
 	s.record = r
 }
 
-// after lists the states that can follow the final states of a rollout. Users can undo a finished rollout.
+// after lists the states that can follow each final state of a rollout. A user can undo a finished rollout.
 var after = map[string][]string{
 	"Succeeded": {"Succeeded"}, "RolledBack": {"RolledBack"}, "Superseded": {"Superseded"}, "Stopped": {"Stopped"},
 	"RollingBack": {"RollingBack", "RolledBack", "Superseded"},
 }
 
-// Stands checks the state of a rollout and reports whether it has changed.
+// Stands checks the new state of a rollout and reports whether the state has changed.
 func (c *Checker) Stands(at time.Duration, rollout, state string) (changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,7 +165,7 @@ func (c *Checker) Stands(at time.Duration, rollout, state string) (changed bool)
 	return before != state
 }
 
-// Present checks all modules of a runtime.
+// Present checks the modules that a runtime currently has.
 func (c *Checker) Present(at time.Duration, runtime string, modules map[string]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -178,7 +179,7 @@ func (c *Checker) Present(at time.Duration, runtime string, modules map[string]s
 		_, removed := s.removed[module]
 		c.check(at, Kept, still || removed, "%s lost module %s, but no signed bundle removed it", runtime,
 			module)
-		c.check(at, Kept, still || s.mayLack(at, module), "%s lost module %s without a request",
+		c.check(at, Kept, still || s.mayBeMissing(at, module), "%s lost module %s without a request",
 			runtime, module)
 	}
 	s.present = modules
@@ -199,7 +200,7 @@ func (c *Checker) Objects(at time.Duration, runtime, module string, objects map[
 	}
 	for o, uid := range c.objectsSeen[runtime][module] {
 		when, byUser := s.deleted[o]
-		may := s.mayLack(at, module) || byUser && at-when < excuse
+		may := s.mayBeMissing(at, module) || byUser && at-when < requestGrace
 		now, still := objects[o]
 		c.check(at, Kept, may || still, "%s lost %s of module %s without a request", runtime, o,
 			module)
@@ -215,7 +216,7 @@ func (c *Checker) Listed(at time.Duration, kymas []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, id := range c.kymas {
-		c.check(at, Kept, slices.Contains(kymas, id) || c.of(id).mayGo(at, c.staged),
+		c.check(at, Kept, slices.Contains(kymas, id) || c.of(id).mayBeRemoved(at, c.staged),
 			"the control plane lost Kyma %s, but no user deleted it", id)
 	}
 	c.kymas = kymas

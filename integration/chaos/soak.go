@@ -18,14 +18,15 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// faults lists the kinds of steps that are faults and not users' actions.
+// faults lists the kinds of steps that Calm removes from a plan, because they are not users' actions.
 var faults = []Kind{
 	KillPublisher, KillAgent, StopControlAPI, StopRuntimeAPI, StopRegistry, SlowRegistry, FailRegistry, LoseAnswers,
 	FillRegistry, FillCache, LoseBundles,
 	RestoreRegistry, CutRuntime, TakeLease, DeleteLease, HangWay, ResetWay, SlowWay, ForgetWay,
 }
 
-// Calm returns the users' actions of a plan. A killed program would lose its memory and hide a leak.
+// Calm returns the users' actions of a plan without the faults, because a restart after a fault would hide a memory
+// leak.
 func Calm(plan []Step) []Step {
 	return slices.DeleteFunc(slices.Clone(plan), func(s Step) bool { return slices.Contains(faults, s.Kind) })
 }
@@ -36,7 +37,7 @@ const (
 	shortestSampling = 2 * time.Second
 )
 
-// Growth within an hour that is not significant.
+// Growth below these values within an hour is not significant.
 const (
 	leastBytes      = 8 << 20
 	leastGoroutines = 20
@@ -46,7 +47,7 @@ const (
 // soak collects samples of resource usage.
 type soak struct {
 	control *http.Client // nil until the first sample
-	metrics string       // of the control plane's API server
+	metrics string       // address of the metrics of the control plane's API server
 
 	mu     sync.Mutex // guards series
 	series map[string]*Series
@@ -77,17 +78,17 @@ func (s *soak) trends() (all []Trend, err error) {
 
 // soak executes the plan, samples resource usage during the plan, and checks the trends.
 func (s *stage) soak(ctx context.Context, length time.Duration) (err error) {
-	held := &soak{series: map[string]*Series{}}
+	collected := &soak{series: map[string]*Series{}}
 	sampling, stop := context.WithCancel(ctx)
 	var samples sync.WaitGroup
-	samples.Go(func() { s.sampleAll(sampling, held, length) })
+	samples.Go(func() { s.sampleAll(sampling, collected, length) })
 	s.carryOut(ctx)
 	stop()
 	samples.Wait()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if s.trends, err = held.trends(); err != nil {
+	if s.trends, err = collected.trends(); err != nil {
 		return err
 	}
 	for _, t := range s.trends {
@@ -115,9 +116,9 @@ func (s *stage) sampleAll(ctx context.Context, soak *soak, length time.Duration)
 	}
 }
 
-// held lists the checked metrics of a program from the Go runtime and the kernel. The garbage collector's goal is twice
-// the live heap after the last collection.
-var held = []struct {
+// heldResources lists the checked metrics of a program's resources, from the Go runtime and the kernel. The live heap
+// after a collection is half of the garbage collector's goal.
+var heldResources = []struct {
 	metric string
 	scale  float64
 	of     Series
@@ -135,7 +136,7 @@ func (s *stage) sampleOnce(ctx context.Context, soak *soak) (problems error) {
 			problems = errors.Join(problems, fmt.Errorf("%s: %w", p.name, err))
 			continue
 		}
-		for _, h := range held {
+		for _, h := range heldResources {
 			value, known := values[h.metric]
 			if !known {
 				problems = errors.Join(problems, fmt.Errorf("%s does not export metric %s", p.name, h.metric))
@@ -195,7 +196,7 @@ func isOwnObjects(name string) bool {
 	return false
 }
 
-// figures returns the metrics at an address by name with labels.
+// figures returns the values of the metrics at an address. A key is a metric's name with its labels.
 func figures(ctx context.Context, by *http.Client, address string) (map[string]float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {

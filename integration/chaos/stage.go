@@ -23,13 +23,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// Modules of the fleet: all runtimes have scaler, whose promotions use waves, and admins add and remove mailer.
+// Modules of the fleet: all runtimes have scaler, which rolls out in waves. Admins add and remove mailer.
 const (
 	scaler, mailer = "scaler", "mailer"
 	mailerVersion  = "1.0.0"
 	channel        = "regular"
 	lease          = "kcp-publisher.kyma-pull.dev"
-	// concurrentOthers is the number of runtimes, except canaries, that get a version at the same time.
+	// concurrentOthers is the maximum number of runtimes besides the canaries that get a version at the same time.
 	concurrentOthers = 3
 )
 
@@ -61,19 +61,19 @@ type stage struct {
 	troubles troubles
 	tap      *tap
 	reals    map[string]*fleet.Runtime
-	ways     map[string]*fleet.Proxy // by Shape.ways
+	ways     map[string]*fleet.Proxy // by the names that Shape.ways returns
 	proxies  []*fleet.Proxy          // proxies that the fleet does not own
 	programs map[string]*program
 	clusters cluster.Pool
 
 	began time.Time
-	once  sync.Mutex // serializes steps that change the harness's state or the keys
+	once  sync.Mutex // serializes steps that change the stage's state or the keys
 
 	mu       sync.Mutex // guards the fields below
 	sims     map[string]*fleet.Simulated
 	gone     map[string]bool // runtimes whose Kymas were deleted
-	channel  string          // the version that the channel has now
-	before   string          // the previous good version of the channel
+	channel  string          // current version of the channel
+	before   string          // previous working version of the channel
 	injected map[Kind]int
 	trends   []Trend
 }
@@ -90,10 +90,10 @@ func (s *stage) start(ctx context.Context, progress io.Writer) error {
 		return err
 	}
 	flags := slices.Concat(s.repo.flags(), []string{
-		"--registry-check-interval", "3s", "--keys-poll-interval", "1s", "--component-poll-interval", "5s",
-		"--certificate-validity", "90s",
-		"--leader-election-lease-duration", "8s", "--leader-election-renew-deadline", "6s",
-		"--leader-election-retry-period", "1s", "--metrics-auth=false",
+		"--set", "registry-check-interval=3s", "--set", "keys-poll-interval=1s", "--set", "component-poll-interval=5s",
+		"--set", "certificate-validity=90s",
+		"--set", "leader-election-lease-duration=8s", "--set", "leader-election-renew-deadline=6s",
+		"--set", "leader-election-retry-period=1s", "--metrics-auth=false",
 	})
 	host := s.registry.Host()
 	if s.shape.Network {
@@ -106,14 +106,14 @@ func (s *stage) start(ctx context.Context, progress io.Writer) error {
 		LeaderElect: true, Clusters: &s.clusters,
 		PublisherFlags: flags, PublisherRights: []string{"publisher.yaml", "git.yaml"},
 		AgentFlags: []string{
-			"--leader-election-lease-duration", "8s", "--leader-election-renew-deadline", "6s",
-			"--leader-election-retry-period", "1s",
+			"--set", "leader-election-lease-duration=8s", "--set", "leader-election-renew-deadline=6s",
+			"--set", "leader-election-retry-period=1s",
 		},
 	})
 	if err := s.fleet.Up(ctx); err != nil {
 		return err
 	}
-	if err := s.fleet.Publisher().Stop(); err != nil { // replicas with names and metrics replace it
+	if err := s.fleet.Publisher().Stop(); err != nil { // several named replicas with metrics replace this publisher
 		return err
 	}
 	s.tap.keys = s.fleet.Keys()
@@ -157,7 +157,7 @@ func (s *stage) addRegistry(ctx context.Context) error {
 	return nil
 }
 
-// offer pushes all versions of the plan, and commits the catalog and the policy.
+// offer pushes all module versions of the plan, and commits the catalog and the rollout policy.
 func (s *stage) offer(ctx context.Context) error {
 	files := map[string]any{
 		"policy": policy(),
@@ -201,8 +201,8 @@ func policy() *v1alpha1.RolloutPolicy {
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "RolloutPolicy"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "careful"},
 		Spec: v1alpha1.RolloutPolicySpec{Modules: []string{scaler}, Course: v1alpha1.Course{
-			// A silent runtime stays in the budget, so the checker can compute the budget. No clock is shifted by more
-			// than this.
+			// The checker computes the budget with all runtimes, so a silent runtime must count in it. The value
+			// exceeds every clock shift.
 			OfflineAfter: metav1.Duration{Duration: 1000 * time.Hour},
 			Waves: []v1alpha1.Wave{
 				{
@@ -265,7 +265,7 @@ func newKyma(id string) *v1beta2.Kyma {
 	return kyma
 }
 
-// simulate adds a simulated runtime. It can be repeated if a fault makes it fail.
+// simulate adds a simulated runtime. Callers can repeat the call if a fault made it fail.
 func (s *stage) simulate(ctx context.Context, id string) error {
 	s.once.Lock()
 	defer s.once.Unlock()

@@ -20,12 +20,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// troubles are the current faults of the registry.
+// troubles contains the registry's current faults.
 type troubles struct {
 	mu      sync.Mutex // guards the fields below
 	slow    bool
 	failing bool
-	silent  bool // some responses are dropped
+	silent  bool // the registry drops some responses
 }
 
 func (t *troubles) set(change func()) {
@@ -40,7 +40,7 @@ func (t *troubles) now() (slow, failing, silent bool) {
 	return t.slow, t.failing, t.silent
 }
 
-// answer records pushed data, and injects the registry's faults.
+// answer records the data that a request pushes, and injects the registry's faults into the response.
 func (s *stage) answer(w http.ResponseWriter, request *http.Request) bool {
 	s.tap.note(request)
 	slow, failing, _ := s.troubles.now()
@@ -58,7 +58,7 @@ func (s *stage) answer(w http.ResponseWriter, request *http.Request) bool {
 	return false
 }
 
-// answered checks the pushed data and drops some responses. The registry has executed such a request, but the client
+// answered checks the pushed data, and drops some responses to requests that the registry has executed. The client then
 // gets an error.
 func (s *stage) answered(request *http.Request, status int) {
 	s.tap.observe(request, status)
@@ -67,22 +67,23 @@ func (s *stage) answered(request *http.Request, status int) {
 	}
 }
 
-// tap passes every bundle and report that the registry accepts to the checker. It reads the requests themselves, so
-// faults do not affect it.
+// tap passes every bundle and report that the registry accepts to the checker. It reads the requests, so faults of
+// responses do not affect it.
 type tap struct {
 	checker *Checker
 	since   func() time.Duration
-	keys    string // the folder with the root of trust
+	keys    string // path of the folder with the root of trust
 
 	mu     sync.Mutex // guards the fields below; bundles are checked in the order of the registry's responses
 	bodies map[*http.Request][]byte
 	blobs  map[digest.Digest][]byte
 	roots  []trust.Root // all roots so far, the newest last
-	// arrived is the time when the registry first accepted each version of the root.
+	// arrived is the time when the registry first accepted each version of the root of trust.
 	arrived map[int64]time.Duration
 }
 
-// rootSpreads is the maximum age of a push that was signed before the registry accepted the newest root of trust.
+// rootSpreads is the time after the acceptance of a new root of trust in which a push can still be signed under the
+// previous root.
 const rootSpreads = 5 * time.Second
 
 // mostBytes is larger than any document.
@@ -113,7 +114,7 @@ type readCloser struct {
 	io.Closer
 }
 
-// failed returns the error of an earlier read.
+// failed is a request body that returns the error of an earlier read.
 type failed struct{ err error }
 
 func (f failed) Read([]byte) (int, error) {
@@ -148,7 +149,7 @@ func (t *tap) observe(request *http.Request, status int) {
 	}
 }
 
-// arrive records that agents can find a root of trust from now on.
+// arrive records that the registry serves a root of trust from now on.
 func (t *tap) arrive(tag string) {
 	// The key folder contains a root before publishers use it. After an error, the push is checked with the known
 	// roots.
@@ -216,9 +217,9 @@ func (t *tap) verify(runtime string, body []byte) (bundle.Verified, error) {
 	return judge()
 }
 
-// settled returns the index of the root of trust that applies to every push. While the registry rejects pushes, a newer
-// root that revokes a key can exist only in the key folder. Agents cannot know that root and still accept bundles of
-// the revoked key.
+// settled returns the index of the newest root of trust that agents must have. While the registry rejects pushes, a
+// newer root that revokes a key can exist only in the key folder. Agents cannot know that root and still accept bundles
+// of the revoked key.
 func (t *tap) settled() int {
 	for i := len(t.roots) - 1; i > 0; i-- {
 		if at, there := t.arrived[t.roots[i].Version]; there && t.since()-at >= rootSpreads {
@@ -228,8 +229,8 @@ func (t *tap) settled() int {
 	return 0
 }
 
-// learn records the current root of trust. Callers must call it before each change, because a publisher that cannot
-// reach the registry signs with an earlier root for a while.
+// learn records the current root of trust. Callers must call it before each change of the root, because a publisher
+// that cannot reach the registry signs with an earlier root for a while.
 func (t *tap) learn() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -251,7 +252,7 @@ func (t *tap) learnLocked() error {
 	return nil
 }
 
-// ahead reports whether a sequence is beyond the correct time.
+// ahead reports whether a bundle's sequence is later than the correct time.
 func ahead(sequence int64) bool {
 	return sequence > time.Now().Add(trust.MaxClockSkew).UnixMilli()
 }

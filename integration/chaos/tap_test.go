@@ -40,7 +40,7 @@ func newPushes(t *testing.T, publisher trust.Signer) *pushes {
 	}}
 }
 
-// push pushes a bundle for a runtime to the repository of the same or another runtime.
+// push pushes a bundle for trusttest.Runtime to a repository. The registry responds with the given status.
 func (p *pushes) push(repository string, signer trust.Signer, status int) {
 	p.Helper()
 	manifest, err := bundle.Compose(p.documents, bundle.Predicate{
@@ -65,7 +65,7 @@ func (p *pushes) wantBroken(message string) {
 	v := p.tap.checker.Violations()
 	if !slices.ContainsFunc(v,
 		func(v Violation) bool { return v.Invariant == Signed && strings.Contains(v.What, message) }) {
-		p.Errorf("want %q broken with %q, got %v", Signed, message, v)
+		p.Errorf("want a violation of %q that contains %q, got %v", Signed, message, v)
 	}
 }
 
@@ -74,10 +74,10 @@ func TestTapAcceptsBundleOfPublisherKey(t *testing.T) {
 	p := newPushes(t, publisher)
 	p.push(trusttest.Runtime, publisher, http.StatusCreated)
 	if v := p.tap.checker.Violations(); len(v) > 0 {
-		t.Errorf("reported to break: %v", v)
+		t.Errorf("got violations %v, want none", v)
 	}
 	if p.tap.checker.Checks()[Signed] == 0 {
-		t.Error("the bundle was not checked")
+		t.Error("the tap did not check the bundle")
 	}
 }
 
@@ -109,15 +109,15 @@ func (p *pushes) rotate(revoke bool, keys ...trust.Signer) {
 	}
 }
 
-// A publisher signs with the earlier root until the registry accepts the newest root. Its first bundle can have that
-// root.
+// A publisher signs with the earlier root until the registry accepts the newest root. The first bundle after a rotation
+// can therefore be signed under the earlier root.
 func TestTapAcceptsBundleBetweenTwoRotations(t *testing.T) {
 	keys := []trust.Signer{trusttest.NewSigner(t), trusttest.NewSigner(t), trusttest.NewSigner(t)}
 	p := newPushes(t, keys[0])
 	p.rotate(false, keys...)
 	p.push(trusttest.Runtime, keys[1], http.StatusCreated)
 	if v := p.tap.checker.Violations(); len(v) > 0 {
-		t.Errorf("reported to break: %v", v)
+		t.Errorf("got violations %v, want none", v)
 	}
 }
 
@@ -126,12 +126,12 @@ func TestTapAcceptsBundleOfConcurrentlyRevokedKey(t *testing.T) {
 	keys := []trust.Signer{trusttest.NewSigner(t), trusttest.NewSigner(t)}
 	for name, c := range map[string]struct {
 		after  time.Duration // time of the push after the registry's response to the revoking root
-		status int           // of the registry's response
+		status int           // status of the registry's response to the root
 		broken bool
 	}{
-		"registry rejected the root": {rootSpreads, http.StatusBadGateway, false},
-		"push was already under way": {rootSpreads - 1, http.StatusCreated, false},
-		"registry accepted the root": {rootSpreads, http.StatusCreated, true},
+		"registry rejected the root":                       {rootSpreads, http.StatusBadGateway, false},
+		"push began before the registry accepted the root": {rootSpreads - 1, http.StatusCreated, false},
+		"registry accepted the root":                       {rootSpreads, http.StatusCreated, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPushes(t, keys[0])
@@ -159,7 +159,7 @@ func TestTapIgnoresRefusedWrites(t *testing.T) {
 	p := newPushes(t, trusttest.NewSigner(t))
 	p.push(trusttest.Runtime, trusttest.NewSigner(t), http.StatusServiceUnavailable)
 	if v := p.tap.checker.Violations(); len(v) > 0 {
-		t.Errorf("reported to break: %v", v)
+		t.Errorf("got violations %v, want none", v)
 	}
 }
 
@@ -184,10 +184,10 @@ func TestPanicInALogIsReported(t *testing.T) {
 		v := s.checker.Violations()
 		if want == "" && len(v) > 0 || want != "" &&
 			(len(v) != 1 || v[0].Invariant != Alive || !strings.Contains(v[0].What, want)) {
-			t.Errorf("a log with %q: %v", log, v)
+			t.Errorf("log with %q: got violations %v", log, v)
 		}
 		if s.checker.Checks()[Alive] != 1 {
-			t.Errorf("%d logs were read, want 1", s.checker.Checks()[Alive])
+			t.Errorf("got %d checks of logs, want 1", s.checker.Checks()[Alive])
 		}
 	}
 }

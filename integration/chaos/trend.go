@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Series is one figure over time, in equal intervals.
+// Series contains the values of one figure, sampled at equal intervals.
 type Series struct {
 	Name string
 	// Unit is the unit of the printed value: bytes, or a plain number.
@@ -15,7 +15,8 @@ type Series struct {
 	Values []float64
 	// Least is the growth below which a trend always counts as flat.
 	Least float64
-	// Grows is true if the figure can grow with the published or recorded data. It is printed but not checked.
+	// Grows is true if the figure can grow with the published or recorded data. Such a figure is printed but not
+	// checked.
 	Grows bool
 }
 
@@ -39,12 +40,12 @@ type Trend struct {
 }
 
 const (
-	// fewestValues is the minimum for a trend. With fewer values, a third is too short for a median.
+	// fewestValues is the minimum number of values for a trend. With fewer values, a third is too short for a median.
 	fewestValues = 9
 	// allowedShare is the allowed growth as a share of the first third's level.
 	allowedShare = 0.25
-	// noises is the multiple of the usual distance from the slope that counts as noise.
-	noises = 3
+	// noiseFactor times the median distance from the slope counts as noise.
+	noiseFactor = 3
 )
 
 // Judge fits a slope to the values after the first third. It uses the median of the slopes of all pairs, which outliers
@@ -52,7 +53,7 @@ const (
 func (s Series) Judge() (Trend, error) {
 	n := len(s.Values)
 	if n < fewestValues {
-		return Trend{}, fmt.Errorf("%s has %d values, need at least %d: increase the duration", s.Name, n, fewestValues)
+		return Trend{}, fmt.Errorf("%s has %d values, must have %d: increase the duration", s.Name, n, fewestValues)
 	}
 	t := Trend{Series: s, First: median(s.Values[:n/3]), Last: median(s.Values[n-n/3:])}
 	rest := s.Values[n/3:]
@@ -63,7 +64,7 @@ func (s Series) Judge() (Trend, error) {
 		distances = append(distances, math.Abs(v-center-slope*(float64(i)-middle)))
 	}
 	t.Growth = slope * float64(len(rest)-1)
-	t.Allowed = max(s.Least, allowedShare*t.First, noises*median(distances))
+	t.Allowed = max(s.Least, allowedShare*t.First, noiseFactor*median(distances))
 	return t, nil
 }
 

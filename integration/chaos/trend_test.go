@@ -38,10 +38,10 @@ func TestTrendDistinguishesGrowthFromNoise(t *testing.T) {
 		"leak in steps": {
 			figure(1, func(i int) float64 { return 100 + 25*float64(i/60) }), false,
 		},
-		"leak under a sawtooth": {
+		"leak in a sawtooth pattern": {
 			figure(1, func(i int) float64 { return 50 + float64(i%40) + float64(i)/2 }), false,
 		},
-		"growth after a first third of zeros": {
+		"growth after zeros in the first third": {
 			figure(0, func(i int) float64 { return float64(max(0, i-120)) }), false,
 		},
 		"insignificant growth from 0": {figure(0, func(i int) float64 { return float64(i) / 1000 }), true},
@@ -51,16 +51,16 @@ func TestTrendDistinguishesGrowthFromNoise(t *testing.T) {
 	} {
 		trend, err := c.series.Judge()
 		if err != nil || trend.Flat() != c.flat {
-			t.Errorf("%s: %s, %v", name, trend, err)
+			t.Errorf("%s: got trend %s and error %v, want flat: %t", name, trend, err, c.flat)
 		}
 	}
 	if _, err := (Series{Name: "memory", Values: make([]float64, fewestValues-1)}).Judge(); err == nil ||
 		!strings.Contains(err.Error(), "memory") {
-		t.Errorf("too few values: %v", err)
+		t.Errorf("series with too few values: got error %v, want one with the series' name", err)
 	}
 }
 
-func TestTrendsAreATable(t *testing.T) {
+func TestWriteTrendsPrintsATable(t *testing.T) {
 	leak, err := Series{Name: "heap", Unit: MiB,
 		Values: []float64{1 << 20, 1 << 20, 1 << 20, 2 << 20, 3 << 20, 4 << 20, 5 << 20, 6 << 20, 7 << 20}}.Judge()
 	if err != nil {
@@ -69,7 +69,7 @@ func TestTrendsAreATable(t *testing.T) {
 	var table strings.Builder
 	if err := WriteTrends(&table, []Trend{leak}); err != nil ||
 		!strings.Contains(table.String(), "| heap | 9 | 1.0 MiB | 6.0 MiB | 5.0 MiB | 0.2 MiB | **GROWS** |") {
-		t.Errorf("got %v\n%s", err, table.String())
+		t.Errorf("got error %v and table\n%s", err, table.String())
 	}
 }
 
@@ -78,12 +78,12 @@ func TestSoakHasNoFaults(t *testing.T) {
 	counts := Counts(plan)
 	for _, kind := range []Kind{KillPublisher, StopRegistry, RestoreRegistry, CutRuntime, TakeLease} {
 		if strings.Contains(counts, string(kind)) {
-			t.Errorf("a soak has: %s", kind)
+			t.Errorf("the plan of a soak contains fault %s", kind)
 		}
 	}
 	for _, kind := range []Kind{Promote, RotatePublisher, CreateKyma, DeleteKyma, AddModule, RemoveModule, EditObject} {
 		if !strings.Contains(counts, string(kind)) {
-			t.Errorf("a soak without: %s", kind)
+			t.Errorf("the plan of a soak lacks action %s", kind)
 		}
 	}
 }

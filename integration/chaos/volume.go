@@ -9,7 +9,7 @@ import (
 )
 
 // volume is a small separate file system that can be filled. It is detached from its mount point and used through a
-// file descriptor, so it disappears when this process ends.
+// file descriptor, so the kernel removes it when this process ends.
 type volume struct {
 	folder *os.File
 	dir    string
@@ -37,7 +37,7 @@ func newVolume(at string, bytes int64) (*volume, error) {
 
 func (v *volume) filler() string { return filepath.Join(v.dir, "filler") }
 
-// fill uses all free space.
+// fill writes a file that uses all free space.
 func (v *volume) fill() error {
 	file, err := os.Create(v.filler())
 	if err != nil {
@@ -54,7 +54,7 @@ func (v *volume) fill() error {
 	return file.Close()
 }
 
-// drain frees the space.
+// drain removes the file that fill wrote.
 func (v *volume) drain() error { return os.Remove(v.filler()) }
 
 func (v *volume) close() error { return v.folder.Close() }

@@ -21,12 +21,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// looking is the interval between checks that do not depend on the registry.
-const looking = 500 * time.Millisecond
+// checkInterval is the interval between checks of the API servers.
+const checkInterval = 500 * time.Millisecond
 
 // watch checks the fleet until ctx ends, and restarts programs that ended.
 func (s *stage) watch(ctx context.Context) {
-	tick := time.NewTicker(looking)
+	tick := time.NewTicker(checkInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -53,11 +53,11 @@ func (s *stage) simulated() map[string]*fleet.Simulated {
 	return maps.Clone(s.sims)
 }
 
-// patience limits one check, so that an unreachable API server does not stop the checker.
-const patience = 5 * time.Second
+// checkTimeout is the time limit of one check, so that an unreachable API server does not block the checker.
+const checkTimeout = 5 * time.Second
 
 func (s *stage) checkControlPlane(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	var kymas v1beta2.KymaList
 	if s.fleet.Control.List(ctx, &kymas, client.InNamespace(sample.Namespace)) == nil {
@@ -98,7 +98,7 @@ func recordOf(k *v1beta2.Kyma) Record {
 }
 
 func (s *stage) checkRuntime(ctx context.Context, id string, r *fleet.Runtime) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	if modules, err := installed(ctx, r); err == nil {
 		s.checker.Present(s.since(), id, modules)

@@ -34,8 +34,8 @@ type Rendered struct {
 	Notes string
 }
 
-// Render renders the templates as `helm install` does for an empty cluster, without the definitions in crds/. It fails
-// on values that the chart's schema refuses.
+// Render renders the templates as `helm install` does for an empty cluster, without the CRDs in crds/. It fails if the
+// chart's schema refuses the values.
 func (r Release) Render() (Rendered, error) {
 	loaded, err := loader.LoadDir(r.Dir)
 	if err != nil {

@@ -47,7 +47,7 @@ func release(t *testing.T, name string, values map[string]any) Release {
 	}
 }
 
-// cases returns the releases of testdata, NAME-CASE.values.yaml.
+// cases returns a release for each values file in testdata, by CHART-CASE. The files are named CHART-CASE.values.yaml.
 func cases(t *testing.T) map[string]Release {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", "*.values.yaml"))
@@ -114,7 +114,7 @@ func TestRenderedChartsMatchGoldenFiles(t *testing.T) {
 			for _, template := range slices.Sorted(maps.Keys(rendered.Templates)) {
 				if slices.Contains([]string{"crds.yaml", "protection.yaml", "dashboards.yaml", "prometheusrule.yaml"},
 					template) {
-					continue // compared with their sources by other tests
+					continue // other tests compare these templates with their sources
 				}
 				fmt.Fprintf(&text, "# %s\n%s\n", template, strings.TrimSpace(rendered.Templates[template]))
 			}
@@ -187,7 +187,8 @@ func TestFilesInFlagsAreMounted(t *testing.T) {
 						continue
 					}
 					file = "/" + file
-					require.True(t, mounted[file] || mounted[filepath.Dir(file)], "%s: nothing is mounted there", arg)
+					require.True(t, mounted[file] || mounted[filepath.Dir(file)],
+						"no volume is mounted at the file of argument %s", arg)
 					if filepath.Base(filepath.Dir(file)) == "config" {
 						var config corev1.ConfigMap
 						pick(t, objects, "ConfigMap", &config)
@@ -199,7 +200,7 @@ func TestFilesInFlagsAreMounted(t *testing.T) {
 	}
 }
 
-// part returns the component of the publisher to which an object belongs.
+// part returns the component of the publisher to which an object belongs, according to the object's name.
 func part(name string) string {
 	for _, suffix := range []string{"-token-service", "-ui"} {
 		if strings.HasSuffix(name, suffix) {
@@ -229,8 +230,8 @@ func TestSelectorsMatchOnlyOwnPods(t *testing.T) {
 				for key, value := range selector {
 					selects = selects && labels[key] == value
 				}
-				require.Equal(t, part(o.GetName()) == part(own), selects, "%s: %s %s and the pods of %s", name,
-					o.GetKind(), o.GetName(), own)
+				require.Equal(t, part(o.GetName()) == part(own), selects,
+					"%s: whether %s %s selects the pods of Deployment %s", name, o.GetKind(), o.GetName(), own)
 			}
 		}
 	}
@@ -314,7 +315,7 @@ func TestNetworkPoliciesAllowConfiguredPorts(t *testing.T) {
 				}
 			}
 			for _, port := range append(c.want, 53, 8053, 5353, 443, 6443) {
-				require.True(t, open[port], "%d is shut: %v", port, open)
+				require.True(t, open[port], "egress to port %d is not allowed, only to %v", port, open)
 			}
 		})
 	}

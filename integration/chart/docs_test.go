@@ -44,7 +44,7 @@ func TestInstallationGuideCommandsAreValid(t *testing.T) {
 			output, code := fleet.Run(t.Context(), binaries.Publisher, append(slices.Clone(words[1:]), "--help")...)
 			require.Zero(t, code, "%s\n%s", line, output)
 			if words[1] == "registry" && words[2] == "credentials" {
-				require.Equal(t, "_publisher", words[3], "other names are runtimes, which must not publish")
+				require.Equal(t, "_publisher", words[3], "other user names belong to runtimes, which must not publish")
 			}
 		case "helm":
 			values := map[string]any{}

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/guides"
 )
@@ -32,7 +33,7 @@ func guideBlocks(t *testing.T, page string) []guides.Block {
 	return blocks
 }
 
-// operator runs the commands of guides in a folder with the charts. The programs and Helm are in $PATH.
+// operator runs the commands of guides in a folder that contains the charts, with the programs and Helm in $PATH.
 type operator struct {
 	*ground
 	dir string
@@ -93,15 +94,15 @@ func (o *operator) notes() {
 	for release, commands := range map[string]int{"kcp-publisher": 2, "skr-agent": 2} {
 		printed, ran := o.output("helm get notes "+release+" --namespace "+namespaces[release]), 0
 		for line := range strings.Lines(printed) {
-			// The runtime is another cluster.
+			// Commands with this context need a second cluster.
 			if command := strings.TrimSpace(line); strings.HasPrefix(command, "kubectl ") &&
 				!strings.Contains(command, "--context RUNTIME ") {
-				command, _, _ = strings.Cut(command, "   ") // the rest is an explanation
+				command, _, _ = strings.Cut(command, "   ") // three spaces precede an explanation of the command
 				o.follow(strings.ReplaceAll(command, "rollout status", "rollout status --watch=false"))
 				ran++
 			}
 		}
-		require.Equal(o, commands, ran, "%s of %s: want as many calls of kubectl in\n%s", "templates/NOTES.txt",
+		require.Equal(o, commands, ran, "number of kubectl commands in %s of %s:\n%s", "templates/NOTES.txt",
 			release, printed)
 	}
 	require.NoError(o, o.api.Delete(o.Context(), kyma))
@@ -125,8 +126,8 @@ func (o *operator) images() (all []string) {
 	return all
 }
 
-// held creates an object with the finalizer of its program. If deleted is true, it also deletes the object, which then
-// waits for the finalizer.
+// held creates an object with a finalizer of the project, or without one if finalizer is empty. If deleted is true, it
+// also deletes the object, which then stays until the finalizer is removed.
 func (o *operator) held(kind, namespace, name, finalizer string, deleted bool) *unstructured.Unstructured {
 	o.Helper()
 	spec := map[string]any{"channel": "regular"}
@@ -149,7 +150,7 @@ func (o *operator) held(kind, namespace, name, finalizer string, deleted bool) *
 	if deleted {
 		require.NoError(o, o.api.Delete(o.Context(), object))
 		require.NoError(o, o.api.Get(o.Context(), client.ObjectKeyFromObject(object), object),
-			"the object does not wait for its finalizer")
+			"the object was removed despite its finalizer")
 	}
 	return object
 }
@@ -164,8 +165,10 @@ func (o *operator) gone(objects ...client.Object) {
 }
 
 // TestGuidesOnInstallingAndUninstallingWork runs every command of both guides, and the Helm commands of the guide on
-// upgrades, in one cluster that is control plane and runtime. No program runs in that cluster, so finalizers stay.
+// upgrades, in one cluster that is control plane and runtime. The publisher and the agent do not run in that cluster,
+// so finalizers stay on deleted objects.
 func TestGuidesOnInstallingAndUninstallingWork(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestHelmInstallsUpgradesAndRemovesTheCharts
 	o, ctx := newOperator(t), t.Context()
 	require.NoError(t, os.WriteFile(filepath.Join(o.dir, "ids"), []byte("tokyo paris\n"), 0o600))
 	for _, block := range guideBlocks(t, "guides/install.md") {
@@ -184,10 +187,10 @@ func TestGuidesOnInstallingAndUninstallingWork(t *testing.T) {
 	o.steps("guides/upgrade-and-skew.md", "releases")
 	running("1.1.0", "an upgrade forgot what was set")
 	o.steps("guides/upgrade-and-skew.md", "releases-back")
-	running("1.0.0", "the former release is not back")
+	running("1.0.0", "the rollback did not restore the previous release")
 	o.otherPages()
 
-	t.Log("The agent goes first.")
+	t.Log("Uninstall the agent before its runtime's Kyma is deleted.")
 	manifest := o.held("Manifest", "kyma-system", "scaler", v1beta2.FinalizerManifest, false)
 	kyma := o.held("Kyma", "kcp-system", "berlin", v1beta2.FinalizerKyma, true)
 	content := &corev1.Secret{
@@ -207,7 +210,7 @@ func TestGuidesOnInstallingAndUninstallingWork(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kyma-system", Name: "skr-agent-bootstrap"},
 	})
 
-	t.Log("The publisher goes first.")
+	t.Log("Uninstall the publisher before its runtimes.")
 	webhook := `{"spec":{"conversion":{"strategy":"Webhook","webhook":{"clientConfig":{"url":"https://127.0.0.1:1/convert"},"conversionReviewVersions":["v1"]}}}}`
 	o.follow("helm uninstall kcp-publisher --namespace kcp-system")
 	require.NoError(t, o.api.Patch(ctx, o.definition(), client.RawPatch(types.MergePatchType, []byte(webhook))))
@@ -219,7 +222,7 @@ func TestGuidesOnInstallingAndUninstallingWork(t *testing.T) {
 	o.gone(kyma, configuration)
 	require.NotEqual(t, "Webhook", string(o.definition().Spec.Conversion.Strategy))
 
-	t.Log("In order, after both were installed again.")
+	t.Log("Install both charts again and uninstall them in the documented order.")
 	for _, page := range []string{"../charts/kcp-publisher/README.md", "../charts/skr-agent/README.md"} {
 		for _, block := range guideBlocks(t, page) {
 			o.follow(block.Script)

@@ -89,12 +89,12 @@ func (g *ground) definition() *apiextensionsv1.CustomResourceDefinition {
 	return crd
 }
 
-// current reports whether the cluster has the chart's current CRD. Older CRDs have no printer columns.
+// current reports whether the cluster has the chart's current Kyma CRD, which unlike older has printer columns.
 func (g *ground) current() bool {
 	return len(g.definition().Spec.Versions[1].AdditionalPrinterColumns) > 0
 }
 
-// older returns a copy of the chart whose Kyma CRD has no printer columns.
+// older returns a copy of the publisher's chart whose Kyma CRD has no printer columns.
 func older(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "kcp-publisher")
@@ -124,7 +124,7 @@ func TestHelmInstallsUpgradesAndRemovesTheCharts(t *testing.T) {
 		return append(append([]string{verb, "kcp-publisher", dir}, values...), more...)
 	}
 
-	// An operator applied the definitions by hand before the chart was installed.
+	// An operator applied the CRDs by hand before installing the chart.
 	data, err := charts.PublisherCRDs.ReadFile("kcp-publisher/files/crds/operator.kyma-project.io_kymas.yaml")
 	require.NoError(t, err)
 	crd := &apiextensionsv1.CustomResourceDefinition{}
@@ -136,7 +136,7 @@ func TestHelmInstallsUpgradesAndRemovesTheCharts(t *testing.T) {
 	g.must(publisher("install", older(t), "--take-ownership")...)
 	require.False(t, g.current())
 
-	// The publisher sets the conversion, and an upgrade of the chart must not change it.
+	// The publisher sets the conversion webhook in the CRD, and an upgrade of the chart must not change it.
 	conversion := `{"spec":{"conversion":{"strategy":"Webhook","webhook":{"clientConfig":{"url":"https://127.0.0.1:1/convert"},"conversionReviewVersions":["v1"]}}}}`
 	require.NoError(t, g.api.Patch(ctx, g.definition(), client.RawPatch(types.MergePatchType, []byte(conversion))))
 	uid := g.definition().UID

@@ -117,8 +117,8 @@ func closeObjects(of any) {
 	}
 }
 
-// conform runs kubeconform on objects with the API server's own schemas, and returns its errors. It omits kinds without
-// a schema.
+// conform runs kubeconform on objects with the API server's own schemas. It returns the number of checked objects and
+// the errors. It omits kinds without a schema.
 func (s *schemas) conform(objects map[string][]*unstructured.Unstructured) (judged int, faults []string) {
 	s.Helper()
 	files := s.TempDir()
@@ -150,7 +150,7 @@ func (s *schemas) conform(objects map[string][]*unstructured.Unstructured) (judg
 	return judged, faults
 }
 
-// conforms checks that kubeconform accepts the objects of the charts that the API server accepts.
+// conforms checks that kubeconform accepts all objects of the charts whose kinds the API server serves.
 func (g *ground) conforms() {
 	g.Helper()
 	s, rendered := newSchemas(g), map[string][]*unstructured.Unstructured{}

@@ -134,9 +134,9 @@ var (
 	legends   = regexp.MustCompile(`\{\{\s*([a-zA-Z_]+)\s*\}\}`)
 )
 
-// strangeLabels returns the labels in a query or its legend that none of the query's metrics has. All metrics have the
+// unknownLabels returns the labels in a query or its legend that none of the query's metrics has. All metrics have the
 // labels that a scrape adds.
-func strangeLabels(expr, legend string, labels map[string][]string) []string {
+func unknownLabels(expr, legend string, labels map[string][]string) []string {
 	known := []string{"pod", "namespace", "job", "instance", "container", "cluster", "le"}
 	var strange, named []string
 	ours := selectors.FindAllStringSubmatch(expr, -1)
@@ -148,7 +148,7 @@ func strangeLabels(expr, legend string, labels map[string][]string) []string {
 		}
 	}
 	if len(ours) == 0 {
-		return nil // a metric of a library
+		return nil // the labels of library metrics are unknown
 	}
 	for _, s := range ours {
 		known = append(known, labels[s[1]]...)
@@ -175,9 +175,9 @@ func TestUnknownMetricLabelsAreReported(t *testing.T) {
 		`sum by (le, state) (rate(kyma_pull_b_bucket[5m]))`:    {"state"},
 		`sum by (code) (rest_client_requests_total)`:           nil,
 	} {
-		require.Equal(t, want, strangeLabels(expr, "", labels), expr)
+		require.Equal(t, want, unknownLabels(expr, "", labels), expr)
 	}
-	require.Equal(t, []string{"wave"}, strangeLabels("kyma_pull_a", "{{state}} {{ wave }}", labels))
+	require.Equal(t, []string{"wave"}, unknownLabels("kyma_pull_a", "{{state}} {{ wave }}", labels))
 }
 
 func TestDashboardsAndAlertsQueryExistingMetrics(t *testing.T) {
@@ -188,7 +188,8 @@ func TestDashboardsAndAlertsQueryExistingMetrics(t *testing.T) {
 		names := metricNames.FindAllString(expr, -1)
 		require.NotEmpty(t, names, "%s: %s", where, expr)
 		for _, name := range names {
-			require.True(t, known[name], "%s asks for %s, which docs/reference/metrics.md does not have", where, name)
+			require.True(t, known[name], "%s queries metric %s, which docs/reference/metrics.md does not list", where,
+				name)
 		}
 	}
 	for file, d := range dashboards(t) {
@@ -198,10 +199,11 @@ func TestDashboardsAndAlertsQueryExistingMetrics(t *testing.T) {
 			require.Equal(t, "${datasource}", p.Datasource.UID, "%s: %s", file, p.Title)
 			for _, target := range p.Targets {
 				check(file+": "+p.Title, target.Expr)
-				require.Empty(t, strangeLabels(target.Expr, target.LegendFormat, labels), "%s: %s: labels of %s", file,
-					p.Title, target.Expr)
+				require.Empty(t, unknownLabels(target.Expr, target.LegendFormat, labels),
+					"%s: panel %s: unknown labels in query %s", file, p.Title, target.Expr)
 				if strings.Contains(target.Expr, "_seconds") && !strings.Contains(target.Expr, "_count[") {
-					require.Equal(t, "s", p.FieldConfig.Defaults.Unit, "%s: %s shows a time", file, p.Title)
+					require.Equal(t, "s", p.FieldConfig.Defaults.Unit,
+						"%s: panel %s shows a time, so its unit must be seconds", file, p.Title)
 				}
 			}
 		}
@@ -210,7 +212,7 @@ func TestDashboardsAndAlertsQueryExistingMetrics(t *testing.T) {
 		for _, a := range of {
 			check(a.Alert, a.Expr)
 			require.Empty(t,
-				strangeLabels(a.Expr,
+				unknownLabels(a.Expr,
 					strings.ReplaceAll(a.Annotations["description"]+a.Annotations["summary"], "$labels.", ""), labels),
 				a.Alert)
 		}
@@ -253,7 +255,7 @@ const (
 	ofAgent     = "kyma_pull_agent_"
 )
 
-// with returns healthy series in which others replace some series.
+// with returns the healthy series, with the given names and values in place of their own.
 func with(healthy map[string]string, others ...string) map[string]string {
 	series := maps.Clone(healthy)
 	for i := 0; i < len(others); i += 2 {

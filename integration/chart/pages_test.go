@@ -31,8 +31,7 @@ func (g *ground) nameContexts(path string, names ...string) {
 	require.NoError(g, clientcmd.WriteToFile(*config, path))
 }
 
-// define creates a definition of another project, such as the Prometheus operator, with a schema that accepts every
-// object.
+// define creates a CRD of another project, such as the Prometheus operator, with a schema that accepts every object.
 func (g *ground) define(group, kind, plural string) {
 	g.Helper()
 	require.NoError(g, g.api.Create(g.Context(), &apiextensionsv1.CustomResourceDefinition{
@@ -63,7 +62,7 @@ func (g *ground) define(group, kind, plural string) {
 }
 
 // otherPages runs the commands of further pages on a cluster with the charts. It runs the blocks of each page in order,
-// with the cluster's names.
+// and replaces the names of the pages by the names in the cluster.
 func (o *operator) otherPages() {
 	o.Helper()
 	ctx := o.Context()

@@ -48,7 +48,7 @@ func released(t *testing.T, version string) string {
 	return dir
 }
 
-// unpack writes the program of a release's archive to a folder.
+// unpack extracts a program from an archive of a release to a folder.
 func unpack(t *testing.T, archive, program, to string) {
 	t.Helper()
 	file, err := os.Open(archive)

@@ -41,7 +41,7 @@ func TestSchemaMatchesTheValues(t *testing.T) {
 // and values.yaml shows only a part of their fields.
 var ownDefinitions = []string{"events"}
 
-// compare descends as long as the schema lists properties of the chart.
+// compare compares the keys of values and schema, and descends into the chart's own properties only.
 func compare(t *testing.T, path string, values, schema, definitions map[string]any) {
 	t.Helper()
 	if reference, ok := schema["$ref"].(string); ok {
@@ -57,7 +57,7 @@ func compare(t *testing.T, path string, values, schema, definitions map[string]a
 	}
 	require.Equal(t, false, schema["additionalProperties"], "%s: the schema allows unknown properties", path)
 	for key := range properties {
-		if _, ok := values[key]; !ok && path+"."+key != ".global" { // Helm's own
+		if _, ok := values[key]; !ok && path+"."+key != ".global" { // Helm defines .global
 			t.Errorf("%s.%s is missing in values.yaml", path, key)
 		}
 	}

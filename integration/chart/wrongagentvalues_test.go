@@ -24,6 +24,10 @@ func TestAgentChartRejectsInvalidValues(t *testing.T) {
 			"{pollInterval: 1m, extraArgs: [--poll-interval=2m]}",
 			[]string{"extraArgs: --poll-interval is already set by pollInterval"},
 		},
+		"extra argument for a setting with its own value": {
+			"{events: {url: 'https://hooks.example/x'}, extraArgs: ['--set=events-addr=https://other.example/x']}",
+			[]string{"extraArgs: --set=events-addr is already set by events.url"},
+		},
 		"unknown log level": {"log: {level: warn}", []string{"/log/level", noOption}},
 		"short digest":      {"image: {digest: 'sha256:1234'}", []string{"/image/digest", noPattern}},
 		"image repository with a tag": {

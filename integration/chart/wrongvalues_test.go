@@ -202,6 +202,10 @@ func TestPublisherChartRejectsInvalidValues(t *testing.T) {
 			"extraArgs: [--location=registry.example/other]",
 			[]string{"extraArgs: --location is already set by location"},
 		},
+		"extra argument for a setting with its own value": {
+			"{git: {url: 'https://git.example/x', pollInterval: 1m}, extraArgs: [--set=git-poll-interval=2m]}",
+			[]string{"extraArgs: --set=git-poll-interval is already set by git.pollInterval"},
+		},
 		"mount without its volume": {
 			"extraVolumeMounts: [{name: a, mountPath: /a}]",
 			[]string{"extraVolumeMounts: extraVolumes has no volume a"},

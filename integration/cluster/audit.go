@@ -14,7 +14,7 @@ import (
 
 // Request is one request to the API server from its audit log.
 type Request struct {
-	// User is the user who sent the request. As is the impersonated user, or empty.
+	// User is the user who sent the request. As is the user whom the request impersonated, or empty.
 	User, As string
 	// Verb, Group, Resource, Namespace and Name have the form of RBAC rules. Resource includes the subresource, such as
 	// pods/log.
@@ -52,7 +52,7 @@ func (c *Cluster) Requests() ([]Request, error) {
 	return distinct, err
 }
 
-// AllRequests returns every request of the users in Options.Audit since the test borrowed the cluster. A watch appears
+// AllRequests returns every request of the users in Options.Audit since the loan of the cluster began. A watch appears
 // twice, because the audit log contains an entry for its start and another for its end.
 func (c *Cluster) AllRequests() ([]Request, error) {
 	data, err := os.ReadFile(filepath.Join(c.place.Dir, auditLog))

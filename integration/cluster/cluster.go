@@ -48,7 +48,7 @@ type Cluster struct {
 	host  host
 }
 
-// host is the owner of a cluster's programs: this process, a pool of this process, or the lender of the run.
+// host owns a cluster's programs. It is this process, a pool of this process, or the lender of the test run.
 type host interface {
 	// addUser returns a kubeconfig of the user.
 	addUser(user lender.User) ([]byte, error)
@@ -68,7 +68,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	return open(s.place(), s)
 }
 
-// open returns the cluster at a place, or stops it.
+// open returns the cluster at a place. If it fails, it stops the cluster.
 func open(place lender.Place, host host) (*Cluster, error) {
 	config, err := place.Config()
 	if err != nil {
@@ -83,7 +83,7 @@ func (c *Cluster) Kubeconfig() string { return c.place.Kubeconfig }
 // Etcd returns the address of etcd. Benchmarks use it to create objects faster than through the API server.
 func (c *Cluster) Etcd() string { return c.place.Etcd }
 
-// WriteKubeconfig writes the kubeconfig of Kubeconfig to a file that only its owner can read.
+// WriteKubeconfig writes the admin kubeconfig to a file that only its owner can read.
 func (c *Cluster) WriteKubeconfig(path string) error {
 	content, err := os.ReadFile(c.place.Kubeconfig)
 	if err != nil {
@@ -92,7 +92,7 @@ func (c *Cluster) WriteKubeconfig(path string) error {
 	return os.WriteFile(path, content, 0o600)
 }
 
-// WriteUserKubeconfig writes a kubeconfig for the user of User.
+// WriteUserKubeconfig writes a kubeconfig for a user with the same permissions as in User.
 func (c *Cluster) WriteUserKubeconfig(path, name string, groups ...string) error {
 	content, err := c.host.addUser(lender.User{Name: name, Groups: groups})
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *Cluster) WriteUserKubeconfig(path, name string, groups ...string) error
 	return os.WriteFile(path, content, 0o600)
 }
 
-// User returns the client configuration of a user with these groups, whose only permissions are from RBAC objects.
+// User returns the client configuration of a user with these groups. Only RBAC objects give the user permissions.
 // Kubernetes' aggregated roles (view, edit, admin) are empty, because only a controller manager fills them.
 func (c *Cluster) User(name string, groups ...string) (*rest.Config, error) {
 	content, err := c.host.addUser(lender.User{Name: name, Groups: groups})

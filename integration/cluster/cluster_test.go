@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kyma-pull/kyma-pull/charts"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
 // clusters is the pool for all tests that do not stop their cluster.
@@ -44,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// take lends a cluster with the CRDs of a control plane.
+// take borrows a cluster with the CRDs of a control plane. The caller stops the cluster.
 func take(t *testing.T, workloads bool) *Cluster {
 	t.Helper()
 	started := time.Now()
@@ -58,7 +59,7 @@ func take(t *testing.T, workloads bool) *Cluster {
 	return c
 }
 
-// lend takes a cluster until the end of the test.
+// lend borrows a cluster until the end of the test.
 func lend(t *testing.T, workloads bool) *Cluster {
 	t.Helper()
 	c := take(t, workloads)
@@ -118,7 +119,7 @@ func TestWorkloadsBecomeReadyUnlessBroken(t *testing.T) {
 	awaitCurrent(t, c, dyn, "deployments", "good")
 	scaled, err := apps.Deployments("default").Get(t.Context(), "good", metav1.GetOptions{})
 	if err != nil || scaled.Status.AvailableReplicas != 3 || scaled.Status.ObservedGeneration != 2 {
-		t.Errorf("scaled to 3: %v %+v", err, scaled.Status)
+		t.Errorf("after scaling to 3 replicas: error %v, got status %+v", err, scaled.Status)
 	}
 
 	awaitCurrent(t, c, dyn, "deployments", "turns-bad")
@@ -139,6 +140,7 @@ func TestWorkloadsBecomeReadyUnlessBroken(t *testing.T) {
 }
 
 func TestRestartedAPIServerKeepsItsClients(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestReturnedClusterIsResetAndLentAgain
 	c := lend(t, true)
 	ctx := t.Context()
 	client := kubernetes.NewForConfigOrDie(c.Config)
@@ -161,7 +163,7 @@ func TestRestartedAPIServerKeepsItsClients(t *testing.T) {
 	}
 	t.Logf("resumed after %s", time.Since(started).Round(time.Millisecond))
 	if _, err := client.CoreV1().ConfigMaps("default").Get(ctx, "kept", metav1.GetOptions{}); err != nil {
-		t.Errorf("after Resume: %v", err)
+		t.Errorf("get ConfigMap kept after Resume: %v", err)
 	}
 	kymas := schema.GroupVersionResource{Group: "operator.kyma-project.io", Version: "v1beta2", Resource: "kymas"}
 	dyn := dynamic.NewForConfigOrDie(c.Config)
@@ -192,6 +194,7 @@ func TestClusterHasAddressesForHundredsOfServices(t *testing.T) {
 }
 
 func TestUsersHaveRightsFromRBAC(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestReturnedClusterIsResetAndLentAgain
 	c := lend(t, false)
 	ctx := t.Context()
 	config, err := c.User("reader", "auditors")
@@ -200,7 +203,7 @@ func TestUsersHaveRightsFromRBAC(t *testing.T) {
 	}
 	reader := kubernetes.NewForConfigOrDie(config)
 	if _, err := reader.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{}); !apierrors.IsForbidden(err) {
-		t.Errorf("without a role: %v", err)
+		t.Errorf("a user without a role got error %v, want Forbidden", err)
 	}
 	admin := kubernetes.NewForConfigOrDie(c.Config)
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "auditor"},
@@ -240,6 +243,7 @@ func TestUsersHaveRightsFromRBAC(t *testing.T) {
 
 // The killed process is this test binary, run again.
 func TestClusterEndsWhenItsProcessIsKilled(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestReturnedClusterIsResetAndLentAgain
 	const note = "KYMA_PULL_TEST_KILLED_CLUSTER"
 	if path := os.Getenv(note); path != "" {
 		c, err := Start(t.Context(), Options{Workloads: true})
@@ -278,7 +282,7 @@ func TestClusterEndsWhenItsProcessIsKilled(t *testing.T) {
 		processes = append(processes, pid)
 	}
 	err = errors.Join(err, victim.Process.Kill())
-	_ = victim.Wait() // it was killed
+	_ = victim.Wait() // an error is expected, because the test killed the process
 	if err != nil || len(processes) != 3 {
 		t.Fatalf("start a cluster to be killed: %v, processes %v", err, processes)
 	}
@@ -289,7 +293,7 @@ func TestClusterEndsWhenItsProcessIsKilled(t *testing.T) {
 		true,
 		func(context.Context) (bool, error) {
 			for _, pid := range processes {
-				// A zombie has ended too, because a container can lack a process that reaps it.
+				// A zombie counts as ended, because a container can lack an init process that reaps zombies.
 				if state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil &&
 					!strings.Contains(string(state), ") Z ") {
 					return false, nil

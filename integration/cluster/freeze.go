@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// thawing limits the time in which a thawed API server becomes ready on a busy machine.
+// thawing is the time limit for a thawed API server to become ready on a busy machine.
 const thawing = time.Minute
 
 // freeze suspends the programs of an idle cluster, because the timers of an idle API server and its etcd use CPU time.
@@ -69,7 +69,7 @@ func (s *server) revive(ctx context.Context) error {
 	return nil
 }
 
-// running returns the names of the running programs, each before its dependencies.
+// running returns the names of the running programs. A program precedes the programs that it depends on.
 func (s *server) running() []string {
 	programs := []string{"kube-apiserver", "etcd"}
 	if s.kwok != nil {
@@ -78,7 +78,7 @@ func (s *server) running() []string {
 	return programs
 }
 
-// signal sends a signal to programs in this order.
+// signal sends a signal to programs in the given order.
 func (s *server) signal(signal syscall.Signal, programs ...string) error {
 	for _, program := range programs {
 		pid, err := s.reaper.process(program)

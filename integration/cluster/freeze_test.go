@@ -12,9 +12,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
-// suspended reports whether a program of a server is suspended. A signal takes effect with a short delay.
+// suspended reports whether a program of a server is suspended. It waits for the short delay until a signal takes
+// effect.
 func suspended(t *testing.T, s *server, program string) bool {
 	t.Helper()
 	pid, err := s.reaper.process(program)
@@ -47,6 +50,7 @@ func untilAll(t *testing.T, s *server, want bool) {
 }
 
 func TestIdlePooledClusterIsFrozen(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestReturnedClusterIsResetAndLentAgain
 	ctx := t.Context()
 	pool := &Pool{}
 	first, err := pool.Take(ctx, Options{Workloads: true, Audit: []string{"nobody-of-the-lender"}})

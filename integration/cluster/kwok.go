@@ -21,7 +21,7 @@ type kwok struct {
 	reaper *reaper
 }
 
-// startKwok starts kwok and records the process for the reaper before it returns.
+// startKwok starts kwok and registers the process with the reaper before it returns.
 func startKwok(path string, r *reaper, kubeconfig string, measured bool) (*kwok, error) {
 	config := filepath.Join(r.dir, "kwok.yaml")
 	if err := os.WriteFile(config, stages, 0o600); err != nil {

@@ -23,11 +23,11 @@ type Lender struct {
 	mu        sync.Mutex // guards the fields below
 	borrowers map[net.Conn]bool
 	elsewhere int // API servers that borrowers started on their own
-	restarts  int // API servers that a borrower paused and resumed
-	abandoned int // clusters of borrowers that disconnected
+	restarts  int // API servers that borrowers restarted
+	abandoned int // clusters of borrowers that disconnected without returning them
 }
 
-// NewLender returns a lender that reports errors to progress.
+// NewLender returns a lender that writes errors to progress.
 func NewLender(progress io.Writer) *Lender {
 	return &Lender{progress: progress, borrowers: map[net.Conn]bool{}}
 }
@@ -72,7 +72,7 @@ func (l *Lender) serve(connection net.Conn) {
 	}
 }
 
-// Summary describes the number of started API servers and their loans.
+// Summary describes how many API servers were started and how often clusters were lent.
 func (l *Lender) Summary() string {
 	l.pool.mu.Lock()
 	started, lent := l.pool.started, l.pool.lent
@@ -100,13 +100,13 @@ func (l *Lender) count(what *int) {
 // session is one connection, with at most one cluster on loan. The borrower calls its exported methods by RPC.
 type session struct {
 	lender *Lender
-	mu     sync.Mutex // guards server, and lets one call change the cluster at a time
+	mu     sync.Mutex // guards server, and serializes the calls that change the cluster
 	server *server    // nil before Take and after Return
 }
 
 var errNoLoan = errors.New("no cluster is on loan on this connection")
 
-// Take waits for a cluster.
+// Take waits for a cluster and lends it to the borrower.
 func (s *session) Take(want lender.Want, place *lender.Place) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +123,7 @@ func (s *session) Take(want lender.Want, place *lender.Place) error {
 	return nil
 }
 
-// AddUser adds a user to the borrowed server and writes the user's kubeconfig to kubeconfig.
+// AddUser adds a user to the borrowed cluster and stores the user's kubeconfig in kubeconfig.
 func (s *session) AddUser(user lender.User, kubeconfig *[]byte) error {
 	return s.with(func(on *server) (err error) {
 		*kubeconfig, err = on.addUser(user)
@@ -160,7 +160,7 @@ func (s *session) Return(_ bool, _ *bool) error {
 	})
 }
 
-// CountStart counts an API server that the borrower starts on its own.
+// CountStart counts an API server that the borrower starts itself.
 func (s *session) CountStart(_ bool, _ *bool) error {
 	s.lender.count(&s.lender.elsewhere)
 	return nil

@@ -23,14 +23,14 @@ type Pool struct {
 	mu       sync.Mutex // guards the fields below
 	idle     []*server
 	starting int
-	started  int // clusters
-	lent     int // loans
+	started  int // number of clusters that were started
+	lent     int // number of loans
 	closed   bool
-	changed  chan struct{} // closed when idle, starting or closed changes
+	changed  chan struct{} // closed and replaced when idle, starting or closed changes
 }
 
-// startingAtOnce limits the clusters that start at the same time. A start is CPU-bound, and another cluster can be
-// returned first.
+// startingAtOnce is the maximum number of clusters that start at the same time. A start is CPU-bound, and a waiting
+// borrower can get a returned cluster instead.
 var startingAtOnce = runtime.NumCPU()
 
 // Audited returns the accounts of both programs. Every cluster of a pool records their requests, so tests with and
@@ -39,8 +39,8 @@ func Audited() []string {
 	return []string{"system:serviceaccount:kcp-system:kcp-publisher", "system:serviceaccount:kyma-system:skr-agent"}
 }
 
-// shared returns the options of the pooled cluster that satisfies the given options. The publisher's CRDs include the
-// agent's.
+// shared returns the options of a pooled cluster that satisfies the given options. The publisher's CRDs include the
+// agent's CRDs.
 func shared(options Options) Options {
 	ofChart := func(system fs.FS) bool { return system == charts.PublisherCRDs || system == charts.AgentCRDs }
 	if len(options.CRDs) > 0 &&
@@ -57,12 +57,12 @@ func shared(options Options) Options {
 	return options
 }
 
-// lendable reports whether the lender of a run provides clusters with these options.
+// lendable reports whether the lender of a test run provides clusters with these options.
 func lendable(options Options) bool {
 	return slices.Equal(options.CRDs, []fs.FS{charts.PublisherCRDs}) && slices.Equal(options.Audit, Audited())
 }
 
-// Take lends a cluster until its Stop. A Durable or Measured cluster is never shared.
+// Take lends a cluster until its Stop. A Durable or Measured cluster is always new and is not lent again.
 func (p *Pool) Take(ctx context.Context, options Options) (*Cluster, error) {
 	if options.Durable || options.Measured {
 		return Start(ctx, options)
@@ -226,7 +226,7 @@ type pooled struct {
 
 func (l pooled) stop() error { return l.pool.giveBack(l.server) }
 
-// borrowed is a cluster on loan from the lender of the run.
+// borrowed is a cluster on loan from the lender of the test run.
 type borrowed struct{ loan *lender.Loan }
 
 func (b borrowed) addUser(user lender.User) (kubeconfig []byte, err error) {

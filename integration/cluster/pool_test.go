@@ -26,6 +26,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/charts"
 	"github.com/kyma-pull/kyma-pull/hack/lender"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
 func thingOf(name string) *unstructured.Unstructured {
@@ -36,7 +37,7 @@ func thingOf(name string) *unstructured.Unstructured {
 	return thing
 }
 
-// kymas returns the chart's CRD of Kymas.
+// kymas returns the Kyma CRD of the publisher's chart.
 func kymas(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	data, err := charts.PublisherCRDs.ReadFile("kcp-publisher/files/crds/operator.kyma-project.io_kymas.yaml")
@@ -120,11 +121,11 @@ func TestReturnedClusterIsResetAndLentAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if noted, err := first.Requests(); err != nil || len(noted) != 1 {
-		t.Errorf("requests of the first borrower: %v: %v", noted, err)
+		t.Errorf("got requests %v of the first borrower, want one: %v", noted, err)
 	}
 	started := time.Now()
 	must(nil, first.Stop())
-	t.Logf("as new after %s", time.Since(started).Round(time.Millisecond))
+	t.Logf("the cluster was reset after %s", time.Since(started).Round(time.Millisecond))
 
 	again := borrow(t, socket)
 	if again.place.Dir != first.place.Dir {
@@ -134,7 +135,7 @@ func TestReturnedClusterIsResetAndLentAgain(t *testing.T) {
 		t.Error("the reset cluster has the UID of the previous cluster")
 	}
 	if now := served(); !slices.Equal(now, atFirst) {
-		t.Errorf("%d resources are served, not %d", len(now), len(atFirst))
+		t.Errorf("the reset cluster serves %d resources, want %d", len(now), len(atFirst))
 	}
 	for what, get := range map[string]func() error{
 		"the namespace": func() error {
@@ -177,6 +178,7 @@ func TestReturnedClusterIsResetAndLentAgain(t *testing.T) {
 }
 
 func TestPoolStopsClusterThatCannotBeRestored(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestReturnedClusterIsResetAndLentAgain
 	ctx := t.Context()
 	var pool Pool
 	c, err := pool.take(ctx, shared(Options{CRDs: []fs.FS{charts.PublisherCRDs}, Progress: os.Stderr}))
@@ -230,7 +232,7 @@ func TestPoolStopsClusterThatCannotBeRestored(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(c.dir); !errors.Is(err, os.ErrNotExist) || len(pool.idle) > 0 {
-		t.Errorf("a cluster with a changed CRD was kept: %v", err)
+		t.Errorf("a cluster with a changed CRD was not stopped: %v", err)
 	}
 	if err := (&server{paused: true}).renew(); err == nil {
 		t.Error("a cluster with a stopped API server was restored")
@@ -238,6 +240,7 @@ func TestPoolStopsClusterThatCannotBeRestored(t *testing.T) {
 }
 
 func TestLenderStopsClusterOfDisconnectedBorrower(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestReturnedClusterIsResetAndLentAgain
 	l, socket := startLender(t)
 	loan, err := lender.Borrow(t.Context(), socket, lender.Want{})
 	if err != nil {
@@ -278,21 +281,21 @@ func TestLenderRejectsCallsWithoutLoan(t *testing.T) {
 
 func TestAllChartsShareOneClusterType(t *testing.T) {
 	for name, options := range map[string]Options{
-		"a control plane":    {CRDs: []fs.FS{charts.PublisherCRDs}},
-		"a runtime":          {CRDs: []fs.FS{charts.AgentCRDs}, Workloads: true},
-		"an audited cluster": {CRDs: []fs.FS{charts.PublisherCRDs, charts.AgentCRDs}, Audit: Audited()},
+		"cluster of a control plane":     {CRDs: []fs.FS{charts.PublisherCRDs}},
+		"a runtime":                      {CRDs: []fs.FS{charts.AgentCRDs}, Workloads: true},
+		"cluster with recorded requests": {CRDs: []fs.FS{charts.PublisherCRDs, charts.AgentCRDs}, Audit: Audited()},
 	} {
 		if !lendable(shared(options)) {
 			t.Errorf("%s cannot share the pooled cluster", name)
 		}
 	}
 	for name, options := range map[string]Options{
-		"without CRDs":    {},
-		"with other CRDs": {CRDs: []fs.FS{charts.AgentCRDs, os.DirFS("testdata")}},
-		"other users":     {CRDs: []fs.FS{charts.AgentCRDs}, Audit: []string{"auditor"}},
+		"cluster without CRDs":                 {},
+		"cluster with CRDs of another project": {CRDs: []fs.FS{charts.AgentCRDs, os.DirFS("testdata")}},
+		"cluster that records other users":     {CRDs: []fs.FS{charts.AgentCRDs}, Audit: []string{"auditor"}},
 	} {
 		if lendable(shared(options)) {
-			t.Errorf("%s: lendable returned true", name)
+			t.Errorf("%s: lendable returned true, want false", name)
 		}
 	}
 	brought, err := fs.Glob(charts.AgentCRDs, "skr-agent/crds/*.yaml")

@@ -64,9 +64,9 @@ func (r *reaper) watch(program string, measured bool) (string, error) {
 	return path, os.WriteFile(path, []byte(script), 0o700)
 }
 
-// settings returns the environment variables of a program. A program that is not measured collects garbage less often
-// and uses one processor. Waking more processors for many small tasks costs a tenth of its CPU time. Variables of this
-// process take precedence.
+// settings returns the additional environment variables of a program. A program that is not measured collects garbage
+// less often and uses one processor. Waking more processors for many small tasks costs a tenth of its CPU time.
+// Variables of this process take precedence.
 func settings(measured bool) []string {
 	if measured {
 		return nil
@@ -96,7 +96,7 @@ func (r *reaper) forget(name string) error {
 	return nil
 }
 
-// process returns the process id of a program.
+// process returns the recorded process ID of a program.
 func (r *reaper) process(name string) (int, error) {
 	content, err := os.ReadFile(r.pidFile(name))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The program sleeps before it does anything, as any program does on a busy machine.
+// The program sleeps first, because a program can start late on a busy machine.
 func TestReaperRecordsKwokUntilStop(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "kwok")
 	if err := os.WriteFile(program, []byte("#!/bin/sh\nexec sleep 60\n"), 0o700); err != nil {

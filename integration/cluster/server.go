@@ -23,14 +23,14 @@ type server struct {
 	dir        string
 	kubeconfig string
 	env        *envtest.Environment
-	log        *os.File // of the API server
+	log        *os.File // log file of the API server
 	kwok       *kwok    // nil unless a borrower needs workloads
 	reaper     *reaper
 	paused     bool
-	frozen     bool  // idle in a pool, with suspended programs
-	audited    int64 // bytes of the audit log from earlier borrowers
+	frozen     bool  // true if the cluster is idle in a pool and its programs are suspended
+	audited    int64 // size of the audit log when the current loan began
 
-	origin *pristine.Snapshot // set by a pool
+	origin *pristine.Snapshot // initial state that a pool restores, nil without a pool
 }
 
 // start starts the programs and waits until they are ready.
@@ -81,7 +81,7 @@ func start(ctx context.Context, options Options) (*server, error) {
 	return s, nil
 }
 
-// begin prepares the cluster for its next user.
+// begin prepares the cluster for its next borrower.
 func (s *server) begin(workloads bool) error {
 	if workloads && s.kwok == nil {
 		var err error
@@ -143,8 +143,8 @@ func environment(found assets.Assets, dir string, options Options) (*envtest.Env
 	}
 	// The admission plugin would reject Pods, because no controller manager creates ServiceAccounts and their tokens.
 	api.Configure().Set("disable-admission-plugins", "ServiceAccount").
-		// With open watches, pause would otherwise take a minute, because the API server waits until clients close
-		// them.
+		// By default, the API server waits up to a minute until clients close their watches, which would slow down
+		// pause.
 		Set("shutdown-watch-termination-grace-period", "2s").
 		Set("max-requests-inflight", "2000").Set("max-mutating-requests-inflight", "2000").
 		// Envtest's range of 256 addresses is too small for a cluster with several hundred applications.
@@ -161,7 +161,7 @@ func environment(found assets.Assets, dir string, options Options) (*envtest.Env
 	return env, log, nil
 }
 
-// tail returns the end of a log, which contains the reason for a failed start.
+// tail returns the last part of a log, which contains the reason for a failed start.
 func tail(path string) []byte {
 	content, err := os.ReadFile(path)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// With --help, a command line is parsed and has no effect.
+// The test adds --help to each command, so that the program parses the command line without executing it.
 func TestClosingCommandsOfDemoAreValid(t *testing.T) {
 	binaries, err := fleet.Build()
 	if err != nil {

@@ -28,7 +28,7 @@ func main() {
 	})
 }
 
-// dir keeps the kubeconfigs and logs of a demo.
+// dir is the folder for the kubeconfigs and logs of the demo.
 const dir = ".demo"
 
 func run(ctx context.Context, absolute string, exit bool, record string) (err error) {
@@ -70,7 +70,7 @@ func run(ctx context.Context, absolute string, exit bool, record string) (err er
 	return nil
 }
 
-// picture returns the recording of a demo that succeeded.
+// picture returns the recording of a successful demo.
 func picture(all []step, result string) recording.Recording {
 	r := recording.Recording{
 		Title: "make demo: a control plane and two runtimes install, upgrade and repair a module, and refuse a " +

@@ -34,7 +34,7 @@ func (s *story) servePage(ctx context.Context) (string, error) {
 	}
 	go func() {
 		_, _ = io.Copy(io.Discard, lines)
-		_ = page.Wait() // it ends with the demo
+		_ = page.Wait() // the page is killed when the demo ends
 		_ = log.Close()
 	}()
 	return strings.TrimSpace(line), nil

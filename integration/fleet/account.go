@@ -15,8 +15,8 @@ import (
 // that cluster.
 type Account func(ctx context.Context, program string, admin *rest.Config) (kubeconfig []byte, err error)
 
-// employ writes the kubeconfig of a program with the permissions from the fleet's options. If programs run as pods,
-// their charts create the accounts.
+// employ writes the kubeconfig of a program with the permissions from the fleet's options. If programs run as pods, it
+// does nothing, because their charts create the accounts.
 func (f *Fleet) employ(
 	ctx context.Context, where Cluster, admin client.Client, path string, as account, files []string,
 ) error {

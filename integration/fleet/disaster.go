@@ -23,7 +23,7 @@ func (r *Runtime) Backup(dir string) error {
 	return c.Backup(dir)
 }
 
-// Restore returns the runtime's API server to a backup.
+// Restore restores the data of the runtime's API server from a backup.
 func (r *Runtime) Restore(dir string) error {
 	c, ok := r.cluster.(*cluster.Cluster)
 	if !ok {
@@ -71,7 +71,7 @@ func (f *Fleet) ReplaceControlPlane(ctx context.Context) error {
 }
 
 // addControlPlane starts the control plane's cluster and applies all objects of the publisher's chart except the
-// publisher.
+// publisher's Deployment.
 func (f *Fleet) addControlPlane(ctx context.Context) error {
 	var err error
 	if f.kcp, err = f.ground.Cluster(ctx, f, ControlPlane, true); err != nil {
@@ -107,7 +107,7 @@ func (r *Runtime) Recreate(ctx context.Context) error {
 	return r.fleet.employ(ctx, r.cluster, r.API, r.AgentKubeconfig(), agentAccount, r.fleet.options.AgentRights)
 }
 
-// connect creates the client and the kubeconfig of the runtime's admin.
+// connect sets the runtime's admin client and copies the cluster's admin kubeconfig to the fleet's folder.
 func (r *Runtime) connect(own Cluster) error {
 	var err error
 	if r.API, err = Connect(own.Kubeconfig(), ""); err != nil {

@@ -38,36 +38,37 @@ type Options struct {
 	Progress io.Writer
 	// Validity is the validity of bundles, 0 for the publisher's default.
 	Validity time.Duration
-	// Silence is the time without a report after which a runtime counts as silent, 0 for the publisher's default.
+	// Silence is the time without a report after which the publisher marks a runtime as silent, 0 for the publisher's
+	// default.
 	Silence time.Duration
 	// Durable makes the control plane's etcd sync its writes. The etcd of a runtime never syncs.
 	Durable bool
-	// Measured runs the programs and clusters with Go's defaults if they are processes, and no cluster records requests.
-	// Otherwise they collect garbage less often, and each process of a cluster uses one processor.
+	// Measured runs the programs and clusters with Go's defaults if they are processes, and no cluster records
+	// requests. Otherwise they collect garbage less often, and each process of a cluster uses one processor.
 	Measured bool
 	// Secured makes the registry use TLS and passwords. Each program has its own password.
 	Secured bool
-	// Tokens makes the registry use TLS and tokens of `kcp-publisher token-service`. Each program can access only its own
-	// repositories.
+	// Tokens makes the registry use TLS and tokens of `kcp-publisher token-service`. Each program can access only its
+	// own repositories.
 	Tokens bool
-	// LeaderElect enables leader election, the default of both programs. A killed program keeps its Lease until it
-	// expires, and most scenarios do not wait for that.
+	// LeaderElect enables leader election, which both programs use by default. The Lease of a killed program blocks its
+	// successor until it expires, and most scenarios do not wait for that.
 	LeaderElect bool
 	// SingleCluster makes workloads ready in the control plane's own cluster, for AddSingle.
 	SingleCluster bool
 	// Patience is the time limit for a module to reach a state, 0 for Generous.
 	Patience time.Duration
 	// Links gives each runtime's agent its own link to the registry (Runtime.Link). Some grounds always provide links.
-	// On this machine it cannot be combined with Secured or Tokens, whose passwords apply to the registry's own
-	// address.
+	// On this machine, Links cannot be combined with Secured or Tokens, because clients send their passwords only to
+	// the registry's own address.
 	Links bool
-	// Ground is the infrastructure of the fleet, nil for processes on this machine.
+	// Ground is the infrastructure that runs the fleet, nil for processes on this machine.
 	Ground Ground
-	// Notifications makes the registry notify the publisher, and the publisher its agents. If it is nil, they only
-	// poll.
+	// Notifications makes the registry notify the publisher of pushes, and the publisher notify its agents. If it is
+	// nil, publisher and agents only poll.
 	Notifications *Notifications
-	// RestrictSettings makes the publisher ignore restricted settings of Kymas unless the chart's policy enforces who
-	// can set them. Otherwise it trusts all authors.
+	// RestrictSettings makes the publisher ignore restricted settings of Kymas unless the chart's admission policy
+	// enforces who can set them. If it is false, the publisher trusts every author of a Kyma.
 	RestrictSettings bool
 	// PublisherFlags are added to the publisher's command line.
 	PublisherFlags []string
@@ -76,18 +77,19 @@ type Options struct {
 	// PublisherRights lists files of charts/kcp-publisher/rbac. The publisher runs as its ServiceAccount with these
 	// permissions only. Without files, it has all permissions.
 	PublisherRights []string
-	// AgentRights lists files of charts/skr-agent/rbac for the agents in the same way.
+	// AgentRights lists files of charts/skr-agent/rbac. Each agent runs as its ServiceAccount with these permissions
+	// only. Without files, it has all permissions.
 	AgentRights []string
 	// RegistryHost is the host of a running registry without TLS and passwords, empty to start one.
 	RegistryHost string
 	// RegistryBeside is a second host of the same registry that bypasses proxies in front of RegistryHost. All programs
-	// except the publisher use it. Empty uses RegistryHost.
+	// except the publisher use it. If it is empty, they use RegistryHost.
 	RegistryBeside string
-	// BlobHosts are the hosts to which that registry redirects. Flags pass them to the programs.
+	// BlobHosts are the hosts to which the registry redirects blob requests. The programs get them as flags.
 	BlobHosts []string
-	// Clusters lends API servers of this machine, nil to start new ones.
+	// Clusters lends API servers on this machine. If it is nil, the fleet starts new ones.
 	Clusters *cluster.Pool
-	// Programs are the programs to run, the zero value to build them from this checkout.
+	// Programs are the programs to run. The zero value builds them from this checkout.
 	Programs Binaries
 	// Account creates the programs' accounts instead of PublisherRights and AgentRights. It can be nil.
 	Account Account
@@ -95,7 +97,7 @@ type Options struct {
 
 // Fleet is a control plane with its registry and runtimes.
 type Fleet struct {
-	// Registry is the registry of this process, nil on another ground.
+	// Registry is the registry in this process, nil if the ground runs the registry elsewhere.
 	Registry *registry.Registry
 	// Control is a client of the control plane with all permissions.
 	Control client.Client
@@ -107,7 +109,7 @@ type Fleet struct {
 	Dir        string
 
 	options   Options
-	share     string // the name of this share, empty for the whole fleet
+	share     string // name of this share of the fleet (see Share), empty for the whole fleet
 	ownDir    bool
 	binaries  Binaries
 	ground    Ground
@@ -144,8 +146,8 @@ func Start(ctx context.Context, options Options) (*Fleet, error) {
 	return f, nil
 }
 
-// New returns a fleet that is not started. Callers must call Close even if Up fails, and can inspect the failed fleet
-// before.
+// New returns a fleet that is not started. Callers must call Close even if Up fails. Before Close, they can inspect the
+// failed fleet.
 func New(options Options) *Fleet {
 	f := &Fleet{Dir: options.Dir, options: options, ground: options.Ground}
 	if f.options.Patience == 0 {
@@ -199,8 +201,8 @@ func (f *Fleet) run(ctx context.Context, args ...string) error {
 }
 
 // configOf returns the client configuration of a kubeconfig without client-side throttling. Each request has the API
-// server's default timeout, so a request that hangs ends and can be repeated. The timeout would also end watches, so no
-// caller watches with it.
+// server's default timeout, so that callers can repeat a request that hangs. Callers must not use the configuration for
+// watches, because the timeout would also end them.
 func configOf(kubeconfig string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -241,10 +243,10 @@ func (f *Fleet) StartPublisher() error {
 	return err
 }
 
-// StartReplica starts another publisher with additional flags. Callers stop it before Close.
+// StartReplica starts another publisher with additional flags. The caller must stop it before Close.
 func (f *Fleet) StartReplica(more ...string) (Program, error) {
 	flags := []string{
-		"--report-poll-interval=" + reportPoll, "--agent-poll-interval=" + agentPoll,
+		"--set=report-poll-interval=" + reportPoll, "--agent-poll-interval=" + agentPoll,
 		"--agent-report-interval=" + agentReport,
 	}
 	if f.options.Validity != 0 {
@@ -274,7 +276,7 @@ func (f *Fleet) PauseControlPlane() error { return f.kcp.Pause() }
 // ResumeControlPlane starts the control plane's API server again.
 func (f *Fleet) ResumeControlPlane() error { return f.kcp.Resume() }
 
-// Offer pushes versions of modules and their ModuleTemplates.
+// Offer pushes versions of modules to the registry and creates their ModuleTemplates.
 func (f *Fleet) Offer(ctx context.Context, versions ...sample.Version) error {
 	for _, v := range versions {
 		if err := v.Push(ctx, f.Modules); err != nil {
@@ -301,7 +303,7 @@ func (f *Fleet) Release(ctx context.Context, module, component string, channels 
 			return err
 		}
 		have.Spec = want.Spec
-		return f.Control.Update(ctx, have) // the publisher writes the status
+		return f.Control.Update(ctx, have) // only the publisher writes the status
 	})
 }
 
@@ -334,7 +336,7 @@ func Run(ctx context.Context, binary string, args ...string) (string, int) {
 // Binaries returns the paths of the two programs.
 func (f *Fleet) Binaries() Binaries { return f.binaries }
 
-// Close stops all programs and clusters and removes their files. For a share, it ends only the share.
+// Close stops all programs and clusters and removes their files. If the fleet is a share, Close ends only the share.
 func (f *Fleet) Close() error {
 	problems := []error{f.closeUsers()}
 	if f.share != "" {
@@ -364,12 +366,12 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, data, 0o600)
 }
 
-// Generous is the time limit for operations that take seconds on an idle machine. On a busy machine they take many
-// times as long, and a long limit does not slow down a test whose condition becomes true.
+// Generous is the time limit for operations that take seconds on an idle machine and minutes on a busy machine. It does
+// not slow down a test whose condition becomes true.
 const Generous = 3 * time.Minute
 
 // Until waits until a condition is true. The error contains the description of the condition and the last observed
-// state. Until cannot interrupt seen, so seen must return by itself. Requests of the fleet's clients have timeouts.
+// state. Until cannot interrupt seen, so seen must not block forever. Requests of the fleet's clients have timeouts.
 func Until(ctx context.Context, limit time.Duration, what string, seen func() (bool, string)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

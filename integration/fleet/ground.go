@@ -16,7 +16,7 @@ type Ground interface {
 	Cluster(ctx context.Context, f *Fleet, name string, control bool) (Cluster, error)
 	// Publisher runs `kcp-publisher run`. The flags do not contain addresses, which the ground adds.
 	Publisher(f *Fleet, flags []string) (Program, error)
-	// Agent runs `skr-agent run` in an enrolled runtime, in the same way.
+	// Agent runs `skr-agent run` in an enrolled runtime. The flags do not contain addresses, which the ground adds.
 	Agent(r *Runtime, flags []string) (Program, error)
 	// CutRegistry disconnects the registry from the network. HealRegistry connects it again with its data.
 	CutRegistry() error
@@ -34,7 +34,7 @@ type Endpoint struct {
 	Owner     *store.Registries
 	// Modules is the store of components, with the permissions of a module team.
 	Modules *store.Registries
-	// Enroll contains the flags of `kcp-publisher enroll` for the agent's registry access.
+	// Enroll contains the flags that give an agent access to the registry in `kcp-publisher enroll`.
 	Enroll []string
 }
 
@@ -62,19 +62,19 @@ type Program interface {
 
 // Link is a runtime's own connection to the registry.
 type Link interface {
-	// Cut drops all traffic from now on. It does not refuse connections, so the agent waits for a registry that does not
-	// respond.
+	// Cut drops all traffic from now on. It does not refuse connections, so the agent waits for a registry that does
+	// not respond.
 	Cut(ctx context.Context) error
-	// Impair drops a part of the traffic and delays or slows the rest. It returns a description.
+	// Impair drops a part of the traffic and delays or slows the rest. It returns a description of the impairment.
 	Impair(ctx context.Context) (string, error)
 	// Heal ends Cut and Impair.
 	Heal(ctx context.Context) error
-	// Dropped returns the number of packets, or of data pieces and connections, that the link has dropped since the last
-	// Cut or Impair.
+	// Dropped returns the number of packets, or of data pieces and connections, that the link has dropped since the
+	// last Cut or Impair.
 	Dropped(ctx context.Context) (int, error)
 }
 
-// Linked is a ground whose runtimes have their own links.
+// Linked is a Ground whose runtimes have their own links to the registry.
 type Linked interface {
 	Link(runtime string) Link
 }

@@ -12,8 +12,8 @@ import (
 	"sync"
 )
 
-// ErrNoHistory means that the checkout does not contain a commit, because it is shallow or not a repository. The error
-// that wraps it explains how to get the commit.
+// ErrNoHistory means that the checkout does not contain a commit, because the checkout is shallow or not a repository.
+// The wrapping error explains how to get the commit.
 var ErrNoHistory = errors.New("the commit is not in this checkout's history")
 
 // inHistory returns an error unless HEAD descends from the commit, so that every full clone has it.
@@ -38,8 +38,8 @@ func inHistory(ctx context.Context, root, commit string) error {
 // building serializes builds, because several tests can need the same build.
 var building sync.Mutex
 
-// BuildAt builds the two programs of an earlier commit, a full hash. It caches them in the user's cache folder by
-// commit.
+// BuildAt builds the two programs of an earlier commit, which must be a full hash. It caches the programs by commit in
+// the user's cache folder.
 func BuildAt(ctx context.Context, commit string) (Binaries, error) {
 	root, err := checkout()
 	if err != nil {
@@ -135,7 +135,7 @@ func run(cmd *exec.Cmd) error {
 	return nil
 }
 
-// Use replaces the binaries of programs that start from now on. An empty name keeps a binary.
+// Use sets the binaries of programs that start from now on. It does not change a binary whose path is empty.
 func (f *Fleet) Use(programs Binaries) {
 	f.binaries = Binaries{
 		Publisher: cmp.Or(programs.Publisher, f.binaries.Publisher), Agent: cmp.Or(programs.Agent, f.binaries.Agent),

@@ -20,7 +20,7 @@ import (
 // local is the ground of this machine: API servers with kwok, a registry in this process, and programs as processes.
 type local struct {
 	registry *registry.Registry
-	links    map[string]*Proxy // by runtime
+	links    map[string]*Proxy // links to the registry, by runtime ID
 }
 
 func (l *local) Registry(ctx context.Context, f *Fleet) (Endpoint, error) {
@@ -90,16 +90,16 @@ func (l *local) Cluster(ctx context.Context, f *Fleet, _ string, control bool) (
 // clusterOptions returns the options of the control plane's or a runtime's cluster.
 func (f *Fleet) clusterOptions(control bool) cluster.Options {
 	options := cluster.Options{Progress: f.options.Progress, Workloads: true, Measured: f.options.Measured}
-	if !f.options.Measured { // an audit log would add load to the measurement
+	if !f.options.Measured { // an audit log would add load that the measurement must not contain
 		options.Audit = cluster.Audited()
 	}
 	switch {
-	case control: // the CRDs of the publisher's chart
+	case control: // the publisher's chart contains the CRDs of the control plane
 		options.CRDs = []fs.FS{charts.PublisherCRDs}
 		options.Durable, options.Workloads = f.options.Durable, f.options.SingleCluster
 	case f.options.Clusters != nil:
-		// The agent's chart contains these. An API server delays the creation of the first object of a new definition
-		// by two seconds, which would slow down each scenario.
+		// Install the CRDs of the agent's chart in advance. An API server delays the creation of the first object of a
+		// new CRD by two seconds, which would slow down each scenario.
 		options.CRDs = []fs.FS{charts.AgentCRDs}
 	}
 	return options
@@ -111,7 +111,7 @@ func (l *local) Publisher(f *Fleet, flags []string) (Program, error) {
 		"--leader-elect=" + strconv.FormatBool(f.options.LeaderElect)}
 	if own, err := Build(); err != nil {
 		return nil, err
-	} else if !f.options.RestrictSettings && own.Publisher == f.binaries.Publisher { // older publishers lack it
+	} else if !f.options.RestrictSettings && own.Publisher == f.binaries.Publisher { // older publishers lack the flag
 		args = append(args, "--trust-kyma-authors")
 	}
 	args = append(append(args, f.RegistryFlags("publisher")...), flags...)
@@ -140,7 +140,7 @@ func (f *Fleet) start(c Command) (*Process, error) {
 	return c.Start()
 }
 
-// environment returns the variables that programs get in addition to the environment of this process.
+// environment returns the environment variables that programs get in addition to the environment of this process.
 func (f *Fleet) environment() []string {
 	if f.options.Measured {
 		return nil

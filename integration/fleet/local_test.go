@@ -25,7 +25,7 @@ func TestMeasuredFleetUsesGoDefaults(t *testing.T) {
 		for _, control := range []bool{true, false} {
 			got := f.clusterOptions(control)
 			if got.Measured != c.options.Measured || got.Durable != (c.options.Durable && control) {
-				t.Errorf("%+v: a cluster, the control plane's: %t, is measured: %t, durable: %t", c.options, control,
+				t.Errorf("%+v: cluster options (control plane: %t) have Measured %t and Durable %t", c.options, control,
 					got.Measured, got.Durable)
 			}
 			if noted := len(got.Audit) > 0; noted == c.options.Measured {

@@ -12,9 +12,10 @@ import (
 
 // Notifications are the addresses at which a registry notifies the publisher, and the publisher its agents.
 type Notifications struct {
-	// Receiver and Agents are HOST:PORT.
+	// Receiver is the HOST:PORT at which the publisher receives the registry's notifications. Agents is the HOST:PORT
+	// at which agents receive the publisher's notifications.
 	Receiver, Agents string
-	// Token authenticates the registry.
+	// Token authenticates the registry to the publisher.
 	Token string
 }
 
@@ -34,10 +35,10 @@ func NewNotifications() (*Notifications, error) {
 	return n, nil
 }
 
-// ReceiverURL returns the URL of the publisher for the registry's notifications.
+// ReceiverURL returns the URL to which the registry sends notifications.
 func (n *Notifications) ReceiverURL() string { return "http://" + n.Receiver + "/hook" }
 
-// AgentsURL returns the URL of the publisher for agents.
+// AgentsURL returns the URL from which agents receive the publisher's notifications.
 func (n *Notifications) AgentsURL() string { return "http://" + n.Agents + "/notifications" }
 
 // registryOptions returns the options of a registry that sends notifications, or the zero value for nil.

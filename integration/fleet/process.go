@@ -28,7 +28,7 @@ type Command struct {
 // restartPause is the time before a Process starts a program again.
 const restartPause = time.Second
 
-// Process is a program of the project that runs as its users run it.
+// Process is a program of the project that runs as a separate process with the command line of its users.
 type Process struct {
 	command Command
 	stop    chan struct{} // closed by Stop and Kill
@@ -128,7 +128,7 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// end sends a signal after which the program is not started again.
+// end sends a signal to the program and prevents another restart.
 func (p *Process) end(signal os.Signal) error {
 	p.mu.Lock()
 	if !p.stopped {
@@ -172,7 +172,7 @@ func (p *Process) PeakMemoryBytes() (int64, error) {
 	return memory(p.process.Pid, "VmHWM")
 }
 
-// AnonymousMemoryBytes returns the resident memory without the pages of the program's file.
+// AnonymousMemoryBytes returns the program's resident memory without the pages of its executable file.
 func (p *Process) AnonymousMemoryBytes() (int64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -225,8 +225,8 @@ func PeakMemory(ctx context.Context, binary string, args ...string) (int64, erro
 // Binaries are the paths of the two programs, built from this checkout.
 type Binaries struct{ Publisher, Agent string }
 
-// EnvPrograms is the environment variable with the folder of the two programs. It lets a run of many tests build them
-// once.
+// EnvPrograms is the environment variable with the folder of the two programs. It lets several test binaries use the
+// same build.
 const EnvPrograms = "KYMA_PULL_PROGRAMS"
 
 // Build returns the paths of the two programs in the folder of EnvPrograms. Without that variable, it builds the
@@ -235,7 +235,8 @@ var Build = sync.OnceValues(func() (Binaries, error) {
 	if dir := os.Getenv(EnvPrograms); dir != "" {
 		built := Binaries{Publisher: filepath.Join(dir, "kcp-publisher"), Agent: filepath.Join(dir, "skr-agent")}
 		for _, program := range []string{built.Publisher, built.Agent} {
-			// Stat makes the file an input of the test, so `go test` does not use a cached result of another program.
+			// Stat makes the file an input of the test, so that `go test` does not reuse a cached result for another
+			// build of the program.
 			if _, err := os.Stat(program); err != nil {
 				return Binaries{}, fmt.Errorf("$%s: %w", EnvPrograms, err)
 			}

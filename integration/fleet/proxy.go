@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// The effect of an impaired link. Weaker values would have little effect, and stronger values would make a pull of
-// about ten requests almost impossible.
+// Limits of an impaired link. Weaker values would have little effect, and stronger values would make a pull of about
+// ten requests almost impossible.
 const (
 	chunkBytes   = 16 << 10
 	lossOneIn    = 20
@@ -32,11 +32,11 @@ type Proxy struct {
 	to       string
 
 	mu        sync.Mutex    // guards the fields below
-	cut       chan struct{} // closed when the link is healed; nil when it is not cut
+	cut       chan struct{} // closed when the link is healed; nil unless the link is cut
 	impaired  bool
 	slow      bool
 	resetting bool
-	open      map[net.Conn]bool // true for connections that stay silent
+	open      map[net.Conn]bool // open connections; true if the connection's traffic is dropped
 	dropped   int
 }
 
@@ -58,7 +58,7 @@ func (p *Proxy) serve() {
 	for {
 		agent, err := p.listener.Accept()
 		if err != nil {
-			return // the listener was closed
+			return // Close has closed the listener
 		}
 		go p.join(agent)
 	}
@@ -88,7 +88,7 @@ func (p *Proxy) join(caller net.Conn) {
 	p.carry(caller, called)
 }
 
-// enter records an open connection. It returns false if the connection was reset.
+// enter records an open connection. It returns false if it reset the connection instead.
 func (p *Proxy) enter(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -191,7 +191,7 @@ func (p *Proxy) stopped() <-chan struct{} {
 	return p.cut
 }
 
-// Cut holds all traffic from now on.
+// Cut delays all traffic from now on until Heal.
 func (p *Proxy) Cut(context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -239,7 +239,7 @@ func (p *Proxy) Forget() {
 	}
 }
 
-// Heal lets the held traffic and all later traffic through.
+// Heal forwards the delayed traffic and all later traffic.
 func (p *Proxy) Heal(context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -250,7 +250,7 @@ func (p *Proxy) Heal(context.Context) error {
 	return nil
 }
 
-// Dropped returns the number of data pieces and new connections that were held by a cut or lost.
+// Dropped returns the number of data pieces and new connections that were lost, or delayed by a cut.
 func (p *Proxy) Dropped(context.Context) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

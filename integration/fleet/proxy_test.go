@@ -44,7 +44,7 @@ func startEcho(t *testing.T) *echo {
 	return e
 }
 
-// caller is the other end of the link.
+// caller is a client's connection through the link.
 type caller struct {
 	net.Conn
 	lines *bufio.Scanner
@@ -106,11 +106,11 @@ func TestCutLinkHoldsTrafficUntilHealed(t *testing.T) {
 	must(t, err)
 	untilDropped(t, p, 2)
 	if connections, lines := registry.connections.Load(), registry.lines.Load(); connections != 1 || lines != 1 {
-		t.Errorf("%d connections and %d lines reached the registry, want only those before the cut", connections, lines)
+		t.Errorf("%d connections and %d lines reached the registry, want only 1 and 1", connections, lines)
 	}
 	must(t, p.Heal(t.Context()))
 	if !open.answer() || !late.answer() {
-		t.Error("the held data did not arrive after the link was healed")
+		t.Error("the delayed data did not arrive after the link was healed")
 	}
 }
 
@@ -147,9 +147,9 @@ func TestResetEndsConnectionsUntilLinkIsHealed(t *testing.T) {
 	}
 	p.Reset()
 	if open.answer() || !errors.Is(open.lines.Err(), syscall.ECONNRESET) {
-		t.Errorf("a connection that was open ended with %v, want a reset", open.lines.Err())
+		t.Errorf("an open connection ended with error %v, want a reset", open.lines.Err())
 	}
-	if c, err := net.Dial("tcp", p.Host()); err == nil { // or it was reset before it was open
+	if c, err := net.Dial("tcp", p.Host()); err == nil { // an error means a reset
 		defer c.Close()
 		must(t, c.SetDeadline(time.Now().Add(time.Minute)))
 		if (caller{c, bufio.NewScanner(c)}).ask() {
@@ -175,7 +175,7 @@ func TestForgottenConnectionStaysSilentButNewConnectionWorks(t *testing.T) {
 	untilDropped(t, p, 1)
 	must(t, p.Heal(t.Context()))
 	if !call(t, p).ask() {
-		t.Error("no response on a new connection")
+		t.Error("no response on a new connection after Forget")
 	}
 	if lines := registry.lines.Load(); lines != 2 {
 		t.Errorf("%d lines reached the registry, want one before Forget and one on the new connection", lines)

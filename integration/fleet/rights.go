@@ -83,17 +83,17 @@ func chartObjects(path ...string) (objects []*unstructured.Unstructured, err err
 	}
 }
 
-// Rights compares the permissions in a chart with the requests of a program. Lacked contains missing permissions, and
-// Unused contains permissions without a request. The format is VERB RESOURCE.GROUP NAME; missing permissions also
-// contain the namespace.
+// Rights is the result of comparing the permissions in a chart with the requests of a program. Lacked contains the
+// permissions of denied requests, and Unused the permissions that no request needed. The format is VERB RESOURCE.GROUP
+// NAME; entries of Lacked also contain the namespace.
 type Rights struct{ Lacked, Unused []string }
 
-// PublisherRights compares the publisher's permissions in the control plane.
+// PublisherRights compares the publisher's permissions in the control plane with its requests.
 func (f *Fleet) PublisherRights() (Rights, error) {
 	return compare(f.kcp, publisherAccount, f.options.PublisherRights)
 }
 
-// AgentRights compares the agent's permissions in the runtime. Impersonated requests do not count.
+// AgentRights compares the agent's permissions in the runtime with its requests, except impersonated ones.
 func (r *Runtime) AgentRights() (Rights, error) {
 	return compare(r.cluster, agentAccount, r.fleet.options.AgentRights)
 }
@@ -148,7 +148,7 @@ func right(verb, group, resource, name string) string {
 
 // granted lists the permissions of a Role or ClusterRole, each verb of each resource separately.
 func granted(object *unstructured.Unstructured) (all []string) {
-	var role rbacv1.ClusterRole // a Role has the same rules
+	var role rbacv1.ClusterRole // a Role has the same field for rules
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role); err != nil {
 		return nil
 	}

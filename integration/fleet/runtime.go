@@ -44,8 +44,8 @@ func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...s
 	return f.add(ctx, &Runtime{ID: id, AgentFlags: f.options.AgentFlags, fleet: f}, NewKyma(id, channel, modules...))
 }
 
-// AddCarried adds a runtime that cannot reach the fleet's registry. Tests carry bundles to its own location, and
-// reports back.
+// AddCarried adds an air-gapped runtime with its own location. Tests must carry bundles to that location, and reports
+// back to the fleet's registry.
 func (f *Fleet) AddCarried(
 	ctx context.Context, id, channel, location string, agentFlags []string, modules ...string,
 ) (*Runtime, error) {
@@ -86,7 +86,7 @@ func (f *Fleet) addTo(ctx context.Context, own Cluster, r *Runtime, kyma *v1beta
 	return r, r.StartAgent()
 }
 
-// CreateKyma creates the Kyma of a runtime in the control plane without a cluster.
+// CreateKyma creates the Kyma of a runtime in the control plane, but no cluster.
 func (f *Fleet) CreateKyma(ctx context.Context, kyma *v1beta2.Kyma) error {
 	f.label(kyma)
 	return f.Control.Create(ctx, kyma)
@@ -116,10 +116,10 @@ func (r *Runtime) Cluster() string {
 	return r.ID
 }
 
-// Kubeconfig is the path of a kubeconfig of the runtime.
+// Kubeconfig returns the path of the runtime's admin kubeconfig.
 func (r *Runtime) Kubeconfig() string { return filepath.Join(r.fleet.Dir, r.ID+".kubeconfig") }
 
-// AgentKubeconfig is the path of a kubeconfig with the agent's permissions in the runtime.
+// AgentKubeconfig returns the path of a kubeconfig with the agent's permissions in the runtime.
 func (r *Runtime) AgentKubeconfig() string {
 	return filepath.Join(r.fleet.Dir, r.ID+"-agent.kubeconfig")
 }

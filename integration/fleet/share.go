@@ -49,7 +49,7 @@ func (f *Fleet) label(kyma *v1beta2.Kyma) {
 	}
 }
 
-// audience returns the selector of Kymas that see the modules of this share, or nil for all Kymas.
+// audience returns the label selector of the Kymas that see the modules of this share, or nil for all Kymas.
 func (f *Fleet) audience() *metav1.LabelSelector {
 	if f.share == "" {
 		return nil
@@ -69,7 +69,8 @@ func (f *Fleet) closeUsers() error {
 	return errors.Join(problems...)
 }
 
-// forgetKymas deletes the Kymas of a share. Their clusters are gone, so the publisher does not wait for the agents.
+// forgetKymas deletes the Kymas of a share whose clusters are already stopped. It marks the runtimes as gone, so that
+// the publisher does not wait for their agents.
 func (f *Fleet) forgetKymas() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

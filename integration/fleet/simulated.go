@@ -43,14 +43,14 @@ type Simulated struct {
 	bundles  int
 	has      map[string]bundle.Manifest
 	waits    map[string]bool
-	own      *v1beta2.KymaSpec // the spec of the runtime's own Kyma after an edit
+	own      *v1beta2.KymaSpec // spec of the runtime's own Kyma, nil until an edit
 	edits    int64
 	history  []string
 	sequence int64
 	sent     string
 	sentAt   time.Time
 	trouble  error
-	features []bundle.Feature // nil for all features of this version
+	features []bundle.Feature // bundle features that the runtime reports, nil for all features of this version
 	outcomes map[string]v1beta2.CheckOutcome
 }
 
@@ -118,12 +118,12 @@ func (s *Simulated) ComeBack() { s.set(func() { s.away = false }) }
 // BreakWith makes every module with this version fail.
 func (s *Simulated) BreakWith(version string) { s.set(func() { s.breaks[version] = true }) }
 
-// Measure makes the agent report this outcome of a check. Without it, every check is Passed.
+// Measure makes the agent report this outcome for every check. Without Measure, every check is Passed.
 func (s *Simulated) Measure(outcome v1beta2.CheckOutcome) {
 	s.set(func() { s.outcomes[outcome.Name] = outcome })
 }
 
-// Understand makes the agent report these features.
+// Understand makes the agent report that it supports only these bundle features.
 func (s *Simulated) Understand(features ...bundle.Feature) { s.set(func() { s.features = features }) }
 
 // Edit changes the runtime's own Kyma like the runtime's admin. The Kyma exists after the runtime has followed a
@@ -194,7 +194,7 @@ func (s *Simulated) Settings() (settings bundle.Settings) {
 	return settings
 }
 
-// Trouble returns the error of the runtime's last round, or nil.
+// Trouble returns the error of the runtime's last poll, or nil.
 func (s *Simulated) Trouble() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -295,7 +295,7 @@ func (s *Simulated) install() {
 	}
 }
 
-// report pushes a report if something changed, and a report without changes at intervals.
+// report pushes a report if the runtime's state changed or the report interval has passed.
 func (s *Simulated) report(ctx context.Context) error {
 	next, err := s.facts()
 	if err != nil {

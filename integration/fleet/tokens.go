@@ -47,7 +47,7 @@ func (f *Fleet) startRegistryWithTokens(ctx context.Context) (Endpoint, error) {
 		return Endpoint{}, err
 	}
 	var address string
-	err = Until(ctx, Generous, "the token service answers", func() (bool, string) {
+	err = Until(ctx, Generous, "the token service responds", func() (bool, string) {
 		address = listening(f.tokens.Log())
 		return address != "", f.tokens.Log()
 	})
@@ -85,7 +85,7 @@ func listening(log string) string {
 	return ""
 }
 
-// credentials writes the docker config.json of a user of the token service.
+// credentials writes a docker config.json with the token service password of a user to path.
 func (f *Fleet) credentials(ctx context.Context, user, path string) error {
 	output, err := exec.CommandContext(ctx, f.binaries.Publisher, "registry", "credentials", user, "--keys", f.Keys(),
 		"--location", f.Location()).Output()
@@ -106,7 +106,8 @@ func (f *Fleet) registriesOf(user string) (*store.Registries, error) {
 // Generations is the file with the lowest password generations that the token service accepts.
 func (f *Fleet) Generations() string { return filepath.Join(f.Dir, "generations.yaml") }
 
-// CheckRegistry runs `kcp-publisher registry check` with two runtimes and returns the output and the exit code.
+// CheckRegistry runs `kcp-publisher registry check` with the credentials of two runtimes, and returns the output and
+// the exit code.
 func (f *Fleet) CheckRegistry(ctx context.Context, own, other string) (string, int) {
 	return Run(ctx, f.binaries.Publisher, "registry", "check", "--to", f.Location(), "--keys", f.Keys(), "--runtime",
 		own, "--runtime", other,

@@ -1,8 +1,8 @@
 // Package guides reads the shell blocks of the documentation, so that tests run the commands that operators copy.
 //
 // The first line of a block contains instructions for tests: "```sh test=NAME" sets the block's name. "check" marks a
-// block that fails until an earlier command has taken effect. "others" marks a block that does not concern the fleet of
-// the page's other blocks.
+// block that fails until an earlier command has taken effect. "others" marks a block that does not apply to the fleet
+// that the page's other blocks use.
 package guides
 
 import (

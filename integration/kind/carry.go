@@ -25,8 +25,8 @@ const (
 	Layout  = "/layout"
 )
 
-// volumes prepares the node of a runtime without a registry, and returns the chart values that mount the node's
-// folders.
+// volumes creates the folders on the node of an air-gapped runtime, and returns the chart values that mount them in the
+// agent's pod.
 func volumes(ctx context.Context, c *cluster) (map[string]any, error) {
 	for _, folder := range []string{nodeCarried, nodeLayout} {
 		if _, err := c.inNode(ctx, "install", "-d", "-o", "65532", "-g", "65532", folder); err != nil {
@@ -59,7 +59,7 @@ func (g *Ground) Export(ctx context.Context, f *fleet.Fleet, runtime string) (st
 // Carry copies a file to an air-gapped runtime.
 func (g *Ground) Carry(ctx context.Context, runtime, path string) error {
 	c := g.clusters[runtime]
-	// The file is renamed when it is complete, because the agent can read it at any time.
+	// The agent can read the folder at any time, so rename the file only when it is complete.
 	arriving := filepath.Join(nodeCarried, "arriving")
 	if _, err := docker(ctx, "cp", path, c.node()+":"+arriving); err != nil {
 		return err
@@ -89,8 +89,8 @@ func (g *Ground) Report(ctx context.Context, f *fleet.Fleet, runtime string) err
 	return nil
 }
 
-// Reaches reports whether a cluster's node can connect to the registry's address. A separate network does not resolve
-// the registry's name. Errors other than a failed connection are returned.
+// Reaches reports whether a cluster's node can connect to the registry's address. It uses the address, because a
+// separate network does not resolve the registry's name. It returns only errors other than a failed connection.
 func (g *Ground) Reaches(ctx context.Context, cluster string) (bool, error) {
 	registry, err := address(ctx, registryContainer)
 	if err != nil {

@@ -33,7 +33,7 @@ func newCluster(name, dir string) *cluster {
 // create starts the cluster on a network and waits until pods can start. A cluster that fails to start remains for
 // inspection.
 func (c *cluster) create(ctx context.Context, m machine, network string) error {
-	// kind has no other setting for the network. It creates a missing network.
+	// kind reads the name of its network only from this variable. It creates the network if necessary.
 	if err := os.Setenv("KIND_EXPERIMENTAL_DOCKER_NETWORK", network); err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (c *cluster) load(ctx context.Context, images ...string) error {
 		"--digests", "--snapshotter=overlayfs", "-")
 	load.Stdin = pipe
 	if _, err = run(ctx, load); err != nil {
-		pipe.Close() // otherwise docker save would block
+		pipe.Close() // without a reader, docker save would block
 	}
 	if unsaved := save.Wait(); unsaved != nil {
 		err = errors.Join(fmt.Errorf("docker save: %w: %s", unsaved, tail(complaints.String())), err)

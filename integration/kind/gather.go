@@ -21,7 +21,7 @@ func (g *Ground) Gather(ctx context.Context, dir string) error {
 		defer cancel()
 		content, err := ask(ctx)
 		if err != nil {
-			content += "\n" + err.Error() + "\n" // the error is useful for the diagnosis
+			content += "\n" + err.Error() + "\n" // write the error to the file too
 		}
 		problems = append(problems, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
 	}

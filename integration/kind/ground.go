@@ -27,8 +27,9 @@ type Options struct {
 	Progress io.Writer
 	// Apart are the air-gapped runtimes, whose clusters have a separate network without a route to the registry.
 	Apart []string
-	// ModuleAccounts are the ServiceAccounts in kyma-system for the modules of each runtime. The agent of such a
-	// runtime has only the permissions of its own work. Other runtimes have the chart's defaults.
+	// ModuleAccounts maps runtimes to the ServiceAccount in kyma-system that the agent impersonates for modules. The
+	// agent of such a runtime has only the permissions that its own work needs. Agents of other runtimes are cluster
+	// admins.
 	ModuleAccounts map[string]string
 	// Release is the output folder of make release with the charts and images to install. If it is empty, the charts
 	// and images of the checkout are installed.
@@ -38,12 +39,12 @@ type Options struct {
 // Ground is a set of kind clusters with a registry.
 type Ground struct {
 	options  Options
-	lock     *flock.Flock // held until the process ends
+	lock     *flock.Flock // lock on this machine's Docker until the process ends
 	machine  machine
 	registry *registryServer
 	clusters map[string]*cluster
 	links    map[string]*link
-	exports  int // files so far
+	exports  int // number of exported files
 }
 
 // New reserves this machine's Docker for one run, until the process ends. It does not create Docker objects, so callers
@@ -117,7 +118,7 @@ func (g *Ground) Cluster(ctx context.Context, _ *fleet.Fleet, name string, contr
 		images = append(images, publisherImage+":"+tag)
 	}
 	c := newCluster(name, g.options.Dir)
-	g.clusters[name] = c // before create, so Gather also covers a failed cluster
+	g.clusters[name] = c // set before create, so that Gather also covers a cluster that fails to start
 	if err := c.create(ctx, g.machine, where); err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ const (
 
 var moduleVersions = []string{samplemodule.VersionGood, samplemodule.VersionBetter}
 
-// Agent versions besides the chart's version: a working version, and a version that becomes ready and then crashes
+// Agent versions that scenarios upgrade to: a working version, and a version that becomes ready and then crashes
 // repeatedly.
 const (
 	AgentBetter = "better"
@@ -117,13 +117,13 @@ func (p packer) pack(ctx context.Context, repository, version string, programs .
 	return nil
 }
 
-// madeImages returns all images that buildImages builds.
+// madeImages returns the names of all images that buildImages builds.
 func madeImages() []string {
 	return append(runtimeImages(), publisherImage+":"+tag, registryImage+":"+tag, agentImage+":"+AgentBetter,
 		agentImage+":"+AgentBad)
 }
 
-// runtimeImages returns the images of the pods in a runtime.
+// runtimeImages returns the names of the images that pods in a runtime use.
 func runtimeImages() []string {
 	images := []string{agentImage + ":" + tag, DialerImage}
 	for _, version := range moduleVersions {
@@ -132,7 +132,8 @@ func runtimeImages() []string {
 	return images
 }
 
-// BringAgent loads an agent version into a runtime's node, and returns the node's IMAGE@DIGEST of that image.
+// BringAgent loads the image of an agent version into a runtime's node, and returns the image's IMAGE@DIGEST in the
+// node.
 func (g *Ground) BringAgent(ctx context.Context, r *fleet.Runtime, version string) (string, error) {
 	c, image := g.clusters[r.Cluster()], agentImage+":"+version
 	if err := c.load(ctx, image); err != nil {

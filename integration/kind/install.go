@@ -40,7 +40,7 @@ func (g *Ground) Publisher(f *fleet.Fleet, flags []string) (fleet.Program, error
 		"keys":     map[string]any{"secretName": "publisher-keys"},
 		"registry": map[string]any{"configSecretName": "publisher-registry", "caConfigMapName": "registry-ca"},
 		"image":    map[string]any{"repository": publisherImage, "tag": tag},
-		// The location does not contain the token service's port.
+		// The chart derives egress ports from the location, which does not contain the token service's port.
 		"networkPolicy": map[string]any{"egressPorts": ports},
 		"webhook":       map[string]any{"enabled": true},
 		"tokenService": map[string]any{
@@ -52,7 +52,7 @@ func (g *Ground) Publisher(f *fleet.Fleet, flags []string) (fleet.Program, error
 	return g.install(ctx, g.clusters[fleet.ControlPlane], publisherRelease, publisherNamespace, values)
 }
 
-// Agent installs the agent's chart. Secret skr-agent-bootstrap contains everything else.
+// Agent installs the agent's chart. Secret skr-agent-bootstrap contains the location and the registry's credentials.
 func (g *Ground) Agent(r *fleet.Runtime, flags []string) (fleet.Program, error) {
 	ctx, c := context.Background(), g.clusters[r.Cluster()]
 	values := map[string]any{"rbac": map[string]any{"clusterAdmin": true}}
@@ -162,7 +162,7 @@ func keySecret(f *fleet.Fleet, name string, files ...string) (*corev1.Secret, er
 	return secret, nil
 }
 
-// publisherConfig writes the publisher's docker config.json, with its password for the registry.
+// publisherConfig writes a docker config.json with the publisher's registry password.
 func (g *Ground) publisherConfig(ctx context.Context, f *fleet.Fleet) error {
 	config, exit := fleet.Run(ctx, f.Binaries().Publisher, "registry", "credentials", "_publisher", "--keys", f.Keys(),
 		"--location", f.Location())

@@ -35,16 +35,16 @@ func TestOrdinaryMachineUsesKindDefaults(t *testing.T) {
 	} {
 		config := c.machine.config()
 		if err := yaml.Unmarshal([]byte(config), &map[string]any{}); err != nil {
-			t.Errorf("%s: %v\n%s", c.name, err, config)
+			t.Errorf("%s: parse the configuration: %v\n%s", c.name, err, config)
 		}
 		for _, text := range c.has {
 			if !strings.Contains(config, text) {
-				t.Errorf("%s lacks %s:\n%s", c.name, text, config)
+				t.Errorf("%s: configuration lacks %s:\n%s", c.name, text, config)
 			}
 		}
 		for _, text := range c.hasNot {
 			if strings.Contains(config, text) {
-				t.Errorf("%s has %s:\n%s", c.name, text, config)
+				t.Errorf("%s: configuration has %s:\n%s", c.name, text, config)
 			}
 		}
 	}
@@ -59,7 +59,7 @@ func TestMissingCapabilitiesAreDetected(t *testing.T) {
 		"CapBnd:":                     false,
 	} {
 		if got := withholds(status); got != want {
-			t.Errorf("%q: %t", status, got)
+			t.Errorf("status %q: withholds returned %t, want %t", status, got, want)
 		}
 	}
 }
@@ -97,12 +97,12 @@ func TestOnlyLeftoversOfRunsAreRemoved(t *testing.T) {
 		what := m.list[0]
 		for _, name := range ours[what] {
 			if !m.ours(name) {
-				t.Errorf("%s %s would not be removed", what, name)
+				t.Errorf("%s %s of an earlier run would not be removed", what, name)
 			}
 		}
 		for _, name := range others {
 			if m.ours(name) {
-				t.Errorf("%s %s would be removed", what, name)
+				t.Errorf("%s %s, which no run created, would be removed", what, name)
 			}
 		}
 	}
@@ -113,7 +113,7 @@ func TestDroppedPacketsAreCounted(t *testing.T) {
 		"          destination\n" +
 		"      12      720 DROP       0    --  *      *       0.0.0.0/0            0.0.0.0/0\n"
 	if n, err := dropped(rules); n != 12 || err != nil {
-		t.Errorf("%d, %v", n, err)
+		t.Errorf("got %d dropped packets and error %v, want 12", n, err)
 	}
 	if _, err := dropped("Chain KYMA-PULL-LINK (0 references)\n"); err == nil {
 		t.Error("dropped accepted an empty chain")
@@ -123,7 +123,7 @@ func TestDroppedPacketsAreCounted(t *testing.T) {
 func TestMemoryExcludesReclaimableFiles(t *testing.T) {
 	got, err := parseMemory("300\n500\n1000\n100")
 	if want := (Memory{WorkingSet: 200, Peak: 500, Limit: 1000}); got != want || err != nil {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("got %+v and error %v, want %+v", got, err, want)
 	}
 	for _, output := range []string{"", "300\n500\nmax\n100", "300\n500\n1000"} {
 		if _, err := parseMemory(output); err == nil {

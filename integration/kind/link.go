@@ -32,7 +32,7 @@ func (l *link) Impair(ctx context.Context) (string, error) {
 	return "iptables statistic 20%, " + slowed, err
 }
 
-// slow delays packets. If the kernel has no netem, it limits the rate to the speed of a modem.
+// slow delays packets with netem. If the kernel has no netem, slow limits the rate to 1 Mbit/s.
 func (l *link) slow(ctx context.Context) (string, error) {
 	_, err := l.cluster.inNode(ctx, "tc", "qdisc", "replace", "dev", "eth0", "root", "netem", "delay", "100ms", "20ms")
 	if err == nil {
@@ -73,7 +73,7 @@ func (l *link) Heal(ctx context.Context) error {
 	}
 	_, err := l.cluster.inNode(ctx, "tc", "qdisc", "del", "dev", "eth0", "root")
 	if err != nil && strings.Contains(err.Error(), "Cannot delete qdisc with handle of zero") {
-		return nil // only the kernel's own discipline exists
+		return nil // only the kernel's default queueing discipline exists
 	}
 	return err
 }

@@ -21,14 +21,14 @@ const EnvNodeImage = "KIND_NODE_IMAGE"
 // ownNodeImage is the prefix of images that hack/offline/kind-node builds.
 const ownNodeImage = "kyma-pull/kind-node:"
 
-// pullTimeout limits the pull of kind's own image, whose size is half a gigabyte.
+// pullTimeout is the time limit for pulling kind's own node image of half a gigabyte.
 const pullTimeout = 10 * time.Minute
 
 // ErrNoDocker means that this machine has no running Docker.
 var ErrNoDocker = errors.New(
 	"Docker does not respond: start it, or on a plain Debian run `hack/offline/kind-node/dockerd start` as root")
 
-// machine describes the machine of the clusters.
+// machine describes the machine that runs the clusters.
 type machine struct {
 	nodeImage string
 	// withholds is true if even a privileged container does not get all capabilities.
@@ -37,7 +37,7 @@ type machine struct {
 	oldCgroups bool
 }
 
-// inspect returns the machine without the node image, which possibly needs to be built first.
+// inspect describes this machine. It does not set the node image, which may have to be built first.
 func inspect(ctx context.Context) (machine, error) {
 	m := machine{}
 	if _, err := exec.LookPath("docker"); err != nil {
@@ -71,8 +71,8 @@ func withholds(status string) bool {
 	return err == nil && mask&(1<<sysResource) == 0
 }
 
-// NodeImage returns the image in the environment, or kind's own. If kind's own cannot be pulled, it returns an image
-// that hack/offline/kind-node builds.
+// NodeImage returns the node image that EnvNodeImage names, or else kind's own image. If kind's image cannot be pulled,
+// it returns an image that hack/offline/kind-node builds.
 func NodeImage(ctx context.Context, checkout string, progress io.Writer) (string, error) {
 	if name := os.Getenv(EnvNodeImage); name != "" {
 		return name, nil
@@ -103,7 +103,7 @@ func NodeImage(ctx context.Context, checkout string, progress io.Writer) (string
 func (m machine) config() string {
 	text := "kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes:\n- role: control-plane\n"
 	if strings.HasPrefix(m.nodeImage, ownNodeImage) {
-		text += "networking: {disableDefaultCNI: true}\n" // the image contains a CNI plugin
+		text += "networking: {disableDefaultCNI: true}\n" // the image contains its own CNI plugin
 	}
 	if m.withholds {
 		text += "containerdConfigPatches:\n- |-\n  [plugins.\"io.containerd.grpc.v1.cri\"]\n    " +

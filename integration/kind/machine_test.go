@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/kind/pkg/apis/config/defaults"
 )
 
-// Machines differ in their network access, so a script replaces Docker.
+// A script replaces Docker, because the machines that run this test differ in their network access.
 func TestPublishedNodeImageIsUsedIfAvailable(t *testing.T) {
 	const built = ownNodeImage + "v1"
 	for _, c := range []struct {
@@ -37,14 +37,14 @@ func TestPublishedNodeImageIsUsedIfAvailable(t *testing.T) {
 			t.Setenv(EnvNodeImage, c.named)
 			got, err := NodeImage(t.Context(), dir, t.Output())
 			if err != nil || got != c.want {
-				t.Errorf("got %q, %v, want %q", got, err, c.want)
+				t.Errorf("got image %q and error %v, want %q", got, err, c.want)
 			}
 			called, err := os.ReadFile(calls)
 			if err != nil && !os.IsNotExist(err) {
 				t.Fatal(err)
 			}
 			if got := strings.Join(strings.Split(strings.TrimSpace(string(called)), "\n"), ","); got != c.called {
-				t.Errorf("called %q, want %q", got, c.called)
+				t.Errorf("called programs %q, want %q", got, c.called)
 			}
 		})
 	}

@@ -37,7 +37,7 @@ const (
 type registryServer struct {
 	network string
 	dir     string // configuration, certificate and key
-	keys    string // the fleet's key folder
+	keys    string // path of the fleet's key folder
 }
 
 const registryConfig = `version: 0.1

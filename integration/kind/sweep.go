@@ -39,7 +39,7 @@ type made struct {
 	remove []string
 }
 
-// In this order, because containers use the other objects.
+// The order matters, because containers use the objects of the other types.
 var everything = []made{
 	{
 		[]string{"container", "ls", "--all", "--format", "{{.Names}}"}, hasPrefix, []string{

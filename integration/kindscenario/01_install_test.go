@@ -13,15 +13,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-func TestInstallToPodsRunning(t *testing.T) {
+func TestInstalledModuleHasRunningPods(t *testing.T) {
 	scene(t)
-	well(t, stage.berlin)
+	untilPromoted(t, stage.berlin)
 	untilRunning(t, stage.berlin, promotedImage())
-	untilAnswered(t, stage.berlin)
+	untilReconciled(t, stage.berlin)
 }
 
-// untilAnswered waits until the module's operator has handled the default CR.
-func untilAnswered(t *testing.T, r *fleet.Runtime) {
+// untilReconciled waits until the module's operator has handled the default CR.
+func untilReconciled(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	until(t, "the operator in "+r.ID+" has handled the default CR", func() (bool, string) {
 		beacon := defaultBeacon()

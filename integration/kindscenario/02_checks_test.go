@@ -17,11 +17,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// Only real pods have a phase and a running image.
-func TestCheckOfPodsProvesAWave(t *testing.T) {
+// The check reads the phase and the image of pods, which only kind clusters have.
+func TestPodCheckPassesInARollout(t *testing.T) {
 	scene(t)
 	ctx, r := t.Context(), stage.berlin
-	well(t, r)
+	untilPromoted(t, r)
 	must(t, stage.fleet.Police(ctx, samplemodule.Module, v1alpha1.Course{Waves: []v1alpha1.Wave{{
 		Name: "all", Percent: new(int32(100)),
 		Checks: []v1alpha1.Check{{
@@ -51,6 +51,6 @@ func TestCheckOfPodsProvesAWave(t *testing.T) {
 	must(t, r.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
 	text, err := stage.fleet.Ask(ctx, "rollout", "show", name)
 	if err != nil || !strings.Contains(text, "pods-run") {
-		t.Errorf("rollout show: %v\n%s", err, text)
+		t.Errorf("rollout show: got error %v, want check pods-run in\n%s", err, text)
 	}
 }

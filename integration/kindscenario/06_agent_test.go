@@ -9,7 +9,7 @@ import (
 
 func TestKilledAgentRecovers(t *testing.T) {
 	scene(t)
-	well(t, stage.berlin)
+	untilPromoted(t, stage.berlin)
 	must(t, stage.berlin.CrashAgent())
 	drift(t, stage.berlin)
 	version := promote(t)

@@ -21,7 +21,7 @@ import (
 func TestDrainEvictsOnePublisherAtATime(t *testing.T) {
 	scene(t)
 	ctx, control := t.Context(), stage.fleet.Control
-	well(t, stage.berlin)
+	untilPromoted(t, stage.berlin)
 	until(t, "two publishers are ready", func() (bool, string) {
 		ready := readyPods(podsOf(t, control, sample.Namespace, "kcp-publisher"))
 		return len(ready) == 2, fmt.Sprint(ready)
@@ -41,21 +41,21 @@ func TestDrainEvictsOnePublisherAtATime(t *testing.T) {
 		}
 		return waiting == 1 && len(left()) == 1, fmt.Sprint(waiting, " pending, ready ", left())
 	})
-	// The disruption budget protects one publisher, which continues to work.
+	// The disruption budget protects the last ready publisher, which continues to work.
 	if err := evict(ctx, control, sample.Namespace, left()[0]); !apierrors.IsTooManyRequests(err) {
-		t.Errorf("the last publisher's eviction: %v", err)
+		t.Errorf("eviction of the last publisher: got error %v, want TooManyRequests", err)
 	}
 	version := promote(t)
 	must(t, stage.berlin.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
 	if stays := left(); len(stays) != 1 {
-		t.Errorf("publishers %v: only %v remain before a replacement is ready", before, stays)
+		t.Errorf("before a replacement was ready, publishers %v of %v remained, want one", before, stays)
 	}
 	must(t, uncordon(ctx, fleet.ControlPlane))
 	if err := <-drained; err != nil {
 		t.Errorf("drain: %v", err)
 	}
 	if stays := left(); len(stays) != 0 {
-		t.Errorf("publishers %v were not evicted", stays)
+		t.Errorf("publishers %v were not evicted by the drain", stays)
 	}
 	version = promote(t)
 	must(t, stage.berlin.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
@@ -64,8 +64,8 @@ func TestDrainEvictsOnePublisherAtATime(t *testing.T) {
 func TestEvictedAgentAndModuleRecover(t *testing.T) {
 	scene(t)
 	ctx, r := t.Context(), stage.berlin
-	well(t, r)
-	// A single agent does not block a drain.
+	untilPromoted(t, r)
+	// No disruption budget protects the only agent, so it does not block a drain.
 	drained := drain(t, r.Cluster(), "app.kubernetes.io/name=skr-agent")
 	if err := <-drained; err != nil {
 		t.Fatalf("drain: %v", err)
@@ -74,14 +74,14 @@ func TestEvictedAgentAndModuleRecover(t *testing.T) {
 	must(t, uncordon(ctx, r.Cluster()))
 	must(t, r.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
 
-	// A single agent does not block single evictions either.
+	// The agent and the module can also be evicted one pod at a time.
 	evicted := 0
 	for name, value := range map[string]string{"app.kubernetes.io/name": "skr-agent", "app": samplemodule.Operator} {
 		var pods corev1.PodList
 		must(t, r.API.List(ctx, &pods, client.InNamespace(v1beta2.RuntimeNamespace),
 			client.MatchingLabels{name: value}))
 		for _, p := range pods.Items {
-			// Retry like kubectl drain until the control plane shows the replaced pod as ready.
+			// Retry like kubectl drain, which waits while the disruption budget refuses the eviction.
 			must(t, fleet.Until(ctx, time.Minute, "pod "+p.Name+" can be evicted", func() (bool, string) {
 				err := evict(ctx, r.API, p.Namespace, p.Name)
 				return client.IgnoreNotFound(err) == nil, fmt.Sprint(err)
@@ -98,8 +98,8 @@ func TestEvictedAgentAndModuleRecover(t *testing.T) {
 	untilRunning(t, r, promotedImage())
 }
 
-// drain evicts pods with a label from a cluster's only node. The channel receives the result. The node is always
-// uncordoned.
+// drain evicts pods with a label from a cluster's only node. The channel receives the result. At the end of the test,
+// the node is uncordoned.
 func drain(t *testing.T, cluster, label string) <-chan error {
 	t.Helper()
 	node := nodeOf(t, cluster)

@@ -9,12 +9,12 @@ import (
 
 func TestRestartedRuntimeKeepsItsModules(t *testing.T) {
 	scene(t)
-	well(t, stage.berlin)
+	untilPromoted(t, stage.berlin)
 	before, err := stage.berlin.Started(t.Context())
 	must(t, err)
 	must(t, stage.berlin.Restart())
 	if after, err := stage.berlin.Started(t.Context()); err != nil || !after.After(before) {
-		t.Fatalf("the runtime was not restarted: started at %s, and before at %s: %v", after, before, err)
+		t.Fatalf("the runtime was not restarted: last start is %s, previously %s: %v", after, before, err)
 	}
 	drift(t, stage.berlin)
 	version := promote(t)

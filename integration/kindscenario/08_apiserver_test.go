@@ -8,15 +8,18 @@ import (
 	"time"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// kubelet and the pods keep running. An agent that ended after losing its Lease is restarted without an API server.
+// The node, kubelet and all pods keep running. kubelet restarts an agent that ended after losing its Lease, although
+// there is no API server.
 func TestAgentSurvivesLossOfItsAPIServer(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestRestartedRuntimeKeepsItsModules and the chaos test
 	scene(t)
 	ctx, r := t.Context(), stage.berlin
-	well(t, r)
+	untilPromoted(t, r)
 	before, err := stage.kind.Containers(ctx, r.Agent())
 	must(t, err)
 	undo(func(ctx context.Context) error { return stage.kind.StartAPIServer(ctx, r.Cluster()) })

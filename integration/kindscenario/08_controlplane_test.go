@@ -14,7 +14,7 @@ import (
 func TestRuntimesWorkWithoutTheControlPlane(t *testing.T) {
 	scene(t)
 	ctx := t.Context()
-	well(t, stage.berlin)
+	untilPromoted(t, stage.berlin)
 	must(t, stage.fleet.PauseControlPlane())
 	resume := sync.OnceValue(stage.fleet.ResumeControlPlane)
 	undo(func(context.Context) error { return resume() })

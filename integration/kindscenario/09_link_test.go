@@ -8,11 +8,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-func TestRegistryCutForOneRuntime(t *testing.T) {
+func TestRuntimeWithoutRegistryKeepsItsVersion(t *testing.T) {
 	scene(t)
 	ctx, berlin, tokyo := t.Context(), stage.berlin, stage.tokyo
-	well(t, berlin)
-	well(t, tokyo)
+	untilPromoted(t, berlin)
+	untilPromoted(t, tokyo)
 	before, link := stage.promoted, berlin.Link()
 	undo(link.Heal)
 	must(t, link.Cut(ctx))
@@ -24,7 +24,7 @@ func TestRegistryCutForOneRuntime(t *testing.T) {
 	})
 	drift(t, berlin)
 	if config, err := settings(ctx, berlin); err != nil || config.Data["version"] != before {
-		t.Errorf("berlin has data %v although its link was cut: %v", config.Data, err)
+		t.Errorf("berlin has settings %v although its link was cut: %v", config.Data, err)
 	}
 	must(t, link.Heal(ctx))
 	must(t, berlin.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))

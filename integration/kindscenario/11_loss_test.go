@@ -11,7 +11,7 @@ import (
 func TestPromotionArrivesOverABadNetwork(t *testing.T) {
 	scene(t)
 	ctx, r := t.Context(), stage.berlin
-	well(t, r)
+	untilPromoted(t, r)
 	link := r.Link()
 	undo(link.Heal)
 	how, err := link.Impair(ctx)

@@ -8,12 +8,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/kind"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// bulk returns a module with 1 MiB of YAML. It has more objects than any known module.
+// bulk returns a module with 1,000 objects and 1 MiB of YAML, more than any known module has.
 func bulk() sample.Version {
 	const objects = 1000
 	var manifest strings.Builder
@@ -26,9 +27,10 @@ func bulk() sample.Version {
 }
 
 func TestModuleOfAThousandObjectsFitsMemoryLimits(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestInstalledModuleHasRunningPods
 	scene(t)
 	ctx, r := t.Context(), stage.berlin
-	well(t, r)
+	untilPromoted(t, r)
 	memory(t, "at rest")
 	restarts := restartsOf(t, r.API, v1beta2.RuntimeNamespace, "skr-agent") + restartsOf(t, stage.fleet.Control,
 		sample.Namespace, "kcp-publisher")
@@ -64,7 +66,7 @@ func memory(t *testing.T, when string) []kind.Memory {
 			t.Logf("%s %s: working set %d MiB, peak %d MiB, limit %d MiB", name, when, m.WorkingSet>>20, m.Peak>>20,
 				m.Limit>>20)
 			if m.Limit > 2<<30 {
-				t.Errorf("%s has no limit", name)
+				t.Errorf("the container of the %s has no memory limit", name)
 			}
 		}
 		all = append(all, found...)

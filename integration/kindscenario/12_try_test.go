@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
@@ -15,6 +16,7 @@ import (
 
 // docs/tutorials/try-a-module.md runs the same steps with KIND=1 on separate clusters, which would take minutes here.
 func TestTryOfSampleModulePassesWithPods(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestInstalledModuleHasRunningPods
 	scene(t)
 	ctx := t.Context()
 	var had []*fleet.Runtime

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// All other scenarios prove that the charts' NetworkPolicies allow the needed traffic.
+// The other scenarios prove that the charts' NetworkPolicies allow the traffic that the programs need.
 func TestChartNetworkPoliciesBlockUnneededTraffic(t *testing.T) {
 	scene(t)
 	for _, p := range []policed{
@@ -27,15 +27,15 @@ func TestChartNetworkPoliciesBlockUnneededTraffic(t *testing.T) {
 	}
 }
 
-// policed is a program with its chart's NetworkPolicy.
+// policed is a program whose chart has a NetworkPolicy.
 type policed struct {
 	cluster         string
 	api             client.Client
 	namespace, name string
 }
 
-// isCutOff gives a pod without a Deployment the program's labels and removes them again. The difference is the effect
-// of the policy.
+// isCutOff checks that the policy blocks unneeded traffic. It gives a test pod the program's labels and removes them
+// again, and compares which connections succeed with and without the labels.
 func (p policed) isCutOff(t *testing.T) {
 	labels := p.labels(t)
 	const metrics, probes, registry, unknown = 8080, 8081, 5000, 5001
@@ -49,14 +49,14 @@ func (p policed) isCutOff(t *testing.T) {
 		p.untilDialed(t, when, double, strangerIP, registry, answers)
 		p.untilDialed(t, when, stranger, doubleIP, metrics, answers)
 	}
-	untilAll("before it has the program's labels", answers)
+	untilAll("before the test pod has the program's labels", answers)
 	p.label(t, double, labels)
-	untilAll("with the program's labels", refuses)
+	untilAll("while the test pod has the program's labels", refuses)
 	p.label(t, double, nil)
-	untilAll("without them again", answers)
+	untilAll("after the labels are removed from the test pod", answers)
 }
 
-// labels returns the pod labels that the policy selects, including the program's own.
+// labels returns the pod labels that the policy selects. The program's own pod must have these labels.
 func (p policed) labels(t *testing.T) map[string]string {
 	t.Helper()
 	var policy networkingv1.NetworkPolicy
@@ -65,7 +65,7 @@ func (p policed) labels(t *testing.T) map[string]string {
 	var pods corev1.PodList
 	must(t, p.api.List(t.Context(), &pods, client.InNamespace(p.namespace), client.MatchingLabels(labels)))
 	if len(labels) == 0 || len(pods.Items) == 0 {
-		t.Fatalf("the policy selects labels %v, which %d pods have", labels, len(pods.Items))
+		t.Fatalf("the policy selects labels %v, which %d pods have, want at least one", labels, len(pods.Items))
 	}
 	return labels
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// All other scenarios prove that the charts' rights suffice: the agent in berlin has all rights, the chart's default,
-// and the agent in tokyo has the rights of its own work.
+// The other scenarios prove that the charts' rights suffice. The agent in berlin has all rights (rbac.clusterAdmin),
+// and the agent in tokyo has only the rights that its own work needs.
 func TestChartsGrantOnlyNeededRights(t *testing.T) {
 	scene(t)
 	ctx := t.Context()
@@ -57,16 +57,17 @@ func TestChartsGrantOnlyNeededRights(t *testing.T) {
 			&coordinationv1.Lease{}),
 	} {
 		if !apierrors.IsForbidden(err) {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: got error %v, want Forbidden", what, err)
 		}
 	}
 }
 
-// A user with all rights in kyma-system must not change the agent's objects.
+// An admission policy of the chart must prevent changes of the agent's objects by a user with all rights in
+// kyma-system.
 func TestChartProtectsTheAgentsObjectsFromTenants(t *testing.T) {
 	scene(t)
 	ctx, r := t.Context(), stage.berlin
-	well(t, r)
+	untilPromoted(t, r)
 	writer := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "writer"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"},
@@ -90,13 +91,13 @@ func TestChartProtectsTheAgentsObjectsFromTenants(t *testing.T) {
 	} {
 		own.SetNamespace(v1beta2.RuntimeNamespace)
 		if err := tenant.Delete(ctx, own); err == nil || !strings.Contains(err.Error(), "is skr-agent's own") {
-			t.Errorf("a tenant deletes %T %s: %v", own, own.GetName(), err)
+			t.Errorf("deletion of %T %s by a tenant: got error %v, want a refusal", own, own.GetName(), err)
 		}
 	}
 	pod := podIn(v1beta2.RuntimeNamespace)
 	pod.Spec.ServiceAccountName = "skr-agent"
 	if err := tenant.Create(ctx, pod); err == nil || !strings.Contains(err.Error(), "pods may not run as skr-agent") {
-		t.Errorf("a tenant runs a Pod as the agent: %v", err)
+		t.Errorf("a tenant's Pod with the agent's ServiceAccount: got error %v, want a refusal", err)
 	}
 }
 
@@ -148,7 +149,7 @@ func impersonate(t *testing.T, cluster, namespace, account string) client.Client
 	kubeconfig := stage.kind.Kubeconfigs()[cluster]
 	admin, err := fleet.Connect(kubeconfig, "")
 	must(t, err)
-	// All requests of a missing account would be denied, and the test would prove nothing.
+	// The API server denies all requests of a missing account, so check that the account exists.
 	must(t, admin.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: account}, &corev1.ServiceAccount{}))
 	api, err := fleet.Connect(kubeconfig, "system:serviceaccount:"+namespace+":"+account)
 	must(t, err)

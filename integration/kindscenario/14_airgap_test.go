@@ -13,12 +13,12 @@ import (
 func TestRuntimeOnSeparateNetworkUsesCarriedFiles(t *testing.T) {
 	scene(t)
 	ctx := t.Context()
-	ship, err := stage.fleet.AddCarried(ctx, apart, "regular", "oci-layout:"+kind.Layout,
+	ship, err := stage.fleet.AddCarried(ctx, airGappedRuntime, "regular", "oci-layout:"+kind.Layout,
 		[]string{"--import-folder=" + kind.Carried}, samplemodule.Module)
 	must(t, err)
 	for runtime, want := range map[string]bool{stage.berlin.ID: true, ship.ID: false} {
 		if reaches, err := stage.kind.Reaches(ctx, runtime); err != nil || reaches != want {
-			t.Fatalf("%s can reach the registry: %t, %v", runtime, reaches, err)
+			t.Fatalf("%s can reach the registry: got %t and error %v, want false", runtime, reaches, err)
 		}
 	}
 	until(t, "the runtime's bundle is published", func() (bool, string) {
@@ -36,10 +36,10 @@ func TestRuntimeOnSeparateNetworkUsesCarriedFiles(t *testing.T) {
 	}
 	must(t, carry())
 	untilRunning(t, ship, promotedImage())
-	untilAnswered(t, ship)
+	untilReconciled(t, ship)
 	drift(t, ship)
-	// The first report requests a certificate. The control plane then waits for a report about the bundle that contains
-	// it.
+	// The first report requests a certificate. The control plane then publishes a bundle with the certificate and waits
+	// for a report about that bundle.
 	until(t, "the control plane shows the module from the imported reports", func() (bool, string) {
 		if err := errors.Join(stage.kind.Report(ctx, stage.fleet, ship.ID), carry()); err != nil {
 			return false, err.Error()

@@ -24,7 +24,7 @@ import (
 func TestLifecycleManagerPodsAreTakenOverThenUpgraded(t *testing.T) {
 	scene(t)
 	ctx, r := t.Context(), stage.berlin
-	well(t, r)
+	untilPromoted(t, r)
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
 		spec.Modules = slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool {
 			return m.Name == samplemodule.Module
@@ -37,8 +37,8 @@ func TestLifecycleManagerPodsAreTakenOverThenUpgraded(t *testing.T) {
 	pod := onlyPod(t)
 	ask(t, "start", "berlin")
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-		// lifecycle-manager would have added the module to the Kyma. The channel's version must not be installed before
-		// this version is adopted.
+		// Add the module to the Kyma, as lifecycle-manager would have done. The channel's version must not be installed
+		// before the agent has adopted this version.
 		spec.Modules = append(spec.Modules, v1beta2.Module{
 			Name: samplemodule.Module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
 		})
@@ -71,13 +71,14 @@ func TestLifecycleManagerPodsAreTakenOverThenUpgraded(t *testing.T) {
 		"removed in the runtime: PriorityClass skr-webhook-priority",
 		"Manifest kcp-system/" + landscape.ManifestName("berlin", samplemodule.Module) + " is removed"} {
 		if !strings.Contains(output, want) {
-			t.Errorf("no %q in\n%s", want, output)
+			t.Errorf("output of finish does not contain %q:\n%s", want, output)
 		}
 	}
-	well(t, r)
+	untilPromoted(t, r)
 }
 
-// installAsLifecycleManager installs a module in berlin and creates its Manifest in the control plane.
+// installAsLifecycleManager installs a module in berlin and creates its Manifest in the control plane, like
+// lifecycle-manager.
 func installAsLifecycleManager(t *testing.T, m landscape.Module) {
 	t.Helper()
 	ctx, r := t.Context(), stage.berlin
@@ -95,7 +96,7 @@ func installAsLifecycleManager(t *testing.T, m landscape.Module) {
 	own, err := landscape.Leftovers()
 	must(t, err)
 	for _, a := range own {
-		if a.Object.GetKind() == "Deployment" { // the Deployment's image does not exist
+		if a.Object.GetKind() == "Deployment" { // lifecycle-manager's own Deployment, whose image does not exist
 			must(t, unstructured.SetNestedField(a.Object.Object, int64(0), "spec", "replicas"))
 		}
 	}

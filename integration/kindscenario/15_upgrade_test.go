@@ -12,25 +12,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/kind"
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
 func TestBundleUpgradesAgentPodAndSurvivesABadImage(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestBundleUpgradesAgentAndRollsBackABadImage
 	scene(t)
 	ctx, r := t.Context(), stage.berlin
-	well(t, r)
+	untilPromoted(t, r)
 	first := agentDeployment(t).Spec.Template.Spec.Containers[0].Image
-	untilProven(t, first)
+	untilTrusted(t, first)
 
 	better, err := stage.kind.BringAgent(ctx, r, kind.AgentBetter)
 	must(t, err)
 	must(t, r.WantAgent(ctx, better))
-	untilProven(t, better)
+	untilTrusted(t, better)
 	until(t, "the control plane shows the agent's version", func() (bool, string) {
 		record, err := r.Record(ctx)
 		if err != nil || record.Status.Runtime == nil || record.Status.Runtime.Observed == nil {
-			return false, fmt.Sprint("nothing is known of it ", err)
+			return false, fmt.Sprint("the runtime has not reported yet ", err)
 		}
 		return record.Status.Runtime.Observed.AgentVersion == kind.AgentBetter,
 			record.Status.Runtime.Observed.AgentVersion
@@ -63,8 +65,8 @@ func TestBundleUpgradesAgentPodAndSurvivesABadImage(t *testing.T) {
 	version := promote(t)
 	must(t, r.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
 
-	// An upgrade of the chart restores the chart's image. That image runs until it counts as trusted, and is then
-	// replaced by the bundle's image.
+	// An upgrade of the chart restores the chart's image. That image runs until the agent trusts it. The agent then
+	// installs the bundle's image again.
 	must(t, r.WantAgent(ctx, better))
 	must(t, r.StartAgent())
 	if image := agentDeployment(t).Spec.Template.Spec.Containers[0].Image; image != first {
@@ -100,8 +102,8 @@ func untilOnly(t *testing.T, image string) {
 	})
 }
 
-// untilProven waits until an image of berlin's agent has worked for the time that makes it trusted.
-func untilProven(t *testing.T, image string) {
+// untilTrusted waits until berlin's agent trusts its own image, because the image has worked long enough.
+func untilTrusted(t *testing.T, image string) {
 	t.Helper()
 	until(t, "the agent trusts its image "+image, func() (bool, string) {
 		deployment := agentDeployment(t)

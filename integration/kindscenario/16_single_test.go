@@ -24,7 +24,7 @@ func TestControlPlaneClusterCanBeARuntime(t *testing.T) {
 	must(t, here.UntilState(ctx, samplemodule.Module, stage.promoted, v1beta2.StateReady))
 	untilRunning(t, here, promotedImage())
 	drift(t, here)
-	publisherIsLetThroughToItsKinds(t)
+	checkPublisherCanWriteCRDs(t)
 	version := promote(t)
 	must(t, here.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
 	must(t, stage.berlin.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
@@ -46,8 +46,9 @@ func TestControlPlaneClusterCanBeARuntime(t *testing.T) {
 	must(t, stage.berlin.UntilState(ctx, samplemodule.Module, next, v1beta2.StateReady))
 }
 
-// With its webhooks, the publisher writes CRDs that the protection of the agent in the same cluster guards.
-func publisherIsLetThroughToItsKinds(t *testing.T) {
+// The publisher writes the conversion webhook into CRDs. The agent's admission policy in the same cluster protects
+// these CRDs from everyone except operators and the publisher.
+func checkPublisherCanWriteCRDs(t *testing.T) {
 	t.Helper()
 	publisher := impersonate(t, fleet.ControlPlane, sample.Namespace, "kcp-publisher")
 	kymas := &unstructured.Unstructured{}

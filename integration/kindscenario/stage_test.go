@@ -1,6 +1,6 @@
 // Package kindscenario contains the scenarios that need pods, nodes or networks. `make test-kind` runs them on kind
 // clusters. Each file is one scenario. They run in the order of their names on one fleet with a control plane and
-// runtimes berlin and tokyo. Each scenario leaves both runtimes ready. integration/scenario tests all behavior that
+// runtimes berlin and tokyo. After each scenario, both runtimes are ready. integration/scenario tests all behavior that
 // needs only an API server.
 package kindscenario
 
@@ -32,12 +32,13 @@ import (
 
 var (
 	onKind = flag.Bool("kind", false, "start kind clusters and run the scenarios on them")
-	keep   = flag.Bool("keep", false, "leave the kind clusters up and print their kubeconfigs")
-	dist   = flag.String("release", "", "folder of a release by make release, whose charts and images are installed")
+	keep   = flag.Bool("keep", false, "do not delete the kind clusters, and print their kubeconfigs")
+	dist   = flag.String("release", "",
+		"output folder of make release, whose charts and images are installed instead of those of the checkout")
 )
 
-// apart is the air-gapped runtime. Only the air-gap scenario starts it.
-const apart = "ship"
+// airGappedRuntime is the air-gapped runtime. Only the air-gap scenario starts it.
+const airGappedRuntime = "ship"
 
 // moduleAccount is the ServiceAccount for modules in tokyo.
 const moduleAccount = "modules"
@@ -48,15 +49,15 @@ var stage struct {
 	berlin, tokyo *fleet.Runtime
 	kind          *kind.Ground
 	promoted      string                        // version of module beacon in channel regular
-	patch         int                           // of the last promoted version 1.1.PATCH
-	undo          []func(context.Context) error // steps that the running scenario registered with undo
+	patch         int                           // patch number of the last promoted version 1.1.PATCH
+	undo          []func(context.Context) error // cleanup steps of the running scenario, registered with undo
 	dir, failures string                        // folders for the files of the run and for diagnostics of failures
 }
 
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if !*onKind {
-		fmt.Println("kindscenario: no kind clusters asked for: run make test-kind")
+		fmt.Println("kindscenario: skipped without -kind: run make test-kind")
 		return
 	}
 	log.SetLogger(logr.Discard())
@@ -88,12 +89,12 @@ func play(m *testing.M) int {
 		err = takeDown()
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "kindscenario: take the stage down:", err)
+		fmt.Fprintln(os.Stderr, "kindscenario: remove the kind clusters:", err)
 		code = max(code, 1)
 	}
-	memory := "not known on this machine"
+	memory := "memory usage not available"
 	if peak, err := meter.Peak(); err == nil {
-		memory = fmt.Sprintf("%d MiB of memory at most, with all else on this machine", peak>>20)
+		memory = fmt.Sprintf("at most %d MiB of memory, including all other programs on this machine", peak>>20)
 	}
 	fmt.Printf("kind clusters: %s, %s\n", time.Since(started).Round(time.Second), memory)
 	return code
@@ -107,7 +108,7 @@ func claim() error {
 	}
 	stage.dir, stage.failures = filepath.Join(checkout, "bin", "kind"), filepath.Join(checkout, "bin", "kind-failures")
 	if stage.kind, err = kind.New(context.Background(), kind.Options{
-		Checkout: checkout, Dir: stage.dir, Progress: os.Stderr, Apart: []string{apart},
+		Checkout: checkout, Dir: stage.dir, Progress: os.Stderr, Apart: []string{airGappedRuntime},
 		ModuleAccounts: map[string]string{"tokyo": moduleAccount},
 		Release:        *dist,
 	}); err != nil {
@@ -161,7 +162,7 @@ func build(ctx context.Context) error {
 	return employModules(ctx, stage.tokyo)
 }
 
-// takeDown removes all objects of the scenarios in Docker, or prints how to access them.
+// takeDown removes all Docker objects of the scenarios. With -keep, it prints the kubeconfigs instead.
 func takeDown() error {
 	if *keep {
 		kubeconfigs := stage.kind.Kubeconfigs()
@@ -173,10 +174,10 @@ func takeDown() error {
 	return errors.Join(stage.fleet.Close(), os.RemoveAll(stage.dir))
 }
 
-// abandon is takeDown for scenarios that are still running.
+// abandon is takeDown after an interrupt, while a scenario is still running.
 func abandon() error {
 	if *keep {
-		fmt.Printf("left as it is, with kubeconfigs in %s\n", stage.dir)
+		fmt.Printf("kept the kind clusters; their kubeconfigs are in %s\n", stage.dir)
 		return nil
 	}
 	return errors.Join(stage.kind.Close(), os.RemoveAll(stage.dir))
@@ -193,21 +194,21 @@ func scene(t *testing.T) {
 		}
 		for _, step := range slices.Backward(stage.undo) {
 			if err := step(ctx); err != nil {
-				t.Errorf("undo what the scenario did: %v", err)
+				t.Errorf("undo the scenario's changes: %v", err)
 			}
 		}
 		stage.undo = nil
 	})
 }
 
-// undo registers a step for the end of the running scenario. The last step runs first.
+// undo registers a cleanup step for the end of the running scenario. The steps run in reverse order.
 func undo(step func(context.Context) error) { stage.undo = append(stage.undo, step) }
 
 // gather collects diagnostics of a failure and returns their folder.
 func gather(ctx context.Context, name string) string {
 	dir := filepath.Join(stage.failures, name)
 	if err := stage.kind.Gather(ctx, dir); err != nil {
-		return fmt.Sprintf("logs and state are in %s, but not all: %v", dir, err)
+		return fmt.Sprintf("logs and state are in %s, but some are missing: %v", dir, err)
 	}
 	return "logs and state are in " + dir
 }
@@ -238,7 +239,7 @@ func promotedImage() string {
 	return samplemodule.Image(samplemodule.VersionBetter)
 }
 
-// promote offers a new version and promotes it.
+// promote offers a new version of module beacon and promotes it in channel regular.
 func promote(t *testing.T) (version string) {
 	t.Helper()
 	stage.patch++
@@ -248,9 +249,9 @@ func promote(t *testing.T) (version string) {
 	return version
 }
 
-// well waits until a runtime has the promoted version of module beacon. Earlier scenarios can have promoted another
-// version.
-func well(t *testing.T, r *fleet.Runtime) {
+// untilPromoted waits until a runtime has the promoted version of module beacon. Earlier scenarios can have promoted
+// another version.
+func untilPromoted(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	var kyma *v1beta2.Kyma
 	until(t, r.ID+" has its Kyma", func() (bool, string) {

@@ -77,8 +77,8 @@ func shapeOf(m Module) string {
 	return "mailer"
 }
 
-// Manifest returns the recorded Manifest that lifecycle-manager creates for a module in the control plane. The caller
-// writes its status in a separate request.
+// Manifest returns the Manifest that lifecycle-manager creates for a module in the control plane. The caller writes its
+// status in a separate request.
 func Manifest(kyma *v1beta2.Kyma, m Module) (*v1beta2.Manifest, error) {
 	manifest := &v1beta2.Manifest{}
 	if err := recorded("kcp", "Manifest", ManifestName(RecordedKyma, shapeOf(m)), manifest); err != nil {
@@ -121,15 +121,15 @@ func Manifest(kyma *v1beta2.Kyma, m Module) (*v1beta2.Manifest, error) {
 	return manifest, err
 }
 
-// Applied is an object with the field manager of lifecycle-manager that applied or created it.
+// Applied is an object with the field manager under which lifecycle-manager applied or created it.
 type Applied struct {
 	Object  *unstructured.Unstructured
 	Manager string
 	Created bool
 }
 
-// Installed returns the objects of a module in the runtime of a Kyma, in lifecycle-manager's order, with the recorded
-// marks and field managers.
+// Installed returns the objects of a module in the runtime of a Kyma in the order in which lifecycle-manager applies
+// them. The objects have the recorded labels, annotations and field managers.
 func Installed(kyma string, m Module) ([]Applied, error) {
 	all, err := Recorded("1-installed", "skr")
 	if err != nil {
@@ -157,7 +157,8 @@ func Installed(kyma string, m Module) ([]Applied, error) {
 	return installed, nil
 }
 
-// marks returns the labels or annotations of an object, and of a recorded object of module scaler.
+// marks returns an object's own labels or annotations together with those that lifecycle-manager adds, which it takes
+// from a recorded object of module scaler.
 func marks(own, recorded map[string]string, kyma string, m Module) map[string]string {
 	if len(recorded) == 0 {
 		return own
@@ -172,14 +173,14 @@ func marks(own, recorded map[string]string, kyma string, m Module) map[string]st
 	return all
 }
 
-// written returns an object with the first field manager of a recorded object.
+// written returns an object with the first field manager of the recorded object like.
 func written(o, like *unstructured.Unstructured) Applied {
 	first := like.GetManagedFields()[0]
 	return Applied{Object: o, Manager: first.Manager, Created: first.Operation == metav1.ManagedFieldsOperationUpdate}
 }
 
-// RuntimeKyma returns the writes of lifecycle-manager to the Kyma in a runtime: it creates the Kyma, and applies labels
-// and annotations.
+// RuntimeKyma returns the two writes of lifecycle-manager to the Kyma in a runtime: the creation of the Kyma, and the
+// apply of labels and annotations.
 func RuntimeKyma(kyma string, spec v1beta2.KymaSpec) ([]Applied, error) {
 	all, err := Recorded("1-installed", "skr")
 	if err != nil {
@@ -207,8 +208,7 @@ func RuntimeKyma(kyma string, spec v1beta2.KymaSpec) ([]Applied, error) {
 	return []Applied{{Object: created, Manager: fields[at].Manager, Created: true}, written(marked, o)}, nil
 }
 
-// Leftovers returns lifecycle-manager's own objects in a runtime besides definitions, in an order that an API server
-// accepts.
+// Leftovers returns lifecycle-manager's own objects in a runtime except CRDs, in an order that an API server accepts.
 func Leftovers() (all []Applied, err error) {
 	objects, err := Recorded("1-installed", "skr")
 	for _, key := range slices.Backward(slices.Sorted(maps.Keys(objects))) {

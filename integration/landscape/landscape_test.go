@@ -47,7 +47,7 @@ func TestLandscapeMatchesRecording(t *testing.T) {
 	}
 }
 
-// compare compares objects in the form that is sent to the API server.
+// compare compares two objects as JSON, the form that clients send to the API server.
 func compare(t *testing.T, got, want any) {
 	t.Helper()
 	a, errGot := yaml.Marshal(got)
@@ -83,14 +83,14 @@ func TestInstalledObjectsMatchRecordedLabelsAndManagers(t *testing.T) {
 			if !slices.ContainsFunc(want.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool {
 				return f.Manager == a.Manager && (f.Operation == metav1.ManagedFieldsOperationUpdate) == a.Created
 			}) {
-				t.Errorf("%s %s is written by %s, created: %t", a.Object.GetKind(), a.Object.GetName(), a.Manager,
-					a.Created)
+				t.Errorf("%s %s has field manager %s (created: %t), which differs from the recording",
+					a.Object.GetKind(), a.Object.GetName(), a.Manager, a.Created)
 			}
 		}
 	}
 	if ofModules := count(all, v1beta2.FieldManagerApplier,
 		v1beta2.LifecycleManagerFinalizerResource); seen != ofModules {
-		t.Errorf("got %d objects, recorded are %d", seen, ofModules)
+		t.Errorf("got %d objects, want the %d recorded objects", seen, ofModules)
 	}
 }
 

@@ -51,7 +51,7 @@ func recorded(cluster, kind, name string, into any) error {
 // RecordedKyma is the name of the recording's Kyma.
 const RecordedKyma = "one"
 
-// Prioritized returns scaler 1.7.0 whose pods use the module's own PriorityClass, like keda.
+// Prioritized returns scaler 1.7.0 with pods that use the module's own PriorityClass, like Kyma's keda module.
 func Prioritized() sample.Version {
 	v := sample.Scaler("1.7.0")
 	v.Manifest = strings.Replace(v.Manifest, "      serviceAccountName: scaler-manager\n",
@@ -74,7 +74,7 @@ func RecordedVersions() []sample.Version {
 	return []sample.Version{Prioritized(), sample.Scaler("1.8.0"), sample.Mailer("1.1.0"), Guard("1.0.0")}
 }
 
-// RecordedReleases returns the initial channels of the recording and its mandatory module.
+// RecordedReleases returns the initial ModuleReleaseMetas of the recording: the channels, and the mandatory module.
 func RecordedReleases() []*v1beta2.ModuleReleaseMeta {
 	scaler, mailer := sample.Scaler("").Component(), sample.Mailer("").Component()
 	guard := sample.Release("guard", Guard("").Component())

@@ -72,7 +72,7 @@ func TestCommandsAreRunByTheirTarget(t *testing.T) {
 		"go test ./...": false,
 	} {
 		if got := runnable(command, []string{"test", "demo"}); got != want {
-			t.Errorf("%q: %t", command, got)
+			t.Errorf("command %q: runnable returned %t, want %t", command, got, want)
 		}
 	}
 }
@@ -80,7 +80,7 @@ func TestCommandsAreRunByTheirTarget(t *testing.T) {
 func runnable(command string, targets []string) bool {
 	words := strings.Fields(command)
 	switch {
-	case command == ".ci/run", strings.HasPrefix(command, "gh release create "): // only publishes existing artifacts
+	case command == ".ci/run", strings.HasPrefix(command, "gh release create "): // publishes existing artifacts
 		return true
 	case len(words) < 2 || words[0] != "make" || !slices.Contains(targets, words[1]):
 		return false
@@ -93,8 +93,8 @@ func runnable(command string, targets []string) bool {
 	return true
 }
 
-// A step in only one of .ci/run and the workflow would never run in the other. The first two steps of .ci/run prepare
-// the other steps. Each job of the workflow prepares itself.
+// .ci/run and the workflow for changes must run the same steps. The first two steps of .ci/run prepare the machine for
+// the other steps; the jobs of the workflow have their own preparation.
 func TestWorkflowForChangesRunsTheStepsOfCI(t *testing.T) {
 	steps := stepsOfCI(t)
 	steps = slices.DeleteFunc(steps, func(step string) bool {
@@ -115,7 +115,7 @@ func TestWorkflowForChangesRunsTheStepsOfCI(t *testing.T) {
 func stepsOfCI(t *testing.T) []string {
 	t.Helper()
 	var steps []string
-	for _, step := range regexp.MustCompile(`(?m)^ *(?:step|beside) ([a-z].*)$`).
+	for _, step := range regexp.MustCompile(`(?m)^ *(?:step|background) ([a-z].*)$`).
 		FindAllStringSubmatch(readFile(t, ".ci", "run"), -1) {
 		steps = append(steps, "make "+step[1])
 	}
@@ -167,7 +167,7 @@ func TestReadmeBeginsWithTheDemoAndTheTests(t *testing.T) {
 	}
 }
 
-// A folder without a row would have no required suite.
+// CONTRIBUTING.md maps each folder to the test suites that a change needs. A folder without a row would need none.
 func TestContributingMapsEveryFolderToItsSuite(t *testing.T) {
 	_, section, found := strings.Cut(readFile(t, "CONTRIBUTING.md"), "| a change in | needs |\n|---|---|\n")
 	if !found {
@@ -206,7 +206,7 @@ func TestContributingMapsEveryFolderToItsSuite(t *testing.T) {
 			t.Errorf("CONTRIBUTING.md: the table of suites has no row for the folder of %s", file)
 		}
 	}
-	// A folder with a long test needs make test-long, directly or by its parent.
+	// The row of a folder with a long test, or of its parent, must name a make target that runs long tests.
 	for _, file := range tracked(t, "**/*_test.go") {
 		if strings.HasPrefix(file, "hack/suite/") || strings.HasPrefix(file, "integration/layout/") ||
 			!strings.Contains(readFile(t, file), "suite.Long(t)") {
@@ -219,15 +219,15 @@ func TestContributingMapsEveryFolderToItsSuite(t *testing.T) {
 			}
 		}
 		if !ok {
-			t.Errorf("CONTRIBUTING.md: %s has a long test, but no row of its folder has a target of the long suite",
+			t.Errorf("CONTRIBUTING.md: %s has a long test, but no row for its folder names a make test- target",
 				file)
 		}
 	}
 }
 
-// Only the jobs that publish a finished release can write. The job that writes to the repository runs none of the
-// repository's code. The job that pushes images and charts can write packages only, and runs one target, which builds
-// no part of the release.
+// Only the jobs that publish a finished release have write permissions. The job that writes to the repository runs no
+// code of the repository. The job that pushes images and charts can write packages only, and runs only `make
+// release-push`, which builds nothing.
 func TestWorkflowsHaveReadOnlyTokens(t *testing.T) {
 	for path, w := range workflows(t) {
 		if publish, ok := w.Jobs["publish"]; ok && path == ".github/workflows/release.yaml" {
@@ -247,7 +247,7 @@ func TestWorkflowsHaveReadOnlyTokens(t *testing.T) {
 			}
 		}
 		if len(w.Permissions) == 0 {
-			t.Errorf("%s has no permissions and would get the repository's default", path)
+			t.Errorf("%s does not set permissions, so its token would have the repository's default permissions", path)
 		}
 		granted := []map[string]string{w.Permissions}
 		for _, job := range w.Jobs {
@@ -261,7 +261,7 @@ func TestWorkflowsHaveReadOnlyTokens(t *testing.T) {
 		for _, permissions := range granted {
 			for name, access := range permissions {
 				if access != "read" && access != "none" {
-					t.Errorf("%s: permission %s: %s", path, name, access)
+					t.Errorf("%s: permission %s is %s, must be read or none", path, name, access)
 				}
 			}
 		}

@@ -34,7 +34,7 @@ const (
 // runBy maps each page to the tests that run its shell blocks, one for each block in order. A single test runs all
 // blocks of a page.
 var runBy = map[string][]string{
-	// CI runs make demo and make test separately.
+	// CI runs make demo and make test in separate steps.
 	"README.md":                                     {taken, "TestReadmeCommandsWork"},
 	"charts/kcp-publisher/README.md":                {charts},
 	"charts/kcp-publisher/templates/NOTES.txt":      {charts},
@@ -71,7 +71,7 @@ var runBy = map[string][]string{
 	"docs/guides/modules.md":             {operators},
 	"docs/guides/notifications.md":       {charts},
 	"docs/guides/promotion-trains.md":    {trains},
-	"docs/guides/provenance.md":          {"TestCommandsOfTheProvenanceGuide"},
+	"docs/guides/provenance.md":          {"TestProvenanceGuideCommandsWork"},
 	"docs/reference/kubectl.md":          {operators},
 	"docs/reference/performance-flux.md": {taken}, // benchmarks, which need their own machine
 	"docs/reference/performance.md":      {taken}, // benchmarks, which need their own machine

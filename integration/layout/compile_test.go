@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// trimmed are the beginnings of the only lines with -trimpath. These builds create images and releases, which contain
-// no path of the machine. Go compiles each package again for such a build, so a test or tool that used the flag would
-// compile about a thousand packages twice.
+// trimmed lists the beginnings of the only lines that can contain -trimpath. They build images and releases, which must
+// not contain paths of this machine. Go compiles every package separately for such a build, so a test or tool with this
+// flag would compile about a thousand packages twice.
 var trimmed = []string{
 	"Makefile:# Only images and releases use -trimpath",
 	"Makefile:\tGOOS=linux GOARCH=$(ARCH) $(GO_BUILD) -trimpath -o bin/linux-$(ARCH)/",
@@ -25,7 +25,7 @@ func TestOnlyImagesAndReleasesAreBuiltWithTrimpath(t *testing.T) {
 	}
 	for line := range strings.Lines(string(output)) {
 		if !slices.ContainsFunc(trimmed, func(allowed string) bool { return strings.HasPrefix(line, allowed) }) {
-			t.Errorf("this line compiles all packages again: %s", line)
+			t.Errorf("only builds of images and releases can use -trimpath, which compiles everything again: %s", line)
 		}
 	}
 }

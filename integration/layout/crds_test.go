@@ -20,14 +20,14 @@ var shippedCRDs = []struct{ chart, folder string }{
 	{"kcp-publisher", "charts/kcp-publisher/files/crds"}, {"skr-agent", "charts/skr-agent/crds"},
 }
 
-func TestReferenceOfDefinitionsIsCurrent(t *testing.T) {
+func TestReferenceOfCRDsIsCurrent(t *testing.T) {
 	definitions, charts := shipped(t)
 	var page strings.Builder
 	page.WriteString(
-		"# Custom resource definitions\n\nAll definitions that the charts install, from their own YAML. `make " +
+		"# Custom resource definitions\n\nThis page lists all definitions that the charts install. `make " +
 			"generate` writes this page.\n" +
-			"What annotations and labels mean is in [their reference](annotations-and-labels.md); states of conditions " +
-			"are in [that of conditions](conditions-and-reasons.md).\n" +
+			"[Annotations and labels](annotations-and-labels.md) and [conditions and reasons](conditions-and-reasons.md) have " +
+			"their own pages.\n" +
 			"A path ends in `[]` for an entry of a list, and in `.*` for a value of a map.\n\n| kind | group | scope | " +
 			"chart |\n|---|---|---|---|\n")
 	for _, d := range definitions {
@@ -137,7 +137,7 @@ func writeColumns(page *strings.Builder, v apiextensionsv1.CustomResourceDefinit
 		for _, f := range v.SelectableFields {
 			selectors = append(selectors, strings.TrimPrefix(f.JSONPath, "."))
 		}
-		fmt.Fprintf(page, "\nFor `--field-selector`: %s.\n", codes(selectors))
+		fmt.Fprintf(page, "\n`--field-selector` supports %s.\n", codes(selectors))
 	}
 }
 
@@ -151,7 +151,8 @@ func writeFields(page *strings.Builder, title string, fields []crdField) {
 	}
 }
 
-// writeDifference writes only the differences of an older version, because a complete table would hide them.
+// writeDifference writes only the fields in which an older version differs from the stored version, because a complete
+// table would hide the differences.
 func writeDifference(page *strings.Builder, name, stored string, fields, all []crdField) {
 	var own []crdField
 	var missing []string
@@ -168,12 +169,12 @@ func writeDifference(page *strings.Builder, name, stored string, fields, all []c
 		}
 	}
 	if len(own) == 0 {
-		fmt.Fprintf(page, "\nEvery field of `%s` is as in `%s`.\n", name, stored)
+		fmt.Fprintf(page, "\nThe fields of `%s` and `%s` are equal.\n", name, stored)
 	} else {
-		writeFields(page, fmt.Sprintf("\nOther than in `%s`:\n", stored), own)
+		writeFields(page, fmt.Sprintf("\nThese fields differ from `%s`:\n", stored), own)
 	}
 	if len(missing) > 0 {
-		fmt.Fprintf(page, "\nNot in `%s`: %s.\n", name, codes(missing))
+		fmt.Fprintf(page, "\n`%s` does not have %s.\n", name, codes(missing))
 	}
 }
 
@@ -206,7 +207,7 @@ func addFields(fields *[]crdField, prefix string, schema apiextensionsv1.JSONSch
 	}
 }
 
-// addBelow adds the fields of an object, a list or a map.
+// addBelow adds the fields below an object, the entries of a list or the values of a map.
 func addBelow(fields *[]crdField, at string, schema apiextensionsv1.JSONSchemaProps) {
 	switch {
 	case schema.Items != nil && schema.Items.Schema != nil:

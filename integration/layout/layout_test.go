@@ -88,7 +88,7 @@ func TestImportsPointToLowerLayers(t *testing.T) {
 	}
 }
 
-func TestImportLevelsAreCompared(t *testing.T) {
+func TestJudgeComparesImportLayers(t *testing.T) {
 	for _, c := range []struct {
 		from, to string
 		allowed  bool
@@ -137,13 +137,14 @@ func judge(from, to string) string {
 	high, sourceKnown := layers[source]
 	switch {
 	case !known || !sourceKnown:
-		return fmt.Sprintf("%s imports %s: one of them is in no folder of the design", from, to)
+		return fmt.Sprintf("%s imports %s, but layers in integration/layout lacks the folder of one of them", from, to)
 	case source == imported:
 		return ""
 	case imported == "hack" && source != "integration":
-		return fmt.Sprintf("%s imports %s: hack is for integration only", from, to)
+		return fmt.Sprintf("%s imports %s: only integration can import hack", from, to)
 	case low >= high:
-		return fmt.Sprintf("%s (layer %d) imports %s (layer %d): imports run downwards", from, high, to, low)
+		return fmt.Sprintf("%s (layer %d) imports %s (layer %d): a folder can import only from lower layers",
+			from, high, to, low)
 	}
 	return ""
 }
@@ -172,7 +173,7 @@ func TestProgramFoldersImportDownwards(t *testing.T) {
 	}
 }
 
-func TestLevelJudgeRefusesUpwardImports(t *testing.T) {
+func TestJudgeLevelRefusesUpwardImports(t *testing.T) {
 	for _, c := range []struct {
 		from, to string
 		allowed  bool
@@ -209,7 +210,8 @@ func judgeLevel(from, to string) string {
 		case !known || !targetKnown:
 			return fmt.Sprintf("%s imports %s: add the folder to levels in integration/layout", from, to)
 		case low >= high:
-			return fmt.Sprintf("%s (level %d) imports %s (level %d): imports run downwards", from, high, to, low)
+			return fmt.Sprintf("%s (level %d) imports %s (level %d): a folder can import only from lower levels",
+				from, high, to, low)
 		}
 	}
 	return ""
@@ -302,7 +304,7 @@ func measure(path string) (lines int, generated bool, err error) {
 	return lines, generated, scanner.Err()
 }
 
-// listed caches the packages of the project, because go list takes seconds.
+// listed caches the output of go list for the project's packages, because go list takes seconds.
 var listed []goPackage
 
 func packages(t *testing.T) []goPackage {

@@ -11,14 +11,15 @@ import (
 	"testing"
 )
 
-// matchers lists the functions that search a text in another text.
+// matchers lists the functions that search for a text in another text.
 var matchers = []string{
 	"strings.Contains", "strings.ContainsAny", "strings.HasPrefix", "strings.HasSuffix", "strings.Index",
 	"strings.LastIndex", "strings.Cut", "strings.CutPrefix",
 	"strings.CutSuffix", "strings.EqualFold", "regexp.MatchString",
 }
 
-// messagesRead lists the functions that can match a message, because a third party has no typed error.
+// messagesRead lists the files whose functions can match an error message, with the reason, such as a library without
+// typed errors.
 var messagesRead = map[string]string{
 	"kcp-publisher/internal/gitops/git/failure.go": "x/crypto/ssh has no typed error for a rejected login",
 	"kcp-publisher/internal/controller/record.go":  "etcd's limit on requests arrives as text of the API server",
@@ -33,7 +34,8 @@ var messagesRead = map[string]string{
 	"kcp-publisher/internal/core/permission/policy.go": "the API server passes the refusal of a policy on as text only",
 }
 
-// TestNoCodeMatchesMessages rejects a match in a Message or in an Error(): set a reason where the error occurs.
+// TestNoCodeMatchesMessages rejects code that searches for a text in a Message field or in the result of Error(). Such
+// code must read a reason that is set where the error occurs.
 func TestNoCodeMatchesMessages(t *testing.T) {
 	used := map[string]bool{}
 	for _, top := range []string{"apis", "bundle", "internal", "kcp-publisher", "skr-agent"} {

@@ -30,7 +30,8 @@ func TestReferenceOfAnnotationsAndLabelsIsCurrent(t *testing.T) {
 	constants := apiConstants(t, operatorAPI, 80)
 	var page strings.Builder
 	page.WriteString(
-		"# Annotations and labels\n\nWhat the programs read and write on objects, as `apis/operator/v1beta2` has it. " +
+		"# Annotations and labels\n\nThis page lists the annotations, labels and finalizers that " +
+			"`apis/operator/v1beta2` defines. " +
 			"`make generate` writes this page.\n" +
 			"Names below `operator.kyma-project.io` and `kyma-project.io` are Kyma's own; those below `kyma-pull.dev` " +
 			"are this project's.\n")
@@ -44,10 +45,10 @@ func TestReferenceOfConditionsAndReasonsIsCurrent(t *testing.T) {
 	constants, rollouts := apiConstants(t, operatorAPI, 80), apiConstants(t, fleetAPI, 20)
 	var page strings.Builder
 	page.WriteString(
-		"# Conditions and reasons\n\nConditions of Kymas, Manifests and Watchers, and the reasons of conditions and " +
-			"Events, as `apis/operator/v1beta2` has them. " +
-			"Those [of Rollouts and PromotionPolicies](#conditions-of-rollouts-and-promotionpolicies) follow, as " +
-			"`apis/fleet/v1alpha1` has them.\n`make generate` writes this page.\n" +
+		"# Conditions and reasons\n\nThis page lists the conditions of Kymas, Manifests and Watchers, and the reasons of " +
+			"conditions and Events, which\n`apis/operator/v1beta2` defines. The [conditions and reasons of Rollouts and " +
+			"PromotionPolicies](#conditions-of-rollouts-and-promotionpolicies)\nare defined in `apis/fleet/v1alpha1`. " +
+			"`make generate` writes this page.\n" +
 			"Reasons of refused bundles are in [attacks](attacks.md#attacks-on-bundles), reasons for publishing a " +
 			"bundle " +
 			"in\n" +
@@ -112,8 +113,8 @@ func writeTable(page *strings.Builder, title, column string, constants []constan
 	}
 }
 
-// apiConstants reads the constants of a folder with the comment before each. For several names in one line, the first
-// name has the comment.
+// apiConstants reads the constants of a folder with the comment before each. If one line declares several names, only
+// the first name gets the comment.
 func apiConstants(t *testing.T, folder string, some int) []constant {
 	t.Helper()
 	specs, abouts := constantSpecs(t, folder)
@@ -149,7 +150,7 @@ func apiConstants(t *testing.T, folder string, some int) []constant {
 	return found
 }
 
-// onAPage contains the names on the page.
+// onAPage matches the constants that the reference pages list.
 var onAPage = regexp.MustCompile(`^(Annotation|Label|Finalizer|Condition|Reason|State|Rollout|Wave)[A-Z]`)
 
 // constantSpecs returns the declarations of constants, and their comments.

@@ -50,7 +50,8 @@ func TestPurePackagesDoNoIO(t *testing.T) {
 	}
 }
 
-// A decision that links the registry client is slow to test and easily becomes impure.
+// Package bundle contains decision logic, which must not depend on the registry client: its tests would be slow, and it
+// could do I/O.
 func TestBundleLinksNoRegistryClient(t *testing.T) {
 	for _, name := range []string{
 		"bundle", "bundle/trust", "kcp-publisher/internal/core/resolve", "kcp-publisher/internal/core/rollout",

@@ -29,7 +29,7 @@ func (r reader) names(page string) bool {
 		d := r.declared[next[0]]
 		next = next[1:]
 		for _, text := range d.texts {
-			if text == page || page != "README.md" && strings.HasSuffix(text, "/"+page) { // many folders have one
+			if text == page || page != "README.md" && strings.HasSuffix(text, "/"+page) { // README.md is not unique
 				return true
 			}
 		}
@@ -129,9 +129,9 @@ func TestTestOfAnotherPageIsNotAccepted(t *testing.T) {
 	}{
 		{commit, "git.md", true},
 		{commit, "airgap.md", false},
-		{converted, "upgrade-and-skew.md", true}, // through a function and another file
+		{converted, "upgrade-and-skew.md", true}, // the test refers to the page in a function of another file
 		{charts, "kcp-publisher/README.md", true},
-		{charts, "README.md", false}, // the README.md of a chart is another page
+		{charts, "README.md", false}, // the README.md of a chart is not the README.md of the project
 		{operators, "stolen-keys.md", false},
 	} {
 		if got := tests[c.test].names(c.page); got != c.want {

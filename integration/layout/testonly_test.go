@@ -6,7 +6,7 @@ import (
 )
 
 // testOnly lists modules in go.mod that only tests and tools use. docs/adr/0053-one-module-for-programs-and-tests.md
-// has the reasons why they are in the go.mod of the programs.
+// explains why they are in the same go.mod as the programs.
 var testOnly = []string{
 	"github.com/chromedp/", "github.com/distribution/distribution/", "github.com/stretchr/testify",
 	"pgregory.net/rapid", "sigs.k8s.io/kind",
@@ -29,7 +29,7 @@ func TestProgramsDoNotLinkTestModules(t *testing.T) {
 	}
 }
 
-// Remove a module that no test uses from the list and from go.mod.
+// A module that is no longer in go.mod must also be removed from testOnly.
 func TestTestModulesAreInGoMod(t *testing.T) {
 	modules := readFile(t, "go.mod")
 	for _, prefix := range testOnly {

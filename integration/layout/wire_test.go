@@ -23,7 +23,8 @@ import (
 
 const wirePage = "docs/reference/wire-format.md"
 
-// The limits and fields of the wire format are generated from the code. The tests below check the rest of the page.
+// The tables of limits and fields on the page of the wire format are generated from the code. The other tests in this
+// file check the rest of the page.
 func TestReferenceOfTheWireFormatIsCurrent(t *testing.T) {
 	page := readFile(t, wirePage)
 	for name, table := range map[string]string{
@@ -42,7 +43,7 @@ func TestReferenceOfTheWireFormatIsCurrent(t *testing.T) {
 	checkReference(t, wirePage, page)
 }
 
-// Names on the wire are contracts, so the page must list exactly these names.
+// Names in the wire format are contracts, so the page must list exactly the names in bundle/names.go.
 func TestWireFormatPageListsAllNames(t *testing.T) {
 	page := readFile(t, wirePage)
 	known := map[string]bool{bundle.MediaTypeSigstoreBundle: true}
@@ -141,7 +142,8 @@ func addConstants(found map[string]limit, file *ast.File) {
 	}
 }
 
-// evaluate computes a constant. It returns nil if the constant does not consist of literals and known constants.
+// evaluate computes the value of a constant expression. It returns nil if the expression contains anything except
+// literals and the constants in known.
 func evaluate(expression ast.Expr, known map[string]limit) goconstant.Value {
 	switch e := expression.(type) {
 	case *ast.BasicLit:

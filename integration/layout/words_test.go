@@ -71,7 +71,7 @@ func checkWords(t *testing.T, path, name string) {
 		}
 		text, err := strconv.Unquote(literal.Value)
 		if err != nil || !strings.Contains(text, " ") || slices.Contains(onTheWire, text) {
-			return true // single words are names on the wire
+			return true // single words are names in the wire format, not prose
 		}
 		for _, w := range privateWords {
 			if found := regexp.MustCompile(`(?i)\b(` + w.word + `)\b`).FindString(text); found != "" {

@@ -31,7 +31,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// Env is the environment variable with the path of the program.
+// Env is the environment variable with the path of the lifecycle-manager program.
 const Env = "KLM"
 
 // Program returns the path of the program, or skips the test.
@@ -112,7 +112,7 @@ func AddRuntime(ctx context.Context, control client.Client, kyma, kubeconfig str
 	return nil
 }
 
-// DomainAnnotation is set on each Kyma by the broker. Lifecycle-manager refuses a Kyma without it.
+// DomainAnnotation is an annotation that the broker sets on each Kyma. Lifecycle-manager refuses a Kyma without it.
 const DomainAnnotation = "skr-domain"
 
 // Options describe a running lifecycle-manager.

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Operator is the field manager of the recorder's own writes.
+// Operator is the field manager that the recorder uses for its own writes.
 const Operator = "operator"
 
 // others lists the field managers of programs other than lifecycle-manager.
@@ -134,7 +134,7 @@ func normalize(o *unstructured.Unstructured, replace map[string]string) {
 	o.Object = replaced(o.Object, replace).(map[string]any)
 }
 
-// sortModules orders the modules of a Kyma's status, which lifecycle-manager writes in any order.
+// sortModules sorts the modules in a Kyma's status by name, because lifecycle-manager writes them in a random order.
 func sortModules(o *unstructured.Unstructured) {
 	status, _ := o.Object["status"].(map[string]any)
 	modules, _ := status["modules"].([]any)
@@ -146,7 +146,7 @@ func sortModules(o *unstructured.Unstructured) {
 	slices.SortFunc(modules, func(a, b any) int { return strings.Compare(name(a), name(b)) })
 }
 
-// withoutSpec returns an object's managed fields without the fields of its spec.
+// withoutSpec returns an object's managed fields without entries for its spec.
 func withoutSpec(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	for i := range all {
 		if strings.Contains(all[i].FieldsV1.GetRawString(), `"f:spec"`) {
@@ -169,7 +169,7 @@ func replaced(value any, by map[string]string) any {
 			case "operator.kyma-project.io/pod-restart-trigger":
 				v[key] = "1"
 			default:
-				if renamed := isUID.ReplaceAllString(key, identity); renamed != key { // an owner's field
+				if renamed := isUID.ReplaceAllString(key, identity); renamed != key { // the UID of an owner
 					delete(v, key)
 					key = renamed
 				}

@@ -36,7 +36,7 @@ type recorder struct {
 	kcp, skr Cluster
 	control  client.Client
 	runtime  client.Client
-	before   map[string]map[string]*unstructured.Unstructured // by cluster
+	before   map[string]map[string]*unstructured.Unstructured // objects of the previous step, by cluster
 }
 
 // TestRecordingMatchesLifecycleManager records lifecycle-manager again and compares the result with the stored
@@ -100,7 +100,7 @@ func TestRecordingMatchesLifecycleManager(t *testing.T) {
 	}
 }
 
-// folder has the recording.
+// folder is the folder with the stored recording.
 var folder = filepath.Join("..", "landscape", "recorded")
 
 func newRecorder(t *testing.T, program string) (*recorder, string) {

@@ -35,17 +35,17 @@ const runtime = "r-17"
 
 var issued = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// judged is one attestation for both verifiers.
+// judged is one attestation that both verifiers check.
 type judged struct {
 	attestation []byte
-	// artifact is the blob that sigstore-go verifies. key is the only trusted key, with its own hint.
+	// artifact is the blob that the attestation describes. key is the only key that both verifiers trust.
 	artifact []byte
 	key      crypto.PublicKey
-	// ours verifies with the project's verifier.
+	// ours verifies the attestation with the project's verifier.
 	ours func(attestation []byte, key crypto.PublicKey) error
 }
 
-// written returns attestations of package bundle: both kinds, each with every kind of key.
+// written returns attestations that package bundle wrote: bundles and reports, each signed with every kind of key.
 func written(t *testing.T) map[string]judged {
 	t.Helper()
 	found := map[string]judged{}
@@ -199,7 +199,7 @@ func wantBothRefuse(t *testing.T, j judged) {
 		t.Error("sigstore-go accepts the attestation")
 	}
 	if err := j.ours(j.attestation, j.key); refusal.Of(err) == nil {
-		t.Errorf("our verifier returns %v, want a refusal", err)
+		t.Errorf("the project's verifier returned error %v, want a refusal", err)
 	}
 }
 
@@ -342,7 +342,7 @@ func verifyReport(t *testing.T, about *bundle.Blob, signer trust.Signer) func([]
 	}
 }
 
-// carrying returns the manifest with another attestation.
+// carrying returns a copy of the manifest in which an annotation contains another attestation.
 func carrying(t *testing.T, manifest bundle.Blob, annotation string, attestation []byte) bundle.Fetched {
 	t.Helper()
 	var shape ocispec.Manifest
@@ -383,7 +383,7 @@ func marshal(t *testing.T, v any) []byte {
 	return bytes.TrimSpace(data)
 }
 
-// otherForm returns (r, n-s) for (r, s), which verifies as well.
+// otherForm returns the signature (r, n-s) for the signature (r, s). Both verify for the same key.
 func otherForm(t *testing.T, key *ecdsa.PublicKey, sig []byte) []byte {
 	t.Helper()
 	var parts struct{ R, S *big.Int }

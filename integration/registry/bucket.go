@@ -24,8 +24,8 @@ const (
 var ErrNoBucket = errors.New("no registry on S3: set $" + EnvDistribution + " and $" + EnvVersitygw +
 	" to their programs, as `make test-s3` does")
 
-// Bucket is an S3 gateway for a folder, and a registry that stores its data in a bucket of that gateway. Both are
-// separate programs.
+// Bucket is an S3 gateway that stores its data in a folder, and a registry that stores its data in a bucket of that
+// gateway. Both run as separate programs.
 type Bucket struct {
 	// Host and Gateway are the addresses of the registry and the gateway. Direct is a second registry that does not
 	// redirect its clients.
@@ -55,7 +55,7 @@ func StartBucket(ctx context.Context, dir string) (*Bucket, error) {
 	var listeners []net.Listener
 	defer func() {
 		for _, listener := range listeners {
-			_ = listener.Close() // already closed unless a step failed
+			_ = listener.Close() // already closed below unless a step failed
 		}
 	}()
 	for _, address := range []*string{&b.Gateway, &b.Host, &b.Direct} {
@@ -66,7 +66,7 @@ func StartBucket(ctx context.Context, dir string) (*Bucket, error) {
 		*address = listener.Addr().String()
 		listeners = append(listeners, listener)
 	}
-	for _, listener := range listeners { // all three ports are reserved before the first is released
+	for _, listener := range listeners { // release the ports only after all three are reserved, so that they differ
 		if err := listener.Close(); err != nil {
 			return nil, err
 		}
@@ -165,7 +165,7 @@ func (b *Bucket) start(ctx context.Context, program, address string, args ...str
 
 func end(cmd *exec.Cmd) error {
 	err := cmd.Process.Kill()
-	_ = cmd.Wait() // it was killed
+	_ = cmd.Wait() // the program was killed
 	return err
 }
 

@@ -24,7 +24,7 @@ func repository(t *testing.T, r *Registry, name string) *remote.Repository {
 		t.Fatal(err)
 	}
 	repo.PlainHTTP = true
-	// oras' own client would retry, which changes the counts and faults.
+	// The default client of oras retries requests, which would change the request counts and hide injected faults.
 	repo.Client = http.DefaultClient
 	return repo
 }
@@ -51,7 +51,7 @@ func TestRegistryMountsBlobsAndServesManifests(t *testing.T) {
 	after := r.Traffic()
 	if mounts := after[Request{http.MethodPost, Uploads}] - before[Request{http.MethodPost, Uploads}]; mounts != 1 ||
 		after.Writes() != before.Writes()+1 {
-		t.Errorf("want one write for a mount, got %d mounts in %d writes", mounts, after.Writes()-before.Writes())
+		t.Errorf("got %d mounts in %d writes, want one write for one mount", mounts, after.Writes()-before.Writes())
 	}
 
 	manifest, err := oras.PackManifest(ctx, one, oras.PackManifestVersion1_1, "application/vnd.example",
@@ -72,7 +72,7 @@ func TestRegistryMountsBlobsAndServesManifests(t *testing.T) {
 		t.Errorf("delete: %v", err)
 	}
 	if _, err := one.Resolve(ctx, "desired"); !errors.Is(err, errdef.ErrNotFound) {
-		t.Errorf("after the deletion: %v", err)
+		t.Errorf("get the manifest after its deletion: got error %v, want not found", err)
 	}
 }
 
@@ -97,17 +97,17 @@ func TestInterceptReplacesRegistryResponses(t *testing.T) {
 		return true
 	})
 	if _, err := content.FetchAll(ctx, repo, layer); !errors.Is(err, content.ErrMismatchedDigest) {
-		t.Errorf("garbage of the same length: %v", err)
+		t.Errorf("read a blob replaced by garbage of the same length: got error %v, want a digest mismatch", err)
 	}
 	if there, err := repo.Exists(ctx, layer); err != nil || !there {
-		t.Errorf("requests that are not intercepted: %v %v", there, err)
+		t.Errorf("a request that is not intercepted: blob exists is %v, error %v", there, err)
 	}
 	r.Intercept(nil)
 	if got, err := content.FetchAll(ctx, repo, layer); err != nil || digest.FromBytes(got) != layer.Digest {
-		t.Errorf("after the interception: %q %v", got, err)
+		t.Errorf("read the blob after the interception ended: got %q and error %v", got, err)
 	}
 
-	observed := make(chan string, 10) // more than requested
+	observed := make(chan string, 10) // larger than the number of requests, so that Observe never blocks
 	r.Observe(func(request *http.Request, status int) { observed <- fmt.Sprint(request.Method, " ", status) })
 	missing := content.NewDescriptorFromBytes("application/octet-stream", []byte("missing"))
 	for want, descriptor := range map[string]ocispec.Descriptor{"HEAD 200": layer, "HEAD 404": missing} {
@@ -149,10 +149,10 @@ func TestRestartedRegistryKeepsItsPortAndFolder(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = second.Close() })
 	if second.Host() != first.Host() {
-		t.Errorf("at %s instead of %s", second.Host(), first.Host())
+		t.Errorf("the restarted registry is at %s, want %s", second.Host(), first.Host())
 	}
 	if there, err := repository(t, second, "fleet/content").Exists(t.Context(), layer); err != nil || !there {
-		t.Errorf("the blob is gone: %v %v", there, err)
+		t.Errorf("blob after the restart: exists is %v, error %v", there, err)
 	}
 }
 

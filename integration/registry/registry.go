@@ -22,10 +22,10 @@ import (
 	"time"
 
 	"github.com/distribution/distribution/v3/configuration"
-	_ "github.com/distribution/distribution/v3/registry/auth/htpasswd" // basic authentication
-	_ "github.com/distribution/distribution/v3/registry/auth/token"    // token authentication
+	_ "github.com/distribution/distribution/v3/registry/auth/htpasswd" // registers basic authentication
+	_ "github.com/distribution/distribution/v3/registry/auth/token"    // registers token authentication
 	"github.com/distribution/distribution/v3/registry/handlers"
-	_ "github.com/distribution/distribution/v3/registry/storage/driver/filesystem" // storage
+	_ "github.com/distribution/distribution/v3/registry/storage/driver/filesystem" // registers the storage driver
 	"github.com/sirupsen/logrus"
 )
 
@@ -33,13 +33,14 @@ import (
 type Options struct {
 	// Dir is the folder for the data. If it is empty, Start creates a folder and Close removes it.
 	Dir string
-	// Port is the port on the loopback address; 0 selects a free one.
+	// Port is the port on the loopback address; 0 selects a free port.
 	Port int
 	// TLS serves HTTPS with a certificate of a CA that Start creates (CA).
 	TLS bool
-	// Users are names with passwords. Nil allows anonymous access.
+	// Users maps user names to passwords. Nil allows anonymous access.
 	Users map[string]string
-	// KeySet is a file with the keys of a token service, whose tokens then authorize requests (ServeTokens).
+	// KeySet is a file with the public keys of a token service. If it is set, tokens of that service authorize requests
+	// (see ServeTokens).
 	KeySet string
 	// Config is a configuration file of distribution that defines storage and authentication. It can be nil.
 	Config []byte
@@ -47,7 +48,7 @@ type Options struct {
 	NotifyURL, NotifyToken string
 }
 
-// Names that the token service of this registry must use.
+// Names that the token service of a registry with a KeySet must use in its tokens.
 const (
 	TokenIssuer  = "kyma-pull"
 	TokenService = "registry"
@@ -109,7 +110,7 @@ func (r *Registry) configure(ctx context.Context, options Options) error {
 		parsed.Storage["maintenance"] = config.Storage["maintenance"]
 		config = parsed
 	}
-	config.Catalog.MaxEntries = 1000 // the default of a configuration file
+	config.Catalog.MaxEntries = 1000 // distribution's default when it reads a configuration file
 	config.Log.Level = "panic"
 	config.Log.AccessLog.Disabled = true
 	config.HTTP.Secret = "loopback"
@@ -133,7 +134,7 @@ func (r *Registry) configure(ctx context.Context, options Options) error {
 				"Authorization": {"Bearer " + options.NotifyToken},
 			},
 			Timeout: 5 * time.Second, Threshold: 3, Backoff: time.Second,
-			// as in the guide on notifications
+			// the same actions as in docs/guides/notifications.md
 			Ignore: configuration.Ignore{Actions: []string{"pull", "mount", "delete"}},
 		}}
 	}
@@ -204,14 +205,15 @@ func (r *Registry) Traffic() Traffic {
 	return maps.Clone(r.traffic)
 }
 
-// Intercept makes f respond in the registry's place if it returns true. Nil removes it.
+// Intercept calls f before the registry handles a request. If f returns true, it has responded, and the registry does
+// not see the request. Nil removes f.
 func (r *Registry) Intercept(f func(http.ResponseWriter, *http.Request) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.intercept = f
 }
 
-// Observe calls f for every request with the status of the response. Nil removes it.
+// Observe calls f after every request with the status of the response. Nil removes f.
 func (r *Registry) Observe(f func(request *http.Request, status int)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

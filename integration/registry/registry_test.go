@@ -71,10 +71,10 @@ func TestResumedRegistryHasItsData(t *testing.T) {
 		t.Fatal(err)
 	}
 	if there, err := repository.Exists(t.Context(), blob.Descriptor); err != nil || !there {
-		t.Errorf("the blob is gone: %v %v", there, err)
+		t.Errorf("blob after Resume: exists is %v, error %v", there, err)
 	}
 	if _, err := store.Head(t.Context(), repository, bundle.TagDesired); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("want not found, got %v", err)
+		t.Errorf("resolve a missing tag: got error %v, want not found", err)
 	}
 }
 

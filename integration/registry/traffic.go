@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Class is the type of a request.
+// Class is the type of the resource that a request reads or writes.
 type Class string
 
 // Classes of requests, by the end of their path.
@@ -15,16 +15,16 @@ const (
 	Blobs     Class = "blobs"
 	Uploads   Class = "uploads" // includes blob mounts
 	Tags      Class = "tags"
-	Other     Class = "other" // the API's root, the catalog, referrers
+	Other     Class = "other" // the root of the API, the catalog and referrers
 )
 
-// Request is a kind of request.
+// Request identifies requests with the same method and class.
 type Request struct {
 	Method string
 	Class  Class
 }
 
-// Traffic counts requests by kind.
+// Traffic counts requests by method and class.
 type Traffic map[Request]int
 
 // Total counts the requests with the given methods, or all requests without arguments.
@@ -45,7 +45,8 @@ func (t Traffic) count(request *http.Request) {
 	t[Request{Method: request.Method, Class: classify(request.URL.Path)}]++
 }
 
-// classify parses from the end of the path, because a repository can contain the name of a class.
+// classify returns the class of a path. It parses from the end, because the name of a repository can contain the name
+// of a class.
 func classify(path string) Class {
 	parts := strings.Split(strings.TrimSuffix(path, "/"), "/")
 	last := func(n int) string {

@@ -31,9 +31,9 @@ type Zot struct {
 	cmd                   *exec.Cmd
 }
 
-// StartZot starts zot with its data below a folder. The program is the file in $ZOT, or the packed file. Address,
-// certificate and folder replace the values of the configuration. A nil configuration disables access control and
-// garbage collection.
+// StartZot starts zot with its data below dir. The program is the file in $ZOT, or the compressed file packed. StartZot
+// sets address, certificate and folder in the configuration. A nil configuration disables access control and garbage
+// collection.
 func StartZot(ctx context.Context, dir, packed string, configuration []byte) (*Zot, error) {
 	z := &Zot{dir: dir, program: os.Getenv(EnvZot)}
 	if z.program == "" {
@@ -126,7 +126,7 @@ func (z *Zot) Stop() error {
 		return nil
 	}
 	err := z.cmd.Process.Kill()
-	_ = z.cmd.Wait() // it was killed
+	_ = z.cmd.Wait() // zot was killed
 	z.cmd = nil
 	return err
 }

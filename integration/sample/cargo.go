@@ -23,8 +23,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Cargo is a bundle with one module whose image can have any size, for air-gap tests. The module is a chart and does
-// not list images.
+// Cargo is a bundle with one module whose image can have any size, for air-gap tests. The module's content is a Helm
+// chart, and its component does not list images.
 type Cargo struct {
 	Registries *store.Registries
 	// Prefix is the registry's host and path. The image is in its repository "cargo".
@@ -75,7 +75,8 @@ func (c Cargo) Publish(ctx context.Context) error {
 	return c.pushBundle(ctx)
 }
 
-// pushLayer generates the bytes twice, for the digest and for the push, instead of keeping them in memory.
+// pushLayer pushes a layer of pseudorandom bytes. It generates the bytes twice, for the digest and for the push,
+// instead of keeping them in memory.
 func (c Cargo) pushLayer(ctx context.Context, to oras.Target, seed byte) (ocispec.Descriptor, error) {
 	noise := func() io.Reader { return io.LimitReader(rand.NewChaCha8([32]byte{seed}), c.LayerBytes) }
 	hash := sha256.New()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Greeter returns a module that ships as a Helm chart with its own values.
+// Greeter returns a module whose content is a Helm chart with its own values.
 func Greeter(version string) Version {
 	return Version{
 		Module: "greeter", Version: version, Manager: "greeter",
@@ -27,7 +27,7 @@ func Greeter(version string) Version {
 	}
 }
 
-// Overlay returns a module that ships as a kustomization.
+// Overlay returns a module whose content is a kustomization.
 func Overlay(version string) Version {
 	return Version{
 		Module: "overlay", Version: version, Manager: "overlay-manager",

@@ -37,7 +37,7 @@ func (s Signer) PublicPEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 }
 
-// InContext returns a descriptor as JSON, with a repository as its last repository context.
+// InContext returns a component descriptor as JSON. Its last repository context is the repository at host and path.
 func InContext(descriptor []byte, host, path string) ([]byte, error) {
 	var document map[string]any
 	if err := yaml.Unmarshal(descriptor, &document); err != nil {
@@ -49,7 +49,7 @@ func InContext(descriptor []byte, host, path string) ([]byte, error) {
 	return json.Marshal(document)
 }
 
-// repository returns a repository context.
+// repository returns a repository context for a descriptor.
 func repository(host, path string) any {
 	return map[string]any{"type": "OCIRegistry", "baseUrl": host, "subPath": path, "componentNameMapping": "urlPath"}
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Scaler returns a module like keda, with a CRD, a default CR, an operator and the operator's RBAC rules. Version 1.7.0
-// contains a PriorityClass that later versions do not contain.
+// Scaler returns a module like Kyma's keda module, with a CRD, a default CR, an operator and the operator's RBAC rules.
+// Version 1.7.0 contains a PriorityClass that later versions do not contain.
 func Scaler(version string) Version {
 	manifest := fmt.Sprintf(scaler, version)
 	if version == "1.7.0" {

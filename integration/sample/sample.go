@@ -36,13 +36,13 @@ type Version struct {
 	UsesValues string
 	// Manager is the Deployment in kyma-system that decides whether the module is ready. It can be empty.
 	Manager string
-	// RequiresDowntime lets an upgrade to this version wait for a maintenance window.
+	// RequiresDowntime makes an upgrade to this version wait for a maintenance window.
 	RequiresDowntime bool
 	// Resources contains the resources of the component. If it is empty, the only resource is raw-manifest with the
 	// Manifest.
 	Resources []Resource
-	// Context is the host and path of the descriptor's repository context. Lifecycle-manager needs a context to install
-	// the module.
+	// Context is the host and path of the descriptor's repository context. Lifecycle-manager cannot install a module
+	// without a repository context.
 	Context string
 	// References contains the components to which this component refers.
 	References []Version
@@ -54,9 +54,9 @@ type Version struct {
 type Resource struct {
 	Name, Type, MediaType string
 	Content               []byte
-	// Image is the reference of an image. Content is empty then.
+	// Image is the reference of an image. If it is set, Content is empty.
 	Image string
-	// ImageDigest is the image digest that signatures cover. It can be empty.
+	// ImageDigest is the digest of the image that the component's signatures cover. It can be empty.
 	ImageDigest digest.Digest
 }
 
@@ -118,7 +118,7 @@ func Release(module, component string, channels ...v1beta2.ChannelVersion) *v1be
 	}
 }
 
-// Channel returns the version of a channel.
+// Channel returns an entry of spec.channels that sets the version of a channel.
 func Channel(channel, version string) v1beta2.ChannelVersion {
 	return v1beta2.ChannelVersion{Channel: channel, Version: version}
 }

@@ -13,7 +13,8 @@ import (
 // Module is the module's name.
 const Module = "beacon"
 
-// ImageRepository is the repository of the operator's image. The image is not pushed to it.
+// ImageRepository is the host in the operator's image reference. Tests load the image into the clusters instead of
+// pushing it.
 const ImageRepository = "kyma-pull.dev"
 
 // Names of the module's objects.
@@ -30,7 +31,7 @@ const (
 // Image returns the operator's image in a version. The image is loaded into the clusters and not served by a registry.
 func Image(version string) string { return ImageRepository + "/" + Operator + ":" + version }
 
-// Versions with their own image. Patch versions use the image of another version.
+// Versions of the module. The operator has a separate image for each version, except VersionPrioritized.
 const (
 	VersionGood   = "1.0.0"
 	VersionBetter = "1.1.0"

@@ -29,7 +29,7 @@ func TestAgentMemoryStaysBelowLimit(t *testing.T) {
 	}
 	peak, err := agent.PeakMemoryBytes()
 	must(t, err)
-	time.Sleep(20 * time.Second) // until the agent is idle
+	time.Sleep(20 * time.Second) // wait until the agent is idle
 	idle, err := agent.MemoryBytes()
 	must(t, err)
 	anonymous, err := agent.AnonymousMemoryBytes()

@@ -25,8 +25,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// voyage is a fleet with operators who carry files between the fleet's registry and runtimes with their own registry or
-// folder. The fleet's registry needs a certificate authority and a password that no runtime has.
+// voyage is a fleet with air-gapped runtimes, each with its own registry or folder. Operators carry files between the
+// fleet's registry and the runtimes. The fleet's registry requires a certificate authority and a password that no
+// runtime has.
 type voyage struct {
 	*fleet.Fleet
 	t   *testing.T
@@ -93,7 +94,7 @@ func ended(t *testing.T, want int, binary string, args ...string) string {
 	return output
 }
 
-// untilOwn waits until the runtime's own Kyma shows the versions as ready.
+// untilOwn waits until the Kyma in the runtime shows the modules as ready in these versions.
 func untilOwn(t *testing.T, r *fleet.Runtime, versions map[string]string) {
 	t.Helper()
 	until(t, 60*time.Second, fmt.Sprintf("%s has installed versions %v", r.ID, versions), func() (bool, string) {
@@ -141,8 +142,8 @@ func pushImage(t *testing.T, registries *store.Registries, repository, tag strin
 	return image
 }
 
-// TestRuntimeIsManagedByFilesOnly uses a ship with its own registry and a bunker with a folder. No program on the ship
-// or in the bunker can connect to the fleet's registry, or has its certificate or password.
+// TestRuntimeIsManagedByFilesOnly uses runtime ship, which has its own registry, and runtime bunker, which has a
+// folder. No program of these runtimes can connect to the fleet's registry, or has its certificate or password.
 func TestRuntimeIsManagedByFilesOnly(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Secured: true})
@@ -177,7 +178,7 @@ func TestRuntimeIsManagedByFilesOnly(t *testing.T) {
 	v.published(ship, first)
 	v.published(bunker, first)
 
-	t.Run("first bundle is imported from a file", func(t *testing.T) {
+	t.Run("import of the first bundle from a file installs its modules", func(t *testing.T) {
 		contents := v.export("one.tar", "ship", "bunker", "--dry-run")
 		if _, err := os.Stat(v.file("one.tar")); !errors.Is(err, os.ErrNotExist) ||
 			!strings.Contains(contents, "scaler 1.7.0, raw-manifest") {
@@ -186,7 +187,8 @@ func TestRuntimeIsManagedByFilesOnly(t *testing.T) {
 		v.export("one.tar", "ship", "bunker")
 		v.imports(0, harbor, v.file("one.tar"))
 		untilOwn(t, ship, first)
-		must(t, os.Rename(v.file("one.tar"), filepath.Join(drops, "one.tar"))) // as an operator does
+		// An operator can move a file into the folder at any time.
+		must(t, os.Rename(v.file("one.tar"), filepath.Join(drops, "one.tar")))
 		untilOwn(t, bunker, first)
 	})
 	t.Run("condition reports imported data", func(t *testing.T) {
@@ -200,7 +202,7 @@ func TestRuntimeIsManagedByFilesOnly(t *testing.T) {
 				strings.Contains(c.Message, "the latest is from 20"), c.Message
 		})
 	})
-	// The report contained the runtime's own key, cluster and Kyma, so the next bundle refers to them.
+	// The report introduced the runtime's key, cluster UID and Kyma, so the next bundle contains them.
 	sinceReport := v.file("report-1.json")
 	promote(t, f, "1.8.0")
 	second := v.published(ship, map[string]string{"scaler": "1.8.0", "mailer": "1.0.0"})
@@ -211,9 +213,10 @@ func TestRuntimeIsManagedByFilesOnly(t *testing.T) {
 	must(t, release(ctx, f, mailerWithImage(host, "1.1.0")))
 	last := map[string]string{"scaler": "1.8.0", "mailer": "1.1.0"}
 	v.published(ship, last)
-	v.export("three.tar", "ship", "--since", second, "--images", "--renderer", "none") // the image of scaler is missing
+	// With --renderer none, the export does not find the image of scaler.
+	v.export("three.tar", "ship", "--since", second, "--images", "--renderer", "none")
 
-	t.Run("import of an unsuitable delta names the missing content", func(t *testing.T) {
+	t.Run("import of a delta without its base names the missing content", func(t *testing.T) {
 		writes := written.Load()
 		output := v.imports(3, harbor, v.file("three.tar"))
 		if want := sample.Scaler("1.8.0").ContentDigest().String(); !strings.Contains(output, want) ||
@@ -281,7 +284,7 @@ func TestRuntimeIsManagedByFilesOnly(t *testing.T) {
 			t.Errorf("import of an older report is not refused:\n%s", output)
 		}
 		unwritten(t, writes)
-		// The report can be older than the ready Deployment with the new image.
+		// The newest report can be older than the Deployment's readiness, so wait for another report.
 		until(t, 60*time.Second, "an imported report shows that all modules are ready", func() (bool, string) {
 			v.report(ship, harbor, "report-3.json")
 			record, err := ship.Record(ctx)

@@ -28,8 +28,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// faulty is a proxy to an API server. Every request fails with the configured status. Status 0 forwards the request,
-// and a negative status closes the connection.
+// faulty is a proxy to an API server. It responds to every request with the configured status. Status 0 forwards
+// requests to the API server, and a negative status closes the connection.
 type faulty struct {
 	*httptest.Server
 	status atomic.Int64
@@ -41,7 +41,8 @@ func startFaulty(t *testing.T, kubeconfig string) *faulty {
 	must(t, err)
 	target, err := url.Parse(config.Host)
 	must(t, err)
-	transport, err := rest.TransportFor(rest.AnonymousClientConfig(config)) // the client sends a token
+	// Without credentials, because the client sends its own token.
+	transport, err := rest.TransportFor(rest.AnonymousClientConfig(config))
 	must(t, err)
 	through := &httputil.ReverseProxy{
 		Transport: transport, FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
@@ -70,7 +71,8 @@ func TestAgentWaitsForItsAPIServerAndToken(t *testing.T) {
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	must(t, r.Agent().Stop())
 
-	// A ServiceAccount as the chart creates it. Its token ends with a Secret.
+	// Create a ServiceAccount like the chart's. Its token becomes invalid when the Secret to which the token is bound
+	// is deleted.
 	account := &corev1.ServiceAccount{
 		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent"},
 	}
@@ -100,7 +102,7 @@ func TestAgentWaitsForItsAPIServerAndToken(t *testing.T) {
 	first := renew("first")
 	api := startFaulty(t, r.Kubeconfig())
 	t.Cleanup(func() {
-		_ = r.Agent().Kill() // its watches would keep the server open
+		_ = r.Agent().Kill() // open watches of the agent would prevent the server from closing
 		api.CloseClientConnections()
 		api.Close()
 	})
@@ -132,7 +134,7 @@ func TestAgentWaitsForItsAPIServerAndToken(t *testing.T) {
 		return err == nil, fmt.Sprint(err)
 	})
 	if !running(r.Agent()) || count > 8 {
-		t.Errorf("agent running: %t; wait reason logged %d times, want true and 1", running(r.Agent()), count)
+		t.Errorf("agent is running: %t, want true; wait reason was logged %d times, want 1", running(r.Agent()), count)
 	}
 
 	// The token expires while the agent runs, and the agent reads the next one from the file, as kubelet renews it.
@@ -154,7 +156,7 @@ func TestAgentWaitsForItsAPIServerAndToken(t *testing.T) {
 	}
 }
 
-// running reports whether a local process is still running.
+// running reports whether a program that runs as a process has not ended.
 func running(p fleet.Program) bool {
 	process, ok := p.(*fleet.Process)
 	return ok && process.Running()

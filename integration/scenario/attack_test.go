@@ -48,7 +48,7 @@ func flip(text string, field string) string {
 	return text[:at] + string(flipped) + text[at+1:]
 }
 
-// forged composes a bundle for a runtime from the registry's blobs, with another predicate or another key.
+// forged composes a bundle for a runtime from the documents in the registry, with a changed predicate or another key.
 func forged(
 	t *testing.T, f *fleet.Fleet, r *fleet.Runtime, signer trust.Signer, change func(*bundle.Predicate),
 ) bundle.Blob {
@@ -71,8 +71,8 @@ func forged(
 	return composed
 }
 
-// resigned returns a manifest whose statement was changed and signed again. The publisher composes no bundle that
-// agents refuse, so the test acts as an attacker or a later publisher.
+// resigned returns a manifest whose statement was changed and signed again, by an attacker or a later publisher.
+// bundle.Compose cannot create such a statement.
 func resigned(t *testing.T, manifest []byte, signer trust.Signer, change func(predicate map[string]any)) bundle.Blob {
 	t.Helper()
 	return altered(t, manifest, func(m *ocispec.Manifest) {
@@ -125,7 +125,7 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 	promote(t, f, "1.8.0")
 	must(t, victim.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	settle(t, f)
-	f.Publisher().Stop() // otherwise it replaces the attacker's bundle
+	f.Publisher().Stop() // a running publisher would replace the attacker's bundle
 	honest, err := victim.Desired(ctx)
 	must(t, err)
 	foreign, err := other.Desired(ctx)
@@ -169,7 +169,7 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 			p.IssuedAt, p.ExpiresAt = time.Now().Add(-2*time.Hour).UTC(), time.Now().Add(-time.Hour).UTC()
 		}), refusal.Expired},
 		{
-			"another bundle of the same sequence",
+			"another bundle with the same sequence",
 			forged(t, f, victim, publisherKey(t, f),
 				func(p *bundle.Predicate) { p.Sequence--; p.KymaGeneration += 100 }), refusal.Equivocation,
 		},
@@ -185,7 +185,7 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 			"a bundle of another epoch",
 			forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) { p.Epoch++ }), refusal.WrongEpoch,
 		},
-		{"a bundle that needs a feature of later agents",
+		{"a bundle that requires a feature of later agents",
 			resigned(t, newer.Bytes, publisherKey(t, f), func(predicate map[string]any) {
 				predicate["critical"] = []string{"teleport"}
 			}), refusal.UnsupportedFeature},
@@ -193,29 +193,29 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 			"a bundle signed by a stranger", forged(t, f, victim, strangerKey, func(*bundle.Predicate) {}),
 			refusal.UnknownKey,
 		},
-		{"a flipped byte in the statement", altered(t, honest.Bytes, func(m *ocispec.Manifest) {
+		{"a bundle with a flipped byte in the statement", altered(t, honest.Bytes, func(m *ocispec.Manifest) {
 			m.Annotations[bundle.AnnotationAttestation] = flip(m.Annotations[bundle.AnnotationAttestation],
 				`"payload":"`)
 		}), refusal.BadSignature},
-		{"a flipped byte in the signature", altered(t, honest.Bytes, func(m *ocispec.Manifest) {
+		{"a bundle with a flipped byte in the signature", altered(t, honest.Bytes, func(m *ocispec.Manifest) {
 			m.Annotations[bundle.AnnotationAttestation] = flip(m.Annotations[bundle.AnnotationAttestation], `"sig":"`)
 		}), refusal.BadSignature},
 		{
-			"no attestation", altered(t, honest.Bytes, func(m *ocispec.Manifest) { m.Annotations = nil }),
-			refusal.Unsigned,
+			"bundle without an attestation",
+			altered(t, honest.Bytes, func(m *ocispec.Manifest) { m.Annotations = nil }), refusal.Unsigned,
 		},
 		{
-			"another config under a newer signature",
+			"newer bundle whose config was replaced",
 			altered(t, newer.Bytes, func(m *ocispec.Manifest) { m.Config = alteredConfig.Descriptor }),
 			refusal.WrongDigest,
 		},
 		{
-			"another catalog under a newer signature",
+			"newer bundle whose catalog was replaced",
 			altered(t, newer.Bytes, func(m *ocispec.Manifest) { m.Layers[0] = alteredCatalog.Descriptor }),
 			refusal.WrongDigest,
 		},
 		{
-			"another config under the same signature",
+			"current bundle whose config was replaced",
 			altered(t, honest.Bytes, func(m *ocispec.Manifest) { m.Config = alteredConfig.Descriptor }),
 			refusal.WrongDigest,
 		},
@@ -231,7 +231,7 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 		}), refusal.PredicateType},
 		{"the runtime's own report", bundle.NewBlob(ocispec.MediaTypeImageManifest, newest.Bytes), refusal.MediaType},
 		{
-			"another artifact type",
+			"bundle with another artifact type",
 			altered(t, honest.Bytes, func(m *ocispec.Manifest) { m.ArtifactType = bundle.ArtifactTypeReport }),
 			refusal.MediaType,
 		},
@@ -306,7 +306,7 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 				}
 				return false, fmt.Sprint(len(events.Items), " other events")
 			})
-		// the publisher replaced it with a valid bundle
+		// the publisher has replaced the refused bundle with a valid one
 		must(t, victim.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))
 	})
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// wishes adds scaler at the fast channel and mailer to the runtime's own Kyma, as its admin would.
-func wishes(t *testing.T, r *fleet.Runtime) {
+// editModules requests scaler in channel fast, and mailer, in the Kyma in the runtime, like the runtime's admin.
+func editModules(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	must(t, r.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {
 		spec.Modules = []v1beta2.Module{
@@ -46,8 +46,8 @@ func TestRuntimeAppliesAdminChangesWithoutControlPlane(t *testing.T) {
 	settle(t, f)
 	f.Publisher().Stop()
 
-	wishes(t, free)
-	wishes(t, bound)
+	editModules(t, free)
+	editModules(t, bound)
 	until(t, 60*time.Second, "runtime free applies its admin's changes", func() (bool, string) {
 		kyma, err := free.Kyma(ctx)
 		if err != nil {
@@ -86,11 +86,12 @@ func TestRuntimeAppliesAdminChangesWithoutControlPlane(t *testing.T) {
 	})
 	settle(t, f)
 	if after := generations(); after != before {
-		t.Errorf("the control plane's bundle reinstalled objects: %s, then %s", before, after)
+		t.Errorf("the control plane's bundle changed installed objects: %s, then %s", before, after)
 	}
 }
 
-// replaceKyma deletes and recreates the runtime's Kyma with generation 1, as `kubectl replace --force` does.
+// replaceKyma deletes the Kyma in the runtime and creates it again with generation 1, as `kubectl replace --force`
+// does.
 func replaceKyma(t *testing.T, r *fleet.Runtime, spec v1beta2.KymaSpec) {
 	t.Helper()
 	until(t, 30*time.Second, "the Kyma is replaced", func() (bool, string) {
@@ -102,7 +103,8 @@ func replaceKyma(t *testing.T, r *fleet.Runtime, spec v1beta2.KymaSpec) {
 		next := &v1beta2.Kyma{Spec: spec}
 		next.Namespace, next.Name, next.Labels = v1beta2.RuntimeNamespace, v1beta2.RuntimeKymaName, old.Labels
 		err = r.API.Create(t.Context(), next)
-		return err == nil && next.Generation == 1, fmt.Sprint(err) // the agent can recreate the Kyma first
+		// An error means that the agent recreated the Kyma first.
+		return err == nil && next.Generation == 1, fmt.Sprint(err)
 	})
 }
 
@@ -119,7 +121,7 @@ func TestAutonomousRuntimeNeverDowngradesModules(t *testing.T) {
 		}
 		return all
 	}
-	untilSaid := func(what, module, version, message string, sides ...func() (*v1beta2.Kyma, error)) {
+	untilMessage := func(what, module, version, message string, sides ...func() (*v1beta2.Kyma, error)) {
 		t.Helper()
 		until(t, 60*time.Second, what, func() (bool, string) {
 			for _, side := range sides {
@@ -151,13 +153,13 @@ func TestAutonomousRuntimeNeverDowngradesModules(t *testing.T) {
 		return err == nil && config.Data["version"] == "1.8.0", fmt.Sprint(config.Data, err)
 	}))
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Channel = "regular" }))
-	untilSaid("the runtime reports that scaler keeps its version", "scaler", "1.8.0",
-		"stays at version 1.8.0: the bundle in force has 1.7.0, which is older", runtime)
+	untilMessage("the runtime reports that scaler keeps its version", "scaler", "1.8.0",
+		"stays at version 1.8.0: the last accepted bundle has 1.7.0, which is older", runtime)
 	notDowngraded("after the change to channel regular")
 
 	replaceKyma(t, r, v1beta2.KymaSpec{Channel: "regular", Modules: modules("mailer", "scaler")})
-	untilSaid("the request of the replaced Kyma takes effect", "mailer", "1.0.0", "", runtime)
-	untilSaid("the module is not downgraded", "scaler", "1.8.0", "stays at version 1.8.0", runtime)
+	untilMessage("the request of the replaced Kyma takes effect", "mailer", "1.0.0", "", runtime)
+	untilMessage("the module is not downgraded", "scaler", "1.8.0", "stays at version 1.8.0", runtime)
 	notDowngraded("after the Kyma was replaced")
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = modules("scaler") }))
 	until(t, 60*time.Second, "the module is removed after its request is withdrawn", func() (bool, string) {
@@ -166,7 +168,7 @@ func TestAutonomousRuntimeNeverDowngradesModules(t *testing.T) {
 	})
 
 	must(t, f.StartPublisher())
-	untilSaid("both sides report the kept version", "scaler", "1.8.0", "stays at version 1.8.0", runtime, record)
+	untilMessage("both sides report the kept version", "scaler", "1.8.0", "stays at version 1.8.0", runtime, record)
 	until(t, 60*time.Second, "the applied bundle contains the installed versions", func() (bool, string) {
 		kyma, err := r.Record(ctx)
 		must(t, err)

@@ -16,13 +16,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// broken is a module with one fault, and the messages that must report it.
+// broken is a module with one fault, and the messages that must report the fault.
 type broken struct {
 	module string
 	state  v1beta2.State
-	// situation is the cause in the output of why.
+	// situation is the cause that `kcp-publisher why` must print.
 	situation string
-	// want are parts of the module's message. MODULE stands for the module's name in the share.
+	// want lists texts that the module's message must contain. MODULE is replaced by the module's name in the share.
 	want  []string
 	offer func(context.Context, *fleet.Fleet) error
 }
@@ -193,12 +193,12 @@ func TestBrokenUpgradeKeepsLastGoodVersion(t *testing.T) {
 		config, err := settings(ctx, r)
 		must(t, err)
 		if config.Data["version"] != "1.7.0" {
-			t.Errorf("installed version is %s", config.Data["version"])
+			t.Errorf("installed version is %s, want 1.7.0", config.Data["version"])
 		}
 	})
 	t.Run("upgrade waits for content that cannot be fetched", func(t *testing.T) {
 		f.Registry.Intercept(func(w http.ResponseWriter, req *http.Request) bool {
-			// Only agents read this blob; the publisher reads descriptors.
+			// The publisher reads only descriptors, so this fault affects only agents.
 			if strings.HasSuffix(req.URL.Path, "/blobs/"+sample.Scaler("1.8.0").ContentDigest().String()) {
 				http.Error(w, "gone", http.StatusNotFound)
 				return true
@@ -222,7 +222,7 @@ func TestBrokenUpgradeKeepsLastGoodVersion(t *testing.T) {
 		config, err := settings(ctx, r)
 		must(t, err)
 		if config.Data["version"] != "1.7.0" {
-			t.Errorf("installed version is %s", config.Data["version"])
+			t.Errorf("installed version is %s, want 1.7.0", config.Data["version"])
 		}
 		f.Registry.Intercept(nil)
 		must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
@@ -253,7 +253,7 @@ func TestBrokenUpgradeKeepsLastGoodVersion(t *testing.T) {
 		manifest := &v1beta2.Manifest{}
 		must(t, r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: "scaler"}, manifest))
 		if manifest.Spec.Version != "2.0.0" {
-			t.Errorf("the Manifest has version %s", manifest.Spec.Version)
+			t.Errorf("the Manifest has version %s, want no downgrade", manifest.Spec.Version)
 		}
 	})
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// depot is a registry with large content. It needs no Kubernetes.
+// depot is a registry whose bundle has a large image. Its tests need no Kubernetes.
 type depot struct {
 	t        *testing.T
 	binaries fleet.Binaries
@@ -83,7 +83,7 @@ func TestKilledExportAndImportResume(t *testing.T) {
 	d.run(0, d.binaries.Publisher, d.exportArgs("whole.tar")...)
 	exporting := time.Since(started)
 	if info, err := os.Stat(d.file("whole.tar")); err != nil || info.Size() < 6*4<<20 {
-		t.Fatalf("file lacks the image that only the rendered chart names: %v, %v", info, err)
+		t.Fatalf("the export lacks the image that only the rendered chart names: %v, %v", info, err)
 	}
 	started = time.Now()
 	d.run(0, d.binaries.Agent, d.importArgs(store.LayoutScheme+d.file("whole"), d.file("whole.tar"))...)
@@ -120,7 +120,7 @@ func TestKilledExportAndImportResume(t *testing.T) {
 				d.importArgs(target, d.file("whole.tar"))...)
 			_, code := fleet.Run(t.Context(), d.binaries.Agent, verify...)
 			if through && code != 0 {
-				t.Fatalf("the import finished but the bundle does not verify: exit code %d", code)
+				t.Fatalf("the import has finished, but the bundle does not verify: exit code %d", code)
 			}
 			if code == 0 { // the bundle is visible, so all its blobs must exist
 				d.everything("cut")
@@ -136,13 +136,13 @@ func TestKilledExportAndImportResume(t *testing.T) {
 		d.everything("cut")
 		if output := d.run(0, d.binaries.Agent, d.importArgs(target, d.file("whole.tar"))...); !strings.Contains(output,
 			": 0 blobs and manifests written") {
-			t.Errorf("repeated import:\n%s", output)
+			t.Errorf("unexpected output of a repeated import:\n%s", output)
 		}
 		t.Logf("killed %d times", cuts)
 	})
 }
 
-// everything fails the test unless the folder has all blobs that the uninterrupted import wrote.
+// everything fails the test unless the folder with this name has all blobs that an uninterrupted import wrote.
 func (d depot) everything(name string) {
 	d.t.Helper()
 	blobs, err := os.ReadDir(filepath.Join(d.file("whole"), "blobs", "sha256"))

@@ -64,13 +64,14 @@ func TestCatalogFollowsModuleVisibility(t *testing.T) {
 	untilSeen(t, r, mailer, oldScaler, newScaler)
 	must(t, f.Control.Delete(ctx, scaler(f, "1.8.0").Template()))
 	untilSeen(t, r, mailer, oldScaler)
-	mayHaveMailer(t, f, r)
+	checkVisibility(t, f, r)
 	labelKyma(t, f, r, v1beta2.LabelSync, v1beta2.False)
 	untilSeen(t, r)
 }
 
-// mayHaveMailer restricts the installed mailer to beta Kymas and toggles the Kyma's beta label, as a broker does.
-func mayHaveMailer(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
+// checkVisibility restricts the installed module mailer to beta Kymas, and removes and adds the Kyma's beta label, as a
+// broker does.
+func checkVisibility(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	t.Helper()
 	ctx := t.Context()
 	template := mailer(f, "1.0.0").Template()
@@ -110,7 +111,8 @@ func TestMandatoryModulesAreAddedAndRemoved(t *testing.T) {
 	must(t, f.Offer(ctx, watch))
 	mandatory := sample.Release("watchdog", watch.Component())
 	mandatory.Spec.Mandatory = &v1beta2.Mandatory{Version: "1.0.0"}
-	mandatory.Finalizers = []string{v1beta2.LifecycleManagerFinalizerMandatory} // from lifecycle-manager
+	// Finalizer that lifecycle-manager added.
+	mandatory.Finalizers = []string{v1beta2.LifecycleManagerFinalizerMandatory}
 	must(t, f.Control.Create(ctx, mandatory))
 	left := &v1beta2.Manifest{
 		ObjectMeta: metav1.ObjectMeta{

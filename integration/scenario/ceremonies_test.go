@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
@@ -21,12 +22,13 @@ type ceremonySignature struct {
 // TestKeyCeremonyGuideWorks follows docs/guides/key-ceremonies.md from the first command to the last, with a folder for
 // each machine.
 func TestKeyCeremonyGuideWorks(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestKeysRotateWithoutRestart
 	besideOthers(t)
 	binaries, err := fleet.Build()
 	must(t, err)
 	s := newPlainShell(t, t.TempDir(), binaries)
 	must(t, os.WriteFile(filepath.Join(s.dir, "passphrase"), []byte("of a test\n"), 0o600))
-	holders := map[string]string{} // thumbprints
+	holders := map[string]string{} // thumbprint of each holder's key
 	ran := 0
 	for _, step := range guide(t, "key-ceremonies.md")[""] {
 		s.env = append(s.env, "OLD_ROOT_KEY="+holders["cleo"], "REMOVED_ROOT_KEY="+holders["ada"])
@@ -98,7 +100,8 @@ func (s shell) shownKeys() []ceremonyKey {
 	return shown.Keys
 }
 
-// note records which key belongs to which holder once they have signed, as the guide describes.
+// note records the thumbprint of each holder's key. It derives the holders from the order of their signatures in the
+// guide.
 func (s shell) note(holders map[string]string) {
 	s.t.Helper()
 	draft, complete := filepath.Join(s.dir, "ada", "root-2.draft.json"), filepath.Join(s.dir, "bob", "root-2.json")

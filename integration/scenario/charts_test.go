@@ -25,12 +25,13 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/chart"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// chartNamespaces are the namespaces of the charts, each installed under its own name.
+// chartNamespaces maps each chart to its installation namespace. The release has the chart's name.
 var chartNamespaces = map[string]string{"kcp-publisher": sample.Namespace, "skr-agent": v1beta2.RuntimeNamespace}
 
 // byChart installs the programs' charts with these values, by program. The programs then run as the charts'
@@ -78,12 +79,12 @@ func renderChart(name string, values map[string]any) ([]*unstructured.Unstructur
 	return rendered.Objects()
 }
 
-// minimal are the required values of the publisher's chart.
+// minimal returns the required values of the publisher's chart.
 func minimal() map[string]any {
 	return map[string]any{"location": "registry.example/fleet", "keys": map[string]any{"secretName": "keys"}}
 }
 
-// as returns a client with the rights of the program that uses the kubeconfig.
+// as returns a client with the rights of a kubeconfig's user.
 func as(t *testing.T, kubeconfig string) client.Client {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -115,7 +116,7 @@ func refused(t *testing.T, attempts map[string]error) {
 	t.Helper()
 	for what, err := range attempts {
 		if !apierrors.IsForbidden(err) {
-			t.Errorf("attempt %q is not refused: %v", what, err)
+			t.Errorf("attempt to %s: got error %v, want a refusal", what, err)
 		}
 	}
 }
@@ -146,7 +147,7 @@ func admitted(t *testing.T, cluster client.Client, namespace string) {
 	}
 }
 
-// missedNothing fails the test if a program logged a request that the API server denied.
+// missedNothing fails the test if a program's log contains a request that the API server denied.
 func missedNothing(t *testing.T, log string) {
 	t.Helper()
 	if len(log) == 0 {
@@ -248,6 +249,7 @@ func TestDefaultChartRightsSufficeForAModule(t *testing.T) {
 // TestChartValuesGrantTheRightsTheyNeed runs a publisher that serves webhooks and requires signatures. The agent
 // installs with one ClusterRole, and scaler with the rights of an account. A bundle sets the agent's image.
 func TestChartValuesGrantTheRightsTheyNeed(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestDefaultChartRightsSufficeForAModule
 	ctx, address := t.Context(), freeAddress(t)
 	policy := filepath.Join(t.TempDir(), "policy.yaml")
 	must(t, os.WriteFile(policy,
@@ -255,17 +257,18 @@ func TestChartValuesGrantTheRightsTheyNeed(t *testing.T) {
 		0o600))
 	publisher := minimal()
 	publisher["webhook"] = map[string]any{"enabled": true}
-	publisher["signaturePolicy"] = map[string]any{"kind": "SignaturePolicy"} // the file's name is policy
+	// The chart mounts this value as the file policy.
+	publisher["signaturePolicy"] = map[string]any{"kind": "SignaturePolicy"}
 	f := newFleet(t, fleet.Options{
 		LeaderElect: true,
 		PublisherFlags: []string{
-			"--webhook-url", "https://" + address, "--webhook-bind-address", address, "--signature-policy", policy,
+			"--webhook-url", "https://" + address, "--set", "webhook-bind-address=" + address, "--signature-policy", policy,
 		},
 		Account: byChart(map[string]map[string]any{
 			"kcp-publisher": publisher,
 			"skr-agent": {
 				"rbac":        map[string]any{"clusterRoles": []any{"small-modules"}},
-				"selfUpgrade": true, // only limited rights disable this setting
+				"selfUpgrade": true, // by default, an agent with limited rights does not upgrade itself
 				"modules":     map[string]any{"serviceAccounts": map[string]any{"scaler": "modules"}},
 			},
 		}),

@@ -11,13 +11,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// checked is a line of `check`'s JSON output.
+// checked is a line of the JSON output of `kcp-publisher check` or `skr-agent check`.
 type checked struct{ Check, Result, Message, Advice string }
 
-// runCheck runs `check` of a program and returns its findings by check.
+// runCheck runs the check command of a program and returns each check's result by the check's name.
 func runCheck(t *testing.T, want int, binary string, args ...string) map[string]checked {
 	t.Helper()
 	output, code := fleet.Run(t.Context(), binary, append([]string{"check", "-o", "json"}, args...)...)
@@ -47,6 +48,7 @@ func findings(t *testing.T, got map[string]checked, want map[string][2]string) {
 
 // TestChecksReportProblemsBeforeProgramsRun checks each program with several faults at once, and then without faults.
 func TestChecksReportProblemsBeforeProgramsRun(t *testing.T) {
+	suite.Long(t) // the short suite keeps the tests of internal/preflight
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{
 		Secured: true, PublisherRights: []string{"publisher.yaml", "metrics.yaml"},
@@ -83,7 +85,7 @@ func TestChecksReportProblemsBeforeProgramsRun(t *testing.T) {
 		},
 	})
 
-	// The only finding is a warning about the root key in the same folder as the other keys.
+	// Without faults, the only finding is a warning, because the root key is in the same folder as the other keys.
 	got = runCheck(t, 0, f.Binaries().Publisher,
 		append(publisher, "--keys", f.Keys(), "--registry-config", config, "--registry-write")...)
 	findings(t, got, map[string][2]string{

@@ -34,7 +34,7 @@ func TestOperatorRunsChecksInOneRuntime(t *testing.T) {
 	text, err := f.Ask(ctx, append(command, "--check", "deployed")...)
 	if err != nil || !strings.Contains(text, "module scaler 1.7.0 in runtime one") ||
 		!strings.Contains(text, "Passed") {
-		t.Fatalf("run of a passing check: %v\n%s", err, text)
+		t.Fatalf("run of a passing check: got error %v and output\n%s", err, text)
 	}
 	s := newPlainShell(t, f.Dir, f.Binaries(), "RUNTIME", "one", "MODULE", "scaler",
 		"registry.example/fleet", f.Location())
@@ -42,11 +42,11 @@ func TestOperatorRunsChecksInOneRuntime(t *testing.T) {
 	text, err = s.try(blocksOf(t, "docs/guides/checks.md", 1)[0])
 	if err == nil || !strings.Contains(text, "runtime one: many is Failed, shipped is Inconclusive") ||
 		!strings.Contains(text, `the module ships no check with this name`) {
-		t.Errorf("run of failing checks: %v\n%s", err, text)
+		t.Errorf("run of failing checks: got error %v and output\n%s", err, text)
 	}
 	text, err = f.Ask(ctx, append(command, "--last")...)
 	if err == nil || !strings.Contains(text, "many is Failed") {
-		t.Errorf("show the last result: %v\n%s", err, text)
+		t.Errorf("last result: got error %v and output\n%s", err, text)
 	}
 	file := filepath.Join(t.TempDir(), "report.json")
 	export := []string{"export-report", "--location", f.Location(), "--runtime", "one", "-o", file}
@@ -55,14 +55,15 @@ func TestOperatorRunsChecksInOneRuntime(t *testing.T) {
 	}
 	if text, err = f.Ask(ctx, "rollout", "check", "one", "scaler", "--last", "--file", file); !strings.Contains(text,
 		"many is Failed") {
-		t.Errorf("result from an imported report: %v\n%s", err, text)
+		t.Errorf("result from an imported report: got error %v and output\n%s", err, text)
 	}
 	if text, err = f.Ask(ctx, "rollout", "check", "one", "nats", "--location", f.Location()); err == nil ||
 		!strings.Contains(text, "has no module nats") {
-		t.Errorf("result of another module: %v\n%s", err, text)
+		t.Errorf("result of a module that the report lacks: got error %v and output\n%s", err, text)
 	}
 
-	// Removing the request also publishes a bundle, whose report can arrive after the command ended.
+	// The command removes its request at the end, which publishes another bundle. The report about that bundle can
+	// arrive after the command has ended.
 	must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
 	after, err := r.Record(ctx)
 	must(t, err)

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// checkedStages is a course whose canaries have a check.
+// checkedStages returns a course whose canary wave has a check.
 func checkedStages() v1alpha1.Course {
 	return stages(func(canaries, _ *v1alpha1.Wave) {
 		canaries.Checks = []v1alpha1.Check{{Name: "works", CEL: &v1alpha1.CELCheck{Expression: "true"}}}
@@ -43,7 +43,7 @@ func TestFailedCheckRollsBackTheCanaryOnly(t *testing.T) {
 	}
 	const reason = "check works is Failed: 0.9, 0.2 before the upgrade: above 0.5"
 	if shown := ask(t, f, "rollout", "show", firstRollout); !strings.Contains(shown, reason) {
-		t.Errorf("rollout show reports\n%s", shown)
+		t.Errorf("unexpected output of rollout show:\n%s", shown)
 	}
 }
 

@@ -28,7 +28,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// stretch watches the Kymas of one API server and records the result of each change. It is safe for concurrent use.
+// stretch watches the Kymas of one API server and records the state and condition Ready after each change. It is safe
+// for concurrent use.
 type stretch struct {
 	mu   sync.Mutex // guards the fields below
 	seen []string
@@ -57,7 +58,7 @@ func watchKymas(t *testing.T, kubeconfig, namespace string) *stretch {
 	return s
 }
 
-// different returns the records without consecutive duplicates.
+// different returns the recorded states without consecutive duplicates.
 func (s *stretch) different() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,8 +145,8 @@ func TestUnrelatedChangeKeepsRuntimesReady(t *testing.T) {
 			ready.Generation)
 	}
 
-	// The version is added to a channel that no runtime follows. The agent is stopped, so its report is pending. The
-	// restarted publisher then uses the recorded status.
+	// Add a version to a channel that no runtime follows, while the agent is stopped and cannot report. The status must
+	// stay Ready, even after the publisher restarts.
 	published := watchKymas(t, f.PublisherKubeconfig(), sample.Namespace)
 	runs := watchKymas(t, r.Kubeconfig(), v1beta2.RuntimeNamespace)
 	must(t, r.Agent().Stop())

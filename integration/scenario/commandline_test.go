@@ -72,7 +72,7 @@ func TestPublishingAFolderTwicePushesOnce(t *testing.T) {
 		t.Errorf("second run: unexpected output: %s", output)
 	}
 	if rows[0].Action != "unchanged" || rows[1].Action != "unchanged" || r.Traffic().Writes() != writes {
-		t.Errorf("second run: got rows %+v and %d writes, want no writes", rows, r.Traffic().Writes()-writes)
+		t.Errorf("second run: got rows %+v and %d registry writes, want no writes", rows, r.Traffic().Writes()-writes)
 	}
 	verify := func(want int, ref, runtime string) string {
 		t.Helper()

@@ -43,7 +43,7 @@ func imageOf(t *testing.T, r *fleet.Runtime, deployment string) string {
 	return d.Spec.Template.Spec.Containers[0].Image
 }
 
-// untilCondition waits until one of the conditions of a module's Manifest in the runtime contains a text.
+// untilCondition waits until the condition of the given kind in a module's Manifest in the runtime contains a text.
 func untilCondition(t *testing.T, r *fleet.Runtime, module, kind, text string) {
 	t.Helper()
 	until(t, 30*time.Second, module+" reports "+text+" in its condition "+kind, func() (bool, string) {
@@ -85,7 +85,7 @@ func TestChartsAndOverlaysAreInstalledLikeManifests(t *testing.T) {
 			t.Errorf("the overlay built unexpected data %v", data)
 		}
 	})
-	t.Run("every content type uses images from the mirror", func(t *testing.T) {
+	t.Run("modules of every content type use images from the mirror", func(t *testing.T) {
 		for deployment, want := range map[string]string{
 			"greeter": "mirror.example/lab/greeter:1.0.0", "overlay-manager": "mirror.example/lab/overlay:1.0.0",
 			"scaler-manager": "mirror.example/lab/scaler:1.7.0",
@@ -127,7 +127,8 @@ func TestChartsAndOverlaysAreInstalledLikeManifests(t *testing.T) {
 		if err := r.API.Get(ctx, inKyma("greeter"), &appsv1.Deployment{}); !apierrors.IsNotFound(err) {
 			t.Errorf("the removed module's Deployment still exists: %v", err)
 		}
-		must(t, r.API.Get(ctx, inKyma("greeter-memory"), &corev1.ConfigMap{})) // has the chart's keep policy
+		// The chart annotates this ConfigMap with Helm's keep policy.
+		must(t, r.API.Get(ctx, inKyma("greeter-memory"), &corev1.ConfigMap{}))
 	})
 }
 
@@ -168,7 +169,8 @@ var hostile = map[string]struct {
 	resource sample.Resource
 	want     string
 }{
-	// Rendering of these two ends at the time limit or at the memory limit. Package render tests each limit separately.
+	// Rendering of the modules looping and growing ends at the time limit or at the memory limit, depending on the
+	// machine. Package render tests each limit separately.
 	"looping": {sample.Chart("looping", `{{- range $i := until 1000000000 }}{{ end }}`), "chart"},
 	"growing": {
 		sample.Chart("growing", `{{- $s := "x" }}{{- range $i := until 40 }}{{ $s = print $s $s }}{{ end }}{{ $s }}`),
@@ -196,7 +198,7 @@ var hostile = map[string]struct {
 
 func TestSignedPublicChartIsInstalled(t *testing.T) {
 	if _, err := os.Stat(realworld); err != nil {
-		t.Skip("shared/realworld is not beside this checkout")
+		t.Skip("shared/realworld does not exist next to this checkout")
 	}
 	archive, err := filepath.Abs(filepath.Join(realworld, "ctf", "podinfo-6.14.1-signed"))
 	must(t, err)
@@ -255,7 +257,7 @@ func TestSignaturePolicyRejectsUnsignedComponents(t *testing.T) {
 	demand(signing)
 	f := newFleet(t, fleet.Options{
 		PublisherFlags: []string{"--signature-policy", policy, "--signature-keys-namespace", signatures,
-			"--component-poll-interval", "1s", "--keys-poll-interval", "1s"},
+			"--set", "component-poll-interval=1s", "--set", "keys-poll-interval=1s"},
 		PublisherRights: []string{"publisher.yaml", "signatures.yaml"},
 	})
 	signed := func(version string, by ...sample.Signer) sample.Version {
@@ -285,12 +287,12 @@ func TestSignaturePolicyRejectsUnsignedComponents(t *testing.T) {
 		})
 	}
 	expect("", "no key is configured")
-	must(t, f.Control.Create(ctx, secret)) // while the publisher runs
+	must(t, f.Control.Create(ctx, secret)) // the publisher must read the new Secret without a restart
 	must(t, r.UntilState(ctx, "overlay", "1.0.0", v1beta2.StateReady))
 
 	must(t, release(ctx, f, signed("1.1.0")))
 	expect("1.0.0", "not signed")
-	// The policy takes effect without a restart. An invalid policy changes nothing.
+	// The publisher loads a changed policy without a restart. It ignores an invalid policy.
 	demand("required: perhaps")
 	until(t, 30*time.Second, "the publisher reports that it keeps the previous policy", func() (bool, string) {
 		log, err := os.ReadFile(filepath.Join(f.Dir, "kcp-publisher.log"))
@@ -301,7 +303,7 @@ func TestSignaturePolicyRejectsUnsignedComponents(t *testing.T) {
 	demand("required: false")
 	must(t, r.UntilState(ctx, "overlay", "1.1.0", v1beta2.StateReady))
 	demand(signing)
-	expect("", "not signed") // the module stays installed, but its version is no longer published
+	expect("", "not signed") // the bundle no longer contains a version of the module, which stays installed
 	must(t, release(ctx, f, signed("1.2.0")))
 	expect("", `signature "release"`)
 	must(t, release(ctx, f, signed("1.3.0")))

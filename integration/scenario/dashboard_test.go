@@ -17,9 +17,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestAdminWorksWithTheKymaDashboard sends the dashboard's JSON patches. The dashboard writes a channel and the
-// channel's version, which Kyma's own CRD drops. It later removes only the channel. Kyma's CLI then writes the whole
-// Kyma with the fields that the CLI knows.
+// TestAdminWorksWithTheKymaDashboard sends the dashboard's JSON patches. The dashboard sets a module's channel and the
+// version of that channel; Kyma's own CRD drops the version. Later the dashboard removes only the channel. Kyma's CLI
+// then writes the whole Kyma without fields that the CLI does not know.
 func TestAdminWorksWithTheKymaDashboard(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{
@@ -109,7 +109,7 @@ func TestAdminWorksWithTheKymaDashboard(t *testing.T) {
 			return kyma.Status.State == v1beta2.StateWarning && synced != nil &&
 					synced.Status == metav1.ConditionFalse && synced.Reason == v1beta2.ReasonPinsUnreadable &&
 					strings.Contains(synced.Message,
-						`metadata.annotations[kyma-pull.dev/pinned-versions]: entry "scaler": want MODULE=VERSION`),
+						`metadata.annotations[kyma-pull.dev/pinned-versions]: entry "scaler": must be MODULE=VERSION`),
 				fmt.Sprintf("%+v", kyma.Status)
 		})
 	}

@@ -30,8 +30,8 @@ type definitions struct {
 	blocks map[string][]guides.Block
 }
 
-// follow runs the guide's commands of a block with the charts of a commit, or with the current charts if commit is
-// empty.
+// follow runs the commands of the guide's blocks with this name. It uses the charts of a commit, or the current charts
+// if commit is empty.
 func (d *definitions) follow(name, commit string) {
 	d.t.Helper()
 	folder := map[string]string{"definitions": "charts", "definitions-back": "older"}[name]
@@ -55,7 +55,7 @@ func (d *definitions) follow(name, commit string) {
 	}
 }
 
-// publish stops the publisher and starts the one of the given programs.
+// publish stops the publisher and starts the publisher of the given programs.
 func (d *definitions) publish(programs fleet.Binaries) {
 	d.t.Helper()
 	must(d.t, d.f.Publisher().Stop())
@@ -63,8 +63,8 @@ func (d *definitions) publish(programs fleet.Binaries) {
 	must(d.t, d.f.StartPublisher())
 }
 
-// writes adds or removes mailer as the runtime's admin and waits until control plane and runtime agree. This shows that
-// the publisher can read and write the stored version.
+// writes adds or removes module mailer as the runtime's admin, and waits until control plane and runtime show the
+// change. This proves that the publisher can read and write Kymas in the stored version of the CRD.
 func (d *definitions) writes(mailer bool) {
 	d.t.Helper()
 	must(d.t, d.berlin.Edit(func(spec *v1beta2.KymaSpec) {
@@ -75,7 +75,7 @@ func (d *definitions) writes(mailer bool) {
 			})
 		}
 	}))
-	until(d.t, time.Minute, fmt.Sprintf("mailer on both sides: %t", mailer), func() (bool, string) {
+	until(d.t, time.Minute, fmt.Sprintf("control plane and runtime have mailer: %t", mailer), func() (bool, string) {
 		kyma, err := d.berlin.Record(d.t.Context())
 		if err != nil {
 			return false, err.Error()
@@ -91,7 +91,7 @@ func (d *definitions) writes(mailer bool) {
 	})
 }
 
-// asked returns the user-written fields of the stored objects and the status of a rollout, by kind and name.
+// asked returns the fields of the stored objects that users write, and the status of a rollout, by kind and name.
 func (d *definitions) asked() map[string]any {
 	d.t.Helper()
 	all := map[string]any{}
@@ -175,8 +175,8 @@ func TestDefinitionsGuideUpgradesAndRollsBack(t *testing.T) {
 	d.writes(true)
 	stored := d.asked()
 
-	t.Log("the definitions are forgotten: today's publisher works with the older ones, and writes no more than " +
-		"otherwise")
+	t.Log("the CRDs are not upgraded: the current publisher works with the older CRDs and sends no additional " +
+		"writes")
 	d.publish(today)
 	d.writes(false)
 	d.untilNothingIsWritten()

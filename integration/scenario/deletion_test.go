@@ -30,7 +30,7 @@ func untilForgotten(t *testing.T, r *fleet.Runtime, limit time.Duration) {
 	})
 }
 
-// untilEmpty waits until the runtime has no objects that come from a Kyma.
+// untilEmpty waits until the runtime has no Kyma, Manifests, ModuleTemplates and module objects.
 func untilEmpty(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	until(t, 40*time.Second, r.ID+" has no module objects", func() (bool, string) {
@@ -92,7 +92,7 @@ func TestDeletedKymaLeavesAnEmptyRuntime(t *testing.T) {
 
 func TestSilentRuntimeDoesNotBlockKymaDeletion(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--deletion-timeout", "6s"}})
+	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--set", "deletion-timeout=6s"}})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	r.Agent().Stop()
 	deleteKyma(t, f, r)
@@ -102,7 +102,7 @@ func TestSilentRuntimeDoesNotBlockKymaDeletion(t *testing.T) {
 	})
 	untilForgotten(t, r, 40*time.Second)
 	must(t, r.API.Get(ctx, inKyma("scaler-manager"), &appsv1.Deployment{}))
-	must(t, r.StartAgent()) // as if months later
+	must(t, r.StartAgent()) // the agent of the deleted runtime starts again, possibly months later
 	untilEmpty(t, r)
 }
 

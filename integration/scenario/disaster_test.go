@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/guides"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
@@ -49,7 +50,7 @@ func createDeployment(t *testing.T, where client.Client, namespace, name string)
 	}))
 }
 
-// disaster is a fleet that follows Git. The publisher's keys are stored in a Secret of the control plane.
+// disaster is a fleet that follows a Git repository, with the publisher's keys in a Secret of the control plane.
 type disaster struct {
 	t      *testing.T
 	f      *fleet.Fleet
@@ -80,7 +81,8 @@ func (d *disaster) mount() {
 	}
 }
 
-// recover runs the given steps of a section, or all steps, and simulates the effects that Kubernetes would have.
+// recover runs the given steps of a section of the guide, or all of its steps. After a step that changes Secret
+// fleet-keys, it updates the publisher's folder, as kubelet would.
 func (d *disaster) recover(name string, steps ...guides.Block) {
 	d.t.Helper()
 	if len(steps) == 0 {
@@ -119,16 +121,18 @@ spec:
   - {name: others, percent: 100, approval: true}
 `
 
-// TestDisasterRecoveryGuideWorks follows docs/guides/disaster-recovery.md for each loss in turn, during a rollout whose
-// second wave is not approved.
+// TestDisasterRecoveryGuideWorks causes each loss that docs/guides/disaster-recovery.md describes, one after the other,
+// and follows the guide. A rollout is waiting for the approval of its second wave.
 func TestDisasterRecoveryGuideWorks(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestPublisherKilledAfterPushAdoptsItsBundle and TestNewEpochSupersedesAttackersSequences
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)
 	files["fleet/careful.yaml"] = carefulPolicy
 	files["fleet/kymas/berlin.yaml"] = kymaOfStage("berlin", "canary", "scaler")
 	files["fleet/kymas/munich.yaml"] = kymaOfStage("munich", "production", "scaler")
 	first := repo.push(files)
-	f := startFollowing(t, append(repo.flags(), "--keys-poll-interval", "500ms", "--registry-check-interval", "1s"))
+	f := startFollowing(t,
+		append(repo.flags(), "--set", "keys-poll-interval=500ms", "--set", "registry-check-interval=1s"))
 	d := &disaster{t: t, f: f, blocks: guide(t, "disaster-recovery.md"), mounted: filepath.Join(f.Dir, "mounted"),
 		s: newShell(t, f.Dir, f.Binaries(), "registry.example/fleet", f.Location(), "--timeout=2m", "--timeout=15s")}
 	t.Cleanup(func() {
@@ -143,11 +147,11 @@ func TestDisasterRecoveryGuideWorks(t *testing.T) {
 	d.mount()
 	flags := func(more ...string) []string {
 		return slices.Concat(repo.flags(),
-			[]string{"--git-poll-interval", "500ms", "--keys-poll-interval", "500ms", "--registry-check-interval", "1s",
-				"--keys", d.mounted}, more)
+			[]string{"--set", "git-poll-interval=500ms", "--set", "keys-poll-interval=500ms", "--set",
+				"registry-check-interval=1s", "--keys", d.mounted}, more)
 	}
 	must(t, f.RestartPublisher(flags()...))
-	// A runtime that is added before Git creates its Kyma gets a Kyma without modules.
+	// Wait for the commit, because AddRuntime would otherwise create the Kyma without modules.
 	untilCommit(t, f, first)
 	var err error
 	d.r, err = f.AddRuntime(ctx, "berlin", "regular")
@@ -179,7 +183,8 @@ func TestDisasterRecoveryGuideWorks(t *testing.T) {
 	d.recover("kcp-lost", steps[0])
 	must(t, f.StartPublisher())
 	d.recover("kcp-lost", steps[1:]...)
-	must(t, d.r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateWarning)) // newer than the channel
+	// The installed version is newer than the channel's version.
+	must(t, d.r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateWarning))
 	untilSettled(t, munich, "1.7.0")
 	d.promote(repo, files, "1.7.0", "1.8.0")
 	d.asBefore(munich)
@@ -209,13 +214,13 @@ func TestDisasterRecoveryGuideWorks(t *testing.T) {
 		"root-keys-lost"}; !slices.Equal(slices.Compact(slices.Sorted(slices.Values(d.ran))), want) {
 		t.Errorf("ran sections %v, want %v", d.ran, want)
 	}
-	if len(d.blocks) != 6 { // another test covers registry-lost
+	if len(d.blocks) != 6 { // registryRecovered, in another test, follows the section registry-lost
 		t.Errorf("the guide has commands for %d disasters, want 6", len(d.blocks))
 	}
 }
 
-// afterTheBackup makes changes that the backup does not contain: new keys of publisher and agent, a promotion, a module
-// that an admin adds, and a new runtime.
+// afterTheBackup makes changes after the backup, so that the backup lacks them: new keys of publisher and agent, a
+// promotion, a module that an admin adds, and a new runtime.
 func (d *disaster) afterTheBackup(repo *repository, files map[string]string) {
 	t, ctx := d.t, d.t.Context()
 	t.Helper()
@@ -284,7 +289,7 @@ func (d *disaster) asBefore(munich *fleet.Simulated) {
 	must(t, d.f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "oslo"}, &oslo))
 }
 
-// rootLost starts a new root of trust in a new location.
+// rootLost follows the guide for lost root keys, which starts a new root of trust in a new location.
 func (d *disaster) rootLost(flags func(...string) []string) {
 	t := d.t
 	t.Helper()

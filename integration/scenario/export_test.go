@@ -13,7 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// horn is a module whose image is unlisted, so only rendering its chart finds the image.
+// horn contains the files of a module whose component does not list its image, so only rendering the chart finds the
+// image.
 var horn = map[string]string{
 	"horn/Chart.yaml": "apiVersion: v2\nname: horn\nversion: 1.0.0\n",
 	"horn/templates/horn.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: horn, namespace: kyma-system}\nspec:\n  " +
@@ -58,8 +59,8 @@ func TestExportContainsImagesFoundByRendering(t *testing.T) {
 	if err := json.Unmarshal([]byte(created), &got); err != nil || len(got.Images) > 0 {
 		t.Fatalf("the component lists images, so the export does not need to render: %v\n%s", err, created)
 	}
-	if shown := s.run(
-		"kcp-publisher component show example.org/module/horn:1.0.0 --components registry.example/components"); !strings.Contains(shown, "helmChart") {
+	if shown := s.run("kcp-publisher component show example.org/module/horn:1.0.0 --components " +
+		"registry.example/components"); !strings.Contains(shown, "helmChart") {
 		t.Errorf("the registry does not contain the created component:\n%s", shown)
 	}
 	s.run("kcp-publisher keys init --keys keys && cp keys/root.json . && kcp-publisher publish --from fleet --to " +

@@ -35,7 +35,7 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 
 	r, err := f.AddRuntime(ctx, "one", "regular")
 	must(t, err)
-	t.Run("commit is installed and bundles name it", func(t *testing.T) {
+	t.Run("modules of a commit are installed and bundles name the commit", func(t *testing.T) {
 		must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
 		must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 		for object, version := range versions(t, f) {
@@ -63,7 +63,7 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 		before := versions(t, f)
 		sh.run(promote + " --branch scaler-1.8")
 		output := sh.run(strings.TrimSpace(page[3]) + " --git-credentials " + repo.credentials)
-		// The page's whole sample output except its first line, which contains the commit.
+		// Compare the page's sample output except its first line, which contains the commit.
 		_, sample, _ := strings.Cut(blockAfter(t, "docs/guides/git.md", "Preview a commit", "text"), "\n")
 		if !strings.HasPrefix(output, "commit ") || !strings.Contains(output, sample) {
 			t.Errorf("docs/guides/git.md shows\n%s\nbut the program prints:\n%s", sample, output)
@@ -137,11 +137,11 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 		}
 		if v := versions(t, f); !strings.HasSuffix(v["ModuleReleaseMeta scaler"], promoted) ||
 			!strings.HasSuffix(v["Kyma one"], first) {
-			t.Errorf("want the commit on the changed object only, got %v", v)
+			t.Errorf("only the changed object must have the new commit, got %v", v)
 		}
 	})
 
-	t.Run("broken commit changes nothing and reports file and field", func(t *testing.T) {
+	t.Run("broken commit changes no objects, and its file and field are reported", func(t *testing.T) {
 		before := versions(t, f)
 		good := strings.Replace(kymaOf("two", "mailer"), "channel: regular", "channel: fast", 1)
 		repo.push(map[string]string{
@@ -171,7 +171,7 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 		}
 	})
 
-	t.Run("commit without the folder or any Kyma is refused", func(t *testing.T) {
+	t.Run("commit without the fleet folder or without any Kyma is refused", func(t *testing.T) {
 		before := versions(t, f)
 		repo.git("mv", "fleet", "moved")
 		repo.push(nil)
@@ -197,12 +197,12 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 		}
 	})
 
-	t.Run("rewound branch needs --allow-rewind and runtimes keep newer versions", func(t *testing.T) {
+	t.Run("rewound branch requires --allow-rewind, and runtimes keep newer versions", func(t *testing.T) {
 		before := versions(t, f)
 		repo.git("reset", "--quiet", "--hard", first)
 		repo.git("push", "--quiet", "--force", "origin", "main")
 		untilCommitRefused(t, f, before, "--allow-rewind")
-		must(t, f.RestartPublisher(append(flags, "--git-poll-interval", "500ms", "--allow-rewind")...))
+		must(t, f.RestartPublisher(append(flags, "--set", "git-poll-interval=500ms", "--allow-rewind")...))
 		untilCommit(t, f, first)
 		until(t, 60*time.Second, "the runtime keeps scaler 1.8.0 and reports the reason", func() (bool, string) {
 			record, err := r.Record(ctx)
@@ -222,7 +222,7 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 		before := record.DeepCopy()
 		record.Spec.Channel = "fast"
 		must(t, f.Control.Patch(ctx, record, client.MergeFrom(before)))
-		// The publisher was stopped in the middle of a commit.
+		// Simulate a publisher that was stopped in the middle of a commit.
 		noted := &corev1.ConfigMap{}
 		must(t, f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "kyma-pull-git"}, noted))
 		noted.Data["applying"] = promoted
@@ -243,7 +243,7 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 		}
 	})
 
-	t.Run("publisher needs no further rights", func(t *testing.T) {
+	t.Run("publisher uses only the rights of the charts", func(t *testing.T) {
 		rights, err := f.PublisherRights()
 		must(t, err)
 		lacksNothing(t, "publisher", rights)
@@ -283,7 +283,7 @@ func TestOnlyCommitsOfTrustedSignersAreApplied(t *testing.T) {
 	f := startFollowing(t, source)
 	untilCommit(t, f, first)
 	if who := record(t, f)["signedBy"]; who != "ada@example.com" {
-		t.Errorf("unexpected signer %q", who)
+		t.Errorf("got signer %q, want ada@example.com", who)
 	}
 	before := versions(t, f)
 	promote := append([]string{"promote", "scaler", "--from", "fast", "--to", "regular", "--author",
@@ -301,13 +301,13 @@ func TestOnlyCommitsOfTrustedSignersAreApplied(t *testing.T) {
 	repo.git("reset", "--quiet", "--hard", first)
 	repo.git("push", "--quiet", "--force", "origin", "main")
 	if output, code := fleet.Run(ctx, f.Binaries().Publisher, append(promote, "--git-signing-key", ada)...); code != 0 {
-		t.Fatalf("exit code %d\n%s", code, output)
+		t.Fatalf("promotion with a signing key: exit code %d\n%s", code, output)
 	}
 	repo.git("pull", "--quiet")
 	untilCommit(t, f, repo.git("rev-parse", "HEAD"))
 	meta := &v1beta2.ModuleReleaseMeta{}
 	must(t, f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "scaler"}, meta))
 	if got := meta.Spec.Channels[0]; got != sample.Channel("regular", "1.8.0") {
-		t.Errorf("unexpected result %+v", got)
+		t.Errorf("got channel %+v, want regular with 1.8.0", got)
 	}
 }

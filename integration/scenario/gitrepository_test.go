@@ -24,11 +24,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// repository is a bare Git repository that git itself serves, and a team's clone of it.
+// repository is a bare Git repository, which git itself serves, with a team's clone.
 type repository struct {
 	t         *testing.T
 	bare, dir string
-	// url is the repository's address for clients that use the credentials.
+	// url is the address of the repository. credentials is the folder with the credentials that clients need.
 	url, credentials string
 	env              []string
 }
@@ -157,7 +157,7 @@ func kymaOf(id string, modules ...string) string {
 	return text
 }
 
-// record returns the publisher's record of the repository.
+// record returns the data of the ConfigMap in which the publisher records the applied commit.
 func record(t *testing.T, f *fleet.Fleet) map[string]string {
 	t.Helper()
 	config := &corev1.ConfigMap{}
@@ -219,7 +219,7 @@ func versions(t *testing.T, f *fleet.Fleet) map[string]string {
 func startFollowing(t *testing.T, flags []string) *fleet.Fleet {
 	t.Helper()
 	f := startFleet(t, fleet.Options{
-		PublisherFlags:  append(flags, "--git-poll-interval", "500ms"),
+		PublisherFlags:  append(flags, "--set", "git-poll-interval=500ms"),
 		PublisherRights: []string{"publisher.yaml", "git.yaml"},
 	})
 	for _, v := range []sample.Version{sample.Scaler("1.7.0"), sample.Scaler("1.8.0"), sample.Mailer("1.0.0")} {
@@ -235,7 +235,7 @@ func bundleSource(t *testing.T, f *fleet.Fleet, runtime string) string {
 		filepath.Join(f.Keys(), "root.json"), "--runtime", runtime)
 	_, source, found := strings.Cut(output, "source     commit ")
 	if code != 0 || !found {
-		t.Fatalf("exit code %d\n%s", code, output)
+		t.Fatalf("skr-agent verify: exit code %d\n%s", code, output)
 	}
 	return strings.Fields(source)[0]
 }

@@ -66,7 +66,7 @@ func (s *sshServer) changeHostKey(t *testing.T) {
 	s.host.Store(&signer)
 }
 
-// trustedBy adds the server's host key to known_hosts in the repository's credentials.
+// trustedBy adds the server's host key to the file known_hosts in the credentials folder of the repository.
 func (s *sshServer) trustedBy(r *repository) {
 	r.t.Helper()
 	line := knownhosts.Line([]string{knownhosts.Normalize(s.address.String())}, (*s.host.Load()).PublicKey())
@@ -112,7 +112,7 @@ func (s *sshServer) serve(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// TestUnknownSSHHostKeyChangesNothing replaces the server's host key, as an attacker in the network would.
+// TestUnknownSSHHostKeyChangesNothing replaces the Git server's host key, as an attacker in the network would.
 func TestUnknownSSHHostKeyChangesNothing(t *testing.T) {
 	repo := newRepository(t)
 	server := repo.serveOverSSH()

@@ -46,8 +46,8 @@ func untilPartial(t *testing.T, f *fleet.Fleet, hash string) {
 	})
 }
 
-// TestCommitIsPublishedCompletelyOrNotAtAll uses an API server that accepts a whole commit in a dry run and then
-// refuses a part of the commit.
+// TestCommitIsPublishedCompletelyOrNotAtAll uses a quota, so that the API server accepts a commit in the dry run and
+// then refuses a part of it.
 func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)
@@ -60,11 +60,11 @@ func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 	must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
 	settle(t, f)
 	must(t, f.Publisher().Stop())
-	// The flags match the previous publisher's, so a new leader does not change any bundle.
-	flags := append(repo.flags(), "--git-poll-interval", "500ms", "--agent-poll-interval", "300ms",
+	// Use the flags of the previous publisher, so that a new leader does not change any bundle.
+	flags := append(repo.flags(), "--set", "git-poll-interval=500ms", "--agent-poll-interval", "300ms",
 		"--agent-report-interval", "2s")
 	leader := startCandidate(t, f, "leader", flags...)
-	leader.untilSays(t, "catalog changed") // it works
+	leader.untilSays(t, "catalog changed") // a leader logs this once it works
 	successor := startCandidate(t, f, "successor", flags...)
 	desired, err := r.Desired(ctx)
 	must(t, err)
@@ -112,7 +112,7 @@ func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 		})
 		if why, err := f.Why(ctx, "one"); err != nil ||
 			!strings.Contains(why, "because    publishing is held while commit "+promoted) {
-			t.Errorf("why reports: %v\n%s", err, why)
+			t.Errorf("unexpected output of why: error %v\n%s", err, why)
 		}
 		nothingIsPublished()
 	})
@@ -163,8 +163,8 @@ func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 	})
 }
 
-// untilNotFollowed waits until status and an Event report why the repository is not followed, and checks that no object
-// changed.
+// untilNotFollowed waits until the publisher's record and an Event report why the repository is not followed, and
+// checks that no object changed.
 func untilNotFollowed(t *testing.T, f *fleet.Fleet, before map[string]string, reason, message string) {
 	t.Helper()
 	until(t, time.Minute, "the repository is not followed: "+reason, func() (bool, string) {
@@ -175,7 +175,8 @@ func untilNotFollowed(t *testing.T, f *fleet.Fleet, before map[string]string, re
 	untilEvent(t, f, "kyma-pull-git", reason, "")
 }
 
-// TestGitOwnsItsObjectsAndConfirmsMassRemoval changes objects that are in Git by hand, and makes mistakes in Git.
+// TestGitOwnsItsObjectsAndConfirmsMassRemoval changes and deletes objects that Git manages by hand, and pushes mistaken
+// commits.
 func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)
@@ -271,7 +272,7 @@ func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 				"allow this commit: "+command)
 		if output, err := f.Ask(ctx, "diff", "--from", filepath.Join(repo.dir, "fleet")); err != nil ||
 			!strings.Contains(output, "held    until an operator allows the commit, because it would prune 1 Kymas") {
-			t.Errorf("diff reports: %v\n%s", err, output)
+			t.Errorf("unexpected output of diff: error %v\n%s", err, output)
 		}
 		config := &corev1.ConfigMap{}
 		must(t, f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "kyma-pull-git"}, config))
@@ -289,7 +290,7 @@ func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 			t.Errorf("the repository's record reports %s", got)
 		}
 	})
-	t.Run("publisher needs no further rights", func(t *testing.T) {
+	t.Run("publisher uses only the rights of the charts", func(t *testing.T) {
 		rights, err := f.PublisherRights()
 		must(t, err)
 		lacksNothing(t, "publisher", rights)

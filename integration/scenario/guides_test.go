@@ -17,12 +17,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
 )
 
-// blocksOf returns the shell blocks of a page. Their number must be the expected one.
+// blocksOf returns the shell blocks of a page, and fails the test unless their number is want.
 func blocksOf(t *testing.T, page string, want int) (scripts []string) {
 	t.Helper()
 	for _, b := range clitest.Shell(t, checkout) {
@@ -49,7 +50,7 @@ func wordsOf(t *testing.T, script string, replaced ...string) []string {
 // yamlOf returns the first YAML block below a heading of a page.
 func yamlOf(t *testing.T, page, heading string) string { return blockAfter(t, page, heading, "yaml") }
 
-// walk is an operator who follows guides on one fleet.
+// walk follows guides on one fleet, like an operator.
 type walk struct {
 	*testing.T
 	f       *fleet.Fleet
@@ -103,6 +104,7 @@ func lines(script string) []string {
 // TestOperatorGuidesWork follows docs/tutorials/first-rollout.md on a fleet in the state after the demo. It then runs
 // the commands of other pages on this fleet.
 func TestOperatorGuidesWork(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestOperatorReadsStatusAndControlsOneRuntime
 	ctx := t.Context()
 	f := startFleet(t, fleet.Options{})
 	must(t, f.Offer(ctx, sample.Scaler("1.8.0"), sample.Scaler("1.9.0"), sample.Scaler("1.10.0")))
@@ -140,7 +142,7 @@ func pathOf(env []string) (path string) {
 
 func (w *walk) firstRollout() {
 	steps := blocksOf(w.T, "docs/tutorials/first-rollout.md", 7)
-	w.prints(steps[1], "berlin", "tokyo") // the first starts the demo
+	w.prints(steps[1], "berlin", "tokyo") // steps[0] starts the demo
 	w.prints(steps[2])
 	w.prints(steps[3])
 	w.rollout = w.until(steps[4], "Waiting")
@@ -163,7 +165,7 @@ func (w *walk) rollouts() {
 	}
 	w.until(reads[0], w.rollout, "RolledBack")
 	w.prints(why, "1.10.0")
-	// The rollout after a retry waits for the same approval.
+	// After the retry, the rollout waits for the approval again.
 	w.prints(actions["retry"], "is retried")
 	w.rollout = w.until(reads[0], "Waiting", "1.10.0")
 	w.prints(actions["undo"])
@@ -174,7 +176,8 @@ func (w *walk) rollouts() {
 	w.prints("kubectl apply -f - <<'END'\n"+policy+"END\n", "configured")
 }
 
-// rolloutBlocks returns the commands of docs/guides/rollouts.md that list, control and explain rollouts.
+// rolloutBlocks returns the commands of docs/guides/rollouts.md: reads that list and show rollouts, actions by name,
+// and the why command.
 func (w *walk) rolloutBlocks() (reads []string, actions map[string]string, why string) {
 	blocks := blocksOf(w.T, "docs/guides/rollouts.md", 3)
 	actions = map[string]string{}
@@ -209,16 +212,16 @@ func (w *walk) operations() {
 	w.prints(blocksOf(t, "docs/guides/airgap.md", 4)[2], "annotated")
 }
 
-// carried imports a report as docs/guides/airgap.md describes. The runtime also reports directly, so the control plane
-// already has the report. If the runtime reports between the two commands, the import refuses the older report, and
-// carried tries again.
+// carried exports and imports a report as docs/guides/airgap.md describes. The control plane already has the report,
+// because the runtime also reports directly. If the runtime reports between the two commands, the import refuses the
+// exported report, and carried repeats both commands.
 func (w *walk) carried() {
 	back := strings.NewReplacer("registry.ship.example/fleet", w.f.Location(), "--runtime ship", "--runtime tokyo").
 		Replace(blocksOf(w.T, "docs/guides/airgap.md", 4)[1])
 	w.until(back, "tokyo", "already exists")
 }
 
-// pruned checks that prune finds nothing to remove in a new registry.
+// pruned checks that `registry prune` finds nothing to remove in a new registry.
 func (w *walk) pruned() {
 	must(w.T, os.WriteFile(filepath.Join(w.f.Dir, "pruner.json"), []byte(`{"auths":{}}`), 0o600))
 	w.prints(blocksOf(w.T, "docs/guides/registry.md", 3)[1], "nothing to remove")

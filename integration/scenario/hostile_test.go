@@ -26,9 +26,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestFalseReportClaimsEndWithTheNextReport checks that the publisher does not trust time, sequence and modules in a
-// report, and that the next correct report replaces a false claim.
+// TestFalseReportClaimsEndWithTheNextReport checks that false times, sequences and modules in a report of a runtime
+// affect only that runtime's status, and that the next correct report replaces them.
 func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestPublisherRefusesHostileReports
 	f := startFleet(t, fleet.Options{Silence: 15 * time.Second})
 	r := newReporter(t, f, "stranger")
 	good := func(*bundle.Report) {}
@@ -137,7 +138,8 @@ func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
 		asked := watchFetches(f)
 		must(t, store.PushReport(t.Context(), f.Place, r.id, blob))
 		asked.until(t, blob.Descriptor.Digest)
-		r.say(func(report *bundle.Report) { report.Kyma.Spec.Channel = "" }) // evaluated after the previous report
+		// The publisher evaluates it after the previous report.
+		r.say(func(report *bundle.Report) { report.Kyma.Spec.Channel = "" })
 		after := r.untilReporting("spec.channel")
 		if a, b := after.Status.Runtime.Observed.Heard, before.Status.Runtime.Observed.Heard; !a.Equal(b) {
 			t.Errorf("report time changed from %s to %s", b, a)
@@ -158,7 +160,7 @@ func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
 	})
 	t.Run("new key resets the sequence", func(t *testing.T) {
 		r.say(func(report *bundle.Report) {
-			// an unchanged value would not be recorded
+			// the publisher records only changes
 			report.Sequence, report.AgentVersion = report.Sequence+(23*time.Hour).Milliseconds(), "v2"
 		})
 		until(t, time.Minute, "a sequence that is 23 hours ahead is accepted", func() (bool, string) {
@@ -182,7 +184,7 @@ func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
 	})
 	t.Run("valid status replaces one that the API server refuses", func(t *testing.T) {
 		stop := denyStatus(t, f.Control, r.id, "object.status.runtime.observed.agentVersion == 'unspeakable'")
-		until(t, time.Minute, "the policy is in force", func() (bool, string) {
+		until(t, time.Minute, "the admission policy takes effect", func() (bool, string) {
 			kyma, err := r.record()
 			must(t, err)
 			changed := kyma.DeepCopy()
@@ -191,8 +193,8 @@ func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
 			return apierrors.IsInvalid(err), fmt.Sprint(err)
 		})
 		r.say(func(report *bundle.Report) { report.AgentVersion = "unspeakable" })
-		if kyma := r.untilReporting(
-			"ReportRefused=False: the runtime's data results in a status that the API server refuses"); kyma.Status.State != v1beta2.StateWarning {
+		if kyma := r.untilReporting("ReportRefused=False: the runtime's data results in a status that the API server " +
+			"refuses"); kyma.Status.State != v1beta2.StateWarning {
 			t.Errorf("unexpected Kyma state %s", kyma.Status.State)
 		}
 		stop()
@@ -202,8 +204,8 @@ func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
 }
 
 // TestHostileReportsDoNotGrowThePublisher has five runtimes with stolen keys that send the most expensive reports. The
-// publisher refuses some reports. The others contain valid requests, which differ in every report. The test measures
-// the publisher's heap in bytes, so a hundred reports are enough.
+// publisher refuses some of the reports. The other reports contain valid requests, which differ in every report. A
+// hundred reports are enough, because the test measures the publisher's heap in bytes.
 func TestHostileReportsDoNotGrowThePublisher(t *testing.T) {
 	suite.Long(t)
 	const reporters, reports, leftByEach = 5, 24, 64 << 10
@@ -212,7 +214,7 @@ func TestHostileReportsDoNotGrowThePublisher(t *testing.T) {
 	profiles := freeAddress(t)
 	f := startFleet(t, fleet.Options{
 		PublisherFlags: []string{
-			"--report-poll-interval=100ms", "--pprof", "--metrics-bind-address", profiles, "--metrics-auth=false",
+			"--set=report-poll-interval=100ms", "--set=pprof=true", "--metrics-bind-address", profiles, "--metrics-auth=false",
 		},
 	})
 	asked := watchFetches(f)
@@ -223,7 +225,8 @@ func TestHostileReportsDoNotGrowThePublisher(t *testing.T) {
 		thieves[i].say(func(*bundle.Report) {})
 	}
 	for _, thief := range thieves {
-		thief.untilReporting("Reported=True") // the publisher fetches the first report by tag
+		// Wait, because the publisher reads the first report by its tag and not by its digest.
+		thief.untilReporting("Reported=True")
 	}
 	rounds := func(count int) (left int64) {
 		for range count {
@@ -235,7 +238,7 @@ func TestHostileReportsDoNotGrowThePublisher(t *testing.T) {
 				asked.until(t, d)
 			}
 		}
-		for _, thief := range thieves { // the record of each runtime is the same after any report
+		for _, thief := range thieves { // honest reports replace the hostile data in the recorded statuses
 			thief.say(func(*bundle.Report) {})
 		}
 		for _, thief := range thieves {
@@ -243,7 +246,7 @@ func TestHostileReportsDoNotGrowThePublisher(t *testing.T) {
 		}
 		return liveHeap(t, profiles)
 	}
-	before := rounds(3) // until every code path has been used once
+	before := rounds(3) // use every code path before the measurement
 	after := rounds(reports)
 	t.Logf("%d KiB in use before, %d KiB after %d reports", before>>10, after>>10, reporters*reports)
 	if grown := after - before; grown > reporters*reports*leftByEach {
@@ -254,7 +257,7 @@ func TestHostileReportsDoNotGrowThePublisher(t *testing.T) {
 	honest.untilReporting("Reported=True")
 }
 
-// liveHeap returns the used heap bytes of a program with profiles, right after a garbage collection.
+// liveHeap triggers a garbage collection in a program with a pprof endpoint, and returns the program's used heap bytes.
 func liveHeap(t *testing.T, address string) int64 {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
@@ -274,7 +277,7 @@ func liveHeap(t *testing.T, address string) int64 {
 	return bytes
 }
 
-// makeHostile changes a report into the most expensive one that the key's owner can send.
+// makeHostile makes a report as expensive for the publisher as the owner of a runtime's key can make it.
 func makeHostile(report *bundle.Report, random *rand.Rand) {
 	letters := func(n int) string {
 		text := make([]byte, n)
@@ -320,7 +323,7 @@ func makeHostile(report *bundle.Report, random *rand.Rand) {
 }
 
 // TestTooLargeReportIsTruncatedAndAccepted checks that an oversized Kyma in the runtime does not stop the agent's
-// reports. The publisher must not treat a request that does not fit into the report as empty.
+// reports. If the requested modules do not fit into the report, the publisher must keep the previous request.
 func TestTooLargeReportIsTruncatedAndAccepted(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	runtime := runtimeWith(t, f, "crowded", map[string]string{"scaler": "1.7.0"})
@@ -342,7 +345,7 @@ func TestTooLargeReportIsTruncatedAndAccepted(t *testing.T) {
 	must(t, runtime.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) { spec.Modules = spec.Modules[:1] }))
 	r.untilReporting("Reported=True")
 
-	// The agent restarts after its clock was set back.
+	// Simulate an agent that restarts after its clock was set back.
 	runtime.Agent().Stop()
 	var secret corev1.Secret
 	must(t, runtime.API.Get(t.Context(), inKyma("skr-agent-key"), &secret))
@@ -352,7 +355,7 @@ func TestTooLargeReportIsTruncatedAndAccepted(t *testing.T) {
 	last, err := bundle.ClaimedReport(reportOf(t, f, r.id))
 	must(t, err)
 	ahead := time.Now().Add(20 * time.Hour).UnixMilli()
-	last.Sequence, last.AgentVersion = ahead, "another" // an unchanged value would not be recorded
+	last.Sequence, last.AgentVersion = ahead, "another" // the publisher records only changes
 	// The report has the maximum number of modules.
 	for i := len(last.Modules); i < bundle.MaxManifests; i++ {
 		one := last.Modules[0]

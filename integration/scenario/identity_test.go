@@ -28,7 +28,8 @@ func relabel(t *testing.T, f *fleet.Fleet, kyma, runtime string) error {
 		client.RawPatch(types.MergePatchType, []byte(patch)))
 }
 
-// untilReadyBecause waits until condition Ready of a Kyma of the control plane has the reason.
+// untilReadyBecause waits until a Kyma of the control plane has the state, and the message of its condition Ready
+// contains words.
 func untilReadyBecause(t *testing.T, f *fleet.Fleet, name string, state v1beta2.State, words string) {
 	t.Helper()
 	until(t, 30*time.Second, fmt.Sprintf("Kyma %s is %s because %q", name, state, words), func() (bool, string) {
@@ -42,7 +43,7 @@ func untilReadyBecause(t *testing.T, f *fleet.Fleet, name string, state v1beta2.
 	})
 }
 
-// TestRuntimeKeepsTheKymaItEnrolledWith has an attacker who can edit the oldest Kyma.
+// TestRuntimeKeepsTheKymaItEnrolledWith simulates an attacker who can edit the oldest Kyma.
 func TestRuntimeKeepsTheKymaItEnrolledWith(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, withSecrets)

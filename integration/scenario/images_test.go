@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
 func TestFleetImagesAreListedAndCompared(t *testing.T) {
+	suite.Long(t) // the short suite keeps the tests of core/inventory and of command images
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	start := time.Now()

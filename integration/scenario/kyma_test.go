@@ -184,7 +184,7 @@ func TestModuleStatusNamesItsSource(t *testing.T) {
 		"control plane": func() (*v1beta2.Kyma, error) { return r.Record(ctx) },
 		"runtime":       func() (*v1beta2.Kyma, error) { return r.Kyma(ctx) },
 	} {
-		untilModule(t, "the "+side+" reports all of the module", read, f.Own("scaler"),
+		untilModule(t, "the "+side+" reports every status field of the module", read, f.Own("scaler"),
 			func(m v1beta2.ModuleStatus) bool {
 				return m.State == v1beta2.StateReady && m.FQDN == scaler(f, "").Component() &&
 					m.OcmComponentName == m.FQDN && m.Channel == "regular" && m.Version == "1.7.0" &&
@@ -225,7 +225,8 @@ func TestSingleClusterModeInstallsAndRemovesModules(t *testing.T) {
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	without(t, r, "mailer")
 	must(t, r.UntilGone(ctx, "mailer"))
-	// Control plane and runtime use separate namespaces, so each namespace has its own ModuleTemplates.
+	// The control plane and the runtime share the cluster but use different namespaces, each with its own
+	// ModuleTemplates.
 	var templates v1beta2.ModuleTemplateList
 	must(t, f.Control.List(ctx, &templates))
 	offered, count := 0, 0

@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// landscapeOf is a control plane as lifecycle-manager leaves it.
+// landscapeOf is a control plane with the objects that lifecycle-manager created.
 type landscapeOf struct {
 	t *testing.T
 	f *fleet.Fleet
@@ -32,7 +32,7 @@ type landscapeOf struct {
 func (l landscapeOf) kyma(name string, labels map[string]string, modules ...landscape.Module) {
 	l.t.Helper()
 	ctx := l.t.Context()
-	// the broker's first request; the runtime's own Kyma has the modules
+	// the spec that the broker created; only the Kyma in the runtime lists the modules
 	spec := v1beta2.KymaSpec{Channel: "regular"}
 	kyma, err := landscape.Kyma(name, spec, modules...)
 	must(l.t, err)

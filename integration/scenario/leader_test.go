@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// candidate is one of several publishers that compete for a lease.
+// candidate is one of several publishers that compete for the leader's Lease.
 type candidate struct {
 	*fleet.Process
 	log string
@@ -41,9 +41,9 @@ func runCandidate(t *testing.T, f *fleet.Fleet, name string, c fleet.Command) *c
 	c.Args = append([]string{"run", "--kubeconfig", f.PublisherKubeconfig(), "--location", f.Location(), "--keys",
 		f.Keys(),
 		"--components", f.Components(), "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
-		"--report-poll-interval", "300ms",
-		"--leader-elect", "--leader-election-lease-duration", "15s", "--leader-election-renew-deadline", "12s",
-		"--leader-election-retry-period", "1s"}, c.Args...)
+		"--set", "report-poll-interval=300ms",
+		"--leader-elect", "--set", "leader-election-lease-duration=15s", "--set", "leader-election-renew-deadline=12s",
+		"--set", "leader-election-retry-period=1s"}, c.Args...)
 	process, err := c.Start()
 	must(t, err)
 	started := &candidate{process, c.Log}
@@ -70,8 +70,8 @@ func (c *candidate) untilSays(t *testing.T, text string) {
 	})
 }
 
-// TestPublisherWithoutItsLeasePushesNothing pauses the leader, as on a machine that hangs, until another candidate
-// takes over.
+// TestPublisherWithoutItsLeasePushesNothing suspends the process of the leader, as a machine that hangs would, until
+// another candidate has the Lease.
 func TestPublisherWithoutItsLeasePushesNothing(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	must(t, f.Publisher().Stop())
@@ -83,8 +83,8 @@ func TestPublisherWithoutItsLeasePushesNothing(t *testing.T) {
 	successor := startCandidate(t, f, "second")
 	successor.untilSays(t, "starting")
 	deposed.signal(t, syscall.SIGSTOP)
-	successor.untilSays(t, "catalog changed") // the successor is active
-	successor.signal(t, syscall.SIGSTOP)      // and keeps the lease for some more seconds
+	successor.untilSays(t, "catalog changed") // logged by the successor once it leads
+	successor.signal(t, syscall.SIGSTOP)      // the suspended successor holds the Lease for some more seconds
 
 	var pushed atomic.Int32
 	f.Registry.Intercept(func(_ http.ResponseWriter, request *http.Request) bool {
@@ -110,8 +110,8 @@ func TestPublisherWithoutItsLeasePushesNothing(t *testing.T) {
 	})
 }
 
-// TestPublisherDetectsAnotherPublishersBundle has an attacker with the publisher's key who pushes while the publisher
-// runs.
+// TestPublisherDetectsAnotherPublishersBundle simulates an attacker who has the publisher's key and pushes a bundle
+// while the publisher runs.
 func TestPublisherDetectsAnotherPublishersBundle(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
@@ -153,8 +153,8 @@ func untilEvent(t *testing.T, f *fleet.Fleet, kyma, reason, text string) {
 	})
 }
 
-// TestLeaderRegainsADeletedOrTakenLease has a user who can write Leases. The user deletes the publisher's Lease, and
-// later acquires the Lease without renewing it.
+// TestLeaderRegainsADeletedOrTakenLease simulates a user with write access to Leases. The user deletes the publisher's
+// Lease, and later acquires the Lease without renewing it.
 func TestLeaderRegainsADeletedOrTakenLease(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
@@ -195,7 +195,7 @@ func TestLeaderRegainsADeletedOrTakenLease(t *testing.T) {
 	case <-time.After(fleet.Generous):
 		t.Fatal("the leader did not exit after it lost the Lease")
 	}
-	startCandidate(t, f, "second") // as Kubernetes restarts a container
+	startCandidate(t, f, "second") // restart the process, as Kubernetes restarts a container
 	must(t, f.Control.Create(ctx, fleet.NewKyma("two", "regular", "scaler")))
 	untilPublished("two", "1.8.0")
 }

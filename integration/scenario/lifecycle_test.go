@@ -134,7 +134,7 @@ func TestAgentCorrectsOwnedFieldsAndKeepsOthers(t *testing.T) {
 	change(t, r.API, cr, func(cr *unstructured.Unstructured) {
 		must(t, unstructured.SetNestedField(cr.Object, int64(5), "spec", "interval"))
 	})
-	drift(t, r) // one more correction shows that a reconciliation has passed
+	drift(t, r) // another corrected drift proves that the agent has reconciled after the edit
 	until(t, 20*time.Second, "the agent restores the setting", func() (bool, string) {
 		config, err := settings(ctx, r)
 		return err == nil && config.Data["level"] == "info", fmt.Sprint(config.Data, err)

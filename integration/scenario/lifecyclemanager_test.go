@@ -23,8 +23,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestTakeoverFromRunningLifecycleManager takes over a runtime from lifecycle-manager, returns the runtime, and takes
-// it over again. Lifecycle-manager runs throughout the test.
+// TestTakeoverFromRunningLifecycleManager takes over a runtime from lifecycle-manager, returns the runtime to
+// lifecycle-manager, and takes it over again. Lifecycle-manager runs throughout the test.
 func TestTakeoverFromRunningLifecycleManager(t *testing.T) {
 	suite.Long(t)
 	program := lifecyclemanager.Program(t)
@@ -43,7 +43,7 @@ func TestTakeoverFromRunningLifecycleManager(t *testing.T) {
 	l.release("1.8.0")
 	must(t, one.UntilState(t.Context(), "scaler", "1.8.0", v1beta2.StateReady))
 
-	t.Log("lifecycle-manager continues at once")
+	t.Log("after an abort, lifecycle-manager manages the Kyma again")
 	l.prints(l.asks(true, "abort", "one"), "Kyma kcp-system/one is managed by lifecycle-manager again")
 	l.untilManaged("1.8.0", "guard", "mailer", "scaler")
 	l.release("1.9.0")
@@ -193,7 +193,7 @@ func (l landscapeOf) running(r *fleet.Runtime) string {
 	return version
 }
 
-// watchVersion checks that the version of scaler never decreases until the returned function is called.
+// watchVersion checks until stop is called that the version of scaler never decreases.
 func (l landscapeOf) watchVersion(r *fleet.Runtime) (stop func()) {
 	ended, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -220,7 +220,7 @@ func (l landscapeOf) watchVersion(r *fleet.Runtime) (stop func()) {
 }
 
 // untilTakenOver waits until no object of lifecycle-manager remains for a runtime, and checks that the running
-// lifecycle-manager creates none again.
+// lifecycle-manager does not create these objects again.
 func (l landscapeOf) untilTakenOver(r *fleet.Runtime) {
 	l.t.Helper()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Second) {

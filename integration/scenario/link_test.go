@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// watchedLink counts the requests of an agent over its link, and lists requests that bypass it.
+// watchedLink counts the registry requests that an agent sends over its link, and lists the requests that bypass the
+// link.
 type watchedLink struct {
 	mu     sync.Mutex // guards the fields below
 	byLink int
@@ -63,7 +65,7 @@ func correctsDrift(t *testing.T, r *fleet.Runtime) {
 	})
 }
 
-// untilDropped waits until the link of a runtime has dropped a request.
+// untilDropped waits until the link of a runtime has dropped data.
 func untilDropped(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	until(t, time.Minute, "the link has dropped a request", func() (bool, string) {
@@ -75,6 +77,7 @@ func untilDropped(t *testing.T, r *fleet.Runtime) {
 // TestRuntimeSurvivesBadLinksAndRestarts cuts and impairs the link of one runtime, and then stops the API servers of
 // control plane and runtime. Package integration/kindscenario repeats these failures with pods, nodes and networks.
 func TestRuntimeSurvivesBadLinksAndRestarts(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestRegistryOutageDelaysPublishingAndIsLoggedOnce
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Links: true})
 	must(t, f.Offer(ctx, sample.Scaler("1.9.0"), sample.Scaler("1.10.0"), sample.Scaler("1.11.0")))

@@ -17,8 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// crashing creates a Pod of the scaler's Deployment with a crashing container and an Event, because the test cluster
-// has no kubelet.
+// crashing creates a Pod with a crashing container for the scaler's Deployment, and an Event about the crash, because
+// the test cluster has no kubelet that would do so.
 func crashing(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	controller := true
@@ -57,26 +57,26 @@ func TestOperatorPromotesWithoutGitAndReadsWhyTheVersionFails(t *testing.T) {
 		text, err := f.Ask(ctx, append(command, "--dry-run")...)
 		if err != nil || !strings.Contains(text, "1 of 1 runtimes would change") || !strings.Contains(text,
 			"one") || !strings.Contains(text, "nothing is changed") {
-			t.Errorf("dry run: %v\n%s", err, text)
+			t.Errorf("promote with --dry-run: got error %v and output\n%s", err, text)
 		}
 		if text, err := f.Ask(ctx, command...); err == nil || !strings.Contains(text,
 			"promote scaler to 2.0.0 in channel regular, which changes 1 runtime: add --yes") {
-			t.Errorf("without --yes: %v\n%s", err, text)
+			t.Errorf("promote without --yes: got error %v and output\n%s", err, text)
 		}
 		if text, err := f.Ask(ctx, append(command, "--yes")...); err != nil || !strings.Contains(text,
 			"promoted: channel regular of module scaler has version 2.0.0") {
-			t.Fatalf("with --yes: %v\n%s", err, text)
+			t.Fatalf("promote with --yes: got error %v and output\n%s", err, text)
 		}
 		if text, err := f.Ask(ctx, append(command, "--yes")...); err != nil || !strings.Contains(text,
 			"there is nothing to promote") {
-			t.Errorf("repeated promotion: %v\n%s", err, text)
+			t.Errorf("repeated promotion: got error %v and output\n%s", err, text)
 		}
 	})
 	must(t, r.UntilState(ctx, "scaler", "2.0.0", v1beta2.StateProcessing))
 	read := func(args ...string) (string, error) { return f.Ask(ctx, append(args, "--location", f.Location())...) }
 	if text, err := read("logs", "one"); err != nil || !strings.Contains(text,
 		"kyma-pull.dev/report-details=events,logs") {
-		t.Errorf("a report without details: %v\n%s", err, text)
+		t.Errorf("logs of a report without details: got error %v and output\n%s", err, text)
 	}
 	crashing(t, r)
 	kyma, err := r.Record(ctx)

@@ -25,7 +25,7 @@ import (
 // packedZot is the path of the zot binary, relative to the repository root.
 const packedZot = checkout + "/../shared/oracles/zot.gz"
 
-// volume is a registry whose data can be removed.
+// volume is a registry with functions that remove parts of its data.
 type volume struct {
 	host string
 	// data is the registry's folder. repositories contains one folder per repository.
@@ -34,18 +34,20 @@ type volume struct {
 	blob func(digest.Digest) string
 	// change runs a function that changes the data. The registry is stopped during the change.
 	change func(t *testing.T, change func())
-	// live is true if data can be removed while the registry runs.
+	// live is true if the test can remove data while the registry runs.
 	live bool
 	// intercept responds to requests instead of the registry. It is nil if the registry does not support interception.
 	intercept func(func(http.ResponseWriter, *http.Request) bool)
 }
 
-// replace removes the lost folders and files, and copies folder other to the path of the first one if other is set.
+// replace removes the folders and files in lost. If other is set, it then copies the folder other to the path of the
+// first one in lost.
 func (v volume) replace(t *testing.T, other string, lost ...string) {
 	t.Helper()
 	away := t.TempDir()
 	replace := func() {
-		for i, path := range lost { // renamed atomically to avoid conflicts with concurrent writers
+		// Rename, which is atomic, because the registry can write to the path at the same time.
+		for i, path := range lost {
 			must(t, os.Rename(path, filepath.Join(away, fmt.Sprint(i))))
 		}
 		if other != "" {
@@ -88,7 +90,8 @@ func zotVolume(t *testing.T) volume {
 	return volume{
 		host: z.Host(), data: z.Data(), repositories: z.Data(),
 		blob: func(d digest.Digest) string { return filepath.Join("blobs", d.Algorithm().String(), d.Encoded()) },
-		change: func(t *testing.T, change func()) { // zot keeps state in memory and in a database
+		// zot also has state in memory and in a database, so stop it during the change.
+		change: func(t *testing.T, change func()) {
 			must(t, z.Stop())
 			change()
 			must(t, z.Resume(t.Context()))
@@ -118,8 +121,8 @@ func losesItsData(t *testing.T, v volume) {
 	archive := t.TempDir() // the publisher copies its content to the fleet's registry
 	must(t, sample.WriteArchive(ctx, archive, courier))
 	f := newFleet(t, fleet.Options{RegistryHost: v.host, PublisherFlags: []string{
-		"--components", archive, "--registry-check-interval", "1s", "--keys-poll-interval", "1s",
-		"--component-poll-interval", "1s",
+		"--components", archive, "--set", "registry-check-interval=1s", "--set", "keys-poll-interval=1s",
+		"--set", "component-poll-interval=1s",
 	}})
 	must(t, f.Offer(ctx, sample.Scaler("1.9.0")))
 	must(t, f.Control.Create(ctx, courier.Template()))
@@ -152,9 +155,9 @@ func losesItsData(t *testing.T, v volume) {
 	only := func(path string) func() []string { return func() []string { return []string{path} } }
 	for _, c := range []struct {
 		name string
-		// lost are the paths of the removed data.
+		// lost returns the paths of the data that the registry loses.
 		lost func() []string
-		// other is a folder that is copied to the first path, if set.
+		// other is a folder that replaces the first path of lost. It can be empty.
 		other string
 		// message is a text that the publisher's log must contain.
 		message string
@@ -230,7 +233,8 @@ func losesItsData(t *testing.T, v volume) {
 	must(t, r.UntilState(ctx, "scaler", "1.9.0", v1beta2.StateReady))
 }
 
-// lacking returns the first object that is missing in the registry for a new agent, or an empty string.
+// lacking returns a description of the first object that a new agent needs and that is missing in the registry, or an
+// empty string.
 func lacking(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, scaler string) string {
 	t.Helper()
 	ctx, root := t.Context(), rootOf(t, f)

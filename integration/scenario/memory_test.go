@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// hidden responds to requests for components with an unknown manifest, instead of the registry.
+// hidden responds to requests for components with MANIFEST_UNKNOWN in the registry's place.
 func hidden(w http.ResponseWriter, request *http.Request) bool {
 	if !strings.HasPrefix(request.URL.Path, "/v2/modules/") || !strings.Contains(request.URL.Path, "/manifests/") {
 		return false
@@ -31,8 +31,8 @@ func hidden(w http.ResponseWriter, request *http.Request) bool {
 	return true
 }
 
-// lying reads and verifies the bundle in a runtime's repository, with its desired state.
-func lying(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) (bundle.Bundle, error) {
+// registryBundle reads and verifies the bundle in a runtime's repository, with its desired state.
+func registryBundle(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) (bundle.Bundle, error) {
 	t.Helper()
 	fetched, err := r.Desired(t.Context())
 	if err != nil {
@@ -47,7 +47,8 @@ func lying(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) (bundle.Bundle, error
 	return store.FetchBundle(t.Context(), repository, verified)
 }
 
-// composed signs documents as the next bundle after the current one, and pushes it to the runtime's repository.
+// composed signs the documents as a newer bundle than the current one, pushes the bundle to the runtime's repository,
+// and returns its manifest.
 func composed(
 	t *testing.T, f *fleet.Fleet, r *fleet.Runtime, documents bundle.Documents, signer trust.Signer,
 	change func(*bundle.Predicate),
@@ -73,7 +74,7 @@ func untilReplaced(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, manifest bund
 	var next bundle.Bundle
 	until(t, 30*time.Second, "another bundle is published and applied", func() (bool, string) {
 		var err error
-		if next, err = lying(t, f, r); err != nil || next.Digest == manifest.Descriptor.Digest {
+		if next, err = registryBundle(t, f, r); err != nil || next.Digest == manifest.Descriptor.Digest {
 			return false, fmt.Sprint(err)
 		}
 		statement, err := inForce(t, r)
@@ -88,13 +89,14 @@ func deviations(t *testing.T, address, reason string) bool {
 	return scraped(t, address, `kyma_pull_publisher_registry_deviations_total{reason="`+reason+`"}`) != ""
 }
 
-// TestRegistryIsNeverTrustedForContent has attackers push bundles: the registry's owner, and a thief of a rotated key.
+// TestRegistryIsNeverTrustedForContent checks that the publisher does not copy content from a bundle in the registry
+// that an attacker pushed: the registry's owner, or a thief of a key that was rotated.
 func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()
 	metrics := freeAddress(t)
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{
-		"--keys-poll-interval", "1s", "--component-poll-interval", "1s", "--registry-check-interval", "1s",
+		"--set", "keys-poll-interval=1s", "--set", "component-poll-interval=1s", "--set", "registry-check-interval=1s",
 		"--metrics-bind-address", metrics, "--metrics-auth=false",
 	}})
 	r := runtimeWith(t, f, "victim", map[string]string{"scaler": "1.7.0"})
@@ -178,7 +180,7 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 			changeKeys(t, f, "rotate", "publisher")
 			untilRoot(t, r, 3)
 			settle(t, f)
-			honest, err := lying(t, f, r)
+			honest, err := registryBundle(t, f, r)
 			must(t, err)
 			theirs := honest.State
 			theirs.Manifests = append([]bundle.Manifest{}, honest.State.Manifests...)
@@ -208,7 +210,7 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 				}
 				stays(t, before)
 				until(t, 30*time.Second, "the publisher publishes scaler again", func() (bool, string) {
-					next, err := lying(t, f, r)
+					next, err := registryBundle(t, f, r)
 					return err == nil && len(next.State.Manifests) == 1, fmt.Sprint(err, len(next.State.Manifests))
 				})
 			}
@@ -232,7 +234,7 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 		must(t, r.Agent().Stop())
 		ask(t, f, "rollout", "undo", firstRollout)
 		until(t, 30*time.Second, "the bundle lists the rollback of scaler", func() (bool, string) {
-			next, err := lying(t, f, r)
+			next, err := registryBundle(t, f, r)
 			if err != nil {
 				return false, err.Error()
 			}
@@ -240,7 +242,8 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 			return len(back) == 1 && back[0] == bundle.Rollback{Module: "scaler", From: "1.8.0", To: "1.7.0"},
 				fmt.Sprint(back)
 		})
-		label := func(value string) { // publishes further bundles that the stopped agent misses
+		// label makes the publisher publish further bundles, which the stopped agent misses.
+		label := func(value string) {
 			record, err := r.Record(ctx)
 			must(t, err)
 			before := record.DeepCopy()

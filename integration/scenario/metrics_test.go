@@ -24,7 +24,7 @@ func TestTamperedBundleRaisesAlertAndStandbyDoesNot(t *testing.T) {
 	f := newFleet(t, fleet.Options{
 		LeaderElect: true,
 		PublisherFlags: []string{
-			"--metrics-bind-address", publisher, "--metrics-auth=false", "--report-poll-interval", "300ms",
+			"--metrics-bind-address", publisher, "--metrics-auth=false", "--set", "report-poll-interval=300ms",
 		},
 		AgentFlags: []string{"--metrics-bind-address", agent},
 	})
@@ -56,7 +56,7 @@ func TestTamperedBundleRaisesAlertAndStandbyDoesNot(t *testing.T) {
 		ofPublisher + `registry_request_duration_seconds_count{code="2xx", method="HEAD"}`: 1,
 	} {
 		if before[series] < least {
-			t.Errorf("%s is %g, want at least %g", series, before[series], least)
+			t.Errorf("metric %s is %g, want at least %g", series, before[series], least)
 		}
 	}
 	for _, series := range []string{"last_poll_timestamp_seconds", "bundle_expiry_timestamp_seconds",

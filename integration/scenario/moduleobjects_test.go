@@ -17,7 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// deadWebhook is a webhook for the agent's writes. Its server never responds.
+// deadWebhook is a webhook configuration that could match the agent's writes. The webhook's server never responds, so
+// the API server would refuse matching writes.
 const deadWebhook = `apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata: {name: %s}
@@ -33,7 +34,7 @@ webhooks:
   namespaceSelector: {matchExpressions: [%s]}
 `
 
-// labelsHome is a Namespace object in a module's content that adds a label to the agent's namespace.
+// labelsHome returns a Namespace object for a module's content. It adds labels to the agent's namespace.
 func labelsHome(labels string) string {
 	return "apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: {" + labels + "}}\n"
 }

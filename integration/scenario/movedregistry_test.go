@@ -11,13 +11,15 @@ import (
 	"time"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
 // TestRegistryMovesWithoutAccessToRuntimes moves a fleet to a registry with another host and another CA, as
-// docs/guides/move-the-registry.md describes. The runtime's cluster is not touched until the end.
+// docs/guides/move-the-registry.md describes. The operator does not access the runtime's cluster until the last step.
 func TestRegistryMovesWithoutAccessToRuntimes(t *testing.T) {
+	suite.Long(t) // the short suite keeps the tests of package pull
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Secured: true})
 	must(t, f.Offer(ctx, scaler(f, "1.9.0"), scaler(f, "1.10.0")))
@@ -47,7 +49,7 @@ func TestRegistryMovesWithoutAccessToRuntimes(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(f.Dir, "ca.pem"), append(f.Registry.CA(), next.CA()...), 0o600))
 	f.Registry.Intercept(func(w http.ResponseWriter, request *http.Request) bool {
 		if !strings.HasPrefix(request.URL.Path, "/v2/fleet/") {
-			return false // components stay available
+			return false // the components' repositories stay available at the old location
 		}
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return true

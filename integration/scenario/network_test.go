@@ -97,7 +97,7 @@ func TestRegistryOwnerCannotRedirectPrograms(t *testing.T) {
 		const hostile = `{"errors":[{"code":"DENIED","message":"\u001b]0;owned\u0007\u001b[2J\u009b2J\u202eall is well"}]}`
 		f.Registry.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 			if r.Method == http.MethodHead {
-				return false // their responses have no text
+				return false // responses to HEAD requests have no body
 			}
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusForbidden)
@@ -151,7 +151,7 @@ func TestBadRepositoryAffectsOnlyItsRuntime(t *testing.T) {
 		return bad[0].Has("scaler") == "1.8.0", bad[0].Has("scaler")
 	})
 	if down, alone := of("registry unavailable"), of("fail while the registry is available"); down != 0 || alone != 1 {
-		t.Errorf("log has %d outages and %d failing runtimes, want 0 and 1", down, alone)
+		t.Errorf("the log reports %d registry outages and %d failing runtimes, want 0 and 1", down, alone)
 	}
 
 	t.Run("scrapes require authentication", func(t *testing.T) { scrapes(t, f, address) })
@@ -162,10 +162,10 @@ func TestBadRepositoryAffectsOnlyItsRuntime(t *testing.T) {
 	})
 }
 
-// scrapes requests metrics without credentials, as a user without the right, and as Prometheus.
+// scrapes requests the publisher's metrics without credentials, as a user without access, and as Prometheus.
 func scrapes(t *testing.T, f *fleet.Fleet, address string) {
 	ctx := t.Context()
-	insecure := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // nobody vouches for it
+	insecure := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // the certificate is self-signed
 	get := func(base, token string) (int, string) {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/metrics", nil)
 		must(t, err)
@@ -211,7 +211,8 @@ func scrapes(t *testing.T, f *fleet.Fleet, address string) {
 	}
 }
 
-// TestTokenServiceSurvivesSlowClients opens more connections with incomplete requests than the limit allows.
+// TestTokenServiceSurvivesSlowClients opens more connections with incomplete requests than the token service allows at
+// the same time.
 func TestTokenServiceSurvivesSlowClients(t *testing.T) {
 	besideOthers(t)
 	binaries, err := fleet.Build()
@@ -246,7 +247,7 @@ func TestTokenServiceSurvivesSlowClients(t *testing.T) {
 					return
 				}
 				defer connection.Close()
-				// the service can have closed the connection
+				// an error means that the service has closed the connection
 				_, _ = fmt.Fprintf(connection, "GET /auth/token HTTP/1.1\r\nHost: registry.example\r\nX-Long: %s",
 					strings.Repeat("x", 6<<10))
 			}

@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestProgramsWorkWithoutTakeovers builds both programs with stubs for their takeover packages. It installs, upgrades
-// and removes a module. The stubs contain all identifiers that other packages use.
+// TestProgramsWorkWithoutTakeovers builds both programs with stubs for their takeover packages, and then installs,
+// upgrades and removes a module. The stubs contain only the identifiers that other packages use.
 func TestProgramsWorkWithoutTakeovers(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()
@@ -56,7 +56,7 @@ func build(t *testing.T, args ...string) {
 	for _, folder := range []string{publisher, agent} {
 		must(t, filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 			if err == nil && strings.HasSuffix(entry.Name(), ".go") {
-				replace[path] = "" // removed
+				replace[path] = "" // an empty path removes the file from the build
 			}
 			return err
 		}))

@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// TestEventsThatNeedActionArePosted causes each problem that the publisher posts to operators. The canary scenario
-// covers rollbacks.
+// TestEventsThatNeedActionArePosted causes the problems whose Events the publisher posts to operators.
+// TestFailedCanaryRollsBackCanariesOnly covers rollbacks.
 func TestEventsThatNeedActionArePosted(t *testing.T) {
 	ctx := t.Context()
 	posted, flags := eventsWebhook(t, "RolloutStopped", "RuntimeSilent", "RuntimeHeard", "BundleRefused", "RootExpires")
@@ -31,7 +31,7 @@ func TestEventsThatNeedActionArePosted(t *testing.T) {
 	posted.wantPosted(t, "error Rollout/"+firstRollout+" RolloutStopped")
 
 	settle(t, f)
-	must(t, f.Publisher().Stop()) // otherwise it replaces the bundle before the agent reads it
+	must(t, f.Publisher().Stop()) // a running publisher would replace the bundle before the agent reads it
 	must(t, victim.Put(ctx, forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) {
 		p.Audience.ClusterUID = "another"
 	})))

@@ -20,7 +20,7 @@ import (
 
 const distributionEvents = "application/vnd.docker.distribution.events.v2+json"
 
-// pushOf returns the event that distribution sends for a push.
+// pushOf returns the notification that a distribution registry sends for a push to a repository.
 func pushOf(repository string) string {
 	return fmt.Sprintf(`{"events":[{"action":"push","target":{"repository":%q,"tag":"latest"}}]}`, repository)
 }
@@ -63,14 +63,15 @@ func passwordOf(t *testing.T, f *fleet.Fleet, user string) string {
 	return password
 }
 
-// TestPromotionArrivesByNotificationOrPoll first polls every ten minutes, so earlier changes arrive by notification. It
-// then uses an endpoint with false notifications and a short poll interval.
+// TestPromotionArrivesByNotificationOrPoll first uses a poll interval of ten minutes, so a promotion can arrive in time
+// only by notification. It then replaces the publisher's endpoint by one with false notifications and uses a short poll
+// interval.
 func TestPromotionArrivesByNotificationOrPoll(t *testing.T) {
 	ctx := t.Context()
 	n, err := fleet.NewNotifications()
 	must(t, err)
 	f := newFleet(t, fleet.Options{Notifications: n, PublisherFlags: []string{
-		"--report-poll-interval=10m", "--agent-poll-interval=10m", "--agent-report-interval=10m",
+		"--set=report-poll-interval=10m", "--agent-poll-interval=10m", "--agent-report-interval=10m",
 	}, AgentFlags: []string{"--poll-interval=10m", "--report-interval=10m"}})
 	must(t, f.Offer(ctx, sample.Scaler("1.9.0")))
 	one := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
@@ -129,7 +130,8 @@ func TestPromotionArrivesByNotificationOrPoll(t *testing.T) {
 		must(t, f.Publisher().Kill())
 		liar := startLiar(t, n.Agents)
 		must(t, f.RestartPublisher())
-		must(t, one.CrashAgent()) // only its next poll, in ten minutes, would read the shorter interval
+		// Restart, because the agent would read the shorter interval only at its next poll, in ten minutes.
+		must(t, one.CrashAgent())
 		until(t, 30*time.Second, "the agent connects to the false endpoint", func() (bool, string) {
 			return liar.Load() > 0, "not yet"
 		})
@@ -138,7 +140,8 @@ func TestPromotionArrivesByNotificationOrPoll(t *testing.T) {
 	})
 }
 
-// startLiar starts a server of endless notifications, and returns the number of requests to it.
+// startLiar starts a server at the publisher's address that sends endless false notifications. It returns a counter of
+// the server's requests.
 func startLiar(t *testing.T, address string) *atomic.Int64 {
 	t.Helper()
 	var asked atomic.Int64

@@ -126,7 +126,7 @@ func TestRegistryOutageDelaysPublishingAndIsLoggedOnce(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
-	for i := range 20 { // runtimes without an agent, whose log lines the check must not include
+	for i := range 20 { // add runtimes without an agent, because the outage must be logged once and not per runtime
 		must(t, f.Control.Create(ctx, fleet.NewKyma(fmt.Sprintf("noise-%d", i), "regular", "mailer")))
 	}
 	settle(t, f)
@@ -139,11 +139,11 @@ func TestRegistryOutageDelaysPublishingAndIsLoggedOnce(t *testing.T) {
 	if err := fleet.Until(ctx, 4*time.Second, "a second log line about the outage", func() (bool, string) {
 		return strings.Count(f.Publisher().Log(), "publishing is on hold") > 1, ""
 	}); err == nil {
-		t.Errorf("the outage was logged %d times", strings.Count(f.Publisher().Log(), "publishing is on hold"))
+		t.Errorf("the outage was logged %d times, want 1", strings.Count(f.Publisher().Log(), "publishing is on hold"))
 	}
 	late, err := f.AddRuntime(ctx, "late", "regular", "mailer")
 	must(t, err)
-	// The runtime has no Kyma yet, which an operator would inspect first.
+	// The Event is necessary, because the runtime has no Kyma yet whose status an operator could read.
 	until(t, 30*time.Second, "an Event reports that the agent never reached its registry", func() (bool, string) {
 		events := eventsOf(t, late, v1beta2.ReasonRegistryUnavailable)
 		return len(events) == 1 && events[0].InvolvedObject.Name == v1beta2.RuntimeKymaName &&
@@ -154,12 +154,12 @@ func TestRegistryOutageDelaysPublishingAndIsLoggedOnce(t *testing.T) {
 	must(t, late.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 	untilRegistry(t, r, metav1.ConditionTrue, v1beta2.ReasonRegistryAvailable)
 	if n := strings.Count(f.Publisher().Log(), "registry available again"); n != 1 {
-		t.Errorf("the end of the outage was logged %d times", n)
+		t.Errorf("the end of the outage was logged %d times, want once", n)
 	}
 }
 
-// untilRegistry waits until the Kyma in the runtime and one Event report the registry's state. Repeated Events fail the
-// test.
+// untilRegistry waits until the registry condition of the Kyma in the runtime has the status and reason. It also waits
+// for the Event with the reason, and fails the test if there are several.
 func untilRegistry(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus, reason string) {
 	t.Helper()
 	until(t, 60*time.Second, "the runtime reports "+reason, func() (bool, string) {
@@ -192,7 +192,7 @@ func TestIdleFleetWritesNothing(t *testing.T) {
 	f := newFleet(t, withSecrets)
 	must(t, f.Control.Create(ctx, secretFor("one", "scaler", "scaler-login", "s3cret")))
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
-	untilSecretsSay(t, r, metav1.ConditionTrue, "Written")
+	secretsMessage(t, r, metav1.ConditionTrue, "Written")
 	login := untilSecret(t, r, "scaler-login", "s3cret")
 	settle(t, f)
 	r.Agent().Stop()

@@ -41,8 +41,8 @@ func mustRun(t *testing.T, f *fleet.Fleet, args ...string) string {
 	return output
 }
 
-// notFooled fails the test if the runtime's bundle has the attacker's agent image.
-func notFooled(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
+// wantNoAttackerImage fails the test if the runtime's bundle has the attacker's agent image.
+func wantNoAttackerImage(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	t.Helper()
 	state := desiredState(t, f, r)
 	if strings.Contains(state.Settings.Agent, "evil.example") {
@@ -50,9 +50,9 @@ func notFooled(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	}
 }
 
-// TestOperatorDecidesWhichKymaOwnsARuntime checks that a user with write access to one Kyma cannot take over another
-// Kyma's runtime: before the runtime enrolls, after its Kyma is deleted, or after the control plane is rebuilt. An
-// operator decides with `kcp-publisher move`.
+// TestOperatorDecidesWhichKymaOwnsARuntime checks that a user with write access to one Kyma cannot take over the
+// runtime of another Kyma: not before the runtime enrolls, not after its Kyma is deleted, and not after the control
+// plane is rebuilt. Only an operator can assign the runtime, with `kcp-publisher move`.
 func TestOperatorDecidesWhichKymaOwnsARuntime(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
@@ -64,7 +64,7 @@ func TestOperatorDecidesWhichKymaOwnsARuntime(t *testing.T) {
 	fresh := runtimeWith(t, f, "fresh", map[string]string{"mailer": "1.0.0"})
 	untilReadyBecause(t, f, fresh.ID, v1beta2.StateReady, "all modules are ready")
 	untilReadyBecause(t, f, early.Name, v1beta2.StateError, "already belongs to Kyma kcp-system/"+fresh.ID)
-	notFooled(t, f, fresh)
+	wantNoAttackerImage(t, f, fresh)
 
 	t.Log("The runtime moves to a Kyma with another name, and no module is removed.")
 	manifest := &v1beta2.Manifest{}
@@ -84,7 +84,7 @@ func TestOperatorDecidesWhichKymaOwnsARuntime(t *testing.T) {
 		t.Error("the module was removed")
 	}
 	untilReadyBecause(t, f, early.Name, v1beta2.StateError, "")
-	notFooled(t, f, fresh)
+	wantNoAttackerImage(t, f, fresh)
 
 	t.Log("The owner is deleted without a last bundle, as in a rebuilt control plane. The other Kyma does not get " +
 		"the runtime.")
@@ -104,7 +104,7 @@ func TestOperatorDecidesWhichKymaOwnsARuntime(t *testing.T) {
 	untilReadyBecause(t, f, early.Name, v1beta2.StateError, "no operator has assigned the runtime")
 	must(t, f.Control.Delete(ctx, early))
 	untilReadyBecause(t, f, late.Name, v1beta2.StateError, "no operator has assigned the runtime")
-	notFooled(t, f, fresh)
+	wantNoAttackerImage(t, f, fresh)
 
 	t.Log("The Kyma is created again and an operator assigns the runtime.")
 	again := fleet.NewKyma(moved, "regular", f.Own("mailer"))
@@ -118,7 +118,7 @@ func TestOperatorDecidesWhichKymaOwnsARuntime(t *testing.T) {
 	if after.UID != manifest.UID || !after.DeletionTimestamp.IsZero() {
 		t.Error("the module was removed")
 	}
-	notFooled(t, f, fresh)
+	wantNoAttackerImage(t, f, fresh)
 
 	t.Log("The runtime is released and assigned again: first to the same Kyma, then to a new one.")
 	move := func(args ...string) {

@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// pageOfOne is `kcp-publisher ui` on an operator's workstation.
+// pageOfOne is the web page of `kcp-publisher ui` for a single user, on an operator's workstation.
 type pageOfOne struct {
 	address string // URL with the token
 	base    string
@@ -39,7 +39,7 @@ func openPage(t *testing.T, f *fleet.Fleet, args ...string) *pageOfOne {
 		filepath.Join(f.Dir, "kcp.kubeconfig"))
 	command := exec.CommandContext(ctx, f.Binaries().Publisher,
 		append(append(words[1:], "--bind-address", "127.0.0.1:0"), args...)...)
-	browser := t.TempDir() // contains a browser command that opens nothing
+	browser := t.TempDir() // folder in $PATH with a browser command that does nothing
 	must(t, os.WriteFile(filepath.Join(browser, "xdg-open"), []byte("#!/bin/sh\n"), 0o700))
 	command.Env = append(os.Environ(), "PATH="+browser+":"+os.Getenv("PATH"))
 	printed, err := command.StdoutPipe()
@@ -147,7 +147,7 @@ func TestOperatorApprovesAWaveOnThePage(t *testing.T) {
 	must(t, f.UntilRollout(ctx, firstRollout, "the rollout succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
 	p.untilShows(t, "/rollouts", "No rollout is under way", "Succeeded", "1.7.0 → 1.8.0")
 	p.untilShows(t, "/?module=scaler&version=1.8.0", "of 3")
-	tellsItsBundles(t, f, p, "other-0")
+	checkListedBundles(t, f, p, "other-0")
 
 	if output, err := f.Ask(ctx, "ui", "--bind-address", "0.0.0.0:0"); err == nil ||
 		!strings.Contains(output, "--external-url") {
@@ -159,8 +159,8 @@ func TestOperatorApprovesAWaveOnThePage(t *testing.T) {
 	}
 }
 
-// tellsItsBundles checks that the page and `status` list a runtime's bundles from before and after a promotion.
-func tellsItsBundles(t *testing.T, f *fleet.Fleet, p *pageOfOne, runtime string) {
+// checkListedBundles checks that the page and `status` list a runtime's bundles from before and after a promotion.
+func checkListedBundles(t *testing.T, f *fleet.Fleet, p *pageOfOne, runtime string) {
 	t.Helper()
 	p.untilShows(t, "/runtimes/"+runtime, "scaler 1.7.0 → 1.8.0", "in force, Ready", "was applied, Ready",
 		"scaler 1.7.0")
@@ -198,7 +198,7 @@ func tellsItsBundles(t *testing.T, f *fleet.Fleet, p *pageOfOne, runtime string)
 	}
 }
 
-// listening is an open stream of the page's server-sent events.
+// listening is an open stream of server-sent events from the page.
 type listening struct{ events *bufio.Scanner }
 
 // listen opens the event stream and reads the first event.

@@ -34,18 +34,18 @@ var longest = []string{
 	"TestAgentRestoresDeletedKymaManifestsAndCRDs",
 }
 
-// line is the queue of scenarios in their start order. All scenarios join before the first one waits, because package
-// testing resumes parallel tests only after it has started all of them.
+// line is the queue that determines the start order of the scenarios. All scenarios are in the queue before the first
+// scenario starts, because package testing resumes parallel tests only after it has started all of them.
 type line struct {
-	beside  int // number of scenarios that run at once
+	beside  int // maximum number of concurrent scenarios
 	mu      sync.Mutex
 	changed sync.Cond // signals changes of ended
 	order   []*testing.T
 	ended   int
 }
 
-// places limits the concurrent scenarios to four unless -parallel is set. On two slow cores, more scenarios would
-// exceed the programs' time limits.
+// places is the queue of all scenarios. It runs four at the same time unless -parallel is set. On two slow cores, more
+// scenarios would exceed the programs' time limits.
 var places = newLine(4)
 
 func newLine(beside int) *line {
@@ -54,7 +54,8 @@ func newLine(beside int) *line {
 	return l
 }
 
-// replaceFlag reads the limit from -parallel and removes that limit from package testing, which does not order tests.
+// replaceFlag uses the value of -parallel as the queue's limit. It then raises -parallel, because package testing would
+// otherwise enforce the limit without the queue's order.
 func (l *line) replaceFlag(parallel *flag.Flag) error {
 	if output := parallel.Value.String(); output != parallel.DefValue {
 		var err error
@@ -65,8 +66,8 @@ func (l *line) replaceFlag(parallel *flag.Flag) error {
 	return parallel.Value.Set(strconv.Itoa(math.MaxInt32))
 }
 
-// besideOthers is t.Parallel for scenarios. It logs the run time, because package testing also counts the time that a
-// scenario waits in the queue.
+// besideOthers replaces t.Parallel in scenarios: it waits until the queue starts the scenario. It also logs the
+// scenario's run time, because the time that package testing prints includes the wait.
 func besideOthers(t *testing.T) {
 	t.Helper()
 	places.join(t)

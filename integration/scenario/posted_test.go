@@ -20,7 +20,7 @@ import (
 // postedEvents records the Events that a publisher posted to a webhook, as "severity Kind/name reason". It is safe for
 // concurrent use.
 type postedEvents struct {
-	reasons []string // the reasons in the publisher's filter
+	reasons []string // reasons of the Events that the publisher posts
 
 	mu   sync.Mutex // guards the fields below
 	seen []string
@@ -45,7 +45,7 @@ func eventsWebhook(t *testing.T, reasons ...string) (*postedEvents, []string) {
 			" "+event.Reason)
 	}))
 	t.Cleanup(server.Close)
-	return posted, []string{"--events-addr", server.URL, "--events-reasons", strings.Join(reasons, ",")}
+	return posted, []string{"--set", "events-addr=" + server.URL, "--set", "events-reasons=" + strings.Join(reasons, ",")}
 }
 
 // wantPosted waits until all wanted Events are posted. It fails the test if an Event with another reason is posted.

@@ -39,8 +39,8 @@ func prune(t *testing.T, f *fleet.Fleet, args ...string) (string, int) {
 	}, args...)...)
 }
 
-// history pushes old bundles before a runtime's newest bundle and returns the old ones. The first has its own documents
-// and content.
+// history pushes bundles that are older than a runtime's newest bundle, and returns the older bundles. The first of
+// them has documents and content that no other bundle uses.
 func history(
 	t *testing.T, f *fleet.Fleet, r *fleet.Runtime,
 ) (old []bundle.Blob, documents bundle.Documents, content bundle.Blob) {
@@ -90,7 +90,7 @@ func documentsIn(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, fetched bundle.
 	}
 }
 
-// backdate changes the time in the record of unused manifests to an old time.
+// backdate sets an old time in the record of unused manifests, as if prune had found them unused long ago.
 func backdate(t *testing.T, f *fleet.Fleet) {
 	t.Helper()
 	ctx := t.Context()
@@ -129,7 +129,7 @@ func has(t *testing.T, f *fleet.Fleet, repository, reference string) bool {
 }
 
 // TestPruneRemovesOnlyUnneededContent prunes a registry with many old bundles, documents and content, and a removed
-// runtime. It then collects garbage and continues with the fleet.
+// runtime. It then runs the registry's garbage collection and checks that the fleet continues to work.
 func TestPruneRemovesOnlyUnneededContent(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Tokens: true})
@@ -162,7 +162,7 @@ func TestPruneRemovesOnlyUnneededContent(t *testing.T) {
 
 	if output, code := prune(t, f, "--namespace", "nobody"); code != 1 ||
 		!strings.Contains(output, "no Kymas found in namespace nobody") {
-		t.Errorf("exit code %d\n%s", code, output)
+		t.Errorf("prune with a namespace without Kymas: exit code %d\n%s", code, output)
 	}
 	kubeconfig, err := os.ReadFile(filepath.Join(f.Dir, "kcp.kubeconfig"))
 	must(t, err)
@@ -171,15 +171,15 @@ func TestPruneRemovesOnlyUnneededContent(t *testing.T) {
 		regexp.MustCompile(`server: .*`).ReplaceAll(kubeconfig, []byte("server: https://127.0.0.1:1")), 0o600))
 	if output, code := prune(t, f, "--kubeconfig", nowhere); code != 1 ||
 		!strings.Contains(output, "connection refused") {
-		t.Errorf("without the control plane: exit code %d\n%s", code, output)
+		t.Errorf("prune without the control plane: exit code %d\n%s", code, output)
 	}
 	if output, code := prune(t, f, "--gone", "berlin"); code != 2 ||
 		!strings.Contains(output, "a Kyma in namespace kcp-system has this runtime") {
-		t.Errorf("exit code %d\n%s", code, output)
+		t.Errorf("prune --gone of a runtime with a Kyma: exit code %d\n%s", code, output)
 	}
-	stays("refused")
+	stays("refused prune")
 	if output, code := prune(t, f, "--dry-run"); code != 0 || strings.Count(output, "would be removed") < 2 ||
-		!strings.Contains(output, "runtime tokyo has no Kyma in namespace kcp-system and is kept") {
+		!strings.Contains(output, "runtime tokyo has no Kyma in namespace kcp-system, but its data is not removed") {
 		t.Errorf("dry run: exit code %d\n%s", code, output)
 	}
 	stays("dry run")
@@ -187,14 +187,16 @@ func TestPruneRemovesOnlyUnneededContent(t *testing.T) {
 		t.Error("a dry run recorded unused manifests")
 	}
 
-	// The first prune removes old bundles, whose age is signed. Shared manifests stay until a later prune.
+	// The first prune removes old bundles, because their age is part of the signed statement. It only records unused
+	// shared manifests, which a later prune removes.
 	output, code := prune(t, f)
 	if code != 0 || !strings.Contains(output, "bundle, superseded") {
-		t.Fatalf("exit code %d\n%s", code, output)
+		t.Fatalf("registry prune: exit code %d\n%s", code, output)
 	}
-	for i, want := range []bool{false, false, true} { // the last bundle directly precedes the newest
+	// The last bundle of the history directly precedes the newest bundle and must not be removed.
+	for i, want := range []bool{false, false, true} {
 		if got := has(t, f, "runtimes/berlin", old[i].Descriptor.Digest.String()); got != want {
-			t.Errorf("bundle %d exists: %v\n%s", i, got, output)
+			t.Errorf("bundle %d exists: %v, want %v\n%s", i, got, want, output)
 		}
 	}
 	if !has(t, f, bundle.ContentRepository, contentTag) {
@@ -204,7 +206,7 @@ func TestPruneRemovesOnlyUnneededContent(t *testing.T) {
 	// A month later, prune removes unused shared manifests and manifests of runtimes that were declared gone.
 	backdate(t, f)
 	if output, code = prune(t, f, "--gone", "tokyo"); code != 0 {
-		t.Fatalf("exit code %d\n%s", code, output)
+		t.Fatalf("registry prune: exit code %d\n%s", code, output)
 	}
 	for repository, reference := range map[string]string{bundle.ContentRepository: contentTag,
 		"runtimes/tokyo": bundle.TagDesired} {
@@ -233,6 +235,6 @@ func TestPruneRemovesOnlyUnneededContent(t *testing.T) {
 	promote(t, f, "1.8.0")
 	must(t, berlin.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	if output, code = prune(t, f, "-o", "json"); code != 0 || strings.Contains(output, digest.FromString("").String()) {
-		t.Errorf("exit code %d\n%s", code, output)
+		t.Errorf("last prune: exit code %d\n%s", code, output)
 	}
 }

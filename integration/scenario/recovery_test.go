@@ -33,13 +33,13 @@ func untilShown(t *testing.T, r *fleet.Runtime, module, version string, state v1
 		})
 }
 
-// stored returns the agent's Secrets by name, without its keys: the stored content and state.
+// stored returns the agent's Secrets with its stored content and state by name. It omits the Secrets with keys.
 func stored(t *testing.T, r *fleet.Runtime) map[string]corev1.Secret {
 	t.Helper()
 	var all corev1.SecretList
 	must(t, r.API.List(t.Context(), &all, client.InNamespace(v1beta2.RuntimeNamespace)))
 	found := map[string]corev1.Secret{}
-	const changes = "report-sequence" // changes with every report
+	const changes = "report-sequence" // this value changes with every report
 	for _, s := range all.Items {
 		if strings.HasPrefix(s.Name, "kyma-pull-content-") || s.Name == "skr-agent-state" ||
 			s.Name == "skr-agent-memory" {
@@ -78,7 +78,7 @@ func TestAgentRestoresItsDeletedSecretsWithoutRestart(t *testing.T) {
 	}
 
 	// All stored parts are deleted and one is recreated with other data. An agent that detects a missing part deletes
-	// the other parts of that content, sometimes before the test does.
+	// the other parts of the same content, possibly before the test does.
 	gone := func(secret corev1.Secret) {
 		t.Helper()
 		must(t, client.IgnoreNotFound(r.API.Delete(ctx, &secret)))
@@ -97,11 +97,12 @@ func TestAgentRestoresItsDeletedSecretsWithoutRestart(t *testing.T) {
 		}
 		forged.ResourceVersion, forged.UID = "", ""
 		gone(secret)
-		_ = r.API.Create(ctx, &forged) // the agent can recreate the Secret first
+		_ = r.API.Create(ctx, &forged) // an error means that the agent recreated the Secret first
 	}
 	back("the Secrets have their original data")
 
-	// Without a registry, a module reports its missing content and others continue. All recover with the registry.
+	// While the registry is down, a module whose stored content is missing reports that, and the other modules
+	// continue. When the registry is available again, all modules recover.
 	must(t, f.Registry.Stop())
 	manifest := &v1beta2.Manifest{}
 	must(t, r.API.Get(ctx, inKyma("scaler"), manifest))
@@ -134,7 +135,7 @@ func TestAgentRestoresItsDeletedSecretsWithoutRestart(t *testing.T) {
 		t.Errorf("the agent restarted %d times, want none", now-started)
 	}
 
-	// The rewritten content is complete: a restarted agent can use nothing else.
+	// A restarted agent without a registry can use only the stored content, so it must be complete again.
 	must(t, f.Registry.Stop())
 	r.Agent().Kill()
 	config, err := settings(ctx, r)
@@ -152,7 +153,8 @@ func definitionOf(kind string) *unstructured.Unstructured {
 	return definition(kind + "." + v1beta2.Group)
 }
 
-// loseDefinitions deletes CRDs of the agent's kinds and returns a function that waits for new ones.
+// loseDefinitions deletes CRDs of the agent's kinds, and returns a function that waits until the agent has created them
+// again.
 func loseDefinitions(t *testing.T, r *fleet.Runtime, kinds ...string) (untilOthers func()) {
 	t.Helper()
 	var lost []*unstructured.Unstructured
@@ -209,12 +211,12 @@ func TestAgentRestoresDeletedKymaManifestsAndCRDs(t *testing.T) {
 	must(t, r.UntilGone(ctx, "mailer"))
 	settle(t, f)
 	f.Publisher().Stop()
-	must(t, f.Registry.Stop()) // only the runtime records its previous modules
+	must(t, f.Registry.Stop()) // without publisher and registry, the agent can use only its own records
 	before, started := installedObjects(t, r), starts(r)
 	if !strings.Contains(before, "scaler-settings") {
 		t.Fatalf("no module objects are installed:\n%s", before)
 	}
-	asWished := func(what string) {
+	wantUnchanged := func(what string) {
 		t.Helper()
 		until(t, 30*time.Second, "after "+what+" the runtime's Kyma is Ready with its admin's modules",
 			func() (bool, string) {
@@ -245,7 +247,7 @@ func TestAgentRestoresDeletedKymaManifestsAndCRDs(t *testing.T) {
 	kyma, err := r.Kyma(ctx)
 	must(t, err)
 	must(t, r.API.Delete(ctx, kyma))
-	asWished("the Kyma was deleted")
+	wantUnchanged("the Kyma was deleted")
 	manifest := &v1beta2.Manifest{}
 	must(t, r.API.Get(ctx, inKyma("scaler"), manifest))
 	must(t, r.API.Delete(ctx, manifest))
@@ -254,21 +256,21 @@ func TestAgentRestoresDeletedKymaManifestsAndCRDs(t *testing.T) {
 		err := r.API.Get(ctx, inKyma("scaler"), now)
 		return err == nil && now.UID != manifest.UID, fmt.Sprint(err)
 	})
-	asWished("a Manifest was deleted")
+	wantUnchanged("a Manifest was deleted")
 	loseDefinitions(t, r, "moduletemplates", "manifests", "kymas", "modulereleasemetas")()
-	asWished("all definitions were deleted")
+	wantUnchanged("all CRDs were deleted")
 	drift(t, r)
 	until(t, 30*time.Second, "drift is corrected", func() (bool, string) {
 		config, err := settings(ctx, r)
 		return err == nil && config.Data["level"] == "info", fmt.Sprint(err)
 	})
 
-	// The deletion is repeated while the agent is stopped.
+	// Delete the CRDs again while the agent is stopped.
 	must(t, r.Agent().Kill())
 	untilOthers := loseDefinitions(t, r, "kymas", "manifests")
 	must(t, r.StartAgent())
 	untilOthers()
-	asWished("definitions were deleted while the agent was stopped")
+	wantUnchanged("CRDs were deleted while the agent was stopped")
 	if now := starts(r); now > started+1 {
 		t.Errorf("the agent started %d times, want 1", now-started)
 	}
@@ -347,9 +349,10 @@ func TestNewAgentAdoptsModulesAfterNamespaceDeletion(t *testing.T) {
 		t.Errorf("the objects in the namespace are not installed again: %v", err)
 	}
 	if now := elsewhere(); now != before {
-		t.Errorf("outside of kyma-system, want the original objects, got:\n%s\nbefore:\n%s", now, before)
+		t.Errorf("objects outside of kyma-system were replaced, got:\n%s\nbefore:\n%s", now, before)
 	}
 	must(t, r.UntilState(ctx, f.Own("scaler"), "1.8.0", v1beta2.StateReady))
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = nil }))
-	must(t, r.UntilGone(ctx, f.Own("scaler"))) // its reports are accepted, so the control plane has the new key
+	// The control plane shows this only if it accepts the new agent's reports.
+	must(t, r.UntilGone(ctx, f.Own("scaler")))
 }

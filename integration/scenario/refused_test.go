@@ -25,8 +25,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// refuse creates a tenant's policy that refuses objects for which a CEL expression is false, and returns a function
-// that removes the policy. It writes the object tried in dry runs until the policy takes effect.
+// refuse creates an admission policy, as a tenant could, that refuses objects for which a CEL expression is false. It
+// returns a function that removes the policy. It waits until a dry run with the object tried shows that the policy
+// takes effect.
 func refuse(t *testing.T, r *fleet.Runtime, group, resources, expression string, tried client.Object) (end func()) {
 	t.Helper()
 	ctx := t.Context()
@@ -59,8 +60,8 @@ func refuse(t *testing.T, r *fleet.Runtime, group, resources, expression string,
 	}
 }
 
-// untilBothSay waits until the Kyma's condition has the reason and all texts in control plane and runtime.
-func untilBothSay(t *testing.T, r *fleet.Runtime, kind, reason string, texts ...string) {
+// untilBothReport waits until the Kyma's condition has the reason and all texts in control plane and runtime.
+func untilBothReport(t *testing.T, r *fleet.Runtime, kind, reason string, texts ...string) {
 	t.Helper()
 	for side, read := range map[string]func() (*v1beta2.Kyma, error){
 		"the control plane": func() (*v1beta2.Kyma, error) { return r.Record(t.Context()) },
@@ -93,16 +94,16 @@ func TestRefusedObjectDoesNotDelayOtherObjects(t *testing.T) {
 	template.Namespace = v1beta2.RuntimeNamespace
 	end := refuse(t, r, v1beta2.Group, "moduletemplates", "object.metadata.name != 'scaler-1.9.0'", template)
 	must(t, f.Offer(ctx, sample.Scaler("1.9.0")))
-	// The catalog contains the versions of the module's channels.
+	// Channel fast has 1.9.0, so the runtime's catalog contains the refused ModuleTemplate.
 	channels := func(regular string) {
 		t.Helper()
 		must(t, f.Release(ctx, "scaler", sample.Scaler("").Component(), sample.Channel("regular", regular),
 			sample.Channel("fast", "1.9.0")))
 	}
 	channels("1.7.0")
-	untilBothSay(t, r, v1beta2.ConditionSynced, v1beta2.ReasonObjectRefused, "scaler-1.9.0",
+	untilBothReport(t, r, v1beta2.ConditionSynced, v1beta2.ReasonObjectRefused, "scaler-1.9.0",
 		"a tenant does not like it")
-	untilBothSay(t, r, v1beta2.ConditionReady, v1beta2.ReasonNotReady, "scaler-1.9.0")
+	untilBothReport(t, r, v1beta2.ConditionReady, v1beta2.ReasonNotReady, "scaler-1.9.0")
 
 	var polls atomic.Int64
 	f.Registry.Intercept(func(_ http.ResponseWriter, req *http.Request) bool {
@@ -125,8 +126,8 @@ func TestRefusedObjectDoesNotDelayOtherObjects(t *testing.T) {
 		t.Error(err)
 	}
 	end()
-	untilBothSay(t, r, v1beta2.ConditionSynced, v1beta2.ReasonSynced)
-	untilBothSay(t, r, v1beta2.ConditionReady, v1beta2.ReasonReady)
+	untilBothReport(t, r, v1beta2.ConditionSynced, v1beta2.ReasonSynced)
+	untilBothReport(t, r, v1beta2.ConditionReady, v1beta2.ReasonReady)
 
 	t.Run("upgrade with a refused Manifest is reported for its module", func(t *testing.T) {
 		tried := &v1beta2.Manifest{}
@@ -136,7 +137,7 @@ func TestRefusedObjectDoesNotDelayOtherObjects(t *testing.T) {
 		end := refuse(t, r, v1beta2.Group, "manifests", "object.spec.version != '2.0.0'", tried)
 		must(t, f.Offer(ctx, sample.Scaler("2.0.0")))
 		promote(t, f, "2.0.0")
-		untilBothSay(t, r, v1beta2.ConditionModules, v1beta2.ReasonNotReady, "module scaler",
+		untilBothReport(t, r, v1beta2.ConditionModules, v1beta2.ReasonNotReady, "module scaler",
 			"a tenant does not like it")
 		must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 		end()
@@ -161,20 +162,20 @@ func TestRefusedObjectDoesNotDelayOtherObjects(t *testing.T) {
 		})
 		must(t, f.Offer(ctx, sample.Scaler("2.1.0")))
 		promote(t, f, "2.1.0")
-		untilBothSay(t, r, v1beta2.ConditionSynced, v1beta2.ReasonStorageRefused, "quota", "kyma-system",
+		untilBothReport(t, r, v1beta2.ConditionSynced, v1beta2.ReasonStorageRefused, "quota", "kyma-system",
 			"allow it to write")
-		untilBothSay(t, r, v1beta2.ConditionReady, v1beta2.ReasonNotReady, "quota")
+		untilBothReport(t, r, v1beta2.ConditionReady, v1beta2.ReasonNotReady, "quota")
 		log, err := os.ReadFile(filepath.Join(f.Dir, "one.log"))
 		must(t, err)
 		if output := string(log[len(before):]); !strings.Contains(output,
-			"failed to store a newer bundle, the bundle in force stays") ||
+			"failed to store a newer bundle, continuing with the last accepted bundle") ||
 			strings.Contains(output, "failed to read bundles") {
 			t.Errorf("want a log line about the failed write of the bundle and none about a failed read:\n%s",
 				output)
 		}
 		must(t, r.API.Delete(ctx, quota))
 		must(t, r.UntilState(ctx, "scaler", "2.1.0", v1beta2.StateReady))
-		untilBothSay(t, r, v1beta2.ConditionReady, v1beta2.ReasonReady)
+		untilBothReport(t, r, v1beta2.ConditionReady, v1beta2.ReasonReady)
 	})
 }
 
@@ -234,7 +235,7 @@ func TestRefusedUpgradeKeepsVersionOrRecreatesObjects(t *testing.T) {
 	drifts()
 	promote(t, f, "1.7.0")
 	untilBothShow(t, r, f.Own("scaler"), "1.7.0", v1beta2.StateReady)
-	untilBothSay(t, r, v1beta2.ConditionReady, v1beta2.ReasonReady)
+	untilBothReport(t, r, v1beta2.ConditionReady, v1beta2.ReasonReady)
 
 	template := &v1beta2.ModuleTemplate{}
 	must(t, f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: f.Own("scaler") + "-2.0.0"},

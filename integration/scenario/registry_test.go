@@ -32,7 +32,7 @@ func endless(w io.Writer) int {
 	}
 }
 
-// signal notifies the waiting test of a request without blocking.
+// signal tells the waiting test that the registry received a request. It does not block.
 func signal(asked chan struct{}) {
 	select {
 	case asked <- struct{}{}:
@@ -54,7 +54,8 @@ func TestMaliciousRegistryCannotChangeRuntime(t *testing.T) {
 	other := forged(t, f, r, publisherKey(t, f), func(p *bundle.Predicate) { p.KymaGeneration += 100 })
 	back := func(t *testing.T) {
 		t.Helper()
-		// In the reverse order, the agent could accept the registry's bundle and then refuse older bundles.
+		// Push the honest bundle before the interception ends. The agent could otherwise accept the bundle in the
+		// registry and then refuse the honest bundle, which is older.
 		must(t, r.Put(ctx, bundle.NewBlob(ocispec.MediaTypeImageManifest, honest.Bytes)))
 		f.Registry.Intercept(nil)
 		must(t, r.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))
@@ -62,7 +63,7 @@ func TestMaliciousRegistryCannotChangeRuntime(t *testing.T) {
 	ofVictim := func(request *http.Request, method string) bool {
 		return request.Method == method && strings.Contains(request.URL.Path, "/runtimes/victim/")
 	}
-	// untouched waits until the agent has polled a few times and checks that no object changed.
+	// untouched waits until the agent has polled a few more times, and checks that no object of the runtime changed.
 	untouched := func(t *testing.T, asked chan struct{}) {
 		t.Helper()
 		before := witness(t, r)
@@ -85,7 +86,7 @@ func TestMaliciousRegistryCannotChangeRuntime(t *testing.T) {
 				return false
 			}
 			blob := newer
-			if request.Method == http.MethodGet { // returns other content for the resolved digest
+			if request.Method == http.MethodGet { // respond with other content than the resolved digest identifies
 				blob = other
 				signal(asked)
 			}
@@ -119,9 +120,9 @@ func TestMaliciousRegistryCannotChangeRuntime(t *testing.T) {
 		must(t, r.Put(ctx, newer))
 		untouched(t, asked)
 		back(t)
-		// The remaining bytes are in socket buffers.
+		// The registry has written more than the agent has read, because of socket buffers.
 		if read := most.Load(); read > 16*bundle.MaxManifestBytes {
-			t.Errorf("the agent read %d bytes", read)
+			t.Errorf("the registry wrote %d bytes to the agent, want a limited number", read)
 		}
 	})
 	t.Run("bundle with a missing blob is refused", func(t *testing.T) {
@@ -159,11 +160,11 @@ func predicateOf(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, manifest bundle
 	return verified.Statement.Predicate
 }
 
-// TestNewEpochSupersedesAttackersSequences has an attacker with the publisher's key. The attacker publishes with such
-// a high sequence that no honest bundle is newer.
+// TestNewEpochSupersedesAttackersSequences simulates an attacker who has the publisher's key and publishes a bundle
+// with such a high sequence that no honest bundle is newer.
 func TestNewEpochSupersedesAttackersSequences(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--keys-poll-interval", "1s"}})
+	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--set", "keys-poll-interval=1s"}})
 	r := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
 	settle(t, f)
 	f.Publisher().Stop()
@@ -195,7 +196,7 @@ func TestNewEpochSupersedesAttackersSequences(t *testing.T) {
 func TestLongOfflineRuntimeCatchesUp(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{
-		PublisherFlags: []string{"--keys-poll-interval", "1s", "--validity", "30s", "--certificate-validity", "1m"},
+		PublisherFlags: []string{"--set", "keys-poll-interval=1s", "--validity", "30s", "--set", "certificate-validity=1m"},
 	})
 	r := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
 	f.Publisher().Stop()
@@ -224,11 +225,11 @@ func TestLongOfflineRuntimeCatchesUp(t *testing.T) {
 	must(t, r.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))
 }
 
-// TestKeyRotationBetweenReadsIsNotAnAttack rotates the keys after the agent reads the root and before it reads a bundle
-// of the new key.
+// TestKeyRotationBetweenReadsIsNotAnAttack rotates the publisher's key after the agent has read the root of trust and
+// before it reads the bundle that the new key signed.
 func TestKeyRotationBetweenReadsIsNotAnAttack(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--keys-poll-interval", "1s"}})
+	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--set", "keys-poll-interval=1s"}})
 	r := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
 	settle(t, f)
 	r.Agent().Stop()

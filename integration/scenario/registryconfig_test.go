@@ -72,7 +72,8 @@ func (e *registryExample) secured(args ...string) []string {
 	return args
 }
 
-// prove publishes to berlin and tokyo and tries forbidden requests as each runtime.
+// prove publishes bundles for berlin and tokyo, and runs `registry check`, which sends forbidden requests as each
+// runtime. The check must end with the exit code want.
 func (e *registryExample) prove(want int, more ...string) string {
 	e.t.Helper()
 	location := e.host + "/fleet"
@@ -98,7 +99,8 @@ func (e *registryExample) startDistribution(config []byte) *registry.Registry {
 	return r
 }
 
-// TestZotConfigurationIsolatesRuntimes runs zot with constant garbage collection.
+// TestZotConfigurationIsolatesRuntimes runs zot with the documented configuration and with continuous garbage
+// collection.
 func TestZotConfigurationIsolatesRuntimes(t *testing.T) {
 	suite.Long(t)
 	e := newRegistryExample(t)
@@ -130,7 +132,7 @@ func (e *registryExample) shell() shell {
 		"registry check ", "registry check --registry-ca "+e.ca+" ")
 }
 
-// serves starts the token service with a command of a page, and returns its address.
+// serves starts the token service with a command line from a page, and returns the service's address.
 func (e *registryExample) serves(line string) (address string) {
 	e.t.Helper()
 	s := e.shell()

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// theft is an attack with the publisher's key, which can sign any desired state for a runtime.
+// theft is an attack by a thief of the publisher's key, which can sign any desired state for a runtime.
 type theft struct {
 	*testing.T
 	fleet      *fleet.Fleet
@@ -39,7 +39,7 @@ func (h theft) opened() bundle.Bundle {
 	return opened
 }
 
-// put signs a state and pushes it with a newer sequence.
+// put signs a desired state with a newer sequence than the bundle from, and pushes it.
 func (h theft) put(from bundle.Bundle, state bundle.DesiredState) {
 	h.Helper()
 	documents, err := bundle.NewDocuments(state, from.Modules)
@@ -48,7 +48,7 @@ func (h theft) put(from bundle.Bundle, state bundle.DesiredState) {
 	predicate.Sequence = bundle.NextSequence(predicate.Sequence, time.Now())
 	predicate.IssuedAt, predicate.RootVersion = time.Now().UTC(), rootOf(h.T, h.fleet).Version
 	predicate.Rollback = nil
-	for _, m := range state.Manifests { // the key's owner can sign a rollback of a module
+	for _, m := range state.Manifests { // the stolen key can also sign that a downgrade is a rollback
 		if has := versionIn(from, m.Module); bundle.Older(m.Version, has) {
 			predicate.Rollback = append(predicate.Rollback, bundle.Rollback{Module: m.Module, From: has, To: m.Version})
 		}
@@ -77,7 +77,7 @@ func TestStolenPublisherKeyCannotInstallUnreleasedContent(t *testing.T) {
 	public := filepath.Join(t.TempDir(), "release.pem")
 	must(t, os.WriteFile(public, key.PublicPEM(), 0o600))
 	f := startFleet(t, fleet.Options{
-		PublisherFlags: []string{"--keys-poll-interval", "1s", "--component-poll-interval", "1s"},
+		PublisherFlags: []string{"--set", "keys-poll-interval=1s", "--set", "component-poll-interval=1s"},
 	})
 	changeKeys(t, f, "release", "kyma-pull.dev/module/", "--public-key", public)
 	released := func(version string) sample.Version {
@@ -145,7 +145,8 @@ func TestStolenPublisherKeyCannotInstallUnreleasedContent(t *testing.T) {
 			if after := witness(t, r); after != before {
 				t.Errorf("objects of the runtime changed: %s to %s", before, after)
 			}
-			attacker.put(honest, honest.State) // anyone with the key can sign a released version
+			// The agent accepts a released version even if the thief signed the bundle.
+			attacker.put(honest, honest.State)
 			must(t, r.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))
 		})
 	}

@@ -19,7 +19,7 @@ type supported struct {
 	version, commit string
 }
 
-// maxReleases is the number of releases in the skew contract: N-1 and N-2.
+// maxReleases is the number of earlier releases that the current version must work with: N-1 and N-2.
 const maxReleases = 2
 
 var (
@@ -39,11 +39,11 @@ func readReleases(r io.Reader) ([]supported, error) {
 		fields := strings.Fields(line)
 		switch {
 		case len(fields) != 2:
-			return nil, fmt.Errorf("line %d: want VERSION COMMIT", n)
+			return nil, fmt.Errorf("line %d: must be VERSION COMMIT", n)
 		case !releaseVersion.MatchString(fields[0]):
-			return nil, fmt.Errorf("line %d: version %q: want MAJOR.MINOR.PATCH", n, fields[0])
+			return nil, fmt.Errorf("line %d: version %q: must be MAJOR.MINOR.PATCH", n, fields[0])
 		case !releaseCommit.MatchString(fields[1]):
-			return nil, fmt.Errorf("line %d: commit %q: want all 40 hex digits", n, fields[1])
+			return nil, fmt.Errorf("line %d: commit %q: must have 40 hex digits", n, fields[1])
 		case len(all) == maxReleases:
 			return nil, fmt.Errorf("line %d: more than %d releases: remove the oldest", n, maxReleases)
 		}
@@ -87,8 +87,8 @@ func TestReadReleases(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"valid release":              {"# a comment\n\n0.1.0 " + commit + "\n", ""},
 		"file without releases":      {"# a comment\n", "lists no releases"},
-		"release without a commit":   {"0.1.0\n", "line 1: want VERSION COMMIT"},
-		"abbreviated commit":         {"0.1.0 a1b2c3d4\n", `line 1: commit "a1b2c3d4": want all 40 hex digits`},
+		"release without a commit":   {"0.1.0\n", "line 1: must be VERSION COMMIT"},
+		"abbreviated commit":         {"0.1.0 a1b2c3d4\n", `line 1: commit "a1b2c3d4": must have 40 hex digits`},
 		"branch instead of a commit": {"0.1.0 main\n", `line 1: commit "main"`},
 		"version with prefix v":      {"\nv0.1.0 " + commit + "\n", `line 2: version "v0.1.0"`},
 		"too many releases":          {strings.Repeat("0.1.0 "+commit+"\n", 3), "line 3: more than 2 releases"},

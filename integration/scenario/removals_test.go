@@ -25,7 +25,8 @@ type guarded struct {
 	uids []types.UID
 }
 
-// stays checks that a module's removal waits for approval in both runtimes, and returns the removal's ID.
+// stays waits until the removal of a module from both runtimes waits for approval for the given reason, and returns the
+// removal's ID.
 func (g *guarded) stays(cause, removes, reason string) (id string) {
 	g.t.Helper()
 	until(g.t, 30*time.Second, "the removals wait for approval: "+cause, func() (bool, string) {
@@ -74,7 +75,7 @@ func (g *guarded) unchanged(cause string) {
 	}
 }
 
-// over waits until no removal waits for approval, after its cause was undone.
+// over waits until no removal waits for approval any more, because the test has undone the cause.
 func (g *guarded) over(cause string) {
 	g.t.Helper()
 	for _, r := range g.both {
@@ -134,7 +135,10 @@ func TestLargeRemovalsWaitForAnApproval(t *testing.T) {
 		g.both, g.uids = append(g.both, r), append(g.uids, installed.UID)
 	}
 
-	t.Log("One edit of a ModuleReleaseMeta hides the module from all runtimes.")
+	t.Log("One edit of a ModuleReleaseMeta hides the module from all runtimes. Kymas without a runtime do not count.")
+	for i := range 18 {
+		must(t, f.CreateKyma(ctx, fleet.NewKyma(fmt.Sprintf("planned-%d", i), "regular")))
+	}
 	released := &v1beta2.ModuleReleaseMeta{}
 	released.Namespace, released.Name = sample.Namespace, "mailer"
 	g.edit(released, func() { released.Spec.Beta = true })

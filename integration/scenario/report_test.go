@@ -26,8 +26,8 @@ func reported(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) bundle.Blob {
 	return bundle.Blob(fetched)
 }
 
-// TestPublisherRefusesHostileReports pushes false reports for runtime "one": as the registry's owner, and as runtime
-// "one1", whose name starts with the victim's name.
+// TestPublisherRefusesHostileReports pushes false reports for runtime "one", as the registry's owner and as runtime
+// "one1", whose name starts with "one".
 func TestPublisherRefusesHostileReports(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
@@ -125,12 +125,12 @@ func TestPublisherRefusesHostileReports(t *testing.T) {
 			refusal.ForeignKey,
 		},
 		{
-			"unknown key without a token",
+			"a report with an unknown key and without a token",
 			signedLie(func(r *bundle.Report) { r.Enrollment = introduction() }, strangerKey), refusal.NotEnrolled,
 		},
 		{"another runtime's report", reported(t, f, other), refusal.ForeignKey},
 		{"an older report", early, refusal.Rollback},
-		{"a flipped byte", altered(t, honest.Bytes, func(m *ocispec.Manifest) {
+		{"a report with a flipped byte", altered(t, honest.Bytes, func(m *ocispec.Manifest) {
 			m.Annotations[bundle.AnnotationReport] = flip(m.Annotations[bundle.AnnotationReport], `"payload":"`)
 		}), refusal.BadSignature},
 		{"the runtime's own bundle", bundle.NewBlob(ocispec.MediaTypeImageManifest, desired.Bytes), refusal.MediaType},

@@ -26,7 +26,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// reporter is a runtime without an agent. The test has its key and can send any report.
+// reporter is a runtime without an agent. The test has the runtime's key and can send any report.
 type reporter struct {
 	t      *testing.T
 	fleet  *fleet.Fleet
@@ -43,7 +43,7 @@ func newReporter(t *testing.T, f *fleet.Fleet, id string) *reporter {
 	return r
 }
 
-// enroll generates a new key and enrolls it with a newer token.
+// enroll generates a new key for the runtime and enrolls the key with a newer token.
 func (r *reporter) enroll() {
 	r.t.Helper()
 	validity := time.Until(r.token.Expires) + time.Hour
@@ -86,7 +86,7 @@ func (r *reporter) honest() bundle.Report {
 	}
 }
 
-// say pushes an honest report with a change.
+// say pushes an honest report that change has modified, and returns the digest of the report's manifest.
 func (r *reporter) say(change func(*bundle.Report)) digest.Digest {
 	r.t.Helper()
 	report := r.honest()
@@ -150,7 +150,8 @@ func denyStatus(t *testing.T, api client.Client, name, expression string) func()
 			Validations: []admissionv1.Validation{{
 				Expression: fmt.Sprintf(
 					"object.metadata.name != %q || !(has(object.status.runtime) && "+
-						"has(object.status.runtime.observed) && has(object.status.runtime.observed.agentVersion) && %s)", name, expression),
+						"has(object.status.runtime.observed) && has(object.status.runtime.observed.agentVersion) && %s)",
+					name, expression),
 				Message: "is denied by this test", Reason: &invalid,
 			}},
 		}}
@@ -172,11 +173,11 @@ func denyStatus(t *testing.T, api client.Client, name, expression string) func()
 	return stop
 }
 
-// fetches records the manifests that were read by digest from a registry.
+// fetches records the digests of the manifests that clients read from a registry by digest.
 type fetches struct {
 	mu   sync.Mutex // guards the fields below
 	seen map[string]bool
-	more chan struct{} // closed by the next fetch
+	more chan struct{} // closed and replaced by the next fetch
 }
 
 func watchFetches(f *fleet.Fleet) *fetches {

@@ -36,16 +36,17 @@ func TestIdleAgentSendsFewRequestsAndContinuesAfterAKill(t *testing.T) {
 		_, err := settings(t.Context(), r)
 		return err == nil, fmt.Sprint(err)
 	})
-	if took := time.Since(killed); took > 30*time.Second { // the agent's lease lasts for three minutes
+	// The new agent must not wait until the killed agent's Lease expires after three minutes.
+	if took := time.Since(killed); took > 30*time.Second {
 		t.Errorf("the agent corrected drift %s after the kill", took)
 	} else {
 		t.Logf("the agent corrected drift %s after the kill", took)
 	}
 
-	time.Sleep(time.Minute) // until the caches are filled and the report is delivered
+	time.Sleep(time.Minute) // wait until the agent's caches are filled and its report is pushed
 	before, err := r.Requests()
 	must(t, err)
-	const minutes = 5 // a report interval
+	const minutes = 5 // one report interval
 	time.Sleep(minutes * time.Minute)
 	after, err := r.Requests()
 	must(t, err)
@@ -61,8 +62,8 @@ func TestIdleAgentSendsFewRequestsAndContinuesAfterAKill(t *testing.T) {
 	}
 }
 
-// TestProgramsRestartOnceTheirAPIServerIsRestored restores API servers from a backup. A restored API server accepts
-// watches but never sends events for objects that changed back.
+// TestProgramsRestartOnceTheirAPIServerIsRestored restores API servers from a backup. A restored API server accepts the
+// programs' watches, but sends no events for objects that returned to an earlier state.
 func TestProgramsRestartOnceTheirAPIServerIsRestored(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()
@@ -70,7 +71,8 @@ func TestProgramsRestartOnceTheirAPIServerIsRestored(t *testing.T) {
 	r, err := f.AddRuntime(ctx, "one", "regular", "scaler")
 	must(t, err)
 	must(t, r.Agent().Stop())
-	r.AgentFlags = []string{"--leader-election-lease-duration=6s"} // so that it checks every two seconds
+	// With this flag, the agent checks its API server every two seconds.
+	r.AgentFlags = []string{"--set=leader-election-lease-duration=6s"}
 	must(t, r.StartAgent())
 	must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
 

@@ -26,11 +26,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// underAccounts runs both programs with exactly the rights of the charts, and modules with the rights of an account.
+// underAccounts runs both programs with exactly the rights of the charts. The agent installs modules with the rights of
+// a separate ServiceAccount.
 var underAccounts = fleet.Options{
 	LeaderElect: true,
 	PublisherFlags: slices.Concat(withSecrets.PublisherFlags, []string{
-		"--runtime-namespace-label", "istio-injection=enabled",
+		"--set", "runtime-namespace-label=istio-injection=enabled",
 	}),
 	PublisherRights: withSecrets.PublisherRights,
 	AgentRights:     []string{"agent.yaml", "module-account.yaml", "self-upgrade.yaml"},
@@ -97,7 +98,8 @@ func untilRefused(t *testing.T, r *fleet.Runtime, module string, words ...string
 func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 	ctx := t.Context()
 	options := underAccounts
-	options.AgentFlags = wordsOf(t, blocksOf(t, "docs/guides/rights.md", 5)[3])[2:] // after "skr-agent run"
+	// the flags after "skr-agent run"
+	options.AgentFlags = wordsOf(t, blocksOf(t, "docs/guides/rights.md", 5)[3])[2:]
 	f := newFleet(t, options)
 	r, err := f.AddRuntime(ctx, "one", "regular", "scaler", "mailer")
 	must(t, err)
@@ -204,7 +206,7 @@ func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 		fits(t, "agent", rights, func(right string) bool {
 			// used only if the catalog changes
 			return isLaterOrElsewhere(right) || right == "patch moduletemplates.operator.kyma-project.io" ||
-				// applying a missing object needs create and patch
+				// to create a missing object, server-side apply needs create and patch
 				right == "create customresourcedefinitions.apiextensions.k8s.io"
 		})
 	})
@@ -212,8 +214,8 @@ func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 	t.Run("publisher cannot exceed its rights", func(t *testing.T) { refusePublisher(t, f) })
 }
 
-// isLaterOrElsewhere reports whether a right is used only for Events that repeat for minutes, after many rollouts of a
-// module, or by caches if the API server cannot stream lists.
+// isLaterOrElsewhere reports whether the programs use a right only in situations that the scenario does not create: for
+// an Event that repeats for minutes, after many rollouts of a module, or if the API server cannot stream lists.
 func isLaterOrElsewhere(right string) bool {
 	return strings.HasPrefix(right, "patch events") || strings.HasPrefix(right, "patch promotionpolicies") ||
 		right == "delete rollouts.fleet.kyma-project.io" ||
@@ -359,7 +361,7 @@ func refuseOverreaching(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	}
 }
 
-// refuseTenant tries to take over the agent as a tenant with write access to kyma-system.
+// refuseTenant checks that a tenant with write access to kyma-system cannot take over the agent.
 func refuseTenant(t *testing.T, r *fleet.Runtime) {
 	ctx := t.Context()
 	grant(t, r, "tenants", "tenant", writing("", "secrets", "configmaps", "pods"),
@@ -390,7 +392,8 @@ func refuseTenant(t *testing.T, r *fleet.Runtime) {
 	must(t, tenant.Patch(ctx, kyma, client.MergeFrom(before)))
 }
 
-// fits checks that a program was never denied a request and has no unused rights.
+// fits checks that no request of a program was denied, and that the program used all of its rights except the rights
+// for which noOccasion returns true.
 func fits(t *testing.T, program string, rights fleet.Rights, noOccasion func(right string) bool) {
 	t.Helper()
 	lacksNothing(t, program, rights)
@@ -411,7 +414,7 @@ func lacksNothing(t *testing.T, program string, rights fleet.Rights) {
 func forbidden(t *testing.T, who, what string, err error) {
 	t.Helper()
 	if !apierrors.IsForbidden(err) {
-		t.Errorf("%s tries to %s: got %v, want a Forbidden error", who, what, err)
+		t.Errorf("%s tries to %s: got error %v, want Forbidden", who, what, err)
 	}
 }
 

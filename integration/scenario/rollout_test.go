@@ -19,11 +19,11 @@ import (
 
 const firstRollout, secondRollout = "scaler-regular-1", "scaler-regular-2"
 
-// soonOffline is the time after which scenarios consider a runtime offline. It is short, but longer than the delay of a
-// report on a busy machine.
+// soonOffline is a short value of a course's offlineAfter. It is longer than the delay of a report on a busy machine.
 const soonOffline = 15 * time.Second
 
-// stages returns a course with a canary wave and a wave for all others. It considers no runtime offline.
+// stages returns a course with a canary wave and a wave for all other runtimes. Its offlineAfter is so long that no
+// runtime counts as offline.
 func stages(change func(canaries, others *v1alpha1.Wave)) v1alpha1.Course {
 	canaries := v1alpha1.Wave{
 		Name: "canaries", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "canary"}},
@@ -37,7 +37,7 @@ func stages(change func(canaries, others *v1alpha1.Wave)) v1alpha1.Course {
 	}
 }
 
-// simulate adds canaries and others, and waits until all have reported scaler 1.7.0.
+// simulate adds simulated runtimes, canaries and others, and waits until all have reported scaler 1.7.0.
 func simulate(t *testing.T, f *fleet.Fleet, canaries, others int) (c, o []*fleet.Simulated) {
 	t.Helper()
 	for i := range canaries + others {
@@ -61,7 +61,8 @@ func simulate(t *testing.T, f *fleet.Fleet, canaries, others int) (c, o []*fleet
 	return c, o
 }
 
-// untilSettled waits until a runtime has a version and both sides report it for the newest bundle.
+// untilSettled waits until a runtime has a version of scaler, and the control plane has recorded that version and the
+// newest bundle.
 func untilSettled(t *testing.T, s *fleet.Simulated, version string) {
 	t.Helper()
 	until(t, 60*time.Second, fmt.Sprintf("%s has and reports scaler %s", s.ID, version), func() (bool, string) {
@@ -115,7 +116,8 @@ func TestFailedCanaryRollsBackCanariesOnly(t *testing.T) {
 	_, _, before := others[0].Bundle()
 
 	promote(t, f, "1.8.0")
-	untilHeld(t, f, others[0], "rollout "+firstRollout) // the rollout can have ended before the wait
+	// The reason names the rollout, whether it is still active or has already ended.
+	untilHeld(t, f, others[0], "rollout "+firstRollout)
 	must(t, f.UntilRollout(ctx, firstRollout, "the rollout is rolled back", rolledOut(v1alpha1.RolloutRolledBack)))
 	for _, s := range canaries {
 		untilSettled(t, s, "1.7.0")
@@ -150,7 +152,7 @@ func TestFailedCanaryRollsBackCanariesOnly(t *testing.T) {
 		" RolloutRollingBack",
 		"info Rollout/"+firstRollout+" RolloutRolledBack", "error Kyma/canary-1 Failed",
 		"error Kyma/canary-0 RolledBack", "error Kyma/canary-1 RolledBack", "error Kyma/canary-2 RolledBack")
-	// With one broken module, the runtime still applies a version of another module but does not become Ready.
+	// A runtime with a broken module still applies a new version of another module, but does not become Ready.
 	lame, err := f.Simulate(ctx, fleet.NewKyma("lame", "regular", "scaler", "mailer"))
 	must(t, err)
 	lame.BreakWith("1.7.0")
@@ -219,7 +221,7 @@ func TestWaveWaitsForApprovalAndPauseSurvivesRestart(t *testing.T) {
 	must(t, f.UntilRollout(ctx, firstRollout, "the rollout is paused", rolledOut(v1alpha1.RolloutPaused)))
 	f.Publisher().Kill()
 	must(t, f.StartPublisher())
-	// A module without a policy gets its new version, so the restarted publisher works.
+	// A new version of a module without a policy reaches the runtimes, which proves that the restarted publisher works.
 	must(t, f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.1.0")))
 	until(t, 60*time.Second, "the publisher publishes again", func() (bool, string) {
 		return witness.Has("mailer") == "1.1.0", fmt.Sprint(witness.History())
@@ -275,7 +277,8 @@ func TestNewerPromotionSupersedesOlderOne(t *testing.T) {
 
 func TestUpgradeWaitsForWindowAndRollbackDoesNot(t *testing.T) {
 	ctx := t.Context()
-	f := planned(t) // 1.9.0 and 2.0.0 require downtime; only plan "calm" has a window before 2099
+	// Versions 1.9.0 and 2.0.0 require downtime. Only runtimes of plan "calm" have a window before 2099.
+	f := planned(t)
 	canaries, others := simulate(t, f, 1, 3)
 	for _, s := range slices.Concat(canaries, others[:2]) {
 		label(t, f, s, v1beta2.LabelPlan, "calm")
@@ -291,7 +294,7 @@ func TestUpgradeWaitsForWindowAndRollbackDoesNot(t *testing.T) {
 	wantHistory(t, others[2], "1.7.0")
 	promote(t, f, "2.0.0")
 	must(t, f.UntilRollout(ctx, secondRollout, "the second rollout succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
-	// The runtimes' window has ended, so an upgrade would have to wait.
+	// End the window of these runtimes, so that an upgrade would have to wait.
 	for _, s := range slices.Concat(canaries, others[:2]) {
 		label(t, f, s, v1beta2.LabelPlan, "busy")
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/guides"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
@@ -80,8 +81,9 @@ func (s shell) run(script string) string {
 // TestRunbookForStolenKeysWorks follows docs/runbooks/stolen-keys.md for every key of a fleet and then attacks with the
 // stolen key.
 func TestRunbookForStolenKeysWorks(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestRunbookForOtherStolenKeysWorks
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{Tokens: true, PublisherFlags: []string{"--keys-poll-interval", "1s"}})
+	f := newFleet(t, fleet.Options{Tokens: true, PublisherFlags: []string{"--set", "keys-poll-interval=1s"}})
 	r := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
 	s := newShell(t, f.Dir, f.Binaries(), "registry.example/fleet", f.Location())
 	for where, name := range map[client.Client]client.ObjectKey{
@@ -158,7 +160,7 @@ func olderBackup(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, backup string) 
 	if after := publishedDigest(t, r); after != before {
 		t.Errorf("bundle %s was published with the older keys after %s", after, before)
 	}
-	give(current) // restored without a restart of the publisher
+	give(current) // the publisher must load the current keys without a restart
 	expect(metav1.ConditionTrue, "")
 }
 
@@ -178,7 +180,7 @@ func rootIn(t *testing.T, keys string) trust.Root {
 	return root
 }
 
-// checkStep runs a check until it succeeds, because a change takes effect with a delay.
+// checkStep repeats a block until its commands succeed, because the change that they check takes effect with a delay.
 func checkStep(t *testing.T, s shell, step guides.Block) {
 	t.Helper()
 	until(t, 2*time.Minute, "the check of "+step.Section+" succeeds", func() (bool, string) {
@@ -194,7 +196,7 @@ func agentKey(t *testing.T, r *fleet.Runtime) string {
 	return record.Status.Runtime.Key.Thumbprint
 }
 
-// afterwards fails the test unless the stolen key is useless.
+// afterwards fails the test unless the stolen key of a runbook's section is useless after the section's steps.
 func afterwards(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, s shell, section, agent string) {
 	t.Helper()
 	switch section {
@@ -321,15 +323,15 @@ func TestRevokingAUsedKeyAsksForConfirmation(t *testing.T) {
 		return string(output), cmd.ProcessState.ExitCode()
 	}
 	if output, code := answer("no"); code != 2 || !strings.Contains(output, "is in use as publisher key") {
-		t.Errorf("answer no: exit code %d\n%s", code, output)
+		t.Errorf("revoke with the answer no: exit code %d\n%s", code, output)
 	}
 	if show(); shown.Version != 2 || len(shown.Revoked) != 0 {
-		t.Errorf("keys changed after the answer no: %+v", shown)
+		t.Errorf("the root of trust changed despite the answer no: %+v", shown)
 	}
 	if output, code := answer("yes"); code != 0 {
-		t.Errorf("answer yes: exit code %d\n%s", code, output)
+		t.Errorf("revoke with the answer yes: exit code %d\n%s", code, output)
 	}
 	if show(); shown.Version != 3 || !slices.Contains(shown.Revoked, inUse) {
-		t.Errorf("key is not revoked after the answer yes: %+v", shown)
+		t.Errorf("the key is not revoked despite the answer yes: %+v", shown)
 	}
 }

@@ -93,7 +93,7 @@ func offerSamples(t *testing.T, f *fleet.Fleet) {
 	must(t, f.Release(t.Context(), v.Module, v.Component(), both...))
 }
 
-// channels sets the versions of scaler in channels regular and fast.
+// channels sets the versions of module scaler in channels regular and fast.
 func channels(t *testing.T, f *fleet.Fleet, regular, fast string) {
 	t.Helper()
 	v := scaler(f, regular)
@@ -128,12 +128,12 @@ func runtimeWith(t *testing.T, f *fleet.Fleet, id string, modules map[string]str
 	return r
 }
 
-// managed returns a module as an admin requests it.
+// managed returns an entry of spec.modules with which an admin requests a module.
 func managed(name string) v1beta2.Module {
 	return v1beta2.Module{Name: name, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}
 }
 
-// promote sets a version of scaler in channels regular and fast.
+// promote sets the same version of module scaler in channels regular and fast.
 func promote(t *testing.T, f *fleet.Fleet, version string) {
 	t.Helper()
 	channels(t, f, version, version)
@@ -161,7 +161,7 @@ func change[T client.Object](t *testing.T, api client.Client, object T, how func
 	}))
 }
 
-// drift changes an object of module scaler. The agent must correct the change.
+// drift changes an object of module scaler by hand, so that the agent must correct the change.
 func drift(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	config, err := settings(t.Context(), r)

@@ -35,7 +35,7 @@ var withSecrets = fleet.Options{
 	PublisherRights: []string{"publisher.yaml", "secrets.yaml"},
 }
 
-// secretFor returns a Secret of the control plane for a module of a runtime.
+// secretFor returns a Secret for the control plane that the publisher delivers to a module in a runtime.
 func secretFor(runtime, module, name, value string) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -49,7 +49,7 @@ func secretFor(runtime, module, name, value string) *corev1.Secret {
 	}
 }
 
-// rotate writes another value into a Secret of the control plane.
+// rotate replaces the value in a Secret of the control plane.
 func rotate(t *testing.T, f *fleet.Fleet, secret *corev1.Secret, value string) {
 	t.Helper()
 	before := secret.DeepCopy()
@@ -71,9 +71,9 @@ func untilSecret(t *testing.T, r *fleet.Runtime, name, value string) *corev1.Sec
 	return secret
 }
 
-// untilSecretsSay waits until the runtime's condition Secrets in the control plane has the status and reason, and
+// secretsMessage waits until the runtime's condition Secrets in the control plane has the status and reason, and
 // returns its message.
-func untilSecretsSay(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus, reason string) string {
+func secretsMessage(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus, reason string) string {
 	t.Helper()
 	var condition metav1.Condition
 	until(t, 30*time.Second, fmt.Sprintf("%s has Secrets=%s (%s)", r.ID, status, reason), func() (bool, string) {
@@ -91,7 +91,7 @@ func untilSecretsSay(t *testing.T, r *fleet.Runtime, status metav1.ConditionStat
 
 var encoded = regexp.MustCompile(`[A-Za-z0-9+/_-]{12,}`)
 
-// holds reports whether data contains a value, either directly or in nested base64.
+// holds reports whether data contains a value in plain text or in base64, which can be nested.
 func holds(data []byte, value string) bool {
 	if bytes.Contains(data, []byte(value)) {
 		return true
@@ -124,8 +124,8 @@ func whereInFiles(t *testing.T, dir, value string) (found []string) {
 	return found
 }
 
-// isNowhere checks that the registry with its history, all logs and the Kyma objects do not contain a value.
-func isNowhere(t *testing.T, f *fleet.Fleet, runtimes []*fleet.Runtime, value string) {
+// wantInNoPlace checks that the registry (including old bundles), all logs and all Kymas do not contain a value.
+func wantInNoPlace(t *testing.T, f *fleet.Fleet, runtimes []*fleet.Runtime, value string) {
 	t.Helper()
 	if found := whereInFiles(t, f.Registry.Dir(), value); len(found) > 0 {
 		t.Errorf("the registry contains %q: %v", value, found)
@@ -190,7 +190,7 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 	}
 	untilSecret(t, b, "scaler-login", others)
 	for _, r := range runtimes {
-		untilSecretsSay(t, r, metav1.ConditionTrue, "Written")
+		secretsMessage(t, r, metav1.ConditionTrue, "Written")
 	}
 	if found := append(append(secretsWith(t, a, others), secretsWith(t, b, first)...),
 		secretsWith(t, a, kubeconfig)...); len(found) > 0 {
@@ -216,14 +216,14 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 	// A Secret that is too large does not affect other Secrets, which still rotate and are removed.
 	huge := secretFor("a", "scaler", "huge", strings.Repeat("x", 24_000))
 	must(t, f.Control.Create(ctx, huge))
-	if message := untilSecretsSay(t, a, metav1.ConditionFalse, v1beta2.ReasonNotSealed); !strings.Contains(message,
+	if message := secretsMessage(t, a, metav1.ConditionFalse, v1beta2.ReasonNotSealed); !strings.Contains(message,
 		"secret kyma-system/huge: 32") || !strings.Contains(message, "at most") {
 		t.Errorf("unexpected message of condition Secrets: %q", message)
 	}
 	rotate(t, f, ofA, second)
 	untilSecret(t, a, "scaler-login", second)
 	must(t, f.Control.Delete(ctx, huge))
-	untilSecretsSay(t, a, metav1.ConditionTrue, "Written")
+	secretsMessage(t, a, metav1.ConditionTrue, "Written")
 
 	// An agent that lost its key generates a new key and receives all Secrets again.
 	a.Agent().Kill()
@@ -235,9 +235,9 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 	untilSecret(t, a, "scaler-login", second)
 	rotate(t, f, ofA, third)
 	untilSecret(t, a, "scaler-login", third)
-	untilSecretsSay(t, a, metav1.ConditionTrue, "Written")
+	secretsMessage(t, a, metav1.ConditionTrue, "Written")
 
-	// A restarted publisher does not seal any Secret again.
+	// A restarted publisher does not encrypt unchanged Secrets again.
 	lies, err := a.Desired(ctx)
 	must(t, err)
 	f.Publisher().Kill()
@@ -250,9 +250,9 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 	}
 
 	for _, value := range []string{first, second, third, others, kubeconfig} {
-		isNowhere(t, f, runtimes, value)
+		wantInNoPlace(t, f, runtimes, value)
 	}
-	// The search must find the value in these places, which shows that it works.
+	// Check that the search finds text that these places do contain.
 	if len(whereInFiles(t, f.Registry.Dir(), "age-encryption.org")) < 4 {
 		t.Error("the search does not read the registry's data")
 	}
@@ -265,7 +265,7 @@ func desired(t *testing.T, r *fleet.Runtime) []byte {
 	return fetched.Bytes
 }
 
-// sealedIn returns the sealed data of a bundle.
+// sealedIn returns the encrypted Secrets in a bundle's manifest.
 func sealedIn(t *testing.T, manifest []byte) string {
 	t.Helper()
 	var bundle struct{ Annotations map[string]string }
@@ -301,7 +301,7 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 	a := runtimeWith(t, f, "a", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
 	untilSecret(t, a, "scaler-login", "for the scaler")
 	untilSecret(t, a, "mail-login", "for the mailer")
-	untilSecretsSay(t, a, metav1.ConditionTrue, "Written")
+	secretsMessage(t, a, metav1.ConditionTrue, "Written")
 
 	// The Secret for all runtimes keeps its name, and modules' pods use it as image pull secret.
 	pull := &corev1.Secret{}
@@ -315,7 +315,8 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 		t.Errorf("got Secret pull of type %s and operator pods %+v", pull.Type, pod)
 	}
 
-	// The publisher reports a Secret without a recipient. Removing the label of a Secret in the runtime is reverted.
+	// The publisher reports a Secret for an unknown runtime. The agent restores a label that a user removes from a
+	// Secret in the runtime.
 	must(t, f.Control.Create(ctx, secretFor("aa", "scaler", "mistyped", "for nobody")))
 	until(t, 30*time.Second, "the publisher reports that no Kyma has the runtime", func() (bool, string) {
 		log, err := os.ReadFile(filepath.Join(f.Dir, "kcp-publisher.log"))
@@ -337,16 +338,16 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 	}
 	must(t, a.API.Create(ctx, own))
 	must(t, f.Control.Create(ctx, taken))
-	if message := untilSecretsSay(t, a, metav1.ConditionFalse,
+	if message := secretsMessage(t, a, metav1.ConditionFalse,
 		"NotWritten"); message != "secret kyma-system/taken: the existing Secret belongs to another owner; delete it, or "+
 		"choose another name in the control plane" {
 		t.Errorf("unexpected message of condition Secrets: %q", message)
 	}
 	must(t, f.Control.Delete(ctx, taken))
-	untilSecretsSay(t, a, metav1.ConditionTrue, "Written")
+	secretsMessage(t, a, metav1.ConditionTrue, "Written")
 	untilSecret(t, a, "taken", "a tenant's")
 
-	// A Secret without recipients is removed from runtimes, like a deleted Secret.
+	// If the control plane's Secret no longer names any runtime, the agent deletes the Secret, as after a deletion.
 	before := login.DeepCopy()
 	delete(login.Labels, v1beta2.LabelSecretFor)
 	must(t, f.Control.Patch(ctx, login, client.MergeFrom(before)))
@@ -356,7 +357,8 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 	must(t, f.Control.Patch(ctx, login, client.MergeFrom(before)))
 	untilSecret(t, a, "scaler-login", "for the scaler")
 
-	// A control plane that lost its Secrets and their record removes no Secret from runtimes.
+	// If the control plane loses its Secrets and the record of them, for example in a rebuild, no Secret is removed
+	// from runtimes.
 	f.Publisher().Kill()
 	kyma, err := a.Record(ctx)
 	must(t, err)
@@ -379,7 +381,7 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 	// Deleting the Kyma deletes all remaining Secrets in the runtime.
 	login.ResourceVersion, login.UID = "", ""
 	must(t, f.Control.Create(ctx, login))
-	untilSecretsSay(t, a, metav1.ConditionTrue, "Written")
+	secretsMessage(t, a, metav1.ConditionTrue, "Written")
 	deleteKyma(t, f, a)
 	untilForgotten(t, a, 60*time.Second)
 	untilSecret(t, a, "scaler-login", "")

@@ -41,7 +41,7 @@ func TestKymaAuthorCannotSelectAgentImage(t *testing.T) {
 		return false, fmt.Sprintf("%d Events", len(events.Items))
 	})
 	untilReadyBecause(t, f, r.ID, v1beta2.StateReady, "all modules are ready")
-	notFooled(t, f, r)
+	wantNoAttackerImage(t, f, r)
 
 	t.Log("With the policy, an operator's image is part of the next bundle.")
 	must(t, fleet.ApplyChartFile(ctx, f.Control, "kcp-publisher", "policy", "settings.yaml"))

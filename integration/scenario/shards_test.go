@@ -17,6 +17,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
@@ -72,8 +73,8 @@ func (p *pushes) observe(request *http.Request, status int) {
 	}
 }
 
-// wantInWaves fails the test unless the canaries got the first bundles. Of the other runtimes, at most concurrentOthers
-// can have an unreported bundle at a time.
+// wantInWaves fails the test unless the canaries got their bundles first, and at most concurrentOthers of the other
+// runtimes had an unreported bundle at the same time.
 func (p *pushes) wantInWaves(t *testing.T, canaries int) {
 	t.Helper()
 	p.mu.Lock()
@@ -89,7 +90,7 @@ func (p *pushes) wantInWaves(t *testing.T, canaries int) {
 	}
 }
 
-// since returns the time from began until each runtime had its first bundle.
+// since returns the time from began until the last runtime got its first bundle.
 func (p *pushes) since(began time.Time) (took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,7 +100,7 @@ func (p *pushes) since(began time.Time) (took time.Duration) {
 	return took
 }
 
-// wantOnce fails the test unless each of the runtimes got exactly one bundle and no other runtime got any.
+// wantOnce fails the test unless each of these runtimes got exactly one bundle and no other runtime got a bundle.
 func (p *pushes) wantOnce(t *testing.T, runtimes []*fleet.Simulated, replicas map[string]*candidate) {
 	t.Helper()
 	p.mu.Lock()
@@ -132,7 +133,7 @@ func publishedTo(t *testing.T, replicas map[string]*candidate, id string) string
 	return strings.Join(lines, "\n")
 }
 
-// holders returns the holder of each shard's lease, and the planner.
+// holders returns the replica that holds the Lease of each shard, and the replica that holds the planner's Lease.
 func holders(t *testing.T, f *fleet.Fleet) (of map[string]string, planner string) {
 	t.Helper()
 	var leases coordinationv1.LeaseList
@@ -141,7 +142,7 @@ func holders(t *testing.T, f *fleet.Fleet) (of map[string]string, planner string
 	for _, lease := range leases.Items {
 		holder := ""
 		if lease.Spec.HolderIdentity != nil {
-			holder, _, _ = strings.Cut(*lease.Spec.HolderIdentity, "_") // the Pod's name
+			holder, _, _ = strings.Cut(*lease.Spec.HolderIdentity, "_") // name of the Pod
 		}
 		if shard, is := strings.CutPrefix(lease.Name, publisherLease+"-shard-"); is && holder != "" {
 			of[shard] = holder
@@ -185,6 +186,7 @@ func startReplica(t *testing.T, f *fleet.Fleet, name string) *candidate {
 // TestReplicasShareAFleetInShards divides the fleet of one publisher among three replicas, kills some of them and adds
 // another.
 func TestReplicasShareAFleetInShards(t *testing.T) {
+	suite.Long(t) // the short suite keeps the tests of core/shard
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{LeaderElect: true, PublisherRights: []string{"publisher.yaml", "shards.yaml"}})
 	must(t, f.Offer(ctx, sample.Scaler("1.9.0"), sample.Scaler("2.0.0")))
@@ -206,7 +208,7 @@ func TestReplicasShareAFleetInShards(t *testing.T) {
 		must(t, f.Control.List(ctx, &kymas, client.HasLabels{v1beta2.LabelShard}))
 		return len(kymas.Items) == len(all), fmt.Sprint(len(kymas.Items))
 	})
-	promoteRegular(t, f, "1.8.0") // each runtime gets one bundle, and the takeover caused none
+	promoteRegular(t, f, "1.8.0") // wantOnce below also proves that the takeover published no bundles
 	allSettled(t, all, "1.8.0")
 	pushed.wantOnce(t, all, replicas)
 

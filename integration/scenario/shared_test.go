@@ -30,13 +30,15 @@ type sharedFleet struct {
 	lent, returned int
 }
 
-// sharedRemovals are publisher flags that keep the combined deletions of several scenarios below the approval limit.
-var sharedRemovals = []string{"--removal-count", "3", "--removal-window", "3s"}
+// sharedRemovals are publisher flags that raise the limit on module removals without approval, because several
+// scenarios remove modules at the same time.
+var sharedRemovals = []string{"--set", "removal-count=3", "--set", "removal-window=3s"}
 
 // shared provides fleets for all scenarios without a fleet of their own.
 var shared sharedFleets
 
-// take returns a new share. The first caller of a fleet starts it, and the next callers wait.
+// take returns a new share and the function that ends it. The first caller for a fleet starts the fleet, and the next
+// callers wait until it has started.
 func (s *sharedFleets) take() (*fleet.Fleet, func() error, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +73,7 @@ func (s *sharedFleets) giveBack(f *sharedFleet) error {
 	return f.Close()
 }
 
-// close stops the fleets that still run.
+// close stops the fleets that are still running.
 func (s *sharedFleets) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

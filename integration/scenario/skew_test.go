@@ -32,8 +32,8 @@ func carried(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fl
 	})
 }
 
-// carry performs the steps of carried and returns the first failure. It imports the report into a separate repository,
-// because the agent can have pushed a newer report to its own repository.
+// carry performs the steps of carried and returns a description of the first failure, or an empty string. It imports
+// the report into a separate repository, because the agent can have pushed a newer report to its own repository.
 func carry(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fleet.Binaries) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -72,8 +72,9 @@ func untilUnderstood(t *testing.T, record func() (*v1beta2.Kyma, error), status 
 	})
 }
 
-// wantNothingLeftOut fails the test if the publisher omitted features from the runtime's bundle.
-func wantNothingLeftOut(t *testing.T, r *fleet.Runtime) {
+// wantAllFeatures fails the test if the publisher omitted features from the runtime's bundle because the agent does not
+// support them.
+func wantAllFeatures(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	record, err := r.Record(t.Context())
 	must(t, err)
@@ -81,7 +82,7 @@ func wantNothingLeftOut(t *testing.T, r *fleet.Runtime) {
 		t.Errorf("%s: unexpected condition Features: %+v", r.ID, c)
 	}
 	if len(record.Status.Runtime.Observed.Features) == 0 {
-		t.Errorf("%s lists no features", r.ID)
+		t.Errorf("the report of %s lists no features", r.ID)
 	}
 }
 
@@ -102,7 +103,7 @@ func TestEachReleaseWorksWithTheCurrentVersion(t *testing.T) {
 	for _, past := range releases(t) {
 		t.Run(past.version, func(t *testing.T) {
 			s := &skew{t: t, released: programsAt(t, past.commit), today: today}
-			s.f = newFleet(t, fleet.Options{PublisherFlags: []string{sidecars, "--keys-poll-interval=1s"}})
+			s.f = newFleet(t, fleet.Options{PublisherFlags: []string{sidecars, "--set=keys-poll-interval=1s"}})
 			s.upgradesAgents()
 			s.downgradesPublishers()
 		})
@@ -110,7 +111,7 @@ func TestEachReleaseWorksWithTheCurrentVersion(t *testing.T) {
 }
 
 // sidecars is a publisher flag that adds a setting to bundles.
-const sidecars = "--runtime-namespace-label=istio-injection=enabled"
+const sidecars = "--set=runtime-namespace-label=istio-injection=enabled"
 
 // skew is a fleet with programs of two versions. Runtime berlin starts with a released agent, and paris with the
 // current agent.
@@ -121,7 +122,7 @@ type skew struct {
 	berlin, paris   *fleet.Runtime
 }
 
-// upgradesAgents runs the current publisher with agents of both versions, and then upgrades the older one.
+// upgradesAgents runs the current publisher with agents of both versions, and then upgrades the older agent.
 func (s *skew) upgradesAgents() {
 	t, f := s.t, s.f
 	t.Helper()
@@ -139,8 +140,8 @@ func (s *skew) upgradesAgents() {
 	}
 	must(t, f.UntilRollout(t.Context(), firstRollout, "the rollout succeeds with agents of two versions",
 		rolledOut(v1alpha1.RolloutSucceeded)))
-	wantNothingLeftOut(t, s.berlin)
-	wantNothingLeftOut(t, s.paris)
+	wantAllFeatures(t, s.berlin)
+	wantAllFeatures(t, s.paris)
 
 	t.Log("both agents follow a root of trust that the current program rotated")
 	ended(t, 0, s.today.Publisher, "keys", "rotate", "publisher", "--keys", f.Keys())
@@ -153,7 +154,7 @@ func (s *skew) upgradesAgents() {
 	must(t, s.berlin.UntilState(t.Context(), "scaler", "1.8.0", v1beta2.StateReady))
 }
 
-// downgradesPublishers runs the released publisher with current agents and then downgrades one agent.
+// downgradesPublishers runs the publisher of the earlier release with current agents, and then downgrades one agent.
 func (s *skew) downgradesPublishers() {
 	t, f := s.t, s.f
 	t.Helper()
@@ -180,7 +181,7 @@ func (s *skew) downgradesPublishers() {
 		})
 	}))
 	must(t, s.berlin.UntilState(t.Context(), "mailer", "1.0.0", v1beta2.StateReady))
-	wantNothingLeftOut(t, s.berlin)
+	wantAllFeatures(t, s.berlin)
 }
 
 // TestModuleWaitsForAnAgentThatUnderstandsIt gives a simulated agent fewer features than this version has.

@@ -108,13 +108,13 @@ func TestPublishRecordsItsBundleInTheStateFile(t *testing.T) {
 		if _, output := publish(as, "--allow-unresolved"); !strings.Contains(output,
 			"published bundles are not recorded") ||
 			!strings.Contains(output, "set --state to a writable file") {
-			t.Errorf("unexpected output:\n%s", output)
+			t.Errorf("unexpected output with a read-only folder:\n%s", output)
 		}
 	})
 }
 
-// readOnly makes a folder read-only for a program. It returns the user that the program must run as, or nil for the
-// test's own user.
+// readOnly makes a folder read-only. It returns the user as which the program must run, because root can write anyway,
+// or nil for the test's own user.
 func readOnly(t *testing.T, dir string) *syscall.Credential {
 	t.Helper()
 	must(t, os.Chmod(dir, 0o555))
@@ -123,7 +123,8 @@ func readOnly(t *testing.T, dir string) *syscall.Credential {
 		return nil
 	}
 	const nobody = 65534
-	must(t, os.Chmod(filepath.Dir(filepath.Dir(dir)), 0o711)) // the parent of the test's folders
+	// The other user must be able to enter the parent of the test's folders.
+	must(t, os.Chmod(filepath.Dir(filepath.Dir(dir)), 0o711))
 	files, err := os.ReadDir(dir)
 	must(t, err)
 	for _, file := range files {

@@ -23,7 +23,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// operator runs the publisher's commands with a kubeconfig of two contexts. The current context has no server.
+// operator runs kcp-publisher commands with a kubeconfig of two contexts. No API server exists at the current context's
+// address, so commands must select the other context.
 type operator struct {
 	*testing.T
 	binary, kubeconfig string
@@ -50,7 +51,7 @@ func (o operator) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs a command that must end with the exit code, and returns its output.
+// run runs a command, fails the test unless the exit code is code, and returns the output.
 func (o operator) run(code int, args ...string) string {
 	o.Helper()
 	output, got := o.try(args...)
@@ -87,9 +88,9 @@ func (w *watched) String() string {
 	return w.text.String()
 }
 
-// rootIsSeen checks that commands warn before the root of trust expires. The publisher records the expiry in its Lease,
-// and the test then records an earlier expiry as another publisher.
-func rootIsSeen(t *testing.T, f *fleet.Fleet, o operator, on []string) {
+// checkRootWarning checks that commands warn before the root of trust expires. The publisher records the root's expiry
+// in its Lease. The test then records an earlier expiry, as another publisher would.
+func checkRootWarning(t *testing.T, f *fleet.Fleet, o operator, on []string) {
 	t.Helper()
 	var seen struct{ RootExpires time.Time }
 	until(t, time.Minute, "the publisher records the expiry of the root of trust", func() (bool, string) {
@@ -116,7 +117,8 @@ func rootIsSeen(t *testing.T, f *fleet.Fleet, o operator, on []string) {
 	must(t, f.Control.Delete(t.Context(), other))
 }
 
-// newerRoot returns the record of another publisher with a newer root of trust that expires at a time.
+// newerRoot returns the Lease record that a publisher with a newer root of trust would write. That root expires at
+// ends.
 func newerRoot(t *testing.T, f *fleet.Fleet, ends time.Time) string {
 	t.Helper()
 	var leases coordinationv1.LeaseList
@@ -141,7 +143,7 @@ func newerRoot(t *testing.T, f *fleet.Fleet, ends time.Time) string {
 // commands cause all earlier changes.
 func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{LeaderElect: true, PublisherFlags: []string{"--report-poll-interval=1h"}})
+	f := newFleet(t, fleet.Options{LeaderElect: true, PublisherFlags: []string{"--set=report-poll-interval=1h"}})
 	o := newOperator(t, f)
 	on := []string{"--context", "kcp"}
 	with := func(args ...string) []string { return append(args, on...) }
@@ -211,7 +213,7 @@ func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 		t.Errorf("unexpected shell completion of runtimes: %q", got)
 	}
 
-	rootIsSeen(t, f, o, on)
+	checkRootWarning(t, f, o, on)
 
 	for _, watch := range []string{"", " -w"} {
 		if got := o.run(1, with(strings.Fields("status --module scalr"+watch)...)...); !strings.Contains(got,

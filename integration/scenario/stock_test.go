@@ -17,7 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// stockTool builds oras from its Go module, as pinned in hack/tools, and returns its folder.
+// stockTool builds the oras command from its Go module, in the version that hack/tools pins, and returns the folder
+// with the program.
 func stockTool(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -79,7 +80,7 @@ func TestStockToolsMirrorAFleet(t *testing.T) {
 	contentsAt(t, to, from.Host(), filepath.Join(keys, "root.json"), "berlin")
 }
 
-// contentsAt fails the test unless the mirror has the bundle's contents in the repositories that an agent with
+// contentsAt fails the test unless the mirror has all contents of a bundle, in the repositories that an agent with
 // `--mirror FROM=TO` reads.
 func contentsAt(t *testing.T, mirror *registry.Registry, from, rootFile, runtime string) {
 	t.Helper()

@@ -19,12 +19,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/landscape"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// asks runs `kcp-publisher takeover`, checks that it succeeds or fails as wanted, and returns its output.
+// asks runs `kcp-publisher takeover` with arguments, checks that the command succeeds or fails as expected, and returns
+// its output.
 func (l landscapeOf) asks(succeeds bool, args ...string) string {
 	l.t.Helper()
 	output, err := l.f.Ask(l.t.Context(), append([]string{"takeover"}, args...)...)
@@ -109,6 +111,7 @@ func newLandscape(t *testing.T) (l landscapeOf, one, two *fleet.Runtime, others 
 }
 
 func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
+	suite.Long(t) // the short suite keeps the tests of both takeover packages with the recorded landscapes
 	ctx := t.Context()
 	l, one, two, others := newLandscape(t)
 	untouched := l.versions(others)
@@ -141,7 +144,7 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 		t.Errorf("a dry run changed Kymas: %v, before %v", after, untouched)
 	}
 
-	t.Log("half of the Kymas are taken over, except one that lifecycle-manager is changing")
+	t.Log("half of the Kymas are taken over, but not the Kyma that lifecycle-manager is still changing")
 	l.prints(l.asks(false, "start", "-l", "landscape=first"),
 		"Kyma kcp-system/one is labeled kyma-pull.dev/takeover=true", "refused: Manifest "+busy.Name, "1 of 10 Kymas")
 	l.prints(l.asksAsThePage(2), "Kyma kcp-system/one")
@@ -228,7 +231,7 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 	})
 	t.Run("takeover finishes once the Kyma is Ready", func(t *testing.T) {
 		l := landscapeOf{t, l.f}
-		l.prints(l.asks(false, "finish", "one"), `its state is "Warning"`)
+		l.prints(l.asks(false, "finish", "one"), `the state of the Kyma is "Warning"`)
 		must(t, l.f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.1.0")))
 		must(t, one.UntilState(ctx, "mailer", "1.1.0", v1beta2.StateReady))
 		untilFinishable(t, one)
@@ -259,8 +262,8 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 	}
 }
 
-// isLifecycleManagers checks that lifecycle-manager manages a Kyma again. The Kyma's status must list the module and
-// have no fields of the publisher.
+// isLifecycleManagers checks that lifecycle-manager can manage a Kyma again: the Kyma's status lists the module and has
+// no fields of the publisher.
 func (l landscapeOf) isLifecycleManagers(kyma *v1beta2.Kyma, module, version string) {
 	l.t.Helper()
 	s := kyma.Status

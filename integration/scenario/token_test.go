@@ -27,7 +27,7 @@ func TestRuntimesCanAccessOnlyTheirOwnRepositories(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Tokens: true})
 	a := runtimeWith(t, f, "a", map[string]string{"scaler": "1.7.0"})
-	// a runtime whose name has the other's name as a prefix
+	// the name of runtime a is a prefix of this runtime's name
 	must(t, f.Control.Create(ctx, fleet.NewKyma("a-b", "fast", "scaler")))
 	until(t, 30*time.Second, "a-b has a bundle", func() (bool, string) {
 		_, code := f.CheckRegistry(ctx, "a", "a-b")
@@ -36,7 +36,7 @@ func TestRuntimesCanAccessOnlyTheirOwnRepositories(t *testing.T) {
 	for _, pair := range [][2]string{{"a", "a-b"}, {"a-b", "a"}} {
 		if output, code := f.CheckRegistry(ctx, pair[0], pair[1]); code != 0 || strings.Contains(output, "LEAKS") ||
 			!refusedAll.MatchString(output) {
-			t.Errorf("%v: exit code %d\n%s", pair, code, output)
+			t.Errorf("registry check of runtimes %v: exit code %d\n%s", pair, code, output)
 		}
 	}
 
@@ -109,7 +109,7 @@ func TestTokenServiceLoadsARenewedCertificate(t *testing.T) {
 			must(t, err)
 			_, rest, _ := strings.Cut(string(text), `"address":"`)
 			address, _, _ := strings.Cut(rest, `"`)
-			// reads the served certificate, whichever it is
+			// the test only reads the certificate that the service presents
 			connection, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
 			if err != nil {
 				return false, fmt.Sprint(err, string(text))

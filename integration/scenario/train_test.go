@@ -14,11 +14,12 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// stopover is the minimum time that a version stays in a channel.
+// stopover is the minimum time that a version stays in a channel before its promotion to the next channel.
 const stopover = 4 * time.Second
 
 var trainKey = client.ObjectKey{Namespace: sample.Namespace, Name: "train"}
@@ -45,7 +46,7 @@ func trainPolicy() *v1alpha1.PromotionPolicy {
 	}
 }
 
-// changeTrain changes the spec of the policy.
+// changeTrain changes the spec of the PromotionPolicy.
 func changeTrain(t *testing.T, f *fleet.Fleet, change func(*v1alpha1.PromotionPolicySpec)) {
 	t.Helper()
 	must(t, retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -70,7 +71,7 @@ func holdVersion(t *testing.T, f *fleet.Fleet, version, why string) {
 	must(t, f.Control.Patch(t.Context(), template, client.RawPatch("application/merge-patch+json", []byte(patch))))
 }
 
-// inTrain returns a channel's entry in the policy's status.
+// inTrain returns the entry of a channel in the status of the PromotionPolicy.
 func inTrain(t *testing.T, f *fleet.Fleet, channel string) (v1alpha1.TrainVersion, string) {
 	t.Helper()
 	policy := &v1alpha1.PromotionPolicy{}
@@ -87,7 +88,7 @@ func inTrain(t *testing.T, f *fleet.Fleet, channel string) (v1alpha1.TrainVersio
 	return v1alpha1.TrainVersion{}, fmt.Sprintf("%+v", policy.Status)
 }
 
-// untilTrain waits until a version in a channel has a reason.
+// untilTrain waits until the PromotionPolicy's status shows a version in a channel with the given reason.
 func untilTrain(
 	t *testing.T, f *fleet.Fleet, channel, version string, reason v1alpha1.WaitReason, message string,
 ) (found v1alpha1.TrainVersion) {
@@ -107,6 +108,7 @@ func untilTrain(
 }
 
 func TestPromotionTrainStopsForFreezeHoldAndRollback(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestTrainPromotesByCommits
 	ctx := t.Context()
 	f := startFleet(t, fleet.Options{PublisherRights: []string{"publisher.yaml", "promotions.yaml"}})
 	must(t, f.Offer(ctx, sample.Scaler("1.7.0"), sample.Scaler("1.8.0"), sample.Scaler("1.9.0")))
@@ -197,7 +199,7 @@ func TestPromotionTrainStopsForFreezeHoldAndRollback(t *testing.T) {
 	t.Run("version without a next channel needs an operator", func(t *testing.T) { blockTrain(t, f) })
 }
 
-// refuseTrains sends invalid policies to the API server.
+// refuseTrains checks that the API server refuses invalid PromotionPolicies.
 func refuseTrains(t *testing.T, f *fleet.Fleet) {
 	for want, change := range map[string]func(*v1alpha1.PromotionPolicySpec){
 		"all but the last need after": func(s *v1alpha1.PromotionPolicySpec) { s.Channels[0].After = nil },
@@ -298,10 +300,15 @@ func TestTrainPromotesByCommits(t *testing.T) {
 	command := strings.TrimSpace(scripts[2])
 	if output := sh.run(command + " --branch-prefix train/"); !strings.Contains(output,
 		"on branch train/scaler-fast-1.8.0") {
-		t.Errorf("the command printed\n%s", output)
+		t.Errorf("unexpected output of train promote:\n%s", output)
 	}
-	if output := sh.run(command + " --branch-prefix train/"); !strings.Contains(output, "exists already") {
+	if output := sh.run(command + " --branch-prefix train/"); !strings.Contains(output, "the branch contains the promotion") {
 		t.Errorf("repeated command printed\n%s", output)
+	}
+	repo.git("push", "--quiet", "origin", "HEAD:refs/heads/stranger/scaler-fast-1.8.0")
+	output := sh.run(command + " --branch-prefix stranger/ || echo exit code $?")
+	if !strings.Contains(output, "does not promote module scaler to 1.8.0") || !strings.Contains(output, "exit code 1") {
+		t.Errorf("for a branch of someone else, the command printed\n%s", output)
 	}
 	hold := lines(scripts[1])
 	annotate(t, f, sh, hold[0], "waits for the audit")
@@ -311,7 +318,7 @@ func TestTrainPromotesByCommits(t *testing.T) {
 	annotate(t, f, sh, hold[1], "")
 	if output := sh.run(command); !strings.Contains(output,
 		"promoted  scaler to 1.8.0 in channel fast, which had 1.7.0") {
-		t.Errorf("the command printed\n%s", output)
+		t.Errorf("unexpected output of train promote:\n%s", output)
 	}
 	repo.git("pull", "--quiet")
 	untilCommit(t, f, repo.git("rev-parse", "HEAD"))
@@ -321,7 +328,8 @@ func TestTrainPromotesByCommits(t *testing.T) {
 	}
 }
 
-// annotate runs the page's command that holds version 1.8.0, or sets the annotation directly without kubectl.
+// annotate holds version 1.8.0 with the page's kubectl command. If kubectl is not installed, it sets the annotation
+// directly.
 func annotate(t *testing.T, f *fleet.Fleet, sh shell, command, why string) {
 	t.Helper()
 	if _, err := exec.LookPath("kubectl"); err == nil {

@@ -28,7 +28,7 @@ func changeKeys(t *testing.T, f *fleet.Fleet, args ...string) {
 	t.Helper()
 	if output, code := fleet.Run(t.Context(), f.Binaries().Publisher,
 		append(append([]string{"keys"}, args...), "--keys", f.Keys())...); code != 0 {
-		t.Fatalf("keys %v: exit code %d\n%s", args, code, output)
+		t.Fatalf("kcp-publisher keys %v: exit code %d\n%s", args, code, output)
 	}
 }
 
@@ -62,7 +62,7 @@ func inForce(t *testing.T, r *fleet.Runtime) (bundle.Statement, error) {
 
 func TestKeysRotateWithoutRestart(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--keys-poll-interval", "1s"}})
+	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--set", "keys-poll-interval=1s"}})
 	r := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
 	stolen := publisherKey(t, f)
 
@@ -141,7 +141,8 @@ func thumbprintOf(t *testing.T, signer trust.Signer) string {
 	return thumbprint
 }
 
-// forgedRoot pushes an attacker's root to the registry: the next version, signed by their own key.
+// forgedRoot pushes an attacker's root of trust to the registry. It has the next version and is signed by the
+// attacker's own key.
 func forgedRoot(t *testing.T, f *fleet.Fleet, version int64) {
 	t.Helper()
 	draft, err := rootOf(t, f).Draft(time.Now().AddDate(1, 0, 0))
@@ -169,7 +170,7 @@ func forgedRoot(t *testing.T, f *fleet.Fleet, version int64) {
 
 func TestAgentProvesItsIdentity(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--keys-poll-interval", "1s"}})
+	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--set", "keys-poll-interval=1s"}})
 	r := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
 	until(t, 60*time.Second, "the agent has a certificate", func() (bool, string) {
 		statement, err := inForce(t, r)

@@ -27,8 +27,8 @@ func TestTryOfSampleModulePasses(t *testing.T) {
 	}
 }
 
-// TestTryOfARealModulePasses runs the tutorial's section on a released module with Kyma's keda: its newer version drops
-// an object, needs downtime, and has a default CR.
+// TestTryOfARealModulePasses runs the tutorial's commands for a released module with Kyma's keda module. Its newer
+// version lacks an object of the older version, requires downtime, and has a default CR.
 func TestTryOfARealModulePasses(t *testing.T) {
 	suite.Long(t)
 	if _, err := os.Stat(realworld); err != nil {
@@ -113,12 +113,12 @@ func TestTryStopsWhenTheCanaryNeverGetsReady(t *testing.T) {
 	}
 	if want := "passed passed failed not run not run not run not run not run not run"; strings.Join(results,
 		" ") != want {
-		t.Fatalf("want %s:\n%s", want, printed)
+		t.Fatalf("want the verdicts %q, got\n%s", want, printed)
 	}
 	for _, part := range []string{
-		"rollout lamp-regular-1 is RolledBack, 1 of 2 runtimes went back", "canary, wave canary: ",
+		"rollout lamp-regular-1 is RolledBack, 1 of 2 runtimes rolled back", "canary, wave canary: ",
 		"Deployment kyma-system/lamp",
-		"both runtimes are Ready in 1.0.0", "why other: ", "no more runtimes get version 1.1.0",
+		"both runtimes are Ready with 1.0.0", "why other: ", "no more runtimes get version 1.1.0",
 	} {
 		if !strings.Contains(printed, part) {
 			t.Errorf("output does not contain %q:\n%s", part, printed)
@@ -126,8 +126,8 @@ func TestTryStopsWhenTheCanaryNeverGetsReady(t *testing.T) {
 	}
 }
 
-// offerLamp creates the archive and the templates of the tutorial with its own command. simulate sets the behavior of a
-// version's Deployment.
+// offerLamp creates an archive and ModuleTemplates of module lamp with the tutorial's command. simulate sets the
+// annotation that controls the readiness of a version's Deployment.
 func offerLamp(t *testing.T, binaries fleet.Binaries, dir, command string, simulate map[string]string) {
 	t.Helper()
 	defaultCR := filepath.Join(dir, "default.yaml")

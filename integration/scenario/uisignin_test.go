@@ -54,7 +54,8 @@ func startPage(t *testing.T, f *fleet.Fleet) (address, log string) {
 	must(t, errors.Join(err, clientcmd.WriteToFile(*kubeconfig, file("ui.kubeconfig")),
 		os.WriteFile(file("session.key"), []byte(strings.Repeat("5e", 32)), 0o600),
 		os.WriteFile(file("ui.crt"), certificate, 0o600), os.WriteFile(file("ui.key"), key, 0o600)))
-	// The address must be known before the start. The start fails if another program uses the port by then.
+	// The page needs its external URL as a flag, so reserve an address first. The start fails if another program takes
+	// the port before the page does.
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	must(t, err)
 	address = listener.Addr().String()
@@ -81,7 +82,7 @@ func newBrowser(t *testing.T, address string) *browser {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
 	must(t, err)
-	// the certificate was just issued
+	// the page's certificate is self-signed
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &browser{t, http.Client{Jar: jar, Transport: transport, Timeout: time.Minute}, address}

@@ -18,12 +18,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
 )
 
-// contexts writes a kubeconfig that contains the given kubeconfigs as contexts, by name.
+// contexts writes one kubeconfig with a context for each given kubeconfig, by the context's name.
 func contexts(t *testing.T, kubeconfigs map[string]string) string {
 	t.Helper()
 	all := api.NewConfig()
@@ -63,7 +64,7 @@ func uninstall(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, name string) {
 	}
 }
 
-// waits fails the test unless a runtime's Kyma exists and is being deleted.
+// waits fails the test unless a runtime's Kyma in the control plane still exists and is being deleted.
 func waits(t *testing.T, f *fleet.Fleet, id string) {
 	t.Helper()
 	kyma := &v1beta2.Kyma{}
@@ -73,15 +74,17 @@ func waits(t *testing.T, f *fleet.Fleet, id string) {
 	}
 }
 
-// TestUninstallInAnyOrderLeavesNothingStuck follows docs/guides/uninstall.md with a working runtime, a runtime whose
-// agent was removed first, a working control plane, and a control plane whose publisher was removed first.
+// TestUninstallInAnyOrderLeavesNothingStuck follows docs/guides/uninstall.md in four situations: a working runtime, a
+// runtime whose agent was removed too early, a working control plane, and a control plane whose publisher was removed
+// too early.
 func TestUninstallInAnyOrderLeavesNothingStuck(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestDeletedKymaLeavesAnEmptyRuntime
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	berlin := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
 	tokyo := runtimeWith(t, f, "tokyo", map[string]string{"scaler": "1.7.0"})
 
-	t.Log("A working runtime.")
+	t.Log("Uninstall a working runtime.")
 	uninstall(t, f, berlin, "in-order")
 	untilForgotten(t, berlin, time.Minute)
 	untilEmpty(t, berlin)
@@ -90,7 +93,7 @@ func TestUninstallInAnyOrderLeavesNothingStuck(t *testing.T) {
 	uninstall(t, f, berlin, "agent-definitions")
 	nothingOfTheAgent(t, berlin)
 
-	t.Log("A runtime whose agent was removed first.")
+	t.Log("Uninstall a runtime whose agent was removed too early.")
 	must(t, tokyo.Agent().Stop())
 	deleteKyma(t, f, tokyo)
 	must(t, tokyo.API.Delete(ctx, &v1beta2.Manifest{
@@ -103,9 +106,10 @@ func TestUninstallInAnyOrderLeavesNothingStuck(t *testing.T) {
 	uninstall(t, f, tokyo, "agent-leaves")
 	uninstall(t, f, tokyo, "agent-definitions")
 	nothingOfTheAgent(t, tokyo)
-	must(t, tokyo.API.Get(ctx, inKyma("scaler-manager"), &appsv1.Deployment{})) // not uninstalled
+	// Without an agent, the module's objects stay in the runtime.
+	must(t, tokyo.API.Get(ctx, inKyma("scaler-manager"), &appsv1.Deployment{}))
 
-	t.Log("A working control plane.")
+	t.Log("Uninstall a working control plane.")
 	must(t, f.Control.Create(ctx, fleet.NewKyma("oslo", "regular", "scaler")))
 	uninstall(t, f, tokyo, "control-plane")
 	var kymas v1beta2.KymaList
@@ -114,7 +118,7 @@ func TestUninstallInAnyOrderLeavesNothingStuck(t *testing.T) {
 		t.Errorf("Kyma %s still exists", kymas.Items[0].Name)
 	}
 
-	t.Log("A control plane whose publisher was removed first.")
+	t.Log("Uninstall a control plane whose publisher was removed too early.")
 	lima := fleet.NewKyma("lima", "regular", "scaler")
 	must(t, f.Control.Create(ctx, lima))
 	until(t, time.Minute, "Kyma lima has its finalizer", func() (bool, string) {
@@ -131,7 +135,7 @@ func TestUninstallInAnyOrderLeavesNothingStuck(t *testing.T) {
 	}
 }
 
-// nothingOfTheAgent checks that a runtime has no object of the agent except its namespace.
+// nothingOfTheAgent checks that a runtime has no objects of the agent except the namespace kyma-system.
 func nothingOfTheAgent(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	var secrets corev1.SecretList

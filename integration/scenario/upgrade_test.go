@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
@@ -21,7 +22,7 @@ func agentImage(version string) string {
 	return "registry.example/skr-agent:" + version + "@sha256:" + strings.Repeat(version[:1], 64)
 }
 
-// deployAgent creates the agent's own Deployment with a proven image.
+// deployAgent creates the agent's own Deployment with an image that is annotated as proven.
 func deployAgent(t *testing.T, r *fleet.Runtime, image string) {
 	t.Helper()
 	labels := map[string]string{"app": "agent"}
@@ -67,8 +68,9 @@ func untilRuns(t *testing.T, r *fleet.Runtime, image string) {
 	})
 }
 
-// untilAgentSays waits until the control plane's Kyma has a condition on the agent's image with the status and message.
-func untilAgentSays(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus, part string) {
+// untilAgentCondition waits until the control plane's Kyma has a condition on the agent's image with the status and
+// message.
+func untilAgentCondition(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus, part string) {
 	t.Helper()
 	until(t, 60*time.Second, "the control plane reports: "+part, func() (bool, string) {
 		record, err := r.Record(t.Context())
@@ -85,7 +87,7 @@ func TestBundleUpgradesAgentAndRollsBackABadImage(t *testing.T) {
 	deployAgent(t, berlin, first)
 	becomePod(t, berlin, "agent-1", first)
 
-	// The old agent reverts an image whose pods never become ready.
+	// The running agent rolls back an image whose pods never become ready.
 	must(t, berlin.WantAgent(t.Context(), second))
 	untilRuns(t, berlin, second)
 	until(t, 60*time.Second, "the Deployment runs "+first, func() (bool, string) {
@@ -97,14 +99,14 @@ func TestBundleUpgradesAgentAndRollsBackABadImage(t *testing.T) {
 		stuck.Status.Conditions = []appsv1.DeploymentCondition{
 			{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded"},
 		}
-		// The update is repeated, because kwok can mark the Deployment ready and the agent can change it in between.
+		// Repeat the update, because kwok can mark the Deployment as ready or the agent can change it at the same time.
 		return false,
 			fmt.Sprint(stuck.Spec.Template.Spec.Containers[0].Image, berlin.API.Status().Update(t.Context(), stuck))
 	})
-	untilAgentSays(t, berlin, metav1.ConditionFalse, "rolled back its image "+second)
+	untilAgentCondition(t, berlin, metav1.ConditionFalse, "rolled back its image "+second)
 	must(t, berlin.UntilState(t.Context(), f.Own("scaler"), "1.7.0", v1beta2.StateReady))
 
-	// An agent whose image becomes ready and then crashes repeatedly reverts its own image.
+	// An agent whose new image becomes ready and then crashes repeatedly rolls back its own image.
 	must(t, berlin.WantAgent(t.Context(), third))
 	untilRuns(t, berlin, third)
 	becomePod(t, berlin, "agent-3", third)
@@ -119,9 +121,9 @@ func TestBundleUpgradesAgentAndRollsBackABadImage(t *testing.T) {
 	}
 	untilRuns(t, berlin, first)
 	becomePod(t, berlin, "agent-1-again", first)
-	untilAgentSays(t, berlin, metav1.ConditionFalse, "rolled back its image "+third)
+	untilAgentCondition(t, berlin, metav1.ConditionFalse, "rolled back its image "+third)
 
-	// A working image is proven.
+	// An image that works is recorded as proven.
 	must(t, berlin.WantAgent(t.Context(), fourth))
 	untilRuns(t, berlin, fourth)
 	becomePod(t, berlin, "agent-4", fourth)
@@ -129,12 +131,14 @@ func TestBundleUpgradesAgentAndRollsBackABadImage(t *testing.T) {
 		annotations := deployed(t, berlin).Annotations
 		return annotations["kyma-pull.dev/proven-image"] == fourth, fmt.Sprint(annotations)
 	})
-	untilAgentSays(t, berlin, metav1.ConditionTrue, "runs the image of its bundle")
+	untilAgentCondition(t, berlin, metav1.ConditionTrue, "runs the image of its bundle")
 }
 
-// TestAgentImageWithoutRegistryAccessIsRolledBack checks that an agent without registry access is not considered
-// proven, because it could never receive its replacement. The image is tried again when the registry works.
+// TestAgentImageWithoutRegistryAccessIsRolledBack checks that an image whose agent cannot reach the registry is rolled
+// back and not recorded as proven, because this agent could never receive another image. When the registry is available
+// again, the agent tries the image again.
 func TestAgentImageWithoutRegistryAccessIsRolledBack(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestBundleUpgradesAgentAndRollsBackABadImage
 	f := newFleet(t, fleet.Options{})
 	berlin := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
 	fourth, fifth := agentImage("4.0"), agentImage("5.0")
@@ -155,7 +159,7 @@ func TestAgentImageWithoutRegistryAccessIsRolledBack(t *testing.T) {
 	untilRuns(t, berlin, fourth)
 	must(t, f.Registry.Resume())
 	becomePod(t, berlin, "agent-4-again", fourth)
-	untilAgentSays(t, berlin, metav1.ConditionFalse, "returned from its image "+fifth)
+	untilAgentCondition(t, berlin, metav1.ConditionFalse, "returned from its image "+fifth)
 	until(t, 150*time.Second, "the agent tries the image again", func() (bool, string) {
 		image := deployed(t, berlin).Spec.Template.Spec.Containers[0].Image
 		return image == fifth, image

@@ -28,7 +28,7 @@ func regionalGreeter() sample.Version {
 	return v
 }
 
-// setValues changes the values of a runtime in the control plane.
+// setValues changes the runtime values that modules can use, in the runtime's Kyma in the control plane.
 func setValues(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, values, tier string) {
 	t.Helper()
 	kyma, err := r.Record(t.Context())

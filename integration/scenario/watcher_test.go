@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// seldom is a report interval longer than the whole test, so only changes cause reports.
+// seldom sets a report interval that is longer than the test, so that only changes cause reports.
 var seldom = fleet.Options{PublisherFlags: []string{"--agent-report-interval", "10m"}}
 
 func watcher(name, group, resource string, field v1beta2.FieldName) *v1beta2.Watcher {
@@ -53,7 +53,7 @@ func watchEvents(ctx context.Context, f *fleet.Fleet) ([]string, error) {
 	return notes, nil
 }
 
-func untilTold(t *testing.T, f *fleet.Fleet, parts ...string) {
+func untilEventOf(t *testing.T, f *fleet.Fleet, parts ...string) {
 	t.Helper()
 	until(t, 20*time.Second, "an Event reports "+strings.Join(parts, ", "), func() (bool, string) {
 		notes, err := watchEvents(t.Context(), f)
@@ -74,8 +74,8 @@ func untilState(t *testing.T, f *fleet.Fleet, name string, state v1beta2.State) 
 	return w
 }
 
-// published waits until the newest bundle differs from the previous bundle and the runtime has applied it. It returns
-// the bundle's digest.
+// published waits until the runtime has applied a newest bundle that differs from the bundle before, and returns the
+// digest of the newest bundle.
 func published(t *testing.T, r *fleet.Runtime, before string) string {
 	t.Helper()
 	var digest string
@@ -131,7 +131,7 @@ func TestWatchedChangesAreReportedAtOnce(t *testing.T) {
 		refused := untilState(t, f, "keys", v1beta2.StateError)
 		if c := refused.Status.Conditions; len(c) != 1 || c[0].Status != metav1.ConditionFalse ||
 			!strings.Contains(c[0].Message, "secrets cannot be watched") {
-			t.Errorf("unexpected conditions %+v", c)
+			t.Errorf("unexpected conditions %+v of a Watcher for Secrets", c)
 		}
 	})
 	published(t, r, before)
@@ -146,7 +146,7 @@ func TestWatchedChangesAreReportedAtOnce(t *testing.T) {
 	t.Run("changes of labeled objects only are reported", func(t *testing.T) {
 		change(plain, "one")
 		change(settings, "one")
-		untilTold(t, f, "watcher settings", "configmaps default/settings", "runtime one")
+		untilEventOf(t, f, "watcher settings", "configmaps default/settings", "runtime one")
 		if notes := about("default/plain"); len(notes) > 0 {
 			t.Errorf("a change of an object without the label was reported: %v", notes)
 		}
@@ -155,7 +155,7 @@ func TestWatchedChangesAreReportedAtOnce(t *testing.T) {
 		f.Publisher().Kill()
 		must(t, f.StartPublisher())
 		must(t, r.API.Create(ctx, config("fence", settings.Labels)))
-		untilTold(t, f, "configmaps default/fence")
+		untilEventOf(t, f, "configmaps default/fence")
 		if notes := about("default/settings"); len(notes) != 1 {
 			t.Errorf("the change was reported %d times, want once: %v", len(notes), notes)
 		}
@@ -171,7 +171,7 @@ func TestWatchedChangesAreReportedAtOnce(t *testing.T) {
 		was := service.DeepCopy()
 		service.Labels = settings.Labels
 		must(t, r.API.Patch(ctx, service, client.MergeFrom(was)))
-		untilTold(t, f, "watcher lights", "services default/shop")
+		untilEventOf(t, f, "watcher lights", "services default/shop")
 		report := reportSequence(t, r)
 		service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
 		must(t, r.API.Status().Update(ctx, service))
@@ -211,7 +211,7 @@ func TestWatchedChangesAreReportedAtOnce(t *testing.T) {
 		lamp.SetName("floor")
 		lamp.SetLabels(settings.Labels)
 		must(t, r.API.Create(ctx, lamp))
-		untilTold(t, f, "watcher later", "default/floor")
+		untilEventOf(t, f, "watcher later", "default/floor")
 		if notes := about("default/too-late"); len(notes) > 0 {
 			t.Errorf("a change was reported without a Watcher: %v", notes)
 		}

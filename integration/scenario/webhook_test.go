@@ -40,7 +40,7 @@ func freeAddress(t *testing.T) string {
 func TestV1beta1KymaGetsABundle(t *testing.T) {
 	ctx, address := t.Context(), freeAddress(t)
 	f := newFleet(t, fleet.Options{
-		PublisherFlags:  []string{"--webhook-url", "https://" + address, "--webhook-bind-address", address},
+		PublisherFlags:  []string{"--webhook-url", "https://" + address, "--set", "webhook-bind-address=" + address},
 		PublisherRights: []string{"publisher.yaml", "webhooks.yaml"},
 	})
 	old := &unstructured.Unstructured{Object: map[string]any{
@@ -74,11 +74,11 @@ func TestV1beta1KymaGetsABundle(t *testing.T) {
 		!strings.Contains(err.Error(), "spec.descriptor: component descriptor: meta.schemaVersion") {
 		t.Errorf("unresolvable template is not refused: %v", err)
 	}
-	comesBack(t, f)
+	checkRestored(t, f)
 	rights, err := f.PublisherRights()
 	must(t, err)
 	lacksNothing(t, "publisher", rights)
-	// Clients of v1beta2 do not depend on a running publisher.
+	// Requests for v1beta2 must succeed while the publisher, which serves the webhooks, does not run.
 	f.Publisher().Kill()
 	broken.Spec.Descriptor.Raw = []byte("{}")
 	must(t, f.Control.Create(ctx, broken))
@@ -90,7 +90,7 @@ func convertedByTheGuide(t *testing.T, f *fleet.Fleet, old *unstructured.Unstruc
 		filepath.Join(f.Dir, "kcp.kubeconfig"))
 	must(t, os.WriteFile(filepath.Join(s.dir, "kyma-v1beta1.yaml"), []byte(document(t, old)), 0o600))
 	for _, block := range guide(t, "upgrade-and-skew.md")["convert"] {
-		checkStep(t, s, block) // repeated, because discovery lists a served version with a delay
+		checkStep(t, s, block) // repeat the block, because API discovery lists a newly served version with a delay
 	}
 	for version, want := range map[string]string{"v1beta1": "  sync:\n", "v1beta2": "v1beta1-sync"} {
 		data, err := os.ReadFile(filepath.Join(s.dir, old.GetName()+"-"+version+".yaml"))
@@ -102,15 +102,15 @@ func convertedByTheGuide(t *testing.T, f *fleet.Fleet, old *unstructured.Unstruc
 	}
 }
 
-// comesBack removes the settings that the webhooks need, as a repeated apply of the chart's CRDs does, and checks that
-// the publisher restores them.
-func comesBack(t *testing.T, f *fleet.Fleet) {
+// checkRestored removes the settings that the webhooks need, as a repeated apply of the chart's CRDs does, and checks
+// that the publisher restores them.
+func checkRestored(t *testing.T, f *fleet.Fleet) {
 	t.Helper()
 	ctx := t.Context()
 	certificates := inControlPlane(&corev1.Secret{}, "kcp-publisher-webhook")
 	must(t, f.Control.Get(ctx, client.ObjectKeyFromObject(certificates), certificates))
 	served := certificates.DeepCopyObject().(*corev1.Secret)
-	// The chart creates the configuration, so the publisher restores only its content.
+	// The chart creates the webhook configuration. The test removes only its content, which the publisher must restore.
 	configuration := &admissionv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "kcp-publisher.kyma-pull.dev"},
 	}
@@ -130,7 +130,7 @@ func comesBack(t *testing.T, f *fleet.Fleet) {
 	}
 	must(t, unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"))
 	must(t, f.Control.Update(ctx, crd))
-	until(t, 10*time.Second, "certificates, configuration and definition are as before", func() (bool, string) {
+	until(t, 10*time.Second, "certificates, webhook configuration and CRD are restored", func() (bool, string) {
 		now := inControlPlane(&corev1.Secret{}, "kcp-publisher-webhook").(*corev1.Secret)
 		err := errors.Join(f.Control.Get(ctx, client.ObjectKeyFromObject(now), now),
 			f.Control.Get(ctx, client.ObjectKeyFromObject(configuration), configuration),

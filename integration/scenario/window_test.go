@@ -47,7 +47,7 @@ func planned(t *testing.T) *fleet.Fleet {
 	return f
 }
 
-// amend updates the runtime's Kyma in the control plane.
+// amend changes the runtime's Kyma in the control plane.
 func amend(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, change func(*v1beta2.Kyma)) {
 	t.Helper()
 	record, err := r.Record(t.Context())
@@ -92,7 +92,7 @@ func untilWaiting(t *testing.T, r *fleet.Runtime, module, version, forWhat strin
 }
 
 // waitsUnmanaged makes mailer unmanaged and managed again as the runtime's admin, while the upgrade to 1.1.0 waits.
-// This must not bypass the window.
+// This must not bypass the maintenance window.
 func waitsUnmanaged(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	t.Helper()
 	manage := func(managed bool) {
@@ -117,7 +117,7 @@ func waitsUnmanaged(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	manage(false)
 	untilUnmanaged("the module is unmanaged", false, r.Kyma)
 	settle(t, f)
-	must(t, r.CrashAgent()) // the restarted agent reads the existing objects
+	must(t, r.CrashAgent()) // the restarted agent must read its state from the existing objects
 	manage(true)
 	untilUnmanaged("both sides report that the module waits to be managed again", true, r.Kyma, r.Record)
 }
@@ -214,14 +214,14 @@ func TestDisconnectedRuntimeUpgradesInItsWindow(t *testing.T) {
 	ctx := t.Context()
 	f := planned(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
-	// The upgrade also waits if the agent was offline when it was published.
+	// The upgrade must also wait if the agent was not running when it was published.
 	r.Agent().Kill()
 	promote(t, f, "2.0.0")
 	settle(t, f)
 	started := time.Now()
 	must(t, r.StartAgent())
 	untilWaiting(t, r, "scaler", "1.7.0", in2099)
-	known := time.Since(started) // the time until the agent reads a window on this machine
+	known := time.Since(started) // time that a started agent takes to read the window on this machine
 
 	amend(t, f, r, func(k *v1beta2.Kyma) {
 		k.Annotations = map[string]string{v1beta2.AnnotationMaintenanceWindows: `[{"days":["Sat"],"begin":"21:00"}]`}

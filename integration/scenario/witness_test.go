@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// witness returns the resource versions of scaler's objects and the generation of its Manifest, which any change of
-// these objects changes.
+// witness returns the resource versions of the objects of module scaler and the generation of its Manifest. Tests
+// compare two results to detect any change of these objects.
 func witness(t *testing.T, r *fleet.Runtime) string {
 	t.Helper()
 	config, err := settings(t.Context(), r)
@@ -28,7 +28,7 @@ func witness(t *testing.T, r *fleet.Runtime) string {
 	return fmt.Sprint(config.ResourceVersion, " ", deployment.ResourceVersion, " ", manifest.Generation)
 }
 
-// mountFrom copies a blob from another runtime's repository, as the registry's owner can.
+// mountFrom mounts a blob from another runtime's repository into a repository, as the registry's owner can.
 func mountFrom(t *testing.T, f *fleet.Fleet, to oras.Target, runtime string, d ocispec.Descriptor) {
 	t.Helper()
 	from, err := f.Place.Repository(t.Context(), bundle.DesiredRepository(runtime))

@@ -16,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestZotGarbageCollectionKeepsFleetContent publishes, prunes and installs while zot removes untagged manifests and
-// unreferenced blobs that are some seconds old.
+// TestZotGarbageCollectionKeepsFleetContent publishes bundles, prunes the registry and installs modules while zot
+// collects untagged manifests and unreferenced blobs that are some seconds old.
 func TestZotGarbageCollectionKeepsFleetContent(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()
@@ -35,8 +35,8 @@ func TestZotGarbageCollectionKeepsFleetContent(t *testing.T) {
 	archive := t.TempDir() // the publisher copies its content to the fleet's registry
 	must(t, sample.WriteArchive(ctx, archive, courier))
 	f := newFleet(t, fleet.Options{RegistryHost: z.Host(), PublisherFlags: []string{
-		"--components", archive, "--registry-check-interval", "1s", "--component-poll-interval", "1s",
-		"--keys-poll-interval", "1s",
+		"--components", archive, "--set", "registry-check-interval=1s", "--set", "component-poll-interval=1s",
+		"--set", "keys-poll-interval=1s",
 	}})
 	must(t, f.Offer(ctx, sample.Scaler("1.9.0")))
 	must(t, f.Control.Create(ctx, courier.Template()))
@@ -58,7 +58,7 @@ func TestZotGarbageCollectionKeepsFleetContent(t *testing.T) {
 		return !has(t, f, bundle.DesiredRepository(one.ID), superseded.Descriptor.Digest.String()), "still exists"
 	})
 
-	// Zot must allow an operator to delete a manifest without an owner.
+	// `registry prune` must be able to delete the bundle of a removed runtime from zot.
 	f.Publisher().Stop()
 	must(t, f.Control.Get(ctx, client.ObjectKeyFromObject(gone), gone))
 	gone.Finalizers = nil
@@ -71,7 +71,7 @@ func TestZotGarbageCollectionKeepsFleetContent(t *testing.T) {
 			filepath.Join(f.Dir, "kcp.kubeconfig"),
 		}, args...)...)
 		if code != 0 {
-			t.Fatalf("exit code %d\n%s", code, output)
+			t.Fatalf("registry prune: exit code %d\n%s", code, output)
 		}
 	}
 	pruned()
@@ -81,7 +81,7 @@ func TestZotGarbageCollectionKeepsFleetContent(t *testing.T) {
 		t.Error("the bundle of a removed runtime still exists")
 	}
 
-	// The registry keeps all content that new runtimes need, even after a period without writes.
+	// After a period without writes, zot must still have all content that new runtimes need.
 	blobs := func() int {
 		paths, err := filepath.Glob(filepath.Join(z.Data(), "fleet", "runtimes", "gone", "blobs", "sha256", "*"))
 		must(t, err)

@@ -1,5 +1,5 @@
 // Package steps prints the progress of a command's steps. A terminal shows a spinner with the elapsed time, other
-// outputs receive plain lines. The command's files are in a folder that each run empties first.
+// outputs receive plain lines. A command has a folder for its files, which Main empties before each run.
 package steps
 
 import (
@@ -20,7 +20,7 @@ import (
 // Main runs a command until it ends or is interrupted. It passes the absolute path of an empty folder. If the command
 // fails, Main prints the error and exits with code 1.
 func Main(name, dir string, command func(ctx context.Context, dir string) error) {
-	log.SetLogger(logr.Discard()) // keeps logs out of the steps
+	log.SetLogger(logr.Discard()) // discard logs, which would interrupt the printed steps
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	absolute, err := emptied(dir)
@@ -86,7 +86,7 @@ func (p *Printer) spin(title string) func() {
 		for {
 			select {
 			case <-done:
-				_ = bar.Finish() // display errors do not matter
+				_ = bar.Finish() // an error can only affect the display
 				return
 			case <-tick.C:
 				_ = bar.Add(1)

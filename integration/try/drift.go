@@ -22,7 +22,7 @@ func (a *attempt) drift(ctx context.Context) error {
 func (a *attempt) deleted(ctx context.Context, r *fleet.Runtime) error {
 	o, ok := deletable(a.after)
 	if !ok {
-		return nil // the module has only objects with data
+		return nil // deleting any object of the module could lose data
 	}
 	found, err := mustRead(ctx, r, o)
 	if err != nil {
@@ -41,7 +41,8 @@ func (a *attempt) deleted(ctx context.Context, r *fleet.Runtime) error {
 		})
 }
 
-// changed changes a field of the first object that has a suitable one, and waits until the agent has reverted it.
+// changed changes a field of the first object with a field that can be changed safely, and waits until the agent has
+// reverted the change.
 func (a *attempt) changed(ctx context.Context, r *fleet.Runtime) error {
 	for _, o := range a.after {
 		found, err := mustRead(ctx, r, o)

@@ -9,14 +9,14 @@ import (
 // AddFlags adds the flags of `make try-module` that select the module.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Component, "component", "",
-		"OCM component NAME, whose last part is the module's name; default: the sample module")
+		"name of the OCM component, whose last part is the module's name; empty for the sample module")
 	flags.StringVar(&o.From, "from", "", "version to install first")
 	flags.StringVar(&o.To, "to", "", "version to upgrade to")
 	flags.StringSliceVar(&o.Components, "components", nil,
-		"registry path, ctf:PATH, or folder of archives with the component; can be repeated")
+		"source of the component: registry path, ctf:PATH, or folder of archives; can be repeated")
 	flags.StringSliceVar(&o.Templates, "templates", nil, "file or folder with ModuleTemplates; can be repeated")
 	flags.DurationVar(&o.ReadyWithin, "ready-within", 2*time.Minute,
 		"timeout for installing or upgrading the module in one runtime")
 	flags.StringArrayVar(&o.RegistryFlags, "registry-flag", nil,
-		"flag of kcp-publisher for the component registry, such as --registry-config=FILE; can be repeated")
+		"kcp-publisher flag for access to the component registry, such as --registry-config=FILE; can be repeated")
 }

@@ -30,7 +30,7 @@ func (o object) String() string {
 	return o.Kind + " " + o.Namespace + "/" + o.Name
 }
 
-// same compares objects without the version of their API.
+// same reports whether two references identify the same object, ignoring the API version.
 func same(a, b object) bool {
 	return a.GroupKind() == b.GroupKind() && a.ObjectKey == b.ObjectKey
 }
@@ -50,7 +50,7 @@ func names(objects []object) string {
 	return strings.Join(all, ", ")
 }
 
-// inventory returns the module's objects from the agent's record, with its default CR.
+// inventory returns the module's objects that the agent recorded in the Manifest, and the module's default CR.
 func inventory(ctx context.Context, r *fleet.Runtime, module string) ([]object, error) {
 	manifest := &v1beta2.Manifest{}
 	if err := r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: module},
@@ -73,7 +73,7 @@ func inventory(ctx context.Context, r *fleet.Runtime, module string) ([]object, 
 			return nil, fmt.Errorf("get the scope of %s in %s: %w", o, r.ID, err)
 		}
 		if namespaced && o.Namespace == "" {
-			o.Namespace = v1beta2.RuntimeNamespace // the agent's default namespace
+			o.Namespace = v1beta2.RuntimeNamespace // the agent creates objects without a namespace in this namespace
 		}
 		all = append(without(all, []object{o}), o)
 	}
@@ -116,7 +116,8 @@ func uids(ctx context.Context, r *fleet.Runtime, objects []object) (map[object]t
 	return all, nil
 }
 
-// deletable returns the object whose deletion does the least harm. It never returns data, a CRD or a namespace.
+// deletable returns the object whose deletion does the least harm. It never returns an object that holds data, a CRD or
+// a namespace.
 func deletable(objects []object) (object, bool) {
 	for _, kind := range []string{"ConfigMap", "Service", "ClusterRoleBinding", "RoleBinding", "ClusterRole", "Role",
 		"ServiceAccount", "Deployment"} {
@@ -127,7 +128,8 @@ func deletable(objects []object) (object, bool) {
 	return object{}, false
 }
 
-// change changes a field that the module sets, and returns its path, or nil if no field can be changed safely.
+// change changes a field of the object that the module sets. It returns the field's path, or nil if no field can be
+// changed safely.
 func change(o *unstructured.Unstructured) []string {
 	switch o.GetKind() {
 	case "ConfigMap":
@@ -137,7 +139,8 @@ func change(o *unstructured.Unstructured) []string {
 		data, _, _ := unstructured.NestedStringMap(o.Object, "data")
 		for key := range data {
 			data[key] = "changed by a person"
-			_ = unstructured.SetNestedStringMap(o.Object, data, "data") // the object has this field
+			// Cannot fail, because the object has this field.
+			_ = unstructured.SetNestedStringMap(o.Object, data, "data")
 			return []string{"data"}
 		}
 	case "ClusterRole", "Role":

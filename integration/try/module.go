@@ -23,13 +23,13 @@ import (
 type module struct {
 	name, component, from, to string
 	// components contains the publisher's sources of components, and templates the ModuleTemplates of both versions.
-	// The sample module is pushed instead.
+	// Both are empty for the sample module, whose versions in samples are pushed to the try's registry.
 	components []string
 	templates  []*v1beta2.ModuleTemplate
 	samples    []sample.Version
 }
 
-// maxTemplateBytes limits a file with ModuleTemplates.
+// maxTemplateBytes is the maximum size of a file with ModuleTemplates.
 const maxTemplateBytes = 4 << 20
 
 func (o Options) module() (module, error) {
@@ -69,7 +69,7 @@ func (o Options) sample() (module, error) {
 		return module{}, errors.New("versions, components and templates need a component name")
 	}
 	from, to := sample.Scaler("1.7.0"), sample.Scaler("1.8.0")
-	if o.Ground != nil || o.Fleet != nil { // the sample module with real pods
+	if o.Ground != nil || o.Fleet != nil { // clusters with real pods use the sample module whose images exist
 		from, to = samplemodule.Good(), samplemodule.Better()
 	}
 	return module{name: from.Module, component: from.Component(), from: from.Version, to: to.Version,
@@ -83,10 +83,10 @@ func sources(name string) ([]string, error) {
 	if isArchive && err != nil {
 		return nil, fmt.Errorf("components %s: %w", name, err)
 	}
-	if err != nil { // a registry path
+	if err != nil { // not a folder, so it must be a registry path
 		return []string{name}, nil
 	}
-	location, err = filepath.Abs(location) // the publisher runs in another folder
+	location, err = filepath.Abs(location) // the publisher has another working directory
 	if err != nil || !info.IsDir() || archive(location) {
 		return []string{location}, err
 	}
@@ -113,7 +113,7 @@ func archive(folder string) bool {
 	return err == nil
 }
 
-// template returns the given ModuleTemplate of a version, or a minimal one.
+// template returns the version's ModuleTemplate from templates, or a minimal ModuleTemplate.
 func (m module) template(version string, templates []*v1beta2.ModuleTemplate) *v1beta2.ModuleTemplate {
 	at := slices.IndexFunc(templates, func(t *v1beta2.ModuleTemplate) bool {
 		return t.Spec.ModuleName == m.name && t.Spec.Version == version

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// attempt is one run of a try.
+// attempt is the state of one try.
 type attempt struct {
 	options       Options
 	module        module
@@ -24,11 +24,11 @@ type attempt struct {
 	canary, other *fleet.Runtime
 	// before and after contain the objects of the older and the newer version after their installation.
 	before, after []object
-	// rollout is the newest Rollout that a step has watched.
+	// rollout is the name of the newest Rollout that a step has watched.
 	rollout string
 }
 
-// step is one event in the module's life.
+// step is one event that the try exposes the module to.
 type step struct {
 	name, checks string
 	happens      func(context.Context) error
@@ -37,15 +37,18 @@ type step struct {
 func (a *attempt) steps() []step {
 	from, to := a.module.from, a.module.to
 	return []step{
-		{"start", "control plane, registry and publisher run, and both versions can be read", a.start},
-		{"install " + from, "Ready in both runtimes, all objects exist", a.install},
-		{"upgrade to " + to, "first the canary, whose agent is killed, then the other; Ready in both", a.upgrade},
-		{"prune", "objects that " + to + " does not have are gone", a.pruned},
-		{"drift", "a deleted object is created again, a changed field is reverted", a.drift},
-		{"registry away", "no object is replaced, and drift is still reverted", a.registryAway},
-		{"undo", "the rollout is undone; both are Ready with " + from + " with exactly its objects", a.undo},
-		{"upgrade again", "the same rollout from the beginning; Ready in both, pruned again", a.again},
-		{"remove", "all objects are gone, default CR and definitions included", a.remove},
+		{"start", "control plane, registry and publisher run; the publisher can read both versions", a.start},
+		{"install " + from, "the module is Ready in both runtimes, and all its objects exist", a.install},
+		{"upgrade to " + to,
+			"canary first, although its agent is killed, then the other runtime; Ready in both", a.upgrade},
+		{"prune", "objects that " + to + " does not contain are deleted from both runtimes", a.pruned},
+		{"drift", "the agent creates a deleted object again and reverts a changed field", a.drift},
+		{"registry away",
+			"while the registry is down, no object is replaced, and agents still revert drift", a.registryAway},
+		{"undo", "the rollout is undone: both runtimes are Ready with exactly the objects of " + from, a.undo},
+		{"upgrade again",
+			"the rollout runs again from its first wave; Ready in both runtimes, objects are pruned", a.again},
+		{"remove", "all objects of the module are deleted, including its default CR and CRDs", a.remove},
 	}
 }
 
@@ -58,7 +61,7 @@ const (
 
 func (a *attempt) runtimes() []*fleet.Runtime { return []*fleet.Runtime{a.canary, a.other} }
 
-// inBoth runs a check in both runtimes.
+// inBoth runs a check in both runtimes concurrently.
 func (a *attempt) inBoth(seen func(*fleet.Runtime) error) error {
 	return errors.Join(seen(a.canary), seen(a.other))
 }
@@ -90,7 +93,7 @@ func (a *attempt) start(ctx context.Context) error {
 // offer adds both versions to the control plane's catalog.
 func (a *attempt) offer(ctx context.Context) error {
 	for _, v := range a.module.samples {
-		// An earlier try on the same fleet can have created it.
+		// An earlier try on the same fleet can have created the ModuleTemplate.
 		if err := a.fleet.Offer(ctx, v); err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
@@ -167,7 +170,7 @@ func (a *attempt) label(ctx context.Context, r *fleet.Runtime, wave string) erro
 	return a.fleet.Control.Patch(ctx, record, client.MergeFrom(before))
 }
 
-// withdraw removes the try's objects from the control plane of a given fleet.
+// withdraw removes the try's objects from the control plane of a fleet that the caller provided.
 func (a *attempt) withdraw(ctx context.Context) error {
 	if a.fleet == nil {
 		return nil
@@ -210,7 +213,7 @@ func (a *attempt) pruned(ctx context.Context) error {
 // gone waits until both runtimes no longer have the objects.
 func (a *attempt) gone(ctx context.Context, objects []object) error {
 	return a.inBoth(func(r *fleet.Runtime) error {
-		return fleet.Until(ctx, a.options.ReadyWithin, r.ID+" has no more of "+names(objects), func() (bool, string) {
+		return fleet.Until(ctx, a.options.ReadyWithin, r.ID+" no longer has "+names(objects), func() (bool, string) {
 			var there []object
 			for _, o := range objects {
 				found, err := read(ctx, r, o)
@@ -221,7 +224,7 @@ func (a *attempt) gone(ctx context.Context, objects []object) error {
 					there = append(there, o)
 				}
 			}
-			return len(there) == 0, "still there: " + names(there)
+			return len(there) == 0, "still existing: " + names(there)
 		})
 	})
 }
@@ -243,8 +246,8 @@ func (a *attempt) remove(ctx context.Context) error {
 	return a.gone(ctx, slices.DeleteFunc(objects, shared))
 }
 
-// shared reports whether other components use an object too, such as namespace kyma-system, which also contains the
-// agent.
+// shared reports whether an object also belongs to other components, so that the removal of the module does not delete
+// it: namespace kyma-system, which also contains the agent.
 func shared(o object) bool {
 	return o.Kind == "Namespace" && o.ObjectKey == client.ObjectKey{Name: v1beta2.RuntimeNamespace}
 }

@@ -50,7 +50,7 @@ type Options struct {
 	// Templates contains files with ModuleTemplates, or folders of such files. A version without one gets a
 	// ModuleTemplate without a manager and a default CR.
 	Templates []string
-	// ReadyWithin limits an install or upgrade of one runtime. 0 is two minutes.
+	// ReadyWithin is the time limit for installing or upgrading the module in one runtime. 0 means two minutes.
 	ReadyWithin time.Duration
 	// Dir is the folder for logs and kubeconfigs. If it is empty, a temporary folder is used and removed at the end.
 	Dir string
@@ -58,12 +58,13 @@ type Options struct {
 	Progress io.Writer
 	// RegistryFlags contains the publisher's flags for the component registries, such as --registry-config.
 	RegistryFlags []string
-	// Clusters lends the API servers. Nil starts new ones.
+	// Clusters lends the API servers. If it is nil, the try starts new ones.
 	Clusters *cluster.Pool
 	// Ground provides kind clusters with real pods instead of API servers. It is closed at the end.
 	Ground fleet.Ground
-	// Fleet is a running fleet with two runtimes. The first one is the canary. The runtimes must not have the module. The
-	// try's objects in the control plane are removed at the end. Nil starts a fleet for the try.
+	// Fleet is a running fleet, and the two runtimes are its first two: the canary and the other runtime. They must not
+	// have the module. The try removes its objects from the control plane at the end. If Fleet is nil, the try starts a
+	// fleet.
 	Fleet    *fleet.Fleet
 	Runtimes [2]*fleet.Runtime
 	// Around runs a step, for example to show progress, and returns the step's result. It can be nil.
@@ -130,7 +131,8 @@ func (a *attempt) run(ctx context.Context) []Verdict {
 	return verdicts
 }
 
-// leave closes the fleet. If the caller provided the fleet, leave restores its previous state.
+// leave closes the fleet that the try started. If the caller provided the fleet, leave restores the fleet's previous
+// state instead.
 func (a *attempt) leave(ctx context.Context) error {
 	switch {
 	case a.options.Fleet != nil:

@@ -97,11 +97,11 @@ func TestFaultsAffectOnlyReplaceableObjects(t *testing.T) {
 		return all
 	}
 	if o, ok := deletable(of("CustomResourceDefinition", "Deployment", "ConfigMap")); !ok || o.Kind != "ConfigMap" {
-		t.Errorf("would delete %s, %t", o, ok)
+		t.Errorf("deletable returned %s, %t", o, ok)
 	}
 	if o, ok := deletable(of("CustomResourceDefinition", "Namespace", "Secret", "PersistentVolumeClaim", "StatefulSet",
 		"Mailer")); ok {
-		t.Errorf("would delete %s", o)
+		t.Errorf("deletable returned %s, want no object", o)
 	}
 	for kind, path := range map[string]string{
 		"ConfigMap": "data", "ClusterRole": "rules", "Deployment": "spec.template.spec.containers", "Secret": "",
@@ -116,17 +116,17 @@ func TestFaultsAffectOnlyReplaceableObjects(t *testing.T) {
 		}}
 		before := o.DeepCopy()
 		if changed := change(o); strings.Join(changed, ".") != path {
-			t.Errorf("%s: changes %v, want %s", kind, changed, path)
+			t.Errorf("%s: change returned path %v, want %s", kind, changed, path)
 		}
 		have, _, _ := unstructured.NestedFieldNoCopy(o.Object, "metadata")
 		if path == "" && (have != nil || len(o.Object) != len(before.Object)) {
-			t.Errorf("%s: changed to %v", kind, o.Object)
+			t.Errorf("%s: change set the field to %v", kind, o.Object)
 		}
 	}
 	for _, o := range []map[string]any{{"kind": "ConfigMap"},
 		{"kind": "ConfigMap", "immutable": true, "data": map[string]any{"level": "info"}}} {
 		if changed := change(&unstructured.Unstructured{Object: o}); changed != nil {
-			t.Errorf("changes %v of %v", changed, o)
+			t.Errorf("change returned path %v for %v, want none", changed, o)
 		}
 	}
 }

@@ -71,7 +71,7 @@ func (a *attempt) published(ctx context.Context, r *fleet.Runtime) (string, erro
 	return kyma.Status.Runtime.Published.Digest, nil
 }
 
-// untilBegun waits for a Rollout of the newer version whose UID differs from past.
+// untilBegun waits until a Rollout of the newer version exists whose UID differs from past.
 func (a *attempt) untilBegun(ctx context.Context, past string) error {
 	return fleet.Until(ctx, a.options.ReadyWithin, "a rollout of "+a.module.to+" begins", func() (bool, string) {
 		var all v1alpha1.RolloutList
@@ -101,10 +101,10 @@ func (a *attempt) rolledOut(ctx context.Context) error {
 	return err
 }
 
-// ended waits until the rollout has ended with any result, or waits for an operator.
+// ended waits until the rollout has ended with any result, or until the rollout itself waits for an operator.
 func (a *attempt) ended(ctx context.Context) (v1alpha1.RolloutStatus, error) {
 	var status v1alpha1.RolloutStatus
-	// The limit is one deadline for each wave and one for the rollback.
+	// The limit contains ReadyWithin for each of the two waves and for the rollback.
 	err := fleet.Until(ctx, 3*a.options.ReadyWithin+time.Minute, "rollout "+a.rollout+" ends", func() (bool, string) {
 		rollout, err := a.fleet.Rollout(ctx, a.rollout)
 		if err != nil {
@@ -122,7 +122,7 @@ func (a *attempt) ended(ctx context.Context) (v1alpha1.RolloutStatus, error) {
 	return status, err
 }
 
-// withdrawn returns the reason why the rollout did not succeed, and whether the runtimes were rolled back as required.
+// withdrawn returns an error with the reason why the rollout did not succeed, and with the outcome of the rollback.
 func (a *attempt) withdrawn(ctx context.Context, status v1alpha1.RolloutStatus) error {
 	why := fmt.Sprintf("rollout %s is %s, %d of %d runtimes rolled back: %s", a.rollout, status.State, status.Reverted,
 		status.Total, status.Message)
@@ -178,8 +178,8 @@ func (a *attempt) again(ctx context.Context) error {
 	return a.pruned(ctx)
 }
 
-// ready reports whether the module is ready in the runtime's own status, which can be newer than the control plane's
-// status.
+// ready reports whether the runtime's own Kyma shows the module as ready. That status can be newer than the control
+// plane's status.
 func ready(ctx context.Context, r *fleet.Runtime, module string) (bool, string) {
 	manifest := &v1beta2.Manifest{}
 	err := r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: module}, manifest)

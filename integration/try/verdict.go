@@ -12,14 +12,14 @@ import (
 // Verdict is the result of a step.
 type Verdict struct {
 	Step string
-	// Checks describes the checks of the step.
+	// Checks describes what the step checked.
 	Checks string
 	// Err returns nil if all checks passed.
 	Err  error
 	Took time.Duration
 }
 
-// Result is the verdict in one word.
+// Result returns "passed", "failed" or "not run".
 func (v Verdict) Result() string {
 	switch {
 	case v.Err == nil:

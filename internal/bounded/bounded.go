@@ -4,11 +4,11 @@ package bounded
 
 import "bytes"
 
-// Buffer keeps the beginning of the data written to it. Write never returns an error, so only Full can stop the writer.
-// Buffer does not embed bytes.Buffer, because io.Copy would call ReadFrom of bytes.Buffer, which has no limit. Buffer
-// is not safe for concurrent use.
+// Buffer stores the beginning of the data written to it. Write never returns an error, so only Full can stop the
+// writer. Buffer does not embed bytes.Buffer, because io.Copy would call ReadFrom of bytes.Buffer, which has no limit.
+// Buffer is not safe for concurrent use.
 type Buffer struct {
-	// MaxBytes limits the size of the kept data.
+	// MaxBytes limits the size of the stored data.
 	MaxBytes int
 	// Full is called once when the data exceeds MaxBytes. It can be nil.
 	Full func()
@@ -17,7 +17,7 @@ type Buffer struct {
 	overflowed bool
 }
 
-// Write keeps data up to the limit.
+// Write stores data up to the limit.
 func (b *Buffer) Write(p []byte) (int, error) {
 	room := max(b.MaxBytes-b.kept.Len(), 0)
 	b.kept.Write(p[:min(len(p), room)])
@@ -33,8 +33,8 @@ func (b *Buffer) Write(p []byte) (int, error) {
 // Overflowed reports whether data was dropped.
 func (b *Buffer) Overflowed() bool { return b.overflowed }
 
-// Bytes returns the kept data.
+// Bytes returns the stored data.
 func (b *Buffer) Bytes() []byte { return b.kept.Bytes() }
 
-// String returns the kept data as text.
+// String returns the stored data as text.
 func (b *Buffer) String() string { return b.kept.String() }

@@ -15,7 +15,7 @@ func TestBufferKeepsDataUpToTheLimit(t *testing.T) {
 		}
 	}
 	if b.Overflowed() || count != 0 || b.String() != "abcde" {
-		t.Errorf("got %q, and Full was called %d times", b.String(), count)
+		t.Errorf("at the limit: got %q and %d calls of Full, want abcde and none", b.String(), count)
 	}
 	for range 3 {
 		if n, err := io.Copy(b, strings.NewReader("fgh")); n != 3 || err != nil {
@@ -23,10 +23,10 @@ func TestBufferKeepsDataUpToTheLimit(t *testing.T) {
 		}
 	}
 	if !b.Overflowed() || count != 1 || string(b.Bytes()) != "abcde" {
-		t.Errorf("got %q, and Full was called %d times", b.String(), count)
+		t.Errorf("above the limit: got %q and %d calls of Full, want abcde and one", b.String(), count)
 	}
 	nobody := &Buffer{MaxBytes: 1}
 	if _, err := nobody.Write([]byte("ab")); err != nil || !nobody.Overflowed() || nobody.String() != "a" {
-		t.Errorf("got %v, error %v, want the first byte", nobody, err)
+		t.Errorf("buffer without Full: got %v, error %v, want the first byte", nobody, err)
 	}
 }

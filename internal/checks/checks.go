@@ -177,9 +177,9 @@ func Define(manifest, shipped []fleet.Check, problem string) []Definition {
 	return definitions
 }
 
-// Continue returns the states of the definitions. If the definition of a check did not change, its previous state is
-// kept. If the definition changed, the check starts again, but keeps the value before the upgrade if the query is the
-// same. While a definition cannot be read, its check is Inconclusive. A Failed check then stays Failed.
+// Continue returns the states of the definitions. A check whose definition did not change has its previous state. A
+// check whose definition changed starts again, with the previous value before the upgrade if its query did not change.
+// While a definition cannot be read, its check is Inconclusive. A Failed check then stays Failed.
 func Continue(definitions []Definition, previous []State) []State {
 	states := make([]State, 0, len(definitions))
 	for _, d := range definitions {

@@ -55,7 +55,7 @@ func measure(d Definition, measured string) State {
 	return s
 }
 
-func TestResultsMatchTheMeasurements(t *testing.T) {
+func TestCheckResultsMatchTheMeasurements(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := defined(fleet.Check{
 			Name: "a", CEL: readyCheck.CEL,
@@ -96,7 +96,7 @@ func TestMessagesExplainFailedAndInconclusiveResults(t *testing.T) {
 	require.Len(t, s.Value, bundle.MaxCheckValueBytes)
 }
 
-func TestDueTimeOfTheNextMeasurement(t *testing.T) {
+func TestNextMeasurementIsDueAfterTheInterval(t *testing.T) {
 	d := defined(readyCheck)
 	for name, c := range map[string]struct {
 		state    State
@@ -225,9 +225,9 @@ func TestValuesAreComparedWithBounds(t *testing.T) {
 			fleet.PromQLCheck{Min: "3"}, 2, "", Failure, "the value 2 is below min 3",
 		},
 		"value is NaN": {
-			fleet.PromQLCheck{Max: "1"}, inf - inf, "", Unknown, "want a finite number",
+			fleet.PromQLCheck{Max: "1"}, inf - inf, "", Unknown, "must return a finite number",
 		},
-		"value is infinite": {fleet.PromQLCheck{Max: "1"}, inf, "", Unknown, "want a finite number"},
+		"value is infinite": {fleet.PromQLCheck{Max: "1"}, inf, "", Unknown, "must return a finite number"},
 		"increase within the limit": {
 			fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1.2, "1", Success, "",
 		},

@@ -19,7 +19,7 @@ func CompareNumber(q fleet.PromQLCheck, value float64, before string) Measuremen
 		value = rounded // before is also rounded, so rounding never looks like an increase
 	}
 	if math.IsNaN(value) || math.IsInf(value, 0) {
-		return Measurement{Verdict: Unknown, Message: "the query returned " + m.Value + ", want a finite number"}
+		return Measurement{Verdict: Unknown, Message: "the query returned " + m.Value + ", must return a finite number"}
 	}
 	failed := func(format string, args ...any) Measurement {
 		return Measurement{Verdict: Failure, Value: m.Value, Message: fmt.Sprintf(format, args...)}

@@ -100,7 +100,7 @@ func TestCommandsConnectLikeKubectl(t *testing.T) {
 	}
 }
 
-func TestImpersonationAndTimeoutFlags(t *testing.T) {
+func TestImpersonationAndTimeoutFlagsConfigureTheClient(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config")
 	if err := os.WriteFile(path, []byte(north), 0o600); err != nil {
 		t.Fatal(err)

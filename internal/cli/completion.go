@@ -86,6 +86,7 @@ func completeFixed(cmd *cobra.Command) {
 	})
 	for _, inner := range cmd.Commands() {
 		completeFixed(inner)
+		completeSettings(inner)
 	}
 }
 

@@ -9,15 +9,16 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
-
-	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
 )
 
-const checkout = "../.."
+const (
+	checkout   = "../.."
+	configPage = "reference/configuration.md" // in docs
+)
 
 func configurationPage(t *testing.T) string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(checkout, "docs", clitest.ConfigurationPage))
+	page, err := os.ReadFile(filepath.Join(checkout, "docs", configPage))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +29,7 @@ func section(t *testing.T, page, title string) string {
 	t.Helper()
 	_, rest, found := strings.Cut(page, "\n## "+title+"\n")
 	if !found {
-		t.Fatalf("%s has no section %q", clitest.ConfigurationPage, title)
+		t.Fatalf("%s has no section %q", configPage, title)
 	}
 	text, _, _ := strings.Cut(rest, "\n## ")
 	return text

@@ -76,6 +76,12 @@ func flagError(cmd *cobra.Command, err error) error {
 		return unknownCommand(cmd, words[0])
 	}
 	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && isSetting(cmd, unknown.GetSpecifiedName()) {
+		name := unknown.GetSpecifiedName()
+		return Usage(fmt.Errorf(
+			"--%s: %s is a setting, not a flag: use --%s %s=VALUE, or the key %s in the file of --config", name, name,
+			setName, name, name))
+	}
 	if errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1 {
 		return Usage(fmt.Errorf("%w%s", err, meant(similarFlags(cmd, unknown.GetSpecifiedName()), "--")))
 	}

@@ -41,8 +41,8 @@ func TestErrorForMisplacedArgumentSuggestsFlag(t *testing.T) {
 		return root
 	}
 	for args, want := range map[string]string{
-		"run docs/example": "want no arguments: use --from docs/example\n",
-		"run a b":          "want no arguments, got 2 arguments\n",
+		"run docs/example": "expected no arguments: use --from docs/example\n",
+		"run a b":          "expected no arguments, got 2 arguments\n",
 		"run --all":        "unknown flag: --all\n",
 		"run --form x":     "unknown flag: --form: did you mean --from?\n",
 	} {

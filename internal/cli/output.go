@@ -30,5 +30,5 @@ func Print(out io.Writer, format string, data any, table func(io.Writer)) error 
 	case "yaml":
 		return writeYAML(out, data)
 	}
-	return Usage(fmt.Errorf("-o %q: want table, json or yaml", format))
+	return Usage(fmt.Errorf("-o %q: must be table, json or yaml", format))
 }

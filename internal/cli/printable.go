@@ -78,7 +78,7 @@ func (p *printed) flush() {
 	p.rest = nil
 }
 
-// writeJSON writes data as JSON and escapes all control characters. encoding/json escapes only some of them.
+// writeJSON writes data as JSON and escapes all control characters. encoding/json escapes only some control characters.
 func writeJSON(out io.Writer, data any) error {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)

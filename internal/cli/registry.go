@@ -124,7 +124,7 @@ func ReadRoot(path string) (trust.Root, error) {
 	if trust.IsUnderSigned(err) {
 		return trust.Root{},
 			fmt.Errorf(
-				"--trust %s: the root has too few signatures: use the root.json that is in force, or complete a draft "+
+				"--trust %s: the root has too few signatures: use the current root.json, or complete a draft "+
 					"with `kcp-publisher keys sign`: %w", path, err)
 	}
 	if err != nil {

@@ -73,7 +73,7 @@ func TestOpenErrorNamesTheInvalidFlag(t *testing.T) {
 		},
 		"blob host with a scheme": {
 			Registry{BlobHosts: []string{"https://blobs.example"}}, "host/path",
-			"--blob-host \"https://blobs.example\": want HOST",
+			"--blob-host \"https://blobs.example\": must be HOST",
 		},
 		"missing certificates file": {Registry{CA: "/nowhere"}, "host/path", "--registry-ca: open /nowhere"},
 	} {

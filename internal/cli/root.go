@@ -60,7 +60,8 @@ func NewRoot(name, short, version string) (*cobra.Command, *Root) {
 	})
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&r.config, "config", "",
-		"YAML file with flag values by flag name, and lists for repeatable flags; the command line takes precedence")
+		"YAML file that sets flags and settings by name, with a list for a repeatable flag; the command line takes "+
+			"precedence")
 	flags.StringVar(&r.color, "color", "auto",
 		"color the output: auto, always or never; auto uses colors on terminals unless $NO_COLOR is set")
 	flags.StringVar(&r.log.LogLevel, "log-level", "info", "trace, debug, info or error")
@@ -90,14 +91,14 @@ func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 func Exactly(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if n == 0 && len(args) == 1 && cmd.Flags().Lookup("from") != nil {
-			return Usage(fmt.Errorf("want %s: use --from %s", what, args[0]))
+			return Usage(fmt.Errorf("expected %s: use --from %s", what, args[0]))
 		}
 		if len(args) != n {
 			plural := "s"
 			if len(args) == 1 {
 				plural = ""
 			}
-			return Usage(fmt.Errorf("want %s, got %d argument%s", what, len(args), plural))
+			return Usage(fmt.Errorf("expected %s, got %d argument%s", what, len(args), plural))
 		}
 		return nil
 	}
@@ -107,7 +108,7 @@ func Exactly(n int, what string) cobra.PositionalArgs {
 func AtLeastOne(what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return Usage(fmt.Errorf("want at least one %s", what))
+			return Usage(fmt.Errorf("expected at least one %s", what))
 		}
 		return nil
 	}
@@ -136,7 +137,7 @@ func (r *Root) checkLogging() error {
 	return nil
 }
 
-// readConfig sets flags from the configuration file, except flags that are set on the command line.
+// readConfig sets flags and settings from the configuration file, except those that are set on the command line.
 func (r *Root) readConfig(flags *pflag.FlagSet) error {
 	if r.config == "" {
 		return nil
@@ -153,9 +154,12 @@ func (r *Root) readConfig(flags *pflag.FlagSet) error {
 	}
 	named := map[string]bool{}
 	for name, value := range values {
-		flag := flags.Lookup(name)
-		if flag == nil || flag.Name == "config" {
-			return Usage(fmt.Errorf("--config %s: %q is not a flag of this command", r.config, name))
+		in, flag := flags, flags.Lookup(name)
+		if all := SettingsOf(flags); flag == nil && all != nil {
+			in, flag = all, all.Lookup(name)
+		}
+		if flag == nil || flag.Name == "config" || flag.Name == setName {
+			return Usage(fmt.Errorf("--config %s: %q is not a flag or setting of this command", r.config, name))
 		}
 		if named[flag.Name] {
 			return Usage(fmt.Errorf("--config %s: --%s is set under two names: remove one", r.config, flag.Name))
@@ -164,7 +168,7 @@ func (r *Root) readConfig(flags *pflag.FlagSet) error {
 		if flag.Changed {
 			continue
 		}
-		if err := setFlag(flags, flag, value); err != nil {
+		if err := setFlag(in, flag, value); err != nil {
 			return Usage(fmt.Errorf("--config %s: %s: %w", r.config, name, err))
 		}
 	}
@@ -186,8 +190,8 @@ func setFlag(flags *pflag.FlagSet, flag *pflag.Flag, value any) error {
 		default:
 			return errors.New("must be a string, number or boolean, or a list of these types")
 		}
-		if err := flags.Set(flag.Name, fmt.Sprint(v)); err != nil {
-			return err
+		if err := cause(flags.Set(flag.Name, fmt.Sprint(v))); err != nil {
+			return fmt.Errorf("invalid value %q: %w", fmt.Sprint(v), err)
 		}
 	}
 	return nil

@@ -76,7 +76,7 @@ func TestExitCodesOfErrors(t *testing.T) {
 		},
 		"version": {nil, "version", ExitDone, "version   v0.0.0-test\ncommit    "},
 		"too many arguments": {
-			nil, "run here", ExitUsage, "want no arguments, got 1 argument\nrun `program run --help`",
+			nil, "run here", ExitUsage, "expected no arguments, got 1 argument\nrun `program run --help`",
 		},
 		"completion for an unknown shell": {
 			nil, "completion bsh", ExitUsage,
@@ -160,10 +160,10 @@ func TestConfigurationFileSetsFlags(t *testing.T) {
 			"name:\n", "", ExitUsage, "name: must be a string, number or boolean",
 		},
 		"unknown flag": {
-			"unknown: x\n", "", ExitUsage, `"unknown" is not a flag of this command`,
+			"unknown: x\n", "", ExitUsage, `"unknown" is not a flag or setting of this command`,
 		},
 		"config in the file": {
-			"config: x\n", "", ExitUsage, `"config" is not a flag of this command`,
+			"config: x\n", "", ExitUsage, `"config" is not a flag or setting of this command`,
 		},
 		"unknown log level": {"log-level: loud\n", "", ExitUsage, `--log-level "loud"`},
 	} {

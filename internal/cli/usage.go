@@ -10,12 +10,16 @@ import (
 // setUsage makes the help list connection flags separately, and wraps flags to the width of the terminal.
 func setUsage(root *cobra.Command) {
 	cobra.AddTemplateFunc("usagesOf", usagesOf) // template functions are global in cobra
+	cobra.AddTemplateFunc("settingsOf", func(cmd *cobra.Command) string { return UsageOfSettings(cmd, widthOf(cmd)) })
 	template := root.UsageTemplate()
 	template = strings.Replace(template, ".LocalFlags.FlagUsages", `usagesOf . false false`, 1)
 	template = strings.Replace(template, ".InheritedFlags.FlagUsages", `usagesOf . true false`, 1)
 	template = strings.Replace(template, "{{if .HasHelpSubCommands}}", `{{with usagesOf . false true}}
 
 Connection Flags:
+{{. | trimTrailingWhitespaces}}{{end}}{{with settingsOf .}}
+
+Settings (--set KEY=VALUE, or keys in the file of --config):
 {{. | trimTrailingWhitespaces}}{{end}}{{if .HasHelpSubCommands}}`, 1)
 	root.SetUsageTemplate(template)
 }
@@ -35,9 +39,13 @@ func usagesOf(cmd *cobra.Command, inherited, connection bool) string {
 	if connection || inherited {
 		cmd.InheritedFlags().VisitAll(add)
 	}
-	width := 0
+	return shown.FlagUsagesWrapped(widthOf(cmd))
+}
+
+// widthOf returns the number of columns to wrap a command's help to, or zero if its output is not a terminal.
+func widthOf(cmd *cobra.Command) int {
 	if IsTerminal(cmd.OutOrStdout()) {
-		width = Width(cmd.OutOrStdout())
+		return Width(cmd.OutOrStdout())
 	}
-	return shown.FlagUsagesWrapped(width)
+	return 0
 }

@@ -22,7 +22,7 @@ type build struct {
 	Platform string `json:"platform"`
 }
 
-// notReleased is the version of a build that did not set one.
+// notReleased is the version of a build without a configured version.
 const notReleased = "dev"
 
 // versionOf returns the version that was set at build time. If none was set, it returns the module version for a build

@@ -24,7 +24,7 @@ const (
 	postsAtOnce    = 20
 )
 
-// eventManager is a manager whose event recorders also post events to --events-addr.
+// eventManager is a manager whose event recorders also post events to events-addr.
 type eventManager struct {
 	ctrl.Manager
 	posts *posts
@@ -128,7 +128,7 @@ func (r recorder) AnnotatedEventf(
 	select {
 	case r.posts.queue <- func() { r.to.AnnotatedEventf(object, annotations, eventType, reason, note, args...) }:
 	default:
-		r.posts.log.Info("did not post an event: the queue of events for --events-addr is full", "reason", reason)
+		r.posts.log.Info("did not post an event: the queue of events for events-addr is full", "reason", reason)
 	}
 }
 

@@ -47,7 +47,7 @@ func TestEventsAreRecordedAndPosted(t *testing.T) {
 			event["reason"] != "DriftCorrected" ||
 			event["message"] != "reverted drift in keda" ||
 			event["reportingController"] != "skr-agent" {
-			t.Errorf("got unexpected event %v", event)
+			t.Errorf("got event %v, want the recorded event", event)
 		}
 	case <-time.After(time.Minute):
 		t.Fatal("no event was posted within a minute")
@@ -77,7 +77,7 @@ func TestUnresponsiveAddressDoesNotDelayEvents(t *testing.T) {
 func TestManagerWithoutAddressPostsNoEvents(t *testing.T) {
 	for address, want := range map[string]bool{"": false, "http://127.0.0.1:1/": true} {
 		f := parse(t, "--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=0",
-			"--interval-jitter-percentage=0", "--events-addr="+address)
+			"--set=interval-jitter-percentage=0", "--set=events-addr="+address)
 		mgr, err := f.New(&rest.Config{Host: "http://127.0.0.1:1"}, ctrl.Options{})
 		if err != nil {
 			t.Fatal(err)

@@ -28,7 +28,7 @@ type Election struct {
 
 // Replicas is for a program with several replicas: another replica takes over quickly, and no replica exits during an
 // outage of the API server of up to a minute. Single is for a program with one replica in a cluster that it must not
-// load: it sends one renewal per minute. With both, a restarted process does not wait for the lease to expire, see
+// load: it sends one renewal per minute. In both cases, a restarted process does not wait for the lease to expire, see
 // identity.
 var (
 	Replicas = Election{Lease: 15 * time.Second, Renew: 75 * time.Second, Retry: 2 * time.Second}

@@ -167,7 +167,7 @@ func TestLeaseWithAnotherHolderIsLostImmediately(t *testing.T) {
 		}
 		*inner = lock{holder: "one"}
 		if err := l.Update(t.Context(), own); (err == nil) == c.taken {
-			t.Errorf("%s: acquiring the lease again returned %v", name, err)
+			t.Errorf("%s: acquiring the lease again: got error %v, want an error: %t", name, err, c.taken)
 		}
 	}
 }

@@ -45,14 +45,17 @@ func (f *Flags) elections() Election {
 // intervalJitter is the default variation of intervals in percent, in both directions.
 const intervalJitter = 10
 
-// AddFlags adds the flags. cluster is the name of the cluster in the help. authenticate adds large packages to a
-// program and can be nil. Metrics are then served without authentication, by default only on the loopback address.
-func (f *Flags) AddFlags(flags *pflag.FlagSet, cluster string, election Election, authenticate Authenticate) {
+// AddFlags adds flags, and settings for values that few users change. cluster is the name of the cluster in the help.
+// authenticate adds large packages to a program and can be nil. Metrics are then served without authentication, by
+// default only on the loopback address.
+func (f *Flags) AddFlags(
+	flags, settings *pflag.FlagSet, cluster string, election Election, authenticate Authenticate,
+) {
 	f.authenticate = authenticate
 	f.cluster.AddFlags(flags, cluster)
-	flags.Float32Var(&f.qps, "kube-api-qps", -1,
+	settings.Float32Var(&f.qps, "kube-api-qps", -1,
 		"maximum queries per second to the API server; -1: limited only by the API server's priority and fairness")
-	flags.IntVar(&f.burst, "kube-api-burst", 300, "maximum burst of queries to the API server, with --kube-api-qps")
+	settings.IntVar(&f.burst, "kube-api-burst", 300, "maximum burst of queries to the API server, with kube-api-qps")
 	if authenticate != nil {
 		flags.StringVar(&f.metricsAddress, "metrics-bind-address", ":8080",
 			"address of the metrics endpoint; 0: disabled")
@@ -68,20 +71,21 @@ func (f *Flags) AddFlags(flags *pflag.FlagSet, cluster string, election Election
 			"address of the metrics endpoint, which uses HTTP without authentication; 0: disabled")
 	}
 	flags.StringVar(&f.probeAddress, "health-probe-bind-address", ":8081", "address of the health probes; 0: disabled")
-	flags.BoolVar(&f.pprof, "pprof", false,
+	settings.BoolVar(&f.pprof, "pprof", false,
 		"serve profiles at /debug/pprof/ of the metrics endpoint, to the clients that can read metrics")
-	flags.BoolVar(&f.goMetrics, "go-metrics", false,
+	settings.BoolVar(&f.goMetrics, "go-metrics", false,
 		"serve all metrics of the Go runtime, about 140, instead of the default set of client_golang")
-	f.events.addFlags(flags)
+	f.events.addSettings(settings)
 	flags.BoolVar(&f.election.Enable, "leader-elect", true, "reconcile only while holding the lease")
-	f.addElection(flags, election)
-	f.jitter.BindFlagsWithDefault(flags, intervalJitter)
-	flags.Lookup(
+	f.addElection(settings, election)
+	f.jitter.BindFlagsWithDefault(settings, intervalJitter)
+	settings.Lookup(
 		"interval-jitter-percentage").Usage = "variation of polling intervals in percent, in both directions; 0 to 99"
 }
 
-// addElection adds Flux's flags for leader election, except --enable-leader-election, which --leader-elect replaces.
-func (f *Flags) addElection(flags *pflag.FlagSet, election Election) {
+// addElection adds settings with the names of Flux's flags for leader election, except --enable-leader-election, which
+// --leader-elect replaces.
+func (f *Flags) addElection(settings *pflag.FlagSet, election Election) {
 	usages := map[string]string{
 		"leader-election-release-on-cancel": "release the lease when the program exits, so the next leader does " +
 			"not wait",
@@ -101,7 +105,7 @@ func (f *Flags) addElection(flags *pflag.FlagSet, election Election) {
 	all.VisitAll(func(flag *pflag.Flag) {
 		if usage, ok := usages[flag.Name]; ok {
 			flag.DefValue, flag.Usage = flag.Value.String(), usage
-			flags.AddFlag(flag)
+			settings.AddFlag(flag)
 		}
 	})
 }
@@ -110,9 +114,9 @@ func (f *Flags) addElection(flags *pflag.FlagSet, election Election) {
 func (f *Flags) Config() (*rest.Config, error) {
 	switch {
 	case f.qps != -1 && f.qps <= 0:
-		return nil, cli.Usage(fmt.Errorf("--kube-api-qps %g: must be more than 0, or -1 for no limit", f.qps))
+		return nil, cli.Usage(fmt.Errorf("kube-api-qps %g: must be more than 0, or -1 for no limit", f.qps))
 	case f.qps > 0 && f.burst < 1:
-		return nil, cli.Usage(fmt.Errorf("--kube-api-burst %d: must be at least 1", f.burst))
+		return nil, cli.Usage(fmt.Errorf("kube-api-burst %d: must be at least 1", f.burst))
 	}
 	config, err := f.cluster.Config()
 	if err != nil {
@@ -144,7 +148,7 @@ func (f *Flags) make(config *rest.Config, base ctrl.Options, elect bool) (ctrl.M
 	}
 	options.LeaderElection = options.LeaderElection && elect
 	if err := f.jitter.SetGlobalJitter(rand.New(shared{})); err != nil {
-		return nil, cli.Usage(fmt.Errorf("--interval-jitter-percentage %d: must be 0 to 99", f.jitter.Percentage))
+		return nil, cli.Usage(fmt.Errorf("interval-jitter-percentage %d: must be 0 to 99", f.jitter.Percentage))
 	}
 	if options.LeaderElection {
 		if f.lease, err = newLease(config, options.LeaderElectionNamespace, options.LeaderElectionID,
@@ -183,14 +187,14 @@ func (f *Flags) options(base ctrl.Options) (ctrl.Options, error) {
 	switch {
 	case e.Retry <= 0 || float64(e.Renew) <= 1.2*float64(e.Retry):
 		return base, cli.Usage(
-			fmt.Errorf("--leader-election-renew-deadline %s: must be more than 1.2 times the retry period %s", e.Renew,
+			fmt.Errorf("leader-election-renew-deadline %s: must be more than 1.2 times the retry period %s", e.Renew,
 				e.Retry),
 		)
 	case e.Lease < 3*e.Retry || e.Lease < 3*time.Second:
 		return base,
 			cli.Usage(
 				fmt.Errorf(
-					"--leader-election-lease-duration %s: must be at least 3s and three times the retry period %s",
+					"leader-election-lease-duration %s: must be at least 3s and three times the retry period %s",
 					e.Lease, e.Retry))
 	}
 	elector := e.Elector()
@@ -201,7 +205,7 @@ func (f *Flags) options(base ctrl.Options) (ctrl.Options, error) {
 	options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &elector.Lease, &elector.Renew, &elector.Retry
 	if f.pprof && f.metricsAddress == "0" {
 		return base,
-			cli.Usage(errors.New("--pprof requires the metrics endpoint, which --metrics-bind-address 0 disables"))
+			cli.Usage(errors.New("pprof requires the metrics endpoint, which --metrics-bind-address 0 disables"))
 	}
 	return options, nil
 }

@@ -22,7 +22,7 @@ func parse(t *testing.T, args ...string) *Flags {
 	t.Helper()
 	f := &Flags{}
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	f.AddFlags(flags, "the cluster", Replicas, nil)
+	f.AddFlags(flags, cli.Settings(flags), "the cluster", Replicas, nil)
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
@@ -48,18 +48,18 @@ func TestFlagsConfigureManager(t *testing.T) {
 		*options.RetryPeriod != 2*time.Second ||
 		options.Metrics.BindAddress != "0" ||
 		options.HealthProbeBindAddress != "0" {
-		t.Errorf("got unexpected options without flags: %+v", options)
+		t.Errorf("without flags: got options %+v, want the defaults", options)
 	}
-	options, err = parse(t, "--leader-elect=false", "--leader-election-release-on-cancel=false",
-		"--leader-election-lease-duration=1m", "--leader-election-renew-deadline=40s",
-		"--leader-election-retry-period=5s").options(base)
+	options, err = parse(t, "--leader-elect=false", "--set=leader-election-release-on-cancel=false",
+		"--set=leader-election-lease-duration=1m", "--set=leader-election-renew-deadline=40s",
+		"--set=leader-election-retry-period=5s").options(base)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if options.LeaderElection || options.LeaderElectionReleaseOnCancel || *options.LeaseDuration != time.Minute ||
 		*options.RenewDeadline != 40*time.Second ||
 		*options.RetryPeriod != 5*time.Second {
-		t.Errorf("got unexpected options with flags: %+v", options)
+		t.Errorf("with flags: got options %+v, want the values of the flags", options)
 	}
 }
 
@@ -74,8 +74,8 @@ func TestClientHasNoRateLimitByDefault(t *testing.T) {
 		burst int
 	}{
 		"no flags":                   {nil, -1, 300},
-		"limit of queries":           {[]string{"--kube-api-qps=20"}, 20, 300},
-		"limit of queries and burst": {[]string{"--kube-api-qps=0.5", "--kube-api-burst=40"}, 0.5, 40},
+		"limit of queries":           {[]string{"--set=kube-api-qps=20"}, 20, 300},
+		"limit of queries and burst": {[]string{"--set=kube-api-qps=0.5", "--set=kube-api-burst=40"}, 0.5, 40},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config, err := parse(t, append(c.args, "--kubeconfig", path)...).Config()
@@ -88,15 +88,19 @@ func TestClientHasNoRateLimitByDefault(t *testing.T) {
 
 func TestInvalidFlagsAreUsageErrors(t *testing.T) {
 	for name, c := range map[string]struct{ arg, want string }{
-		"zero queries per second": {"--kube-api-qps=0", "--kube-api-qps 0"},
-		"zero burst":              {"--kube-api-qps=1 --kube-api-burst=0", "--kube-api-burst 0"},
+		"zero queries per second": {"--set=kube-api-qps=0", "kube-api-qps 0"},
+		"zero burst":              {"--set=kube-api-qps=1 --set=kube-api-burst=0", "kube-api-burst 0"},
 		"lease shorter than three retry periods": {
-			"--leader-election-lease-duration=5s", "--leader-election-lease-duration 5s",
+			"--set=leader-election-lease-duration=5s", "leader-election-lease-duration 5s",
 		},
-		"renew deadline too short":            {"--leader-election-renew-deadline=2s", "1.2 times the retry period 2s"},
-		"profiles without a metrics endpoint": {"--pprof --metrics-bind-address=0", "--pprof"},
-		"events address without a scheme":     {"--events-addr=notification-controller:80", "--events-addr"},
-		"100 percent jitter":                  {"--interval-jitter-percentage=100", "--interval-jitter-percentage 100"},
+		"renew deadline too short": {
+			"--set=leader-election-renew-deadline=2s", "1.2 times the retry period 2s",
+		},
+		"profiles without a metrics endpoint": {"--set=pprof=true --metrics-bind-address=0", "pprof requires"},
+		"events address without a scheme":     {"--set=events-addr=notification-controller:80", "events-addr"},
+		"100 percent jitter": {
+			"--set=interval-jitter-percentage=100", "interval-jitter-percentage 100",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := parse(t, strings.Fields(c.arg)...)
@@ -119,11 +123,11 @@ func TestJitterFlagVariesIntervals(t *testing.T) {
 			"-test.count=1")
 		child.Env = append(os.Environ(), own+"=1")
 		if output, err := child.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, output)
+			t.Fatalf("test in its own process: got error %v and output\n%s", err, output)
 		}
 		return
 	}
-	f := parse(t, "--interval-jitter-percentage=50")
+	f := parse(t, "--set=interval-jitter-percentage=50")
 	if f.jitter.Percentage != 50 || parse(t).jitter.Percentage != intervalJitter {
 		t.Errorf("got %d percent with the flag, %d percent by default", f.jitter.Percentage, parse(t).jitter.Percentage)
 	}
@@ -150,7 +154,7 @@ func TestEachSelectorHasItsOwnLease(t *testing.T) {
 	}
 	if a, b := Identity("one", "shard=a"), Identity("one", "shard=b"); a == b || a == "one" ||
 		a != Identity("one", "shard=a") {
-		t.Errorf("got leases %q and %q for different selectors", a, b)
+		t.Errorf("got leases %q and %q for two selectors, want two leases", a, b)
 	}
 }
 

@@ -36,7 +36,7 @@ func TestMapperCachesOnlyKnownKinds(t *testing.T) {
 		}
 	}
 	if _, err := m.RESTMapping(kind.GroupKind(), "v2"); err == nil {
-		t.Error("got a mapping of an unknown version")
+		t.Error("unknown version: got a mapping, want an error")
 	}
 	if below.requests != 4 {
 		t.Errorf("got %d requests, want two for the unknown kind and one per version", below.requests)

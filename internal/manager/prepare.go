@@ -103,8 +103,10 @@ func (f *Flags) serveWaiting(ctx context.Context) (stop func(), err error) {
 	}, nil
 }
 
-// passing are the status codes below 500 that are temporary errors.
-var passing = []int32{http.StatusUnauthorized, http.StatusForbidden, http.StatusConflict, http.StatusTooManyRequests}
+// temporaryStatuses are the status codes below 500 of errors that can be temporary.
+var temporaryStatuses = []int32{
+	http.StatusUnauthorized, http.StatusForbidden, http.StatusConflict, http.StatusTooManyRequests,
+}
 
 // IsTemporary reports whether an error can be temporary. It is true if the API server is unreachable or overloaded, or
 // does not authenticate or authorize the program yet. It is false for usage errors and missing objects.
@@ -115,7 +117,7 @@ func IsTemporary(err error) bool {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
 		code := status.Status().Code
-		return code >= http.StatusInternalServerError || slices.Contains(passing, code)
+		return code >= http.StatusInternalServerError || slices.Contains(temporaryStatuses, code)
 	}
 	var network net.Error
 	var request *url.Error

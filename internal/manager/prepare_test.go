@@ -30,17 +30,17 @@ func TestTemporaryErrorsAreDetected(t *testing.T) {
 	}{
 		"no error":           {nil, false},
 		"connection refused": {fmt.Errorf("read Secret: %w", unreachable), true},
-		"401":                {apierrors.NewUnauthorized("expired"), true},
-		"403":                {apierrors.NewForbidden(kind, "one", errors.New("no role yet")), true},
-		"429":                {apierrors.NewTooManyRequestsError("later"), true},
-		"500":                {apierrors.NewInternalError(errors.New("etcd")), true},
-		"503":                {apierrors.NewServiceUnavailable("starting"), true},
-		"502": {
+		"status 401":         {apierrors.NewUnauthorized("expired"), true},
+		"status 403":         {apierrors.NewForbidden(kind, "one", errors.New("no role yet")), true},
+		"status 429":         {apierrors.NewTooManyRequestsError("later"), true},
+		"status 500":         {apierrors.NewInternalError(errors.New("etcd")), true},
+		"status 503":         {apierrors.NewServiceUnavailable("starting"), true},
+		"status 502": {
 			apierrors.NewGenericServerResponse(http.StatusBadGateway, "get", kind, "one", "", 0, true), true,
 		},
 		"timeout":     {context.DeadlineExceeded, true},
-		"404":         {apierrors.NewNotFound(kind, "one"), false},
-		"400":         {apierrors.NewBadRequest("what"), false},
+		"status 404":  {apierrors.NewNotFound(kind, "one"), false},
+		"status 400":  {apierrors.NewBadRequest("what"), false},
 		"usage error": {cli.Usage(unreachable), false},
 		"other error": {errors.New("parse root"), false},
 	} {

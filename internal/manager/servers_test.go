@@ -33,7 +33,7 @@ func TestMetricsWithoutAuthenticationUseLoopback(t *testing.T) {
 func TestMetricsAndProbesAreServedAndRefuseLargeBodies(t *testing.T) {
 	metrics, probes := free(t), free(t)
 	f := parse(t, "--leader-elect=false", "--metrics-bind-address="+metrics, "--health-probe-bind-address="+probes,
-		"--interval-jitter-percentage=0", "--pprof")
+		"--set=interval-jitter-percentage=0", "--set=pprof=true")
 	mgr, err := f.New(&rest.Config{Host: "http://127.0.0.1:1"}, ctrl.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -36,30 +36,30 @@ const (
 	severityError = "error"
 )
 
-func (w *webhook) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&w.address, "events-addr", "",
+func (w *webhook) addSettings(settings *pflag.FlagSet) {
+	settings.StringVar(&w.address, "events-addr", "",
 		"URL to which events are also posted, such as the URL of Flux's notification-controller")
-	flags.StringVar(&w.severity, "events-severity", severityInfo,
+	settings.StringVar(&w.severity, "events-severity", severityInfo,
 		"events to post: info (all events) or error (only Warnings)")
-	flags.StringSliceVar(&w.reasons, "events-reasons", nil,
+	settings.StringSliceVar(&w.reasons, "events-reasons", nil,
 		"reasons of the events to post, separated by commas, such as RolloutStopped,RuntimeSilent; default: all")
-	flags.StringVar(
+	settings.StringVar(
 		&w.headers,
 		"events-headers",
 		"",
-		"file with one header per line, such as Authorization: Bearer …, read for each post; requires an --events-addr "+
+		"file with one header per line, such as Authorization: Bearer …, read for each post; requires an events-addr "+
 			"with https",
 	)
-	flags.StringVar(&w.ca, "events-ca", "", "additional CA certificates (PEM file) for --events-addr")
+	settings.StringVar(&w.ca, "events-ca", "", "additional CA certificates (PEM file) for events-addr")
 }
 
 func (w *webhook) check() error {
 	if w.severity != severityInfo && w.severity != severityError {
-		return cli.Usage(fmt.Errorf("--events-severity %q: must be info or error", w.severity))
+		return cli.Usage(fmt.Errorf("events-severity %q: must be info or error", w.severity))
 	}
 	if w.address == "" {
 		if w.headers != "" || w.ca != "" {
-			return cli.Usage(errors.New("--events-headers and --events-ca require --events-addr, which is not set"))
+			return cli.Usage(errors.New("events-headers and events-ca require events-addr, which is not set"))
 		}
 		return nil
 	}
@@ -67,7 +67,7 @@ func (w *webhook) check() error {
 	if err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {
 		return cli.Usage(
 			fmt.Errorf(
-				"--events-addr %q: must be a URL such as http://notification-controller.flux-system.svc.cluster.local./",
+				"events-addr %q: must be a URL such as http://notification-controller.flux-system.svc.cluster.local./",
 				w.address))
 	}
 	if w.headers == "" {
@@ -76,11 +76,11 @@ func (w *webhook) check() error {
 	if address.Scheme != "https" {
 		return cli.Usage(
 			errors.New(
-				"--events-headers is not supported over plain HTTP: use an --events-addr that begins with https://"),
+				"events-headers is not supported over plain HTTP: use an events-addr that begins with https://"),
 		)
 	}
 	if _, err := readHeaders(w.headers); err != nil {
-		return cli.Usage(fmt.Errorf("--events-headers: %w", err))
+		return cli.Usage(fmt.Errorf("events-headers: %w", err))
 	}
 	return nil
 }
@@ -101,14 +101,14 @@ func (w *webhook) configure(client *retryablehttp.Client, log logr.Logger) error
 	if w.ca != "" {
 		pem, err := os.ReadFile(w.ca)
 		if err != nil {
-			return cli.Usage(fmt.Errorf("--events-ca: %w", err))
+			return cli.Usage(fmt.Errorf("events-ca: %w", err))
 		}
 		pool, err := x509.SystemCertPool()
 		if err != nil {
 			return fmt.Errorf("read the system's certificates: %w", err)
 		}
 		if !pool.AppendCertsFromPEM(pem) {
-			return cli.Usage(fmt.Errorf("--events-ca %s contains no PEM certificate", w.ca))
+			return cli.Usage(fmt.Errorf("events-ca %s contains no PEM certificate", w.ca))
 		}
 		transport.TLSClientConfig.RootCAs = pool
 	}
@@ -138,7 +138,7 @@ func (p poster) RoundTrip(request *http.Request) (*http.Response, error) {
 	if p.headers != "" {
 		headers, err := readHeaders(p.headers)
 		if err != nil {
-			return nil, fmt.Errorf("--events-headers: %w", err)
+			return nil, fmt.Errorf("events-headers: %w", err)
 		}
 		request = request.Clone(request.Context())
 		for name, values := range headers {
@@ -153,7 +153,7 @@ func (p poster) RoundTrip(request *http.Request) (*http.Response, error) {
 	err = response.Body.Close()
 	response.Body = http.NoBody
 	if code := response.StatusCode; code >= 400 && code < 500 && code != http.StatusTooManyRequests {
-		p.log.Info("the address of --events-addr refused an event", "status", response.Status)
+		p.log.Info("the address of events-addr refused an event", "status", response.Status)
 	}
 	return response, err
 }

@@ -159,7 +159,7 @@ func TestEventWithObjectReferenceIsPosted(t *testing.T) {
 	about, _ := event["involvedObject"].(map[string]any)
 	if about["kind"] != "Lease" || about["name"] != lease.Name || event["severity"] != "error" ||
 		event["message"] != "root of trust 3 expires" {
-		t.Errorf("got unexpected event %v", event)
+		t.Errorf("got event %v, want the event of the Lease", event)
 	}
 }
 
@@ -195,7 +195,7 @@ func TestRateOfPostedEventsIsLimited(t *testing.T) {
 	now := time.Now()
 	for i := range postsAtOnce {
 		if !p.limit.AllowN(now, 1) {
-			t.Fatalf("event %d of the burst is delayed", i)
+			t.Fatalf("event %d of the burst is delayed, want no delay", i)
 		}
 	}
 	if p.limit.AllowN(now, 1) || !p.limit.AllowN(now.Add(time.Second), 1) {
@@ -209,10 +209,10 @@ func TestInvalidEventFlagsAreRefused(t *testing.T) {
 		to   webhook
 		want string
 	}{
-		"address without a scheme": {webhook{address: "hooks.example", severity: severityInfo}, "--events-addr"},
-		"unknown severity":         {webhook{severity: "fatal"}, "--events-severity"},
+		"address without a scheme": {webhook{address: "hooks.example", severity: severityInfo}, "events-addr"},
+		"unknown severity":         {webhook{severity: "fatal"}, "events-severity"},
 		"headers without an address": {
-			webhook{severity: severityInfo, headers: token}, "require --events-addr, which is not set",
+			webhook{severity: severityInfo, headers: token}, "require events-addr, which is not set",
 		},
 		"headers over HTTP": {
 			webhook{address: "http://hooks.example", severity: severityInfo, headers: token}, "plain HTTP",

@@ -40,15 +40,15 @@ func TestUnsetMetricIsNotExported(t *testing.T) {
 	value := Gauge(Definition{Name: known, Help: "A value."})
 	Counters(Definition{Name: refused, Help: "Refusals.", Labels: []string{"reason"}}, "Expired")
 	if f := gathered(t)[known]; f != nil {
-		t.Errorf("gauge is exported before it was set: %v", f)
+		t.Errorf("before the gauge was set: got %v, want no metric", f)
 	}
 	value.Set(0)
 	if f := gathered(t)[known]; f == nil || f.GetMetric()[0].GetGauge().GetValue() != 0 {
-		t.Errorf("got gauge %v after it was set to 0", f)
+		t.Errorf("after the gauge was set to 0: got %v, want 0", f)
 	}
 	value.Unset()
 	if f := gathered(t)[known]; f != nil {
-		t.Errorf("gauge is exported after it was unset: %v", f)
+		t.Errorf("after the gauge was unset: got %v, want no metric", f)
 	}
 	if f := gathered(t)[refused]; f == nil || f.GetMetric()[0].GetCounter().GetValue() != 0 {
 		t.Errorf("got counter %v, want 0 from the beginning", f)

@@ -71,14 +71,14 @@ func (w timed) RoundTrip(request *http.Request) (*http.Response, error) {
 		return response, err
 	}
 	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
-		w.times.note(sent, w.times.now(), date)
+		w.times.record(sent, w.times.now(), date)
 	}
 	return response, nil
 }
 
-// note records the smallest possible difference between the clocks. The server created the date header between sent and
-// received, and the header omits fractions of a second.
-func (t *Times) note(sent, received, date time.Time) {
+// record records the smallest possible difference between the clocks. The server created the date header between sent
+// and received, and the header omits fractions of a second.
+func (t *Times) record(sent, received, date time.Time) {
 	ahead := time.Duration(0)
 	switch {
 	case sent.After(date.Add(time.Second)):

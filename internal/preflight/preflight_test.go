@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/charts"
 )
 
-func TestObservationsDetermineFindings(t *testing.T) {
+func TestPreflightFindingsMatchObservations(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	rootFor := func(left time.Duration) Finding {
 		return Root("keys/root.json", trust.Root{Version: 3, Expires: now.Add(left)}, "sign it again", now)
@@ -68,7 +68,7 @@ func TestObservationsDetermineFindings(t *testing.T) {
 			t.Errorf("%s: got %+v, want %s with message %q", name, c.got, c.want, c.message)
 		}
 		if c.want == Failed && c.got.Check != "registry" && c.got.Advice == "" {
-			t.Errorf("%s: the finding has no advice", name)
+			t.Errorf("%s: got a finding without advice, want advice", name)
 		}
 	}
 }
@@ -167,13 +167,13 @@ func TestAccountWithoutPermissionsIsAWarning(t *testing.T) {
 		},
 	}
 	if got := Account("a", "n", rules); got.Result != Warning || got.Advice == "" {
-		t.Errorf("got unexpected finding %+v", got)
+		t.Errorf("account without permissions: got %+v, want a warning with advice", got)
 	}
 	rules.ResourceRules = append(rules.ResourceRules, authorizationv1.ResourceRule{
 		Verbs: []string{"get"}, APIGroups: []string{""},
 	})
 	if got := Account("a", "n", rules); got.Result != Passed {
-		t.Errorf("got unexpected finding %+v", got)
+		t.Errorf("account with permissions: got %+v, want Passed", got)
 	}
 }
 
@@ -218,7 +218,7 @@ func TestMissingFieldsOfDefinitionAreFound(t *testing.T) {
 		t.Errorf("got missing fields %v, served %t, error %v, want .spec.channel", lacks, served, err)
 	}
 	if _, served, err := kyma.Lacks([]byte(`{}`)); err != nil || served {
-		t.Errorf("got served %t, error %v for a document without the kind", served, err)
+		t.Errorf("document without the kind: got served %t, error %v, want false", served, err)
 	}
 	if _, _, err := kyma.Lacks([]byte(`no`)); err == nil {
 		t.Error("Lacks returned no error for invalid JSON")
@@ -246,13 +246,13 @@ func TestClockIsComparedWithResponses(t *testing.T) {
 		return times.Ahead()
 	}
 	if ahead, known := ask(0, "/"); !known || ahead != 0 {
-		t.Errorf("equal clocks: got difference %s, known %t", ahead, known)
+		t.Errorf("equal clocks: got difference %s, known %t, want 0", ahead, known)
 	}
 	if ahead, known := ask(time.Hour, "/"); !known || ahead < 59*time.Minute || ahead > time.Hour {
-		t.Errorf("clock an hour ahead: got difference %s, known %t", ahead, known)
+		t.Errorf("clock an hour ahead: got difference %s, known %t, want about 1h", ahead, known)
 	}
 	if ahead, known := ask(-time.Hour, "/"); !known || ahead > -50*time.Minute || ahead < -time.Hour {
-		t.Errorf("clock an hour behind: got difference %s, known %t", ahead, known)
+		t.Errorf("clock an hour behind: got difference %s, known %t, want about -1h", ahead, known)
 	}
 	if _, known := ask(0, "/silent"); known {
 		t.Error("Ahead returned a difference although the server did not send its time")

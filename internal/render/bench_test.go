@@ -12,9 +12,9 @@ import (
 	"helm.sh/helm/v3/pkg/releaseutil"
 )
 
-// thousand returns a chart with 1,000 objects in 100 templates. Each template has about a kilobyte and uses common
-// functions.
-func thousand(t testing.TB) Input {
+// chartWithThousandObjects returns a chart with 1,000 objects from 100 templates. Each template has about a kilobyte
+// and uses common functions.
+func chartWithThousandObjects(t testing.TB) Input {
 	files := []string{
 		"templates/_helpers.tpl",
 		"{{ define \"labels\" }}app.kubernetes.io/name: {{ .Chart.Name }}\napp.kubernetes.io/instance: {{ " +
@@ -55,7 +55,7 @@ spec:
 }
 
 func BenchmarkChartWithThousandObjects(b *testing.B) {
-	in := thousand(b)
+	in := chartWithThousandObjects(b)
 	expect := func(b *testing.B, n int, err error) {
 		require.NoError(b, err)
 		require.Equal(b, 1000, n)

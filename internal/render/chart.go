@@ -198,11 +198,11 @@ func loadChart(files []file) (*chart.Chart, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c, settle(c)
+	return c, sortSubcharts(c)
 }
 
-// settle sorts the subcharts, because Helm returns them in random order.
-func settle(c *chart.Chart) error {
+// sortSubcharts sorts the subcharts, because Helm returns them in random order.
+func sortSubcharts(c *chart.Chart) error {
 	inner := slices.Clone(c.Dependencies())
 	slices.SortFunc(inner, func(a, b *chart.Chart) int {
 		return cmp.Or(cmp.Compare(a.Name(), b.Name()), cmp.Compare(a.Metadata.Version, b.Metadata.Version))
@@ -211,7 +211,7 @@ func settle(c *chart.Chart) error {
 		if i > 0 && inner[i-1].Name() == one.Name() && inner[i-1].Metadata.Version == one.Metadata.Version {
 			return fmt.Errorf("charts/ contains %s %s twice", one.Name(), one.Metadata.Version)
 		}
-		if err := settle(one); err != nil {
+		if err := sortSubcharts(one); err != nil {
 			return err
 		}
 	}

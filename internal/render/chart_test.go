@@ -69,9 +69,9 @@ func scenario(t *testing.T, file string) (members []member, values []byte) {
 	return members, values
 }
 
-// sameHowever renders the members in different orders, with and without compression. It compares each result with the
-// golden file.
-func sameHowever(t *testing.T, name string, in Input, members []member) {
+// requireSameRendering renders archives of the members in different orders, with and without compression. It compares
+// each result with the golden file.
+func requireSameRendering(t *testing.T, name string, in Input, members []member) {
 	for i := range 5 {
 		in.Content = archive(t, members...)
 		if i%2 == 0 {
@@ -86,15 +86,16 @@ func sameHowever(t *testing.T, name string, in Input, members []member) {
 
 func TestChartRendersLikeHelm(t *testing.T) {
 	members, values := scenario(t, "testdata/charts/everything.txtar")
-	sameHowever(t, "charts/everything", Input{
+	requireSameRendering(t, "charts/everything", Input{
 		Packed: v1beta2.HelmChart, Values: values, Release: "big", Namespace: "kyma-system", Kubernetes: kubernetes,
 	}, members)
 }
 
 func TestOverlayRendersLikeKustomize(t *testing.T) {
 	members, _ := scenario(t, "testdata/overlays/production.txtar")
-	sameHowever(t, "overlays/production", Input{Packed: v1beta2.Kustomize, Path: "overlays/production", Release: "app"},
-		members)
+	requireSameRendering(t, "overlays/production", Input{
+		Packed: v1beta2.Kustomize, Path: "overlays/production", Release: "app",
+	}, members)
 }
 
 // podinfo returns the chart and the config layer of a real component.

@@ -52,7 +52,7 @@ type limits struct {
 	CPUSeconds  uint64
 }
 
-// answer is the child's output. Exactly one field is set.
+// answer is the child's output. Exactly one of its fields is set.
 type answer struct {
 	Objects json.RawMessage `json:"objects,omitempty"`
 	Refused string          `json:"refused,omitempty"`

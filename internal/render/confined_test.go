@@ -116,7 +116,7 @@ func readAll(r io.Reader) []byte {
 	return data
 }
 
-func TestChildEndsWithItsParent(t *testing.T) {
+func TestRenderProcessEndsWithItsParent(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs Linux, which can kill a child when its parent ends")
 	}
@@ -183,7 +183,7 @@ func TestFailedChildProcessIsNotAContentError(t *testing.T) {
 	}
 }
 
-func TestOutputOfChildIsLimited(t *testing.T) {
+func TestOutputOfRenderProcessIsLimited(t *testing.T) {
 	_, err := Confined{Command: []string{confined(t).Command[0], "flood"}}.Render(t.Context(),
 		chartWith(t, configMap("a")))
 	require.ErrorContains(t, err, "rendering returned more than 32 MiB of objects")
@@ -209,7 +209,7 @@ func confess() {
 	_ = json.NewEncoder(os.Stdout).Encode(values)
 }
 
-func TestChildCannotOpenFilesOrConnections(t *testing.T) {
+func TestRenderProcessCannotOpenFilesOrConnections(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs Linux, because limits are supported only there")
 	}

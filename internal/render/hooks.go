@@ -33,8 +33,8 @@ type ordered struct{ definitions, before, release, after []placed }
 //   - Hooks for tests and rollbacks are omitted.
 //   - Objects with hook crd-install, which Helm 2 used instead of the crds folder, are first.
 //   - Jobs with install hooks become ordinary Jobs before or after the release's objects, ordered by weight. They run
-//     once for each version that changes them, whereas Helm runs them for each upgrade. For this, the agent recreates
-//     them, which is also Helm's default for hooks.
+//     once for each version that changes them, whereas Helm runs them for each upgrade. The agent recreates these Jobs
+//     to run them again, which is also Helm's default for hooks.
 //   - Pods, and Jobs with hooks for only upgrades or for deletion, are refused, because the agent would run them at
 //     the wrong time.
 //   - Any other object with install or upgrade hooks becomes an ordinary object.

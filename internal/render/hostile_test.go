@@ -25,8 +25,9 @@ type attack struct {
 	timeout time.Duration
 }
 
-// fend renders attacks in a child process and checks that each is refused within its limits.
-func fend(t *testing.T, attacks map[string]attack) {
+// requireRefused renders each attack in a child process. It fails the test if an attack is not refused within its
+// limits.
+func requireRefused(t *testing.T, attacks map[string]attack) {
 	if withRaceDetector() {
 		t.Skip("cannot measure memory with the race detector, which uses much memory itself")
 	}
@@ -110,7 +111,7 @@ func TestHostileChartArchivesAreRefused(t *testing.T) {
 	for i := range MaxEntries {
 		many = append(many, yamlFile(fmt.Sprint("sample/", i), ""))
 	}
-	fend(t, map[string]attack{
+	requireRefused(t, map[string]attack{
 		"zip bomb": {in: rawChart(zeros(t, 1<<30)), want: "unpack to more than"},
 		"zip bomb in a subchart": {
 			in:   rawChart(archive(t, head, yamlFile("sample/charts/in.tgz", string(zeros(t, 1<<29))))),
@@ -173,7 +174,7 @@ func TestHostileYAMLInChartsIsRefused(t *testing.T) {
 	deep := chartWith(t, configMap("a"))
 	deep.Values = []byte("a: " + strings.Repeat("[", 500_000))
 	chart := func(files ...string) Input { return rawChart(packed(t, files...)) }
-	fend(t, map[string]attack{
+	requireRefused(t, map[string]attack{
 		"aliases in the config layer": {in: layer, want: "config layer: the aliases expand to too many bytes"},
 		"aliases in values.yaml": {
 			in:   chartWith(t, configMap("a"), "values.yaml", bomb(9)),
@@ -227,7 +228,7 @@ func TestEndlessTemplatesAreStopped(t *testing.T) {
 	}
 	tooLong := attack{want: "chart sample: rendering took longer than 1s and was stopped", timeout: time.Second}
 	loop := func(template string) attack { a := tooLong; a.in = chartWith(t, template); return a }
-	fend(t, map[string]attack{
+	requireRefused(t, map[string]attack{
 		"nested loops": loop(endless),
 		"slow regular expression": loop(
 			`{{ range until 100000 }}{{ regexReplaceAll "(.*)(.*)(.*)" (repeat 100000 "a") "${1}" | len }}{{ end }}`),
@@ -301,7 +302,7 @@ func TestHostileSchemasAreRefused(t *testing.T) {
 	for i := range 40 {
 		fmt.Fprintf(&wide, `"d%d": {"allOf": [{"$ref": "#/$defs/d%[2]d"}, {"$ref": "#/$defs/d%[2]d"}]},`, i, i+1)
 	}
-	fend(t, map[string]attack{
+	requireRefused(t, map[string]attack{
 		"invalid JSON": {in: with("{"), want: "values of sample: values.schema.json: "},
 		"values that do not match the schema": {
 			in:   with(`{"properties": {"a": {"type": "string"}}}`),

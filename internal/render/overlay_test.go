@@ -235,7 +235,7 @@ func TestHostileOverlaysAreRefused(t *testing.T) {
 			append([]string{"kustomization.yaml", kustomization, "a.yaml", configMap("a") + "data: {x: a-b}\n"},
 				more...)...)
 	}
-	fend(t, map[string]attack{
+	requireRefused(t, map[string]attack{
 		"kustomization that refers to itself": {in: in("resources: [.]"), want: "folder . refers to itself"},
 		"kustomization that refers to its parent": {
 			in: at("a/b",

@@ -45,10 +45,10 @@ var nondeterministic = map[string]string{
 // two keys would have the same order with a probability of 1/2.
 const passesOfUnsorted = 4
 
-// reproducible renders a chart and returns an error if another rendering returns different objects. Unsettled results
-// are allowed if templates do not use them or write them only to comments.
+// reproducible renders a chart and returns an error if another rendering returns different objects. Nondeterministic
+// results are allowed if templates do not use them or write them only to comments.
 //
-// A chart without unsettled functions is rendered once. Other charts are rendered again with stand-ins in all
+// A chart without nondeterministic functions is rendered once. Other charts are rendered again with stand-ins in all
 // templates, and in all files and values that can become templates. Two kinds of templates are known that this check
 // does not find: the function date with an invalid date, and templates that tpl assembles from parts. Their results
 // change at most every second.
@@ -58,14 +58,14 @@ func (in Input) reproducible(files []file) ([]placed, error) {
 		return nil, err
 	}
 	use := survey(files, in.Values)
-	if !use.doubtful() {
+	if !use.canDiffer() {
 		return found, nil
 	}
 	replaced := make([]file, len(files))
 	for i, f := range files {
-		replaced[i] = file{f.name, replaceUnsettled(f.data)}
+		replaced[i] = file{f.name, replaceNondeterministic(f.data)}
 	}
-	again, err := in.pass(replaced, replaceUnsettled(in.Values))
+	again, err := in.pass(replaced, replaceNondeterministic(in.Values))
 	if err != nil {
 		return nil, fmt.Errorf("rendering succeeds or fails depending on %s: set a fixed result in the values",
 			use.all())
@@ -130,9 +130,9 @@ var standIns = func() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }()
 
-// replaceUnsettled replaces unsettled functions in a template by their stand-ins. It does not change text that cannot
-// be parsed.
-func replaceUnsettled(text []byte) []byte {
+// replaceNondeterministic replaces nondeterministic functions in a template by their stand-ins. It does not change text
+// that cannot be parsed.
+func replaceNondeterministic(text []byte) []byte {
 	var calls []call
 	for _, t := range parseTemplate("", text) {
 		calls = append(calls, t.calls...)
@@ -157,8 +157,8 @@ func replaceUnsettled(text []byte) []byte {
 // usage is the result of a survey: templates by the name of their file or by their defined name.
 type usage map[string]template
 
-// doubtful reports whether two renderings could differ. If tpl is used, any text could be a template.
-func (u usage) doubtful() bool {
+// canDiffer reports whether two renderings could differ. If tpl is used, any text could be a template.
+func (u usage) canDiffer() bool {
 	for _, t := range u {
 		if t.usesTpl || len(t.calls) > 0 {
 			return true
@@ -176,8 +176,8 @@ func (u usage) unsorted() bool {
 	return false
 }
 
-// of returns the unsettled functions that a file uses, directly or through other templates. If it finds none, it
-// returns the unsettled functions of the whole chart.
+// of returns the nondeterministic functions that a file uses, directly or through other templates. If it finds none, it
+// returns the nondeterministic functions of the whole chart.
 func (u usage) of(name string) string {
 	seen := map[string]bool{}
 	var calls []string

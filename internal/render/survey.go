@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// call is a call of an unsettled function in a template.
+// call is a call of a nondeterministic function in a template.
 type call struct {
 	function, file string
 	line, offset   int
@@ -26,8 +26,8 @@ type template struct {
 	usesTpl  bool
 }
 
-// survey finds calls of unsettled functions in all files and values. It identifies templates by Helm's names: the path
-// of the file with chart names instead of folder names, or the name in a define action.
+// survey finds calls of nondeterministic functions in all files and values. It identifies templates by Helm's names:
+// the path of the file with chart names instead of folder names, or the name in a define action.
 func survey(files []file, values []byte) usage {
 	charts := map[string]string{}
 	for _, f := range files {

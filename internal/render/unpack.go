@@ -133,8 +133,8 @@ func (b *budget) untar(data []byte, wanted func(name string) bool) ([]file, erro
 }
 
 // admit reports whether a member is a file. It returns an error for links, devices and paths outside of the folder.
-// They could do no harm, because the unpacked data is not written to disk, but they show that an archive is damaged or
-// malicious.
+// Such members could do no harm, because the unpacked data is not written to disk, but they show that an archive is
+// damaged or malicious.
 func admit(header *tar.Header) (bool, error) {
 	name := header.Name
 	if path.IsAbs(name) || strings.ContainsAny(name, "\\\x00") || slices.Contains(strings.Split(name, "/"), "..") {

@@ -129,7 +129,7 @@ func checkExpansion(data []byte) error {
 }
 
 // expandedSize returns the approximate size of a document after its aliases are expanded. It stops at a size over
-// maxExpandedBytes. A node that contains itself also has such a size.
+// maxExpandedBytes. A node that contains itself also exceeds this size.
 func expandedSize(n *goyaml.Node, known map[*goyaml.Node]int) int {
 	const tooMuch = maxExpandedBytes + 1
 	if n.Kind == goyaml.AliasNode {

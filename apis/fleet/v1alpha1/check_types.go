@@ -154,7 +154,7 @@ type PromQLCheck struct {
 
 // JobCheck runs a Job once per measurement. The check succeeds if the Job completes within the timeout.
 type JobCheck struct {
-	// Namespace is the Job's namespace. It must belong to the module.
+	// Namespace is the Job's namespace. The module must have objects in this namespace.
 	// +kubebuilder:validation:MinLength:=1
 	// +kubebuilder:validation:MaxLength:=63
 	Namespace string `json:"namespace"`

@@ -38,7 +38,7 @@ func KymaToHub(_ context.Context, from *Kyma, to *v1beta2.Kyma) error {
 		Channel: from.Spec.Channel, SkipMaintenanceWindows: from.Spec.SkipMaintenanceWindows,
 		Modules: from.Spec.Modules,
 	}
-	drop(&to.ObjectMeta, AnnotationSync) // spec.sync contains the current value
+	dropAnnotations(&to.ObjectMeta, AnnotationSync) // spec.sync contains the current value
 	sync := from.Spec.Sync
 	if sync == nil {
 		return nil
@@ -53,12 +53,12 @@ func KymaToHub(_ context.Context, from *Kyma, to *v1beta2.Kyma) error {
 			"spec.sync.strategy: %q is not supported: the publisher uses no kubeconfigs of runtimes; remove the field",
 			sync.Strategy)
 	}
-	kept := keptSync{Sync: *sync}
+	stored := storedSync{Sync: *sync}
 	if sync.Enabled {
-		kept.switchTo(&to.ObjectMeta, v1beta2.AnnotationNoModuleCopy, v1beta2.True, sync.NoModuleCopy)
-		kept.switchTo(&to.ObjectMeta, v1beta2.AnnotationSyncCatalog, v1beta2.False, !sync.ModuleCatalog)
+		stored.switchTo(&to.ObjectMeta, v1beta2.AnnotationNoModuleCopy, v1beta2.True, sync.NoModuleCopy)
+		stored.switchTo(&to.ObjectMeta, v1beta2.AnnotationSyncCatalog, v1beta2.False, !sync.ModuleCatalog)
 	}
-	return keep(&to.ObjectMeta, AnnotationSync, kept)
+	return storeAnnotation(&to.ObjectMeta, AnnotationSync, stored)
 }
 
 // supported reports whether a strategy is accepted. Strategies that read a kubeconfig from a Secret are accepted, and
@@ -67,23 +67,23 @@ func supported(strategy string) bool {
 	return strategy == "" || strategy == "secret" || strategy == "local-secret"
 }
 
-// keptSync is the content of AnnotationSync.
-type keptSync struct {
+// storedSync is the content of AnnotationSync.
+type storedSync struct {
 	Sync `json:",inline"`
 	// Annotations contains the annotations of the v1beta1 Kyma that spec.sync overrides. The conversion to v1beta1
 	// restores them.
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// switchTo sets the annotation to the value if on is true, and removes this value otherwise. It saves an annotation
-// that it replaces or removes in k.
-func (k *keptSync) switchTo(meta *metav1.ObjectMeta, name, value string, on bool) {
+// switchTo sets the annotation to the value if on is true, and removes the value otherwise. It saves a replaced or
+// removed annotation in k.
+func (k *storedSync) switchTo(meta *metav1.ObjectMeta, name, value string, on bool) {
 	if own, is := meta.Annotations[name]; is && (on || own == value) {
 		if k.Annotations == nil {
 			k.Annotations = map[string]string{}
 		}
 		k.Annotations[name] = own
-		drop(meta, name)
+		dropAnnotations(meta, name)
 	}
 	if on {
 		annotate(meta, name, value)
@@ -96,7 +96,7 @@ func switched(meta *metav1.ObjectMeta, name, value string) bool {
 	if meta.Annotations[name] != value {
 		return false
 	}
-	drop(meta, name)
+	dropAnnotations(meta, name)
 	return true
 }
 
@@ -108,11 +108,11 @@ func KymaFromHub(_ context.Context, from *v1beta2.Kyma, to *Kyma) error {
 		Channel: from.Spec.Channel, SkipMaintenanceWindows: from.Spec.SkipMaintenanceWindows,
 		Modules: from.Spec.Modules,
 	}
-	var kept keptSync
-	if !take(&to.ObjectMeta, AnnotationSync, &kept) {
+	var stored storedSync
+	if !takeAnnotation(&to.ObjectMeta, AnnotationSync, &stored) {
 		return nil
 	}
-	sync := kept.Sync
+	sync := stored.Sync
 	if sync.Enabled {
 		if sync.Namespace != v1beta2.RuntimeNamespace {
 			sync.Namespace = "" // any other value is invalid
@@ -120,11 +120,11 @@ func KymaFromHub(_ context.Context, from *v1beta2.Kyma, to *Kyma) error {
 		if !supported(sync.Strategy) {
 			sync.Strategy = "" // any other value is invalid
 		}
-		// The annotations of v1beta2 take precedence over the kept fields.
+		// The annotations of v1beta2 take precedence over the fields in AnnotationSync.
 		sync.NoModuleCopy = switched(&to.ObjectMeta, v1beta2.AnnotationNoModuleCopy, v1beta2.True)
 		sync.ModuleCatalog = !switched(&to.ObjectMeta, v1beta2.AnnotationSyncCatalog, v1beta2.False)
 		for _, name := range []string{v1beta2.AnnotationNoModuleCopy, v1beta2.AnnotationSyncCatalog} {
-			own, was := kept.Annotations[name]
+			own, was := stored.Annotations[name]
 			if _, is := to.Annotations[name]; was && !is {
 				annotate(&to.ObjectMeta, name, own)
 			}
@@ -152,7 +152,7 @@ func ModuleTemplateToHub(_ context.Context, from *ModuleTemplate, to *v1beta2.Mo
 	from = from.DeepCopy()
 	to.ObjectMeta = from.ObjectMeta
 	var rest templateRest
-	if text, is := to.Annotations[AnnotationRest]; is && !take(&to.ObjectMeta, AnnotationRest, &rest) {
+	if text, is := to.Annotations[AnnotationRest]; is && !takeAnnotation(&to.ObjectMeta, AnnotationRest, &rest) {
 		return fmt.Errorf(
 			"metadata.annotations[%s]: %.64q is not valid JSON of the fields that exist only in v1beta2: restore it, "+
 				"or write the object as v1beta2",
@@ -164,7 +164,7 @@ func ModuleTemplateToHub(_ context.Context, from *ModuleTemplate, to *v1beta2.Mo
 		Version: rest.Version, ModuleName: rest.ModuleName, Resources: rest.Resources, Info: rest.Info,
 		AssociatedResources: rest.AssociatedResources, Manager: rest.Manager,
 	}
-	drop(&to.ObjectMeta, v1beta2.AnnotationTarget) // spec.target contains the current value
+	dropAnnotations(&to.ObjectMeta, v1beta2.AnnotationTarget) // spec.target contains the current value
 	switch {
 	case from.Spec.Target == TargetControlPlane:
 		annotate(&to.ObjectMeta, v1beta2.AnnotationTarget, v1beta2.TargetControlPlane)
@@ -187,14 +187,14 @@ func ModuleTemplateFromHub(_ context.Context, from *v1beta2.ModuleTemplate, to *
 		s.Version, s.ModuleName, s.Resources, s.Info, s.AssociatedResources, s.Manager,
 		to.Annotations[v1beta2.AnnotationTarget],
 	}
-	drop(&to.ObjectMeta, v1beta2.AnnotationTarget, AnnotationRest)
+	dropAnnotations(&to.ObjectMeta, v1beta2.AnnotationTarget, AnnotationRest)
 	if rest.Target == v1beta2.TargetControlPlane {
 		to.Spec.Target, rest.Target = TargetControlPlane, ""
 	}
 	if reflect.ValueOf(rest).IsZero() {
 		return nil
 	}
-	return keep(&to.ObjectMeta, AnnotationRest, rest)
+	return storeAnnotation(&to.ObjectMeta, AnnotationRest, rest)
 }
 
 // ManifestToHub converts a Manifest to v1beta2. The two versions have the same fields.
@@ -225,8 +225,8 @@ func WatcherFromHub(_ context.Context, from *v1beta2.Watcher, to *Watcher) error
 	return nil
 }
 
-// keep stores a value as JSON in an annotation.
-func keep(meta *metav1.ObjectMeta, name string, value any) error {
+// storeAnnotation stores a value as JSON in an annotation.
+func storeAnnotation(meta *metav1.ObjectMeta, name string, value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
 		return fmt.Errorf("annotation %s: %w", name, err)
@@ -243,17 +243,17 @@ func annotate(meta *metav1.ObjectMeta, name, value string) {
 	meta.Annotations[name] = value
 }
 
-// take removes an annotation and decodes its value. It reports whether the annotation existed and was valid.
-func take(meta *metav1.ObjectMeta, name string, into any) bool {
+// takeAnnotation removes an annotation and decodes its value. It reports whether the annotation existed and was valid.
+func takeAnnotation(meta *metav1.ObjectMeta, name string, into any) bool {
 	text, ok := meta.Annotations[name]
 	if !ok {
 		return false
 	}
-	drop(meta, name)
+	dropAnnotations(meta, name)
 	return json.Unmarshal([]byte(text), into) == nil
 }
 
-func drop(meta *metav1.ObjectMeta, names ...string) {
+func dropAnnotations(meta *metav1.ObjectMeta, names ...string) {
 	for _, name := range names {
 		delete(meta.Annotations, name)
 	}

@@ -58,7 +58,7 @@ func TestV1beta1KymaSurvivesRoundTrip(t *testing.T) {
 					Modules: []v1beta2.Module{module}}) ||
 				!reflect.DeepEqual(hub.Status, before.Status) ||
 				hub.Annotations["mine"] != "stays" {
-				t.Errorf("unexpected v1beta2 object: %+v", hub)
+				t.Errorf("got v1beta2 Kyma %+v, want the fields of the v1beta1 Kyma", hub)
 			}
 			for name, value := range c.want {
 				if hub.Annotations[name] != value {
@@ -67,7 +67,7 @@ func TestV1beta1KymaSurvivesRoundTrip(t *testing.T) {
 			}
 			if extra := len(hub.Annotations) - 1 - len(c.want); c.want != nil && extra != 1 || c.want == nil &&
 				extra != 0 {
-				t.Errorf("unexpected number of annotations: %v", hub.Annotations)
+				t.Errorf("got annotations %v, want %v and AnnotationSync only", hub.Annotations, c.want)
 			}
 			if err := KymaFromHub(t.Context(), hub, after); err != nil || !reflect.DeepEqual(after, before) {
 				t.Errorf("after a round trip (error %v), got\n%+v\nwant\n%+v", err, after, before)
@@ -82,18 +82,18 @@ func TestUnsupportedSyncFieldsAreRefused(t *testing.T) {
 	if err == nil ||
 		!strings.Contains(err.Error(),
 			`spec.sync.namespace: "elsewhere" is not supported: the runtime's Kyma is always in kyma-system; remove the field`) {
-		t.Errorf("got %v", err)
+		t.Errorf("namespace elsewhere: got error %v, want a refusal", err)
 	}
 	err = KymaToHub(t.Context(), &Kyma{Spec: KymaSpec{Sync: &Sync{Enabled: true, Strategy: "local-client"}}},
 		&v1beta2.Kyma{})
 	if err == nil ||
 		err.Error() != `spec.sync.strategy: "local-client" is not supported: the publisher uses no kubeconfigs of runtimes; remove the field` {
-		t.Errorf("got %v", err)
+		t.Errorf("strategy local-client: got error %v, want a refusal", err)
 	}
 	changed := &ModuleTemplate{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationRest: "{"}}}
 	if err := ModuleTemplateToHub(t.Context(), changed, &v1beta2.ModuleTemplate{}); err == nil ||
 		!strings.Contains(err.Error(), "metadata.annotations["+AnnotationRest+"]") {
-		t.Errorf("got %v", err)
+		t.Errorf("invalid AnnotationRest: got error %v, want an error that names the annotation", err)
 	}
 }
 
@@ -111,10 +111,10 @@ func TestInvalidStoredAnnotationsAreDropped(t *testing.T) {
 		}
 		old, again := &Kyma{}, &v1beta2.Kyma{}
 		if err := errors.Join(KymaFromHub(t.Context(), hub, old), KymaToHub(t.Context(), old, again)); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got error %v, want no error", name, err)
 		}
 		if !reflect.DeepEqual(again.Spec, hub.Spec) || again.Annotations["mine"] != "stays" {
-			t.Errorf("%s: after a round trip, got Kyma %+v", name, again)
+			t.Errorf("%s: after a round trip, got Kyma %+v, want %+v", name, again, hub)
 		}
 		template := &v1beta2.ModuleTemplate{
 			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"mine": "stays", AnnotationRest: stored}},
@@ -122,11 +122,11 @@ func TestInvalidStoredAnnotationsAreDropped(t *testing.T) {
 		older, back := &ModuleTemplate{}, &v1beta2.ModuleTemplate{}
 		if err := errors.Join(ModuleTemplateFromHub(t.Context(), template, older),
 			ModuleTemplateToHub(t.Context(), older, back)); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got error %v, want no error", name, err)
 		}
 		if want := map[string]string{"mine": "stays"}; !reflect.DeepEqual(back.Annotations, want) ||
 			!reflect.DeepEqual(back.Spec, template.Spec) {
-			t.Errorf("%s: after a round trip, got ModuleTemplate %+v", name, back)
+			t.Errorf("%s: after a round trip, got ModuleTemplate %+v, want %+v", name, back, template)
 		}
 	}
 }
@@ -180,7 +180,8 @@ func TestSpecSyncOverridesAnnotations(t *testing.T) {
 		}
 		if hub.Annotations[v1beta2.AnnotationNoModuleCopy] != c.noCopy ||
 			hub.Annotations[v1beta2.AnnotationSyncCatalog] != c.withCatalog {
-			t.Errorf("%s: unexpected annotations in v1beta2: %v", name, hub.Annotations)
+			t.Errorf("%s: got annotations %v, want no-module-copy %q and sync-module-catalog %q",
+				name, hub.Annotations, c.noCopy, c.withCatalog)
 		}
 	}
 	// If a v1beta1 client sets the annotations of this package, they have no effect.
@@ -208,7 +209,8 @@ func TestRoundTripOfTemplateKeepsTarget(t *testing.T) {
 		}
 		if control := old.Spec.Target == TargetControlPlane; control != (target == "control-plane") ||
 			!control && old.Spec.Target != TargetRemote {
-			t.Errorf("target %q is converted to %q in v1beta1", target, old.Spec.Target)
+			t.Errorf("v1beta2 target %q: got v1beta1 target %q, want control-plane only for control-plane",
+				target, old.Spec.Target)
 		}
 		old.Spec.Target = TargetControlPlane
 		moved := &v1beta2.ModuleTemplate{}

@@ -21,8 +21,9 @@ type AppliedVersion struct {
 	Images string `json:"images,omitempty"`
 	// Values is the value of AnnotationValues when the version was applied.
 	Values string `json:"values,omitempty"`
-	// ImagesLeftOut is true if LocalizedImages and Images were too long for the annotation. The agent cannot render
-	// such a version again, so it does not correct the version's drift while another version cannot be applied.
+	// ImagesLeftOut is true if LocalizedImages and Images were too long for the annotation. The agent cannot render a
+	// version without its images again, so it does not correct the version's drift while another version cannot be
+	// applied.
 	ImagesLeftOut bool `json:"imagesLeftOut,omitempty"`
 	// Begun is the Digest of another version that the agent has started to apply. The agent then no longer corrects the
 	// drift of this version.
@@ -67,7 +68,7 @@ func (m *Manifest) Applied() *AppliedVersion {
 	return &applied
 }
 
-// RunningVersion returns the version that was last applied, or the requested version if none is known to be applied.
+// RunningVersion returns the version that was last applied, or the requested version if no applied version is recorded.
 func (m *Manifest) RunningVersion() string {
 	if applied := m.Applied(); applied != nil {
 		return applied.Version

@@ -33,7 +33,8 @@ func TestAppliedVersionOmitsImagesThatExceedTheLimit(t *testing.T) {
 		text, err := json.Marshal(c.wanted)
 		if err != nil || len(text) > maxAppliedBytes || c.wanted.ImagesLeftOut != c.without ||
 			c.without != (len(c.wanted.LocalizedImages)+len(c.wanted.Images) == 0) {
-			t.Errorf("%s: got %d bytes, error %v: %.200s", name, len(text), err, text)
+			t.Errorf("%s: got %d bytes, error %v, want images omitted %t: %.200s",
+				name, len(text), err, c.without, text)
 		}
 	}
 	if few.Digest == large.Digest || many.Digest == most.Digest {

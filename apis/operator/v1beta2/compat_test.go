@@ -62,8 +62,8 @@ func TestCRDsMatchLifecycleManager(t *testing.T) {
 	}
 }
 
-// withoutDisplay returns ours without the columns, short names, categories and selectable fields that only ours has.
-// Entries that Kyma also has are kept, so a missing one is a difference.
+// withoutDisplay returns ours without the columns, short names, categories and selectable fields that only ours has. It
+// does not remove entries that Kyma also has, so a missing entry is a difference.
 func withoutDisplay(theirs, ours any) any {
 	is, whole := ours.(map[string]any)
 	has, _ := theirs.(map[string]any)
@@ -84,7 +84,7 @@ func withoutDisplay(theirs, ours any) any {
 	return kept
 }
 
-func TestMissingKymaColumnIsADifference(t *testing.T) {
+func TestComparisonFindsAMissingPrinterColumn(t *testing.T) {
 	column := func(name string) any { return map[string]any{"name": name} }
 	theirs := map[string]any{"additionalPrinterColumns": []any{column("State"), column("Age")}}
 	for want, ours := range map[string][]any{
@@ -283,7 +283,7 @@ func TestKymaCatalogObjectsSurviveRoundTrip(t *testing.T) {
 	needRealworld(t)
 	files, err := filepath.Glob(filepath.Join(realworld, "catalog", "*.yaml"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no catalog files: %v", err)
+		t.Fatalf("got no catalog files, error %v, want at least one", err)
 	}
 	scheme := runtime.NewScheme()
 	if err := v1beta2.AddToScheme(scheme); err != nil {

@@ -77,7 +77,7 @@ const (
 	// Kyma does not remove objects from the runtime.
 	AnnotationMovedAway = "kyma-pull.dev/moved-away"
 	// AnnotationPermissionProbe is specific to kyma-pull: the chart's admission policy for settings of Kymas refuses it
-	// for every user. The publisher uses it in a dry run to check whether the policy is in force.
+	// for every user. The publisher sets it in a dry run to check whether the API server enforces the policy.
 	AnnotationPermissionProbe = "kyma-pull.dev/permission-probe"
 	// AnnotationReconcileRequested is defined by Flux: a new value on a Kyma in KCP makes the publisher reconcile the
 	// Kyma immediately, including the runtime's report and the bundle in the registry. Afterwards,
@@ -110,7 +110,7 @@ const (
 	AnnotationAppliedSignature = "kyma-pull.dev/applied-signature"
 	// AnnotationRecreate is specific to kyma-pull: it allows agents to delete and recreate an object if the API server
 	// refuses a change of an immutable field. It is "true" on an object in a module's content, or on a ModuleTemplate
-	// for all objects of its version. An object of a kind that holds data requires the value RecreateWithData on the
+	// for all objects of its version. An object of a kind that stores data requires the value RecreateWithData on the
 	// object itself.
 	AnnotationRecreate = "kyma-pull.dev/recreate"
 	// AnnotationRecreated is specific to kyma-pull: on a Manifest, the digest of the version for which the agent last
@@ -176,9 +176,9 @@ const (
 	// AnnotationAllowPrune is specific to kyma-pull: on the ConfigMap kyma-pull-git, the commit that is allowed to
 	// delete all objects that it omits.
 	AnnotationAllowPrune = "kyma-pull.dev/allow-prune"
-	// AnnotationApprovedRemovals is specific to kyma-pull: on a Kyma in KCP, the held removals that an operator
-	// approved, separated by commas. Each entry is MODULE@TIME of an entry in status.runtime.removals. MODULE is empty
-	// for all modules of a deleted Kyma.
+	// AnnotationApprovedRemovals is specific to kyma-pull: on a Kyma in KCP, the removals with decision Held that an
+	// operator approved, separated by commas. Each entry is MODULE@TIME of an entry in status.runtime.removals. MODULE
+	// is empty for all modules of a deleted Kyma.
 	AnnotationApprovedRemovals = "kyma-pull.dev/approved-removals"
 	// AnnotationMaintenanceWindows is specific to kyma-pull: the maintenance windows of one runtime, on its Kyma in
 	// KCP, in JSON. They replace the windows of the policy. Times have a fixed offset from UTC and ignore daylight
@@ -279,7 +279,7 @@ const (
 	ConditionRights = "Rights"
 	// ConditionReporting on a Kyma in KCP reports whether a report was received within the allowed silence.
 	ConditionReporting = "Reporting"
-	// ConditionRegistry is False on a Kyma in KCP while the registry does not hold the published bundle, and on the
+	// ConditionRegistry is False on a Kyma in KCP while the registry does not contain the published bundle, and on the
 	// Kyma of a runtime while its agent cannot read bundles from the registry. It is absent until it is first False.
 	ConditionRegistry = "Registry"
 	// ConditionAgent is False on a Kyma whose agent does not run the image that its bundle names. It is absent until it
@@ -333,7 +333,8 @@ const (
 // +kubebuilder:validation:Enum=CreateAndDelete;Ignore
 type CustomResourcePolicy string
 
-// CreateAndDelete creates the default CR with the module and deletes it with the module. Ignore never changes it.
+// With CreateAndDelete, the agent creates the default CR when it installs the module and deletes it when it removes the
+// module. With Ignore, the agent never changes the default CR.
 const (
 	PolicyCreateAndDelete CustomResourcePolicy = "CreateAndDelete"
 	PolicyIgnore          CustomResourcePolicy = "Ignore"

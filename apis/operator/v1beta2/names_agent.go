@@ -14,8 +14,8 @@ const (
 	// AnnotationUndecidedImage contains the number of trials of an agent image that ended because the registry did not
 	// work, and the image, as COUNT IMAGE. The agent tries the image again when the registry works.
 	AnnotationUndecidedImage = "kyma-pull.dev/undecided-image"
-	// AnnotationUnprovenStarts is the number of starts of a pod whose image is not proven, as POD:COUNT. After too many
-	// starts, the agent rolls the image back.
+	// AnnotationUnprovenStarts is the number of starts of each pod whose image is not proven, as POD:COUNT,… After too
+	// many starts, the agent rolls the image back.
 	AnnotationUnprovenStarts = "kyma-pull.dev/unproven-starts"
 )
 

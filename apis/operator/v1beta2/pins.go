@@ -58,7 +58,7 @@ func readPins(text string) (map[string]string, error) {
 		module, pinned = strings.TrimSpace(module), strings.TrimSpace(pinned)
 		switch {
 		case module == "" || len(pinned) > maxVersionBytes || !version.MatchString(pinned):
-			return nil, fmt.Errorf("entry %s: want MODULE=VERSION, such as keda=1.7.0", shown(entry))
+			return nil, fmt.Errorf("entry %s: must be MODULE=VERSION, such as keda=1.7.0", shown(entry))
 		case pins[module] != "":
 			return nil, fmt.Errorf("entry %s: duplicate module %s: remove one entry", shown(entry), shown(module))
 		case len(pins) == maxPinnedVersions:

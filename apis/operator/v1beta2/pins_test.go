@@ -35,13 +35,13 @@ func TestOneInvalidPinInvalidatesTheAnnotation(t *testing.T) {
 			err:  "65537 bytes, must be at most 65536: pin fewer modules",
 		},
 		"missing version": {
-			text: "istio=1.2.0,keda", err: `entry "keda": want MODULE=VERSION, such as keda=1.7.0`,
+			text: "istio=1.2.0,keda", err: `entry "keda": must be MODULE=VERSION, such as keda=1.7.0`,
 		},
 		"missing module": {
-			text: "=1.7.0", err: `entry "=1.7.0": want MODULE=VERSION, such as keda=1.7.0`,
+			text: "=1.7.0", err: `entry "=1.7.0": must be MODULE=VERSION, such as keda=1.7.0`,
 		},
 		"invalid version": {
-			text: "keda=latest", err: `entry "keda=latest": want MODULE=VERSION, such as keda=1.7.0`,
+			text: "keda=latest", err: `entry "keda=latest": must be MODULE=VERSION, such as keda=1.7.0`,
 		},
 		"version that is too long": {
 			text: "keda=1.7.0-" + strings.Repeat("a", maxVersionBytes), err: `entry "keda=1.7.0-`,
@@ -102,7 +102,7 @@ func TestPinsOverrideChannelsAndDashboardVersions(t *testing.T) {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 			if kyma.Spec.Modules[0] != before {
-				t.Errorf("Asked changed the Kyma: %+v", kyma.Spec.Modules[0])
+				t.Errorf("RequestedSpec changed the module of the Kyma to %+v, want %+v", kyma.Spec.Modules[0], before)
 			}
 		})
 	}

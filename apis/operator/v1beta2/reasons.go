@@ -58,7 +58,7 @@ const (
 	// ReasonAgentSupported is a reason of Features: the agent supports all content of its bundle again.
 	ReasonAgentSupported = "Understood"
 
-	// ReasonConsistent is a reason of Registry: the registry holds the published bundle.
+	// ReasonConsistent is a reason of Registry: the registry contains the published bundle.
 	ReasonConsistent = "Consistent"
 	// ReasonRegistryAvailable is a reason of Registry in a runtime, and of the Event at the end of an outage: the agent
 	// can read bundles again.

@@ -37,14 +37,14 @@ const (
 	// publisher did not wait for the runtime.
 	ReasonRuntimeNeverReported = "RuntimeNeverReported"
 	// ReasonDeletionTimeout is the reason of a Warning Event: the runtime did not report the removal of all modules
-	// within the publisher's --deletion-timeout. The runtime could still have modules.
+	// within the publisher's setting deletion-timeout. The runtime could still have modules.
 	ReasonDeletionTimeout = "DeletionTimeout"
 	// ReasonNothingToRemove is the reason of a Warning Event: no bundle was ever published for the Kyma, and no bundle
 	// can be published, for example because its runtime belongs to another Kyma.
 	ReasonNothingToRemove = "NothingToRemove"
 )
 
-// Reasons about Watchers.
+// Reasons of conditions and Events about Watchers.
 const (
 	// ReasonRefused is a reason of Ready on a Watcher: no bundle contains the Watcher. The message contains the problem
 	// and the fix.

@@ -26,7 +26,7 @@ func Conform(t *testing.T, s store.Store) {
 	t.Run("Holds recognizes repositories of the store", func(t *testing.T) {
 		if !s.Holds(s.Name(bundle.ContentRepository)) || !s.Holds("./"+bundle.ContentRepository) ||
 			s.Holds("elsewhere.example/content") {
-			t.Errorf("%s does not distinguish its own repositories from others", s)
+			t.Errorf("Holds of %s: want true for its own repositories only", s)
 		}
 	})
 }
@@ -91,7 +91,7 @@ func bundles(t *testing.T, s store.Store) {
 		}
 		if !bytes.Equal(fetched.Bytes, want.Bytes) || fetched.Descriptor.Digest != want.Descriptor.Digest ||
 			fetched.Descriptor.MediaType != want.Descriptor.MediaType {
-			t.Errorf("%s: got %+v %s", reference, fetched.Descriptor, fetched.Bytes)
+			t.Errorf("%s: got %+v %s, want %+v", reference, fetched.Descriptor, fetched.Bytes, want.Descriptor)
 		}
 		verified, err := bundle.Verify(fetched,
 			bundle.Trust{Root: trusttest.RootFor(t, signer), Runtime: trusttest.Runtime}, trusttest.Now)
@@ -103,7 +103,7 @@ func bundles(t *testing.T, s store.Store) {
 		}
 		verified.Config.Digest = digest.FromString("other")
 		if _, err := store.FetchBundle(ctx, repository, verified); err == nil {
-			t.Error("read a missing document, want an error")
+			t.Error("fetch of a bundle with a missing document: got no error, want an error")
 		}
 	}
 }
@@ -146,7 +146,7 @@ func roots(t *testing.T, s store.Store) {
 	}
 	newest, refused, _, err := store.FollowRoot(t.Context(), s, first)
 	if err != nil || refused != nil || newest.Version != 2 {
-		t.Errorf("followed to version %d, refusal %v, error %v", newest.Version, refused, err)
+		t.Errorf("got root version %d, refusal %v, error %v, want version 2", newest.Version, refused, err)
 	}
 	other := trusttest.NewMaker(t)
 	start := other.First()
@@ -155,7 +155,7 @@ func roots(t *testing.T, s store.Store) {
 		t.Fatal(err)
 	}
 	if err := store.PushRoot(t.Context(), s, stranger); err == nil {
-		t.Error("replaced a version of the root, want an error")
+		t.Error("push of a different root with the same version: got no error, want an error")
 	}
 	if _, refused, _, err := store.FollowRoot(t.Context(), s, start); err != nil || refused == nil ||
 		refused.Reason != refusal.BadRoot {
@@ -176,7 +176,7 @@ func content(t *testing.T, s store.Store) {
 	}
 	data, err := store.FetchBlob(t.Context(), repository, blob.Descriptor, bundle.MaxLayerBytes)
 	if err != nil || !bytes.Equal(data, blob.Bytes) {
-		t.Errorf("got %q, %v", data, err)
+		t.Errorf("got content %q, error %v, want the shared blob", data, err)
 	}
 	if _, err := store.FetchBlob(t.Context(), repository, blob.Descriptor, 3); refusal.Of(err) == nil ||
 		refusal.Of(err).Reason != refusal.TooLarge {

@@ -61,7 +61,8 @@
   "events-reasons" "events.reasons" "events-headers" "events.headersSecretName" "events-ca" "events.caConfigMapName" }}
 {{- $set := include "kcp-publisher.flags" . | fromYamlArray }}
 {{- range .Values.extraArgs }}
-{{- $flag := trimPrefix "--" . | splitList "=" | first }}
-{{- range $set }}{{ if and (hasKey $flags $flag) (hasPrefix (printf "--%s=" $flag) .) }}{{ fail (printf "extraArgs: --%s is already set by %s" $flag (get $flags $flag)) }}{{ end }}{{ end }}
+{{- $name := regexFind "^--(set=)?[^=]*" . }}
+{{- $flag := $name | trimPrefix "--" | trimPrefix "set=" }}
+{{- range $set }}{{ if and (hasKey $flags $flag) (or (eq . $name) (hasPrefix (printf "%s=" $name) .)) }}{{ fail (printf "extraArgs: %s is already set by %s" $name (get $flags $flag)) }}{{ end }}{{ end }}
 {{- end }}
 {{- end }}

@@ -40,26 +40,27 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
-{{/* Flags of `kcp-publisher run` with those of extraArgs. */}}
+{{/* Flags of `kcp-publisher run`, including extraArgs. */}}
 {{- define "kcp-publisher.args" -}}
 {{- concat (include "kcp-publisher.flags" . | fromYamlArray) .Values.extraArgs | toYaml }}
 {{- end }}
 
-{{/* Flags that the chart's own values set. An empty value sets none, so the program's default applies. */}}
+{{/* Flags of `kcp-publisher run` without extraArgs. An empty value sets no flag, so the program's default applies. */}}
 {{- define "kcp-publisher.flags" -}}
 {{- $args := list "run" (printf "--namespace=%s" .Release.Namespace) "--keys=/etc/kcp-publisher/keys" }}
 {{- $args = append $args (printf "--location=%s" (required "location: name the registry prefix HOST/PATH that bundles are published to" .Values.location)) }}
 {{- range .Values.components }}{{ $args = append $args (printf "--components=%s" .) }}{{ end }}
 {{- range .Values.helmRepositories }}{{ $args = append $args (printf "--helm-repositories=%s" .) }}{{ end }}
 {{- range .Values.agents.mirrors }}{{ $args = append $args (printf "--mirror=%s" .) }}{{ end }}
-{{- range .Values.agents.imagePaths }}{{ $args = append $args (printf "--image-path=%s" .) }}{{ end }}
+{{- range .Values.agents.imagePaths }}{{ $args = append $args (printf "--set=image-path=%s" .) }}{{ end }}
 {{- range $flag, $value := dict
   "agent-poll-interval" .Values.agents.pollInterval "agent-report-interval" .Values.agents.reportInterval
   "agent-autonomy" .Values.agents.autonomy "agent-image" .Values.agents.image "next-location" .Values.agents.nextLocation
-  "validity" .Values.validity "certificate-validity" .Values.certificateValidity "allowed-silence" .Values.allowedSilence
-  "deletion-timeout" .Values.deletionTimeout "report-poll-interval" .Values.reportPollInterval
-  "component-poll-interval" .Values.componentPollInterval "min-maintenance-window-size" .Values.minMaintenanceWindowSize
-  "secrets-namespace" .Values.secretsNamespace "watch-label-selector" .Values.watchLabelSelector "concurrency" .Values.concurrency "log-level" .Values.log.level "log-format" .Values.log.format }}
+  "validity" .Values.validity "allowed-silence" .Values.allowedSilence
+  "secrets-namespace" .Values.secretsNamespace "watch-label-selector" .Values.watchLabelSelector "concurrency" .Values.concurrency "log-level" .Values.log.level "log-format" .Values.log.format
+  "set=certificate-validity" .Values.certificateValidity "set=deletion-timeout" .Values.deletionTimeout
+  "set=report-poll-interval" .Values.reportPollInterval "set=component-poll-interval" .Values.componentPollInterval
+  "set=min-maintenance-window-size" .Values.minMaintenanceWindowSize }}
 {{- if $value }}{{ $args = append $args (printf "--%s=%v" $flag $value) }}{{ end }}
 {{- end }}
 {{- if .Values.registry.configSecretName }}{{ $args = append $args "--registry-config=/etc/kcp-publisher/registry/.dockerconfigjson" }}{{ end }}
@@ -67,8 +68,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if .Values.registry.plainHTTP }}{{ $args = append $args "--plain-http" }}{{ end }}
 {{- range .Values.registry.blobHosts }}{{ $args = append $args (printf "--blob-host=%s" .) }}{{ end }}
 {{- if .Values.git.url }}
-{{- range $flag, $value := dict "url" .Values.git.url "branch" .Values.git.branch "tag" .Values.git.tag "path" .Values.git.path "poll-interval" .Values.git.pollInterval }}
-{{- if $value }}{{ $args = append $args (printf "--git-%s=%s" $flag $value) }}{{ end }}
+{{- range $flag, $value := dict "git-url" .Values.git.url "git-branch" .Values.git.branch "git-tag" .Values.git.tag "git-path" .Values.git.path "set=git-poll-interval" .Values.git.pollInterval }}
+{{- if $value }}{{ $args = append $args (printf "--%s=%s" $flag $value) }}{{ end }}
 {{- end }}
 {{- if .Values.git.credentialsSecretName }}{{ $args = append $args "--git-credentials=/etc/kcp-publisher/git" }}{{ end }}
 {{- if .Values.git.signersConfigMapName }}{{ $args = append $args "--git-signers=/etc/kcp-publisher/git-signers/signers" }}{{ end }}
@@ -79,31 +80,31 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- with .Values.signatureKeysNamespace }}{{ $args = append $args (printf "--signature-keys-namespace=%s" .) }}{{ end }}
 {{- if .Values.agents.nextRegistryCA }}{{ $args = append $args "--next-registry-ca=/etc/kcp-publisher/config/next-ca.crt" }}{{ end }}
 {{- if .Values.maintenancePolicy }}{{ $args = append $args "--maintenance-policy=/etc/kcp-publisher/config/maintenance-policy.json" }}{{ end }}
-{{- if .Values.componentCache.enabled }}{{ $args = concat $args (list "--component-cache=/var/cache/kcp-publisher" (printf "--component-cache-size=%s" .Values.componentCache.size)) }}{{ end }}
+{{- if .Values.componentCache.enabled }}{{ $args = concat $args (list "--component-cache=/var/cache/kcp-publisher" (printf "--set=component-cache-size=%s" .Values.componentCache.size)) }}{{ end }}
 {{- if .Values.webhook.enabled }}{{ $args = append $args (printf "--webhook-service=%s/%s-webhook:443" .Release.Namespace (include "kcp-publisher.fullname" .)) }}{{ end }}
 {{- with .Values.notifications }}
 {{- if .receiver.enabled }}{{ $args = concat $args (list "--receiver-bind-address=:8083" "--receiver-token=/etc/kcp-publisher/receiver/token") }}{{ end }}
 {{- if .agents.enabled }}
 {{- $args = append $args "--notifications-bind-address=:8084" }}
-{{- if .agents.connections }}{{ $args = append $args (printf "--notifications-connections=%v" .agents.connections) }}{{ end }}
-{{- if $.Values.tokenService.generationsConfigMapName }}{{ $args = append $args "--notifications-generations=/etc/kcp-publisher/generations/generations.yaml" }}{{ end }}
+{{- if .agents.connections }}{{ $args = append $args (printf "--set=notifications-connections=%v" .agents.connections) }}{{ end }}
+{{- if $.Values.tokenService.generationsConfigMapName }}{{ $args = append $args "--set=notifications-generations=/etc/kcp-publisher/generations/generations.yaml" }}{{ end }}
 {{- end }}
 {{- if and .tlsSecretName (or .receiver.enabled .agents.enabled) }}
-{{- $args = concat $args (list "--notifications-tls-certificate=/etc/kcp-publisher/notifications-tls/tls.crt" "--notifications-tls-key=/etc/kcp-publisher/notifications-tls/tls.key") }}
+{{- $args = concat $args (list "--set=notifications-tls-certificate=/etc/kcp-publisher/notifications-tls/tls.crt" "--set=notifications-tls-key=/etc/kcp-publisher/notifications-tls/tls.key") }}
 {{- end }}
 {{- end }}
 {{- with .Values.events }}
-{{- if .url }}{{ $args = append $args (printf "--events-addr=%s" .url) }}{{ end }}
-{{- if .severity }}{{ $args = append $args (printf "--events-severity=%s" .severity) }}{{ end }}
-{{- if .reasons }}{{ $args = append $args (printf "--events-reasons=%s" (join "," .reasons)) }}{{ end }}
-{{- if .headersSecretName }}{{ $args = append $args "--events-headers=/etc/kcp-publisher/events/headers" }}{{ end }}
-{{- if .caConfigMapName }}{{ $args = append $args "--events-ca=/etc/kcp-publisher/events-ca/ca.crt" }}{{ end }}
+{{- if .url }}{{ $args = append $args (printf "--set=events-addr=%s" .url) }}{{ end }}
+{{- if .severity }}{{ $args = append $args (printf "--set=events-severity=%s" .severity) }}{{ end }}
+{{- if .reasons }}{{ $args = append $args (printf "--set=events-reasons=%s" (join "," .reasons)) }}{{ end }}
+{{- if .headersSecretName }}{{ $args = append $args "--set=events-headers=/etc/kcp-publisher/events/headers" }}{{ end }}
+{{- if .caConfigMapName }}{{ $args = append $args "--set=events-ca=/etc/kcp-publisher/events-ca/ca.crt" }}{{ end }}
 {{- end }}
 {{- $args | toYaml }}
 {{- end }}
 
-{{/* The topologySpreadConstraints of a workload: those of the values, or a preference for different nodes. The argument has own (the values),
-affinity, replicas and labels. */}}
+{{/* topologySpreadConstraints of a workload: the configured ones (own), or a preference for different nodes if own and
+affinity are empty. The argument has the fields own, affinity, replicas and labels. */}}
 {{- define "kcp-publisher.spread" -}}
 {{- if .own }}{{ toYaml .own }}
 {{- else if and (gt (int .replicas) 1) (not .affinity) }}
@@ -116,7 +117,8 @@ affinity, replicas and labels. */}}
 {{- end }}
 {{- end }}
 
-{{/* Ports that location, components and Helm repositories name, and those of the values. */}}
+{{/* TCP ports for the NetworkPolicy: networkPolicy.egressPorts, and the ports in location, components,
+helmRepositories and events.url. */}}
 {{- define "kcp-publisher.egressPorts" -}}
 {{- $ports := list }}
 {{- range .Values.networkPolicy.egressPorts }}{{ $ports = append $ports (int .) }}{{ end }}
@@ -177,7 +179,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
-{{/* Flags of `kcp-publisher ui`: what a value is empty for is left to the program. */}}
+{{/* Flags of `kcp-publisher ui`. An empty value sets no flag, so the program's default applies. */}}
 {{- define "kcp-publisher.uiArgs" -}}
 {{- $args := list "ui" (printf "--namespace=%s" .Release.Namespace) "--bind-address=:8085" "--session-key=/etc/kcp-publisher-ui/session/session.key" }}
 {{- $args = append $args (printf "--external-url=%s" (required "ui.externalURL: name the https://HOST at which browsers find the page" .Values.ui.externalURL)) }}
@@ -185,6 +187,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
   "log-level" .Values.log.level "log-format" .Values.log.format }}
 {{- if $value }}{{ $args = append $args (printf "--%s=%s" $flag $value) }}{{ end }}
 {{- end }}
+{{- if ne (int .Values.ui.trustedProxies) 1 }}{{ $args = append $args (printf "--trusted-proxies=%d" (int .Values.ui.trustedProxies)) }}{{ end }}
 {{- if not .Values.ui.tokens }}{{ $args = append $args "--sign-in-with-tokens=false" }}{{ end }}
 {{- if .Values.ui.tlsSecretName }}{{ $args = concat $args (list "--tls-certificate=/etc/kcp-publisher-ui/tls/tls.crt" "--tls-key=/etc/kcp-publisher-ui/tls/tls.key") }}{{ end }}
 {{- with .Values.ui.oidc }}
@@ -202,7 +205,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $args | toYaml }}
 {{- end }}
 
-{{/* GOMEMLIMIT of a container by its memory limit in Mi or Gi, nine tenths of it; empty where there is no such limit. */}}
+{{/* GOMEMLIMIT of a container: 90 % of its memory limit in Mi or Gi, empty without such a limit. */}}
 {{- define "kcp-publisher.goMemoryLimit" -}}
 {{- $limit := toString . }}
 {{- $mebibytes := 0 }}
@@ -211,7 +214,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if $mebibytes }}{{ printf "%dMiB" (div (mul $mebibytes 90) 100) }}{{ end }}
 {{- end }}
 
-{{/* Environment of the program: that of the values, and GOMEMLIMIT unless it is among them. */}}
+{{/* Environment variables of the container: extraEnv, and GOMEMLIMIT unless extraEnv sets it. */}}
 {{- define "kcp-publisher.env" -}}
 {{- $env := list }}
 {{- $limit := dig "limits" "memory" "" (default dict .resources) | include "kcp-publisher.goMemoryLimit" }}

@@ -18,12 +18,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
-{{/* Flags of `skr-agent run` with those of extraArgs. */}}
+{{/* Flags of `skr-agent run`, including extraArgs. */}}
 {{- define "skr-agent.args" -}}
 {{- concat (include "skr-agent.flags" . | fromYamlArray) .Values.extraArgs | toYaml }}
 {{- end }}
 
-{{/* Flags that the chart's own values set. An empty value sets none, so the program's default applies. */}}
+{{/* Flags of `skr-agent run` without extraArgs. An empty value sets no flag, so the program's default applies. */}}
 {{- define "skr-agent.flags" -}}
 {{- $args := list "run" }}
 {{- if include "skr-agent.selfUpgrade" . }}{{ $args = concat $args (list "--deployment=skr-agent" "--pod=$(POD_NAME)") }}{{ end }}
@@ -42,21 +42,21 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- with .Values.modules.serviceAccount }}{{ $args = append $args (printf "--module-service-account=%s" .) }}{{ end }}
 {{- range $module, $account := .Values.modules.serviceAccounts }}{{ $args = append $args (printf "--module-service-account=%s=%s" $module $account) }}{{ end }}
 {{- with .Values.events }}
-{{- if .url }}{{ $args = append $args (printf "--events-addr=%s" .url) }}{{ end }}
-{{- if .severity }}{{ $args = append $args (printf "--events-severity=%s" .severity) }}{{ end }}
-{{- if .reasons }}{{ $args = append $args (printf "--events-reasons=%s" (join "," .reasons)) }}{{ end }}
-{{- if .headersSecretName }}{{ $args = append $args "--events-headers=/etc/skr-agent/events/headers" }}{{ end }}
-{{- if .caConfigMapName }}{{ $args = append $args "--events-ca=/etc/skr-agent/events-ca/ca.crt" }}{{ end }}
+{{- if .url }}{{ $args = append $args (printf "--set=events-addr=%s" .url) }}{{ end }}
+{{- if .severity }}{{ $args = append $args (printf "--set=events-severity=%s" .severity) }}{{ end }}
+{{- if .reasons }}{{ $args = append $args (printf "--set=events-reasons=%s" (join "," .reasons)) }}{{ end }}
+{{- if .headersSecretName }}{{ $args = append $args "--set=events-headers=/etc/skr-agent/events/headers" }}{{ end }}
+{{- if .caConfigMapName }}{{ $args = append $args "--set=events-ca=/etc/skr-agent/events-ca/ca.crt" }}{{ end }}
 {{- end }}
 {{- $args | toYaml }}
 {{- end }}
 
-{{/* Not empty when metrics are served beyond the pod. */}}
+{{/* "true" if the agent serves metrics at the address of its pod, otherwise empty. */}}
 {{- define "skr-agent.metrics" -}}
 {{- if or .Values.metrics.enabled .Values.metrics.serviceMonitor.enabled }}true{{ end }}
 {{- end }}
 
-{{/* ServiceAccounts that modules are installed with, NAMESPACE/NAME. */}}
+{{/* ServiceAccounts with which the agent installs modules, as a JSON list of NAMESPACE/NAME. */}}
 {{- define "skr-agent.moduleAccounts" -}}
 {{- $accounts := list }}
 {{- range concat (list .Values.modules.serviceAccount) (values (default dict .Values.modules.serviceAccounts)) }}
@@ -65,12 +65,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $accounts | uniq | sortAlpha | toJson }}
 {{- end }}
 
-{{/* Not empty when bundles may say which image the agent runs. */}}
+{{/* "true" if bundles may set the agent's image, otherwise empty. */}}
 {{- define "skr-agent.selfUpgrade" -}}
 {{- if kindIs "invalid" .Values.selfUpgrade }}{{ if .Values.rbac.clusterAdmin }}true{{ end }}{{ else if .Values.selfUpgrade }}true{{ end }}
 {{- end }}
 
-{{/* Ports of the values, of mirrors and notifications, and 80 where the registry speaks HTTP. */}}
+{{/* TCP ports for the NetworkPolicy: networkPolicy.egressPorts, the ports in other values, and 80 for HTTP. */}}
 {{- define "skr-agent.egressPorts" -}}
 {{- $ports := list }}
 {{- range .Values.networkPolicy.egressPorts }}{{ $ports = append $ports (int .) }}{{ end }}
@@ -88,7 +88,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $ports | uniq | toJson }}
 {{- end }}
 
-{{/* GOMEMLIMIT of a container by its memory limit in Mi or Gi, half of it, as the processes that render have the rest; empty where there is no such limit. */}}
+{{/* GOMEMLIMIT of a container: half of its memory limit in Mi or Gi, because render processes use the rest. Empty
+without such a limit. */}}
 {{- define "skr-agent.goMemoryLimit" -}}
 {{- $limit := toString . }}
 {{- $mebibytes := 0 }}
@@ -97,7 +98,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if $mebibytes }}{{ printf "%dMiB" (div (mul $mebibytes 50) 100) }}{{ end }}
 {{- end }}
 
-{{/* Environment of the program: that of the values, and GOMEMLIMIT unless it is among them. */}}
+{{/* Environment variables of the container: extraEnv, and GOMEMLIMIT unless extraEnv sets it. */}}
 {{- define "skr-agent.env" -}}
 {{- $env := list }}
 {{- $limit := dig "limits" "memory" "" (default dict .resources) | include "skr-agent.goMemoryLimit" }}

@@ -72,7 +72,7 @@ func check(site fs.FS) (broken []string, checked int, err error) {
 			case !files[target]:
 				broken = append(broken, fmt.Sprintf("%s links to %s, which does not exist", name, link))
 			case anchor != "" && isPage && !found.anchors[anchor]:
-				broken = append(broken, fmt.Sprintf("%s links to %s, which lacks that anchor", name, link))
+				broken = append(broken, fmt.Sprintf("%s links to %s, which has no such anchor", name, link))
 			}
 		}
 	}

@@ -19,7 +19,7 @@ func TestCheckReportsMissingPagesFilesAndAnchors(t *testing.T) {
 	broken, checked, err := check(site)
 	require.NoError(t, err)
 	require.Equal(t, []string{
-		"guides/install.html links to ../#there, which lacks that anchor",
+		"guides/install.html links to ../#there, which has no such anchor",
 		"guides/install.html links to b.png, which does not exist",
 		"index.html links to guides/gone.html, which does not exist",
 	}, broken)

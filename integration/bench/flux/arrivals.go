@@ -21,21 +21,21 @@ type kind struct {
 	Namespace string
 }
 
-// arrivals records the times when the first and the last of some objects reached the expected state.
+// arrivals records when the first and the last of the watched objects reached the expected state.
 type arrivals struct {
 	kind   kind
 	watch  watch.Interface
-	ended  chan struct{} // closed when all objects have arrived or the watch has ended
+	ended  chan struct{} // closed when all objects have reached the expected state or the watch has ended
 	wanted int
 
 	mu         sync.Mutex // guards the fields below
 	there      map[string]bool
 	first, all time.Time
-	last       string // state of an object that has not arrived
+	last       string // describes a watched object that is not in the expected state
 	err        error
 }
 
-// await watches the objects of a cluster, including those that already exist.
+// await starts to watch objects of a cluster, including the objects that already exist.
 func await(
 	ctx context.Context, config *rest.Config, of kind, wanted int, arrived func(*unstructured.Unstructured) bool,
 ) (*arrivals, error) {
@@ -72,7 +72,7 @@ func (a *arrivals) follow(arrived func(*unstructured.Unstructured) bool) {
 	a.fail(fmt.Errorf("watch of %s objects ended", a.kind.Kind))
 }
 
-// note records the state of an object, and reports whether all have arrived.
+// note records the state of an object, and reports whether all objects have reached the expected state.
 func (a *arrivals) note(object *unstructured.Unstructured, arrived bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -94,7 +94,7 @@ func (a *arrivals) fail(err error) {
 	a.err = err
 }
 
-// wait returns the arrival times of the first and the last object.
+// wait returns the times when the first and the last object reached the expected state.
 func (a *arrivals) wait(ctx context.Context, limit time.Duration) (first, all time.Time, err error) {
 	defer a.watch.Stop()
 	timer := time.NewTimer(limit)

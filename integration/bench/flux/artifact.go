@@ -24,7 +24,7 @@ const (
 	tag                  = "latest"
 )
 
-// pushArtifact writes files as an artifact of Flux and returns its digest.
+// pushArtifact pushes files as a Flux OCI artifact and returns the artifact's digest.
 func pushArtifact(ctx context.Context, place store.Store, name string, files map[string]string) (digest.Digest, error) {
 	archive, err := archived(files)
 	if err != nil {

@@ -69,7 +69,7 @@ func TestReadyIgnoresConditionsOfOtherVersions(t *testing.T) {
 		{"new version with its condition", manifest(second, 2, 2), true},
 	} {
 		if got := ready(c.manifest); got != c.want {
-			t.Errorf("%s: %t", c.what, got)
+			t.Errorf("%s: ready is %t, want %t", c.what, got, c.want)
 		}
 	}
 }
@@ -182,7 +182,7 @@ func TestWorkOfAProcessIsMeasuredUntilItIsIdle(t *testing.T) {
 	}
 	defer func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // an error is expected, because the test killed the process
 	}()
 	since, used, err := untilRest(t.Context(), time.Minute, cmd.Process.Pid)
 	if err != nil || used == 0 || time.Since(since) < restTime {

@@ -90,7 +90,8 @@ func (c *controllers) run(program string, flags []string) (*controller, error) {
 	cmd := exec.Command("/"+program, flags...)
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, "/"
 	cmd.Env = []string{"KUBECONFIG=/kubeconfig", "RUNTIME_NAMESPACE=" + fluxNamespace, "HOME=/tmp"}
-	for _, name := range []string{"GOGC", "GOMAXPROCS", "GOMEMLIMIT"} { // the agent inherits them too
+	// Pass on the settings that the agent inherits too.
+	for _, name := range []string{"GOGC", "GOMAXPROCS", "GOMEMLIMIT"} {
 		if value, set := os.LookupEnv(name); set {
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}
@@ -107,7 +108,7 @@ func (c *controllers) run(program string, flags []string) (*controller, error) {
 	}
 	running := &controller{cmd, make(chan struct{})}
 	go func() {
-		_ = cmd.Wait() // its log contains the error
+		_ = cmd.Wait() // the controller's log contains the error
 		close(running.exited)
 	}()
 	return running, nil
@@ -121,7 +122,7 @@ func (c *controllers) pids() []int {
 	return pids
 }
 
-// stop sends SIGTERM to both controllers, as a kubelet does, and kills a controller that does not end.
+// stop sends SIGTERM to both controllers, as kubelet does, and kills a controller that does not end.
 func (c *controllers) stop() error {
 	var problems []error
 	for _, running := range c.running {

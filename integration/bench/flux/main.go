@@ -58,7 +58,7 @@ func main() {
 func run(ctx context.Context, o options) error {
 	if o.Apps < 1 || flag.NArg() > 0 || o.Only != "" && o.Only != "ours" && o.Only != "flux" ||
 		o.Idle < 10*time.Second {
-		return errors.New("want -n of at least 1, -idle of at least 10s, -only ours or flux, and no arguments")
+		return errors.New("-n must be at least 1, -idle at least 10s, -only ours or flux; arguments are not allowed")
 	}
 	if o.Profiles != "" {
 		var err error
@@ -92,7 +92,7 @@ func (o options) agentFlags() []string {
 	if o.profilesAddress == "" {
 		return nil
 	}
-	return []string{"--pprof", "--metrics-bind-address=" + o.profilesAddress}
+	return []string{"--set=pprof=true", "--metrics-bind-address=" + o.profilesAddress}
 }
 
 func (b *bench) say(format string, args ...any) {

@@ -28,8 +28,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// ours is the agent in a runtime whose Kyma has a module for each application. A publisher with a separate API server
-// publishes the bundles.
+// ours is kyma-pull's side of the comparison: an agent in a runtime whose Kyma has a module for each application. A
+// publisher with a separate API server publishes the bundles.
 type ours struct {
 	apps    int
 	options options
@@ -44,7 +44,7 @@ type ours struct {
 const (
 	runtimeID = "one"
 	channel   = "regular"
-	writers   = 16 // as many as the publisher's default concurrency
+	writers   = 16 // equals the publisher's default concurrency
 )
 
 func (o *ours) name() string { return "kyma-pull" }
@@ -176,7 +176,7 @@ func (o *ours) ready(version string) func(*unstructured.Unstructured) bool {
 
 // revise promotes every application at once and returns the time of the agent's first poll after that. The publisher is
 // stopped during the promotion, so the agent receives one bundle. The time until the poll is excluded because the poll
-// interval is a setting. revise itself sends no request to the runtime's cluster.
+// interval is a setting. revise sends no requests to the runtime's cluster.
 func (o *ours) revise(ctx context.Context, before func() error) (time.Time, requests, error) {
 	if err := o.fleet.Publisher().Stop(); err != nil {
 		return time.Time{}, requests{}, err
@@ -194,7 +194,7 @@ func (o *ours) revise(ctx context.Context, before func() error) (time.Time, requ
 	select {
 	case <-asked:
 	case <-limit.Done():
-		return time.Time{}, requests{}, fmt.Errorf("wait for the agent to look at the new bundle: %w", limit.Err())
+		return time.Time{}, requests{}, fmt.Errorf("wait for the agent to request the new bundle: %w", limit.Err())
 	}
 	err := before()
 	return time.Now(), requests{}, err
@@ -252,21 +252,21 @@ type bundles struct {
 	asked, answer chan struct{} // nil if no response is delayed
 }
 
-// hold delays the response to the next request for a bundle. asked is closed at that request, and answer releases it.
-// answer can be called several times.
+// hold delays the response to the next request for a bundle. asked is closed when that request arrives, and answer
+// releases the response. answer can be called several times.
 func (b *bundles) hold() (asked <-chan struct{}, answer func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	held := make(chan struct{})
-	b.written, b.asked, b.answer = false, make(chan struct{}), held
-	return b.asked, sync.OnceFunc(func() { close(held) })
+	delayFor := make(chan struct{})
+	b.written, b.asked, b.answer = false, make(chan struct{}), delayFor
+	return b.asked, sync.OnceFunc(func() { close(delayFor) })
 }
 
 func (b *bundles) note(_ http.ResponseWriter, request *http.Request) bool {
 	if !strings.Contains(request.URL.Path, "/"+bundle.DesiredRepository(runtimeID)+"/manifests/") {
 		return false
 	}
-	if answer := b.held(request.Method); answer != nil {
+	if answer := b.delayFor(request.Method); answer != nil {
 		select {
 		case <-answer:
 		case <-request.Context().Done():
@@ -275,8 +275,8 @@ func (b *bundles) note(_ http.ResponseWriter, request *http.Request) bool {
 	return false
 }
 
-// held returns the channel that a request must wait for, or nil.
-func (b *bundles) held(method string) <-chan struct{} {
+// delayFor returns the channel that a request with this method must wait for, or nil if its response is not delayed.
+func (b *bundles) delayFor(method string) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -295,7 +295,7 @@ func (b *bundles) held(method string) <-chan struct{} {
 	return b.answer
 }
 
-// each calls do for every application, with at most writers calls at a time.
+// each calls do for every application, with at most writers concurrent calls.
 func each(ctx context.Context, apps int, do func(ctx context.Context, i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)

@@ -16,8 +16,8 @@ import (
 // profiled is the duration of a profile.
 const profiled = 30 * time.Second
 
-// profile takes a CPU profile of a stage from now on, if profiles are requested and served. Errors are only printed,
-// because the figures of the stage matter more.
+// profile starts a CPU profile for a stage, if profiles are requested and the programs have a pprof endpoint. It prints
+// errors instead of returning them, because the figures of the stage do not depend on the profile.
 func (b *bench) profile(ctx context.Context, stage string) {
 	address := b.profiles()
 	if address == "" {

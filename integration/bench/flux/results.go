@@ -27,7 +27,7 @@ type results struct {
 	// Settings and Figures are keyed by side. Times are in seconds, memory is in bytes.
 	Settings map[string]string             `json:"settings"`
 	Figures  map[string]map[string]float64 `json:"figures"`
-	// Reported is the number of modules that the control plane shows as Ready.
+	// Reported is the number of modules that the control plane shows as Ready, for example "3 of 3".
 	Reported string `json:"reported"`
 }
 
@@ -190,7 +190,7 @@ func (r *results) write(folder string, out io.Writer) error {
 		os.WriteFile(base+".json", append(data, '\n'), 0o644))
 }
 
-// readResults returns the results of an earlier run, or nil if the file does not exist.
+// readResults returns the results of an earlier run, or nil if their file does not exist.
 func readResults(path string) (*results, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

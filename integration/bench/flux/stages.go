@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/bench/process"
 )
 
-// side is one of the two measured products.
+// side is one of the two measured products: kyma-pull or Flux.
 type side interface {
 	name() string
 	// settings describes the configuration for readers of the table.
@@ -38,12 +38,12 @@ type side interface {
 	// report returns the state of the applications in the control plane, or an empty string if the product has no
 	// control plane.
 	report(ctx context.Context) (string, error)
-	// ask triggers the reconciliation of some applications if the programs do not watch their objects. It returns its
-	// own requests to the cluster.
+	// ask triggers the reconciliation of some applications if the programs do not watch their objects. It returns the
+	// number of requests that ask itself sent to the cluster.
 	ask(ctx context.Context, apps []int) (requests, error)
 	// revise releases the second version of every application. It returns the time when the programs were notified, and
-	// its own requests to the cluster. It calls before after the release; programs cannot see the new version until
-	// before returns.
+	// the number of requests that revise itself sent to the cluster. It calls before after the release, and the
+	// programs cannot see the new version until before returns.
 	revise(ctx context.Context, before func() error) (time.Time, requests, error)
 	close() error
 }
@@ -91,7 +91,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 	return b.stop()
 }
 
-// meter contains the usage at a time.
+// meter contains the resource usage at one point in time.
 type meter struct {
 	programs, apiServer time.Duration
 	requests            requests
@@ -110,7 +110,8 @@ func (b *bench) read(ctx context.Context) (meter, error) {
 	return meter{programs, apiServer, asked}, err
 }
 
-// cost waits until the programs are idle, records their usage since a time, and returns when they became idle.
+// cost waits until the programs are idle, records their usage since the meter before, and returns when they became
+// idle.
 func (b *bench) cost(ctx context.Context, name string, before meter) (time.Time, error) {
 	since, programs, err := untilRest(ctx, longest, b.programs()...)
 	if err != nil {
@@ -125,7 +126,7 @@ func (b *bench) cost(ctx context.Context, name string, before meter) (time.Time,
 	return since, err
 }
 
-// install starts the programs for the first time and waits for all applications.
+// install starts the programs for the first time and waits until all applications are Ready.
 func (b *bench) install(ctx context.Context) error {
 	awaited, err := await(ctx, b.cluster(), b.units(), b.options.Apps, b.ready(first))
 	if err != nil {
@@ -176,7 +177,7 @@ func (b *bench) idle(ctx context.Context) error {
 	return nil
 }
 
-// pass waits for a duration and returns the usage in that time.
+// pass waits for a duration and returns the resource usage in that duration.
 func (b *bench) pass(ctx context.Context, while time.Duration) (meter, error) {
 	before, err := b.read(ctx)
 	if err != nil {
@@ -273,7 +274,7 @@ func (b *bench) restart(ctx context.Context) error {
 	if err := b.stop(); err != nil {
 		return err
 	}
-	// The API server sends requests to itself. They are subtracted from the programs' requests.
+	// The API server sends requests to itself. Subtract them from the programs' requests.
 	own, err := b.pass(ctx, b.options.Idle/2)
 	if err != nil {
 		return err

@@ -27,7 +27,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// theirs is Flux with an OCIRepository and a Kustomization for each application, like Flux's own benchmark.
+// theirs is Flux's side of the comparison: an OCIRepository and a Kustomization for each application, like Flux's own
+// benchmark.
 type theirs struct {
 	apps        int
 	found       assets.Flux
@@ -37,7 +38,7 @@ type theirs struct {
 	api         client.Client
 	controllers *controllers
 	mu          sync.Mutex
-	revisions   map[string]digest.Digest // by application and version
+	revisions   map[string]digest.Digest // digests of the pushed artifacts, by application and version
 }
 
 const fluxNamespace = "flux-system"
@@ -49,7 +50,7 @@ var (
 
 func (t *theirs) name() string { return "Flux" }
 
-// prepare pushes every application and declares it to Flux. No controller runs yet.
+// prepare pushes every application and creates its Flux objects. No controller runs yet.
 func (t *theirs) prepare(ctx context.Context) error {
 	var err error
 	if t.found, err = assets.EnsureFlux(ctx, os.Stderr); err != nil {
@@ -194,7 +195,8 @@ func (t *theirs) close() error {
 	return errors.Join(problems...)
 }
 
-// current reports whether a status is for the object's newest spec, if the status has a generation.
+// current reports whether an object's status describes its newest spec. A status without a generation counts as
+// current.
 func current(o *unstructured.Unstructured) bool {
 	observed, found, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
 	return !found || observed == o.GetGeneration()

@@ -39,7 +39,7 @@ func UsageOf(pids ...int) (Usage, error) {
 		all.CPU, all.Children = all.CPU+own, all.Children+children
 		all.Resident += kibibytes(status, "VmRSS")
 		all.Anonymous += kibibytes(status, "RssAnon")
-		all.File += kibibytes(status, "RssFile") + kibibytes(status, "RssShmem") // of a program in /dev/shm
+		all.File += kibibytes(status, "RssFile") + kibibytes(status, "RssShmem") // RssShmem: file in /dev/shm
 		all.Peak += kibibytes(status, "VmHWM")
 	}
 	return all, nil
@@ -113,7 +113,7 @@ func MachineCPU() time.Duration {
 func OthersCPU() time.Duration {
 	others := MachineCPU()
 	for _, pid := range append(children(), os.Getpid()) {
-		if own, waited, err := cpuOf(pid); err == nil { // a child that has just ended counts in this process's time
+		if own, waited, err := cpuOf(pid); err == nil { // this process's time includes a child that has just ended
 			others -= own + waited
 		}
 	}

@@ -21,7 +21,7 @@ func TestWorkOfChildProcessesIsCounted(t *testing.T) {
 		pid, err := Child("sleep", "60")
 		if err == nil {
 			if pid != cmd.Process.Pid {
-				t.Errorf("the child is %d, not %d", pid, cmd.Process.Pid)
+				t.Errorf("Child returned process ID %d, want %d", pid, cmd.Process.Pid)
 			}
 			break
 		}
@@ -40,7 +40,7 @@ func TestWorkOfChildProcessesIsCounted(t *testing.T) {
 		t.Errorf("machine CPU %s, CPU of others %s", machine, others)
 	}
 	_ = cmd.Process.Kill()
-	_ = cmd.Wait() // it was killed
+	_ = cmd.Wait() // an error is expected, because the test killed the process
 	after, err := UsageOf(os.Getpid())
 	if err != nil || after.Children-before.Children < child.CPU {
 		t.Errorf("CPU of children after Wait is %s, before %s: %v", after.Children, before.Children, err)

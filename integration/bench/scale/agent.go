@@ -32,9 +32,9 @@ type agent struct {
 	observed    *bundle.Observed
 	certificate string
 	request     string
-	known       bool // the control plane has enrolled the key
+	known       bool // true once the control plane has enrolled the agent's key
 	state       *installed
-	catalog     digest.Digest // of the current bundle
+	catalog     digest.Digest // digest of the catalog in the current bundle
 	arrived     time.Time     // when the promoted module changed last
 	sequence    int64
 	reported    string
@@ -51,11 +51,11 @@ type conduct struct {
 	Silent, Noisy bool
 }
 
-// installed is the reported state for a desired state, shared by all runtimes with that state.
+// installed contains the reported modules for a desired state. All runtimes with that desired state share it.
 type installed struct {
 	kyma    bundle.ReportedKyma
 	modules []bundle.ReportedModule
-	version string // of the promoted module
+	version string // version of the promoted module
 }
 
 func newAgent(all *agents, id string, secret trust.TokenSecret) (*agent, error) {
@@ -84,14 +84,14 @@ func newAgent(all *agents, id string, secret trust.TokenSecret) (*agent, error) 
 	return a, err
 }
 
-// noisy reports whether the agent polls and reports even while the others are held.
+// noisy reports whether the agent polls and reports even while the other agents are suspended.
 func (a *agent) noisy() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.conduct.Noisy
 }
 
-// round polls once and sends the resulting report.
+// round polls the registry once and pushes a report if one is due.
 func (a *agent) round(ctx context.Context) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -101,7 +101,7 @@ func (a *agent) round(ctx context.Context) {
 	a.trouble = errors.Join(a.pull(ctx), a.report(ctx))
 }
 
-// pull applies the newest bundle if it is acceptable.
+// pull applies the newest bundle if verification accepts it.
 func (a *agent) pull(ctx context.Context) error {
 	repository, err := a.all.place.Reading(ctx, bundle.DesiredRepository(a.id))
 	if err != nil {

@@ -28,8 +28,8 @@ type agents struct {
 	place        store.Store
 	root         trust.Root
 	poll, report time.Duration
-	held         atomic.Bool
-	slots        chan struct{} // limits the agents that work at the same time
+	suspended    atomic.Bool
+	slots        chan struct{} // limits the number of agents that work at the same time
 	each         []*agent
 	// connect opens an agent's connection to the publisher's notifications. It is nil if agents only poll.
 	connect func(ctx context.Context, a *agent) (io.ReadCloser, error)
@@ -41,19 +41,19 @@ type agents struct {
 }
 
 const (
-	// atOnce limits the agents that work at the same time. In production, each agent has its own machine.
+	// atOnce is the maximum number of agents that work at the same time. In production, each agent has its own machine.
 	atOnce = 64
 	// jitter is the agents' default interval jitter.
 	jitter = 0.1
 )
 
-// newAgents generates keys and tokens. No agent works yet.
+// newAgents creates all agents with their keys and tokens, but does not start them.
 func (w *world) newAgents(ctx context.Context) (*agents, error) {
 	all := &agents{
 		place: w.place, poll: w.AgentPoll, report: w.AgentReport, slots: make(chan struct{}, atOnce),
 		each: make([]*agent, w.Runtimes), known: map[digest.Digest]*installed{},
 	}
-	all.held.Store(true)
+	all.suspended.Store(true)
 	root, err := os.ReadFile(filepath.Join(w.keys(), "root.json"))
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (w *world) newAgents(ctx context.Context) (*agents, error) {
 // begin starts all agents at once. After the first poll, each agent polls at its own time.
 func (all *agents) begin(ctx context.Context) {
 	ctx, all.stop = context.WithCancel(ctx)
-	all.held.Store(false)
+	all.suspended.Store(false)
 	for _, a := range all.each {
 		all.running.Go(func() { all.live(ctx, a) })
 		if all.connect != nil {
@@ -104,7 +104,7 @@ func (all *agents) live(ctx context.Context, a *agent) {
 		case <-a.wake:
 			woken = true
 		}
-		if !all.held.Load() || a.noisy() {
+		if !all.suspended.Load() || a.noisy() {
 			select {
 			case <-ctx.Done():
 				return
@@ -115,7 +115,7 @@ func (all *agents) live(ctx context.Context, a *agent) {
 		}
 		next := all.untilPoll(a)
 		if woken && !a.noisy() {
-			// All agents were woken at once. A random first interval spreads their polls, as if they had started at
+			// All agents start at the same time. A random first interval spreads their polls, as if they had started at
 			// different times.
 			next = time.Duration(rand.Float64() * float64(next))
 		}
@@ -130,12 +130,12 @@ func (all *agents) close() {
 	all.running.Wait()
 }
 
-// hold suspends all requests of agents. resume allows them again and wakes all agents, unless they must wait for their
-// next poll.
-func (all *agents) hold() { all.held.Store(true) }
+// suspend stops all requests of agents. resume allows requests again. If now is true, it also wakes all agents, which
+// otherwise wait for their next poll.
+func (all *agents) suspend() { all.suspended.Store(true) }
 
 func (all *agents) resume(now bool) {
-	all.held.Store(false)
+	all.suspended.Store(false)
 	if !now {
 		return
 	}
@@ -176,8 +176,8 @@ func jittered(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (1 - jitter + 2*jitter*rand.Float64()))
 }
 
-// have returns the times when agents received a version of the promoted module. other describes an agent that has not
-// received the version.
+// have returns the time at which each agent received a version of the promoted module. other describes an agent that
+// has not received the version.
 func (all *agents) have(version string) (arrived []time.Time, other string) {
 	var not *agent
 	var trouble error

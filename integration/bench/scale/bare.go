@@ -19,19 +19,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// mountsPerBundle is the number of blobs that each bundle of the promotion mounted, or one if no promotion was
-// measured.
+// mountsPerBundle returns the number of blob mounts for each bundle of the measured promotion, or one if no promotion
+// was measured.
 func (w *world) mountsPerBundle() int64 { return max(1, w.mounts) }
 
-// bareBundle is a bundle to write again.
+// bareBundle is a bundle that bareLoop writes again.
 type bareBundle struct {
 	id        string
 	documents bundle.Documents
 	manifest  bundle.Blob
 }
 
-// bareLoop writes every runtime's newest bundle again, into repositories with the previous bundle's content. It sends
-// as many mounts as the promotion needed, then a manifest that is as new to the registry as the bundle's was.
+// bareLoop writes the newest bundle of every runtime again, into repositories that contain only the previous bundle's
+// content. For each bundle it sends as many mounts as the promotion did, then a manifest that the registry does not
+// have yet.
 func (w *world) bareLoop(ctx context.Context) (time.Duration, taken, error) {
 	bundles, err := w.fetchBundles(ctx)
 	if err != nil {
@@ -119,16 +120,16 @@ func (w *world) fetchBundles(ctx context.Context) ([]bareBundle, error) {
 	return bundles, err
 }
 
-// holder is a manifest that keeps the registry from removing the blob.
+// holder returns a manifest that references the blob, so that the registry does not remove the blob.
 func holder(blob bundle.Blob) (bundle.Blob, error) {
 	return bundle.NewManifest(ocispec.Manifest{Config: blob.Descriptor, Layers: []ocispec.Descriptor{blob.Descriptor}})
 }
 
-// patchedAtMost limits the Kymas whose statuses are patched. More Kymas do not change the rate.
+// patchedAtMost is the maximum number of Kymas whose statuses rawPatches patches. More Kymas do not change the rate.
 const patchedAtMost = 1000
 
-// rawPatches patches the statuses of Kymas as a report would, and reverts the patches, while all other programs are
-// idle.
+// rawPatches patches the statuses of Kymas as the publisher does for a report, and then reverts the patches. All other
+// programs are idle.
 func (w *world) rawPatches(ctx context.Context) (rate float64, patches int, err error) {
 	var all v1beta2.KymaList
 	if err := w.control.List(ctx, &all, client.InNamespace(sample.Namespace),

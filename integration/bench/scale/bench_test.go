@@ -55,7 +55,7 @@ func TestTrafficSinceExcludesEarlierRequests(t *testing.T) {
 	before := counted{head: {N: 3}}
 	later := counted{head: {N: 3}, put: {N: 2}, push: {N: 5}}.since(before)
 	if later.total(publisherHost) != 2 || later.n(agentsHost, "PUT", aboutReports) != 5 || len(later) != 2 {
-		t.Errorf("got %v", later)
+		t.Errorf("traffic since the earlier count is %v", later)
 	}
 	if got, want := (counted{put: {N: 2}, head: {N: 7}}).String(),
 		"7 HEAD manifests of reports, 2 PUT manifests of runtimes"; got != want {
@@ -82,12 +82,12 @@ func TestQuantiles(t *testing.T) {
 	values := []time.Duration{5, 1, 4, 2, 3}
 	if p50, p99, none := quantile(values, 0.5), quantile(values, 0.99), quantile(nil, 0.5); p50 != 3 || p99 != 5 ||
 		none != 0 {
-		t.Errorf("p50 %d, p99 %d, of nothing %d", p50, p99, none)
+		t.Errorf("got p50 %d, p99 %d, p50 of no values %d", p50, p99, none)
 	}
 }
 
-// TestRunIsComparedWithPreviousRun also checks that a partial run is compared with an earlier complete run, but not the
-// other way round.
+// TestRunIsComparedWithPreviousRun also checks that a partial run is compared with an earlier complete run, but that a
+// complete run is not compared with a partial run.
 func TestRunIsComparedWithPreviousRun(t *testing.T) {
 	folder := t.TempDir()
 	run := func(value float64, only ...string) string {

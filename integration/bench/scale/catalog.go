@@ -16,7 +16,7 @@ import (
 const (
 	offered       = 32 // modules
 	perRuntime    = 20
-	everywhere    = 8 // modules in every runtime; promoting one of them reaches all runtimes
+	everywhere    = 8 // modules that every runtime has; promoting one of them changes all runtimes
 	sets          = 8 // modules of each runtime
 	promotions    = 16
 	channel       = "regular"
@@ -59,7 +59,7 @@ func versionOf(name, version string) sample.Version {
 	return v
 }
 
-// offer pushes all versions of all modules and releases the first.
+// offer pushes all versions of all modules and releases the first version of each module.
 func (w *world) offer(ctx context.Context) error {
 	modules, err := openStore("localhost:" + w.registry.port + "/" + modulesPath)
 	if err != nil {

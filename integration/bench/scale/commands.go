@@ -29,14 +29,14 @@ import (
 // runsOfEach is the number of runs of each command. The figure is the median.
 const runsOfEach = 3
 
-// commands measures how long `status` and the page take. It copies Kymas of a real publisher in etcd until the fleet
-// has the requested size. A publisher would publish bundles for the copies, so the publisher is stopped and the stage
-// is the last one.
+// commands measures how long `kcp-publisher status` and the web page take. It copies Kymas in etcd until the fleet has
+// the requested size. A running publisher would publish bundles for the copies, so the publisher is stopped, and this
+// is the last stage.
 func (w *world) commands(ctx context.Context) error {
 	if err := w.killPublisher(); err != nil {
 		return err
 	}
-	w.kymas.close() // its watch would receive every copy
+	w.kymas.close() // the watch of Kymas would receive every copy
 	each, err := w.copyKymas(ctx)
 	if err != nil {
 		return err
@@ -103,8 +103,8 @@ func (w *world) copyKymas(ctx context.Context) (float64, error) {
 
 var uid = regexp.MustCompile(`"uid":"[0-9a-f-]{36}"`)
 
-// troubled marks every twentieth Kyma as silent, and breaks a module in every fiftieth Kyma. The messages are those of
-// the publisher.
+// troubled marks every twentieth Kyma as silent, and breaks a module in every fiftieth Kyma. The messages are the same
+// as the publisher's.
 func troubled(i int, data []byte) ([]byte, error) {
 	if i%20 != 7 && i%50 != 3 {
 		return data, nil
@@ -144,7 +144,7 @@ type ran struct {
 	lines             int
 }
 
-// see runs the publisher's program like a user.
+// see runs a kcp-publisher command as a user would, and measures it.
 func (w *world) see(ctx context.Context, args ...string) (ran, error) {
 	server, started := w.cpu("kube-apiserver"), time.Now()
 	cmd := exec.CommandContext(ctx, w.binaries.Publisher, append(args, "--kubeconfig", w.kcp.Kubeconfig())...)
@@ -195,12 +195,12 @@ func (w *world) seeStatus(ctx context.Context, args []string) error {
 	w.add(s.wall.Seconds(), seconds, what, fmt.Sprintf("%d lines; fastest %.1f s", s.lines, all[0].wall.Seconds()))
 	w.add(float64(s.cpu.Milliseconds()), cpuMillis, what, "")
 	w.add(float64(s.server.Milliseconds()), cpuMillis, what+": kube-apiserver", "")
-	w.add(float64(s.read), size, what+": bytes read", "as they came, compressed where they were")
+	w.add(float64(s.read), size, what+": bytes read", "as read, including compressed responses")
 	w.add(float64(s.peak), size, what+": peak of memory", "")
 	return nil
 }
 
-// seePage starts the page and measures the time until it shows a runtime.
+// seePage starts the web page and measures the time until the page shows a runtime.
 func (w *world) seePage(ctx context.Context) (err error) {
 	log := filepath.Join(w.dir, "ui.log")
 	started := time.Now()
@@ -235,25 +235,25 @@ func (w *world) seePage(ctx context.Context) (err error) {
 	}
 	w.add(time.Since(started).Seconds(), seconds, "start of the page -> its first row",
 		strconv.Itoa(bytes)+" bytes of HTML")
-	if err := w.until(ctx, "the page has read all", func() (bool, string) {
+	if err := w.until(ctx, "the page has read the whole fleet", func() (bool, string) {
 		all, err := readAll(ctx, browser, address)
 		return all, fmt.Sprint(err)
 	}); err != nil {
 		return err
 	}
-	w.add(time.Since(started).Seconds(), seconds, "start of the page -> all is read", "")
+	w.add(time.Since(started).Seconds(), seconds, "start of the page -> whole fleet is read", "")
 	again := time.Now()
 	for range 10 {
 		if _, _, err := firstRow(ctx, browser, address); err != nil {
 			return err
 		}
 	}
-	w.add(time.Since(again).Seconds()/10*1000, "ms", "first screen once the page runs", "mean of 10")
+	w.add(time.Since(again).Seconds()/10*1000, "ms", "first screen of the running page", "mean of 10")
 	used, err := process.UsageOf(page.pid())
 	if err != nil {
 		return err
 	}
-	w.add(used.CPU.Seconds()*1000, cpuMillis, "page until then", "")
+	w.add(used.CPU.Seconds()*1000, cpuMillis, "CPU of the page since its start", "")
 	w.add(float64(used.Resident), size, "memory of the page", "")
 	w.add(float64(used.Peak), size, "memory of the page: its peak", "")
 	return nil
@@ -261,13 +261,13 @@ func (w *world) seePage(ctx context.Context) (err error) {
 
 var pageAddress = regexp.MustCompile(`http://127\.0\.0\.1:\d+/\?token=\S+`)
 
-// firstRow reports whether the first screen lists a runtime.
+// firstRow reports whether the first screen of the web page lists a runtime.
 func firstRow(ctx context.Context, browser *http.Client, address string) (bool, int, error) {
 	status, page, err := screen(ctx, browser, address)
 	return status == http.StatusOK && strings.Contains(page, "runtime-0"), len(page), err
 }
 
-// readAll reports whether the first screen covers the whole fleet.
+// readAll reports whether the web page has read the whole fleet.
 func readAll(ctx context.Context, browser *http.Client, address string) (bool, error) {
 	status, page, err := screen(ctx, browser, address)
 	return status == http.StatusOK && !strings.Contains(page, `id="reading"`), err

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// hostile measures a promotion again while some runtimes misbehave. The other runtimes must not wait for them.
+// hostile measures a promotion again while some runtimes misbehave, because the other runtimes must not wait for them.
 func (w *world) hostile(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
@@ -53,9 +53,9 @@ func (w *world) hostile(ctx context.Context) error {
 	w.add(p.all.Seconds(), seconds, "edit -> last bundle in the registry",
 		fmt.Sprintf("%d of %d runtimes fail or are silent, one reports every second; without them %.1f s",
 			w.Runtimes-good, w.Runtimes, w.promoted.Seconds()))
-	w.add(p.all.Seconds()/w.promoted.Seconds(), times, "promotion, against that without them", "")
+	w.add(p.all.Seconds()/w.promoted.Seconds(), times, "promotion, compared with healthy runtimes only", "")
 	w.add((p.spent.by["publisher"]+p.spent.by["registry"]).Seconds()/w.promotedCPU.Seconds(), times,
-		"its CPU time, against that without them", "publisher and registry")
+		"CPU time of the promotion, compared with healthy runtimes only", "publisher and registry")
 	if _, err := w.untilNamed(ctx, p); err != nil {
 		return err
 	}
@@ -64,12 +64,13 @@ func (w *world) hostile(ctx context.Context) error {
 		return err
 	}
 	w.add(took.Seconds()/float64(good)/(w.statuses.Seconds()/float64(w.Runtimes)), times,
-		"statuses of the others, against those without them", "for each runtime")
+		"statuses of healthy runtimes, compared with healthy runtimes only", "for each runtime")
 	w.agents.behave(func(int) conduct { return conduct{} })
 	return w.converge(ctx)
 }
 
-// baselines stops the publisher and measures the requests of a promotion without it.
+// baselines stops the publisher, sends the same registry and API server requests as the publisher did for a promotion,
+// and measures them.
 func (w *world) baselines(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {

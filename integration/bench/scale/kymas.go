@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// kymas is the control plane's state of its runtimes. It watches Kymas, because repeated lists would change the
-// measurement, and decodes only the fields that stages wait for.
+// kymas contains the statuses of all Kymas in the control plane. It watches Kymas instead of listing them repeatedly,
+// because lists would affect the measurement. It decodes only the fields that stages wait for.
 type kymas struct {
 	api    rest.Interface
 	cancel context.CancelFunc
@@ -24,7 +24,7 @@ type kymas struct {
 
 	mu      sync.Mutex // guards the fields below
 	known   map[string]record
-	changed time.Time // the time of the last change
+	changed time.Time // time of the last change of a Kyma
 	trouble error
 }
 
@@ -158,7 +158,8 @@ func (k *kymas) set(d document) {
 	}
 }
 
-// count returns the number of Kymas in the wanted state, a Kyma in another state, and the time of the last change.
+// count returns the number of Kymas for which wanted returns true, a description of another Kyma, and the time of the
+// last change.
 func (k *kymas) count(wanted func(id string, r record) bool) (n int, other string, changed time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -10,10 +10,10 @@ import (
 
 // memoryLimit limits the memory of one program.
 type memoryLimit struct {
-	// how describes the mechanism for readers of the results.
+	// how describes in the results how the limit is enforced.
 	how    string
-	folder string   // of the cgroup, empty if no cgroup is used
-	open   *os.File // that folder
+	folder string   // folder of the cgroup, empty if no cgroup is used
+	open   *os.File // open file descriptor of folder
 	bytes  int64
 }
 
@@ -55,7 +55,7 @@ func (l *memoryLimit) apply(cmd *exec.Cmd) {
 	cmd.Env = append(cmd.Environ(), fmt.Sprintf("GOMEMLIMIT=%d", l.bytes/10*9))
 }
 
-// remove ends the limit once its program has ended.
+// remove removes the cgroup after the limited program has ended.
 func (l *memoryLimit) remove() error {
 	if l.open == nil {
 		return nil

@@ -74,7 +74,7 @@ func parse(args []string) (commandLine, error) {
 	flags := flag.NewFlagSet("bench-fleet", flag.ContinueOnError)
 	flags.IntVar(&c.Runtimes, "n", 1000, "runtimes, 100 to 10,000")
 	flags.StringVar(&only, "only", "", "stages to measure, separated by commas, of: "+strings.Join(optional(), ", ")+
-		"; those before enrollment always run")
+		"; the stages before enrollment always run")
 	flags.DurationVar(&c.AgentPoll, "agent-poll", time.Minute, "poll interval of agents")
 	flags.DurationVar(&c.AgentReport, "agent-report", 5*time.Minute, "report interval of agents without changes")
 	flags.DurationVar(&c.Idle, "idle", time.Minute, "duration of the idle measurement")
@@ -118,8 +118,8 @@ func parse(args []string) (commandLine, error) {
 	return c, nil
 }
 
-// run measures, prints the results and writes them. After a failed stage, the others continue if the fleet can be
-// restored.
+// run runs the stages, and prints and writes the results. After a failed stage, it continues with the next stage if the
+// fleet can be restored.
 func run(ctx context.Context, o options, out io.Writer) (err error) {
 	results := newResults(o)
 	w := &world{options: o, out: out, results: results}
@@ -139,7 +139,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		err = fmt.Errorf("stage %s: %w\n%s", s.name, err, w.lastWords())
+		err = fmt.Errorf("stage %s: %w\n%s", s.name, err, w.failureReport())
 		results.Failed = append(results.Failed, s.name)
 		problems = append(problems, err)
 		w.say("failed: %v", err)

@@ -64,7 +64,7 @@ func short(d time.Duration) string {
 	return text
 }
 
-// quantile returns the value below which a share of the others lie.
+// quantile returns the value that is greater than the given share of the values.
 func quantile(values []time.Duration, share float64) time.Duration {
 	if len(values) == 0 {
 		return 0

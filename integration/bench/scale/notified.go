@@ -28,7 +28,7 @@ func (w *world) notify() error {
 	if err != nil {
 		return err
 	}
-	w.notifyFlags = append(flags, "--report-poll-interval="+rarePoll.String(), "--allowed-silence=1h")
+	w.notifyFlags = append(flags, "--set=report-poll-interval="+rarePoll.String(), "--allowed-silence=1h")
 	return nil
 }
 
@@ -99,6 +99,6 @@ func (all *agents) readEvents(ctx context.Context, a *agent) {
 func (a *agent) poll() {
 	select {
 	case a.wake <- struct{}{}:
-	default: // an earlier wake-up is still pending
+	default: // the agent has not handled the previous wake-up yet
 	}
 }

@@ -36,7 +36,7 @@ func start(log, binary string, args []string, how func(*exec.Cmd)) (*program, er
 	}
 	p := &program{cmd: cmd, log: log, exited: make(chan struct{})}
 	go func() {
-		_ = cmd.Wait() // its log contains the error
+		_ = cmd.Wait() // the program's log contains the error
 		file.Close()
 		close(p.exited)
 	}()

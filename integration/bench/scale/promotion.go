@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// push promotes the module while all agents are held, and waits until every runtime's bundle is in the registry.
+// push promotes the module while all agents are suspended, and waits until every runtime's bundle is in the registry.
 func (w *world) push(ctx context.Context) (pushed, error) {
 	were := map[string]string{}
 	w.kymas.count(func(id string, r record) bool { were[id] = r.Published; return true })
@@ -60,7 +60,7 @@ func (w *world) promotion(ctx context.Context) error {
 	return w.recordMemory("publisher's memory after the promotion")
 }
 
-// reports measures how fast statuses follow once all runtimes report at the same time.
+// reports measures how long the publisher takes to update all statuses when all runtimes report at the same time.
 func (w *world) reports(ctx context.Context) error {
 	if !w.pending {
 		p, err := w.push(ctx)
@@ -76,7 +76,7 @@ func (w *world) reports(ctx context.Context) error {
 	return err
 }
 
-// respond wakes all agents and waits until wanted Kymas meet the condition.
+// respond wakes all agents and waits until the wanted number of Kymas meets the condition counts.
 func (w *world) respond(ctx context.Context, wanted int, counts func(string, record) bool) (time.Duration, error) {
 	writes, err := w.writes(ctx)
 	if err != nil {
@@ -89,7 +89,7 @@ func (w *world) respond(ctx context.Context, wanted int, counts func(string, rec
 		return 0, err
 	}
 	spent := w.taken().since(before)
-	w.agents.hold()
+	w.agents.suspend()
 	w.pending = false
 	after, err := w.writes(ctx)
 	if err != nil {
@@ -101,7 +101,7 @@ func (w *world) respond(ctx context.Context, wanted int, counts func(string, rec
 	}
 	took, n := last.Sub(started), float64(wanted)
 	note := ""
-	if wanted == w.Runtimes { // with fewer, an agent would continue to report
+	if wanted == w.Runtimes { // in the hostile stage, a noisy agent does not stop reporting
 		note = fmt.Sprintf("the last report was in the registry after %.1f s",
 			traffic[request{agentsHost, http.MethodPut, aboutReports}].Last.Sub(started).Seconds())
 	}
@@ -113,7 +113,7 @@ func (w *world) respond(ctx context.Context, wanted int, counts func(string, rec
 	return took, nil
 }
 
-// learning measures when agents detect a promotion, by polls or notifications.
+// learning measures how long agents take to detect a promotion by polls or notifications.
 func (w *world) learning(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
@@ -121,7 +121,7 @@ func (w *world) learning(ctx context.Context) error {
 		}
 	}
 	w.agents.resume(false)
-	defer w.agents.hold()
+	defer w.agents.suspend()
 	started := time.Now()
 	if err := w.promote(ctx); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// until waits like fleet.Until, but only while the publisher runs.
+// until waits like fleet.Until, and returns an error early if the publisher ends.
 func (w *world) until(ctx context.Context, what string, seen func() (bool, string)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -50,10 +50,10 @@ func (w *world) seeding(ctx context.Context) error {
 // pushed describes how fast bundles reached the registry.
 type pushed struct {
 	tenth, half, all time.Duration
-	traffic          counted // up to the last bundle
+	traffic          counted // all requests until the last bundle
 	spent            taken
 	started          time.Time
-	were             map[string]string // the bundles that Kymas named before
+	were             map[string]string // digest of the previous bundle, by Kyma
 }
 
 // untilPushed waits until the registry has received a bundle of every runtime since the start.
@@ -82,7 +82,7 @@ func (w *world) untilPushed(ctx context.Context, started time.Time, before count
 	return p, err
 }
 
-// per formats a count per runtime.
+// per divides a count by the number of runtimes and formats the result.
 func (w *world) per(n float64) string { return fmt.Sprintf("%.2f", n/float64(w.Runtimes)) }
 
 // firstPublish starts the publisher with a fleet that has no bundles yet.
@@ -130,7 +130,8 @@ func (w *world) right(_ string, r record) bool {
 		r.Published != "" && r.Observed == r.Published
 }
 
-// untilRight waits until at least wanted Kymas meet the condition counts, and returns the time of the last change.
+// untilRight waits until at least the wanted number of Kymas meets the condition counts, and returns the time of the
+// last change.
 func (w *world) untilRight(ctx context.Context, wanted int, counts func(id string, r record) bool) (time.Time, error) {
 	var last time.Time
 	err := w.until(ctx,
@@ -143,16 +144,17 @@ func (w *world) untilRight(ctx context.Context, wanted int, counts func(id strin
 	return last, err
 }
 
-// converge waits until a fleet has converged, and holds its agents.
+// converge waits until the fleet has converged, and then suspends its agents.
 func (w *world) converge(ctx context.Context) error {
 	w.agents.resume(true)
 	_, err := w.untilRight(ctx, w.Runtimes, w.right)
-	w.agents.hold()
+	w.agents.suspend()
 	w.pending = false
 	return err
 }
 
-// enrollment starts all agents at once. Each has an unknown key, and needs another bundle once its key is enrolled.
+// enrollment starts all agents at once. The control plane does not know their keys yet, and each agent needs another
+// bundle once its key is enrolled.
 func (w *world) enrollment(ctx context.Context) error {
 	traffic, err := w.registry.counted(ctx)
 	if err != nil {
@@ -168,7 +170,7 @@ func (w *world) enrollment(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.agents.hold()
+	w.agents.suspend()
 	after, err := w.writes(ctx)
 	if err != nil {
 		return err

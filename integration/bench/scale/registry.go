@@ -31,8 +31,8 @@ const (
 
 // request is a kind of request to the registry.
 type request struct {
-	// From is the publisher or any agent, Method the HTTP method, About the requested object, such as "manifests of
-	// reports".
+	// From is the sender: the publisher or any agent. Method is the HTTP method. About is the type of the requested
+	// object, such as "manifests of reports".
 	From, Method, About string
 }
 
@@ -105,10 +105,10 @@ func published(method, path string, status int) string {
 	return runtime
 }
 
-// arrivals are the times of each runtime's newest bundle.
+// arrivals contains the time at which the registry received the newest bundle of each runtime.
 type arrivals map[string]time.Time
 
-// since returns the number of runtimes that got a bundle after a time.
+// since returns the number of runtimes whose bundle arrived after a time.
 func (a arrivals) since(t time.Time) (n seen) {
 	for _, at := range a {
 		if !at.After(t) {
@@ -125,13 +125,14 @@ func (a arrivals) since(t time.Time) (n seen) {
 // progressPath is the path on which the registry process serves the arrivals.
 const progressPath = "/bundles"
 
-// entry is a line in the registry process's record of its traffic.
+// entry is a line in the traffic statistics that the registry process serves.
 type entry struct {
 	request
 	seen
 }
 
-// serveRegistry is the registry's process. It ends when its input closes, so it never outlives the bench.
+// serveRegistry runs in the registry's process. It returns when its input closes, so the process never outlives the
+// bench.
 func serveRegistry(ctx context.Context, options registry.Options, in io.Reader, out io.Writer) error {
 	r, err := registry.Start(ctx, options)
 	if err != nil {
@@ -169,7 +170,7 @@ func serveRegistry(ctx context.Context, options registry.Options, in io.Reader, 
 		mu.Lock()
 		now := arrived.since(since)
 		mu.Unlock()
-		_ = json.NewEncoder(w).Encode(now) // otherwise the client is gone
+		_ = json.NewEncoder(w).Encode(now) // an error means that the client has disconnected
 	})
 	handler.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		mu.Lock()
@@ -178,7 +179,7 @@ func serveRegistry(ctx context.Context, options registry.Options, in io.Reader, 
 			entries = append(entries, entry{key, value})
 		}
 		mu.Unlock()
-		_ = json.NewEncoder(w).Encode(entries) // otherwise the client is gone
+		_ = json.NewEncoder(w).Encode(entries) // an error means that the client has disconnected
 	})
 	handler.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: handler}

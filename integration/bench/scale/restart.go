@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// quiet is the time with only polls after which a publisher counts as idle.
+// quiet is the time after which a publisher that sends only polls counts as idle.
 const quiet = 5 * time.Second
 
-// pollsPerSecond is the rate of a publisher's polls of an idle fleet at default intervals, plus a half for jitter.
+// pollsPerSecond returns the expected rate of a publisher's polls in an idle fleet at default intervals, plus 50 % for
+// jitter.
 func (w *world) pollsPerSecond() float64 { return 1.5*float64(w.Runtimes)/30 + 5 }
 
 // untilIdle waits until the publisher has reconciled every Kyma and sends only polls to the registry. It returns the
@@ -24,7 +25,7 @@ func (w *world) untilIdle(ctx context.Context, since time.Time) (time.Duration, 
 		}
 		asked := int64(0)
 		for key, n := range now {
-			// A starting publisher reads the reports of runtimes at rest one by one, each at its next poll.
+			// A publisher that starts reads the report of an idle runtime only at the runtime's next poll.
 			if key.From == publisherHost && (key.Method == http.MethodHead || key.About == aboutReports) {
 				asked += n.N
 			}
@@ -52,8 +53,8 @@ func (w *world) untilIdle(ctx context.Context, since time.Time) (time.Duration, 
 	return window.Sub(since), err
 }
 
-// again kills the publisher and starts the next one, like a container that restarts in its Pod, with the lease of its
-// predecessor.
+// again kills the publisher and starts another one, like a container that restarts in its Pod. The new process
+// continues with the Lease of the killed process.
 func (w *world) again(within *memoryLimit) (started time.Time, err error) {
 	if err := w.killPublisher(); err != nil {
 		return started, err
@@ -61,7 +62,7 @@ func (w *world) again(within *memoryLimit) (started time.Time, err error) {
 	return time.Now(), w.startPublisher(within)
 }
 
-// restart measures a publisher that was killed in a converged fleet.
+// restart measures how a killed publisher starts again in a converged fleet.
 func (w *world) restart(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
@@ -95,7 +96,7 @@ func (w *world) restart(ctx context.Context) error {
 	}
 	now, written = now.since(traffic), written.since(writes)
 	w.add(took.Seconds(), seconds, "start after kill -9 -> idle",
-		"as a container that starts again in its Pod, with the lease of the one before")
+		"like a restarted container, with the Lease of the killed process")
 	w.add((w.cpu("publisher") - cpu).Seconds(), "CPU s", "publisher", "")
 	w.add(float64(now.total(publisherHost)), number, "registry requests",
 		"polls included: "+now.of(publisherHost).String())

@@ -39,7 +39,7 @@ type figure struct {
 	Note string `json:"note,omitempty"`
 }
 
-// stageCost is the machine's usage in a stage.
+// stageCost is the CPU usage of the machine during a stage.
 type stageCost struct {
 	Stage   string  `json:"stage"`
 	Seconds float64 `json:"seconds"`
@@ -59,7 +59,7 @@ type results struct {
 	Options  options     `json:"options"`
 	Figures  []figure    `json:"figures"`
 	Stages   []stageCost `json:"stages"`
-	// Failed are the failed stages. Their figures must not be compared.
+	// Failed lists the failed stages, whose figures must not be compared.
 	Failed []string `json:"failed,omitempty"`
 }
 
@@ -102,7 +102,7 @@ func (f figure) text() string {
 	return fmt.Sprintf("%.1f %s", f.Value, f.Unit)
 }
 
-// last returns the same figure of another run, or nil.
+// last returns the figure with the same stage and name from another run, or nil.
 func (r *results) last(f figure) *figure {
 	if r == nil {
 		return nil

@@ -22,7 +22,7 @@ import (
 // sampled is the number of Kymas whose size is measured.
 const sampled = 50
 
-// size measures the size of converged Kymas, and the publisher's fields in them.
+// size measures the size of converged Kymas, and how much of it the publisher's fields take.
 func (w *world) size(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
@@ -71,7 +71,7 @@ func (w *world) size(ctx context.Context) error {
 	return w.recordMemory("publisher's memory")
 }
 
-// idle watches a fleet with only polls and heartbeats.
+// idle measures a fleet that sends only polls and heartbeats.
 func (w *world) idle(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
@@ -83,7 +83,7 @@ func (w *world) idle(ctx context.Context) error {
 	}
 	w.agents.spread()
 	w.agents.resume(false)
-	defer w.agents.hold()
+	defer w.agents.suspend()
 	traffic, err := w.registry.counted(ctx)
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func (w writes) String() string {
 	return strings.Join(kinds, ", ")
 }
 
-// course are the waves of the measured rollout.
+// course returns the waves of the measured rollout.
 func course() v1alpha1.Course {
 	percent := func(n int32) *int32 { return &n }
 	return v1alpha1.Course{OnFailure: v1alpha1.OnFailureStop, Waves: []v1alpha1.Wave{
@@ -141,7 +141,7 @@ func course() v1alpha1.Course {
 	}}
 }
 
-// waves measures a rollout with agents that poll by their own clocks.
+// waves measures a rollout while each agent polls at its own times.
 func (w *world) waves(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
@@ -171,7 +171,7 @@ func (w *world) waves(ctx context.Context) error {
 		return err
 	}
 	w.agents.resume(false)
-	defer w.agents.hold()
+	defer w.agents.suspend()
 	started := time.Now()
 	if err := w.promote(ctx); err != nil {
 		return err
@@ -187,7 +187,7 @@ func (w *world) waves(ctx context.Context) error {
 	if err := w.wavesCost(ctx, traffic, writes, metrics); err != nil {
 		return err
 	}
-	w.agents.hold()
+	w.agents.suspend()
 	if err := w.control.Delete(ctx, policy); err != nil {
 		return fmt.Errorf("delete RolloutPolicy: %w", err)
 	}
@@ -198,7 +198,7 @@ func (w *world) waves(ctx context.Context) error {
 	return err
 }
 
-// untilProven records when each wave was proven.
+// untilProven waits until the rollout has succeeded, and records when the provenAt of each wave's status was set.
 func (w *world) untilProven(ctx context.Context, started time.Time) error {
 	proven := 0
 	return w.until(ctx, "the rollout has succeeded", func() (bool, string) {

@@ -14,10 +14,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// stage is one measurement. It leaves the fleet as it found it: converged, its agents held.
+// stage is one measurement. At its start and its end, the fleet is converged and the agents are suspended.
 type stage struct {
 	name string
-	// always is true if later stages need it.
+	// always is true if later stages need this stage.
 	always bool
 	run    func(*world, context.Context) error
 }
@@ -81,9 +81,9 @@ func (w *world) measure(ctx context.Context, s stage) error {
 	return err
 }
 
-// recover restores the state at the beginning of a stage, whatever the previous stage left behind.
+// recover restores the fleet to the state that each stage expects at its start, for example after a failed stage.
 func (w *world) recover(ctx context.Context) error {
-	w.agents.hold()
+	w.agents.suspend()
 	w.agents.behave(func(int) conduct { return conduct{} })
 	if w.publisher == nil || !w.publisher.running() {
 		if err := w.killPublisher(); err != nil {
@@ -101,7 +101,8 @@ func (w *world) recover(ctx context.Context) error {
 	return w.converge(ctx)
 }
 
-// limit is the time limit of a wait for all runtimes, which poll several times in some stages.
+// limit returns the time limit for a wait until all runtimes have responded. In some stages, each runtime must poll
+// several times.
 func (w *world) limit() time.Duration {
 	return 4*time.Minute + 6*w.AgentPoll + time.Duration(w.Runtimes)*200*time.Millisecond
 }

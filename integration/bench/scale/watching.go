@@ -36,7 +36,7 @@ func (f families) sum(name string, labels map[string]string) (total float64) {
 	return total
 }
 
-// timed returns count and seconds of a histogram's series with these labels.
+// timed returns the count and the sum in seconds of a histogram's series with these labels.
 func (f families) timed(name string, labels map[string]string) (n uint64, seconds float64) {
 	for _, m := range f[name].GetMetric() {
 		if matches(m, labels) {
@@ -127,7 +127,7 @@ func (w *world) publisherMetrics(ctx context.Context) (families, error) {
 
 var heapAlloc = regexp.MustCompile(`(?m)^# HeapAlloc = (\d+)$`)
 
-// liveHeap returns the publisher's heap after a garbage collection.
+// liveHeap returns the size of the publisher's heap after a garbage collection.
 func (w *world) liveHeap(ctx context.Context) (int64, error) {
 	data, err := w.ask(ctx, "/debug/pprof/heap?gc=1&debug=1")
 	if err != nil {
@@ -180,7 +180,7 @@ func (w *world) profile(ctx context.Context) (stop func()) {
 				w.say("no heap profile: %v", err)
 			}
 		}
-		all.Wait() // a shorter stage waits for them, so the rest of the profile is idle
+		all.Wait() // if the stage is shorter than the profile, wait for the rest of the profile
 		cancel()
 	}
 }
@@ -200,7 +200,7 @@ func (w *world) keep(data []byte, file string) error {
 	return os.WriteFile(file, data, 0o644)
 }
 
-// others returns the share of the machine that other programs used.
+// others returns the share of the machine's CPU time that other programs used.
 func (t taken) others(took time.Duration) float64 {
 	ours := time.Duration(0)
 	for _, d := range t.by {

@@ -46,27 +46,27 @@ type world struct {
 	dir      string
 	binaries fleet.Binaries
 	kcp      *cluster.Cluster
-	pids     map[string]int // of the API server and etcd
+	pids     map[string]int // process IDs of the API server and etcd
 	control  client.Client
-	api      rest.Interface // for requests that the client does not support
+	api      rest.Interface // for requests that controller-runtime's client does not support
 	registry *registryProcess
 	// notifications contains the addresses of the publisher's notifications, or nil with polling only. notifyFlags
 	// contains the publisher's flags for notifications.
 	notifications *fleet.Notifications
 	notifyFlags   []string
-	place         store.Store // the address for agents
+	place         store.Store // store of the bundles, at the address for agents
 	publisher     *program
-	metrics       string                   // the publisher's address
-	spentBy       map[string]time.Duration // of replaced processes
+	metrics       string                   // address of the publisher's metrics endpoint
+	spentBy       map[string]time.Duration // CPU time of replaced processes, by program
 	lastCPU       map[string]time.Duration
 	kymas         *kymas
 	agents        *agents
-	version       int  // of the promoted module
-	pending       bool // a promotion was pushed that agents do not know yet
-	// promoted is the duration of its stage's promotion, 0 if it was not measured. statuses is the duration until all
-	// reports were recorded.
+	version       int  // number of the promoted module's current version
+	pending       bool // true if agents have not received the newest promotion yet
+	// promoted is the duration of the promotion stage's promotion, 0 if it was not measured. statuses is the duration
+	// until all reports were recorded.
 	promoted, statuses time.Duration
-	promotedCPU        time.Duration // of publisher and registry
+	promotedCPU        time.Duration // CPU time of publisher and registry for the promotion
 	mounts             int64         // blobs mounted per bundle of a promotion
 }
 
@@ -162,10 +162,10 @@ func (w *world) startPublisher(within *memoryLimit) error {
 	host := net.JoinHostPort(publisherHost, w.registry.port)
 	args := append([]string{"run", "--kubeconfig", w.kcp.Kubeconfig(), "--keys", w.keys(), "--location",
 		host + "/" + fleetPath, "--components", host + "/" + modulesPath,
-		"--metrics-bind-address", address, "--metrics-auth=false", "--pprof", "--health-probe-bind-address", "0"},
+		"--metrics-bind-address", address, "--metrics-auth=false", "--set=pprof=true", "--health-probe-bind-address", "0"},
 		slices.Concat(w.notifyFlags, w.PublisherArgs)...)
 	how := func(cmd *exec.Cmd) {
-		// as in the chart: a restarted container continues with its lease
+		// as in the chart, so that a restarted publisher continues with its Lease
 		cmd.Env = append(os.Environ(), "POD_NAME=kcp-publisher-0", "POD_UID="+w.dir)
 		if within != nil {
 			within.apply(cmd)
@@ -181,14 +181,14 @@ func (w *world) killPublisher() error {
 	if w.publisher == nil {
 		return nil
 	}
-	w.spentBy["publisher"] = w.cpu("publisher") // measurements continue across its processes
+	w.spentBy["publisher"] = w.cpu("publisher") // CPU times include replaced processes
 	err := w.publisher.end(syscall.SIGKILL)
 	w.publisher = nil
 	return err
 }
 
-// lastWords returns diagnostics after a failure.
-func (w *world) lastWords() string {
+// failureReport returns diagnostics after a failure.
+func (w *world) failureReport() string {
 	if w.publisher == nil {
 		return ""
 	}
@@ -231,7 +231,8 @@ func (w *world) close() error {
 	return errors.Join(problems...)
 }
 
-// processes are measured separately, in the order of the results. The bench itself runs the agents and the bare loops.
+// processes lists the separately measured programs in the order of the results. The bench itself runs the agents and
+// the bare loops.
 var processes = []string{"publisher", "registry", "kube-apiserver", "etcd", "agents"}
 
 func (w *world) pid(name string) int {
@@ -246,7 +247,7 @@ func (w *world) pid(name string) int {
 	return w.pids[name]
 }
 
-// cpu returns the CPU time of a process so far, including its predecessors.
+// cpu returns the CPU time of a program so far, including its replaced processes.
 func (w *world) cpu(name string) time.Duration {
 	if u, err := process.UsageOf(w.pid(name)); err == nil {
 		w.lastCPU[name] = w.spentBy[name] + u.CPU

@@ -24,7 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/chaos"
 )
 
-// dir keeps the logs and the story of the newest run.
+// dir is the folder for the logs and the story of the newest run.
 const dir = ".chaos"
 
 func main() {
@@ -38,7 +38,7 @@ func main() {
 	flags.BoolVar(&options.Shape.Network, "network", false,
 		"also disturb single connections between programs, registry and API servers")
 	flags.BoolVar(&options.Shape.Clocks, "clocks", false,
-		"also shift the clocks of programs by hours or days; this needs another build of the programs")
+		"also shift the clocks of programs by hours or days; this builds the programs with a changed time.Now")
 	flags.BoolVar(&options.Soak, "soak", false, "inject no faults, and check whether memory, goroutines and files grow")
 	flags.BoolVar(&plan, "plan", false, "print the plan without running it")
 	flags.BoolVar(&compile, "compile", false, "build the programs for --clocks without running a plan")
@@ -88,7 +88,7 @@ func main() {
 // buildShiftable builds the programs whose clocks can be set.
 func buildShiftable(ctx context.Context, options chaos.Options) error {
 	fmt.Fprintln(os.Stderr,
-		"chaos: building programs whose clocks can be set, with Go's standard library; minutes, once")
+		"chaos: building programs whose clocks can be set; the first build takes minutes")
 	return chaos.ShiftablePrograms(ctx, filepath.Join(options.Dir, "shiftable"))
 }
 
@@ -139,7 +139,7 @@ func run(ctx context.Context, options chaos.Options) error {
 	return nil
 }
 
-// flagsOf returns the flags that repeat a plan, besides seed, duration and runtimes.
+// flagsOf returns the flags that a user needs to repeat a plan, except seed, duration and runtimes.
 func flagsOf(shape chaos.Shape) string {
 	var flags []string
 	if shape.Network {

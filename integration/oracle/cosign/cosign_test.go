@@ -112,7 +112,7 @@ func (b tools) refused(t *testing.T, dir, line string) {
 	t.Logf("%s\n%s", line, strings.TrimSpace(out))
 }
 
-func TestCommandsOfTheProvenanceGuide(t *testing.T) {
+func TestProvenanceGuideCommandsWork(t *testing.T) {
 	built := build(t)
 	r, err := registry.Start(context.WithoutCancel(t.Context()), registry.Options{})
 	if err != nil {

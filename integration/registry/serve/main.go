@@ -9,9 +9,9 @@ import (
 
 	"github.com/distribution/distribution/v3/configuration"
 	"github.com/distribution/distribution/v3/registry"
-	// tokens of kcp-publisher token-service
+	// registers token authentication
 	_ "github.com/distribution/distribution/v3/registry/auth/token"
-	_ "github.com/distribution/distribution/v3/registry/storage/driver/filesystem" // storage
+	_ "github.com/distribution/distribution/v3/registry/storage/driver/filesystem" // registers the storage driver
 )
 
 func main() {

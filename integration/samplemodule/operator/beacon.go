@@ -26,7 +26,7 @@ func newBeacon() *unstructured.Unstructured {
 	return beacon
 }
 
-// used returns the reconcile request for the Beacon that a ConfigMap uses.
+// used maps a ConfigMap to the reconcile request of the Beacon that the ConfigMap uses.
 func used(_ context.Context, config client.Object) []reconcile.Request {
 	return []reconcile.Request{
 		{NamespacedName: types.NamespacedName{Namespace: config.GetNamespace(), Name: config.GetLabels()[labelUses]}},
@@ -35,7 +35,7 @@ func used(_ context.Context, config client.Object) []reconcile.Request {
 
 type reconciler struct {
 	client.Client
-	version string // of the module
+	version string // version of the module
 }
 
 // Reconcile creates the ConfigMap of a Beacon. If the Beacon is being deleted, it removes the finalizer once no object

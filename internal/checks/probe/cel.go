@@ -44,7 +44,7 @@ func (p *Prober) evaluate(ctx context.Context, expression string, variables map[
 	}
 	is, ok := result.Value().(bool)
 	if !ok {
-		return false, fmt.Errorf("the expression returned %s, want a boolean", result.Type().TypeName())
+		return false, fmt.Errorf("the expression returned %s, must return a boolean", result.Type().TypeName())
 	}
 	return is, nil
 }

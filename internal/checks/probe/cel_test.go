@@ -54,7 +54,7 @@ func TestExpressionsAreEvaluatedOverObjects(t *testing.T) {
 		"missing field": {
 			expression: `objects.all(o, o.status.ready)`, want: checks.Unknown, text: "no such key",
 		},
-		"result is a number": {expression: `objects.size()`, want: checks.Unknown, text: "want a boolean"},
+		"result is a number": {expression: `objects.size()`, want: checks.Unknown, text: "must return a boolean"},
 		"syntax error":       {expression: `objects.all(`, want: checks.Unknown, text: "compile the expression"},
 		"unknown variable":   {expression: `secrets.size() == 0`, want: checks.Unknown, text: "undeclared reference"},
 		"unknown kind":       {expression: `true`, kind: "Nothing", want: checks.Unknown, text: "no matches for kind"},

@@ -52,7 +52,7 @@ func (p *Prober) checkResponse(
 		return checks.Measurement{Verdict: checks.Failure, Value: m.Value, Message: fmt.Sprintf(format, args...)}, nil
 	}
 	if want := int(cmp.Or(c.Status, http.StatusOK)); status != want {
-		return failed("the status is %d, want %d", status, want)
+		return failed("the status is %d, must be %d", status, want)
 	}
 	if most := c.MaxLatency.Duration; most > 0 && latency > most {
 		return failed("the response took %s (maxLatency is %s)", m.Value, most)

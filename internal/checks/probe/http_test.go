@@ -51,7 +51,7 @@ func TestHTTPResponsesAreChecked(t *testing.T) {
 				w.WriteHeader(http.StatusOK)
 			}, fleet.HTTPCheck{}, checks.Success, "",
 		},
-		"unexpected status": {http.NotFound, fleet.HTTPCheck{}, checks.Failure, "the status is 404, want 200"},
+		"unexpected status": {http.NotFound, fleet.HTTPCheck{}, checks.Failure, "the status is 404, must be 200"},
 		"configured status": {
 			http.NotFound, fleet.HTTPCheck{Status: 404}, checks.Success, "",
 		},
@@ -62,7 +62,7 @@ func TestHTTPResponsesAreChecked(t *testing.T) {
 		}, fleet.HTTPCheck{Path: "/healthz?full=1"}, checks.Success, ""},
 		"redirect is not followed": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://169.254.169.254/", http.StatusFound)
-		}, fleet.HTTPCheck{}, checks.Failure, "the status is 302, want 200"},
+		}, fleet.HTTPCheck{}, checks.Failure, "the status is 302, must be 200"},
 		"slow response": {func(w http.ResponseWriter, _ *http.Request) {
 			time.Sleep(80 * time.Millisecond) //nolint:forbidigo // the latency is measured
 			w.WriteHeader(http.StatusOK)
@@ -83,7 +83,7 @@ func TestHTTPResponsesAreChecked(t *testing.T) {
 		"result is not a boolean": {func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, `{"queue":7}`)
 		},
-			fleet.HTTPCheck{Expression: "body.queue"}, checks.Unknown, "want a boolean"},
+			fleet.HTTPCheck{Expression: "body.queue"}, checks.Unknown, "must return a boolean"},
 		"response is not JSON": {func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, "<html>\x1b[2J")
 		},

@@ -57,7 +57,7 @@ func TestConcurrentChecksShareOneRead(t *testing.T) {
 		count(1, "a namespace whose cached read expired")
 		time.Sleep(2 * sharedFor)
 		if n := kept(); n != 0 {
-			t.Errorf("%d reads are still cached after they expired", n)
+			t.Errorf("got %d cached reads after they expired, want 0", n)
 		}
 		failure = errors.New("the API server does not respond")
 		together("a", "a")

@@ -65,10 +65,10 @@ func TestQueryResultMustBeOneNumber(t *testing.T) {
 		},
 		"NaN": {
 			answers(`{"resultType":"vector","result":[{"metric":{},"value":[1,"NaN"]}]}`), checks.Unknown, "",
-			"want a finite number",
+			"must return a finite number",
 		},
 		"infinite value": {
-			answers(`{"resultType":"scalar","result":[1,"+Inf"]}`), checks.Unknown, "", "want a finite number",
+			answers(`{"resultType":"scalar","result":[1,"+Inf"]}`), checks.Unknown, "", "must return a finite number",
 		},
 		"histogram": {
 			answers(

@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
+
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
 // commands returns a command and all available commands below it.
@@ -76,9 +78,11 @@ func CheckReference(t *testing.T, root *cobra.Command, folder string, update boo
 		}
 		cmd.DisableAutoGenTag = true
 		page.WriteString("\n")
-		if err := doc.GenMarkdownCustom(cmd, &page, link); err != nil {
+		var section bytes.Buffer
+		if err := doc.GenMarkdownCustom(cmd, &section, link); err != nil {
 			t.Fatal(err)
 		}
+		page.WriteString(withSettings(section.String(), cmd))
 	}
 	// The page does not describe completion, so it must not link to it.
 	text := regexp.MustCompile(`(?m)^\* \[[a-z-]+ completion\].*\n`).ReplaceAllString(page.String(), "")
@@ -93,4 +97,19 @@ func CheckReference(t *testing.T, root *cobra.Command, folder string, update boo
 	if want, err := os.ReadFile(path); err != nil || string(want) != got {
 		t.Errorf("%s is out of date (%v): run make generate", path, err)
 	}
+}
+
+// withSettings adds a command's settings to its section of the reference, after the flags.
+func withSettings(section string, cmd *cobra.Command) string {
+	settings := cli.SettingsOf(cmd.Flags())
+	if settings == nil {
+		return section
+	}
+	text := "### Settings\n\nSet a setting with `--set KEY=VALUE`, or as a key in the file of `--config`.\n\n```\n" +
+		cli.UsageOfSettings(cmd, 0) + "```\n\n"
+	before, after, found := strings.Cut(section, "### Options inherited")
+	if !found {
+		return section + text
+	}
+	return before + text + "### Options inherited" + after
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
 // ConfigurationPage is the path of the configuration reference in folder docs.
@@ -79,7 +81,7 @@ type configKey struct{ name, kind, byDefault string }
 func keysTable(root *cobra.Command) string {
 	in := map[configKey][]string{}
 	add := func(f *pflag.Flag, where string) {
-		if f.Hidden || f.Name == "help" || f.Name == "config" || f.Name == "version" {
+		if f.Hidden || slices.Contains([]string{"help", "config", "version", "set"}, f.Name) {
 			return
 		}
 		key := configKey{f.Name, kindOf(f), f.DefValue}
@@ -93,6 +95,9 @@ func keysTable(root *cobra.Command) string {
 			cmd.Name() != "help" {
 			name := strings.TrimPrefix(cmd.CommandPath(), root.Name()+" ")
 			cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) { add(f, name) })
+			if settings := cli.SettingsOf(cmd.Flags()); settings != nil {
+				settings.VisitAll(func(f *pflag.Flag) { add(f, name+" (setting)") })
+			}
 			cmd.PersistentFlags().VisitAll(func(f *pflag.Flag) { add(f, name+" …") })
 		}
 	}

@@ -152,7 +152,7 @@ func CheckPages(t *testing.T, newProgram func() *cobra.Command, checkout string)
 				continue
 			}
 			checked++
-			if err := take(newProgram(), words[1:]); err != nil {
+			if err := parseLine(newProgram(), words[1:]); err != nil {
 				t.Errorf("%s:%d: %s: %v", b.Page, b.Line, strings.Join(words, " "), err)
 			}
 		}
@@ -162,8 +162,8 @@ func CheckPages(t *testing.T, newProgram func() *cobra.Command, checkout string)
 	}
 }
 
-// take parses and validates a command line like the program, but does not run the command.
-func take(root *cobra.Command, words []string) error {
+// parseLine parses and validates a command line like the program, but does not run the command.
+func parseLine(root *cobra.Command, words []string) error {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	command, rest, err := root.Find(words)

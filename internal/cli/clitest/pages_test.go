@@ -32,7 +32,7 @@ func TestInvalidCommandLinesAreFound(t *testing.T) {
 		"groups show berlin":                      false,
 		"group":                                   false,
 	} {
-		if err := take(newProgram(), (Block{Script: line}).Calls(t)[0]); (err == nil) != taken {
+		if err := parseLine(newProgram(), (Block{Script: line}).Calls(t)[0]); (err == nil) != taken {
 			t.Errorf("%s: got error %v, want valid: %t", line, err, taken)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// component is the source component of the Events.
+// component is the source component in the Event of each action.
 const component = "kcp-publisher"
 
 // Action is a change of an object by an operator.
@@ -38,8 +38,8 @@ type Result struct {
 }
 
 // Apply reads an object, changes it, patches it and creates an Event. If the action does not change the object, Apply
-// does not patch it and creates no Event. Apply retries after a conflict, because the publisher writes the same
-// objects. by is the name of the user for the Event, or empty if unknown.
+// does not patch it and creates no Event. Apply retries after a conflict, because the publisher also writes these
+// objects. by is the name of the user in the Event. It is empty if the user's name is not available.
 func Apply[T any, P interface {
 	*T
 	client.Object

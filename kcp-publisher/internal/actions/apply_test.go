@@ -59,7 +59,7 @@ func TestActionWithoutChangeCreatesNoEvent(t *testing.T) {
 	})
 	result, err := actions.Apply(t.Context(), api, berlin, "ada", actions.EndCheckRun("1"))
 	if err != nil || result.Effect != "does not have this request" {
-		t.Errorf("got %+v, %v", result, err)
+		t.Errorf("end of a missing check run: got %+v, %v, want no error", result, err)
 	}
 	var events corev1.EventList
 	if err := api.List(t.Context(), &events); err != nil || len(events.Items) != 0 {
@@ -76,7 +76,7 @@ func TestActionSucceedsWithoutTheRightToCreateEvents(t *testing.T) {
 	)
 	result, err := actions.Apply(t.Context(), api, berlin, "", actions.Suspend(""))
 	if err != nil || !apierrors.IsForbidden(result.Unrecorded) {
-		t.Errorf("got %v, %v", err, result.Unrecorded)
+		t.Errorf("got error %v, unrecorded %v, want Forbidden as unrecorded", err, result.Unrecorded)
 	}
 	var kyma v1beta2.Kyma
 	if err := api.Get(t.Context(), berlin, &kyma); err != nil ||

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// ErrNoApproval is returned if the wave to approve does not wait for approval.
+// ErrNoApproval is the error of Approve for a wave that does not wait for approval.
 var ErrNoApproval = errors.New("does not wait for approval")
 
 // Rollout is an action on a Rollout.
@@ -93,8 +93,8 @@ func Undo(all []v1alpha1.Rollout) Rollout {
 			return "", hasEnded(r)
 		}
 		r.Spec.Undo = true
-		return fmt.Sprintf("is undone: runtimes that it updated to version %s are rolled back to %s", r.Spec.To,
-			r.Spec.From), nil
+		return fmt.Sprintf("is undone: runtimes that the rollout updated to version %s are rolled back to %s",
+			r.Spec.To, r.Spec.From), nil
 	}}
 }
 

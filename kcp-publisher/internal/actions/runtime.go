@@ -42,7 +42,7 @@ func Suspend(reason string) Runtime {
 		if before == v1beta2.True {
 			return "was already suspended", nil
 		}
-		return "is suspended: its last bundle stays in force, and no new bundles are published", nil
+		return "is suspended: its agent continues to apply the last bundle, and no new bundles are published", nil
 	}}
 }
 
@@ -70,7 +70,7 @@ func Resume() Runtime {
 func Reconcile(now time.Time) Runtime {
 	return Runtime{"ReconcileRequested", func(kyma *v1beta2.Kyma) (string, error) {
 		if plan.Skipped(kyma) {
-			return "", errors.New("it is suspended: run `kcp-publisher resume` first")
+			return "", errors.New("the runtime is suspended: run `kcp-publisher resume` first")
 		}
 		kyma.Annotations = with(kyma.Annotations, v1beta2.AnnotationReconcileRequested,
 			now.UTC().Format(time.RFC3339Nano))
@@ -82,7 +82,7 @@ func Reconcile(now time.Time) Runtime {
 func RunChecks(run bundle.CheckRun) Runtime {
 	return Runtime{"CheckRunRequested", func(kyma *v1beta2.Kyma) (string, error) {
 		if plan.Skipped(kyma) {
-			return "", errors.New("it is suspended: run `kcp-publisher resume` first")
+			return "", errors.New("the runtime is suspended: run `kcp-publisher resume` first")
 		}
 		text, err := json.Marshal(run)
 		if err != nil {
@@ -96,7 +96,8 @@ func RunChecks(run bundle.CheckRun) Runtime {
 	}}
 }
 
-// EndCheckRun removes the request for a check run if it has this id.
+// EndCheckRun removes the request for a check run from the Kyma. If the Kyma has a request with another id, it changes
+// nothing.
 func EndCheckRun(id string) Runtime {
 	return Runtime{"CheckRunEnded", func(kyma *v1beta2.Kyma) (string, error) {
 		run, err := bundle.ParseCheckRun(kyma.Annotations[v1beta2.AnnotationCheckRun])
@@ -112,7 +113,7 @@ func EndCheckRun(id string) Runtime {
 func Revoke() Runtime {
 	return Runtime{"KeyRevoked", func(kyma *v1beta2.Kyma) (string, error) {
 		if kyma.Status.Runtime == nil || kyma.Status.Runtime.Key == nil {
-			return "", errors.New("the key of its agent is unknown, because the agent has not reported yet")
+			return "", errors.New("the runtime's agent has not reported its key yet")
 		}
 		thumbprint := kyma.Status.Runtime.Key.Thumbprint
 		revoked := strings.Fields(kyma.Annotations[v1beta2.AnnotationRevokedKeys])

@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
-// rightsDir is the folder of the chart that contains the publisher's RBAC.
+// rightsDir is the folder with the RBAC files of the publisher's chart.
 const rightsDir = "kcp-publisher/rbac"
 
 // checkFlags are the flags of `check`.
@@ -64,7 +64,7 @@ func newCheck() *cobra.Command {
 	return cmd
 }
 
-// partsOf returns the names of the parts of a chart's RBAC.
+// partsOf returns the values that --rights accepts: the names of the RBAC files in the chart, without .yaml.
 func partsOf(files fs.FS) []string {
 	paths, _ := fs.Glob(files, rightsDir+"/*.yaml") // the pattern is a constant
 	for i, path := range paths {
@@ -140,7 +140,7 @@ func rootKeys(folder keys.Folder) []preflight.Finding {
 	return findings
 }
 
-// signingKeys checks the signing keys by role.
+// signingKeys checks, for each role that signs, whether the key folder has a key that the root of trust lists.
 func signingKeys(all []keys.Key) []preflight.Finding {
 	var findings []preflight.Finding
 	for _, role := range []string{trust.RolePublisher, trust.RoleEnroll} {
@@ -186,13 +186,14 @@ func (f *checkFlags) checkCluster(ctx context.Context) []preflight.Finding {
 	namespaces := map[string]string{defaultNamespace: f.api.namespace, "kcp-secrets": f.secrets}
 	findings = append(findings,
 		api.Rights(ctx, charts.PublisherRBAC, rightsDir, f.rights, namespaces, func(file string) string {
-			return "the chart grants them; without the chart, apply charts/" + file
+			return "the chart grants these rights; without the chart, apply charts/" + file
 		})...)
 	return append(findings, api.Definitions(ctx, charts.PublisherCRDs, "kcp-publisher/files/crds", preflight.Failed,
 		"upgrade the chart, or apply charts/kcp-publisher/files/crds from this version")...)
 }
 
-// checkRegistry checks the registry with the publisher's credentials.
+// checkRegistry checks whether the publisher's credentials can read the registry and, with --registry-write, write to
+// it.
 func (f *checkFlags) checkRegistry(ctx context.Context, root *trust.Root) ([]preflight.Finding, error) {
 	times := preflight.NewTimes(time.Now)
 	place, _, err := f.registry.Open("--location", f.location, store.Access{NoRetry: true, Observe: times.Wrap})

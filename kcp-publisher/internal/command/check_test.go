@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
-// newRoot returns the first root of a fleet.
+// newRoot returns version 1 of a fleet's root of trust.
 func newRoot(t *testing.T) trust.Root {
 	t.Helper()
 	var signers [2]trust.Signer

@@ -100,7 +100,7 @@ func (f *checkModuleFlags) selected(module string, shipped []fleet.Check) ([]fle
 	}), nil
 }
 
-// read returns the checks of a file or a component version.
+// read reads the checks from a file or, if no file has this name, from a component version.
 func (f *checkModuleFlags) read(cmd *cobra.Command, argument string) (shipped []fleet.Check, err error) {
 	if _, missing := os.Stat(argument); missing == nil || !strings.Contains(argument, ":") {
 		file, err := os.Open(argument)

@@ -30,7 +30,7 @@ func painting(t *testing.T, mode string, show func(io.Writer)) string {
 	return out.String()
 }
 
-func TestStatesAreColored(t *testing.T) {
+func TestWhyAndRolloutCommandsColorStates(t *testing.T) {
 	why := answer{Runtime: "berlin", State: v1beta2.StateError, Health: fleet.Failing,
 		Cause: "module keda is Error: \x1b[31mx", Warnings: []fleet.Cause{{Message: "m", Advice: "a"}},
 		Modules: []v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateReady}}}

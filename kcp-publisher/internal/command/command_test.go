@@ -106,7 +106,7 @@ func TestKeysInitNeverOverwrites(t *testing.T) {
 			write(t, filepath.Join(dir, left), "precious")
 			o := run("keys", "init", "--keys", dir)
 			if o.code != cli.ExitFailed || !strings.Contains(o.err, filepath.Join(dir, left)+" already exists") || o.out != "" {
-				t.Errorf("%+v", o)
+				t.Errorf("keys init in a folder with %s: got %+v, want an error", left, o)
 			}
 			if got := read(t, filepath.Join(dir, left)); got != "precious" {
 				t.Errorf("existing file was overwritten with %q", got)
@@ -177,10 +177,10 @@ func TestExitCodes(t *testing.T) {
 		"An unknown flag is a usage error":               {"publish --fast", cli.ExitUsage, "unknown flag: --fast"},
 		"An invalid flag value is a usage error":         {"publish --validity soon", cli.ExitUsage, "--validity"},
 		"An extra argument is a usage error": {
-			"publish here", cli.ExitUsage, "want no arguments: use --from here\n",
+			"publish here", cli.ExitUsage, "expected no arguments: use --from here\n",
 		},
 		"A negative timeout is a usage error": {
-			"reconcile berlin --timeout -1s", cli.ExitUsage, "--timeout -1s: want 0 or more",
+			"reconcile berlin --timeout -1s", cli.ExitUsage, "--timeout -1s: must be at least 0",
 		},
 		"A missing argument is a usage error": {"rollout approve web", cli.ExitUsage, "got 1 argument\n"},
 		"publish without --from is a usage error": {
@@ -195,19 +195,19 @@ func TestExitCodes(t *testing.T) {
 			cli.ExitUsage, "--components ./nowhere is not a folder or file",
 		},
 		"An unknown output format is a usage error": {
-			"keys show -o xml --keys " + dir, cli.ExitUsage, `-o "xml": want table, json or yaml`,
+			"keys show -o xml --keys " + dir, cli.ExitUsage, `-o "xml": must be table, json or yaml`,
 		},
 		"enroll without a runtime is a usage error": {"enroll", cli.ExitUsage, "no runtimes selected"},
 		"enroll with an invalid runtime id is a usage error": {
 			"enroll ../x --location l", cli.ExitUsage, `runtime id "../x"`,
 		},
-		"why without a runtime is a usage error":  {"why", cli.ExitUsage, "want a runtime id"},
+		"why without a runtime is a usage error":  {"why", cli.ExitUsage, "expected a runtime id"},
 		"run without --location is a usage error": {"run", cli.ExitUsage, "--location is required"},
 		"run with zero shards is a usage error": {
-			"run --location r.example/x --keys " + dir + " --shards 0", cli.ExitUsage, "--shards 0: want 1 to 64",
+			"run --location r.example/x --keys " + dir + " --shards 0", cli.ExitUsage, "--shards 0: must be 1 to 64",
 		},
 		"run with too many shards is a usage error": {
-			"run --location r.example/x --keys " + dir + " --shards 65", cli.ExitUsage, "--shards 65: want 1 to 64",
+			"run --location r.example/x --keys " + dir + " --shards 65", cli.ExitUsage, "--shards 65: must be 1 to 64",
 		},
 		"run with shards and a selector is a usage error": {
 			"run --location r.example/x --keys " + dir + " --shards 2 --watch-label-selector a=b", cli.ExitUsage,
@@ -247,8 +247,8 @@ func TestExitCodes(t *testing.T) {
 			badPolicy + ": rules[0].match.plan: error parsing regexp",
 		},
 		"A minimum window of more than a day is a usage error": {
-			"run --location r.example/x --keys " + dir + " --min-maintenance-window-size 25h", cli.ExitUsage,
-			"--min-maintenance-window-size 25h0m0s: want 0 to 24h0m0s",
+			"run --location r.example/x --keys " + dir + " --set min-maintenance-window-size=25h", cli.ExitUsage,
+			"min-maintenance-window-size 25h0m0s: must be 0 to 24h0m0s",
 		},
 		"A missing folder is a failure": {
 			"publish --from /nowhere --to oci-layout:x", cli.ExitFailed, "/nowhere",
@@ -264,7 +264,7 @@ func TestExitCodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := run(strings.Fields(c.args)...)
 			if o.code != c.code || !strings.Contains(o.out+o.err, c.want) {
-				t.Errorf("got %+v\nwant %d with %q", o, c.code, c.want)
+				t.Errorf("got %+v\nwant exit code %d with %q", o, c.code, c.want)
 			}
 			if c.code != cli.ExitDone && (o.out != "" || !strings.HasPrefix(o.err, "kcp-publisher: ")) {
 				t.Errorf("want the error on the error output only, after the program name: %+v", o)

@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// componentCommand contains the flags of all commands about one component version.
+// componentCommand contains the flags that the commands for one component version share.
 type componentCommand struct {
 	components componentFlags
 	registry   cli.Registry
@@ -29,14 +29,14 @@ type componentCommand struct {
 
 func newComponent() *cobra.Command {
 	return cli.Group(
-		"component", "create, show, verify and copy OCM component versions, and print the rights that they need",
+		"component", "create, show, verify and copy OCM component versions, and print the rights to install them",
 		newComponentCreate(), newComponentShow(), newComponentVerify(), newComponentCopy(),
 		newComponentRole(),
 	)
 }
 
 func (c *componentCommand) add(cmd *cobra.Command) *cobra.Command {
-	c.components.add(cmd.Flags())
+	c.components.add(cmd.Flags(), cmd.Flags())
 	c.registry.AddFlags(cmd.Flags())
 	return cmd
 }
@@ -48,7 +48,8 @@ func (c *componentCommand) with(
 ) (err error) {
 	name, version, ok := strings.Cut(name, ":")
 	if !ok {
-		return cli.Usage(fmt.Errorf("component %q: want NAME:VERSION, such as kyma-project.io/module/keda:1.8.0", name))
+		return cli.Usage(
+			fmt.Errorf("component %q: must be NAME:VERSION, such as kyma-project.io/module/keda:1.8.0", name))
 	}
 	registries, err := c.registry.Registries(store.Access{})
 	if err != nil {

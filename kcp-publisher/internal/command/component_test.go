@@ -76,7 +76,7 @@ func TestComponentVerifyAppliesThePolicy(t *testing.T) {
 			[]string{"verify", kedaVersion, "--signature-policy", "/nowhere"}, cli.ExitUsage, "--signature-policy: ",
 		},
 		"a component without a version": {
-			[]string{"show", "kyma-project.io/module/keda"}, cli.ExitUsage, "want NAME:VERSION",
+			[]string{"show", "kyma-project.io/module/keda"}, cli.ExitUsage, "must be NAME:VERSION",
 		},
 		"an unknown version": {
 			[]string{"show", "kyma-project.io/module/keda:2.0.0"}, cli.ExitFailed, "component version not found",
@@ -84,14 +84,14 @@ func TestComponentVerifyAppliesThePolicy(t *testing.T) {
 		"copy without a destination": {[]string{"copy", kedaVersion}, cli.ExitUsage, "--to is required"},
 		"an invalid cache size": {
 			[]string{"show", kedaVersion, "--component-cache", filepath.Join(dir, "cache"), "--component-cache-size",
-				"big"}, cli.ExitUsage, "--component-cache-size",
+				"big"}, cli.ExitUsage, `component-cache-size "big"`,
 		},
 		"a folder without an archive": {[]string{"show", kedaVersion, "--components", dir}, cli.ExitFailed, dir},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := run(append([]string{"component"}, append(c.args, "--components", archive)...)...)
 			if o.code != c.code || !strings.Contains(o.out+o.err, c.want) {
-				t.Errorf("got %+v, want %d with %q", o, c.code, c.want)
+				t.Errorf("got %+v, want exit code %d with %q", o, c.code, c.want)
 			}
 		})
 	}
@@ -109,7 +109,7 @@ func TestComponentVerifyAppliesThePolicy(t *testing.T) {
 		o := run("component", "verify", kedaVersion, "--components", archive, "--signature-policy",
 			policy(`{components: "*", required: false}`))
 		if o.code == cli.ExitDone {
-			t.Errorf("got %+v", o)
+			t.Errorf("verify an archive with changed content: got %+v, want an error", o)
 		}
 	})
 }
@@ -120,7 +120,7 @@ func TestAgentSettingsAreValidated(t *testing.T) {
 		want  string // part of the error, or empty
 	}{
 		"a mirror":                {settingsFlags{mirrors: []string{"docker.io=registry.example/hub"}}, ""},
-		"a mirror without target": {settingsFlags{mirrors: []string{"docker.io"}}, "want FROM=TO"},
+		"a mirror without target": {settingsFlags{mirrors: []string{"docker.io"}}, "must be FROM=TO"},
 		"a mirror with a scheme": {
 			settingsFlags{mirrors: []string{"https://docker.io=registry.example"}}, "without schemes",
 		},
@@ -129,37 +129,37 @@ func TestAgentSettingsAreValidated(t *testing.T) {
 			settingsFlags{imagePaths: []string{"Keda.operator.kyma-project.io=spec.images.*"}}, "",
 		},
 		"a mirror with an invalid target": {
-			settingsFlags{mirrors: []string{"docker.io=Registry Example"}}, "want HOST or HOST/PATH",
+			settingsFlags{mirrors: []string{"docker.io=Registry Example"}}, "must be HOST or HOST/PATH",
 		},
 		"an image path with an empty name": {
 			settingsFlags{imagePaths: []string{"Keda=spec..image"}},
-			`field "spec..image": want names separated by dots`,
+			`field "spec..image": must be names separated by dots`,
 		},
 		"a next location": {settingsFlags{nextLocation: "registry.example:5000/fleet/"}, ""},
 		"a next location with a scheme": {
 			settingsFlags{nextLocation: "https://registry.example/fleet"}, "next registry: location",
 		},
 		"a missing CA": {settingsFlags{nextCA: "/nowhere"}, "--next-registry-ca: open /nowhere"},
-		"an empty CA":  {settingsFlags{nextCA: os.DevNull}, "/dev/null: the file is empty: want CA certificates"},
+		"an empty CA":  {settingsFlags{nextCA: os.DevNull}, "/dev/null: the file is empty, must contain CA certificates"},
 		"a CA that is not PEM": {
-			settingsFlags{nextCA: "component_test.go"}, "next registry: CA: want certificates in PEM",
+			settingsFlags{nextCA: "component_test.go"}, "next registry: CA: must be certificates in PEM",
 		},
 		"a namespace label":                 {settingsFlags{labels: []string{"istio-injection=enabled"}}, ""},
-		"a namespace label without a value": {settingsFlags{labels: []string{"istio-injection"}}, "want KEY=VALUE"},
+		"a namespace label without a value": {settingsFlags{labels: []string{"istio-injection"}}, "must be KEY=VALUE"},
 		"a duplicate namespace label": {
 			settingsFlags{labels: []string{"istio-injection=enabled", "istio-injection=disabled"}}, "unique keys",
 		},
 		"an unsupported namespace label": {
-			settingsFlags{labels: []string{"team=a"}}, `namespace label "team": want one of`,
+			settingsFlags{labels: []string{"team=a"}}, `namespace label "team": must be one of`,
 		},
 		"a pull Secret":                       {settingsFlags{pullSecret: "kcp-secrets/pull"}, ""},
-		"a pull Secret without a name":        {settingsFlags{pullSecret: "kcp-secrets/"}, "want [NAMESPACE/]NAME"},
-		"a pull Secret with too many slashes": {settingsFlags{pullSecret: "a/b/c"}, "want [NAMESPACE/]NAME"},
+		"a pull Secret without a name":        {settingsFlags{pullSecret: "kcp-secrets/"}, "must be [NAMESPACE/]NAME"},
+		"a pull Secret with too many slashes": {settingsFlags{pullSecret: "a/b/c"}, "must be [NAMESPACE/]NAME"},
 		"a pull Secret with a reserved name": {
 			settingsFlags{pullSecret: "skr-agent-key"}, "the name is reserved for the agent",
 		},
 		"an image path without a kind": {
-			settingsFlags{imagePaths: []string{"=spec.image"}}, "want KIND.GROUP=FIELD",
+			settingsFlags{imagePaths: []string{"=spec.image"}}, "must be KIND.GROUP=FIELD",
 		},
 		"Kyma labels": {
 			settingsFlags{kymaLabels: []string{"kyma-project.io/global-account-id", "kyma-project.io/subaccount-id"}},
@@ -182,7 +182,7 @@ func TestAgentSettingsAreValidated(t *testing.T) {
 				_, err = c.flags.carried()
 			}
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-				t.Errorf("got %v, want %q", err, c.want)
+				t.Errorf("got error %v, want %q", err, c.want)
 			}
 		})
 	}
@@ -205,7 +205,7 @@ func TestPublishIncludesWatchersOfTheFolder(t *testing.T) {
 	write(t, filepath.Join(from, "watcher.yaml"), watcher("secrets"))
 	if o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys); o.code != cli.ExitFailed ||
 		!strings.Contains(o.err, "secrets cannot be watched") {
-		t.Errorf("got %+v", o)
+		t.Errorf("publish an invalid Watcher: got %+v, want an error", o)
 	}
 }
 
@@ -234,7 +234,9 @@ func TestComponentRolePrintsTheRightsOfModules(t *testing.T) {
 		code int
 		want string
 	}{
-		"a component without a version": {[]string{"kyma-project.io/module/keda"}, cli.ExitUsage, "want NAME:VERSION"},
+		"a component without a version": {
+			[]string{"kyma-project.io/module/keda"}, cli.ExitUsage, "must be NAME:VERSION",
+		},
 		"a service account without a namespace": {
 			[]string{kedaVersion, "--service-account", "installer"},
 			cli.ExitUsage,
@@ -251,7 +253,7 @@ func TestComponentRolePrintsTheRightsOfModules(t *testing.T) {
 		if o := run(
 			append([]string{"component", "role", "--components", from}, c.args...)...,
 		); o.code != c.code || !strings.Contains(o.err, c.want) {
-			t.Errorf("%s: got %+v, want %d with %q", name, o, c.code, c.want)
+			t.Errorf("%s: got %+v, want exit code %d with %q", name, o, c.code, c.want)
 		}
 	}
 }

@@ -91,7 +91,7 @@ type created struct {
 func (f *createFlags) run(cmd *cobra.Command, argument string) error {
 	name, version, ok := strings.Cut(argument, ":")
 	if !ok {
-		return cli.Usage(fmt.Errorf("component %q: want NAME:VERSION, such as example.org/module/mailer:1.0.0",
+		return cli.Usage(fmt.Errorf("component %q: must be NAME:VERSION, such as example.org/module/mailer:1.0.0",
 			argument))
 	}
 	if err := cli.RequireFlags(cli.Required{Flag: "--from", Given: f.from != ""},

@@ -77,7 +77,7 @@ func TestCreatedComponentIsVerifiedAndPublished(t *testing.T) {
 	}
 	if !slices.Equal(row.Images, images) || row.Signed != "release" || row.Type != "directoryTree" ||
 		len(row.Unpinned) != 0 {
-		t.Errorf("got %+v", row)
+		t.Errorf("got component %+v, want a signed directoryTree with pinned images", row)
 	}
 
 	t.Run("The same files create the same component", func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestCreatedComponentIsVerifiedAndPublished(t *testing.T) {
 		out := done(t, "component", "verify", "example.org/module/mailer:1.2.3", "--components", ctf,
 			"--signature-policy", policy)
 		if !strings.Contains(out, "complies with the policy") {
-			t.Errorf("got %s", out)
+			t.Errorf("component verify: got output %s", out)
 		}
 		shown := done(t, "component", "show", "example.org/module/mailer:1.2.3", "--components", "ctf:"+ctf)
 		for _, want := range []string{"raw-manifest", "directoryTree", "image registry.example/mail/mailer",
@@ -121,7 +121,7 @@ func TestCreatedComponentIsVerifiedAndPublished(t *testing.T) {
 		write(t, filepath.Join(from, "kyma.yaml"), kymaYAML("one", "r-1", "mailer"))
 		rows := publishTo(t, from, filepath.Join(t.TempDir(), "layout"), keyFolder(t))
 		if len(rows) != 1 || !slices.Equal(rows[0].Modules, []string{"mailer@1.2.3"}) || rows[0].Problems != nil {
-			t.Errorf("got %+v", rows)
+			t.Errorf("got bundles %+v, want one with mailer@1.2.3", rows)
 		}
 	})
 	t.Run("Other content for an existing version is refused", func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestCreatedComponentIsVerifiedAndPublished(t *testing.T) {
 		write(t, filepath.Join(module, "config.yaml"), strings.Replace(mailerConfig, "mail,", "other,", 1))
 		if o := run(create(folder)...); o.code != cli.ExitFailed ||
 			!strings.Contains(o.err, "already exists with other content") {
-			t.Errorf("got %+v", o)
+			t.Errorf("create other content: got %+v, want an error", o)
 		}
 	})
 }
@@ -190,7 +190,7 @@ func TestChartValuesAreRenderedAndBecomePartOfTheComponent(t *testing.T) {
 		write(t, bad, c.text)
 		if o := create("--values", bad); o.code != cli.ExitUsage || !strings.Contains(o.err, bad) ||
 			!strings.Contains(o.err, c.want) {
-			t.Errorf("%s: %+v", name, o)
+			t.Errorf("%s: got %+v", name, o)
 		}
 	}
 	if o := create("--set", "a[999999999999]=x"); o.code != cli.ExitUsage {
@@ -220,11 +220,11 @@ func TestComponentCreateRefusesInvalidInput(t *testing.T) {
 		want string
 	}{
 		"a component without a version": {
-			[]string{"example.org/module/mailer", "--from", good, "--to", to()}, cli.ExitUsage, "want NAME:VERSION",
+			[]string{"example.org/module/mailer", "--from", good, "--to", to()}, cli.ExitUsage, "must be NAME:VERSION",
 		},
 		"a name without a domain": {
 			[]string{"mailer:1.0.0", "--from", good, "--to", to()}, cli.ExitUsage,
-			`component name "mailer": want DOMAIN/PATH`,
+			`component name "mailer": must be DOMAIN/PATH`,
 		},
 		"no destination": {
 			[]string{"example.org/mailer:1.0.0", "--from", good}, cli.ExitUsage, "--to is required",
@@ -289,7 +289,7 @@ func TestComponentCreateRefusesInvalidInput(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := run(append([]string{"component", "create"}, c.args...)...)
 			if o.code != c.code || !strings.Contains(o.err, c.want) {
-				t.Errorf("got %+v\nwant %d with %s", o, c.code, c.want)
+				t.Errorf("got %+v\nwant exit code %d with %s", o, c.code, c.want)
 			}
 		})
 	}

@@ -51,7 +51,7 @@ func newComponentRole() *cobra.Command {
 	flags.StringVar(&f.account, "service-account", modulerole.Home+"/skr-agent",
 		"ServiceAccount that gets the rights, as NAMESPACE/NAME: the agent's ServiceAccount, or "+
 			"modules.serviceAccount of the agent's chart")
-	f.components.add(flags)
+	f.components.add(flags, flags)
 	f.registry.AddFlags(flags)
 	return cmd
 }
@@ -59,12 +59,11 @@ func newComponentRole() *cobra.Command {
 func (f *roleFlags) run(cmd *cobra.Command, args []string) (err error) {
 	namespace, account, ok := strings.Cut(f.account, "/")
 	if !ok || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(account)) > 0 {
-		return cli.Usage(fmt.Errorf("--service-account %q: want NAMESPACE/NAME", f.account))
+		return cli.Usage(fmt.Errorf("--service-account %q: must be NAMESPACE/NAME", f.account))
 	}
 	if len(validation.IsDNS1123Subdomain(f.name)) > 0 {
 		return cli.Usage(
-			fmt.Errorf("--name %q: want the name of a Kubernetes object: lowercase letters, digits, dashes and dots",
-				f.name))
+			fmt.Errorf("--name %q: must be a Kubernetes name of lowercase letters, digits, dashes and dots", f.name))
 	}
 	registries, err := f.registry.Registries(store.Access{})
 	if err != nil {
@@ -84,7 +83,7 @@ func (f *roleFlags) run(cmd *cobra.Command, args []string) (err error) {
 	for _, arg := range args {
 		name, version, ok := strings.Cut(arg, ":")
 		if !ok {
-			return cli.Usage(fmt.Errorf("component %q: want NAME:VERSION, such as kyma-project.io/module/keda:1.8.0",
+			return cli.Usage(fmt.Errorf("component %q: must be NAME:VERSION, such as kyma-project.io/module/keda:1.8.0",
 				arg))
 		}
 		found, err := opened.reader.Component(cmd.Context(), name, version)
@@ -104,8 +103,8 @@ func (f *roleFlags) run(cmd *cobra.Command, args []string) (err error) {
 	return writeRole(cmd.OutOrStdout(), args, objects)
 }
 
-// rendered returns the objects of a component version as an agent renders them in a cluster with the usual
-// capabilities.
+// rendered returns the objects that an agent would render for a component version in a runtime that has only the
+// built-in Kubernetes APIs.
 func rendered(
 	ctx context.Context, reader *component.Reader, found component.Component, confined render.Confined,
 ) ([]*unstructured.Unstructured, error) {

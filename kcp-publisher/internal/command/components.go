@@ -28,13 +28,14 @@ type componentFlags struct {
 	policy           string
 }
 
-func (f *componentFlags) add(flags *pflag.FlagSet) {
+// add adds the size of the cache to settings and all other values to flags. Both can be the same flag set.
+func (f *componentFlags) add(flags, settings *pflag.FlagSet) {
 	flags.StringArrayVar(&f.sources, "components", nil,
 		"registry path, or common transport archive as a folder, tar or tgz, with OCM components; can be repeated")
 	flags.StringArrayVar(&f.helmRepositories, "helm-repositories", nil,
 		"URL prefix of Helm repositories that component charts can come from; can be repeated")
 	flags.StringVar(&f.cacheDir, "component-cache", "", "folder that caches components across restarts")
-	flags.StringVar(&f.cacheSize, "component-cache-size", "2Gi", "maximum size of the component cache")
+	settings.StringVar(&f.cacheSize, "component-cache-size", "2Gi", "maximum size of the component cache")
 	flags.StringVar(&f.policy, "signature-policy", "",
 		"file with the signature policy: components that must be signed, and their signers; default: no signatures "+
 			"required")
@@ -85,7 +86,7 @@ func (f *componentFlags) open(
 		size, err := resource.ParseQuantity(f.cacheSize)
 		if err != nil || size.Value() <= 0 {
 			return nil,
-				errors.Join(cli.Usage(fmt.Errorf("--component-cache-size %q: want a size such as 2Gi", f.cacheSize)),
+				errors.Join(cli.Usage(fmt.Errorf("component-cache-size %q: must be a size such as 2Gi", f.cacheSize)),
 					opened.close())
 		}
 		kept, err := cache.Open(f.cacheDir, size.Value())

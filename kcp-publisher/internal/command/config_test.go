@@ -32,10 +32,10 @@ func TestConfigFileSetsUnsetFlags(t *testing.T) {
 			"keys: " + dir + "\nlog-level: debug\n", nil, cli.ExitDone, "PUBLISHER KEYS",
 		},
 		"An unknown flag is refused": {
-			"kyes: x\n", nil, cli.ExitUsage, `"kyes" is not a flag of this command`,
+			"kyes: x\n", nil, cli.ExitUsage, `"kyes" is not a flag or setting of this command`,
 		},
 		"The file cannot name another file": {
-			"config: other.yaml\n", nil, cli.ExitUsage, `"config" is not a flag of this command`,
+			"config: other.yaml\n", nil, cli.ExitUsage, `"config" is not a flag or setting of this command`,
 		},
 		"A duplicate name is refused": {
 			"output: json\noutput: yaml\n", nil, cli.ExitUsage, "already set",
@@ -45,7 +45,7 @@ func TestConfigFileSetsUnsetFlags(t *testing.T) {
 			write(t, config, c.config)
 			o := run(append([]string{"keys", "show", "--config", config}, c.args...)...)
 			if o.code != c.code || !strings.Contains(o.out+o.err, c.want) {
-				t.Errorf("got %+v\nwant %d with %q", o, c.code, c.want)
+				t.Errorf("got %+v\nwant exit code %d with %q", o, c.code, c.want)
 			}
 		})
 	}
@@ -74,7 +74,7 @@ func TestConfigFileSetsUnsetFlags(t *testing.T) {
 		write(t, config, "validity: soon\n")
 		if o := run("publish", "--config", config); o.code != cli.ExitUsage ||
 			!strings.Contains(o.err, "--config "+config+": validity: ") {
-			t.Errorf("%+v", o)
+			t.Errorf("got %+v, want a usage error", o)
 		}
 	})
 }

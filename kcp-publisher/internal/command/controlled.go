@@ -31,7 +31,7 @@ type controlled struct {
 	rollouts  []v1alpha1.Rollout
 	// restricted lists the modules that require a kymaSelector.
 	restricted []string
-	// watched selects the Kymas that the publisher reconciles, nil for all.
+	// watched selects the Kymas that the publisher reconciles. If it is nil, the publisher reconciles all Kymas.
 	watched labels.Selector
 }
 
@@ -70,7 +70,7 @@ func readFleet(ctx context.Context, api client.Reader, namespace string) (contro
 	return c, nil
 }
 
-// with returns the control plane after a commit, with the commit's objects and without the pruned objects.
+// with returns a copy of c to which a commit is applied: with the commit's objects and without the objects in prune.
 func (c controlled) with(objects source.Objects, prune []follow.Key, namespace string, now time.Time) controlled {
 	next := newControlled()
 	next.rollouts, next.restricted, next.watched = c.rollouts, c.restricted, c.watched
@@ -120,7 +120,8 @@ func (c controlled) with(objects source.Objects, prune []follow.Key, namespace s
 	return next
 }
 
-// merged returns the entries of both maps. Entries of wanted take precedence, as in server-side apply.
+// merged returns the entries of have and wanted. For a key in both maps, it uses the value in wanted, as in server-side
+// apply.
 func merged(have, wanted map[string]string) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, have)
@@ -150,7 +151,6 @@ func (c controlled) preview(rules plan.Rules, now time.Time) (forecast.Fleet, er
 		Rejections: rejections}, nil
 }
 
-// all returns the Kymas.
 func (c controlled) all() []v1beta2.Kyma {
 	kymas := make([]v1beta2.Kyma, 0, len(c.kymas))
 	for _, kyma := range c.kymas {

@@ -37,7 +37,7 @@ func (c *controlPlane) addEverywhere(flags *pflag.FlagSet) {
 	flags.BoolVarP(&c.everywhere, "all-namespaces", "A", false, "list objects in all namespaces instead of --namespace")
 }
 
-// scope returns the namespace to list, empty for all.
+// scope returns the namespace of the objects to list, or an empty string for all namespaces.
 func (c *controlPlane) scope() string {
 	if c.everywhere {
 		return ""

@@ -101,7 +101,7 @@ func TestDamagedCacheFileIsFetchedAgainOrReported(t *testing.T) {
 		var rows []published
 		if err := json.Unmarshal([]byte(done(t, args...)), &rows); err != nil || len(rows) != 2 ||
 			rows[0].Action != "unchanged" {
-			t.Errorf("got %+v, %v", rows, err)
+			t.Errorf("got bundles %+v, %v, want two unchanged ones", rows, err)
 		}
 	})
 }

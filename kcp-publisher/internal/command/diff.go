@@ -33,7 +33,7 @@ type diffFlags struct {
 	exitCode     bool
 }
 
-// errDiffers causes exit code 3 with --exit-code.
+// errDiffers makes `diff --exit-code` exit with 3.
 var errDiffers = errors.New("the commit changes the control plane or its fleet")
 
 func newDiff() *cobra.Command {
@@ -49,11 +49,11 @@ func newDiff() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.from, "from", "", "URL of a Git repository, or folder with YAML files")
 	f.git.add(flags)
-	f.prune.add(flags)
+	f.prune.add(flags, flags)
 	f.add(flags, "Kymas, ModuleTemplates and ModuleReleaseMetas")
 	flags.StringVar(&f.selector, "watch-label-selector", "",
 		"only forecast for Kymas with matching labels; set the same selector as for run")
-	f.maintenance.add(flags)
+	f.maintenance.add(flags, flags)
 	restrictedFlag(flags, &f.restricted)
 	flags.BoolVar(&f.exitCode, "exit-code", false, "exit with 3 if the commit changes an object or a runtime")
 	cli.OutputFlag(flags, &f.format)
@@ -138,7 +138,8 @@ type difference struct {
 	// Commit is empty for a folder.
 	Commit  string         `json:"commit,omitempty"`
 	Objects []objectChange `json:"objects"`
-	// Held is the reason why `run` would wait for permission to apply the commit, or empty.
+	// Held is the reason why `run` would wait for an operator's permission to apply the commit. It is empty if `run`
+	// would apply the commit immediately.
 	Held string `json:"held,omitempty"`
 	forecast.Forecast
 }
@@ -172,7 +173,7 @@ func objectChanges(s follow.Survey) []objectChange {
 	return changes
 }
 
-// maxNamed limits the runtimes that a line of the table lists.
+// maxNamed is the maximum number of runtimes that one line of the output lists by name.
 const maxNamed = 5
 
 func (d difference) draw(out io.Writer) {

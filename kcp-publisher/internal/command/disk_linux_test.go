@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
-// repeated runs a command on a full disk and, if it fails, again after space was freed. It reports whether the first
-// run succeeded.
+// repeated runs a command on a full disk. If the command fails, repeated frees space and runs the command again. It
+// reports whether the first run succeeded.
 func repeated(t *testing.T, disk clitest.Disk, args ...string) (enough bool) {
 	t.Helper()
 	args = append([]string{}, args...)

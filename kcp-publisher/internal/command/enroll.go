@@ -45,8 +45,8 @@ func newEnroll() *cobra.Command {
 		Long: "enroll prints a Secret with a token that allows the runtime's agent to register its key. The token is " +
 			"valid for one Kyma, by default\n" +
 			defaultNamespace +
-			"/RUNTIME-ID. If several Kymas name the same runtime, the newest token that its agent used determines " +
-			"the owner.\n" +
+			"/RUNTIME-ID. If several Kymas have the same runtime id, the newest token that the agent used determines " +
+			"the runtime's Kyma.\n" +
 			"Use --replace for a runtime of another control plane: its agent discards its former root of trust and " +
 			"bundle, and uninstalls nothing.\n" +
 			"To enroll several runtimes, set --output-dir: enroll writes one file per runtime. --selector, --health " +
@@ -151,7 +151,7 @@ func (f *enrollFlags) run(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// writeNew writes a file that only its owner can read, unless it exists.
+// writeNew creates a file that only its owner can read. It returns an error if the file exists.
 func writeNew(path string, data []byte) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {

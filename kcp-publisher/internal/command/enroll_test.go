@@ -17,7 +17,7 @@ func TestSeveralRuntimesAreEnrolledIntoAFolder(t *testing.T) {
 	}
 	printed := done(t, enroll("rome", "berlin", "rome", "--output-dir", out)...)
 	if !strings.Contains(printed, "2 runtimes enrolled") {
-		t.Errorf("got output %s", printed)
+		t.Errorf("got output %s, want 2 enrolled runtimes", printed)
 	}
 	for _, id := range []string{"rome", "berlin"} {
 		path := filepath.Join(out, id+".yaml")
@@ -39,7 +39,9 @@ func TestSeveralRuntimesAreEnrolledIntoAFolder(t *testing.T) {
 		code int
 		want string
 	}{
-		"an existing file":           {enroll("rome", "--output-dir", out), cli.ExitFailed, "rome.yaml already exists"},
+		"runtime with an existing file": {
+			enroll("rome", "--output-dir", out), cli.ExitFailed, "rome.yaml already exists",
+		},
 		"several runtimes to stdout": {enroll("rome", "berlin"), cli.ExitUsage, "--output-dir is required"},
 		"all runtimes to stdout":     {enroll("--all"), cli.ExitUsage, "--output-dir is required"},
 		"several runtimes with --kyma": {enroll("rome", "berlin", "--kyma", "one", "--output-dir", out), cli.ExitUsage,
@@ -59,7 +61,7 @@ func TestSeveralRuntimesAreEnrolledIntoAFolder(t *testing.T) {
 			cli.ExitFailed, "not a directory"},
 	} {
 		if o := run(c.args...); o.code != c.code || !strings.Contains(o.out+o.err, c.want) {
-			t.Errorf("%s: got %+v, want %d with %q", name, o, c.code, c.want)
+			t.Errorf("%s: got %+v, want exit code %d with %q", name, o, c.code, c.want)
 		}
 	}
 }

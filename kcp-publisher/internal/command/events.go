@@ -24,7 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// maxListedEvents limits the number of Events that are read. The API server keeps Events for an hour by default.
+// maxListedEvents is the maximum number of Events that the command reads, to bound its memory.
 const maxListedEvents = 20_000
 
 // eventFlags are the flags of events.
@@ -49,7 +49,7 @@ func newEvents() *cobra.Command {
 	}
 	f.add(cmd.Flags(), "the Kymas")
 	f.addEverywhere(cmd.Flags())
-	cmd.Flags().StringVar(&f.rollout, "rollout", "", "list the Events of this Rollout")
+	cmd.Flags().StringVar(&f.rollout, "rollout", "", "list only the Events of the Rollout with this name")
 	cmd.Flags().BoolVar(&f.warnings, "warnings", false, "list only Events of type Warning")
 	cli.OutputFlag(cmd.Flags(), &f.format)
 	cli.Complete(cmd, f.runtimes)
@@ -61,11 +61,12 @@ func (f *eventFlags) check(args []string) error {
 	one := len(args) == 1 || f.rollout != ""
 	switch {
 	case len(args) > 1:
-		return cli.Usage(fmt.Errorf("want at most one runtime id, got %d arguments", len(args)))
+		return cli.Usage(fmt.Errorf("expected at most one runtime id, got %d arguments", len(args)))
 	case len(args) == 1 && f.rollout != "":
-		return cli.Usage(errors.New("--rollout: give a runtime or a rollout, not both"))
+		return cli.Usage(errors.New("--rollout cannot be combined with a runtime id"))
 	case one && f.everywhere:
-		return cli.Usage(errors.New("--all-namespaces: give --namespace for the Events of one object"))
+		return cli.Usage(
+			errors.New("--all-namespaces cannot be combined with a runtime id or --rollout: use --namespace"))
 	}
 	return nil
 }
@@ -96,7 +97,8 @@ func (f *eventFlags) run(cmd *cobra.Command, args []string) error {
 	return cli.Print(cmd.OutOrStdout(), f.format, all, func(out io.Writer) { f.draw(out, all, time.Now()) })
 }
 
-// listEvents returns the Events of the fleet's objects that have the fields, the oldest first.
+// listEvents returns the Events that match the field selector about, oldest first. It omits Events of objects that do
+// not belong to the fleet.
 func listEvents(ctx context.Context, api client.Reader, namespace string, about fields.Set) ([]corev1.Event, error) {
 	var all []corev1.Event
 	var selector fields.Selector
@@ -111,7 +113,7 @@ func listEvents(ctx context.Context, api client.Reader, namespace string, about 
 	})
 	err := pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
 		if e := object.(*corev1.Event); ofFleet(e.InvolvedObject) {
-			e.ManagedFields = nil // as kubectl prints objects
+			e.ManagedFields = nil // kubectl omits them as well
 			all = append(all, *e)
 		}
 		if len(all) > maxListedEvents {

@@ -49,7 +49,7 @@ func TestEventsOfTheFleetAreListedByTime(t *testing.T) {
 		"2m   Warning  Published  Rollout/scaler-1      7  about scaler-1\n" +
 		"60s  Normal   Published  Kyma/berlin           1  about berlin\n"
 	if out.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+		t.Errorf("got table\n%s\nwant\n%s", out.String(), want)
 	}
 }
 
@@ -60,23 +60,23 @@ func TestEventsRefuseConflictingArguments(t *testing.T) {
 		want  string
 	}{
 		"a runtime and a rollout": {
-			eventFlags{rollout: "scaler-1"}, []string{"berlin"}, "give a runtime or a rollout",
+			eventFlags{rollout: "scaler-1"}, []string{"berlin"}, "--rollout cannot be combined",
 		},
 		"two runtimes": {
-			eventFlags{}, []string{"berlin", "oslo"}, "want at most one runtime id, got 2 arguments",
+			eventFlags{}, []string{"berlin", "oslo"}, "expected at most one runtime id, got 2 arguments",
 		},
 		"a runtime in all namespaces": {
-			eventFlags{controlPlane: controlPlane{everywhere: true}}, []string{"berlin"}, "give --namespace",
+			eventFlags{controlPlane: controlPlane{everywhere: true}}, []string{"berlin"}, "use --namespace",
 		},
 		"a rollout in all namespaces": {
-			eventFlags{controlPlane: controlPlane{everywhere: true}, rollout: "a"}, nil, "give --namespace",
+			eventFlags{controlPlane: controlPlane{everywhere: true}, rollout: "a"}, nil, "use --namespace",
 		},
 		"the fleet in all namespaces":  {eventFlags{controlPlane: controlPlane{everywhere: true}}, nil, ""},
 		"one runtime in the namespace": {eventFlags{}, []string{"berlin"}, ""},
 	} {
 		err := c.flags.check(c.args)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s: got error %v", name, err)
 		}
 	}
 }

@@ -152,7 +152,8 @@ func (f *exportFlags) options(ctx context.Context, runtimes []string) (export.Op
 	return options, packing, checkKeys(ctx, options.Keys, options.Place)
 }
 
-// unconfined returns a warning if the operating system does not confine rendered charts, or "".
+// unconfined returns a warning for operating systems that do not limit the memory of the renderer. It returns "" for
+// Linux.
 func unconfined(system string) string {
 	if system == "linux" {
 		return ""
@@ -161,7 +162,7 @@ func unconfined(system string) string {
 		"untrusted modules on Linux or with --renderer=none"
 }
 
-// bases returns the bundles that runtimes already have, by runtime.
+// bases returns the digest of the bundle that each runtime already has, according to --since.
 func (f *exportFlags) bases(runtimes []string) (map[string]digest.Digest, error) {
 	found := map[string]digest.Digest{}
 	for _, since := range f.since {
@@ -177,7 +178,7 @@ func (f *exportFlags) bases(runtimes []string) (map[string]digest.Digest, error)
 		if err != nil {
 			return nil, err
 		}
-		if report.Observed != nil { // otherwise the runtime has no bundle
+		if report.Observed != nil { // nil if the runtime has not applied a bundle
 			found[report.Runtime] = report.Observed.Digest
 		}
 	}
@@ -224,7 +225,7 @@ func platforms(names []string) ([]ocispec.Platform, error) {
 	for _, name := range names {
 		parts := strings.Split(name, "/")
 		if len(parts) < 2 || len(parts) > 3 || parts[0] == "" || parts[1] == "" {
-			return nil, fmt.Errorf("%q: want OS/ARCHITECTURE or OS/ARCHITECTURE/VARIANT, such as linux/amd64", name)
+			return nil, fmt.Errorf("%q: must be OS/ARCHITECTURE or OS/ARCHITECTURE/VARIANT, such as linux/amd64", name)
 		}
 		p := ocispec.Platform{OS: parts[0], Architecture: parts[1]}
 		if len(parts) == 3 {
@@ -251,7 +252,8 @@ func (e exported) draw(out io.Writer) {
 	e.drawModules(out)
 }
 
-// drawModules lists the modules with unknown images. Problems are errors of charts and therefore untrusted text.
+// drawModules lists the modules whose exported images can be incomplete. It prints each problem as one line, because
+// the text comes from a chart and is untrusted.
 func (e exported) drawModules(out io.Writer) {
 	var none, listed []string
 	for _, m := range e.Modules {

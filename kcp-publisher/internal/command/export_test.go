@@ -96,7 +96,7 @@ func TestExportSinceReadsReportsAndDigests(t *testing.T) {
 func TestParsePlatforms(t *testing.T) {
 	found, err := platforms([]string{"linux/amd64", "linux/arm/v7"})
 	if err != nil || len(found) != 2 || found[1].Architecture != "arm" || found[1].Variant != "v7" {
-		t.Errorf("got %+v, %v", found, err)
+		t.Errorf("got platforms %+v, %v", found, err)
 	}
 	for _, text := range []string{"linux", "amd64", "", "/amd64", "linux/", "linux/arm/v7/x"} {
 		if _, err := platforms([]string{text}); err == nil || !strings.Contains(err.Error(), "such as linux/amd64") {

@@ -32,18 +32,19 @@ type pruneFlags struct {
 	percent, maxCount int
 }
 
-func (f *pruneFlags) add(flags *pflag.FlagSet) {
+// add adds --git-prune-all to flags and the limits to settings, which can be the same flag set.
+func (f *pruneFlags) add(flags, settings *pflag.FlagSet) {
 	flags.BoolVar(&f.all, "git-prune-all", false,
 		"allow every commit to prune all objects, or all Kymas, of earlier commits, and Kymas with a live runtime")
-	flags.IntVar(
+	settings.IntVar(
 		&f.percent,
 		"git-prune-percent",
 		defaultPrunePercent,
 		"percentage of earlier commits' objects that a commit can prune without permission, except Kymas with a live "+
 			"runtime",
 	)
-	flags.IntVar(&f.maxCount, "git-prune-count", defaultPruneCount,
-		"number of objects that a commit can prune regardless of --git-prune-percent")
+	settings.IntVar(&f.maxCount, "git-prune-count", defaultPruneCount,
+		"number of objects that a commit can prune regardless of git-prune-percent")
 }
 
 const defaultPrunePercent, defaultPruneCount = 10, 5
@@ -55,21 +56,21 @@ func (f *pruneFlags) isSet() bool {
 // pruning returns the limits of the flags.
 func (f *pruneFlags) pruning() (follow.Pruning, error) {
 	if f.percent < 0 || f.percent > 100 {
-		return follow.Pruning{}, cli.Usage(fmt.Errorf("--git-prune-percent %d: want 0 to 100", f.percent))
+		return follow.Pruning{}, cli.Usage(fmt.Errorf("git-prune-percent %d: must be 0 to 100", f.percent))
 	}
 	if f.maxCount < 0 {
-		return follow.Pruning{}, cli.Usage(fmt.Errorf("--git-prune-count %d: want 0 or more", f.maxCount))
+		return follow.Pruning{}, cli.Usage(fmt.Errorf("git-prune-count %d: must be at least 0", f.maxCount))
 	}
 	return follow.Pruning{All: f.all, MaxPercent: f.percent, MaxCount: f.maxCount}, nil
 }
 
-func (f *followFlags) add(flags *pflag.FlagSet) {
+func (f *followFlags) add(flags, settings *pflag.FlagSet) {
 	flags.StringVar(&f.url, "git-url", "",
 		"URL of a Git repository whose objects are applied to the control plane; default: none")
 	f.git.add(flags)
-	flags.DurationVar(&f.interval, "git-poll-interval", 30*time.Second,
+	settings.DurationVar(&f.interval, "git-poll-interval", 30*time.Second,
 		"interval between checks for a new commit in the Git repository")
-	f.prune.add(flags)
+	f.prune.add(flags, settings)
 	flags.BoolVar(&f.rewind, "allow-rewind", false,
 		"apply a commit of --git-url even if it does not descend from the previously applied commit")
 }
@@ -85,7 +86,7 @@ var errShard = errors.New(
 func (f *followFlags) follower(namespace, selector string) (*follow.Follower, error) {
 	if f.url == "" {
 		if f.git.isSet() || f.prune.isSet() || f.rewind {
-			return nil, cli.Usage(errors.New("--git-url is required if other --git flags are set"))
+			return nil, cli.Usage(errors.New("--git-url is required if other flags or settings for Git are set"))
 		}
 		return nil, nil
 	}
@@ -93,7 +94,7 @@ func (f *followFlags) follower(namespace, selector string) (*follow.Follower, er
 		return nil, cli.Usage(errShard)
 	}
 	if f.interval <= 0 {
-		return nil, cli.Usage(fmt.Errorf("--git-poll-interval %s: want more than 0", f.interval))
+		return nil, cli.Usage(fmt.Errorf("git-poll-interval %s: must be more than 0", f.interval))
 	}
 	pruning, err := f.prune.pruning()
 	if err != nil {
@@ -124,7 +125,7 @@ func followWith(mgr ctrl.Manager, follower *follow.Follower, kymas *controller.K
 		return fmt.Errorf("follow the Git repository: %w", err)
 	}
 	kymas.Source, kymas.Compared, kymas.Compare = follower.Source, follower.Compared, follower.Compare
-	kymas.Holding, kymas.ApprovedByCommit = follower.Holding, follower.Allowed
+	kymas.Holding, kymas.ApprovedByCommit = follower.Holding, follower.Approved
 	if err := mgr.Add(follower); err != nil {
 		return fmt.Errorf("follow the Git repository: %w", err)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// gitFlags select a commit of a Git repository and its credentials.
+// gitFlags select a commit of a Git repository, the credentials to read it, and the keys to verify it.
 type gitFlags struct {
 	branch, tag, path, credentials, signers string
 }
@@ -33,7 +33,7 @@ func (f *gitFlags) add(flags *pflag.FlagSet) {
 
 func (f *gitFlags) isSet() bool { return *f != gitFlags{} }
 
-// open returns the repository. Errors name flag, which contains the URL.
+// open opens the repository at url. flag is the command-line flag that contains the URL; errors start with its name.
 func (f *gitFlags) open(flag, url string) (*git.Repository, error) {
 	options := git.Options{URL: url, Branch: f.branch, Tag: f.tag, Path: f.path}
 	var err error

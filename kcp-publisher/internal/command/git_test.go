@@ -69,7 +69,7 @@ func lastSource(t *testing.T, layout, keyDir, runtime string) *bundle.Source {
 	}
 	last, err := publish.Read(t.Context(), place, runtime, root)
 	if err != nil || last.Bundle == nil {
-		t.Fatalf("%+v, %v", last, err)
+		t.Fatalf("read the bundle of runtime %s: got %+v, %v", runtime, last, err)
 	}
 	return last.Bundle.Predicate.Source
 }
@@ -85,11 +85,11 @@ func TestPublishRecordsTheCommitOfAChange(t *testing.T) {
 		"--allow-unresolved",
 	}
 	if out := done(t, args...); !strings.Contains(out, "pushed") {
-		t.Fatalf("got\n%s", out)
+		t.Fatalf("got output\n%s\nwant a pushed bundle", out)
 	}
 	if source := lastSource(t, layout, keyDir, "r-1"); source == nil || source.Commit != first ||
 		source.Repository != r.url() {
-		t.Errorf("source %+v, want commit %s", source, first)
+		t.Errorf("first bundle: got source %+v, want commit %s", source, first)
 	}
 	write(t, filepath.Join(r.dir, "fleet", "README.md"), "# hello")
 	r.commit()
@@ -97,7 +97,7 @@ func TestPublishRecordsTheCommitOfAChange(t *testing.T) {
 		t.Errorf("a commit without changes was published:\n%s", out)
 	}
 	if source := lastSource(t, layout, keyDir, "r-1"); source == nil || source.Commit != first {
-		t.Errorf("source %+v, want commit %s", source, first)
+		t.Errorf("after a commit without changes: got source %+v, want commit %s", source, first)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestInvalidCommitErrorNamesFileAndLine(t *testing.T) {
 	if want := "commit " + hash + " of " + r.url() +
 		": fleet/bad.yaml:6:3: spec.chanel: unknown field"; got.code != cli.ExitFailed ||
 		!strings.Contains(got.err, want) {
-		t.Errorf("exit code %d\n%s\nwant %s", got.code, got.err, want)
+		t.Errorf("got exit code %d\n%s\nwant %s", got.code, got.err, want)
 	}
 	if _, err := os.Stat(layout); !os.IsNotExist(err) {
 		t.Errorf("publish created a layout for an invalid commit: %v", err)
@@ -195,7 +195,7 @@ func TestGitFlagsWithoutEffectAreRefused(t *testing.T) {
 			got := run(append([]string{"publish", "--to", "oci-layout:" + filepath.Join(t.TempDir(), "layout")},
 				c.args...)...)
 			if got.code != c.code || !strings.Contains(got.err, c.want) || strings.Contains(got.err, "hunter2") {
-				t.Errorf("got exit code %d\n%s\nwant %d with %q", got.code, got.err, c.code, c.want)
+				t.Errorf("got exit code %d\n%s\nwant exit code %d with %q", got.code, got.err, c.code, c.want)
 			}
 		})
 	}

@@ -129,7 +129,8 @@ func (f *imagesFlags) options(ctx context.Context) (export.Options, error) {
 	return options, err
 }
 
-// bundleSource opens the registry that a flag names, and reads the root of trust to verify its bundles.
+// bundleSource opens the registry at location and reads the root of trust that verifies the bundles in it. flag is the
+// command-line flag that contains the location.
 func bundleSource(
 	ctx context.Context, registry *cli.Registry, flag, location, root string,
 ) (options export.Options, err error) {
@@ -150,7 +151,7 @@ func bundleSource(
 	return options, err
 }
 
-// maxRuntimesNamed limits the runtimes that a row of the table lists.
+// maxRuntimesNamed is the maximum number of runtimes that a row of the table lists by name.
 const maxRuntimesNamed = 3
 
 func drawImages(out io.Writer, found inventory.Fleet, now time.Time) {

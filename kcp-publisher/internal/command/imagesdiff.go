@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/export"
 )
 
-// period is the time between two states of a fleet.
+// period is the range of time between --since and --until.
 type period struct{ since, until time.Time }
 
 // period returns the period of --since and --until, or nil if --since is not set. The error is a usage error.
@@ -46,7 +46,7 @@ func (f *imagesFlags) period(now time.Time) (*period, error) {
 	return &p, nil
 }
 
-// pointInTime parses the value of a flag: an RFC 3339 time, or a date, which stands for midnight UTC.
+// pointInTime parses the value of a flag: an RFC 3339 time, or a date, which means midnight UTC.
 func pointInTime(flag, text string) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		if t, err := time.Parse(layout, text); err == nil {
@@ -54,7 +54,7 @@ func pointInTime(flag, text string) (time.Time, error) {
 		}
 	}
 	return time.Time{},
-		cli.Usage(fmt.Errorf("%s %q: want a time such as 2026-11-01 or 2026-11-01T08:00:00Z", flag, text))
+		cli.Usage(fmt.Errorf("%s %q: must be a time such as 2026-11-01 or 2026-11-01T08:00:00Z", flag, text))
 }
 
 // compare prints how the images in the published bundles differ between two times.

@@ -13,17 +13,19 @@ func TestPeriodOfImagesIsParsed(t *testing.T) {
 	for name, c := range map[string]struct {
 		since, until, format, want, refuse string
 	}{
-		"no period":   {want: "none"},
+		"no --since":  {want: "none"},
 		"a start day": {since: "2026-11-01", want: "2026-11-01T00:00:00Z 2026-11-26T12:00:00Z"},
 		"a start and an end": {
 			since: "2026-11-01T02:00:00+02:00", until: "2026-11-02", want: "2026-11-01T00:00:00Z 2026-11-02T00:00:00Z",
 		},
 		"an end without a start": {until: "2026-11-01", refuse: "--until requires --since"},
 		"a start in the future":  {since: "2026-12-01", refuse: "must be before the end of the period"},
-		"an invalid start":       {since: "yesterday", refuse: `--since "yesterday": want a time such as 2026-11-01`},
-		"an invalid end":         {since: "2026-11-01", until: "now", refuse: `--until "now"`},
-		"SPDX output":            {since: "2026-11-01", format: formatSPDX, refuse: "does not support -o"},
-		"CycloneDX output":       {since: "2026-11-01", format: formatCycloneDX, refuse: "does not support -o"},
+		"an invalid start": {
+			since: "yesterday", refuse: `--since "yesterday": must be a time such as 2026-11-01`,
+		},
+		"an invalid end":   {since: "2026-11-01", until: "now", refuse: `--until "now"`},
+		"SPDX output":      {since: "2026-11-01", format: formatSPDX, refuse: "does not support -o"},
+		"CycloneDX output": {since: "2026-11-01", format: formatCycloneDX, refuse: "does not support -o"},
 	} {
 		f := &imagesFlags{since: c.since, until: c.until, format: c.format}
 		p, err := f.period(now)
@@ -40,7 +42,7 @@ func TestPeriodOfImagesIsParsed(t *testing.T) {
 	}
 }
 
-func TestImagesDiffOutput(t *testing.T) {
+func TestImagesDiffListsChangedAndUnknownImages(t *testing.T) {
 	at := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	d := inventory.Difference{Since: at, Until: at.Add(24 * time.Hour)}
 	var out strings.Builder

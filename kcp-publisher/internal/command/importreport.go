@@ -25,9 +25,9 @@ func newImportReport() *cobra.Command {
 		Use: "import-report FILE", Short: "import a report file from a runtime", Args: cli.Exactly(1, "one file"),
 		Long: "import-report uploads a report file of `skr-agent export-report` for the publisher.\n" +
 			"The publisher verifies its signature later. The command refuses a report that is older than the " +
-			"existing one, and a report with\n" +
-			"the sequence of the existing one and other content. --replace imports such a report: use it after a " +
-			"forged report was imported.",
+			"report in the registry, and a\n" +
+			"report that has the same sequence but other content. With --replace, it imports such a report anyway: " +
+			"use it to replace a\nforged report.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
 				return cli.Usage(errors.New("--to is required"))
@@ -73,8 +73,9 @@ func (r takenReport) draw(out io.Writer) {
 		r.Time.Format(time.RFC3339), what, r.Bundle)
 }
 
-// importReport pushes a report unless a newer one exists. The publisher, which knows the runtime's key, verifies it
-// later. Until then, the existing report can be forged: with replace, any report can follow it.
+// importReport pushes a report to the registry. It refuses a report that is older than the existing report, unless
+// replace is set. It does not verify signatures, because only the publisher has the runtime's key, so the existing
+// report can be forged.
 func importReport(
 	ctx context.Context, place store.Store, fetched bundle.Fetched, now time.Time, replace bool,
 ) (takenReport, error) {
@@ -109,8 +110,8 @@ func importReport(
 		store.PushReport(ctx, place, report.Runtime, bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes))
 }
 
-// canFollow decides whether a report can replace an existing one. An existing report that is unreadable, or that the
-// publisher refuses because of its time, never stays.
+// canFollow returns an error if a report must not replace the existing report. Any report can replace an existing
+// report that is unreadable or that the publisher refuses because of its time.
 func canFollow(report bundle.Report, before bundle.Fetched, now time.Time) error {
 	existing, err := bundle.ClaimedReport(before)
 	if err != nil || bundle.CheckReportTime(existing, now) != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// TestReportsFollowEachOther imports a report after an existing one. Nothing has verified the existing one.
-func TestReportsFollowEachOther(t *testing.T) {
+// TestImportReportRefusesOlderReport imports a report after an existing report, whose signature was never verified.
+func TestImportReportRefusesOlderReport(t *testing.T) {
 	noon := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	key, err := trust.GenerateKey()
 	if err != nil {
@@ -36,14 +36,14 @@ func TestReportsFollowEachOther(t *testing.T) {
 		replace, known bool
 		want           refusal.Reason
 	}{
-		"newer report":           {existing: existing, next: report(last+1, noon)},
-		"same report":            {existing: existing, next: existing, known: true},
-		"older report":           {existing: existing, next: report(last-1, noon), want: refusal.Rollback},
-		"older report, replaced": {existing: existing, next: report(last-1, noon), replace: true},
+		"newer report":                {existing: existing, next: report(last+1, noon)},
+		"same report":                 {existing: existing, next: existing, known: true},
+		"older report":                {existing: existing, next: report(last-1, noon), want: refusal.Rollback},
+		"older report with --replace": {existing: existing, next: report(last-1, noon), replace: true},
 		"same sequence with other content": {
 			existing: existing, next: report(last, noon.Add(time.Second)), want: refusal.Rollback,
 		},
-		"same sequence with other content, replaced": {
+		"same sequence with other content and --replace": {
 			existing: existing, next: report(last, noon.Add(time.Second)), replace: true,
 		},
 		"report from a clock that is a year ahead": {
@@ -67,7 +67,7 @@ func TestReportsFollowEachOther(t *testing.T) {
 				t.Fatalf("got %v, want the refusal %q", err, c.want)
 			}
 			if taken.Known != c.known {
-				t.Errorf("the report counts as known: %t, want %t", taken.Known, c.known)
+				t.Errorf("got known %t for the imported report, want %t", taken.Known, c.known)
 			}
 			repository, err := place.Repository(t.Context(), bundle.ReportRepository("ship"))
 			if err != nil {

@@ -30,10 +30,12 @@ func newRegistryCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "check", Short: "check that runtimes are isolated in the registry (exit code 3: leak found)",
 		Args: cli.Exactly(0, "no arguments"),
-		Long: "check requires two runtimes with bundles, and the credentials of their agents: a docker config.json " +
-			"each, or the key folder\n" +
-			"to derive their passwords for the token service. It overwrites nothing, and deletes its test data if " +
-			"the credentials allow it.",
+		Long: "check tries to read and change the data of one runtime with the credentials of another, and without " +
+			"credentials. It requires two\n" +
+			"runtimes with bundles, and the credentials of their agents: a docker config.json each, or the key " +
+			"folder to derive their\n" +
+			"passwords for the token service. It overwrites nothing, and deletes its test data if the credentials " +
+			"allow it.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()

@@ -24,7 +24,7 @@ func keysFlag(flags *pflag.FlagSet, into *string) {
 	flags.StringVar(into, "keys", "keys", "folder with the root of trust and the keys")
 }
 
-// publisherKeyFlags adds the flags for the publisher's key.
+// publisherKeyFlags adds --keys and --publisher-key.
 func publisherKeyFlags(flags *pflag.FlagSet, into *keys.Folder) {
 	keysFlag(flags, &into.Dir)
 	flags.StringVar(&into.PublisherKey, "publisher-key", "",
@@ -116,22 +116,23 @@ func (c *changing) add(flags *pflag.FlagSet) {
 	cli.OutputFlag(flags, &c.format)
 	flags.StringArrayVar(&c.rootKeys, "root-key", nil,
 		"file of a root key; can be repeated; default: the root keys in the folder")
-	flags.DurationVar(&c.validity, "validity", rootValidity, "validity period of the new version")
+	flags.DurationVar(&c.validity, "validity", rootValidity,
+		"validity period of the new version of the root of trust")
 	flags.BoolVar(&c.newEpoch, "new-epoch", false,
 		"start a new epoch: reset sequence numbers and invalidate all earlier bundles")
 }
 
-// open loads the keys that the flags select.
+// open reads the passphrase of the root keys from --passphrase-file.
 func (c *changing) open() error {
 	opened, err := folderOf(c.folder.Dir, c.passphrase)
 	c.folder.Passphrase = opened.Passphrase
 	return err
 }
 
-// make changes the root and prints the written files.
+// make creates the next version of the root of trust with the given change, and prints the written files.
 func (c *changing) make(cmd *cobra.Command, change func(*keys.Change) error) error {
 	if c.validity <= 0 {
-		return cli.Usage(fmt.Errorf("--validity %s: want more than 0", c.validity))
+		return cli.Usage(fmt.Errorf("--validity %s: must be more than 0", c.validity))
 	}
 	if err := c.open(); err != nil {
 		return err
@@ -182,12 +183,14 @@ func newKeysRotate() *cobra.Command {
 	}
 	r.add(cmd.Flags())
 	cmd.Flags().StringVar(&r.public, "public-key", "", "file or KMS reference of the new key; default: a generated key")
-	cmd.Flags().BoolVar(&r.dropOld, "drop-old", false, "distrust the current key immediately")
+	cmd.Flags().BoolVar(&r.dropOld, "drop-old", false,
+		"distrust the replaced key immediately; default: it is accepted until the next rotation")
 	cmd.Flags().
 		BoolVar(&r.revoke, "revoke", true,
 			"revoke the keys that are removed from their role; with --revoke=false, the publisher still recognizes "+
 				"bundles that they signed")
-	cmd.Flags().StringVar(&r.old, "old", "", "thumbprint of the root key to replace")
+	cmd.Flags().StringVar(&r.old, "old", "",
+		"with root: thumbprint of the root key to replace; required if there are several root keys")
 	return cmd
 }
 
@@ -199,7 +202,7 @@ func (r *rotation) run(cmd *cobra.Command, role string) error {
 	case keys.RoleToken:
 		return r.token(cmd)
 	default:
-		return cli.Usage(fmt.Errorf("role %q: want publisher, enroll, root or token", role))
+		return cli.Usage(fmt.Errorf("role %q: must be publisher, enroll, root or token", role))
 	}
 	return r.make(cmd, func(change *keys.Change) error {
 		if !r.revoke {
@@ -215,7 +218,7 @@ func (r *rotation) run(cmd *cobra.Command, role string) error {
 	})
 }
 
-// token replaces the token secret, which does not require a new version of the root.
+// token replaces the secret in token.key. This requires no new version of the root of trust.
 func (r *rotation) token(cmd *cobra.Command) error {
 	for _, flag := range []string{"public-key", "publisher-key", "old", "revoke", "root-key", "validity", "new-epoch"} {
 		if cmd.Flags().Changed(flag) {
@@ -272,7 +275,8 @@ func newKeysRevoke() *cobra.Command {
 	return cmd
 }
 
-// revocable returns the thumbprint of the named key.
+// revocable returns the thumbprint of the key with the given thumbprint or id. The root of trust must list the key,
+// unless unlisted is true.
 func revocable(folder keys.Folder, name string, unlisted bool) (string, error) {
 	thumbprint, err := folder.Find(name)
 	var unknown *keys.UnknownKeyError

@@ -43,7 +43,7 @@ func shownKeys(t *testing.T, dir string) shownRoot {
 	return root
 }
 
-// keyIn returns the key of a role that has the state, and fails the test unless there is exactly one.
+// keyIn returns the only key of a role with the given state. It fails the test if there is no such key or several.
 func (s shownRoot) keyIn(t *testing.T, role string, state keys.State) keys.Key {
 	t.Helper()
 	found := slices.DeleteFunc(slices.Clone(s.Keys), func(k keys.Key) bool {
@@ -69,7 +69,7 @@ func TestRevokeRefusesUnlistedKey(t *testing.T) {
 		if o.code != cli.ExitUsage || !strings.Contains(o.err, "nothing was changed") ||
 			!strings.Contains(o.err, "\n  enroll ") || !strings.Contains(o.err, inUse.Thumbprint) ||
 			!strings.Contains(o.err, before.Thumbprint) {
-			t.Errorf("%s: %+v", name, o)
+			t.Errorf("revoke %s: got %+v", name, o)
 		}
 	}
 	if o := run("keys", "revoke", "abc", "--unlisted", "--keys", dir); o.code != cli.ExitUsage ||
@@ -231,7 +231,7 @@ func TestRotateTokenAcceptsThePreviousKey(t *testing.T) {
 	}
 	if o := run("keys", "rotate", "token", "--public-key", "x", "--keys", dir); o.code != cli.ExitUsage ||
 		!strings.Contains(o.err, "--public-key") {
-		t.Errorf("%+v", o)
+		t.Errorf("rotate token with --public-key: got %+v, want a usage error", o)
 	}
 }
 
@@ -257,7 +257,7 @@ func TestPublishRefusesKeysThatAgentsRefuse(t *testing.T) {
 		o := run(command...)
 		if o.code != cli.ExitRefused || !strings.Contains(o.err, "outdated") ||
 			!strings.Contains(o.err, "trust:root-2") {
-			t.Errorf("%s with an older key folder: %+v", command[0], o)
+			t.Errorf("%s with an older key folder: got %+v", command[0], o)
 		}
 	}
 	done(t, "keys", "rotate", "--validity=1ns", "--keys", dir)
@@ -265,7 +265,7 @@ func TestPublishRefusesKeysThatAgentsRefuse(t *testing.T) {
 		o := run(command...)
 		if o.code != cli.ExitRefused || !strings.Contains(o.err, "RootExpired") ||
 			!strings.Contains(o.err, "keys rotate") {
-			t.Errorf("%s with an expired root: %+v", command[0], o)
+			t.Errorf("%s with an expired root: got %+v", command[0], o)
 		}
 	}
 	done(t, "keys", "rotate", "--keys", dir)
@@ -276,8 +276,8 @@ func TestKeysRefuseToCreateAnExpiredRoot(t *testing.T) {
 	dir := keyFolder(t)
 	for _, validity := range []string{"-1h", "0s"} {
 		if o := run("keys", "rotate", "--keys", dir, "--validity", validity); o.code != cli.ExitUsage ||
-			!strings.Contains(o.err, "want more than 0") {
-			t.Errorf("%s: %+v", validity, o)
+			!strings.Contains(o.err, "must be more than 0") {
+			t.Errorf("--validity %s: got %+v, want a usage error", validity, o)
 		}
 	}
 	if got := shownKeys(t, dir).Version; got != 1 {

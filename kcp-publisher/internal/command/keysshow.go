@@ -28,7 +28,7 @@ type shownRoot struct {
 	Releases   []string          `json:"releases,omitempty"`
 	Floors     map[string]string `json:"floors,omitempty"`
 	Revoked    []string          `json:"revoked,omitempty"`
-	// Expired is true if the root has expired. Keys lists the state of each key.
+	// Expired is true if the root has expired. Keys lists the keys of the root and of the key folder with their states.
 	Expired bool       `json:"expired"`
 	Keys    []keys.Key `json:"keys"`
 }

@@ -31,7 +31,7 @@ func TestUnknownLogFormatIsAUsageError(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := run(append([]string{"keys", "show", "--keys", dir}, strings.Fields(c.args)...)...)
 			if o.code != c.code || !strings.Contains(o.out+o.err, c.want) {
-				t.Errorf("got %+v\nwant %d with %q", o, c.code, c.want)
+				t.Errorf("got %+v\nwant exit code %d with %q", o, c.code, c.want)
 			}
 		})
 	}

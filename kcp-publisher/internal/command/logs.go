@@ -91,7 +91,7 @@ func drawOmitted(out io.Writer, d *bundle.ModuleDetails) {
 		fmt.Fprintf(out, "  %s left out\n", several(d.LeftOut, "further object"))
 	}
 	if d.Shortened {
-		fmt.Fprintln(out, "  shortened: the details of all modules exceed the limit of a report")
+		fmt.Fprintln(out, "  shortened: the details of all modules exceed the size limit of a report")
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestLogsAndTreeOutput(t *testing.T) {
+func TestLogsAndTreePrintTheDetailsOfAReport(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	kyma := &v1beta2.Kyma{}
 	kyma.Name, kyma.Namespace = "berlin", "kcp-system"
@@ -56,7 +56,7 @@ func TestLogsAndTreeOutput(t *testing.T) {
 
 func TestInvalidArgumentsOfLogsAndTreeAreRefused(t *testing.T) {
 	for args, want := range map[string]string{
-		"logs": "want a runtime id", "tree a b c": "want a runtime id",
+		"logs": "expected a runtime id", "tree a b c": "expected a runtime id",
 		"logs berlin":                       "exactly one of --location and --file is required",
 		"tree berlin --file x --location y": "exactly one of --location and --file is required",
 	} {

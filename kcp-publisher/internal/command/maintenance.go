@@ -23,11 +23,12 @@ type maintenanceFlags struct {
 // defaultMinimumWindow is the default of lifecycle-manager.
 const defaultMinimumWindow = 20 * time.Minute
 
-func (f *maintenanceFlags) add(flags *pflag.FlagSet) {
+// add adds --maintenance-policy to flags and the minimum to settings, which can be the same flag set.
+func (f *maintenanceFlags) add(flags, settings *pflag.FlagSet) {
 	flags.StringVar(&f.policy, "maintenance-policy", "",
 		"file with a maintenance-window policy in lifecycle-manager's format; times have a fixed UTC offset, without "+
 			"daylight saving time; default: only Kymas with their own windows delay upgrades that require downtime")
-	flags.DurationVar(&f.minimum, "min-maintenance-window-size", defaultMinimumWindow,
+	settings.DurationVar(&f.minimum, "min-maintenance-window-size", defaultMinimumWindow,
 		"minimum remaining time of a maintenance window for an upgrade to begin")
 }
 
@@ -35,7 +36,7 @@ func (f *maintenanceFlags) add(flags *pflag.FlagSet) {
 func (f *maintenanceFlags) maintenance(remark func(string)) (plan.Maintenance, error) {
 	if f.minimum < 0 || f.minimum > window.MaxMinimum {
 		return plan.Maintenance{},
-			cli.Usage(fmt.Errorf("--min-maintenance-window-size %s: want 0 to %s", f.minimum, window.MaxMinimum))
+			cli.Usage(fmt.Errorf("min-maintenance-window-size %s: must be 0 to %s", f.minimum, window.MaxMinimum))
 	}
 	maintenance := plan.Maintenance{Minimum: f.minimum}
 	if f.policy == "" {

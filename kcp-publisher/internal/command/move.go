@@ -52,9 +52,11 @@ func newMove() *cobra.Command {
 	keysFlag(cmd.Flags(), &f.dir)
 	cmd.Flags().StringVar(&f.to, "to", "", "name of the Kyma to assign the runtime to")
 	cmd.Flags().
-		BoolVar(&f.away, "away", false, "release the runtime to another namespace or control plane")
+		BoolVar(&f.away, "away", false,
+			"stop publishing to the runtime, because another namespace or control plane owns it")
 	cmd.Flags().BoolVar(&f.keep, "keep", false, "do not delete the former Kyma")
-	cmd.Flags().DurationVar(&f.patience, "wait", 2*time.Minute, "maximum time to wait for the publisher")
+	cmd.Flags().DurationVar(&f.patience, "wait", 2*time.Minute,
+		"maximum time to wait until the publisher has recorded the change")
 	return cmd
 }
 
@@ -178,7 +180,8 @@ func (f *moveFlags) remove(ctx context.Context, api client.Client, kyma *v1beta2
 		fmt.Fprintf(out, "Kyma %s is kept; you can delete it at any time, and the runtime keeps its modules\n", name)
 		return nil
 	}
-	// The publisher must know that the Kyma no longer owns the runtime before it sees the Kyma's deletion.
+	// The publisher must record that the Kyma no longer owns the runtime before it processes the Kyma's deletion.
+	// Otherwise, the publisher would uninstall all modules of the runtime.
 	if err := f.until(ctx, "the publisher to release Kyma "+name, func() (bool, error) {
 		err := api.Get(ctx, client.ObjectKeyFromObject(kyma), kyma)
 		return err != nil || handedOver(kyma), client.IgnoreNotFound(err)
@@ -213,7 +216,7 @@ func (f *moveFlags) until(ctx context.Context, what string, done func() (bool, e
 	}
 }
 
-// put returns a map with one more entry.
+// put sets an entry in a map, which can be nil, and returns the map.
 func put(all map[string]string, key, value string) map[string]string {
 	if all == nil {
 		all = map[string]string{}

@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// Shell completion of names in the control plane that the flags select. It reads only the metadata of Kymas, to keep
-// requests small.
+// The functions in this file list the candidates for shell completion. They read the control plane that the flags
+// select. To keep requests small, they read only the metadata of Kymas.
 
 // runtimes lists the runtimes.
 func (c *controlPlane) runtimes(ctx context.Context, _ []string) ([]string, error) {
@@ -124,7 +124,7 @@ func (c *controlPlane) list(ctx context.Context, list client.ObjectList) error {
 	return api.List(ctx, list, client.InNamespace(c.scope()))
 }
 
-// each completes any number of arguments from one list.
+// each completes the first eight arguments of a command with the same names.
 func each(cmd *cobra.Command, names cli.Names) {
 	cli.Complete(cmd, names, names, names, names, names, names, names, names)
 }

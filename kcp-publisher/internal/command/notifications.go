@@ -35,7 +35,7 @@ type notificationFlags struct {
 // maxConnections is more than the file descriptors of one process.
 const maxConnections = 1_000_000
 
-func (f *notificationFlags) add(flags *pflag.FlagSet) {
+func (f *notificationFlags) add(flags, settings *pflag.FlagSet) {
 	flags.StringVar(&f.receiverAddress, "receiver-bind-address", "",
 		"address of the receiver for registry notifications, POST "+receiver.Path+
 			"; default: none, the publisher only polls reports")
@@ -45,15 +45,15 @@ func (f *notificationFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.address, "notifications-bind-address", "",
 		"address for the notification streams of agents, GET "+bundle.NotificationsPath+
 			"; default: none, agents only poll")
-	flags.IntVar(&f.connections, "notifications-connections", 10_000,
+	settings.IntVar(&f.connections, "notifications-connections", 10_000,
 		"maximum number of agents with a notification stream")
-	flags.StringVar(&f.generations, "notifications-generations", "",
+	settings.StringVar(&f.generations, "notifications-generations", "",
 		"YAML file with the lowest accepted password generation of users, as USER: GENERATION, like --generations "+
 			"of token-service")
-	flags.StringVar(&f.certificate, "notifications-tls-certificate", "",
+	settings.StringVar(&f.certificate, "notifications-tls-certificate", "",
 		"PEM file with the TLS certificate for both bind addresses; default: plain HTTP, behind a proxy that "+
 			"terminates TLS")
-	flags.StringVar(&f.key, "notifications-tls-key", "", "PEM file with the private key of the TLS certificate")
+	settings.StringVar(&f.key, "notifications-tls-key", "", "PEM file with the private key of the TLS certificate")
 }
 
 // check validates the flags and reads the receiver's token, which is required.
@@ -62,12 +62,12 @@ func (f *notificationFlags) check() (err error) {
 	case (f.receiverAddress == "") != (f.receiverToken == ""):
 		err = errors.New("--receiver-bind-address and --receiver-token: set both or neither")
 	case (f.certificate == "") != (f.key == ""):
-		err = errors.New("--notifications-tls-certificate and --notifications-tls-key: set both or neither")
+		err = errors.New("notifications-tls-certificate and notifications-tls-key: set both or neither")
 	case f.certificate != "" && f.receiverAddress == "" && f.address == "":
 		err = errors.New(
-			"--notifications-tls-certificate requires --receiver-bind-address or --notifications-bind-address")
+			"notifications-tls-certificate requires --receiver-bind-address or --notifications-bind-address")
 	case f.connections < 1 || f.connections > maxConnections:
-		err = fmt.Errorf("--notifications-connections %d: want 1 to %d", f.connections, maxConnections)
+		err = fmt.Errorf("notifications-connections %d: must be 1 to %d", f.connections, maxConnections)
 	case f.receiverAddress != "":
 		if f.tokens, err = receiver.OpenTokenFile(f.receiverToken); err != nil {
 			err = fmt.Errorf("--receiver-token: %w", err)
@@ -100,7 +100,7 @@ func (f *notificationFlags) secure(mgr ctrl.Manager) (*tls.Config, error) {
 	}
 	watcher, err := certwatcher.New(f.certificate, f.key)
 	if err != nil {
-		return nil, cli.Usage(fmt.Errorf("--notifications-tls-certificate and --notifications-tls-key: %w", err))
+		return nil, cli.Usage(fmt.Errorf("notifications-tls-certificate and notifications-tls-key: %w", err))
 	}
 	return &tls.Config{GetCertificate: watcher.GetCertificate, MinVersion: tls.VersionTLS12}, mgr.Add(watcher)
 }
@@ -145,7 +145,7 @@ func (f *notificationFlags) setUpSubscribers(
 	}
 	generations, err := token.OpenGenerations(f.generations)
 	if err != nil {
-		return cli.Usage(fmt.Errorf("--notifications-generations: %w", err))
+		return cli.Usage(fmt.Errorf("notifications-generations: %w", err))
 	}
 	secrets, err := keys.OpenTokenFile(folder)
 	if err != nil {

@@ -24,11 +24,11 @@ func TestInvalidNotificationFlagsAreRefused(t *testing.T) {
 			"--receiver-token: set both or neither",
 		"--receiver-token /nowhere":                            "set both or neither",
 		"--receiver-bind-address :0 --receiver-token /nowhere": "--receiver-token: stat /nowhere",
-		"--receiver-bind-address :0 --receiver-token " + empty: "token has 0 characters, want at least 22",
-		"--notifications-bind-address :0 --notifications-tls-key k": "--notifications-tls-certificate and " +
-			"--notifications-tls-key: set both or neither",
-		"--notifications-tls-certificate c --notifications-tls-key k": "requires --receiver-bind-address",
-		"--notifications-bind-address :0 --notifications-connections 0": "--notifications-connections 0: want 1 to " +
+		"--receiver-bind-address :0 --receiver-token " + empty: "token has 0 characters, must have at least 22",
+		"--notifications-bind-address :0 --set notifications-tls-key=k": "notifications-tls-certificate and " +
+			"notifications-tls-key: set both or neither",
+		"--set notifications-tls-certificate=c --set notifications-tls-key=k": "requires --receiver-bind-address",
+		"--notifications-bind-address :0 --set notifications-connections=0": "notifications-connections 0: must be 1 to " +
 			"1000000",
 	} {
 		o := run(append([]string{"run", "--location", "r.example/x", "--keys", dir}, strings.Fields(flags)...)...)

@@ -33,7 +33,7 @@ func (f *originFlags) add(flags *pflag.FlagSet) {
 	f.registry.AddFlags(flags)
 }
 
-// asked reports whether the origins are requested.
+// asked reports whether --location and --trust request the origins of modules.
 func (f *originFlags) asked() (bool, error) {
 	if (f.location == "") != (f.trust == "") {
 		return false, cli.Usage(errors.New("--location and --trust: set both or neither"))

@@ -40,11 +40,11 @@ func TestWhyShowsOrigins(t *testing.T) {
 		module string
 		want   int
 	}{
-		"the bundle in the status":           {asking, rows[0].Digest, "", 1},
-		"the newest bundle without a status": {asking, "", "", 1},
-		"a module in the bundle":             {asking, rows[0].Digest, "scaler", 1},
-		"a module outside the bundle":        {asking, rows[0].Digest, "mailer", 0},
-		"no origins without --location":      {originFlags{}, rows[0].Digest, "", 0},
+		"bundle in the Kyma's status":   {asking, rows[0].Digest, "", 1},
+		"Kyma without a status":         {asking, "", "", 1},
+		"a module in the bundle":        {asking, rows[0].Digest, "scaler", 1},
+		"a module outside the bundle":   {asking, rows[0].Digest, "mailer", 0},
+		"no origins without --location": {originFlags{}, rows[0].Digest, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			origins, err := c.flags.origins(t.Context(), kyma(c.digest), c.module)
@@ -104,7 +104,7 @@ func TestWhyShowsOrigins(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if origins, err := c.flags.origins(t.Context(), kyma(c.digest), ""); !c.judge(err) {
-				t.Errorf("got %+v, %v", origins, err)
+				t.Errorf("got origins %+v, error %v", origins, err)
 			}
 		})
 	}

@@ -29,7 +29,7 @@ type promoteFlags struct {
 	commits                  commitFlags
 }
 
-// commitFlags are the flags for commits.
+// commitFlags are the flags of commands that commit to a Git repository.
 type commitFlags struct {
 	url, author, key string
 	dryRun           bool
@@ -61,8 +61,8 @@ func (f *commitFlags) open() (*git.Repository, git.Change, error) {
 	change := git.Change{Name: author.Name, Email: author.Address, Time: time.Now()}
 	if f.key != "" {
 		if f.git.signers == "" {
-			return nil, change, cli.Usage(errors.New("--git-signing-key: --git-signers is required, because the " +
-				"signature also covers the commit that the new one is based on"))
+			return nil, change, cli.Usage(errors.New("--git-signing-key requires --git-signers to verify the parent " +
+				"commit, because the new signature also covers it"))
 		}
 		if change.Key, err = git.ReadSigningKey(f.key); err != nil {
 			return nil, change, cli.Usage(fmt.Errorf("--git-signing-key: %w", err))
@@ -78,8 +78,8 @@ func newPromote() *cobra.Command {
 		Use: "promote MODULE", Short: "promote the version of one channel to another", Args: cli.Exactly(1, "a module"),
 		Long: "promote changes one version in the ModuleReleaseMeta of a module. With --git-url, it commits the " +
 			"change with a sign-off and pushes it to the\n" +
-			"branch or a new branch; it keeps the comments and formatting of the file. Without it, promote shows the " +
-			"affected runtimes, asks for a\n" +
+			"branch or a new branch; it keeps the comments and formatting of the file. Without --git-url, it shows " +
+			"the affected runtimes, asks for a\n" +
 			"confirmation and changes the ModuleReleaseMeta in the control plane.",
 		Example: "  kcp-publisher promote keda --from fast --to regular\n" +
 			"  kcp-publisher promote keda --from fast --to regular --git-url https://git.example/fleet --author 'Ann " +
@@ -128,7 +128,7 @@ func (f *promoteFlags) run(cmd *cobra.Command, module string) error {
 	if err != nil {
 		return err
 	}
-	row, err := commitPromotion(cmd.Context(), repository, change, wantedPromotion{
+	row, err := commitPromotion(cmd.Context(), repository, change, promotionRequest{
 		module: module, from: f.from, to: f.to, create: f.create, branch: f.branch, dryRun: f.commits.dryRun,
 	})
 	if errors.Is(err, promote.ErrNothing) {
@@ -144,25 +144,25 @@ func (f *promoteFlags) run(cmd *cobra.Command, module string) error {
 func readAuthor(text string) (*mail.Address, error) {
 	author, err := mail.ParseAddress(text)
 	if err != nil || author.Name == "" || strings.ContainsAny(author.Name+author.Address, "<>\n") {
-		return nil, cli.Usage(fmt.Errorf(`--author %q: want "NAME <ADDRESS>"`, text))
+		return nil, cli.Usage(fmt.Errorf(`--author %q: must be "NAME <ADDRESS>"`, text))
 	}
 	return author, nil
 }
 
-// wantedPromotion is a promotion to commit.
-type wantedPromotion struct {
+// promotionRequest is a promotion to commit.
+type promotionRequest struct {
 	module, from, to string
 	create           bool
-	// branch is a new branch for the commit, empty for the repository's own.
+	// branch is a new branch for the commit. If it is empty, the commit is pushed to the branch of --git-branch.
 	branch string
 	dryRun bool
-	// check refuses a promotion because of its versions. It is nil for no check.
+	// check returns an error if the versions of the promotion are not the expected ones. It can be nil.
 	check func(promote.Promotion) error
 }
 
 // commitPromotion commits and pushes a promotion on top of the repository's branch.
 func commitPromotion(
-	ctx context.Context, repository *git.Repository, change git.Change, want wantedPromotion,
+	ctx context.Context, repository *git.Repository, change git.Change, want promotionRequest,
 ) (promoted, error) {
 	commit, objects, err := source.Commit(ctx, repository)
 	if err != nil {

@@ -23,7 +23,7 @@ spec:
   - {channel: fast, version: 2.0.0}
 `
 
-// channels is a repository with a ModuleReleaseMeta and without a working tree.
+// channels returns a bare repository with a ModuleReleaseMeta, and the hash of its commit.
 func channels(t *testing.T) (*repository, string) {
 	t.Helper()
 	r := newRepository(t)
@@ -74,18 +74,19 @@ func TestPromoteCommitsOneLineWithASignOff(t *testing.T) {
 	}
 	message, file := r.at("master")
 	if want := "Ada Lovelace <ada@example.com>\nPromote keda to 2.0.0 in channel regular\n\nkeda, channel regular: " +
-		"1.0.0 -> 2.0.0, as channel fast has it\n\nSigned-off-by: Ada Lovelace <ada@example.com>\n"; message != want {
-		t.Errorf("got\n%s\nwant\n%s", message, want)
+		"1.0.0 -> 2.0.0, promoted from channel fast\n\nSigned-off-by: Ada Lovelace " +
+		"<ada@example.com>\n"; message != want {
+		t.Errorf("got commit message\n%s\nwant\n%s", message, want)
 	}
 	if want := strings.Replace(releasesYAML, "1.0.0} # since", "2.0.0} # since", 1); file != want {
-		t.Errorf("got\n%s\nwant\n%s", file, want)
+		t.Errorf("got file\n%s\nwant\n%s", file, want)
 	}
 	if row.Commit == "" || row.Branch != "master" || row.From != "1.0.0" || row.To != "2.0.0" {
-		t.Errorf("prints %+v", row)
+		t.Errorf("got output %+v, want a commit on branch master", row)
 	}
 	if again := run(r.promote()...); again.code != cli.ExitDone ||
 		!strings.Contains(again.err, "there is nothing to promote: it has version 2.0.0") || again.out != "" {
-		t.Errorf("a second time: %+v", again)
+		t.Errorf("second promotion: got %+v", again)
 	}
 }
 
@@ -93,14 +94,14 @@ func TestPromoteCreatesAChannelOnlyWithTheFlag(t *testing.T) {
 	r, hash := channels(t)
 	refused := run(r.promote("--to", "slow")...)
 	if head, err := r.git.Head(); refused.code != cli.ExitFailed || err != nil || head.Hash().String() != hash {
-		t.Errorf("without --create: %+v; master is at %v, %v", refused, head, err)
+		t.Errorf("without --create: got %+v; master is at %v, %v", refused, head, err)
 	}
 	done(t, r.promote("--to", "slow", "--create")...)
 	message, file := r.at("master")
 	if !strings.Contains(message, "Promote keda to 2.0.0 in channel slow\n") ||
 		!strings.Contains(file, "{channel: slow, version: 2.0.0}") ||
 		!strings.Contains(file, "{channel: regular, version: 1.0.0}") {
-		t.Errorf("got\n%s\n%s", message, file)
+		t.Errorf("got commit message\n%s\nfile\n%s", message, file)
 	}
 }
 
@@ -111,28 +112,28 @@ func TestPromoteDryRunChangesNothing(t *testing.T) {
 		"Signed-off-by: Ada", "--- a/fleet/keda.yaml",
 		"-  - {channel: regular, version: 1.0.0} # since May\n+  - {channel: regular, version: 2.0.0} # since May"} {
 		if !strings.Contains(out, want) {
-			t.Errorf("%q is missing in\n%s", want, out)
+			t.Errorf("output does not contain %q:\n%s", want, out)
 		}
 	}
 	if head, err := r.git.Head(); err != nil || head.Hash().String() != hash {
-		t.Errorf("master is at %v, %v", head, err)
+		t.Errorf("after a dry run: master is at %v, %v", head, err)
 	}
 }
 
-func TestPromoteToANewBranch(t *testing.T) {
+func TestPromotePushesToANewBranch(t *testing.T) {
 	r, hash := channels(t)
 	if out := done(t, r.promote("--branch", "keda-2")...); !strings.Contains(out, "on branch keda-2") {
-		t.Errorf("got\n%s", out)
+		t.Errorf("got output\n%s\nwant branch keda-2", out)
 	}
 	if _, file := r.at("keda-2"); !strings.Contains(file, "regular, version: 2.0.0") {
-		t.Errorf("got\n%s", file)
+		t.Errorf("got file\n%s\nwant version 2.0.0 in channel regular", file)
 	}
 	if head, err := r.git.Head(); err != nil || head.Hash().String() != hash {
-		t.Errorf("master is at %v, %v", head, err)
+		t.Errorf("after a push to a new branch: master is at %v, %v", head, err)
 	}
 	if again := run(r.promote("--branch", "keda-2")...); again.code != cli.ExitFailed ||
-		!strings.Contains(again.err, "branch keda-2 exists already") {
-		t.Errorf("a second time: %+v", again)
+		!strings.Contains(again.err, "branch keda-2 already exists") {
+		t.Errorf("second promotion: got %+v", again)
 	}
 }
 
@@ -148,46 +149,50 @@ func TestInvalidPromotionsAreRefused(t *testing.T) {
 		code int
 		want string
 	}{
-		"nobody commits": {
+		"promotion without an author": {
 			[]string{"promote", "keda", "--git-url", r.url(), "--from", "fast", "--to", "regular"}, cli.ExitUsage,
 			"--author is required",
 		},
 		"an author without a name": {
 			r.promote("--author", "ada@example.com"), cli.ExitUsage,
-			`--author "ada@example.com": want "NAME <ADDRESS>"`,
+			`--author "ada@example.com": must be "NAME <ADDRESS>"`,
 		},
-		"a tag":          {r.promote("--git-tag", "v1"), cli.ExitUsage, "--git-tag: commits need a branch"},
-		"no repository":  {r.promote("--git-url", folder), cli.ExitFailed, "repository does not exist"},
-		"no such folder": {r.promote("--git-path", "nowhere"), cli.ExitFailed, "folder nowhere"},
-		"a channel of nothing": {
+		"tag instead of a branch": {
+			r.promote("--git-tag", "v1"), cli.ExitUsage, "--git-tag: commits need a branch",
+		},
+		"folder without a repository": {
+			r.promote("--git-url", folder), cli.ExitFailed, "repository does not exist",
+		},
+		"missing folder in the repository": {r.promote("--git-path", "nowhere"), cli.ExitFailed, "folder nowhere"},
+		"source channel without a version": {
 			r.promote("--from", "slow"), cli.ExitFailed, "commit " + hash + " of " + r.url() +
 				`: fleet/keda.yaml: line 8: module keda: channel "slow" has no version`,
 		},
-		"an older version": {
+		"older version": {
 			r.promote("--from", "regular", "--to", "fast"), cli.ExitFailed, "it has version 2.0.0, and 1.0.0 is older",
 		},
 		"a signing key without signers": {
-			r.promote("--git-signing-key", key), cli.ExitUsage, "--git-signing-key: --git-signers is required",
+			r.promote("--git-signing-key", key), cli.ExitUsage, "--git-signing-key requires --git-signers",
 		},
 		"an invalid signing key": {
 			r.promote("--git-signing-key", key, "--git-signers", key), cli.ExitUsage, "ssh: no key found",
 		},
-		"a module of nobody": {
-			append(r.promote(), "--", "extra"), cli.ExitUsage, "want a module, got 2 arguments",
+		"two arguments": {
+			append(r.promote(), "--", "extra"), cli.ExitUsage, "expected a module, got 2 arguments",
 		},
-		"a folder": {
+		"missing repository": {
 			r.promote("--git-url", r.dir+"/nowhere"), cli.ExitFailed, "repository does not exist",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := run(c.args...); got.code != c.code || !strings.Contains(got.err, c.want) {
-				t.Errorf("exit code %d\n%s\nwant %s", got.code, got.err, c.want)
+				t.Errorf("got exit code %d\n%s\nwant %s", got.code, got.err, c.want)
 			}
 		})
 	}
 	if got := run(append([]string{"promote", "mail"}, r.promote()[2:]...)...); got.code != cli.ExitFailed ||
 		!strings.Contains(got.err, "module mail: no ModuleReleaseMeta found") {
-		t.Errorf("%+v", got)
+		t.Errorf("promote a missing module: got %+v, want an error", got)
 	}
 }
 
@@ -196,29 +201,29 @@ func TestRunRefusesGitFlagsWithoutARepository(t *testing.T) {
 		args []string
 		want string
 	}{
-		"a branch of nothing": {[]string{"--git-branch", "main"}, "--git-url is required"},
-		"pruning nothing":     {[]string{"--git-prune-all"}, "--git-url is required"},
-		"a share of nothing":  {[]string{"--git-prune-percent", "20"}, "--git-url is required"},
-		"a number of nothing": {[]string{"--git-prune-count", "0"}, "--git-url is required"},
-		"one publisher of many": {
+		"branch without a repository":           {[]string{"--git-branch", "main"}, "--git-url is required"},
+		"prune all without a repository":        {[]string{"--git-prune-all"}, "--git-url is required"},
+		"prune percentage without a repository": {[]string{"--set", "git-prune-percent=20"}, "--git-url is required"},
+		"prune count without a repository":      {[]string{"--set", "git-prune-count=0"}, "--git-url is required"},
+		"repository with a label selector": {
 			[]string{"--git-url", "https://git.example/x", "--watch-label-selector", "shard=one"},
 			"run a single publisher without a selector",
 		},
 		"a password in the URL": {
 			[]string{"--git-url", "https://ada:hunter2@git.example/x"}, "--git-url: the URL contains credentials",
 		},
-		"no time between": {
-			[]string{"--git-url", "https://git.example/x", "--git-poll-interval", "0s"},
-			"--git-poll-interval 0s: want more than 0",
+		"poll interval of zero": {
+			[]string{"--git-url", "https://git.example/x", "--set", "git-poll-interval=0s"},
+			"git-poll-interval 0s: must be more than 0",
 		},
-		"credentials of nothing": {
+		"empty folder of credentials": {
 			[]string{"--git-url", "https://git.example/x", "--git-credentials", t.TempDir()}, "--git-credentials: ",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := run(append([]string{"run", "--location", "registry.example/fleet"}, c.args...)...)
 			if got.code != cli.ExitUsage || !strings.Contains(got.err, c.want) || strings.Contains(got.err, "hunter2") {
-				t.Errorf("exit code %d\n%s", got.code, got.err)
+				t.Errorf("got exit code %d\n%s", got.code, got.err)
 			}
 		})
 	}

@@ -18,12 +18,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// direct promotes in the control plane: it shows the effect, asks, and patches the ModuleReleaseMeta.
+// direct promotes a version in the control plane: it shows the affected runtimes, asks for a confirmation, and patches
+// the ModuleReleaseMeta.
 func (f *promoteFlags) direct(cmd *cobra.Command, module string) error {
 	for flag, isSet := range map[string]bool{"--author": f.commits.author != "", "--branch": f.branch != "",
 		"--git-signing-key": f.commits.key != ""} {
 		if isSet {
-			return cli.Usage(fmt.Errorf("%s: needs --git-url", flag))
+			return cli.Usage(fmt.Errorf("%s requires --git-url", flag))
 		}
 	}
 	ctx := cmd.Context()
@@ -42,7 +43,7 @@ func (f *promoteFlags) direct(cmd *cobra.Command, module string) error {
 	}
 	if commit := meta.Annotations[v1beta2.AnnotationGitCommit]; commit != "" {
 		return fmt.Errorf(
-			"module %s: commit %.300q defines its ModuleReleaseMeta %s, and would undo the change: use --git-url",
+			"module %s: commit %.300q defines its ModuleReleaseMeta %s and would revert the promotion: use --git-url",
 			module, commit, meta.Name)
 	}
 	next := meta.DeepCopy()

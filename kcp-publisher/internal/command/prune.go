@@ -83,9 +83,9 @@ func (f *registryPruneFlags) run(cmd *cobra.Command) error {
 	}
 	switch {
 	case f.minAge < minPruneAge:
-		return cli.Usage(fmt.Errorf("--min-age %s: want at least %s", f.minAge, minPruneAge))
+		return cli.Usage(fmt.Errorf("--min-age %s: must be at least %s", f.minAge, minPruneAge))
 	case f.limit < 1:
-		return cli.Usage(fmt.Errorf("--limit %d: want at least 1", f.limit))
+		return cli.Usage(fmt.Errorf("--limit %d: must be at least 1", f.limit))
 	}
 	ctx := cmd.Context()
 	place, _, err := f.registry.Open("--to", f.to, store.Access{})
@@ -93,7 +93,7 @@ func (f *registryPruneFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	if store.IsLayout(place) {
-		return cli.Usage(fmt.Errorf("--to %s is a folder: want a registry", f.to))
+		return cli.Usage(fmt.Errorf("--to %s is a folder, must be a registry", f.to))
 	}
 	source, err := f.source(ctx, place)
 	if err != nil {
@@ -118,15 +118,15 @@ func (f *registryPruneFlags) run(cmd *cobra.Command) error {
 	for _, runtime := range inventory.Runtimes {
 		if runtime.Truncated {
 			fmt.Fprintf(cmd.ErrOrStderr(),
-				"runtime %s: only its last %d bundles are kept as used, although it had more within %s: find out why "+
-					"its Kyma changes so often\n",
+				"runtime %s: only its last %d bundles are protected from removal, although more were published "+
+					"within %s: find out why its Kyma changes so often\n",
 				runtime.ID, len(runtime.Bundles), f.minAge)
 		}
 	}
 	for _, id := range prune.WithoutKyma(inventory, planned) {
 		fmt.Fprintf(cmd.ErrOrStderr(),
-			"runtime %s has no Kyma in namespace %s and is kept: if the runtime was deleted, add --gone\n", id,
-			f.api.namespace)
+			"runtime %s has no Kyma in namespace %s, but its data is not removed: if the runtime was deleted, add "+
+				"--gone\n", id, f.api.namespace)
 	}
 	removed := 0
 	if !f.dryRun {
@@ -146,7 +146,7 @@ func (f *registryPruneFlags) run(cmd *cobra.Command) error {
 	}))
 }
 
-// source reads the root of trust and the runtimes of the Kymas.
+// source reads the root of trust, and the runtimes and bundles in the Kymas.
 func (f *registryPruneFlags) source(ctx context.Context, place store.Store) (prune.Source, error) {
 	pinned, err := cli.ReadRoot(f.trust)
 	if err != nil {
@@ -194,10 +194,10 @@ func (f *registryPruneFlags) kymas(ctx context.Context) (map[string][]digest.Dig
 				"no Kymas found in namespace %s: set --namespace to the namespace of the fleet's Kymas; an empty "+
 					"fleet is never pruned", f.api.namespace)
 	}
-	return rememberedBundles(list.Items), nil
+	return bundlesOfKymas(list.Items), nil
 }
 
-func rememberedBundles(kymas []v1beta2.Kyma) map[string][]digest.Digest {
+func bundlesOfKymas(kymas []v1beta2.Kyma) map[string][]digest.Digest {
 	all := map[string][]digest.Digest{}
 	for i := range kymas {
 		var bundles []digest.Digest

@@ -69,10 +69,10 @@ func newPublish(*cli.Root) *cobra.Command {
 			"sources too")
 	f.git.add(flags)
 	flags.StringVar(&f.to, "to", "", "registry prefix HOST/PATH, or oci-layout:DIR")
-	f.components.add(flags)
-	f.settings.add(flags)
+	f.components.add(flags, flags)
+	f.settings.add(flags, flags)
 	restrictedFlag(flags, &f.restricted)
-	f.maintenance.add(flags)
+	f.maintenance.add(flags, flags)
 	flags.DurationVar(&f.validity, "validity", defaultValidity,
 		"minimum validity period of a bundle; a bundle is renewed after a third of its validity period")
 	flags.IntVar(&f.concurrency, "concurrency", 8, "number of runtimes to publish at once")
@@ -87,7 +87,7 @@ func newPublish(*cli.Root) *cobra.Command {
 	return cmd
 }
 
-// restrictedFlag adds --restricted-default-modules, which has the same name in lifecycle-manager.
+// restrictedFlag adds --restricted-default-modules. lifecycle-manager has a flag with this name.
 func restrictedFlag(flags *pflag.FlagSet, into *[]string) {
 	flags.StringSliceVar(into, "restricted-default-modules", nil,
 		"comma-separated modules that are limited to Kymas matching the kymaSelector of their ModuleReleaseMeta; "+
@@ -222,7 +222,7 @@ func (f *publishFlags) verdict(rows []published) error {
 	return nil
 }
 
-// checkOwners refuses Kymas whose runtime belongs to another Kyma.
+// checkOwners returns an error for each Kyma whose runtime is owned by another Kyma.
 func checkOwners(kymas []v1beta2.Kyma) error {
 	owners := plan.NewOwners(kymas)
 	var problems []error
@@ -234,7 +234,7 @@ func checkOwners(kymas []v1beta2.Kyma) error {
 	return errors.Join(problems...)
 }
 
-// allWatchers returns the watchers for the runtimes, and an error that lists the invalid Watchers.
+// allWatchers returns the settings of the valid Watchers for bundles, and an error that lists the invalid Watchers.
 func allWatchers(all []v1beta2.Watcher) ([]bundle.Watcher, error) {
 	watchers, refused := plan.CheckWatchers(all)
 	var problems []error
@@ -308,7 +308,7 @@ func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*
 	return publisher, done, err
 }
 
-// checkKeys refuses keys whose signatures agents would not accept.
+// checkKeys returns an error if agents would refuse bundles that the keys sign.
 func checkKeys(ctx context.Context, loaded publish.Keys, place store.Store) error {
 	if err := loaded.Fit(time.Now()); err != nil {
 		return err
@@ -316,8 +316,8 @@ func checkKeys(ctx context.Context, loaded publish.Keys, place store.Store) erro
 	return loaded.CheckNewest(ctx, place)
 }
 
-// memory opens the state file. It prints a warning if the file is new, and returns nil if the default folder is not
-// writable.
+// memory opens the state file. It prints a warning if the file is new. If --state is not set and the key folder is not
+// writable, it prints a warning and returns nil.
 func (f *publishFlags) memory(ctx context.Context, place store.Store, out io.Writer) (*statefile.File, error) {
 	location := place.String()
 	if dir, layout := strings.CutPrefix(location, store.LayoutScheme); layout {
@@ -344,7 +344,7 @@ func (f *publishFlags) memory(ctx context.Context, place store.Store, out io.Wri
 	return memory, err
 }
 
-// memory contains the state file, or nil, and a function that writes the index file of an OCI layout.
+// memory contains the state file, which can be nil, and a function that writes the index file of an OCI layout.
 type memory struct {
 	file  *statefile.File
 	flush func() error
@@ -393,7 +393,7 @@ func publishOne(
 	if plan.Skipped(kyma) {
 		return published{Runtime: id, Action: "skipped", Modules: []string{}}
 	}
-	outcome, err := publishRemembered(ctx, publisher, kyma, snapshot, rules, memory)
+	outcome, err := publishRecorded(ctx, publisher, kyma, snapshot, rules, memory)
 	if err != nil {
 		return published{Runtime: id, Action: "failed", Modules: []string{}, Error: err.Error()}
 	}
@@ -416,8 +416,8 @@ func publishOne(
 	return row
 }
 
-// publishRemembered publishes a Kyma as the successor of its recorded bundle, and records the new bundle.
-func publishRemembered(
+// publishRecorded publishes a Kyma as the successor of its recorded bundle, and records the new bundle.
+func publishRecorded(
 	ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, rules plan.Rules,
 	memory memory,
 ) (publish.Outcome, error) {

@@ -52,11 +52,11 @@ func TestPublishingTwicePushesOnce(t *testing.T) {
 	from, layout, keys := fleetFolder(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
 	first := publishTo(t, from, layout, keys)
 	if len(first) != 2 || first[0].Runtime != "r-1" || first[1].Runtime != "r-2" {
-		t.Fatalf("got %+v", first)
+		t.Fatalf("got bundles %+v, want one for r-1 and one for r-2", first)
 	}
 	for _, row := range first {
 		if row.Action != "pushed" || !slices.Equal(row.Modules, []string{"keda@1.0.0"}) || row.Error != "" {
-			t.Errorf("got %+v", row)
+			t.Errorf("first run: got %+v, want a pushed bundle with keda", row)
 		}
 	}
 	if p := first[1].Problems; len(p) != 1 || p[0].Module != "nope" || first[0].Problems != nil {
@@ -78,10 +78,10 @@ func TestPublishingTwicePushesOnce(t *testing.T) {
 		third := publishTo(t, from, layout, keys)
 		if third[0].Action != "pushed" || third[0].Sequence <= first[0].Sequence ||
 			!slices.Equal(third[0].Removals, []string{"keda"}) || len(third[0].Modules) != 0 {
-			t.Errorf("got %+v", third[0])
+			t.Errorf("changed runtime: got %+v, want a pushed bundle without keda", third[0])
 		}
 		if third[1].Action != "unchanged" {
-			t.Errorf("got %+v", third[1])
+			t.Errorf("other runtime: got %+v, want an unchanged bundle", third[1])
 		}
 	})
 	t.Run("The table lists runtimes, modules and problems", func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestPublishingTwicePushesOnce(t *testing.T) {
 	t.Run("Modules in another order do not change the bundle", func(t *testing.T) {
 		write(t, filepath.Join(from, "two.yaml"), kymaYAML("two", "r-2", "nope", "keda"))
 		if rows := publishTo(t, from, layout, keys); rows[1].Action != "unchanged" {
-			t.Errorf("got %+v", rows[1])
+			t.Errorf("got %+v, want an unchanged bundle", rows[1])
 		}
 	})
 }
@@ -115,7 +115,7 @@ func TestPublishDryRunWritesNothing(t *testing.T) {
 	for _, row := range dry() {
 		if row.Action != "would-push" || row.Digest != "" || !slices.Equal(row.Modules, []string{"keda@1.0.0"}) ||
 			row.Reason == "" {
-			t.Errorf("got %+v", row)
+			t.Errorf("dry run: got %+v, want a bundle that would be pushed", row)
 		}
 	}
 	if names := namesIn(t, keys); len(namesIn(t, dir)) != 0 || !slices.Equal(names, keysBefore) {
@@ -170,11 +170,11 @@ func TestUnresolvedModuleFailsUnlessAllowed(t *testing.T) {
 	}
 }
 
-func TestFolderWithoutKymasIsAnError(t *testing.T) {
+func TestPublishRefusesFolderWithoutKymas(t *testing.T) {
 	o := run("publish", "--from", t.TempDir(), "--to", "oci-layout:"+filepath.Join(t.TempDir(), "layout"), "--keys",
 		keyFolder(t))
 	if o.code != cli.ExitFailed || !strings.Contains(o.err, "contains no Kyma") {
-		t.Errorf("%+v", o)
+		t.Errorf("got %+v, want an error", o)
 	}
 }
 
@@ -187,13 +187,13 @@ func TestMissingComponentAffectsOnlyItsModule(t *testing.T) {
 	for _, row := range rows {
 		if row.Action != "pushed" || len(row.Modules) != 0 || len(row.Problems) == 0 ||
 			!strings.Contains(row.Problems[0].Message, "kyma-project.io/module/keda:1.0.0") {
-			t.Errorf("got %+v", row)
+			t.Errorf("missing component: got %+v, want a problem", row)
 		}
 	}
 	writeArchive(t, filepath.Join(from, "components"), "kyma-project.io/module/keda", "1.0.0")
 	if rows := publishTo(t, from, layout, keys); rows[0].Action != "pushed" || len(rows[0].Modules) != 1 ||
 		rows[0].Problems != nil {
-		t.Errorf("got %+v", rows[0])
+		t.Errorf("with the component: got %+v, want no problem", rows[0])
 	}
 }
 
@@ -204,7 +204,7 @@ func TestPublishRefusesTwoKymasForOneRuntime(t *testing.T) {
 	o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keyFolder(t))
 	if o.code != cli.ExitFailed ||
 		!strings.Contains(o.err, "several Kymas have runtime ID r-1, and no operator has assigned the runtime") {
-		t.Errorf("%+v", o)
+		t.Errorf("got %+v, want an error", o)
 	}
 	if _, err := os.Stat(layout); !os.IsNotExist(err) {
 		t.Errorf("publish created a layout for two Kymas of one runtime: %v", err)
@@ -235,7 +235,7 @@ func TestPublishAppliesKymaAnnotationsAndReportsIgnoredOnes(t *testing.T) {
 	o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keyDir, "-o", "json")
 	var rows []published
 	if err := json.Unmarshal([]byte(o.out), &rows); err != nil || o.code != cli.ExitFailed {
-		t.Fatalf("%v, %+v", err, o)
+		t.Fatalf("parse the output: %v; got %+v, want exit code 1", err, o)
 	}
 	for _, want := range []string{"Kyma ship: annotation kyma-pull.dev/revoked-keys is ignored: ",
 		"RolloutPolicy careful is ignored, because "} {
@@ -247,7 +247,7 @@ func TestPublishAppliesKymaAnnotationsAndReportsIgnoredOnes(t *testing.T) {
 		want := map[string]string{"r-bad": "failed", "r-skipped": "skipped"}[row.Runtime]
 		if row.Action != cmp.Or(want, "pushed") || (row.Reason == plan.ReasonFirst) != (want == "") ||
 			(row.Error != "") != (want == "failed") {
-			t.Errorf("got %+v", row)
+			t.Errorf("runtime %s: got %+v", row.Runtime, row)
 		}
 	}
 	root, err := keys.Folder{Dir: keyDir}.Load(t.Context())
@@ -285,6 +285,6 @@ func TestPublishRefusesUnlistedPublisherKey(t *testing.T) {
 	o := run("publish", "--from", fleetFolder(t), "--to", "oci-layout:"+filepath.Join(t.TempDir(), "layout"), "--keys",
 		dir)
 	if o.code != cli.ExitRefused || !strings.Contains(o.err, "is not listed in the root of trust") {
-		t.Errorf("%+v", o)
+		t.Errorf("got %+v, want a refusal", o)
 	}
 }

@@ -30,7 +30,7 @@ func (f *reportFlags) addTo(cmd *cobra.Command) {
 	cli.Complete(cmd, f.runtimes, f.modules)
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 && len(args) != 2 {
-			return cli.Usage(errors.New("want a runtime id and optionally a module"))
+			return cli.Usage(errors.New("expected a runtime id and optionally a module"))
 		}
 		return f.checkSource()
 	}
@@ -81,7 +81,7 @@ func (f *reportFlags) read(cmd *cobra.Command, args []string) (signedReport, err
 		return signedReport{}, fmt.Errorf(
 			"runtime %s has not enrolled: the control plane has no key to verify its report", id)
 	}
-	from.LastSequence, from.Enroll = 0, nil // show a report that is older than the last processed one, too
+	from.LastSequence, from.Enroll = 0, nil // also accept a report that the publisher has already processed
 	fetched, err := f.fetch(ctx, id)
 	if err != nil {
 		return signedReport{}, fmt.Errorf("runtime %s: read report: %w", id, err)

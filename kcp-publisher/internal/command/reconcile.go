@@ -34,7 +34,7 @@ func newReconcile() *cobra.Command {
 		Example: "  kcp-publisher reconcile berlin\n  kcp-publisher reconcile --health Failing,Silent --timeout 5m",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if timeout < 0 {
-				return cli.Usage(fmt.Errorf("--timeout %s: want 0 or more", timeout))
+				return cli.Usage(fmt.Errorf("--timeout %s: must be at least 0", timeout))
 			}
 			err := selected.run(cmd, args, "reconcile",
 				func(ctx context.Context, api client.Client, one target) (string, error) {
@@ -87,7 +87,7 @@ func (t *targets) show(cmd *cobra.Command, id string) error {
 	return nil
 }
 
-// handled waits until the publisher has handled the request, and reads the resulting Kyma.
+// handled waits until the publisher has reconciled the Kyma as requested, and updates kyma with the result.
 func handled(ctx context.Context, api client.Reader, kyma *v1beta2.Kyma, timeout time.Duration) error {
 	err := poll.PollUntilContextTimeout(ctx, handledPoll, timeout, true, func(ctx context.Context) (bool, error) {
 		err := api.Get(ctx, client.ObjectKeyFromObject(kyma), kyma)

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// refusingRegistry answers every request with a status, and returns its address.
+// refusingRegistry starts a registry that responds to every request with the given status, and returns its address.
 func refusingRegistry(t *testing.T, status int, headers ...string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -43,7 +43,7 @@ func TestRefusedCredentialsErrorNamesTheFlag(t *testing.T) {
 			headers []string
 			want    string
 		}{
-			"no credentials": {
+			"registry without credentials": {
 				http.StatusUnauthorized, []string{"WWW-Authenticate", `Basic realm="fleet"`},
 				"set --registry-config to a docker config.json with a user and password",
 			},
@@ -58,7 +58,7 @@ func TestRefusedCredentialsErrorNamesTheFlag(t *testing.T) {
 				host := refusingRegistry(t, c.status, c.headers...)
 				o := run(append(strings.Fields(fmt.Sprintf(line, host)), "--plain-http")...)
 				if o.code != cli.ExitFailed || !strings.Contains(o.err, host) || !strings.Contains(o.err, c.want) {
-					t.Errorf("exit %d: %s%s", o.code, o.out, o.err)
+					t.Errorf("got exit code %d: %s%s", o.code, o.out, o.err)
 				}
 			})
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/token"
 )
 
-// Files in a key folder for the tokens of a registry.
+// Files in a key folder that sign and verify the tokens of a registry.
 const (
 	fileRegistryKey    = "registry.key"
 	fileRegistryPublic = "registry.pub"
@@ -168,7 +168,7 @@ func notificationCredentials(config []byte, dir, address, runtime string, genera
 	}
 	if len(config) > 0 {
 		if err := json.Unmarshal(config, &known); err != nil {
-			return nil, cli.Usage(errors.New("--registry-config: want a JSON object with auths"))
+			return nil, cli.Usage(errors.New("--registry-config: must be a JSON object with auths"))
 		}
 	}
 	if _, ok := known.Auths[parsed.Host]; ok {
@@ -183,7 +183,7 @@ func addCredentials(config []byte, dir, host, user string, generation int) ([]by
 		return nil, cli.Usage(err)
 	}
 	if generation < 1 {
-		return nil, cli.Usage(fmt.Errorf("generation %d: want at least 1", generation))
+		return nil, cli.Usage(fmt.Errorf("generation %d: must be at least 1", generation))
 	}
 	secret, err := (keys.Folder{Dir: dir}).TokenSecret()
 	if err != nil {
@@ -197,7 +197,7 @@ func addCredentials(config []byte, dir, host, user string, generation int) ([]by
 	auths := map[string]json.RawMessage{}
 	if len(config) > 0 {
 		if err := json.Unmarshal(config, &content); err != nil {
-			return nil, cli.Usage(errors.New("--registry-config: want a JSON object"))
+			return nil, cli.Usage(errors.New("--registry-config: must be a JSON object"))
 		}
 		if raw := content["auths"]; raw != nil {
 			if err := json.Unmarshal(raw, &auths); err != nil {
@@ -206,7 +206,7 @@ func addCredentials(config []byte, dir, host, user string, generation int) ([]by
 		}
 	}
 	if auths == nil || content == nil {
-		return nil, cli.Usage(errors.New("--registry-config: want a JSON object with auths"))
+		return nil, cli.Usage(errors.New("--registry-config: must be a JSON object with auths"))
 	}
 	if _, taken := auths[host]; taken {
 		return nil,

@@ -50,8 +50,8 @@ func newRemovalsApprove() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "approve ID", Short: "approve withheld removals", Args: cli.Exactly(1, "the ID of withheld removals"),
 		Long: "approve permits the publisher to perform the removals that `kcp-publisher removals` lists under an " +
-			"ID. An ID stands for one set\n" +
-			"of runtimes: if the set has changed since, the command fails and approves nothing.",
+			"ID. Each ID identifies one set\n" +
+			"of runtimes: if this set has changed, the command fails and approves nothing.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := api.connect()
 			if err != nil {
@@ -118,7 +118,7 @@ func heldRemovals(ctx context.Context, api client.Reader, namespace string) ([]p
 	return plan.HeldRemovals(kymas), nil
 }
 
-// maxShownRuntimes limits the runtimes that a row of the table lists.
+// maxShownRuntimes is the maximum number of runtimes that a row of the table lists by name.
 const maxShownRuntimes = 3
 
 func (w waitingRemovals) draw(out io.Writer) {
@@ -174,11 +174,12 @@ func approveRemovals(ctx context.Context, api client.Client, namespace, id strin
 		return fmt.Sprintf("approved removals in %d runtimes", len(h.Kymas)), nil
 	}
 	return "",
-		cli.Usage(fmt.Errorf("no withheld removals have ID %s; list the current ones with `kcp-publisher removals`",
+		cli.Usage(fmt.Errorf("no withheld removals have ID %s: run `kcp-publisher removals` to list the current IDs",
 			id))
 }
 
-// approveRemoval annotates one Kyma. It retries conflicts, because other clients can write the Kyma at the same time.
+// approveRemoval approves the removal of a module in the annotations of one Kyma. It retries conflicts, because other
+// clients can write the Kyma at the same time.
 func approveRemoval(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, module string) error {
 	shown := plan.DecisionOn(kyma, module).Time
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {

@@ -30,8 +30,8 @@ func (f *renderingFlags) add(flags *pflag.FlagSet, when string) {
 			"reported")
 }
 
-// rendering returns the function that renders modules, or nil if the program is disabled or not found. In that case,
-// only the images that modules list are known.
+// rendering returns the function that renders modules, or nil if skr-agent is disabled or not found. Without rendering,
+// the result contains only the images that modules list.
 func (f *renderingFlags) rendering() (export.Rendering, error) {
 	if f.renderer == noRenderer {
 		return nil, nil

@@ -17,7 +17,7 @@ func newRevoke() *cobra.Command {
 		Use: "revoke [RUNTIME...]", Short: "revoke the agent keys of runtimes",
 		Long: "revoke adds the current key of each selected runtime's agent to the annotation " +
 			v1beta2.AnnotationRevokedKeys + " of its Kyma.\n" +
-			"The publisher refuses reports signed with a revoked key. Afterwards, the agent must enroll again.",
+			"The publisher refuses reports signed with a revoked key, until the agent enrolls again with another key.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := selected.run(cmd, args, "revoke the agent keys of",
 				func(ctx context.Context, api client.Client, one target) (string, error) {

@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// rolloutFlags are the common flags of all rollout commands.
+// rolloutFlags are the flags that all rollout commands share.
 type rolloutFlags struct {
 	controlPlane
 	format string
@@ -54,7 +54,7 @@ func newRolloutList(f *rolloutFlags) *cobra.Command {
 			}
 			slices.SortFunc(all.Items, byInterest)
 			for i := range all.Items {
-				all.Items[i].ManagedFields = nil // like kubectl
+				all.Items[i].ManagedFields = nil // kubectl omits them as well
 			}
 			return cli.Print(cmd.OutOrStdout(), f.format, all.Items, func(out io.Writer) {
 				drawRollouts(out, all.Items)
@@ -137,7 +137,7 @@ func (f *rolloutFlags) find(ctx context.Context, api client.Client, name string)
 		return nil, listed(fmt.Errorf("read Rollout %s/%s: %w", f.namespace, name, err))
 	}
 	one.ManagedFields = nil
-	one.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Rollout")) // clients leave the kind empty
+	one.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Rollout")) // the client does not set the kind
 	return one, nil
 }
 
@@ -175,7 +175,8 @@ func newRolloutApprove(f *rolloutFlags) *cobra.Command {
 	return cmd
 }
 
-// newActionOnNewest returns a command that only applies to the latest rollout of a channel.
+// newActionOnNewest returns a command that applies an action to the latest rollout of a module and channel. The action
+// fails for older rollouts.
 func (f *rolloutFlags) newActionOnNewest(
 	name, short string, change func(all []v1alpha1.Rollout) actions.Rollout,
 ) *cobra.Command {

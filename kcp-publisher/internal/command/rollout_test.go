@@ -85,7 +85,7 @@ canaries  latency       1       1             0  0.2, 0.1 before the upgrade  0.
 canaries  works         0       0             2
 `
 	if got := trimmed(out.String()); !strings.HasSuffix(got, want) {
-		t.Errorf("got\n%s\nwant the end\n%s", got, want)
+		t.Errorf("got\n%s\nwant it to end with\n%s", got, want)
 	}
 }
 
@@ -94,11 +94,11 @@ func TestMissingRolloutErrorNamesTheListCommand(t *testing.T) {
 		"keda-1")
 	if err := listed(fmt.Errorf("read: %w", missing)); !apierrors.IsNotFound(err) ||
 		!strings.HasSuffix(err.Error(), ": see `kcp-publisher rollout list -A` for all rollouts") {
-		t.Errorf("got %v", err)
+		t.Errorf("missing Rollout: got %v, want a hint", err)
 	}
 	other := errors.New("no network")
 	if err := listed(other); !errors.Is(err, other) || err.Error() != "no network" {
-		t.Errorf("got %v", err)
+		t.Errorf("other error: got %v, want no hint", err)
 	}
 	if listed(nil) != nil {
 		t.Error("listed(nil) returned an error")
@@ -137,7 +137,7 @@ func TestRolloutIsFollowedToItsEnd(t *testing.T) {
 	var drawn bytes.Buffer
 	show := live(&drawn)
 	show(underWay())
-	up := fmt.Sprintf("\x1b[%dA\x1b[J", strings.Count(drawn.String(), "\n")+1) // the first line is longer than a row
+	up := fmt.Sprintf("\x1b[%dA\x1b[J", strings.Count(drawn.String(), "\n")+1) // the first line wraps
 	show(underWay())
 	if strings.Count(drawn.String(), up) != 1 {
 		t.Errorf("want %q once in %q", up, drawn.String())

@@ -35,8 +35,8 @@ const (
 
 const rolloutCheckHelp = `check reads the checks of a module from the RolloutPolicy of its channel, and requests that
 the agent of one runtime measures each check once. The agent receives the request in its next signed bundle, and returns
-the result in its signed report. Nothing changes in the runtime, and rollouts ignore the result. One measurement
-decides, so thresholds do not apply. The agent does not start Jobs, so a check of kind job is Inconclusive.
+the result in its signed report. Nothing changes in the runtime, and rollouts ignore the result. Each result is based on
+one measurement, so thresholds do not apply. The agent does not start Jobs, so a check of kind job is Inconclusive.
 
 The command exits with 1 unless all checks are Passed. The request is the annotation ` + v1beta2.AnnotationCheckRun + `
 of the Kyma, which requires the verb run-checks. The command removes the annotation when it receives the result. After
@@ -58,15 +58,15 @@ type rolloutCheckFlags struct {
 func newRolloutCheck(common *rolloutFlags) *cobra.Command {
 	f := &rolloutCheckFlags{}
 	cmd := &cobra.Command{
-		Use: "check RUNTIME MODULE", Short: "measure the checks of a policy once in one runtime",
+		Use: "check RUNTIME MODULE", Short: "measure the checks of a RolloutPolicy once in one runtime",
 		Long:    rolloutCheckHelp,
 		Example: rolloutCheckExamples,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) != 2:
-				return cli.Usage(errors.New("want two arguments: a runtime id and a module"))
+				return cli.Usage(errors.New("expected two arguments: a runtime id and a module"))
 			case f.timeout < 0:
-				return cli.Usage(fmt.Errorf("--timeout %s: want 0 or more", f.timeout))
+				return cli.Usage(fmt.Errorf("--timeout %s: must be at least 0", f.timeout))
 			case f.file != "" && !f.last:
 				return cli.Usage(errors.New("--file requires --last, because the file contains an earlier report"))
 			}
@@ -160,7 +160,7 @@ func (f *rolloutCheckFlags) request(
 	return bundle.CheckRun{ID: string(uuid.NewUUID()), Module: module, Checks: checks}, err
 }
 
-// measures returns an error if the agent of a Kyma's runtime does not support check runs.
+// measures returns an error if the agent of the Kyma's runtime has not reported or does not support check runs.
 func measures(kyma *v1beta2.Kyma) error {
 	r := kyma.Status.Runtime
 	if r == nil || r.Observed == nil {

@@ -94,7 +94,7 @@ func TestResultOfACheckRunIsShown(t *testing.T) {
 	}}
 	var out bytes.Buffer
 	if err := f.show(&out, report); err == nil || err.Error() != "runtime berlin: latency is Failed" {
-		t.Errorf("got %v", err)
+		t.Errorf("failed check: got %v", err)
 	}
 	for _, want := range []string{
 		"module keda 1.9.0 in runtime berlin, measured 60s ago", "0.92, 0.21 before the upgrade", "above 0.5",
@@ -110,7 +110,7 @@ func TestResultOfACheckRunIsShown(t *testing.T) {
 	report.checkRun = &bundle.ReportedCheckRun{Problem: "module keda is not installed in the runtime"}
 	if err := f.show(&out, report); err == nil ||
 		!strings.Contains(err.Error(), "runtime berlin: module keda is not installed in the runtime") {
-		t.Errorf("got %v", err)
+		t.Errorf("check run with a problem: got %v", err)
 	}
 }
 
@@ -145,10 +145,10 @@ func trimLines(text string) string {
 
 func TestRolloutCheckRefusesInvalidArguments(t *testing.T) {
 	for args, want := range map[string]string{
-		"berlin":                         "want two arguments: a runtime id and a module",
+		"berlin":                         "expected two arguments: a runtime id and a module",
 		"berlin keda":                    "exactly one of --location and --file is required",
 		"berlin keda --file report.json": "--file requires --last",
-		"berlin keda --location x/y --timeout -1s": "--timeout -1s: want 0 or more",
+		"berlin keda --location x/y --timeout -1s": "--timeout -1s: must be at least 0",
 	} {
 		if o := run(append([]string{"rollout", "check"}, strings.Fields(args)...)...); o.code != 2 ||
 			!strings.Contains(o.err, want) {

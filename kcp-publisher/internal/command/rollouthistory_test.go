@@ -35,6 +35,6 @@ func TestRolloutHistoryIsListedNewestFirst(t *testing.T) {
 	drawHistory(&out, "none", nil, time.Unix(10, 0))
 	if text := out.String(); !strings.Contains(text, "keda-regular-4") || !strings.Contains(text,
 		"Succeeded") || !strings.Contains(text, "no rollouts of module none") {
-		t.Errorf("got history\n%s", text)
+		t.Errorf("got table\n%s", text)
 	}
 }

@@ -17,10 +17,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// followInterval is the interval at which a followed rollout is read.
+// followInterval is the interval between two reads of a rollout that a command follows.
 const followInterval = time.Second
 
-// watchRollout shows a rollout repeatedly until it has ended, or until a function returns an error.
+// watchRollout reads and shows a rollout at an interval until the rollout has ended, or until read or a function in
+// more returns an error.
 func watchRollout(
 	ctx context.Context, every time.Duration, read func() (*v1alpha1.Rollout,
 		error), show func(*v1alpha1.Rollout), more ...func(*v1alpha1.Rollout) error,
@@ -57,7 +58,7 @@ func ended(r *v1alpha1.Rollout) error {
 	return fmt.Errorf("rollout %s is %s: %s", r.Name, r.Status.State, r.Status.Message)
 }
 
-// live draws each state over the previous one.
+// live returns a function that draws a rollout on a terminal and replaces its previous drawing.
 func live(out io.Writer) func(*v1alpha1.Rollout) {
 	lines := 0
 	return func(r *v1alpha1.Rollout) {
@@ -80,7 +81,7 @@ func rowsOf(lines string, width int) int {
 	return rows
 }
 
-// plain writes a line for every change.
+// plain returns a function that prints one line each time the rollout has changed.
 func plain(out io.Writer) func(*v1alpha1.Rollout) {
 	last := ""
 	return func(r *v1alpha1.Rollout) {
@@ -94,7 +95,7 @@ func plain(out io.Writer) func(*v1alpha1.Rollout) {
 	}
 }
 
-// drawRollout shows one rollout, failures first.
+// drawRollout shows one rollout. It lists the failed runtimes before the waves.
 func drawRollout(out io.Writer, r *v1alpha1.Rollout, now time.Time, palette cli.Palette) {
 	s := r.Status
 	fmt.Fprintf(out, "rollout %s: module %s in channel %s from %s to %s, policy %s\n", r.Name, r.Spec.Module,
@@ -129,7 +130,7 @@ func drawRollout(out io.Writer, r *v1alpha1.Rollout, now time.Time, palette cli.
 	drawChecks(out, s.Waves)
 }
 
-// drawChecks shows the results of the checks of each wave, if the rollout has any.
+// drawChecks shows the check results of each wave. It prints nothing if no wave has results.
 func drawChecks(out io.Writer, waves []v1alpha1.WaveStatus) {
 	t := newTable(out)
 	t.AppendHeader(table.Row{"WAVE", "CHECK", "PASSED", "FAILED", "INCONCLUSIVE", "MEDIAN", "WORST", "RUNTIME"})

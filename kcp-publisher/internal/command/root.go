@@ -48,7 +48,8 @@ func newProgram(version string) *cobra.Command {
 	return root
 }
 
-// refused reports whether an error is the negative result of a check, not a failure to check.
+// refused reports whether the command completed and its result is negative, such as an invalid signature. Such commands
+// exit with 3 instead of 1.
 func refused(err error) bool {
 	var unsigned signature.Refusal
 	var leak *isolation.Leak

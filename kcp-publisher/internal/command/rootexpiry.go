@@ -17,11 +17,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// maxLeases limits the Leases that are listed to find the publishers' Leases in a namespace.
+// maxLeases is the maximum number of Leases that rootExpires reads.
 const maxLeases = 500
 
-// publishersLease matches the names of publishers' Leases. The name ends with the digest of the publisher's selector,
-// if it has one.
+// publishersLease matches the names of publishers' Leases. If a publisher has a --watch-label-selector, the name of its
+// Lease ends with a digest of the selector.
 var publishersLease = regexp.MustCompile(`^` + regexp.QuoteMeta(controller.LeaseName) + `(-[0-9a-f]{8})?$`)
 
 // rootExpires returns the expiry of the root of trust that publishers of a namespace record on their Leases. It returns

@@ -31,7 +31,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// runFlags are the flags of `run`.
+// runFlags are the flags and settings of `run`.
 type runFlags struct {
 	manager                  manager.Flags
 	namespace, location      string
@@ -67,7 +67,8 @@ func newRun(g *cli.Root) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), g) },
 	}
 	flags := cmd.Flags()
-	f.manager.AddFlags(flags, "the control plane", manager.Replicas, filters.WithAuthenticationAndAuthorization)
+	settings := cli.Settings(flags)
+	f.manager.AddFlags(flags, settings, "the control plane", manager.Replicas, filters.WithAuthenticationAndAuthorization)
 	flags.StringVar(&f.selector, "watch-label-selector", "",
 		"only reconcile Kymas with matching labels, such as sharding.fluxcd.io/shard=one; publishers with different "+
 			"selectors use different leases")
@@ -80,43 +81,43 @@ func newRun(g *cli.Root) *cobra.Command {
 	flags.StringVar(&f.signaturesNamespace, "signature-keys-namespace", "",
 		"namespace of the Secrets with public keys for --signature-policy; default: the namespace of the Kymas")
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that bundles are published to")
-	f.components.add(flags)
-	f.settings.add(flags)
+	f.components.add(flags, settings)
+	f.settings.add(flags, settings)
 	restrictedFlag(flags, &f.restricted)
-	f.maintenance.add(flags)
+	f.maintenance.add(flags, settings)
 	flags.IntVar(&f.concurrency, "concurrency", 16, "number of runtimes to reconcile at once")
 	flags.DurationVar(&f.validity, "validity", defaultValidity,
 		"validity period of a bundle; a bundle is renewed after a third of its validity period")
-	flags.DurationVar(&f.reportPoll, "report-poll-interval", 30*time.Second,
+	settings.DurationVar(&f.reportPoll, "report-poll-interval", 30*time.Second,
 		"report polling interval; doubled, up to 1m, for idle runtimes")
-	flags.DurationVar(&f.registryCheck, "registry-check-interval", 5*time.Minute,
+	settings.DurationVar(&f.registryCheck, "registry-check-interval", 5*time.Minute,
 		"interval between checks that the registry still has a runtime's bundle")
-	flags.DurationVar(&f.componentsPoll, "component-poll-interval", 10*time.Minute,
+	settings.DurationVar(&f.componentsPoll, "component-poll-interval", 10*time.Minute,
 		"interval between checks of component versions for changes")
 	flags.DurationVar(&f.silence, "allowed-silence", 30*time.Minute,
 		"time without a report after which a runtime counts as silent")
-	flags.DurationVar(&f.deletionTimeout, "deletion-timeout", 24*time.Hour,
+	settings.DurationVar(&f.deletionTimeout, "deletion-timeout", 24*time.Hour,
 		"maximum time that the deletion of a Kyma waits for its runtime to remove the modules")
-	flags.DurationVar(&f.certificates, "certificate-validity", 90*24*time.Hour,
+	settings.DurationVar(&f.certificates, "certificate-validity", 90*24*time.Hour,
 		"validity period of an agent's certificate; a certificate is renewed after a third of its validity period")
-	flags.DurationVar(&f.keysPoll, "keys-poll-interval", 10*time.Second,
+	settings.DurationVar(&f.keysPoll, "keys-poll-interval", 10*time.Second,
 		"interval between checks of the keys and the signature policy for changes")
 	flags.StringVar(&f.webhooks.Service, "webhook-service", "",
 		"publisher's Service, as NAMESPACE/NAME[:PORT]; enables API version v1beta1 and the validation of "+
 			"ModuleTemplates")
 	flags.StringVar(&f.webhooks.URL, "webhook-url", "",
 		"URL https://HOST:PORT at which the API server reaches the publisher, instead of --webhook-service")
-	flags.StringVar(&f.webhooks.BindAddress, "webhook-bind-address", ":9443",
+	settings.StringVar(&f.webhooks.BindAddress, "webhook-bind-address", ":9443",
 		"address that the webhook server listens on")
-	flags.StringVar(&f.events, "events", string(controller.AllEvents),
+	settings.StringVar(&f.events, "events", string(controller.AllEvents),
 		"Kubernetes Events to emit for runtimes: all or failures; each Event is a write to the API server")
 	flags.BoolVar(&f.trustAuthors, "trust-kyma-authors", false,
 		"honor agent images, pins, windows and other restricted settings of Kymas without the chart's admission "+
 			"policy, "+
 			"which restricts who can set them")
-	f.follow.add(flags)
-	f.removals.add(flags)
-	f.notifications.add(flags)
+	f.follow.add(flags, settings)
+	f.removals.add(settings)
+	f.notifications.add(flags, settings)
 	publisherKeyFlags(flags, &f.keys)
 	f.registry.AddFlags(flags)
 	return cmd
@@ -258,7 +259,7 @@ func (f *runFlags) kymas() (*controller.Kymas, error) {
 	}
 	kymaEvents, err := controller.ParseKymaEvents(f.events)
 	if err != nil {
-		return nil, cli.Usage(fmt.Errorf("--events: %w", err))
+		return nil, cli.Usage(fmt.Errorf("events: %w", err))
 	}
 	components, err := f.components.open(registries, nil, f.componentsPoll, 5*time.Second)
 	if err != nil {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -47,4 +49,30 @@ func TestRunUsesTheKubeconfigOfTheEnvironment(t *testing.T) {
 	if o.code != cli.ExitFailed || !strings.Contains(o.err, broken) {
 		t.Errorf("exit %d: %s", o.code, o.err)
 	}
+}
+
+// TestRunHasFewFlags keeps the help of `run` readable. A value that few users change belongs to the settings.
+func TestRunHasFewFlags(t *testing.T) {
+	const most = 50
+	connection := pflag.NewFlagSet("", pflag.ContinueOnError)
+	new(cli.Cluster).AddFlags(connection, "the control plane")
+	root, g := cli.NewRoot("kcp-publisher", "", "v0.0.0-test")
+	cmd := newRun(g)
+	root.AddCommand(cmd)
+	var own []string
+	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if connection.Lookup(f.Name) == nil {
+			own = append(own, f.Name)
+		}
+	})
+	if len(own) > most {
+		t.Errorf("run has %d flags of its own, must have at most %d: make some of them settings: %s", len(own), most,
+			strings.Join(own, " "))
+	}
+	t.Logf("run has %d flags and %d settings", len(own), settingsCount(cmd))
+}
+
+func settingsCount(cmd *cobra.Command) (count int) {
+	cli.SettingsOf(cmd.Flags()).VisitAll(func(*pflag.Flag) { count++ })
+	return count
 }

@@ -32,7 +32,8 @@ type settingsFlags struct {
 	nextCA              string
 }
 
-func (f *settingsFlags) add(flags *pflag.FlagSet) {
+// add adds rarely changed values to settings and all other values to flags. Both can be the same flag set.
+func (f *settingsFlags) add(flags, settings *pflag.FlagSet) {
 	flags.DurationVar(&f.poll, "agent-poll-interval", 0,
 		"interval at which agents check for a new bundle; 0 keeps the agent's own setting")
 	flags.DurationVar(&f.report, "agent-report-interval", 0,
@@ -42,7 +43,7 @@ func (f *settingsFlags) add(flags *pflag.FlagSet) {
 			"control plane responds")
 	flags.StringVar(&f.image, "agent-image", "",
 		"image of the agents, as IMAGE@DIGEST; an agent rolls back automatically if the image does not work")
-	flags.StringSliceVar(&f.agentRollbackFrom, "agent-rollback-from", nil,
+	settings.StringSliceVar(&f.agentRollbackFrom, "agent-rollback-from", nil,
 		"digests of agent images that agents can replace with an older --agent-image; "+
 			"agents never downgrade from other images")
 	flags.StringSliceVar(&f.kymaLabels, "kyma-labels", nil,
@@ -54,7 +55,7 @@ func (f *settingsFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.pullSecret, "image-pull-secret", "",
 		"image pull Secret for the pods of modules, as [NAMESPACE/]NAME, by default in --secrets-namespace; run "+
 			"delivers it to all runtimes")
-	flags.StringArrayVar(&f.labels, "runtime-namespace-label", nil,
+	settings.StringArrayVar(&f.labels, "runtime-namespace-label", nil,
 		"label for namespace kyma-system in all runtimes, as KEY=VALUE, such as istio-injection=enabled; can be "+
 			"repeated. Supported keys: "+strings.Join(bundle.NamespaceLabelKeys, ", "))
 	flags.StringVar(&f.nextLocation, "next-location", "",
@@ -62,7 +63,7 @@ func (f *settingsFlags) add(flags *pflag.FlagSet) {
 			"location of their newest bundle")
 	flags.StringVar(&f.nextCA, "next-registry-ca", "",
 		"PEM file with CA certificates that agents trust for registries, in addition to the CA of their installation")
-	flags.StringArrayVar(&f.imagePaths, "image-path", nil,
+	settings.StringArrayVar(&f.imagePaths, "image-path", nil,
 		"field of custom resources that contains images, as KIND.GROUP=FIELD, such as "+
 			"Keda.operator.kyma-project.io=spec.images.*; can be repeated")
 }
@@ -75,7 +76,7 @@ func (f *settingsFlags) settings() (bundle.Settings, error) {
 	settings.ImagePullSecret = f.pullSecret[strings.LastIndex(f.pullSecret, "/")+1:]
 	if namespace, name, named := strings.Cut(f.pullSecret, "/"); named &&
 		(namespace == "" || name == "" || strings.Contains(name, "/")) {
-		return settings, cli.Usage(fmt.Errorf("--image-pull-secret %q: want [NAMESPACE/]NAME", f.pullSecret))
+		return settings, cli.Usage(fmt.Errorf("--image-pull-secret %q: must be [NAMESPACE/]NAME", f.pullSecret))
 	}
 	var err error
 	if settings.Mirrors, err = bundle.ParseMirrors(f.mirrors); err != nil {
@@ -85,7 +86,7 @@ func (f *settingsFlags) settings() (bundle.Settings, error) {
 		key, value, ok := strings.Cut(text, "=")
 		if _, twice := settings.NamespaceLabels[key]; !ok || twice {
 			return settings,
-				cli.Usage(fmt.Errorf("--runtime-namespace-label %q: want KEY=VALUE with unique keys", text))
+				cli.Usage(fmt.Errorf("runtime-namespace-label %q: must be KEY=VALUE with unique keys", text))
 		}
 		if settings.NamespaceLabels == nil {
 			settings.NamespaceLabels = map[string]string{}
@@ -95,7 +96,7 @@ func (f *settingsFlags) settings() (bundle.Settings, error) {
 	for _, text := range f.imagePaths {
 		path, err := imagePath(text)
 		if err != nil {
-			return settings, cli.Usage(fmt.Errorf("--image-path %q: %w", text, err))
+			return settings, cli.Usage(fmt.Errorf("image-path %q: %w", text, err))
 		}
 		settings.ImagePaths = append(settings.ImagePaths, path)
 	}
@@ -127,22 +128,22 @@ func (f *settingsFlags) nextRegistry() (*bundle.NextRegistry, error) {
 		return nil, fmt.Errorf("--next-registry-ca: %w", err)
 	}
 	if next.CA = strings.TrimSpace(string(text)); next.CA == "" {
-		return nil, fmt.Errorf("--next-registry-ca %s: the file is empty: want CA certificates in PEM", f.nextCA)
+		return nil, fmt.Errorf("--next-registry-ca %s: the file is empty, must contain CA certificates in PEM", f.nextCA)
 	}
 	return next, nil
 }
 
-// rollbacks returns the validated --agent-rollback-from.
+// rollbacks returns the validated agent-rollback-from.
 func (f *settingsFlags) rollbacks() ([]string, error) {
 	if n := len(f.agentRollbackFrom); n > plan.MaxAgentRollbacks {
-		return nil, cli.Usage(fmt.Errorf("--agent-rollback-from: %d images, must be at most %d", n,
+		return nil, cli.Usage(fmt.Errorf("agent-rollback-from: %d images, must be at most %d", n,
 			plan.MaxAgentRollbacks))
 	}
 	var all []string
 	for _, image := range f.agentRollbackFrom {
 		pin := bundle.ImageDigest(image)
 		if err := digest.Digest(pin).Validate(); err != nil {
-			return nil, cli.Usage(fmt.Errorf("--agent-rollback-from %q: want a digest, sha256:…: %w", image, err))
+			return nil, cli.Usage(fmt.Errorf("agent-rollback-from %q: must be a digest sha256:…: %w", image, err))
 		}
 		all = append(all, pin)
 	}
@@ -173,7 +174,7 @@ func imagePath(text string) (bundle.ImagePath, error) {
 	of, field, ok := strings.Cut(text, "=")
 	kind, group, _ := strings.Cut(of, ".")
 	if !ok || kind == "" || field == "" {
-		return bundle.ImagePath{}, errors.New("want KIND.GROUP=FIELD, such as Keda.operator.kyma-project.io=spec.image")
+		return bundle.ImagePath{}, errors.New("must be KIND.GROUP=FIELD, such as Keda.operator.kyma-project.io=spec.image")
 	}
 	return bundle.ImagePath{Group: group, Kind: kind, Field: field}, nil
 }
@@ -189,7 +190,7 @@ func (f *settingsFlags) pullSecretIn(namespace string) (types.NamespacedName, er
 	}
 	if namespace == "" {
 		return types.NamespacedName{},
-			cli.Usage(fmt.Errorf("--image-pull-secret %q: want NAMESPACE/NAME without --secrets-namespace",
+			cli.Usage(fmt.Errorf("--image-pull-secret %q: must be NAMESPACE/NAME without --secrets-namespace",
 				f.pullSecret))
 	}
 	return types.NamespacedName{Namespace: namespace, Name: f.pullSecret}, nil
@@ -200,7 +201,7 @@ func (f *settingsFlags) nameOnly() error {
 	if strings.Contains(f.pullSecret, "/") {
 		return cli.Usage(
 			fmt.Errorf(
-				"--image-pull-secret %q: want NAME, because this command does not read Secrets; create the Secret in "+
+				"--image-pull-secret %q: must be NAME, because this command does not read Secrets; create the Secret in "+
 					"namespace kyma-system of the runtimes", f.pullSecret))
 	}
 	return nil

@@ -26,7 +26,7 @@ func (f *runFlags) checkShards() error {
 	var err error
 	switch {
 	case f.shards < 1 || f.shards > shard.MaxShards:
-		err = fmt.Errorf("--shards %d: want 1 to %d", f.shards, shard.MaxShards)
+		err = fmt.Errorf("--shards %d: must be 1 to %d", f.shards, shard.MaxShards)
 	case f.shards == 1:
 	case f.selector != "":
 		err = errors.New(
@@ -48,7 +48,7 @@ func (f *runFlags) checkShards() error {
 	return nil
 }
 
-// sharded is a replica that publishes for some of the shards.
+// sharded is one of the replicas that share the fleet's shards. It publishes for the shards whose Leases it holds.
 type sharded struct {
 	flags  *runFlags
 	parts  *manager.Parts
@@ -123,7 +123,7 @@ func (s *sharded) publish(ctx context.Context, number int, lease *manager.Lease)
 	return mgr.Start(ctx)
 }
 
-// plan runs the planner, of which only one exists for all shards.
+// plan runs the rollout planner. Only one planner runs for all shards.
 func (s *sharded) plan(ctx context.Context, lease *manager.Lease) error {
 	f := s.flags
 	if err := s.change(ctx); err != nil {
@@ -152,8 +152,8 @@ func (s *sharded) plan(ctx context.Context, lease *manager.Lease) error {
 	return mgr.Start(ctx)
 }
 
-// change waits until no replica uses an old number of shards, if the number has changed. Otherwise, two shards could
-// publish to the same runtime.
+// change returns once no replica can use another number of shards. Otherwise, two shards could publish to the same
+// runtime after the number has changed.
 func (s *sharded) change(ctx context.Context) error {
 	for {
 		before, known := s.board.Shards()
@@ -175,7 +175,7 @@ func (s *sharded) change(ctx context.Context) error {
 	return nil
 }
 
-// wait waits for a duration, or until the context ends.
+// wait returns nil after a duration, or the context's error if the context ends first.
 func wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

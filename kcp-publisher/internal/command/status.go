@@ -42,7 +42,7 @@ func newStatus() *cobra.Command {
 			" kcp-publisher status -l kyma-project.io/region=eu -w",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return cli.Usage(fmt.Errorf("want at most one runtime id, got %d arguments", len(args)))
+				return cli.Usage(fmt.Errorf("expected at most one runtime id, got %d arguments", len(args)))
 			}
 			return nil
 		},
@@ -61,7 +61,8 @@ func newStatus() *cobra.Command {
 		"label selector of Kymas; only show and count the matching runtimes")
 	flags.BoolVar(&f.all, "all", false, "also list the healthy runtimes of a large fleet")
 	flags.BoolVarP(&f.watch, "watch", "w", false, "keep watching, and print a line for each change of a runtime")
-	flags.BoolVar(&f.exitCode, "exit-code", false, "exit with 3 if a selected runtime needs attention")
+	flags.BoolVar(&f.exitCode, "exit-code", false,
+		"exit with 3 if a selected runtime is Failing, Silent or NeverReported")
 	f.registry.add(flags)
 	cli.OutputFlag(flags, &f.format, formatWide, formatName)
 	cli.Complete(cmd, f.runtimes)
@@ -76,7 +77,7 @@ const (
 	formatName = "name"
 )
 
-// errUnhealthy causes exit code 3 with --exit-code.
+// errUnhealthy makes `status --exit-code` exit with 3.
 var errUnhealthy = errors.New("runtimes need attention")
 
 func (f *statusFlags) run(cmd *cobra.Command) error {
@@ -85,9 +86,9 @@ func (f *statusFlags) run(cmd *cobra.Command) error {
 	case err != nil:
 		return cli.Usage(fmt.Errorf("--selector: %w", err))
 	case !slices.Contains([]string{"table", formatWide, "json", "yaml", formatName}, f.format):
-		return cli.Usage(fmt.Errorf("-o %q: want table, wide, json, yaml or name", f.format))
+		return cli.Usage(fmt.Errorf("-o %q: must be table, wide, json, yaml or name", f.format))
 	case f.watch && !slices.Contains([]string{"table", formatWide, "json"}, f.format):
-		return cli.Usage(fmt.Errorf("--watch does not support -o %s: want table, wide or json", f.format))
+		return cli.Usage(fmt.Errorf("--watch does not support -o %s: use table, wide or json", f.format))
 	case f.watch && f.exitCode:
 		return cli.Usage(errors.New("--exit-code cannot be combined with --watch, which does not end"))
 	}
@@ -106,7 +107,7 @@ func (f *statusFlags) run(cmd *cobra.Command) error {
 	}
 	in.Now = time.Now()
 	whole := fleet.Assess(in)
-	if err := f.knowsModule(whole.Modules); err != nil {
+	if err := f.checkModuleExists(whole.Modules); err != nil {
 		return err
 	}
 	if err := f.addBundles(cmd.Context(), in.Kymas, whole.Runtimes); err != nil {
@@ -115,8 +116,8 @@ func (f *statusFlags) run(cmd *cobra.Command) error {
 	return f.print(cmd.OutOrStdout(), whole)
 }
 
-// knowsModule returns an error if --module is set to a module that no channel and no runtime contains.
-func (f *statusFlags) knowsModule(all []fleet.Module) error {
+// checkModuleExists returns an error if --module names a module that no channel offers and no runtime has.
+func (f *statusFlags) checkModuleExists(all []fleet.Module) error {
 	names := make([]string, len(all))
 	for i := range all {
 		names[i] = all[i].Name
@@ -128,7 +129,7 @@ func (f *statusFlags) knowsModule(all []fleet.Module) error {
 		cli.Meant(f.module, names))
 }
 
-// addBundles adds the last bundles of the selected runtime.
+// addBundles adds the last bundles of the runtime that the RUNTIME argument names.
 func (f *statusFlags) addBundles(ctx context.Context, kymas []v1beta2.Kyma, all []fleet.Runtime) error {
 	for i := range all {
 		r := &all[i]

@@ -19,7 +19,7 @@ func TestStatusReadsAFleetInPages(t *testing.T) {
 	}
 	in.Now = time.Now()
 	if f := fleet.Assess(in); f.Summary.Health[fleet.Healthy] != runtimes {
-		t.Errorf("got %+v", f.Summary)
+		t.Errorf("got summary %+v, want %d healthy runtimes", f.Summary, runtimes)
 	}
 }
 

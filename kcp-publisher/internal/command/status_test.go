@@ -145,7 +145,7 @@ func TestStatusShowsTheWorstProblemsFirst(t *testing.T) {
 	}
 }
 
-func TestStatusOfAHealthyFleet(t *testing.T) {
+func TestStatusListsOnlyUnhealthyRuntimesOfALargeFleet(t *testing.T) {
 	f := fleet.Assess(fleet.Input{Now: noon})
 	if got, err := shown(t, f, statusFlags{}); err != nil ||
 		got != "no runtimes in namespace kcp-system: create a Kyma to add one\n" {
@@ -171,16 +171,18 @@ func TestStatusExitCode(t *testing.T) {
 		flags statusFlags
 		want  error
 	}{
-		"without the flag":        {statusFlags{}, nil},
-		"the whole fleet":         {statusFlags{exitCode: true}, errUnhealthy},
-		"the whole fleet in JSON": {statusFlags{exitCode: true, format: "json"}, errUnhealthy},
-		"a runtime that is behind": {
+		"fleet without --exit-code":             {statusFlags{}, nil},
+		"fleet with unhealthy runtimes":         {statusFlags{exitCode: true}, errUnhealthy},
+		"fleet with unhealthy runtimes in JSON": {statusFlags{exitCode: true, format: "json"}, errUnhealthy},
+		"runtime that is behind": {
 			statusFlags{exitCode: true, runtimeFilter: runtimeFilter{runtime: "oslo"}}, nil,
 		},
-		"a silent runtime": {
+		"silent runtime": {
 			statusFlags{exitCode: true, runtimeFilter: runtimeFilter{runtime: "lima"}}, errUnhealthy,
 		},
-		"a selection without problems": {statusFlags{exitCode: true, runtimeFilter: runtimeFilter{behind: true}}, nil},
+		"filter for runtimes that are behind": {
+			statusFlags{exitCode: true, runtimeFilter: runtimeFilter{behind: true}}, nil,
+		},
 	} {
 		if _, err := shown(t, sickFleet(), c.flags); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v", name, err)
@@ -196,7 +198,7 @@ func TestStatusExitCode(t *testing.T) {
 	}
 }
 
-func TestUnknownModuleIsAnError(t *testing.T) {
+func TestStatusRefusesUnknownModule(t *testing.T) {
 	all := []fleet.Module{{Name: "mailer"}, {Name: "scaler"}}
 	for module, want := range map[string]string{
 		"": "", "scaler": "",
@@ -207,7 +209,7 @@ func TestUnknownModuleIsAnError(t *testing.T) {
 			controlPlane: controlPlane{namespace: defaultNamespace}, runtimeFilter: runtimeFilter{module: module},
 		}
 		got := ""
-		if err := f.knowsModule(all); err != nil {
+		if err := f.checkModuleExists(all); err != nil {
 			got = err.Error()
 		}
 		if got != want {
@@ -221,15 +223,15 @@ func TestFiltersSelectRuntimes(t *testing.T) {
 		filter runtimeFilter
 		want   string
 	}{
-		"no filter":                    {runtimeFilter{}, "berlin cairo lima rome oslo quito delhi"},
-		"failing":                      {runtimeFilter{failing: true}, "berlin cairo"},
-		"failing or behind":            {runtimeFilter{failing: true, behind: true}, "berlin cairo oslo"},
-		"silent, or without a report":  {runtimeFilter{silent: true}, "lima rome"},
-		"with a module":                {runtimeFilter{module: "scaler"}, "berlin cairo lima oslo delhi"},
-		"with a version of a module":   {runtimeFilter{module: "scaler", version: "1.6.0"}, "berlin cairo"},
-		"with a version of any module": {runtimeFilter{version: "1.0.0"}, "berlin cairo lima oslo quito delhi"},
-		"silent with a module":         {runtimeFilter{silent: true, module: "scaler"}, "lima"},
-		"a version of another module":  {runtimeFilter{module: "mailer", version: "1.6.0"}, ""},
+		"runtimes without a filter":     {runtimeFilter{}, "berlin cairo lima rome oslo quito delhi"},
+		"failing runtimes":              {runtimeFilter{failing: true}, "berlin cairo"},
+		"failing or behind runtimes":    {runtimeFilter{failing: true, behind: true}, "berlin cairo oslo"},
+		"silent or unreported runtimes": {runtimeFilter{silent: true}, "lima rome"},
+		"runtimes with a module":        {runtimeFilter{module: "scaler"}, "berlin cairo lima oslo delhi"},
+		"version of one module":         {runtimeFilter{module: "scaler", version: "1.6.0"}, "berlin cairo"},
+		"version of any module":         {runtimeFilter{version: "1.0.0"}, "berlin cairo lima oslo quito delhi"},
+		"silent runtimes with a module": {runtimeFilter{silent: true, module: "scaler"}, "lima"},
+		"version of another module":     {runtimeFilter{module: "mailer", version: "1.6.0"}, ""},
 	} {
 		var got []string
 		for _, r := range c.filter.selected(sickFleet().Runtimes) {
@@ -268,7 +270,7 @@ func TestWatchPrintsChanges(t *testing.T) {
 		lines[i] = strings.TrimRight(lines[i], " ")
 	}
 	if !slices.Equal(lines, want) {
-		t.Errorf("got %q", lines)
+		t.Errorf("got lines %q", lines)
 	}
 	out.Reset()
 	f.format = "json"
@@ -292,11 +294,11 @@ func TestWatchPrintsChanges(t *testing.T) {
 
 func TestStatusRefusesFlagsWithoutEffect(t *testing.T) {
 	for args, want := range map[string]string{
-		"-o csv":                  `-o "csv": want table, wide, json, yaml or name`,
-		"-w -o yaml":              "--watch does not support -o yaml: want table, wide or json",
+		"-o csv":                  `-o "csv": must be table, wide, json, yaml or name`,
+		"-w -o yaml":              "--watch does not support -o yaml: use table, wide or json",
 		"-w --exit-code":          "--exit-code cannot be combined with --watch",
 		"-l a=b=c":                "--selector:",
-		"berlin tokyo":            "want at most one runtime id",
+		"berlin tokyo":            "expected at most one runtime id",
 		"--kubeconfig /nowhere x": "/nowhere",
 	} {
 		o := run(append([]string{"status"}, strings.Fields(args)...)...)

@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// runtimeFilter selects runtimes of a fleet. The zero value selects all.
+// runtimeFilter selects runtimes of a fleet. The zero value selects all runtimes.
 type runtimeFilter struct {
 	runtime                 string
 	failing, behind, silent bool

@@ -34,8 +34,8 @@ func versionsOfSome(i int, k *v1beta2.Kyma) {
 	}
 }
 
-// elsewhere moves the last 10 of 100 Kymas to another namespace. Four of them get names that also exist in the first
-// namespace.
+// elsewhere moves the last 10 of 100 Kymas to another namespace. Four of these Kymas get names that also exist in
+// namespace kcp-system.
 func elsewhere(i int, k *v1beta2.Kyma) {
 	if i < 90 {
 		return
@@ -92,16 +92,17 @@ func TestStatusReadsAllKymasIfTheTableHasNoVersions(t *testing.T) {
 		got := statusOf(t, s, statusFlags{format: "table", runtimeFilter: runtimeFilter{module: "module-b"}}, false,
 			time.Now())
 		if !strings.Contains(got, "100 of 100 runtimes") || !slices.Equal(s.whole, []string{"list "}) {
-			t.Errorf("%s: read %v and printed %s", name, s.whole, got)
+			t.Errorf("%s: read Kymas %v and printed %s", name, s.whole, got)
 		}
 		s.whole = nil
 		if statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); len(s.whole) > 0 {
-			t.Errorf("%s: read %v unnecessarily", name, s.whole)
+			t.Errorf("%s: read Kymas %v, want only the table", name, s.whole)
 		}
 	}
 }
 
-// A row of a healthy runtime shows the version that a rollout holds back, but the table of Kymas does not contain it.
+// The output for a healthy runtime shows a version that a rollout holds, but the API server's table of Kymas does not
+// contain held versions.
 func TestStatusReadsKymasThatARolloutMayHold(t *testing.T) {
 	now, everybody, half := time.Now(), int32(100), int64(1)<<53
 	s := manyKymas(t, 100, func(i int, k *v1beta2.Kyma) {
@@ -176,7 +177,7 @@ func TestUnknownModuleIsReportedByTableAndWatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for how, err := range map[string]error{"a table": f.knowsModule(fleet.Assess(in).Modules),
+		for how, err := range map[string]error{"a table": f.checkModuleExists(fleet.Assess(in).Modules),
 			"a watch": f.begin(io.Discard, watched)} {
 			if got := fmt.Sprint(err); (err != nil) != (want != "") || !strings.Contains(got, want) {
 				t.Errorf("%s with module %s: got %v", how, module, err)

@@ -25,7 +25,8 @@ import (
 // pageOf is the page size for listing Kymas.
 const pageOf = 500
 
-// read reads the objects that determine the fleet's health. For healthy runtimes, it reads only the displayed fields.
+// read reads the objects that determine the fleet's health. For healthy runtimes, it reads only the fields that the
+// output shows.
 func (f *statusFlags) read(ctx context.Context, selector labels.Selector) (fleet.Input, error) {
 	config, err := f.cluster.Config()
 	if err != nil {
@@ -72,11 +73,12 @@ func (f *statusFlags) showsWhole() bool {
 // listsHealthy reports whether the output lists details of healthy runtimes, or filters by their modules.
 func (f *statusFlags) listsHealthy() bool { return f.all || f.module != "" || f.version != "" }
 
-// divided separates healthy runtimes, whose Kymas are not read, from the Kymas to read. With the zero value, all Kymas
-// are read.
+// divided separates healthy runtimes, whose table row contains all displayed fields, from the Kymas to read. With the
+// zero value, all Kymas are read.
 type divided struct {
 	healthy map[types.NamespacedName]fleet.Runtime
-	// unready and others are the names of the Kymas to read. The Kymas in others are Ready.
+	// unready and others are the names of the Kymas to read. The Kymas in others are Ready, but their rows are not
+	// sufficient.
 	unready, others []types.NamespacedName
 }
 
@@ -103,8 +105,9 @@ func (f *statusFlags) divide(rows []fleet.Row, rollouts fleet.Rollouts, now time
 	return d
 }
 
-// knownBy returns the healthy runtime of a row, and reports whether the row contains all displayed fields. A row is not
-// sufficient if a version may be held, because that depends on labels that rows do not contain.
+// knownBy returns the runtime of a table row. The second result is false if the runtime is not healthy or the row does
+// not contain all displayed fields. A row is not sufficient if a rollout can hold a version of the runtime, because
+// that depends on labels, which rows do not contain.
 func (f *statusFlags) knownBy(row fleet.Row, rollouts fleet.Rollouts, now time.Time) (fleet.Runtime, bool) {
 	if !f.listsHealthy() {
 		return row.Healthy(now)
@@ -116,7 +119,7 @@ func (f *statusFlags) knownBy(row fleet.Row, rollouts fleet.Rollouts, now time.T
 	return r, known
 }
 
-// scope selects the Kymas to read. An empty namespace means all.
+// scope selects the Kymas to read. An empty namespace selects all namespaces.
 type scope struct {
 	namespace string
 	selector  labels.Selector
@@ -165,9 +168,9 @@ func readKymas(ctx context.Context, api client.Reader, of scope) ([]v1beta2.Kyma
 	return kymas, nil
 }
 
-// readCircumstances reads the state of a namespace that affects all its runtimes: whether publishing is held, when the
-// root of trust expires, and its promotion trains. If a read fails, in stays unchanged, because a timeout must not end
-// a warning.
+// readCircumstances reads the state of a namespace that affects all its runtimes: whether an unapproved commit holds
+// publishing, when the root of trust expires, and the promotion trains. If a read fails, it does not change in, so that
+// a timeout does not hide a warning.
 func readCircumstances(ctx context.Context, api client.Reader, namespace string, in *fleet.Input) error {
 	held, err := follow.WhyHeld(ctx, api, namespace)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// drawRuntime shows one runtime: its health, cause and advice, and its modules.
+// drawRuntime shows one runtime: its health, its most urgent problem with the fix, and its modules.
 func (v statusView) drawRuntime(out io.Writer, r fleet.Runtime) {
 	since := ""
 	if r.Since != nil {
@@ -97,7 +97,8 @@ func drawBundles(out io.Writer, bundles []fleet.Bundle) {
 // shownCommit is the number of displayed characters of a commit hash.
 const shownCommit = 12
 
-// hanging writes a text after a title, wrapped and indented below its first word if there is enough room.
+// hanging writes a title and a text after it. Wrapped lines start below the first word of the text if the title uses at
+// most a third of the width.
 func (v statusView) hanging(out io.Writer, title, words string) {
 	indent := "  "
 	if len(title) <= v.width/3 {

@@ -30,8 +30,8 @@ type kymaServer struct {
 	items []json.RawMessage
 	// columns are the columns in its CRD of Kymas.
 	columns []string
-	// fieldless is true if Kymas have no selectable fields. expires is true if only the first page of a table can be
-	// read.
+	// fieldless is true if the CRD of Kymas has no selectable fields. expires is true if the server returns only the
+	// first page of a table and then reports that the continue token has expired.
 	fieldless, expires bool
 	// undefined is true if the server has no CRD for Kymas.
 	undefined bool

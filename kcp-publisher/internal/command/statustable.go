@@ -24,13 +24,14 @@ import (
 )
 
 const (
-	// maxReadEach is the maximum number of Kymas that are read one by one, which the client's rate limit allows.
+	// maxReadEach is the maximum number of Kymas that are read with one request each. The client's rate limit allows
+	// this many requests.
 	maxReadEach = 200
-	// readersOfKymas is the number of concurrent reads.
+	// readersOfKymas is the number of Kymas that are read at the same time.
 	readersOfKymas = 8
 )
 
-// newTableClient returns a client that requests Kymas as tables.
+// newTableClient returns a client that can request Kymas as the tables that kubectl get prints.
 func newTableClient(config *rest.Config) (rest.Interface, error) {
 	scheme, err := newScheme()
 	if err != nil {
@@ -43,9 +44,9 @@ func newTableClient(config *rest.Config) (rest.Interface, error) {
 	return rest.RESTClientFor(config)
 }
 
-// listRows returns the Kymas of a namespace, or of all, as rows of the API server's table. It returns nil if a column
-// is missing because the CRD is older. The table of 10,000 Kymas is a fiftieth of their size, and the API server
-// creates it in a tenth of the time.
+// listRows returns the Kymas of one or all namespaces as rows of the API server's table. It returns nil if a column is
+// missing because the CRD is older. The table of 10,000 Kymas has a fiftieth of the size of the Kymas, and the API
+// server creates it in a tenth of the time.
 //
 // Source: Kubernetes API concepts, "Receiving resources as Tables".
 func listRows(ctx context.Context, api rest.Interface, of scope) ([]fleet.Row, error) {
@@ -77,9 +78,9 @@ func listRows(ctx context.Context, api rest.Interface, of scope) ([]fleet.Row, e
 	return rows, nil
 }
 
-// namespacesOfKymas returns the namespaces with Kymas. It repeatedly requests one Kyma outside the known namespaces.
-// Rows do not contain the namespace, and rows with metadata would be many times larger, because managedFields name
-// every status field. This requires no permission to list Namespaces.
+// namespacesOfKymas returns the namespaces that contain Kymas. Rows do not contain the namespace, and rows with
+// metadata would be many times larger, because managedFields lists every status field. Therefore, it repeatedly
+// requests one Kyma outside the namespaces found so far. This requires no permission to list Namespaces.
 func namespacesOfKymas(ctx context.Context, api rest.Interface, of scope) ([]string, error) {
 	var known []string
 	others := fields.Everything()
@@ -138,7 +139,7 @@ func pageOfTable(ctx context.Context, api rest.Interface, of scope, options tabl
 	return table, json.Unmarshal(data, &table)
 }
 
-// tableRows returns the rows of a table of Kymas, or nil if a column that health depends on is missing.
+// tableRows returns the rows of a table of Kymas, or nil if the table lacks a column that determines health.
 func tableRows(table metav1.Table, namespace string) []fleet.Row {
 	column := map[string]int{}
 	for i, c := range table.ColumnDefinitions {
@@ -199,7 +200,7 @@ func readDivided(ctx context.Context, api client.Reader, of scope, d divided) ([
 	return append(kymas, more...), slices.Collect(maps.Values(healthy)), err
 }
 
-// readEach reads Kymas one by one and omits deleted ones.
+// readEach reads each Kyma with its own request and omits deleted Kymas.
 func readEach(ctx context.Context, api client.Reader, names []types.NamespacedName) ([]v1beta2.Kyma, error) {
 	var mu sync.Mutex
 	var kymas []v1beta2.Kyma

@@ -65,11 +65,11 @@ func statusOf(t *testing.T, s *kymaServer, f statusFlags, whole bool, now time.T
 func TestStatusFromTableEqualsStatusFromAllKymas(t *testing.T) {
 	s, now := manyKymas(t, 100, versionsOfSome, unwellSome, elsewhere), time.Now()
 	for name, f := range map[string]statusFlags{
-		"the whole fleet":        {format: "table"},
-		"wide":                   {format: formatWide},
-		"names":                  {format: formatName},
-		"failing":                {format: "table", runtimeFilter: runtimeFilter{failing: true}},
-		"silent":                 {format: "table", runtimeFilter: runtimeFilter{silent: true}},
+		"fleet as a table":       {format: "table"},
+		"fleet as a wide table":  {format: formatWide},
+		"names of the fleet":     {format: formatName},
+		"failing runtimes":       {format: "table", runtimeFilter: runtimeFilter{failing: true}},
+		"silent runtimes":        {format: "table", runtimeFilter: runtimeFilter{silent: true}},
 		"a healthy runtime":      {format: "table", runtimeFilter: runtimeFilter{runtime: "runtime-00007"}},
 		"a failing runtime":      {format: formatWide, runtimeFilter: runtimeFilter{runtime: "runtime-00003"}},
 		"one runtime as JSON":    {format: "json", runtimeFilter: runtimeFilter{runtime: "runtime-00008"}},
@@ -101,7 +101,7 @@ func TestStatusFromTableEqualsStatusFromAllKymas(t *testing.T) {
 func TestStatusReadsOnlyUnhealthyKymasInFull(t *testing.T) {
 	s := manyKymas(t, 2*pageOf+1, unwellSome)
 	if got := statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); !strings.Contains(got, "997 healthy\n") {
-		t.Fatalf("got %s", got)
+		t.Fatalf("got status %s, want 997 healthy runtimes", got)
 	}
 	slices.Sort(s.whole)
 	var want []string
@@ -121,7 +121,7 @@ func TestStatusListsManyUnreadyKymasInOneRequest(t *testing.T) {
 	})
 	if got := statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); !strings.Contains(got,
 		"16 failing, 84 healthy\n") {
-		t.Errorf("got %s", got)
+		t.Errorf("got status %s, want 16 failing and 84 healthy runtimes", got)
 	}
 	if want := []string{"list status.state!=Ready"}; !slices.Equal(s.whole, want) {
 		t.Errorf("read Kymas %v, want %v", s.whole, want)
@@ -137,7 +137,7 @@ func TestStatusReadsAllKymasWithoutSelectableFields(t *testing.T) {
 	s.fieldless = true
 	if got := statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); !strings.Contains(got,
 		"16 failing, 84 healthy\n") {
-		t.Errorf("got %s", got)
+		t.Errorf("got status %s, want 16 failing and 84 healthy runtimes", got)
 	}
 }
 
@@ -185,17 +185,17 @@ func TestStatusSeesAKymaThatFailsDuringTheRead(t *testing.T) {
 	}
 	in.Now = time.Now()
 	if got := fleet.Assess(in).Summary; got.Total != 100 || got.Health[fleet.Failing] != 17 {
-		t.Errorf("got %+v", got)
+		t.Errorf("got summary %+v, want 17 failing of 100 runtimes", got)
 	}
 }
 
-func TestClusterWithoutKymaCRDIsAnError(t *testing.T) {
+func TestStatusFailsWithoutKymaCRD(t *testing.T) {
 	api, table := (&kymaServer{undefined: true}).connect(t)
 	_, err := (&statusFlags{format: "table"}).readBy(t.Context(), api, table, scope{
 		namespace: defaultNamespace, selector: labels.Everything(),
 	})
 	// a client that knows the cluster's kinds adds a hint
 	if err == nil || !strings.HasPrefix(err.Error(), "list Kymas: ") {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want an error about the list of Kymas", err)
 	}
 }

@@ -19,18 +19,19 @@ import (
 )
 
 const (
-	// listedWhole is the maximum size of a fleet whose healthy runtimes are listed.
+	// listedWhole is the maximum number of runtimes in a fleet whose healthy runtimes are listed without --all.
 	listedWhole = 40
-	// causesShown is the number of causes above the table, namesShown the number of runtimes in each.
+	// causesShown is the maximum number of problems above the table. namesShown is the maximum number of runtimes that
+	// each problem lists by name.
 	causesShown, namesShown = 5, 3
-	// minText and minCell are the minimum widths of a text and of a message in a table.
+	// minText is the minimum width of wrapped text. minCell is the minimum width of the MESSAGE column.
 	minText, minCell = 20, 8
 )
 
 // statusView is the fleet in the output of `status`.
 type statusView struct {
 	fleet.Fleet
-	// selected are the listed runtimes, worst first.
+	// selected contains the runtimes that match the filter, worst health first.
 	selected []fleet.Runtime
 	filter   runtimeFilter
 	width    int
@@ -42,7 +43,7 @@ type statusView struct {
 	where, selector string
 }
 
-// draw prints the fleet: the verdict, the most important causes, the active rollouts, and the runtimes.
+// draw prints the fleet: a summary, the most important problems, the active rollouts, and the runtimes.
 func (v statusView) draw(out io.Writer) {
 	v.paragraph(out, "", v.verdict())
 	if v.filter.any() {
@@ -64,7 +65,7 @@ func (v statusView) draw(out io.Writer) {
 	v.drawRuntimes(out)
 }
 
-// verdict returns one sentence: the number of runtimes that need attention, and the number of each health.
+// verdict returns one sentence with the number of runtimes that need attention and the number of runtimes by health.
 func (v statusView) verdict() string {
 	if v.Summary.Total == 0 && v.selector != "" {
 		return "no runtimes in " + v.where + " match labels " + v.selector
@@ -110,7 +111,7 @@ func counted(by map[fleet.Health]int) string {
 	return strings.Join(counts, ", ")
 }
 
-// healthWords contains the words for each health in a sentence.
+// healthWords maps each health to the words for it in a sentence.
 var healthWords = map[fleet.Health]string{
 	fleet.Failing: "failing", fleet.Silent: "silent", fleet.NeverReported: "never reported", fleet.Behind: "behind",
 	fleet.Deleting: "being deleted", fleet.Suspended: "suspended", fleet.Healthy: "healthy",
@@ -123,15 +124,16 @@ func several(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// group contains the runtimes whose first cause has the same situation.
+// group contains the runtimes whose most urgent problem has the same situation.
 type group struct {
 	health fleet.Health
 	names  []string
-	// cause is the first cause of the first runtime in the group.
+	// cause is the most urgent problem of the first runtime in the group.
 	cause fleet.Cause
 }
 
-// grouped returns the causes of the runtimes that need attention, worst and most frequent first.
+// grouped groups the runtimes that need attention by their most urgent problem. It returns the groups with the worst
+// health first and, for the same health, the largest first.
 func grouped(all []fleet.Runtime) []group {
 	var groups []group
 	at := map[fleet.Situation]int{}
@@ -332,8 +334,8 @@ func (v statusView) since(at *time.Time) string {
 	return age.HumanDuration(max(v.Time.Sub(*at), 0))
 }
 
-// reports describes whether a runtime is reporting. If the status is unchanged, the publisher records the time of the
-// reports only once a day.
+// reports describes whether a runtime is reporting. It shows no time for a reporting runtime, because the publisher
+// records the time of unchanged reports only once a day.
 func (v statusView) reports(r *fleet.Runtime) string {
 	switch {
 	case r.Reporting:

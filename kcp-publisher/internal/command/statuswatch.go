@@ -27,10 +27,10 @@ import (
 )
 
 const (
-	// changesSettle is the time to collect changes before the fleet is evaluated again.
+	// changesSettle is the time for which changes are collected before the fleet is evaluated again.
 	changesSettle = 500 * time.Millisecond
-	// refreshAnyway is the interval without changes after which the fleet is evaluated again, because runtimes can
-	// become silent.
+	// refreshAnyway is the interval at which the fleet is evaluated again even if no object changes, because runtimes
+	// can become silent.
 	refreshAnyway = 30 * time.Second
 )
 
@@ -55,8 +55,8 @@ func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error
 	}
 	tick := time.NewTicker(refreshAnyway)
 	defer tick.Stop()
-	for anew := true; ; {
-		if anew && !f.everywhere {
+	for refresh := true; ; {
+		if refresh && !f.everywhere {
 			if err := readCircumstances(ctx, api, f.namespace, &around); err != nil && before == nil {
 				return err
 			}
@@ -72,12 +72,12 @@ func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error
 		} else if err := errors.Join(f.printNews(out, last, now), f.printChanges(out, before, now)); err != nil {
 			return err
 		}
-		before, last, anew = byKyma(f.selected(now.Runtimes)), now, false
+		before, last, refresh = byKyma(f.selected(now.Runtimes)), now, false
 		select {
 		case <-ctx.Done():
 			return nil // an interrupt is the normal end
 		case <-tick.C:
-			anew = true
+			refresh = true
 		case <-changed:
 			if !passed(ctx, changesSettle) {
 				return nil
@@ -86,8 +86,8 @@ func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error
 	}
 }
 
-// offered returns an input with the modules of channels, which includes modules that no runtime has. They are read
-// once, because only the first output uses them.
+// offered returns an input with the ModuleReleaseMetas, which also list modules that no runtime has. follow reads them
+// only once, because only the initial output uses them.
 func (f *statusFlags) offered(ctx context.Context, api client.Reader) (fleet.Input, error) {
 	var metas v1beta2.ModuleReleaseMetaList
 	if err := api.List(ctx, &metas, client.InNamespace(f.scope())); err != nil {
@@ -96,9 +96,10 @@ func (f *statusFlags) offered(ctx context.Context, api client.Reader) (fleet.Inp
 	return fleet.Input{Metas: metas.Items}, nil
 }
 
-// begin prints the initial fleet, and refuses to wait for an unknown module.
+// begin prints the initial fleet. It returns an error if --module names a module that no channel offers and no runtime
+// has.
 func (f *statusFlags) begin(out io.Writer, first fleet.Fleet) error {
-	if err := f.knowsModule(first.Modules); err != nil {
+	if err := f.checkModuleExists(first.Modules); err != nil {
 		return err
 	}
 	if err := f.print(out, first); err != nil {
@@ -110,7 +111,7 @@ func (f *statusFlags) begin(out io.Writer, first fleet.Fleet) error {
 
 // watched returns a cache of the control plane, and a channel that signals changes.
 func (f *statusFlags) watched(ctx context.Context, selector labels.Selector) (cache.Cache, <-chan struct{}, error) {
-	ctrl.SetLogger(logr.Discard()) // the cache retries errors
+	ctrl.SetLogger(logr.Discard()) // the cache retries failed requests and would log each failure
 	config, err := f.cluster.Config()
 	if err != nil {
 		return nil, nil, err
@@ -158,7 +159,7 @@ func (f *statusFlags) watched(ctx context.Context, selector labels.Selector) (ca
 	return known, changed, nil
 }
 
-// assess evaluates the fleet in the cache. around contains the input that is not cached.
+// assess evaluates the health of the fleet from the cache known. around contains the input that is not in the cache.
 func (f *statusFlags) assess(ctx context.Context, known client.Reader, around fleet.Input) (fleet.Fleet, error) {
 	var kymas v1beta2.KymaList
 	var rollouts v1alpha1.RolloutList
@@ -244,7 +245,7 @@ func (f *statusFlags) printChange(out io.Writer, at time.Time, r fleet.Runtime, 
 	return err
 }
 
-// changeKey returns the parts of a runtime whose changes are printed.
+// changeKey returns a text that differs if a change of the runtime must be printed.
 func changeKey(r fleet.Runtime) string {
 	text := fmt.Sprintf("%s %s", r.Health, r.State)
 	if r.Cause != nil {
@@ -266,7 +267,7 @@ func byKyma(all []fleet.Runtime) map[string]fleet.Runtime {
 	return found
 }
 
-// passed waits, and reports whether the full time has passed.
+// passed waits for the given time. It returns false if the context ends first.
 func passed(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

@@ -16,8 +16,8 @@ func newSuspend() *cobra.Command {
 		return actions.Suspend(reason)
 	})
 	cmd.Long = "suspend sets the label " + v1beta2.LabelSkipReconciliation +
-		"=true on the Kyma of each selected runtime. The published bundle stays in force: the agent\n" +
-		"continues to correct drift and to send reports. The publisher does not read reports until " +
+		"=true on the Kyma of each selected runtime. The agent continues to apply the published\n" +
+		"bundle, to correct drift and to send reports. The publisher does not read reports until " +
 		"`kcp-publisher resume`."
 	cmd.Example = "  kcp-publisher suspend berlin oslo --reason \"datacenter move\"\n  kcp-publisher suspend -l " +
 		"kyma-project.io/region=eu --dry-run\n  kcp-publisher suspend --health Failing --yes"

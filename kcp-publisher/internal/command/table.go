@@ -24,8 +24,8 @@ func (t lineTable) AppendRow(row table.Row, config ...table.RowConfig) {
 	t.Writer.AppendRow(cells, config...)
 }
 
-// printableCell returns a cell as one line, or a list of texts as several lines. It keeps numbers, because the table
-// right-aligns them.
+// printableCell returns a cell as one line, or a list of texts as several lines. It does not convert numbers to text,
+// because the table right-aligns numbers.
 func printableCell(cell any) any {
 	switch c := cell.(type) {
 	case int, int32, int64, nil:

@@ -24,6 +24,6 @@ func TestTableCellIsOneLine(t *testing.T) {
 	if len(lines) != 4 ||
 		!strings.HasSuffix(strings.TrimSpace(lines[1]), `\x1b[2Jfine mailer  Ready  \u202eall is well\u009b\xff`) ||
 		strings.TrimSpace(lines[2]) != "two" {
-		t.Errorf("got %q", lines)
+		t.Errorf("got lines %q", lines)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	takeover "github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/command"
 )
 
-// takeoverHost holds the control-plane connection and flags of the takeover commands.
+// takeoverHost contains the flags of the takeover commands, and implements the functions of takeover.Host.
 type takeoverHost struct {
 	controlPlane
 	restricted  []string
@@ -25,7 +25,7 @@ func newTakeover() *cobra.Command {
 	return takeover.New(takeover.Host{
 		AddFlags: func(flags *pflag.FlagSet) { h.add(flags, "the Kymas and of lifecycle-manager's Manifests") },
 		AddPlanFlags: func(flags *pflag.FlagSet) {
-			h.maintenance.add(flags)
+			h.maintenance.add(flags, flags)
 			restrictedFlag(flags, &h.restricted)
 		},
 		Complete:    func(cmd *cobra.Command) { each(cmd, h.kymaNames) },

@@ -23,13 +23,13 @@ import (
 )
 
 const (
-	// unconfirmed is the largest number of runtimes that a command changes without a confirmation.
+	// unconfirmed is the maximum number of runtimes that a command changes without asking for a confirmation.
 	unconfirmed = 10
 	// changedAtOnce is the number of Kymas that a command changes at the same time.
 	changedAtOnce = 8
 )
 
-// targets selects the runtimes that a command changes: by name, by label, by health, or all of a namespace.
+// targets selects the runtimes that a command changes: by id, by label, by health, or all runtimes of a namespace.
 type targets struct {
 	controlPlane
 	selector    string
@@ -67,7 +67,7 @@ func healthNames() []string {
 	return names
 }
 
-// check returns a usage error unless exactly one way of selection is used.
+// check returns a usage error if the arguments and flags select no runtimes or cannot be combined.
 func (t *targets) check(names []string) error {
 	byFlag := t.selector != "" || len(t.health) > 0
 	switch {
@@ -90,8 +90,8 @@ func (t *targets) check(names []string) error {
 	return nil
 }
 
-// find returns the selected runtimes, sorted by id. It returns an error if a name is unknown or if the selection is
-// empty.
+// find returns the selected runtimes, sorted by id. It returns an error if no Kyma has one of the given ids or if no
+// runtime is selected.
 func (t *targets) find(ctx context.Context, api client.Reader, names []string, now time.Time) ([]target, error) {
 	if len(names) > 0 {
 		return t.named(ctx, api, names)
@@ -137,8 +137,9 @@ func (t *targets) named(ctx context.Context, api client.Reader, names []string) 
 	return found, nil
 }
 
-// run selects runtimes, asks for confirmation if more than unconfirmed are selected, and calls change for each. An
-// error of one runtime does not stop the others. verb starts the question "VERB N runtimes", such as suspend.
+// run selects runtimes, asks for a confirmation if there are more than unconfirmed, and calls change for each runtime.
+// If change fails for one runtime, run continues with the next. verb starts the question "VERB N runtimes", such as
+// "suspend 12 runtimes".
 func (t *targets) run(
 	cmd *cobra.Command, names []string, verb string,
 	change func(context.Context, client.Client, target) (string, error),
@@ -218,7 +219,7 @@ func (t target) apply(ctx context.Context, api client.Client, action actions.Run
 	return effectOf(result), nil
 }
 
-// effectOf returns the effect of an action for the terminal, with a note if no Event records it.
+// effectOf returns the effect of an action for the terminal. It appends the error if no Event could be created.
 func effectOf(result actions.Result) string {
 	if result.Unrecorded != nil {
 		return result.Effect + " (not recorded: " + result.Unrecorded.Error() + ")"

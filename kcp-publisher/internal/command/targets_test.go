@@ -56,8 +56,8 @@ func TestTargetsRefuseSeveralWaysOfSelection(t *testing.T) {
 		"by label":            {targets: targets{selector: "region=eu"}},
 		"by health":           {targets: targets{health: []string{"Failing"}}},
 		"by label and health": {targets: targets{selector: "region=eu", health: []string{"Failing", "Silent"}}},
-		"all":                 {targets: targets{all: true}},
-		"none":                {want: "no runtimes selected"},
+		"all runtimes":        {targets: targets{all: true}},
+		"no selection":        {want: "no runtimes selected"},
 		"all and by name": {
 			targets: targets{all: true}, names: []string{"berlin"}, want: "runtime ids cannot be combined",
 		},
@@ -87,15 +87,19 @@ func TestTargetsFindTheSelectedRuntimes(t *testing.T) {
 		want  []string
 		err   string
 	}{
-		"duplicate names": {names: []string{"us-1", "eu-1", "us-1"}, want: []string{"eu-1", "us-1"}},
-		"an unknown name": {names: []string{"us-1", "eu-3"}, err: "runtime eu-3: no Kyma in namespace kcp-system"},
-		"a label":         {targets: targets{selector: "region=eu"}, want: []string{"eu-1", "eu-2", "eu-off"}},
-		"a health":        {targets: targets{health: []string{string(fleet.Suspended)}}, want: []string{"eu-off"}},
-		"a label and a health": {
+		"duplicate runtime ids": {names: []string{"us-1", "eu-1", "us-1"}, want: []string{"eu-1", "us-1"}},
+		"unknown runtime id": {
+			names: []string{"us-1", "eu-3"}, err: "runtime eu-3: no Kyma in namespace kcp-system",
+		},
+		"runtimes with a label": {targets: targets{selector: "region=eu"}, want: []string{"eu-1", "eu-2", "eu-off"}},
+		"runtimes with a health": {
+			targets: targets{health: []string{string(fleet.Suspended)}}, want: []string{"eu-off"},
+		},
+		"runtimes with a label and a health": {
 			targets: targets{selector: "region!=eu", health: []string{string(fleet.Suspended)}},
 			err:     "no runtimes in namespace kcp-system match the selection",
 		},
-		"all": {targets: targets{all: true}, want: []string{"eu-1", "eu-2", "eu-off", "us-1"}},
+		"all runtimes": {targets: targets{all: true}, want: []string{"eu-1", "eu-2", "eu-off", "us-1"}},
 	} {
 		c.namespace = defaultNamespace
 		found, err := c.find(t.Context(), api, c.names, noon)
@@ -131,11 +135,11 @@ func TestFailedRuntimeDoesNotStopOthers(t *testing.T) {
 		return one.apply(ctx, api, actions.Suspend(""))
 	})
 	if err == nil || err.Error() != "1 of 3 runtimes failed" {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want an error about 1 of 3 runtimes", err)
 	}
 	if !strings.Contains(out.String(), "failed: runtime eu-2: change kcp-system/eu-2: ") ||
 		strings.Count(out.String(), " is suspended: ") != 2 {
-		t.Errorf("got\n%s", out.String())
+		t.Errorf("got output\n%s\nwant one failed and two suspended runtimes", out.String())
 	}
 	for name, want := range map[string]string{"eu-1": "true", "eu-2": "", "eu-3": "true"} {
 		var kyma v1beta2.Kyma
@@ -151,9 +155,9 @@ func TestManyRuntimesRequireConfirmation(t *testing.T) {
 	cmd.SetIn(strings.NewReader("yes\n")) // input that is not a terminal cannot confirm
 	err := confirm(cmd, false, fmt.Sprintf("suspend %d runtimes", unconfirmed+1))
 	if err == nil || err.Error() != "suspend 11 runtimes: add --yes to confirm" || !cli.IsUsage(err) {
-		t.Errorf("got %v", err)
+		t.Errorf("without --yes: got %v, want a usage error", err)
 	}
 	if err := confirm(cmd, true, "suspend 11 runtimes"); err != nil {
-		t.Errorf("with --yes: %v", err)
+		t.Errorf("with --yes: got %v", err)
 	}
 }

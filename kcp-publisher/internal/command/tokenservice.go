@@ -27,7 +27,7 @@ type tokenServiceFlags struct {
 	modules                         []string
 }
 
-// tokenPath is the path to which distribution sends clients with autoredirect.
+// tokenPath is the path to which the registry distribution redirects clients if auth.token.autoredirect is set.
 const tokenPath = "/auth/token"
 
 func newTokenService(g *cli.Root) *cobra.Command {
@@ -42,7 +42,7 @@ func newTokenService(g *cli.Root) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that bundles are published to")
 	flags.StringArrayVar(&f.modules, "module-repository", nil,
-		"repository that every runtime can read, without the host; NAME/** stands for all repositories below NAME; "+
+		"repository that every runtime can read, without the host; NAME/** matches all repositories below NAME; "+
 			"can be repeated")
 	flags.StringVar(&f.service, "service", "",
 		"name of the registry, as in its setting auth.token.service; default: the host of --location")
@@ -79,7 +79,8 @@ func (f *tokenServiceFlags) run(ctx context.Context, log logr.Logger) error {
 	return serveUntil(ctx, log, server, listener, f.certificate, f.key)
 }
 
-// tokenLimits keep the memory for unauthenticated requests below the chart's memory limit.
+// tokenLimits are the limits of the HTTP server. Unauthenticated requests cannot exceed the chart's memory limit with
+// them.
 var tokenLimits = serve.Limits{
 	Connections: 1000, HeaderBytes: 4 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 1 << 20, Read: 5 * time.Second,
 	Write: 10 * time.Second, OneRequest: true,

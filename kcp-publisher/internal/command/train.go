@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/train"
 )
 
-// trainFlags are the common flags of all train commands.
+// trainFlags are the flags that all train commands share.
 type trainFlags struct {
 	controlPlane
 	format string
@@ -34,10 +34,11 @@ func newTrain() *cobra.Command {
 func newTrainStatus(f *trainFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [POLICY]",
-		Short: "show the channel of each version and its open conditions",
+		Short: "show the channel of each version and the conditions for its promotion",
 		Long: "status shows the state that the publisher records in PromotionPolicies: the channel of each version, " +
 			"how long the version\n" +
-			"has been in the channel, its open conditions, and its expected arrival in the next channel.",
+			"has been in the channel, the unmet conditions for its promotion, and its expected arrival in the next " +
+			"channel.",
 		Args: atMostOnePolicy,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := f.connect()
@@ -65,12 +66,12 @@ func newTrainStatus(f *trainFlags) *cobra.Command {
 
 func atMostOnePolicy(_ *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return cli.Usage(fmt.Errorf("want at most one PromotionPolicy, got %d arguments", len(args)))
+		return cli.Usage(fmt.Errorf("expected at most one PromotionPolicy, got %d arguments", len(args)))
 	}
 	return nil
 }
 
-// policies returns the PromotionPolicies that the arguments name, or all, sorted by namespace and name.
+// policies returns the PromotionPolicy that args names, or all PromotionPolicies, sorted by namespace and name.
 func (f *trainFlags) policies(
 	ctx context.Context, api client.Reader, args []string,
 ) ([]v1alpha1.PromotionPolicy, error) {

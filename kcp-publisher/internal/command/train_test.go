@@ -50,7 +50,7 @@ func TestTrainStatusShowsTheLastChannelOfEachVersion(t *testing.T) {
 	}
 	view := train.Show(&policy)
 	if len(view.Versions) != 2 || view.Versions[0].To != "regular" || view.Versions[1].To != "" || !view.Ready {
-		t.Fatalf("got %+v", view)
+		t.Fatalf("got train %+v, want two versions", view)
 	}
 	var out bytes.Buffer
 	drawTrains(&out, []train.View{view}, now)
@@ -67,10 +67,10 @@ func TestTrainStatusShowsTheLastChannelOfEachVersion(t *testing.T) {
 	want := "train train: version 1.8.0 is in channel fast, expected in channel regular at 2026-11-25T13:00:00Z; " +
 		"TimeNotReached: waiting for the minimum time\n"
 	if strings.TrimPrefix(why.String(), "\n") != want {
-		t.Errorf("got %q, want %q", why.String(), want)
+		t.Errorf("why: got %q, want %q", why.String(), want)
 	}
 	var none bytes.Buffer
 	if drawTrains(&none, nil, now); !strings.Contains(none.String(), "create a PromotionPolicy") {
-		t.Errorf("got %q", none.String())
+		t.Errorf("without PromotionPolicies: got %q", none.String())
 	}
 }

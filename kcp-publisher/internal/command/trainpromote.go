@@ -14,12 +14,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/train"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/git"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/promote"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
 // trainPromoteFlags are the flags of `train promote`.
@@ -33,7 +35,7 @@ func newTrainPromote(common *trainFlags) *cobra.Command {
 	f := &trainPromoteFlags{trainFlags: common}
 	cmd := &cobra.Command{
 		Use:   "promote [POLICY]",
-		Short: "commit the promotions that are due",
+		Short: "commit the due promotions of PromotionPolicies to Git",
 		Long: "promote evaluates PromotionPolicies as the publisher does, and commits each promotion that is due and " +
 			"that\n" +
 			"the publisher leaves to this command: with promoteBy: Command, and for ModuleReleaseMetas that a Git " +
@@ -72,7 +74,7 @@ func (f *trainPromoteFlags) run(cmd *cobra.Command, args []string) error {
 	for _, p := range due {
 		row, err := f.commit(cmd.Context(), repository, change, p)
 		switch {
-		case errors.Is(err, promote.ErrNothing) || errors.Is(err, git.ErrExists):
+		case errors.Is(err, promote.ErrNothing) || errors.Is(err, errProposed):
 			fmt.Fprintf(cmd.ErrOrStderr(), "%v\n", err) // committed before, and not applied yet
 		case err != nil:
 			problems = append(problems, err)
@@ -91,7 +93,7 @@ func (f *trainPromoteFlags) run(cmd *cobra.Command, args []string) error {
 	return errors.Join(append(problems, printed)...)
 }
 
-// due returns the promotions that are due and left to the command.
+// due returns the due promotions that the publisher does not perform itself.
 func (f *trainFlags) due(
 	ctx context.Context, api client.Client, args []string, now time.Time,
 ) ([]train.Promotion, error) {
@@ -133,14 +135,16 @@ func (f *trainFlags) due(
 	return due, nil
 }
 
-// recorded reports whether the publisher has evaluated the policy. Until then, the status is incomplete.
+// recorded reports whether the publisher has evaluated the current generation of the policy. Before that, the status is
+// incomplete.
 func recorded(p *v1alpha1.PromotionPolicy) bool { return p.Status.ObservedGeneration == p.Generation }
 
-// commit commits one promotion, if the repository has the versions that the control plane has.
+// commit commits one promotion. It returns an error if the channels have other versions in the repository than in the
+// control plane.
 func (f *trainPromoteFlags) commit(
 	ctx context.Context, repository *git.Repository, change git.Change, p train.Promotion,
 ) (promoted, error) {
-	want := wantedPromotion{module: p.Module, from: p.From, to: p.To, dryRun: f.commits.dryRun}
+	want := promotionRequest{module: p.Module, from: p.From, to: p.To, dryRun: f.commits.dryRun}
 	if f.prefix != "" {
 		want.branch = fmt.Sprintf("%s%s-%s-%s", f.prefix, p.Module, p.To, p.Version)
 	}
@@ -152,5 +156,31 @@ func (f *trainPromoteFlags) commit(
 			"the control plane has %s and %s: wait until the commit is applied"
 		return fmt.Errorf(differs, p.Module, found.To, p.From, cmp.Or(found.From, "no version"), p.To, p.Version, p.Had)
 	}
-	return commitPromotion(ctx, repository, change, want)
+	row, err := commitPromotion(ctx, repository, change, want)
+	if errors.Is(err, git.ErrExists) {
+		return row, proposed(ctx, repository.At(row.Branch, ""), p)
+	}
+	return row, err
+}
+
+// errProposed means that an earlier run already pushed the promotion to a branch.
+var errProposed = errors.New("the branch contains the promotion")
+
+// proposed returns errProposed if an existing branch contains a promotion. Otherwise, it returns an error that explains
+// the conflict. It reads the branch, because any user who can push could create a branch with this name to stop the
+// promotion. If --git-signers is set, the branch must be signed as well.
+func proposed(ctx context.Context, branch *git.Repository, p train.Promotion) error {
+	const way = "merge or delete the branch, or choose another --branch-prefix"
+	commit, objects, err := source.Commit(ctx, branch)
+	if err != nil {
+		return fmt.Errorf("%s already exists, but cannot be read: %w: %s", branch.Revision(), err, way)
+	}
+	for i := range objects.Metas {
+		if spec := &objects.Metas[i].Spec; spec.ModuleName == p.Module &&
+			slices.Contains(spec.Channels, v1beta2.ChannelVersion{Channel: p.To, Version: p.Version}) {
+			return fmt.Errorf("%s at commit %s: %w", branch.Revision(), commit.Hash, errProposed)
+		}
+	}
+	return fmt.Errorf("%s already exists, but its commit %s does not promote module %s to %s in channel %s: %s",
+		branch.Revision(), commit.Hash, p.Module, p.Version, p.To, way)
 }

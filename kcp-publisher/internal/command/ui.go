@@ -38,8 +38,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/ui"
 )
 
-// askedEvery is the interval for reading state that is not watched: whether a commit holds publishing, and when the
-// root of trust expires.
+// askedEvery is the interval for reading state that the UI does not watch: whether a commit holds publishing, when the
+// root of trust expires, and the promotion trains.
 const askedEvery = 10 * time.Second
 
 // uiFlags are the flags of `ui`.
@@ -80,7 +80,7 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 	if !f.signIn.enabled() && !loopback(f.address) {
 		return cli.Usage(
 			fmt.Errorf(
-				"--bind-address %q: want a loopback address such as 127.0.0.1:8085, or --external-url; otherwise, "+
+				"--bind-address %q: must be a loopback address such as 127.0.0.1:8085 without --external-url, because "+
 					"other users could see the fleet with your rights",
 				f.address,
 			),
@@ -136,7 +136,7 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	if f.signIn.enabled() { // otherwise the address is printed for the local user
+	if f.signIn.enabled() { // without sign-in, handler has printed the address for the local user
 		log.Info("listening", "address", listener.Addr().String())
 	}
 	group, running := errgroup.WithContext(ctx)
@@ -156,7 +156,8 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 	return group.Wait()
 }
 
-// handler returns the handler of the pages, which authenticates users.
+// handler returns the handler of the UI's pages. With --external-url, it requires users to sign in. Otherwise, it
+// accepts only the local user.
 func (f *uiFlags) handler(
 	out io.Writer, address string, config *rest.Config, own client.Client, source *ui.Source, log logr.Logger,
 ) (http.Handler, error) {
@@ -194,7 +195,8 @@ func (f *uiFlags) handler(
 	return local, nil
 }
 
-// contents finds the images that the modules of bundles list. It does not render charts.
+// contents returns the images that each module in the runtimes' bundles lists. It does not render charts, so images
+// that modules do not list are missing.
 func (f *uiFlags) contents(
 	ctx context.Context, runtimes []inventory.Runtime,
 ) (map[inventory.Module]inventory.Content, error) {
@@ -205,8 +207,8 @@ func (f *uiFlags) contents(
 	return export.Contents(ctx, source, runtimes)
 }
 
-// readFirst shows a first view of a large fleet: it reads the unhealthy runtimes, and only the table rows of the
-// others. This takes a fraction of the time that reading all Kymas takes.
+// readFirst shows a large fleet before the cache is complete. It reads the Kymas of unhealthy runtimes, and only the
+// table rows of healthy ones, which takes a fraction of the time for all Kymas.
 func (f *uiFlags) readFirst(
 	ctx context.Context, table rest.Interface, own client.Reader, show func(fleet.Fleet),
 ) error {
@@ -217,7 +219,7 @@ func (f *uiFlags) readFirst(
 	}
 	unread := (&statusFlags{format: "table"}).divide(rows, fleet.Rollouts{}, time.Now())
 	if len(unread.healthy) == 0 {
-		return nil // the cache reads all Kymas anyway
+		return nil // wait for the cache, which reads all Kymas
 	}
 	in, err := readInput(ctx, own, all, unread)
 	if err != nil {
@@ -245,7 +247,7 @@ func (f *uiFlags) assess(ctx context.Context, own client.Reader) (func(fleet.Inp
 			asked = in.Now
 			var now fleet.Input
 			if err := readCircumstances(ctx, own, f.namespace, &now); err == nil {
-				known = now // otherwise the previous state stays
+				known = now // if the read fails, use the previous state
 			}
 		}
 		in.Held, in.RootExpires, in.Trains = known.Held, known.RootExpires, known.Trains
@@ -256,7 +258,8 @@ func (f *uiFlags) assess(ctx context.Context, own client.Reader) (func(fleet.Inp
 	}, nil
 }
 
-// mayRead checks the permissions to read the fleet before serving, because a cache would retry forever.
+// mayRead returns an error if the kubeconfig lacks the permissions to read the fleet. Without this check, the cache
+// would retry forever.
 func (f *uiFlags) mayRead(ctx context.Context, own client.Client) error {
 	for _, list := range []client.ObjectList{&v1beta2.KymaList{}, &v1beta2.ModuleReleaseMetaList{},
 		&v1alpha1.RolloutList{}} {

@@ -19,11 +19,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/signin"
 )
 
-// signInFlags are the flags of a UI for several users: access and sign-in.
+// signInFlags are the flags of a UI that several users sign in to.
 type signInFlags struct {
 	external         string
 	key              string
 	lifetime         time.Duration
+	proxies          int
 	tokens           bool
 	audience         string
 	certificate, tls string
@@ -38,10 +39,13 @@ func (f *signInFlags) add(flags *pflag.FlagSet) {
 		"file with the secret that encrypts sessions, such as the output of openssl rand -hex 32; during a rotation, "+
 			"add the previous secret as a second line")
 	flags.DurationVar(&f.lifetime, "session-lifetime", 8*time.Hour, "maximum duration of a session")
+	flags.IntVar(&f.proxies, "trusted-proxies", 1,
+		"number of proxies between browsers and the UI that append to X-Forwarded-For, such as a load balancer and an "+
+			"ingress controller; failed sign-ins are limited for each client in front of them")
 	flags.BoolVar(&f.tokens, "sign-in-with-tokens", true, "allow sign-in with tokens of the API server")
 	flags.StringVar(&f.audience, "token-audience", "",
-		"required audience of tokens, which the UI then cannot use for changes; default: the audience of the API "+
-			"server")
+		"required audience of tokens; the UI then cannot use the tokens for changes; default: the audience of the "+
+			"API server")
 	flags.StringVar(&f.certificate, "tls-certificate", "",
 		"PEM file with the TLS certificate; default: plain HTTP, behind a proxy that terminates TLS")
 	flags.StringVar(&f.tls, "tls-key", "", "PEM file with the private key of the TLS certificate")
@@ -60,7 +64,7 @@ func (f *signInFlags) add(flags *pflag.FlagSet) {
 		"claim with the user's groups, as in kube-apiserver; default: users have no groups")
 	flags.StringVar(&f.oidc.GroupsPrefix, "oidc-groups-prefix", "", "prefix of group names, as in kube-apiserver")
 	flags.StringArrayVar(&f.oidc.Scopes, "oidc-scope", nil,
-		"additional scope besides openid, such as groups; can be repeated")
+		"scope to request in addition to openid, such as groups; can be repeated")
 	flags.BoolVar(&f.oidc.APIToken, "oidc-token-for-api-server", false,
 		"authenticate ID tokens at the API server, and use them for changes; the API server must trust the same "+
 			"issuer and client")
@@ -81,21 +85,25 @@ func (f *signInFlags) check() error {
 		return errors.New(
 			"--oidc-token-for-api-server cannot be combined with --token-audience: the audience of an ID token is " +
 				"its client")
+	case f.proxies < 0 || f.proxies > maxProxies:
+		return fmt.Errorf("--trusted-proxies %d: must be 0 to %d", f.proxies, maxProxies)
 	case f.lifetime < time.Minute || f.lifetime > 7*24*time.Hour:
-		return fmt.Errorf("--session-lifetime %s: want one minute to seven days", f.lifetime)
+		return fmt.Errorf("--session-lifetime %s: must be one minute to seven days", f.lifetime)
 	}
 	return nil
 }
 
-// enabled reports whether users sign in. Otherwise only the user who started the UI can access it.
+// maxProxies is the maximum number of trusted proxies.
+const maxProxies = 8
+
+// enabled reports whether users must sign in. If not, only the user who started the UI can access it.
 func (f *signInFlags) enabled() bool { return f.external != "" }
 
-// tokenValidity is how long the API server's review of a token is cached. It is also the maximum duration of event
-// streams.
+// tokenValidity is the time for which a TokenReview is cached. It is also the maximum duration of event streams.
 const tokenValidity = time.Minute
 
-// pageLimits keep the memory for unauthenticated requests below the chart's memory limit. An event stream ends before
-// the write timeout.
+// pageLimits are the limits of the HTTP server. Unauthenticated requests cannot exceed the chart's memory limit with
+// them. Event streams end before the write timeout.
 var pageLimits = serve.Limits{
 	Connections: 2000, HeaderBytes: 32 << 10, BodyBytes: 16 << 10, AllBodiesBytes: 4 << 20, Read: 10 * time.Second,
 	Write: 2 * tokenValidity,
@@ -108,14 +116,14 @@ func (f *signInFlags) gate(
 ) (*access.Gate, error) {
 	external, err := url.Parse(f.external)
 	if err != nil {
-		return nil, cli.Usage(errors.New("--external-url: want https://HOST"))
+		return nil, cli.Usage(errors.New("--external-url: must be https://HOST"))
 	}
 	keys, err := signin.OpenKeyFile(f.key, time.Now)
 	if err != nil {
 		return nil, cli.Usage(fmt.Errorf("--session-key: %w", err))
 	}
 	config = rest.CopyConfig(config)
-	config.QPS = -1 // responses are cached, and a user waits for the remaining requests
+	config.QPS = -1 // no limit: most responses come from the cache, and a user waits for each request
 	api, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -123,7 +131,7 @@ func (f *signInFlags) gate(
 	in := signin.Options{
 		External: external, Keys: keys,
 		Tokens: signin.NewTokens(api.AuthenticationV1().TokenReviews(), f.audience, tokenValidity), TokenForm: f.tokens,
-		Lifetime: f.lifetime, Recheck: tokenValidity, Now: time.Now, Log: log,
+		Proxies: f.proxies, Lifetime: f.lifetime, Recheck: tokenValidity, Now: time.Now, Log: log,
 	}
 	if f.oidc.Issuer != "" {
 		f.oidc.Redirect = external.JoinPath(signin.PathCallback).String()

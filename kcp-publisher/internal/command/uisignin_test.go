@@ -17,7 +17,7 @@ func TestInvalidSignInFlagsAreRefused(t *testing.T) {
 		"--oidc-issuer-url https://login.example": "--external-url is required",
 		"--tls-certificate c":                     "--tls-certificate and --tls-key: set both or neither",
 		"--external-url https://a.example --session-key k --oidc-client-id c":      "--oidc-issuer-url is required",
-		"--external-url https://a.example --session-key k --session-lifetime 720h": "want one minute to seven days",
+		"--external-url https://a.example --session-key k --session-lifetime 720h": "must be one minute to seven days",
 		"--external-url https://a --session-key k --oidc-issuer-url https://b --token-audience c " +
 			"--oidc-token-for-api-server": "cannot be combined with --token-audience",
 	} {

@@ -23,7 +23,7 @@ func TestWatchPrintsEveryWarningOfOneSituation(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := out.String(); !strings.Contains(got, "warning  nats: 1 of 3 failed") || strings.Contains(got, "keda") {
-		t.Errorf("second warning: got %q", got)
+		t.Errorf("after a second warning: got output %q", got)
 	}
 	out.Reset()
 	if err := f.printNews(&out, now, before); err != nil {
@@ -31,6 +31,6 @@ func TestWatchPrintsEveryWarningOfOneSituation(t *testing.T) {
 	}
 	if got := out.String(); !strings.Contains(got, "warning resolved  nats: 1 of 3 failed") ||
 		strings.Contains(got, "keda") {
-		t.Errorf("end of the second warning: got %q", got)
+		t.Errorf("after the second warning ended: got output %q", got)
 	}
 }

@@ -33,7 +33,7 @@ func newWhy() *cobra.Command {
 			"bundle and signing key.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 && len(args) != 2 {
-				return cli.Usage(errors.New("want a runtime id and optionally a module"))
+				return cli.Usage(errors.New("expected a runtime id and optionally a module"))
 			}
 			return nil
 		},
@@ -100,7 +100,8 @@ func findKyma(ctx context.Context, reader client.Reader, namespace, id string) (
 	return chooseKyma(kymas.Items, namespace, id)
 }
 
-// unknownRuntime returns the error for an unknown runtime. known are the ids of runtimes and the names of their Kymas.
+// unknownRuntime returns the error if no Kyma has the given runtime id or name. known contains the existing runtime ids
+// and names of Kymas, to suggest a similar one.
 func unknownRuntime(id, where string, known []string) error {
 	return fmt.Errorf("runtime %s: no Kyma in %s has that runtime id or name%s", id, where, cli.Meant(id, known))
 }
@@ -110,18 +111,18 @@ type answer struct {
 	Runtime string        `json:"runtime"`
 	State   v1beta2.State `json:"state"`
 	Health  fleet.Health  `json:"health"`
-	// Cause is the first problem, or empty. Situation identifies it for programs, Advice is the fix, and Since is when
-	// it began, if known.
+	// Cause is the most urgent problem, or empty. Situation identifies the problem for programs, Advice is the fix, and
+	// Since is when the problem began, if known.
 	Cause     string          `json:"cause,omitempty"`
 	Situation fleet.Situation `json:"situation,omitempty"`
 	Advice    string          `json:"advice,omitempty"`
 	Since     *time.Time      `json:"since,omitempty"`
-	// SetBy is the program that suspended the runtime according to the API server. Empty if the runtime is not
-	// suspended or the program is unknown.
+	// SetBy is the field manager that set the suspending label of the Kyma. It is empty if the runtime is not suspended
+	// or the Kyma has no such field manager.
 	SetBy string `json:"setBy,omitempty"`
-	// Age is the age of the runtime's last recorded report, or empty if it has never reported. Reports with the same
-	// content are recorded once a day. Unchanged is true if the status counts the runtime as reporting. In this case,
-	// newer reports may exist that were not recorded.
+	// Age is the age of the runtime's last recorded report, or empty if the runtime has never reported. Reports with
+	// the same content are recorded once a day. Unchanged is true if the runtime is reporting, so newer reports may
+	// exist that were not recorded.
 	Age       string `json:"age,omitempty"`
 	Unchanged bool   `json:"unchanged,omitempty"`
 
@@ -131,14 +132,14 @@ type answer struct {
 	Modules []v1beta2.ModuleStatus `json:"modules"`
 	// Bundles are the runtime's last bundles, newest first, unless a single module was requested.
 	Bundles []fleet.Bundle `json:"bundles,omitempty"`
-	// Origins are the origins of the published bundle's modules, if requested.
+	// Origins are the origins of the published bundle's modules. They require --location and --trust.
 	Origins []bundle.Origin `json:"origins,omitempty"`
 	// Trains are the versions that promotion trains bring to the channel of the requested module.
 	Trains []coming `json:"trains,omitempty"`
 }
 
-// rolloutsOf returns the rollouts that can hold versions of a Kyma. The status of a Kyma does not contain held
-// versions, because a rollout would have to write the status of every runtime.
+// rolloutsOf returns the rollouts of a namespace, which can hold module versions of its Kymas. The status of a Kyma
+// does not contain held versions, because a rollout would have to write the status of every runtime.
 func rolloutsOf(ctx context.Context, api client.Reader, namespace string) (fleet.Rollouts, error) {
 	var rollouts v1alpha1.RolloutList
 	err := api.List(ctx, &rollouts, client.InNamespace(namespace))
@@ -214,8 +215,8 @@ func (a answer) draw(out io.Writer) {
 	drawOrigins(out, a.Origins)
 }
 
-// stateText returns the runtime's state in one word. A suspended runtime also shows its last state, which may be
-// outdated.
+// stateText returns the runtime's state in one word. For a suspended runtime, it returns Suspended and the last state,
+// which may be outdated.
 func (a answer) stateText(palette cli.Palette) string {
 	state := cmp.Or(string(a.State), "unknown")
 	if a.Health != fleet.Suspended {

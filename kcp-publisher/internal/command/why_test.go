@@ -100,10 +100,10 @@ func TestWhyNamesTheFirstCause(t *testing.T) {
 	}
 }
 
-func TestWhyOfAnUnrequestedModuleIsAnError(t *testing.T) {
+func TestWhyRefusesAnUnrequestedModule(t *testing.T) {
 	_, err := explain(kymaWith("Ready", nil), "keda", fleet.Rollouts{}, noon)
 	if err == nil || err.Error() != "runtime r-1: module keda is not requested and not installed" {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want an error about module keda", err)
 	}
 }
 
@@ -123,13 +123,13 @@ func TestWhyDescribesTheAgeOfReports(t *testing.T) {
 	}
 }
 
-func TestWhyOfARuntimeThatNeverReported(t *testing.T) {
+func TestWhyExplainsARuntimeThatNeverReported(t *testing.T) {
 	kyma := kymaWith("Processing", nil, condition("Ready", "NotReady", "x"), condition("Accepted", "Accepted", ""),
 		condition("Reporting", "NeverReported", "the runtime has never reported"))
 	kyma.Labels, kyma.Status.Runtime = nil, nil
 	a, err := explain(kyma, "", fleet.Rollouts{}, noon)
 	if err != nil || a.Age != "" || a.Runtime != "one" || a.Cause != "the runtime has never reported" {
-		t.Errorf("got %+v, %v", a, err)
+		t.Errorf("got answer %+v, %v", a, err)
 	}
 }
 
@@ -195,7 +195,7 @@ func TestAdviceNamesCommandsThatExist(t *testing.T) {
 	}
 }
 
-func TestWhyBeginsWithASuspension(t *testing.T) {
+func TestWhyShowsTheSuspensionFirst(t *testing.T) {
 	kyma := kymaWith("Ready", nil, condition("Ready", "Ready", ""))
 	kyma.Labels[v1beta2.LabelSkipReconciliation] = v1beta2.True
 	stated := func() string {

@@ -17,10 +17,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// adversaryHistories is the default number of histories with a fixed seed.
+// adversaryHistories is the default number of random histories, all with one fixed seed.
 const adversaryHistories = 250
 
-// histories are random histories with a seed.
+// histories is a number of random histories and the seed from which they are generated.
 type histories struct{ seed, count uint64 }
 
 // historiesToRun returns the seeds of the random histories of a test, by name. By default all seeds are fixed, so each
@@ -34,15 +34,15 @@ func historiesToRun(t *testing.T, fixed, byDefault uint64) map[string]histories 
 	}
 	count, err := strconv.ParseUint(asked, 10, 32)
 	if err != nil {
-		t.Fatalf("KYMA_PULL_HISTORIES: %v", err)
+		t.Fatalf("parse KYMA_PULL_HISTORIES: %v", err)
 	}
 	return map[string]histories{"a fixed seed": {fixed, count / 2}, "a fresh seed": {rand.Uint64(), count / 2}}
 }
 
 // TestOtherRuntimesCannotChangeARuntimesBundle runs an adversary that controls the registry, one runtime with its key,
 // and a retired publisher key, and that can edit one Kyma. An operator promotes and rolls back, a publisher crashes,
-// and an honest runtime pulls. After every poll of that runtime, a model that uses none of the code under test decides
-// which bundles can be in force. After the adversary stops, the runtime gets its expected version.
+// and an honest runtime pulls. After every poll of that runtime, a model that shares no code with the tested packages
+// decides which bundles the runtime can have applied. After the adversary stops, the runtime gets its expected version.
 func TestOtherRuntimesCannotChangeARuntimesBundle(t *testing.T) {
 	surroundings := newSurroundings(t)
 	for name, run := range historiesToRun(t, fixedSeed, adversaryHistories) {
@@ -113,23 +113,24 @@ func (w *adversary) run() {
 	w.leave()
 }
 
-// leave ends the adversary's actions, and compares the result with the operator's intent.
+// leave ends the adversary's actions, and compares the victim's module version with the version that the operator
+// promoted.
 func (w *adversary) leave() {
 	w.messages = append(w.messages, "the adversary leaves")
 	*w.hidden = false
 	for range 4 {
-		w.now = w.now.Add(2 * time.Hour) // after this time, failed lookups are repeated
+		w.now = w.now.Add(2 * time.Hour) // cached lookup failures have expired
 		w.reconcile("victim", false)
 		w.poll()
 		w.report()
 	}
 	if got := w.inForce["keda"]; got != w.wanted() {
-		w.Errorf("the victim has keda %q, the operator wants %s; the Kyma's published bundle is %+v", got, w.wanted(),
+		w.Errorf("got keda %q in the victim, want %s; the Kyma's published bundle is %+v", got, w.wanted(),
 			w.kymas["victim"].Status.Runtime.Published)
 	}
 }
 
-// poll is a poll of the victim. It compares the accepted bundle with the intended one.
+// poll polls the registry as the victim's agent, and checks that an accepted bundle contains only promoted content.
 func (w *adversary) poll() {
 	before := maps.Clone(w.inForce)
 	accepted, refused := w.agentLooks()
@@ -200,7 +201,7 @@ func (w *adversary) rollBack() {
 	w.rolledBack[bad+" "+good] = true
 }
 
-// wanted returns the version that the operator wants.
+// wanted returns the version that the operator promoted last.
 func (w *adversary) wanted() string {
 	if w.gate != nil {
 		return w.gate.Version

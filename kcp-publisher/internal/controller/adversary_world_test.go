@@ -163,7 +163,7 @@ func (m modules) Open(string) (oras.ReadOnlyTarget, error) {
 func (m modules) Repository(string) string { return "modules.example/keda" }
 func (m modules) String() string           { return "modules.example" }
 
-// adversary is one history: the real parts of both sides, and the expected state.
+// adversary is one random history: the real publisher and agent, and the expected state.
 type adversary struct {
 	*testing.T
 	*surroundings
@@ -242,7 +242,7 @@ func (w *adversary) must(err error) {
 
 func digestOf(text string) digest.Digest { return digest.Digest(text) }
 
-// restart starts a publisher that knows nothing but the Kymas.
+// restart starts a new publisher, which has no state except the Kymas.
 func (w *adversary) restart() {
 	var err error
 	w.publisher, err = publish.New(publish.Options{
@@ -258,7 +258,8 @@ func (w *adversary) restart() {
 		NewSlimmer())
 }
 
-// reconcile acts like the controller for a Kyma. After a crash, the status for a pushed bundle is lost.
+// reconcile reconciles a Kyma like the controller. If crash is true, the publisher stops before it writes the status
+// for a pushed bundle.
 func (w *adversary) reconcile(name string, crash bool) {
 	kyma := w.kymas[name].DeepCopy()
 	var all []v1beta2.Kyma
@@ -368,7 +369,7 @@ func (w *adversary) replay() {
 	}
 }
 
-// agentLooks acts like the victim's agent. It returns the newly accepted bundle, or the reason for a refusal.
+// agentLooks polls once like the victim's agent. It returns the newly accepted bundle, or the reason for a refusal.
 func (w *adversary) agentLooks() (*bundle.Bundle, string) {
 	repository := w.repository(bundle.DesiredRepository("victim"))
 	fetched, err := store.Fetch(w.Context(), repository, bundle.TagDesired)

@@ -22,8 +22,8 @@ type registryBackoff struct {
 
 	fleet *fleetstate.Fleet
 
-	mu  sync.Mutex          // guards all
-	all *fleetstate.Backoff // nil while the registry responds
+	mu     sync.Mutex          // guards outage
+	outage *fleetstate.Backoff // shared by all runtimes, nil while the registry responds
 }
 
 // maxLogged is the number of failing runtimes that are logged. Further runtimes are not logged, because the likely
@@ -34,17 +34,18 @@ const maxLogged = 10
 func (b *registryBackoff) wait(kyma types.NamespacedName, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if wait := max(b.all.Left(now), b.fleet.Wait(kyma, now)); wait > 0 {
+	if wait := max(b.outage.Left(now), b.fleet.Wait(kyma, now)); wait > 0 {
 		return jitter.JitteredIntervalDuration(wait)
 	}
 	return 0
 }
 
-// failed records a failed registry request for a runtime, and returns the delay. all is true if the registry itself is
-// unavailable. In this case all runtimes wait, and all failures during one delay count as one.
+// failed records a failed registry request for a runtime, and returns the delay until the next request. isOutage is
+// true if the registry itself is unavailable. The delay then applies to all runtimes, and further failures during the
+// delay do not extend it.
 func (b *registryBackoff) failed(
 	ctx context.Context, kyma types.NamespacedName, now time.Time, err error,
-) (wait time.Duration, all bool) {
+) (wait time.Duration, isOutage bool) {
 	var down error
 	if b.ping != nil {
 		down = b.ping(ctx)
@@ -52,12 +53,12 @@ func (b *registryBackoff) failed(
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if down != nil {
-		if b.all == nil {
-			b.all = fleetstate.NewBackoff(now)
+		if b.outage == nil {
+			b.outage = fleetstate.NewBackoff(now)
 			ctrl.LoggerFrom(ctx).Error(err, "registry unavailable, publishing is on hold")
 			registryUp.Set(0)
 		}
-		return b.all.Fail(now), true
+		return b.outage.Fail(now), true
 	}
 	b.end(ctx, now)
 	begins := false
@@ -80,10 +81,12 @@ func (b *registryBackoff) failed(
 	return wait, false
 }
 
-// answered records that a pass for a runtime had no registry failure. began is the start time of the pass. asked is
-// true if the pass used the registry. whole is true if the pass used all of the runtime's repositories, because access
-// to the bundle does not prove access to the reports.
-func (b *registryBackoff) answered(ctx context.Context, kyma types.NamespacedName, began time.Time, asked, whole bool) {
+// recordSuccess records that a pass for a runtime had no registry failure. began is the start time of the pass. asked
+// is true if the pass sent a request to the registry, which ends an outage. whole is true if the pass accessed the
+// repositories of the bundle and of the reports, which ends the backoff of the runtime.
+func (b *registryBackoff) recordSuccess(
+	ctx context.Context, kyma types.NamespacedName, began time.Time, asked, whole bool,
+) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if asked {
@@ -99,21 +102,21 @@ func (b *registryBackoff) answered(ctx context.Context, kyma types.NamespacedNam
 	}
 }
 
-// retire drops all backoffs, because another process uses the registry from now on.
+// retire drops the backoffs of all runtimes, because another process publishes to them from now on.
 func (b *registryBackoff) retire() {
 	registryFailing.Add(-float64(b.fleet.Failing()))
 	b.fleet.Each(func(_ fleetstate.Key, r *fleetstate.Runtime) { r.Backoff = nil })
 }
 
-// end ends an outage after the registry responded to a request that was sent at the time asked. It ignores requests
-// from before the outage.
+// end ends an outage after a response of the registry. asked is the time when the request was sent. A request from
+// before the outage does not end it.
 func (b *registryBackoff) end(ctx context.Context, asked time.Time) {
-	if b.all != nil && asked.Before(b.all.Since) {
+	if b.outage != nil && asked.Before(b.outage.Since) {
 		return
 	}
 	registryUp.Set(1)
-	if b.all != nil {
-		b.all = nil
+	if b.outage != nil {
+		b.outage = nil
 		ctrl.LoggerFrom(ctx).Info("registry available again")
 	}
 }

@@ -49,16 +49,16 @@ func TestFailingRepositoryDelaysOnlyItsRuntime(t *testing.T) {
 			t.Fatalf("got delays %s for r0 and %s for r1, want a delay for r0 only", b.wait(named("r0"), now),
 				b.wait(named("r1"), now))
 		}
-		b.answered(ctx, named("r1"), now, true, true) // a success of another runtime does not end the backoff
+		b.recordSuccess(ctx, named("r1"), now, true, true) // a success of another runtime does not end the backoff
 		now, last = now.Add(wait+fleetstate.MaxWait), wait
 	}
 	if last < fleetstate.MaxWait/4 {
-		t.Errorf("the delay after 20 failures is only %s", last)
+		t.Errorf("delay after 20 failures: got %s, want at least %s", last, fleetstate.MaxWait/4)
 	}
-	if b.answered(ctx, named("r0"), now, true, false); b.fleet.Failing() != 1 {
+	if b.recordSuccess(ctx, named("r0"), now, true, false); b.fleet.Failing() != 1 {
 		t.Error("a pushed bundle ended the backoff, although the reports were not read")
 	}
-	b.answered(ctx, named("r0"), now, true, true)
+	b.recordSuccess(ctx, named("r0"), now, true, true)
 	if b.wait(named("r0"), now) != 0 || b.fleet.Failing() != 0 {
 		t.Error("r0 still waits after a success")
 	}
@@ -80,12 +80,12 @@ func TestRegistryOutageDelaysAllRuntimes(t *testing.T) {
 	if b.wait(named("other"), noon) <= 0 {
 		t.Error("other runtimes do not wait during the outage")
 	}
-	if b.answered(ctx, named("r1"), noon.Add(-time.Second), true, true); b.all == nil {
+	if b.recordSuccess(ctx, named("r1"), noon.Add(-time.Second), true, true); b.outage == nil {
 		t.Error("a pass that began before the outage ended the wait")
 	}
 	later := noon.Add(fleetstate.MaxWait)
-	b.answered(ctx, named("r1"), later, false, true)
-	if b.all == nil {
+	b.recordSuccess(ctx, named("r1"), later, false, true)
+	if b.outage == nil {
 		t.Error("a pass without registry requests ended the wait")
 	}
 	down = nil
@@ -97,7 +97,8 @@ func TestRegistryOutageDelaysAllRuntimes(t *testing.T) {
 	}
 }
 
-// A pass that cannot write must wait longer each time, although the registry can be read.
+// TestRefusedWriteIsNotRepeatedInEveryPoll checks that the delay grows after each refused write, even though reads of
+// the registry succeed.
 func TestRefusedWriteIsNotRepeatedInEveryPoll(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 1)
 	refusing := &refusingStore{Store: w.place}
@@ -120,7 +121,7 @@ func TestRefusedWriteIsNotRepeatedInEveryPoll(t *testing.T) {
 		_, err = store.Head(t.Context(), repository, bundle.TagDesired)
 	}
 	if err != nil {
-		t.Errorf("the bundle is missing after the registry accepts writes: %v", err)
+		t.Errorf("read the bundle after the registry accepts writes: %v", err)
 	}
 }
 
@@ -161,7 +162,7 @@ func TestManyFailingRuntimesLogFewLines(t *testing.T) {
 		}
 	}
 	for i := range 1000 {
-		b.answered(ctx, named(fmt.Sprint("r", i)), noon, true, true)
+		b.recordSuccess(ctx, named(fmt.Sprint("r", i)), noon, true, true)
 	}
 	if got := strings.Count(lines.String(), "\n"); got > 2*maxLogged {
 		t.Errorf("got %d log lines, want at most %d", got, 2*maxLogged)

@@ -21,19 +21,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// catalogSettles is the time to collect changes. Applying a folder of fifty templates is then one change of the
-// catalog, not fifty.
+// catalogSettles is the delay between a change of a catalog object and the next read of the catalog. Applying a folder
+// of 50 ModuleTemplates then causes one read, not 50.
 const catalogSettles = 200 * time.Millisecond
 
-// Catalog keeps the latest snapshot of the catalog. No Kyma is resolved with a snapshot before the rollouts have
+// Catalog stores the latest snapshot of the catalog. No Kyma is resolved with a snapshot before the rollouts have
 // processed it.
 type Catalog struct {
 	Reader    client.Reader
 	Namespace string
 	// Restricted are modules that require a kymaSelector.
 	Restricted []string
-	// Events receives an Event for each catalog object that is left out of all bundles. It is nil in all shards except
-	// the first.
+	// Events receives an Event for each catalog object that is excluded from all bundles. It is nil in all shards
+	// except the first.
 	Events events.EventRecorder
 	// Changed receives every Kyma that must be reconciled.
 	Changed chan event.GenericEvent
@@ -41,13 +41,13 @@ type Catalog struct {
 	// moved receives an event when the catalog has changed.
 	moved    chan event.GenericEvent
 	snapshot atomic.Pointer[catalog.Snapshot]
-	// held is the number of changes in progress, during which the catalog must not be read. ended is the number of
-	// finished changes, and seen is the number of finished changes in the snapshot. again triggers a read of the
-	// catalog.
+	// held is the number of calls of Hold that are not released yet. During such changes, the catalog must not be read.
+	// ended is the number of finished changes, and seen is the value of ended when the snapshot was read. again
+	// triggers a read of the catalog.
 	held        atomic.Int32
 	ended, seen atomic.Int64
-	// began is the start time of the latest change, in Unix nanoseconds. waited is true if Kymas were postponed for
-	// long during a change.
+	// began is the start time of the latest change, in Unix nanoseconds. waited is true if a change lasted so long that
+	// reconciliations of Kymas were postponed until their next poll.
 	began  atomic.Int64
 	waited atomic.Bool
 	again  chan event.GenericEvent
@@ -123,7 +123,7 @@ func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 	return ctrl.Result{}, send(ctx, c.moved, &v1beta2.Kyma{})
 }
 
-// reportWithheld logs the catalog objects that are left out of all bundles, and emits an Event for each, once per
+// reportWithheld logs the catalog objects that are excluded from all bundles, and emits an Event for each, once per
 // cause.
 func (c *Catalog) reportWithheld(ctx context.Context, before, next *catalog.Snapshot) {
 	known := map[string]bool{}
@@ -136,7 +136,7 @@ func (c *Catalog) reportWithheld(ctx context.Context, before, next *catalog.Snap
 		if known[w.Err.Error()] {
 			continue
 		}
-		ctrl.LoggerFrom(ctx).Info("left an object out of all bundles", "kind", w.Kind, "object", w.Key.String(),
+		ctrl.LoggerFrom(ctx).Info("excluded an object from all bundles", "kind", w.Kind, "object", w.Key.String(),
 			"cause", w.Err.Error())
 		if c.Events != nil {
 			object := &metav1.PartialObjectMetadata{
@@ -163,7 +163,8 @@ func (c *Catalog) markAll(ctx context.Context) error {
 	return nil
 }
 
-// mark invalidates the earlier passes of all Kymas and returns the Kymas. The caller must not modify them.
+// mark makes all Kymas reconcile in full at their next pass, even if they are settled. It returns the cached Kymas,
+// which the caller must not modify.
 func (c *Catalog) mark(ctx context.Context) ([]v1beta2.Kyma, error) {
 	c.marked.Add(1)
 	var kymas v1beta2.KymaList
@@ -188,10 +189,10 @@ func send(ctx context.Context, to chan event.GenericEvent, kyma client.Object) e
 	}
 }
 
-// gathered returns a handler that maps every event to one shared request after a short delay.
+// gathered returns a handler that maps all events to one shared request after catalogSettles.
 func gathered() handler.EventHandler { return gatheredFor(catalogSettles) }
 
-// gatheredFor returns a handler that maps every event to one shared request after the delay.
+// gatheredFor returns a handler that maps all events to one shared request after the delay settles.
 func gatheredFor(settles time.Duration) handler.EventHandler {
 	add := func(q workqueue.TypedRateLimitingInterface[ctrl.Request]) {
 		q.AddAfter(ctrl.Request{NamespacedName: client.ObjectKey{Name: "all"}}, settles)

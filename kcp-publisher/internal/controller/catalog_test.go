@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-func TestCatalogIsFrozenWhileHeld(t *testing.T) {
+func TestCatalogIsNotReadDuringAChange(t *testing.T) {
 	c := &Catalog{again: make(chan event.GenericEvent, 1)} // a read would panic, because there is no reader
 	first, second := c.Hold(), c.Hold()
 	for name, release := range map[string]func(){"two holds": func() {}, "one hold": first,
@@ -75,7 +75,7 @@ func TestKymasWaitForTheViewAfterAChange(t *testing.T) {
 		}
 	})
 	if c.changing() || c.Snapshot() == before || len(c.moved) != 2 {
-		t.Errorf("after a change without effect on the catalog: changing=%t, %d evaluations of the rollouts requested",
+		t.Errorf("change without effect on the catalog: got changing %t and %d evaluations, want false and 2",
 			c.changing(), len(c.moved))
 	}
 	if k.view() != nil {

@@ -19,9 +19,9 @@ import (
 )
 
 // TestRuntimesRecoverAfterTheirClocksAreCorrected sets the clock of the publisher or the agent to a wrong time and
-// changes the runtime's request. Until then the agent accepts only bundles that the model of the histories allows.
-// After the clock is corrected, the next published bundle reaches the runtime without an operator, with and without a
-// restart.
+// changes the runtime's request. While the clock is wrong, the agent accepts only bundles that the model in
+// history_model_test.go allows. After the clock is corrected, the next published bundle reaches the runtime without an
+// operator, with and without a restart.
 func TestRuntimesRecoverAfterTheirClocksAreCorrected(t *testing.T) {
 	const day = 24 * time.Hour
 	for name, c := range map[string]struct {
@@ -60,7 +60,7 @@ func TestRuntimesRecoverAfterTheirClocksAreCorrected(t *testing.T) {
 					t.Errorf("the agent has not applied the published bundle: %q", h.model.judge(h.now))
 				}
 				if newest := h.model.lying.issued; newest.After(h.now) && newest.Sub(h.now) > day {
-					t.Errorf("the published bundle was issued at %s, far ahead of the current time %s", newest, h.now)
+					t.Errorf("got published bundle issued at %s, want at most a day after %s", newest, h.now)
 				}
 			})
 		}
@@ -89,7 +89,7 @@ func TestClocksAheadOnBothSidesNeedAnOperator(t *testing.T) {
 	h.model.forget()
 	h.poll()
 	if h.model.inForce != h.model.lying.blob.Descriptor.Digest {
-		t.Errorf("after the agent's state was deleted, the published bundle is not in force: %q", h.model.judge(h.now))
+		t.Errorf("agent with deleted state has not applied the published bundle: %q", h.model.judge(h.now))
 	}
 }
 
@@ -136,7 +136,7 @@ func TestAgentWithAnExpiredCertificateIsRecognized(t *testing.T) {
 		kyma.Status.Runtime.Published = &published
 		text := outcome.Published.Predicate.Certificate
 		if _, err := root.CheckCertificate(text, berlin, h.now); err != nil {
-			t.Fatalf("the agent gets certificate %q, which is invalid: %v", text, err)
+			t.Fatalf("check certificate %q of the agent: %v", text, err)
 		}
 		return text
 	}

@@ -28,9 +28,9 @@ func (k *Kymas) addFinalizer(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// lastView returns the view for a deleted Kyma during a long partial change of the control plane, or nil for other
-// Kymas. The last bundle of a deleted Kyma has no modules and no catalog, so the change cannot affect it. The Kyma
-// itself may even block the change, for example through a quota.
+// lastView returns a view for resolving a deleted Kyma while a change of the catalog is in progress for a long time. It
+// returns nil for other Kymas and for short changes. The last bundle of a deleted Kyma has no modules and no catalog,
+// so the change cannot affect it. The Kyma itself may even block the change, for example through a quota.
 func (k *Kymas) lastView(kyma *v1beta2.Kyma) *plan.View {
 	if kyma.DeletionTimestamp.IsZero() || k.Catalog.changingFor() < reconcile.HoldSettles {
 		return nil

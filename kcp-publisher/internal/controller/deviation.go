@@ -12,20 +12,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// announceDeviation reports that the registry did not hold the published bundle.
+// announceDeviation emits an Event if the registry did not contain the published bundle.
 func (k *Kymas) announceDeviation(ctx context.Context, kyma *v1beta2.Kyma, d *plan.Deviation) {
 	if d == nil {
 		return
 	}
 	registryDeviations.WithLabelValues(d.Reason).Inc()
 	runtime := plan.RuntimeID(kyma)
-	ctrl.LoggerFrom(ctx).Info("the registry does not hold the published bundle, publishing it again", "runtime",
+	ctrl.LoggerFrom(ctx).Info("the registry does not contain the published bundle, publishing it again", "runtime",
 		runtime, "reason", d.Reason, "detail", d.Message)
 	k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, d.Reason, "Publish", "%s",
 		eventNote(fmt.Sprintf("runtime %s: %s", runtime, d.Message)))
 }
 
-// announceRestored reports that content shared by the fleet was missing in the registry and was restored.
+// announceRestored logs that content shared by the fleet was missing in the registry and was restored.
 func announceRestored(ctx context.Context, what string) {
 	registryDeviations.WithLabelValues(restored).Inc()
 	ctrl.LoggerFrom(ctx).Info("restored missing content in the registry", "what", what)
@@ -34,9 +34,9 @@ func announceRestored(ctx context.Context, what string) {
 // restored is the deviation reason for missing content that several runtimes share.
 const restored = "SharedMissing"
 
-// announceNewer reports that a runtime has accepted a newer bundle than its Kyma's status records. Another publisher is
-// active, or the control plane lost data. The registry is checked again, and the next bundle gets a higher sequence
-// than both bundles.
+// announceNewer emits an Event if a runtime has accepted a newer bundle than the last one that this publisher knows.
+// Either another publisher is active, or the control plane lost data. The registry is checked again, and the next
+// bundle gets a higher sequence than any of them.
 func (k *Kymas) announceNewer(ctx context.Context, kyma *v1beta2.Kyma, report bundle.AcceptedReport) {
 	observed := report.Observed
 	newest := k.published(kyma).Newest()
@@ -49,7 +49,7 @@ func (k *Kymas) announceNewer(ctx context.Context, kyma *v1beta2.Kyma, report bu
 		return
 	}
 	k.published(kyma).Recheck()
-	message := fmt.Sprintf("the runtime has accepted bundle %d, but the latest known published bundle is %d",
+	message := fmt.Sprintf("the runtime has accepted bundle %d, but the latest bundle known to this publisher is %d",
 		observed.Sequence, newest.Sequence)
 	k.announceDeviation(ctx, kyma, &plan.Deviation{Reason: v1beta2.ReasonBundleUnknown, Message: message})
 }

@@ -51,7 +51,7 @@ func (k *Kymas) end(ctx context.Context, p *pass, state reconcile.State) (ctrl.R
 			return ctrl.Result{}, err
 		}
 	}
-	k.answered(ctx, p, state)
+	k.recordSuccess(ctx, p, state)
 	return k.next(p, state, until), nil
 }
 
@@ -75,8 +75,8 @@ func (k *Kymas) finalizable(p *pass, state reconcile.State) (reason, message str
 	return "", ""
 }
 
-// judge derives the Kyma's status from the state of a pass, and reports whether the status can differ from the written
-// one.
+// judge derives the Kyma's status from the state of a pass, and reports whether the derived status can differ from the
+// stored status.
 func (k *Kymas) judge(p *pass, state reconcile.State) bool {
 	switch state {
 	case reconcile.Due:
@@ -113,8 +113,8 @@ func (k *Kymas) setStatus(p *pass) {
 	}
 }
 
-// setSilent records a report, and marks the runtime as silent if its allowed silence has passed. It does not change
-// other fields of the status.
+// setSilent records the latest report in the status, and marks the runtime as silent if it has not reported within its
+// allowed silence. It does not change other fields of the status.
 func (k *Kymas) setSilent(p *pass, newest fleetstate.Report) (silent bool) {
 	// an invalid annotation is reported when publishing is possible again
 	allowed, carried, _ := k.Rules.Allowed(p.kyma)
@@ -124,16 +124,16 @@ func (k *Kymas) setSilent(p *pass, newest fleetstate.Report) (silent bool) {
 	return silent
 }
 
-// answered records that the registry responded in a pass without failures.
-func (k *Kymas) answered(ctx context.Context, p *pass, state reconcile.State) {
+// recordSuccess reports a pass without registry failures to the backoff, with the repositories that the pass accessed.
+func (k *Kymas) recordSuccess(ctx context.Context, p *pass, state reconcile.State) {
 	reported := !p.newest.Asked.Before(p.started)
 	switch {
 	case state == reconcile.Due && p.wait == 0, state == reconcile.Settled && !p.endedAfterBundleCheck():
-		k.backoff.answered(ctx, p.name, p.started, p.outcome.Pushed || reported, reported)
+		k.backoff.recordSuccess(ctx, p.name, p.started, p.outcome.Pushed || reported, reported)
 	case state == reconcile.Settled:
-		k.backoff.answered(ctx, p.name, p.started, p.firstCheck, false)
+		k.backoff.recordSuccess(ctx, p.name, p.started, p.firstCheck, false)
 	case state == reconcile.Held && p.facts.Report == reconcile.Yes:
-		k.backoff.answered(ctx, p.name, p.started, false, reported)
+		k.backoff.recordSuccess(ctx, p.name, p.started, false, reported)
 	}
 }
 
@@ -180,7 +180,7 @@ func (k *Kymas) next(p *pass, state reconcile.State, until time.Time) ctrl.Resul
 	return ctrl.Result{}
 }
 
-// beginPending takes the pending work of a Kyma from its record.
+// beginPending moves the pending work of a Kyma from its record to the pass. Further calls in the same pass do nothing.
 func (k *Kymas) beginPending(p *pass) {
 	if !p.begun {
 		p.begun = true
@@ -188,7 +188,7 @@ func (k *Kymas) beginPending(p *pass) {
 	}
 }
 
-// finishPending records whether the pending work was done.
+// finishPending records whether the pass completed the pending work of its Kyma.
 func (k *Kymas) finishPending(p *pass, done bool) {
 	if p.begun {
 		k.pendingAfter(p.name, done || !p.pending)

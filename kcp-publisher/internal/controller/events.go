@@ -19,12 +19,12 @@ const (
 	FailureEvents KymaEvents = "failures"
 )
 
-// ParseKymaEvents parses the value of the flag for KymaEvents.
+// ParseKymaEvents parses the value of the flag that selects the KymaEvents: all or failures.
 func ParseKymaEvents(text string) (KymaEvents, error) {
 	if e := KymaEvents(text); slices.Contains([]KymaEvents{AllEvents, FailureEvents}, e) {
 		return e, nil
 	}
-	return "", fmt.Errorf("unknown value %q, want %s or %s", text, AllEvents, FailureEvents)
+	return "", fmt.Errorf("unknown value %q, must be %s or %s", text, AllEvents, FailureEvents)
 }
 
 // emit emits the Events for a status that was just written.

@@ -38,7 +38,7 @@ func lease(namespace, name string) *corev1.ObjectReference {
 	}
 }
 
-// LeaseName is the Lease of a publisher without a selector.
+// LeaseName is the name of the Lease of a publisher without a selector.
 const LeaseName = "kcp-publisher.kyma-pull.dev"
 
 // announceExpiry emits an Event if a notice is due.

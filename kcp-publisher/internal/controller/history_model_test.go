@@ -118,7 +118,7 @@ type made struct {
 	documents *bundle.Documents
 }
 
-// model records the history and applies the rules of docs/concepts/verification.md to it.
+// model records the steps of a history and applies the rules of docs/concepts/verification.md to them.
 type model struct {
 	// roots contains the versions of the root, with version 1 at index 0. offered contains the versions in the
 	// registry. forged is the version with a foreign root in the registry, or 0.
@@ -126,13 +126,13 @@ type model struct {
 	offered map[int64]bool
 	forged  int64
 	// used is the running publisher's signing key. published contains the bundle that the status of each runtime
-	// records. lying is the bundle in berlin's repository.
+	// records. lying is the bundle in the repository of runtime berlin.
 	used      string
 	published map[string]*made
 	bundles   []*made
 	lying     *made
 
-	// The agent's knowledge.
+	// The state that the agent must have.
 	version int64
 	newest  time.Time
 	last    struct {

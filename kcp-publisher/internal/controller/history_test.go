@@ -43,7 +43,7 @@ const (
 
 // TestRandomHistoriesFollowTheModel takes random steps of a publisher with its key folder, an attacker that controls
 // the registry and has all former publisher keys, and an agent. After every poll of the agent, it compares the applied
-// bundle with a model that uses none of the code under test. After the attacker stops, the runtime recovers.
+// bundle with a model that shares no code with the tested packages. After the attacker stops, the runtime recovers.
 func TestRandomHistoriesFollowTheModel(t *testing.T) {
 	for name, run := range historiesToRun(t, keySeed, keyHistories) {
 		t.Run(name, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestRandomHistoriesFollowTheModel(t *testing.T) {
 	}
 }
 
-// history is one random history: the real parts, and the expected state.
+// history is one random history: the real publisher, attacker and agent, and the expected state.
 type history struct {
 	*testing.T
 	random   *rand.Rand
@@ -93,7 +93,7 @@ type history struct {
 	skew    time.Duration // how far the agent's clock is ahead
 	fast    bool          // true if berlin requests the fast channel
 
-	// documents contains two sets of documents in the registry, for forgeries.
+	// documents contains two sets of documents in the registry, with which the attacker forges bundles.
 	documents [2]bundle.Documents
 	// stolen contains the attacker's own key and all former publisher keys, in order of creation.
 	stolen []stolenKey
@@ -288,8 +288,8 @@ func (h *history) publish(runtime string) {
 	h.model.offer(made.predicate.RootVersion)
 }
 
-// refusedExpired reports whether the root of trust has expired. It fails the test unless the publisher refuses exactly
-// then.
+// refusedExpired reports whether the root of trust has expired. It fails the test unless err is a refusal exactly if
+// the root has expired.
 func (h *history) refusedExpired(err error) bool {
 	refused, expired := refusal.Of(err), !h.now.Before(h.keys.Publisher.Root().Expires)
 	if expired != (refused != nil && refused.Reason == refusal.RootExpired) {

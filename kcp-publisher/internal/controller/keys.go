@@ -22,19 +22,20 @@ type Keys struct {
 	Publisher *publish.Publisher
 	// Interval is the interval between checks of the folder.
 	Interval time.Duration
-	// Tokens are the initial token secrets.
+	// Tokens are the token secrets. Start replaces them when the key folder changes.
 	Tokens trust.TokenSecrets
-	// Events receives notices about the root's expiry, on the publisher's Lease in a namespace.
+	// Events receives an Event before the root of trust expires. The Event refers to the publisher's Lease in
+	// Namespace.
 	Events    events.EventRecorder
 	Namespace string
 	// Lease is the name of the publisher's Lease.
 	Lease string
 
-	notes   rootNotes
+	notes   rootAnnotator
 	changed func(context.Context) error
 	mu      sync.Mutex // guards Tokens
 	trouble string
-	// replaced is true if new keys were loaded but the Kymas are not yet queued for publishing with them.
+	// replaced is true if new keys were loaded but the Kymas are not yet queued for publishing with the new keys.
 	replaced bool
 }
 
@@ -87,7 +88,7 @@ func (k *Keys) Start(ctx context.Context) error {
 	}
 }
 
-// follow loads the folder's keys if they changed, and publishes roots that are not published yet.
+// follow loads the folder's keys if they changed, and publishes new versions of the root of trust.
 func (k *Keys) follow(ctx context.Context) error {
 	loaded, err := k.Folder.Load(ctx)
 	if err != nil {

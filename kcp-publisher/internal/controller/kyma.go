@@ -40,8 +40,8 @@ type Kymas struct {
 	// Rules are the rules that do not change while the publisher runs: settings, maintenance and the allowed silence.
 	Rules      plan.Rules
 	Signatures SignatureKeys
-	// Source returns the Git commit that is applied to the control plane, or nil. The function is nil if no repository
-	// is followed.
+	// Source returns the Git commit that is applied to the control plane, or nil. The function is nil if no Git
+	// repository is configured.
 	Source   func() *bundle.Source
 	Watchers Watchers
 	Rollouts Rollouts
@@ -64,20 +64,20 @@ type Kymas struct {
 	// KymaEvents selects the Events about runtimes. The default is all.
 	KymaEvents KymaEvents
 
-	// ApprovedByCommit reports whether an operator approved a removal by allowing its Git commit. It is nil if no
-	// repository is configured.
-	ApprovedByCommit func(kyma, module string) bool
-	// Holding returns why a Git commit prevents bundles from being published, or an empty string. It is nil if no
+	// ApprovedByCommit returns when an operator approved a removal by allowing its Git commit, or zero. It is nil if no
+	// Git repository is configured.
+	ApprovedByCommit func(kyma types.UID, module string) time.Time
+	// Holding returns why a Git commit prevents bundles from being published, or an empty string. It is nil if no Git
 	// repository is configured.
 	Holding func() string
-	// Limits are the limits of removals without an approval.
+	// Limits bounds the module removals that need no operator's approval.
 	Limits removal.Limits
-	// Compared returns the start time of the last comparison that found Git's newest commit applied. Compare requests a
-	// comparison. Both are nil if no repository is configured.
+	// Compared returns the start time of the last comparison of Git with the control plane that found the newest commit
+	// applied. Compare requests a comparison. Both functions are nil if no Git repository is configured.
 	Compared func() time.Time
 	Compare  func()
 
-	// Slimmer is the Slimmer of the Kymas' cache.
+	// Slimmer reduces the memory of cached Kymas and of reports.
 	Slimmer *Slimmer
 
 	// fleet contains a record of each runtime.
@@ -89,7 +89,7 @@ type Kymas struct {
 	checkReport func(bundle.Report) error
 }
 
-// remember sets the fleet of all parts of the controller.
+// remember sets the fleet in all parts of the controller, so they share the records of the runtimes.
 func (k *Kymas) remember(fleet *fleetstate.Fleet) {
 	k.fleet, k.backoff.fleet, k.counted.fleet, k.Catalog.fleet = fleet, fleet, fleet, fleet
 	k.reports = newReports(k.Place, k.Now, fleet, k.Slimmer)
@@ -135,7 +135,8 @@ func (k *Kymas) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	}
 }
 
-// read returns the Kyma from the cache, which must not be changed, or nil if no work is pending.
+// read returns the Kyma from the cache, which must not be changed. It returns nil for a Kyma that was deleted, belongs
+// to another shard, or is excluded from reconciliation.
 func (k *Kymas) read(ctx context.Context, req ctrl.Request) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	err := k.Client.Get(ctx, req.NamespacedName, kyma, client.UnsafeDisableDeepCopy)
@@ -165,7 +166,7 @@ func (k *Kymas) forget(kyma types.NamespacedName) {
 	}
 }
 
-// resolvedBy returns the rules and the view for resolving a Kyma. The view is nil while the Kyma must wait.
+// resolvedBy returns the rules and the view for resolving a Kyma. The view is nil while the Kyma cannot be resolved.
 func (k *Kymas) resolvedBy(kyma *v1beta2.Kyma) (plan.Rules, *plan.View) {
 	// The source is read before checking for changes in progress, so no bundle references a commit whose application
 	// has only begun.
@@ -177,7 +178,8 @@ func (k *Kymas) resolvedBy(kyma *v1beta2.Kyma) (plan.Rules, *plan.View) {
 	return rules, view
 }
 
-// view returns the view for resolving Kymas, or nil while the view is unknown or about to change.
+// view returns the catalog and the gates for resolving Kymas. It returns nil while the catalog, the rollouts or the
+// Watchers are not read yet, or while a change of them is in progress.
 func (k *Kymas) view() *plan.View {
 	view := k.Rollouts.View()
 	_, known := k.Watchers.Snapshot()
@@ -187,11 +189,12 @@ func (k *Kymas) view() *plan.View {
 	return view
 }
 
-// heldShown is the time after which the statuses of Kymas show a held commit. A commit that is applied sooner causes no
-// status writes.
+// heldShown is how long a Git commit must be in progress before the statuses of Kymas show it. A commit that is applied
+// sooner causes no status writes.
 const heldShown = 30 * time.Second
 
-// holding returns why only renewals are published, or an empty string if the change has just begun.
+// holding returns why a Git commit limits publishing to renewals. It returns an empty string for a change that began
+// less than heldShown ago.
 func (k *Kymas) holding(changing time.Duration) string {
 	if k.Holding == nil || changing < heldShown {
 		return ""

@@ -18,7 +18,7 @@ import (
 )
 
 // TestFormerLeaderDoesNotOverwriteANewerStatus runs two publishers for one runtime, which can happen shortly after a
-// lease was lost. The former leader first reads the Kyma that the new leader wrote, and then an old version of the
+// lease was lost. The former leader first reconciles the Kyma that the new leader wrote, and then an old version of the
 // Kyma.
 func TestFormerLeaderDoesNotOverwriteANewerStatus(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 2)
@@ -49,7 +49,8 @@ func TestFormerLeaderDoesNotOverwriteANewerStatus(t *testing.T) {
 	seen := read()
 	if was, is := newest.Status.Runtime, seen.Status.Runtime; is.Published.Sequence < was.Published.Sequence ||
 		is.ReportSequence < was.ReportSequence {
-		t.Errorf("the status records bundle %d and report %d after bundle %d and report %d", is.Published.Sequence,
+		t.Errorf("got bundle %d and report %d in the status, want at least bundle %d and report %d",
+			is.Published.Sequence,
 			is.ReportSequence, was.Published.Sequence, was.ReportSequence)
 	}
 	if !equality.Semantic.DeepEqual(seen.Status.Modules, newest.Status.Modules) {
@@ -89,8 +90,8 @@ func TestReportIsOvertakenOnlyByANewerReportOfTheSameKey(t *testing.T) {
 		status *v1beta2.RuntimeStatus
 		want   bool
 	}{
-		"no status": {known, nil, false},
-		"no known report": {
+		"Kyma without a runtime status": {known, nil, false},
+		"process without a known report": {
 			fleetstate.Report{}, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at + 1}, false,
 		},
 		"status has the known report": {known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at}, false},

@@ -19,8 +19,8 @@ var (
 	})
 	publishToApplied = measure.Histograms(measure.Definition{
 		Name: "kyma_pull_publisher_publish_to_applied_seconds",
-		Help: "Time from issuing a bundle to the report that first names it as in force. Bundles that were " +
-			"replaced earlier are not counted.",
+		Help: "Time from issuing a bundle to the first report that lists it as applied. Bundles that were " +
+			"replaced before are not counted.",
 		Leader: true,
 	}, publishToAppliedBuckets...)
 	reportsRefused = measure.Counters(measure.Definition{
@@ -34,7 +34,7 @@ var (
 	}, append([]refusal.Reason{otherReason}, refusal.Reasons...)...)
 	registryDeviations = measure.Counters[string](measure.Definition{
 		Name:   "kyma_pull_publisher_registry_deviations_total",
-		Help:   "Times that the registry did not hold the published content, by deviation.",
+		Help:   "Times that published content was missing or different in the registry, by deviation.",
 		Labels: []string{"reason"}, Leader: true,
 	})
 	registryUp = measure.Gauge(measure.Definition{
@@ -68,7 +68,8 @@ var ObserveRegistry = measure.Requests(measure.Definition{
 		"error without a response.",
 })
 
-// otherReason replaces unknown reasons. Runtimes report reasons as free text, so their number is unlimited.
+// otherReason is the label value for reasons that this publisher does not know. Runtimes report reasons as free text,
+// so the number of label values would be unlimited.
 const otherReason refusal.Reason = "(other)"
 
 // publishToAppliedBuckets range from 1 s, for a notified runtime, to a day, for a runtime that was off overnight.

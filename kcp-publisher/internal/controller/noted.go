@@ -15,14 +15,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// export adds the Kymas to the metrics of the fleet.
+// export adds this publisher's Kymas to the metrics of the fleet.
 func (k *Kymas) export() {
 	k.counted.fleet = k.fleet
 	k.counted.ready = func() bool { return k.Catalog.Snapshot() != nil }
 	runtimeStates.join(&k.counted)
 }
 
-// Retire removes these Kymas from the metrics, because another process counts them from now on.
+// Retire removes this publisher's Kymas from the metrics, because another process counts them from now on.
 func (k *Kymas) Retire() {
 	runtimeStates.leave(&k.counted)
 	k.backoff.retire()
@@ -67,7 +67,8 @@ func isSilent(conditions []metav1.Condition) bool {
 	return reporting != nil && reporting.Status == metav1.ConditionFalse && reporting.Reason == v1beta2.ReasonSilent
 }
 
-// knownReason returns a reported reason as a metric label.
+// knownReason returns a reported reason as a metric label. For a reason that this publisher does not know, it returns
+// otherReason.
 func knownReason(reason refusal.Reason) refusal.Reason {
 	if slices.Contains(refusal.Reasons, reason) {
 		return reason

@@ -142,14 +142,15 @@ func TestRootExpiryNoticesAreNotRepeatedByARestart(t *testing.T) {
 
 func TestUnknownReasonsShareOneSeries(t *testing.T) {
 	if got := knownReason("Expired"); got != refusal.Expired {
-		t.Errorf("a known reason became %s", got)
+		t.Errorf("known reason: got label %s, want Expired", got)
 	}
 	if got := knownReason("any word at all"); got != otherReason {
-		t.Errorf("an unknown reason became %s", got)
+		t.Errorf("unknown reason: got label %s, want (other)", got)
 	}
 }
 
-// A new process has no known report. The previous process emitted the Events for the report in the status.
+// TestRestartDoesNotRepeatRefusalEvents covers a new process, which has not read a report yet. The previous process
+// emitted the Events for the report in the status.
 func TestRestartDoesNotRepeatRefusalEvents(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
 	w := newWaves(t, newSurroundings(t), 1)

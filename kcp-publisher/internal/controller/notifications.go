@@ -67,7 +67,7 @@ func (k *Kymas) kymasOfRuntime(ctx context.Context, namespace, runtime string) (
 	return kymas.Items, nil
 }
 
-// notify records that the registry announced a report. Earlier responses of the registry are no longer fresh.
+// notify records the registry's notification about a new report of a runtime. The known report is then no longer fresh.
 func (r *reports) notify(kyma types.NamespacedName) {
 	r.fleet.Edit(kyma, func(known *fleetstate.Runtime) { known.Notified++ })
 }

@@ -18,7 +18,7 @@ const agentsReport, agentsPoll = 5 * time.Minute, time.Minute
 
 // quietAtMost returns the longest time between reports of a healthy runtime, plus a tenth for jitter. Agents send
 // reports only when they poll, and an idle publisher reads reports only at its own polls. agent and report are the
-// agents' configured poll and report intervals, or 0 for the defaults.
+// agents' configured poll and report intervals, or 0 for the defaults. poll is the publisher's poll interval.
 func quietAtMost(agent, report, poll time.Duration) time.Duration {
 	quiet := cmp.Or(report, agentsReport) + cmp.Or(agent, agentsPoll) + restingPollOf(poll)
 	return quiet + quiet/10

@@ -19,8 +19,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// Reconciliations are ordered: runtimes that a rollout awaits, then requests by events, then polls. Notifications count
-// as polls, because constant notifications could otherwise block all polls.
+// Priorities of reconciliations, highest first: runtimes whose report a rollout awaits, then changes, then polls.
+// Notifications have the priority of polls, because constant notifications could otherwise block all polls.
 const (
 	awaited = 1
 	changed = 0
@@ -28,10 +28,10 @@ const (
 )
 
 const (
-	// awaitedPolls is the number of reads per poll interval for a report that a rollout awaits.
+	// awaitedPolls is how often per poll interval a report that a rollout awaits is read.
 	awaitedPolls = 6
-	// awaitedAtOnce is the number of awaited runtimes that can be polled at this rate. If more are awaited, each is
-	// polled less often.
+	// awaitedAtOnce is the number of runtimes that can be polled at the rate of awaitedPolls. If rollouts await more
+	// runtimes, each is polled less often.
 	awaitedAtOnce = 100
 	// restingPolls is the factor by which the poll interval of an idle runtime is longer. restingPoll limits the
 	// resulting interval, unless the poll interval itself is longer.
@@ -45,7 +45,7 @@ func (k *Kymas) takePending(kyma types.NamespacedName) (pending bool) {
 	return pending
 }
 
-// pendingAfter records the end of a pass. If the work is not done, it stays pending.
+// pendingAfter records at the end of a pass whether the Kyma's pending work is done. Otherwise the work stays pending.
 func (k *Kymas) pendingAfter(kyma types.NamespacedName, done bool) {
 	k.fleet.Edit(kyma, func(r *fleetstate.Runtime) {
 		if done {
@@ -123,9 +123,9 @@ func restingPollOf(poll time.Duration) time.Duration {
 	return max(poll, min(restingPolls*poll, restingPoll))
 }
 
-// freshEnough returns how old the known report can be before the registry is read again. If there is something to
-// publish, the report can wait until the next pass, so the bundles of the whole fleet take precedence. A requested pass
-// always reads the registry.
+// freshEnough returns the age up to which a report is used without a new request to the registry. If isDue is true, a
+// bundle must be published, and an older report is sufficient, so the bundles of the whole fleet take precedence. A
+// pass that an operator requested always reads the registry.
 func (k *Kymas) freshEnough(kyma *v1beta2.Kyma, isDue bool) time.Duration {
 	poll := k.pollOf(kyma)
 	switch {
@@ -137,9 +137,9 @@ func (k *Kymas) freshEnough(kyma *v1beta2.Kyma, isDue bool) time.Duration {
 	return min(poll, k.PollInterval) / 2
 }
 
-// nextPoll returns the result of a pass after which only the report must be read again. The Kyma is requeued for the
-// next poll, or for the end of the settled time if that is earlier. asked is the time of the last read of the report.
-// until is the end of the settled time, or zero for a pass that is not settled.
+// nextPoll returns the result of a pass that left no work except the next read of the report. The Kyma is requeued for
+// the next poll, or for the end of the settled time if that is earlier. asked is the time of the last read of the
+// report. until is the end of the settled time, or zero for a pass that is not settled.
 func (k *Kymas) nextPoll(kyma *v1beta2.Kyma, asked, until time.Time) ctrl.Result {
 	wait := k.pollOf(kyma)
 	if left := asked.Add(wait).Sub(k.Now()); left < wait {

@@ -36,7 +36,7 @@ func TestAwaitedRuntimesPrecedeChangesAndPolls(t *testing.T) {
 		got = append(got, next.Name)
 	}
 	if fmt.Sprint(got) != "[canary changed polled]" {
-		t.Errorf("the order is %v", got)
+		t.Errorf("got order %v, want canary, changed, polled", got)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestConstantNotificationsDoNotBlockPolls(t *testing.T) {
 		got = append(got, next.Name)
 	}
 	if fmt.Sprint(got) != "[canary changed before polled after]" {
-		t.Errorf("the order is %v", got)
+		t.Errorf("got order %v, want canary, changed, before, polled, after", got)
 	}
 }
 
@@ -72,7 +72,7 @@ func TestPollIntervalDependsOnAwaitedAndIdleRuntimes(t *testing.T) {
 	now := noon
 	k := &Kymas{PollInterval: 30 * time.Second, Now: func() time.Time { return now }}
 	if wait := k.pollOf(kymaOf("one")); wait != 30*time.Second {
-		t.Errorf("before the first view, the poll interval is %s", wait)
+		t.Errorf("poll interval before the first view: got %s, want 30s", wait)
 	}
 	for awaited, want := range map[int]time.Duration{1: 5 * time.Second, 100: 5 * time.Second, 200: 10 * time.Second,
 		10_000: 30 * time.Second} {
@@ -82,10 +82,10 @@ func TestPollIntervalDependsOnAwaitedAndIdleRuntimes(t *testing.T) {
 		}
 		k.Rollouts.view.Store(view)
 		if wait := k.pollOf(kymaOf("r-0")); wait != want {
-			t.Errorf("with %d awaited runtimes, the poll interval is %s, want %s", awaited, wait, want)
+			t.Errorf("poll interval with %d awaited runtimes: got %s, want %s", awaited, wait, want)
 		}
 		if wait := k.pollOf(kymaOf("another")); wait != 30*time.Second {
-			t.Errorf("the poll interval of a runtime that is not awaited is %s", wait)
+			t.Errorf("poll interval of a runtime that is not awaited: got %s, want 30s", wait)
 		}
 	}
 	for interval, want := range map[time.Duration]time.Duration{time.Second: 2 * time.Second,
@@ -93,10 +93,10 @@ func TestPollIntervalDependsOnAwaitedAndIdleRuntimes(t *testing.T) {
 		k := &Kymas{PollInterval: interval, Now: k.Now}
 		k.Rollouts.view.Store(&plan.View{Awaited: map[string]bool{"canary": true}})
 		if wait := k.pollOf(restingKyma("one")); wait != want {
-			t.Errorf("the poll interval of an idle runtime is %s, want %s", wait, want)
+			t.Errorf("poll interval of an idle runtime: got %s, want %s", wait, want)
 		}
 		if wait := k.pollOf(restingKyma("canary")); wait != interval/awaitedPolls {
-			t.Errorf("the poll interval of an awaited idle runtime is %s", wait)
+			t.Errorf("poll interval of an awaited idle runtime: got %s, want %s", wait, interval/awaitedPolls)
 		}
 		for due, want := range map[bool]time.Duration{false: interval / 2, true: 2 * want} {
 			if fresh := k.freshEnough(restingKyma("one"), due); fresh != want {
@@ -109,16 +109,16 @@ func TestPollIntervalDependsOnAwaitedAndIdleRuntimes(t *testing.T) {
 		return result.RequeueAfter >= want*8/10 && result.RequeueAfter <= want*12/10
 	}
 	if result := k.nextPoll(kymaOf("another"), now, time.Time{}); !within(result, 30*time.Second) {
-		t.Errorf("after a read now, the next read is after %s", result.RequeueAfter)
+		t.Errorf("next read after a read now: got %s, want about 30s", result.RequeueAfter)
 	}
 	if result := k.nextPoll(kymaOf("another"), now.Add(-20*time.Second), time.Time{}); !within(result, 10*time.Second) {
-		t.Errorf("after a read 20 seconds ago, the next read is after %s", result.RequeueAfter)
+		t.Errorf("next read after a read 20 seconds ago: got %s, want about 10s", result.RequeueAfter)
 	}
 	if result := k.nextPoll(kymaOf("another"), now, now.Add(7*time.Second)); result.RequeueAfter != 7*time.Second {
-		t.Errorf("a runtime that can become silent in 7 seconds is reconciled after %s", result.RequeueAfter)
+		t.Errorf("runtime that can become silent in 7s: got next reconciliation after %s, want 7s", result.RequeueAfter)
 	}
 	if result := k.nextPoll(kymaOf("another"), now.Add(-time.Hour), time.Time{}); !within(result, statusSettles) {
-		t.Errorf("after a read an hour ago, the next read is after %s", result.RequeueAfter)
+		t.Errorf("next read after a read an hour ago: got %s, want %s", result.RequeueAfter, statusSettles)
 	}
 }
 
@@ -196,7 +196,7 @@ func TestPromotionIsPublishedBeforeReportsAreRead(t *testing.T) {
 		w.must(err)
 		if asked := w.kymas.fleet.Get(request.NamespacedName).Report.Asked; !asked.Equal(before) ||
 			result.RequeueAfter > time.Second || *result.Priority != routine {
-			t.Errorf("%s: the report was read at %s and before that at %s, the result is %+v", name, asked,
+			t.Errorf("%s: got read of the report at %s, want the previous read at %s; result %+v", name, asked,
 				before, result)
 		}
 		_, err = w.kymas.Reconcile(ctx, request)

@@ -35,8 +35,8 @@ type pass struct {
 	kyma, before *v1beta2.Kyma
 	// requested is the value of the annotation with which an operator requested this pass, or empty.
 	requested string
-	// postponed is the time of the first read of the report. firstCheck is true if this process has not checked the
-	// bundle yet.
+	// postponed is the time to which the first read of the report was postponed. firstCheck is true if this process has
+	// not checked the bundle yet.
 	postponed  time.Time
 	firstCheck bool
 	// pending is true if the pass began with pending work. begun is true if the pending work was taken from the record.
@@ -47,7 +47,8 @@ type pass struct {
 	newest  fleetstate.Report
 	runtime plan.Runtime
 	outcome publish.Outcome
-	// renewed is the newest bundle while only renewals are published, or nil if the bundle is unknown.
+	// renewed is the newest bundle while a held commit limits publishing to renewals, or nil if the bundle could not be
+	// read.
 	renewed *plan.Published
 	// status contains the facts for the status.
 	status ingest.Facts
@@ -203,14 +204,14 @@ func (k *Kymas) fetchNewest(ctx context.Context, p *pass) {
 }
 
 // failed records a failed registry request for a runtime. down is true if the registry is down. why is the cause to
-// show for this runtime.
+// show in the status of the runtime's Kyma.
 func (k *Kymas) failed(ctx context.Context, p *pass, err error) (down bool, why error) {
 	p.wait, down = k.backoff.failed(ctx, p.name, k.Now(), err)
 	return down, unanswered(err)
 }
 
-// unanswered returns the cause of a runtime's failed requests without details such as ports and times. A condition with
-// such details would be written again in every pass.
+// unanswered returns the error of a runtime's failed requests without details such as ports and times. With such
+// details, every pass would write a different condition.
 func unanswered(err error) error {
 	if answer := store.WithoutDetail(err); answer.Error() != err.Error() {
 		return reason.With(reason.RegistryNotAnswering, answer)

@@ -32,7 +32,7 @@ type Planner struct {
 	AgentPollInterval, ReportInterval time.Duration
 	// Announce informs the shards about the planned state of the control plane, and whether a rollout is active.
 	Announce func(ctx context.Context, state string, active bool) error
-	// ReportTimes returns a shard's last message with the times of its reports, or nil.
+	// ReportTimes returns a shard's last message with the times of its runtimes' last reports, or nil.
 	ReportTimes func(ctx context.Context, shard int) ([]byte, error)
 	// MayWrite returns an error if this process has lost its lease.
 	MayWrite func() error

@@ -35,7 +35,8 @@ func (k *Kymas) mayPostpone(before, kyma *v1beta2.Kyma, facts ingest.Facts, this
 	return true
 }
 
-// firstPoll returns the time of the first read of an idle runtime's report. These times are spread over the fleet.
+// firstPoll returns the time of the first read of an idle runtime's report. The times are random, so a new process does
+// not read the reports of the whole fleet at once.
 func (k *Kymas) firstPoll(kyma *v1beta2.Kyma) time.Time {
 	return k.Now().Add(rand.N(max(1, min(k.pollOf(kyma), restingPoll))))
 }

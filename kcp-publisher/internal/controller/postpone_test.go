@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// requests counts the requests to a registry, by method and by the kind of repository.
+// requests counts the requests to a registry by method and kind of repository.
 type requests struct {
 	http.RoundTripper
 	mu sync.Mutex
@@ -136,7 +136,7 @@ func TestStartedPublisherReadsTheReportsThatItNeeds(t *testing.T) {
 	}
 }
 
-// changed writes a change of a Kyma.
+// changed changes a Kyma in the API server.
 func (w *waves) changed(name types.NamespacedName, change func(*v1beta2.Kyma)) {
 	w.Helper()
 	kyma := &v1beta2.Kyma{}
@@ -164,7 +164,7 @@ func TestOnlyIdleRuntimesPostponeTheirReport(t *testing.T) {
 	w, _ := atRest(t, 2)
 	resting := &v1beta2.Kyma{}
 	w.must(w.api.Get(t.Context(), client.ObjectKey{Namespace: "kcp-system", Name: w.names[1]}, resting))
-	// the view of this pass, which can differ from the current view
+	// the view of the tested pass, which can differ from the current view of the rollouts
 	awaiting := &plan.View{Awaited: map[string]bool{plan.RuntimeID(resting): true}}
 	noted := func(kyma *v1beta2.Kyma, ago time.Duration) {
 		kyma.Status.Runtime.Observed.Heard = new(metav1.NewTime(w.now.Add(-ago)))
@@ -255,7 +255,7 @@ func TestPostponedRuntimeIsNotTheOldestReport(t *testing.T) {
 	}
 	r.postpone(kyma, noon.Add(20*time.Second))
 	if got := last(); !got.Equal(noon.Add(20*time.Second - restingPoll)) {
-		t.Errorf("before the first read, the last report is %s", got)
+		t.Errorf("last report before the first read: got %s, want restingPoll before the first read", got)
 	}
 	known := r.remembered(kyma)
 	known.Asked = noon.Add(20 * time.Second)
@@ -266,7 +266,7 @@ func TestPostponedRuntimeIsNotTheOldestReport(t *testing.T) {
 	known.Accepted, known.Arrived = &bundle.AcceptedReport{}, noon.Add(-time.Hour)
 	r.remember(kyma, known)
 	if got := last(); !got.Equal(noon.Add(-time.Hour)) {
-		t.Errorf("after a read, the last report is %s", got)
+		t.Errorf("last report after a read: got %s, want the arrival an hour ago", got)
 	}
 }
 

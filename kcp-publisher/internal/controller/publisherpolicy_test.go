@@ -42,20 +42,20 @@ func TestPublisherPatchesOnlyItsPartOfKymas(t *testing.T) {
 		change func(*v1beta2.Kyma)
 		refuse string
 	}{
-		"finalizer":             {func(k *v1beta2.Kyma) { k.Finalizers = []string{v1beta2.FinalizerKyma} }, ""},
-		"shard label":           {func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelShard] = "1-of-2" }, ""},
-		"requested module":      {func(k *v1beta2.Kyma) { k.Spec.Modules = []v1beta2.Module{{Name: "keda"}} }, "spec"},
-		"new label":             {func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelBeta] = v1beta2.True }, "labels"},
+		"added finalizer":       {func(k *v1beta2.Kyma) { k.Finalizers = []string{v1beta2.FinalizerKyma} }, ""},
+		"changed shard label":   {func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelShard] = "1-of-2" }, ""},
+		"added module":          {func(k *v1beta2.Kyma) { k.Spec.Modules = []v1beta2.Module{{Name: "keda"}} }, "spec"},
+		"added label":           {func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelBeta] = v1beta2.True }, "labels"},
 		"changed runtime label": {func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelRuntimeID] = "tokyo" }, "labels"},
 		"removed label":         {func(k *v1beta2.Kyma) { delete(k.Labels, v1beta2.LabelRuntimeID) }, "labels"},
-		"agent image": {func(k *v1beta2.Kyma) {
+		"changed agent image": {func(k *v1beta2.Kyma) {
 			k.Annotations[v1beta2.AnnotationAgentImage] = evilImage
 		}, "annotation"},
 		"changed annotation": {
 			func(k *v1beta2.Kyma) { k.Annotations[v1beta2.AnnotationCarried] = "1h" }, "annotation",
 		},
 		"removed annotation": {func(k *v1beta2.Kyma) { k.Annotations = nil }, "annotation"},
-		"owner reference": {func(k *v1beta2.Kyma) {
+		"added owner reference": {func(k *v1beta2.Kyma) {
 			k.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "gone", UID: "1"}}
 		}, "owners"},
 	} {

@@ -38,8 +38,8 @@ func (k *Kymas) allKymas(ctx context.Context, _ *corev1.Secret) []ctrl.Request {
 	return requests
 }
 
-// readPullSecret returns the Secret for all runtimes, or no Secret if none is configured. problem is why the Secret is
-// unavailable. Runtimes then keep their existing copy.
+// readPullSecret returns the image pull Secret for all runtimes, or no Secret if none is configured. problem is why the
+// Secret is unavailable. In this case runtimes keep their existing copy.
 func (k *Kymas) readPullSecret(ctx context.Context) (secrets []corev1.Secret, problem, err error) {
 	if k.pullSecrets == nil {
 		return nil, nil, nil
@@ -56,13 +56,14 @@ func (k *Kymas) readPullSecret(ctx context.Context) (secrets []corev1.Secret, pr
 	}
 	if secret.Type != corev1.SecretTypeDockerConfigJson && secret.Type != corev1.SecretTypeDockercfg {
 		return nil,
-			reason.Errorf(reason.SecretMissing, "image pull Secret %s has type %q, want %s", k.ImagePullSecret,
+			reason.Errorf(reason.SecretMissing, "image pull Secret %s has type %q, must be %s", k.ImagePullSecret,
 				secret.Type, corev1.SecretTypeDockerConfigJson), nil
 	}
 	return []corev1.Secret{forAllRuntimes(secret)}, nil, nil
 }
 
-// forAllRuntimes returns a copy of the Secret without a module and under its own name, which workloads refer to.
+// forAllRuntimes returns a copy of the Secret without its module label and annotations. Workloads refer to the Secret
+// by its name, so an annotation must not rename it.
 func forAllRuntimes(secret *corev1.Secret) corev1.Secret {
 	shared := *secret
 	shared.Labels, shared.Annotations = maps.Clone(secret.Labels), nil

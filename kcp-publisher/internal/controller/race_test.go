@@ -67,7 +67,7 @@ func observedRegistry(t *testing.T, observe func(http.RoundTripper) http.RoundTr
 // quiet returns a context without a logger.
 func quiet(ctx context.Context) context.Context { return logr.NewContext(ctx, logr.Discard()) }
 
-// race is a publisher for several runtimes while its keys are changed and agents poll.
+// race is a publisher for several runtimes whose keys are rotated while agents poll.
 type race struct {
 	*testing.T
 	place     store.Store
@@ -236,7 +236,7 @@ func TestKeysRotateWhileBundlesArePublished(t *testing.T) {
 				if err := working.Wait(); err != nil {
 					t.Fatal(errors.Join(context.Cause(looksUntil), err)) // an agent's refusal cancels the publishers
 				}
-				// The controller's work for every marked runtime.
+				// Publish to every marked runtime, like the controller.
 				for _, agent := range agents {
 					if err := r.publish(looksUntil, agent.runtime, "regular"); err != nil {
 						t.Fatal(errors.Join(context.Cause(looksUntil), err))
@@ -252,13 +252,13 @@ func TestKeysRotateWhileBundlesArePublished(t *testing.T) {
 				t.Fatal(err)
 			}
 			if marked != rounds || newest.Root.Version != int64(rounds)+1 {
-				t.Errorf("after %d rotations, runtimes were marked %d times and the root is at version %d", rounds,
+				t.Errorf("after %d rotations: got %d requests to publish and root version %d", rounds,
 					marked, newest.Root.Version)
 			}
 			for _, agent := range agents {
 				if err := agent.poll(t.Context(), r.place); err != nil || agent.root.Version != newest.Root.Version ||
 					!signedBy(t, newest.Signer, agent.by) {
-					t.Errorf("%s follows root version %d and has applied a bundle of key %s: %v", agent.runtime,
+					t.Errorf("agent %s: got root version %d and key %s, want the newest; error %v", agent.runtime,
 						agent.root.Version, agent.by, err)
 				}
 			}

@@ -25,7 +25,7 @@ const (
 	// removalSettles is the time that the first removal of a change waits for further removals, because labels of many
 	// Kymas change one by one.
 	removalSettles = time.Second
-	// removalsFresh is the time for which a decision about the fleet is reused for the removals that it covers.
+	// removalsFresh is how long a decision about the fleet is reused for the removals that it covers.
 	removalsFresh = 2 * time.Second
 )
 
@@ -40,8 +40,8 @@ type removals struct {
 	first map[removal.Removal]time.Time
 	// last is the last decision about the whole fleet.
 	last decidedRemovals
-	// gone contains recently allowed removals with the times when they were first seen. They count even after their
-	// Kyma is deleted.
+	// gone contains recently allowed removals with the times when they were first seen. They count toward the limits
+	// even after their Kyma is deleted.
 	gone map[removal.Removal]time.Time
 	// announced is the text of the last announcement of waiting removals.
 	announced string
@@ -139,7 +139,7 @@ func (r *removals) decided(
 		return decidedRemovals{}, fmt.Errorf("decide about removals: list Kymas: %w", err)
 	}
 	all := list.Items
-	fleet := removal.Fleet{Runtimes: len(all), Pending: pending}
+	fleet := removal.Fleet{Pending: pending}
 	since := now.Add(-r.kymas.Limits.Window)
 	known := make(map[types.UID]pendingRemovals, len(r.pending))
 	existing := make(map[string]bool, len(all))
@@ -158,6 +158,7 @@ func (r *removals) decided(
 	}
 	r.pending = known
 	fleet.Recent = append(fleet.Recent, r.recentOfGone(existing, since)...)
+	fleet.Runtimes = plan.CountExposed(all, fleet.Recent)
 	var err error
 	if fleet.NamespaceDeleted, err = r.kymas.isNamespaceDeleted(ctx, fleet.Pending); err != nil {
 		return decidedRemovals{}, err
@@ -195,7 +196,7 @@ func (r *removals) recentOfGone(existing map[string]bool, since time.Time) (rece
 }
 
 // isNamespaceDeleted reports whether the namespace of deleted Kymas is being deleted as well. Without permission to
-// read the namespace, it returns false, and only the number of deletions is limited.
+// read the namespace, it returns false, so only the limits for the number of removals apply.
 func (k *Kymas) isNamespaceDeleted(ctx context.Context, pending []removal.Pending) (bool, error) {
 	if !slices.ContainsFunc(pending, func(p removal.Pending) bool { return p.Module == "" }) {
 		return false, nil
@@ -205,7 +206,7 @@ func (k *Kymas) isNamespaceDeleted(ctx context.Context, pending []removal.Pendin
 	switch {
 	case apierrors.IsForbidden(err):
 		ctrl.LoggerFrom(ctx).
-			Info("cannot read the namespace of the Kymas, deletions are limited by their number", "namespace",
+			Info("cannot read the namespace of the Kymas, so only the number of deletions is limited", "namespace",
 				k.Catalog.Namespace, "cause", err.Error())
 		return false, nil
 	case err != nil:
@@ -217,14 +218,18 @@ func (k *Kymas) isNamespaceDeleted(ctx context.Context, pending []removal.Pendin
 // pendingOf returns the pending removals of a Kyma's modules with their details.
 func (k *Kymas) pendingOf(kyma *v1beta2.Kyma, modules []string, restored bool) []removal.Pending {
 	all := plan.PendingOf(kyma, modules, restored, k.compared())
+	if k.ApprovedByCommit == nil {
+		return all
+	}
 	for i := range all {
-		all[i].Approved = all[i].Approved || k.ApprovedByCommit != nil && k.ApprovedByCommit(kyma.Name, all[i].Module)
+		approved := k.ApprovedByCommit(kyma.UID, all[i].Module)
+		all[i].Approved = all[i].Approved || plan.IsApprovedByCommit(kyma, all[i].Module, approved, k.Now())
 	}
 	return all
 }
 
 // compared returns the start time of the last comparison that found Git's newest commit fully applied, or zero if no
-// repository is configured.
+// Git repository is configured.
 func (k *Kymas) compared() time.Time {
 	if k.Compared == nil {
 		return time.Time{}

@@ -41,7 +41,7 @@ func newReports(place store.Store, now func() time.Time, fleet *fleetstate.Fleet
 	return &reports{place: place, now: now, fleet: fleet, slimmer: slimmer}
 }
 
-// answer is a registry's response with the digest of the latest report.
+// answer is a registry's response to a request for the digest of the latest report.
 type answer struct {
 	at time.Time
 	// notified is the number of notifications before the request.
@@ -71,9 +71,9 @@ func (r *reports) ask(ctx context.Context, kyma *v1beta2.Kyma, known fleetstate.
 }
 
 // fetch returns the latest report of a Kyma's runtime and the previously known report. It does not read the registry if
-// the known report is fresh, and does not read the digest again if reply contains it. The error means that the registry
-// did not respond. A report that is refused, or that the registry does not return, only affects this runtime and is not
-// an error.
+// the known report is fresh, and does not read the digest again if reply, an earlier response, contains it. The error
+// means that the registry did not respond. A report that is refused, or that the registry does not return, only affects
+// this runtime and is not an error.
 func (r *reports) fetch(
 	ctx context.Context, kyma *v1beta2.Kyma, from bundle.Reporter, fresh time.Duration, reply *answer,
 ) (newest, before fleetstate.Report, err error) {
@@ -167,7 +167,8 @@ func (r *reports) unrecordedUntil(kyma *v1beta2.Kyma) time.Time {
 	return plan.LatestUnrecorded(kyma, r.began)
 }
 
-// past converts a time to the wall clock, at most the current time, because the clock may have been set back since.
+// past returns a time on the wall clock. If the clock was set back, it returns the current time instead of a time in
+// the future.
 func (r *reports) past(at time.Time) time.Time {
 	at = at.Round(0)
 	if now := r.now().Round(0); now.Before(at) {
@@ -279,7 +280,7 @@ func (k *Kymas) announceRefused(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 	}
 	for _, r := range after.Refused {
 		if !warned[r.Digest.String()+string(r.Reason)] {
-			// The registry may not hold the pushed bundle: check the bundle again, and replace it if necessary.
+			// The registry may not contain the pushed bundle: check the bundle again, and replace it if necessary.
 			k.published(kyma).Recheck()
 			bundlesRefused.WithLabelValues(string(knownReason(r.Reason))).Inc()
 			k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonBundleRefused, "Ingest", "%s",

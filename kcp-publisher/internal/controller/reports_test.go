@@ -85,7 +85,7 @@ func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 		}
 		newest, _, err := r.fetch(t.Context(), kyma, plan.Rules{}.Reporter(kyma, nil, now), 0, nil)
 		if err != nil || newest.Accepted == nil && newest.Refused == nil {
-			t.Fatalf("got %+v, %v", newest, err)
+			t.Fatalf("got report %+v and error %v, want an accepted or refused report", newest, err)
 		}
 		after := *kyma.DeepCopy()
 		if newest.Refused == nil {
@@ -147,8 +147,8 @@ func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 	}
 }
 
-// TestDelayedReportDoesNotProveThatARuntimeIsAlive checks that, after a restart, a report that follows a missing or
-// refused report counts with its own time, not with its arrival time.
+// TestDelayedReportDoesNotProveThatARuntimeIsAlive checks that, after a restart, the time of a report that follows a
+// missing or refused report is the time in the report, not its arrival time.
 func TestDelayedReportDoesNotProveThatARuntimeIsAlive(t *testing.T) {
 	place, signer, kyma := store.NewMemory(), trusttest.NewSigner(t), kymaOf("one")
 	public, err := trust.EncodePublicKey(trusttest.PublicKey(t, signer))
@@ -319,7 +319,7 @@ func TestStartedPublisherReadsEachReportOnce(t *testing.T) {
 	for range 3 {
 		if newest, _, err := r.fetch(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}, 0, nil); err != nil ||
 			newest.Refused == nil || newest.Digest != digest.FromBytes(manifest) {
-			t.Fatalf("got %+v, %v", newest, err)
+			t.Fatalf("got report %+v and error %v, want the refused report in the registry", newest, err)
 		}
 	}
 	if got := strings.Join(asked, " "); got != "GET HEAD HEAD" {
@@ -333,7 +333,7 @@ func TestNewKymaOfTheSameNameDoesNotInheritReports(t *testing.T) {
 	second.UID = "second"
 	r.remember(first, fleetstate.Report{Digest: "sha256:report", Asked: noon})
 	if got := r.remembered(first); got.Digest != "sha256:report" {
-		t.Errorf("the first Kyma has report %+v", got)
+		t.Errorf("first Kyma: got report %+v, want the recorded one", got)
 	}
 	if got := r.remembered(second); got.Digest != "" || !got.Asked.IsZero() || r.fleet.Of(second).UID != second.UID {
 		t.Errorf("the second Kyma has report %+v, want none", got)
@@ -355,7 +355,7 @@ func TestRepeatedRegistryErrorHasTheSameText(t *testing.T) {
 	for range 2 {
 		got, _, err := r.fetch(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}, time.Minute/2, nil)
 		if err != nil || got.Unread == nil || got.Unread.Error() != "the registry returned 403 Forbidden" {
-			t.Errorf("got %v, %v", got.Unread, err)
+			t.Errorf("got Unread %v and error %v, want status 403 without other details", got.Unread, err)
 		}
 		now = now.Add(time.Minute)
 	}

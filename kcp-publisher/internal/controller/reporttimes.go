@@ -21,7 +21,7 @@ const (
 	// reportTimesOutdated is the age at which a shard's last message is outdated. The shard's runtimes may have
 	// reported since without the planner's knowledge.
 	reportTimesOutdated = 30 * time.Second
-	// shardsTick is the interval between checks for messages to send or read.
+	// shardsTick is the interval between checks for messages between shards and planner.
 	shardsTick = time.Second
 )
 

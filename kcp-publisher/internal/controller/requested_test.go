@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// TestRequestedPassReadsEverythingAgain restores an older bundle in the registry, which a publisher with yearly checks
-// does not detect, and then requests a reconciliation.
+// TestRequestedPassReadsEverythingAgain replaces the bundle in the registry with an older one. A publisher that checks
+// the registry yearly detects this only when an operator requests a reconciliation.
 func TestRequestedPassReadsEverythingAgain(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 2)
 	w.must(w.api.Delete(t.Context(), w.policy()))
@@ -51,13 +51,13 @@ func TestRequestedPassReadsEverythingAgain(t *testing.T) {
 	w.now = w.now.Add(w.kymas.PollInterval / 10)
 	kyma := poll()
 	if asked() || there() == newest || newest == "" {
-		t.Fatalf("a pass soon after the last one read the registry: report read %t, bundle %s", asked(), there())
+		t.Fatalf("pass soon after the last one: got report read %t and bundle %s, want no read", asked(), there())
 	}
 	kyma.Annotations = map[string]string{v1beta2.AnnotationReconcileRequested: "now"}
 	w.must(w.api.Update(t.Context(), kyma))
 	poll() // the status for a push is written in the next pass
 	if kyma = poll(); !asked() || there() == older.Descriptor.Digest || kyma.Status.LastHandledReconcileAt != "now" {
-		t.Errorf("after the request: report read %t, bundle %s, handled request %q", asked(), there(),
+		t.Errorf("after the request: got report read %t, bundle %s, handled request %q", asked(), there(),
 			kyma.Status.LastHandledReconcileAt)
 	}
 	w.now = w.now.Add(w.kymas.PollInterval / 10)

@@ -24,7 +24,7 @@ func TestRolloutMetricsHaveNoRuntimesAndDropFinishedRollouts(t *testing.T) {
 		}
 	}
 	if len(got) != len(want) {
-		t.Errorf("got %v", got)
+		t.Errorf("got series %v, want %v", got, want)
 	}
 	over := underWay.DeepCopy()
 	over.Status.State = fleet.RolloutSucceeded
@@ -52,7 +52,7 @@ func TestCheckMetricsCountRuntimesOfAllWaves(t *testing.T) {
 		}
 	}
 	if len(got) != len(want) {
-		t.Errorf("got %v", got)
+		t.Errorf("got series %v, want %v", got, want)
 	}
 }
 

@@ -21,8 +21,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// Rollouts creates and advances rollouts, and provides the catalog and gates for resolving Kymas. It keeps no state.
-// Every decision is written to the Rollouts before it takes effect, so a successor makes the same decisions.
+// Rollouts creates and advances rollouts, and provides the catalog and gates for resolving Kymas. It has no state of
+// its own. Every decision is written to the Rollout objects before it takes effect, so a new leader makes the same
+// decisions.
 type Rollouts struct {
 	Client  client.Client
 	Events  events.EventRecorder
@@ -127,7 +128,7 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		setRolloutMetrics(round.Newest)
 	}
 	next.Gates, next.Awaited = round.Gates, round.Gates.Awaited()
-	if err := r.putInForce(ctx, next, all, policies.Items, after(round, rollouts.Items), round.Active); err != nil {
+	if err := r.activate(ctx, next, all, policies.Items, after(round, rollouts.Items), round.Active); err != nil {
 		return ctrl.Result{}, err
 	}
 	if round.Active || unsure {
@@ -136,9 +137,9 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	return ctrl.Result{}, nil
 }
 
-// putInForce makes the result of a round effective in this process. In the planner, it announces the result to the
-// shards instead.
-func (r *Rollouts) putInForce(
+// activate makes the decisions of an evaluation effective: it stores the view for resolving Kymas. In the planner, it
+// announces the evaluated state to the shards instead.
+func (r *Rollouts) activate(
 	ctx context.Context, next *plan.View, all []plan.Member, policies []fleet.RolloutPolicy, rollouts []fleet.Rollout,
 	active bool,
 ) error {
@@ -157,7 +158,7 @@ func (r *Rollouts) putInForce(
 	return nil
 }
 
-// after returns the rollouts after a round was written.
+// after returns the rollouts that exist after a round's creations and deletions.
 func after(round rollout.Round, before []fleet.Rollout) []fleet.Rollout {
 	gone := map[string]bool{}
 	for _, old := range round.Forget {
@@ -240,7 +241,7 @@ func (r *Rollouts) note(object *fleet.Rollout, changes []rollout.Change) {
 	}
 }
 
-// mark requests a reconciliation of every Kyma with a different decision.
+// mark requests a reconciliation of every Kyma for which the two views decide differently.
 func (r *Rollouts) mark(ctx context.Context, before, now *plan.View, all []plan.Member) error {
 	// Kymas that were postponed for long would otherwise wait for their next poll.
 	if waited := r.Catalog.waited.Swap(false); waited || before == nil ||

@@ -15,27 +15,28 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// rootNotes writes a publisher's root of trust to its Lease. The zero value is a no-op. It must be used from one
-// goroutine.
-type rootNotes struct {
+// rootAnnotator writes the expiry of a publisher's root of trust to an annotation of its Lease. The zero value does
+// nothing. It must be used from one goroutine.
+type rootAnnotator struct {
 	reader client.Reader
 	writer client.Client
 	lease  client.ObjectKey
-	// storedNote is the note in the Lease at the last read, read is the time of that read, and logged is the last logged
-	// error.
-	storedNote, logged string
-	read               time.Time
+	// lastText is the annotation at the last read of the Lease, read is the time of that read, and logged is the last
+	// logged error.
+	lastText, logged string
+	read             time.Time
 }
 
-// noteAgain is the interval between checks of an existing note, because the note or the Lease can be deleted.
-const noteAgain = 30 * time.Minute
+// rootCheckInterval is the interval between checks of an existing annotation, because the annotation or the Lease can
+// be deleted.
+const rootCheckInterval = 30 * time.Minute
 
-// note writes the expiry of the root of trust to the publisher's Lease, for readers without keys. A failed write is
-// repeated at the next check. Without leader election there is no Lease.
-func (n *rootNotes) note(ctx context.Context, root trust.Root, now time.Time) {
+// note writes the expiry of the root of trust to the publisher's Lease, so programs without the keys can read it. A
+// failed write is repeated at the next check. Without leader election, there is no Lease and note does nothing.
+func (n *rootAnnotator) note(ctx context.Context, root trust.Root, now time.Time) {
 	text := fleet.RootNote{Epoch: root.Epoch, Version: root.Version, Expires: root.Expires.UTC(),
 		Fleet: root.Fleet}.String()
-	if n.writer == nil || root.Version == 0 || text == n.storedNote && now.Sub(n.read) < noteAgain {
+	if n.writer == nil || root.Version == 0 || text == n.lastText && now.Sub(n.read) < rootCheckInterval {
 		return
 	}
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -60,6 +61,6 @@ func (n *rootNotes) note(ctx context.Context, root trust.Root, now time.Time) {
 		return
 	}
 	if err == nil {
-		n.storedNote, n.logged, n.read = text, "", now
+		n.lastText, n.logged, n.read = text, "", now
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// TestRootExpiryIsWrittenToTheLease renews the Lease between the read and the write of the note, as the Lease's holder
-// does every few seconds.
+// TestRootExpiryIsWrittenToTheLease renews the Lease between the read and the write of the annotation, as the Lease's
+// holder does every few seconds.
 func TestRootExpiryIsWrittenToTheLease(t *testing.T) {
 	ctx := t.Context()
 	scheme := runtime.NewScheme()
@@ -38,7 +38,7 @@ func TestRootExpiryIsWrittenToTheLease(t *testing.T) {
 			}
 			return c.Update(ctx, o, opts...)
 		}}).Build()
-	notes := rootNotes{reader: api, writer: api, lease: key}
+	notes := rootAnnotator{reader: api, writer: api, lease: key}
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	root := trust.Root{Fleet: "north", Epoch: 1, Version: 3, Expires: time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)}
 
@@ -75,13 +75,13 @@ func TestRootExpiryIsWrittenToTheLease(t *testing.T) {
 	got, err := fleet.ParseRootNote(lease.Annotations[v1beta2.AnnotationRootOfTrust])
 	if err != nil || got != (fleet.RootNote{Epoch: 1, Version: 3, Expires: root.Expires, Fleet: "north"}) ||
 		lease.Annotations["a"] != "b" {
-		t.Errorf("got %+v, %v of %v", got, err, lease.Annotations)
+		t.Errorf("got root %+v and error %v from annotations %v", got, err, lease.Annotations)
 	}
 	if writes != 3 {
 		t.Errorf("got %d writes, want 3: a failed one, a conflict with a renewal, and a successful one", writes)
 	}
 
-	// The note is deleted.
+	// Another client deletes the annotation.
 	between = func() error { return nil }
 	delete(lease.Annotations, v1beta2.AnnotationRootOfTrust)
 	if err := api.Update(ctx, lease); err != nil {
@@ -93,7 +93,7 @@ func TestRootExpiryIsWrittenToTheLease(t *testing.T) {
 	}
 	if err := api.Get(ctx, key, lease); err != nil || lease.Annotations[v1beta2.AnnotationRootOfTrust] == "" ||
 		writes != 5 {
-		t.Errorf("got annotations %v, error %v, %d writes in total, want the note and 5 writes", lease.Annotations, err,
+		t.Errorf("got annotations %v, error %v, %d writes, want the root and 5 writes", lease.Annotations, err,
 			writes)
 	}
 }

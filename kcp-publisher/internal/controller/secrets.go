@@ -89,8 +89,8 @@ func (k *Kymas) logUnknownRuntime(ctx context.Context, secret *corev1.Secret, kn
 		"secret", subject, "runtime", runtime, "namespace", k.Catalog.Namespace)
 }
 
-// addSecrets adds a runtime's Secrets to its facts. It adds none for a runtime without an accepted current report.
-// problem is why some Secrets cannot be delivered.
+// addSecrets sets r.Secrets to the Secrets for a runtime. It does nothing for a runtime whose latest report was not
+// accepted. problem is why some Secrets cannot be delivered.
 func (k *Kymas) addSecrets(
 	ctx context.Context, kyma *v1beta2.Kyma, r *plan.Runtime, newest fleetstate.Report,
 ) (problem, err error) {
@@ -117,14 +117,14 @@ func (k *Kymas) addSecrets(
 		Recipient: status.Key.Recipient, All: all, Known: status.Secrets, Partial: k.secrets == nil,
 	}
 	if problem != nil || k.secrets == nil {
-		// an invalid or unread Secret does not count as deleted
+		// an invalid or unread Secret must not be removed from the runtime
 		r.Secrets.Known = ingest.KnownSecrets(nil, all, ingest.Facts{})
 	}
 	return problem, nil
 }
 
-// runtimeSecrets converts Secrets of the control plane to Secrets for the runtime. If two have the same name there, the
-// older one is used. It returns the valid Secrets, and an error that lists the invalid ones.
+// runtimeSecrets converts Secrets of the control plane to Secrets for the runtime. If two have the same name in the
+// runtime, the older one is used. It returns the valid Secrets, and an error that lists the invalid ones.
 func runtimeSecrets(there []corev1.Secret) ([]bundle.RuntimeSecret, error) {
 	byAge := slices.SortedFunc(slices.Values(there), func(a, b corev1.Secret) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
@@ -167,7 +167,7 @@ func runtimeSecret(secret *corev1.Secret) bundle.RuntimeSecret {
 	}
 }
 
-// ownLabels returns the Secret's labels without Kyma's own labels.
+// ownLabels returns a Secret's labels without the labels in Kyma's domains, such as kyma-project.io.
 func ownLabels(all map[string]string) map[string]string {
 	own := maps.Clone(all)
 	maps.DeleteFunc(own, func(key, _ string) bool {

@@ -51,7 +51,7 @@ func TestSecretIsDeliveredToItsRuntime(t *testing.T) {
 	if all[0].At() != "keda/login" || s.At() != "kyma-system/plain" || s.Module != "keda" || s.Revision != "u 7" ||
 		s.Type != corev1.SecretTypeBasicAuth ||
 		string(s.Data["password"]) != "hunter2" || !maps.Equal(s.Labels, map[string]string{"app": "keda"}) {
-		t.Errorf("got %+v", all)
+		t.Errorf("got Secrets %+v, want keda/login and kyma-system/plain", all)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestInvalidSecretDoesNotBlockOthers(t *testing.T) {
 		},
 		"invalid name": {
 			controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretName: "A B"}),
-			"want a valid namespace and name",
+			"must be a valid namespace and name",
 		},
 		"namespace reserved for the cluster": {
 			controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretNamespace: "kube-system"}),
@@ -103,14 +103,14 @@ func TestUnknownRuntimeGetsNoSecrets(t *testing.T) {
 		newest  fleetstate.Report
 		runtime plan.Runtime
 	}{
-		"no report yet": {fleetstate.Report{}, plan.Runtime{ID: "one", Key: key}},
-		"latest report refused": {
+		"runtime without a report": {fleetstate.Report{}, plan.Runtime{ID: "one", Key: key}},
+		"runtime whose latest report was refused": {
 			fleetstate.Report{Accepted: accepted, Refused: &refusal.Error{}}, plan.Runtime{ID: "one", Key: key},
 		},
-		"not enrolled": {
+		"runtime that is not enrolled": {
 			fleetstate.Report{Accepted: accepted}, plan.Runtime{ID: "one"},
 		},
-		"deleted runtime": {
+		"runtime whose Kyma is deleted": {
 			fleetstate.Report{Accepted: accepted}, plan.Runtime{ID: "one", Key: key, Deleting: true},
 		},
 	} {
@@ -148,7 +148,7 @@ func TestImagePullSecretIsForAllRuntimes(t *testing.T) {
 		"existing Secret": {&pull, []string{"kyma-system/pull"}, ""},
 		"missing Secret":  {nil, nil, "image pull Secret kcp-system/pull not found: create it"},
 		"Secret of another type": {
-			&opaque, nil, `image pull Secret kcp-system/pull has type "Opaque", want kubernetes.io/dockerconfigjson`,
+			&opaque, nil, `image pull Secret kcp-system/pull has type "Opaque", must be kubernetes.io/dockerconfigjson`,
 		},
 	} {
 		kymas := &Kymas{

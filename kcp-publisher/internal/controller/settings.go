@@ -19,12 +19,13 @@ import (
 )
 
 const (
-	// enforcedFor is how long the admission policy counts as in force after a successful probe. unenforcedFor is how
-	// long it counts as missing after a failed probe.
+	// enforcedFor is how long the publisher relies on a probe that found the admission policy enforced. unenforcedFor
+	// is how long it relies on a probe that did not.
 	enforcedFor   = 5 * time.Minute
 	unenforcedFor = 10 * time.Second
-	// policySettles is the time after the first probe during which a missing policy is an error. The API server applies
-	// a new policy some seconds after its creation, and a chart creates it together with the publisher.
+	// policySettles is the time after the first probe during which a missing policy is an error. Afterwards, restricted
+	// settings are ignored instead. The API server applies a new policy some seconds after its creation, and a chart
+	// creates it together with the publisher.
 	policySettles = 30 * time.Second
 	// maxWarned limits the number of Kymas whose last Event is remembered. Beyond this limit, Events can be repeated.
 	maxWarned = 10_000
@@ -53,7 +54,7 @@ func restrictSettings(c client.Client, recorder events.EventRecorder, now func()
 	return &settingsClient{Client: c, events: recorder, now: now, warned: map[types.UID]string{}}
 }
 
-// Get reads an object.
+// Get reads an object, and drops restricted settings from a Kyma.
 func (c *settingsClient) Get(
 	ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption,
 ) error {
@@ -66,7 +67,7 @@ func (c *settingsClient) Get(
 	return nil
 }
 
-// List reads objects.
+// List reads objects, and drops restricted settings from Kymas.
 func (c *settingsClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	if err := c.Client.List(ctx, list, opts...); err != nil {
 		return err
@@ -90,7 +91,7 @@ func (c *settingsClient) List(ctx context.Context, list client.ObjectList, opts 
 	return nil
 }
 
-// Patch changes an object. The API server returns a changed Kyma with all its settings.
+// Patch changes an object, and drops restricted settings from the Kyma that the API server returns.
 func (c *settingsClient) Patch(
 	ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption,
 ) error {
@@ -109,21 +110,21 @@ type restrictedStatus struct {
 	settings *settingsClient
 }
 
-// Patch changes a status.
+// Patch changes a status, and drops restricted settings from the returned Kyma.
 func (s restrictedStatus) Patch(
 	ctx context.Context, object client.Object, patch client.Patch, opts ...client.SubResourcePatchOption,
 ) error {
 	return s.settings.written(ctx, object, s.SubResourceWriter.Patch(ctx, object, patch, opts...))
 }
 
-// Update replaces a status.
+// Update replaces a status, and drops restricted settings from the returned Kyma.
 func (s restrictedStatus) Update(
 	ctx context.Context, object client.Object, opts ...client.SubResourceUpdateOption,
 ) error {
 	return s.settings.written(ctx, object, s.SubResourceWriter.Update(ctx, object, opts...))
 }
 
-// written removes settings from the API server's response to a write.
+// written removes restricted settings from the Kyma that the API server returned for a write.
 func (c *settingsClient) written(ctx context.Context, object client.Object, err error) error {
 	if kyma, is := object.(*v1beta2.Kyma); is && err == nil {
 		return c.restrict(ctx, kyma, false)
@@ -131,7 +132,7 @@ func (c *settingsClient) written(ctx context.Context, object client.Object, err 
 	return err
 }
 
-// restrict removes settings from a Kyma that was read, unless their permissions are enforced.
+// restrict removes restricted settings from a Kyma, unless the API server enforces the permissions to set them.
 func (c *settingsClient) restrict(ctx context.Context, kyma *v1beta2.Kyma, warn bool) error {
 	settings := permission.Ignored(kyma)
 	if len(settings) == 0 {
@@ -165,8 +166,8 @@ func (c *settingsClient) isNew(kyma types.UID, names string) bool {
 	return true
 }
 
-// probed reports whether the API server enforces the permissions. It uses the last probe, or a new probe on this Kyma
-// if the last one is too old. A failed new probe does not change the last result.
+// probed reports whether the API server enforces the permissions for restricted settings. It uses the last probe, or a
+// new probe on this Kyma if the last one is too old. A failed new probe does not change the last result.
 func (c *settingsClient) probed(ctx context.Context, kyma *v1beta2.Kyma) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

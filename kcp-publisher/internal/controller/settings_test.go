@@ -98,7 +98,7 @@ func (u *users) grant(user string, verbs ...string) client.Client {
 	return u.as(user)
 }
 
-// apply creates the objects of a file of the chart.
+// apply creates the objects in a file of the chart.
 func (u *users) apply(path ...string) {
 	u.t.Helper()
 	data, err := os.ReadFile(filepath.Join(append([]string{"..", "..", "..", "charts", "kcp-publisher"}, path...)...))
@@ -129,7 +129,7 @@ func kymaIn(namespace, name string) *v1beta2.Kyma {
 	}
 }
 
-// with returns a copy of a Kyma with a value of a setting. An empty value removes the setting.
+// with returns a copy of a Kyma in which a setting has the given value. An empty value removes the setting.
 func with(kyma *v1beta2.Kyma, s permission.Setting, value string) *v1beta2.Kyma {
 	kyma = kyma.DeepCopy()
 	values := kyma.Annotations
@@ -213,7 +213,7 @@ func TestSettingsRequireTheirVerb(t *testing.T) {
 	}
 }
 
-// TestSettingsAreIgnoredWithoutThePolicy reads one Kyma before and after the policy is in force.
+// TestSettingsAreIgnoredWithoutThePolicy reads one Kyma before and after the API server enforces the policy.
 func TestSettingsAreIgnoredWithoutThePolicy(t *testing.T) {
 	u, ctx := startUsers(t), t.Context()
 	kyma := kymaIn("kcp-system", "berlin")
@@ -238,7 +238,7 @@ func TestSettingsAreIgnoredWithoutThePolicy(t *testing.T) {
 		got, err := read()
 		u.must(err)
 		if _, is := got.Annotations[v1beta2.AnnotationAgentImage]; is || got.Spec.SkipMaintenanceWindows {
-			t.Errorf("without the policy, settings are honored: annotations %s, skipMaintenanceWindows %t",
+			t.Errorf("without the policy: got annotations %s and skipMaintenanceWindows %t, want neither",
 				got.Annotations, got.Spec.SkipMaintenanceWindows)
 		}
 		if got.Annotations[v1beta2.AnnotationMovedAway] != v1beta2.True {
@@ -250,7 +250,7 @@ func TestSettingsAreIgnoredWithoutThePolicy(t *testing.T) {
 	}
 	if event := <-recorder.Events; !strings.Contains(event, v1beta2.ReasonSettingsIgnored) ||
 		!strings.Contains(event, v1beta2.AnnotationAgentImage) {
-		t.Errorf("got Event %q", event)
+		t.Errorf("got Event %q, want one that names the ignored setting", event)
 	}
 
 	patched, err := read()
@@ -281,7 +281,7 @@ func TestSettingsAreIgnoredWithoutThePolicy(t *testing.T) {
 	canceled, cancel := context.WithCancel(ctx)
 	cancel()
 	if enforced, err := restricted.probed(canceled, kyma); err != nil || !enforced {
-		t.Errorf("a failed probe changed the result: %t, %v", enforced, err)
+		t.Errorf("after a failed probe: got enforced %t and error %v, want true", enforced, err)
 	}
 	fresh := restrictSettings(u.admin, recorder, func() time.Time { return now })
 	gone := kymaIn("kcp-system", "gone")
@@ -292,7 +292,8 @@ func TestSettingsAreIgnoredWithoutThePolicy(t *testing.T) {
 	var list v1beta2.KymaList
 	if err := fresh.List(ctx, &list); err != nil || len(list.Items) != 1 ||
 		list.Items[0].Annotations[v1beta2.AnnotationAgentImage] != evilImage {
-		t.Errorf("after a failed probe: %v, %d Kymas", err, len(list.Items))
+		t.Errorf("list after a failed probe: got error %v and %d Kymas, want one Kyma with its setting",
+			err, len(list.Items))
 	}
 	stored := &v1beta2.Kyma{}
 	u.must(u.admin.Get(ctx, client.ObjectKeyFromObject(kyma), stored))

@@ -11,8 +11,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// settlesFor is the number of poll intervals for which a pass without work stays settled. Time alone can create work:
-// bundles and certificates are renewed, and the registry and the components are checked again.
+// settlesFor is the number of poll intervals for which a pass that found no work stays settled: equal passes are
+// skipped. Time alone can create work: bundles and certificates are renewed, and the registry and the components are
+// checked again.
 //
 // Poll intervals can be minutes long with notifications. A pass then stays settled for settlesAtMost, or until the next
 // poll.

@@ -105,7 +105,7 @@ func TestPassWithPendingWorkIsNotSettled(t *testing.T) {
 	}
 	if got := settledUntil(awaited, awaited, ingest.Facts{Silence: time.Hour}, publish.Outcome{}, now,
 		interval); !got.Equal(now.Add(10 * time.Second)) {
-		t.Errorf("a runtime that has not applied its bundle stays settled until %s", got)
+		t.Errorf("runtime that has not applied its bundle: got settled until %s, want 10 seconds", got)
 	}
 	if got := settledUntil(silent, silent, ingest.Facts{Silence: time.Hour}, publish.Outcome{}, now,
 		interval); !got.IsZero() {

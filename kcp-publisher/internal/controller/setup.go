@@ -97,7 +97,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	kymas.Keys.changed = kymas.Catalog.markAll
 	if kymas.Shard.first() {
 		kymas.Keys.Events, kymas.Keys.Namespace = kymas.Events, kymas.Catalog.Namespace
-		kymas.Keys.notes = rootNotes{
+		kymas.Keys.notes = rootAnnotator{
 			reader: mgr.GetAPIReader(), writer: mgr.GetClient(), lease: client.ObjectKey{
 				Namespace: kymas.Catalog.Namespace, Name: kymas.Keys.Lease,
 			},

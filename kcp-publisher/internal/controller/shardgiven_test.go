@@ -10,7 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
 
-// The planner's writes about an updated runtime can reach the cache before the status that caused them.
+// TestShardUsesItsOwnWritesBeforeTheCacheHasThem covers an outdated cache: the planner's writes about an updated
+// runtime can reach the cache before the status that caused them.
 func TestShardUsesItsOwnWritesBeforeTheCacheHasThem(t *testing.T) {
 	kyma := func(resourceVersion, rollout string) v1beta2.Kyma {
 		k := v1beta2.Kyma{
@@ -31,21 +32,21 @@ func TestShardUsesItsOwnWritesBeforeTheCacheHasThem(t *testing.T) {
 	before, after := kyma("9", ""), kyma("10", "keda-regular-1")
 	s.keepWritten(before.Status, &after)
 	if got := seen(before); got != "keda-regular-1" {
-		t.Errorf("with an old cache: version given by %q", got)
+		t.Errorf("outdated cache: got rollout %q, want keda-regular-1", got)
 	}
 	again := after
 	again.ResourceVersion = "11"
 	s.keepWritten(after.Status, &again) // no version of a rollout differs
 	if got := seen(kyma("12", "keda-regular-2")); got != "keda-regular-2" {
-		t.Errorf("with a newer cache: version given by %q", got)
+		t.Errorf("newer cache: got rollout %q, want keda-regular-2", got)
 	}
 	if got := seen(before); got != "" || s.fleet.Get(client.ObjectKeyFromObject(&before)).Written != nil {
-		t.Errorf("a status is kept although the cache contained it: %q", got)
+		t.Errorf("after the cache contained the status: got rollout %q, want none", got)
 	}
 	s.keepWritten(before.Status, &after)
 	s.fleet.Drop(client.ObjectKeyFromObject(&after))
 	if got := seen(before); got != "" {
-		t.Errorf("the status of a deleted Kyma is kept: %q", got)
+		t.Errorf("deleted Kyma: got rollout %q, want none", got)
 	}
 	var whole *Shard
 	whole.keepWritten(before.Status, &after)

@@ -35,7 +35,7 @@ func (s *Shard) owns(kyma *v1beta2.Kyma) bool {
 	return s == nil || shard.Of(plan.Claimed(kyma), s.Count) == s.Number
 }
 
-// first reports whether this publisher reports on objects of the whole fleet, such as the catalog.
+// first reports whether this publisher emits the Events about objects of the whole fleet, such as the catalog.
 func (s *Shard) first() bool { return s == nil || s.Number == 0 }
 
 // own returns the Kymas that belong to the shard.
@@ -52,9 +52,9 @@ func (s *Shard) own(kymas []v1beta2.Kyma) []v1beta2.Kyma {
 	return own
 }
 
-// keepWritten keeps a written status that changed the versions of a rollout until the cache contains it. The planner's
-// next writes may reach the cache before the status. Without the kept status, it would then look as if no runtime had a
-// version.
+// keepWritten stores a Kyma whose status this shard has written with new rollout versions, until the cache contains it.
+// The planner's next writes may reach the cache before this status. Without the stored Kyma, the shard would then
+// conclude that the runtime had not received the version.
 func (s *Shard) keepWritten(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
 	if s == nil || maps.EqualFunc(givenIn(before), givenIn(kyma.Status), sameGiven) {
 		return

@@ -44,7 +44,7 @@ func TestShardResolvesOnlyPlannedStates(t *testing.T) {
 	} {
 		before, was := announced, known
 		if change(); k.view() != nil || k.Rollouts.View() != nil {
-			t.Errorf("%s: Kymas are resolved", name)
+			t.Errorf("%s: got a view for resolving Kymas, want none", name)
 		}
 		if s.unplanned.IsZero() {
 			t.Errorf("%s: the start of the unplanned time is not recorded", name)
@@ -67,7 +67,7 @@ func TestEditedShardLabelDoesNotMoveARuntime(t *testing.T) {
 		s := &Shard{Number: number, Count: 3, fleet: fleetstate.New(nil)}
 		kyma.Labels[v1beta2.LabelShard] = shard.Label(number, 3) // as if it was edited
 		if got := len(s.own([]v1beta2.Kyma{*kyma})) == 1; got != (number == at) || s.owns(kyma) != got {
-			t.Errorf("shard %d owns a runtime of shard %d: %t", number, at, got)
+			t.Errorf("shard %d, runtime of shard %d: got owned %t", number, at, got)
 		}
 	}
 	if !(*Shard)(nil).owns(kyma) {
@@ -80,8 +80,8 @@ func TestEditedShardLabelDoesNotMoveARuntime(t *testing.T) {
 	}
 }
 
-// TestPlannerReceivesReportTimesOfShards checks that the planner uses the report times in a shard's message, and that
-// missing or old messages do not count as silence.
+// TestPlannerReceivesReportTimesOfShards checks that the planner uses the report times in a shard's message, and does
+// not consider a runtime silent because a message is missing or old.
 func TestPlannerReceivesReportTimesOfShards(t *testing.T) {
 	content := func(text string) string { return "sha256:" + strings.Repeat(text, 32) }
 	now := noon.Add(2 * time.Hour)
@@ -157,13 +157,13 @@ func TestOwnerOfARuntimeIsLabeledFirst(t *testing.T) {
 			err = api.Get(t.Context(), client.ObjectKeyFromObject(kyma), kyma)
 		}
 		if label := kyma.Labels[v1beta2.LabelShard]; err != nil || (label == "") != (result.RequeueAfter > 0) {
-			t.Fatalf("label %q, %+v, %v", label, result, err)
+			t.Fatalf("got label %q, result %+v, error %v, want either a label or a requeue", label, result, err)
 		}
 		return kyma.Labels[v1beta2.LabelShard]
 	}
 	want := shard.Label(shard.Of("r", 3), 3)
 	if got := labelOf(second); got != "" {
-		t.Errorf("the second Kyma has label %q before the owner is labeled", got)
+		t.Errorf("second Kyma before the owner is labeled: got label %q, want none", got)
 	}
 	for _, kyma := range []*v1beta2.Kyma{owner, second} {
 		if got := labelOf(kyma); got != want {
@@ -199,7 +199,7 @@ func TestSuspendedRuntimesHaveNoPendingWork(t *testing.T) {
 		_, err := k.Reconcile(quiet(t.Context()), ctrl.Request{NamespacedName: key})
 		w.must(err)
 		if pending := k.fleet.Get(key).Pending; pending != (fleetstate.Pending{}) {
-			t.Errorf("with label %s=%s the Kyma has pending work", name, value)
+			t.Errorf("Kyma with label %s=%s: got pending work, want none", name, value)
 		}
 	}
 	labeled(v1beta2.LabelSkipReconciliation, v1beta2.True)
@@ -207,12 +207,12 @@ func TestSuspendedRuntimesHaveNoPendingWork(t *testing.T) {
 	labeled("any", "change")
 	k.fleet.Each(func(kept fleetstate.Key, r *fleetstate.Runtime) {
 		if kept == key {
-			t.Errorf("the record of a Kyma of another shard is kept: %+v", r)
+			t.Errorf("Kyma of another shard: got record %+v, want none", r)
 		}
 	})
 }
 
-func TestOnlyTheFirstShardReportsOnTheFleet(t *testing.T) {
+func TestOnlyFirstShardEmitsEventsAboutTheFleet(t *testing.T) {
 	tellers := 0
 	for number := range 3 {
 		if (&Shard{Number: number, Count: 3}).first() {
@@ -220,7 +220,7 @@ func TestOnlyTheFirstShardReportsOnTheFleet(t *testing.T) {
 		}
 	}
 	if tellers != 1 || !(*Shard)(nil).first() {
-		t.Errorf("%d of three shards report on the fleet, want 1; publisher without shards reports: %t", tellers,
+		t.Errorf("got %d of three shards that emit Events about the fleet, want 1; without shards: %t", tellers,
 			(*Shard)(nil).first())
 	}
 }

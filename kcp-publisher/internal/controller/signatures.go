@@ -36,8 +36,8 @@ type SignatureKeys struct {
 // NeedLeaderElection returns true, because only one publisher at a time uses the policy.
 func (s *SignatureKeys) NeedLeaderElection() bool { return true }
 
-// Start reloads the policy when its files change, until the context ends. An invalid policy leaves the previous one in
-// effect.
+// Start reloads the policy when its files change, until the context ends. If the new policy is invalid, the previous
+// policy is still used.
 func (s *SignatureKeys) Start(ctx context.Context) error {
 	log := ctrl.LoggerFrom(ctx).WithName("signatures")
 	tick := time.NewTicker(max(s.Interval, time.Second))

@@ -17,12 +17,14 @@ import (
 // Slimmer reduces the memory of cached Kymas and reports. The Kymas and reports of a fleet are nearly equal: equal
 // parts are stored once, and never changed in place. One Slimmer serves all caches of a process. It is safe for
 // concurrent use.
-type Slimmer struct{ parts *memo.Memo[partKey, heldPart] }
+type Slimmer struct {
+	parts *memo.Memo[partKey, storedPart]
+}
 
 // partKey is the digest of a part and its kind.
 type partKey [sha256.Size]byte
 
-// kind is a kind of parts.
+// kind distinguishes parts of different types that have the same encoding.
 type kind byte
 
 const (
@@ -43,8 +45,8 @@ const (
 	maxPartBytes  = 16 << 10
 )
 
-// heldPart is a part with its size.
-type heldPart struct {
+// storedPart is a stored part and its encoded size.
+type storedPart struct {
 	value any
 	bytes int
 }
@@ -52,7 +54,7 @@ type heldPart struct {
 // NewSlimmer returns an empty Slimmer.
 func NewSlimmer() *Slimmer {
 	return &Slimmer{
-		memo.New(memo.Limit{Bytes: maxPartsBytes}, func(_ partKey, part heldPart) int {
+		memo.New(memo.Limit{Bytes: maxPartsBytes}, func(_ partKey, part storedPart) int {
 			return part.bytes + memo.EntryBytes
 		}),
 	}
@@ -75,7 +77,7 @@ func share[T any](s *Slimmer, of kind, part T, keep func(T) T) T {
 		return known.value.(T)
 	}
 	kept := keep(part)
-	s.parts.Put(key, heldPart{kept, len(text)})
+	s.parts.Put(key, storedPart{kept, len(text)})
 	return kept
 }
 
@@ -142,7 +144,7 @@ func (s *Slimmer) runtime(r *v1beta2.RuntimeStatus) {
 func (s *Slimmer) report(report *bundle.AcceptedReport) {
 	report.AgentVersion, report.KubernetesVersion, report.Fleet = s.common(report.AgentVersion),
 		s.common(report.KubernetesVersion), s.common(report.Fleet)
-	report.Report = report.WithoutDetails() // only the registry keeps the details
+	report.Report = report.WithoutDetails() // the details are only needed in the registry
 	report.Certificate = ""                 // the certificate identified the key and is not needed again
 	if report.Kyma != nil {
 		report.Kyma.Spec.Modules = s.asked(report.Kyma.Spec.Modules)
@@ -192,5 +194,6 @@ func (s *Slimmer) object(object *v1beta2.TrackingObject) *v1beta2.TrackingObject
 	return share(s, trackedObjects, object, func(o *v1beta2.TrackingObject) *v1beta2.TrackingObject { return o })
 }
 
-// common returns a shared copy of a frequent text. The copy does not keep the data alive that the text was read from.
+// common returns a shared copy of a frequent text. The copy does not share memory with the data that contained the
+// text, so that data can be freed.
 func (s *Slimmer) common(text string) string { return share(s, texts, text, strings.Clone) }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 )
 
@@ -102,7 +103,7 @@ func decoded[T any](t testing.TB, value T) T {
 	return made
 }
 
-func TestSlimmedKymaKeepsItsContent(t *testing.T) {
+func TestSlimmerPreservesContentOfKyma(t *testing.T) {
 	s := NewSlimmer()
 	for number := range 20 {
 		whole := kymaOfTwenty(number)
@@ -124,10 +125,10 @@ func TestSlimmedKymaKeepsItsContent(t *testing.T) {
 	}
 	var empty v1beta2.Kyma
 	if slim, err := s.Transform(&empty); err != nil || !reflect.DeepEqual(slim, &v1beta2.Kyma{}) {
-		t.Errorf("an empty Kyma became %+v, %v", slim, err)
+		t.Errorf("empty Kyma: got %+v and error %v, want it unchanged", slim, err)
 	}
 	if other, err := s.Transform("a tombstone"); err != nil || other != "a tombstone" {
-		t.Errorf("another object became %v, %v", other, err)
+		t.Errorf("object that is not a Kyma: got %v and error %v, want it unchanged", other, err)
 	}
 }
 
@@ -148,14 +149,17 @@ func TestSharedPartsAreLimited(t *testing.T) {
 			s.common(fmt.Sprintf("%0*d", size, i))
 		}
 		if entries, bytes := s.parts.Held(); bytes > maxPartsBytes || size == maxPartBytes && entries > 0 {
-			t.Errorf("%d parts of %d bytes use %d bytes, more than the limit", entries, size, bytes)
+			t.Errorf("%d parts of %d bytes: got %d bytes in use, want at most the limit", entries, size, bytes)
 		}
 	}
 }
 
 // TestFleetFitsIntoMemory measures the memory per runtime of cached Kymas and reports, with and without the Slimmer.
 func TestFleetFitsIntoMemory(t *testing.T) {
-	const runtimes = 2000
+	runtimes := 500
+	if suite.Selected() {
+		runtimes = 2000
+	}
 	live := func() uint64 {
 		runtime.GC()
 		runtime.GC()

@@ -23,8 +23,8 @@ var (
 	}
 	runtimesByHealth = measure.Definition{
 		Name: "kyma_pull_publisher_runtime_health",
-		Help: "Runtimes by health, each in one: Failing, Silent, NeverReported, Suspended, Deleting, Behind or " +
-			"Healthy.",
+		Help: "Runtimes by health: Failing, Silent, NeverReported, Suspended, Deleting, Behind or Healthy. Each " +
+			"runtime is counted once.",
 		Kind: measure.KindGauge, Labels: []string{"health"}, Leader: true,
 	}
 	runtimesByCause = measure.Definition{
@@ -40,8 +40,8 @@ var (
 	}
 	modulesByVersion = measure.Definition{
 		Name: "kyma_pull_publisher_module_versions",
-		Help: "Modules of all runtimes by name, running version and state; (other) stands for modules outside the " +
-			"catalog, (unknown) for unreported versions.",
+		Help: "Modules of all runtimes by name, running version and state; (other) are modules and versions outside " +
+			"the catalog, (unknown) are unreported versions.",
 		Kind: measure.KindGauge, Labels: []string{"module", "version", "state"}, Leader: true,
 	}
 	oldestReport = measure.Definition{
@@ -93,7 +93,7 @@ const (
 	unknownVersion = "(unknown)"
 )
 
-// known contains the modules and versions with their own series.
+// known is the catalog whose modules and versions have their own time series.
 type known interface {
 	Has(module string) bool
 	HasVersion(module, version string) bool
@@ -110,7 +110,7 @@ func (s *states) join(p *part) {
 	s.parts[p] = struct{}{}
 }
 
-// leave removes a part if it was added, because its Kymas are counted elsewhere from now on.
+// leave removes a part if it was added. Another process or shard counts its Kymas from now on.
 func (s *states) leave(p *part) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -254,8 +254,8 @@ func (s *states) sum() (all sums) {
 }
 
 // newestReport returns the time of a runtime's last report, or zero. An unchanged report does not change the status, so
-// the known report can be newer than the counted status. A runtime whose first report is postponed counts as reporting,
-// because its status can be a day old.
+// the known report can be newer than the counted status. For a runtime whose first read of the report is postponed, it
+// returns a recent time, because the recorded time can be a day old.
 func newestReport(r *fleetstate.Runtime) time.Time {
 	at := r.Counted.LastReport
 	known := r.Report.Arrived
@@ -276,9 +276,9 @@ func older(a, b time.Time) time.Time {
 	return a
 }
 
-// appliedAfter returns the time from issuing a bundle to the report that first lists it as applied. is is false unless
-// the new status is the first to record this.
-func appliedAfter(before, after v1beta2.KymaStatus) (took time.Duration, is bool) {
+// appliedAfter returns the time from issuing a bundle to the report that first lists it as applied. isFirst is true if
+// the new status is the first that records this report.
+func appliedAfter(before, after v1beta2.KymaStatus) (took time.Duration, isFirst bool) {
 	r := after.Runtime
 	if r == nil || r.Published == nil || r.Observed == nil || r.Observed.Digest != r.Published.Digest ||
 		r.Published.Digest == "" || r.Observed.Heard == nil {

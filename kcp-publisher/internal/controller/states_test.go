@@ -48,7 +48,7 @@ func TestMetricsCountRuntimesByHealthAndModulesByVersion(t *testing.T) {
 	s, p := newStates(), &part{fleet: fleetstate.New(nil)}
 	s.join(p)
 	if got := collected(t, s); len(got) != 0 {
-		t.Errorf("a replica without runtimes exports %v", got)
+		t.Errorf("replica without runtimes: got metrics %v, want none", got)
 	}
 	name := func(kyma string) types.NamespacedName {
 		return types.NamespacedName{Namespace: "kcp-system", Name: kyma}
@@ -109,18 +109,18 @@ func TestMetricsCountRuntimesByHealthAndModulesByVersion(t *testing.T) {
 	for _, gone := range []string{"kyma_pull_publisher_runtimes Error",
 		"kyma_pull_publisher_module_versions keda Error (other)"} {
 		if _, is := got[gone]; is {
-			t.Errorf("%s is still exported", gone)
+			t.Errorf("series %s is still exported", gone)
 		}
 	}
 	if got["kyma_pull_publisher_runtime_health Failing"] != 0 ||
 		got["kyma_pull_publisher_runtime_health Healthy"] != 1 ||
 		got["kyma_pull_publisher_oldest_report_timestamp_seconds"] != float64(at(9).Unix()) ||
 		got["kyma_pull_publisher_publish_pending"] != 1 {
-		t.Errorf("after two Kymas were dropped: %v", got)
+		t.Errorf("after two Kymas were dropped: got metrics %v", got)
 	}
 }
 
-// A process has any number of shards, which start and stop independently.
+// TestMetricsSumTheShardsOfAProcess covers a process with several shards, which start and stop independently.
 func TestMetricsSumTheShardsOfAProcess(t *testing.T) {
 	s := newStates()
 	of := func() *part {
@@ -153,7 +153,7 @@ func TestMetricsSumTheShardsOfAProcess(t *testing.T) {
 		if got["kyma_pull_publisher_runtimes Ready"] != runtimes ||
 			got["kyma_pull_publisher_publish_pending"] != pending ||
 			got["kyma_pull_publisher_oldest_report_timestamp_seconds"] != float64(oldest.Unix()) {
-			t.Errorf("%s: %v", when, got)
+			t.Errorf("%s: got metrics %v", when, got)
 		}
 	}
 	check("two shards", 3, 2, noon)
@@ -163,6 +163,6 @@ func TestMetricsSumTheShardsOfAProcess(t *testing.T) {
 	check("one shard left", 2, 1, noon.Add(time.Hour))
 	s.leave(second)
 	if got := collected(t, s); len(got) != 0 {
-		t.Errorf("without shards: %v", got)
+		t.Errorf("without shards: got metrics %v, want none", got)
 	}
 }

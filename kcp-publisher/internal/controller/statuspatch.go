@@ -12,8 +12,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// statusPatch is a merge patch from the status of this Kyma. It equals the patch of client.MergeFrom but is cheaper.
-// client.MergeFrom encodes and decodes both whole Kymas, although the spec never differs and the modules rarely do.
+// statusPatch is a merge patch of a Kyma's status relative to its previous state, before. It equals the patch of
+// client.MergeFrom but is cheaper. client.MergeFrom encodes and decodes both whole Kymas, although the spec never
+// differs and the modules rarely do.
 //
 // The patch only applies to the same version of the Kyma. Otherwise a publisher that does not yet know about a new
 // leader would overwrite newer data.
@@ -26,7 +27,7 @@ func (p statusPatch) Type() types.PatchType { return types.MergePatchType }
 func (p statusPatch) Data(object client.Object) ([]byte, error) {
 	kyma, is := object.(*v1beta2.Kyma)
 	if !is {
-		return nil, fmt.Errorf("patch the status of %T: want a Kyma", object)
+		return nil, fmt.Errorf("patch the status of %T: must be a Kyma", object)
 	}
 	before, after := p.before.Status, kyma.Status
 	modules := after.Modules

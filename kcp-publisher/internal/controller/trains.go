@@ -52,8 +52,8 @@ const (
 // trainFieldManager owns the versions that promotions set.
 const trainFieldManager = "kcp-publisher-train"
 
-// setUpTrains adds the controller that evaluates PromotionPolicies. It reads Kymas through api, which ignores their
-// settings without permission.
+// setUpTrains adds the controller that evaluates PromotionPolicies. It reads Kymas through api, which drops restricted
+// settings whose permissions are not enforced.
 func setUpTrains(mgr ctrl.Manager, t *Trains, api client.Client, pollInterval time.Duration) error {
 	t.client, t.direct, t.events = api, mgr.GetAPIReader(), mgr.GetEventRecorder("kcp-publisher")
 	t.interval = min(6*pollInterval, trainInterval)
@@ -149,8 +149,8 @@ func (t *Trains) read(ctx context.Context, policies []fleet.PromotionPolicy) (tr
 	return in, nil
 }
 
-// perform promotes one version, unless the policy leaves promotions to the command. It reports whether the read
-// ModuleReleaseMeta is outdated.
+// perform promotes one version. If the policy sets promoteBy to Command, it only emits an Event. It reports whether the
+// ModuleReleaseMeta has changed since it was read.
 func (t *Trains) perform(
 	ctx context.Context, one *train.Outcome, due train.Promotion, meta *v1beta2.ModuleReleaseMeta,
 ) (outdated bool) {

@@ -24,7 +24,7 @@ import (
 
 var watchedChanges = measure.Counters[string](measure.Definition{
 	Name:   "kyma_pull_publisher_watched_changes_total",
-	Help:   "Changes of watched objects that reports of runtimes named, by watcher.",
+	Help:   "Changes of watched objects that runtimes reported, by watcher.",
 	Labels: []string{"watcher"}, Leader: true,
 })
 

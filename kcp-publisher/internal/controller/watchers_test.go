@@ -22,23 +22,23 @@ func TestOnlyNewChangesOfExistingWatchersAreReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		watched []bundle.ReportedWatch
 		news    int
-		objects []string // nil for any
+		objects []string // nil if the objects are not compared
 	}{
-		"no changes": {nil, 0, []string{}},
+		"report without changes": {nil, 0, []string{}},
 		"changes of an earlier report": {
 			[]bundle.ReportedWatch{{Watcher: "a", Since: 15, Objects: []bundle.WatchedObject{old}}}, 0, []string{},
 		},
-		"one new and one old change": {
+		"report with one new and one old change": {
 			[]bundle.ReportedWatch{{Watcher: "a", Since: 20, Objects: []bundle.WatchedObject{recent, old}}}, 1,
 			[]string{"recent"},
 		},
-		"unknown watcher": {
+		"report of an unknown watcher": {
 			[]bundle.ReportedWatch{{Watcher: "c", Since: 20, Objects: []bundle.WatchedObject{recent}}}, 0, []string{},
 		},
 		"sequence in the future": {
 			[]bundle.ReportedWatch{{Watcher: "a", Since: 21, Objects: []bundle.WatchedObject{recent}}}, 0, []string{},
 		},
-		"duplicate watcher": {
+		"report with a duplicate watcher": {
 			[]bundle.ReportedWatch{{Watcher: "a", Since: 20}, {Watcher: "a", Since: 20}}, 1, []string{},
 		},
 		"invalid object name": {
@@ -46,10 +46,10 @@ func TestOnlyNewChangesOfExistingWatchersAreReported(t *testing.T) {
 				{Watcher: "a", Since: 20, Objects: []bundle.WatchedObject{{Name: "a\nb", Since: 20}}},
 			}, 1, []string{},
 		},
-		"too many objects": {
+		"report with too many objects": {
 			[]bundle.ReportedWatch{flood, {Watcher: "b", Since: 20, Objects: []bundle.WatchedObject{recent}}}, 2, nil,
 		},
-		"trouble without objects": {
+		"report of a failed watch without objects": {
 			[]bundle.ReportedWatch{{Watcher: "b", Since: 20, Trouble: "forbidden"}}, 1, []string{},
 		},
 		"two watchers with one object each": {
@@ -94,16 +94,16 @@ func TestManyWatchedChangesEmitFewEvents(t *testing.T) {
 		notes = append(notes, note)
 	}
 	if len(notes) != maxWatchEvents+1 {
-		t.Fatalf("%d events: %v", len(notes), notes)
+		t.Fatalf("got %d Events %v, want the maximum per watcher plus one", len(notes), notes)
 	}
 	if want := "watcher settings: configmaps shop/c-0 changed in runtime one"; !strings.HasSuffix(notes[0], want) {
 		t.Errorf("got %q, want %q", notes[0], want)
 	}
 	if last := notes[maxWatchEvents-1]; !strings.HasSuffix(last, "and 42 more") {
-		t.Errorf("got %q", last)
+		t.Errorf("got last Event %q, want a summary of 42 more changes", last)
 	}
 	if len(notes[maxWatchEvents]) > 1100 {
-		t.Errorf("a note of %d bytes", len(notes[maxWatchEvents]))
+		t.Errorf("got an Event of %d bytes, want at most 1100", len(notes[maxWatchEvents]))
 	}
 	k.Events = events.NewFakeRecorder(0) // an Event would block now
 	kyma.Status.Runtime.ReportSequence = 20

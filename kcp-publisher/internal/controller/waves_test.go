@@ -33,7 +33,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// waves is a fleet whose controllers are called by a test, one after the other. It counts the status writes.
+// waves is a fleet whose controllers a test calls one after the other. It counts the writes of statuses.
 type waves struct {
 	*testing.T
 	*surroundings
@@ -275,7 +275,7 @@ func (w *waves) rollout() *fleet.Rollout {
 	}))
 }
 
-// settle runs publisher and runtimes in turn until nothing changes.
+// settle runs the publisher and the runtimes alternately until nothing changes.
 func (w *waves) settle() {
 	for range 12 {
 		w.poll()
@@ -299,7 +299,7 @@ func TestRolloutUpdatesOnlyTheRuntimesOfItsWaves(t *testing.T) {
 		w.agents()
 		pushes, patches := w.counts()
 		if pushes != want {
-			t.Errorf("a wave of %d runtimes got %d bundles", want, pushes)
+			t.Errorf("want %d bundles in the wave, got %d", want, pushes)
 		}
 		total, written = total+pushes, written+patches
 		if limit := 2 * total; written > limit {
@@ -313,15 +313,16 @@ func TestRolloutUpdatesOnlyTheRuntimesOfItsWaves(t *testing.T) {
 	w.settle()
 	pushes, patches := w.counts()
 	if total, written = total+pushes, written+patches; total != runtimes || written > 2*runtimes {
-		t.Errorf("the rollout caused %d bundles and %d status writes for %d runtimes", total, written, runtimes)
+		t.Errorf("rollout: got %d bundles and %d status writes, want one and at most two for each of %d runtimes",
+			total, written, runtimes)
 	}
 	if state := w.rollout().Status.State; state != fleet.RolloutSucceeded {
 		t.Errorf("the rollout has state %s, want Succeeded", state)
 	}
 }
 
-// wantHeldRuntimesUnwritten checks that the statuses of waiting runtimes are not written, and that the reason can still
-// be determined.
+// wantHeldRuntimesUnwritten checks that the statuses of runtimes that wait for their wave are not written, and that the
+// reason for waiting can still be determined.
 func (w *waves) wantHeldRuntimesUnwritten() {
 	w.Helper()
 	var kymas v1beta2.KymaList

@@ -33,6 +33,6 @@ func TestLeftOutTemplateEmitsOneEvent(t *testing.T) {
 	}
 	if event := <-recorder.Events; !strings.Contains(event, v1beta2.ReasonLeftOut) ||
 		!strings.Contains(event, "ModuleTemplate kcp-system/keda-1.0.0: 1048653 bytes") {
-		t.Errorf("got Event %q", event)
+		t.Errorf("got Event %q, want one with the ModuleTemplate and its size", event)
 	}
 }

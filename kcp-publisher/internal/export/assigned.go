@@ -12,14 +12,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
 )
 
-// maxChain limits the bundles of one runtime that Assigned reads.
+// maxChain is the maximum number of bundles that Assigned reads for one runtime.
 const maxChain = 1000
 
-// Assigned returns one list of runtimes for each time, with the module versions of the bundles that were in force then.
-// A bundle is in force from its signed time of issue until the next bundle's time of issue. Each of the given runtimes
-// references its newest bundle, from which Assigned follows the signed chain back. A list omits runtimes without a
-// bundle at that time. unread contains the runtimes whose bundles could not be read back to all times. All lists omit
-// them.
+// Assigned returns one list of runtimes for each time, with the module versions of each runtime's latest bundle at that
+// time. A bundle is the latest from its signed time of issue until the next bundle's time of issue. The runtimes in the
+// argument contain the digest of their newest bundle, from which Assigned follows the signed chain back. A list omits
+// runtimes without a bundle at that time. unread contains the runtimes whose chain could not be read back to all times.
+// All lists omit them.
 func Assigned(
 	ctx context.Context, options Options, runtimes []inventory.Runtime, times ...time.Time,
 ) (at [][]inventory.Runtime, unread []inventory.Unread, err error) {
@@ -44,7 +44,7 @@ func Assigned(
 	return at, unread, nil
 }
 
-// assigned returns the state of one runtime at each time, nil before its first bundle.
+// assigned returns the state of one runtime at each time. The state is nil at times before the runtime's first bundle.
 func (g *gathering) assigned(
 	ctx context.Context, r *inventory.Runtime, times []time.Time,
 ) ([]*inventory.Runtime, error) {

@@ -56,7 +56,7 @@ func TestAssignedFollowsTheChainBackToEachTime(t *testing.T) {
 			t.Errorf("after %s: got %q, want %q; unread %+v", after, got, want, unread)
 		}
 		if got := versions(at[1]); got != "berlin keda 1.2.0, munich keda 1.1.0" {
-			t.Errorf("after all bundles: got %q", got)
+			t.Errorf("after all bundles: got runtimes %q", got)
 		}
 	}
 

@@ -191,7 +191,7 @@ func (p Parcel) holds(d digest.Digest) bool {
 	return slices.ContainsFunc(p.Layout.Items, func(item airgap.Item) bool { return item.Descriptor.Digest == d })
 }
 
-func TestDeltaIsBarelyLargerThanTheChange(t *testing.T) {
+func TestExportSinceContainsLittleMoreThanTheChange(t *testing.T) {
 	f := newFleet(t)
 	var modules []bundle.Manifest
 	for i := range 20 {
@@ -219,19 +219,19 @@ func TestDeltaIsBarelyLargerThanTheChange(t *testing.T) {
 	size := f.written(parcel)
 	t.Logf("full export %d bytes, change %d, delta %d: %.3f times", whole, blobs, size, float64(size)/float64(blobs))
 	if float64(size) > 1.1*float64(blobs) {
-		t.Errorf("the delta has %d bytes for %d changed bytes", size, blobs)
+		t.Errorf("got an export with %d bytes for %d changed bytes", size, blobs)
 	}
 	for i, m := range modules {
 		if parcel.holds(m.Content[0].Digest) {
-			t.Errorf("the delta contains the old content of %s", m.Name)
+			t.Errorf("the export contains the old content of %s", m.Name)
 		}
 		if got := parcel.holds(changed[i].Content[0].Digest); got != (i < 2) {
-			t.Errorf("the delta contains the new content of %s: %v", m.Name, got)
+			t.Errorf("the export contains the new content of %s: got %v", m.Name, got)
 		}
 	}
 	for _, entry := range parcel.Contents {
 		if entry.Kind == KindRoot {
-			t.Errorf("the delta contains a root that the runtime already has: %+v", entry)
+			t.Errorf("the export contains a root that the runtime already has: %+v", entry)
 		}
 	}
 }
@@ -253,7 +253,7 @@ func TestRuntimesInOneFileShareTheirBlobs(t *testing.T) {
 	}
 	options.Since["munich"] = f.last["munich"].Digest
 	if parcel := f.gather(options); parcel.holds(keda.Content[0].Digest) || !parcel.holds(nats.Content[0].Digest) {
-		t.Error("want nats, which berlin needs, without keda, which both runtimes have")
+		t.Error("the file must contain nats, which only berlin needs, and not keda, which both runtimes have")
 	}
 }
 
@@ -305,12 +305,12 @@ func TestExportErrorsNameTheCause(t *testing.T) {
 		want    string
 	}{
 		"a runtime without a bundle": {
-			func(o *Options) { o.Runtimes = []string{"munich"} }, "runtime munich: nothing is published for it",
+			func(o *Options) { o.Runtimes = []string{"munich"} }, "runtime munich: no bundle is published",
 		},
 		"a missing bundle": {
 			func(o *Options) {
 				o.Since = map[string]digest.Digest{"berlin": digest.FromString("x")}
-			}, "is not in the registry any more: export without --since",
+			}, "is no longer in the registry: export without --since",
 		},
 		"a missing image": {
 			func(o *Options) { o.Images = true }, "module keda: image " + f.host + "/lab/keda:gone",

@@ -24,40 +24,43 @@ type Options struct {
 	Registries *store.Registries
 	Keys       publish.Keys
 	Runtimes   []string
-	// Since maps a runtime to the bundle that it has already applied. The export leaves out the blobs of that bundle.
+	// Since maps a runtime to the bundle that it has already applied. The export omits the blobs of that bundle.
 	Since map[string]digest.Digest
-	// Images includes the container images. Platforms selects platforms of images without a digest.
+	// Images includes the container images. Platforms selects the platforms of images that are referenced by tag.
+	// Images that are referenced by digest always include all platforms.
 	Images    bool
 	Platforms []ocispec.Platform
-	// Rendering finds the images that modules use without listing them. Nil finds none.
+	// Rendering finds the images that modules use without listing them. If it is nil, the export contains only listed
+	// images.
 	Rendering Rendering
-	// KubernetesVersion is the version for which charts are rendered. Empty uses the version that each runtime reported.
+	// KubernetesVersion is the version for which charts are rendered. Empty uses the version that each runtime
+	// reported.
 	KubernetesVersion string
 	// Offers includes the modules that runtimes with autonomy can choose.
 	Offers bool
 	// Sign signs the list of images. Agents refuse an unsigned list.
 	Sign bool
-	// Now is the time of the list.
+	// Now is the time at which the list of images is issued.
 	Now time.Time
 }
 
-// gathering collects the blobs that the runtimes need.
+// gathering is the state of one export. It collects the blobs that the runtimes need.
 type gathering struct {
 	Options
 	needs  []need
 	known  map[string]map[place]bool
 	images *imageFinder
 	used   usedImages
-	roots  map[string]int64 // the newest root of each runtime
+	roots  map[string]int64 // the version of the newest root of trust that each runtime already has
 	// modules are the modules whose images are exported, by name and version.
 	modules map[string]*ModuleImages
-	// carried are the bundles of the file, statements their predicates.
+	// carried contains the bundles in the file. statements contains their predicates.
 	carried    []bundle.CarriedBundle
 	statements []bundle.Predicate
 }
 
-// Gather reads the newest bundles of the runtimes and all objects that they refer to. It does not read the contents'
-// bytes.
+// Gather reads the newest bundles of the runtimes and finds all blobs that they reference. It does not read the bytes
+// of contents and image layers.
 func Gather(ctx context.Context, options Options) (Parcel, error) {
 	g := &gathering{
 		Options: options,
@@ -93,7 +96,7 @@ func (g *gathering) runtime(ctx context.Context, runtime string) error {
 	if since, ok := g.Since[runtime]; ok {
 		base, err := g.bundle(ctx, runtime, since.String())
 		if errors.Is(err, store.ErrNotFound) {
-			return fmt.Errorf("bundle %s is not in the registry any more: export without --since", since)
+			return fmt.Errorf("bundle %s is no longer in the registry: export without --since", since)
 		}
 		if err != nil {
 			return fmt.Errorf("--since: %w", err)
@@ -110,12 +113,12 @@ func (g *gathering) runtime(ctx context.Context, runtime string) error {
 	}
 	newest, err := g.bundle(ctx, runtime, bundle.TagDesired)
 	if errors.Is(err, store.ErrNotFound) {
-		return fmt.Errorf("nothing is published for it in %s: %w", g.Place.Name(bundle.DesiredRepository(runtime)), err)
+		return fmt.Errorf("no bundle is published in %s: %w", g.Place.Name(bundle.DesiredRepository(runtime)), err)
 	}
 	if err != nil {
 		return err
 	}
-	g.noteModules(newest)
+	g.recordModules(newest)
 	needs, err := g.needsOf(ctx, runtime, newest, true)
 	if err != nil {
 		return err
@@ -128,31 +131,33 @@ func (g *gathering) runtime(ctx context.Context, runtime string) error {
 	return nil
 }
 
-// noteModules records the modules whose images are exported. Rendering adds its failures to them.
-func (g *gathering) noteModules(b published) {
+// recordModules records the modules of a bundle whose images are exported. rendered later records rendering failures in
+// these entries.
+func (g *gathering) recordModules(b published) {
 	if !g.Images {
 		return
 	}
-	for _, m := range g.taken(b) {
+	for _, m := range g.exportedModules(b) {
 		images := ModuleImages{
 			Module:   m.Module,
 			Version:  m.Version,
 			Rendered: g.Rendering != nil,
 			Listed:   len(m.Spec.LocalizedImages),
 		}
-		if g.modules[images.String()] == nil { // another runtime can have the same module
+		if g.modules[images.String()] == nil { // do not replace the entry of another runtime with this version
 			g.modules[images.String()] = &images
 		}
 	}
 }
 
-// taken are the modules that are exported completely.
-func (g *gathering) taken(b published) []bundle.Manifest {
-	taken := b.State.All()
+// exportedModules returns the modules of a bundle whose content and images are exported. For all other modules, only
+// the proof of release is exported.
+func (g *gathering) exportedModules(b published) []bundle.Manifest {
+	modules := b.State.All()
 	if g.Offers {
-		taken = slices.Concat(taken, b.State.Offers)
+		modules = slices.Concat(modules, b.State.Offers)
 	}
-	return taken
+	return modules
 }
 
 // published is a published bundle with the bytes of its manifest.
@@ -186,9 +191,9 @@ func (g *gathering) verified(
 	return verified, bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes), err
 }
 
-// needsOf lists the blobs that a runtime needs for a bundle, the bundle's manifest first. It renders only the newest
-// bundle to find unlisted images, because the contents of earlier bundles can be missing. Those images are then
-// exported again.
+// needsOf lists the blobs that a runtime needs for a bundle, the bundle's manifest first. To find unlisted images, it
+// renders only the newest bundle, because the contents of earlier bundles can be missing. Therefore, unlisted images
+// are exported even if the runtime has them.
 func (g *gathering) needsOf(ctx context.Context, runtime string, b published, newest bool) ([]need, error) {
 	repository, err := g.Place.Reading(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {
@@ -212,7 +217,7 @@ func (g *gathering) needsOf(ctx context.Context, runtime string, b published, ne
 			return nil, err
 		}
 	}
-	for _, m := range b.State.Offers { // the agent asks for the proofs of a bundle with release keys
+	for _, m := range b.State.Offers { // with release keys, the agent requires the proof of release of each offer
 		if needs, err = g.module(ctx, needs, runtime, m, g.Offers); err != nil {
 			return nil, err
 		}
@@ -228,27 +233,27 @@ func (g *gathering) needsOf(ctx context.Context, runtime string, b published, ne
 	return needs, nil
 }
 
-// module adds the blobs of a module, or only the proof of its release.
+// module adds the blobs of a module. If whole is false, it adds only the proof of release.
 func (g *gathering) module(
 	ctx context.Context, needs []need, runtime string, m bundle.Manifest, whole bool,
 ) ([]need, error) {
 	wrapped := func(err error) error { return fmt.Errorf("module %s: %w", m.Module, err) }
 	for _, c := range m.Release {
-		held, err := g.held(ctx, runtime, KindRelease, m.Module+" "+m.Version, c)
+		blobs, err := g.withHolder(ctx, runtime, KindRelease, m.Module+" "+m.Version, c)
 		if err != nil {
 			return nil, wrapped(err)
 		}
-		needs = append(needs, held...)
+		needs = append(needs, blobs...)
 	}
 	if !whole {
 		return needs, nil
 	}
 	for _, c := range m.Content {
-		held, err := g.held(ctx, runtime, KindContent, fmt.Sprintf("%s %s, %s", m.Module, m.Version, c.Name), c)
+		blobs, err := g.withHolder(ctx, runtime, KindContent, fmt.Sprintf("%s %s, %s", m.Module, m.Version, c.Name), c)
 		if err != nil {
 			return nil, wrapped(err)
 		}
-		needs = append(needs, held...)
+		needs = append(needs, blobs...)
 	}
 	if !g.Images {
 		return needs, nil
@@ -262,7 +267,8 @@ func (g *gathering) module(
 	return needs, nil
 }
 
-// image adds an image that the operator configured or that a module names.
+// image adds the blobs of an image. configured is true if the operator configured the image, and false if a module
+// names it.
 func (g *gathering) image(
 	ctx context.Context, needs []need, runtime, reference string, configured bool,
 ) ([]need, error) {
@@ -277,8 +283,9 @@ func (g *gathering) image(
 	return needs, nil
 }
 
-// held returns a content together with the manifest that keeps registries from collecting it.
-func (g *gathering) held(ctx context.Context, runtime, kind, name string, c bundle.Content) ([]need, error) {
+// withHolder returns a content and the manifest that references it, so that the garbage collection of registries does
+// not delete the content.
+func (g *gathering) withHolder(ctx context.Context, runtime, kind, name string, c bundle.Content) ([]need, error) {
 	from, err := store.Locate(ctx, g.Place, g.Registries, c.Repository, nil)
 	if err != nil {
 		return nil, err
@@ -308,7 +315,7 @@ func itemFrom(from store.Reader, d ocispec.Descriptor) airgap.Item {
 	}
 }
 
-// trust adds the versions of the root that at least one of the runtimes can lack.
+// trust adds the versions of the root of trust that at least one of the runtimes may not have.
 func (g *gathering) trust(ctx context.Context) error {
 	first := g.Keys.Root.Version
 	for _, runtime := range g.Runtimes {
@@ -322,7 +329,7 @@ func (g *gathering) trust(ctx context.Context) error {
 		tag := bundle.RootTag(version)
 		fetched, err := store.Fetch(ctx, repository, tag)
 		if errors.Is(err, store.ErrNotFound) {
-			continue // older than this registry's history: a runtime without it must pin a newer root
+			continue // the registry's history starts later: a runtime with an older root must pin a newer root
 		}
 		if err != nil {
 			return err

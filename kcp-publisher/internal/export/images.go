@@ -20,7 +20,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// imageFinder finds images with all their blobs, each once.
+// imageFinder finds the blobs of images. It caches the result for each reference.
 type imageFinder struct {
 	registries *store.Registries
 	platforms  []ocispec.Platform
@@ -32,8 +32,8 @@ type foundImage struct {
 	needs []need
 }
 
-// find finds an image. For an image that a module names, it does not connect to this machine or its link-local
-// addresses.
+// find returns an image with its blobs. If a module names the image, find does not connect to loopback and link-local
+// addresses, because a module is untrusted.
 func (f *imageFinder) find(ctx context.Context, text string, configured bool) (foundImage, error) {
 	if known, ok := f.found[text]; ok {
 		return known, nil
@@ -57,7 +57,8 @@ func (f *imageFinder) find(ctx context.Context, text string, configured bool) (f
 	at := tag
 	if digested, ok := named.(reference.Digested); ok {
 		at, pinned = digested.Digest().String(), true
-		// References with one tag and different digests need different names in the file. A pull ignores the tag.
+		// A pull by digest ignores the tag. References with the same tag and different digests need different names in
+		// the file.
 		tag = digested.Digest().Algorithm().String() + "-" + digested.Digest().Encoded()[:32]
 	}
 	root, err := repository.Resolve(ctx, at)
@@ -105,7 +106,7 @@ func (f *imageFinder) find(ctx context.Context, text string, configured bool) (f
 	return found, nil
 }
 
-// filtered returns an index with only the selected platforms.
+// filtered reads an image index and returns a copy that contains only the selected platforms.
 func filtered(
 	ctx context.Context, from store.Fetcher, d ocispec.Descriptor, platforms []ocispec.Platform,
 ) (bundle.Blob, error) {
@@ -162,7 +163,7 @@ func (g *gathering) list(ctx context.Context) error {
 	}
 	var images []bundle.CarriedImage
 	for _, reference := range slices.Sorted(maps.Keys(g.images.found)) {
-		if carried[reference] { // the other ones belong to earlier bundles of the runtimes
+		if carried[reference] { // all other images belong to earlier bundles of the runtimes
 			images = append(images, g.images.found[reference].image)
 		}
 	}
@@ -185,9 +186,9 @@ func (g *gathering) list(ctx context.Context) error {
 	return nil
 }
 
-// signed returns the signed manifest of a list. It reuses an earlier signature, because each signature has different
-// bytes, unless a runtime of the list got another list since: the sequence of the signature would be older than the
-// sequence of that list, and the import would refuse it.
+// signed returns the signed manifest of a list of images. If the registry contains a signature of the same list, signed
+// reuses it, because each signature has different bytes. It creates a new signature if another list was signed for one
+// of the runtimes since then: an import would refuse the sequence of the old signature.
 func (g *gathering) signed(ctx context.Context, list bundle.Blob) (bundle.Blob, error) {
 	repository, err := g.Place.Repository(ctx, bundle.CarriedRepository)
 	if err != nil {
@@ -225,7 +226,8 @@ func (g *gathering) signed(ctx context.Context, list bundle.Blob) (bundle.Blob, 
 	return manifest, nil
 }
 
-// signedBefore returns the manifest that all tags name, nil if there is no such manifest.
+// signedBefore returns the manifest that all tags reference. It returns nil if a tag is missing or the tags reference
+// different manifests.
 func (g *gathering) signedBefore(
 	ctx context.Context, repository store.Reader, tags []string,
 ) (*bundle.Fetched, error) {
@@ -251,7 +253,8 @@ func (g *gathering) signedBefore(
 	return &found, nil
 }
 
-// predicate orders the list by the sequence of its bundles. The list expires with the first of them.
+// predicate returns the predicate of the list of images. Its sequence is at least the sequence of each bundle in the
+// file. It expires when the first of these bundles expires.
 func (g *gathering) predicate() bundle.CarriedPredicate {
 	p := bundle.CarriedPredicate{
 		Epoch: g.Keys.Root.Epoch, Sequence: g.Now.UnixMilli(), IssuedAt: g.Now.UTC().Truncate(time.Second),

@@ -35,11 +35,11 @@ func TestImagesAreExportedForTheSelectedPlatforms(t *testing.T) {
 		amd, arm  bool
 		index     bool // the index equals the one in the registry
 	}{
-		"no images":                        {"berlin", false, nil, false, false, false},
-		"all platforms":                    {"berlin", true, nil, true, true, true},
-		"one platform":                     {"berlin", true, linux("amd64"), true, false, false},
-		"another":                          {"berlin", true, linux("arm64"), false, true, false},
-		"a digest covers all of its image": {"munich", true, linux("amd64"), true, true, true},
+		"export without images":       {"berlin", false, nil, false, false, false},
+		"image by tag, all platforms": {"berlin", true, nil, true, true, true},
+		"image by tag, amd64":         {"berlin", true, linux("amd64"), true, false, false},
+		"image by tag, arm64":         {"berlin", true, linux("arm64"), false, true, false},
+		"image by digest, amd64":      {"munich", true, linux("amd64"), true, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			options := f.options(c.runtime)
@@ -47,11 +47,11 @@ func TestImagesAreExportedForTheSelectedPlatforms(t *testing.T) {
 			parcel := f.gather(options)
 			for platform, want := range map[string]bool{amd: c.amd, arm: c.arm} {
 				if got := parcel.holds(layers[platform]); got != want {
-					t.Errorf("carries %s: %v", platform, got)
+					t.Errorf("the file contains %s: got %v", platform, got)
 				}
 			}
 			if got := parcel.holds(index.Descriptor.Digest); got != c.index {
-				t.Errorf("carries the index: %v", got)
+				t.Errorf("the file contains the original index: got %v", got)
 			}
 			lists := 0
 			for _, r := range parcel.Layout.References {
@@ -60,7 +60,7 @@ func TestImagesAreExportedForTheSelectedPlatforms(t *testing.T) {
 				}
 			}
 			if (lists == 1) != c.images {
-				t.Errorf("carries %d signed lists", lists)
+				t.Errorf("got %d signed lists of images", lists)
 			}
 		})
 	}
@@ -68,7 +68,7 @@ func TestImagesAreExportedForTheSelectedPlatforms(t *testing.T) {
 	options.Images, options.Platforms = true, linux("s390x")
 	if _, err := Gather(t.Context(), options); err == nil ||
 		!strings.Contains(err.Error(), `only for ["linux/amd64" "linux/arm64"]`) {
-		t.Errorf("a missing platform: %v", err)
+		t.Errorf("a missing platform: got error %v", err)
 	}
 }
 
@@ -90,8 +90,9 @@ func TestReferencesWithOneTagAndDifferentDigestsAreExported(t *testing.T) {
 	}
 }
 
-// TestListIsNewerThanTheListBefore exports with an image, with another image, and with the first one again.
-func TestListIsNewerThanTheListBefore(t *testing.T) {
+// TestExportSignsListAgainAfterNewerList exports two runtimes, then one of them, and then both again. An import would
+// refuse the first list after the second list.
+func TestExportSignsListAgainAfterNewerList(t *testing.T) {
 	f := newFleet(t)
 	f.image("lab/keda:1", "linux/amd64")
 	f.publish("ship", f.module("keda", 10, f.host+"/lab/keda:1"))
@@ -119,21 +120,21 @@ func TestListIsNewerThanTheListBefore(t *testing.T) {
 	again := sequence(3*time.Minute, "ship", "harbor")
 	repeated := sequence(4*time.Minute, "ship", "harbor")
 	if both >= alone || alone >= again || repeated != again {
-		t.Errorf("got the sequences %d, %d, %d and %d", both, alone, again, repeated)
+		t.Errorf("got sequences %d, %d, %d and %d of the lists", both, alone, again, repeated)
 	}
 }
 
-func TestModulesThatListNoImagesAreNamed(t *testing.T) {
+func TestExportReportsModulesThatListNoImages(t *testing.T) {
 	f := newFleet(t)
 	f.image("lab/keda:1", "linux/amd64")
 	f.publish("berlin", f.module("keda", 10, f.host+"/lab/keda:1"), f.module("mail", 10))
 	options := f.options("berlin")
 	if got := f.gather(options).Unlisted; len(got) != 0 {
-		t.Errorf("without images: %v", got)
+		t.Errorf("without --images: got unlisted modules %v", got)
 	}
 	options.Images = true
 	if got := f.gather(options).Unlisted; len(got) != 1 || !strings.HasPrefix(got[0], "mail ") {
-		t.Errorf("with images: %v", got)
+		t.Errorf("with --images: got unlisted modules %v", got)
 	}
 }
 
@@ -152,7 +153,7 @@ func TestRepeatedExportReturnsTheSameFile(t *testing.T) {
 		return strings.Join(all, "\n")
 	}
 	if one, two := digests(), digests(); one != two {
-		t.Errorf("first\n%s\nthen\n%s", one, two)
+		t.Errorf("got first file\n%s\nsecond file\n%s", one, two)
 	}
 }
 
@@ -174,7 +175,7 @@ func TestImageThatImportRefusesIsNotExported(t *testing.T) {
 	options := f.options("berlin")
 	options.Images = true
 	if _, err := Gather(t.Context(), options); refusal.Of(err) == nil || refusal.Of(err).Reason != refusal.TooLarge {
-		t.Errorf("an image with more levels than import accepts: %v", err)
+		t.Errorf("an image with more levels than import accepts: got error %v", err)
 	}
 }
 
@@ -213,16 +214,16 @@ func TestImageListNamesItsBundlesAndTime(t *testing.T) {
 	options.Images = true
 	first, made := list(options)
 	if len(first.Bundles) != 1 || first.Bundles[0] != (bundle.CarriedBundle{Runtime: "berlin", Digest: published}) {
-		t.Errorf("the list is for %v", first.Bundles)
+		t.Errorf("got a list for bundles %v", first.Bundles)
 	}
 	if made.Sequence != noon.UnixMilli() || made.Epoch != 1 || !made.IssuedAt.Equal(noon) ||
 		!made.ExpiresAt.After(made.IssuedAt) {
-		t.Errorf("it reports %+v", made)
+		t.Errorf("got predicate %+v", made)
 	}
 	f.image("lab/keda:1", "linux/arm64") // the tag moves, the bundle does not change
 	options.Now = noon.Add(time.Minute)
 	second, later := list(options)
 	if second.Images[0].Digest == first.Images[0].Digest || !made.Before(later) {
-		t.Errorf("after the image moved: %+v, %+v", second.Images, later)
+		t.Errorf("after the tag moved: got images %+v, predicate %+v", second.Images, later)
 	}
 }

@@ -54,7 +54,7 @@ func Contents(
 	return found, nil
 }
 
-// maxBundlesTried limits the bundles that are read for one version.
+// maxBundlesTried is the maximum number of bundles that Contents reads to find the images of one module version.
 const maxBundlesTried = 3
 
 // contentOf returns the images of a module version in a bundle, and reports whether the bundle contains the version.

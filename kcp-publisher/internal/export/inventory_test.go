@@ -46,7 +46,7 @@ func TestContentsOfReportedVersionsComeFromTheReportedBundles(t *testing.T) {
 			rendered)
 	}
 
-	// Bundles of another runtime are refused, and another runtime with the version is tried.
+	// If the bundle of one runtime is refused, the bundle of another runtime with the version is read.
 	runtimes[0].Bundle = other.String()
 	got, err = Contents(t.Context(), options, runtimes)
 	f.must(err)

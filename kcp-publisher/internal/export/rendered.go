@@ -21,7 +21,8 @@ import (
 // Rendering returns the references of the images that a module uses.
 type Rendering func(context.Context, airgap.UsedRequest) ([]string, error)
 
-// maxUsedImages limits the unlisted images of one module to several times the number of the largest known module.
+// maxUsedImages is the maximum number of images that one module can use. It is several times the number of images of
+// the largest known module.
 const maxUsedImages = 1000
 
 // usedImages caches rendered images by input, because runtimes share most of their modules.
@@ -37,10 +38,10 @@ func (g *gathering) rendered(ctx context.Context, needs []need, runtime string, 
 		}
 	}
 	inForce := len(b.State.All())
-	for i, m := range g.taken(b) {
+	for i, m := range g.exportedModules(b) {
 		used, err := g.usedBy(ctx, m, b, kubernetes)
 		if errors.As(err, new(notRenderedError)) && ctx.Err() == nil && i >= inForce {
-			// The image is missing in every registry. The bundle in effect must be exported anyway.
+			// A module that is only offered must not prevent the export of the modules that the runtime installs.
 			noted := g.modules[m.Module+" "+m.Version]
 			noted.Rendered, noted.Problem = false, err.Error()
 			continue
@@ -63,7 +64,7 @@ func (g *gathering) rendered(ctx context.Context, needs []need, runtime string, 
 	return needs, nil
 }
 
-// notRenderedError is the reason why a module's objects are unknown. The module or the renderer causes it, not a
+// notRenderedError is the error of a module that could not be rendered. The module or the renderer causes it, not a
 // registry.
 type notRenderedError struct{ error }
 
@@ -81,7 +82,7 @@ func (g *gathering) kubernetes(ctx context.Context, runtime string) (string, err
 		return "", nil // a missing or refused report must not stop the export for other runtimes
 	}
 	if err != nil {
-		return "", fmt.Errorf("read its report: %w", err)
+		return "", fmt.Errorf("read the report: %w", err)
 	}
 	report, _ := bundle.ClaimedReport(fetched) // an unreadable report has no version
 	if _, err := version.ParseSemantic(report.KubernetesVersion); err != nil {
@@ -90,7 +91,7 @@ func (g *gathering) kubernetes(ctx context.Context, runtime string) (string, err
 	return report.KubernetesVersion, nil
 }
 
-// usedBy renders a module with its contents.
+// usedBy renders a module and returns the references of the images in its objects.
 func (g *gathering) usedBy(ctx context.Context, m bundle.Manifest, b published, version string) ([]string, error) {
 	var source v1beta2.ImageSpec
 	if err := json.Unmarshal(m.Spec.Install.Source.Raw, &source); err != nil {
@@ -100,9 +101,9 @@ func (g *gathering) usedBy(ctx context.Context, m bundle.Manifest, b published, 
 	if m.Spec.Config != nil {
 		wanted = append(wanted, m.Spec.Config.Ref)
 	}
-	question := airgap.UsedRequest{Manifest: m, ImagePaths: b.State.Settings.ImagePaths,
+	request := airgap.UsedRequest{Manifest: m, ImagePaths: b.State.Settings.ImagePaths,
 		Values: b.Statement.Predicate.Values.Only(m.UsedValues()), KubernetesVersion: version}
-	asked, err := json.Marshal(question) // contents are in it by digest
+	asked, err := json.Marshal(request) // the manifest contains the digests of the contents
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +111,7 @@ func (g *gathering) usedBy(ctx context.Context, m bundle.Manifest, b published, 
 	if known, ok := g.used[key]; ok {
 		return known, nil
 	}
-	question.Contents = map[digest.Digest][]byte{}
+	request.Contents = map[digest.Digest][]byte{}
 	for _, c := range m.Content {
 		if !slices.Contains(wanted, c.Digest.String()) {
 			continue
@@ -119,14 +120,14 @@ func (g *gathering) usedBy(ctx context.Context, m bundle.Manifest, b published, 
 		if err != nil {
 			return nil, err
 		}
-		if question.Contents[c.Digest], err = store.FetchBlob(ctx, from, c.Descriptor(),
+		if request.Contents[c.Digest], err = store.FetchBlob(ctx, from, c.Descriptor(),
 			bundle.MaxLayerBytes); err != nil {
 			return nil, fmt.Errorf("content %s: %w", c.Name, err)
 		}
 	}
-	used, err := g.Rendering(ctx, question)
+	used, err := g.Rendering(ctx, request)
 	if err == nil && len(used) > maxUsedImages {
-		err = fmt.Errorf("got %d, at most %d", len(used), maxUsedImages)
+		err = fmt.Errorf("the module uses %d images, must be at most %d", len(used), maxUsedImages)
 	}
 	if err != nil {
 		return nil, notRenderedError{err}
@@ -135,7 +136,8 @@ func (g *gathering) usedBy(ctx context.Context, m bundle.Manifest, b published, 
 	return used, nil
 }
 
-// unlisted returns the used images that the list lacks. It leaves out invalid references, which no registry has.
+// unlisted returns the references in used that are not in listed. It omits invalid references, because no registry can
+// contain them.
 func unlisted(used, listed []string) []string {
 	known := map[string]bool{}
 	for _, text := range listed {

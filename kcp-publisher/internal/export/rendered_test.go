@@ -45,17 +45,17 @@ func TestUnlistedImagesOfRenderedObjectsAreExported(t *testing.T) {
 	options := f.options("berlin", "munich")
 	options.Images, options.Rendering = true, func(_ context.Context, q airgap.UsedRequest) ([]string, error) {
 		if len(q.Contents) != 1 || len(q.Contents[q.Manifest.Content[0].Digest]) != 100 {
-			t.Errorf("%s: rendering gets %d contents", q.Manifest.Name, len(q.Contents))
+			t.Errorf("module %s: got %d contents to render", q.Manifest.Name, len(q.Contents))
 		}
 		asked = append(asked, q.Manifest.Name+" "+q.KubernetesVersion)
 		return []string{f.host + "/lab/keda:1", f.host + "/lab/helper:1", "NOT an image"}, nil
 	}
 	parcel := f.gather(options)
 	if !parcel.holds(listed.Descriptor.Digest) || !parcel.holds(used.Descriptor.Digest) || len(parcel.Unlisted) != 0 {
-		t.Errorf("holds %+v, unlisted %v", parcel.Contents, parcel.Unlisted)
+		t.Errorf("got contents %+v, unlisted %v", parcel.Contents, parcel.Unlisted)
 	}
 	if got := strings.Join(asked, ", "); got != "keda v1.33.1, mail v1.33.1, keda " {
-		t.Errorf("asked for %s", got)
+		t.Errorf("got rendering requests %s", got)
 	}
 	report, err = bundle.ComposeReport(bundle.Report{Runtime: "munich", Sequence: 1, Time: noon,
 		KubernetesVersion: "x"}, f.keys.Signer)
@@ -64,7 +64,7 @@ func TestUnlistedImagesOfRenderedObjectsAreExported(t *testing.T) {
 	asked = nil
 	f.gather(options)
 	if got := strings.Join(asked, ", "); got != "keda v1.33.1, mail v1.33.1, keda " {
-		t.Errorf("a report that names no version: asked for %s", got)
+		t.Errorf("a report without a Kubernetes version: got rendering requests %s", got)
 	}
 	manifest, err := json.Marshal(ocispec.Manifest{
 		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest,
@@ -85,14 +85,14 @@ func TestUnlistedImagesOfRenderedObjectsAreExported(t *testing.T) {
 	asked = nil
 	f.gather(options)
 	if got := strings.Join(asked, ", "); got != "keda v1.33.1, mail v1.33.1, keda " {
-		t.Errorf("a report that is too large: asked for %s", got)
+		t.Errorf("a report that is too large: got rendering requests %s", got)
 	}
 	asked, options.KubernetesVersion = nil, "v1.36.3"
 	f.publish("munich", f.installed("mail"))
 	f.gather(options)
-	// the contents of both mails differ
+	// the two versions of module mail have different contents
 	if got := strings.Join(asked, ", "); got != "keda v1.36.3, mail v1.36.3, mail v1.36.3" {
-		t.Errorf("asked for %s", got)
+		t.Errorf("modules with different contents: got rendering requests %s", got)
 	}
 
 	options.Rendering = func(context.Context, airgap.UsedRequest) ([]string, error) {
@@ -100,20 +100,20 @@ func TestUnlistedImagesOfRenderedObjectsAreExported(t *testing.T) {
 	}
 	if _, err := Gather(t.Context(), options); err == nil ||
 		!strings.Contains(err.Error(), "module keda uses it and does not list it: image "+f.host+"/lab/gone:1") {
-		t.Errorf("a missing image: %v", err)
+		t.Errorf("a missing image: got error %v", err)
 	}
 	options.Rendering = func(context.Context, airgap.UsedRequest) ([]string, error) {
 		return nil, errors.New("no objects")
 	}
 	if _, err := Gather(t.Context(), options); err == nil ||
 		!strings.Contains(err.Error(), "module keda: find the images of its objects: no objects; --renderer=none") {
-		t.Errorf("content that cannot be rendered: %v", err)
+		t.Errorf("content that cannot be rendered: got error %v", err)
 	}
 	options.Rendering = func(context.Context, airgap.UsedRequest) ([]string, error) {
 		return make([]string, maxUsedImages+1), nil
 	}
-	if _, err := Gather(t.Context(), options); err == nil || !strings.Contains(err.Error(), "at most 1000") {
-		t.Errorf("too many images: %v", err)
+	if _, err := Gather(t.Context(), options); err == nil || !strings.Contains(err.Error(), "must be at most 1000") {
+		t.Errorf("too many images: got error %v", err)
 	}
 }
 
@@ -166,23 +166,23 @@ func TestOfferThatCannotBeRenderedIsListedAndExportContinues(t *testing.T) {
 	}
 	parcel := f.gather(options)
 	if !parcel.holds(used.Descriptor.Digest) || !parcel.holds(listed.Descriptor.Digest) {
-		t.Errorf("holds %+v", parcel.Contents)
+		t.Errorf("got contents %+v", parcel.Contents)
 	}
 	if len(parcel.Modules) != 2 || !parcel.Modules[0].Rendered || parcel.Modules[1].Rendered ||
 		parcel.Modules[1].Listed != 1 || !strings.Contains(parcel.Modules[1].Problem, "values.x is required") {
-		t.Errorf("%+v", parcel.Modules)
+		t.Errorf("got modules %+v, want the problem of the offer", parcel.Modules)
 	}
 	options.Rendering = nil
 	if parcel = f.gather(options); len(parcel.Modules) != 2 || parcel.Modules[0].Rendered ||
 		parcel.Modules[1].Rendered || len(parcel.Unlisted) != 1 {
-		t.Errorf("without a renderer: %+v, %v", parcel.Modules, parcel.Unlisted)
+		t.Errorf("without a renderer: got modules %+v, unlisted %v", parcel.Modules, parcel.Unlisted)
 	}
 	options.Rendering = func(context.Context, airgap.UsedRequest) ([]string, error) {
 		return nil, errors.New("no objects")
 	}
 	if _, err := Gather(t.Context(), options); err == nil ||
 		!strings.Contains(err.Error(), "module keda: find the images of its objects: no objects") {
-		t.Errorf("a module in force that cannot be rendered: %v", err)
+		t.Errorf("an installed module that cannot be rendered: got error %v", err)
 	}
 }
 
@@ -199,11 +199,11 @@ func TestImageReferencesCannotReachThisMachine(t *testing.T) {
 		return []string{inside}, nil
 	}
 	if _, err := Gather(t.Context(), options); err == nil || !strings.Contains(err.Error(), "loopback address") {
-		t.Errorf("an image that a chart names: %v", err)
+		t.Errorf("an image that a chart names: got error %v", err)
 	}
 	f.publish("berlin", f.installed("keda", inside))
 	options.Rendering = nil
 	if _, err := Gather(t.Context(), options); err == nil || !strings.Contains(err.Error(), "loopback address") {
-		t.Errorf("an image that a component lists: %v", err)
+		t.Errorf("an image that a component lists: got error %v", err)
 	}
 }

@@ -16,10 +16,11 @@ import (
 )
 
 const (
-	// rendererTimeout ends a renderer that hangs. The renderer itself stops rendering a chart after 30 seconds.
+	// rendererTimeout is the time after which a renderer process is killed. The renderer itself stops rendering a chart
+	// after 30 seconds.
 	rendererTimeout = 2 * time.Minute
-	// maxComplaintBytes limits the quoted error output of a renderer.
-	maxComplaintBytes = 4 << 10
+	// maxErrorOutputBytes is the maximum size of a renderer's error output that an error quotes.
+	maxErrorOutputBytes = 4 << 10
 )
 
 // Renderer is an skr-agent program. It renders in its own process, like the agent of a runtime, and gets an empty
@@ -28,16 +29,16 @@ type Renderer struct{ Program string }
 
 // Images runs the program to find the images that a module uses.
 func (r Renderer) Images(ctx context.Context, q airgap.UsedRequest) ([]string, error) {
-	question, err := json.Marshal(q)
+	request, err := json.Marshal(q)
 	if err != nil {
 		return nil, err
 	}
 	limited, cancel := context.WithTimeout(ctx, rendererTimeout)
 	defer cancel()
 	child := exec.CommandContext(limited, r.Program, "used-images")
-	output, complaint := &bounded.Buffer{MaxBytes: airgap.MaxUsedAnswerBytes, Full: cancel},
-		&bounded.Buffer{MaxBytes: maxComplaintBytes}
-	child.Stdin, child.Stdout, child.Stderr = bytes.NewReader(question), output, complaint
+	output, errorOutput := &bounded.Buffer{MaxBytes: airgap.MaxUsedAnswerBytes, Full: cancel},
+		&bounded.Buffer{MaxBytes: maxErrorOutputBytes}
+	child.Stdin, child.Stdout, child.Stderr = bytes.NewReader(request), output, errorOutput
 	child.Env = []string{}
 	child.WaitDelay = time.Second
 	err = child.Run()
@@ -48,11 +49,11 @@ func (r Renderer) Images(ctx context.Context, q airgap.UsedRequest) ([]string, e
 		return nil, fmt.Errorf("%s wrote more than %d bytes", r.Program, output.MaxBytes)
 	case limited.Err() != nil:
 		return nil, fmt.Errorf("%s took longer than %s and was stopped", r.Program, rendererTimeout)
-	case strings.Contains(complaint.String(), `unknown command "used-images"`):
+	case strings.Contains(errorOutput.String(), `unknown command "used-images"`):
 		return nil,
 			fmt.Errorf("%s does not support rendering: set --renderer to an skr-agent of this version", r.Program)
 	case err != nil:
-		first, _, _ := strings.Cut(complaint.String(), "\n")
+		first, _, _ := strings.Cut(errorOutput.String(), "\n")
 		return nil, fmt.Errorf("%s: %w: %q", r.Program, err, first)
 	}
 	var answer airgap.UsedResponse

@@ -1,7 +1,7 @@
-// Package export selects the contents of a file that is carried to runtimes. It takes runtime IDs and returns a layout
-// of named blobs with a table of contents. It omits blobs that the runtimes already have. It only reads registries,
-// with one exception: it stores the signed list of images next to the bundles, so that a repeated export returns the
-// same file.
+// Package export selects the contents of a file for runtimes without a network connection. Its input is the IDs of the
+// runtimes. Its output is an OCI layout of named blobs with a table of contents. It omits blobs that the runtimes
+// already have. It only reads registries, with one exception: it pushes the signed list of images to the registry of
+// the bundles, so that a repeated export returns the same file.
 package export
 
 import (
@@ -17,12 +17,12 @@ import (
 const (
 	KindBundle  = "bundle"
 	KindContent = "content"
-	KindRelease = "release" // proof of a content's release
+	KindRelease = "release" // proof that a release key signed the module's component
 	KindRoot    = "root"
 	KindImage   = "image"
 )
 
-// need is a blob that a runtime needs.
+// need is one blob that one runtime needs.
 type need struct {
 	runtime    string
 	kind, name string
@@ -54,7 +54,8 @@ type Parcel struct {
 	// Unlisted contains the modules, with versions, whose components list no images and that were not rendered. The
 	// file has none of their images. Unlisted is empty if the export excludes images.
 	Unlisted []string
-	// Modules describes how the images of each module were found, sorted. It is empty if the export excludes images.
+	// Modules describes how the images of each module were found, sorted by module. It is empty if the export excludes
+	// images.
 	Modules []ModuleImages
 }
 
@@ -72,7 +73,7 @@ type ModuleImages struct {
 
 func (m ModuleImages) String() string { return m.Module + " " + m.Version }
 
-// place is a blob in a repository.
+// place identifies a blob in a repository.
 type place struct {
 	repository string
 	digest     digest.Digest

@@ -24,7 +24,8 @@ type Made struct {
 type InitOptions struct {
 	// Fleet is the fleet's name. Init generates one if it is empty.
 	Fleet string
-	// Epoch is 1, or higher if the fleet needs a new root of trust because its root keys were lost.
+	// Epoch is 1 for a new fleet. If the fleet lost its root keys and needs a new root of trust, it must be higher than
+	// the previous epoch.
 	Epoch int64
 	// RootKeys is the number of root keys. Threshold is the number of root keys that must sign a new root.
 	RootKeys, Threshold int
@@ -148,8 +149,8 @@ type Change struct {
 	unrevoked bool
 }
 
-// LeaveUnrevoked makes a rotation remove keys without revoking them. During such a planned overlap, the publisher still
-// adopts bundles that are signed with these keys.
+// LeaveUnrevoked makes a rotation remove keys without revoking them. The publisher then still adopts bundles that are
+// signed with these keys.
 func (c *Change) LeaveUnrevoked() { c.unrevoked = true }
 
 // Change starts the next version of the root.

@@ -242,8 +242,8 @@ func signs(t *testing.T, f Folder) trust.Root {
 	return loaded.Root
 }
 
-// check fails the test unless the root has this version, the history of roots is complete, and no temporary files are
-// left.
+// check fails the test unless the root has this version, the history of roots is complete, and no temporary files
+// exist.
 func check(t *testing.T, f Folder, version int64) {
 	t.Helper()
 	root := signs(t, f)

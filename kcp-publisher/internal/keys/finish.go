@@ -73,13 +73,13 @@ func (c *Change) finish(rootKeys []string) ([]Made, error) {
 
 func draftName(version int64) string { return fmt.Sprintf("root-%d.draft.json", version) }
 
-// missesSignatures reports whether a version is valid except that it needs more signatures.
+// missesSignatures reports whether a version of the root is valid except that it needs more signatures.
 func missesSignatures(data []byte, err error) bool {
 	_, broken := trust.OpenDraft(data)
 	return broken == nil && trust.IsUnderSigned(err)
 }
 
-// activate writes the next version of the root and activates the keys that waited for it.
+// activate writes the next version of the root and puts the .next keys that it lists into use.
 func (f Folder) activate(files *written, current, root trust.Root) ([]Made, error) {
 	for _, version := range []trust.Root{current, root} {
 		switch there, err := f.read(history(version.Version)); {
@@ -101,8 +101,8 @@ func (f Folder) activate(files *written, current, root trust.Root) ([]Made, erro
 	return f.Write(files.files)
 }
 
-// activateNextKeys sets the final names of key files that waited for the root. The keys were created with this version or with
-// its draft.
+// activateNextKeys gives the .next key files that the root lists their final names. The keys were created in this
+// change or, if the root was a draft, in an earlier change.
 func (w *written) activateNextKeys(root trust.Root) {
 	for _, name := range []string{FilePublisherKey, FileEnrollKey} {
 		made := slices.IndexFunc(w.files, func(file File) bool { return filepath.Base(file.File) == name+next })

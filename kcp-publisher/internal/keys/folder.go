@@ -42,7 +42,7 @@ type Folder struct {
 	// Passphrase decrypts encrypted key files. It is nil if no passphrase is configured.
 	Passphrase []byte
 
-	// exclusive is true if the caller holds the folder's lock. step is called before each step of a change. It is only
+	// exclusive is true if the caller has locked the folder. step is called before each step of a change. It is only
 	// set in tests.
 	exclusive bool
 	step      func(string)
@@ -91,7 +91,8 @@ func (f Folder) former(root trust.Root) ([]trust.Root, error) {
 	return found, nil
 }
 
-// loads limits the attempts to read a folder that changes during each read. A mounted Secret cannot be locked.
+// loads is the maximum number of attempts to read a folder that changes during each read. A mounted Secret cannot be
+// locked.
 const loads = 5
 
 // Load reads all keys of a publisher from a consistent state of the folder.
@@ -144,8 +145,8 @@ func (f Folder) load(ctx context.Context) (publish.Keys, error) {
 	return keys, nil
 }
 
-// roleKey reads the key of a role. A key that waited for this root is already in use, even if an interrupted rotation
-// did not rename its file.
+// roleKey reads the key of a role from the file name. If the root lists the key in the .next file, that key is in use,
+// even if an interrupted rotation did not rename the file.
 func (f Folder) roleKey(name string, root trust.Root) (trust.Signer, error) {
 	if data, listed := f.nextKey(name, root); listed {
 		return f.decode(name+next, data)
@@ -180,7 +181,7 @@ func (f Folder) decode(path string, data []byte) (trust.Signer, error) {
 	}
 	key, ok := opened.(*ecdsa.PrivateKey)
 	if !ok || key.Curve != elliptic.P256() {
-		return nil, fmt.Errorf("%s contains a %T, want an ECDSA P-256 key", path, opened)
+		return nil, fmt.Errorf("%s contains a %T, must be an ECDSA P-256 key", path, opened)
 	}
 	return signature.LoadECDSASigner(key, crypto.SHA256)
 }

@@ -17,7 +17,7 @@ import (
 //
 //  1. every file is written into the folder staged+".tmp" and synchronized with the disk,
 //  2. that folder is renamed to staged, which makes the change effective,
-//  3. the files are moved from there to their places.
+//  3. the files are moved from staged to their final paths.
 //
 // If a change is interrupted before step 2, it has no effect, and the next change removes its files. After step 2,
 // readers prefer staged files (see locate), and the next change completes step 3.
@@ -78,7 +78,7 @@ func (f Folder) commit(files []File) ([]Made, error) {
 	return made, os.Rename(making, f.path(staged))
 }
 
-// settle moves staged files to their final paths and removes files that are no longer needed.
+// settle moves staged files to their final paths, and removes .next files and drafts that are no longer needed.
 func (f Folder) settle() error {
 	entries, err := os.ReadDir(f.path(staged))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

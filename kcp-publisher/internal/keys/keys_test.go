@@ -141,7 +141,7 @@ func TestRotateRootReplacesOnlyRootKey(t *testing.T) {
 	}
 	w.Passphrase = nil
 	if _, err := w.Folder.signer(old[0]); err == nil || !strings.Contains(err.Error(), "--passphrase-file") {
-		t.Errorf("no passphrase: got %v", err)
+		t.Errorf("rotation without a passphrase: got error %v", err)
 	}
 }
 
@@ -194,7 +194,7 @@ func TestNextRootContainsChanges(t *testing.T) {
 	if root.Trusts(only) || !root.IsRevoked(only) || root.Epoch != 2 ||
 		root.Floors["kyma-project.io/module/keda"] != "1.2.0" ||
 		!slices.Equal(root.Releases(), []string{"kyma-project.io/"}) {
-		t.Errorf("got root %+v", root)
+		t.Errorf("got root %+v, want epoch 2, a floor and a release key", root)
 	}
 	w.change(w.RootKeyFiles(), func(c *Change) error { c.Floor("kyma-project.io/module/keda", ""); return nil })
 	if root := w.root(); len(root.Floors) != 0 || !root.IsRevoked(only) {
@@ -234,7 +234,7 @@ func TestPublisherKeyCanBeInKMS(t *testing.T) {
 	}
 	w.PublisherKey = "nokms://publisher"
 	if _, err := w.Load(ctx); err == nil || !strings.Contains(err.Error(), "publisher key nokms://publisher") {
-		t.Errorf("unknown KMS: got %v", err)
+		t.Errorf("unknown KMS: got error %v", err)
 	}
 }
 
@@ -252,7 +252,7 @@ func TestTokenSecretsAreReadAgainAfterChange(t *testing.T) {
 		t.Errorf("got %d secrets, then %d, want 1, then 2 with the first secret last", len(first), len(second))
 	}
 	for name, content := range map[string]string{
-		"three secrets": "00\n00\n00\n", "no secrets": "\n", "not hexadecimal": "secret\n",
+		"file with three secrets": "00\n00\n00\n", "empty file": "\n", "file with text": "secret\n",
 	} {
 		w.must(os.WriteFile(w.path(FileTokenKey), []byte(content), 0o600))
 		if _, err := file.Secrets(); err == nil || !strings.Contains(err.Error(), FileTokenKey) {

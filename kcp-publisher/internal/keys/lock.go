@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// lockTimeout is how long a command waits for the lock. It allows for a slow response of a key management service.
+	// lockTimeout is the maximum time that a command waits for the lock of the folder. Another command can have the
+	// lock while it waits for a key management service.
 	lockTimeout = time.Minute
 	lockRetry   = 20 * time.Millisecond
 )
@@ -57,7 +58,7 @@ func (f Folder) consistently(ctx context.Context, read func() error) error {
 		return fmt.Errorf("key folder %s is locked by another program: %w", f.Dir, err)
 	}
 	if locked {
-		defer func() { _ = lock.Unlock() }() // see above
+		defer func() { _ = lock.Unlock() }() // the operating system releases the lock when the process ends
 	}
 	return read()
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Rotate adds a new key to a role, which is used for signing once the new root takes effect. Unless dropOld is set, the
-// current key stays listed, so its signatures are accepted until everything is signed again. Keys that earlier
-// rotations replaced are removed and revoked. If public is empty, Rotate generates a key. Otherwise, public is a file
+// Rotate adds a new key to a role. The key is used for signing once the new root takes effect. Unless dropOld is set,
+// the root still lists the current key, so agents accept its signatures until the next rotation. Rotate removes and
+// revokes keys that earlier rotations replaced. If public is empty, Rotate generates a key. Otherwise, public is a file
 // or a KMS reference with the public key to list.
 func (c *Change) Rotate(ctx context.Context, role, public string, dropOld bool) error {
 	listed := map[string][]string{trust.RolePublisher: c.root.Publishers(), trust.RoleEnroll: c.root.Enrollers()}[role]
@@ -44,7 +44,7 @@ func (c *Change) Rotate(ctx context.Context, role, public string, dropOld bool) 
 	if !dropOld {
 		if keep = c.inUse(ctx, role); keep == "" && len(listed) > 1 {
 			return fmt.Errorf(
-				"the current %s key is unknown, so it cannot be kept: specify it with --publisher-key, or replace "+
+				"the current %s key cannot be determined: specify it with --publisher-key, or replace "+
 					"all keys with --drop-old", role)
 		} else if keep == "" && len(listed) == 1 {
 			keep = listed[0]
@@ -153,7 +153,7 @@ func publicKey(ctx context.Context, reference string) (crypto.PublicKey, error) 
 func decodePublic(path string, data []byte) (crypto.PublicKey, error) {
 	block, rest := pem.Decode(data)
 	if block == nil || block.Type != "PUBLIC KEY" || len(strings.TrimSpace(string(rest))) > 0 {
-		return nil, fmt.Errorf("%s: want exactly one PEM block PUBLIC KEY", path)
+		return nil, fmt.Errorf("%s: must contain exactly one PEM block of type PUBLIC KEY", path)
 	}
 	key, err := x509.ParsePKIXPublicKey(block.Bytes)
 	if err != nil {

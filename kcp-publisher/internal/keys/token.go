@@ -35,7 +35,7 @@ func (f Folder) TokenSecrets() (trust.TokenSecrets, error) {
 		secrets = append(secrets, secret)
 	}
 	if len(secrets) == 0 || len(secrets) > maxTokenSecrets {
-		return nil, fmt.Errorf("%s has %d secrets, want one, or two after a rotation, one per line",
+		return nil, fmt.Errorf("%s has %d secrets, must have one, or two after a rotation, one per line",
 			f.path(FileTokenKey), len(secrets))
 	}
 	return secrets, nil
@@ -99,7 +99,7 @@ type TokenFile struct {
 	secrets trust.TokenSecrets
 }
 
-// OpenTokenFile returns a TokenFile after it has read the secrets for the first time.
+// OpenTokenFile reads the secrets of a folder and returns a TokenFile that caches them.
 func OpenTokenFile(f Folder) (*TokenFile, error) {
 	t := &TokenFile{folder: f}
 	_, err := t.Secrets()

@@ -17,7 +17,8 @@ const (
 	documentPeriod   = 24 * time.Hour
 )
 
-// allowance limits the size of new documents that are written for one runtime. The zero value is a full allowance.
+// allowance limits the size of new documents that are written for one runtime. The zero value allows maxDocumentBytes
+// at once.
 type allowance struct {
 	limiter *rate.Limiter
 	// state is the digest of the last counted state. A repeated attempt for this state is not counted again.

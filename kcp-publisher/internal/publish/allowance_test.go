@@ -30,12 +30,12 @@ func TestNewDocumentsPerRuntimeAreLimited(t *testing.T) {
 		t.Errorf("after the limit: got %v, want an error", err)
 	}
 	if err := hostile.check(digest.FromString(fmt.Sprint(written-size)), size, now); err != nil {
-		t.Errorf("repeated attempt for the last state: %v", err)
+		t.Errorf("repeated attempt for the last state: got error %v, want none", err)
 	}
 	if err := honest.check(another(), bundle.MaxDocumentBytes, now); err != nil {
-		t.Errorf("another runtime: %v", err)
+		t.Errorf("another runtime: got error %v, want none", err)
 	}
 	if err := hostile.check(another(), size, now.Add(documentPeriod)); err != nil {
-		t.Errorf("after a day: %v", err)
+		t.Errorf("after a day: got error %v, want none", err)
 	}
 }

@@ -47,8 +47,8 @@ func TestCachedCertificateCheckEqualsUncachedCheck(t *testing.T) {
 		at      time.Time
 		good    bool
 	}{
-		{"first check", now, first, "one", begun, true},
-		{"second check", now, first, "one", begun.Add(time.Minute), true},
+		{"certificate checked for the first time", now, first, "one", begun, true},
+		{"certificate checked again", now, first, "one", begun.Add(time.Minute), true},
 		{"certificate for another key", now, second, "one", begun.Add(time.Minute), true},
 		{"expired certificate", now, second, "one", begun.Add(time.Hour), false},
 		{"certificate not valid yet", now, second, "one", begun.Add(-trust.MaxClockSkew - time.Second), false},

@@ -18,11 +18,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// contentLife is how long a content is cached. During a promotion, thousands of runtimes request the same few contents.
-// The component reader also caches contents, but checks for each request whether the registry still has the content.
+// contentLife is how long a component's content is cached. During a promotion, thousands of runtimes request the same
+// few contents. The component reader also caches contents, but checks for each request whether the registry still has
+// the content.
 const contentLife = 2 * time.Second
 
-// foundContent is the content of a component when it was looked up. Different contents have different ids.
+// foundContent is the content of a component as it was last looked up. Different contents have different ids.
 type foundContent struct {
 	resolve.Content
 	id digest.Digest
@@ -40,7 +41,7 @@ type contentKey struct {
 	namesItself bool
 }
 
-// contentRules identifies the signature policy and the root of trust that a content was checked with.
+// contentRules identifies the signature policy and the root of trust with which a component's content was checked.
 type contentRules struct {
 	round int
 	root  int64
@@ -99,7 +100,8 @@ func (p *Publisher) needed(
 	return fresh, nil
 }
 
-// isFresh reports whether a content that was found at the given time is still fresh. The zero time means never.
+// isFresh reports whether content that was found at the given time can still be used. A zero time means that the
+// content was never found.
 func isFresh(at, now time.Time) bool {
 	age := now.Sub(at)
 	return !at.IsZero() && age >= 0 && age < contentLife

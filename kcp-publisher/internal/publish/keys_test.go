@@ -100,7 +100,7 @@ func TestPublisherDoesNotPublishWithRefusedKeys(t *testing.T) {
 
 	revoked := successor(t, rootKey, newest, f.signer)
 	if _, err := p.ReplaceKeys(t.Context(), Keys{Signer: second, Root: revoked}); err != nil {
-		t.Errorf("take up a root without the publisher key: %v", err)
+		t.Errorf("replace keys with a root without the publisher key: got error %v", err)
 	}
 	refusedFor(t, "key removed from its role", check(true), refusal.UnknownKey, "is not listed")
 	_, err = f.try(p, plan.Runtime{ID: "berlin"}, "regular")
@@ -152,7 +152,7 @@ func TestReplacedKeysDoNotSignBundles(t *testing.T) {
 		replace = sync.OnceFunc(func() {
 			if replaced, err := p.ReplaceKeys(t.Context(),
 				Keys{Signer: second, Root: newest, Former: []trust.Root{f.root}}); !replaced || err != nil {
-				t.Errorf("take up keys: got replaced %t, %v", replaced, err)
+				t.Errorf("replace keys: got replaced %t, error %v", replaced, err)
 			}
 		})
 		f.publish(p, runtimeNamed("berlin"), "fast")

@@ -126,7 +126,7 @@ type Outcome struct {
 	// Unrecorded is true if a push is needed but was not made because the status does not record Published yet. The
 	// caller must record Published and publish again.
 	Unrecorded bool
-	// SecretsError is the error because of which the previous bundle's Secrets were kept, or nil.
+	// SecretsError is why the bundle contains the previous bundle's Secrets instead of the current ones, or nil.
 	SecretsError error
 	// Removals is the decision about the bundle's new removals. Kept is true if the Kyma is being deleted and the
 	// runtime keeps its modules until an operator approves their removal.
@@ -179,7 +179,7 @@ var errMoved = errors.New("another bundle was pushed at the same time")
 // errOtherKeys means that the keys were replaced before the bundle was pushed. The old keys can be revoked.
 var errOtherKeys = errors.New("the keys were replaced at the same time")
 
-// decision contains the next bundle of a runtime and whether it must be pushed.
+// decision contains the next bundle of a runtime, and the reason to push it.
 type decision struct {
 	keys     *Keys
 	adopted  plan.Adopted
@@ -191,8 +191,8 @@ type decision struct {
 	outcome   Outcome
 }
 
-// IsSettled reports whether a runtime needs no bundle and has no problem, before its report is read. It pushes no
-// bundle. If it returns false, the report must be read. An error means that the registry could not be read.
+// IsSettled reports whether a runtime needs no bundle and has no problem, without reading its latest report. It pushes
+// no bundle. If it returns false, the report must be read. An error means that the registry could not be read.
 func (p *Publisher) IsSettled(
 	ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot,
 ) (bool, error) {

@@ -146,7 +146,7 @@ func TestBundleIsPushedOnce(t *testing.T) {
 	first := f.publish(p, runtimeNamed("one"), "regular")
 	if !first.Pushed || first.Reason != plan.ReasonFirst || first.Published.Digest != f.lying("one") ||
 		first.Published.Predicate.Previous != nil {
-		t.Fatalf("first bundle: got %+v", first)
+		t.Fatalf("first bundle: got %+v, want a push without a predecessor", first)
 	}
 	if second := f.publish(p, runtimeNamed("one"), "regular"); second.Pushed || second.Reason != "" ||
 		second.Published.Digest != first.Published.Digest {

@@ -33,7 +33,7 @@ func (r *Record) Newest() plan.Memory {
 	return plan.Memory{Epoch: r.last.Predicate.Epoch, Sequence: r.last.Predicate.Sequence, Digest: r.last.Digest}
 }
 
-// Recheck makes the next reconcile check the registry. It keeps the last published bundle.
+// Recheck makes the next reconcile check the registry. The last published bundle stays recorded.
 func (r *Record) Recheck() { r.checked = time.Time{} }
 
 // published sets the last bundle, the registry's tag, and the time of the check.

@@ -12,8 +12,8 @@ import (
 )
 
 // Renew pushes a runtime's last bundle again with a later expiry if renewal is due. It returns the latest bundle, or
-// nil if unknown. It does not resolve the request, so bundles are renewed even while the control plane is only
-// partially changed.
+// nil if no valid bundle was found. It does not resolve the request, so bundles are renewed even while the control
+// plane is only partially changed.
 func (p *Publisher) Renew(
 	ctx context.Context, record *Record, runtime plan.Runtime,
 ) (newest *plan.Published, pushed bool, err error) {

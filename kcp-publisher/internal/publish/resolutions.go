@@ -13,8 +13,8 @@ import (
 // catalogs of several hundred KiB.
 const maxResolvedBytes = 256 << 20
 
-// newResolutions returns a cache of resolved requests. It keeps a result only while the result is the current one of a
-// runtime.
+// newResolutions returns a cache of resolved requests. It stores a result only while the result is the latest one of at
+// least one runtime.
 func newResolutions(maxBytes int) *memo.Shared[resolutionKey, *resolution] {
 	return memo.NewShared(memo.Limit{Bytes: maxBytes}, func(_ resolutionKey, r *resolution) int {
 		return len(r.documents.State.Bytes) + len(r.documents.Catalog.Bytes)
@@ -28,12 +28,13 @@ type resolutionKey [sha256.Size]byte
 type inputs struct {
 	Request  resolve.Request
 	Revision string
-	// LastState is the digest of the last state. Kept is the number of its Manifests that can be kept.
+	// LastState is the digest of the last state. Kept is the number of its Manifests that can be used again for
+	// unresolved modules.
 	LastState digest.Digest
 	Kept      int
 }
 
-// with returns the key for the inputs and the given contents.
+// with returns the key for the inputs together with the contents of components.
 func (k resolutionKey) with(contents digest.Digest) resolutionKey {
 	return sha256.Sum256(append(k[:], contents...))
 }

@@ -19,11 +19,13 @@ func TestResolutionKeyCoversAllInputs(t *testing.T) {
 	ref := resolve.Ref{Component: "example.com/keda", Version: "1.0.0"}
 	known := map[resolutionKey]string{}
 	for name, in := range map[string]inputs{
-		"none":       {},
-		"revision":   {Revision: "2"},
-		"request":    {Request: resolve.Request{NoCatalog: true}},
-		"last state": {LastState: "sha256:a"},
-		"kept":       {Request: resolve.Request{Last: &bundle.DesiredState{Manifests: make([]bundle.Manifest, 1)}}},
+		"no inputs":                {},
+		"catalog revision":         {Revision: "2"},
+		"request":                  {Request: resolve.Request{NoCatalog: true}},
+		"digest of the last state": {LastState: "sha256:a"},
+		"kept Manifests": {Request: resolve.Request{
+			Last: &bundle.DesiredState{Manifests: make([]bundle.Manifest, 1)},
+		}},
 	} {
 		key := keyOf(in)
 		if other, ok := known[key]; ok {

@@ -41,7 +41,7 @@ func TestSealedSecretsDependOnModulesAndChanges(t *testing.T) {
 		removals []string
 		err      string
 	}{
-		"no Secrets": {nil, &plan.Secrets{Recipient: to}, nil, nil, nil, ""},
+		"runtime without Secrets": {nil, &plan.Secrets{Recipient: to}, nil, nil, nil, ""},
 		"Secret of a requested module": {
 			nil, &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{keda}}, nil, []string{"login"}, nil, "",
 		},
@@ -76,7 +76,7 @@ func TestSealedSecretsDependOnModulesAndChanges(t *testing.T) {
 			"",
 		},
 		"all Secrets deleted, none known": {published(keda), &plan.Secrets{Recipient: to}, nil, nil, nil, ""},
-		"Secrets unknown":                 {published(keda), nil, nil, nil, nil, ""},
+		"Secrets that were not read":      {published(keda), nil, nil, nil, nil, ""},
 		"Kyma is being deleted": {
 			published(keda), &plan.Secrets{Recipient: to, Known: []string{"kyma-system/login"}},
 			func(r *plan.Runtime) { r.Deleting = true }, nil, nil, "",
@@ -84,12 +84,12 @@ func TestSealedSecretsDependOnModulesAndChanges(t *testing.T) {
 		"agent without a recipient": {
 			nil, &plan.Secrets{All: []bundle.RuntimeSecret{keda}}, nil, nil, nil, "upgrade the agent",
 		},
-		"one Secret is too large": {
+		"three Secrets, one of them too large": {
 			published(keda),
 			&plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{keda, huge, all},
 				Known: []string{"kyma-system/huge"}}, nil, []string{"login", "pull"}, nil, "secret kyma-system/huge: ",
 		},
-		"only Secret is too large": {
+		"one Secret that is too large": {
 			published(keda), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{huge}}, nil, nil, nil,
 			"make it smaller",
 		},

@@ -8,7 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// maxShared limits the number of recorded documents. A missing entry only causes another request to the registry.
+// maxShared limits the number of documents in Publisher.shared. A missing entry only causes another request to the
+// registry.
 const maxShared = 20_000
 
 // share uploads missing documents to the repository that all runtimes share, within the runtime's allowance.
@@ -67,7 +68,7 @@ func (p *Publisher) forgetShared() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for document := range p.shared {
-		p.shared[document] = time.Unix(0, 0) // not the zero time, so the document does not count as new
+		p.shared[document] = time.Unix(0, 0) // not the zero time, so the document is not charged to an allowance again
 	}
 }
 

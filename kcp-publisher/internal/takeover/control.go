@@ -16,8 +16,8 @@ import (
 
 // The Kyma controller calls the functions in this file.
 
-// Inherit records the modules that lifecycle-manager installed in the status of a Kyma that is being taken over. It
-// records them only once, so no module is uninstalled if Manifests are deleted later.
+// Inherit records in the status of a Kyma that is being taken over which modules lifecycle-manager installed. It
+// records them only once, so that Manifests that are deleted later do not cause modules to be uninstalled.
 func Inherit(ctx context.Context, direct client.Reader, kyma *v1beta2.Kyma) error {
 	is, err := phase.Of(kyma)
 	if is != bundle.TakeoverAdopt || err != nil || kyma.Status.Runtime.Takeover != nil {
@@ -72,8 +72,8 @@ func Done(kyma *v1beta2.Kyma) string {
 }
 
 // RemoveManifests deletes lifecycle-manager's Manifests of a deleted Kyma that was being taken over. It removes their
-// finalizers first. With finalizers, lifecycle-manager would uninstall the modules, or the Manifests would stay forever
-// if lifecycle-manager no longer runs.
+// finalizers first. Otherwise, lifecycle-manager would uninstall the modules or, if it no longer runs, the Manifests
+// would never be deleted.
 func RemoveManifests(ctx context.Context, api client.Client, direct client.Reader, kyma *v1beta2.Kyma) error {
 	if kyma.Labels[v1beta2.LabelTakeover] != v1beta2.TakeoverActive {
 		return nil // a finished takeover has already deleted the Manifests

@@ -33,7 +33,8 @@ func (e *BehindError) Error() string {
 func GiveBack(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot,
 ) (done []string, err error) {
-	// The author of the Kyma can remove the skip label. It alone does not show that the first steps were made.
+	// Also check the takeover label: the author of the Kyma can remove the skip-reconciliation label before steps 1 to
+	// 3 are done.
 	if kyma.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True ||
 		kyma.Labels[v1beta2.LabelTakeover] == v1beta2.TakeoverActive {
 		if done, err = handBack(ctx, api, kyma, offered); err != nil {
@@ -96,7 +97,7 @@ func handBack(
 }
 
 // releaseManifests removes the skip-reconciliation label from Manifests with the running version. It returns a
-// BehindError for the others.
+// BehindError if other Manifests still have an older version.
 func releaseManifests(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot,
 ) (done []string, err error) {
@@ -130,7 +131,7 @@ func releaseManifests(
 func releaseManifest(ctx context.Context, api client.Client, m *v1beta2.Manifest) (string, error) {
 	before := m.DeepCopy()
 	delete(m.Labels, v1beta2.LabelSkipReconciliation)
-	// Fail on a conflict: lifecycle-manager must read the version that was compared.
+	// The optimistic lock ensures that lifecycle-manager reads the same spec.version that Handback compared.
 	err := api.Patch(ctx, m, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	return fmt.Sprintf("Manifest %s/%s is managed by lifecycle-manager again", m.Namespace, m.Name),
 		ignoreNotFound("return", m, err)

@@ -22,7 +22,7 @@ type Handback struct {
 	//
 	// Source: lifecycle-manager c5b83f1b, pkg/templatelookup/regular.go, internal/service/manifest/orphan.
 	Modules []v1beta2.ModuleStatus
-	// Behind maps the names of Manifests with an older version than the runtime to the running version.
+	// Behind maps the names of Manifests with an older or unknown version to the version that runs in the runtime.
 	// Lifecycle-manager must not install from such a Manifest until it has written the running version to it.
 	Behind map[string]string
 	// Downgrades describes the modules that lifecycle-manager would downgrade.
@@ -71,34 +71,35 @@ func NewHandback(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, offered *cata
 	return h
 }
 
-// compare checks a Manifest for an older version than the running one. If lifecycle-manager will write the running or a
-// newer version of the channel to the Manifest, compare adds it to Behind, otherwise to Downgrades.
+// compare checks whether a Manifest has an older version than the module in the runtime. It treats a Manifest without a
+// version as older, because such a Manifest can install any version. If the channel has the running or a newer version,
+// which lifecycle-manager will write to the Manifest, compare adds the Manifest to Behind, otherwise to Downgrades.
 func (h *Handback) compare(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module, runs string, offered *catalog.Snapshot) {
-	has, source, next := cmp.Or(m.Spec.Version, runs), "", ""
+	has, source, next := m.Spec.Version, "", ""
 	if isMandatory(m) {
 		source, next = "its mandatory version is", mandatoryVersion(module, offered)
 		runs = newer(runs, next)
 	} else {
 		channel := followed(kyma, m, module)
 		source = fmt.Sprintf("channel %q has", channel)
-		next, _ = offered.Offered(module, channel, kyma.Labels) // an error leaves next empty
+		next, _ = offered.Offered(module, channel, kyma.Labels) // next is empty if the channel offers no version
 	}
 	switch {
-	case !bundle.Older(has, runs):
+	case runs == "", has != "" && !bundle.Older(has, runs):
 	case next == "" || bundle.Older(next, runs):
 		h.Downgrades = append(
 			h.Downgrades,
 			fmt.Sprintf(
 				"module %s runs in version %s, Manifest %s/%s has %s, and %s %s: lifecycle-manager would downgrade "+
-					"it to %s; first make %s or newer available there",
+					"it%s; first make %s or newer available there",
 				module,
 				runs,
 				m.Namespace,
 				m.Name,
-				has,
+				cmp.Or(has, "no version"),
 				source,
 				cmp.Or(next, "no version"),
-				has,
+				map[bool]string{true: " to " + has}[has != ""],
 				runs,
 			),
 		)
@@ -163,7 +164,8 @@ func running(kyma *v1beta2.Kyma, module string) string {
 	return ""
 }
 
-// followed returns the channel of a module in the runtime's Kyma, or else in the Manifest.
+// followed returns the channel that the runtime's Kyma requests for a module. If the Kyma does not request the module,
+// it returns the channel in the Manifest.
 func followed(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module string) string {
 	if spec := requested(kyma); spec != nil {
 		for _, asked := range spec.Spec.Modules {
@@ -202,8 +204,8 @@ func newer(a, b string) string {
 	return a
 }
 
-// ReturnedStatus returns the status with which lifecycle-manager continues. It contains only fields and conditions that
-// lifecycle-manager knows.
+// ReturnedStatus returns the status with which lifecycle-manager continues. It contains only the fields and conditions
+// that lifecycle-manager uses.
 func ReturnedStatus(before v1beta2.KymaStatus, h Handback) v1beta2.KymaStatus {
 	after := v1beta2.KymaStatus{
 		ActiveChannel: before.ActiveChannel,

@@ -80,6 +80,17 @@ func TestHandbackContinuesWithRunningVersions(t *testing.T) {
 			releasedKyma(map[string]string{"keda": "9.0.0"}), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
 			"9.0.0 Ready Manifest one-keda ModuleTemplate keda-9.0.0", "",
 			`channel "regular" has 1.8.0: lifecycle-manager would downgrade it to 1.7.0`},
+		"Manifest without a version": {
+			releasedKyma(map[string]string{"keda": "1.7.0"}), []v1beta2.Manifest{manifestOf("one", "keda", "")},
+			"1.7.0 Ready Manifest one-keda ModuleTemplate keda-1.7.0", "1.7.0", ""},
+		"Manifest without a version, channel with an older version": {
+			inSlow(releasedKyma(map[string]string{"keda": "1.8.0"})), []v1beta2.Manifest{manifestOf("one", "keda", "")},
+			"1.8.0 Ready Manifest one-keda ModuleTemplate keda-1.8.0", "",
+			`module keda runs in version 1.8.0, Manifest kcp-system/one-keda has no version, and channel "slow" ` +
+				`has 1.6.0: lifecycle-manager would downgrade it; first make 1.8.0 or newer available there`},
+		"Manifest without a version, runtime that never reported": {
+			kymaNamed("one"), []v1beta2.Manifest{manifestOf("one", "keda", "")},
+			" Ready Manifest one-keda ModuleTemplate keda-", "", ""},
 		"Manifest is being deleted": {
 			releasedKyma(map[string]string{"keda": "1.8.0"}), []v1beta2.Manifest{
 				manifestOf("one", "keda", "1.7.0", deleted),

@@ -60,7 +60,8 @@ func Of(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (own []v1beta2.Manifes
 	return own
 }
 
-// moduleOf returns the module name of a Manifest, or an empty string if it is unknown.
+// moduleOf returns the module name of a Manifest. It returns an empty string if neither the Manifest nor the Kyma's
+// status contains the name.
 func moduleOf(kyma *v1beta2.Kyma, manifest *v1beta2.Manifest) string {
 	if module := manifest.Labels[v1beta2.LabelModuleName]; module != "" {
 		return module

@@ -41,7 +41,7 @@ func manifestOf(kyma, module, version string, changes ...func(*v1beta2.Manifest)
 	return m
 }
 
-func TestRememberReadsManifestsAndStatus(t *testing.T) {
+func TestRecordModulesReadsManifestsAndStatus(t *testing.T) {
 	keda := v1beta2.InheritedModule{
 		Name: "keda", Version: "1.7.0", Channel: "regular", Objects: []v1beta2.Resource{deployment},
 	}
@@ -58,7 +58,7 @@ func TestRememberReadsManifestsAndStatus(t *testing.T) {
 		"Manifest of another Kyma": {
 			kymaNamed("one"), []v1beta2.Manifest{manifestOf("two", "keda", "1.7.0")}, nil,
 		},
-		"no Manifests": {kymaNamed("one"), nil, nil},
+		"Kyma without Manifests": {kymaNamed("one"), nil, nil},
 		"Manifest is being deleted": {
 			kymaNamed("one"), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", deleted)},
 			[]v1beta2.InheritedModule{keda},

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// Landscape contains the objects and rules of a control plane.
+// Landscape contains the objects of a control plane and the publisher's rules, from which New computes plans.
 type Landscape struct {
 	plan.Fleet
 	// Manifests contains lifecycle-manager's Manifests.
@@ -43,7 +43,8 @@ type Module struct {
 	Name      string `json:"name"`
 	Channel   string `json:"channel,omitempty"`
 	Installed string `json:"installed"`
-	// Then is the version to which the module is upgraded after its adoption, or empty.
+	// Then is the version to which the module is upgraded after its adoption. It is empty if the module is not
+	// upgraded.
 	Then string `json:"then,omitempty"`
 	// Note is the reason why the module is not upgraded or not adopted.
 	Note string `json:"note,omitempty"`
@@ -95,9 +96,8 @@ func (l Landscape) plan(kyma *v1beta2.Kyma, preview *plan.Preview, now time.Time
 		p.Modules = append(p.Modules, module)
 	}
 	if s := kyma.Status.Runtime; s == nil || s.Observed == nil {
-		p.Remarks = append(p.Remarks, "no agent has reported yet: install one with the output of `kcp-publisher "+
-			"enroll "+
-			p.Runtime+"` prints")
+		p.Remarks = append(p.Remarks,
+			"no agent has reported yet: install one with the output of `kcp-publisher enroll "+p.Runtime+"`")
 	}
 	return p
 }
@@ -245,10 +245,10 @@ func Unready(kyma *v1beta2.Kyma) string {
 	s := kyma.Status.Runtime
 	switch {
 	case s == nil || s.Takeover == nil || s.Published == nil:
-		return "the publisher has not published a bundle for it yet: check that the publisher is running and that " +
-			"its --watch-label-selector selects the Kyma"
+		return "the publisher has not published a bundle for the Kyma yet: check that the publisher is running and " +
+			"that its --watch-label-selector selects the Kyma"
 	case s.Observed == nil:
-		return "its runtime has not reported yet: install the agent in the runtime"
+		return "the runtime has not reported yet: install the agent in the runtime"
 	}
 	var missing []string
 	for _, m := range s.Takeover.Modules {
@@ -258,12 +258,13 @@ func Unready(kyma *v1beta2.Kyma) string {
 	}
 	switch {
 	case len(missing) > 0:
-		return strings.TrimSuffix(fmt.Sprintf("its runtime has not adopted %s yet: %s", strings.Join(missing, ", "),
+		return strings.TrimSuffix(fmt.Sprintf("the runtime has not adopted %s yet: %s", strings.Join(missing, ", "),
 			s.Takeover.Message), ": ")
 	case s.Observed.Digest != s.Published.Digest:
-		return fmt.Sprintf("its runtime has not reported bundle %d yet", s.Published.Sequence)
+		return fmt.Sprintf("the runtime has not reported bundle %d yet", s.Published.Sequence)
 	case kyma.Status.State != v1beta2.StateReady:
-		return fmt.Sprintf("its state is %q: see `kcp-publisher why %s`", kyma.Status.State, plan.RuntimeID(kyma))
+		return fmt.Sprintf("the state of the Kyma is %q: see `kcp-publisher why %s`", kyma.Status.State,
+			plan.RuntimeID(kyma))
 	}
 	return ""
 }

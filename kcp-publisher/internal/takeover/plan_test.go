@@ -217,30 +217,30 @@ func TestTakeoverCanBeFinishedAfterAllModulesAreAdopted(t *testing.T) {
 		change func(*v1beta2.Kyma)
 		want   string // empty if the takeover can be finished
 	}{
-		"all modules adopted": {func(*v1beta2.Kyma) {}, ""},
-		"no published bundle": {
+		"runtime that adopted all modules": {func(*v1beta2.Kyma) {}, ""},
+		"Kyma without a published bundle": {
 			func(k *v1beta2.Kyma) {
 				k.Status.Runtime = nil
 			}, "check that the publisher is running and that its --watch-label-selector selects the Kyma",
 		},
-		"no report": {func(k *v1beta2.Kyma) { k.Status.Runtime.Observed = nil }, "has not reported yet"},
-		"module not adopted": {
+		"runtime without a report": {func(k *v1beta2.Kyma) { k.Status.Runtime.Observed = nil }, "has not reported yet"},
+		"runtime with a module that is not adopted": {
 			func(k *v1beta2.Kyma) { k.Status.Runtime.Takeover.Modules[0].Adopted = false }, "has not adopted keda yet",
 		},
-		"unmanaged module not adopted": {func(k *v1beta2.Kyma) {
+		"runtime with an unmanaged module that is not adopted": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Takeover.Modules[0].Adopted, k.Status.Runtime.Requested.Spec.Modules[0].Managed = false,
 				false
 		}, ""},
-		"latest bundle not reported": {
+		"runtime that has not reported the latest bundle": {
 			func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Digest = "newer" }, "has not reported bundle 7 yet",
 		},
 		"Kyma in state Warning": {
 			func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateWarning }, "see `kcp-publisher why one`",
 		},
-		"module not adopted, with a message": {func(k *v1beta2.Kyma) {
+		"runtime that reports why a module is not adopted": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Takeover.Modules[0].Adopted, k.Status.Runtime.Takeover.Message = false, "forbidden"
 		}, "keda yet: forbidden"},
-		"Kyma without a state": {func(k *v1beta2.Kyma) { k.Status.State = "" }, `its state is ""`},
+		"Kyma without a state": {func(k *v1beta2.Kyma) { k.Status.State = "" }, `the state of the Kyma is ""`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := Unready(ready(c.change)); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
@@ -255,17 +255,19 @@ func TestUntouchedRuntimeCanBeReturnedImmediately(t *testing.T) {
 		status *v1beta2.RuntimeStatus
 		want   bool
 	}{
-		"no published bundle":              {nil, true},
-		"published bundle without modules": {&v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{}}, true},
-		"modules published and reported": {
+		"Kyma without a published bundle": {nil, true},
+		"Kyma with a published bundle without modules": {
+			&v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{}}, true,
+		},
+		"Kyma with published and reported modules": {
 			&v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{Versions: map[string]string{"keda": "1.7.0"}},
 				Requested: &v1beta2.RequestedSpec{}, Observed: &v1beta2.ObservedBundle{}}, false,
 		},
-		"modules published but not reported": {
+		"Kyma with published modules that are not reported": {
 			&v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{Versions: map[string]string{"keda": "1.7.0"}}},
 			false,
 		},
-		"release published but nothing reported": {&v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{
+		"Kyma with a published release and no report": {&v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{
 			Versions: map[string]string{"keda": "1.7.0"},
 		},
 			Takeover: &v1beta2.TakeoverStatus{Published: string(bundle.TakeoverRelease)}}, true},

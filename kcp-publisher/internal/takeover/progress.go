@@ -49,7 +49,7 @@ func next(kyma *v1beta2.Kyma, phase string) string {
 		}
 		return "managed by lifecycle-manager"
 	case PhaseReturn:
-		return "its runtime has released the modules: run `takeover abort` until lifecycle-manager manages all " +
+		return "the runtime has released the modules: run `takeover abort` until lifecycle-manager manages all " +
 			"Manifests"
 	case PhaseFinished:
 		return "finished; once lifecycle-manager is uninstalled, `takeover finish --lifecycle-manager-is-gone` " +
@@ -64,7 +64,7 @@ func next(kyma *v1beta2.Kyma, phase string) string {
 	case string(bundle.TakeoverRelease):
 		return awaited(kyma, bundle.TakeoverRelease, "abort")
 	}
-	return fmt.Sprintf("annotation %s is invalid, want adopt, clean or release", v1beta2.AnnotationTakeoverPhase)
+	return fmt.Sprintf("annotation %s is invalid, must be adopt, clean or release", v1beta2.AnnotationTakeoverPhase)
 }
 
 // awaited describes the event that a phase waits for.

@@ -88,7 +88,7 @@ func Start(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []s
 	}
 	done = append(done, fmt.Sprintf("Kyma %s/%s is labeled %s=%s and %s=%s", kyma.Namespace, kyma.Name,
 		v1beta2.LabelTakeover, v1beta2.TakeoverActive, v1beta2.LabelSkipReconciliation, v1beta2.True))
-	late, err := skipManifests(ctx, api, kyma) // lifecycle-manager may have created Manifests until now
+	late, err := skipManifests(ctx, api, kyma) // lifecycle-manager may have created Manifests in between
 	return append(done, late...), err
 }
 
@@ -221,7 +221,7 @@ func manifestsOf(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]
 func patchKyma(ctx context.Context, api client.Client, before, kyma *v1beta2.Kyma) error {
 	if err := api.Patch(ctx, kyma,
 		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("change Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
+		return fmt.Errorf("patch Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
 	}
 	return nil
 }

@@ -61,28 +61,30 @@ type Options struct {
 	Puller  *pull.Puller
 	Syncer  *objects.Syncer
 	Secrets *secrets.Keeper
-	// Keeper restores deleted objects of the agent.
+	// Keeper restores a deleted Kyma and deleted Manifests.
 	Keeper *objects.Keeper
 	// TryAgain receives the Manifests that the installer must reconcile again.
 	TryAgain chan<- event.GenericEvent
 	// Client reads the Kyma, the Manifests and the catalog from a cache. Uncached reads from the API server.
 	Client, Uncached client.Client
 	Events           events.EventRecorder
-	// Signer is the runtime's own key. Token introduces the key to the control plane. It can be nil.
+	// Signer is the runtime's own key. Token is the enrollment token with which the agent proves this key to the
+	// control plane, nil if the bootstrap Secret contains none.
 	Signer trust.Signer
 	Token  *trust.Token
 	// PollInterval and ReportInterval are defaults, which the settings of a bundle override.
 	PollInterval   time.Duration
 	ReportInterval time.Duration
 	Now            func() time.Time
-	// Checks runs the checks of modules. Accounts returns the account of each module.
+	// Checks runs the checks of modules. Accounts selects the ServiceAccount that installs each module.
 	Checks   *prove.Runner
 	Accounts guard.Accounts
 	// Inspect returns details of a module. If it is nil, reports contain no details.
 	Inspect func(context.Context, *v1beta2.Manifest, []bundle.Detail) *bundle.ModuleDetails
 	// Deployment is the agent's own Deployment, nil if bundles must not change its image.
 	Deployment *upgrade.Deployment
-	// UpgradeDeadline is the time in which a leading agent with a new image must prove the image.
+	// UpgradeDeadline is the time in which a new image of the agent must run for one minute without a failed round.
+	// Otherwise the image is rolled back.
 	UpgradeDeadline time.Duration
 	// Enrolled reports whether the bootstrap Secret changed since the agent started. Restart restarts the agent with
 	// the new Secret. If Enrolled is nil, the agent does not check the Secret.
@@ -115,21 +117,22 @@ type Agent struct {
 	outage   outage
 	// rounds is the backoff of failed rounds.
 	rounds wait.Backoff
-	// well is the start of the current series of successful rounds, zero after a failure. proven is true if the agent's
-	// image proved itself. agentProblem is the reason why the agent does not run the bundle's image.
+	// well is the start of the current series of successful rounds, zero after a failure. proven is true after the
+	// agent's image ran for one minute without a failed round. agentProblem is the reason why the agent does not run
+	// the bundle's image.
 	well         time.Time
 	trial        trial
 	proven       bool
 	agentProblem string
 	// unmanaged contains the versions of unmanaged modules by name.
 	unmanaged map[string]string
-	// secrets is the outcome for the Secrets of the bundle in force.
+	// secrets is the outcome for the Secrets of the last accepted bundle.
 	secrets *bundle.ReportedSecrets
 	// unreadable is the error of parsing the modules that the runtime's Kyma requests.
 	unreadable error
 	// details are the last details of modules, by name of the Manifest.
 	details map[string]inspected
-	// leftovers is the number of removed leftovers of lifecycle-manager that were logged.
+	// leftovers is the number of lifecycle-manager's objects whose removal was logged.
 	leftovers int
 	// enrolled is true if the bootstrap Secret changed.
 	enrolled atomic.Bool
@@ -175,7 +178,7 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	log := ctrl.LoggerFrom(ctx)
 	first := !a.begun.Swap(true)
 	if a.enrolledAgain(ctx, log, first) {
-		return ctrl.Result{}, nil // the process ends
+		return ctrl.Result{}, nil // the process restarts
 	}
 	if first {
 		a.catchUp(ctx, log)
@@ -189,7 +192,7 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	}
 	restoring := a.restore(ctx, log, polled)
 	again, err := a.round(ctx, log, polled)
-	return ctrl.Result{RequeueAfter: nextRound(time.Until(a.nextPoll), again, restoring, a.noteRound(ctx, log, err))},
+	return ctrl.Result{RequeueAfter: nextRound(time.Until(a.nextPoll), again, restoring, a.logRound(ctx, log, err))},
 		nil
 }
 
@@ -201,8 +204,9 @@ func (a *Agent) catchUp(ctx context.Context, log logr.Logger) {
 	}
 }
 
-// round reconciles the runtime with the bundle in force and reports the result. It reads the state, calls decideRound,
-// executes the actions and records the outcome. It returns the time until the next round, 0 for the next poll.
+// round reconciles the runtime with the last accepted bundle and reports the result. It reads the state, calls
+// decideRound, executes the actions and records the outcome. It returns the time until the next round, 0 for the next
+// poll.
 func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.Duration, error) {
 	kyma, err := a.kyma(ctx)
 	if err != nil {
@@ -219,13 +223,13 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 	followed := autonomy.Follow(a.Puller.Current(), asking, installed)
 	a.unmanaged = maintenance.Unmanaged(followed.Bundle, a.unmanaged, kyma, installed)
 	gate := a.gate(kyma)
-	a.noteDecided(log, followed)
+	a.logDecided(log, followed)
 	var written objects.Outcome
 	var watchErr, stageErr error
 	fetched, b := false, followed.Bundle
 	if b != nil {
 		if fetched, stageErr = a.stage(ctx, log, b.State); stageErr == nil {
-			a.keepSecrets(ctx, log, b.Statement.Predicate, polled)
+			a.writeSecrets(ctx, log, b.Statement.Predicate, polled)
 		}
 	}
 	actions := decideRound(roundFacts{
@@ -255,7 +259,7 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 	a.recordRemoved(log, facts.Kyma, written.Removed)
 	a.suspect(facts.Manifests, fetched)
 	measureModules(facts.Manifests)
-	opens := a.noteWaiting(log, gate, facts.Waiting)
+	opens := a.logWaiting(log, gate, facts.Waiting)
 	var nextChange time.Duration
 	facts.Watched, nextChange = a.watches.Report(a.nextSequence(), a.Now())
 	pruneErr := a.prune(ctx, facts)
@@ -289,12 +293,12 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 		a.importFiles(ctx, log)
 	}
 	if a.twins.twin != "" {
-		return // a newer bundle can be a response to the request of the other cluster
+		return // a second agent reports with this key, and a newer bundle can be a response to its report
 	}
 	before, root, location := slices.Clone(a.Puller.Refused()), a.Puller.Root().Version, a.Puller.Location().String()
 	changed, err := a.Puller.Pull(ctx)
 	if ctx.Err() != nil {
-		return // the process ends, so the error is not the registry's
+		return // the process is shutting down, so the registry is not the cause of the error
 	}
 	a.unread, a.storeErr = err != nil, nil
 	if errors.Is(err, pull.ErrNotStored) {
@@ -314,22 +318,22 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 	}
 	outage := err != nil && refusal.Of(err) == nil
 	a.measurePoll(outage || a.storeErr != nil, changed, a.Now())
-	a.noteOutage(log, outage, err)
+	a.logOutage(log, outage, err)
 	if outage && a.storeErr == nil {
-		a.noteRegistry(err)
+		a.emitRegistryEvent(err)
 	} else {
-		a.noteRegistry(nil)
+		a.emitRegistryEvent(nil)
 	}
 	if changed {
 		b := a.Puller.Current()
 		log.Info("accepted bundle", "sequence", b.Statement.Predicate.Sequence, "digest", b.Digest, "modules",
 			len(b.State.Manifests), "removals", b.Statement.Predicate.Removals)
 	}
-	a.notePoll()
+	a.refetchMissing()
 }
 
-// noteDecided logs the decisions of an autonomous runtime if they changed.
-func (a *Agent) noteDecided(log logr.Logger, followed autonomy.Followed) {
+// logDecided logs the modules that an autonomous runtime chose without the control plane, if they changed.
+func (a *Agent) logDecided(log logr.Logger, followed autonomy.Followed) {
 	if a.logged.Changed(loggedDecided, strings.Join(followed.Decided, " ")) && len(followed.Decided) > 0 {
 		log.Info("applying the request of the runtime's Kyma until the control plane responds", "modules",
 			followed.Decided)
@@ -338,7 +342,7 @@ func (a *Agent) noteDecided(log logr.Logger, followed autonomy.Followed) {
 
 func (a *Agent) recordRefused(ctx context.Context, log logr.Logger, refused bundle.RefusedBundle) {
 	bundlesRefused.WithLabelValues(string(refused.Reason)).Inc()
-	what, stays := "a bundle", "the previous bundle stays in force"
+	what, stays := "a bundle", "the previous bundle stays in use"
 	if refused.Reason.AboutRoot() {
 		what, stays = "a root of trust", "the previous root of trust stays in use"
 	}

@@ -47,7 +47,7 @@ func settingsOf(b *bundle.Bundle) bundle.Settings {
 	return b.State.Settings
 }
 
-// delivery is the outcome of the last report.
+// delivery is the outcome of the last attempt to deliver a report.
 type delivery struct {
 	// sent is the content of the last delivered report, "" before the first.
 	sent string
@@ -73,17 +73,17 @@ func (d delivery) after(content string, now time.Time, err error) delivery {
 	return delivery{sent: content, at: now}
 }
 
-// known reports whether the control plane has the agent's key. The bundle in force must contain the key, and no newer
-// bundle was refused because it is for another agent. A control plane that was restored from a backup can have a
-// previous key. The agent must then introduce its key again.
+// known reports whether the control plane has the agent's key: the last accepted bundle contains the key, and no newer
+// bundle was refused because it is for another agent's key. A control plane that was restored from a backup can have a
+// previous key. The agent must then enroll its key again.
 func known(inForce *bundle.Bundle, thumbprint string, refused []bundle.RefusedBundle) bool {
 	return inForce != nil && inForce.Statement.Predicate.Audience.KeyThumbprint == thumbprint &&
 		!slices.ContainsFunc(refused, func(r bundle.RefusedBundle) bool { return r.Reason == refusal.WrongCluster })
 }
 
 // unenrolled returns the reason why the control plane cannot verify the agent's reports, "" for none. The statement of
-// the bundle in force contains the key that the control plane has. An agent with another key needs a certificate or a
-// token.
+// the last accepted bundle contains the key that the control plane has. An agent with another key needs a certificate
+// or a token.
 func unenrolled(p bundle.Predicate, thumbprint string, certified bool, token *trust.Token, now time.Time) string {
 	if p.KymaUID == "" || p.Audience.KeyThumbprint == thumbprint || certified ||
 		token != nil && now.Before(token.Expires) {
@@ -94,8 +94,8 @@ func unenrolled(p bundle.Predicate, thumbprint string, certified bool, token *tr
 		why = "its enrollment token expired at " + token.Expires.UTC().Format(time.RFC3339)
 	}
 	return fmt.Sprintf(
-		"the bundle in force does not contain this agent's key %s, and the agent has no valid certificate and %s: run "+
-			"`kcp-publisher enroll %s` in the control plane and apply its output in the runtime",
+		"the last accepted bundle does not contain this agent's key %s, and the agent has no valid certificate and "+
+			"%s: run `kcp-publisher enroll %s` in the control plane and apply its output in the runtime",
 		trust.ShortThumbprint(thumbprint),
 		why,
 		p.Audience.Runtime,
@@ -103,7 +103,7 @@ func unenrolled(p bundle.Predicate, thumbprint string, certified bool, token *tr
 }
 
 // Unenrolled returns the reason why the control plane cannot verify the reports of an agent with this key, "" for none.
-// The reason depends on the bundle in force and the root of trust, as in the agent itself.
+// A running agent gets the same result from the same bundle and root of trust.
 func Unenrolled(
 	inForce bundle.Bundle, root trust.Root, runtime, thumbprint string, token *trust.Token, now time.Time,
 ) string {

@@ -26,7 +26,7 @@ func TestNextRoundStartsAtTheEarliestTime(t *testing.T) {
 		others    []time.Duration
 		want      time.Duration
 	}{
-		"next poll only":                  {time.Minute, nil, time.Minute},
+		"no time except the next poll":    {time.Minute, nil, time.Minute},
 		"other times of 0 are ignored":    {time.Minute, []time.Duration{0, 0}, time.Minute},
 		"other time before the next poll": {time.Minute, []time.Duration{0, time.Second, time.Hour}, time.Second},
 		"overdue poll":                    {-time.Minute, []time.Duration{time.Second}, minRound},
@@ -50,9 +50,9 @@ func TestReportIsSentOnChangeOrAfterInterval(t *testing.T) {
 		"unchanged within the interval": {sent, "first", noon.Add(59 * time.Minute), false},
 		"unchanged after the interval":  {sent, "first", noon.Add(time.Hour), true},
 		"changed within the interval":   {sent, "second", noon.Add(time.Second), true},
-		"failed just now":               {failed, "second", noon.Add(10*time.Minute + 59*time.Second), false},
-		"failed just now and changed":   {failed, "third", noon.Add(10*time.Minute + time.Second), false},
-		"failed a poll interval ago":    {failed, "second", noon.Add(11 * time.Minute), true},
+		"delivery failed recently":      {failed, "second", noon.Add(10*time.Minute + 59*time.Second), false},
+		"changed after recent failure":  {failed, "third", noon.Add(10*time.Minute + time.Second), false},
+		"failed one poll interval ago":  {failed, "second", noon.Add(11 * time.Minute), true},
 	} {
 		require.Equal(t, c.want, c.before.isNeeded(c.message, c.now, interval, poll), name)
 	}
@@ -166,7 +166,7 @@ func TestAgentImageIsPinnedAndMirrored(t *testing.T) {
 	}
 }
 
-func TestControlPlaneKnowsKeyInBundleInForce(t *testing.T) {
+func TestControlPlaneKnowsKeyInLastAcceptedBundle(t *testing.T) {
 	by := func(thumbprint string) *bundle.Bundle {
 		b := &bundle.Bundle{}
 		b.Statement.Predicate.Audience.KeyThumbprint = thumbprint
@@ -177,10 +177,10 @@ func TestControlPlaneKnowsKeyInBundleInForce(t *testing.T) {
 		refused []bundle.RefusedBundle
 		want    bool
 	}{
-		"no bundle yet":                       {nil, nil, false},
-		"bundle in force has no key":          {by(""), nil, false},
-		"bundle in force has another key":     {by("other"), nil, false},
-		"bundle in force has the agent's key": {by("mine"), nil, true},
+		"no bundle yet":                   {nil, nil, false},
+		"last bundle has no key":          {by(""), nil, false},
+		"last bundle has another key":     {by("other"), nil, false},
+		"last bundle has the agent's key": {by("mine"), nil, true},
 		"newer bundle is for another agent": {
 			by("mine"), []bundle.RefusedBundle{{Reason: refusal.Expired}, {Reason: refusal.WrongCluster}}, false,
 		},

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// detailsInterval is the minimum time between two reads of an unchanged module, because each can cause a report.
+	// detailsInterval is the minimum time between two reads of an unchanged module, because each read can cause a
+	// report.
 	detailsInterval = 5 * time.Minute
 	// detailsTimeout and maxInspected limit the time and the number of modules to inspect in one round.
 	detailsTimeout = 15 * time.Second
@@ -21,13 +22,13 @@ const (
 
 // inspected contains the last details of a module.
 type inspected struct {
-	of      string // identifies the state of the module
+	of      string // identifies the state of the module at the time of the read
 	at      time.Time
 	details *bundle.ModuleDetails
 }
 
-// inspect returns the details of modules by the name of their Manifest, if the settings of the bundle in force request
-// details. Only these signed settings can request them.
+// inspect returns the details of modules by the name of their Manifest, if the settings of the last accepted bundle
+// request details. Only these signed settings can request them.
 func (a *Agent) inspect(ctx context.Context, manifests []v1beta2.Manifest) map[string]*bundle.ModuleDetails {
 	wanted := settingsOf(a.Puller.Current()).Details
 	if len(wanted) == 0 || a.Inspect == nil {
@@ -56,7 +57,8 @@ func (a *Agent) inspect(ctx context.Context, manifests []v1beta2.Manifest) map[s
 	return all
 }
 
-// after returns the details after another read. Unchanged details keep their time, so that they do not cause a report.
+// after returns the details after another read. If the details did not change, it returns the previous ones with their
+// time, so that they do not cause a report.
 func (k inspected) after(of string, now time.Time, details *bundle.ModuleDetails) inspected {
 	if k.details != nil {
 		same := *details

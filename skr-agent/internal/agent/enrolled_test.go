@@ -22,7 +22,7 @@ func TestAgentRestartsAfterChangeOfBootstrapSecret(t *testing.T) {
 		"Secret did not change":            {read: 0},
 		"Secret changed":                   {changed: true, answer: answer{again: true}, read: 1, restarts: 1},
 		"Secret applied without a change":  {changed: true, read: 1},
-		"Secret changed before the lease":  {first: true, answer: answer{again: true}, read: 1, restarts: 1},
+		"Secret changed before leadership": {first: true, answer: answer{again: true}, read: 1, restarts: 1},
 		"first round without a change":     {first: true, read: 1},
 		"new content of Secret is invalid": {changed: true, answer: answer{err: errors.New("token: invalid")}, read: 1},
 	} {

@@ -69,7 +69,8 @@ func (a *Agent) unenrolled(log logr.Logger) string {
 	return why
 }
 
-// certificate returns the certificate in the bundle in force, nil if it has no valid certificate for this agent's key.
+// certificate returns the certificate in the last accepted bundle, nil if it has no valid certificate for this agent's
+// key.
 func (a *Agent) certificate(log logr.Logger, thumbprint string) *trust.Certificate {
 	certificateExpiry.Unset()
 	b := a.Puller.Current()

@@ -10,7 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/importer"
 )
 
-// importFiles imports the files of the folder into the location. The poll then reads the imported bundle.
+// importFiles imports the files in the import folder into the registry or OCI layout of the agent. The poll then reads
+// the imported bundle from there.
 func (a *Agent) importFiles(ctx context.Context, log logr.Logger) {
 	taken, err := a.Folder.Import(ctx, importer.Importer{
 		To: a.Puller.Location(), Root: a.Puller.Root(), Now: a.Now, ClockSkew: a.Puller.Trust.ClockSkew,
@@ -24,7 +25,7 @@ func (a *Agent) importFiles(ctx context.Context, log logr.Logger) {
 			log.Info("imported a file", "file", t.File, "bundles", t.Outcome.Bundles, "written", t.Outcome.Written,
 				"images", len(t.Outcome.Images))
 		case refused != nil && refused.Reason == refusal.Rollback:
-			log.Info("skipped a file that is older than the bundle in force", "file", t.File, "reason",
+			log.Info("skipped a file that is older than the last accepted bundle", "file", t.File, "reason",
 				t.Err.Error())
 		default:
 			log.Error(t.Err, "failed to import a file", "file", t.File)

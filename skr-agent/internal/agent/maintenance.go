@@ -14,9 +14,9 @@ func (a *Agent) gate(kyma *v1beta2.Kyma) maintenance.Gate {
 	return maintenance.New(a.Puller.Current(), a.Puller.Expired(), kyma, a.unmanaged, a.Puller.Clock())
 }
 
-// noteWaiting logs each waiting upgrade once. It returns the time until the next maintenance window, 0 if no upgrade
+// logWaiting logs each waiting upgrade once. It returns the time until the next maintenance window, 0 if no upgrade
 // waits for a window.
-func (a *Agent) noteWaiting(log logr.Logger, gate maintenance.Gate, waiting map[string]string) time.Duration {
+func (a *Agent) logWaiting(log logr.Logger, gate maintenance.Gate, waiting map[string]string) time.Duration {
 	for _, module := range a.waiting.Replace(waiting) {
 		log.Info("upgrade waits", "module", module, "reason", waiting[module])
 	}

@@ -27,11 +27,11 @@ var (
 		Help: "Polls that failed because the registry did not respond or the bundle could not be stored.", Leader: true,
 	})
 	sequenceInForce = measure.Gauge(measure.Definition{
-		Name: "kyma_pull_agent_bundle_sequence", Help: "Sequence of the bundle in force.", Leader: true,
+		Name: "kyma_pull_agent_bundle_sequence", Help: "Sequence of the last accepted bundle.", Leader: true,
 	})
 	expiry = measure.Gauge(measure.Definition{
 		Name: "kyma_pull_agent_bundle_expiry_timestamp_seconds",
-		Help: "Unix time at which the bundle in force expires.", Leader: true,
+		Help: "Unix time at which the last accepted bundle expires.", Leader: true,
 	})
 	rootVersion = measure.Gauge(measure.Definition{
 		Name: "kyma_pull_agent_root_version", Help: "Version of the root of trust in use.", Leader: true,
@@ -73,7 +73,7 @@ func (a *Agent) measurePoll(failed, changed bool, now time.Time) {
 	if changed {
 		bundlesAccepted.Inc()
 	}
-	// Set these without a change too, because a previous process can have accepted the bundle in force.
+	// Set these metrics without a change too, because a previous process can have accepted this bundle.
 	if b := a.Puller.Current(); b != nil {
 		sequenceInForce.Set(float64(b.Statement.Predicate.Sequence))
 		expiry.Set(float64(b.Statement.Predicate.ExpiresAt.Unix()))

@@ -59,7 +59,7 @@ func TestModulesAreCountedByState(t *testing.T) {
 }
 
 // A failed poll increases the number of failures, but does not set the time of the last poll.
-func TestTimesAreAbsentBeforeTheFirstPoll(t *testing.T) {
+func TestTimeMetricsAreAbsentBeforeFirstPoll(t *testing.T) {
 	for _, name := range []string{
 		"kyma_pull_agent_last_poll_timestamp_seconds", "kyma_pull_agent_bundle_sequence",
 		"kyma_pull_agent_bundle_expiry_timestamp_seconds",

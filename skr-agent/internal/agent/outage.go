@@ -18,7 +18,7 @@ const outageEvents = 5 * time.Minute
 type outage struct {
 	// why is the first error of the current outage, "" if bundles are readable.
 	why string
-	// reportedAt is the time of the last Event for an outage. reported means that this Event is about the current
+	// reportedAt is the time of the last Event for an outage. reported is true if this Event is about the current
 	// outage.
 	reportedAt time.Time
 	reported   bool
@@ -40,9 +40,9 @@ func (o outage) next(err error, now time.Time) (after outage, emit bool) {
 	return o, false
 }
 
-// noteRegistry emits an Event if bundles become unreadable, or readable again. The Event is about the Kyma by name,
-// because the Kyma does not exist before the first bundle.
-func (a *Agent) noteRegistry(err error) {
+// emitRegistryEvent emits an Event when bundles become unreadable, and when they are readable again. The Event refers
+// to the Kyma only by name, because the Kyma does not exist before the first bundle.
+func (a *Agent) emitRegistryEvent(err error) {
 	after, emit := a.outage.next(err, a.Now())
 	a.outage = after
 	if !emit {
@@ -56,8 +56,7 @@ func (a *Agent) noteRegistry(err error) {
 			"bundles are readable again in %s", a.Puller.Location().String())
 		return
 	}
-	note := bundle.Bounded("failed to read bundles from "+a.Puller.Location().String()+", the bundle in force stays: "+
-		after.why,
-		bundle.MaxNoteBytes)
+	note := bundle.Bounded("failed to read bundles from "+a.Puller.Location().String()+
+		", continuing with the last accepted bundle: "+after.why, bundle.MaxNoteBytes)
 	a.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonRegistryUnavailable, "Pull", "%s", note)
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/prove"
 )
 
-// proving is the state of modules' checks between rounds.
+// proving is the state that the agent needs between rounds to run the checks of modules.
 type proving struct {
-	// remembered is true if the saved results of checks were read.
+	// remembered is true after the saved results of checks were read.
 	remembered bool
 	// shipped contains the checks that modules ship, by the digest of the content.
 	shipped map[digest.Digest]shipped
@@ -39,7 +39,7 @@ func (a *Agent) measureBefore(
 	ctx context.Context, log logr.Logger, b *bundle.Bundle, installed []v1beta2.Manifest, gate maintenance.Gate,
 	sync syncScope,
 ) {
-	if b == nil || sync == syncNothing || !a.rememberChecks(ctx, log) {
+	if b == nil || sync == syncNothing || !a.restoreChecks(ctx, log) {
 		return
 	}
 	held, waiting := gate.Waiting(b, installed), a.unstaged
@@ -63,7 +63,7 @@ func isInstalled(module string, installed []v1beta2.Manifest) bool {
 
 // prove sets the checks to measure, and saves their results.
 func (a *Agent) prove(ctx context.Context, log logr.Logger, b *bundle.Bundle, installed []v1beta2.Manifest) {
-	if b == nil || !a.rememberChecks(ctx, log) {
+	if b == nil || !a.restoreChecks(ctx, log) {
 		return
 	}
 	a.Checks.Set(a.targets(ctx, b, installed))
@@ -71,8 +71,8 @@ func (a *Agent) prove(ctx context.Context, log logr.Logger, b *bundle.Bundle, in
 	a.runChecks(ctx, b, installed)
 }
 
-// runChecks starts the check run in the settings, once for each ID. The result stays after the run is removed from the
-// settings.
+// runChecks starts the check run that the bundle's settings request, once for each run ID. Reports contain the result
+// even after the run is removed from the settings.
 func (a *Agent) runChecks(ctx context.Context, b *bundle.Bundle, installed []v1beta2.Manifest) {
 	run := settingsOf(b).CheckRun
 	if run == nil || a.Checks.HasRun(run.ID) {
@@ -88,12 +88,13 @@ func (a *Agent) runChecks(ctx context.Context, b *bundle.Bundle, installed []v1b
 	want := b.State.Manifests[at]
 	want.Checks = run.Checks
 	t := a.target(ctx, want, installed, map[digest.Digest]shipped{})
-	t.Version = installed[live].RunningVersion() // differs from the bundle's version while an upgrade waits
+	t.Version = installed[live].RunningVersion() // not the bundle's version while the module's upgrade waits
 	a.Checks.SetRun(run.ID, t, "")
 }
 
-// rememberChecks restores the results of the previous process, once. It reports whether they were restored.
-func (a *Agent) rememberChecks(ctx context.Context, log logr.Logger) bool {
+// restoreChecks restores the check results that the previous process saved, once. It reports whether they were
+// restored.
+func (a *Agent) restoreChecks(ctx context.Context, log logr.Logger) bool {
 	if a.remembered {
 		return true
 	}

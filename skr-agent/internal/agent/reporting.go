@@ -78,7 +78,7 @@ func (a *Agent) saveReported(ctx context.Context, log logr.Logger) {
 func (a *Agent) nextSequence() int64 {
 	verified := a.Puller.NewestTime()
 	if a.resumed && a.sequence == 0 {
-		verified = time.Time{} // after a loss of the registry, the newest bundle can be old, so use only the clock
+		verified = time.Time{} // a registry restored from a backup can have an old bundle, so use only the clock
 	}
 	return bundle.NextReportSequence(a.sequence, a.Puller.Clock(), verified)
 }

@@ -32,8 +32,8 @@ const (
 	// restoreInterval is the time until the first retry of a failed restore. It doubles up to restoreDoublings times.
 	restoreInterval  = time.Second
 	restoreDoublings = 5
-	// definitionsInterval is the time between two checks of the definitions without a reported change. Agents need this
-	// check if they are not permitted to watch definitions.
+	// definitionsInterval is the interval at which the agent checks its CRDs if no watch reports a change. The checks
+	// are necessary because the agent may not be permitted to watch CRDs.
 	definitionsInterval = 10 * time.Minute
 )
 
@@ -45,16 +45,16 @@ type restoration struct {
 	notRestored, suspected logonce.Memo
 	lost                   losses
 	// undefined is true if the API server does not serve one of the agent's kinds. undocumented is the error of storing
-	// the documents of the bundle in force.
+	// the documents of the last accepted bundle.
 	undefined    bool
 	undocumented error
-	// definitions are the CRDs of the agent's kinds. nextDefinitions is the time of the next check without a reported
-	// change.
+	// definitions are the CRDs of the agent's kinds. nextDefinitions is the time of their next check if no watch
+	// reports a change.
 	definitions     objects.Definitions
 	nextDefinitions time.Time
 	// restoreFailed counts consecutive rounds with a failed restore.
 	restoreFailed int
-	// begun is true if a round started. It is safe for concurrent use.
+	// begun is true after the first round started. It is safe for concurrent use.
 	begun atomic.Bool
 }
 
@@ -121,7 +121,7 @@ type losses struct {
 	sincePoll map[string]string
 }
 
-// news records lost contents, and returns the contents to log.
+// news records that contents are lost, and returns those that must be logged.
 func (l *losses) news(lost []digest.Digest) []digest.Digest {
 	if l.sincePoll == nil {
 		l.sincePoll = map[string]string{}
@@ -141,7 +141,7 @@ func (l *losses) poll() {
 	l.sincePoll = nil
 }
 
-// watchOwn watches the agent's definitions and Secrets.
+// watchOwn watches the CRDs of the agent's kinds and the agent's Secrets.
 func (a *Agent) watchOwn(ctx context.Context, client metadata.Interface, q queue) error {
 	wake := func() { q.AddAfter(request, gather) }
 	crds := schema.GroupVersionResource{
@@ -203,7 +203,7 @@ func (a *Agent) restore(ctx context.Context, log logr.Logger, polled bool) time.
 		problems["objects"] = err.Error()
 	}
 	if ctx.Err() != nil {
-		return 0 // the process ends, so errors are expected
+		return 0 // the process is shutting down, so errors are expected
 	}
 	failed := maps.Clone(problems)
 	if polled && a.undocumented != nil {
@@ -226,7 +226,8 @@ func (a *Agent) restore(ctx context.Context, log logr.Logger, polled bool) time.
 	return restoreInterval << min(a.restoreFailed-1, restoreDoublings)
 }
 
-// restoreObjects restores deleted objects of the agent's kinds. It is a no-op if the bundle releases the runtime.
+// restoreObjects restores a deleted Kyma and deleted Manifests. It is a no-op if the bundle returns the runtime to
+// lifecycle-manager.
 func (a *Agent) restoreObjects(ctx context.Context, b *bundle.Bundle) ([]string, error) {
 	if takeover.Releases(b) {
 		return nil, nil
@@ -269,7 +270,7 @@ func (a *Agent) defineUntilBegun(ctx context.Context) error {
 	}
 }
 
-// restoreSecrets writes the deleted Secrets with the agent's state again. It does not restore keys, because operators
+// restoreSecrets creates deleted Secrets with the agent's state again. It does not restore keys, because operators
 // delete a key to replace it.
 func (a *Agent) restoreSecrets(ctx context.Context, log logr.Logger, deleted map[string]bool) error {
 	for name, save := range map[string]func(context.Context) error{pull.StateSecret: a.Puller.Save,
@@ -286,9 +287,10 @@ func (a *Agent) restoreSecrets(ctx context.Context, log logr.Logger, deleted map
 	return nil
 }
 
-// recheck verifies changed contents. It fetches damaged documents of the bundle in force again, and lets stage fetch
-// other damaged contents. Until a running fetch ends, recheck cannot decide whether deleted contents are needed, and
-// postpones them. It ignores other contents that were written but not deleted, because the agent wrote them.
+// recheck verifies stored contents whose Secrets changed, if the last prune found that they are needed. It fetches
+// damaged documents of the last accepted bundle again. The next call of stage fetches other damaged contents. Deleted
+// contents that were stored after the last prune are postponed until the next prune, because it is not known yet
+// whether they are needed.
 func (a *Agent) recheck(
 	ctx context.Context, log logr.Logger, touched map[digest.Digest]bool,
 ) (postponed bool, err error) {

@@ -79,7 +79,7 @@ func TestOnlyChangesOfAgentSecretsStartARound(t *testing.T) {
 	require.Empty(t, secrets)
 }
 
-func TestRepeatedDamageIsLoggedOnce(t *testing.T) {
+func TestRepeatedContentDamageIsLoggedOnce(t *testing.T) {
 	var l losses
 	one, other := digest.FromString("one"), digest.FromString("other")
 	require.Equal(t, []digest.Digest{one}, l.news([]digest.Digest{one}))

@@ -11,12 +11,13 @@ import (
 // roundFacts is the input of a round's decision, after it read the runtime and started to fetch content.
 type roundFacts struct {
 	bundle *bundle.Bundle // the bundle to follow, nil before the first
-	// polled is true if this round polled the registry. postponed is true if an earlier round left the work after its
-	// poll to a later round.
+	// polled is true if this round polled the registry. postponed is true if an earlier round polled the registry, but
+	// could not apply the complete bundle because content was missing.
 	polled, postponed bool
-	// fetching is true if content is still being fetched. unfetchable is true if the content store failed.
+	// fetching is true while content is being fetched. unfetchable is true if the content store returned an error.
 	fetching, unfetchable bool
-	// proven is true if the agent's image proved itself. onTrial is true if bundles can replace the image.
+	// proven is true if the agent's image ran for one minute without a failed round. onTrial is true if bundles can
+	// replace the image.
 	proven, onTrial bool
 }
 
@@ -32,14 +33,15 @@ const (
 // roundActions are the actions of a round.
 type roundActions struct {
 	sync syncScope
-	// report ends the round with a report and the status of the Kyma. Both wait until the outcome of all modules is
-	// known.
+	// report ends the round with a report and the status of the Kyma. A round without report has not tried to apply all
+	// modules yet.
 	report bool
-	// status writes the status of the Kyma. After a takeover is undone, lifecycle-manager writes it.
+	// status writes the status of the Kyma. It is false if the bundle returns the runtime to lifecycle-manager, which
+	// then writes the status.
 	status bool
 	// upgrade reconciles the image of the agent's Deployment.
 	upgrade bool
-	// postponed leaves the work after a poll to a later round.
+	// postponed is the value of roundFacts.postponed in the next round.
 	postponed bool
 	// again is the longest time until the next round, 0 for the next poll.
 	again time.Duration
@@ -51,7 +53,7 @@ func decideRound(f roundFacts) roundActions {
 	case f.bundle != nil && f.unfetchable:
 		return roundActions{postponed: f.postponed || f.polled}
 	case f.bundle != nil && f.fetching:
-		// Modules whose content is present are installed now. The others, and the report, wait for the fetch.
+		// Install the modules whose content is present. Install the other modules and report after the fetch.
 		return roundActions{sync: syncStaged, postponed: f.postponed || f.polled, again: minRound}
 	}
 	actions := roundActions{report: true, status: !takeover.Releases(f.bundle)}

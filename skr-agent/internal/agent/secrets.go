@@ -9,9 +9,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// keepSecrets writes the sealed Secrets of the bundle in force if the bundle changed them, if the last write failed,
-// and with every poll. If the Kyma was deleted, the runtime keeps its Secrets until its modules are removed.
-func (a *Agent) keepSecrets(ctx context.Context, log logr.Logger, p bundle.Predicate, again bool) {
+// writeSecrets writes the sealed Secrets of the last accepted bundle if the bundle changed them, if the last write
+// failed, and with every poll. If the Kyma was deleted in the control plane, it does nothing: the Secrets are deleted
+// after the modules.
+func (a *Agent) writeSecrets(ctx context.Context, log logr.Logger, p bundle.Predicate, again bool) {
 	if p.Deleting {
 		return
 	}
@@ -23,8 +24,8 @@ func (a *Agent) keepSecrets(ctx context.Context, log logr.Logger, p bundle.Predi
 	switch {
 	case a.secrets == nil || *a.secrets == before:
 	case a.secrets.Trouble != "":
-		log.Error(errors.New(a.secrets.Trouble), "failed to write some Secrets of the bundle in force")
+		log.Error(errors.New(a.secrets.Trouble), "failed to write some Secrets of the last accepted bundle")
 	default:
-		log.Info("wrote the Secrets of the bundle in force", "revision", a.secrets.Revision)
+		log.Info("wrote the Secrets of the last accepted bundle", "revision", a.secrets.Revision)
 	}
 }

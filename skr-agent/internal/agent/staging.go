@@ -23,12 +23,14 @@ type contents struct {
 	staging *pull.Staging
 	// finished is the last fetch that ended.
 	finished *pull.Staging
-	// postponed is true if a round with a poll ended early, so that a later round must do the work after the poll.
+	// postponed is true if a round polled the registry, but could not apply the complete bundle because content was
+	// missing. A later round then applies it.
 	postponed bool
 	// polled is true if the agent polled the registry while the fetch was running. The poll can make missing contents
 	// available.
 	polled bool
-	// kept contains the digests that the last prune kept. unpruned is true if other contents were stored after it.
+	// kept contains the digests that the last prune did not delete. unpruned is true if other contents were stored
+	// since then.
 	kept     map[digest.Digest]bool
 	unpruned bool
 }
@@ -65,8 +67,8 @@ func (a *Agent) stage(ctx context.Context, log logr.Logger, state bundle.Desired
 	return true, nil
 }
 
-// notePoll requests another fetch of missing contents, immediately or after the current fetch.
-func (a *Agent) notePoll() {
+// refetchMissing requests another fetch of missing contents, immediately or after the current fetch.
+func (a *Agent) refetchMissing() {
 	switch {
 	case a.staging != nil:
 		a.polled = true
@@ -93,7 +95,7 @@ func (a *Agent) lacks(d digest.Digest) bool {
 	return last != nil && last.Lacks(d)
 }
 
-// prune deletes stored content, except the content of the bundle in force and of Manifests.
+// prune deletes stored content, except the content of the last accepted bundle and of Manifests.
 func (a *Agent) prune(ctx context.Context, facts report.Facts) error {
 	if facts.Bundle == nil {
 		return nil

@@ -51,7 +51,7 @@ func of(module, text string) bundle.Manifest {
 	}
 }
 
-func TestUnreadableStoreKeepsErrorsOfModules(t *testing.T) {
+func TestUnreadableContentStoreDoesNotChangeModuleErrors(t *testing.T) {
 	api := &server{err: errors.New("too many requests")}
 	a := stocked(api)
 	known := map[string]error{"keda": errors.New("not in the registry")}
@@ -80,7 +80,7 @@ func TestContentOfReplacedBundleIsPruned(t *testing.T) {
 		require.NoError(t, a.prune(t.Context(), facts))
 	}
 	round(bundle.DesiredState{})
-	// Another bundle stores some contents. Then the first bundle is in force again.
+	// Another bundle stores some contents. Then the agent applies the first bundle again.
 	a.staged, a.staging = "others", a.Puller.Stage(bundle.DesiredState{}, nil)
 	api.items = []metav1.PartialObjectMetadata{
 		{
@@ -129,7 +129,7 @@ func TestPollDuringFetchRetriesFailedContent(t *testing.T) {
 	failed := map[string]error{"keda": errors.New("not in the registry")}
 	a.staging = a.Puller.Stage(bundle.DesiredState{}, nil)
 	a.staged = "these"
-	a.notePoll()
+	a.refetchMissing()
 	require.Equal(t, "these", a.staged, "a poll must not restart a running fetch")
 	a.staging, a.unstaged = nil, failed
 	require.Equal(t, minRound, a.stageAgain())
@@ -137,11 +137,11 @@ func TestPollDuringFetchRetriesFailedContent(t *testing.T) {
 	a.staged = "these"
 	require.Zero(t, a.stageAgain(), "failed content must be retried once")
 	require.Equal(t, "these", a.staged)
-	a.notePoll()
+	a.refetchMissing()
 	require.Empty(t, a.staged, "a poll without a running fetch must retry at once")
 
 	a.staging, a.staged = a.Puller.Stage(bundle.DesiredState{}, nil), "these"
-	a.notePoll()
+	a.refetchMissing()
 	a.staging, a.unstaged = nil, nil
 	require.Zero(t, a.stageAgain(), "a fetch without failures needs no retry")
 }

@@ -36,7 +36,7 @@ func (a *Agent) addTrouble(log logr.Logger, facts *report.Facts, written objects
 	}
 }
 
-// withRefused returns the reason of each module without the bundle's version: missing content, or a refused Manifest.
+// withRefused returns the reason why modules do not have the bundle's version: missing content, or a refused Manifest.
 func withRefused(unstaged map[string]error, failures []objects.Failure) map[string]error {
 	all := maps.Clone(unstaged)
 	for _, f := range failures {
@@ -72,7 +72,7 @@ func troubleOf(notKept, unreadable error, failures []objects.Failure, others ...
 		if notKept == nil {
 			trouble.Reason = v1beta2.ReasonPinsUnreadable
 		}
-		texts = append(texts, fmt.Sprintf("Kyma %s/%s: %v; its previous request stays in force until this is corrected",
+		texts = append(texts, fmt.Sprintf("Kyma %s/%s: %v; its previous request applies until this is corrected",
 			v1beta2.RuntimeNamespace, v1beta2.RuntimeKymaName, unreadable))
 	}
 	for _, f := range failures {
@@ -132,8 +132,8 @@ func innermost(err error) error {
 	}
 }
 
-// noteOutage logs once if newer bundles become unavailable, and once if they are available again.
-func (a *Agent) noteOutage(log logr.Logger, outage bool, err error) {
+// logOutage logs once if newer bundles become unavailable, and once if they are available again.
+func (a *Agent) logOutage(log logr.Logger, outage bool, err error) {
 	state := ""
 	switch {
 	case a.storeErr != nil:
@@ -143,9 +143,10 @@ func (a *Agent) noteOutage(log logr.Logger, outage bool, err error) {
 	}
 	switch changed := a.logged.Changed(loggedOutage, state); {
 	case changed && a.storeErr != nil:
-		log.Error(err, "failed to store a newer bundle, the bundle in force stays")
+		log.Error(err, "failed to store a newer bundle, continuing with the last accepted bundle")
 	case changed && outage:
-		log.Error(err, "failed to read bundles, the bundle in force stays", "location", a.Puller.Location().String())
+		log.Error(err, "failed to read bundles, continuing with the last accepted bundle",
+			"location", a.Puller.Location().String())
 	case changed:
 		log.Info("bundles are readable again", "location", a.Puller.Location().String())
 	}
@@ -155,8 +156,8 @@ func newRounds() wait.Backoff {
 	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 10, Cap: time.Minute}
 }
 
-// noteRound logs a failed round once, and returns the time until the retry. The time is 0 after a success.
-func (a *Agent) noteRound(ctx context.Context, log logr.Logger, err error) time.Duration {
+// logRound logs a failed round once, and returns the time until the retry. The time is 0 after a success.
+func (a *Agent) logRound(ctx context.Context, log logr.Logger, err error) time.Duration {
 	if err == nil || ctx.Err() != nil {
 		a.rounds = newRounds()
 		if a.logged.Changed(loggedRound, "") {

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 )
 
-func TestTroubleListsObjectsAndReason(t *testing.T) {
+func TestTroubleListsFailedObjectsAndReason(t *testing.T) {
 	require.Nil(t, troubleOf(nil, nil, nil, nil, nil))
 
 	refused := objects.Failure{
@@ -54,7 +54,7 @@ func TestTroubleListsObjectsAndReason(t *testing.T) {
 	unreadable := troubleOf(nil, errors.New("entry keda"), nil)
 	require.Equal(t, v1beta2.ReasonPinsUnreadable, unreadable.Reason)
 	require.Equal(t,
-		"Kyma kyma-system/default: entry keda; its previous request stays in force until this is corrected",
+		"Kyma kyma-system/default: entry keda; its previous request applies until this is corrected",
 		unreadable.Message)
 }
 

@@ -54,7 +54,7 @@ func (t *twins) found(newest digest.Digest, report *bundle.AcceptedReport, insta
 }
 
 // checkForTwin compares the newest report in the registry with this agent's last report. It is a no-op if the registry
-// does not respond. Only polls count as confirmations, because the other agent needs time to poll between them.
+// does not respond. Other rounds do not confirm the report, because the other agent needs time to poll and replace it.
 func (a *Agent) checkForTwin(ctx context.Context, log logr.Logger, polled bool) {
 	if a.twins.own == "" || a.Instance == "" {
 		return

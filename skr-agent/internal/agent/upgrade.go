@@ -55,8 +55,8 @@ type trial struct {
 	registryFailure atomic.Bool // the registry did not return an acceptable bundle, or did not accept a report
 }
 
-// wantedImage returns the image of the bundle in force, or none if the bundle must not change the image. That is the
-// case for an expired bundle, and if the root of trust has release keys.
+// wantedImage returns the agent's image in the last accepted bundle. It returns none if the bundle expired or the root
+// of trust has release keys, because the bundle must then not change the image.
 func (a *Agent) wantedImage() upgrade.Wanted {
 	b := a.Puller.Current()
 	if b == nil || a.Puller.Expired() || a.Puller.Root().HasReleaseKeys() {

@@ -96,7 +96,7 @@ func newCheck() *cobra.Command {
 
 func (f *checkFlags) check(cmd *cobra.Command) error {
 	if f.run.skew <= 0 {
-		return cli.Usage(fmt.Errorf("--clock-skew %s: want more than 0", f.run.skew))
+		return cli.Usage(fmt.Errorf("--clock-skew %s: must be more than 0", f.run.skew))
 	}
 	var err error
 	if f.accounts, err = guard.ParseAccounts(f.run.accounts, v1beta2.RuntimeNamespace); err != nil {
@@ -114,7 +114,7 @@ func (f *checkFlags) findings(ctx context.Context) []preflight.Finding {
 	const check = "API server of the runtime"
 	config, err := f.cluster.Config()
 	if err != nil {
-		return []preflight.Finding{preflight.Fail(check, err.Error(), "name the kubeconfig with --kubeconfig")}
+		return []preflight.Finding{preflight.Fail(check, err.Error(), "set the kubeconfig with --kubeconfig")}
 	}
 	api, err := preflight.Connect(config, "the runtime", preflight.NewTimes(time.Now))
 	if err != nil {

@@ -33,7 +33,7 @@ func TestCheckReportsWhetherNewestBundleIsAccepted(t *testing.T) {
 		"complete state and a newer bundle": {
 			seen{thumbprint: "mine", uid: "u"}, nil, true, nil, preflight.Passed, "bundle 7 would be accepted",
 		},
-		"bundle already in force": {
+		"bundle already accepted": {
 			seen{thumbprint: "mine", uid: "u"}, nil, false, nil, preflight.Passed, "bundle 7 was accepted",
 		},
 		"agent's key unreadable": {
@@ -109,10 +109,10 @@ func TestEnrollmentCheckDependsOnBundleOnly(t *testing.T) {
 		"agent's key unreadable": {
 			by("mine", "u"), "", good, preflight.Warning, "not verified: the agent's key",
 		},
-		"valid token introduces the key": {
+		"agent has a valid token": {
 			by("", "u"), "mine", good, preflight.Passed, "until 2026-05-04T13:00:00Z",
 		},
-		"no token introduces the key": {
+		"agent has no token": {
 			by("", "u"), "mine", nil, preflight.Failed, "kcp-publisher enroll berlin",
 		},
 		"bundle contains another key and the token expired": {

@@ -110,7 +110,7 @@ func judgeRoots(refused []bundle.RefusedBundle) []preflight.Finding {
 }
 
 // judgeBundle reports whether the agent would accept the newest bundle. changed means that the newest bundle would
-// replace the bundle in force.
+// replace the last accepted bundle.
 func judgeBundle(place, runtime, unknown string, current *bundle.Bundle, changed bool, err error) preflight.Finding {
 	switch {
 	case errors.As(err, new(*intake.MissingError)):
@@ -136,8 +136,8 @@ func judgeBundle(place, runtime, unknown string, current *bundle.Bundle, changed
 		fmt.Sprintf("bundle %d was accepted and is in force", current.Statement.Predicate.Sequence))
 }
 
-// judgeEnrollment reports whether the control plane can verify the agent's reports, according to the bundle that would
-// be in force. Without a bundle, the result is a warning without advice.
+// judgeEnrollment reports whether the control plane can verify the agent's reports, according to the bundle that the
+// agent would have accepted last. Without a bundle, the result is a warning without advice.
 func judgeEnrollment(inForce *bundle.Bundle, root trust.Root, s seen, unknown string, now time.Time) preflight.Finding {
 	switch {
 	case s.thumbprint == "":
@@ -167,9 +167,9 @@ func judgeEnrollment(inForce *bundle.Bundle, root trust.Root, s seen, unknown st
 func introduction(token *trust.Token, now time.Time) string {
 	switch {
 	case token == nil:
-		return "no token introduces the agent's key"
+		return "the agent has no token to introduce its key"
 	case !now.Before(token.Expires):
-		return "the token to introduce the agent's key expired at " + token.Expires.UTC().Format(time.RFC3339)
+		return "the agent's token to introduce its key expired at " + token.Expires.UTC().Format(time.RFC3339)
 	}
-	return "a token introduces the agent's key until " + token.Expires.UTC().Format(time.RFC3339)
+	return "the agent has a token to introduce its key until " + token.Expires.UTC().Format(time.RFC3339)
 }

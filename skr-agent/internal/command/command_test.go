@@ -20,21 +20,21 @@ func TestCommandLineErrorsNameTheMistake(t *testing.T) {
 	}{
 		"no command":               {"", cli.ExitDone, "skr-agent"},
 		"unknown command":          {"fly", cli.ExitUsage, `unknown command "fly"`},
-		"too many arguments":       {"run here", cli.ExitUsage, "want no arguments, got 1 argument\n"},
-		"verify without reference": {"verify", cli.ExitUsage, "want one reference, got 0 arguments"},
-		"import without file":      {"import", cli.ExitUsage, "want at least one file"},
+		"too many arguments":       {"run here", cli.ExitUsage, "expected no arguments, got 1 argument\n"},
+		"verify without reference": {"verify", cli.ExitUsage, "expected one reference, got 0 arguments"},
+		"import without file":      {"import", cli.ExitUsage, "expected at least one file"},
 		"unknown log level": {
 			"run --log-level loud", cli.ExitUsage, `--log-level "loud": must be trace, debug, info or error`,
 		},
 		"API server query rate of zero": {
-			"run --kube-api-qps 0", cli.ExitUsage, "--kube-api-qps 0: must be more than 0",
+			"run --set kube-api-qps=0", cli.ExitUsage, "kube-api-qps 0: must be more than 0",
 		},
 		"registry CA file does not exist": {
 			"verify h.example/x --runtime one --trust /nowhere --registry-ca /nowhere", cli.ExitUsage,
 			"--registry-ca: open /nowhere",
 		},
 		"location with a scheme": {"import x --to https://host/path", cli.ExitUsage, "--to: location"},
-		"object without a kind":  {"provenance one", cli.ExitUsage, "want one object as KIND/NAME"},
+		"object without a kind":  {"provenance one", cli.ExitUsage, "must be one object as KIND/NAME"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer

@@ -68,7 +68,7 @@ func newestReport(ctx context.Context, place store.Store, runtime string) (bundl
 	if err == nil && report.Runtime != runtime {
 		err = &refusal.Error{
 			Reason: refusal.WrongRuntime,
-			Detail: fmt.Sprintf("found a report of runtime %q, want a report of runtime %q", report.Runtime, runtime),
+			Detail: fmt.Sprintf("found a report of runtime %q instead of runtime %q", report.Runtime, runtime),
 		}
 	}
 	return fetched, err

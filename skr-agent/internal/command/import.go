@@ -38,7 +38,7 @@ func newImport() *cobra.Command {
 				return cli.Usage(errors.New("--to is required"))
 			}
 			if skew <= 0 {
-				return cli.Usage(fmt.Errorf("--clock-skew %s: want more than 0", skew))
+				return cli.Usage(fmt.Errorf("--clock-skew %s: must be more than 0", skew))
 			}
 			target, err := newImporter(&registry, to, trustFile)
 			if err != nil {

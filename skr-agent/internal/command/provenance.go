@@ -37,15 +37,15 @@ func newProvenance() *cobra.Command {
 	f := &provenanceFlags{}
 	cmd := &cobra.Command{
 		Use: "provenance KIND/NAME", Short: "trace an object to its module, bundle and signing key",
-		Long: "provenance reads the object's Manifest, the bundle in force and its signatures from the runtime, and " +
-			"verifies the bundle\n" +
-			"again with the agent's root of trust. It is read-only.\n\n" +
+		Long: "provenance reads the object's Manifest, the last accepted bundle and its signatures from the runtime, " +
+			"and verifies the\n" +
+			"bundle again with the agent's root of trust. It is read-only.\n\n" +
 			"KIND is a kind, a resource or a short name, such as configmap, deployments.apps or deploy. Add the " +
 			"group if the name is ambiguous.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || strings.Count(args[0], "/") != 1 || strings.HasPrefix(args[0], "/") ||
 				strings.HasSuffix(args[0], "/") {
-				return cli.Usage(errors.New("want one object as KIND/NAME"))
+				return cli.Usage(errors.New("must be one object as KIND/NAME"))
 			}
 			return nil
 		},

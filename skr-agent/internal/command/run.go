@@ -73,7 +73,7 @@ func newRun(g *cli.Root) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), g) },
 	}
 	flags := cmd.Flags()
-	f.manager.AddFlags(flags, "the runtime", manager.Single, nil)
+	f.manager.AddFlags(flags, cli.Settings(flags), "the runtime", manager.Single, nil)
 	flags.StringVar(&f.trust, "trust", "", trustUsage)
 	flags.StringVar(&f.runtime, "runtime", "", runtimeUsage)
 	flags.StringVar(&f.location, "location", "", locationUsage)
@@ -252,10 +252,10 @@ func (f *runFlags) check() (checked, error) {
 	case (f.deployment == "") != (f.pod == ""):
 		err = errors.New("--deployment and --pod must be set together")
 	case f.upgradeDeadline <= upgrade.Trial:
-		err = fmt.Errorf("--upgrade-deadline %s: want more than %s, the minimum time to prove an image",
+		err = fmt.Errorf("--upgrade-deadline %s: must be more than %s, the minimum time to prove an image",
 			f.upgradeDeadline, upgrade.Trial)
 	case f.skew <= 0:
-		err = fmt.Errorf("--clock-skew %s: want more than 0", f.skew)
+		err = fmt.Errorf("--clock-skew %s: must be more than 0", f.skew)
 	case f.notifications != "" && store.CheckStreamURL(f.notifications) != nil:
 		// The error omits the URL, which can contain credentials.
 		err = fmt.Errorf("--notifications-url: %w", store.CheckStreamURL(f.notifications))

@@ -37,7 +37,7 @@ func newVerify() *cobra.Command {
 				return err
 			}
 			if skew <= 0 {
-				return cli.Usage(fmt.Errorf("--clock-skew %s: want more than 0", skew))
+				return cli.Usage(fmt.Errorf("--clock-skew %s: must be more than 0", skew))
 			}
 			if err := trust.CheckRuntimeID(runtime); err != nil {
 				return cli.Usage(err)

@@ -390,7 +390,7 @@ func check(d digest.Digest, data []byte) error {
 		return fmt.Errorf("digest %q: %w", d, err)
 	}
 	if got := d.Algorithm().FromBytes(data); got != d {
-		return fmt.Errorf("digest is %s, want %s", got, d)
+		return fmt.Errorf("digest is %s, expected %s", got, d)
 	}
 	return nil
 }

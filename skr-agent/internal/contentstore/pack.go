@@ -31,7 +31,7 @@ func decompress(packed []byte, size int) ([]byte, error) {
 		return nil, fmt.Errorf("decompress: %w", err)
 	}
 	if data.Len() != size {
-		return nil, fmt.Errorf("decompress: got at least %d bytes, want %d", data.Len(), size)
+		return nil, fmt.Errorf("decompress: got at least %d bytes, expected %d", data.Len(), size)
 	}
 	return data.Bytes(), nil
 }

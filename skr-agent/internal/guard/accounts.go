@@ -18,7 +18,7 @@ type Accounts struct {
 
 // ParseAccounts parses account settings. At most one setting applies to all modules: NAME or NAMESPACE/NAME. At most
 // one setting applies to each module: MODULE=NAME, MODULE=NAMESPACE/NAME, or MODULE= for the agent's own permissions.
-// The default namespace is home.
+// home is the namespace of a NAME without a namespace.
 func ParseAccounts(settings []string, home string) (Accounts, error) {
 	a := Accounts{byModule: map[string]string{}}
 	for _, setting := range settings {
@@ -31,10 +31,10 @@ func ParseAccounts(settings []string, home string) (Accounts, error) {
 		case err != nil:
 			return Accounts{}, fmt.Errorf("%q: %w", setting, err)
 		case one && module == "":
-			return Accounts{}, fmt.Errorf("%q: module name before = is missing: want MODULE=NAMESPACE/NAME", setting)
+			return Accounts{}, fmt.Errorf("%q: module name before = is missing: must be MODULE=NAMESPACE/NAME", setting)
 		case !one && a.others != "":
 			return Accounts{},
-				fmt.Errorf("%q: duplicate account for all modules: want MODULE=NAMESPACE/NAME", setting)
+				fmt.Errorf("%q: duplicate account for all modules: use MODULE=NAMESPACE/NAME for one module", setting)
 		case !one:
 			a.others = user
 			continue
@@ -83,8 +83,8 @@ func (a Accounts) Users() []string {
 	return slices.Compact(users)
 }
 
-// WithOwnRights returns the start of a sentence about the modules that the agent installs with its own permissions. The
-// result is empty if every module has a ServiceAccount.
+// WithOwnRights returns the start of a sentence about the modules that the agent installs with its own permissions,
+// such as "modules keda, nats are". The result is empty if every module has a ServiceAccount.
 func (a Accounts) WithOwnRights() string {
 	if a.others == "" {
 		return "all modules without a configured ServiceAccount are"

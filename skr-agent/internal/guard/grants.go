@@ -8,10 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// grants finds roles that would give other accounts the permissions of the agent's operators. The admission policies
-// treat every account that may change the resource agents.kyma-pull.dev as an operator. Kubernetes adds the permissions
-// of a ClusterRole with a label rbac.authorization.k8s.io/aggregate-to-* to the role view, edit or admin.
-func grants(o *unstructured.Unstructured, _ string) string {
+// checkRole refuses roles that would give other accounts the permissions of the agent's operators. The admission
+// policies treat every account that may change the resource agents.kyma-pull.dev as an operator. Kubernetes adds the
+// permissions of a ClusterRole with a label rbac.authorization.k8s.io/aggregate-to-* to the role view, edit or admin.
+func checkRole(o *unstructured.Unstructured, _ string) string {
 	k := KeyOf(o)
 	if k.Group != rbacGroup {
 		return ""

@@ -82,11 +82,11 @@ func targets() []target {
 	return all
 }
 
-// intercepts refuses webhooks, policies and bindings that could receive, change or refuse requests about the agent's
-// objects, now or after a change of labels. The only label of a namespace that cannot change is
+// checkInterception refuses webhooks, policies and bindings that could receive, change or refuse requests about the
+// agent's objects, now or after a change of labels. The only label of a namespace that cannot change is
 // kubernetes.io/metadata.name. policies contains the policies of the module, as KIND NAME. The returned text contains
 // the fix.
-func intercepts(o *unstructured.Unstructured, home string, policies map[string]bool) string {
+func checkInterception(o *unstructured.Unstructured, home string, policies map[string]bool) string {
 	all, problem := interceptors(o)
 	if problem != "" {
 		return problem + ": correct it"
@@ -101,7 +101,8 @@ func intercepts(o *unstructured.Unstructured, home string, policies map[string]b
 				continue
 			}
 			if t.inCluster {
-				// A rule for all groups and resources is accepted, because the agent can start with the existing CRDs.
+				// Accept a webhook for all groups and resources: if it blocks CRDs, the agent starts with the existing
+				// CRDs.
 				if in.names(t) {
 					return fmt.Sprintf(
 						"%s would intercept %s of the agent, and no namespaceSelector can exclude them: "+
@@ -233,8 +234,8 @@ func excludes(selector *metav1.LabelSelector, t target) bool {
 	})
 }
 
-// excludesNamespace reports whether the interceptor never receives requests about namespace home. The namespace selector must
-// exclude its name, or a match condition must have exactly one of these forms.
+// excludesNamespace reports whether the interceptor never receives requests about namespace home. The namespace
+// selector must exclude its name, or a match condition must have exactly one of the forms below.
 func (in interceptor) excludesNamespace(home string) bool {
 	byName := slices.ContainsFunc(requirements(in.NamespaceSelector), func(r labels.Requirement) bool {
 		return r.Key() == corev1.LabelMetadataName && !r.Matches(labels.Set{corev1.LabelMetadataName: home})

@@ -42,9 +42,9 @@ func LabelsWithout(live *metav1.PartialObjectMetadata, manager string) labels.Se
 // LabelSidecar on a pod keeps Istio from adding a proxy between the pod and the API server.
 const LabelSidecar = "sidecar.istio.io/inject"
 
-// SafeLabels returns the labels to apply to the agent's namespace. A wanted label that would let a webhook or policy
-// receive the agent's requests keeps its current value. left contains the labels of other field managers, which an
-// apply does not remove. The error lists each label that was not changed, with the reason.
+// SafeLabels returns the labels to apply to the agent's namespace. If the wanted value of a label would let a webhook
+// or policy receive the agent's requests, the result has the label's current value. left contains the labels of other
+// field managers, which an apply does not remove. The error lists each label that was not changed, with the reason.
 func SafeLabels(
 	live, left, want labels.Set, home string, installed []unstructured.Unstructured,
 	pods []metav1.PartialObjectMetadata,

@@ -8,10 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// cutsOff refuses network policies that take precedence over Kubernetes NetworkPolicies. They could disconnect the
-// agent from the API server and the registry, although the chart's own NetworkPolicy allows both connections.
-// Kubernetes NetworkPolicies are not refused, because they only allow additional connections.
-func cutsOff(o *unstructured.Unstructured, home string) string {
+// checkNetworkPolicy refuses network policies that take precedence over Kubernetes NetworkPolicies. They could
+// disconnect the agent from the API server and the registry, although the chart's own NetworkPolicy allows both
+// connections. Kubernetes NetworkPolicies are not refused, because they only allow additional connections.
+func checkNetworkPolicy(o *unstructured.Unstructured, home string) string {
 	const fix = "this policy could block the agent's connections and overrides its NetworkPolicy: "
 	k := KeyOf(o)
 	switch k.Group {

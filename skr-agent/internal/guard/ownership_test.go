@@ -17,27 +17,27 @@ func TestOwnershipDependsOnMarksLabelsAndFieldManagers(t *testing.T) {
 		owned, asDefaultCR  bool
 		managers            []metav1.ManagedFieldsEntry
 	}{
-		"no mark or label": {nil, nil, false, false, nil},
+		"object without a mark or label": {nil, nil, false, false, nil},
 		"mark of this Manifest": {
 			map[string]string{v1beta2.AnnotationOwnedBy: "kyma-system/keda"}, nil, true, true, nil,
 		},
 		"mark of another Manifest": {
 			map[string]string{v1beta2.AnnotationOwnedBy: "kyma-system/other"}, nil, false, false, nil,
 		},
-		"handed over to this Manifest": {
+		"annotation adopt with this Manifest": {
 			map[string]string{v1beta2.AnnotationAdopt: "kyma-system/keda"}, nil, true, true, nil,
 		},
-		"handed over to another Manifest": {
+		"annotation adopt with another Manifest": {
 			map[string]string{v1beta2.AnnotationAdopt: "kyma-system/keda-2"}, nil, false, false, nil,
 		},
-		"mark of another Manifest, and handed over to this one": {
+		"mark of another Manifest, and annotation adopt with this Manifest": {
 			map[string]string{v1beta2.AnnotationOwnedBy: "kyma-system/other",
 				v1beta2.AnnotationAdopt: "kyma-system/keda"}, nil, true, false, nil,
 		},
-		"left in place by this module": {
+		"object of this module after it became unmanaged": {
 			nil, map[string]string{v1beta2.LabelModuleName: "keda"}, true, true, nil,
 		},
-		"left in place by another module": {
+		"object of another module after it became unmanaged": {
 			nil, map[string]string{v1beta2.LabelModuleName: "other", v1beta2.LabelManagedBy: "kyma"}, false, false, nil,
 		},
 		"lifecycle-manager's mark": {
@@ -86,7 +86,7 @@ func TestOwnershipDependsOnMarksLabelsAndFieldManagers(t *testing.T) {
 			map[string]string{v1beta2.AnnotationOwnedBy: "kyma-system/other"}, nil, false, false,
 			wrote("resource.kyma-project.io/finalizer", metav1.ManagedFieldsOperationUpdate, ""),
 		},
-		"default CR that another module left in place": {
+		"default CR of another module after it became unmanaged": {
 			nil, map[string]string{v1beta2.LabelModuleName: "other"}, false, false,
 			wrote("resource.kyma-project.io/finalizer", metav1.ManagedFieldsOperationUpdate, ""),
 		},

@@ -90,9 +90,9 @@ func isOwnPlural(name string) bool {
 // templates are the field paths of pod templates in workloads.
 var templates = [][]string{{"spec", "template"}, {"template"}, {"spec", "jobTemplate", "spec", "template"}}
 
-// borrows refuses pods that would run with the agent's ServiceAccount, and objects that would expose its token or
-// Secrets.
-func borrows(o *unstructured.Unstructured, home string) string {
+// checkAgentAccount refuses pods that would run with the agent's ServiceAccount, and objects that would expose its
+// token or Secrets.
+func checkAgentAccount(o *unstructured.Unstructured, home string) string {
 	if o.GetNamespace() != home {
 		return ""
 	}
@@ -122,9 +122,9 @@ func borrows(o *unstructured.Unstructured, home string) string {
 	return ""
 }
 
-// resembles refuses pods with the agent's label, which its Service and Deployment would select. It also refuses
+// checkPodLabels refuses pods with the agent's label, which its Service and Deployment would select. It also refuses
 // ControllerRevisions, because Kubernetes creates pods from them without another check.
-func resembles(o *unstructured.Unstructured, home string) string {
+func checkPodLabels(o *unstructured.Unstructured, home string) string {
 	k := KeyOf(o)
 	if k.Namespace != home || !slices.Contains([]string{"", "apps", "batch"}, k.Group) {
 		return ""
@@ -147,8 +147,8 @@ func resembles(o *unstructured.Unstructured, home string) string {
 	return ""
 }
 
-// aims refuses autoscalers that would set the replicas or resources of the agent.
-func aims(o *unstructured.Unstructured, home string) string {
+// checkAutoscaler refuses autoscalers that would set the replicas or resources of the agent.
+func checkAutoscaler(o *unstructured.Unstructured, home string) string {
 	k := KeyOf(o)
 	target := map[schema.GroupKind]string{
 		{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}:      "scaleTargetRef",
@@ -161,8 +161,8 @@ func aims(o *unstructured.Unstructured, home string) string {
 	return ""
 }
 
-// seizes refuses bindings that grant the agent's roles to other accounts, or grant roles to the agent.
-func seizes(o *unstructured.Unstructured, home string) string {
+// checkRoleBinding refuses bindings that grant the agent's roles to other accounts, or grant roles to the agent.
+func checkRoleBinding(o *unstructured.Unstructured, home string) string {
 	k := KeyOf(o)
 	if k.Group != "rbac.authorization.k8s.io" || !strings.HasSuffix(k.Kind, "RoleBinding") {
 		return ""

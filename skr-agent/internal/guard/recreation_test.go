@@ -23,10 +23,10 @@ func TestObjectsWithDataAreRecreatedOnlyWithPermission(t *testing.T) {
 		version string
 		want    bool
 	}{
-		"no annotation":                                 {ofKind("apps/v1", "Deployment", ""), "", false},
+		"Deployment without an annotation":              {ofKind("apps/v1", "Deployment", ""), "", false},
 		"annotation on the object":                      {ofKind("apps/v1", "Deployment", "true"), "", true},
 		"annotation on the version":                     {ofKind("apps/v1", "Deployment", ""), "true", true},
-		"annotation on the object forbids it":           {ofKind("apps/v1", "Deployment", "false"), "true", false},
+		"annotation on the object forbids recreation":   {ofKind("apps/v1", "Deployment", "false"), "true", false},
 		"Job with annotation on the version":            {ofKind("batch/v1", "Job", ""), "true", true},
 		"claim with annotation on the version":          {ofKind("v1", "PersistentVolumeClaim", ""), "true", false},
 		"claim without with-data annotation":            {ofKind("v1", "PersistentVolumeClaim", "true"), "true", false},
@@ -43,7 +43,7 @@ func TestObjectsWithDataAreRecreatedOnlyWithPermission(t *testing.T) {
 		"custom resource with with-data annotation":    {ofKind("db.example.org/v1", "Database", "with-data"), "", true},
 	} {
 		if got := MayRecreate(c.object, c.version); got != c.want {
-			t.Errorf("%s: MayRecreate = %t, want %t", name, got, c.want)
+			t.Errorf("%s: got MayRecreate %t, want %t", name, got, c.want)
 		}
 	}
 }

@@ -36,21 +36,21 @@ func rules() []rule {
 		{
 			"owner",
 			"Kubernetes and tenants set owners of their own objects; the policies check only shared namespaces",
-			owns,
+			checkOwnerReferences,
 		},
-		{"shared-namespace", "", changesShared},
-		{"shared-namespace-spec", "the API server ignores spec in updates of a namespace", specifiesShared},
-		{"agent-pods", "", borrows},
-		{"pods-like-agent", "", resembles},
-		{"agent-scale", "", aims},
-		{"agent-rights", "", seizes},
-		{"granted-rights", "", grants},
-		{"namespace-limits", "", limits},
-		{"priority-level", "", outranks},
-		{"request-flow", "", seizesRequests},
-		{"secret-reference", "", hands},
-		{"network", "", cutsOff},
-		{"kubernetes-api", "", usurps},
+		{"shared-namespace", "", checkSharedNamespace},
+		{"shared-namespace-spec", "the API server ignores spec in updates of a namespace", checkSharedSpec},
+		{"agent-pods", "", checkAgentAccount},
+		{"pods-like-agent", "", checkPodLabels},
+		{"agent-scale", "", checkAutoscaler},
+		{"agent-rights", "", checkRoleBinding},
+		{"granted-rights", "", checkRole},
+		{"namespace-limits", "", checkQuota},
+		{"priority-level", "", checkPriorityLevel},
+		{"request-flow", "", checkFlowSchema},
+		{"secret-reference", "", checkSecretReference},
+		{"network", "", checkNetworkPolicy},
+		{"kubernetes-api", "", checkKubernetesAPI},
 	}
 }
 
@@ -82,7 +82,7 @@ func Check(objects []*unstructured.Unstructured, home string) error {
 				return &Refusal{Rule: r.name, Object: KeyOf(o), text: text + ": remove it from the module"}
 			}
 		}
-		if text := intercepts(o, home, policies); text != "" {
+		if text := checkInterception(o, home, policies); text != "" {
 			return &Refusal{Rule: ruleInterception, Object: KeyOf(o), text: text + ", or remove it from the module"}
 		}
 	}

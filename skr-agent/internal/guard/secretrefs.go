@@ -42,13 +42,13 @@ func secretIn(value any, namespace, home string) string {
 	return ""
 }
 
-// secretOf returns the name of the agent's Secret that one field references, or an empty string. beside is the map that
-// contains the field.
-func secretOf(field string, value any, beside map[string]any, namespace, home string) string {
+// secretOf returns the name of the agent's Secret that one field references, or an empty string. siblings is the map
+// that contains the field.
+func secretOf(field string, value any, siblings map[string]any, namespace, home string) string {
 	var references []any
 	switch lower := strings.ToLower(field); {
 	case lower == "secretname":
-		other, _ := beside["secretNamespace"].(string)
+		other, _ := siblings["secretNamespace"].(string)
 		references = []any{map[string]any{"name": value, "namespace": other}}
 	case lower == "secret", strings.HasSuffix(lower, "secretref"), lower == "secretkeyref":
 		references = []any{value}
@@ -66,9 +66,9 @@ func secretOf(field string, value any, beside map[string]any, namespace, home st
 	return ""
 }
 
-// hands refuses storage objects that would pass one of the agent's Secrets to a storage driver. The driver receives the
-// Secret from the kubelet or a controller, and needs no permissions for Secrets.
-func hands(o *unstructured.Unstructured, home string) string {
+// checkSecretReference refuses storage objects that would pass one of the agent's Secrets to a storage driver. The
+// driver receives the Secret from the kubelet or a controller, and needs no permissions for Secrets.
+func checkSecretReference(o *unstructured.Unstructured, home string) string {
 	k := KeyOf(o)
 	switch {
 	case k.Group == "" && k.Kind == "PersistentVolume":

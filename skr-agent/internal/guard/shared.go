@@ -43,9 +43,10 @@ func NameAndLabels(o *unstructured.Unstructured) *unstructured.Unstructured {
 	return kept
 }
 
-// changesShared refuses fields of a shared namespace that no module may set, and labels that lower its pod security
-// (CVE-2026-44938). It accepts annotations and status, because existing modules contain them. NameAndLabels drops them.
-func changesShared(o *unstructured.Unstructured, home string) string {
+// checkSharedNamespace refuses fields of a shared namespace that no module may set, and labels that lower its pod
+// security (CVE-2026-44938). It accepts annotations and status, because existing modules contain them. NameAndLabels
+// drops them.
+func checkSharedNamespace(o *unstructured.Unstructured, home string) string {
 	if !IsShared(KeyOf(o), home) {
 		return ""
 	}
@@ -66,8 +67,8 @@ func changesShared(o *unstructured.Unstructured, home string) string {
 	return ""
 }
 
-// specifiesShared refuses a shared namespace with a spec.
-func specifiesShared(o *unstructured.Unstructured, home string) string {
+// checkSharedSpec refuses a shared namespace with a spec.
+func checkSharedSpec(o *unstructured.Unstructured, home string) string {
 	if spec, _, err := unstructured.NestedMap(o.Object, "spec"); IsShared(KeyOf(o), home) &&
 		(err != nil || len(spec) > 0) {
 		return "spec would change a namespace that modules share"
@@ -75,9 +76,10 @@ func specifiesShared(o *unstructured.Unstructured, home string) string {
 	return ""
 }
 
-// owns refuses objects with owner references. The API server assigns the UID of an owner, so published content cannot
-// contain it. Kubernetes deletes objects whose owner does not exist, and the agent would create them again.
-func owns(o *unstructured.Unstructured, home string) string {
+// checkOwnerReferences refuses objects with owner references. The API server assigns the UID of an owner, so published
+// content cannot contain it. Kubernetes deletes objects whose owner does not exist, and the agent would create them
+// again.
+func checkOwnerReferences(o *unstructured.Unstructured, home string) string {
 	if len(o.GetOwnerReferences()) == 0 || IsShared(KeyOf(o), home) {
 		return ""
 	}

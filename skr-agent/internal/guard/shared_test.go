@@ -31,23 +31,23 @@ status: {phase: Active}
 func TestContentWithOwnerReferencesIsRefused(t *testing.T) {
 	const owner = "ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: gone, uid: 1111}]"
 	for name, c := range map[string]struct{ yaml, rule string }{
-		"owner of a ConfigMap": {
+		"ConfigMap with an owner": {
 			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: mine, " + owner + "}", "owner",
 		},
-		"owner of the module's namespace": {
+		"namespace of the module with an owner": {
 			"apiVersion: v1\nkind: Namespace\nmetadata: {name: mine, " + owner + "}", "owner",
 		},
-		"owner of kyma-system": {
+		"namespace kyma-system with an owner": {
 			"apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, " + owner + "}", "shared-namespace",
 		},
-		"owner of an unknown kube- namespace": {
+		"namespace of a later Kubernetes version with an owner": {
 			"apiVersion: v1\nkind: Namespace\nmetadata: {name: kube-later, " + owner + "}", "shared-namespace",
 		},
-		"finalizer of kube-system": {
+		"namespace kube-system with a finalizer": {
 			"apiVersion: v1\nkind: Namespace\nmetadata: {name: kube-system, finalizers: [a.example/b]}",
 			"shared-namespace",
 		},
-		"spec of namespace default": {
+		"namespace default with a spec": {
 			"apiVersion: v1\nkind: Namespace\nmetadata: {name: default}\nspec: {finalizers: []}",
 			"shared-namespace-spec",
 		},

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// limits refuses quotas and limit ranges in the agent's namespace. They could stop the agent, and then no bundle could
-// remove them.
-func limits(o *unstructured.Unstructured, home string) string {
+// checkQuota refuses quotas and limit ranges in the agent's namespace. They could stop the agent, and then no bundle
+// could remove them.
+func checkQuota(o *unstructured.Unstructured, home string) string {
 	if k := KeyOf(o); k.Group == "" && (k.Kind == "ResourceQuota" || k.Kind == "LimitRange") && k.Namespace == home {
 		return "this object would limit the agent's pods and objects: use a namespace of the module"
 	}
@@ -28,8 +28,8 @@ const (
 	maxQueues = 256
 )
 
-// outranks refuses changes of the built-in priority levels, and levels that take too many seats or queues.
-func outranks(o *unstructured.Unstructured, _ string) string {
+// checkPriorityLevel refuses changes of the built-in priority levels, and levels that take too many seats or queues.
+func checkPriorityLevel(o *unstructured.Unstructured, _ string) string {
 	k := KeyOf(o)
 	if k.Group != flowControlGroup || k.Kind != "PriorityLevelConfiguration" {
 		return ""
@@ -53,7 +53,7 @@ func outranks(o *unstructured.Unstructured, _ string) string {
 	return ""
 }
 
-// sharesInAll refuses content whose priority levels have more than maxShares in total.
+// sharesInAll refuses content if the shares of its priority levels exceed maxShares in total.
 func sharesInAll(objects []*unstructured.Unstructured) error {
 	total := int64(0)
 	for _, o := range objects {
@@ -101,9 +101,9 @@ var priorityLevels = []string{
 	"exempt", "catch-all", "system", "node-high", "leader-election", "workload-high", "workload-low", "global-default",
 }
 
-// seizesRequests refuses FlowSchemas that select requests of Kubernetes or the agent. A FlowSchema assigns the requests
-// of its subjects to a priority level.
-func seizesRequests(o *unstructured.Unstructured, home string) string {
+// checkFlowSchema refuses FlowSchemas that select requests of Kubernetes or the agent. A FlowSchema assigns the
+// requests of its subjects to a priority level.
+func checkFlowSchema(o *unstructured.Unstructured, home string) string {
 	if k := KeyOf(o); k.Group != flowControlGroup || k.Kind != "FlowSchema" {
 		return ""
 	}
@@ -151,8 +151,9 @@ func isProtectedGroup(group, home string) bool {
 	return group == "*" || strings.HasPrefix(group, "system:")
 }
 
-// usurps refuses APIServices for built-in API groups, and changes of the API server's Service and endpoints.
-func usurps(o *unstructured.Unstructured, _ string) string {
+// checkKubernetesAPI refuses APIServices for built-in API groups, and changes of the API server's Service and
+// endpoints.
+func checkKubernetesAPI(o *unstructured.Unstructured, _ string) string {
 	k := KeyOf(o)
 	switch (schema.GroupKind{Group: k.Group, Kind: k.Kind}) {
 	case schema.GroupKind{Group: "apiregistration.k8s.io", Kind: "APIService"}:

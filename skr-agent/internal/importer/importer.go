@@ -97,7 +97,8 @@ type accepted struct {
 	roots  []int64
 	images []bundle.CarriedImage
 	list   *airgap.Reference
-	// made is the predicate of the list. kept contains the images that are in a newer list for another runtime.
+	// made is the predicate of the signed list of images. kept contains the images that are in a newer list for another
+	// runtime.
 	made bundle.CarriedPredicate
 	kept map[string]bool
 	// contents are the contents of the bundles.
@@ -273,7 +274,8 @@ func (i Importer) last(
 	return verified.Accepted, nil
 }
 
-// want is a content of a bundle. Content that is not needed is imported only if the file contains it.
+// want is a content of a bundle. An import requires needed content, and imports other content only if the file contains
+// it.
 type want struct {
 	content bundle.Content
 	what    string

@@ -214,13 +214,13 @@ func TestRefusedFileWritesNothing(t *testing.T) {
 		reason refusal.Reason
 		now    func() time.Time
 	}{
-		"one bit changed": {
+		"file with one changed bit": {
 			mutated(func(b []byte) []byte { b[len(b)/2] ^= 1; return b }), refusal.WrongDigest, nil,
 		},
-		"file truncated": {
+		"truncated file": {
 			mutated(func(b []byte) []byte { return b[:len(b)*2/3] }), refusal.Malformed, nil,
 		},
-		"end of the archive missing": {
+		"file without the end of the archive": {
 			mutated(func(b []byte) []byte { return b[:len(b)-1024] }), refusal.Malformed, nil,
 		},
 		"first block moved to the end": {
@@ -228,13 +228,13 @@ func TestRefusedFileWritesNothing(t *testing.T) {
 		},
 		"bundle signed with an unknown key": {stranger.next(9, false, "keda"), refusal.UnknownKey, nil},
 		"bundle expired":                    {good, refusal.Expired, late},
-		"content missing": {
+		"file without the content of a module": {
 			repacked(func(l *airgap.Layout) { l.Items = l.Items[1:] }), refusal.Incomplete, nil,
 		},
 		"file without a bundle": {
 			repacked(func(l *airgap.Layout) { l.References = nil }), refusal.Malformed, nil,
 		},
-		"unexpected reference": {
+		"file with an unexpected reference": {
 			repacked(func(l *airgap.Layout) { l.References[0].Name = "elsewhere/x:1" }), refusal.Malformed, nil,
 		},
 		"bundle of another runtime": {

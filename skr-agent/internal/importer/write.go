@@ -202,7 +202,8 @@ func (w *writing) copy(ctx context.Context, to store.ReadWriter, d ocispec.Descr
 	return nil
 }
 
-// stoppable is a reader that ends with its context, even if the target ignores the context.
+// stoppable is a reader that fails once its context is done, so that a copy stops even if the target ignores the
+// context.
 type stoppable struct {
 	ctx  context.Context
 	body io.Reader

@@ -111,7 +111,7 @@ func (i *Installer) prepare(
 	p.recreate = tried.recreate
 	switch {
 	case tried.problem == nil:
-	case m.Applied() == nil: // no version to keep: apply the other objects
+	case m.Applied() == nil: // first installation: apply the objects that are not refused
 		p.refused = tried.problem
 	default:
 		out.untouched = !isBegun(m)

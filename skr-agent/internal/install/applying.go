@@ -81,7 +81,7 @@ func (i *Installer) applyPlan(
 			return applied, wait, err
 		}
 	}
-	if err := errors.Join(refused...); err != nil && !isInForce(m) {
+	if err := errors.Join(refused...); err != nil && !isLastApplied(m) {
 		return applied, "", errors.Join(err, a.applyInterceptors(ctx, p))
 	}
 	return applied, "", errors.Join(refused...)
@@ -170,7 +170,7 @@ func (i *Installer) ensureWatches(
 	}
 }
 
-// sleep reports whether the pause passed before the context ended.
+// sleep waits for the pause. It returns false if the context ended earlier.
 func sleep(ctx context.Context, pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -182,8 +182,8 @@ func sleep(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// unestablished waits a short time until the API server serves the CRDs of a stage. It returns a reason to wait for the
-// first CRD that is not served by then.
+// unestablished waits a short time until the API server serves the CRDs of a stage. If a CRD is not served by then, it
+// returns a message for the first one.
 func (i *Installer) unestablished(
 	ctx context.Context, a *actor, known *memo, stage []*unstructured.Unstructured,
 ) (string, error) {

@@ -73,7 +73,7 @@ func TestVersionThatFixesBlockingWebhookOrPolicyIsApplied(t *testing.T) {
 	})
 	w.eventually("2.0.0 is applied", func() bool { return installed(w.manifest("hookself")) })
 
-	t.Log("a policy of the version in force denies the next version, which corrects or removes the policy")
+	t.Log("a policy of the applied version denies the next version, which corrects or removes the policy")
 	policy := func(expression string) string {
 		return `apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy

@@ -19,8 +19,8 @@ import (
 // dataInterval is the interval between two checks of objects that an upgrade keeps because of their data.
 const dataInterval = time.Minute
 
-// keepsData returns why an upgrade keeps an object that is not in the new version, empty if the object can be deleted.
-// Deleting the object would delete data of users, or objects that do not belong to the module.
+// keepsData returns why an upgrade must not delete an object that is not in the new version: its deletion would delete
+// data of users, or objects that do not belong to the module. It returns "" if the object can be deleted.
 func (i *Installer) keepsData(ctx context.Context, m *v1beta2.Manifest, r v1beta2.Resource) (string, error) {
 	gk := keyOf(r).GroupKind()
 	isClaim := gk == schema.GroupKind{Kind: "PersistentVolumeClaim"} || gk == schema.GroupKind{Kind: "PersistentVolume"}
@@ -57,8 +57,8 @@ func (i *Installer) keepsData(ctx context.Context, m *v1beta2.Manifest, r v1beta
 }
 
 // contents returns the names of a few objects in a namespace, without objects that Kubernetes creates in every
-// namespace. It ignores objects with a controller, because the controller is in the result. A kind that cannot be
-// listed counts as an object.
+// namespace. It ignores objects with a controller, because the controller is in the result. If a kind cannot be listed,
+// the result contains a message about the kind instead.
 func (i *Installer) contents(ctx context.Context, namespace string) ([]string, error) {
 	lists, err := i.actors[""].discovery.ServerPreferredResources()
 	var found []string

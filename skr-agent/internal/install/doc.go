@@ -9,7 +9,7 @@
 //     point orphans no objects.
 //   - Only objects with this Manifest's mark are deleted or released. An object of another client is not written and
 //     not deleted, unless its adoption was requested.
-//   - Workers do not wait for long. Unfinished work is checked again later, or after an event of a watch.
+//   - Workers do not wait for slow objects. Unfinished work is checked again later, or after an event of a watch.
 //   - Objects are applied after a change of the Manifest, after a start of the agent, and after a watch saw a change
 //     of the agent's fields. In addition, a slow resync corrects changes that a watch missed.
 //

@@ -19,10 +19,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// leaveToOthers removes the fields of an object that other programs set: the rules of an aggregated ClusterRole, and CA
-// bundles that an injector sets. Server-side apply then does not change the values in the cluster. leaveToOthers
-// returns an error if the annotation ignore-fields is invalid.
-func leaveToOthers(o *unstructured.Unstructured) error {
+// dropForeignFields removes fields from an object that other programs set: the rules of an aggregated ClusterRole, and
+// CA bundles that an injector sets. Server-side apply then does not change the values in the cluster. It returns an
+// error if the annotation ignore-fields is invalid.
+func dropForeignFields(o *unstructured.Unstructured) error {
 	if o.GetKind() == "ClusterRole" && o.GroupVersionKind().Group == "rbac.authorization.k8s.io" {
 		if rule, _, _ := unstructured.NestedMap(o.Object, "aggregationRule"); rule != nil {
 			unstructured.RemoveNestedField(o.Object, "rules")

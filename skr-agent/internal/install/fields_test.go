@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-func TestLeaveToOthersRemovesInjectedFields(t *testing.T) {
+func TestDropForeignFieldsRemovesInjectedFields(t *testing.T) {
 	const certificate = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUI=" // start of a PEM block without an end
 	full := "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUIKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo="
 	caOf := func(o *unstructured.Unstructured) any {
@@ -55,7 +55,7 @@ func TestLeaveToOthersRemovesInjectedFields(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := liveObject(t, c.yaml)
-			require.NoError(t, leaveToOthers(o))
+			require.NoError(t, dropForeignFields(o))
 			require.Equal(t, c.want, caOf(o))
 		})
 	}
@@ -65,10 +65,10 @@ func TestLeaveToOthersRemovesInjectedFields(t *testing.T) {
 		"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: x}\naggregationRule: "+
 			"{clusterRoleSelectors: [{matchLabels: {a: b}}]}\nrules: []",
 	)
-	require.NoError(t, leaveToOthers(role))
+	require.NoError(t, dropForeignFields(role))
 	require.NotContains(t, role.Object, "rules")
 	role = liveObject(t, "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: x}\nrules: []")
-	require.NoError(t, leaveToOthers(role))
+	require.NoError(t, dropForeignFields(role))
 	require.Contains(t, role.Object, "rules")
 }
 

@@ -18,22 +18,22 @@ import (
 // recordApplied records the version that was applied completely. The agent then corrects drift of this version, also
 // while a newer version is refused.
 func (i *Installer) recordApplied(ctx context.Context, m *v1beta2.Manifest, known *memo) error {
-	if isInForce(m) && i.signed(m) {
+	if isLastApplied(m) && i.signed(m) {
 		known.begun = false
 		return nil
 	}
-	noted, err := i.note(ctx, m, known, m.RequestedVersion())
+	noted, err := i.writeRecord(ctx, m, known, m.RequestedVersion())
 	if noted {
 		known.begun = false
 	}
 	return err
 }
 
-// begin records that the apply of a new version starts. After an interruption, the agent does not return to the version
-// in force.
+// begin records that the apply of a new version starts. If the apply is interrupted, the agent does not correct drift
+// toward the last applied version.
 func (i *Installer) begin(ctx context.Context, m *v1beta2.Manifest, known *memo) error {
 	applied := m.Applied()
-	if applied == nil || isInForce(m) {
+	if applied == nil || isLastApplied(m) {
 		return nil
 	}
 	known.begun = true
@@ -42,14 +42,14 @@ func (i *Installer) begin(ctx context.Context, m *v1beta2.Manifest, known *memo)
 		return nil // do not sign a record that this agent ignores
 	}
 	applied.Begun = wanted
-	_, err := i.note(ctx, m, known, *applied)
+	_, err := i.writeRecord(ctx, m, known, *applied)
 	return err
 }
 
-// note writes the record of the applied version, and reports whether it succeeded. If the API server refuses the write,
-// note logs the error once and removes the outdated record. It returns only temporary errors, because a module works
-// without the record.
-func (i *Installer) note(
+// writeRecord writes the signed record of the applied version to the Manifest's annotations, and reports whether it
+// succeeded. If the API server refuses the write, writeRecord logs the error once and removes the outdated record. It
+// returns only temporary errors, because a module works without the record.
+func (i *Installer) writeRecord(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, version v1beta2.AppliedVersion,
 ) (bool, error) {
 	next := m.DeepCopy()
@@ -65,15 +65,15 @@ func (i *Installer) note(
 		err = i.cluster.Patch(ctx, next, client.MergeFrom(m))
 	}
 	if err == nil {
-		known.unnoted = false
+		known.recordFailed = false
 		next.DeepCopyInto(m)
 		return true, nil
 	}
 	if isTemporary(err) {
 		return false, fmt.Errorf("record the applied version: %w", err)
 	}
-	if !known.unnoted {
-		known.unnoted = true
+	if !known.recordFailed {
+		known.recordFailed = true
 		log.FromContext(ctx).
 			Error(err,
 				"failed to record the applied version, its drift is not corrected while another version is refused",
@@ -94,11 +94,11 @@ func (i *Installer) note(
 	return false, nil
 }
 
-// noteSignedAs separates signatures of records from other signatures with the same key.
-const noteSignedAs = "kyma-pull applied version v1\n"
+// recordSignedAs separates signatures of records from other signatures with the same key.
+const recordSignedAs = "kyma-pull applied version v1\n"
 
-func noteMessage(m *v1beta2.Manifest, text string) string {
-	return noteSignedAs + m.Namespace + "/" + m.Name + "\n" + text
+func signedRecord(m *v1beta2.Manifest, text string) string {
+	return recordSignedAs + m.Namespace + "/" + m.Name + "\n" + text
 }
 
 // sign returns the signature of a Manifest's record, or an empty string if no signer is configured.
@@ -106,7 +106,7 @@ func (i *Installer) sign(m *v1beta2.Manifest, text string) (string, error) {
 	if i.Signer == nil {
 		return "", nil
 	}
-	signature, err := i.Signer.SignMessage(io.Reader(strings.NewReader(noteMessage(m, text))))
+	signature, err := i.Signer.SignMessage(io.Reader(strings.NewReader(signedRecord(m, text))))
 	return base64.StdEncoding.EncodeToString(signature), err
 }
 
@@ -121,13 +121,13 @@ func (i *Installer) signed(m *v1beta2.Manifest) bool {
 	}
 	signature, err := base64.StdEncoding.DecodeString(m.Annotations[v1beta2.AnnotationAppliedSignature])
 	return err == nil &&
-		trust.CheckSignature(key, []byte(noteMessage(m, m.Annotations[v1beta2.AnnotationApplied])), signature)
+		trust.CheckSignature(key, []byte(signedRecord(m, m.Annotations[v1beta2.AnnotationApplied])), signature)
 }
 
-// inForce returns the Manifest with the version that was last applied completely. The default CR is omitted for another
-// version, because users can have changed it. It returns nil if the version is unknown, or if the apply of another
-// version has started.
-func (i *Installer) inForce(m *v1beta2.Manifest) *v1beta2.Manifest {
+// lastApplied returns a copy of the Manifest with the version that was last applied completely. If this is not the
+// requested version, the copy has no default CR, because users can have changed the CR. lastApplied returns nil if the
+// version is unknown, or if the apply of another version has started.
+func (i *Installer) lastApplied(m *v1beta2.Manifest) *v1beta2.Manifest {
 	applied := m.Applied()
 	if applied == nil || applied.Begun != "" || applied.ImagesLeftOut || !i.signed(m) {
 		return nil
@@ -135,7 +135,7 @@ func (i *Installer) inForce(m *v1beta2.Manifest) *v1beta2.Manifest {
 	was := m.DeepCopy()
 	was.Spec.Version, was.Spec.Install, was.Spec.Config = applied.Version, applied.Install, applied.Config
 	was.Spec.LocalizedImages = applied.LocalizedImages
-	if !isInForce(m) {
+	if !isLastApplied(m) {
 		was.Spec.Resource = nil
 	}
 	delete(was.Annotations, v1beta2.AnnotationImages)
@@ -149,9 +149,9 @@ func (i *Installer) inForce(m *v1beta2.Manifest) *v1beta2.Manifest {
 	return was
 }
 
-// isInForce reports whether the content of a Manifest was applied completely, and no apply of another version has
-// started.
-func isInForce(m *v1beta2.Manifest) bool {
+// isLastApplied reports whether the requested version of a Manifest was applied completely, and no apply of another
+// version has started.
+func isLastApplied(m *v1beta2.Manifest) bool {
 	applied := m.Applied()
 	return applied != nil && applied.Begun == "" && applied.Digest == m.RequestedVersion().Digest
 }
@@ -169,18 +169,18 @@ func hasWrongRecord(m *v1beta2.Manifest) bool {
 	return applied != nil && (applied.Begun != "" || applied.Version != m.Spec.Version)
 }
 
-// keepsInForce reports whether drift of the version in force must be corrected after a failed pass.
-func keepsInForce(m *v1beta2.Manifest, out outcome) bool {
-	if out.state != v1beta2.StateError || out.forbidden && isInForce(m) {
+// mustCorrectApplied reports whether drift of the last applied version must be corrected after a failed pass.
+func mustCorrectApplied(m *v1beta2.Manifest, out outcome) bool {
+	if out.state != v1beta2.StateError || out.forbidden && isLastApplied(m) {
 		return false
 	}
-	return out.untouched || isInForce(m)
+	return out.untouched || isLastApplied(m)
 }
 
-// keepInForce corrects drift of the version in force while the content of the Manifest is refused. It returns the
+// correctApplied corrects drift of the last applied version while the requested version is refused. It returns the
 // changed objects that are not corrected yet. The first call compares all objects, because their watches are new.
-func (i *Installer) keepInForce(ctx context.Context, m *v1beta2.Manifest, known *memo, changed keys) keys {
-	was := i.inForce(m)
+func (i *Installer) correctApplied(ctx context.Context, m *v1beta2.Manifest, known *memo, changed keys) keys {
+	was := i.lastApplied(m)
 	record := m.Annotations[v1beta2.AnnotationApplied]
 	whole := known.kept != record || i.now().Sub(known.keptAt) >= i.Resync
 	if was == nil || known.begun || !whole && len(changed) == 0 || known.holdBack(i.now()) > 0 {
@@ -190,7 +190,7 @@ func (i *Installer) keepInForce(ctx context.Context, m *v1beta2.Manifest, known 
 	if err != nil || problem != nil {
 		return changed // the status reports the problem of the Manifest itself
 	}
-	// The version in force must pass the same checks as a new version.
+	// The last applied version must pass the same checks as a new version.
 	if _, problem, err = i.check(ctx, was, &p); err != nil || problem != nil {
 		return changed
 	}

@@ -35,7 +35,7 @@ func TestUnsignedRecordOfAppliedVersionIsIgnored(t *testing.T) {
 			signature
 		return m
 	}
-	was := own.inForce(noted(own, "a"))
+	was := own.lastApplied(noted(own, "a"))
 	require.NotNil(t, was)
 	require.Equal(t, "1.0.0", was.Spec.Version)
 
@@ -53,12 +53,12 @@ func TestUnsignedRecordOfAppliedVersionIsIgnored(t *testing.T) {
 		"record without images": noted(own, "a",
 			func(v *v1beta2.AppliedVersion) { v.ImagesLeftOut = true }),
 	} {
-		require.Nil(t, own.inForce(m), name)
+		require.Nil(t, own.lastApplied(m), name)
 	}
-	require.Nil(t, (&Installer{}).inForce(noted(own, "a")), "installer without a signer")
+	require.Nil(t, (&Installer{}).lastApplied(noted(own, "a")), "installer without a signer")
 }
 
-func TestVersionInForceIsCorrectedWhileUpgradeIsRefused(t *testing.T) {
+func TestAppliedVersionIsCorrectedWhileUpgradeIsRefused(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	data := func() string {
@@ -112,7 +112,7 @@ func TestVersionInForceIsCorrectedWhileUpgradeIsRefused(t *testing.T) {
 	w.wants("sample", sampleCRD+sampleRest, version("1.0.0"))
 	w.eventually("version 1.0.0 is recorded again", func() bool {
 		m := w.manifest("sample")
-		return installed(m) && isInForce(m)
+		return installed(m) && isLastApplied(m)
 	})
 	v2 := strings.Replace(sampleCRD, "type: object,", "type: object, description: second,", 1) + sampleRest + `
 apiVersion: v1

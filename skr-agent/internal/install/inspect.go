@@ -90,7 +90,7 @@ type inspection struct {
 
 func (n *inspection) wants(d bundle.Detail) bool { return slices.Contains(n.wanted, d) }
 
-// missed records the first read error.
+// missed records err if it is the first read error of this inspection.
 func (n *inspection) missed(err error) {
 	if n.details.Problem == "" {
 		n.details.Problem = bundle.Bounded(excerpt.Redact(err.Error()), bundle.MaxMessageBytes)

@@ -74,25 +74,25 @@ const (
 	stepApply               // compare and apply all objects
 )
 
-// heldInterval is the interval between two tries to delete blocked objects.
+// heldInterval is the interval between two attempts to delete a pruned object that could not be deleted.
 const heldInterval = 5 * time.Second
 
 // next returns the next step for a Manifest. All objects are compared if the Manifest changed, if this process has not
 // compared them yet, if the resync is due, or if objects wait for deletion. They are also compared if the record of the
 // applied version is wrong. A pass with an outdated copy of the Manifest can write an old record, and the runtime would
-// then report the previous version.
+// then report an old version.
 func next(m *v1beta2.Manifest, known memo, changed keys, now time.Time, resync time.Duration) step {
 	switch {
 	case !installed(m), known.checked != m.Generation, known.images != m.Annotations[v1beta2.AnnotationImages],
 		known.values != m.Annotations[v1beta2.AnnotationValues],
 		known.inherited != m.Annotations[v1beta2.AnnotationInherited], now.Sub(known.checkedAt) >= resync,
-		hasWrongRecord(m) && !known.unnoted:
+		hasWrongRecord(m) && !known.recordFailed:
 		return stepApply
 	case known.held != "" && now.Sub(known.checkedAt) >= known.heldFor,
 		known.handingOver != "" && now.Sub(known.checkedAt) >= handOverInterval:
 		return stepApply
 	case changed.overlaps(known.dropped):
-		return stepApply // another module may have taken over a kept object
+		return stepApply // another module may have taken over an object that was not deleted
 	case len(changed) > 0:
 		return stepCorrect
 	}
@@ -105,8 +105,8 @@ func installed(m *v1beta2.Manifest) bool {
 	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == m.Generation
 }
 
-// holdBack returns the delay of the next correction. The delay increases if another client keeps changing a value, so
-// that not every change causes an API request.
+// holdBack returns the delay until the next drift correction. The delay increases if another client keeps changing a
+// value, so that not every change causes an API request.
 func (k memo) holdBack(now time.Time) time.Duration {
 	const patience = 5
 	if k.streak < patience {
@@ -157,8 +157,8 @@ func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome, 
 		} else {
 			out, err = i.apply(ctx, m, known, todo, changed)
 		}
-		if err == nil && keepsInForce(m, out) {
-			changed = i.keepInForce(ctx, m, known, changed)
+		if err == nil && mustCorrectApplied(m, out) {
+			changed = i.correctApplied(ctx, m, known, changed)
 		}
 		if err != nil || out.state != "" {
 			i.watches.giveBack(name, changed)

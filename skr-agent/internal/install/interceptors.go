@@ -23,8 +23,8 @@ func intercepts(gk schema.GroupKind) bool {
 	}
 }
 
-// pruneInterceptors deletes interceptors that are not in the new version, before the version is applied. It does not
-// report missing permissions, because prune reports them.
+// pruneInterceptors deletes interceptors that are not in the new version, before the version is applied. It ignores
+// missing permissions, because prune reports them later.
 func (i *Installer) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest, p plan) error {
 	dropped := slices.DeleteFunc(slices.Clone(p.prune), func(r v1beta2.Resource) bool {
 		return !intercepts(keyOf(r).GroupKind())
@@ -40,8 +40,9 @@ func (i *Installer) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest, 
 	return err
 }
 
-// applyInterceptors applies the existing interceptors of a plan after one of them refused an object or could not be
-// called, because the version may correct this interceptor. It returns only temporary errors.
+// applyInterceptors applies the webhooks, policies and APIServices of a plan that already exist. It runs after one of
+// them refused an object or could not be called, because the new version may correct it. It returns only temporary
+// errors.
 func (a *actor) applyInterceptors(ctx context.Context, p plan) error {
 	for _, o := range slices.Concat(p.stages[:]...) {
 		if !intercepts(o.GroupVersionKind().GroupKind()) {
@@ -58,7 +59,7 @@ func (a *actor) applyInterceptors(ctx context.Context, p plan) error {
 	return nil
 }
 
-// applyInterceptorsFirst deletes or corrects the interceptors of the version in force after a dry run of the new
+// applyInterceptorsFirst deletes or corrects the interceptors of the last applied version after a dry run of the new
 // version was refused. It reports whether the module has interceptors, so that a second dry run can succeed.
 func (i *Installer) applyInterceptorsFirst(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, p plan,

@@ -24,8 +24,8 @@ var jobKind = schema.GroupKind{Group: "batch", Kind: "Job"}
 // maxCompletedJobs limits the Jobs in the annotation completed-jobs.
 const maxCompletedJobs = 200
 
-// jobVersion returns the digest of the version whose Jobs run: the version whose apply has started, or else the version
-// in force.
+// jobVersion returns the digest of the version whose Jobs run: the version whose apply has started, or otherwise the
+// last applied version.
 func jobVersion(m *v1beta2.Manifest) string {
 	switch applied := m.Applied(); {
 	case applied == nil:
@@ -51,8 +51,8 @@ func completedJobs(m *v1beta2.Manifest) keys {
 	return completed
 }
 
-// noteCompleted records Jobs of a Manifest's version that completed and were deleted.
-func (i *Installer) noteCompleted(ctx context.Context, m *v1beta2.Manifest, jobs keys) error {
+// addCompletedJobs records Jobs of a Manifest's version that completed and were deleted.
+func (i *Installer) addCompletedJobs(ctx context.Context, m *v1beta2.Manifest, jobs keys) error {
 	completed := completedJobs(m)
 	before := len(completed)
 	for k := range jobs {
@@ -81,7 +81,7 @@ func (i *Installer) noteCompleted(ctx context.Context, m *v1beta2.Manifest, jobs
 func (i *Installer) recordCompleted(ctx context.Context, m *v1beta2.Manifest) error {
 	name := client.ObjectKeyFromObject(m)
 	jobs := i.watches.takeCompleted(name)
-	err := i.noteCompleted(ctx, m, jobs)
+	err := i.addCompletedJobs(ctx, m, jobs)
 	if err != nil {
 		for k := range jobs {
 			i.watches.markCompleted(name, k)
@@ -90,8 +90,8 @@ func (i *Installer) recordCompleted(ctx context.Context, m *v1beta2.Manifest) er
 	return err
 }
 
-// withoutCompleted returns a stage without the Jobs that completed for this version. If a Job with a TTL is missing and
-// its version is in force, it counts as completed, because the agent may have been down when it was deleted. seen
+// withoutCompleted returns a stage without the Jobs that completed for this version. It also omits a missing Job with a
+// TTL if its version was already applied: the agent may have been down when Kubernetes deleted the completed Job. seen
 // contains the objects for which watches reported changes. A Job in seen was deleted before it completed.
 func (i *Installer) withoutCompleted(
 	ctx context.Context, m *v1beta2.Manifest, stage []*unstructured.Unstructured, seen keys,
@@ -121,5 +121,5 @@ func (i *Installer) withoutCompleted(
 		}
 		left = append(left, o)
 	}
-	return left, i.noteCompleted(ctx, m, expired)
+	return left, i.addCompletedJobs(ctx, m, expired)
 }

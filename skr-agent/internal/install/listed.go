@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// fewToList is the number of objects of a kind in a namespace from which the agent lists them instead of reading
-	// each object.
+	// fewToList is the minimum number of objects of one kind and namespace for which the agent sends one list request
+	// instead of reading each object.
 	fewToList = 2
 	// maxListed limits the objects of a list. If there are more, the agent reads the objects one by one.
 	maxListed = 100

@@ -9,7 +9,7 @@ var (
 	}, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 	objectsApplied = measure.Counters[string](measure.Definition{
 		Name:   "kyma_pull_agent_objects_applied_total",
-		Help:   "Objects that were created or changed to be as their module has them.",
+		Help:   "Objects that the agent created or changed to match the content of their module.",
 		Labels: []string{"module"}, Leader: true,
 	})
 	driftCorrected = measure.Counters[string](measure.Definition{

@@ -21,8 +21,8 @@ import (
 // handOverInterval is the interval between two checks of objects that wait for a takeover by another module.
 const handOverInterval = time.Second
 
-// wanted returns the objects in the current content of a Manifest, even if they are not installed. It returns false if
-// the content cannot be rendered.
+// wanted returns the objects in the content of the version that a Manifest requests, even if they are not installed. It
+// returns false if the content cannot be rendered.
 func (i *Installer) wanted(ctx context.Context, m *v1beta2.Manifest) (keys, bool, error) {
 	content, problem, err := i.rendered(ctx, m)
 	if err != nil || problem != nil {

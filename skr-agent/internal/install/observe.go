@@ -50,7 +50,7 @@ func (i *Installer) observe(
 				ready[o.key] = o.object.GetResourceVersion()
 			}
 		}
-		if o.object != nil && ready[o.key] == "" && len(live) < maxLooked {
+		if o.object != nil && ready[o.key] == "" && len(live) < maxCachedObjects {
 			o.object.SetManagedFields(nil)
 			live[o.key] = o.object
 		}
@@ -89,14 +89,14 @@ func (i *Installer) statusObjects(
 	return wanted, watched
 }
 
-// maxLooked limits the cached objects of one Manifest.
-const maxLooked = 20
+// maxCachedObjects limits the cached objects of one Manifest.
+const maxCachedObjects = 20
 
 // readsAtOnce is the number of objects of one Manifest that are read concurrently.
 const readsAtOnce = 4
 
-// readAll returns observations of the wanted objects, in the same order. It reads only objects that are not known to be
-// ready and that have changed since they were cached.
+// readAll returns observations of the wanted objects, in the same order. It does not read objects that were ready or
+// are cached, and have not changed since then.
 func (i *Installer) readAll(
 	ctx context.Context, m *v1beta2.Manifest, before *memo, wanted []v1beta2.Resource,
 	known func(v1beta2.Resource) bool,

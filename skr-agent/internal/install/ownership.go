@@ -25,8 +25,8 @@ type foreignSearch struct {
 	strange []string
 }
 
-// examine reads the live version of a planned object, and records the object if it is missing, unreadable or not
-// accepted.
+// examine reads the live version of a planned object, and records the object if it is missing, is unreadable, or does
+// not belong to the module. accepted reports whether a live object belongs to the module.
 func (s *foreignSearch) examine(
 	ctx context.Context, o *unstructured.Unstructured, found listed, accepted func(*metav1.PartialObjectMetadata) bool,
 ) error {

@@ -39,7 +39,7 @@ type plan struct {
 	// defaultCR is created if it does not exist, and is not changed afterwards. It is nil if the module has no default
 	// CR.
 	defaultCR *unstructured.Unstructured
-	// resources and images become conditions about the content.
+	// resources and images become conditions of the Manifest about its content.
 	resources, images finding
 	// takes contains the objects that other Manifests own but no longer request, with the mark of the other Manifest.
 	takes map[key]string
@@ -126,7 +126,7 @@ func makePlan(
 			p.shared = append(p.shared, o)
 			continue
 		}
-		if err := leaveToOthers(o); err != nil {
+		if err := dropForeignFields(o); err != nil {
 			return plan{}, err
 		}
 		utils.RemoveCABundleFromCRD(o)
@@ -163,8 +163,8 @@ func makePlan(
 	return p, nil
 }
 
-// leaveOut records an object whose kind the API server does not serve. It keeps the object in stay with every possible
-// namespace, because it is unknown whether the kind is namespaced.
+// leaveOut records an object whose kind the API server does not serve. It adds the keys of the object with and without
+// a namespace to stay, the objects that must not be pruned, because it is unknown whether the kind is namespaced.
 func (p *plan) leaveOut(o *unstructured.Unstructured, role string, by guard.Owner, stay keys) {
 	k := guard.KeyOf(o)
 	p.unknown = append(p.unknown, fmt.Sprintf("%s%s (%s): %s", role, k, o.GetAPIVersion(), errUnknownKind))

@@ -100,7 +100,7 @@ func TestPlanRefusesInvalidContent(t *testing.T) {
 	}
 }
 
-func TestPlanLeavesOutObjectsOfUnknownKinds(t *testing.T) {
+func TestPlanOmitsObjectsOfUnknownKinds(t *testing.T) {
 	const config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n"
 	inKymaSystem := func(r v1beta2.Resource) v1beta2.Resource { r.Namespace = "kyma-system"; return r }
 	for name, c := range map[string]struct {
@@ -170,14 +170,14 @@ func TestObjectIsOwnedByOneModule(t *testing.T) {
 		wanted    plan
 		refused   bool
 	}{
-		"no other owner": {manifest("me", 0), manifest("other", 0), content, false},
+		"no Manifest owns the object": {manifest("me", 0), manifest("other", 0), content, false},
 		"other Manifest owns the object": {
 			manifest("me", time.Hour), manifest("other", 0, a), content, true,
 		},
-		"both own the object, and the other Manifest is older": {
+		"both Manifests own the object, and the other one is older": {
 			manifest("me", 0, a), manifest("other", time.Hour, a), content, true,
 		},
-		"both own the object, and this Manifest is older": {
+		"both Manifests own the object, and this one is older": {
 			manifest("me", time.Hour, a), manifest("other", 0, a), content, false,
 		},
 		"cached copy of this Manifest": {manifest("me", 0), manifest("me", 0, a), content, false},
@@ -190,7 +190,7 @@ func TestObjectIsOwnedByOneModule(t *testing.T) {
 		"default CR is part of the other Manifest's content": {
 			offering(manifest("me", time.Hour)), manifest("other", 0, a), onlyDefault, true,
 		},
-		"both have the same default CR": {
+		"both Manifests have the same default CR": {
 			offering(manifest("me", 0)), offering(manifest("other", time.Hour)), onlyDefault, false,
 		},
 	} {
@@ -248,7 +248,7 @@ func TestNextStepDependsOnStatusMemoAndRecord(t *testing.T) {
 		note    string
 		want    step
 	}{
-		"never applied":                    {0, memo{}, nil, "", stepApply},
+		"Manifest was never applied":       {0, memo{}, nil, "", stepApply},
 		"older generation applied":         {1, done, nil, "", stepApply},
 		"applied before the agent started": {2, memo{}, nil, "", stepApply},
 		"resync is due":                    {2, memo{checked: 2, checkedAt: now.Add(-time.Hour)}, nil, "", stepApply},
@@ -262,12 +262,12 @@ func TestNextStepDependsOnStatusMemoAndRecord(t *testing.T) {
 			2, memo{checked: 2, checkedAt: now.Add(-time.Second), handingOver: "x"}, nil, "", stepApply,
 		},
 		"object changed":                       {2, done, change, "", stepCorrect},
-		"no change":                            {2, done, nil, "", stepCheck},
+		"no object changed":                    {2, done, nil, "", stepCheck},
 		"record contains this version":         {2, done, nil, `{"version": "2.0.0"}`, stepCheck},
 		"record contains the previous version": {2, done, nil, `{"version": "1.5.0"}`, stepApply},
 		"record contains a started apply":      {2, done, nil, `{"version": "2.0.0", "begun": "sha256:x"}`, stepApply},
 		"record cannot be written": {
-			2, memo{checked: 2, checkedAt: now, unnoted: true}, nil, `{"version": "1.5.0"}`, stepCheck,
+			2, memo{checked: 2, checkedAt: now, recordFailed: true}, nil, `{"version": "1.5.0"}`, stepCheck,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

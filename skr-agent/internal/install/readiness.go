@@ -22,7 +22,8 @@ type observation struct {
 	checks []v1beta2.CustomStateCheck
 	// knownReady is true for an object that was ready and has not changed since then. It is not read again.
 	knownReady bool
-	// completed is true for a Job of this version that completed and was then deleted, for example after its TTL.
+	// completed is true for a Job that completed for the module's version and was then deleted, for example after its
+	// TTL.
 	completed bool
 	// waitsForPod is true for a PersistentVolumeClaim whose storage class binds volumes only when a Pod uses them.
 	waitsForPod bool

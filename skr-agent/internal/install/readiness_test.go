@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-func TestJudgeReturnsMostSevereState(t *testing.T) {
+func TestModuleStateIsMostSevereState(t *testing.T) {
 	see := func(yaml string) observation {
 		o := liveObject(t, yaml)
 		return observation{key: guard.KeyOf(o), object: o}

@@ -18,7 +18,7 @@ func TestLacksRightIgnoresPoliciesWebhooksAndQuotas(t *testing.T) {
 		`ValidatingAdmissionPolicy 'p' with binding 'b' denied request: latest tags`: false,
 	} {
 		if got := lacksRight(apierrors.NewForbidden(pods, "x", errors.New(text))); got != want {
-			t.Errorf("%s: lacksRight = %t, want %t", text, got, want)
+			t.Errorf("%s: got lacksRight %t, want %t", text, got, want)
 		}
 	}
 	if lacksRight(errors.New("pods is forbidden")) {

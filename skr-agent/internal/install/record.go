@@ -30,7 +30,7 @@ type outcome struct {
 	ready                                   finding
 	// again is the time until the next reconcile if no event occurs, 0 to wait for an event.
 	again time.Duration
-	// untouched is true if no object was written, so the version in force has not changed.
+	// untouched is true if no object was written, so the last applied version has not changed.
 	untouched bool
 	// forbidden is true if the account that installs the module is not allowed to write its objects.
 	forbidden bool

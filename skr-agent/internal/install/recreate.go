@@ -53,8 +53,8 @@ func wasRecreated(m *v1beta2.Manifest, uid types.UID) bool {
 	return len(noted) > 0 && noted[0] == wantedDigest(m) && !slices.Contains(noted[1:], string(uid))
 }
 
-// noteRecreation records the UIDs of the objects to delete for a version, before they are deleted.
-func (i *Installer) noteRecreation(ctx context.Context, m *v1beta2.Manifest, uids []types.UID) error {
+// recordRecreation records the UIDs of the objects to delete for a version, before they are deleted.
+func (i *Installer) recordRecreation(ctx context.Context, m *v1beta2.Manifest, uids []types.UID) error {
 	note := []string{wantedDigest(m)}
 	if noted := strings.Fields(m.Annotations[v1beta2.AnnotationRecreated]); len(noted) > 0 && noted[0] == note[0] {
 		note = noted

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestCRDIsImmutableIfAllCausesAre(t *testing.T) {
+func TestCRDIsRecreatedOnlyIfAllCausesAreImmutableFields(t *testing.T) {
 	crd := schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 	fixed := field.Invalid(field.NewPath("spec", "scope"), "Cluster", "field is immutable")
 	broken := field.Required(field.NewPath("spec", "versions").Index(0).Child("schema"), "schemas are required")

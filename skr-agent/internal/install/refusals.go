@@ -144,7 +144,7 @@ func (i *Installer) dryRun(ctx context.Context, m *v1beta2.Manifest, known *memo
 	condition := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionInstallation)
 	failed := condition != nil && slices.Contains([]string{v1beta2.ReasonApplyFailed, v1beta2.ReasonImmutable},
 		condition.Reason)
-	if isInForce(m) || m.Applied() == nil && !failed {
+	if isLastApplied(m) || m.Applied() == nil && !failed {
 		return trial{}, nil
 	}
 	refused, err := i.refusals(ctx, m, known, p)
@@ -191,7 +191,7 @@ func (i *Installer) recreate(ctx context.Context, m *v1beta2.Manifest, p plan) (
 		i.events.Eventf(m, nil, "Normal", v1beta2.ReasonRecreating, "Recreate", "recreating %s for version %s", text,
 			m.Spec.Version)
 	}
-	if err := i.noteRecreation(ctx, m, uids); err != nil {
+	if err := i.recordRecreation(ctx, m, uids); err != nil {
 		return "", err
 	}
 	left, err := i.deleteObjects(ctx, m, p.recreate, i.owner(m).Owns)

@@ -97,7 +97,7 @@ func TestAPIServerErrorsAreReadable(t *testing.T) {
 	require.Equal(t, "no", plain(errors.New("no")))
 }
 
-func TestMistakesAreNotTemporaryErrors(t *testing.T) {
+func TestErrorsCausedByModuleAreNotTemporary(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
 		want bool
@@ -122,7 +122,7 @@ func TestMistakesAreNotTemporaryErrors(t *testing.T) {
 		"Forbidden response": {apierrors.NewForbidden(schema.GroupResource{}, "x", errors.New("no")), false},
 	} {
 		if got := isTransient(fmt.Errorf("apply: %w", c.err)); got != c.want {
-			t.Errorf("%s: isTransient = %t, want %t", name, got, c.want)
+			t.Errorf("%s: got isTransient %t, want %t", name, got, c.want)
 		}
 	}
 }
@@ -162,7 +162,7 @@ func version(v string) func(*v1beta2.Manifest) {
 	return func(m *v1beta2.Manifest) { m.Spec.Version = v }
 }
 
-func TestDriftOfVersionInForceIsCorrectedAfterRefusedUpgrade(t *testing.T) {
+func TestDriftOfAppliedVersionIsCorrectedAfterRefusedUpgrade(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	data := func(name string) string {

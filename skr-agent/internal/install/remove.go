@@ -105,8 +105,8 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 }
 
 // unblock continues a removal that waits for the default CR. If the API server cannot call a webhook for the deletion,
-// it deletes the module's webhooks and policies first, because their server may never return. Otherwise it keeps the
-// module up to date, because the operator may have to remove finalizers. Deleted webhooks are not applied again.
+// unblock deletes the module's webhooks and policies first, because their server may never return, and does not apply
+// them again. Otherwise it upgrades the module and corrects drift, because the operator may have to remove finalizers.
 func (i *Installer) unblock(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome, left remainingObjects,
 ) error {
@@ -126,9 +126,9 @@ func (i *Installer) unblock(
 	return nil
 }
 
-// upgradeLeaving applies a newer version of a module whose removal is blocked, because only the newer operator may be
-// able to remove its finalizers. A module that cannot be upgraded is removed with its current version. Once the version
-// is applied, upgradeLeaving corrects drift, because the removal needs the operator.
+// upgradeLeaving applies a newer version of a module that is being removed and whose removal is blocked, because only
+// the newer operator may be able to remove its finalizers. A module that cannot be upgraded is removed with its current
+// version. Once the version is applied, upgradeLeaving corrects drift, because the removal needs the operator.
 func (i *Installer) upgradeLeaving(ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome) error {
 	if known.checked == m.Generation {
 		return i.correctLeaving(ctx, m, known, m.Status.Synced)
@@ -255,8 +255,9 @@ func (l *remainingObjects) add(r v1beta2.Resource, why string) {
 	l.objects, l.texts = append(l.objects, r), append(l.texts, keyOf(r).String()+why)
 }
 
-// stillHidden adds an object whose kind is not served to left if the API server may still store it. It ignores the
-// object if the module also contains the CRD or APIService of the kind, because the object is removed with it.
+// stillHidden handles an object whose kind the API server does not serve. It adds the object to left if the API server
+// may still store it. It ignores the object if the module also contains the CRD or APIService of the kind, because the
+// object is removed with it.
 func (i *Installer) stillHidden(
 	ctx context.Context, m *v1beta2.Manifest, r v1beta2.Resource, left *remainingObjects,
 ) error {

@@ -119,19 +119,19 @@ func TestInstallerSendsFewRequestsForTypicalModule(t *testing.T) {
 	} {
 		step.do()
 		if n := settled(step.what); n > step.most {
-			t.Errorf("%s: %d requests, want at most %d", step.what, n, step.most)
+			t.Errorf("%s: got %d requests, want at most %d", step.what, n, step.most)
 		}
 	}
 	w.halt()
 	w.start()
 	time.Sleep(3 * time.Second)
 	if n := count.take(t, "restart"); n > 55 {
-		t.Errorf("restart: %d requests, want at most 55", n)
+		t.Errorf("restart: got %d requests, want at most 55", n)
 	}
 	w.remove("lantern")
 	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "lantern") })
 	if n := count.take(t, "removal"); n > 120 {
-		t.Errorf("removal: %d requests, want at most 120", n)
+		t.Errorf("removal: got %d requests, want at most 120", n)
 	}
 }
 

@@ -72,7 +72,7 @@ func (i *Installer) plural(gvk schema.GroupVersionKind) (string, bool) {
 }
 
 // lacks returns the missing permissions of the account. It first checks permissions without object names, which usually
-// covers all objects of a kind.
+// cover all objects of a kind.
 func (a *actor) lacks(ctx context.Context, needed []guard.Right) ([]string, error) {
 	wide := map[guard.Right]bool{}
 	var missing []string

@@ -236,28 +236,28 @@ func ruleCases() map[string]struct{ yaml, rule string } {
 			bindingOf("RoleBinding", ", namespace: mine", "view",
 				"{kind: ServiceAccount, name: keda, namespace: kyma-system}"), "",
 		},
-		"missing owner of kyma-system": {
+		"namespace kyma-system with a missing owner": {
 			namespaceWith("kyma-system", "ownerReferences: "+gone), "shared-namespace",
 		},
-		"missing owner of kube-system": {
+		"namespace kube-system with a missing owner": {
 			namespaceWith("kube-system", "ownerReferences: "+gone), "shared-namespace",
 		},
-		"missing owner of default": {
+		"namespace default with a missing owner": {
 			namespaceWith("default", "ownerReferences: "+gone), "shared-namespace",
 		},
-		"finalizer of kyma-system": {
+		"namespace kyma-system with a finalizer": {
 			namespaceWith("kyma-system", "finalizers: [thief.example/hold]"), "shared-namespace",
 		},
-		"finalizer of kube-node-lease": {
+		"namespace kube-node-lease with a finalizer": {
 			namespaceWith("kube-node-lease", "finalizers: [thief.example/hold]"), "shared-namespace",
 		},
-		"Istio ambient label of kyma-system": {
+		"namespace kyma-system with Istio's ambient label": {
 			namespaceWith("kyma-system", "labels: {istio.io/dataplane-mode: ambient}"), "shared-namespace",
 		},
-		"pod security label of default": {
+		"namespace default with a pod security label": {
 			namespaceWith("default", "labels: {pod-security.kubernetes.io/enforce: privileged}"), "shared-namespace",
 		},
-		"other label of kyma-system":               {namespaceWith("kyma-system", "labels: {a: b}"), ""},
+		"namespace kyma-system with another label": {namespaceWith("kyma-system", "labels: {a: b}"), ""},
 		"namespace of the module with a finalizer": {namespaceWith("mine", "finalizers: [mine.example/hold]"), ""},
 		"APIService for the agent's API group": {
 			"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: " +
@@ -335,7 +335,7 @@ func ruleCases() map[string]struct{ yaml, rule string } {
 		"PriorityClass of the module": {
 			"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: mine}\nvalue: 1000", "",
 		},
-		"missing owner of a ConfigMap": {
+		"ConfigMap with a missing owner": {
 			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine, namespace: kyma-system, ownerReferences: " + gone +
 				"}", "owner",
 		},

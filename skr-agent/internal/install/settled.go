@@ -116,8 +116,8 @@ func (i *Installer) settleUnchanged(known *memo, o, tried *unstructured.Unstruct
 	}
 }
 
-// before returns the agent's fields in an object before the apply, empty if the object does not exist or has no fields
-// of the agent. It sends a request only if the watch of the kind may be outdated.
+// before returns the agent's fields in the live object before an apply. They are empty if the object does not exist or
+// has no fields of the agent. It sends a request only if the watch of the kind may be outdated.
 func (i *Installer) before(ctx context.Context, a *actor, o *unstructured.Unstructured, p plan) (ownFields, error) {
 	if p.absent.has(guard.KeyOf(o)) {
 		return ownFields{}, nil

@@ -36,8 +36,8 @@ type Options struct {
 	Render func(context.Context, render.Input) ([]*unstructured.Unstructured, error)
 	// Accounts selects the account of each module. Default: the agent's own account.
 	Accounts guard.Accounts
-	// Signer signs records of the version in force with the agent's key. The installer ignores records that it did not
-	// sign. If Signer is nil, it ignores all records.
+	// Signer signs records of the last applied version with the agent's key. The installer ignores records that it did
+	// not sign. If Signer is nil, it ignores all records.
 	Signer trust.Signer
 	// TryAgain sends Manifests to reconcile because a missing input is available again. It can be nil.
 	TryAgain <-chan event.GenericEvent
@@ -52,8 +52,8 @@ type Options struct {
 	FieldManager string
 	// Concurrency is the number of Manifests that are reconciled at the same time. Default: 2.
 	Concurrency int
-	// LookInterval is the longest interval between two checks of a module that is not ready or not watched. Default:
-	// 15s.
+	// LookInterval is the longest interval between two checks of a module that is not ready, or whose objects are not
+	// watched. Default: 15s.
 	LookInterval time.Duration
 	// ReadyTimeout is the time after which a module that is not ready is an Error. Default: 10m. The module is still
 	// checked.
@@ -146,17 +146,17 @@ type memo struct {
 	// checked is the generation whose objects were all compared at checkedAt, 0 if there was no comparison.
 	checked   int64
 	checkedAt time.Time
-	// images is AnnotationImages at that comparison.
+	// images is the value of AnnotationImages at checkedAt.
 	images string
-	// values is AnnotationValues at that comparison.
+	// values is the value of AnnotationValues at checkedAt.
 	values string
-	// inherited is AnnotationInherited at that comparison.
+	// inherited is the value of AnnotationInherited at checkedAt.
 	inherited string
 	// pending is the generation that has not been ready since pendingSince. checks is the number of checks since then.
 	pending      int64
 	pendingSince time.Time
 	checks       int
-	// held is why a pruned object still exists. The deletion is tried again after heldFor.
+	// held is the reason why a pruned object still exists. The deletion is tried again after heldFor.
 	held    string
 	heldFor time.Duration
 	// handingOver is the message about objects that wait for a takeover by other modules.
@@ -171,20 +171,20 @@ type memo struct {
 	retry     time.Time
 	// immutable are the objects of the refused content that the API server would accept only if they did not exist.
 	immutable keys
-	// kept is the record of the version in force that was compared completely at keptAt, while a new version was
+	// kept is the record of the last applied version whose objects were all compared at keptAt, while a new version was
 	// refused.
 	kept   string
 	keptAt time.Time
-	// begun is true if the apply of a new version has started. unnoted is true if the API server refused to store the
-	// record of the applied version.
-	begun, unnoted bool
+	// begun is true if the apply of a new version has started. recordFailed is true if the API server refused the last
+	// write of the record of the applied version.
+	begun, recordFailed bool
 	// corrected is the time of the last drift correction. streak is the number of corrections in quick succession.
 	corrected time.Time
 	streak    int
 	// ready contains the resource version in which each object was ready.
 	ready map[key]string
 	// objects caches the last read state of the default CR and of objects that were not ready. It contains at most
-	// maxLooked objects.
+	// maxCachedObjects objects.
 	objects map[key]*unstructured.Unstructured
 	// fresh contains objects from the API server's responses in this pass, which need not be read again.
 	fresh map[key]*unstructured.Unstructured

@@ -48,7 +48,7 @@ func TestApplyIsRecordedByObjectUID(t *testing.T) {
 	}
 }
 
-func TestBrokenWatchIsUnsure(t *testing.T) {
+func TestWatchIsUnreliableAfterFailure(t *testing.T) {
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
 	shown := &metav1.PartialObjectMetadata{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "web", ResourceVersion: "7"},

@@ -60,8 +60,7 @@ func (e *MissingError) Unwrap() error { return e.cause }
 // statement does not allow, and requires a proof of release for all installed and offered modules.
 //
 // The checks stop at the first failure, so no data is parsed before it is authenticated. The error is a *refusal.Error,
-// a
-// *MissingError, or another error from the source. A *MissingError contains either all missing documents or all missing
+// a *MissingError, or another error of the source. A *MissingError contains either all missing documents or all missing
 // proofs.
 func Open(
 	ctx context.Context, source Source, fetched bundle.Fetched, trusted bundle.Trust, now time.Time,

@@ -131,8 +131,8 @@ func definitions() ([]*unstructured.Unstructured, error) {
 	return crds, err
 }
 
-// define applies a CRD, unless the live CRD is being deleted or serves more than ours. It returns the resulting CRD,
-// nil if it is being deleted.
+// define applies a CRD, unless the live CRD is being deleted, has a conversion webhook, or has more versions. It
+// returns the resulting CRD, nil if it is being deleted.
 func define(
 	ctx context.Context, uncached client.Client, crd *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
@@ -152,9 +152,9 @@ func defineOver(
 	case !live.GetDeletionTimestamp().IsZero():
 		return nil, nil
 	case definesMore(live, crd):
-		return live, nil // in a single cluster, the control plane's definitions serve more versions
+		return live, nil // the CRDs of a control plane in the same cluster have more versions
 	default:
-		// A field that is not in our CRD stays as long as lifecycle-manager owns it.
+		// The apply removes a field that is not in the agent's CRD only if lifecycle-manager does not own it.
 		err := takeover.TakeFields(ctx, uncached, live, FieldOwner)
 		if err != nil && !isIntercepted(err) {
 			return nil, err
@@ -176,7 +176,7 @@ func apply(
 	configuration := client.ApplyConfigurationFromUnstructured(applied)
 	err := uncached.Apply(ctx, configuration, client.FieldOwner(FieldOwner), client.ForceOwnership)
 	if isIntercepted(err) && exists(ctx, uncached, object) {
-		// The agent must start nevertheless, to remove the module that contains the webhook.
+		// The agent must start despite the refusal, to remove the module that contains the webhook.
 		log.FromContext(ctx).Error(err, "failed to apply, continuing with the existing objects", "kind",
 			object.GetKind(), "name", object.GetName())
 		return nil, nil
@@ -245,7 +245,7 @@ func isEstablished(crd *unstructured.Unstructured) bool {
 	return false
 }
 
-// definesMore reports whether the live CRD has a conversion webhook, or versions that our CRD does not have.
+// definesMore reports whether the live CRD has a conversion webhook, or versions that the agent's CRD does not have.
 func definesMore(live, ours *unstructured.Unstructured) bool {
 	if strategy, _, _ := unstructured.NestedString(live.Object, "spec", "conversion",
 		"strategy"); strategy == "Webhook" {

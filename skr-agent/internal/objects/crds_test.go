@@ -12,7 +12,7 @@ func TestIsEstablishedReadsCRDConditions(t *testing.T) {
 		text string
 		want bool
 	}{
-		"no status":               {"metadata: {name: a}", false},
+		"CRD without a status":    {"metadata: {name: a}", false},
 		"conditions are null":     {"status: {conditions: null, storedVersions: [v1]}", false},
 		"only names are accepted": {"status: {conditions: [{type: NamesAccepted, status: 'True'}]}", false},
 		"Established is False":    {"status: {conditions: [{type: Established, status: 'False'}]}", false},
@@ -25,7 +25,7 @@ func TestIsEstablishedReadsCRDConditions(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := isEstablished(crd); got != c.want {
-			t.Errorf("%s: isEstablished = %t, want %t", name, got, c.want)
+			t.Errorf("%s: got isEstablished %t, want %t", name, got, c.want)
 		}
 	}
 }

@@ -43,8 +43,9 @@ func (s *Syncer) deleteKyma(ctx context.Context) error {
 	return s.delete(ctx, kyma, "Kyma")
 }
 
-// markRemoval records on a Manifest and in the memory that a bundle requests the removal of its module. The caller
-// deletes the Manifest afterwards. The module of a deleted Manifest without this mark stays installed.
+// markRemoval records in an annotation of a Manifest and in the memory that a bundle requests the removal of its
+// module. The caller deletes the Manifest afterwards. If a Manifest without this annotation is deleted, its module
+// stays installed.
 func (s *Syncer) markRemoval(ctx context.Context, m *v1beta2.Manifest) error {
 	if m.Annotations[v1beta2.AnnotationRemoval] == v1beta2.True {
 		return nil
@@ -60,7 +61,7 @@ func (s *Syncer) markRemoval(ctx context.Context, m *v1beta2.Manifest) error {
 	return nil
 }
 
-// clearRemoval removes the marks for removal from a Manifest that is requested again.
+// clearRemoval removes the record of markRemoval if a bundle requests the module again.
 func (s *Syncer) clearRemoval(ctx context.Context, m *v1beta2.Manifest) error {
 	delete(m.Annotations, v1beta2.AnnotationRemoval)
 	delete(m.Annotations, v1beta2.AnnotationUnmanaged)

@@ -33,16 +33,16 @@ type Remembered struct {
 	Annotations map[string]string    `json:"annotations,omitempty"`
 	Spec        v1beta2.ManifestSpec `json:"spec"`
 	Synced      []v1beta2.Resource   `json:"synced,omitempty"`
-	// Leaving is the UID of a Manifest whose removal a bundle requests, empty for a Manifest that stays.
+	// Leaving is the UID of the Manifest if a bundle requests its removal, otherwise empty.
 	Leaving types.UID `json:"leaving,omitempty"`
-	// Marked is true if the leaving Manifest was read with the mark for removal. If the mark disappears afterwards, the
-	// Manifest stays.
+	// Marked is true if the Manifest to remove was read with the annotation for removal. If the annotation disappears
+	// afterwards, the Manifest is not removed.
 	Marked bool `json:"marked,omitempty"`
 }
 
-// Observe returns the memory after a read of the runtime. kyma is nil if the runtime has no Kyma. b is the bundle in
-// force, or nil. A Manifest that disappeared without the request of a bundle stays in memory if b contains it or b is
-// nil. This bounds the memory.
+// Observe returns the memory after a read of the runtime. kyma is nil if the runtime has no Kyma. b is the last
+// accepted bundle, or nil. A Manifest that disappeared although no bundle removed it stays in the memory if b contains
+// it or b is nil. Other Manifests are forgotten, which bounds the size of the memory.
 func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) Memory {
 	next := Memory{Kyma: m.Kyma, Pins: m.Pins, Checks: m.Checks}
 	if kyma != nil && kyma.DeletionTimestamp.IsZero() {
@@ -79,9 +79,9 @@ func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bun
 	return next
 }
 
-// isLeaving reports whether a Manifest without the mark for removal is leaving, because the cached copy may be older
-// than the mark. The agent sets the mark before it deletes a Manifest. If a Manifest without the mark is being deleted,
-// another client deleted it.
+// isLeaving reports whether a bundle removes a Manifest whose cached copy does not have the annotation for removal,
+// because the copy may be older than the annotation. The agent sets the annotation before it deletes a Manifest. If a
+// Manifest without the annotation is being deleted, another client deleted it.
 func (r *Remembered) isLeaving(live *v1beta2.Manifest) bool {
 	return r.Leaving != "" && r.Leaving == live.UID && !r.Marked && live.DeletionTimestamp.IsZero()
 }
@@ -93,8 +93,8 @@ func (m Memory) manifest(name string) *Remembered {
 	return nil
 }
 
-// leaving returns the memory with a changed field Leaving of a Manifest. uid is the UID of a Manifest that a bundle
-// removes, empty for a Manifest that stays.
+// leaving returns the memory with another value for the field Leaving of a Manifest: the UID of a Manifest that a
+// bundle removes, or empty.
 func (m Memory) leaving(name string, uid types.UID) Memory {
 	next := Memory{Kyma: m.Kyma, Pins: m.Pins, Manifests: slices.Clone(m.Manifests), Checks: m.Checks}
 	if known := next.manifest(name); known != nil {
@@ -113,8 +113,8 @@ type recovery struct {
 	release []v1beta2.Manifest
 	// restore are Manifests to create again, also after an interrupted restore.
 	restore []Remembered
-	// finish are leaving Manifests with the annotation restoring, because their restore was interrupted or another
-	// client set it. Their modules are removed afterwards.
+	// finish are Manifests that a bundle removes and that have the annotation restoring, because their restore was
+	// interrupted or another client set the annotation. Their modules are removed after the restore is finished.
 	finish []Remembered
 }
 
@@ -133,8 +133,8 @@ func namedBy(b *bundle.Bundle) func(string) bool {
 	return func(name string) bool { return names[name] }
 }
 
-// missing returns the steps to recover the runtime's state. b is the bundle in force, or nil. A Manifest that is not in
-// the bundle is not restored, because an older agent without a memory may have removed it.
+// missing returns the steps to recover the runtime's state. b is the last accepted bundle, or nil. A Manifest that is
+// not in the bundle is not restored, because an older agent without a memory may have removed it.
 func (m Memory) missing(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) recovery {
 	todo := recovery{kyma: kyma == nil && m.Kyma != nil}
 	named := namedBy(b)

@@ -51,9 +51,9 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 		release  []string // Manifests that are released
 		restore  []string // Manifests that are created again
 		keeps    int      // Manifests in memory
-		bundle   string   // module of the bundle in force; default keda, "-" for no bundle
+		bundle   string   // module of the last accepted bundle; default keda, "-" for no bundle
 	}{
-		"nothing is missing": {
+		"no object is missing": {
 			memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1")}, keeps: 1,
 		},
 		"all objects are missing": {
@@ -67,7 +67,7 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 		"deleted Manifest that is not in memory": {
 			kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted)}, release: []string{"keda"}, keeps: 1,
 		},
-		"deleted Manifest with the mark for removal": {
+		"deleted Manifest with the annotation for removal": {
 			memory: before, kyma: kyma,
 			live: []v1beta2.Manifest{installed("keda", "1", deleted, marked(v1beta2.AnnotationRemoval))}, keeps: 1,
 		},
@@ -75,7 +75,7 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 			memory: before, kyma: kyma,
 			live: []v1beta2.Manifest{installed("keda", "1", deleted, marked(v1beta2.AnnotationUnmanaged))}, keeps: 1,
 		},
-		"deleted Manifest without a mark that the bundle removes": {
+		"deleted Manifest without the annotation whose module the bundle removes": {
 			memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted)},
 			removals: []string{"keda"}, keeps: 1,
 		},
@@ -92,7 +92,7 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 			live:    []v1beta2.Manifest{installed("keda", "2", marked(v1beta2.AnnotationRestoring))},
 			restore: []string{"keda"}, keeps: 1,
 		},
-		"missing Manifest that is not in the bundle in force": {memory: before, kyma: kyma, bundle: "other"},
+		"missing Manifest that is not in the last bundle": {memory: before, kyma: kyma, bundle: "other"},
 		"missing Manifest without a bundle": {
 			memory: before, kyma: kyma, restore: []string{"keda"}, keeps: 1, bundle: "-",
 		},
@@ -131,7 +131,7 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 	}
 }
 
-func TestManifestWithoutRemovalMarkIsReleased(t *testing.T) {
+func TestManifestWithoutRemovalAnnotationIsReleased(t *testing.T) {
 	kyma, b := &v1beta2.Kyma{}, bundleOf(module("keda", "1.0.0"))
 	known := Memory{}.Observe(kyma, []v1beta2.Manifest{installed("keda", "1")}, b)
 	seen := func(m Memory, manifests ...v1beta2.Manifest) Memory {
@@ -143,23 +143,24 @@ func TestManifestWithoutRemovalMarkIsReleased(t *testing.T) {
 	unmarked, withMark := installed("keda", "1"), installed("keda", "1", marked(v1beta2.AnnotationRemoval))
 	gone := installed("keda", "1", deleted)
 	for name, memory := range map[string]Memory{
-		"mark was observed and then removed": seen(known, withMark, unmarked),
-		"outdated copy still has the removed mark": seen(seen(known.leaving("keda", "1"), withMark).
+		"annotation was observed and then removed": seen(known, withMark, unmarked),
+		"outdated copy still has the removed annotation": seen(seen(known.leaving("keda", "1"), withMark).
 			leaving("keda", ""), withMark, unmarked),
-		"agent stopped before it set the mark":               seen(known.leaving("keda", "1"), unmarked),
-		"agent stopped before it marked an unknown Manifest": seen(Memory{}.leaving("keda", "1"), unmarked),
+		"agent stopped before it set the annotation":       seen(known.leaving("keda", "1"), unmarked),
+		"agent stopped before it annotated a new Manifest": seen(Memory{}.leaving("keda", "1"), unmarked),
 	} {
 		require.Len(t, seen(memory, gone).missing(kyma, []v1beta2.Manifest{gone}, b).release, 1,
 			"%s: the Manifest must be released", name)
 	}
 	back := seen(known, withMark, unmarked).Observe(kyma, nil, b)
 	require.Len(t, back.missing(kyma, nil, b).restore, 1,
-		"a Manifest without the mark must be restored")
+		"a Manifest without the annotation must be restored")
 
 	stale := seen(known.leaving("keda", "1"), unmarked)
-	require.Empty(t, stale.Observe(kyma, nil, b).Manifests, "the observed copy is older than the mark")
+	require.Empty(t, stale.Observe(kyma, nil, b).Manifests, "the observed copy is older than the annotation")
 	again := seen(known.leaving("keda", "1"), withMark).leaving("keda", "").leaving("keda", "1")
-	require.Empty(t, seen(again, unmarked).Observe(kyma, nil, b).Manifests, "the mark was set, cleared and set again")
+	require.Empty(t, seen(again, unmarked).Observe(kyma, nil, b).Manifests,
+		"the annotation was set, cleared and set again")
 }
 
 func TestRemovalContinuesAfterInterruptedRestore(t *testing.T) {

@@ -21,7 +21,8 @@ func keepMetadata(object client.Object, labels, annotations map[string]string) {
 	object.SetAnnotations(inLine(object.GetAnnotations(), annotations, ownAnnotations))
 }
 
-// inLine returns have with the entries of want, and without the names in own that are not in want.
+// inLine returns the entries of have, overwritten by the entries of want, without the names in own that are not in
+// want.
 func inLine(have, want map[string]string, own map[string]bool) map[string]string {
 	kept := maps.Clone(have)
 	maps.DeleteFunc(kept, func(key, _ string) bool {

@@ -66,12 +66,12 @@ func (s *Syncer) finish(b *bundle.Bundle) {
 
 const namespace = v1beta2.RuntimeNamespace
 
-// all stands for the object name in failures to list a kind.
+// all is the object name in a Failure to list a kind.
 const all = "*"
 
 // Sync writes the objects of a bundle. unstaged contains the modules whose content is not available, with the reason.
-// Sync does not change their Manifests, nor the Manifests whose upgrade the gate holds. A failed object does not block
-// others, and is tried again with its own backoff.
+// Sync does not change their Manifests, nor the Manifests whose upgrade waits according to the gate. A failed object
+// does not block others, and is tried again with its own backoff.
 func (s *Syncer) Sync(
 	ctx context.Context, b *bundle.Bundle, unstaged map[string]error, gate maintenance.Gate, now time.Time,
 ) Outcome {
@@ -277,21 +277,21 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, gate mainte
 	return err
 }
 
-// leaving updates the Manifest of a module whose removal is in progress.
+// leaving updates the Manifest of a module that is being removed.
 func (s *Syncer) leaving(ctx context.Context, want bundle.Manifest) error {
 	manifest := &v1beta2.Manifest{}
 	if err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: want.Name}, manifest); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	if manifest.DeletionTimestamp.IsZero() {
-		return nil // removals deletes it first
+		return nil // removals has not deleted the Manifest yet
 	}
 	return s.renewLeaving(ctx, manifest, want)
 }
 
 // renewLeaving updates a Manifest that is being deleted, because the removal may need the operator of a newer version.
-// It keeps the default CR, which must still be deleted. It does not change a Manifest that another client deleted or
-// that is unmanaged.
+// It does not change the default CR in the spec, which must still be deleted. It does not change a Manifest that
+// another client deleted or that is unmanaged.
 func (s *Syncer) renewLeaving(ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest) error {
 	if !manifest.IsRemoved() || manifest.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True {
 		return nil

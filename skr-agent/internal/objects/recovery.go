@@ -35,14 +35,14 @@ type Keeper struct {
 	// saved is the content of the Secret, nil if unknown.
 	saved  []byte
 	loaded bool
-	// whole and wholeBundle identify the objects and the bundle in force of the last pass in which no object was
+	// whole and wholeBundle identify the objects and the last accepted bundle of the last pass in which no object was
 	// missing and the memory was saved. Restore skips its work while both are unchanged.
 	whole       string
 	wholeBundle *bundle.Bundle
 }
 
 const (
-	// MemorySecret is the name of the Secret with the memory.
+	// MemorySecret is the name of the Secret with the agent's Memory.
 	MemorySecret    = "skr-agent-memory"
 	memoryData      = "memory.json.gz"
 	memorySignature = "signature"
@@ -55,8 +55,8 @@ const (
 )
 
 // Restore restores deleted Manifests with their inventories, and the runtime's Kyma with its last spec. If another
-// client deletes a Manifest, the objects of its module stay and the Manifest is created again. b is the bundle in
-// force, or nil. Without a bundle, Restore cannot know whether a deletion was requested.
+// client deletes a Manifest, the objects of its module stay and the Manifest is created again. b is the last accepted
+// bundle, or nil. Without a bundle, Restore cannot know whether a deletion was requested.
 //
 // It returns the names of the restored objects. The error contains the failed steps.
 func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []string, err error) {
@@ -176,8 +176,8 @@ func (k *Keeper) finishAll(ctx context.Context, all []Remembered) error {
 	return errors.Join(problems...)
 }
 
-// finish restores the inventory of an existing Manifest, and reports whether it was missing. It does not create
-// Manifests.
+// finish restores the inventory of an existing Manifest, and reports whether the inventory was missing. It does not
+// create Manifests.
 func (k *Keeper) finish(ctx context.Context, known Remembered) (bool, error) {
 	manifest := &v1beta2.Manifest{}
 	if err := k.Uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: known.Name}, manifest); err != nil {
@@ -225,7 +225,7 @@ func (k *Keeper) release(ctx context.Context, m *v1beta2.Manifest) error {
 	before := m
 	m = m.DeepCopy()
 	controllerutil.RemoveFinalizer(m, v1beta2.FinalizerManifest)
-	// The lock prevents that a concurrent request for the removal of the module is lost.
+	// The optimistic lock prevents the loss of a concurrent request to remove the module.
 	err := k.Uncached.Patch(ctx, m, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) && !meta.IsNoMatchError(err) {
 		return fmt.Errorf("release Manifest %s/%s, which is being deleted: %w", namespace, m.Name, err)
@@ -234,7 +234,7 @@ func (k *Keeper) release(ctx context.Context, m *v1beta2.Manifest) error {
 }
 
 // Leave records that a bundle removes a Manifest, before the Manifest is deleted. If the memory cannot be saved, the
-// removal continues, because the Manifest also gets a mark. Restore then saves the memory or returns the error.
+// removal continues, because the Manifest also gets an annotation. Restore then saves the memory or returns the error.
 func (k *Keeper) Leave(ctx context.Context, m *v1beta2.Manifest) error {
 	if k == nil {
 		return nil
@@ -246,7 +246,8 @@ func (k *Keeper) Leave(ctx context.Context, m *v1beta2.Manifest) error {
 	return nil
 }
 
-// Stay records that a Manifest stays. Like Leave, it does not return an error if the memory cannot be saved.
+// Stay records that no bundle removes a Manifest any more. Like Leave, it does not return an error if the memory cannot
+// be saved.
 func (k *Keeper) Stay(ctx context.Context, m *v1beta2.Manifest) error {
 	if k == nil {
 		return nil

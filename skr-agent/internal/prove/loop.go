@@ -73,7 +73,7 @@ func (r *Runner) measure(ctx context.Context, m measurement) {
 	outcome := r.Measure(ctx, m.target, m.definition, m.before)
 	<-r.slots
 	if ctx.Err() != nil {
-		return // the process ends, so the measurement was interrupted
+		return // the process is shutting down, so the measurement was interrupted
 	}
 	if r.record(m, outcome) {
 		r.Changed()

@@ -93,7 +93,7 @@ func (r *Runner) runOnce(ctx context.Context, run *once, known []checks.State) {
 	}
 	all.Wait()
 	if ctx.Err() != nil {
-		return // the process ends, so measurements were interrupted
+		return // the process is shutting down, so measurements were interrupted
 	}
 	r.mu.Lock()
 	run.result.Checks, run.result.Measured = checks.Reported(states), r.Now().UTC()

@@ -14,11 +14,11 @@ import (
 // A fleet's registry can move. The settings of a bundle announce the next location, and the agent then also searches
 // for bundles in that location. It uses the location with the newest bundle, and continues to use it after a restart.
 
-// location is the state of locations.
+// location contains the location of the fleet's registry in use, and the next location while a move is announced.
 type location struct {
 	// used is the location in use.
 	used store.Store
-	// next is the location that the bundle in force announces, nil for none.
+	// next is the location that the last accepted bundle announces, nil for none.
 	next store.Store
 	// skipped contains the time of the next attempt for each other location that did not respond, by its name.
 	skipped map[string]time.Time
@@ -28,7 +28,7 @@ type location struct {
 
 const (
 	otherLocationTimeout = 10 * time.Second
-	// skipOther is the time until the next attempt to read another location that did not respond.
+	// skipOther is the time until the agent tries again to read another location that did not respond.
 	skipOther = 10 * time.Minute
 )
 
@@ -86,8 +86,8 @@ func (p *Puller) lend() {
 	p.Registries.Lend(hostOf(p.Place), hosts...)
 }
 
-// announced applies the next registry in the settings of the bundle in force. It is a no-op if the configured location
-// is a folder.
+// announced applies the next registry in the settings of the last accepted bundle. It is a no-op if the configured
+// location is a folder.
 func (p *Puller) announced() error {
 	if p.Registries == nil || store.IsLayout(p.Place) {
 		return nil
@@ -106,11 +106,11 @@ func (p *Puller) announced() error {
 	return err
 }
 
-// Pull reads the registry and accepts a newer bundle. It reports whether the bundle in force changed. The error is a
-// *refusal.Error, or the error of reading the registry. After an error the bundle in force stays.
+// Pull reads the registry and accepts a newer bundle. It reports whether the last accepted bundle changed. The error is
+// a *refusal.Error, or the error of reading the registry. After an error the last accepted bundle stays.
 //
 // While a move is announced, Pull also reads the other locations. It switches to a location with a newer bundle. If the
-// location in use has no acceptable bundle, it also switches to a location with the bundle in force. It ignores
+// location in use has no acceptable bundle, it also switches to a location with the last accepted bundle. It ignores
 // refusals in other locations, because these can contain an old copy.
 func (p *Puller) Pull(ctx context.Context) (bool, error) {
 	changed, err := p.pull(ctx)
@@ -127,8 +127,8 @@ func (p *Puller) Pull(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// others returns all locations except the location in use. If failed is false, it omits locations that did not respond
-// recently.
+// others returns all locations except the location in use. failed is true if the location in use could not be read. If
+// it is false, others omits locations that did not respond recently.
 func (p *Puller) others(failed bool) []store.Store {
 	var all []store.Store
 	for _, s := range []store.Store{p.location.next, p.Place} {

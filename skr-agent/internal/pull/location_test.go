@@ -136,7 +136,7 @@ func TestAgentUsesAnnouncedLocation(t *testing.T) {
 	m.pull(true, m.before)
 }
 
-func TestOldCopyInTheFormerRegistryIsNotReported(t *testing.T) {
+func TestOldBundleInFormerRegistryIsIgnored(t *testing.T) {
 	m := newMoving(t)
 	m.announce()
 	m.pushTo(m.before)

@@ -1,7 +1,7 @@
 // Package pull reads a runtime's newest bundle from a registry or folder, verifies it, and stores it with its content
 // in the runtime's cluster.
 //
-// If the newest bundle is missing, unreadable or refused, the last accepted bundle stays in force.
+// If the newest bundle is missing, unreadable or refused, the agent continues with the last accepted bundle.
 package pull
 
 import (
@@ -50,13 +50,14 @@ type Options struct {
 	Preview bool
 }
 
-// Puller contains the bundle in force. It is not safe for concurrent use.
+// Puller contains the last accepted bundle. It is not safe for concurrent use.
 type Puller struct {
 	Options
 	current  *bundle.Bundle
 	accepted bundle.Accepted
 	refused  []bundle.RefusedBundle
-	// manifest is the manifest of the bundle in force. acceptedUnder is the root of trust that verified the bundle.
+	// manifest is the manifest of the last accepted bundle. acceptedUnder is the root of trust that verified the
+	// bundle.
 	manifest, acceptedUnder []byte
 	// reported is the sequence of the last delivered report.
 	reported int64
@@ -67,13 +68,14 @@ type Puller struct {
 	openStore func(string, *store.Registries) (store.Store, error)
 }
 
-// StateSecret is the Secret with the state of the bundle in force.
+// StateSecret is the Secret with the state of the last accepted bundle.
 const StateSecret = "skr-agent-state"
 
 const (
 	stateAccepted = "accepted.json"
 	stateManifest = "manifest.json"
-	// stateRoot is the newest verified root of trust. stateBundleRoot is the root that verified the bundle in force.
+	// stateRoot is the newest verified root of trust. stateBundleRoot is the root that verified the last accepted
+	// bundle.
 	stateRoot       = "root.json"
 	stateBundleRoot = "bundle-root.json"
 	// stateReported is the sequence of the last delivered report, in decimal.
@@ -86,7 +88,7 @@ const (
 // ErrNotStored reports that the runtime's API server refused to store a newer bundle or root.
 var ErrNotStored = errors.New("cannot be stored in Secrets of " + v1beta2.RuntimeNamespace)
 
-// New returns a Puller without a bundle in force. Restore restores the last one.
+// New returns a Puller without a bundle. Restore restores the last accepted one.
 func New(options Options) *Puller {
 	return &Puller{
 		Options: options, location: location{used: options.Place, patience: otherLocationTimeout}, openStore: store.Open,
@@ -96,13 +98,14 @@ func New(options Options) *Puller {
 // Root returns the newest verified root of trust.
 func (p *Puller) Root() trust.Root { return p.Trust.Root }
 
-// Current returns the bundle in force, nil before the first.
+// Current returns the last accepted bundle, nil before the first.
 func (p *Puller) Current() *bundle.Bundle { return p.current }
 
 // Refused returns the bundles that were refused after the last accepted bundle, newest last.
 func (p *Puller) Refused() []bundle.RefusedBundle { return p.refused }
 
-// Expired reports whether the bundle in force expired. An expired bundle stays in force until a newer one is accepted.
+// Expired reports whether the last accepted bundle expired. The agent uses an expired bundle until it accepts a newer
+// one.
 func (p *Puller) Expired() bool {
 	return p.current != nil && !p.Clock().Before(p.current.Statement.Predicate.ExpiresAt)
 }
@@ -154,7 +157,7 @@ func (p *Puller) restoreBundle(ctx context.Context, state map[string][]byte) err
 			Digest:    p.accepted.Digest,
 		}, Bytes: p.manifest,
 	}
-	// Verify with the root that verified the bundle before, because its key can have been removed from newer roots.
+	// Verify with the root that first verified the bundle, because newer roots may not contain the bundle's key.
 	verified, err := bundle.Adopt(fetched, p.Trust.Runtime, under)
 	if err != nil {
 		return fmt.Errorf("read Secret %s/%s: %w", p.Namespace, StateSecret, err)
@@ -190,8 +193,8 @@ func (p *Puller) Trusted() bundle.Trust {
 	return trusted
 }
 
-// pull reads the location in use and accepts a newer bundle. It reports whether the bundle in force changed. The error
-// is a *refusal.Error, or the error of reading the registry. After an error the bundle in force stays.
+// pull reads the location in use and accepts a newer bundle. It reports whether the last accepted bundle changed. The
+// error is a *refusal.Error, or the error of reading the registry. After an error the last accepted bundle stays.
 func (p *Puller) pull(ctx context.Context) (bool, error) {
 	if err := p.followRoot(ctx); err != nil {
 		return false, err
@@ -215,7 +218,7 @@ func (p *Puller) pull(ctx context.Context) (bool, error) {
 		next, err = p.judgeByNewest(ctx, repository, fetched)
 	}
 	if refusal := refusal.Of(err); refusal != nil {
-		p.noteRefusal(newest, refusal)
+		p.recordRefusal(newest, refusal)
 		return false, refusal
 	}
 	if err != nil {
@@ -258,8 +261,8 @@ func (p *Puller) judge(ctx context.Context, repository store.Reader, fetched bun
 	return intake.Open(ctx, intake.Source{Documents: repository, Proof: p.proof}, fetched, trusted, p.Now())
 }
 
-// installed returns the installed versions by module. These are the versions of the bundle in force and of Manifests,
-// which can be from offers, or from a bundle that the agent lost.
+// installed returns the installed versions by module. These are the versions of the last accepted bundle and of
+// Manifests. A Manifest can be from an offer, or from an accepted bundle whose stored copy was lost.
 func (p *Puller) installed(ctx context.Context) (map[string]string, error) {
 	var manifests v1beta2.ManifestList
 	err := p.Client.List(ctx, &manifests, client.InNamespace(v1beta2.RuntimeNamespace))
@@ -284,7 +287,7 @@ func (p *Puller) contents() intake.Contents {
 	return intake.Contents{Place: p.location.used, Registries: p.Registries}
 }
 
-func (p *Puller) noteRefusal(d digest.Digest, refusal *refusal.Error) {
+func (p *Puller) recordRefusal(d digest.Digest, refusal *refusal.Error) {
 	if n := len(p.refused); n > 0 && p.refused[n-1].Digest == d && p.refused[n-1].Reason == refusal.Reason {
 		return
 	}
@@ -345,8 +348,8 @@ func (p *Puller) stage(ctx context.Context, c bundle.Content) error {
 	return p.Store.Add(ctx, c.Digest, data)
 }
 
-// Needed returns the digests of the documents and contents that the bundle in force and a state with selected offers
-// need.
+// Needed returns the digests of the documents and contents that the last accepted bundle and a state with selected
+// offers need.
 func (p *Puller) Needed(chosen bundle.DesiredState) map[digest.Digest]bool {
 	needed := map[digest.Digest]bool{}
 	if p.current == nil {

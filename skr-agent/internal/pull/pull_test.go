@@ -90,7 +90,7 @@ func TestRefusedBundleWritesNothing(t *testing.T) {
 			require.Equal(t, before, w.kept(), "step %d: a refused %s must not be saved", step, attack.name)
 			require.NotEmpty(t, w.puller.Refused())
 		}
-		require.Equal(t, want, inForce(w.puller), "step %d: the newest valid bundle must be in force", step)
+		require.Equal(t, want, inForce(w.puller), "step %d: the newest valid bundle must be the last accepted", step)
 	}
 }
 
@@ -126,7 +126,7 @@ func TestPreviewVerifiesWithoutWriting(t *testing.T) {
 	p = preview("mine")
 	changed, err = p.Pull(t.Context())
 	require.NoError(t, err)
-	require.False(t, changed, "the bundle in force must not be a change")
+	require.False(t, changed, "the last accepted bundle must not be accepted again")
 	require.EqualValues(t, 2, p.Root().Version)
 
 	w.signed(w.publisher, func(p *bundle.Predicate) { p.Sequence = 1 })
@@ -164,7 +164,7 @@ func TestCrashDuringAcceptKeepsOneCompleteBundle(t *testing.T) {
 				}
 				require.ErrorIs(t, err, errDied)
 				died++
-				require.Equal(t, old, inForce(restarted), "old bundle must be in force after %d writes", writes)
+				require.Equal(t, old, inForce(restarted), "old bundle must be restored after %d writes", writes)
 			}
 			require.GreaterOrEqual(t, died, 3, "documents and state must be separate writes")
 		})
@@ -225,7 +225,7 @@ func TestStandbyReportDoesNotRevertBundle(t *testing.T) {
 	require.NoError(t, standby.Restore(t.Context()), "the standby must restore the state when it becomes the leader")
 	require.Equal(t, newest, inForce(standby))
 	w.restart()
-	require.Equal(t, newest, inForce(w.puller), "the leader's bundle must be in force")
+	require.Equal(t, newest, inForce(w.puller), "the standby must restore the leader's bundle")
 	require.EqualValues(t, 10, w.reported())
 }
 

@@ -27,15 +27,15 @@ func (p *Puller) Recheck(ctx context.Context, suspects []digest.Digest) (lost []
 	return lost, nil
 }
 
-// StageDocuments stores missing documents of the bundle in force, and its missing proofs of release. The next process
-// needs the documents to restore the bundle.
+// StageDocuments stores missing documents of the last accepted bundle, and its missing proofs of release. The next
+// process needs the documents to restore the bundle.
 func (p *Puller) StageDocuments(ctx context.Context) error {
 	if p.current == nil {
 		return nil
 	}
 	for _, d := range []ocispec.Descriptor{p.current.Config, p.current.Catalog} {
 		if err := p.storeIfMissing(ctx, d.Digest, func() ([]byte, error) { return p.document(ctx, d) }); err != nil {
-			return fmt.Errorf("documents of the bundle in force: %w", err)
+			return fmt.Errorf("documents of the last accepted bundle: %w", err)
 		}
 	}
 	if !p.Trust.Root.HasReleaseKeys() {
@@ -64,7 +64,7 @@ func (p *Puller) storeIfMissing(ctx context.Context, d digest.Digest, read func(
 	return p.Store.Put(ctx, d, data)
 }
 
-// document reads a document of the bundle in force from the registry.
+// document reads a document of the last accepted bundle from the registry.
 func (p *Puller) document(ctx context.Context, d ocispec.Descriptor) ([]byte, error) {
 	repository, err := p.location.used.Reading(ctx, bundle.DesiredRepository(p.Trust.Runtime))
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// restoreRoots restores the root of trust after a restart, and returns the root that verified the bundle in force.
+// restoreRoots restores the root of trust after a restart, and returns the root that verified the last accepted bundle.
 func (p *Puller) restoreRoots(state map[string][]byte) (trust.Root, error) {
 	pinned := p.Trust.Root
 	if len(state[stateRoot]) > 0 {
@@ -40,7 +40,7 @@ func (p *Puller) followRoot(ctx context.Context) error {
 	}
 	p.Trust.Root = newest
 	if refused != nil {
-		p.noteRefusal(at, refused)
+		p.recordRefusal(at, refused)
 	} else {
 		p.forgetRefusals(true)
 	}

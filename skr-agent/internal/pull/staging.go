@@ -29,9 +29,10 @@ var errWaiting = errors.New("the content is being fetched")
 type Staging struct {
 	puller  *Puller
 	modules []bundle.Manifest
-	// there contains the digests of stored contents, nil before the first call. left contains the contents to fetch.
-	there map[digest.Digest]bool
-	left  []bundle.Content
+	// stored contains the digests of stored contents, nil before the first call. pending contains the contents to
+	// fetch.
+	stored  map[digest.Digest]bool
+	pending []bundle.Content
 	// failed contains the errors of contents that could not be stored.
 	failed map[digest.Digest]error
 	// alone is true if contents are stored sequentially. It is set after the API server refused a content, because
@@ -63,12 +64,12 @@ func (p *Puller) Stage(state bundle.DesiredState, before map[string]error) *Stag
 func (s *Staging) Continue(
 	ctx context.Context, stretch time.Duration,
 ) (problems map[string]error, done bool, err error) {
-	if s.there == nil {
+	if s.stored == nil {
 		if err := s.begin(ctx); err != nil {
 			return nil, false, err
 		}
 	}
-	var mu sync.Mutex // guards there, left, failed and alone
+	var mu sync.Mutex // guards stored, pending, failed and alone
 	ended := time.Now().Add(stretch)
 	room := semaphore.NewWeighted(stageBytes)
 	var workers errgroup.Group
@@ -76,10 +77,10 @@ func (s *Staging) Continue(
 	next := func() (c bundle.Content, size int64, alone, ok bool) {
 		mu.Lock()
 		defer mu.Unlock()
-		if len(s.left) == 0 {
+		if len(s.pending) == 0 {
 			return c, 0, false, false
 		}
-		c = s.left[0]
+		c = s.pending[0]
 		if size = min(max(c.SizeBytes, 1), stageBytes); s.alone {
 			size = stageBytes
 		}
@@ -88,20 +89,20 @@ func (s *Staging) Continue(
 	for first := true; first || time.Now().Before(ended); first = false {
 		c, size, alone, ok := next()
 		if !ok || room.Acquire(ctx, size) != nil {
-			break // all contents were tried, or the process ends
+			break // all contents were tried, or the process is shutting down
 		}
 		mu.Lock()
-		s.left = s.left[1:]
+		s.pending = s.pending[1:]
 		mu.Unlock()
 		workers.Go(func() error {
 			defer room.Release(size)
 			err := s.puller.stage(ctx, c)
 			mu.Lock()
 			defer mu.Unlock()
-			switch s.there[c.Digest] = err == nil; {
+			switch s.stored[c.Digest] = err == nil; {
 			case err == nil:
 			case apierrors.IsForbidden(err) && !alone:
-				s.alone, s.left = true, append(s.left, c) // retry without concurrent writes
+				s.alone, s.pending = true, append(s.pending, c) // retry without concurrent writes
 			default:
 				s.failed[c.Digest] = err
 			}
@@ -110,36 +111,36 @@ func (s *Staging) Continue(
 	}
 	_ = workers.Wait() // the errors are in failed
 	if ctx.Err() != nil {
-		for _, c := range s.left {
+		for _, c := range s.pending {
 			s.failed[c.Digest] = ctx.Err()
 		}
-		s.left = nil
+		s.pending = nil
 	}
-	return s.problems(), len(s.left) == 0, nil
+	return s.problems(), len(s.pending) == 0, nil
 }
 
 // begin lists the stored contents in one request.
 func (s *Staging) begin(ctx context.Context) error {
-	there, err := s.puller.Store.Whole(ctx)
+	stored, err := s.puller.Store.Whole(ctx)
 	if err != nil {
 		return err
 	}
 	seen := map[digest.Digest]bool{}
 	for _, m := range s.modules {
 		for _, c := range m.Content {
-			if !there[c.Digest] && !seen[c.Digest] {
+			if !stored[c.Digest] && !seen[c.Digest] {
 				seen[c.Digest] = true
-				s.left = append(s.left, c)
+				s.pending = append(s.pending, c)
 			}
 		}
 	}
-	s.there = there
+	s.stored = stored
 	return nil
 }
 
 // Lacks reports whether a content could not be stored, or is not fetched yet.
 func (s *Staging) Lacks(d digest.Digest) bool {
-	return s.failed[d] != nil || slices.ContainsFunc(s.left, func(c bundle.Content) bool { return c.Digest == d })
+	return s.failed[d] != nil || slices.ContainsFunc(s.pending, func(c bundle.Content) bool { return c.Digest == d })
 }
 
 // problems returns the errors by module.
@@ -160,7 +161,7 @@ func (s *Staging) Waiting() map[string]error {
 	waiting := s.problems()
 	for _, m := range s.modules {
 		for _, c := range m.Content {
-			if !s.there[c.Digest] && waiting[m.Module] == nil {
+			if !s.stored[c.Digest] && waiting[m.Module] == nil {
 				waiting[m.Module] = errWaiting
 			}
 		}

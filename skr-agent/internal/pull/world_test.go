@@ -226,7 +226,7 @@ func (w *world) publish() digest.Digest {
 	return d
 }
 
-// kept returns the resource version of the Secret with the saved state, "" if it does not exist.
+// kept returns the resource version of the Secret with the saved state, "" if the Secret does not exist.
 func (w *world) kept() string {
 	w.Helper()
 	var secret corev1.Secret

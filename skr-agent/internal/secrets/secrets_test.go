@@ -226,7 +226,7 @@ func TestKeeperReconcilesSealedSecrets(t *testing.T) {
 	require.Equal(t, value, string(there("default", "login").Data["password"]))
 	require.Equal(t, v1beta2.True, there("default", "login").Labels[v1beta2.LabelSealed])
 
-	// Another type replaces the Secret.
+	// A Secret with another type is deleted and created again.
 	other := login()
 	other.Type, other.Data, other.Revision = corev1.SecretTypeBasicAuth, map[string][]byte{
 		"username": []byte("u"),

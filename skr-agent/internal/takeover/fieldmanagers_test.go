@@ -26,7 +26,7 @@ func TestFieldManagersAreReplacedAndRemoved(t *testing.T) {
 	both := fieldsOf("ours", apply, "", ab)
 	for name, c := range map[string]struct{ before, replaced, removed entries }{
 		"no entry of the former manager": {entries{ours, status}, nil, nil},
-		"former manager's entry goes to the new manager": {
+		"former manager's entry is transferred to the new manager": {
 			entries{fieldsOf("former", update, "", a)}, entries{ours}, entries{{}},
 		},
 		"former manager's fields are merged into the new manager's entry": {

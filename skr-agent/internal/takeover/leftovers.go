@@ -11,8 +11,8 @@ import (
 )
 
 // Leftovers are lifecycle-manager's own objects in a runtime, in the order of removal. They belong to the webhook that
-// reports changes to the control plane. The webhook comes before its Deployment, and the Deployment before the objects
-// that its Pods need. The list includes objects of earlier versions.
+// reports changes to the control plane: first the webhook configuration, then its Deployment, then the objects that the
+// Pods need. The list includes objects of earlier versions.
 //
 // Source: lifecycle-manager, skr-webhook/resources.yaml, internal/service/watcher/resources.
 var Leftovers = []bundle.ObjectRef{

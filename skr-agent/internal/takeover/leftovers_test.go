@@ -30,7 +30,7 @@ func TestOnlyMarkedObjectsAreLeftovers(t *testing.T) {
 				ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "lifecycle-manager", Subresource: "status"}},
 			}, false,
 		},
-		"no label or field manager": {metav1.ObjectMeta{}, false},
+		"object without a label or field manager": {metav1.ObjectMeta{}, false},
 		"label of another tool": {
 			metav1.ObjectMeta{Labels: map[string]string{v1beta2.LabelManagedBy: "helm"}}, false,
 		},
@@ -42,12 +42,12 @@ func TestOnlyMarkedObjectsAreLeftovers(t *testing.T) {
 			metav1.ObjectMeta{Labels: kymas,
 				Annotations: map[string]string{v1beta2.AnnotationOwnedByDeprecated: "kcp-system/a-watcher-1"}}, false,
 		},
-		"label of a module that was left in place": {
+		"label of a module that became unmanaged": {
 			metav1.ObjectMeta{
 				Labels: map[string]string{v1beta2.LabelManagedBy: "kyma", v1beta2.LabelModuleName: "watcher"},
 			}, false,
 		},
-		"handed over to a module with the annotation adopt": {
+		"annotation adopt with a Manifest": {
 			metav1.ObjectMeta{Labels: kymas,
 				Annotations: map[string]string{v1beta2.AnnotationAdopt: "kyma-system/watcher"}}, false,
 		},

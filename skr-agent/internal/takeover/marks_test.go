@@ -38,7 +38,7 @@ func TestInstalledRequiresExactMark(t *testing.T) {
 		"longer module name with the same prefix": {mark(kyma, "gateway-api"), "gateway", false},
 		"Kyma with the name of the module":        {mark("kcp-system/gateway", "keda"), "gateway", false},
 		"same module of another Kyma":             {mark("kcp-system/other", "keda"), "keda", false},
-		"same mark with another namespace":        {"tenant" + mark(kyma, "keda")[len("kcp-system"):], "keda", false},
+		"mark with another namespace":             {"tenant" + mark(kyma, "keda")[len("kcp-system"):], "keda", false},
 		"truncated name of the module":            {mark(kyma, long), long, true},
 		"truncated name of another module":        {mark(kyma, long), "application-connector", false},
 		"object without a mark":                   {"", "keda", false},

@@ -18,7 +18,7 @@ import (
 
 const namespace = v1beta2.RuntimeNamespace
 
-// all stands for the object name in failures to list a kind.
+// all is the object name in a failure to list a kind.
 const all = "*"
 
 // Phases runs the takeover phases and records the completed steps. It must be used from one goroutine.

@@ -11,9 +11,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Facts is the input of the report about the takeover phase of the bundle in force.
+// Facts is the input of the report about the takeover phase of the last accepted bundle.
 type Facts struct {
-	// Bundle is the bundle in force, or nil.
+	// Bundle is the last accepted bundle, or nil.
 	Bundle    *bundle.Bundle
 	Manifests []v1beta2.Manifest
 	// PhaseDone and Removed are from Phases.
@@ -33,7 +33,7 @@ type Facts struct {
 // the Kyma's status, the catalog and the CRDs.
 func Releases(b *bundle.Bundle) bool { return b != nil && b.State.Takeover == bundle.TakeoverRelease }
 
-// Progress returns the progress of the takeover phase of the bundle in force, or nil if the bundle has no phase.
+// Progress returns the progress of the takeover phase of the last accepted bundle, or nil if the bundle has no phase.
 func Progress(facts Facts) *bundle.ReportedTakeover {
 	if facts.Bundle == nil || facts.Bundle.State.Takeover == "" {
 		return nil

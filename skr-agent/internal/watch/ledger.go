@@ -16,7 +16,7 @@ const spacing = 5 * time.Second
 type ledger struct {
 	changes int64
 	trouble string
-	// reported is the part of the runtime's report for this watch. Only include changes it.
+	// reported is the part of the runtime's report for this watch. Only the method include changes it.
 	reported bundle.ReportedWatch
 	// reportedAt is the time of the last change of reported.
 	reportedAt time.Time
@@ -40,15 +40,15 @@ func (l *ledger) pending() bool {
 	return l.changes != l.reported.Changes || l.trouble != l.reported.Trouble
 }
 
-// hold returns the time until pending changes can be reported, 0 if they can be reported now.
-func (l *ledger) hold(now time.Time) time.Duration {
+// reportDelay returns the time until pending changes can be reported, 0 if they can be reported now.
+func (l *ledger) reportDelay(now time.Time) time.Duration {
 	return max(0, l.reportedAt.Add(spacing).Sub(now))
 }
 
 // include adds pending changes to reported. since is the sequence from which reports contain them: higher than all
 // previous sequences and not higher than the next one.
 func (l *ledger) include(since int64, now time.Time) {
-	if !l.pending() || l.hold(now) > 0 {
+	if !l.pending() || l.reportDelay(now) > 0 {
 		return
 	}
 	l.reported.Changes, l.reported.Trouble, l.reported.Since, l.reportedAt = l.changes, l.trouble, since, now

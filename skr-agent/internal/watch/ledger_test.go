@@ -24,7 +24,7 @@ func TestLedgerReportsEachChangeOnce(t *testing.T) {
 	var l ledger
 	l.include(10, noon)
 	if l.reported.Since != 0 || l.pending() {
-		t.Fatalf("reported %+v before the first change, want nothing", l.reported)
+		t.Fatalf("got report %+v before the first change, want none", l.reported)
 	}
 	l.changed(object{name: "a"})
 	l.changed(object{name: "b"})
@@ -42,7 +42,7 @@ func TestLedgerReportsEachChangeOnce(t *testing.T) {
 
 	l.changed(object{name: "a"})
 	l.include(40, noon.Add(spacing-1))
-	if !reflect.DeepEqual(l.reported, before) || l.hold(noon.Add(spacing-1)) != 1 {
+	if !reflect.DeepEqual(l.reported, before) || l.reportDelay(noon.Add(spacing-1)) != 1 {
 		t.Errorf("report within the spacing: got %+v, want the previous report", l.reported)
 	}
 	l.changed(object{name: "a"})
@@ -86,14 +86,14 @@ func TestSummaryGivesWatchesEqualShares(t *testing.T) {
 				for _, w := range got {
 					objects += len(w.Objects)
 					if len(w.Objects) == 0 && length < 253 || w.Changes != 500 {
-						t.Errorf("watcher %s has %d objects and %d changes, want objects and 500 changes", w.Watcher,
+						t.Errorf("watcher %s: got %d objects and %d changes, want objects and 500 changes", w.Watcher,
 							len(w.Objects), w.Changes)
 					}
 					if w.Watcher < last {
-						t.Errorf("watcher %s comes after %s, want sorted by name", w.Watcher, last)
+						t.Errorf("got watcher %s after %s, want watchers sorted by name", w.Watcher, last)
 					}
 					if last = w.Watcher; len(w.Objects) > 0 && !strings.HasPrefix(w.Objects[0].Name, "499-") {
-						t.Errorf("watcher %s starts with object %s, want the newest", w.Watcher, w.Objects[0].Name)
+						t.Errorf("watcher %s: got first object %s, want the newest", w.Watcher, w.Objects[0].Name)
 					}
 				}
 				data, err := json.Marshal(got)

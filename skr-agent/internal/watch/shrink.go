@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// known is the stored part of an object: its name, and a fingerprint of its spec or status.
+// known is the part of an object that a watch stores: its name, and a fingerprint of its spec or status.
 type known struct {
 	metav1.ObjectMeta
 	fingerprint string

@@ -1,9 +1,9 @@
-// Package watch reports changes of objects in the runtime to the control plane. The input is the watchers of the bundle
-// in force. The output is the changed objects for the report, and a call that starts a round of the agent.
+// Package watch reports changes of objects in the runtime to the control plane. The input is the watchers of the last
+// accepted bundle. The output is the changed objects for the report, and a call that starts a round of the agent.
 //
 // Each watcher has one watch of at most maxObjects objects, and stores a name and a fingerprint of each object. The
-// report is bounded and contains only names of objects. Objects that exist at the start of a watch do not count as
-// changes. An object that gains or loses the watched labels counts as changed. Watches of kinds that are not served are
+// report is bounded and contains only names of objects. Objects that exist at the start of a watch are not reported. An
+// object that gains or loses the watched labels is reported as changed. Watches of kinds that are not served are
 // retried.
 package watch
 
@@ -56,7 +56,8 @@ type watch struct {
 	// objects is the number of stored objects. full is true if the number exceeded the limit and the watch was stopped.
 	objects int
 	full    bool
-	// absent is true if the kind was not served when the watch started. All of its objects then count as changes.
+	// absent is true if the kind was not served when the watch started. All of its objects are then reported as
+	// changes.
 	absent bool
 }
 
@@ -108,7 +109,7 @@ func (w *Watches) Report(since int64, now time.Time) (reported []bundle.Reported
 	for _, one := range w.running {
 		one.include(since, now)
 		reported = append(reported, one.reported)
-		if hold := one.hold(now); one.pending() && (wait == 0 || hold < wait) {
+		if hold := one.reportDelay(now); one.pending() && (wait == 0 || hold < wait) {
 			wait = hold
 		}
 	}
@@ -229,7 +230,7 @@ func (w *Watches) failed(ctx context.Context, one *watch, r *cache.Reflector, er
 	}
 }
 
-// note calls write for a running watch, and starts a round of the agent if a change becomes pending.
+// note calls write if the watch is running, and starts a round of the agent if write made a change pending.
 func (w *Watches) note(one *watch, write func()) {
 	w.mu.Lock()
 	if w.running[one.Name] != one || one.full {
@@ -238,7 +239,7 @@ func (w *Watches) note(one *watch, write func()) {
 	}
 	before := one.pending()
 	write()
-	pending, wait := one.pending() && !before, one.hold(time.Now())
+	pending, wait := one.pending() && !before, one.reportDelay(time.Now())
 	w.mu.Unlock()
 	if pending {
 		w.wake(wait)

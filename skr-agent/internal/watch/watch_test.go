@@ -205,12 +205,12 @@ func TestWatchesReportChangesFromAPIServer(t *testing.T) {
 		other := watcherOf("configmaps")
 		must(t, w.watches.Set([]bundle.Watcher{other, status}))
 		if reported := w.report("configmaps"); reported.Changes != 3 {
-			t.Errorf("reported %+v, want 3 changes", reported)
+			t.Errorf("got report %+v, want 3 changes", reported)
 		}
 		other.Labels = nil
 		must(t, w.watches.Set([]bundle.Watcher{other}))
 		if reports, _ := w.watches.Report(1000, time.Now()); len(reports) != 0 {
-			t.Errorf("reported %+v, want no changes", reports)
+			t.Errorf("got reports %+v, want no changes", reports)
 		}
 	})
 	t.Run("a watch with too many objects stops and reports trouble", func(t *testing.T) {

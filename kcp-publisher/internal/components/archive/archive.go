@@ -79,7 +79,7 @@ type blobs interface {
 // Open opens the folder, tar or gzipped tar at path with DefaultLimits. It detects the format by the content.
 func Open(path string) (*Archive, error) { return DefaultLimits().Open(path) }
 
-// Open is like the function Open, with other limits.
+// Open opens an archive like the function Open, with the limits l.
 func (l Limits) Open(path string) (*Archive, error) {
 	blobs, err := l.openBlobs(path)
 	if err != nil {
@@ -103,7 +103,7 @@ func (l Limits) openBlobs(path string) (blobs, error) {
 	case info.Mode().IsRegular():
 		return l.openFile(path)
 	}
-	return nil, fmt.Errorf("unsupported file type %s, want a folder or file", info.Mode().Type())
+	return nil, fmt.Errorf("unsupported file type %s, must be a folder or file", info.Mode().Type())
 }
 
 func readIndex(from blobs) (*index, error) {
@@ -188,7 +188,7 @@ func blobName(d digest.Digest) (string, error) {
 	algorithm, encoded, _ := strings.Cut(d.String(), ":")
 	name := algorithm + "." + encoded
 	if !blobFile.MatchString(name) {
-		return "", fmt.Errorf("digest %q: want sha256 or sha512 in lower-case hexadecimal digits", d)
+		return "", fmt.Errorf("digest %q: must be sha256 or sha512 in lower-case hexadecimal digits", d)
 	}
 	return name, nil
 }

@@ -95,7 +95,7 @@ func archived(t *testing.T, path string) {
 	copyAll(t, source, "1.0.0", w.Target(scaler))
 	copyAll(t, source, "v1", w.Target(images))
 	if _, err := os.Stat(path); err == nil {
-		t.Errorf("%s exists before Close", path)
+		t.Errorf("archive %s exists before Close", path)
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func archived(t *testing.T, path string) {
 	}
 	left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".*"))
 	if len(left) > 0 {
-		t.Errorf("files remain: %s", left)
+		t.Errorf("after Close: got temporary files %s, want none", left)
 	}
 }
 
@@ -125,7 +125,7 @@ func open(t *testing.T, path string) *Archive {
 
 var endings = map[string]string{"folder": "ctf", "tar": "ctf.tar", "tgz": "ctf.tgz", "tar.gz": "ctf.tar.gz"}
 
-func TestCopiesRoundTripInEveryFormat(t *testing.T) {
+func TestArchiveRoundTripsInEveryFormat(t *testing.T) {
 	for name, ending := range endings {
 		t.Run(name, func(t *testing.T) {
 			temporary := t.TempDir()
@@ -134,20 +134,20 @@ func TestCopiesRoundTripInEveryFormat(t *testing.T) {
 			archived(t, path)
 			a := open(t, path)
 			if left, _ := os.ReadDir(temporary); len(left) > 0 {
-				t.Errorf("temporary files remain: %v", left)
+				t.Errorf("got temporary files %v, want none", left)
 			}
 			if err := a.Verify(t.Context()); err != nil {
 				t.Error(err)
 			}
 			component, err := a.Open("kyma-pull.dev/module/scaler")
 			if err != nil || a.Repository("kyma-pull.dev/module/scaler") != "" || a.String() != path {
-				t.Fatalf("%v %q %s", err, a.Repository(""), a)
+				t.Fatalf("got error %v, repository %q, archive %s", err, a.Repository(""), a)
 			}
 			back := memory.New()
 			copyAll(t, component, "1.0.0", back)
 			root := copyAll(t, a.Target(images), "v1", back)
 			if root.MediaType != ocispec.MediaTypeImageIndex {
-				t.Errorf("image has media type %s", root.MediaType)
+				t.Errorf("got media type %s of the image, want an index", root.MediaType)
 			}
 			children, err := content.Successors(t.Context(), back, root)
 			if err != nil || len(children) != 2 {
@@ -162,7 +162,7 @@ func TestCopiesRoundTripInEveryFormat(t *testing.T) {
 			versions := a.Versions()
 			if len(versions) != 4 || versions[0].Tag != "1.0.0" || versions[1].Tag != "v1" || versions[2].Tag != "" ||
 				versions[3].Repository != images {
-				t.Errorf("got versions %+v", versions)
+				t.Errorf("got versions %+v, want 4", versions)
 			}
 			if _, err := a.Target(scaler).Resolve(t.Context(), "v1"); err == nil {
 				t.Error("a tag was found in another repository")
@@ -187,11 +187,11 @@ func TestEqualContentProducesEqualBytes(t *testing.T) {
 		}
 		a, b := read(t, first), read(t, second)
 		if !bytes.Equal(a, b) {
-			t.Errorf("%s: equal content has digests %s and %s", ending, digest.FromBytes(a), digest.FromBytes(b))
+			t.Errorf("%s: got digests %s and %s of equal content", ending, digest.FromBytes(a), digest.FromBytes(b))
 		}
 		info, err := os.Stat(first)
 		if err != nil || info.Mode().Perm() != 0o644 {
-			t.Errorf("%s: got mode %v, %v", ending, info.Mode(), err)
+			t.Errorf("%s: got mode %v and error %v, want 0644", ending, info.Mode(), err)
 		}
 	}
 }
@@ -255,7 +255,7 @@ func TestExtendingFolderReplacesDamagedBlob(t *testing.T) {
 	if err := open(t, path).Verify(t.Context()); err == nil ||
 		!strings.Contains(err.Error(), "blob "+digest.FromString("x86").String()+" in ") ||
 		!strings.Contains(err.Error(), ": its content has digest sha256:") {
-		t.Errorf("verified: %v", err)
+		t.Errorf("Verify: got error %v, want a wrong digest of blob x86", err)
 	}
 	w, err := Create(path, Folder)
 	if err != nil {
@@ -277,7 +277,7 @@ func TestExistingArchivesAreNotOverwritten(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(full, "home"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{tarball: "allow to replace it", full: "choose an empty or new folder",
+	for path, want := range map[string]string{tarball: "allow replacing it", full: "choose an empty or new folder",
 		filepath.Join(dir, "no/where.tar"): "no such file"} {
 		if _, err := Create(path, FormatOf(path)); err == nil || !strings.Contains(err.Error(), path) ||
 			!strings.Contains(err.Error(), want) {
@@ -285,10 +285,10 @@ func TestExistingArchivesAreNotOverwritten(t *testing.T) {
 		}
 	}
 	if _, err := Replace(full, Folder); err == nil || !strings.Contains(err.Error(), "a folder cannot be replaced") {
-		t.Errorf("replacing a folder: got %v", err)
+		t.Errorf("replace a folder: got error %v, want a refusal", err)
 	}
 	if _, err := Create(filepath.Join(dir, "x"), "zip"); err == nil || !strings.Contains(err.Error(), `format "zip"`) {
-		t.Errorf("unknown format: got %v", err)
+		t.Errorf("unknown format: got error %v, want a refusal", err)
 	}
 	w, err := Replace(tarball, Tar)
 	if err != nil {
@@ -306,7 +306,7 @@ func TestExistingArchivesAreNotOverwritten(t *testing.T) {
 		t.Errorf("got versions %+v after the replacement", versions)
 	}
 	if err := w.Close(); err == nil || !strings.Contains(err.Error(), "is closed") {
-		t.Errorf("second Close: got %v", err)
+		t.Errorf("second Close: got error %v, want is closed", err)
 	}
 	if _, err := w.Target(scaler).Exists(t.Context(), ocispec.Descriptor{Digest: digest.FromString("")}); err == nil {
 		t.Error("a closed writer accepts reads")
@@ -337,7 +337,7 @@ func TestConcurrentWritersAreDetected(t *testing.T) {
 			want = "was modified concurrently"
 		}
 		if err := writers[1].Close(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: second writer: got %v", format, err)
+			t.Errorf("%s: Close of the second writer: got error %v, want %q", format, err, want)
 		}
 		if err := open(t, path).Verify(t.Context()); err != nil {
 			t.Error(err)
@@ -376,7 +376,7 @@ func TestInvalidContentIsNotWritten(t *testing.T) {
 		},
 	} {
 		if err := to.Push(t.Context(), c.desc, strings.NewReader(c.body)); err == nil {
-			t.Errorf("content was written: %s", name)
+			t.Errorf("%s: Push succeeded, want an error", name)
 		}
 	}
 	for repository, tag := range map[string]string{scaler: "a/b", "../x": "1", "a:b": "1"} {
@@ -386,7 +386,7 @@ func TestInvalidContentIsNotWritten(t *testing.T) {
 	}
 	left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".ctf.*", ".*"))
 	if len(left) > 0 {
-		t.Errorf("files remain: %s", left)
+		t.Errorf("after the failed writes: got files %s, want none", left)
 	}
 	if err := w.Discard(); err != nil {
 		t.Fatal(err)
@@ -419,7 +419,7 @@ func TestReadOfDamagedBlobFailsAtItsEnd(t *testing.T) {
 		}
 		data, err := io.ReadAll(body)
 		if err == nil || !strings.Contains(err.Error(), ": its content has digest sha256:") || string(data) != "x87" {
-			t.Errorf("%s: %q, %v", name, data, err)
+			t.Errorf("%s: got content %q and error %v, want an error after the last byte", name, data, err)
 		}
 		_ = body.Close()
 	}

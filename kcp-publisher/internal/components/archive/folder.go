@@ -13,7 +13,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 )
 
-// folder is an archive in a folder. It keeps no files open.
+// folder is an archive in a folder. It opens files only while they are read.
 type folder struct {
 	dir        string
 	maxEntries int

@@ -78,7 +78,7 @@ func TestHostileTarIsRefused(t *testing.T) {
 				file("./"+indexFile, emptyIndex)), "",
 		},
 		"zeros after the end":                  {append(bytes.Clone(whole), make([]byte, 10240)...), ""},
-		"empty file":                           {nil, "the end is missing"},
+		"empty file":                           {nil, "the end marker is missing"},
 		"only zeros":                           {make([]byte, 1024), indexFile + " is missing"},
 		"text instead of a tar":                {[]byte(strings.Repeat("hello", 200)), "invalid tar header"},
 		"compressed with zstd":                 {[]byte{0x28, 0xb5, 0x2f, 0xfd, 0, 0}, "zstd"},
@@ -92,44 +92,44 @@ func TestHostileTarIsRefused(t *testing.T) {
 		"path outside of the archive":  {pack(t, index, file("../x", "x")), `entry "../x"`},
 		"path out of the blobs folder": {pack(t, index, file("blobs/../../x", "x")), `entry "blobs/../../x"`},
 		"absolute path": {
-			pack(t, index, file("/"+blob.header.Name, "x")), "want artifact-index.json, or blobs/",
+			pack(t, index, file("/"+blob.header.Name, "x")), "must be artifact-index.json, or blobs/",
 		},
 		"name with ./ twice": {
-			pack(t, index, file("././"+blob.header.Name, "x")), "want artifact-index.json",
+			pack(t, index, file("././"+blob.header.Name, "x")), "must be artifact-index.json",
 		},
 		"file that is not part of an archive": {pack(t, index, file("README.md", "x")), `entry "README.md"`},
 		"component archive": {
 			pack(t, file("component-descriptor.yaml", "x")), `entry "component-descriptor.yaml"`,
 		},
 		"blob name in upper case": {
-			pack(t, index, file(strings.ToUpper(blob.header.Name), "x")), "want artifact-index.json",
+			pack(t, index, file(strings.ToUpper(blob.header.Name), "x")), "must be artifact-index.json",
 		},
 		"digest that is too short": {
-			pack(t, index, file("blobs/sha256.00", "x")), "want artifact-index.json",
+			pack(t, index, file("blobs/sha256.00", "x")), "must be artifact-index.json",
 		},
 		"folder that is not blobs": {
 			pack(t, index, typed("etc/", tar.TypeDir, "")), "the only allowed folder is blobs",
 		},
 		"symbolic link": {
-			pack(t, index, typed(blob.header.Name, tar.TypeSymlink, "/etc/passwd")), "want a file or folder",
+			pack(t, index, typed(blob.header.Name, tar.TypeSymlink, "/etc/passwd")), "must be a file or folder",
 		},
 		"hard link": {
-			pack(t, index, typed(blob.header.Name, tar.TypeLink, indexFile)), "want a file or folder",
+			pack(t, index, typed(blob.header.Name, tar.TypeLink, indexFile)), "must be a file or folder",
 		},
 		"block device": {
-			pack(t, index, typed(blob.header.Name, tar.TypeBlock, "")), "want a file or folder",
+			pack(t, index, typed(blob.header.Name, tar.TypeBlock, "")), "must be a file or folder",
 		},
 		"named pipe": {
-			pack(t, index, typed(blob.header.Name, tar.TypeFifo, "")), "want a file or folder",
+			pack(t, index, typed(blob.header.Name, tar.TypeFifo, "")), "must be a file or folder",
 		},
 		"blobs folder as a symbolic link": {
-			pack(t, index, typed("blobs", tar.TypeSymlink, "/etc")), "want a file or folder",
+			pack(t, index, typed("blobs", tar.TypeSymlink, "/etc")), "must be a file or folder",
 		},
 		"global PAX header": {
 			pack(t, tarEntry{
 				tar.Header{Typeflag: tar.TypeXGlobalHeader, Name: "g", PAXRecords: map[string]string{"comment": "x"}},
 				"",
-			}, index), "want a file or folder",
+			}, index), "must be a file or folder",
 		},
 		"more entries than allowed": {
 			pack(t, index, blob, file("blobs/sha256."+digest.FromString("y").Encoded(), "y"),
@@ -198,7 +198,7 @@ func TestSparseFileIsRefused(t *testing.T) {
 		PAXRecords: map[string]string{"GNU.sparse.realsize": "1099511627776"}, Typeflag: tar.TypeReg, Name: indexFile,
 	}
 	if _, err := entryName(header); err == nil || !strings.Contains(err.Error(), "sparse") {
-		t.Errorf("got %v", err)
+		t.Errorf("sparse file: got error %v, want a refusal", err)
 	}
 	header = &tar.Header{Typeflag: tar.TypeGNUSparse, Name: indexFile}
 	if _, err := entryName(header); err == nil {
@@ -294,17 +294,17 @@ func TestFolderArchiveReadsOnlyRegularFilesInsideIt(t *testing.T) {
 	}
 	for _, d := range []digest.Digest{"", "sha256:../../x", "md5:00", "sha384:00"} {
 		if _, err := a.Target("r").Fetch(t.Context(), ocispec.Descriptor{Digest: d}); err == nil {
-			t.Errorf("Fetch accepts digest %q", d)
+			t.Errorf("Fetch of invalid digest %q: got no error", d)
 		}
 		if _, err := a.Target("r").Exists(t.Context(), ocispec.Descriptor{Digest: d}); err == nil {
-			t.Errorf("Exists accepts digest %q", d)
+			t.Errorf("Exists of invalid digest %q: got no error", d)
 		}
 	}
-	if _, err := Open(name); err == nil || !strings.Contains(err.Error(), "want a folder or file") {
-		t.Errorf("pipe instead of an archive: got %v", err)
+	if _, err := Open(name); err == nil || !strings.Contains(err.Error(), "must be a folder or file") {
+		t.Errorf("pipe instead of an archive: got error %v, want a refusal", err)
 	}
 	if _, err := Open(t.TempDir()); err == nil || !strings.Contains(err.Error(), indexFile+" is missing") {
-		t.Errorf("empty folder: got %v", err)
+		t.Errorf("empty folder: got error %v, want a missing index", err)
 	}
 }
 
@@ -341,7 +341,7 @@ func TestMediaTypeComesFromTheManifest(t *testing.T) {
 				return
 			}
 			if err != nil || got.MediaType != c.want || got.Size != int64(len(c.manifest)) {
-				t.Errorf("got %+v, %v", got, err)
+				t.Errorf("got descriptor %+v and error %v", got, err)
 			}
 		})
 	}
@@ -353,10 +353,10 @@ func TestMissingManifestOfIndexedVersionIsNotReportedAsNotFound(t *testing.T) {
 		folderWith(t, fmt.Sprintf(`{"schemaVersion":1,"artifacts":[{"repository":"r","tag":"1","digest":%q}]}`, d)))
 	if _, err := a.Target("r").Resolve(t.Context(), "1"); err == nil || errors.Is(err, errdef.ErrNotFound) ||
 		!strings.Contains(err.Error(), "not in the archive") {
-		t.Errorf("got %v", err)
+		t.Errorf("Resolve: got error %v, want one that differs from not found", err)
 	}
 	if err := a.Verify(t.Context()); err == nil || !strings.Contains(err.Error(), "not in the archive") {
-		t.Errorf("Verify: got %v", err)
+		t.Errorf("Verify: got error %v, want a missing manifest", err)
 	}
 	for _, reference := range []string{"2", digest.FromString("other").String(), ""} {
 		if _, err := a.Target("r").Resolve(t.Context(), reference); !errors.Is(err, errdef.ErrNotFound) {

@@ -48,7 +48,7 @@ func decodeIndex(data []byte) (*index, error) {
 		return nil, err
 	}
 	if d.SchemaVersion != 1 {
-		return nil, fmt.Errorf("schemaVersion %d is not supported, want 1", d.SchemaVersion)
+		return nil, fmt.Errorf("schemaVersion %d is not supported, must be 1", d.SchemaVersion)
 	}
 	tagged := map[[2]string]digest.Digest{}
 	for i, v := range d.Artifacts {

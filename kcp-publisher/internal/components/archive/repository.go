@@ -96,7 +96,7 @@ func mediaTypeOf(manifest []byte) (string, error) {
 	}
 	image, list := m.Config != nil || m.Layers != nil, m.Manifests != nil
 	switch {
-	case image == list: // a document that is both is ambiguous
+	case image == list: // a manifest with the fields of an image and of an index is ambiguous
 		return "", errors.New("not an image manifest or image index")
 	case m.MediaType == "" && image:
 		return ocispec.MediaTypeImageManifest, nil
@@ -126,7 +126,7 @@ func openVerified(from blobs, where string, target ocispec.Descriptor) (io.ReadC
 	if target.Size != 0 && target.Size != size {
 		body.Close()
 		return nil,
-			fmt.Errorf("blob %s in %s: %d bytes, want %d: fetch the archive again", target.Digest, where, size,
+			fmt.Errorf("blob %s in %s: has %d bytes, must have %d: fetch the archive again", target.Digest, where, size,
 				target.Size)
 	}
 	return &verified{body: body, hash: target.Digest.Algorithm().Digester(), want: target.Digest, where: where}, nil

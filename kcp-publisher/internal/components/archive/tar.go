@@ -53,7 +53,7 @@ func (l Limits) openFile(path string) (blobs, error) {
 		file = unpacked
 	case magic == [4]byte{0x28, 0xb5, 0x2f, 0xfd}:
 		return nil,
-			errors.Join(errors.New("compression with zstd is not supported: want a folder, tar or tgz"), file.Close())
+			errors.Join(errors.New("compression with zstd is not supported: use a folder, tar or tgz"), file.Close())
 	}
 	info, err := file.Stat()
 	if err != nil {
@@ -172,7 +172,7 @@ func entryName(header *tar.Header) (string, error) {
 		return "", fmt.Errorf("entry %q: the only allowed folder is %s", header.Name, blobsDir)
 	}
 	if header.Typeflag != tar.TypeReg {
-		return "", fmt.Errorf("entry %q has type %q, want a file or folder", header.Name, header.Typeflag)
+		return "", fmt.Errorf("entry %q has type %q, must be a file or folder", header.Name, header.Typeflag)
 	}
 	if name == indexFile {
 		return name, nil
@@ -180,7 +180,7 @@ func entryName(header *tar.Header) (string, error) {
 	if file, ok := strings.CutPrefix(name, blobsDir+"/"); ok && blobFile.MatchString(file) {
 		return name, nil
 	}
-	return "", fmt.Errorf("entry %q: want %s, or %s/ with a digest as sha256.<hexadecimal>", header.Name, indexFile,
+	return "", fmt.Errorf("entry %q: must be %s, or %s/ with a digest as sha256.<hexadecimal>", header.Name, indexFile,
 		blobsDir)
 }
 
@@ -193,7 +193,7 @@ func checkEnd(file *io.SectionReader, end int64) error {
 	case err != nil:
 		return err
 	case len(rest) < 512:
-		return errors.New("the end is missing: the archive was truncated, fetch it again")
+		return errors.New("the end marker is missing: the archive was truncated, fetch it again")
 	case slices.ContainsFunc(rest, func(b byte) bool { return b != 0 }):
 		return errors.New("unexpected data after the last entry")
 	}

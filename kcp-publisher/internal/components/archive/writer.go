@@ -60,8 +60,8 @@ type Writer struct {
 	closed bool
 }
 
-// Create starts an archive at path. It extends an existing folder archive. It refuses an existing file, which only
-// Replace allows. A new archive appears at path when Close is called.
+// Create starts an archive at path. It extends an existing folder archive, and returns an error for an existing file,
+// which only Replace can overwrite. A new archive appears at path when Close is called.
 func Create(path string, format Format) (*Writer, error) { return create(path, format, false) }
 
 // Replace is like Create, for a tar or gzipped tar that may already exist. Close replaces the existing file.
@@ -87,7 +87,7 @@ func create(path string, format Format, replace bool) (*Writer, error) {
 
 func (w *Writer) prepare() error {
 	if w.format != Folder && w.format != Tar && w.format != TGZ {
-		return fmt.Errorf("format %q is not supported: want %s, %s or %s", w.format, Folder, Tar, TGZ)
+		return fmt.Errorf("format %q is not supported: must be %s, %s or %s", w.format, Folder, Tar, TGZ)
 	}
 	extended, err := w.extends()
 	if err != nil {
@@ -121,7 +121,7 @@ func (w *Writer) extends() (bool, error) {
 		return false, err
 	}
 	if w.format != Folder || !info.IsDir() {
-		return false, errors.New("already exists: remove it, choose another path, or allow to replace it")
+		return false, errors.New("already exists: remove it, choose another path, or allow replacing it")
 	}
 	entries, err := os.ReadDir(w.path)
 	if err != nil || len(entries) == 0 {

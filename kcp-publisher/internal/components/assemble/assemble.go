@@ -98,7 +98,7 @@ func (c *Component) Push(ctx context.Context, to store.ReadWriter) (digest.Diges
 				"component %s:%s already exists with other content, as %s: choose another version",
 				c.Descriptor.Name, c.Descriptor.Version, there)
 	case !errors.Is(err, store.ErrNotFound):
-		return "", fmt.Errorf("look for component %s:%s: %w", c.Descriptor.Name, c.Descriptor.Version, err)
+		return "", fmt.Errorf("look up component %s:%s: %w", c.Descriptor.Name, c.Descriptor.Version, err)
 	}
 	for _, blob := range blobs {
 		if err := store.PushBlob(ctx, to, blob); err != nil {

@@ -60,7 +60,7 @@ func TestCheckAcceptsFormatsOfKubectl(t *testing.T) {
 		}
 		images, err := files.Check(t.Context(), "mailer", inProcess)
 		if err != nil || !slices.Equal(images, c.images) {
-			t.Errorf("%s: got images %v, %v", name, images, err)
+			t.Errorf("%s: got images %v and error %v, want %v", name, images, err, c.images)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func TestLaterValuesOverrideEarlierValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := "a:\n  b: 3\n  c: 2\n  e: null\n  f: x\nd:\n- 2\ng: true\n"; string(files.Values) != want {
-		t.Errorf("got values %s", files.Values)
+		t.Errorf("got values %s, want %s", files.Values, want)
 	}
 	made, err := New("example.org/mailer", "1.0.0", "example.org", files, nil, nil)
 	if err != nil {
@@ -83,13 +83,13 @@ func TestLaterValuesOverrideEarlierValues(t *testing.T) {
 	}
 	selected, err := resolve.Select(made.Descriptor)
 	if err != nil || selected.Values == nil {
-		t.Fatalf("got %+v, %v", selected, err)
+		t.Fatalf("got selection %+v and error %v, want one with values", selected, err)
 	}
 	if err := ocm.CheckContent(*selected.Values, files.Values); err != nil {
 		t.Error(err)
 	}
 	if _, blobs, err := made.manifest(); err != nil || len(blobs) != 4 {
-		t.Errorf("%d blobs, %v", len(blobs), err)
+		t.Errorf("got %d blobs and error %v, want 4", len(blobs), err)
 	}
 }
 
@@ -108,7 +108,7 @@ func folder(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-func TestTypeOfFilesDecidesTheInstallation(t *testing.T) {
+func TestFilesDetermineInstallType(t *testing.T) {
 	mailer := map[string]string{
 		"Chart.yaml":            "apiVersion: v2\nname: mailer\nversion: 1.0.0\n",
 		"templates/config.yaml": configMap,
@@ -136,7 +136,7 @@ func TestTypeOfFilesDecidesTheInstallation(t *testing.T) {
 			}
 			second, err := Read(folder(t, c.files))
 			if err != nil || !bytes.Equal(first.Packed, second.Packed) {
-				t.Errorf("equal files are packed differently, %v", err)
+				t.Errorf("second pack of equal files: got other bytes or error %v", err)
 			}
 			made, err := New("example.org/mailer", "1.0.0", "example.org", first, nil, nil)
 			if err != nil {
@@ -147,7 +147,7 @@ func TestTypeOfFilesDecidesTheInstallation(t *testing.T) {
 			}
 			selected, err := resolve.Select(made.Descriptor)
 			if err != nil || selected.Type != c.want {
-				t.Errorf("got install type %s, %v", selected.Type, err)
+				t.Errorf("got install type %s and error %v, want %s", selected.Type, err, c.want)
 			}
 			if err := ocm.CheckContent(selected.Install, first.Packed); err != nil {
 				t.Error(err)
@@ -162,7 +162,7 @@ func TestTypeOfFilesDecidesTheInstallation(t *testing.T) {
 		loaded, err := loader.LoadArchive(bytes.NewReader(packed.Packed))
 		if err != nil || loaded.Name() != "mailer" || len(loaded.Templates) != 1 ||
 			slices.ContainsFunc(loaded.Raw, func(f *chart.File) bool { return f.Name == "README.md" }) {
-			t.Fatalf("got %+v, %v", loaded, err)
+			t.Fatalf("got chart %+v and error %v, want mailer without README.md", loaded, err)
 		}
 		archive := filepath.Join(t.TempDir(), "mailer-1.0.0.tgz")
 		if err := os.WriteFile(archive, packed.Packed, 0o600); err != nil {
@@ -179,13 +179,13 @@ func TestOnlyRegularFilesArePacked(t *testing.T) {
 	dir := folder(t, map[string]string{"a.yaml": configMap, ".git/config.yaml": "x: [", "README.md": "for people"})
 	files, err := Read(dir)
 	if err != nil || bytes.Contains(files.Packed, []byte("README")) || bytes.Contains(files.Packed, []byte(".git")) {
-		t.Errorf("%v", err)
+		t.Errorf("read folder: got error %v, want only YAML files to be packed", err)
 	}
 	if err := os.Symlink("/etc/passwd", filepath.Join(dir, "link.yaml")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), "link.yaml is not a regular file") {
-		t.Errorf("symbolic link: got %v", err)
+		t.Errorf("symbolic link: got error %v, want a refusal", err)
 	}
 }
 
@@ -213,11 +213,11 @@ func TestImagesBecomeResourcesWithNamesAndTags(t *testing.T) {
 	}
 	if want := []string{"mailer:1.2.3", "mailer:1.2.3", "mailer:0.0.0-latest",
 		"tool:0.0.0-v20260101-ab"}; !slices.Equal(got, want) {
-		t.Errorf("got %v", got)
+		t.Errorf("got resources %v, want %v", got, want)
 	}
 	if made.Descriptor.Resources[2].ExtraIdentity["image"] != "b.example/y/mailer" ||
 		made.Descriptor.Resources[1].Digest.Value != strings.TrimPrefix(pin, "@sha256:") {
-		t.Errorf("got %+v", made.Descriptor.Resources)
+		t.Errorf("got resources %+v, want an extra identity and the pinned digest", made.Descriptor.Resources)
 	}
 	if unpinned := made.Unpinned(); len(unpinned) != 3 || made.Sign("release", nil) == nil {
 		t.Errorf("unpinned images %v are signed", unpinned)
@@ -255,7 +255,7 @@ func TestFilesOutsideTheFolderAndLargeFilesAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "larger than 64 MiB") {
-			t.Errorf("%s of 1 TiB: got %v", name, err)
+			t.Errorf("%s of 1 TiB: got error %v, want the size limit", name, err)
 		}
 	}
 }

@@ -210,8 +210,8 @@ func packManifests(files []file) (Files, error) {
 	return Files{Type: typeDirectory, MediaType: mediaTypeTar, Packed: packed}, err
 }
 
-// readFolder reads the wanted files of a folder in the order of their paths. It ignores hidden files and folders, and
-// returns an error for files that are not regular.
+// readFolder reads the files of a folder that wanted selects, in the order of their paths. It ignores hidden files and
+// folders, and returns an error for files that are not regular.
 func readFolder(folder fs.FS, wanted func(name string) bool) (files []file, err error) {
 	size := int64(0)
 	err = fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {

@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 )
 
-// imageResource returns the resource of an image. It has the name and tag of the image if they are valid, which is
-// required to localize signed images.
+// imageResource returns the resource of an image. Its name is the last path element of the image, and its version is
+// the tag if the tag is a valid version. Signed images can only be localized with this name and version.
 func imageResource(image string, known digest.Digest) (ocm.Resource, error) {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
@@ -37,7 +37,7 @@ func imageResource(image string, known digest.Digest) (ocm.Resource, error) {
 		return resource, nil
 	}
 	if known.Algorithm() != digest.SHA256 {
-		return resource, fmt.Errorf("digest %s: want a sha256 digest", known)
+		return resource, fmt.Errorf("digest %s: must be a sha256 digest", known)
 	}
 	resource.Digest = &ocm.Digest{
 		HashAlgorithm: "SHA-256", NormalisationAlgorithm: "ociArtifactDigest/v1", Value: known.Encoded(),

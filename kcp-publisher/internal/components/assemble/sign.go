@@ -18,7 +18,7 @@ import (
 func ReadKey(data []byte) (*rsa.PrivateKey, error) {
 	block, _ := pem.Decode(data)
 	if block == nil {
-		return nil, errors.New("no PEM block found: want an RSA private key")
+		return nil, errors.New("no PEM block found: must be an RSA private key in PEM")
 	}
 	if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
 		return key, nil
@@ -29,7 +29,7 @@ func ReadKey(data []byte) (*rsa.PrivateKey, error) {
 	}
 	key, ok := parsed.(*rsa.PrivateKey)
 	if !ok {
-		return nil, fmt.Errorf("the key has type %T, want an RSA private key", parsed)
+		return nil, fmt.Errorf("the key has type %T, must be an RSA private key", parsed)
 	}
 	return key, nil
 }

@@ -57,8 +57,8 @@ func readValues(path string) (map[string]any, error) {
 	return values, nil
 }
 
-// merged returns the values of both maps. For common keys, over takes precedence. A null in over is kept, because it
-// removes a chart's default.
+// merged returns the values of both maps. For common keys, over takes precedence. A null in over stays in the result,
+// because Helm then removes the chart's default.
 func merged(under, over map[string]any) map[string]any {
 	result := map[string]any{}
 	for key, value := range under {

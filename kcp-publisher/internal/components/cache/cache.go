@@ -31,7 +31,7 @@ const (
 	pinsDir    = "pins"    // see Pin
 	partialDir = "partial" // incomplete files
 
-	// abandonedAfter is the age from which a partial file counts as abandoned. Every write updates the modification
+	// abandonedAfter is the age from which a partial file is considered abandoned. Every write updates the modification
 	// time, and no request takes longer than a few minutes.
 	abandonedAfter = time.Hour
 	// smallBytes is the largest size of content that is checked in memory. Manifests, configs, descriptors and the
@@ -80,7 +80,7 @@ type Stats struct {
 // current content.
 func Open(dir string, maxBytes int64) (*Cache, error) {
 	if maxBytes <= 0 {
-		return nil, fmt.Errorf("cache %s: maximum size of %d bytes: want more than 0", dir, maxBytes)
+		return nil, fmt.Errorf("cache %s: maximum size of %d bytes: must be greater than 0", dir, maxBytes)
 	}
 	c := &Cache{dir: dir, maxBytes: maxBytes, pins: map[string]digest.Digest{}}
 	if err := c.prepare(); err != nil {

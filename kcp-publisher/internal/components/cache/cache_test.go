@@ -61,7 +61,7 @@ func TestFetchedContentIsReadFromDisk(t *testing.T) {
 			for path, want := range map[string]os.FileMode{blobPath(dir, desc.Digest): 0o600,
 				filepath.Join(dir, blobsDir): 0o700 | os.ModeDir} {
 				if info, err := os.Stat(path); err != nil || info.Mode() != want {
-					t.Errorf("%s: got mode %v, %v", path, info.Mode(), err)
+					t.Errorf("%s: got mode %v and error %v, want %v", path, info.Mode(), err, want)
 				}
 			}
 		})
@@ -90,14 +90,14 @@ func TestRestartReadsEverythingFromDisk(t *testing.T) {
 	for i, desc := range descs {
 		pinned, ok := c.Pinned(fmt.Sprint("module:1.0.", i))
 		if !ok || pinned != desc.Digest {
-			t.Fatalf("got pinned digest %s, %t", pinned, ok)
+			t.Fatalf("got pinned digest %s and found %t, want %s", pinned, ok, desc.Digest)
 		}
 		got, err := c.Wrap(from).Resolve(t.Context(), pinned.String())
 		if err != nil || got.MediaType != desc.MediaType || got.Size != desc.Size {
-			t.Fatalf("Resolve: got %+v, %v", got, err)
+			t.Fatalf("Resolve: got %+v and error %v, want %+v", got, err, desc)
 		}
 		if there, err := c.Wrap(from).Exists(t.Context(), got); err != nil || !there {
-			t.Fatalf("Exists: got %t, %v", there, err)
+			t.Fatalf("Exists: got %t and error %v, want true", there, err)
 		}
 		fetch(t, c, from, got)
 	}
@@ -140,7 +140,7 @@ func TestDamagedFileIsFetchedAgain(t *testing.T) {
 				fetch(t, c, from, desc)
 				fetch(t, c, from, desc)
 				if s := c.Stats(); s.Damaged != 1 || s.Misses != 2 || s.Hits != 1 {
-					t.Errorf("%+v", s)
+					t.Errorf("got stats %+v, want 1 damaged file, 2 misses, 1 hit", s)
 				}
 			})
 		}
@@ -159,11 +159,11 @@ func TestWrongSizeOfCallerDoesNotDeleteFile(t *testing.T) {
 	wrong.Size++
 	if _, err := c.Wrap(from).Fetch(t.Context(), wrong); err == nil ||
 		!strings.Contains(err.Error(), "the source sent other content") {
-		t.Errorf("got %v", err)
+		t.Errorf("wrong size: got error %v, want other content", err)
 	}
 	fetch(t, c, from, desc)
 	if s := c.Stats(); s.Damaged != 0 || s.Hits != 1 {
-		t.Errorf("%+v", s)
+		t.Errorf("got stats %+v, want 1 hit and no damaged file", s)
 	}
 }
 
@@ -176,11 +176,11 @@ func TestContentFromTheSourceIsVerified(t *testing.T) {
 		c := open(t, dir, 64<<20)
 		if _, err := c.Wrap(from).Fetch(t.Context(), desc); err == nil ||
 			!strings.Contains(err.Error(), desc.Digest.String()) {
-			t.Errorf("got %v", err)
+			t.Errorf("damaged source: got error %v, want one with the digest", err)
 		}
 		for _, name := range []string{blobsDir, partialDir} {
 			if left, err := os.ReadDir(filepath.Join(dir, name)); err != nil || len(left) > 0 {
-				t.Errorf("%s: %v, %v", name, left, err)
+				t.Errorf("folder %s: got files %v and error %v, want none", name, left, err)
 			}
 		}
 	}
@@ -201,7 +201,7 @@ func TestLeastRecentlyUsedFileIsDeletedFirst(t *testing.T) {
 	}
 	s := c.Stats()
 	if s.Evicted == 0 || s.Bytes > 10_000 {
-		t.Errorf("%+v", s)
+		t.Errorf("got stats %+v, want evicted files and at most 10,000 bytes", s)
 	}
 	from.fetched.Store(0)
 	fetch(t, c, from, descs[0])
@@ -222,7 +222,7 @@ func TestOversizedFolderShrinksWhenOpened(t *testing.T) {
 		fetch(t, c, from, from.add(bytes.Repeat([]byte{byte(i)}, 1000)))
 	}
 	if s := open(t, dir, 5000).Stats(); s.Bytes > 5000 || s.Evicted < 5 {
-		t.Errorf("%+v", s)
+		t.Errorf("got stats %+v, want at least 5 evicted files and at most 5,000 bytes", s)
 	}
 }
 
@@ -233,7 +233,7 @@ func TestLargeBlobDoesNotDisplaceOtherBlobs(t *testing.T) {
 	fetch(t, c, from, desc)
 	fetch(t, c, from, desc)
 	if s := c.Stats(); s.Misses != 2 || s.Bytes != 0 {
-		t.Errorf("%+v", s)
+		t.Errorf("got stats %+v, want 2 misses and an empty cache", s)
 	}
 	from.blobs[desc.Digest] = bytes.Repeat([]byte("y"), 2501)
 	body, err := c.Wrap(from).Fetch(t.Context(), desc)
@@ -251,12 +251,12 @@ func TestLargeBlobDoesNotDisplaceOtherBlobs(t *testing.T) {
 			t.Fatal(err)
 		}
 		if data, err := io.ReadAll(body); err != nil || digest.FromBytes(data) != manifest.Digest {
-			t.Errorf("%s: got %v", reference, err)
+			t.Errorf("%s: read the content: got error %v", reference, err)
 		}
 	}
 	fetch(t, c, from, from.add(make([]byte, 2500)))
 	if s := c.Stats(); s.Bytes != 2500 {
-		t.Errorf("%+v", s)
+		t.Errorf("got stats %+v, want 2,500 bytes", s)
 	}
 }
 
@@ -268,7 +268,7 @@ func TestProcessesShareTheSizeLimit(t *testing.T) {
 	}
 	files, err := os.ReadDir(filepath.Join(dir, blobsDir))
 	if err != nil || len(files) > 25 || len(files) < 10 {
-		t.Errorf("got %d files, %v", len(files), err)
+		t.Errorf("got %d files and error %v, want 10 to 25", len(files), err)
 	}
 	desc := from.add([]byte("shared"))
 	fetch(t, one, from, desc)
@@ -311,7 +311,7 @@ func TestUnusableFolderIsAnError(t *testing.T) {
 		!strings.Contains(err.Error(), "can write to") {
 		t.Errorf("folder below a file: got %v", err)
 	}
-	if _, err := Open(dir, 0); err == nil || !strings.Contains(err.Error(), "want more than 0") {
+	if _, err := Open(dir, 0); err == nil || !strings.Contains(err.Error(), "must be greater than 0") {
 		t.Errorf("maximum size of 0: got %v", err)
 	}
 	for _, path := range []string{"/proc/self/fdinfo", "/sys/kernel"} { // read-only, even for root
@@ -332,7 +332,7 @@ func TestReadsPassThroughAFailingDisk(t *testing.T) {
 		}
 		fetch(t, c, from, desc)
 		if s := c.Stats(); s.Unstored != 1 || !strings.Contains(s.Failure, partialDir) || s.Bytes != 0 {
-			t.Errorf("%+v", s)
+			t.Errorf("got stats %+v, want 1 unstored read with its cause", s)
 		}
 	}
 }
@@ -348,23 +348,23 @@ func TestManifestByTagTakesOneRequest(t *testing.T) {
 	for i, reference := range []string{"1.0.0", "1.0.0", desc.Digest.String()} {
 		got, body, err := wrapped.FetchReference(t.Context(), reference)
 		if err != nil || got.Digest != desc.Digest || got.MediaType != desc.MediaType {
-			t.Fatalf("%+v, %v", got, err)
+			t.Fatalf("got descriptor %+v and error %v, want %+v", got, err, desc)
 		}
 		if data, err := io.ReadAll(body); err != nil || digest.FromBytes(data) != desc.Digest {
-			t.Errorf("%q, %v", data, err)
+			t.Errorf("got content %q and error %v, want digest %s", data, err, desc.Digest)
 		}
 		if want := min(int64(i)+1, 2); from.fetched.Load() != want || from.resolved.Load() != 0 {
 			t.Errorf("%s: got %d requests, want %d", reference, from.fetched.Load(), want)
 		}
 	}
 	if s := c.Stats(); s.Hits != 2 || s.Misses != 1 {
-		t.Errorf("%+v", s)
+		t.Errorf("got stats %+v, want 2 hits and 1 miss", s)
 	}
 	mute := from.tag("2.0.0", `{"schemaVersion":2}`) // declares no media type
 	for range 2 {
 		got, body, err := wrapped.FetchReference(t.Context(), mute.Digest.String())
 		if err != nil || got.MediaType != ocispec.MediaTypeImageManifest {
-			t.Fatalf("%+v, %v", got, err)
+			t.Fatalf("got descriptor %+v and error %v, want an image manifest", got, err)
 		}
 		_ = body.Close()
 	}
@@ -375,12 +375,12 @@ func TestManifestByTagTakesOneRequest(t *testing.T) {
 	for _, reference := range []string{"1.0.0", desc.Digest.String()} {
 		if _, _, err := wrapped.FetchReference(t.Context(), reference); err == nil ||
 			!strings.Contains(err.Error(), "the source sent other content") {
-			t.Errorf("%s: got %v", reference, err)
+			t.Errorf("%s: got error %v, want other content", reference, err)
 		}
 	}
 	for _, reference := range []string{"3.0.0", digest.FromString("x").String()} {
 		if _, _, err := wrapped.FetchReference(t.Context(), reference); !errors.Is(err, errdef.ErrNotFound) {
-			t.Errorf("%s: got %v", reference, err)
+			t.Errorf("%s: got error %v, want not found", reference, err)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func fileOf(d digest.Digest) (string, bool) {
 	return path.Join(blobsDir, name), blobFile.MatchString(name) && d.Validate() == nil
 }
 
-// keeps reports whether the cache can store a blob.
+// keeps reports whether the cache can store a blob: its digest is valid, and it is not too large.
 func (c *Cache) keeps(desc ocispec.Descriptor) bool {
 	_, ok := fileOf(desc.Digest)
 	return ok && desc.Size >= 0 && desc.Size <= c.maxBytes/blobShare
@@ -56,7 +56,7 @@ func (c *Cache) load(d digest.Digest, size int64) io.ReadCloser {
 	return nil
 }
 
-// errOtherSize means that the size differs from the caller's, although the file matches its digest.
+// errOtherSize means that a file matches its digest but does not have the size that the caller expects.
 var errOtherSize = errors.New("has another size")
 
 func (c *Cache) check(name string, d digest.Digest, size int64) (io.ReadCloser, error) {
@@ -135,7 +135,7 @@ func (c *Cache) store(desc ocispec.Descriptor, body io.Reader) ([]byte, error) {
 		}
 		return data, c.keep(desc, bytes.NewReader(data))
 	}
-	source := &witness{body: content.NewVerifyReader(body, desc)}
+	source := &verifyingReader{body: content.NewVerifyReader(body, desc)}
 	err := c.keep(desc, source)
 	if source.err != nil {
 		return nil, source.err
@@ -143,13 +143,13 @@ func (c *Cache) store(desc ocispec.Descriptor, body io.Reader) ([]byte, error) {
 	return nil, err
 }
 
-// witness is a reader that fails at the end of a body that does not match its digest. It records the error.
-type witness struct {
+// verifyingReader reads a body and fails at its end if the body does not match its digest. It records the error.
+type verifyingReader struct {
 	body *content.VerifyReader
 	err  error
 }
 
-func (w *witness) Read(p []byte) (int, error) {
+func (w *verifyingReader) Read(p []byte) (int, error) {
 	n, err := w.body.Read(p)
 	if errors.Is(err, io.EOF) {
 		if wrong := w.body.Verify(); wrong != nil {
@@ -162,15 +162,16 @@ func (w *witness) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// passed returns a body that is not stored. Its last read fails if the content does not match desc.
+// passed returns the body of content that the cache does not store. Its last read fails if the content does not match
+// desc.
 func passed(desc ocispec.Descriptor, body io.ReadCloser) io.ReadCloser {
 	return struct {
 		io.Reader
 		io.Closer
-	}{&witness{body: content.NewVerifyReader(body, desc)}, body}
+	}{&verifyingReader{body: content.NewVerifyReader(body, desc)}, body}
 }
 
-// keep writes the blob's file without a sync, because a later read detects damage from a crash.
+// keep writes a blob to the cache folder. It does not sync the file, because a later read detects damage from a crash.
 func (c *Cache) keep(desc ocispec.Descriptor, body io.Reader) error {
 	name, _ := fileOf(desc.Digest)
 	partial, err := c.partialFrom(body, false)

@@ -61,10 +61,10 @@ func (c *Cache) Pinned(name string) (digest.Digest, bool) {
 // another digest is already pinned, Pin returns an error and makes no change.
 func (c *Cache) Pin(name string, d digest.Digest) error {
 	if _, ok := fileOf(d); !ok {
-		return fmt.Errorf("pin %q: digest %q: want sha256 or sha512 in lower-case hexadecimal digits", name, d)
+		return fmt.Errorf("pin %q: digest %q: must be sha256 or sha512 in lower-case hexadecimal digits", name, d)
 	}
 	if name == "" || len(name) > maxNameBytes {
-		return fmt.Errorf("pin %.80q: want a name of 1 to %d bytes", name, maxNameBytes)
+		return fmt.Errorf("pin %.80q: the name must have 1 to %d bytes", name, maxNameBytes)
 	}
 	file := pinFile(name)
 	c.mu.Lock()

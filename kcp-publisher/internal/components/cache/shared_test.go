@@ -57,7 +57,7 @@ func TestCanceledReadDoesNotCancelOthers(t *testing.T) {
 		synctest.Wait()
 		giveUp()
 		if err := <-first; !errors.Is(err, context.Canceled) {
-			t.Errorf("got %v", err)
+			t.Errorf("canceled read: got error %v, want context.Canceled", err)
 		}
 		synctest.Wait()
 		close(from.wait)
@@ -76,7 +76,7 @@ func TestConcurrentReadsShareFailureOfTheSource(t *testing.T) {
 		for range 20 {
 			all.Go(func() {
 				if _, err := c.Wrap(from).Fetch(t.Context(), desc); !errors.Is(err, from.down) {
-					t.Errorf("got %v", err)
+					t.Errorf("concurrent read: got error %v, want the error of the source", err)
 				}
 			})
 		}
@@ -114,7 +114,7 @@ func TestConcurrentReadersInTwoProcessesGetCorrectContent(t *testing.T) {
 	all.Wait()
 	for _, c := range caches {
 		if s := c.Stats(); s.Unstored > 0 {
-			t.Errorf("%+v", s)
+			t.Errorf("got stats %+v, want no unstored reads", s)
 		}
 	}
 }
@@ -134,11 +134,11 @@ func TestPinIsPermanent(t *testing.T) {
 				t.Error(err)
 			}
 			if d, ok := c.Pinned(name); !ok || d != first {
-				t.Errorf("%q: %s, %t", name, d, ok)
+				t.Errorf("%q: got pinned digest %s and found %t, want %s", name, d, ok, first)
 			}
 			if err := c.Pin(name, second); err == nil ||
 				!strings.Contains(err.Error(), "was "+first.String()+", is "+second.String()) {
-				t.Errorf("%q: %v", name, err)
+				t.Errorf("%q: pin another digest: got error %v, want a refusal", name, err)
 			}
 		}
 	}
@@ -156,7 +156,7 @@ func TestPinIsPermanent(t *testing.T) {
 	}
 	files, err := os.ReadDir(filepath.Join(dir, pinsDir))
 	if err != nil || len(files) != 5 {
-		t.Errorf("got %d pins, %v", len(files), err)
+		t.Errorf("got %d pins and error %v, want 5", len(files), err)
 	}
 }
 
@@ -206,14 +206,14 @@ func TestDamagedPinIsReported(t *testing.T) {
 			}
 			if _, err := Open(dir, 1000); err == nil || !strings.Contains(err.Error(), filepath.Base(file)) ||
 				!strings.Contains(err.Error(), "restore the file, or remove it") {
-				t.Errorf("Open: got %v", err)
+				t.Errorf("Open: got error %v, want one with the file and the fix", err)
 			}
 			if d, ok := early.Pinned("a:1"); !ok || d != "" {
-				t.Errorf("Pinned: got %q, %t", d, ok)
+				t.Errorf("Pinned: got digest %q and found %t, want an empty digest", d, ok)
 			}
 			if err := early.Pin("a:1", digest.FromString("x")); err == nil ||
 				!strings.Contains(err.Error(), filepath.Base(file)) {
-				t.Errorf("Pin: got %v", err)
+				t.Errorf("Pin: got error %v, want one with the file", err)
 			}
 		})
 	}

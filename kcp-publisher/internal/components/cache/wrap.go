@@ -66,32 +66,32 @@ func (r repository) Fetch(ctx context.Context, target ocispec.Descriptor) (io.Re
 		c.count(func(s *Stats) { s.Hits++ })
 		return body, nil
 	}
-	got, err := c.share(ctx, fmt.Sprintf("%s %d", target.Digest, target.Size), func() (landed, error) {
+	got, err := c.share(ctx, fmt.Sprintf("%s %d", target.Digest, target.Size), func() (fetchResult, error) {
 		// Another caller's fetch may have ended just before this one started.
 		if body := c.load(target.Digest, target.Size); body != nil {
 			defer body.Close()
 			if target.Size > smallBytes {
-				return landed{desc: target}, nil
+				return fetchResult{desc: target}, nil
 			}
 			data, err := io.ReadAll(body)
-			return landed{desc: target, data: data}, err
+			return fetchResult{desc: target, data: data}, err
 		}
 		c.count(func(s *Stats) { s.Misses++ })
 		body, err := r.from.Fetch(ctx, target)
 		if err != nil {
-			return landed{}, err
+			return fetchResult{}, err
 		}
-		return c.land(target, body)
+		return c.storeFetched(target, body)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return r.hand(ctx, got)
+	return r.openFetched(ctx, got)
 }
 
-// hand returns the content of a shared fetch. If the content is no longer on disk or could not be written, hand reads
-// from the source.
-func (r repository) hand(ctx context.Context, got landed) (io.ReadCloser, error) {
+// openFetched opens the content of a fetch that several callers share. If the content is no longer on disk or could not
+// be written, openFetched fetches it from the source again.
+func (r repository) openFetched(ctx context.Context, got fetchResult) (io.ReadCloser, error) {
 	if got.data != nil {
 		return io.NopCloser(bytes.NewReader(got.data)), nil
 	}
@@ -110,15 +110,15 @@ func (r repository) pass(ctx context.Context, target ocispec.Descriptor) (io.Rea
 	return passed(target, body), nil
 }
 
-// landed is the result of a fetch. Content of up to smallBytes is in memory, and larger content is on disk.
-type landed struct {
+// fetchResult is the result of a fetch. Content of up to smallBytes is in memory, and larger content is on disk.
+type fetchResult struct {
 	desc ocispec.Descriptor
 	data []byte
 }
 
-// land writes a body from the source to disk and closes the body. It counts a failure of the disk in Stats and does not
-// return it as an error.
-func (c *Cache) land(desc ocispec.Descriptor, body io.ReadCloser) (landed, error) {
+// storeFetched writes a body from the source to disk and closes the body. It counts a failure of the disk in Stats and
+// does not return it as an error.
+func (c *Cache) storeFetched(desc ocispec.Descriptor, body io.ReadCloser) (fetchResult, error) {
 	defer body.Close()
 	data, err := c.store(desc, body)
 	var disk errDisk
@@ -127,15 +127,15 @@ func (c *Cache) land(desc ocispec.Descriptor, body io.ReadCloser) (landed, error
 		err = nil
 	}
 	if err != nil {
-		return landed{},
+		return fetchResult{},
 			fmt.Errorf("blob %s of %d bytes: the source sent other content: %w", desc.Digest, desc.Size, err)
 	}
-	return landed{desc: desc, data: data}, nil
+	return fetchResult{desc: desc, data: data}, nil
 }
 
 // share runs one fetch for all concurrent callers. They also share its error, unless the error concerns only the first
 // caller.
-func (c *Cache) share(ctx context.Context, key string, fetch func() (landed, error)) (landed, error) {
+func (c *Cache) share(ctx context.Context, key string, fetch func() (fetchResult, error)) (fetchResult, error) {
 	for {
 		mine := false // set before the result is sent, and read after the result is received
 		flight := c.flights.DoChan(key, func() (any, error) {
@@ -144,24 +144,24 @@ func (c *Cache) share(ctx context.Context, key string, fetch func() (landed, err
 		})
 		select {
 		case <-ctx.Done():
-			return landed{}, ctx.Err()
+			return fetchResult{}, ctx.Err()
 		case result := <-flight:
 			switch {
 			case mine:
 			case result.Err == nil:
 				c.count(func(s *Stats) { s.Hits++ })
-			case saysLittle(result.Err) && ctx.Err() == nil:
+			case isOthersError(result.Err) && ctx.Err() == nil:
 				continue
 			}
-			got, _ := result.Val.(landed)
+			got, _ := result.Val.(fetchResult)
 			return got, result.Err
 		}
 	}
 }
 
-// saysLittle reports whether an error of another caller's fetch does not apply to this caller: the other caller gave
-// up, or its source, which can be a different one, does not have the content.
-func saysLittle(err error) bool {
+// isOthersError reports whether an error of another caller's fetch does not apply to this caller. The other caller's
+// context may have ended, or the other caller may use a different source, which does not have the content.
+func isOthersError(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, errdef.ErrNotFound)
 }
@@ -185,33 +185,33 @@ func (r referenceRepository) FetchReference(
 	if _, ok := fileOf(digest.Digest(reference)); !ok {
 		return r.fetchTag(ctx, reference)
 	}
-	got, err := c.share(ctx, reference, func() (landed, error) {
+	got, err := c.share(ctx, reference, func() (fetchResult, error) {
 		c.count(func(s *Stats) { s.Misses++ })
 		desc, body, err := r.fetcher.FetchReference(ctx, reference)
 		if err != nil {
-			return landed{}, err
+			return fetchResult{}, err
 		}
 		if desc.Digest.String() != reference {
-			return landed{},
+			return fetchResult{},
 				errors.Join(fmt.Errorf("manifest %s: the source sent %s instead", reference, desc.Digest), body.Close())
 		}
 		if !c.keeps(desc) {
-			return landed{}, errors.Join(errUnkept, body.Close())
+			return fetchResult{}, errors.Join(errNotCacheable, body.Close())
 		}
-		return c.land(desc, body)
+		return c.storeFetched(desc, body)
 	})
-	if errors.Is(err, errUnkept) {
+	if errors.Is(err, errNotCacheable) {
 		return r.fetchTag(ctx, reference)
 	}
 	if err != nil {
 		return ocispec.Descriptor{}, nil, err
 	}
-	body, err := r.hand(ctx, got)
+	body, err := r.openFetched(ctx, got)
 	return got.desc, body, err
 }
 
-// errUnkept means that a manifest is too large for the cache, so each caller needs its own body.
-var errUnkept = errors.New("the manifest is too large for the cache")
+// errNotCacheable means that a manifest is too large for the cache, so each caller needs its own body.
+var errNotCacheable = errors.New("the manifest is too large for the cache")
 
 func (r referenceRepository) fetchTag(ctx context.Context, tag string) (ocispec.Descriptor, io.ReadCloser, error) {
 	c := r.cache
@@ -228,11 +228,11 @@ func (r referenceRepository) fetchTag(ctx context.Context, tag string) (ocispec.
 		return desc, kept, body.Close()
 	}
 	c.count(func(s *Stats) { s.Misses++ })
-	got, err := c.land(desc, body)
+	got, err := c.storeFetched(desc, body)
 	if err != nil {
 		return desc, nil, fmt.Errorf("manifest %s: %w", tag, err)
 	}
-	body, err = r.hand(ctx, got)
+	body, err = r.openFetched(ctx, got)
 	return desc, body, err
 }
 

@@ -103,7 +103,8 @@ func (w *world) manifest(
 	return blob.Descriptor
 }
 
-// component pushes a component version to a repository. rest is the YAML of the descriptor after the version.
+// component pushes a component version to a repository. rest is appended to the YAML of the descriptor, after the
+// version.
 func (w *world) component(repository, name, version, rest string, layers ...ocispec.Descriptor) ocispec.Descriptor {
 	w.Helper()
 	return w.described(repository, version,
@@ -206,15 +207,15 @@ func TestContentIsFoundForEveryAccessType(t *testing.T) {
 			content, err := reader.Content(t.Context(), c, c.Descriptor.Resources[0], w.place())
 			w.must(err)
 			if got := w.there(content); got != hello {
-				t.Errorf("content in %s is %q", content.Repository, got)
+				t.Errorf("content in %s: got %q, want %q", content.Repository, got, hello)
 			}
 			again, err := reader.Content(t.Context(), c, c.Descriptor.Resources[0], w.place())
 			if err != nil || again.Digest != content.Digest || again.Repository != content.Repository {
-				t.Errorf("second call: got %+v, %v", again, err)
+				t.Errorf("second call: got %+v and error %v, want %+v", again, err, content)
 			}
 			if data, err := reader.Bytes(t.Context(), c, c.Descriptor.Resources[0]); err != nil ||
 				string(data) != hello {
-				t.Errorf("Bytes: got %q, %v", data, err)
+				t.Errorf("Bytes: got %q and error %v, want %q", data, err, hello)
 			}
 		})
 	}
@@ -255,11 +256,12 @@ func TestForbiddenOrWrongContentIsRefused(t *testing.T) {
 		},
 		"access type none": {"{type: none}", "", "access none is not supported"},
 		"address in the publisher's network": {
-			"{type: ociArtifact, imageReference: " + elsewhere.host + "/x:1}", "", "is an address of this network",
+			"{type: ociArtifact, imageReference: " + elsewhere.host + "/x:1}", "",
+			"is an address in the publisher's network",
 		},
 		"address of the cloud's metadata service": {
 			"{type: ociBlob, ref: 169.254.169.254/x, mediaType: a/b, digest: " + layer.Digest.String() + ", size: 1}",
-			"", "is an address of this network",
+			"", "is an address in the publisher's network",
 		},
 		"reference without a host": {
 			"{type: ociArtifact, imageReference: podinfo}", "", "invalid reference",
@@ -315,7 +317,7 @@ func TestForbiddenOrWrongContentIsRefused(t *testing.T) {
 			"more than 33554432 bytes",
 		},
 		"chart without a version": {
-			"{type: helm, helmRepository: '" + helm.URL + "/a', helmChart: 'a'}", "", "want NAME:VERSION",
+			"{type: helm, helmRepository: '" + helm.URL + "/a', helmChart: 'a'}", "", "must be NAME:VERSION",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

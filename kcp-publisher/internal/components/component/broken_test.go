@@ -151,7 +151,7 @@ func TestUnusedResourcesOfAComponentCanBeMissing(t *testing.T) {
 		content, err := reader.Content(t.Context(), c, c.Descriptor.Resources[0], w.place())
 		w.must(err)
 		if got := w.there(content); got != "content of the module" {
-			t.Errorf("content in %s is %q", content.Repository, got)
+			t.Errorf("content in %s: got %q", content.Repository, got)
 		}
 	}
 }

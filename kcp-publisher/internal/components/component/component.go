@@ -52,7 +52,8 @@ type Options struct {
 	// HelmRepositories are the URL prefixes of allowed Helm repositories. Descriptors can refer to other Helm
 	// repositories, which are refused.
 	HelmRepositories []string
-	// Revalidate is how long a version counts as unchanged. RetryAfter is the lifetime of a cached failure.
+	// Revalidate is how long a version is used before its manifest is checked for changes. RetryAfter is the lifetime
+	// of a cached failure.
 	Revalidate, RetryAfter time.Duration
 	// Cached wraps repositories with a cache for reading. It can be nil.
 	Cached func(oras.ReadOnlyTarget) oras.ReadOnlyTarget
@@ -81,9 +82,9 @@ type Reader struct {
 	settled  map[string]*settled
 	// accepted contains the round in which each version was last accepted.
 	accepted map[string]int
-	// meant contains the first digest of each resource's reference, by tagName.
-	meant map[string]digest.Digest
-	// round counts the calls of Recheck. Verdicts of earlier rounds are void.
+	// firstDigests contains the digest that each resource's reference had at its first read, by tagName.
+	firstDigests map[string]digest.Digest
+	// round counts the calls of Recheck. Verdicts of earlier rounds are no longer valid.
 	round int
 }
 
@@ -122,7 +123,7 @@ func NewReader(options Options) *Reader {
 	options.Sources = sources
 	return &Reader{
 		Options: options, now: time.Now, found: map[string]*entry{}, verdicts: map[string]*verdict{},
-		settled: map[string]*settled{}, accepted: map[string]int{}, meant: map[string]digest.Digest{},
+		settled: map[string]*settled{}, accepted: map[string]int{}, firstDigests: map[string]digest.Digest{},
 	}
 }
 

@@ -47,7 +47,7 @@ func TestComponentsOfTheOfficialCLIAreRead(t *testing.T) {
 				blob, err := reader.Content(t.Context(), c, raw, place)
 				if err != nil || blob.Repository != "./component-descriptors/"+component || blob.SizeBytes == 0 ||
 					blob.MediaType != "application/x-tar" {
-					t.Errorf("got raw-manifest %+v, %v", blob, err)
+					t.Errorf("got raw-manifest %+v and error %v, want a copied tar", blob, err)
 				}
 			}
 			if _, err := reader.Component(t.Context(), component, "9.9.9"); !errors.Is(err, ErrMissing) {

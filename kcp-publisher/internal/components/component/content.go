@@ -48,7 +48,8 @@ const mediaTypeChart = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
 // Content returns the location from which runtimes read the content of a resource. It compares the content with the
 // resource's digest if there is one. Content of archives, of Helm repositories, or in several blobs is first stored in
-// the place. The result is cached like a component version, and a changed reference is an error.
+// place, the registry of the runtimes. The result is cached like a component version, and a changed reference is an
+// error.
 func (r *Reader) Content(ctx context.Context, c Component, resource ocm.Resource, place store.Store) (Content, error) {
 	content, err := r.settle(ctx, c, resource, place)
 	if err != nil {
@@ -103,7 +104,7 @@ func (r *Reader) locate(ctx context.Context, c Component, resource ocm.Resource,
 		return r.chart(ctx, c, resource, place)
 	}
 	return located{},
-		fmt.Errorf("access %s is not supported: want localBlob, ociArtifact, ociBlob, relativeOciReference or helm",
+		fmt.Errorf("access %s is not supported: must be localBlob, ociArtifact, ociBlob, relativeOciReference or helm",
 			access.Type)
 }
 
@@ -267,7 +268,7 @@ func (r *Reader) artifact(
 		return layerOf(ctx, repository, name, version)
 	}
 	d, err = store.Head(ctx, repository, version)
-	if first, ok := r.firstMeant(c, resource); ok && err != nil && ctx.Err() == nil &&
+	if first, ok := r.firstDigest(c, resource); ok && err != nil && ctx.Err() == nil &&
 		!errors.Is(err, store.ErrNotFound) {
 		d, err = first, nil // the content of a known digest stays valid, and the cache may have it
 	}
@@ -281,7 +282,7 @@ func (r *Reader) artifact(
 	if err != nil {
 		return located{}, err
 	}
-	return found, r.means(c, resource, reference, d)
+	return found, r.recordDigest(c, resource, reference, d)
 }
 
 // splitReference returns the repository with its host, and the digest, or the tag without a digest.
@@ -332,7 +333,7 @@ func contentLayer(fetched bundle.Fetched) (ocispec.Descriptor, error) {
 	}
 	if len(chosen) != 1 {
 		return ocispec.Descriptor{},
-			fmt.Errorf("artifact %s has %d layers, and none is a chart: want a chart or a single layer",
+			fmt.Errorf("artifact %s has %d layers, and none is a chart: must have a chart layer or a single layer",
 				fetched.Descriptor.Digest, len(chosen))
 	}
 	return ocispec.Descriptor{MediaType: chosen[0].MediaType, Digest: chosen[0].Digest, Size: chosen[0].Size}, nil

@@ -15,8 +15,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// CopyTo copies the component version unchanged to the component's repository below the place. It returns the full name
-// of that repository. For an existing version, it sends one request for the manifest and one for each blob.
+// CopyTo copies the component version unchanged to the component's repository in place, a location in a registry. It
+// returns the full name of that repository. For an existing version, it sends one request for the manifest and one for
+// each blob.
 func (c Component) CopyTo(ctx context.Context, place store.Store) (string, error) {
 	_, err := c.copyTo(ctx, place)
 	return place.Name(descriptorsPath + c.Descriptor.Name), err
@@ -31,7 +32,7 @@ func (c Component) copyTo(ctx context.Context, place store.Store) (completed boo
 	return c.copyInto(ctx, to, place.String())
 }
 
-// copied reports whether the place contains the manifest of the component version. It does not check the blobs.
+// copied reports whether a location contains the manifest of the component version. It does not check the blobs.
 func (c Component) copied(ctx context.Context, place store.Store) (bool, error) {
 	to, err := place.Repository(ctx, descriptorsPath+c.Descriptor.Name)
 	if err != nil {
@@ -88,7 +89,7 @@ func (c Component) isIn(ctx context.Context, to oras.ReadOnlyTarget, where strin
 			fmt.Errorf("component %s:%s changed under the same version: %s has %s, the source has %s",
 				c.Descriptor.Name, c.Descriptor.Version, where, there, c.Manifest.Digest)
 	case !errors.Is(err, store.ErrNotFound):
-		return false, fmt.Errorf("look for component %s in %s: %w", c.Descriptor.Name, where, err)
+		return false, fmt.Errorf("look up component %s in %s: %w", c.Descriptor.Name, where, err)
 	}
 	return false, nil
 }

@@ -17,8 +17,8 @@ func (r *Reader) foreign(name string, place store.Store) (oras.ReadOnlyTarget, *
 	host, _, _ := strings.Cut(name, "/")
 	if r.internal(host, place) {
 		return nil, nil,
-			fmt.Errorf("access: %s is an address of this network: add the registry to --components to allow it",
-				host)
+			fmt.Errorf("access: %s is an address in the publisher's network: add the registry to --components to "+
+				"allow it", host)
 	}
 	open := r.Registries.Foreign
 	if r.configured(host, place) {

@@ -29,17 +29,16 @@ func TestRegistryCannotRedirectIntoThisNetwork(t *testing.T) {
 		w.must(err)
 		_, err = store.Fetch(t.Context(), repository, "1.0.0")
 		if err == nil || !strings.Contains(err.Error(), "add --blob-host "+strings.TrimPrefix(inside.URL, "http://")) {
-			t.Errorf("got %v", err)
+			t.Errorf("redirect to an internal address: got error %v, want a refusal", err)
 		}
 	})
 	t.Run("name that resolves to this machine", func(t *testing.T) {
-		// The test opens localhost directly, because a public name that resolves to this machine is refused at the same
-		// point.
+		// The test opens localhost directly. The dialer refuses it like a public name that resolves to this machine.
 		repository, err := w.registries.Foreign("localhost:" + strings.Split(host, ":")[1] + "/charts/a")
 		w.must(err)
 		_, err = store.Fetch(t.Context(), repository, "1.0.0")
 		if err == nil || !strings.Contains(err.Error(), "is a loopback address") {
-			t.Errorf("got %v", err)
+			t.Errorf("name of this machine: got error %v, want a refusal", err)
 		}
 	})
 	if asked {

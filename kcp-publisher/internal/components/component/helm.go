@@ -48,7 +48,7 @@ func (r *Reader) chart(ctx context.Context, c Component, resource ocm.Resource, 
 		version = access.HelmVersion
 	}
 	if name == "" || version == "" {
-		return located{}, fmt.Errorf("access.helmChart: got %q, want NAME:VERSION", access.HelmChart)
+		return located{}, fmt.Errorf("access.helmChart: %q must be NAME:VERSION", access.HelmChart)
 	}
 	if strings.HasPrefix(access.HelmRepository, "oci://") {
 		return r.artifact(ctx, c, resource, strings.TrimSuffix(access.HelmRepository, "/")+"/"+name+":"+
@@ -63,7 +63,8 @@ func (r *Reader) chart(ctx context.Context, c Component, resource ocm.Resource, 
 		return located{}, err
 	}
 	return found,
-		r.means(c, resource, fmt.Sprintf("chart %s:%s of %s", name, version, access.HelmRepository), found.Digest)
+		r.recordDigest(c, resource, fmt.Sprintf("chart %s:%s of %s", name, version, access.HelmRepository),
+			found.Digest)
 }
 
 func (r *Reader) helmChart(ctx context.Context, repository, name, version string) ([]byte, error) {

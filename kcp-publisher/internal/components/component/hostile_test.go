@@ -37,7 +37,8 @@ func described(mediaType, content string) string {
 	return fmt.Sprintf(`{"mediaType":"`+mediaType+`","digest":%q,"size":%d}`, digest.FromString(content), len(content))
 }
 
-// honest returns a valid component version with the given descriptor. Each test breaks one part of it.
+// honest returns a registry with a valid component version that has the given descriptor. Each test case breaks one
+// part of it.
 func honest(descriptor string, layers ...string) *answers {
 	pointer := `{"componentDescriptorLayer":` + describe(descriptor) + `}`
 	a := &answers{contentType: ocispec.MediaTypeImageManifest, blobs: map[string]string{}}
@@ -111,7 +112,7 @@ func TestValidComponentVersionIsRead(t *testing.T) {
 	content, err := reader.Content(t.Context(), c, raw, nil)
 	if err != nil || content.Digest != digest.FromString("content") || content.SizeBytes != int64(len("content")) ||
 		content.Repository != c.Repository {
-		t.Errorf("got raw-manifest %+v, %v", content, err)
+		t.Errorf("got raw-manifest %+v and error %v", content, err)
 	}
 }
 
@@ -178,10 +179,10 @@ func TestInvalidResponseOfRegistryIsRefused(t *testing.T) {
 		},
 		"descriptor of another component": {
 			strings.Replace(whole, "scaler", "mailer", 1), nil,
-			"component.name is \"kyma-pull.dev/module/mailer\", want",
+			"component.name is \"kyma-pull.dev/module/mailer\", must be",
 		},
 		"descriptor of another version": {
-			strings.Replace(whole, "1.0.0", "1.0.1", 1), nil, `component.version is "1.0.1", want "1.0.0"`,
+			strings.Replace(whole, "1.0.0", "1.0.1", 1), nil, `component.version is "1.0.1", must be "1.0.0"`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -233,7 +234,7 @@ func TestHelmRepositoryCannotRedirectToAnotherHost(t *testing.T) {
 	reader := NewReader(Options{HelmRepositories: []string{server.URL + "/charts", server.URL + "/moved"}})
 	if _, err := reader.helmChart(t.Context(), server.URL+"/moved", "a", "1"); err == nil ||
 		!strings.Contains(err.Error(), "is not an allowed Helm repository") {
-		t.Errorf("redirect: got %v", err)
+		t.Errorf("redirect to another host: got error %v, want a refusal", err)
 	}
 	index = "x: &a " + strings.Repeat("A", 1000) + "\nentries: {}\ny: [*a, *a]\n"
 	if _, err := reader.helmChart(t.Context(), server.URL+"/charts", "a", "1"); err == nil ||

@@ -29,7 +29,7 @@ func TestComponentsAreFoundByBothMappings(t *testing.T) {
 	hashed := Registry{Registries: w.registries, Prefix: w.host + "/modules", Mapping: MappingDigest}
 	repository := strings.TrimPrefix(hashed.Repository(scaler), w.host+"/")
 	if _, sum, _ := strings.Cut(repository, "/"); len(sum) != 64 || sum != digest.FromString(scaler).Encoded() {
-		t.Fatalf("got repository %s", repository)
+		t.Fatalf("got repository %s, want the SHA-256 digest of the name", repository)
 	}
 	layer := w.push(repository, "application/yaml", hello)
 	w.component(repository, scaler, "1.0.0+ci.7", local("raw-manifest", layer.Digest), layer)
@@ -39,7 +39,7 @@ func TestComponentsAreFoundByBothMappings(t *testing.T) {
 	content, err := reader.Content(t.Context(), c, c.Descriptor.Resources[0], w.place())
 	w.must(err)
 	if content.Repository != w.host+"/"+repository || w.there(content) != hello {
-		t.Errorf("got content %+v", content)
+		t.Errorf("got content %+v, want it in the mapped repository", content)
 	}
 	if _, err := reader.Component(t.Context(), scaler, "2.0.0"); !errors.Is(err, ErrMissing) ||
 		strings.Count(err.Error(), "/modules") != 1 {
@@ -80,7 +80,7 @@ func TestComponentCanBeAnIndexWithArtifacts(t *testing.T) {
 			w.must(err)
 			for range 2 {
 				if _, err := c.CopyTo(t.Context(), fresh); err != nil {
-					t.Errorf("copy: %v", err)
+					t.Errorf("copy the component: %v", err)
 				}
 			}
 		})
@@ -106,7 +106,7 @@ func TestComponentCanBeAnIndexWithArtifacts(t *testing.T) {
 	w.index(home, "1.0.0")
 	if _, err := w.reader().Component(t.Context(), scaler, "1.0.0"); err == nil ||
 		!strings.Contains(err.Error(), "with 0 manifests is not a component version") {
-		t.Errorf("empty index: got %v", err)
+		t.Errorf("empty index: got error %v, want a refusal", err)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestManifestOfAnotherComponentIsRefused(t *testing.T) {
 		map[string]string{annotationVersion: "component-descriptors/" + scaler + ":1.0.1"}, layer)
 	if _, err := w.reader().Component(t.Context(), scaler, "1.0.0"); err == nil ||
 		!strings.Contains(err.Error(), annotationVersion) {
-		t.Errorf("got %v", err)
+		t.Errorf("wrong version annotation: got error %v, want a refusal", err)
 	}
 }
 
@@ -165,11 +165,11 @@ func TestEachReferenceIsFollowedOnce(t *testing.T) {
 		names = append(names, strings.TrimPrefix(c.Descriptor.Name, "kyma-pull.dev/module/"))
 	}
 	if !slices.Equal(names, []string{"top", "left", "base", "right"}) {
-		t.Errorf("got components %v", names)
+		t.Errorf("got components %v, want top, left, base, right", names)
 	}
 	if got := Images(all, false); !slices.Equal(got,
 		[]string{"r.example/base:1", "r.example/left:1", "r.example/right:1", "r.example/top:1"}) {
-		t.Errorf("got images %v", got)
+		t.Errorf("got images %v, want base, left, right, top", got)
 	}
 	for name, want := range map[string]string{
 		"round": "references form a cycle: kyma-pull.dev/module/round:1.0.0 → kyma-pull.dev/module/trip:1.0.0 → " +
@@ -201,7 +201,7 @@ func TestImagesArePinnedByTheSignedDigest(t *testing.T) {
 	}
 	if got := Images(all, false); !slices.Equal(got,
 		[]string{"moved.example:5000/own/op:2", "r.example/op:1@sha256:" + value}) {
-		t.Errorf("got images %v", got)
+		t.Errorf("got images %v, want the relative and the pinned reference", got)
 	}
 	if got := Images(all, true); len(got) != 0 {
 		t.Errorf("signed images with another reference: got %v, want none", got)
@@ -232,21 +232,21 @@ func TestBlobsOfInlineDescriptorAreFound(t *testing.T) {
 		content, err := find(w.reader())
 		if err != nil || content.Repository != w.host+"/"+transferred || content.MediaType != "application/yaml" ||
 			w.there(content) != hello {
-			t.Errorf("got %+v, %v", content, err)
+			t.Errorf("got content %+v and error %v", content, err)
 		}
 	})
 	t.Run("not in an unconfigured internal registry", func(t *testing.T) {
 		other := newWorld(t)
 		_, err := find(other.reader())
 		if err == nil || !strings.Contains(err.Error(), "was not found in") {
-			t.Errorf("got %v", err)
+			t.Errorf("got error %v, want not found", err)
 		}
 	})
 	t.Run("first in a configured repository", func(t *testing.T) {
 		w.push(home, "application/yaml", hello)
 		content, err := find(w.reader())
 		if err != nil || content.Repository != w.host+"/"+home {
-			t.Errorf("got %+v, %v", content, err)
+			t.Errorf("got content %+v and error %v", content, err)
 		}
 	})
 }
@@ -284,7 +284,7 @@ func TestRestartReadsNoVersionAgain(t *testing.T) {
 		_, err = w.reader(func(o *Options) { o.Cached, o.Pins = kept.Wrap, kept }).
 			Component(t.Context(), scaler, "1.0.0")
 		if err == nil || !strings.Contains(err.Error(), "changed under the same version: was sha256:") {
-			t.Errorf("got %v", err)
+			t.Errorf("got error %v, want a changed version", err)
 		}
 	})
 	t.Run("known version is used while the registry is unavailable", func(t *testing.T) {
@@ -297,7 +297,7 @@ func TestRestartReadsNoVersionAgain(t *testing.T) {
 			Cached: kept.Wrap, Pins: kept,
 		})
 		if _, err := reader.Component(t.Context(), scaler, "1.0.7"); err != nil {
-			t.Errorf("got %v", err)
+			t.Errorf("got error %v, want none", err)
 		}
 	})
 }

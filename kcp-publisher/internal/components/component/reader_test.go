@@ -86,13 +86,13 @@ func TestChangedVersionIsAnErrorUntilItIsRestored(t *testing.T) {
 		err := ask(t, reader)
 		if err == nil ||
 			!strings.Contains(err.Error(), "component "+scaler+":1.0.0 changed under the same version: was sha256:") {
-			t.Fatalf("got %v", err)
+			t.Fatalf("changed version: got error %v, want a refusal", err)
 		}
 		c.at = c.at.Add(retryAfter)
 	}
 	w.manifest = before
 	if err := ask(t, reader); err != nil {
-		t.Errorf("restored version: %v", err)
+		t.Errorf("restored version: got error %v, want none", err)
 	}
 }
 
@@ -104,12 +104,12 @@ func TestKnownVersionSurvivesRegistryOutage(t *testing.T) {
 	w.status.Store(http.StatusServiceUnavailable)
 	c.at = c.at.Add(revalidate)
 	if err := ask(t, reader); err != nil {
-		t.Errorf("registry down: %v", err)
+		t.Errorf("unavailable registry: got error %v, want the cached version", err)
 	}
 	w.status.Store(http.StatusNotFound)
 	c.at = c.at.Add(revalidate)
 	if err := ask(t, reader); !errors.Is(err, ErrMissing) {
-		t.Errorf("deleted version: got %v", err)
+		t.Errorf("deleted version: got error %v, want ErrMissing", err)
 	}
 }
 
@@ -118,11 +118,11 @@ func TestFailureIsCachedForAWhile(t *testing.T) {
 	w.status.Store(http.StatusServiceUnavailable)
 	for range 3 {
 		if err := ask(t, reader); err == nil || errors.Is(err, ErrMissing) {
-			t.Fatalf("registry down: %v", err)
+			t.Fatalf("unavailable registry: got error %v, want one other than ErrMissing", err)
 		}
 	}
 	if gets := w.gets.Load(); gets != 1 {
-		t.Errorf("got %d requests within %s", gets, retryAfter)
+		t.Errorf("got %d requests within %s, want 1", gets, retryAfter)
 	}
 	w.status.Store(0)
 	c.at = c.at.Add(retryAfter)
@@ -139,7 +139,7 @@ func TestCanceledCallIsNotCached(t *testing.T) {
 		t.Error("a canceled request succeeded")
 	}
 	if err := ask(t, reader); err != nil {
-		t.Errorf("next caller: got %v", err)
+		t.Errorf("next caller: got error %v, want none", err)
 	}
 }
 
@@ -151,7 +151,7 @@ func TestSourcesAreTriedInOrder(t *testing.T) {
 	c, err := NewReader(Options{Sources: []Source{first, second}, Revalidate: revalidate, RetryAfter: retryAfter}).
 		Component(t.Context(), scaler, "1.0.0")
 	if err != nil || c.Repository != second.Repository(scaler) {
-		t.Errorf("got repository %s, %v", c.Repository, err)
+		t.Errorf("got repository %s and error %v, want the second source", c.Repository, err)
 	}
 	_, err = NewReader(Options{Sources: []Source{first}, Revalidate: revalidate, RetryAfter: retryAfter}).
 		Component(t.Context(), scaler, "1.0.0")

@@ -49,7 +49,8 @@ func TestBlobsOfArchivesMatchTheirComponents(t *testing.T) {
 					}
 					data, err := reader.Bytes(t.Context(), c, resource)
 					if err != nil || len(data) == 0 {
-						t.Errorf("%s: resource %s: got %d bytes, %v", name, resource.Name, len(data), err)
+						t.Errorf("component %s, resource %s: got %d bytes and error %v",
+							name, resource.Name, len(data), err)
 					}
 				}
 			}

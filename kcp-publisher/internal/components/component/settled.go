@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// settled is the cached location of a resource's content. It is checked again at the interval of component versions,
-// because thousands of runtimes request the same content.
+// settled is the cached location of a resource's content. It is used until Revalidate has passed, because thousands of
+// runtimes request the same content.
 type settled struct {
 	mu sync.Mutex // held while the content is located, so concurrent callers locate it once
 	state
@@ -24,11 +24,12 @@ type settled struct {
 
 type state struct {
 	content Content
-	// shared is true if the content was stored in the place because no repository had the content as one blob.
+	// shared is true if the content was stored in the runtimes' registry, because no repository contained it as one
+	// blob.
 	shared bool
 	err    error
 	at     time.Time
-	// copied is the last time at which the component version was found complete in the place. It is zero if the version
+	// copied is when the component version was last found complete in the runtimes' registry. It is zero if the version
 	// was not copied.
 	copied time.Time
 }
@@ -65,8 +66,8 @@ func (r *Reader) settle(ctx context.Context, c Component, resource ocm.Resource,
 	return content, err
 }
 
-// copy copies the component version to the place. For an existing copy, it checks the manifest at every call, and the
-// blobs only after Revalidate.
+// copy copies the component version to place, the runtimes' registry. For an existing copy, it checks the manifest at
+// every call, and the blobs only after Revalidate.
 func (r *Reader) copy(ctx context.Context, s *settled, c Component, place store.Store) (string, error) {
 	name, known := place.Name(descriptorsPath+c.Descriptor.Name), !s.copied.IsZero()
 	there := false
@@ -87,15 +88,15 @@ func (r *Reader) copy(ctx context.Context, s *settled, c Component, place store.
 	return name, nil
 }
 
-// restored calls r.Restored, if set, for content that was missing in the place and was stored again.
+// restored calls r.Restored, if set, for content that was missing in the runtimes' registry and was stored again.
 func (r *Reader) restored(ctx context.Context, content Content, place store.Store) {
 	if r.Restored != nil {
 		r.Restored(ctx, fmt.Sprintf("content %s in %s", content.Digest, place))
 	}
 }
 
-// find locates the content, and stores it in the place if no repository has it as one blob. It does not cache errors
-// that concern the caller or the place instead of the content.
+// find locates the content, and stores it in place, the runtimes' registry, if no repository contains it as one blob.
+// It only caches errors of the content, not of the caller's context or of place.
 func (r *Reader) find(
 	ctx context.Context, s *settled, there bool, c Component, resource ocm.Resource, place store.Store,
 ) error {
@@ -124,7 +125,7 @@ func (r *Reader) find(
 	return nil
 }
 
-// remembered returns the cached location of a resource's content for the component and place.
+// remembered returns the cached location of a resource's content, which depends on the component and on place.
 func (r *Reader) remembered(c Component, resource ocm.Resource, place store.Store) *settled {
 	key := c.tagName(resource) + " " + c.id.String() + " " + c.Repository
 	if place != nil {
@@ -143,7 +144,7 @@ func (r *Reader) remembered(c Component, resource ocm.Resource, place store.Stor
 	return s
 }
 
-// has reports whether the place contains a shared content.
+// has reports whether the runtimes' registry contains a content that several components share.
 func has(ctx context.Context, place store.Store, content Content) (bool, error) {
 	shared, err := place.Repository(ctx, bundle.ContentRepository)
 	if err != nil {
@@ -152,7 +153,7 @@ func has(ctx context.Context, place store.Store, content Content) (bool, error) 
 	there, err := shared.Exists(ctx, content.Descriptor())
 	if err != nil {
 		return false,
-			fmt.Errorf("look for blob %s in %s: %w", content.Digest, place.Name(bundle.ContentRepository), err)
+			fmt.Errorf("look up blob %s in %s: %w", content.Digest, place.Name(bundle.ContentRepository), err)
 	}
 	return there, nil
 }
@@ -169,11 +170,12 @@ func (c Component) tagName(resource ocm.Resource) string {
 	return fmt.Sprintf("%s:%s %s", c.Descriptor.Name, c.Descriptor.Version, digest.FromBytes(data))
 }
 
-// firstMeant returns the first known digest of a resource's reference. With Pins, the digest is known across restarts.
-func (r *Reader) firstMeant(c Component, resource ocm.Resource) (digest.Digest, bool) {
+// firstDigest returns the digest that a resource's reference had at its first read. With Pins, the digest is recorded
+// across restarts.
+func (r *Reader) firstDigest(c Component, resource ocm.Resource) (digest.Digest, bool) {
 	name := c.tagName(resource)
 	r.mu.Lock()
-	d, ok := r.meant[name]
+	d, ok := r.firstDigests[name]
 	r.mu.Unlock()
 	if !ok && r.Pins != nil {
 		return r.Pins.Pinned(name)
@@ -181,10 +183,10 @@ func (r *Reader) firstMeant(c Component, resource ocm.Resource) (digest.Digest, 
 	return d, ok
 }
 
-// means permanently records the digest of a resource's reference, because the content is part of the component version.
-// A different recorded digest is an error.
-func (r *Reader) means(c Component, resource ocm.Resource, reference string, d digest.Digest) error {
-	if first, ok := r.firstMeant(c, resource); ok && first != d {
+// recordDigest permanently records the digest of a resource's reference, because the content is part of the component
+// version. A different recorded digest is an error.
+func (r *Reader) recordDigest(c Component, resource ocm.Resource, reference string, d digest.Digest) error {
+	if first, ok := r.firstDigest(c, resource); ok && first != d {
 		return fmt.Errorf("access: %s %w: was %s, is %s: release a new version instead", reference, errChanged, first,
 			d)
 	}
@@ -196,6 +198,6 @@ func (r *Reader) means(c Component, resource ocm.Resource, reference string, d d
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.meant[name] = d
+	r.firstDigests[name] = d
 	return nil
 }

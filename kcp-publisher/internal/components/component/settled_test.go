@@ -61,7 +61,7 @@ func TestChangedReferenceIsRefused(t *testing.T) {
 		}
 	}
 	if data, err := reader.Bytes(t.Context(), c, c.Descriptor.Resources[0]); err == nil {
-		t.Errorf("got bytes %q", data)
+		t.Errorf("changed reference: got content %q, want an error", data)
 	}
 	t.Run("without pins", func(t *testing.T) {
 		w.file(hello)
@@ -70,7 +70,7 @@ func TestChangedReferenceIsRefused(t *testing.T) {
 		w.file("b: 2\n")
 		at.at = at.at.Add(time.Hour)
 		if err := content(at, c, reader); !errors.Is(err, errChanged) {
-			t.Errorf("got %v", err)
+			t.Errorf("got error %v, want errChanged", err)
 		}
 	})
 	w.must(kept.Close())
@@ -104,7 +104,7 @@ func TestVersionThatChangesWhileItIsPinnedIsRefused(t *testing.T) {
 	c.at = c.at.Add(revalidate)
 	if err := ask(t, reader); err == nil ||
 		!strings.Contains(err.Error(), "changed under the same version: was sha256:") {
-		t.Errorf("got %v", err)
+		t.Errorf("got error %v, want a changed version", err)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestChartIsFetchedOnceForAllRuntimes(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			if found, err := content(place); err != nil || found.Digest != digest.FromString(hello) {
-				t.Errorf("got %+v, %v", found, err)
+				t.Errorf("got content %+v and error %v, want the chart", found, err)
 			}
 		})
 	}
@@ -165,7 +165,7 @@ func TestChartIsFetchedOnceForAllRuntimes(t *testing.T) {
 		found, err := content(other)
 		w.must(err)
 		if w.there(found) != hello || !strings.HasPrefix(found.Repository, w.host+"/other/") {
-			t.Errorf("got %+v", found)
+			t.Errorf("got content %+v, want it in the other location", found)
 		}
 	})
 	t.Run("Helm repository unavailable", func(*testing.T) {
@@ -180,7 +180,7 @@ func TestChartIsFetchedOnceForAllRuntimes(t *testing.T) {
 		at.at = at.at.Add(time.Hour)
 		if _, err := content(place); err == nil ||
 			!strings.Contains(err.Error(), "chart a:1.0.0 of "+url+" changed under the same version") {
-			t.Errorf("got %v", err)
+			t.Errorf("got error %v, want a changed chart", err)
 		}
 		chart.Store(hello)
 		at.at = at.at.Add(time.Hour)
@@ -204,7 +204,7 @@ func TestDeletedContentIsStoredAgain(t *testing.T) {
 		found, err := reader.Content(t.Context(), c, c.Descriptor.Resources[0], place)
 		w.must(err)
 		if lost.there(found) != hello {
-			t.Errorf("got %+v", found)
+			t.Errorf("got content %+v, want it to be readable", found)
 		}
 		lost.wipe()
 	}
@@ -229,11 +229,11 @@ func TestFailedContentIsCachedForAWhile(t *testing.T) {
 	}
 	for range 3 {
 		if err := content(t.Context()); err == nil || !strings.Contains(err.Error(), "503") {
-			t.Errorf("got %v", err)
+			t.Errorf("got error %v, want status 503", err)
 		}
 	}
 	if n := requests.Load(); n != 1 {
-		t.Errorf("got %d requests", n)
+		t.Errorf("got %d requests, want 1", n)
 	}
 	away.Store(false)
 	at.at = at.at.Add(time.Minute)

@@ -25,8 +25,9 @@ type verdict struct {
 // ErrRefused is wrapped by errors of Check that refuse the version. Other errors mean that the check could not run.
 var ErrRefused = reason.Errorf(reason.ComponentUnsigned, "refused")
 
-// Accepted returns nil if a version that is in use can stay in use: it was accepted in the current round, or it can be
-// read and is accepted now. The error wraps ErrRefused or ErrMissing. Any other error means that the result is unknown.
+// Accepted returns nil if a version that is in use can stay in use: it was accepted since the last call of Recheck, or
+// it can be read and is accepted now. The error wraps ErrRefused or ErrMissing. Any other error means that the result
+// is unknown.
 func (r *Reader) Accepted(ctx context.Context, name, version string) error {
 	r.mu.Lock()
 	round, ok := r.accepted[name+":"+version]

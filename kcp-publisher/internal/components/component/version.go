@@ -19,7 +19,7 @@ import (
 )
 
 // root is the artifact of a component version. It is an image manifest, or an index of manifests. One manifest in the
-// index contains the descriptor, and the others contain contents.
+// index contains the descriptor, and the other manifests contain the content of resources.
 type root struct {
 	repository oras.ReadOnlyTarget
 	layers     []ocispec.Descriptor
@@ -61,7 +61,7 @@ func readVersion(
 	if stated := strings.TrimPrefix(manifest.Annotations[annotationVersion], descriptorsPath); stated != "" &&
 		stated != name+":"+version {
 		return Component{},
-			fmt.Errorf("manifest: annotation %s is %q, want %q", annotationVersion, stated, name+":"+version)
+			fmt.Errorf("manifest: annotation %s is %q, must be %q", annotationVersion, stated, name+":"+version)
 	}
 	found.layers = manifest.Layers
 	descriptor, err := readDescriptor(ctx, repository, manifest)
@@ -69,11 +69,11 @@ func readVersion(
 		return Component{}, err
 	}
 	if descriptor.Name != name {
-		return Component{}, fmt.Errorf("component descriptor: component.name is %q, want %q", descriptor.Name, name)
+		return Component{}, fmt.Errorf("component descriptor: component.name is %q, must be %q", descriptor.Name, name)
 	}
 	if descriptor.Version != version {
 		return Component{},
-			fmt.Errorf("component descriptor: component.version is %q, want %q", descriptor.Version, version)
+			fmt.Errorf("component descriptor: component.version is %q, must be %q", descriptor.Version, version)
 	}
 	for i, resource := range descriptor.Resources {
 		if resource.Access.Kind() != ocm.AccessLocalBlob {
@@ -148,7 +148,7 @@ func decodeIndexManifest(fetched bundle.Fetched) (ocispec.Descriptor, []ocispec.
 func decodeManifest(fetched bundle.Fetched) (ocispec.Manifest, error) {
 	if fetched.Descriptor.MediaType != ocispec.MediaTypeImageManifest {
 		return ocispec.Manifest{},
-			fmt.Errorf("the registry sent media type %q, want %q", fetched.Descriptor.MediaType,
+			fmt.Errorf("the registry sent media type %q, must be %q", fetched.Descriptor.MediaType,
 				ocispec.MediaTypeImageManifest)
 	}
 	var document struct {
@@ -186,7 +186,7 @@ func decodeManifest(fetched bundle.Fetched) (ocispec.Manifest, error) {
 func decodeChecked(fetched bundle.Fetched, into any) error {
 	if actual := digest.FromBytes(fetched.Bytes); fetched.Descriptor.Digest != "" &&
 		fetched.Descriptor.Digest != actual {
-		return fmt.Errorf("the digest is %s, want %s", actual, fetched.Descriptor.Digest)
+		return fmt.Errorf("the digest is %s, must be %s", actual, fetched.Descriptor.Digest)
 	}
 	doubts, err := kjson.UnmarshalStrict(fetched.Bytes, into, kjson.DisallowDuplicateFields)
 	return errors.Join(append(doubts, err)...)

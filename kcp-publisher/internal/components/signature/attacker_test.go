@@ -27,7 +27,7 @@ func (r replaced) Open(name string) (oras.ReadOnlyTarget, error) { return r.now.
 func (r replaced) Repository(name string) string                 { return r.now.Repository(name) }
 func (r replaced) String() string                                { return r.now.String() }
 
-// demanding returns a verifier that requires signatures of all components by one key.
+// demanding returns a verifier that requires all components to be signed with one key.
 func demanding(key *rsa.PrivateKey) *Verifier {
 	return NewVerifier(
 		Policy{rules: []rule{

@@ -130,7 +130,7 @@ func (v *Verifier) Check(ctx context.Context, reader *component.Reader, c compon
 func (v *Verifier) signed(d ocm.Descriptor, r rule) error {
 	var problems []string
 	for _, s := range d.Signatures {
-		if !r.counts(s.Name) {
+		if !r.acceptsName(s.Name) {
 			continue
 		}
 		trust := v.trustFor(r, s.Name)
@@ -165,7 +165,7 @@ func (v *Verifier) signed(d ocm.Descriptor, r rule) error {
 	return errors.New(strings.Join(problems, "; "))
 }
 
-// complete checks that the digests in signed descriptors are complete: every reference matches the digest of its
+// complete checks that signed descriptors contain all required digests: every reference matches the digest of its
 // descriptor, and installed content and images have digests. Later reads compare content with its digest. An image must
 // have a digest because its location is not signed.
 func complete(all []component.Component) error {
@@ -201,7 +201,7 @@ func complete(all []component.Component) error {
 						"ociArtifactDigest/v1", subject, r.Name)
 			case r.IsImage() && r.Access.Kind() != ocm.AccessOCIArtifact && r.Access.Kind() != ocm.AccessRelativeOCI:
 				return fmt.Errorf(
-					"%s: resource %q is an image, but its access %s has no location: want ociArtifact or "+
+					"%s: resource %q is an image, but its access %s has no location: must be ociArtifact or "+
 						"relativeOciReference", subject, r.Name, r.Access.Type)
 			}
 		}

@@ -207,14 +207,14 @@ func TestUnsignedComponentsAreRefused(t *testing.T) {
 			"", []ocm.Descriptor{signed(t, referring(t, module("keda"), part), "release", key)},
 			"component version not found",
 		},
-		"no rule matches": {
+		"component without a matching rule": {
 			"- {components: other.io/*, required: true}", []ocm.Descriptor{signed(t, module("keda"), "release", key)},
 			"no rule of the signature policy matches the component",
 		},
-		"signature not required": {
+		"component that need not be signed": {
 			`- {components: "*", required: false}`, []ocm.Descriptor{module("keda")}, "",
 		},
-		"key not configured": {
+		"signature without a configured key": {
 			`- {components: "*", required: true, signatures: [nightly]}`,
 			[]ocm.Descriptor{signed(t, module("keda"), "nightly", key)}, "no key is configured",
 		},
@@ -273,7 +273,7 @@ func TestKeysFromSecretsAreAddedAndRemoved(t *testing.T) {
 	err = verifier.SetSecrets([]corev1.Secret{secret("broken", bad), secret("release", good), {Data: bad}})
 	if err == nil || !strings.Contains(err.Error(), "Secret kcp-system/s-broken data[key]") ||
 		strings.Contains(err.Error(), "s-release") {
-		t.Errorf("invalid keys: got %v", err)
+		t.Errorf("SetSecrets with an invalid key: got error %v, want one with its Secret", err)
 	}
 	if err := ask(); err == nil {
 		t.Error("the cached refusal was dropped before Recheck")

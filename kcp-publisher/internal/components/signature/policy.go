@@ -1,7 +1,7 @@
 // Package signature decides whether a component version has the signatures that an operator requires. It takes a policy
 // and keys, and returns the reason for each refused version.
 //
-// A signature counts only if all digests that it covers match: the digests of the component's descriptor, of all
+// A signature is accepted only if all digests that it covers match: the digests of the component's descriptor, of all
 // directly and indirectly referenced descriptors, and of the contents. Unsigned data never decides whether a signature
 // is required.
 package signature
@@ -61,8 +61,8 @@ type rule struct {
 	subject string
 }
 
-// ReadPolicy reads a policy file and its key files. Relative key files are in the policy's folder. Errors name the file
-// and the field.
+// ReadPolicy reads a policy file and its key files. Relative paths of key files refer to the policy's folder. Errors
+// contain the file and the field.
 func ReadPolicy(file string) (Policy, error) {
 	data, err := readBounded(file, maxPolicyBytes)
 	if err != nil {
@@ -111,7 +111,7 @@ func decodePolicy(data []byte, keys func(name string) ([]byte, error)) (Policy, 
 	}
 	if document.APIVersion != bundle.APIVersion || document.Kind != policyKind {
 		return Policy{},
-			fmt.Errorf("got apiVersion %q and kind %q, want apiVersion %s and kind %s", document.APIVersion,
+			fmt.Errorf("apiVersion is %q and kind is %q, must be apiVersion %s and kind %s", document.APIVersion,
 				document.Kind, bundle.APIVersion, policyKind)
 	}
 	if len(document.Rules) == 0 {
@@ -177,8 +177,10 @@ func (p Policy) ruleFor(component string) (rule, bool) {
 	return rule{}, false
 }
 
-// counts reports whether the rule accepts signatures with the given name.
-func (r rule) counts(name string) bool { return len(r.names) == 0 || slices.Contains(r.names, name) }
+// acceptsName reports whether the rule accepts signatures with this name.
+func (r rule) acceptsName(name string) bool {
+	return len(r.names) == 0 || slices.Contains(r.names, name)
+}
 
 func join(a, b ocm.Trust) ocm.Trust {
 	return ocm.Trust{Keys: slices.Concat(a.Keys, b.Keys), Roots: slices.Concat(a.Roots, b.Roots), Subject: a.Subject}

@@ -79,8 +79,8 @@ func TestInvalidPolicyNamesTheField(t *testing.T) {
 		return nil, errors.New("open " + name + ": no such file")
 	}
 	for name, c := range map[string]struct{ in, want string }{
-		"wrong kind": {
-			"apiVersion: v1\nkind: Secret\n", "want apiVersion kyma-pull.dev/v1 and kind SignaturePolicy",
+		"policy of another kind": {
+			"apiVersion: v1\nkind: Secret\n", "must be apiVersion kyma-pull.dev/v1 and kind SignaturePolicy",
 		},
 		"empty rules": {head + "rules: []\n", "rules must not be empty"},
 		"unknown field": {
@@ -101,15 +101,15 @@ func TestInvalidPolicyNamesTheField(t *testing.T) {
 			head + "rules: [{components: '*', required: true, keys: [nowhere.pem]}]\n",
 			"rules[0].keys[0]: open nowhere.pem",
 		},
-		"private key": {
+		"private key as key file": {
 			head + "rules: [{components: '*', required: true, keys: [private.pem]}]\n",
 			"rules[0].keys[0]: private.pem: contains a private key",
 		},
-		"weak key": {
+		"RSA key of 1024 bits": {
 			head + "rules: [{components: '*', required: true, keys: [good.pem, weak.pem]}]\n",
 			"rules[0].keys[1]: weak.pem: RSA key of 1024 bits is too weak",
 		},
-		"authority without a subject": {
+		"CA certificate without a subject": {
 			head + "rules: [{components: '*', required: true, keys: [authority.pem]}]\n",
 			"subject is required for certificates",
 		},
@@ -137,7 +137,7 @@ func TestKeysAreReadRelativeToThePolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r, _ := policy.ruleFor("a.io/b"); len(r.trust.Keys) != 1 {
-		t.Errorf("got keys %v", r.trust)
+		t.Errorf("got keys %v, want 1", r.trust)
 	}
 	verifier := NewVerifier(policy, time.Now)
 	reread := func() bool {
@@ -149,20 +149,20 @@ func TestKeysAreReadRelativeToThePolicy(t *testing.T) {
 		return verifier.SetPolicy(policy)
 	}
 	if reread() {
-		t.Error("an unchanged policy counts as changed")
+		t.Error("SetPolicy of an unchanged policy: got true, want false")
 	}
 	if err := os.WriteFile(filepath.Join(dir, "release.pem"), publicPEM(t, newKey(t, 2048)), 0o600); err != nil ||
 		!reread() {
-		t.Errorf("a policy with another key does not count as changed: %v", err)
+		t.Errorf("SetPolicy with another key: got false, want true; error %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "policy.yaml"),
 		[]byte(head+"rules: [{components: '*', required: false}]\n"), 0o600); err != nil || !reread() ||
 		verifier.Requires("a.io/b") {
-		t.Errorf("a policy with another rule does not count as changed: %v", err)
+		t.Errorf("SetPolicy with another rule: got false, want true; error %v", err)
 	}
 	if _, err := ReadPolicy(filepath.Join(dir, "nowhere.yaml")); err == nil ||
 		!strings.Contains(err.Error(), "nowhere.yaml") {
-		t.Errorf("missing policy: got %v", err)
+		t.Errorf("missing policy: got error %v, want one with the file", err)
 	}
 }
 

@@ -54,7 +54,7 @@ func TestCertificatesAreRenewedInTime(t *testing.T) {
 	hosts := []string{"publisher.kcp-system.svc", "127.0.0.1"}
 	data, changed, err := renewed(nil, hosts, start)
 	if err != nil || !changed {
-		t.Fatalf("first certificates: changed %t, error %v", changed, err)
+		t.Fatalf("first certificates: got changed %t and error %v, want true", changed, err)
 	}
 	trusted, renewals := data[keyCA], 0
 	for day := range 6 * 365 {
@@ -64,7 +64,7 @@ func TestCertificatesAreRenewedInTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !changed && !bytes.Equal(next[keyCert], data[keyCert]) {
-			t.Fatalf("day %d: a changed certificate is not reported as changed", day)
+			t.Fatalf("day %d: got changed false for a changed certificate, want true", day)
 		}
 		if changed {
 			renewals++
@@ -79,7 +79,7 @@ func TestCertificatesAreRenewedInTime(t *testing.T) {
 				if _, err := leaf(t, c.served).
 					Verify(x509.VerifyOptions{Roots: pool(t, c.authorities), DNSName: host,
 						CurrentTime: now}); err != nil {
-					t.Fatalf("day %d, %s: %v", day, what, err)
+					t.Fatalf("day %d: verify the certificate with %s: %v", day, what, err)
 				}
 			}
 		}
@@ -101,7 +101,7 @@ func TestCertificatesFromTheFutureAreReplaced(t *testing.T) {
 	}
 	right, changed, err := renewed(ahead, hosts, start)
 	if err != nil || !changed {
-		t.Fatalf("changed %t, %v", changed, err)
+		t.Fatalf("certificates from the future: got changed %t and error %v, want true", changed, err)
 	}
 	if _, err := leaf(t, right).
 		Verify(x509.VerifyOptions{Roots: pool(t, right[keyCA]), DNSName: hosts[0], CurrentTime: start}); err != nil {
@@ -117,12 +117,12 @@ func TestCertificatesAreReplacedForOtherHosts(t *testing.T) {
 	next, changed, err := renewed(data, []string{"b.example"}, start)
 	if err != nil || !changed || !bytes.Equal(next[keyCA], data[keyCA]) ||
 		leaf(t, next).VerifyHostname("b.example") != nil {
-		t.Errorf("changed %t, %v", changed, err)
+		t.Errorf("certificates for another host: got changed %t and error %v, want true", changed, err)
 	}
 	data[keyCAKey] = []byte("nonsense")
 	if next, changed, err = renewed(data, []string{"a.example"}, start); err != nil || !changed ||
 		!bytes.Contains(next[keyCA], data[keyCA]) {
-		t.Errorf("damaged Secret: changed %t, error %v", changed, err)
+		t.Errorf("damaged Secret: got changed %t and error %v, want true", changed, err)
 	}
 }
 
@@ -130,24 +130,24 @@ func TestUnresolvableTemplatesAreRefused(t *testing.T) {
 	const descriptor = `{"meta":{"schemaVersion":"v2"},"component":{"name":"a.io/b","version":"1.0.0","resources":[%s]}}`
 	raw := `{"name":"raw-manifest","type":"yaml","access":{"type":"localBlob","localReference":"sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"}}`
 	for name, c := range map[string]struct{ version, descriptor, want string }{
-		"no descriptor":    {"1.0.0", "", ""},
-		"empty descriptor": {"1.0.0", "{}", ""},
-		"valid descriptor": {"1.0.0", fmt.Sprintf(descriptor, raw), ""},
-		"unsupported schema": {
+		"template without a descriptor": {"1.0.0", "", ""},
+		"empty descriptor":              {"1.0.0", "{}", ""},
+		"valid descriptor":              {"1.0.0", fmt.Sprintf(descriptor, raw), ""},
+		"descriptor with an unsupported schema": {
 			"", `{"meta":{"schemaVersion":"v9"}}`, `spec.descriptor: component descriptor: meta.schemaVersion: "v9"`,
 		},
-		"invalid resource": {
+		"descriptor with an invalid resource": {
 			"", fmt.Sprintf(descriptor, `{"name":"raw-manifest","access":{"type":"localBlob","localReference":"x"}}`),
 			"spec.descriptor: component descriptor: component.resources[0].access.localReference",
 		},
-		"different version": {
+		"descriptor of another version": {
 			"2.0.0", fmt.Sprintf(descriptor, raw), "spec.descriptor: version is 1.0.0, but spec.version is 2.0.0",
 		},
-		"no resource to install": {
+		"descriptor without a resource to install": {
 			"", fmt.Sprintf(descriptor, ""),
 			"spec.descriptor: component a.io/b:1.0.0: component.resources: no resource to install",
 		},
-		"not an object": {"", `[]`, "spec.descriptor: component descriptor: "},
+		"descriptor that is not an object": {"", `[]`, "spec.descriptor: component descriptor: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := CheckTemplate(&v1beta2.ModuleTemplate{
@@ -175,7 +175,7 @@ func TestWebhookAddressIsValidated(t *testing.T) {
 	hosts, at, err := Options{Service: "kcp-system/publisher:8443"}.place()
 	if err != nil || hosts[0] != "publisher.kcp-system.svc" ||
 		fmt.Sprint(at("/x", nil)["service"]) != "map[name:publisher namespace:kcp-system path:/x port:8443]" {
-		t.Errorf("%v, %v, %v", hosts, at("/x", nil), err)
+		t.Errorf("got hosts %v, clientConfig %v, error %v", hosts, at("/x", nil), err)
 	}
 }
 
@@ -276,7 +276,7 @@ func TestObjectsOfBothVersionsAreServed(t *testing.T) {
 		return api.Get(ctx, client.ObjectKey{Namespace: "kcp-system", Name: "one"}, &recent)
 	})
 	if recent.Annotations[v1beta2.AnnotationNoModuleCopy] != v1beta2.True || recent.Spec.Modules[0].Name != "keda" {
-		t.Errorf("the Kyma as v1beta2 is %+v", recent)
+		t.Errorf("got Kyma %+v in v1beta2, want module keda and the annotation", recent)
 	}
 	recent.Spec.Channel = "fast"
 	if err := api.Update(ctx, &recent); err != nil {

@@ -163,7 +163,7 @@ func newest(certificate, key []byte) (*x509.Certificate, *ecdsa.PrivateKey, erro
 	return parsed, private, err
 }
 
-// valid keeps the certificates that have not expired.
+// valid returns the PEM certificates that have not expired.
 func valid(certificates []byte, now time.Time) []byte {
 	var kept bytes.Buffer
 	for block, rest := pem.Decode(certificates); block != nil; block, rest = pem.Decode(rest) {

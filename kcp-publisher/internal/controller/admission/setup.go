@@ -57,7 +57,7 @@ const (
 // configurationName is the name of the ValidatingWebhookConfiguration.
 const configurationName = "kcp-publisher.kyma-pull.dev"
 
-// converted are the resources with an older API version than the stored one.
+// converted are the resources that are served in v1beta1 and stored in v1beta2.
 var converted = []string{"kymas", "manifests", "moduletemplates", "watchers"}
 
 // registration registers the webhooks in the API server, with the CAs of their certificates.
@@ -68,7 +68,7 @@ type registration struct {
 	at func(path string, authorities []byte) map[string]any
 }
 
-// Setup adds the webhooks to the manager. Its scheme must know v1beta1 and v1beta2.
+// Setup adds the webhooks to the manager. The manager's scheme must contain v1beta1 and v1beta2.
 func Setup(mgr ctrl.Manager, options Options) error {
 	hosts, at, err := options.place()
 	if err != nil {
@@ -158,7 +158,8 @@ func (o Options) place() (hosts []string, at func(path string, authorities []byt
 			number, err = strconv.ParseInt(port, 10, 32)
 		}
 		if !ok || namespace == "" || name == "" || err != nil {
-			return nil, nil, fmt.Errorf("webhook service is %q, want NAMESPACE/NAME or NAMESPACE/NAME:PORT", o.Service)
+			return nil, nil,
+				fmt.Errorf("webhook service is %q, must be NAMESPACE/NAME or NAMESPACE/NAME:PORT", o.Service)
 		}
 		return []string{name + "." + namespace + ".svc", name + "." + namespace + ".svc.cluster.local"},
 			func(path string, authorities []byte) map[string]any {
@@ -171,7 +172,7 @@ func (o Options) place() (hosts []string, at func(path string, authorities []byt
 	}
 	base, err := url.Parse(o.URL)
 	if err != nil || base.Scheme != "https" || base.Hostname() == "" {
-		return nil, nil, fmt.Errorf("webhook URL is %q, want https://HOST:PORT", o.URL)
+		return nil, nil, fmt.Errorf("webhook URL is %q, must be https://HOST:PORT", o.URL)
 	}
 	return []string{base.Hostname()}, func(path string, authorities []byte) map[string]any {
 		return map[string]any{
@@ -296,7 +297,8 @@ func (r *registration) validate(ctx context.Context, authorities []byte) error {
 	if err := r.edit(ctx, gvk, name, change); !apierrors.IsNotFound(err) {
 		return err
 	}
-	// The chart creates the configuration, because its role does not permit the creation. Other roles can.
+	// The chart creates the configuration, because the chart's role does not allow the publisher to create it. An
+	// installation without the chart can allow it.
 	configuration := &unstructured.Unstructured{}
 	configuration.SetGroupVersionKind(gvk)
 	configuration.SetName(name)
@@ -306,7 +308,8 @@ func (r *registration) validate(ctx context.Context, authorities []byte) error {
 	return r.edit(ctx, gvk, name, change)
 }
 
-// webhook returns the entry of a ValidatingWebhookConfiguration that sends objects of a resource to a path.
+// webhook returns the entry of a ValidatingWebhookConfiguration that sends objects of a resource to the webhook at a
+// path.
 func (r *registration) webhook(resource, path string, authorities []byte) map[string]any {
 	return map[string]any{
 		"name": resource + "." + configurationName, "admissionReviewVersions": []any{"v1"}, "sideEffects": "None",

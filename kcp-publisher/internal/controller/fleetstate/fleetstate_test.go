@@ -51,7 +51,7 @@ func TestSettledPassAppliesOnlyToAnEqualBasis(t *testing.T) {
 	}
 }
 
-func TestPendingLastsUntilPublished(t *testing.T) {
+func TestWorkIsPendingUntilABundleIsPublished(t *testing.T) {
 	var p Pending
 	p.Add(noon)
 	p.Take()
@@ -72,9 +72,9 @@ func TestPendingLastsUntilPublished(t *testing.T) {
 	}
 }
 
-// TestRecordsFollowTheirKymas checks in random histories that a record belongs to one object and one runtime, and that
-// each dropped publish record is released once.
-func TestRecordsFollowTheirKymas(t *testing.T) {
+// TestRecordIsResetWhenItsKymaOrRuntimeChanges checks in random histories that a record belongs to one object and one
+// runtime, and that each dropped publish record is released once.
+func TestRecordIsResetWhenItsKymaOrRuntimeChanges(t *testing.T) {
 	random := rand.New(rand.NewPCG(suite.Seed(t, 1), 1))
 	for range 200 {
 		released := map[*publish.Record]int{}
@@ -111,7 +111,7 @@ func TestRecordsFollowTheirKymas(t *testing.T) {
 					}
 				})
 				if before != nil && (after.Published == before) != (identity[key] == now) {
-					t.Fatalf("identity %v after %v: the record was kept: %t", now, identity[key],
+					t.Fatalf("identity %v after %v: got the same publish record %t", now, identity[key],
 						after.Published == before)
 				}
 				if before != nil && identity[key] != now && released[before] != 1 {

@@ -55,8 +55,8 @@ func (r Report) ArrivalOf(status *v1beta2.RuntimeStatus, accepted bundle.Accepte
 	return ingest.Arrived(status, accepted, r.Accepted == nil, now)
 }
 
-// Overtaken reports whether a status is based on a newer report of the same key. A sequence far ahead of this clock is
-// ignored, because later reports are accepted with lower sequences.
+// Overtaken reports whether a status is based on a newer report of the same key. A sequence far ahead of this process's
+// clock is ignored, because later reports are accepted with lower sequences.
 func (r Report) Overtaken(status *v1beta2.RuntimeStatus, now time.Time) bool {
 	if r.Accepted == nil || status == nil || status.Key == nil || status.ReportSequence <= r.Accepted.Sequence ||
 		plan.Ahead(status.ReportSequence, now) {

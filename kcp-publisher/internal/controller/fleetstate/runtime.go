@@ -31,7 +31,8 @@ type Runtime struct {
 	Backoff *Backoff
 	// Counted is the runtime's share of the fleet's metrics.
 	Counted Counted
-	// Written is the Kyma as last written by this process with versions of rollouts, or nil once the cache contains it.
+	// Written is the last Kyma whose status this process wrote with new rollout versions, or nil once the cache
+	// contains it.
 	Written *v1beta2.Kyma
 	// Published is the publisher's record of the runtime's repository. It belongs to the worker that reconciles the
 	// Kyma; controller-runtime has one worker for each name.
@@ -106,7 +107,7 @@ func (p *Pending) Done(now time.Time) {
 // Series identifies a time series.
 type Series struct{ Metric, First, Second, Third string }
 
-// Counted is a runtime's share of the fleet's metrics: its series and their values.
+// Counted is a runtime's share of the fleet's metrics: the series that count it, and its last report.
 type Counted struct {
 	In []Series
 	// LastReport is the time of the last report according to the Kyma's status.

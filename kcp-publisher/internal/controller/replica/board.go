@@ -27,8 +27,8 @@ const (
 	// readInterval is the interval between two reads of the board, and beatInterval is the interval between two
 	// heartbeats of a member.
 	readInterval, beatInterval = 500 * time.Millisecond, 2 * time.Second
-	// memberTimeout is the time without a heartbeat after which a member counts as gone. memberForgotten is the time
-	// without a heartbeat after which a member is removed from the board.
+	// memberTimeout is the time without a heartbeat after which a member is considered dead. memberForgotten is the
+	// time without a heartbeat after which a member is removed from the board.
 	memberTimeout, memberForgotten = 10 * time.Second, 5 * time.Minute
 	// announcedFor is how long an announcement is valid after it was read.
 	announcedFor = 6 * time.Second
@@ -69,7 +69,8 @@ type member struct {
 	moved bool
 }
 
-// NewBoard returns the board of a namespace for one of its members. Name is the name of the planner's lease.
+// NewBoard returns the board in a namespace for the process with the name member. name is the name of the ConfigMap and
+// of the planner's lease.
 func NewBoard(api client.Client, namespace, name, member string, shards int) *Board {
 	return &Board{client: api, namespace: namespace, name: name, member: member, shards: shards}
 }
@@ -102,8 +103,8 @@ func (b *Board) Start(ctx context.Context) error {
 	}
 }
 
-// knowsOthers reports whether this process knows which other members are alive. Without this knowledge, it would leave
-// shards to dead members, while the other members already release the shards for this process.
+// knowsOthers reports whether this process knows which other members are alive. Without this knowledge, this process
+// would not take the shards of dead members, although the other members already release shards for it.
 func (b *Board) knowsOthers() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -118,10 +119,10 @@ func (b *Board) knowsOthers() bool {
 // NeedLeaderElection returns false, because every process reads the board.
 func (b *Board) NeedLeaderElection() bool { return false }
 
-// leave removes the member from the board, so others do not wait for its timeout.
+// leave removes this process from the board, so the other members do not wait for its timeout.
 func (b *Board) leave() error {
 	if err := b.patch(context.Background(), map[string]any{memberField + b.member: nil}); err != nil {
-		ctrl.Log.WithName("replica").Info("failed to leave the board of replicas", "error", err.Error())
+		ctrl.Log.WithName("replica").Info("failed to remove this replica from the ConfigMap", "error", err.Error())
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func TestMembersAreAliveWhileTheirHeartbeatsChange(t *testing.T) {
 	}
 	poll(3*time.Second, map[string]string{"member.live": "3 2", "member.dead": "3 7", "member.other": "2 2"})
 	if b.knowsOthers() {
-		t.Error("a silent member counts as gone after three seconds")
+		t.Error("member that is silent for three seconds: got gone, want live")
 	}
 	second := map[string]string{"member.live": "3 6", "member.dead": "3 7", "member.other": "2 6", "member.me": "3 1"}
 	poll(memberTimeout+time.Second, second)

@@ -23,8 +23,8 @@ const Planner = -1
 const (
 	// pollInterval is the interval between checks whether a part still belongs to this replica.
 	pollInterval = time.Second
-	// joins is the time that a new replica waits before it takes parts. It then knows the replicas that start at the
-	// same time.
+	// joins is how long a new replica waits before it takes parts, so it knows other replicas that start at the same
+	// time.
 	joins = 2*beatInterval + readInterval
 )
 
@@ -69,9 +69,9 @@ func (r *Replica) Start(ctx context.Context) error {
 	return nil
 }
 
-// wanted reports whether a part belongs to this replica. While the live members are unknown, every replica keeps its
-// parts.
-func (r *Replica) wanted(part int, has bool) bool {
+// belongsHere reports whether a part belongs to this replica. While the list of live members may be outdated, every
+// replica keeps the parts that it has.
+func (r *Replica) belongsHere(part int, has bool) bool {
 	members, known := r.Board.Members()
 	if !known || time.Since(r.began) < joins {
 		return has
@@ -104,8 +104,8 @@ func (r *Replica) compete(ctx context.Context, part int) error {
 	return nil
 }
 
-// hold waits for a part and works on it until the part belongs to another replica or the context ends. The work ends
-// before the lease is released.
+// hold waits for the lease of a part and works on the part until the part belongs to another replica or the context
+// ends. The work ends before the lease is released.
 func (r *Replica) hold(ctx context.Context, part int, lease *manager.Lease) error {
 	taken := make(chan struct{})
 	election, release := r.Parts.Election()
@@ -120,7 +120,8 @@ func (r *Replica) hold(ctx context.Context, part int, lease *manager.Lease) erro
 	if err != nil {
 		return fmt.Errorf("set up the election for %s: %w", r.Leases(part), err)
 	}
-	// A replica refuses leases of parts that belong to other replicas. This must not be logged as an error.
+	// A replica does not acquire the leases of parts that belong to other replicas. The elector would log each of these
+	// attempts as an error.
 	electing, giveUp := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.Discard()))
 	lost := make(chan struct{})
 	go func() {
@@ -144,7 +145,7 @@ func (r *Replica) hold(ctx context.Context, part int, lease *manager.Lease) erro
 func (r *Replica) work(ctx context.Context, part int, lease *manager.Lease, lost <-chan struct{}) error {
 	name := r.Leases(part)
 	log := ctrl.LoggerFrom(ctx).WithName("replica").WithValues("lease", name)
-	log.Info("took a part of the work")
+	log.Info("acquired a lease, starting the work of its shard or of the planner")
 	working, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- r.Work(working, part, lease) }()
@@ -160,7 +161,7 @@ func (r *Replica) work(ctx context.Context, part int, lease *manager.Lease, lost
 			if err != nil {
 				return fmt.Errorf("run the work of lease %s: %w", name, err)
 			}
-			log.Info("released a part of the work")
+			log.Info("stopped the work, releasing the lease")
 			return nil
 		case <-lease.Taken():
 			return fmt.Errorf("lease %s is lost: another replica acquired it", name)
@@ -170,7 +171,7 @@ func (r *Replica) work(ctx context.Context, part int, lease *manager.Lease, lost
 			return fmt.Errorf("lease %s is lost", name)
 		case <-tick.C:
 		}
-		if unwanted++; r.wanted(part, true) {
+		if unwanted++; r.belongsHere(part, true) {
 			unwanted = 0
 		}
 		if unwanted > 1 {
@@ -186,8 +187,8 @@ type candidate struct {
 	part    int
 }
 
-// errNotWanted means that a part belongs to another replica.
-var errNotWanted = errors.New("the part belongs to another replica")
+// errOtherReplica means that a part belongs to another replica.
+var errOtherReplica = errors.New("the part belongs to another replica")
 
 // Get returns the holder of the lease.
 func (c *candidate) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
@@ -202,16 +203,16 @@ func (c *candidate) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord
 
 // Create acquires a lease that has no holder.
 func (c *candidate) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	if !c.replica.wanted(c.part, false) {
-		return errNotWanted
+	if !c.replica.belongsHere(c.part, false) {
+		return errOtherReplica
 	}
 	return c.took(record, c.Lease.Create(ctx, record))
 }
 
 // Update acquires, renews or releases the lease.
 func (c *candidate) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	if record.HolderIdentity == c.Identity() && c.Held() != nil && !c.replica.wanted(c.part, false) {
-		return errNotWanted
+	if record.HolderIdentity == c.Identity() && c.Held() != nil && !c.replica.belongsHere(c.part, false) {
+		return errOtherReplica
 	}
 	return c.took(record, c.Lease.Update(ctx, record))
 }

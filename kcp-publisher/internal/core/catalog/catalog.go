@@ -29,7 +29,8 @@ type Snapshot struct {
 	metas     map[string]*offer // by module name
 	templates []*template       // sorted by namespace and name
 	byModule  map[string][]*template
-	// called maps every name of the older lookups to templates: label, name, namespace/name, and component name.
+	// called finds templates for modules without a ModuleReleaseMeta. Its keys are each template's module label, name,
+	// namespace/name, and component name.
 	called map[string][]*template
 	// selected contains the label keys that any kymaSelector uses.
 	selected map[string]bool
@@ -45,25 +46,26 @@ type Snapshot struct {
 type offer struct {
 	meta     v1beta2.ModuleReleaseMeta
 	selector labels.Selector
-	// broken is the reason why access to the module is unknown. No Kyma can add the module then, and no Kyma loses it.
+	// broken is the reason why it is unknown which Kymas can use the module, or nil. If set, no Kyma can add the
+	// module, and Kymas that have the module keep it.
 	broken   error
 	entry    bundle.CatalogEntry
 	size     int   // bytes of the encoded entry
-	withheld error // the reason why bundles omit the entry
+	withheld error // the reason why bundles omit the entry, or nil
 }
 
 // template is a ModuleTemplate with derived fields.
 type template struct {
 	v1beta2.ModuleTemplate
-	module string // empty if neither the spec nor a label contains the module
+	module string // module name from the spec or the label, or empty
 	// descriptor is the inline descriptor, nil if it is missing or invalid.
 	descriptor *ocm.Descriptor
-	broken     error  // the reason why the inline descriptor is invalid
-	component  string // from the inline descriptor, empty if there is none
+	broken     error  // the reason why the inline descriptor is invalid, or nil
+	component  string // component name in the inline descriptor, or empty
 	version    string
 	entry      bundle.CatalogEntry
 	size       int   // bytes of the encoded entry
-	withheld   error // the reason why bundles omit the entry
+	withheld   error // the reason why bundles omit the entry, or nil
 }
 
 // Choice is the template of a module in a channel.
@@ -92,7 +94,7 @@ func New(
 		called: map[string][]*template{}, selected: map[string]bool{}, values: map[string]bool{}}
 	for i := range metas {
 		if !metas[i].DeletionTimestamp.IsZero() {
-			continue // the object is being deleted and only waits for a finalizer
+			continue // a deleted object exists until its finalizers are removed
 		}
 		o, err := newOffer(metas[i], slices.Contains(restricted, metas[i].Spec.ModuleName))
 		if err != nil {
@@ -137,7 +139,7 @@ func New(
 			return nil, err
 		}
 		used, _ := bundle.ParseUsedValues(
-			t.Annotations[v1beta2.AnnotationUsesValues]) // an invalid list is reported by resolution
+			t.Annotations[v1beta2.AnnotationUsesValues]) // package resolve reports an invalid list
 		for _, name := range used {
 			s.values[name] = true
 		}
@@ -162,7 +164,8 @@ func newOffer(meta v1beta2.ModuleReleaseMeta, restricted bool) (*offer, error) {
 	o := &offer{meta: meta, selector: labels.Everything()}
 	switch by := meta.Spec.KymaSelector; {
 	case by == nil && restricted, by != nil && len(by.MatchLabels) == 0 && len(by.MatchExpressions) == 0:
-		// Source: lifecycle-manager, internal/service/restrictedmodule: nil or empty matches no Kyma.
+		// Source: lifecycle-manager, internal/service/restrictedmodule: a restricted module without a kymaSelector, or
+		// any module with an empty one, is hidden from all Kymas.
 		o.selector = labels.Nothing()
 	case by != nil:
 		selector, err := metav1.LabelSelectorAsSelector(by)
@@ -208,8 +211,8 @@ func newTemplate(object v1beta2.ModuleTemplate) (*template, error) {
 	return t, err
 }
 
-// private lists annotations that have no meaning in other clusters, such as kubectl's copy of the object. Entries omit
-// them, so a new value, such as another Git commit, does not change the catalog of every runtime.
+// private lists annotations that have no meaning in other clusters, such as kubectl's copy of the object. Catalog
+// entries omit these annotations. Otherwise, each new Git commit would change the catalog of every runtime.
 var private = []string{
 	"kubectl.kubernetes.io/last-applied-configuration", v1beta2.AnnotationGitCommit, v1beta2.AnnotationGitDigest,
 	v1beta2.AnnotationPrune,
@@ -246,8 +249,8 @@ func (s *Snapshot) moduleNames() []string {
 	return names
 }
 
-// DefinedValues returns the sorted names of a runtime's values that any module uses. The statement contains the values
-// themselves, so only the names are needed.
+// DefinedValues returns the sorted names of those runtime values that at least one module uses. It returns only names,
+// because the bundle's statement contains the values.
 func (s *Snapshot) DefinedValues(values bundle.Values) []string {
 	var names []string
 	for name := range values {
@@ -259,7 +262,7 @@ func (s *Snapshot) DefinedValues(values bundle.Values) []string {
 	return names
 }
 
-// Templates returns the metadata of the existing ModuleTemplates with these names, in the form that a status records.
+// Templates returns the metadata of the existing ModuleTemplates with these names, in the format of a Kyma's status.
 func (s *Snapshot) Templates(names ...string) map[string]v1beta2.PartialMeta {
 	found := make(map[string]v1beta2.PartialMeta, len(names))
 	for _, name := range names {

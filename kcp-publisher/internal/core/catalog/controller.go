@@ -8,8 +8,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// ProvidedBy returns the catalog for modules with this spec.modules[].controller. It contains only ModuleTemplates with
-// that value in the label controller-name, or all templates if the name is empty.
+// ProvidedBy returns the catalog for requested modules with the given spec.modules[].controller. Lookups in this
+// catalog find only ModuleTemplates with that value in the label controller-name, or all ModuleTemplates if the value
+// is empty.
 func (s *Snapshot) ProvidedBy(controller string) *Snapshot {
 	if controller == s.controller {
 		return s
@@ -33,7 +34,7 @@ func (s *Snapshot) provided(all []*template) []*template {
 	return found
 }
 
-// checkController returns an error if the controller name excludes all of a module's templates.
+// checkController returns an error if no template of a module has the requested controller name.
 func (s *Snapshot) checkController(module string, all []*template) error {
 	if len(all) == 0 || len(s.provided(all)) > 0 {
 		return nil

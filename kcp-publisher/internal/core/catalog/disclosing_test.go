@@ -29,7 +29,7 @@ func TestModuleWithSecretIsNotPublished(t *testing.T) {
 		changeMeta func(*v1beta2.ModuleReleaseMeta)
 		want       string
 	}{
-		"no secret": {},
+		"module without a secret": {},
 		"secret in the default CR": {
 			change: []func(*v1beta2.ModuleTemplate){data(map[string]any{"token": token})},
 			want:   "ModuleTemplate kcp-system/keda-1.7.0 spec.data.spec.token appears to contain a token of GitHub",

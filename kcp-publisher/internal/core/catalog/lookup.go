@@ -13,8 +13,9 @@ import (
 // Lookup returns the template of a module in a channel for a Kyma with these labels. The reason of the error is one of
 // reason.Problems.
 //
-// The ModuleReleaseMeta of the module determines the version. Without a ModuleReleaseMeta, Lookup searches the
-// channel's templates by label, name, namespace/name, and component name, as older releases did.
+// The ModuleReleaseMeta of the module determines the version. If the module has no ModuleReleaseMeta, Lookup searches
+// the ModuleTemplates with that spec.channel for one whose module label, name, namespace/name, or component name is the
+// module name.
 func (s *Snapshot) Lookup(module, channel string, kyma labels.Set) (Choice, error) {
 	version, err := s.Offered(module, channel, kyma)
 	if err != nil {
@@ -95,8 +96,8 @@ func (s *Snapshot) Pinned(module, version string, kyma labels.Set) (Choice, erro
 	return choice, err
 }
 
-// Installed returns the template of a version that a runtime already has, regardless of its channel and the current
-// access rules. The reason of the error is one of reason.Problems.
+// Installed returns the template of a version that a runtime already has, even if the channel has another version or
+// the module is hidden from the Kyma. The reason of the error is one of reason.Problems.
 func (s *Snapshot) Installed(module, channel, version string) (Choice, error) {
 	if o := s.metas[module]; o != nil {
 		if o.withheld != nil {
@@ -152,7 +153,8 @@ func (o *offer) checkRequest(kyma labels.Set) error {
 	return nil
 }
 
-// shown returns the template of a module's version for a Kyma that sees the module.
+// shown returns the template of a module's version, or a hiddenError if the template's labels hide it from the Kyma.
+// The caller checks whether the module itself is hidden.
 func (s *Snapshot) shown(o *offer, channel, version string, kyma labels.Set) (Choice, error) {
 	choice, err := s.version(o, channel, version)
 	if err != nil {
@@ -207,8 +209,8 @@ func (s *Snapshot) version(o *offer, channel, version string) (Choice, error) {
 			version, key(found[0]), key(found[1]))
 }
 
-// lookupOlder looks up a module without a ModuleReleaseMeta. It never returns a hiddenError, because the
-// ModuleReleaseMeta may only be missing while it is recreated, and hidden modules are removed from runtimes.
+// lookupOlder looks up a module without a ModuleReleaseMeta. It never returns a hiddenError, which would remove the
+// module from runtimes, because the ModuleReleaseMeta may only be missing while an operator recreates it.
 func (s *Snapshot) lookupOlder(module, channel string, kyma labels.Set) (Choice, error) {
 	named := s.called[module]
 	var found []*template
@@ -269,8 +271,8 @@ func (t *template) choice(c Choice) (Choice, error) {
 	case d != nil && d.Name != c.Component:
 		return Choice{},
 			reason.Errorf(reason.CatalogInvalid,
-				"module %s: ModuleTemplate %s spec.descriptor has component name %s, want %s", c.Module, key(t), d.Name,
-				c.Component)
+				"module %s: ModuleTemplate %s spec.descriptor has component name %s, must be %s", c.Module, key(t),
+				d.Name, c.Component)
 	case d != nil && d.Version != c.Version:
 		return Choice{},
 			reason.Errorf(reason.CatalogInvalid,

@@ -77,11 +77,11 @@ func TestLookupReturnsTemplateOfChannel(t *testing.T) {
 		module, channel string
 		want            string // template, component and version
 	}{
-		"regular channel": {
+		"module in the regular channel": {
 			keda, []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, "keda", "regular",
 			"keda-1.7.0 " + component + " 1.7.0",
 		},
-		"fast channel": {
+		"module in the fast channel": {
 			keda, []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, "keda", "fast",
 			"keda-1.8.0 " + component + " 1.8.0",
 		},
@@ -106,16 +106,16 @@ func TestLookupReturnsTemplateOfChannel(t *testing.T) {
 			append(inline, keda...), []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, "keda", "regular",
 			"keda-1.7.0 " + component + " 1.7.0",
 		},
-		"without a ModuleReleaseMeta, by label": {
+		"module without a ModuleReleaseMeta, found by label": {
 			inline, nil, "keda", "regular", "keda-regular " + component + " 0.7.0",
 		},
-		"without a ModuleReleaseMeta, by name": {
+		"module without a ModuleReleaseMeta, found by template name": {
 			inline, nil, "keda-fast", "fast", "keda-fast " + component + " 0.8.0",
 		},
-		"without a ModuleReleaseMeta, by namespace and name": {
+		"module without a ModuleReleaseMeta, found by template namespace and name": {
 			inline, nil, "kcp-system/keda-fast", "fast", "keda-fast " + component + " 0.8.0",
 		},
-		"without a ModuleReleaseMeta, by component name": {
+		"module without a ModuleReleaseMeta, found by component name": {
 			inline, nil, component, "fast", "keda-fast " + component + " 0.8.0",
 		},
 		"template with the name in its label and its metadata": {
@@ -228,7 +228,7 @@ func TestHiddenModuleRequiresAllLabels(t *testing.T) {
 		}))
 	all := labels.Set{v1beta2.LabelBeta: "true", v1beta2.LabelInternal: "true", "region": "eu", "plan": "trial"}
 	if _, err := s.Lookup("keda", "regular", all); err != nil {
-		t.Error(err)
+		t.Errorf("lookup with all required labels failed: %v", err)
 	}
 	if visible := s.Visible(all, nil); len(visible.ModuleReleaseMetas) != 1 || len(visible.ModuleTemplates) != 1 {
 		t.Errorf("got visible catalog %+v, want one ModuleReleaseMeta and one ModuleTemplate", visible)
@@ -357,7 +357,8 @@ func TestEqualCatalogsHaveEqualRevisions(t *testing.T) {
 	}
 }
 
-// BenchmarkLookupWithoutMeta measures the older lookups, which thousands of Kymas can need at once.
+// BenchmarkLookupWithoutMeta measures the lookup of a module without a ModuleReleaseMeta. Thousands of Kymas can
+// request such a module at the same time.
 func BenchmarkLookupWithoutMeta(b *testing.B) {
 	var templates []v1beta2.ModuleTemplate
 	for i := range 1_000 {
@@ -392,7 +393,7 @@ func TestControlPlaneAnnotationsDoNotChangeRevision(t *testing.T) {
 	}
 }
 
-func TestHeldChannelShowsVersionOfRuntime(t *testing.T) {
+func TestVisibleCatalogShowsRuntimesVersionOfHeldChannel(t *testing.T) {
 	templates := []v1beta2.ModuleTemplate{versioned("keda", "1.7.0"), versioned("keda", "1.8.0")}
 	promoted := offered("keda", func(m *v1beta2.ModuleReleaseMeta) { m.Spec.Channels[0].Version = "1.8.0" })
 	before, after := snapshot(t, templates, offered("keda", nil)), snapshot(t, templates, promoted)

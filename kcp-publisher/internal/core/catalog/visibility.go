@@ -76,14 +76,14 @@ func (s *Snapshot) templatesOf(module, version string) []*template {
 }
 
 // Visible returns the catalog for a Kyma with these labels: the ModuleReleaseMetas with the channels that the Kyma can
-// use, and the ModuleTemplates of those channels. It omits mandatory modules, because they cannot be chosen.
+// use, and the ModuleTemplates of those channels. It omits mandatory modules, because users cannot choose them.
 //
 // Source: lifecycle-manager, internal/remote, GetModuleReleaseMetasToSync and FilterAllowedModuleTemplates. Templates
-// of modules without a ModuleReleaseMeta are included if the older lookups find them.
+// of modules without a ModuleReleaseMeta are included if Kymas can request them by spec.channel.
 //
-// held returns the version to show for a channel whose current version is held back from the runtime, or empty for
-// other channels. If that version no longer has a template, the channel is shown with its current version, because it
-// would otherwise disappear.
+// held returns the version to show for a channel whose current version a rollout holds back from the runtime, or empty
+// for other channels. If that version no longer has a template, the channel is shown with its current version, because
+// the channel would otherwise disappear.
 //
 // If the entries exceed the size limit of a document, the largest entries are omitted.
 func (s *Snapshot) Visible(kyma labels.Set, held func(module, channel string) string) bundle.Catalog {
@@ -117,7 +117,7 @@ type sizedEntry struct {
 	size  int
 }
 
-// catalogBytes bounds the entries of one Catalog document, which also has a header and separators.
+// catalogBytes limits the total size of the entries in one Catalog document, which also has a header and separators.
 const catalogBytes = bundle.MaxDocumentBytes - 64<<10
 
 // largestThatFits returns the size of the largest entry that fits into a document together with all smaller entries.
@@ -154,8 +154,8 @@ func upTo(most int, entries []sizedEntry) []bundle.CatalogEntry {
 	return fitting
 }
 
-// channels returns the channels of a module that a Kyma with these labels can use and whose templates satisfy may. A
-// channel whose version is held back is returned with the version from held.
+// channels returns the channels of a module that a Kyma with these labels can use, if may returns true for a template
+// of the channel's version. For a channel that a rollout holds back, held returns the version to use instead.
 func (s *Snapshot) channels(
 	o *offer, kyma labels.Set, held func(module, channel string) string, may func(*template) bool,
 ) []v1beta2.ChannelVersion {

@@ -86,7 +86,7 @@ func TestFindDetectsSecretsByFormat(t *testing.T) {
 		"secret as a field name": {
 			map[string]any{ghToken: "x"}, "spec.data appears to contain a token of GitHub as the name of a field",
 		},
-		"first of two fields by name": {
+		"secrets in two fields, of which the first by name is reported": {
 			map[string]any{"b": ghToken, "a": privateKey}, "spec.data.a appears to contain",
 		},
 

@@ -128,7 +128,7 @@ func warnings(in Input, f Fleet) []Cause {
 	return all
 }
 
-// blockedTrains returns a cause for each version in a promotion train that is blocked until an operator acts.
+// blockedTrains returns a cause for each version that is blocked in a promotion train until an operator acts.
 func blockedTrains(policies []v1alpha1.PromotionPolicy) []Cause {
 	var all []Cause
 	for i := range policies {
@@ -147,7 +147,7 @@ func blockedTrains(policies []v1alpha1.PromotionPolicy) []Cause {
 	return all
 }
 
-// Held returns the fleet-wide cause while publishing is on hold.
+// Held returns the fleet-wide cause for publishing that is on hold. why is the reason of the hold.
 func Held(why string) Cause {
 	return Cause{Situation: CommitHolds, Message: text(why), Advice: byName[CommitHolds].Advice}
 }

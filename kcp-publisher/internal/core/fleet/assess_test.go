@@ -91,7 +91,7 @@ func TestActiveRolloutsComeFirst(t *testing.T) {
 		names = append(names, fmt.Sprint(r.Name, " ", r.Active))
 	}
 	if got := strings.Join(names, ", "); got != "going true, paused true, newer false, old false" {
-		t.Errorf("got %s", got)
+		t.Errorf("got rollouts %s, want active rollouts first, then the most recently started", got)
 	}
 }
 
@@ -143,11 +143,11 @@ func TestFleetWideProblemsAreWarnings(t *testing.T) {
 		"certificates have expired": {
 			Input{Kymas: certified(91*24*time.Hour, -24*time.Hour)}, CertificatesEnd,
 		},
-		"certificates are valid":        {Input{Kymas: certified(30*24*time.Hour, 60*24*time.Hour)}, ""},
-		"root expires in a week":        {Input{RootExpires: noon.Add(7 * 24 * time.Hour)}, RootExpiresSoon},
-		"root has expired":              {Input{RootExpires: noon}, RootExpired},
-		"root expires in a year":        {Input{RootExpires: noon.Add(365 * 24 * time.Hour)}, ""},
-		"expiry of the root is unknown": {Input{}, ""},
+		"certificates are valid":                 {Input{Kymas: certified(30*24*time.Hour, 60*24*time.Hour)}, ""},
+		"root of trust expires in a week":        {Input{RootExpires: noon.Add(7 * 24 * time.Hour)}, RootExpiresSoon},
+		"root of trust has expired":              {Input{RootExpires: noon}, RootExpired},
+		"root of trust expires in a year":        {Input{RootExpires: noon.Add(365 * 24 * time.Hour)}, ""},
+		"expiry of the root of trust is unknown": {Input{}, ""},
 		"commit is partially applied": {
 			Input{Held: "commit 123 is being applied to the control plane"}, CommitHolds,
 		},
@@ -193,7 +193,7 @@ func TestCertificateWarningListsFirstRuntimes(t *testing.T) {
 	f := Assess(Input{Kymas: kymas, Now: noon})
 	if len(f.Warnings) != 1 ||
 		f.Warnings[0].Message != "5 agent certificates have expired or expire soon (r-0, r-1, r-2, 2 others)" {
-		t.Errorf("got %+v", f.Warnings)
+		t.Errorf("got warnings %+v, want one about 5 certificates that lists 3 runtimes", f.Warnings)
 	}
 	if end := f.Runtimes[0].CertificateExpires; end == nil || !end.Equal(noon.Add(29*24*time.Hour)) {
 		t.Errorf("the certificate of %s expires at %v", f.Runtimes[0].ID, end)

@@ -15,7 +15,7 @@ type source string
 // Sources of reasons.
 const (
 	fromPublish source = "publish" // status.runtime.reasons.publish
-	fromSealing source = "secrets" // status.runtime.reasons.secrets while Secrets are not sealed
+	fromSealing source = "secrets" // status.runtime.reasons.secrets, if the publisher could not seal the Secrets
 	fromReport  source = "report"  // status.runtime.reasons.report
 	fromBundle  source = "bundle"  // status.runtime.reasons.bundle
 	fromProblem source = "problem" // status.runtime.reasons.modules[].problem

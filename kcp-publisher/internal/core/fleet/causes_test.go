@@ -87,7 +87,7 @@ var controlPlaneScenes = []scene{
 		w.kyma.Annotations = map[string]string{v1beta2.AnnotationPinnedVersions: "keda:1.0.0"}
 		_, err := plan.Rules{}.Request(&w.kyma, nil)
 		w.failed(err)
-	}, PinsInvalid, "", "want MODULE=VERSION", "kubectl edit kyma one"},
+	}, PinsInvalid, "", "must be MODULE=VERSION", "kubectl edit kyma one"},
 	{"invalid annotation", func(w *world) {
 		w.kyma.Annotations = map[string]string{v1beta2.AnnotationCarried: "soon"}
 		_, _, err := plan.Rules{}.Allowed(&w.kyma)
@@ -272,7 +272,7 @@ var wayScenes = []scene{
 	},
 
 	{
-		"expired bundle in force", func(w *world) { w.facts.Report.Observed.Expired = true }, BundleExpired, "",
+		"expired bundle in the runtime", func(w *world) { w.facts.Report.Observed.Expired = true }, BundleExpired, "",
 		"has expired", "",
 	},
 	{

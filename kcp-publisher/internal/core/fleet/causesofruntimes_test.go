@@ -203,8 +203,8 @@ var runtimeScenes = []scene{
 		"rollout show keda-regular-1",
 	},
 	{"paused rollout", func(w *world) {
-		w.rollout(v1alpha1.RolloutPaused, func(r *v1alpha1.Rollout) { r.Status.Message = "it is paused" })
-	}, RolloutPaused, "", "holds version 1.1.0: wave all; it is paused", "rollout resume keda-regular-1"},
+		w.rollout(v1alpha1.RolloutPaused, func(r *v1alpha1.Rollout) { r.Status.Message = "the rollout is paused" })
+	}, RolloutPaused, "", "holds version 1.1.0: wave all; the rollout is paused", "rollout resume keda-regular-1"},
 	{"wave waits for approval", func(w *world) {
 		w.rollout(v1alpha1.RolloutWaiting, func(r *v1alpha1.Rollout) {
 			r.Status.Message, r.Status.Waves[0].State = "wave all waits for its approval", v1alpha1.WaveWaiting
@@ -219,7 +219,7 @@ var runtimeScenes = []scene{
 	}, Suspension, "", "publishing to the runtime is suspended", "resume"},
 	{
 		"rollout stopped before the runtime's wave", func(w *world) { w.rollout(v1alpha1.RolloutStopped) },
-		RolloutStopped, "", "it was stopped", "rollout show keda-regular-1",
+		RolloutStopped, "", "the rollout was stopped", "rollout show keda-regular-1",
 	},
 	{
 		"rollout rolled back the runtime",

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// rootWarning is how long before the expiry of the root of trust the warning starts. The publisher starts to log at
-	// the same time.
+	// rootWarning is the time before the expiry of the root of trust at which the warning starts. The publisher also
+	// logs the expiry from that time on.
 	rootWarning = 30 * 24 * time.Hour
-	// certificateShare means that a warning is reported in the last third of a certificate's validity. Agents renew
-	// certificates earlier.
+	// certificateShare is the divisor of a certificate's validity: the warning starts when only the last third is left.
+	// Agents renew certificates earlier.
 	certificateShare = 3
 	// certificatesNamed is the maximum number of runtimes that a warning about certificates lists by name.
 	certificatesNamed = 3
@@ -61,8 +61,8 @@ func certificatesEnd(in Input) string {
 	return fmt.Sprintf("%d agent certificates have expired or expire soon (%s)", all, strings.Join(names, ", "))
 }
 
-// certificateEnds finds a certificate that was not renewed in time. Agents request renewal after a third of the
-// validity.
+// certificateEnds finds a certificate that was not renewed in time. Agents request a renewal after the first third of
+// the validity.
 func certificateEnds(k *known) *found {
 	published := k.published()
 	if k.one || published == nil || published.Certificate == nil {

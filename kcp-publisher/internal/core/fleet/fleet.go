@@ -58,8 +58,8 @@ const (
 	Deleting Health = "Deleting"
 	// Behind runtimes have not applied the latest bundle yet, or their modules are not ready yet.
 	Behind Health = "Behind"
-	// Healthy runtimes have applied the latest bundle, and all their modules are ready. They have a cause if a newer
-	// version is held back.
+	// Healthy runtimes have applied the latest bundle, and all their modules are ready. They have a cause if a rollout
+	// holds back a newer version.
 	Healthy Health = "Healthy"
 )
 
@@ -118,8 +118,8 @@ type Runtime struct {
 	Channel   string            `json:"channel"`
 	State     v1beta2.State     `json:"state,omitempty"`
 	Health    Health            `json:"health"`
-	// Cause is nil if the runtime has no problem. A healthy runtime only has a cause that needs no urgent action, such
-	// as a version that is held back.
+	// Cause is nil if the runtime has no problem. The cause of a healthy runtime needs no urgent action, such as a
+	// rollout that holds back a version.
 	Cause *Cause `json:"cause,omitempty"`
 	// Since is the time when the cause began, or nil if unknown.
 	Since *time.Time `json:"since,omitempty"`
@@ -149,7 +149,7 @@ type RuntimeModule struct {
 	Asked   string        `json:"asked,omitempty"`
 	State   v1beta2.State `json:"state"`
 	Message string        `json:"message,omitempty"`
-	// Held identifies the rollout that holds back a newer version.
+	// Held is a message about the rollout that holds back a newer version, or empty.
 	Held string `json:"held,omitempty"`
 }
 

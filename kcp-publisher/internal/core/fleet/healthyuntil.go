@@ -29,7 +29,7 @@ func HealthyUntil(kyma *v1beta2.Kyma, now time.Time) time.Time {
 			return at
 		}
 	}
-	return time.Time{} // unreachable: without new records, a reporting runtime becomes unhealthy at some time
+	return time.Time{} // unreachable: a reporting runtime becomes unhealthy if no newer report is recorded
 }
 
 // changesOf returns the times at which a runtime's health can change even if its Kyma does not change.

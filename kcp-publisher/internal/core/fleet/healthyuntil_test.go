@@ -39,8 +39,8 @@ func rowOf(kyma *v1beta2.Kyma) Row {
 	return row
 }
 
-// vouched sets HealthyUntil and Running in the status of a Kyma, as the publisher does.
-func vouched(kyma *v1beta2.Kyma, now time.Time) {
+// setHealthyUntil sets HealthyUntil and Running in the status of a Kyma, as the publisher does.
+func setHealthyUntil(kyma *v1beta2.Kyma, now time.Time) {
 	if until := HealthyUntil(kyma, now); kyma.Status.Runtime != nil && !until.IsZero() {
 		kyma.Status.Runtime.HealthyUntil, kyma.Status.Runtime.Running = &metav1.Time{Time: until}, Running(kyma)
 	}
@@ -50,7 +50,7 @@ func TestTableRowEqualsKymaOfHealthyRuntime(t *testing.T) {
 	w := newWorld(t).certified(24*time.Hour, 6*24*time.Hour)
 	kyma := w.status()
 	kyma.Status.Runtime.ID = plan.RuntimeID(kyma)
-	vouched(kyma, noon)
+	setHealthyUntil(kyma, noon)
 	got, healthy := rowOf(kyma).Healthy(noon)
 	want := Judge(kyma, Rollouts{}, noon)
 	if !healthy || got.ID != want.ID || got.Kyma != want.Kyma || got.Namespace != want.Namespace ||
@@ -66,21 +66,21 @@ func TestTableRowEqualsKymaOfHealthyRuntime(t *testing.T) {
 	}
 }
 
-func TestUnhealthyRowIsReadInFull(t *testing.T) {
+func TestIncompleteOrChangedRowIsNotHealthy(t *testing.T) {
 	kyma := newWorld(t).status()
 	kyma.Status.Runtime.ID = plan.RuntimeID(kyma)
-	vouched(kyma, noon)
+	setHealthyUntil(kyma, noon)
 	whole := rowOf(kyma)
 	if _, healthy := whole.Healthy(noon); !healthy {
 		t.Fatalf("the complete row is not healthy: %+v", whole)
 	}
 	for name, change := range map[string]func(*Row){
-		"no HealthyUntil":            func(r *Row) { r.HealthyUntil = "" },
-		"invalid HealthyUntil":       func(r *Row) { r.HealthyUntil = "tomorrow" },
-		"suspended after the update": func(r *Row) { r.Skip = "true" },
-		"deleted after the update":   func(r *Row) { r.Deleted = "3s" },
-		"state Error":                func(r *Row) { r.State = "Error" },
-		"no runtime id":              func(r *Row) { r.Runtime = "" },
+		"row without HealthyUntil":                        func(r *Row) { r.HealthyUntil = "" },
+		"row with an invalid HealthyUntil":                func(r *Row) { r.HealthyUntil = "tomorrow" },
+		"Kyma suspended after the publisher's last write": func(r *Row) { r.Skip = "true" },
+		"Kyma deleted after the publisher's last write":   func(r *Row) { r.Deleted = "3s" },
+		"Kyma in state Error":                             func(r *Row) { r.State = "Error" },
+		"row without a runtime id":                        func(r *Row) { r.Runtime = "" },
 	} {
 		row := whole
 		change(&row)
@@ -119,7 +119,7 @@ func TestHealthyUntilIsNeverTooLate(t *testing.T) {
 		if r.IntN(2) == 0 {
 			calm(&kyma, r)
 		}
-		vouched(&kyma, noon)
+		setHealthyUntil(&kyma, noon)
 		if r.IntN(8) == 0 {
 			kyma.Labels[v1beta2.LabelSkipReconciliation] = "true"
 		}

@@ -40,7 +40,8 @@ func held(k *known) *found {
 	return nil
 }
 
-// awaitsApproval adds the name of the wave that waits for approval, and the command that approves the wave.
+// awaitsApproval adds the name of the wave that waits for approval and the command that approves the wave to the
+// finding.
 func awaitsApproval(f *found, m *v1beta2.ModuleStatus, hold plan.Hold) {
 	status := hold.Rollout.Status
 	at := slices.IndexFunc(status.Waves, func(w v1alpha1.WaveStatus) bool { return w.State == v1alpha1.WaveWaiting })

@@ -48,7 +48,7 @@ func JudgeModule(kyma *v1beta2.Kyma, module string, rollouts Rollouts, now time.
 	return r, true
 }
 
-// known is the input of the rules.
+// known contains the facts about a Kyma that the rules evaluate.
 type known struct {
 	kyma *v1beta2.Kyma
 	// status contains the evaluated modules. one is true if a single module was requested.
@@ -57,7 +57,7 @@ type known struct {
 	carried bool
 	now     time.Time
 	holds   map[string]plan.Hold
-	// Conditions are nil if the Kyma does not have them.
+	// The Kyma's conditions, or nil for a condition that the Kyma does not have.
 	ready, reporting, registry, accepted, synced, secrets, agent, features, modules, watchers, removals,
 	publishing *metav1.Condition
 }
@@ -143,7 +143,7 @@ func (k *known) published() *v1beta2.PublishedBundle {
 	return k.kyma.Status.Runtime.Published
 }
 
-// notReporting reports whether condition Reporting is not True for this reason.
+// notReporting reports whether condition Reporting is False or Unknown with the given reason.
 func (k *known) notReporting(reason string) bool {
 	return k.reporting != nil && k.reporting.Status != metav1.ConditionTrue && k.reporting.Reason == reason
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// RootNote describes a publisher's root of trust in an annotation of its Lease, for readers without the key folder. It
-// is not signed and must only be used for display.
+// RootNote describes a publisher's root of trust. The publisher writes it to an annotation of its Lease, for commands
+// that cannot read the key folder. It is not signed and must only be used for display.
 type RootNote struct {
 	Epoch   int64     `json:"epoch"`
 	Version int64     `json:"version"`
@@ -31,7 +31,8 @@ func (n RootNote) String() string {
 	return string(data)
 }
 
-// ParseRootNote decodes a note. The input is untrusted, because any client with write access to Leases can write it.
+// ParseRootNote decodes a RootNote. The input is untrusted, because any client with write access to Leases can write
+// it.
 func ParseRootNote(text string) (RootNote, error) {
 	var n RootNote
 	if len(text) > maxRootNoteBytes {
@@ -49,9 +50,10 @@ func ParseRootNote(text string) (RootNote, error) {
 	return n, nil
 }
 
-// NewestRoot returns the expiry of the latest root of trust in the notes of a namespace, or zero. It selects the latest
-// note of each fleet and returns the earliest of their expiries. Notes without a fleet name are only used if no note
-// has one. If two notes have the same version, the earlier expiry is used.
+// NewestRoot returns the expiry of the latest root of trust in the RootNotes of a namespace, or zero. If the namespace
+// has several fleets, it returns the earliest expiry among the latest root of each fleet. RootNotes without a fleet
+// name are only used if no RootNote has a fleet name. If two RootNotes have the same version, the earlier expiry is
+// used.
 func NewestRoot(notes []RootNote) time.Time {
 	newest := map[string]RootNote{}
 	for _, n := range notes {

@@ -16,7 +16,7 @@ type Row struct {
 	Runtime, State, HealthyUntil, Running string
 	// Skip is the value of the label that suspends publishing. Deleted is the deletion timestamp.
 	Skip, Deleted string
-	// Channel, Published, InForce, Agent and Kubernetes are only displayed.
+	// Channel, Published, InForce, Agent and Kubernetes are displayed and do not affect the health.
 	Channel, Published, InForce, Agent, Kubernetes string
 }
 

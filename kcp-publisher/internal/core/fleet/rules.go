@@ -41,8 +41,8 @@ type found struct {
 // cause. Problems that resolve by themselves come last, so they do not hide other problems. A rule without a finding
 // returns nil.
 var rules = []func(*known) *found{
-	suspended, notLookedAt, unpublishable, unsealed, removalsHeld, commitHeld, unresolved, tamperedRegistry,
-	reportRefused, neverReported, bundleRefused, notHeard, clockBehind, unsynced,
+	suspended, notReconciled, unpublishable, unsealed, removalsHeld, commitHeld, unresolved, tamperedRegistry,
+	reportRefused, neverReported, bundleRefused, silentRuntime, clockBehind, unsynced,
 	unwritten, truncated, agentRolledBack, agentOutdated, takeoverWaits, brokenModule, failedCheck,
 	notApplied, stuckModule, unexplained, deleting, lostInRegistry, pending, processingModule,
 	notReady, certificateEnds, unwatched, awaitsWindow, held,
@@ -75,7 +75,7 @@ func SuspendedBy(kyma *v1beta2.Kyma) (string, time.Time) {
 	return "", time.Time{}
 }
 
-func notLookedAt(k *known) *found {
+func notReconciled(k *known) *found {
 	if k.ready != nil {
 		return nil
 	}
@@ -99,8 +99,8 @@ func unsealed(k *known) *found {
 	return of(fromSealing.situation(k.reasons().Secrets), k.secrets)
 }
 
-// removalsHeld finds module removals that wait for approval. It also covers a deleted Kyma, whose modules have no
-// problem of their own.
+// removalsHeld finds module removals that wait for approval, including the removal of all modules by the deletion of
+// the Kyma.
 func removalsHeld(k *known) *found {
 	if k.one || k.removals == nil || k.removals.Status == metav1.ConditionTrue {
 		return nil
@@ -171,7 +171,7 @@ func neverReported(k *known) *found {
 	return f
 }
 
-func notHeard(k *known) *found {
+func silentRuntime(k *known) *found {
 	if k.notReporting(v1beta2.ReasonSilent) {
 		f := of(SilentRuntime, k.reporting)
 		f.since = plan.LastReportTime(k.kyma)
@@ -233,7 +233,7 @@ func agentRolledBack(k *known) *found {
 	return of(AgentRolledBack, k.agent)
 }
 
-// agentOutdated finds a bundle without the parts that the agent does not support.
+// agentOutdated finds a bundle that omits parts because the agent does not support them.
 func agentOutdated(k *known) *found {
 	if k.features == nil || k.features.Status == metav1.ConditionTrue {
 		return nil
@@ -327,7 +327,8 @@ func (k *known) processing() (*v1beta2.ModuleStatus, time.Time) {
 		return m, time.Time{}
 	}
 	since := k.modules.LastTransitionTime.Time
-	// Another module may have been unready before the last bundle, so count from the last bundle or operation.
+	// The condition may have become False because of another module, so the time starts at the last bundle or
+	// operation.
 	if published := k.published(); published != nil && published.Time.After(since) {
 		since = published.Time.Time
 	}
@@ -367,7 +368,7 @@ func unexplained(k *known) *found {
 	return of(Unexplained, k.ready)
 }
 
-// notReady finds a Kyma in any other state whose condition Ready is not True.
+// notReady finds a Kyma whose condition Ready is not True and to which no earlier rule applies.
 func notReady(k *known) *found {
 	if k.one || k.ready.Status == metav1.ConditionTrue {
 		return nil

@@ -7,7 +7,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// maxRunning limits the size of Running's output in bytes, because it is a table cell. About 45 modules fit.
+// maxRunning limits the size of Running's output in bytes, because the API server returns it in a table cell. About 45
+// modules fit.
 const maxRunning = 1 << 10
 
 // Running returns the modules of a healthy runtime in the format of status.runtime.running. It returns "" if the text

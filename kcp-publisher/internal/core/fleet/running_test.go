@@ -40,8 +40,8 @@ func TestRunningListsModulesOfHealthyRuntimes(t *testing.T) {
 		kyma *v1beta2.Kyma
 		want string
 	}{
-		"two modules": {runningWorld("keda", "mail"), "7:keda=1.0.0,mail=1.0.0"},
-		"no modules":  {runningWorld(), "7"},
+		"runtime with two modules": {runningWorld("keda", "mail"), "7:keda=1.0.0,mail=1.0.0"},
+		"runtime without a module": {runningWorld(), "7"},
 		"unmanaged module": {
 			change(func(k *v1beta2.Kyma) { k.Status.Modules[1].State = v1beta2.StateUnmanaged }),
 			"7:keda=1.0.0,mail=1.0.0=Unmanaged",
@@ -54,9 +54,13 @@ func TestRunningListsModulesOfHealthyRuntimes(t *testing.T) {
 		"module in state Warning": {
 			change(func(k *v1beta2.Kyma) { k.Status.Modules[1].State = v1beta2.StateWarning }), "",
 		},
-		"invalid module name":    {change(func(k *v1beta2.Kyma) { k.Status.Modules[1].Name = "a=b" }), ""},
-		"list exceeds the limit": {runningWorld(many...), ""},
-		"no published bundle":    {change(func(k *v1beta2.Kyma) { k.Status.Runtime.Published = nil }), ""},
+		"module with an invalid name": {
+			change(func(k *v1beta2.Kyma) { k.Status.Modules[1].Name = "a=b" }), "",
+		},
+		"runtime with more modules than the limit": {runningWorld(many...), ""},
+		"Kyma without a published bundle": {
+			change(func(k *v1beta2.Kyma) { k.Status.Runtime.Published = nil }), "",
+		},
 	} {
 		got := Running(c.kyma)
 		if got != c.want {
@@ -76,24 +80,24 @@ func TestRunningListsModulesOfHealthyRuntimes(t *testing.T) {
 	}
 }
 
-func TestIncompleteRowIsReadInFull(t *testing.T) {
+func TestIncompleteRowIsNotListed(t *testing.T) {
 	whole := Row{
 		Name: "one", Runtime: "one", State: "Ready", HealthyUntil: "2026-05-05T12:00:00Z", Running: "7:keda=1.0.0",
 		Channel: "regular", Published: "7", InForce: "6",
 	}
 	if r, listed := whole.Listed(noon); !listed || len(r.Modules) != 1 || r.Modules[0].Version != "1.0.0" ||
 		r.Published != 7 || r.InForce != 6 || r.Channel != "regular" {
-		t.Fatalf("complete row: got %+v, %t", r, listed)
+		t.Fatalf("complete row: got runtime %+v and listed %t, want one module of bundle 7", r, listed)
 	}
 	for name, change := range map[string]func(*Row){
-		"not healthy":                   func(r *Row) { r.HealthyUntil = "" },
-		"no Running":                    func(r *Row) { r.Running = "" },
-		"Running of another bundle":     func(r *Row) { r.Published = "8" },
-		"no channel":                    func(r *Row) { r.Channel = "" },
-		"unknown module state":          func(r *Row) { r.Running = "7:keda=1.0.0=Resting" },
-		"module without a version":      func(r *Row) { r.Running = "7:keda" },
-		"invalid sequence of Published": func(r *Row) { r.Running, r.Published = "x", "x" },
-		"invalid sequence of InForce":   func(r *Row) { r.InForce = "x" },
+		"row without HealthyUntil":                  func(r *Row) { r.HealthyUntil = "" },
+		"row without Running":                       func(r *Row) { r.Running = "" },
+		"row with Running of another bundle":        func(r *Row) { r.Published = "8" },
+		"row without a channel":                     func(r *Row) { r.Channel = "" },
+		"row with an unknown module state":          func(r *Row) { r.Running = "7:keda=1.0.0=Resting" },
+		"row with a module without a version":       func(r *Row) { r.Running = "7:keda" },
+		"row with an invalid sequence in Published": func(r *Row) { r.Running, r.Published = "x", "x" },
+		"row with an invalid sequence in InForce":   func(r *Row) { r.InForce = "x" },
 	} {
 		row := whole
 		change(&row)
@@ -104,7 +108,7 @@ func TestIncompleteRowIsReadInFull(t *testing.T) {
 }
 
 func TestMayHoldDependsOnRolloutStateAndVersion(t *testing.T) {
-	for state, want := range map[v1alpha1.RolloutState][2]bool{ // for version 1.0.0 and for 1.1.0, its target
+	for state, want := range map[v1alpha1.RolloutState][2]bool{ // for a runtime with 1.0.0, and with the promoted 1.1.0
 		v1alpha1.RolloutSucceeded: {false, false}, v1alpha1.RolloutProgressing: {true, false},
 		v1alpha1.RolloutStopped: {true, false}, v1alpha1.RolloutRolledBack: {true, true},
 	} {

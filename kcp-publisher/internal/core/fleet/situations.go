@@ -111,7 +111,7 @@ const (
 	CheckFailed Situation = "CheckFailed"
 )
 
-// Situations of deleted runtimes, and of held versions in healthy runtimes.
+// Situations of deleted Kymas, and of healthy runtimes whose upgrade waits.
 const (
 	DeletionWaits    Situation = "DeletionWaits"
 	DeletionOverdue  Situation = "DeletionOverdue"

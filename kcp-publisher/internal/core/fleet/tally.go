@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Tally counts runtimes incrementally, so a changed runtime does not require counting all others again. It is not safe
-// for concurrent use.
+// Tally counts runtimes incrementally: after a change of one runtime, the other runtimes are not counted again. It is
+// not safe for concurrent use.
 type Tally struct {
 	total      int
 	health     map[Health]int
@@ -69,8 +69,8 @@ func (t *Tally) Summary() Summary {
 	return Summary{Total: t.total, Health: maps.Clone(t.health), Situations: maps.Clone(t.situations)}
 }
 
-// Modules returns all modules with their running versions and their versions in channels. It includes modules that no
-// runtime uses.
+// Modules returns all modules with the versions that run in runtimes and the versions of their channels. It includes
+// modules that no runtime uses.
 func (t *Tally) Modules(metas []v1beta2.ModuleReleaseMeta) []Module {
 	byName := make(map[string]*Module, len(t.modules)+len(metas))
 	for name, counts := range t.modules {
@@ -116,7 +116,7 @@ func versions(counts map[moduleAt]int) []ModuleVersion {
 	return all
 }
 
-// newestFirst compares versions. Invalid versions come last.
+// newestFirst compares versions for sorting. Invalid versions are sorted last.
 func newestFirst(a, b string) int {
 	va, errA := semver.NewVersion(a)
 	vb, errB := semver.NewVersion(b)

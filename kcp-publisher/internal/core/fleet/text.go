@@ -12,8 +12,8 @@ const (
 	maxLineBytes = 256
 )
 
-// text bounds a message and removes unprintable characters. Every displayed message must pass through it, because
-// runtimes can report arbitrary text.
+// text shortens a message to maxTextBytes and removes unprintable characters. Callers must use it for every displayed
+// message, because runtimes can report arbitrary text.
 func text(message string) string {
 	if len(message) <= maxTextBytes && isPlain(message) {
 		return message

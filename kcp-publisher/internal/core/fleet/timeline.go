@@ -22,8 +22,8 @@ type Bundle struct {
 	Published time.Time `json:"published"`
 	// Commit is the Git commit that the control plane followed, or empty.
 	Commit string `json:"commit,omitempty"`
-	// Changes lists the first modules with a changed version, and More is the number of other changed modules. They are
-	// unknown if Noted is false.
+	// Changes lists the first modules with a changed version, and More is the number of other changed modules. Both
+	// fields are unknown if Noted is false.
 	Changes []v1beta2.VersionChange `json:"changes,omitempty"`
 	More    int32                   `json:"more,omitempty"`
 	// Noted is true if the Kyma's status contains the outcome of the bundle.
@@ -48,7 +48,7 @@ type Outcome string
 
 // Outcomes of a bundle.
 const (
-	// OutcomeInForce means that the runtime's last report is about this bundle.
+	// OutcomeInForce means that the runtime's last report lists this bundle as applied.
 	OutcomeInForce Outcome = "InForce"
 	// OutcomeWaiting means that this is the latest bundle and the runtime has not reported it yet.
 	OutcomeWaiting Outcome = "Waiting"
@@ -73,7 +73,7 @@ type Chain struct {
 }
 
 // ReadChain reads a runtime's bundles, starting with the latest. read returns the verified identity of the bundle with
-// a digest. If read fails, the chain ends.
+// the given digest. If read fails, the chain contains only the newer bundles.
 func ReadChain(kyma *v1beta2.Kyma, read func(digest string) (bundle.BundleIdentity, error)) Chain {
 	chain := Chain{Asked: true}
 	if kyma.Status.Runtime == nil || kyma.Status.Runtime.Published == nil {
@@ -106,7 +106,7 @@ func Timeline(kyma *v1beta2.Kyma, chain Chain) []Bundle {
 	}
 	var all []Bundle
 	for i := range r.History {
-		all = append(all, noted(&r.History[i], observed, r.Published.Digest))
+		all = append(all, bundleFromRecord(&r.History[i], observed, r.Published.Digest))
 	}
 	if p := r.Published; !slices.ContainsFunc(all, func(b Bundle) bool { return b.Digest == p.Digest }) {
 		all = append(all, Bundle{
@@ -115,7 +115,7 @@ func Timeline(kyma *v1beta2.Kyma, chain Chain) []Bundle {
 		})
 	}
 	for i := range chain.Bundles {
-		all = signed(all, &chain.Bundles[i], observed, r.Published.Digest)
+		all = addIdentity(all, &chain.Bundles[i], observed, r.Published.Digest)
 	}
 	slices.SortStableFunc(all, func(a, b Bundle) int {
 		return cmp.Or(cmp.Compare(b.Epoch, a.Epoch), cmp.Compare(b.Sequence, a.Sequence))
@@ -129,8 +129,8 @@ func Timeline(kyma *v1beta2.Kyma, chain Chain) []Bundle {
 	return all
 }
 
-// noted converts a bundle record in the status.
-func noted(b *v1beta2.BundleRecord, observed, newest string) Bundle {
+// bundleFromRecord converts a bundle record in the Kyma's status to a Bundle.
+func bundleFromRecord(b *v1beta2.BundleRecord, observed, newest string) Bundle {
 	one := Bundle{
 		Epoch: b.Epoch, Sequence: b.Sequence, Digest: line(b.Digest), Published: b.Published.Time,
 		Commit: line(b.Commit), More: b.More,
@@ -166,8 +166,9 @@ func outcomeOf(digest, observed, newest string) Outcome {
 	return OutcomeUnknown
 }
 
-// signed adds a verified identity to the bundles. The identity takes precedence over the status.
-func signed(all []Bundle, identity *bundle.BundleIdentity, observed, newest string) []Bundle {
+// addIdentity adds the verified identity of a bundle from the registry to the bundles from the status. The identity
+// takes precedence over the status.
+func addIdentity(all []Bundle, identity *bundle.BundleIdentity, observed, newest string) []Bundle {
 	digest := identity.Digest.String()
 	at := slices.IndexFunc(all, func(b Bundle) bool { return b.Digest == digest })
 	if at < 0 {

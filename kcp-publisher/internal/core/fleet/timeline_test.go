@@ -16,8 +16,8 @@ import (
 
 func digestOf(n int) digest.Digest { return digest.FromString(fmt.Sprint(n)) }
 
-// sequences returns a Kyma with a history of bundles. newest is the sequence of the latest bundle, observed that of the
-// bundle in force.
+// sequences returns a Kyma with a history of bundles. newest is the sequence of the latest bundle, and observed is the
+// sequence of the bundle that the runtime last reported as applied.
 func sequences(newest, observed int, history ...v1beta2.BundleRecord) *v1beta2.Kyma {
 	kyma := &v1beta2.Kyma{}
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
@@ -94,14 +94,14 @@ func TestTimelinePrefersSignedData(t *testing.T) {
 	want := "9 in force; not recorded; signed; signed true \n8 not recorded; not recorded; signed; signed true "
 	if got := outcomesOf(Timeline(sequences(9, 9),
 		Chain{Asked: true, Bundles: []bundle.BundleIdentity{identity(9), identity(8)}})); got != want {
-		t.Errorf("got\n%s\n\nwant\n%s", got, want)
+		t.Errorf("status without a history: got\n%s\n\nwant\n%s", got, want)
 	}
 	if got := Timeline(&v1beta2.Kyma{}, Chain{}); got != nil {
 		t.Errorf("Kyma without a bundle: got %v, want no timeline", got)
 	}
 }
 
-func TestChainEndsAtTheFirstUnverifiedBundle(t *testing.T) {
+func TestReadChainEndsAtFirstUnreadableBundle(t *testing.T) {
 	asked := 0
 	read := func(missing int) func(string) (bundle.BundleIdentity, error) {
 		return func(want string) (bundle.BundleIdentity, error) {

@@ -99,7 +99,7 @@ func (w *world) status() *v1beta2.Kyma {
 
 func (w *world) judged() Runtime { return Judge(w.status(), NewRollouts(w.rollouts), w.now) }
 
-// never removes the report, so the runtime has never reported.
+// never removes the report from the facts of a runtime that never reported.
 func (w *world) never() *world {
 	w.facts.Report = nil
 	return w
@@ -222,7 +222,7 @@ func (w *world) rollout(state v1alpha1.RolloutState, changes ...func(*v1alpha1.R
 	return w
 }
 
-// withVersion records that the rollout delivered the runtime's version of keda.
+// withVersion records that rollout keda-regular-1 delivered the runtime's version of keda.
 func (w *world) withVersion() *world {
 	w.facts.Given = map[string]v1beta2.GivenVersion{
 		"keda": {Rollout: "keda-regular-1", Time: metav1.NewTime(noon.Add(-time.Hour))},

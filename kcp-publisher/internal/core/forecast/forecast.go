@@ -1,6 +1,6 @@
 // Package forecast computes how a change of the control plane would affect the fleet. It takes the Kymas and the
-// catalog before and after the change. It returns the version changes of each runtime, and the reasons why a version
-// would be held back. It performs no I/O and uses package resolve for all decisions.
+// catalog before and after the change. It returns the version changes of each runtime, and the reasons why a rollout or
+// maintenance window would hold back a version. It performs no I/O and uses package resolve for all decisions.
 package forecast
 
 import (
@@ -26,7 +26,8 @@ type Fleet struct {
 	Request func(*v1beta2.Kyma) (resolve.Request, error)
 	// NewRollouts lists the rollouts that would start immediately.
 	NewRollouts []*fleet.Rollout
-	// Rejections lists the rollouts that stopped or rolled back the version that their channel still has.
+	// Rejections lists the rollouts that stopped or rolled back a version although their channel still has that
+	// version.
 	Rejections []*fleet.Rollout
 }
 
@@ -37,7 +38,7 @@ type Change struct {
 	// From is the last published version, empty for a new module. To is the next version, empty for a removed module.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
-	// Held is the reason why the requested version is held back from the runtimes, or empty.
+	// Held is the reason why the runtimes do not get the requested version, or empty.
 	Held string `json:"held,omitempty"`
 	// Runtimes lists the ids of the affected runtimes, sorted.
 	Runtimes []string `json:"runtimes"`
@@ -79,7 +80,7 @@ type Forecast struct {
 	Changes []Change `json:"changes"`
 }
 
-// group identifies equal changes in several runtimes.
+// group is the key of equal changes in several runtimes.
 type group struct{ module, channel, from, to, held string }
 
 // New compares two states of a fleet. id returns the runtime id of a Kyma. The error identifies a Kyma with an invalid
@@ -102,7 +103,7 @@ func New(before, after Fleet, id func(*v1beta2.Kyma) string, now time.Time) (For
 		}
 		had, refused := outlook(old, before, now)
 		if refused != nil {
-			had = kept(old) // the publisher skips an invalid Kyma until it is corrected
+			had = kept(old) // the publisher skips an invalid Kyma until an operator corrects it
 		}
 		gets, err := outlook(next, after, now)
 		switch {
@@ -129,13 +130,13 @@ func New(before, after Fleet, id func(*v1beta2.Kyma) string, now time.Time) (For
 	slices.Sort(f.Coming)
 	slices.Sort(f.Leaving)
 	f.Changes = sorted(groups)
-	f.Rollouts = begins(before, after)
+	f.Rollouts = startingRollouts(before, after)
 	f.Warnings = warnings(before, after)
 	return f, nil
 }
 
-// begins returns the rollouts that would start because of the change.
-func begins(before, after Fleet) (all []Rollout) {
+// startingRollouts returns the rollouts that would start because of the change.
+func startingRollouts(before, after Fleet) (all []Rollout) {
 	for _, r := range after.NewRollouts {
 		if slices.ContainsFunc(before.NewRollouts,
 			func(b *fleet.Rollout) bool { return b.Name == r.Name && b.Spec.To == r.Spec.To }) {
@@ -172,7 +173,7 @@ func versionsOf(kyma *v1beta2.Kyma) map[string]string {
 	return nil
 }
 
-// kept returns the published versions of a runtime, which apply until the next bundle is published.
+// kept returns the published versions of a runtime, which do not change until the next bundle is published.
 func kept(kyma *v1beta2.Kyma) map[string]resolve.Prospect {
 	all := map[string]resolve.Prospect{}
 	for module, version := range versionsOf(kyma) {

@@ -171,9 +171,9 @@ func TestForecastListsChangesByCause(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, after         *v1beta2.Kyma
 		catalogBefore, behind string
-		want                  []string // "from to held", "-" for nothing
+		want                  []string // each change as "From To Held", with "-" for an empty field
 	}{
-		"no change": {asking("1.0.0"), asking("1.0.0"), regular, regular, nil},
+		"Kyma that does not change": {asking("1.0.0"), asking("1.0.0"), regular, regular, nil},
 		"version that was pending before the change": {
 			asking("1.0.0"), asking("1.0.0"), "keda regular 2.0.0", "keda regular 2.0.0", nil,
 		},
@@ -299,7 +299,7 @@ func TestForecastListsNewRolloutsWithWaves(t *testing.T) {
 	}
 }
 
-func TestForecastOfInvalidKymas(t *testing.T) {
+func TestForecastSkipsKymasThatStayInvalid(t *testing.T) {
 	snapshot := offers(t, "keda regular 2.0.0")
 	kymas := map[string]*v1beta2.Kyma{"one": asking("1.0.0")}
 	good := func(k *v1beta2.Kyma) (resolve.Request, error) {

@@ -44,11 +44,11 @@ func TestCheckRefusesReportsThatCannotBeStored(t *testing.T) {
 	}
 	report.Kyma.Spec.Channel = "Ü!"
 	if err := Check(schema, report); err == nil || !strings.HasPrefix(err.Error(), "spec.channel: ") {
-		t.Errorf("got %v", err)
+		t.Errorf("report with an invalid channel: got %v, want an error about spec.channel", err)
 	}
 	report.Kyma, report.Modules[0].State = nil, "Splendid"
 	if err := Check(schema, report); err == nil || !strings.HasPrefix(err.Error(), "status.modules[0].state: ") {
-		t.Errorf("got %v", err)
+		t.Errorf("report with an invalid module state: got %v, want an error about status.modules[0].state", err)
 	}
 }
 

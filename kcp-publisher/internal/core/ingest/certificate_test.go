@@ -11,7 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// TestLastCertificateStaysRecordedUntilAnotherKeyEnrolls publishes bundles without a certificate.
+// TestLastCertificateStaysRecordedUntilAnotherKeyEnrolls publishes bundles without a certificate after a bundle with
+// one.
 func TestLastCertificateStaysRecordedUntilAnotherKeyEnrolls(t *testing.T) {
 	m := member(t)
 	enroll := trusttest.NewSigner(t)

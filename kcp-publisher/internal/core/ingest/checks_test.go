@@ -30,12 +30,12 @@ func TestCheckResultsAreRecordedForLatestBundle(t *testing.T) {
 		change func(*Facts)
 		want   []v1beta2.CheckOutcome
 	}{
-		"first result": {nil, reports(passed), []v1beta2.CheckOutcome{passed}},
-		"changed result": {[]v1beta2.CheckOutcome{passed}, reports(failed),
+		"report with the first result": {nil, reports(passed), []v1beta2.CheckOutcome{passed}},
+		"report with a changed result": {[]v1beta2.CheckOutcome{passed}, reports(failed),
 			[]v1beta2.CheckOutcome{failed}},
-		"unchanged result with another value": {[]v1beta2.CheckOutcome{passed}, reports(faster),
+		"report with the same result and another value": {[]v1beta2.CheckOutcome{passed}, reports(faster),
 			[]v1beta2.CheckOutcome{passed}},
-		"check that is not in the bundle": {nil, reports(outcome("other", v1beta2.CheckPassed, "")), nil},
+		"report with a check that is not in the bundle": {nil, reports(outcome("other", v1beta2.CheckPassed, "")), nil},
 		"recorded check that is no longer in the bundle": {
 			[]v1beta2.CheckOutcome{outcome("other", v1beta2.CheckPassed, "")}, reports(), nil,
 		},

@@ -12,16 +12,17 @@ import (
 )
 
 const (
-	// maxEarlierInstances limits the recorded instances. Two agents report in turn, so few are needed to detect them.
+	// maxEarlierInstances limits the recorded earlier agent instances. If two agents use one key, their reports
+	// alternate, so a few instances are enough to detect this.
 	maxEarlierInstances = 4
-	// anonymousWait is how long an agent that reports no instance must report before its requests are applied, if an
-	// agent with an instance reported before. Agents of older versions cannot detect another agent.
+	// anonymousWait is the time after which the requests of an agent without an instance are applied, if an agent with
+	// an instance reported before. Agents of older versions report no instance and cannot detect a second agent.
 	anonymousWait = 10 * time.Minute
 )
 
 // reportingAgent returns the record of the reporting agent after the latest report. It detects two agents with one key
-// if an agent reports the other, or if an earlier instance reports again: a restarted agent has a new instance. The
-// record is reset when the runtime enrolls again.
+// if one agent reports the other, or if an earlier instance reports again, because a restarted agent has a new
+// instance. The record is reset when the runtime enrolls again.
 func reportingAgent(
 	before *v1beta2.ReportingAgent, report bundle.AcceptedReport, seen time.Time,
 ) *v1beta2.ReportingAgent {
@@ -51,9 +52,9 @@ func cloned(one, other string) string {
 		bundle.Quote(other, most))
 }
 
-// requestCounts reports whether the module request in a report is applied. A newly started agent can be a copy of a
-// running one. Its request is only applied once it is the only reporting agent, so the request of a copy cannot remove
-// modules from the original.
+// requestCounts reports whether the publisher applies the module request in a report. A newly started agent can run in
+// a clone of the cluster. Its request is only applied once it is the only reporting agent, so a clone cannot remove
+// modules from the original cluster.
 func requestCounts(
 	before *v1beta2.ReportingAgent, now v1beta2.ReportingAgent, report bundle.AcceptedReport, seen time.Time,
 ) bool {

@@ -8,13 +8,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// claim is a report that arrives one second plus the duration after later than the previous report.
+// claim is a report. It arrives one second after the previous report, plus the duration in field after.
 type claim struct {
 	instance, twin      string
 	confirmed, enrolled bool
 	after               time.Duration
-	// counts is true if the request in the report is applied. clone is true if two agents are detected after the
-	// report.
+	// counts is true if the publisher applies the request in the report. clone is true if it has detected two agents
+	// after this report.
 	counts, clone bool
 }
 
@@ -27,19 +27,23 @@ func TestTwoAgentsWithOneKeyAreDetected(t *testing.T) {
 				instance: "c", confirmed: true, counts: true,
 			},
 		},
-		"original and copy report in turn": {
+		"original agent and its copy alternate": {
 			{instance: "a", counts: true}, {instance: "b"}, {instance: "a", clone: true}, {
 				instance: "b", confirmed: true, clone: true,
 			},
 		},
-		"copy is confirmed while the original is offline": {
+		"copy of an agent is confirmed while the original is offline": {
 			{instance: "a", counts: true}, {instance: "b"}, {instance: "b", confirmed: true, counts: true}, {
 				instance: "a", confirmed: true, clone: true,
 			},
 		},
-		"original reports the copy": {{instance: "a", counts: true}, {instance: "a", twin: "b", clone: true}},
-		"copy reports the original": {{instance: "a", counts: true}, {instance: "b", twin: "a", clone: true}},
-		"copy with an agent that reports no instance": {
+		"original agent reports its copy": {
+			{instance: "a", counts: true}, {instance: "a", twin: "b", clone: true},
+		},
+		"copy of an agent reports the original": {
+			{instance: "a", counts: true}, {instance: "b", twin: "a", clone: true},
+		},
+		"copy of an agent has an older version that reports no instance": {
 			{instance: "a", counts: true}, {instance: ""}, {instance: "", after: time.Minute},
 			{instance: "a", clone: true},
 		},

@@ -9,20 +9,21 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// A report applies to the bundle whose digest it contains. Most bundles change no module: they contain a new catalog,
-// window or key, or renew an expiring bundle. A report about an earlier bundle also applies to a module of the latest
-// bundle if the module is equal in both bundles. Such a module stays Ready until the latest bundle is reported, and the
-// condition Accepted shows the pending report. The differences between bundles are recorded when the latest bundle is
-// published. Without this record, a report about an earlier bundle does not apply.
+// A report applies to the bundle whose digest it contains. Most new bundles change no module: they contain a new
+// catalog, maintenance window or key, or renew an expiring bundle. A report about an earlier bundle also applies to a
+// module of the latest bundle if the module is equal in both bundles. Such a module stays Ready until the latest bundle
+// is reported, and the condition Accepted shows the pending report. The differences between bundles are recorded when
+// the latest bundle is published. If the differences are not recorded, a report about an earlier bundle does not apply
+// to the latest bundle.
 
-// maxEarlier limits the number of recorded bundles, and maxChanged the number of changed modules of each. Other bundles
-// are not recorded.
+// maxEarlier limits the number of recorded earlier bundles. A bundle with more than maxChanged changed modules is not
+// recorded.
 const (
 	maxEarlier = 5
 	maxChanged = 50
 )
 
-// earlierBundles returns the bundles before the latest that the runtime can still report.
+// earlierBundles returns the bundles before the latest bundle that the runtime may still report as applied.
 func earlierBundles(before *v1beta2.RuntimeStatus, facts Facts) []v1beta2.EarlierBundle {
 	if current(facts) || before == nil || before.Published == nil {
 		return nil
@@ -46,9 +47,9 @@ func earlierBundles(before *v1beta2.RuntimeStatus, facts Facts) []v1beta2.Earlie
 	return all
 }
 
-// unchangedSince returns the recorded earlier bundle that the latest report is about. It returns nil if the latest
-// bundle was published longer ago than the allowed silence, because a runtime that has not applied it by then is not
-// healthy.
+// unchangedSince returns the recorded earlier bundle that the latest report lists as applied. It returns nil if the
+// latest bundle was published longer ago than the allowed silence, because a runtime that has not applied the latest
+// bundle by then is not healthy.
 func unchangedSince(published v1beta2.PublishedBundle, facts Facts, now time.Time) *v1beta2.EarlierBundle {
 	if facts.Report == nil || facts.Report.Observed == nil || now.Sub(published.Time.Time) > facts.Silence {
 		return nil
@@ -61,7 +62,7 @@ func unchangedSince(published v1beta2.PublishedBundle, facts Facts, now time.Tim
 	return nil
 }
 
-// TakenUntil returns the time until which a report about an earlier bundle is accepted as healthy. It returns zero if
+// TakenUntil returns the time until which a runtime that reports an earlier bundle can be healthy. It returns zero if
 // the runtime has reported the latest bundle.
 func TakenUntil(status v1beta2.KymaStatus, silence time.Duration) time.Time {
 	if status.Runtime == nil || status.Runtime.Published == nil || len(status.Runtime.Published.Earlier) == 0 {

@@ -15,10 +15,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// fleetMember simulates a runtime over several bundles. It contains the last status and the next facts.
+// fleetMember simulates a runtime over several bundles. It contains the runtime's last status and the facts for its
+// next status.
 type fleetMember struct {
 	t      *testing.T
-	before v1beta2.KymaStatus // the status with which Events are compared
+	before v1beta2.KymaStatus // the status before the change whose Events are compared
 	status v1beta2.KymaStatus
 	facts  Facts
 	now    time.Time
@@ -58,7 +59,7 @@ func (m *fleetMember) poll() *fleetMember {
 	return m
 }
 
-// report simulates a report about the bundle with a name and about the installed modules.
+// report simulates a report that lists the bundle with the given name as applied, and the given modules as installed.
 func (m *fleetMember) report(name string, modules ...bundle.ReportedModule) *fleetMember {
 	report := *m.facts.Report
 	report.Sequence++
@@ -99,7 +100,7 @@ func pending(bundle int) []string {
 		"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet"}
 }
 
-func TestBundleWithoutModuleChangesKeepsReady(t *testing.T) {
+func TestBundleWithoutModuleChangesKeepsKymaReady(t *testing.T) {
 	m := member(t)
 	for i, change := range []func(*bundle.DesiredState){
 		nothing, // a renewed bundle, or one with another catalog
@@ -128,8 +129,8 @@ func TestChangedModuleIsProcessingUntilItIsReported(t *testing.T) {
 		"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
 		"not Ready (NotReady): "+waits,
 		"keda@1.0.0 Processing: "+waits, "mail@1.0.0 Ready")
-	// A following bundle without changes does not make the module Ready. A bundle with the old version does not either,
-	// because the runtime may have applied the version in between.
+	// Neither a later bundle without changes nor a bundle with the old version makes the module Ready, because the
+	// runtime may have applied the new version.
 	m.publish("unrelated", nothing).publish("back", kedaTo("1.0.0"))
 	if m.status.State != v1beta2.StateProcessing || m.status.Modules[0].State != v1beta2.StateProcessing ||
 		m.status.Modules[1].State != v1beta2.StateReady {
@@ -148,12 +149,12 @@ func TestStateOfUnchangedModuleIsKept(t *testing.T) {
 	}
 }
 
-func TestStatesOfUnknownBundlesAreNotCarriedOver(t *testing.T) {
+func TestModuleIsNotReadyByReportAboutUnrecordedBundle(t *testing.T) {
 	for name, then := range map[string]func(*fleetMember){
 		"report about an unknown bundle": func(m *fleetMember) {
 			m.publish("unrelated", nothing).report("unknown", ready("keda"), ready("mail"))
 		},
-		"previous bundle is not the recorded one": func(m *fleetMember) {
+		"bundle whose predecessor is not the recorded bundle": func(m *fleetMember) {
 			m.publish("unrelated", nothing)
 			m.facts.Published.Predicate.Previous.Digest = digest.FromString("not recorded")
 			m.facts.Published.Digest = digest.FromString("another")
@@ -164,14 +165,14 @@ func TestStatesOfUnknownBundlesAreNotCarriedOver(t *testing.T) {
 			m.facts.Published.Changes, m.facts.Published.Digest = nil, digest.FromString("found")
 			m.poll()
 		},
-		"changed settings that affect every module": func(m *fleetMember) {
+		"bundle with changed settings that affect every module": func(m *fleetMember) {
 			m.publish("mirrored", func(s *bundle.DesiredState) { s.Settings.Mirrors = map[string]string{"a": "b"} })
 		},
-		"bundle is not applied within the allowed silence": func(m *fleetMember) {
+		"bundle that is not applied within the allowed silence": func(m *fleetMember) {
 			m.publish("unrelated", nothing).later(allowedSilence).report("newest", ready("keda"), ready("mail")).
 				later(time.Second)
 		},
-		"more changed modules than the limit": func(m *fleetMember) {
+		"bundle with more changed modules than the limit": func(m *fleetMember) {
 			m.publish("large", func(s *bundle.DesiredState) {
 				for i := range maxChanged + 1 {
 					s.Manifests = append(s.Manifests, module(fmt.Sprint("m", i)))

@@ -18,8 +18,8 @@ type Event struct {
 }
 
 // EventsBetween returns the Events for the difference between two consecutive statuses of a Kyma. It has no other
-// input, so an Event is not repeated after a restart or by another publisher. A promotion causes two Events per
-// runtime, or three if its modules take a while to become ready.
+// input, so a restarted publisher does not repeat Events. A promotion causes two Events per runtime, or three if the
+// runtime reports modules that are not ready yet.
 func EventsBetween(before, after v1beta2.KymaStatus) []Event {
 	var all []Event
 	add := func(warning bool, reason, note string) { all = append(all, Event{warning, reason, note}) }
@@ -42,7 +42,7 @@ func EventsBetween(before, after v1beta2.KymaStatus) []Event {
 			note += ": " + applied
 		}
 		add(false, v1beta2.ReasonReady, note)
-	case fell(before.State, after.State):
+	case worsened(before.State, after.State):
 		if note := failure(after); note != "" {
 			add(true, v1beta2.ReasonFailed, note)
 		}
@@ -120,8 +120,8 @@ func installed(status v1beta2.KymaStatus) map[string]string {
 	return versions
 }
 
-// fell reports whether a state changed to Error or Warning. A change from Error to Warning does not count.
-func fell(before, after v1beta2.State) bool {
+// worsened reports whether a state changed to Error or Warning. A change from Error to Warning does not count.
+func worsened(before, after v1beta2.State) bool {
 	return after == v1beta2.StateError && before != v1beta2.StateError ||
 		after == v1beta2.StateWarning && before != v1beta2.StateWarning && before != v1beta2.StateError
 }

@@ -106,7 +106,7 @@ func TestEventsAreEmittedOnce(t *testing.T) {
 	}
 }
 
-// refuse simulates a report about bundle "newest" which lists another bundle as refused.
+// refuse simulates a report that lists bundle "newest" as applied and another bundle as refused.
 func (m *fleetMember) refuse(modules ...bundle.ReportedModule) {
 	m.report("newest", modules...)
 	m.facts.Report.Refused = []bundle.RefusedBundle{

@@ -10,9 +10,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// evidence returns the state of each module version that a rollout delivered, as proven by the latest report. The
-// report must contain the digest of the latest bundle, and the module request that the bundle was built for. It must
-// also report that version of the module as applied or tried. Any other report is about an earlier state.
+// evidence returns the state of each module version that a rollout delivered, according to the latest report. The
+// report must contain the digest of the latest bundle and the module request from which the bundle was built. It must
+// also list that version of the module as applied or tried. Any other report describes an earlier state.
 func evidence(facts Facts) map[string]v1beta2.GivenVersion {
 	if len(facts.Given) == 0 {
 		return nil
@@ -31,7 +31,7 @@ func evidence(facts Facts) map[string]v1beta2.GivenVersion {
 	versions := resolve.Versions(facts.Published.State)
 	for module, given := range facts.Given {
 		given.State = ""
-		// Wanted is a version that the runtime tried but did not apply. Its state is used, but it does not count as
+		// Wanted is a version that the runtime tried but did not apply. Its state is recorded, but the version is not
 		// ready.
 		if m := byModule[module]; cmp.Or(m.Wanted, m.Version) == versions[module] {
 			given.State = m.State
@@ -45,9 +45,9 @@ func evidence(facts Facts) map[string]v1beta2.GivenVersion {
 	return proven
 }
 
-// outcomes returns the results of a Manifest's checks. A repeated result keeps its first value and message, so new
-// measurements alone do not change the status. A check without a reported result keeps its previous result. Results of
-// checks that the Manifest no longer contains are removed.
+// outcomes returns the results of a Manifest's checks. If a check has the same result again, its first value and
+// message stay recorded, so new measurements alone do not change the status. A check without a reported result keeps
+// its previous result. Results of checks that the Manifest no longer contains are removed.
 func outcomes(
 	before []v1beta2.CheckOutcome, checks []fleet.Check, reported []bundle.ReportedCheck,
 ) []v1beta2.CheckOutcome {
@@ -65,8 +65,8 @@ func outcomes(
 	return all
 }
 
-// exact reports whether the latest report is about the latest bundle and the module request that the bundle was built
-// for.
+// exact reports whether the latest report contains the latest bundle and the module request from which that bundle was
+// built.
 func exact(facts Facts) bool {
 	if facts.ReportRefused != nil || !current(facts) || facts.Report.Kyma == nil {
 		return false

@@ -51,8 +51,8 @@ func TestOnlyExactReportProvesVersionOfRollout(t *testing.T) {
 		"refused report": {
 			func(f *Facts) { f.ReportRefused = &refusal.Error{Reason: refusal.ForeignKey} }, "", false,
 		},
-		"no report": {func(f *Facts) { f.Report = nil }, "", false},
-		"no report, but the version was ready before": {
+		"runtime without a report": {func(f *Facts) { f.Report = nil }, "", false},
+		"runtime without a report whose version was ready before": {
 			func(f *Facts) { f.Report, f.Given = nil, was(f.Given, true) }, "", true,
 		},
 		"module in state Error, but the version was ready before": {
@@ -60,7 +60,7 @@ func TestOnlyExactReportProvesVersionOfRollout(t *testing.T) {
 				f.Report.Modules[0].State, f.Given = v1beta2.StateError, was(f.Given, true)
 			}, v1beta2.StateError, true,
 		},
-		"recorded state without a report": {func(f *Facts) { f.Report = nil }, "", false},
+		"runtime without a report but with a recorded state": {func(f *Facts) { f.Report = nil }, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := healthy()

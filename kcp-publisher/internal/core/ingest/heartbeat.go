@@ -10,12 +10,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// An unchanged status is written again after notedFor plus a part of notedSpread that depends on the runtime. The
-// spread prevents all statuses from being written at the same time. Other packages require that the sum is less than
-// plan.MaxUnrecorded.
+// The report time in an otherwise unchanged status is updated after updateAfter plus a part of updateSpread that
+// depends on the runtime. The spread prevents the publisher from updating all statuses at the same time. Other packages
+// require that the sum is less than plan.MaxUnrecorded.
 const (
-	notedFor    = 18 * time.Hour
-	notedSpread = 5 * time.Hour
+	updateAfter  = 18 * time.Hour
+	updateSpread = 5 * time.Hour
 )
 
 // NeedsUpdate reports whether a status must be written, because it differs from the stored status or because the stored
@@ -35,19 +35,21 @@ func NeedsUpdate(before, after v1beta2.KymaStatus) bool {
 	return !equality.Semantic.DeepEqual(before, after)
 }
 
-// NextUpdate returns when the report time must be written again. It returns zero for a runtime that never reported.
+// NextUpdate returns when the report time in the status must be updated. It returns zero for a runtime that never
+// reported.
 func NextUpdate(status v1beta2.KymaStatus) time.Time {
 	if status.Runtime == nil || status.Runtime.Observed == nil || status.Runtime.Observed.Heard == nil {
 		return time.Time{}
 	}
 	sum := fnv.New32a()
 	sum.Write([]byte(status.Runtime.ID))
-	return status.Runtime.Observed.Heard.Add(notedFor + notedSpread*time.Duration(sum.Sum32()%1000)/1000)
+	return status.Runtime.Observed.Heard.Add(updateAfter + updateSpread*time.Duration(sum.Sum32()%1000)/1000)
 }
 
 // Arrived returns when a report arrived. first is true for the first report that a publisher reads after its start.
-// Another publisher may have read that report without recording it, so its arrival is computed from the report's own
-// time and the clock offset of the recorded report. The result is between the arrival of the recorded report and now.
+// Another publisher may have received that report earlier without recording it. Its arrival is therefore computed from
+// its creation time and from the clock difference of the recorded report. The result is between the arrival of the
+// recorded report and now.
 func Arrived(before *v1beta2.RuntimeStatus, report bundle.AcceptedReport, first bool, now time.Time) time.Time {
 	if before == nil || before.Observed == nil || report.Enrolled {
 		return now

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestNotableReportsChangedOrOldStatus(t *testing.T) {
+func TestChangedOrOldStatusNeedsUpdate(t *testing.T) {
 	report := func(change func(*bundle.AcceptedReport)) v1beta2.KymaStatus {
 		r := bundle.AcceptedReport{
 			Content: "sha256:report", Report: bundle.Report{Sequence: 5, Time: noon, AgentVersion: "v1"},
@@ -33,8 +33,8 @@ func TestNotableReportsChangedOrOldStatus(t *testing.T) {
 	}{
 		"unchanged status":              {func(*bundle.AcceptedReport) {}, nil, false},
 		"repeated report after minutes": {later(5 * time.Minute), nil, false},
-		"repeated report after hours":   {later(notedFor - time.Minute), nil, false},
-		"repeated report after a day":   {later(notedFor + notedSpread), nil, true},
+		"repeated report after hours":   {later(updateAfter - time.Minute), nil, false},
+		"repeated report after a day":   {later(updateAfter + updateSpread), nil, true},
 		"report with other content": {
 			func(r *bundle.AcceptedReport) { r.Content = "sha256:other" }, nil, true,
 		},
@@ -64,16 +64,16 @@ func TestNotableReportsChangedOrOldStatus(t *testing.T) {
 		}
 		was, is := before.DeepCopy(), after.DeepCopy()
 		if got := NeedsUpdate(before, after); got != c.want {
-			t.Errorf("%s: got notable %t, want %t", name, got, c.want)
+			t.Errorf("%s: got needs update %t, want %t", name, got, c.want)
 		}
 		if !equal(before, *was) || !equal(after, *is) {
-			t.Errorf("%s: Notable changed its arguments", name)
+			t.Errorf("%s: NeedsUpdate changed its arguments", name)
 		}
 	}
 	never := *before.DeepCopy()
 	never.Runtime = nil
 	if !NeedsUpdate(never, before) {
-		t.Error("first report: got not notable")
+		t.Error("first report: got no needed update, want one")
 	}
 }
 
@@ -87,8 +87,8 @@ func TestStatusUpdatesOfFleetAreSpread(t *testing.T) {
 			},
 		})
 	}
-	if a, b := at("berlin"), at("paris"); a.Equal(b) || a.Before(noon.Add(notedFor)) ||
-		b.After(noon.Add(notedFor+notedSpread)) {
+	if a, b := at("berlin"), at("paris"); a.Equal(b) || a.Before(noon.Add(updateAfter)) ||
+		b.After(noon.Add(updateAfter+updateSpread)) {
 		t.Errorf("got next updates at %s and %s, want different times within the spread", a, b)
 	}
 	if at := NextUpdate(v1beta2.KymaStatus{}); !at.IsZero() {
@@ -96,10 +96,10 @@ func TestStatusUpdatesOfFleetAreSpread(t *testing.T) {
 	}
 }
 
-// TestRestartKeepsReportTimes covers reports that another publisher read without recording them.
+// TestRestartKeepsReportTimes covers reports that another publisher received without recording them.
 func TestRestartKeepsReportTimes(t *testing.T) {
 	now := noon.Add(10 * time.Hour)
-	noted := func(reportedAt time.Time) *v1beta2.RuntimeStatus {
+	recorded := func(reportedAt time.Time) *v1beta2.RuntimeStatus {
 		return &v1beta2.RuntimeStatus{
 			ReportSequence: 5, Observed: &v1beta2.ObservedBundle{
 				Time: metav1.NewTime(reportedAt), Heard: new(metav1.NewTime(noon)),
@@ -117,23 +117,31 @@ func TestRestartKeepsReportTimes(t *testing.T) {
 		later  bool // true if the report is not the first after the start
 		want   time.Time
 	}{
-		"recorded report": {noted(noon), report(5, noon), false, noon},
+		"recorded report": {recorded(noon), report(5, noon), false, noon},
 		"newer report": {
-			noted(noon), report(6, noon.Add(9*time.Hour)), false, noon.Add(9 * time.Hour),
+			recorded(noon), report(6, noon.Add(9*time.Hour)), false, noon.Add(9 * time.Hour),
 		},
-		"newer report, clock behind": {
-			noted(noon.Add(-2 * time.Hour)), report(6, noon.Add(7*time.Hour)), false, noon.Add(9 * time.Hour),
+		"newer report by a runtime clock that is behind": {
+			recorded(noon.Add(-2 * time.Hour)), report(6, noon.Add(7*time.Hour)), false, noon.Add(9 * time.Hour),
 		},
-		"newer report, clock ahead": {
-			noted(noon.Add(20 * time.Hour)), report(6, noon.Add(29*time.Hour)), false, noon.Add(9 * time.Hour),
+		"newer report by a runtime clock that is ahead": {
+			recorded(noon.Add(20 * time.Hour)), report(6, noon.Add(29*time.Hour)), false, noon.Add(9 * time.Hour),
 		},
-		"newer report, clock set forward":       {noted(noon), report(6, noon.Add(29*time.Hour)), false, now},
-		"newer report, clock set back":          {noted(noon), report(6, noon.Add(-29*time.Hour)), false, noon},
-		"newer report, read after the start":    {noted(noon), report(6, noon.Add(9*time.Hour)), true, now},
-		"recorded report, read after the start": {noted(noon), report(5, noon), true, noon},
-		"enrollment of another key":             {noted(noon), enrolling, false, now},
-		"first report of the runtime":           {&v1beta2.RuntimeStatus{}, report(6, noon), false, now},
-		"first report of a new Kyma":            {nil, report(6, noon), false, now},
+		"newer report after the runtime clock was set forward": {
+			recorded(noon), report(6, noon.Add(29*time.Hour)), false, now,
+		},
+		"newer report after the runtime clock was set back": {
+			recorded(noon), report(6, noon.Add(-29*time.Hour)), false, noon,
+		},
+		"newer report that is not the first after the start": {
+			recorded(noon), report(6, noon.Add(9*time.Hour)), true, now,
+		},
+		"recorded report that is not the first after the start": {recorded(noon), report(5, noon), true, noon},
+		"enrollment of another key":                             {recorded(noon), enrolling, false, now},
+		"first report of the runtime": {
+			&v1beta2.RuntimeStatus{}, report(6, noon), false, now,
+		},
+		"first report of a new Kyma": {nil, report(6, noon), false, now},
 	} {
 		if got := Arrived(c.before, c.report, !c.later, now); !got.Equal(c.want) {
 			t.Errorf("%s: got arrival at %s, want %s", name, got, c.want)
@@ -141,8 +149,8 @@ func TestRestartKeepsReportTimes(t *testing.T) {
 	}
 }
 
-// TestUncertainSilenceIsNotReported covers a publisher that has not tried to read the report since its start. Until
-// then, it must not change the recorded state, because the previous publisher may have received a report.
+// TestUncertainSilenceIsNotReported covers a publisher that has not tried to read the report since its start. It must
+// not change the recorded state before that, because the previous publisher may have received a report.
 func TestUncertainSilenceIsNotReported(t *testing.T) {
 	s := healthy()
 	status := s.status()
@@ -151,9 +159,9 @@ func TestUncertainSilenceIsNotReported(t *testing.T) {
 		unnoted time.Time
 		silent  bool
 	}{
-		"publisher tried to read the report":                {time.Time{}, true},
-		"publisher just started":                            {late.Add(-time.Minute), false},
-		"publisher started longer ago than allowed silence": {late.Add(-allowedSilence - time.Minute), true},
+		"publisher tried to read the report":                    {time.Time{}, true},
+		"publisher started a minute ago":                        {late.Add(-time.Minute), false},
+		"publisher started longer ago than the allowed silence": {late.Add(-allowedSilence - time.Minute), true},
 	} {
 		if _, silent := SilentStatus(status, 3, allowedSilence, false, c.unnoted, late); silent != c.silent {
 			t.Errorf("%s: got silent %t, want %t", name, silent, c.silent)

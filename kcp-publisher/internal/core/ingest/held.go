@@ -9,8 +9,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// HeldBy returns the status while bundles are only renewed. It records a renewed bundle and sets the condition
-// Publishing with the held commit. If commit is empty, the condition is not changed.
+// HeldBy returns the status of a Kyma while a partially applied Git commit allows only renewals of bundles. It records
+// the renewed bundle, if any. It sets the condition Publishing to False. commit describes the Git commit for the
+// condition's message; if it is empty, the condition is not changed.
 func HeldBy(
 	before v1beta2.KymaStatus, renewed *plan.Published, commit string, generation int64, now time.Time,
 ) v1beta2.KymaStatus {

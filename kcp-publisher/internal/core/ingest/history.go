@@ -8,11 +8,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// The status contains a history of the last bundles for operators: their publication, report, and module states. The
-// history alone never causes a status update. It is not signed; only the bundles in the registry prove their signers.
+// The status contains a history of the last bundles for operators: when each was published and applied, and the state
+// of its modules. The history alone never causes a status update. It is not signed; only the bundles in the registry
+// prove their signers.
 
-// maxHistory limits the number of bundles in the history of a runtime, and maxVersionChanges the version changes of
-// each. A bundle takes about 300 bytes.
+// maxHistory limits the number of bundles in the history of a runtime. maxVersionChanges limits the number of version
+// changes that are recorded for each bundle. A bundle takes about 300 bytes.
 const (
 	maxHistory        = 5
 	maxVersionChanges = 3
@@ -20,7 +21,7 @@ const (
 
 // history returns the updated history of a runtime. before is the previous status, or nil.
 func history(before *v1beta2.RuntimeStatus, after v1beta2.KymaStatus, facts Facts) []v1beta2.BundleRecord {
-	all, published := after.Runtime.History, after.Runtime.Published // after is a copy, so changing it in place is safe
+	all, published := after.Runtime.History, after.Runtime.Published // after is the caller's copy, so it can be changed
 	if published == nil {
 		return all
 	}
@@ -28,14 +29,14 @@ func history(before *v1beta2.RuntimeStatus, after v1beta2.KymaStatus, facts Fact
 	if before != nil {
 		last = before.Published
 	}
-	// An already published bundle without a record is omitted. Otherwise, an upgrade from a publisher without a history
-	// would update every status.
+	// A bundle without a record that an older publisher published is not added. Otherwise, the first publisher with a
+	// history would update every status.
 	if last == nil || last.Digest != published.Digest {
 		all = slices.DeleteFunc(all, func(b v1beta2.BundleRecord) bool { return b.Digest == published.Digest })
 		all = append([]v1beta2.BundleRecord{recordOf(last, published)}, all...)
 		all = all[:min(len(all), maxHistory)]
 	}
-	noteRefusals(all, facts)
+	recordRefusals(all, facts)
 	observed := after.Runtime.Observed
 	if observed == nil || observed.Digest == "" {
 		return all
@@ -86,8 +87,8 @@ func versionChanges(before, after map[string]string) []v1beta2.VersionChange {
 	return all
 }
 
-// noteRefusals records the refusal reason of each bundle that the latest report lists as refused.
-func noteRefusals(all []v1beta2.BundleRecord, facts Facts) {
+// recordRefusals records the refusal reason of each bundle that the latest report lists as refused.
+func recordRefusals(all []v1beta2.BundleRecord, facts Facts) {
 	if facts.Report == nil {
 		return
 	}

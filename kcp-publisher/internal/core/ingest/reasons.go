@@ -27,7 +27,7 @@ func nilIfEmpty(why *v1beta2.RuntimeReasons) *v1beta2.RuntimeReasons {
 	return why
 }
 
-// known returns a reason if the list contains it, and Other otherwise.
+// known returns the reason if the list contains it, and reason Other otherwise.
 func known(r reason.Reason, list []reason.Reason) v1beta2.Reason {
 	return v1beta2.Reason(cmp.Or(reason.Known(r, list), reason.Other))
 }
@@ -48,8 +48,9 @@ func publishReason(err error) v1beta2.Reason {
 	return known(reason.Of(err), reason.Publishing)
 }
 
-// runtimeReason returns the reason that a runtime reports for a module in state Error or Warning, or waiting for a
-// maintenance window. Reasons of other states are omitted, because each change would require a status update.
+// runtimeReason returns the reason that a runtime reports for a module that is in state Error or Warning or waits for a
+// maintenance window. It omits the reasons of other states, because each change of a reason would require a status
+// update.
 func runtimeReason(status v1beta2.ModuleStatus, r bundle.ReportedModule) v1beta2.Reason {
 	switch {
 	case status.State == v1beta2.StateError || status.State == v1beta2.StateWarning:

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-func TestStatusKeepsReasons(t *testing.T) {
+func TestStatusContainsReasonOfEachProblem(t *testing.T) {
 	type reasons = v1beta2.RuntimeReasons
 	keda := func(runtime, problem string) *reasons {
 		return &reasons{
@@ -40,8 +40,8 @@ func TestStatusKeepsReasons(t *testing.T) {
 		"healthy runtime":                        {func(*Facts) {}, nil},
 		"module in state Error":                  {reports("Error", reason.Forbidden), keda("Forbidden", "")},
 		"module in state Error without a reason": {reports("Error", ""), keda("Other", "")},
-		"unknown reason":                         {reports("Warning", "Later"), keda("Other", "")},
-		"reason of another list":                 {reports("Error", reason.ModuleUnknown), keda("Other", "")},
+		"module with an unknown reason":          {reports("Warning", "Later"), keda("Other", "")},
+		"module with the reason of a problem":    {reports("Error", reason.ModuleUnknown), keda("Other", "")},
 		"module is progressing":                  {reports("Processing", reason.Installing), nil},
 		"upgrade without a maintenance window": {func(f *Facts) {
 			m := &f.Report.Modules[0]
@@ -49,7 +49,7 @@ func TestStatusKeepsReasons(t *testing.T) {
 		}, keda("WindowMissing", "")},
 		"unresolved module":        {problem("Warning", reason.ChannelMissing), keda("", "ChannelMissing")},
 		"problem without a reason": {problem("Error", ""), keda("", "Other")},
-		"remark":                   {problem("Ready", ""), nil},
+		"module with a remark":     {problem("Ready", ""), nil},
 		"module in state Error with a problem": {func(f *Facts) {
 			reports("Error", reason.Timeout)(f)
 			problem("Warning", reason.PinUnavailable)(f)
@@ -58,10 +58,10 @@ func TestStatusKeepsReasons(t *testing.T) {
 			fails(reason.Errorf(reason.PinsInvalid, "x")), &reasons{Publish: "PinsInvalid"},
 		},
 		"publish error without a reason": {fails(errors.New("runtime id x")), &reasons{Publish: "Other"}},
-		"expired root": {
+		"expired root of trust": {
 			fails(refusal.New(refusal.RootExpired, "x")), &reasons{Publish: "RootExpired"},
 		},
-		"keys not listed in the root": {
+		"keys not listed in the root of trust": {
 			fails(refusal.New(refusal.UnknownKey, "x")), &reasons{Publish: "KeysNotAccepted"},
 		},
 		"other refusal by the publisher": {fails(refusal.New(refusal.TooLarge, "x")), &reasons{Publish: "Other"}},
@@ -103,7 +103,7 @@ func TestStatusKeepsReasons(t *testing.T) {
 	}
 }
 
-func TestMissingReportHasAReason(t *testing.T) {
+func TestUnreadableReportHasReasonAfterAllowedSilence(t *testing.T) {
 	s := healthy().with(func(f *Facts) { f.ReportUnread = errors.New("403") })
 	if got := Status(s.before, s.facts, s.now); got.Runtime.Reasons != nil {
 		t.Errorf("within the allowed silence: got %+v, want no reasons", got.Runtime.Reasons)

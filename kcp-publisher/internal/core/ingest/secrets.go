@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// secrets sets the condition Secrets and its reason, once the runtime has had a Secret.
+// secrets sets the condition Secrets and its reason. A runtime that never had a Secret does not get the condition.
 func secrets(
 	before []metav1.Condition, facts Facts, why *v1beta2.RuntimeReasons, set func(string, string, string, bool),
 ) {
@@ -40,8 +40,8 @@ func secrets(
 	}
 }
 
-// KnownSecrets returns the names of the Secrets that can exist in the runtime. Besides the current Secrets, these are
-// earlier Secrets until the runtime reports the bundle that removes them.
+// KnownSecrets returns the names of the Secrets that can exist in the runtime: the current Secrets, and earlier Secrets
+// until the runtime reports the bundle that removes them.
 func KnownSecrets(before []string, have []bundle.RuntimeSecret, facts Facts) []string {
 	var known []string
 	for _, s := range have {

@@ -26,28 +26,28 @@ func TestSecretsConditionReportsOutcome(t *testing.T) {
 		reason string // empty for no condition
 		state  v1beta2.State
 	}{
-		"never had Secrets": {healthy(), "", v1beta2.StateReady},
-		"written": {
+		"runtime that never had Secrets": {healthy(), "", v1beta2.StateReady},
+		"Secrets written": {
 			healthy().with(sealedAs("1")).with(reportedAs("1", "")), "Written", v1beta2.StateReady,
 		},
-		"not reported yet": {healthy().with(sealedAs("1")), "Pending", v1beta2.StateReady},
-		"older revision reported": {
+		"Secrets not reported yet": {healthy().with(sealedAs("1")), "Pending", v1beta2.StateReady},
+		"older revision of the Secrets reported": {
 			healthy().with(sealedAs("2")).with(reportedAs("1", "")), "Pending", v1beta2.StateReady,
 		},
 		"report about an earlier bundle": {
 			healthy().with(sealedAs("1")).with(reportedAs("1", "")).with(reportedEarlierBundle), "Pending",
 			v1beta2.StateProcessing,
 		},
-		"not written": {
+		"Secrets not written": {
 			healthy().with(sealedAs("1")).with(reportedAs("1", "secret a/b: namespace a does not exist yet")),
 			"NotWritten",
 			v1beta2.StateWarning,
 		},
-		"not sealed": {
+		"Secrets not sealed": {
 			healthy().with(func(f *Facts) { f.SecretsError = errors.New("too large") }), "NotSealed",
 			v1beta2.StateWarning,
 		},
-		"not sealed, earlier Secrets written": {
+		"Secrets not sealed after earlier Secrets were written": {
 			healthy().with(sealedAs("1")).with(reportedAs("1", "")).
 				with(func(f *Facts) { f.SecretsError = errors.New("too large") }), "NotSealed", v1beta2.StateWarning,
 		},
@@ -81,10 +81,10 @@ func TestSecretIsRecordedUntilItIsRemoved(t *testing.T) {
 		facts Facts
 		gone  bool
 	}{
-		"revision is applied":      {healthy().with(sealedAs("1")).with(reportedAs("1", "")).facts, true},
-		"no published bundle":      {Facts{}, false},
-		"revision is not reported": {healthy().with(sealedAs("1")).facts, false},
-		"no Secrets in the bundle": {healthy().with(reportedAs("1", "")).facts, false},
+		"Secrets are written":       {healthy().with(sealedAs("1")).with(reportedAs("1", "")).facts, true},
+		"no bundle is published":    {Facts{}, false},
+		"Secrets are not reported":  {healthy().with(sealedAs("1")).facts, false},
+		"bundle contains no Secret": {healthy().with(reportedAs("1", "")).facts, false},
 		"older revision is reported": {healthy().with(sealedAs("2")).with(reportedAs("1", "")).facts,
 			false},
 		"Secrets are not written": {
@@ -93,7 +93,7 @@ func TestSecretIsRecordedUntilItIsRemoved(t *testing.T) {
 		"report about an earlier bundle": {
 			healthy().with(sealedAs("1")).with(reportedAs("1", "")).with(reportedEarlierBundle).facts, false,
 		},
-		"no report": {healthy().with(sealedAs("1")).with(nothingReported).facts, false},
+		"runtime never reported": {healthy().with(sealedAs("1")).with(nothingReported).facts, false},
 		"Secrets are not sealed": {
 			healthy().with(sealedAs("1")).with(reportedAs("1", "")).
 				with(func(f *Facts) { f.SecretsError = errors.New("too large") }).facts, false,

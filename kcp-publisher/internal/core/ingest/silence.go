@@ -17,9 +17,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// SilentStatus returns the status of a runtime whose reports cannot be read now. It returns true and a changed status
-// if the runtime has been silent for longer than allowed. unnoted is Facts.UnrecordedUntil. Once reports can be read
-// again, callers use Status.
+// SilentStatus returns the status of a runtime while the publisher cannot read its reports. It returns a changed status
+// and true if the runtime has been silent for longer than allowed. unnoted is Facts.UnrecordedUntil. Once the publisher
+// can read reports again, it calls Status instead.
 func SilentStatus(
 	before v1beta2.KymaStatus, generation int64, allowed time.Duration, carried bool, unnoted, now time.Time,
 ) (v1beta2.KymaStatus, bool) {
@@ -45,8 +45,8 @@ func SilentStatus(
 }
 
 // lastReportTime returns when a report was received. A report with a recorded sequence keeps its recorded time, so a
-// restart or an attacker who replays the report with different bytes cannot renew it. The result is never after seen,
-// even if the recorded time comes from a fast clock.
+// restart or an attacker who replays the report with different bytes cannot renew it. The result is never later than
+// seen, even if a publisher with a fast clock recorded the time.
 func lastReportTime(before v1beta2.RuntimeStatus, report bundle.AcceptedReport, seen time.Time) metav1.Time {
 	if before.Observed == nil || before.ReportSequence != report.Sequence || report.Enrolled {
 		return metav1.NewTime(seen.UTC().Truncate(time.Second))
@@ -86,13 +86,13 @@ func reporting(
 	last := plan.LastReportTimeOf(*r.Observed, facts.Carried).UTC()
 	state := silence.LastReport{At: last, Possible: facts.UnrecordedUntil}.State(facts.Silence, now)
 	if state == silence.Uncertain {
-		return !meta.IsStatusConditionTrue(after.Conditions, v1beta2.ConditionReporting) // keep the recorded condition
+		return !meta.IsStatusConditionTrue(after.Conditions, v1beta2.ConditionReporting) // do not change the condition
 	}
 	why.Report = requestReason(facts)
 	switch {
 	case state == silence.Silent:
 		why.Report = unreadReason(facts)
-		// The message contains no age, because it would change the condition in every reconcile.
+		// The message contains the time of the last report instead of its age, which would change in every reconcile.
 		set(v1beta2.ConditionReporting, v1beta2.ReasonSilent,
 			fmt.Sprintf("the last report is from %s, more than the allowed %s ago%s", last.Format(time.RFC3339),
 				facts.Silence, unread(facts)), false)
@@ -117,7 +117,7 @@ func reporting(
 	return false
 }
 
-// leftOut describes the omitted parts of a truncated report, as the end of a sentence.
+// leftOut describes the omitted parts of a truncated report. The result is appended to a condition message.
 func leftOut(facts Facts) string {
 	if facts.Report == nil || facts.Report.Truncated == nil {
 		return ""
@@ -145,8 +145,8 @@ func leftOut(facts Facts) string {
 	return "; its report is truncated to fit: " + strings.Join(parts, "; ")
 }
 
-// requestReason returns RequestTruncated if the report omits the requested modules because of its size. An invalid
-// request is reported by condition Synced instead.
+// requestReason returns RequestTruncated if the report omits the requested modules because of its size. It returns
+// empty for an invalid request, which condition Synced reports.
 func requestReason(facts Facts) v1beta2.Reason {
 	t := trouble(facts)
 	if facts.Report == nil || !facts.Report.OmitsRequest() || t != nil && t.Reason == v1beta2.ReasonPinsUnreadable {
@@ -163,7 +163,7 @@ func unreadReason(facts Facts) v1beta2.Reason {
 	return v1beta2.Reason(reason.ReportUnreadable)
 }
 
-// unread describes why the report could not be read from the registry, as the end of a sentence.
+// unread describes why the report could not be read from the registry. The result is appended to a condition message.
 func unread(facts Facts) string {
 	if facts.ReportUnread == nil {
 		return ""

@@ -84,7 +84,7 @@ func TestRuntimeWithoutReportDoesNotBecomeSilent(t *testing.T) {
 	status := healthy().with(nothingReported).status()
 	if after, silent := SilentStatus(status, 3, allowedSilence, false, time.Time{}, noon.Add(time.Hour)); silent ||
 		!reflect.DeepEqual(after, status) {
-		t.Errorf("got silent %t, %s", silent, outline(after))
+		t.Errorf("runtime that never reported: got silent %t, %s, want an unchanged status", silent, outline(after))
 	}
 	if _, silent := SilentStatus(v1beta2.KymaStatus{}, 1, allowedSilence, false, time.Time{}, noon); silent {
 		t.Error("empty status: got silent")
@@ -145,18 +145,18 @@ func TestReportTimeIsTheFirstArrival(t *testing.T) {
 		"first report": {
 			v1beta2.RuntimeStatus{}, report(5, noon.AddDate(1, 0, 0)), noon.Add(time.Hour),
 		},
-		"newer report":                       {known, report(6, noon.AddDate(-1, 0, 0)), noon.Add(time.Hour)},
-		"known report, read after a restart": {known, report(5, noon), noon},
-		"recorded time is in the future": {
+		"newer report":                          {known, report(6, noon.AddDate(-1, 0, 0)), noon.Add(time.Hour)},
+		"recorded report, read after a restart": {known, report(5, noon), noon},
+		"recorded time in the future": {
 			v1beta2.RuntimeStatus{ReportSequence: 5,
 				Observed: &v1beta2.ObservedBundle{Heard: new(metav1.NewTime(noon.AddDate(1, 0, 0)))}}, report(5, noon),
 			noon.Add(time.Hour),
 		},
 		"enrollment of another key": {known, enrolling, noon.Add(time.Hour)},
-		"recorded by a publisher that did not record arrivals": {
+		"report recorded without an arrival time": {
 			v1beta2.RuntimeStatus{ReportSequence: 5, Observed: &v1beta2.ObservedBundle{}}, report(5, noon), noon,
 		},
-		"recorded without an arrival, clock ahead": {
+		"report recorded without an arrival time by a runtime clock that is ahead": {
 			v1beta2.RuntimeStatus{ReportSequence: 5, Observed: &v1beta2.ObservedBundle{}},
 			report(5, noon.AddDate(9, 0, 0)), noon.Add(time.Hour),
 		},
@@ -176,7 +176,8 @@ func TestDelayedReportIsReportedAsClockBehind(t *testing.T) {
 		reporting.Status != metav1.ConditionFalse ||
 		!strings.Contains(reporting.Message,
 			"arrived at 2026-05-04T11:59:00Z and is from 2026-05-03T11:00:00Z by the runtime's clock") {
-		t.Errorf("got %s, %+v", status.State, reporting)
+		t.Errorf("delay of 25 hours: got state %s and condition %+v, want Warning and ClockBehind", status.State,
+			reporting)
 	}
 	s.before.Runtime.Observed.Time = metav1.NewTime(noon.Add(-23 * time.Hour))
 	if status := s.status(); status.State != v1beta2.StateReady {
@@ -194,7 +195,7 @@ func TestDelayedReportIsReportedAsClockBehind(t *testing.T) {
 	}
 }
 
-// TestTruncatedReportIsReported also checks that modules omitted from a report do not count as removed or as no longer
+// TestTruncatedReportIsReported also checks that modules that a report omits are not treated as removed or as no longer
 // requested.
 func TestTruncatedReportIsReported(t *testing.T) {
 	s := healthy().with(func(f *Facts) { f.Report.Truncated = &bundle.Truncated{Messages: true} })

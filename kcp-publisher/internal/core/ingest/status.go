@@ -1,6 +1,6 @@
 // Package ingest converts the reports of runtimes to the status of their Kymas. From the previous status, the report
 // and the published bundle, it computes the next status without I/O. The next status shares no memory with the inputs,
-// because clients decode responses of the API server into it.
+// because a client overwrites it with the API server's response.
 package ingest
 
 import (
@@ -22,27 +22,28 @@ import (
 // Facts contains the inputs for the status of one runtime, besides its previous status.
 type Facts struct {
 	Generation int64
-	// Published is the latest bundle, or nil before the first. PublishError is the error if a newer bundle could not be
-	// published.
+	// Published is the latest bundle, or nil before the first bundle. PublishError is set if a newer bundle could not
+	// be published.
 	Published    *plan.Published
 	PublishError error
-	// Problems lists remarks and the reasons why requested modules are not resolved. It excludes versions that a
-	// rollout holds back, because they would change every status in the fleet before the first runtime is updated.
+	// Problems lists remarks and the reasons why requested modules are not resolved. It does not list versions that a
+	// rollout holds back. Otherwise, a new rollout would change every status in the fleet before it updates the first
+	// runtime.
 	Problems []bundle.Problem
 	// Templates contains the ModuleTemplates of the modules in the latest bundle, by name.
 	Templates map[string]v1beta2.PartialMeta
 	// Given contains the modules of the latest bundle whose version was selected by a rollout.
 	Given map[string]v1beta2.GivenVersion
-	// Report is the latest accepted report, or nil before the first. ReportRefused is set if the latest report was
-	// refused.
+	// Report is the latest accepted report, or nil before the first report. ReportRefused is set if the latest report
+	// was refused.
 	Report        *bundle.AcceptedReport
 	ReportRefused *refusal.Error
-	// ReportUnread is the error if the report could not be read although the registry responds. The status shows this
-	// error only after the allowed silence, because the next attempt can succeed.
+	// ReportUnread is set if the registry responds but the report could not be read. The status shows this error only
+	// after the allowed silence, because the next attempt can succeed.
 	ReportUnread error
 	// LeftOut lists the features that the latest bundle omits because the agent does not support them, sorted.
 	LeftOut []bundle.Feature
-	// SecretsError is the error if the Secrets could not be sealed for the runtime.
+	// SecretsError is set if the publisher could not seal the Secrets for the runtime.
 	SecretsError error
 	// Silence is the allowed time without a report.
 	Silence time.Duration
@@ -61,8 +62,8 @@ type Facts struct {
 	Deviation  *plan.Deviation
 	Consistent bool
 
-	// unchanged is the record of the earlier bundle that the report is about. It is nil if the report is about the
-	// latest bundle or the difference is unknown.
+	// unchanged is the record of the earlier bundle that the report lists as applied. It is nil if the runtime has
+	// applied the latest bundle, or if the differences between the two bundles are not recorded.
 	unchanged *v1beta2.EarlierBundle
 }
 
@@ -108,7 +109,7 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 	}
 	if r.Key != nil {
 		if r.Key.ClusterUID == "" {
-			r.Key.ClusterUID = report.ClusterUID // only changes when the runtime enrolls again
+			r.Key.ClusterUID = report.ClusterUID // later reports do not change it until the runtime enrolls again
 		}
 		if r.Key.Recipient = report.Recipient; bundle.CheckRecipient(report.Recipient) != nil {
 			r.Key.Recipient = ""
@@ -159,7 +160,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	acceptance(after.Runtime, facts, why, set)
 	registry(after, facts, set)
 	agent(after, facts, set)
-	understood(after, facts, set)
+	features(after, facts, set)
 	secrets(after.Conditions, facts, why, set)
 	synced(after, facts, set)
 	removals(after, facts, set)
@@ -245,14 +246,14 @@ func deciding(conditions []metav1.Condition) *metav1.Condition {
 	return nil
 }
 
-// current reports whether the latest report is about the latest bundle. It compares digests.
+// current reports whether the latest report lists the latest bundle as applied. It compares digests.
 func current(facts Facts) bool {
 	return facts.Published != nil && facts.Report != nil && facts.Report.Observed != nil &&
 		facts.Report.Observed.Digest == facts.Published.Digest
 }
 
-// knows reports whether the runtime has reported the latest bundle.
-func knows(r *v1beta2.RuntimeStatus, facts Facts) bool {
+// hasApplied reports whether the status records that the runtime has applied the latest bundle.
+func hasApplied(r *v1beta2.RuntimeStatus, facts Facts) bool {
 	return r.Observed != nil && r.Observed.Digest == facts.Published.Digest.String()
 }
 
@@ -260,7 +261,7 @@ func acceptance(
 	r *v1beta2.RuntimeStatus, facts Facts, why *v1beta2.RuntimeReasons, set func(string, string, string, bool),
 ) {
 	if facts.Published == nil && r.Published != nil && !facts.refusesBundles() {
-		return // without the latest bundle, keep the condition
+		return // facts do not contain the latest bundle, so the condition is not changed
 	}
 	why.Bundle = ""
 	switch {
@@ -271,13 +272,13 @@ func acceptance(
 			fmt.Sprintf("the runtime refused bundle %s (%s): %s", last.Digest, last.Reason, last.Detail), false)
 	case facts.Published == nil:
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonPending, noBundle, false)
-	case facts.Carried && !knows(r, facts):
+	case facts.Carried && !hasApplied(r, facts):
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonCarried,
 			fmt.Sprintf("bundle %d must be carried to the runtime, or its report back to the control plane",
 				facts.Published.Predicate.Sequence), false)
-	case !knows(r, facts) && trouble(facts) != nil && trouble(facts).Reason == v1beta2.ReasonStorageRefused:
+	case !hasApplied(r, facts) && trouble(facts) != nil && trouble(facts).Reason == v1beta2.ReasonStorageRefused:
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonStorageRefused, trouble(facts).Message, false)
-	case !knows(r, facts):
+	case !hasApplied(r, facts):
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonPending,
 			fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence), false)
 	case facts.Report != nil && facts.Report.Observed != nil && facts.Report.Observed.Expired:
@@ -291,8 +292,8 @@ func acceptance(
 // bundle.
 func (f Facts) refusesBundles() bool { return f.Report != nil && len(f.Report.Refused) > 0 }
 
-// registry sets the condition Registry to False if the registry does not contain the published bundle, and to True
-// afterwards.
+// registry sets the condition Registry to False if the registry does not contain the published bundle. It sets an
+// existing condition to True once the registry contains the bundle.
 func registry(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch {
 	case facts.Deviation != nil:
@@ -302,7 +303,8 @@ func registry(after v1beta2.KymaStatus, facts Facts, set func(string, string, st
 	}
 }
 
-// agent sets the condition Agent to False if the agent rolled back its image, and to True afterwards.
+// agent sets the condition Agent to False if the agent rolled back its image. It sets an existing condition to True
+// once a report contains no such problem.
 func agent(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch {
 	case facts.Report != nil && facts.Report.AgentProblem != "":
@@ -312,9 +314,9 @@ func agent(after v1beta2.KymaStatus, facts Facts, set func(string, string, strin
 	}
 }
 
-// understood sets the condition Features to False if the agent does not support a feature of the bundle, and to True
-// afterwards.
-func understood(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
+// features sets the condition Features to False if the bundle omits features that the agent does not support. It sets
+// an existing condition to True otherwise.
+func features(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch {
 	case len(facts.LeftOut) > 0:
 		set(v1beta2.ConditionFeatures, v1beta2.ReasonAgentOutdated, plan.AgentOutdatedMessage(facts.LeftOut), false)
@@ -418,7 +420,7 @@ func moduleStatus(
 	case !facts.applies(m.Module):
 		status.Message = fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence)
 	case m.Unmanaged:
-		// As in Kyma, an unmanaged module has no further state.
+		// As in Kyma, the status of an unmanaged module has no Manifest, resource or template.
 		status.State, status.Manifest, status.Resource, status.Template = v1beta2.StateUnmanaged, nil, nil, nil
 	case r.Maintenance && r.Version != m.Version:
 		// As in Kyma, a module keeps its state until its window opens.
@@ -445,7 +447,7 @@ func onlyTrouble(state v1beta2.State) v1beta2.State {
 	return ""
 }
 
-// precedence orders states from worst to best, as Kyma does.
+// precedence lists the states from worst to best, in the same order as Kyma.
 var precedence = []v1beta2.State{
 	v1beta2.StateError, v1beta2.StateWarning, v1beta2.StateDeleting, v1beta2.StateProcessing, v1beta2.StateReady,
 }

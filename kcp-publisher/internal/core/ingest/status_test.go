@@ -173,7 +173,7 @@ func TestStatusForFacts(t *testing.T) {
 				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
 				"not Ready (NotReady): the runtime has never reported",
 				"keda@ Processing: " + waiting, "mail@ Processing: " + waiting}},
-		"no published bundle": {
+		"no bundle is published": {
 			healthy().with(nothingReported).with(func(f *Facts) { f.Published = nil }), []string{"Processing",
 				"not Reporting (NeverReported): the runtime has never reported",
 				"not Accepted (Pending): no bundle is published yet",
@@ -366,7 +366,7 @@ func removing(s *scene) *scene {
 	})
 }
 
-func TestModulesAreKeptWithoutBundleAndReport(t *testing.T) {
+func TestModulesStayInStatusWithoutBundleAndReport(t *testing.T) {
 	s := healthy().with(nothingReported).with(func(f *Facts) { f.Published = nil })
 	s.before.Modules = []v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateReady}}
 	after := s.status()
@@ -381,7 +381,7 @@ func TestStatusContainsBundleAndActiveChannel(t *testing.T) {
 	p := after.Runtime.Published
 	if p.Sequence != 7 || p.Digest != newest.String() || !p.Time.Time.Equal(noon.Add(-time.Hour)) ||
 		p.Versions["keda"] != "1.0.0" || len(p.Versions) != 2 {
-		t.Errorf("got published bundle %+v", p)
+		t.Errorf("got published bundle %+v, want bundle 7 with versions of two modules", p)
 	}
 	if after.ActiveChannel != "regular" {
 		t.Errorf("got active channel %q, want regular", after.ActiveChannel)
@@ -395,7 +395,7 @@ func TestStatusContainsBundleAndActiveChannel(t *testing.T) {
 	m := after.Modules[0]
 	if m.FQDN != "kyma-pull.dev/module/keda" || m.Channel != "regular" || m.Template == nil ||
 		m.Template.PartialMeta.Name != "keda-1.0.0" {
-		t.Errorf("got module %+v", m)
+		t.Errorf("got module %+v, want keda of channel regular with template keda-1.0.0", m)
 	}
 	template := v1beta2.PartialMeta{Name: "keda-1.0.0", Namespace: "kcp-system", Generation: 4}
 	s.with(func(f *Facts) {
@@ -404,7 +404,8 @@ func TestStatusContainsBundleAndActiveChannel(t *testing.T) {
 			&v1beta2.TrackingObject{}
 	})
 	if m := s.status().Modules[0]; m.Template.PartialMeta != template || m.Manifest == nil {
-		t.Errorf("got template %+v and manifest %+v", m.Template, m.Manifest)
+		t.Errorf("got template %+v and manifest %+v, want template %+v and a manifest", m.Template, m.Manifest,
+			template)
 	}
 	s.with(func(f *Facts) { f.Published.State.Manifests[0].Unmanaged = true })
 	if m := s.status().Modules[0]; m.State != v1beta2.StateUnmanaged || m.Template != nil || m.Manifest != nil ||
@@ -424,13 +425,13 @@ func TestRememberRecordsReportInStatus(t *testing.T) {
 	r := status.Runtime
 	if r.ReportSequence != 5 || r.Observed.Digest != newest.String() || r.Observed.Sequence != 7 ||
 		r.Observed.ClusterUID != "uid" {
-		t.Errorf("got observed bundle %+v", r)
+		t.Errorf("got status %+v, want report 5 about bundle 7", r)
 	}
 	if r.Requested.Spec.Channel != "fast" || r.Requested.Generation != 4 {
-		t.Errorf("got request %+v", r.Requested)
+		t.Errorf("got request %+v, want channel fast of generation 4", r.Requested)
 	}
 	if r.Key.PublicKey != "public" || r.Key.Thumbprint != "thumb" || !r.Key.TokenExpires.Time.Equal(noon) {
-		t.Errorf("got key %+v", r.Key)
+		t.Errorf("got key %+v, want public with thumbprint thumb", r.Key)
 	}
 	t.Run("Kyma that is being deleted does not change the request", func(t *testing.T) {
 		Remember(&status,
@@ -440,7 +441,7 @@ func TestRememberRecordsReportInStatus(t *testing.T) {
 				},
 			}, "", "", noon)
 		if status.Runtime.Requested.Generation != 4 || status.Runtime.Key.PublicKey != "public" {
-			t.Errorf("got request %+v and key %+v", status.Runtime.Requested, status.Runtime.Key)
+			t.Errorf("got request %+v and key %+v, want no change", status.Runtime.Requested, status.Runtime.Key)
 		}
 	})
 	t.Run("report without a bundle clears the observed bundle", func(t *testing.T) {

@@ -19,11 +19,11 @@ func TestTakeoverReportAppliesOnlyToLatestBundle(t *testing.T) {
 		done      string
 		removed   []string
 	}{
-		"no takeover in the report": {published: bundle.TakeoverAdopt},
+		"report without a takeover": {published: bundle.TakeoverAdopt},
 		"adopted module": {published: bundle.TakeoverAdopt, reported: &bundle.ReportedTakeover{
 			Phase: bundle.TakeoverAdopt, Adopted: []string{"keda"},
 		},
-			adopted: []string{"keda", "mail"}}, // mail has no recorded objects, so it counts as adopted once it runs
+			adopted: []string{"keda", "mail"}}, // mail has no recorded objects, so it is adopted once it runs
 		"all modules adopted": {
 			published: bundle.TakeoverAdopt,
 			reported:  &bundle.ReportedTakeover{Phase: bundle.TakeoverAdopt, Adopted: []string{"keda"}, Done: true},

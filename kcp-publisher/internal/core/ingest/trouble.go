@@ -15,7 +15,8 @@ func trouble(facts Facts) *bundle.ReportedTrouble {
 	return facts.Report.Trouble
 }
 
-// synced sets the condition Synced to False if the runtime could not write objects, and to True afterwards.
+// synced sets the condition Synced to False if the runtime could not write objects. It sets an existing condition to
+// True once a report contains no such failure.
 func synced(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch t := trouble(facts); {
 	case t != nil && (t.Reason == v1beta2.ReasonStorageRefused || t.Reason == v1beta2.ReasonPinsUnreadable):

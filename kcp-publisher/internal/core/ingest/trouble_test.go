@@ -34,7 +34,7 @@ func TestWriteFailuresInRuntimeAreReported(t *testing.T) {
 
 	fine := status(v1beta2.KymaStatus{}, "new", nil)
 	require.Equal(t, v1beta2.StateReady, fine.State)
-	require.Empty(t, messageOf(fine, v1beta2.ConditionSynced), "condition without a failure")
+	require.Empty(t, messageOf(fine, v1beta2.ConditionSynced), "condition Synced of a runtime without a write failure")
 
 	refused := status(
 		fine,

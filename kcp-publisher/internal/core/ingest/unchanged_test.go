@@ -14,19 +14,21 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-func TestSameFactsChangeNothing(t *testing.T) {
+func TestSameFactsDoNotChangeStatus(t *testing.T) {
 	for name, s := range map[string]*scene{
-		"healthy":        healthy(),
-		"silent":         healthy().later(time.Hour),
-		"never reported": healthy().with(nothingReported),
-		"publish error":  healthy().with(func(f *Facts) { f.PublishError = errors.New("no") }),
-		"removing":       removing(healthy()),
+		"healthy runtime":             healthy(),
+		"silent runtime":              healthy().later(time.Hour),
+		"runtime that never reported": healthy().with(nothingReported),
+		"runtime with a publish error": healthy().with(func(f *Facts) {
+			f.PublishError = errors.New("no")
+		}),
+		"runtime that removes a module": removing(healthy()),
 	} {
 		t.Run(name, func(t *testing.T) {
 			first := s.status()
 			for _, pause := range []time.Duration{0, time.Second, 20 * time.Minute} {
 				second := Status(first, s.facts, s.now.Add(pause))
-				if pause > time.Minute && name != "silent" && name != "never reported" {
+				if pause > time.Minute && name != "silent runtime" && name != "runtime that never reported" {
 					second = Status(first, s.facts, s.now.Add(time.Minute)) // later, the runtime is silent
 				}
 				if !reflect.DeepEqual(first, second) {

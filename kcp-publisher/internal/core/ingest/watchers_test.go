@@ -42,9 +42,9 @@ func TestWatcherConditionReportsOutcome(t *testing.T) {
 			late, nil, metav1.ConditionFalse, "waiting for the runtime to report bundle 7",
 		},
 		"latest bundle not reported, condition exists": {late, []metav1.Condition{before}, metav1.ConditionTrue, ""},
-		"no Watchers, no condition":                    {func(*Facts) {}, nil, "", ""},
-		"Watchers removed":                             {func(*Facts) {}, []metav1.Condition{before}, "", ""},
-		"no published bundle, condition exists": {
+		"bundle without Watchers, no condition exists": {func(*Facts) {}, nil, "", ""},
+		"bundle without Watchers, condition exists":    {func(*Facts) {}, []metav1.Condition{before}, "", ""},
+		"no bundle published, condition exists": {
 			func(f *Facts) { f.Published = nil }, []metav1.Condition{before}, metav1.ConditionTrue, "",
 		},
 	} {

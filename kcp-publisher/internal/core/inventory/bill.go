@@ -11,7 +11,7 @@ import (
 )
 
 // Bill returns the inventory as a CycloneDX bill of materials. The fleet depends on module versions, and each module
-// version depends on its images. A property of each component contains its number of runtimes.
+// version depends on its images. A property of each component contains the number of runtimes that have it.
 func (f Fleet) Bill(name string, now time.Time) *cyclonedx.BOM {
 	bom := cyclonedx.NewBOM()
 	bom.Metadata = &cyclonedx.Metadata{

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Change is an image of a module version that was added to or removed from the bundles of runtimes between two times.
+// Change is an image of a module version that was added to or removed from the bundles of some runtimes between two
+// times.
 type Change struct {
 	Reference string `json:"image"`
 	Module
@@ -24,7 +25,7 @@ type Difference struct {
 	Changes []Change `json:"changes"`
 	// Unknown lists the module versions whose images are unknown at either time, sorted.
 	Unknown []Unknown `json:"unknown,omitempty"`
-	// Unread lists the runtimes whose bundles at both times could not be read, with the reason, sorted.
+	// Unread lists the runtimes that are not compared because their bundles could not be read, sorted.
 	Unread []Unread `json:"unread,omitempty"`
 }
 

@@ -137,8 +137,8 @@ func New(runtimes []Runtime, contents map[Module]Content) Fleet {
 	return fleet
 }
 
-// Select returns the part of the inventory that matches an image and a module. An empty argument matches all. The image
-// is a reference, a digest, or a name with or without its registry.
+// Select returns the part of the inventory that matches an image and a module. An empty image or module matches all.
+// The image is a reference, a digest, or a name with or without its registry.
 func (f Fleet) Select(image, module string) Fleet {
 	selected := Fleet{Images: []Image{}, Unreported: f.Unreported}
 	for _, i := range f.Images {
@@ -180,7 +180,8 @@ func matches(text, asked string) bool {
 	return covers(named, wanted)
 }
 
-// covers reports whether an image has the wanted digest or, if no digest is wanted, the wanted tag.
+// covers reports whether an image has the digest of the requested reference or, if the reference has no digest, its
+// tag. It returns true for a reference without a digest or tag.
 func covers(named, wanted reference.Named) bool {
 	if digested, ok := wanted.(reference.Digested); ok {
 		own, has := named.(reference.Digested)

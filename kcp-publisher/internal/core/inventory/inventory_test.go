@@ -25,8 +25,8 @@ var (
 	broken = Module{"mailer", "1.0.0"}
 )
 
-// small returns the inventory of two runtimes with keda, and one that never reported. Runtime a reported three days ago
-// and runs an older version of scaler.
+// small returns the inventory of two runtimes with keda, and of a runtime that never reported. Runtime a reported three
+// days ago and runs an older version of scaler.
 func small() Fleet {
 	return New([]Runtime{
 		{ID: "b", Reported: noon, Modules: []Module{keda, newer, broken}},
@@ -76,13 +76,13 @@ func TestSelectMatchesImageByReferenceDigestOrName(t *testing.T) {
 		"registry.example/kyma/keda:1": 0, "other.example/kyma/keda": 0,
 	} {
 		if got := small().Select(asked, ""); len(got.Images) != want || got.Unreported != 1 || len(got.Unknown) != 1 {
-			t.Errorf("%q: %d images, want %d: %+v", asked, len(got.Images), want, got)
+			t.Errorf("image %q: got %d images, want %d: %+v", asked, len(got.Images), want, got)
 		}
 	}
 	got := small().Select(pinned, "scaler")
 	if len(got.Images) != 1 || len(got.Images[0].Uses) != 1 || got.Images[0].Uses[0].Module != older ||
 		len(got.Unknown) > 0 {
-		t.Errorf("images of module scaler: got %+v", got)
+		t.Errorf("images of module scaler: got %+v, want one image with one use", got)
 	}
 	if uses := small().Images[1].Uses; len(uses) != 2 {
 		t.Errorf("Select changed the uses in the inventory: %+v", uses)
@@ -102,7 +102,7 @@ func TestBillOfMaterialsListsEachImageOnce(t *testing.T) {
 	refs, urls := map[string]bool{}, map[string]string{}
 	for _, c := range *bom.Components {
 		if refs[c.BOMRef] {
-			t.Errorf("%s appears twice", c.BOMRef)
+			t.Errorf("component %s appears twice", c.BOMRef)
 		}
 		refs[c.BOMRef], urls[c.BOMRef] = true, c.PackageURL
 	}

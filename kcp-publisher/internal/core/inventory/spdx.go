@@ -16,7 +16,7 @@ import (
 const creator = "kcp-publisher"
 
 // Document returns the result of Bill as an SPDX 2.3 document. Its packages are the fleet, the module versions, and
-// their images. The comment of each package contains its number of runtimes.
+// their images. The comment of each package contains the number of runtimes that have it.
 func (f Fleet) Document(name string, now time.Time) *spdx.Document {
 	bill := f.Bill(name, now)
 	fleet := *bill.Metadata.Component
@@ -48,7 +48,7 @@ func (f Fleet) Document(name string, now time.Time) *spdx.Document {
 	return document
 }
 
-// spdxPackage converts a component to a package. The content of the component is not analyzed.
+// spdxPackage converts a CycloneDX component to an SPDX package without files.
 func spdxPackage(c cyclonedx.Component) *spdx.Package {
 	p := &spdx.Package{
 		PackageName: c.Name, PackageSPDXIdentifier: elementOf(c.BOMRef), PackageVersion: c.Version,

@@ -22,7 +22,7 @@ func TestSPDXDocumentRelatesModulesToImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := spdxlib.ValidateDocument(&read); err != nil {
-		t.Error(err)
+		t.Errorf("the SPDX document is invalid: %v", err)
 	}
 	names := map[string]string{}
 	for _, p := range read.Packages {

@@ -1,20 +1,20 @@
 // Package memo caches computed values within a memory limit.
 //
-// Runtimes and module teams determine the size of their data, so a limit on the number of entries does not limit
+// Runtimes and module teams determine the size of the cached values, so a limit on the number of entries does not limit
 // memory. Each cache therefore has a function that returns the size of an entry, and drops the least recently used
 // entries first. hashicorp/golang-lru only limits the number of entries.
 //
-// Memo caches values by key, such as the differences of two states. Shared caches one value per holder: a holder's next
-// value replaces its previous value, and a value without a holder is dropped.
+// Memo caches values by key, such as the differences between two states. Shared caches one value for each Holder: a
+// Holder's next value replaces its previous value, and a value that no Holder references is dropped.
 package memo
 
 import "sync"
 
-// EntryBytes is the approximate memory overhead of an entry with a digest as its key. Size functions add it, so the
-// number of small values is limited as well.
+// EntryBytes is the approximate memory overhead of an entry whose key is a digest. Size functions add it to the size of
+// the value, so the limit also bounds the number of small values.
 const EntryBytes = 256
 
-// Limit limits a cache. The most recent value is always kept, even if it is larger than the limit.
+// Limit limits a cache. A cache never drops the most recent value, even if that value is larger than the limit.
 type Limit struct {
 	Bytes int
 	// Entries limits the number of values. Zero means unlimited.

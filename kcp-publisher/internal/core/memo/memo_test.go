@@ -28,7 +28,7 @@ func TestMemoDropsLeastRecentlyUsed(t *testing.T) {
 	}
 }
 
-func TestMemoKeepsLargeValueAlone(t *testing.T) {
+func TestMemoKeepsOnlyValueLargerThanLimit(t *testing.T) {
 	m := New(Limit{Bytes: 100}, length)
 	m.Put("small", text(10))
 	m.Put("large", text(1000))

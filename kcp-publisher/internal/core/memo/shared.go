@@ -18,8 +18,8 @@ func NewShared[K comparable, V any](limit Limit, size func(K, V) int) *Shared[K,
 	return &Shared[K, V]{values: newLRU(limit, size)}
 }
 
-// Of returns the value of a holder. It returns false if the holder has no value or the value was dropped because of the
-// limit.
+// Of returns the value of a holder. It returns false if the holder has no value, or if the cache dropped the value
+// because of its limit.
 func (m *Shared[K, V]) Of(holder *Holder[K, V]) (value V, found bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

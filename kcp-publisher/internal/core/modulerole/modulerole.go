@@ -5,8 +5,8 @@
 // The permissions allow the agent to install, upgrade and remove the modules: list and watch on each kind, create in
 // each namespace, and get, patch and delete on each object by name. For kinds that a module defines, the permissions
 // are not limited to named objects, because users choose the names of those objects. Kubernetes only lets an account
-// grant permissions that it has itself, so the result includes the rules of all roles in the modules. For other roles
-// that the modules bind, the result includes the verb bind on each role by name.
+// grant permissions that it has itself, so the result includes the rules of all roles in the modules. For roles that
+// the modules bind but do not contain, the result includes the verb bind on each role by name.
 //
 // Limitation: for a kind that is not part of Kubernetes and that no module defines, the scope and plural are unknown.
 // If such an object has no namespace, its permissions apply to the whole cluster. The plural is guessed from the kind.
@@ -85,14 +85,14 @@ func (g Grant) Objects(modules []*unstructured.Unstructured) ([]runtime.Object, 
 
 // set contains the permissions for all modules.
 type set struct {
-	// own lists the namespaces that modules create. Rights in these namespaces are part of the ClusterRole, because a
-	// Role cannot be created before its namespace exists.
+	// own lists the namespaces that modules create. Permissions in these namespaces are part of the ClusterRole,
+	// because a Role cannot be created before its namespace exists.
 	own []string
 	// defined contains the kinds that modules define.
 	defined map[schema.GroupKind]definition
 	// content contains all objects of the modules, by namespace.
 	content map[string][]target
-	// further contains additional rules, by namespace.
+	// further contains rules besides the permissions on the modules' objects, by namespace.
 	further map[string][]rbacv1.PolicyRule
 }
 
@@ -153,21 +153,21 @@ func collect(modules []*unstructured.Unstructured) (*set, error) {
 		s.add("", rule("*", []string{"*"}, nil, "list"))
 	}
 	for _, o := range modules {
-		if err := s.take(o, modules); err != nil {
+		if err := s.addObject(o, modules); err != nil {
 			return nil, err
 		}
 	}
 	return s, nil
 }
 
-// take adds the permissions to install, upgrade and remove an object.
-func (s *set) take(o *unstructured.Unstructured, modules []*unstructured.Unstructured) error {
+// addObject adds the permissions to install, upgrade and remove an object.
+func (s *set) addObject(o *unstructured.Unstructured, modules []*unstructured.Unstructured) error {
 	if isNamespace(o) && isShared(o) {
 		s.add("", rule("", []string{"namespaces"}, []string{o.GetName()}, "get", "list", "patch"))
 		return nil
 	}
 	gvk := o.GroupVersionKind()
-	namespace, resource := s.place(o), s.plural(gvk)
+	namespace, resource := s.roleNamespace(o), s.plural(gvk)
 	s.content[namespace] = append(s.content[namespace], target{gvk.Group, resource, o.GetName()})
 	if gvk.Group != rbacv1.GroupName {
 		return nil
@@ -226,8 +226,9 @@ func (s *set) add(namespace string, rules ...rbacv1.PolicyRule) {
 	s.further[namespace] = append(s.further[namespace], rules...)
 }
 
-// place returns the namespace of the Role that contains the permissions for an object, or "" for the ClusterRole.
-func (s *set) place(o *unstructured.Unstructured) string {
+// roleNamespace returns the namespace of the Role that contains the permissions for an object, or "" for the
+// ClusterRole.
+func (s *set) roleNamespace(o *unstructured.Unstructured) string {
 	gk, namespace := o.GroupVersionKind().GroupKind(), o.GetNamespace()
 	defined, known := s.defined[gk]
 	switch {

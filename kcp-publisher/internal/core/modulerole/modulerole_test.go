@@ -21,7 +21,7 @@ func objects(t *testing.T, text string) []*unstructured.Unstructured {
 	return all
 }
 
-// granted returns the rules by the kind and namespace of the RBAC object that contains them, each rule as one line.
+// granted returns the rules of each generated RBAC object, by the object's kind and namespace. Each rule is one line.
 func granted(t *testing.T, content string) map[string]string {
 	t.Helper()
 	made, err := Grant{Name: "set", Namespace: Home, Account: "skr-agent"}.Objects(objects(t, content))
@@ -151,7 +151,7 @@ func TestGrantedRightsMatchModuleObjects(t *testing.T) {
 				}
 			}
 			for _, not := range c.not {
-				// Ignore the rights that every agent has.
+				// Ignore the permissions that every agent has.
 				if strings.Contains(strings.ReplaceAll(got[c.in], granted(t, configMap(Home))["ClusterRole"], ""),
 					not) {
 					t.Errorf("%s contains %q:\n%s", c.in, not, got[c.in])

@@ -7,7 +7,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// rules returns the rules of the ClusterRole ("") or of a namespace's Role, sorted and without duplicates.
+// rules returns the rules of a namespace's Role, or of the ClusterRole if namespace is empty. They are sorted and
+// without duplicates.
 func (s *set) rules(namespace string) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	if namespace == "" {

@@ -210,7 +210,7 @@ func namesOfAPI(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, "apis/operator/v1beta2/*.go"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no files: %v", err)
+		t.Fatalf("found no files in apis/operator/v1beta2: %v", err)
 	}
 	names := map[string]string{}
 	for _, path := range files {
@@ -235,7 +235,7 @@ func namesOfAPI(t *testing.T) map[string]string {
 		})
 	}
 	if len(names) < 50 {
-		t.Fatalf("found only %d names", len(names))
+		t.Fatalf("found only %d annotation and label constants, want at least 50", len(names))
 	}
 	return names
 }
@@ -272,7 +272,7 @@ func TestWithoutRemovesIgnoredSettingsOnly(t *testing.T) {
 		t.Error("the shared maps of the cached Kyma were changed")
 	}
 	if left := Ignored(kyma); len(left) > 0 {
-		t.Errorf("%s is still set", Names(left))
+		t.Errorf("settings %s are still set, want none", Names(left))
 	}
 	for _, s := range Settings {
 		if s.Honored != "" && !s.on(kyma) {
@@ -289,12 +289,18 @@ func TestProbeResultDependsOnPolicyRevision(t *testing.T) {
 		err                error
 		enforced, outdated bool
 	}{
-		"probe allowed":               {nil, false, false},
-		"current policy":              {fmt.Errorf("denied request: %s%d", refusal, Revision), true, false},
-		"newer policy":                {fmt.Errorf("denied request: %s%d", refusal, Revision+1), true, false},
-		"older policy":                {fmt.Errorf("denied request: %s%d", refusal, Revision-1), false, true},
-		"unrelated refusal":           {errors.New("denied request: quota"), false, false},
-		"revision that overflows int": {fmt.Errorf("%s99999999999999999999", refusal), false, true},
+		"probe that is allowed": {nil, false, false},
+		"probe rejected by the current policy": {
+			fmt.Errorf("denied request: %s%d", refusal, Revision), true, false,
+		},
+		"probe rejected by a newer policy": {
+			fmt.Errorf("denied request: %s%d", refusal, Revision+1), true, false,
+		},
+		"probe rejected by an older policy": {
+			fmt.Errorf("denied request: %s%d", refusal, Revision-1), false, true,
+		},
+		"probe rejected by a quota":                   {errors.New("denied request: quota"), false, false},
+		"probe rejected by a revision that overflows": {fmt.Errorf("%s99999999999999999999", refusal), false, true},
 	} {
 		if got := Enforced(c.err); got != c.enforced {
 			t.Errorf("%s: got enforced %t, want %t", name, got, c.enforced)

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// refusal is the prefix of the policy's message that rejects a probe. The revision of the policy follows.
+// refusal is the policy's message for a rejected probe, without the revision of the policy at its end.
 const refusal = "the permissions of Kyma settings are enforced, revision "
 
 var refusalRevision = regexp.MustCompile(regexp.QuoteMeta(refusal) + `(\d+)`)
@@ -19,8 +19,8 @@ func Probe() []byte {
 	return fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"%d"}}}`, v1beta2.AnnotationPermissionProbe, Revision)
 }
 
-// Enforced reports whether the error of a probe shows that the policy is installed and covers all Settings. Other
-// errors are inconclusive.
+// Enforced reports whether the error of a probe shows that the policy is installed and covers all Settings. Any other
+// error does not prove that the policy is missing.
 func Enforced(err error) bool {
 	if err == nil {
 		return false
@@ -171,17 +171,17 @@ A ValidatingAdmissionPolicy of the chart compares each change of a Kyma with the
 publisher's webhooks, and fails closed. The value ` + "`settingsPolicy.enabled`" + ` of the chart installs it.
 
 A stored Kyma does not prove its author, so the publisher checks the policy by its effect. Before it follows one of
-these settings, it asks the API server for a dry run of a change that the policy refuses for every user, and repeats
-this every few minutes. If the change is allowed, or the policy is older than the publisher, the publisher ignores the
-settings as the table says, and emits the Event ` + "`SettingsIgnored`" + ` on the Kyma. ` +
-		`If the check fails, nothing is decided
-for that Kyma until it succeeds.
+these settings, it sends the API server a dry run of a change that the policy refuses for every user, and repeats
+this every few minutes. If the API server allows the change, or the policy is older than the publisher, the publisher
+ignores the settings that the table marks as ignored, and emits the Event ` + "`SettingsIgnored`" + ` on the Kyma. ` +
+		`If the
+check fails, the publisher publishes nothing for that Kyma until the check succeeds.
 
 - Settings that were made before the policy existed stay, and are honored afterwards. Review them first:
   ` + "`kubectl -n kcp-system get kymas -o yaml`" + `.
 - With ` + "`--git-url`" + `, the publisher writes Kymas from a repository, and its role contains the verbs. ` +
 		`Authors of commits
-  are operators then: use ` + "`--git-signers`" + `, and reviews by code owners.
+  then have the permissions of operators: use ` + "`--git-signers`" + `, and reviews by code owners.
 - ` + "`publish`" + ` reads Kymas from files. The person who runs it is the operator.
 - ` + "`run --trust-kyma-authors`" + ` honors all settings without the policy, ` +
 		`for fleets in which only operators write Kymas.

@@ -38,8 +38,8 @@ type Setting struct {
 	Verb string
 	// Effect describes the effect of the setting in the reference page.
 	Effect string
-	// Honored is the reason why the publisher applies the setting even without the policy. It is empty if the publisher
-	// ignores the setting then.
+	// Honored is the reason why the publisher applies the setting even if the policy is not installed. It is empty if
+	// the publisher then ignores the setting.
 	Honored string
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// Memory is the Kyma status's record of the bundle that was last published to a runtime. The zero value means that no
-// bundle was published.
+// Memory is the record of the last published bundle in a Kyma's status. The zero value means that no bundle was
+// published.
 type Memory struct {
 	Epoch, Sequence int64
 	Digest          digest.Digest
@@ -92,9 +92,9 @@ type Stored struct {
 	Digest digest.Digest
 	// Bundle is the decoded bundle, or nil if no publisher of this fleet signed it for the runtime.
 	Bundle *Published
-	// Key is the thumbprint of the key that signed the bundle.
+	// Key is the thumbprint of the publisher key that signed the bundle.
 	Key string
-	// Whole is true if the documents of the bundle exist. Without them, Bundle.State is empty.
+	// Whole is true if the registry has the documents of the bundle. Without them, Bundle.State is empty.
 	Whole bool
 }
 
@@ -108,11 +108,11 @@ type Deviation struct {
 
 // Adopted is the state on which a runtime's next bundle is based.
 type Adopted struct {
-	// Last is the bundle with which the next bundle is compared, or nil if none exists.
+	// Last is the bundle with which the next bundle is compared, or nil if no earlier bundle exists.
 	Last *Published
 	// Keep is true if Last is known to be the last published bundle. Only then do unresolved modules keep their
-	// manifests from Last. Other bundles are not trusted for that: the registry's owner can serve an old bundle, whose
-	// signature is still valid.
+	// manifests from Last. Otherwise, Last could be an old bundle, because the registry's owner can serve an old bundle
+	// whose signature is still valid.
 	Keep bool
 	// Sequence is the highest sequence used so far in the root's epoch.
 	Sequence int64
@@ -132,13 +132,13 @@ func (a Adopted) Kept() *Published {
 }
 
 // Adopt decides on which bundle a runtime's next bundle is based. own is the last bundle that this process published or
-// adopted. remembered is the record in the Kyma's status, or nil if the Kyma has no record. stored is the content of
-// the registry.
+// adopted, or nil. remembered is the record in the Kyma's status, or nil if the Kyma has no record. stored is the
+// content of the runtime's repository in the registry.
 //
-// The registry only confirms the record. A bundle that differs from the record is adopted in one case: it references
-// the recorded bundle as its predecessor, and a publisher key of the current root signed it. A crash between a push and
-// the status update leaves such a bundle. At most one such bundle exists, because no bundle is pushed before the status
-// records the previous one (see Unrecorded).
+// The record takes precedence over the registry. A bundle that differs from the record is adopted in one case: it
+// references the recorded bundle as its predecessor, and a publisher key of the current root signed it. Such a bundle
+// exists if the publisher crashed between the push and the status update. At most one such bundle exists, because no
+// bundle is pushed before the status records the previous one (see Unrecorded).
 func Adopt(own *Published, remembered *Memory, stored Stored, root trust.Root, now time.Time) Adopted {
 	last := Memory{}
 	if remembered != nil {
@@ -162,12 +162,13 @@ func Adopt(own *Published, remembered *Memory, stored Stored, root trust.Root, n
 	}
 	switch {
 	case found != nil && found.Digest == last.Digest && stored.Whole:
-		adopted.follow(found, last)
+		adopted.setLast(found, last)
 	case usable && stored.Whole && last.Digest != "" && follows(found, last):
-		adopted.follow(found, last)
+		adopted.setLast(found, last)
 		adopted.Sequence = found.Predicate.Sequence
 	case usable && stored.Whole && last.Digest == "" && own == nil:
-		// Without a record, the stored bundle is only compared with the next bundle. None of its manifests are kept.
+		// Without a record, the stored bundle is only compared with the next bundle. Unresolved modules do not get its
+		// manifests.
 		adopted.Last, adopted.Sequence = found, found.Predicate.Sequence
 	default:
 		adopted.Deviation = deviation(stored, last, root, now)
@@ -184,8 +185,8 @@ func (a Adopted) Unrecorded(remembered *Memory) bool {
 	return remembered != nil && a.Keep && a.Last.Digest != remembered.Digest
 }
 
-// follow sets the last bundle to found.
-func (a *Adopted) follow(found *Published, last Memory) {
+// setLast makes found the last bundle, with the published versions after it.
+func (a *Adopted) setLast(found *Published, last Memory) {
 	if a.Last == nil || a.Last.Digest != found.Digest {
 		next := *found
 		next.Versions = versionsAfter(found, last.Versions)
@@ -209,8 +210,8 @@ func versionsAfter(p *Published, before map[string]string) map[string]string {
 }
 
 // usable reports whether a key of the current root signed the stored bundle, in the root's epoch, with a plausible
-// sequence. A sequence in the future is plausible only if it is close to the last sequence in that epoch (0 if none was
-// used), because sequences increase by one after a clock was ahead.
+// sequence. A sequence in the future is plausible only if it is close to last, the last sequence in that epoch (0 if no
+// sequence was used). After a publisher's clock was ahead, sequences increase by one until the time catches up.
 func (s Stored) usable(root trust.Root, last int64, now time.Time) bool {
 	return s.Bundle != nil && root.Trusts(s.Key) && s.Bundle.Predicate.Epoch == root.Epoch &&
 		!farAhead(s.Bundle.Predicate.Sequence, last, now)
@@ -278,8 +279,8 @@ func deviation(s Stored, last Memory, root trust.Root, now time.Time) *Deviation
 			"control plane lost its record", found.Predicate.Sequence, found.Digest)
 }
 
-// lastStated contains the removals and rollbacks in the last known bundle. The next bundle omits the ones that the
-// runtime has already accepted.
+// lastStated contains the removals and rollbacks in the last known bundle. The next bundle omits the removals and
+// rollbacks that the runtime has already accepted.
 type lastStated struct {
 	digest         digest.Digest
 	removals       []string

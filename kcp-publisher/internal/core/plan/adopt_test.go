@@ -39,7 +39,7 @@ func rootOf(t *testing.T, epoch int64) (trust.Root, string) {
 	return root, thumbprint
 }
 
-func TestRegistryOnlyConfirmsRecordedBundles(t *testing.T) {
+func TestRecordTakesPrecedenceOverRegistry(t *testing.T) {
 	root, key := rootOf(t, 2)
 	remembered := &Memory{Epoch: 2, Sequence: 70, Digest: "sha256:seven", Versions: map[string]string{"keda": "1.8.0"}}
 	after := &bundle.Position{Sequence: 70, Digest: "sha256:seven"}
@@ -154,8 +154,8 @@ func TestRegistryOnlyConfirmsRecordedBundles(t *testing.T) {
 				deviation = got.Deviation.Reason
 			}
 			if last != c.last || got.Keep != c.keep || got.Sequence != c.sequence || deviation != c.deviation {
-				t.Errorf("got last %q, keep %v, sequence %d, deviation %+v", last, got.Keep, got.Sequence,
-					got.Deviation)
+				t.Errorf("got last %q, keep %v, sequence %d, deviation %+v, want %q, %v, %d, %q", last, got.Keep,
+					got.Sequence, got.Deviation, c.last, c.keep, c.sequence, c.deviation)
 			}
 		})
 	}
@@ -168,15 +168,15 @@ func TestUnrecordedBundleBlocksTheNextBundle(t *testing.T) {
 		remembered *Memory
 		want       bool
 	}{
-		"bundle recorded":           {Adopted{Last: last, Keep: true}, &Memory{Digest: "sha256:seven"}, false},
-		"bundle not recorded":       {Adopted{Last: last, Keep: true}, &Memory{Digest: "sha256:six"}, true},
-		"first bundle not recorded": {Adopted{Last: last, Keep: true}, &Memory{}, true},
-		"bundle only compared":      {Adopted{Last: last}, &Memory{}, false},
-		"no status":                 {Adopted{Last: last, Keep: true}, nil, false},
-		"no bundle":                 {Adopted{}, &Memory{}, false},
+		"last bundle is recorded":           {Adopted{Last: last, Keep: true}, &Memory{Digest: "sha256:seven"}, false},
+		"last bundle is not recorded":       {Adopted{Last: last, Keep: true}, &Memory{Digest: "sha256:six"}, true},
+		"first bundle is not recorded":      {Adopted{Last: last, Keep: true}, &Memory{}, true},
+		"last bundle may be an old one":     {Adopted{Last: last}, &Memory{}, false},
+		"Kyma from a file without a record": {Adopted{Last: last, Keep: true}, nil, false},
+		"no bundle was published":           {Adopted{}, &Memory{}, false},
 	} {
 		if got := c.adopted.Unrecorded(c.remembered); got != c.want {
-			t.Errorf("%s: got %v", name, got)
+			t.Errorf("%s: got unrecorded %t, want %t", name, got, c.want)
 		}
 	}
 }
@@ -193,7 +193,7 @@ func TestRollbackStaysInBundlesUntilAccepted(t *testing.T) {
 		observed        digest.Digest
 		want            []bundle.Rollback
 	}{
-		"no rollback": {
+		"module upgraded": {
 			nil, map[string]string{"keda": "1.7.0"}, map[string]string{"keda": "1.8.0"}, "", nil,
 		},
 		"module rolled back": {
@@ -263,7 +263,7 @@ func TestReportedVersionOverridesRecordedVersion(t *testing.T) {
 		"recorded bundle applied": {
 			published, &bundle.Observed{Epoch: 1, Sequence: 70, Digest: "sha256:seven"}, nil, "1.2.0", "1.1.0",
 		},
-		"no record": {nil, nil, nil, "1.2.0", "1.2.0"},
+		"runtime without a record": {nil, nil, nil, "1.2.0", "1.2.0"},
 		"newer bundle applied": {
 			published, &bundle.Observed{Epoch: 1, Sequence: 71, Digest: "sha256:lost"}, nil, "1.2.0", "1.2.0",
 		},
@@ -320,7 +320,8 @@ func TestNewRollbackCausesBundle(t *testing.T) {
 	last := publishedAt(t, noon, nil, "keda")
 	next, reason := Next(after(last), wanted, r, trusted, validity, noon)
 	if reason != ReasonRollbackAdded || len(next.Rollback) != 1 {
-		t.Fatalf("reason %q, rollback %+v", reason, next.Rollback)
+		t.Fatalf("got reason %q and rollbacks %+v, want %s and one rollback", reason, next.Rollback,
+			ReasonRollbackAdded)
 	}
 	last.Predicate.Rollback = next.Rollback
 	if _, reason := Next(after(last), wanted, r, trusted, validity, noon); reason != "" {
@@ -338,10 +339,10 @@ func TestUnresolvedModuleKeepsItsRollout(t *testing.T) {
 		versions map[string]string
 		want     string
 	}{
-		"version kept":         {map[string]string{"keda": "1.8.0"}, "keda-regular-1"},
-		"module not requested": {map[string]string{}, ""},
-		"version changed":      {map[string]string{"keda": "1.9.0"}, ""},
-		"versions unknown":     {nil, ""},
+		"module with the recorded version": {map[string]string{"keda": "1.8.0"}, "keda-regular-1"},
+		"module that is not requested":     {map[string]string{}, ""},
+		"module with another version":      {map[string]string{"keda": "1.9.0"}, ""},
+		"bundle with unknown versions":     {nil, ""},
 	} {
 		given := (&View{}).Given("one", Published{Versions: c.versions}, known)
 		if got := given["keda"].Rollout; got != c.want {
@@ -350,7 +351,8 @@ func TestUnresolvedModuleKeepsItsRollout(t *testing.T) {
 	}
 }
 
-// TestRecordContainsCommitAndCertificate checks two fields for operators without access to the registry.
+// TestRecordContainsCommitAndCertificate checks two fields of the status that operators read without access to the
+// registry.
 func TestRecordContainsCommitAndCertificate(t *testing.T) {
 	last := bundleOf(1, 70, "sha256:seven", nil, "1.7.0")
 	if record := last.Record(); record.Commit != "" || record.Certificate != nil {
@@ -370,7 +372,8 @@ func TestRecordContainsCommitAndCertificate(t *testing.T) {
 	if life := record.Certificate; record.Commit != "0123456789abcdef" || life == nil ||
 		!life.NotBefore.Time.Equal(noon) ||
 		!life.NotAfter.Time.Equal(noon.Add(90*24*time.Hour)) {
-		t.Errorf("got commit %q, certificate %v", record.Commit, record.Certificate)
+		t.Errorf("got commit %q and certificate %v, want the commit and the certificate's validity", record.Commit,
+			record.Certificate)
 	}
 	for _, broken := range []string{"no certificate", strings.Replace(text, "MI", "AA", 1)} {
 		last.Predicate.Certificate = broken
@@ -381,7 +384,7 @@ func TestRecordContainsCommitAndCertificate(t *testing.T) {
 }
 
 // TestRecordSurvivesTheLastBundle covers a registry whose owner deletes or replaces the last bundle.
-func TestRecordSurvivesTheLastBundle(t *testing.T) {
+func TestRecordedRemovalsAndRollbacksReplaceLostBundle(t *testing.T) {
 	last := bundleOf(1, 70, "sha256:seven", nil, "1.7.0")
 	last.Predicate.Removals = []string{"nats"}
 	last.Predicate.Rollback = []bundle.Rollback{{Module: "keda", From: "1.8.0", To: "1.7.0"}}
@@ -399,7 +402,8 @@ func TestRecordSurvivesTheLastBundle(t *testing.T) {
 		validity, noon)
 	if reason != ReasonRegistryDiffers || !slices.Equal(next.Removals, []string{"nats"}) ||
 		!slices.Equal(next.Rollback, last.Predicate.Rollback) {
-		t.Errorf("got reason %q, removals %v, rollback %+v", reason, next.Removals, next.Rollback)
+		t.Errorf("got reason %q, removals %v, rollbacks %+v, want those of the recorded bundle", reason, next.Removals,
+			next.Rollback)
 	}
 	r.Observed, r.Installed = "sha256:seven", []string{"keda"}
 	if next, _ := Next(Adopted{}, wanted, r, trusted, validity, noon); len(next.Removals)+len(next.Rollback) != 0 {

@@ -16,7 +16,7 @@ func TestFleetAndKymaAllowAgentRollbacks(t *testing.T) {
 	}
 	rules := Rules{AgentRollbackFrom: []string{a}}
 	if got := rules.agentRollbackFrom(kyma); !slices.Equal(got, []string{a, b}) {
-		t.Errorf("got digests %s", got)
+		t.Errorf("got digests %s, want %s and %s", got, a, b)
 	}
 	if len(rules.AgentRollbackFrom) != 1 {
 		t.Error("agentRollbackFrom modified the fleet's rules")

@@ -15,7 +15,7 @@ func TestAnnotationRequestsACheckRun(t *testing.T) {
 	}
 	request, err := Rules{}.Request(kyma, nil)
 	if err != nil || request.Settings.CheckRun == nil || request.Settings.CheckRun.ID != "7" {
-		t.Errorf("got check run %+v, %v", request.Settings.CheckRun, err)
+		t.Errorf("got check run %+v, %v, want check run 7", request.Settings.CheckRun, err)
 	}
 	kyma.Annotations[v1beta2.AnnotationCheckRun] = `{"id":"7"}`
 	_, err = Rules{}.Request(kyma, nil)
@@ -25,6 +25,6 @@ func TestAnnotationRequestsACheckRun(t *testing.T) {
 	}
 	delete(kyma.Annotations, v1beta2.AnnotationCheckRun)
 	if request, err := (Rules{}).Request(kyma, nil); err != nil || request.Settings.CheckRun != nil {
-		t.Errorf("without the annotation: got %+v, %v", request.Settings.CheckRun, err)
+		t.Errorf("without the annotation: got %+v, %v, want no check run", request.Settings.CheckRun, err)
 	}
 }

@@ -21,7 +21,7 @@ func TestDeletedKymaIsFinalizedAfterItsRuntimeWasNotified(t *testing.T) {
 	}
 	if reason, _ := Finalizable(kyma, Published{Predicate: bundle.Predicate{Deleting: true}}, nil, time.Hour,
 		noon); reason != v1beta2.ReasonDeletionForced {
-		t.Errorf("notified and forced: got %q", reason)
+		t.Errorf("forced deletion of a notified runtime: got %q, want %s", reason, v1beta2.ReasonDeletionForced)
 	}
 	refused := kymaOf("two")
 	refused.DeletionTimestamp = &metav1.Time{Time: noon}
@@ -33,11 +33,13 @@ func TestDeletedKymaIsFinalizedAfterItsRuntimeWasNotified(t *testing.T) {
 		after  time.Duration
 		want   string
 	}{
-		"no bundle published":    {nil, nil, 0, v1beta2.ReasonNothingToRemove},
-		"bundle applied":         {living("one").Status.Runtime, nil, 0, ""},
-		"runtime never reported": {silent, nil, 0, v1beta2.ReasonRuntimeNeverReported},
-		"cluster deleted":        {living("one").Status.Runtime, gone, 0, v1beta2.ReasonRuntimeGone},
-		"deletion timed out":     {living("one").Status.Runtime, nil, 2 * time.Hour, v1beta2.ReasonDeletionTimeout},
+		"Kyma without a bundle":         {nil, nil, 0, v1beta2.ReasonNothingToRemove},
+		"runtime that applied a bundle": {living("one").Status.Runtime, nil, 0, ""},
+		"runtime that never reported":   {silent, nil, 0, v1beta2.ReasonRuntimeNeverReported},
+		"runtime whose cluster is gone": {living("one").Status.Runtime, gone, 0, v1beta2.ReasonRuntimeGone},
+		"deletion longer than its timeout": {
+			living("one").Status.Runtime, nil, 2 * time.Hour, v1beta2.ReasonDeletionTimeout,
+		},
 	} {
 		refused.Status.Runtime, refused.Labels = c.status, c.labels
 		if reason, _ := FinalizableRefused(refused, nil, time.Hour, noon.Add(c.after)); reason != c.want {
@@ -53,11 +55,11 @@ func TestDeletedKymaDoesNotWaitForDeletedCluster(t *testing.T) {
 	}
 	kyma.DeletionTimestamp, kyma.Labels = &metav1.Time{Time: noon},
 		map[string]string{v1beta2.LabelRuntimeGone: v1beta2.True}
-	for name, published := range map[string]Published{"untold": {},
-		"told": {Predicate: bundle.Predicate{Deleting: true}}} {
+	for name, published := range map[string]Published{"runtime that was not notified": {},
+		"runtime that was notified": {Predicate: bundle.Predicate{Deleting: true}}} {
 		reason, message := Finalizable(kyma, published, nil, time.Hour, noon)
 		if reason != v1beta2.ReasonRuntimeGone || !strings.Contains(message, v1beta2.LabelRuntimeGone) {
-			t.Errorf("%s: got %s: %s", name, reason, message)
+			t.Errorf("%s: got %s: %s, want %s", name, reason, message, v1beta2.ReasonRuntimeGone)
 		}
 	}
 	kyma.Labels[v1beta2.LabelRuntimeGone] = "soon"
@@ -81,11 +83,11 @@ func TestInvalidAnnotationsDoNotBlockDeletion(t *testing.T) {
 	kyma.DeletionTimestamp = &metav1.Time{Time: noon}
 	request, err := rules.Request(kyma, nil)
 	if err != nil || !request.Deleting || !reflect.DeepEqual(request.Settings, rules.Settings) {
-		t.Errorf("got request %+v, %v", request, err)
+		t.Errorf("deleted Kyma: got request %+v, %v, want the fleet's settings", request, err)
 	}
 }
 
-func TestDeletedKymaKeepsItsFirstRuntime(t *testing.T) {
+func TestDeletedKymaIgnoresChangedRuntimeID(t *testing.T) {
 	kyma := kymaOf("one")
 	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: "other"}
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one"}
@@ -96,14 +98,14 @@ func TestDeletedKymaKeepsItsFirstRuntime(t *testing.T) {
 	if err == nil ||
 		!strings.Contains(err.Error(),
 			"delete the Kyma, which removes all modules from one, and create a Kyma for other") {
-		t.Errorf("got %v", err)
+		t.Errorf("Kyma with a changed runtime ID: got %v, want the fix in the error", err)
 	}
 	if err := owners.Check(taker); err != nil {
 		t.Errorf("Kyma of the other runtime: %v", err)
 	}
 	kyma.DeletionTimestamp = &metav1.Time{Time: noon}
 	if id := RuntimeID(kyma); id != "one" {
-		t.Errorf("the last bundle is for runtime %s", id)
+		t.Errorf("deleted Kyma: got runtime ID %s, want one", id)
 	}
 	if err := NewOwners([]v1beta2.Kyma{*kyma, *taker}).Check(kyma); err != nil {
 		t.Errorf("the deleted Kyma is refused: %v", err)

@@ -18,10 +18,10 @@ func RecordFeatures(report bundle.Report) []string {
 	return list
 }
 
-// lacks returns the features of this version that a runtime's agent does not support, according to its newest report
-// or, without one, to the status. The list is empty before the first report: a new agent is assumed to support all
-// features.
-func lacks(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) []bundle.Feature {
+// unsupportedFeatures returns the features of this publisher version that a runtime's agent does not support, according
+// to its newest report or, if report is nil, to the status. The list is empty before the first report, because a new
+// agent is assumed to support all features.
+func unsupportedFeatures(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) []bundle.Feature {
 	var has []string
 	switch {
 	case report != nil:
@@ -46,7 +46,8 @@ func SupportedRequest(request resolve.Request) (resolve.Request, []bundle.Featur
 	return request, left
 }
 
-// AgentOutdatedMessage returns a message that lists the features that an agent does not support, and how to fix that.
+// AgentOutdatedMessage returns a message that lists the features that an agent does not support and asks for an upgrade
+// of the agent.
 func AgentOutdatedMessage(left []bundle.Feature) string {
 	names := make([]string, 0, len(left))
 	for _, f := range left {

@@ -20,20 +20,20 @@ func TestUnsupportedFeaturesComeFromReportOrStatus(t *testing.T) {
 		report *bundle.AcceptedReport
 		want   []bundle.Feature
 	}{
-		"runtime never reported":        {nil, nil, nil},
-		"published, but never reported": {&v1beta2.RuntimeStatus{}, nil, nil},
-		"report without features":       {nil, &bundle.AcceptedReport{}, bundle.AllFeatures()},
-		"status without features":       {observed(bundle.Report{}), nil, bundle.AllFeatures()},
-		"report with some features":     {nil, &bundle.AcceptedReport{Report: some}, rest},
-		"status with some features":     {observed(some), nil, rest},
-		"agent downgraded": {
+		"runtime never reported":    {nil, nil, nil},
+		"status without a report":   {&v1beta2.RuntimeStatus{}, nil, nil},
+		"report without features":   {nil, &bundle.AcceptedReport{}, bundle.AllFeatures()},
+		"status without features":   {observed(bundle.Report{}), nil, bundle.AllFeatures()},
+		"report with some features": {nil, &bundle.AcceptedReport{Report: some}, rest},
+		"status with some features": {observed(some), nil, rest},
+		"report of an agent that was downgraded": {
 			observed(some), &bundle.AcceptedReport{}, bundle.AllFeatures(),
 		},
 		"report with all features and an unknown one": {
 			nil, &bundle.AcceptedReport{Report: bundle.Report{Features: append(bundle.AllFeatures(), "zzz")}}, nil,
 		},
 	} {
-		if got := lacks(c.status, c.report); !slices.Equal(got, c.want) {
+		if got := unsupportedFeatures(c.status, c.report); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}
 	}

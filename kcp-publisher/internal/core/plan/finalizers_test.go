@@ -38,7 +38,8 @@ func TestForeignFinalizerIsFoundOnDeletedObjects(t *testing.T) {
 		"Kyma":                           {&v1beta2.Kyma{ObjectMeta: deleted}, "", ""},
 	} {
 		if finalizer, module := ForeignFinalizer(c.object); finalizer != c.finalizer || module != c.module {
-			t.Errorf("%s: got finalizer %q, module %q", name, finalizer, module)
+			t.Errorf("%s: got finalizer %q and module %q, want %q and %q", name, finalizer, module, c.finalizer,
+				c.module)
 		}
 	}
 }

@@ -9,12 +9,12 @@ import (
 )
 
 // CheckOwner returns an error if the bundle in the registry shows that the runtime enrolled with another Kyma, and no
-// operator has assigned the runtime to this Kyma. The registry keeps that information even after the other Kyma, or the
+// operator has assigned the runtime to this Kyma. The registry contains that bundle even after the other Kyma, or the
 // whole control plane, was deleted.
 //
-// A Kyma with the same namespace and name counts as the same Kyma, because only the UID differs in a rebuilt control
-// plane. A bundle from before 0.1.0 does not identify a Kyma. Such a bundle belongs to the Kyma whose metadata.name
-// equals the runtime ID. A Kyma that gets this runtime ID from a label cannot claim the bundle.
+// A Kyma with the same namespace and name is accepted as the same Kyma, because only the UID differs in a rebuilt
+// control plane. A bundle of a version before 0.1.0 does not identify a Kyma. Such a bundle belongs to the Kyma whose
+// metadata.name equals the runtime ID. A Kyma that gets this runtime ID from a label cannot claim the bundle.
 func (a Adopted) CheckOwner(r Runtime) error {
 	if a.Stored == nil || r.Assigned || a.Stored.Audience.KeyThumbprint == "" {
 		return nil
@@ -40,9 +40,10 @@ func (a Adopted) CheckOwner(r Runtime) error {
 	)
 }
 
-// former returns the former owners of the runtime. Agents accept a change from a former owner to the current Kyma.
-// Every later bundle lists the former owners, because an agent can be offline for a long time.
-func (a Adopted) former(r Runtime) []trust.Kyma {
+// formerOwners returns the former owners of the runtime, for the next bundle. An agent accepts a bundle of another Kyma
+// only if the bundle lists the agent's Kyma as a former owner. Every later bundle lists the former owners, because an
+// agent can be offline for a long time.
+func (a Adopted) formerOwners(r Runtime) []trust.Kyma {
 	var all []trust.Kyma
 	add := func(former trust.Kyma) {
 		if !former.IsZero() && former != r.Kyma && !slices.Contains(all, former) {
@@ -67,7 +68,7 @@ func (a Adopted) former(r Runtime) []trust.Kyma {
 	return all[max(0, len(all)-bundle.MaxFormerKymas):]
 }
 
-// namedKyma returns the Kyma for a statement, or nil if the Kyma has no name.
+// namedKyma returns the Kyma for a bundle's statement, or nil if the Kyma has no name.
 func namedKyma(kyma trust.Kyma) *trust.Kyma {
 	if kyma.Name == "" {
 		return nil
@@ -75,8 +76,8 @@ func namedKyma(kyma trust.Kyma) *trust.Kyma {
 	return &kyma
 }
 
-// ownerChanged reports whether the next bundle identifies another Kyma than the last bundle. A last bundle without a
-// Kyma does not require a new bundle: the next regular bundle adds the Kyma.
+// ownerChanged reports whether the next bundle identifies another Kyma than the last bundle. If the last bundle
+// identifies no Kyma, that alone does not require a new bundle: the next regular bundle adds the Kyma.
 func ownerChanged(last, next bundle.Predicate) bool {
 	switch {
 	case !slices.Equal(last.FormerKymas, next.FormerKymas):

@@ -41,7 +41,8 @@ func NewHolders(rollouts []fleet.Rollout) Holders {
 	return holders
 }
 
-// MayHold reports whether a rollout can hold back a version from a runtime with the given version of a module.
+// MayHold reports whether a rollout can hold back another version of a module from a runtime that has the given
+// version.
 func (h Holders) MayHold(module, version string) bool {
 	for track, holder := range h {
 		if track.Module == module && !holder.HoldsNothingFrom(version) {

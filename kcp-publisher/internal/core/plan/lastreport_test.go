@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestLastReportTime(t *testing.T) {
+func TestLastReportTimeIsArrivalOrCreationTime(t *testing.T) {
 	arrived := metav1.NewTime(noon)
 	at := func(reportedAt time.Time, recorded *metav1.Time) *v1beta2.ObservedBundle {
 		return &v1beta2.ObservedBundle{Time: metav1.NewTime(reportedAt), Heard: recorded}
@@ -20,7 +20,7 @@ func TestLastReportTime(t *testing.T) {
 		carried  string
 		want     time.Time
 	}{
-		"no report":                                {nil, "", time.Time{}},
+		"zero for a runtime that never reported":   {nil, "", time.Time{}},
 		"arrival time of the report":               {at(noon.Add(-time.Hour), &arrived), "", noon},
 		"arrival time despite the runtime's clock": {at(noon.AddDate(1, 0, 0), &arrived), "", noon},
 		"creation time of a carried report": {
@@ -61,10 +61,11 @@ func TestModuleOmittedFromReportStaysInRemovals(t *testing.T) {
 	}
 	if reason, _ := Finalizable(kyma, published, report, time.Hour, noon); reason != v1beta2.ReasonRuntimeEmpty ||
 		len(removed()) != 0 {
-		t.Errorf("complete report: got reason %q, removals %v", reason, removed())
+		t.Errorf("complete report: got reason %q and removals %v, want %s and none", reason, removed(),
+			v1beta2.ReasonRuntimeEmpty)
 	}
 	report.Truncated = &bundle.Truncated{Modules: 1}
 	if reason, _ := Finalizable(kyma, published, report, time.Hour, noon); reason != "" || len(removed()) != 1 {
-		t.Errorf("truncated report: got reason %q, removals %v", reason, removed())
+		t.Errorf("truncated report: got reason %q and removals %v, want no reason and one removal", reason, removed())
 	}
 }

@@ -20,8 +20,8 @@ type Maintenance struct {
 }
 
 // Schedule returns the maintenance schedule of a Kyma's runtime. Windows in the Kyma's annotation override the windows
-// of the policy. The schedule is nil if no windows are configured, or if the Kyma in the control plane skips them. An
-// invalid annotation is an error.
+// of the policy. The schedule is nil if no windows are configured, or if the Kyma in the control plane sets
+// spec.skipMaintenanceWindows. An invalid annotation is an error.
 func (m Maintenance) Schedule(kyma *v1beta2.Kyma) (*window.Schedule, error) {
 	schedule, err := m.windows(kyma)
 	if schedule == nil || err != nil {

@@ -72,7 +72,7 @@ func TestInvalidWindowsAreRefused(t *testing.T) {
 		schedule, err := Maintenance{}.Schedule(kyma)
 		if err == nil || schedule != nil ||
 			!strings.HasPrefix(err.Error(), "annotation kyma-pull.dev/maintenance-windows: ") {
-			t.Errorf("annotation %q: got %+v, %v", text, schedule, err)
+			t.Errorf("annotation %q: got schedule %+v, %v, want an error", text, schedule, err)
 		}
 		if _, err := (Rules{}).Request(kyma, nil); err == nil {
 			t.Errorf("annotation %q: the request is accepted", text)

@@ -42,7 +42,7 @@ type member struct {
 type requestKey [sha256.Size]byte
 
 // maxFollowsBytes limits the size of the cache, because runtimes choose the size of their requests. Entries that do not
-// fit are computed again in every round.
+// fit are computed again in every reconcile round.
 const maxFollowsBytes = 32 << 20
 
 // reset clears the cache for a new catalog.
@@ -64,7 +64,7 @@ type Member struct {
 	Kyma    *v1beta2.Kyma
 	Runtime string
 	Follows []resolve.Follow
-	// LastReport is the last report in the Kyma's status. A publisher that reads reports can know a newer report.
+	// LastReport is the last report in the Kyma's status. A publisher that reads reports can set a newer one.
 	LastReport silence.LastReport
 }
 
@@ -146,8 +146,8 @@ func keyOf(request resolve.Request, snapshot *catalog.Snapshot) requestKey {
 	return sha256.Sum256(text)
 }
 
-// Tracks returns the followers of each track, with each runtime's state of the track's module. A track at rest has no
-// runtimes in the result. A nil atRest means that no track is at rest.
+// Tracks returns the runtimes that follow each track, with the state of the track's module. For a track at rest, the
+// result contains no runtimes. If atRest is nil, no track is at rest.
 func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool) map[rollout.Track]rollout.Followers {
 	tracks := map[rollout.Track]*rollout.Followers{}
 	// Members that follow the same modules share one slice, so its tracks are computed once.
@@ -180,7 +180,8 @@ func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool)
 	return found
 }
 
-// tracksOf returns the followers of each track in follows. The entry of a track at rest is nil.
+// tracksOf returns the Followers of each track in follows, and adds new tracks to tracks. The entry of a track at rest
+// is nil.
 func tracksOf(
 	follows []resolve.Follow, tracks map[rollout.Track]*rollout.Followers, atRest func(rollout.Track, string) bool,
 ) []*rollout.Followers {
@@ -214,17 +215,34 @@ func observed(kyma *v1beta2.Kyma, id, module string, last silence.LastReport) ro
 		return r
 	}
 	r.Version = status.Published.Versions[module]
-	given, ok := status.Published.Given[module]
-	if !ok {
-		return r
+	if given, ok := status.Published.Given[module]; ok {
+		r.Given, r.State, r.Current = new(given), given.State, given.State != ""
+	} else {
+		r.State, r.Current = reportedState(status, kyma.Status.Modules, module)
 	}
-	r.Given, r.State, r.Current = new(given), given.State, given.State != ""
 	for i := range kyma.Status.Modules {
 		if m := &kyma.Status.Modules[i]; m.Name == module {
 			r.Message, r.Waits = m.Message, m.Maintenance
 		}
 	}
 	return r
+}
+
+// reportedState returns the state of a module whose version was not published by a rollout. current is true if the last
+// report is about the latest bundle and contains the published version of the module.
+func reportedState(
+	status *v1beta2.RuntimeStatus, modules []v1beta2.ModuleStatus, module string,
+) (state v1beta2.State, current bool) {
+	version, published := status.Published.Versions[module]
+	if !published || status.Observed == nil || status.Observed.Digest != status.Published.Digest {
+		return "", false
+	}
+	for i := range modules {
+		if m := &modules[i]; m.Name == module && m.Version == version {
+			return m.State, true
+		}
+	}
+	return "", false
 }
 
 // publishFailure returns the Ready condition of a Kyma whose bundle cannot be published, or nil.
@@ -236,21 +254,42 @@ func publishFailure(kyma *v1beta2.Kyma) *metav1.Condition {
 	return ready
 }
 
-// MovesRollouts reports whether a change of a Kyma can affect a rollout. A repeated report cannot, because timers
-// detect silence.
+// MovesRollouts reports whether a change of a Kyma can affect a rollout. A repeated report does not affect rollouts,
+// because timers detect silent runtimes.
 func MovesRollouts(before, after *v1beta2.Kyma) bool {
 	return before.Generation != after.Generation || !maps.Equal(before.Labels, after.Labels) ||
 		(publishFailure(before) == nil) != (publishFailure(after) == nil) ||
 		!equality.Semantic.DeepEqual(moving(before), moving(after))
 }
 
-func moving(kyma *v1beta2.Kyma) v1beta2.RuntimeStatus {
-	if kyma.Status.Runtime == nil {
-		return v1beta2.RuntimeStatus{}
+// moved is the part of a Kyma's status that rollouts depend on.
+type moved struct {
+	v1beta2.RuntimeStatus
+	// Reported contains the states of the modules whose version was not published by a rollout.
+	Reported map[string]v1beta2.State
+}
+
+func moving(kyma *v1beta2.Kyma) moved {
+	status := kyma.Status.Runtime
+	if status == nil {
+		return moved{}
 	}
-	moves := v1beta2.RuntimeStatus{Published: kyma.Status.Runtime.Published, Requested: kyma.Status.Runtime.Requested}
+	moves := moved{RuntimeStatus: v1beta2.RuntimeStatus{Published: status.Published, Requested: status.Requested}}
 	if o := kyma.Status.Runtime.Observed; o != nil {
 		moves.Observed = &v1beta2.ObservedBundle{Features: o.Features} // an upgraded agent may support checks
+	}
+	if p := status.Published; p != nil {
+		for module := range p.Versions {
+			if _, given := p.Given[module]; given {
+				continue
+			}
+			if state, current := reportedState(status, kyma.Status.Modules, module); current {
+				if moves.Reported == nil {
+					moves.Reported = map[string]v1beta2.State{}
+				}
+				moves.Reported[module] = state
+			}
+		}
 	}
 	if p := moves.Published; p != nil && len(p.Earlier) > 0 {
 		published := *p

@@ -16,8 +16,8 @@ import (
 
 var padding = strings.Repeat("x", 280)
 
-// hostileRequest returns a Kyma whose runtime requests the largest list of modules that fits a report. It contains all
-// modules of the catalog, and unknown modules with long names that differ in every request.
+// hostileRequest returns a Kyma whose runtime requests the largest list of modules that fits a report. The list
+// contains modules of the catalog, and unknown modules with long names that differ in every request.
 func hostileRequest(name string, request int, snapshot *catalog.Snapshot) v1beta2.Kyma {
 	kyma := living(name)
 	kyma.UID, kyma.ResourceVersion = types.UID(name), fmt.Sprint(request)
@@ -41,7 +41,8 @@ func liveBytes() int {
 	return int(stats.HeapAlloc)
 }
 
-// TestHostileRequestsDoNotFillMemory sends many different requests, first from one runtime and then from many.
+// TestHostileRequestsDoNotFillMemory computes members for many different requests, first of one runtime and then of
+// many runtimes.
 func TestHostileRequestsDoNotFillMemory(t *testing.T) {
 	modules := []string{"keda"}
 	for i := range 40 {
@@ -56,7 +57,7 @@ func TestHostileRequestsDoNotFillMemory(t *testing.T) {
 	cache := &MemberCache{}
 	members := cache.Members([]v1beta2.Kyma{*living("honest"), one}, snapshot)
 	if len(members) != 2 || len(members[0].Follows) == 0 || len(members[1].Follows) == 0 {
-		t.Fatalf("%d members follow %d and %d modules", len(members), len(members[0].Follows), len(members[1].Follows))
+		t.Fatalf("got %d members %+v, want two members that follow modules", len(members), members)
 	}
 	before := liveBytes()
 	for request := 1; request <= 2000; request++ {
@@ -90,7 +91,7 @@ func TestEvictedFollowsAreComputedAgain(t *testing.T) {
 	cache := &MemberCache{}
 	for range 2 {
 		if members := cache.Members([]v1beta2.Kyma{*kyma}, snapshot); len(members[0].Follows) != 1 {
-			t.Fatalf("got follows %+v", members[0].Follows)
+			t.Fatalf("got followed modules %+v, want one", members[0].Follows)
 		}
 		known := cache.members[kyma.UID]
 		cache.follows.Release(&known.follows)
@@ -98,7 +99,7 @@ func TestEvictedFollowsAreComputedAgain(t *testing.T) {
 	}
 }
 
-// TestRequestKeysAreUnambiguous compares requests whose parts are equal when they are concatenated.
+// TestRequestKeysAreUnambiguous compares the keys of requests whose concatenated parts are equal.
 func TestRequestKeysAreUnambiguous(t *testing.T) {
 	snapshot, seen := offering(t, "keda"), map[requestKey]string{}
 	for _, modules := range [][]v1beta2.Module{
@@ -114,7 +115,7 @@ func TestRequestKeysAreUnambiguous(t *testing.T) {
 		}
 		key := keyOf(request, snapshot)
 		if other, is := seen[key]; is {
-			t.Errorf("%+v and %s have the same key", modules, other)
+			t.Errorf("requests %+v and %s have the same key", modules, other)
 		}
 		seen[key] = fmt.Sprintf("%+v", modules)
 	}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -59,7 +60,7 @@ func living(name string) *v1beta2.Kyma {
 	return kyma
 }
 
-func TestObservedStateComesFromTheStatus(t *testing.T) {
+func TestRolloutFactsComeFromKymaStatus(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*v1beta2.Kyma)
 		want   rollout.Runtime
@@ -73,15 +74,30 @@ func TestObservedStateComesFromTheStatus(t *testing.T) {
 			rollout.Runtime{
 				LastReport: noon, Version: "2.0.0", Current: true, State: v1beta2.StateReady, LacksChecks: true,
 			}},
-		"No report about the bundle yet": {func(k *v1beta2.Kyma) {
+		"Published bundle not reported yet": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Published.Given["keda"] = v1beta2.GivenVersion{Rollout: "keda-regular-1"}
 		}, rollout.Runtime{LastReport: noon, Version: "2.0.0"}},
-		"Version not given by a rollout": {
+		"Version published without a rollout": {
 			func(k *v1beta2.Kyma) {
 				k.Status.Runtime.Published.Given = nil
+			}, rollout.Runtime{LastReport: noon, Version: "2.0.0", Current: true, State: v1beta2.StateReady},
+		},
+		"Version published without a rollout, report about an earlier bundle": {
+			func(k *v1beta2.Kyma) {
+				k.Status.Runtime.Published.Given, k.Status.Runtime.Published.Digest = nil, "sha256:newer"
 			}, rollout.Runtime{LastReport: noon, Version: "2.0.0"},
 		},
-		"Upgrade waits for its window": {func(k *v1beta2.Kyma) {
+		"Version published without a rollout, another version reported": {
+			func(k *v1beta2.Kyma) {
+				k.Status.Runtime.Published.Given, k.Status.Modules[0].Version = nil, "1.0.0"
+			}, rollout.Runtime{LastReport: noon, Version: "2.0.0"},
+		},
+		"Version published without a rollout, runtime never reported": {
+			func(k *v1beta2.Kyma) {
+				k.Status.Runtime.Published.Given, k.Status.Runtime.Observed = nil, nil
+			}, rollout.Runtime{Version: "2.0.0"},
+		},
+		"Upgrade waits for its maintenance window": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Published.Given["keda"] = v1beta2.GivenVersion{Rollout: "keda-regular-1"}
 			k.Status.Modules[0].Maintenance, k.Status.Modules[0].Message = true, "waits"
 		}, rollout.Runtime{LastReport: noon, Version: "2.0.0", Waits: true, Message: "waits"}},
@@ -118,11 +134,11 @@ func TestTracksContainOnlyMembers(t *testing.T) {
 	tracks := Tracks(Members([]v1beta2.Kyma{*twin, *one, *leaving, *skipped, *elsewhere}, offering(t, "keda")), nil)
 	if len(tracks) != 1 || len(tracks[keda].Runtimes) != 1 || tracks[keda].Runtimes[0].ID != "one" ||
 		tracks[keda].Channel != "2.0.0" {
-		t.Errorf("got tracks %+v", tracks)
+		t.Errorf("got tracks %+v, want keda in channel regular with runtime one", tracks)
 	}
 }
 
-func TestMovesRollouts(t *testing.T) {
+func TestKymaChangeThatAffectsRolloutsIsDetected(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*v1beta2.Kyma)
 		moves  bool
@@ -144,12 +160,17 @@ func TestMovesRollouts(t *testing.T) {
 		"request changed": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Requested = &v1beta2.RequestedSpec{Spec: v1beta2.KymaSpec{Channel: "fast"}}
 		}, true},
+		"state of a version without a rollout changed": {func(k *v1beta2.Kyma) {
+			k.Status.Modules = append(slices.Clone(k.Status.Modules),
+				v1beta2.ModuleStatus{Name: "serverless", Version: "1.0.0", State: v1beta2.StateReady})
+		}, true},
 	} {
 		before := living("one")
+		before.Status.Runtime.Published.Versions["serverless"] = "1.0.0"
 		after := before.DeepCopy()
 		c.change(after)
 		if got := MovesRollouts(before, after); got != c.moves {
-			t.Errorf("%s: got %v", name, got)
+			t.Errorf("%s: got affects rollouts %t, want %t", name, got, c.moves)
 		}
 	}
 }
@@ -187,7 +208,8 @@ func BenchmarkMembers(b *testing.B) {
 	}
 }
 
-// BenchmarkMembersOfOneRollout computes the tracks of the same Kymas while only one track is not at rest.
+// BenchmarkMembersOfOneRollout computes the tracks of 10,000 Kymas with 50 modules each while all tracks except one are
+// at rest.
 func BenchmarkMembersOfOneRollout(b *testing.B) {
 	kymas, snapshot := fleetOf10000(b)
 	cache := &MemberCache{}
@@ -209,15 +231,15 @@ func TestMemberCacheIsInvalidatedByChanges(t *testing.T) {
 		return len(cache.Members([]v1beta2.Kyma{*kyma}, with)[0].Follows)
 	}
 	if got := follows(one, before); got != 1 {
-		t.Fatalf("got %d modules", got)
+		t.Fatalf("got %d followed modules, want 1", got)
 	}
 	changed := one.DeepCopy()
 	changed.Spec.Modules, changed.ResourceVersion = nil, "2"
 	if got := follows(changed, before); got != 0 {
-		t.Errorf("after a change of the Kyma: got %d modules", got)
+		t.Errorf("after a change of the Kyma: got %d followed modules, want 0", got)
 	}
 	if got := follows(one, offering(t)); got != 0 {
-		t.Errorf("after a change of the catalog: got %d modules", got)
+		t.Errorf("after a change of the catalog: got %d followed modules, want 0", got)
 	}
 }
 
@@ -227,6 +249,6 @@ func TestTrackAtRestHasNoRuntimes(t *testing.T) {
 		return track == keda && channel == "2.0.0"
 	})
 	if seen, followed := resting[keda]; !followed || seen.Channel != "2.0.0" || len(seen.Runtimes) != 0 {
-		t.Errorf("got followers %+v, %t", seen, followed)
+		t.Errorf("got followers %+v, followed %t, want the channel's version without runtimes", seen, followed)
 	}
 }

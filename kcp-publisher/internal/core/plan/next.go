@@ -34,20 +34,21 @@ type Wanted struct {
 	Documents bundle.Documents
 	// Asked are the requested modules, including unresolved ones.
 	Asked []string
-	// Versions become Published.Versions.
+	// Versions are the module versions to record in Published.Versions.
 	Versions map[string]string
-	// Agent is the agent's image in the settings. It is empty if the settings do not set one.
+	// Agent is the agent's image in the settings, or empty if the settings contain no image.
 	Agent string
-	// Critical are the features that an agent must support to apply the documents.
+	// Critical are the features that an agent must support to accept the bundle.
 	Critical []bundle.Feature
 	// Values are the runtime's values that the documents use.
 	Values bundle.Values
-	// KeepsAll: no module is removed, because the modules are given back to lifecycle-manager or the runtime's request
-	// is not known yet.
+	// KeepsAll is true if the bundle removes no modules, because the modules are given back to lifecycle-manager or the
+	// runtime's request is not known yet.
 	KeepsAll bool
 }
 
-// lastBundleValidity is the validity of a deleted Kyma's last bundle, because the runtime may be offline for months.
+// lastBundleValidity is the minimum validity of a deleted Kyma's last bundle. It is long because the runtime may be
+// offline for months.
 const lastBundleValidity = 365 * 24 * time.Hour
 
 // Next returns the statement of a runtime's next bundle and the first reason for publishing it. The reason is empty if
@@ -62,7 +63,7 @@ func Next(
 		KymaGeneration: r.KymaGeneration, KymaSpec: r.KymaSpec, KymaUID: r.Kyma.UID, Deleting: r.Deleting,
 		Source: r.Source, Certificate: r.Certificate, Sealed: r.Sealed,
 	}
-	next.Kyma, next.FormerKymas = namedKyma(r.Kyma), adopted.former(r)
+	next.Kyma, next.FormerKymas = namedKyma(r.Kyma), adopted.formerOwners(r)
 	if r.Deleting {
 		// The last bundle is never renewed: the Kyma may be gone long before the runtime pulls the bundle.
 		next.ExpiresAt = next.IssuedAt.Add(max(validity, lastBundleValidity))
@@ -107,9 +108,9 @@ func sequenceIn(root trust.Root, p bundle.Predicate) int64 {
 	return p.Sequence
 }
 
-// pending returns the modules to remove: they may be in the runtime and are no longer requested. A module stays in the
-// list until the runtime has applied a bundle that removes the module and no longer reports the module, because an
-// agent may skip bundles.
+// pending returns the modules that the next bundle must remove: modules that may be in the runtime and are no longer
+// requested. Because an agent may skip bundles, every bundle lists a module until the runtime has applied one of them
+// and no longer reports the module.
 func (s lastStated) pending(last *Published, asked []string, r Runtime) []string {
 	known := slices.Collect(maps.Keys(r.granted()))
 	known = append(append(known, r.Installed...), s.removals...)

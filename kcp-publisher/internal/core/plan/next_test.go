@@ -52,7 +52,7 @@ func after(last *Published) Adopted {
 	return Adopted{Last: last, Keep: last != nil}
 }
 
-// changedPredicate returns a copy of the bundle with a changed predicate.
+// changedPredicate changes the predicate of the bundle and returns the bundle.
 func changedPredicate(p *Published, change func(*bundle.Predicate)) *Published {
 	change(&p.Predicate)
 	return p
@@ -78,7 +78,7 @@ func TestBundleIsPublishedOnlyForAReason(t *testing.T) {
 		"unchanged bundle": {
 			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"}, nil, noon.Add(time.Hour), "", nil,
 		},
-		"module added": {
+		"Kyma with an additional module": {
 			publishedAt(t, noon, nil, "keda"), []string{"keda", "nats"}, []string{"keda", "nats"}, nil, noon,
 			ReasonContentChanged, nil,
 		},
@@ -88,19 +88,19 @@ func TestBundleIsPublishedOnlyForAReason(t *testing.T) {
 		},
 		"unresolved module without a version": {
 			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda", "nats"}, nil, noon, "", nil},
-		"removal not confirmed yet": {
+		"removal that the runtime has not confirmed": {
 			publishedAt(t, noon, []string{"nats"}, "keda"), []string{"keda"}, []string{"keda"},
 			func(r Runtime) Runtime {
 				r.Installed, r.Observed = []string{"keda", "nats"}, "sha256:last"
 				return r
 			}, noon, "", []string{"nats"}},
-		"report about an older bundle does not confirm a removal": {
+		"removal with a report about an older bundle": {
 			publishedAt(t, noon, []string{"nats"}, "keda"), []string{"keda"}, []string{"keda"},
 			func(r Runtime) Runtime {
 				r.Installed, r.Observed = []string{"keda"}, "sha256:older"
 				return r
 			}, noon, "", []string{"nats"}},
-		"confirmed removal causes no bundle": {
+		"removal that the runtime has confirmed": {
 			publishedAt(t, noon, []string{"nats"}, "keda"), []string{"keda"}, []string{"keda"},
 			func(r Runtime) Runtime {
 				r.Installed, r.Observed = []string{"keda"}, "sha256:last"
@@ -136,7 +136,7 @@ func TestBundleIsPublishedOnlyForAReason(t *testing.T) {
 		"last bundle issued minutes in the future": {
 			publishedAt(t, noon.Add(30*time.Minute), nil, "keda"), []string{"keda"}, []string{"keda"}, nil, noon, "",
 			nil},
-		"cluster UID became known": {
+		"cluster UID reported for the first time": {
 			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
 			func(r Runtime) Runtime { r.Audience.ClusterUID = "u"; return r }, noon, ReasonAudienceChanged, nil},
 		"last bundle older than the recorded one": {
@@ -178,11 +178,11 @@ func TestBundleIsPublishedOnlyForAReason(t *testing.T) {
 		"last bundle does not expire during its transport": {
 			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
 			func(r Runtime) Runtime { r.Validity = validity - time.Hour; return r }, noon, "", nil},
-		"renewal not due yet": {
+		"less than a third of the validity has passed": {
 			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"}, nil,
 			noon.Add(3*time.Hour - time.Second), "", nil,
 		},
-		"renewal due": {
+		"a third of the validity has passed": {
 			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"}, nil, noon.Add(3 * time.Hour),
 			ReasonRenewalDue, nil,
 		},
@@ -210,7 +210,7 @@ func TestBundleIsPublishedOnlyForAReason(t *testing.T) {
 			changedPredicate(publishedAt(t, noon, nil, "keda"), func(p *bundle.Predicate) { p.RootVersion = 0 }),
 			[]string{"keda"},
 			[]string{"keda"}, nil, noon, ReasonRootChanged, nil},
-		"content changed and renewal due": {
+		"content changed and a third of the validity has passed": {
 			publishedAt(t, noon, nil, "keda"), []string{"keda", "nats"}, []string{"keda", "nats"}, nil,
 			noon.Add(3 * time.Hour), ReasonContentChanged, nil},
 	} {
@@ -226,17 +226,18 @@ func TestBundleIsPublishedOnlyForAReason(t *testing.T) {
 			}
 			if c.last != nil && c.last.Predicate.Epoch == trusted.Epoch &&
 				predicate.Sequence <= c.last.Predicate.Sequence {
-				t.Errorf("got sequence %d after %d", predicate.Sequence, c.last.Predicate.Sequence)
+				t.Errorf("got sequence %d, want one after %d", predicate.Sequence, c.last.Predicate.Sequence)
 			}
 		})
 	}
 }
 
-func TestLastBundleIsValidForAYear(t *testing.T) {
+func TestLastBundleOfDeletedKymaIsValidForAYear(t *testing.T) {
 	predicate, _ := Next(after(publishedAt(t, noon, nil, "keda")), Wanted{Documents: documents(t)},
 		Runtime{ID: "one", Deleting: true}, trusted, validity, noon)
 	if !predicate.Deleting || predicate.ExpiresAt.Sub(predicate.IssuedAt) != lastBundleValidity {
-		t.Errorf("got deleting %v, validity %s", predicate.Deleting, predicate.ExpiresAt.Sub(predicate.IssuedAt))
+		t.Errorf("got deleting %t and validity %s, want true and %s", predicate.Deleting,
+			predicate.ExpiresAt.Sub(predicate.IssuedAt), lastBundleValidity)
 	}
 }
 
@@ -250,7 +251,8 @@ func TestSequencesIncreaseAfterTheRegistryLostTheBundle(t *testing.T) {
 	}
 }
 
-// TestNewEpochRestartsSequences covers a thief of a publisher's key who used the highest possible sequence.
+// TestNewEpochRestartsSequences covers a stolen publisher key with which the thief published the highest possible
+// sequence.
 func TestNewEpochRestartsSequences(t *testing.T) {
 	ahead := publishedAt(t, noon, nil, "keda")
 	ahead.Predicate.Sequence = math.MaxInt64 - 1
@@ -258,16 +260,17 @@ func TestNewEpochRestartsSequences(t *testing.T) {
 		ID: "one", Audience: bundle.Audience{Runtime: "one"},
 		Remembered: &Memory{Epoch: 1, Sequence: math.MaxInt64 - 1},
 	}
-	anew := trust.Root{Version: 2, Epoch: 2}
-	predicate, reason := Next(after(ahead), Wanted{Documents: documents(t, "keda"), Asked: []string{"keda"}}, r, anew,
-		validity, noon)
+	rotated := trust.Root{Version: 2, Epoch: 2}
+	predicate, reason := Next(after(ahead), Wanted{Documents: documents(t, "keda"), Asked: []string{"keda"}}, r,
+		rotated, validity, noon)
 	if reason != ReasonEpochChanged || predicate.Epoch != 2 || predicate.Sequence != noon.UnixMilli() {
-		t.Fatalf("got reason %q, sequence %d of epoch %d", reason, predicate.Sequence, predicate.Epoch)
+		t.Fatalf("got reason %q, sequence %d of epoch %d, want %s, %d of epoch 2", reason, predicate.Sequence,
+			predicate.Epoch, ReasonEpochChanged, noon.UnixMilli())
 	}
-	// Until the status is written, it records a bundle of the old epoch.
+	// Until the status is updated, it records a bundle of the old epoch.
 	last := &Published{Predicate: predicate, StateBlob: ahead.StateBlob, CatalogBlob: ahead.CatalogBlob}
-	if predicate, reason := Next(after(last), Wanted{Documents: documents(t, "keda"), Asked: []string{"keda"}}, r, anew,
-		validity, noon); reason != "" {
+	if predicate, reason := Next(after(last), Wanted{Documents: documents(t, "keda"), Asked: []string{"keda"}}, r,
+		rotated, validity, noon); reason != "" {
 		t.Errorf("the bundle is pushed again with sequence %d", predicate.Sequence)
 	}
 }
@@ -287,7 +290,8 @@ func TestCommitAloneCausesNoBundle(t *testing.T) {
 	if next, reason := Next(after(last),
 		Wanted{Documents: documents(t, "keda", "nats"), Asked: []string{"keda", "nats"}}, r, trusted, validity,
 		noon); reason != ReasonContentChanged || next.Source != r.Source {
-		t.Errorf("commit with other content: got reason %q, source %+v", reason, next.Source)
+		t.Errorf("commit with other content: got reason %q and source %+v, want %s and %+v", reason, next.Source,
+			ReasonContentChanged, r.Source)
 	}
 }
 

@@ -27,12 +27,12 @@ func NewOwners(kymas []v1beta2.Kyma) Owners {
 	return owners
 }
 
-// ownerOf returns the Kyma that owns a runtime, among all Kymas that name it, or nil. Only this function decides
-// ownership.
+// ownerOf returns the Kyma that owns a runtime, or nil. all are the Kymas that have the runtime's ID. Only this
+// function decides ownership.
 //
-// A Kyma's label and age do not prove ownership, because the Kyma's author chooses both. Proofs come from operators:
-// the newest assignment wins, then the only Kyma with an enrolled key. Without a proof, a Kyma owns the runtime if no
-// other Kyma has named the runtime.
+// A Kyma's label and age do not prove ownership, because the Kyma's author can choose them. Only operators decide
+// ownership: the Kyma with the newest assignment owns the runtime, otherwise the only Kyma with an enrolled key. If no
+// Kyma has an assignment or a key, a Kyma owns the runtime only if no other Kyma has or had the same runtime ID.
 func ownerOf(id string, all []*v1beta2.Kyma) *v1beta2.Kyma {
 	var assigned, enrolled *v1beta2.Kyma
 	ties, keys := false, 0
@@ -77,9 +77,9 @@ func unowned(kyma *v1beta2.Kyma) string {
 	return kyma.Status.Runtime.Unowned
 }
 
-// Check refuses a Kyma that does not own its runtime, because two Kymas would overwrite each other's bundle forever. It
-// also refuses an invalid runtime ID, and a changed runtime ID, because the key and the Secrets belong to the first
-// runtime.
+// Check returns an error for a Kyma that does not own its runtime, because two Kymas would overwrite each other's
+// bundles. It also returns an error for an invalid runtime ID and for a changed one, because the key and the Secrets in
+// the Kyma's status belong to the previous runtime.
 func (o Owners) Check(kyma *v1beta2.Kyma) error {
 	id := RuntimeID(kyma)
 	if err := trust.CheckRuntimeID(id); err != nil {
@@ -130,7 +130,8 @@ func (o Owners) Check(kyma *v1beta2.Kyma) error {
 func same(a, b *v1beta2.Kyma) bool { return a.Namespace == b.Namespace && a.Name == b.Name }
 
 // Claimed returns the ID of the runtime that a Kyma can own. The runtime ID in the status takes precedence over the
-// label. Otherwise, an author of a Kyma could change the label and wait until the runtime of another Kyma has no owner.
+// label. Otherwise, an author of a Kyma could change its label to the runtime ID of another Kyma and take over that
+// runtime later.
 func Claimed(kyma *v1beta2.Kyma) string {
 	if s := kyma.Status.Runtime; s != nil && s.ID != "" {
 		return s.ID
@@ -143,7 +144,7 @@ func Identity(kyma *v1beta2.Kyma) trust.Kyma {
 	return trust.Kyma{Namespace: kyma.Namespace, Name: kyma.Name, UID: string(kyma.UID)}
 }
 
-// Begin records in the status of a Kyma that the Kyma owns its runtime.
+// Begin records in a Kyma's status that the Kyma owns its runtime.
 func Begin(kyma *v1beta2.Kyma) {
 	if kyma.Status.Runtime == nil {
 		kyma.Status.Runtime = &v1beta2.RuntimeStatus{}
@@ -155,7 +156,7 @@ func Begin(kyma *v1beta2.Kyma) {
 	}
 }
 
-// RecordDenied records in the status of a Kyma that another Kyma owns its runtime, or that the owner is ambiguous.
+// RecordDenied records in a Kyma's status that another Kyma owns its runtime, or that the owner is ambiguous.
 func RecordDenied(kyma *v1beta2.Kyma) {
 	if kyma.Status.Runtime == nil {
 		kyma.Status.Runtime = &v1beta2.RuntimeStatus{}
@@ -163,9 +164,9 @@ func RecordDenied(kyma *v1beta2.Kyma) {
 	kyma.Status.Runtime.Unowned = RuntimeID(kyma)
 }
 
-// HandOver assigns a runtime to a Kyma if the Kyma's annotation contains an operator's proof that is newer than all
-// other assignments. The Kyma gets the key, requests and bundle in the status of the former owner, if any, so the
-// runtime does not change. HandOver reports whether it assigned the runtime.
+// HandOver assigns a runtime to a Kyma if the Kyma's hand-over annotation contains a valid proof of an operator's
+// assignment that is newer than all other assignments. HandOver copies the runtime and module status of the former
+// owner, if any, so the assignment does not change the runtime. HandOver reports whether it assigned the runtime.
 func HandOver(kyma *v1beta2.Kyma, all []v1beta2.Kyma, tokens trust.TokenSecrets) bool {
 	proof := kyma.Annotations[v1beta2.AnnotationHandOver]
 	if proof == "" {

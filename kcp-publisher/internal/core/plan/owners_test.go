@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// claiming returns a Kyma whose label names runtime r-1.
+// claiming returns a Kyma whose label has runtime ID r-1.
 func claiming(name string, change func(*v1beta2.RuntimeStatus)) *v1beta2.Kyma {
 	kyma := kymaOf(name)
 	kyma.UID, kyma.Labels = types.UID("uid-"+name), map[string]string{v1beta2.LabelRuntimeID: "r-1"}
@@ -39,26 +39,26 @@ func decided(at int64) func(*v1beta2.RuntimeStatus) {
 }
 func foreign(s *v1beta2.RuntimeStatus) { enrolled(s); s.ID = "mallory" }
 
-func TestOwnerOfARuntime(t *testing.T) {
+func TestOnlyOperatorsDecideOwnership(t *testing.T) {
 	for name, c := range map[string]struct {
 		a, b func(*v1beta2.RuntimeStatus)
-		// owner is "a", "b", or empty for none.
+		// owner is the name of the owner, or empty if no Kyma owns the runtime.
 		owner string
 	}{
-		"two Kymas without a proof":                   {nil, nil, ""},
-		"two denied Kymas":                            {denied, denied, ""},
-		"published bundle proves nothing":             {publishedTo, nil, ""},
-		"only one Kyma is enrolled":                   {enrolled, nil, "a"},
-		"enrolled Kyma wins over a published bundle":  {publishedTo, enrolled, "b"},
-		"two enrolled Kymas":                          {enrolled, enrolled, ""},
-		"relabeled Kyma enrolled for another runtime": {foreign, enrolled, "b"},
-		"assignment wins over a key":                  {enrolled, decided(5), "b"},
-		"newest assignment wins":                      {decided(6), decided(5), "a"},
-		"two assignments at the same time":            {decided(5), decided(5), ""},
-		"assigned Kyma was denied before": {
+		"two Kymas without a key or an assignment":       {nil, nil, ""},
+		"two denied Kymas":                               {denied, denied, ""},
+		"Kyma with a published bundle and another Kyma":  {publishedTo, nil, ""},
+		"enrolled Kyma and another Kyma":                 {enrolled, nil, "a"},
+		"Kyma with a published bundle and enrolled Kyma": {publishedTo, enrolled, "b"},
+		"two enrolled Kymas":                             {enrolled, enrolled, ""},
+		"relabeled Kyma of another runtime":              {foreign, enrolled, "b"},
+		"enrolled Kyma and assigned Kyma":                {enrolled, decided(5), "b"},
+		"Kymas with a newer and an older assignment":     {decided(6), decided(5), "a"},
+		"Kymas with two assignments at the same time":    {decided(5), decided(5), ""},
+		"assigned Kyma that was denied before": {
 			func(s *v1beta2.RuntimeStatus) { denied(s); decided(1)(s) }, denied, "a",
 		},
-		"enrolled Kyma wins over a denied Kyma": {enrolled, denied, "a"},
+		"enrolled Kyma and denied Kyma": {enrolled, denied, "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			older, younger := claiming("a", c.a), claiming("b", c.b)
@@ -72,19 +72,20 @@ func TestOwnerOfARuntime(t *testing.T) {
 					got = owner.Name
 				}
 				if got != c.owner {
-					t.Errorf("got owner %q", got)
+					t.Errorf("got owner %q, want %q", got, c.owner)
 				}
 				for i := range all {
 					if RuntimeID(&all[i]) != Claimed(&all[i]) {
 						continue
 					}
 					if err := owners.Check(&all[i]); (err == nil) != (all[i].Name == c.owner) {
-						t.Errorf("%s: %v", all[i].Name, err)
+						t.Errorf("check of Kyma %s: got %v, want an error unless it is owner %q", all[i].Name, err,
+							c.owner)
 					}
 				}
 				for _, m := range Members(all, offering(t)) {
 					if m.Runtime == "r-1" && m.Kyma.Name != c.owner {
-						t.Errorf("%s is a member but does not own the runtime", m.Kyma.Name)
+						t.Errorf("Kyma %s is a member but does not own the runtime", m.Kyma.Name)
 					}
 				}
 			}
@@ -99,10 +100,10 @@ func TestDeniedKymaDoesNotBecomeOwner(t *testing.T) {
 	}
 	waiting.Labels[v1beta2.LabelRuntimeID] = "its-own"
 	if err := NewOwners([]v1beta2.Kyma{*waiting}).Check(waiting); err != nil {
-		t.Errorf("with its own runtime ID: %v", err)
+		t.Errorf("denied Kyma with its own runtime ID: got %v", err)
 	}
 	if Begin(waiting); waiting.Status.Runtime.Unowned != "" || waiting.Status.Runtime.ID != "its-own" {
-		t.Errorf("got status %+v", waiting.Status.Runtime)
+		t.Errorf("got status %+v, want runtime ID its-own", waiting.Status.Runtime)
 	}
 }
 
@@ -113,7 +114,7 @@ func TestKymasWithTheSameNameInTwoNamespacesOwnNothing(t *testing.T) {
 	for _, kyma := range []*v1beta2.Kyma{one, two} {
 		if err := owners.Check(kyma); err == nil ||
 			!strings.Contains(err.Error(), "several Kymas have runtime ID prod") {
-			t.Errorf("got %v", err)
+			t.Errorf("Kyma %s/%s: got %v, want an error", kyma.Namespace, kyma.Name, err)
 		}
 	}
 }
@@ -156,12 +157,12 @@ func TestTokenIsOnlyValidForItsKyma(t *testing.T) {
 		"token for the same name in another namespace": {
 			trust.Kyma{Namespace: "elsewhere", Name: named.Name}, legitimate, false,
 		},
-		"token without a Kyma, runtime ID from the label": {trust.Kyma{}, mallory, false},
-		"token without a Kyma, runtime ID from the name":  {trust.Kyma{}, ownName, true},
+		"token without a Kyma, Kyma with the runtime ID in its label": {trust.Kyma{}, mallory, false},
+		"token without a Kyma, Kyma with the runtime ID as its name":  {trust.Kyma{}, ownName, true},
 	} {
 		err := (Rules{}).Reporter(c.kyma, tokens, noon).Enroll(introducing(t, tokens, c.token, noon.Add(time.Hour)))
 		if (err == nil) != c.want {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s: got error %v, want accepted %t", name, err, c.want)
 		}
 	}
 }
@@ -184,12 +185,14 @@ func TestCertificateIsOnlyValidForItsKyma(t *testing.T) {
 		kyma      *v1beta2.Kyma
 		want      bool
 	}{
-		"certificate for the Kyma":                              {Identity(own), own, true},
-		"certificate from a rebuilt control plane":              {sameName, own, true},
-		"certificate for another Kyma":                          {Identity(claiming("aaa", nil)), own, false},
-		"certificate without a Kyma, runtime ID from the label": {trust.Kyma{}, own, false},
-		"certificate without a Kyma, runtime ID from the name":  {trust.Kyma{}, claiming("r-1", nil), true},
-		"certificate for the former owner":                      {Identity(own), assigned, true},
+		"certificate for the Kyma":                 {Identity(own), own, true},
+		"certificate from a rebuilt control plane": {sameName, own, true},
+		"certificate for another Kyma": {
+			Identity(claiming("aaa", nil)), own, false,
+		},
+		"certificate without a Kyma, Kyma with the runtime ID in its label": {trust.Kyma{}, own, false},
+		"certificate without a Kyma, Kyma with the runtime ID as its name":  {trust.Kyma{}, claiming("r-1", nil), true},
+		"certificate for the former owner of an assigned runtime":           {Identity(own), assigned, true},
 	} {
 		text, err := trust.IssueCertificate(enroll, root.Fleet, "r-1", c.certified, trusttest.PublicKey(t, agent),
 			trusttest.Now, trusttest.Now.AddDate(0, 0, 90))
@@ -199,12 +202,13 @@ func TestCertificateIsOnlyValidForItsKyma(t *testing.T) {
 		var key crypto.PublicKey
 		key, err = (Rules{Root: root}).Reporter(c.kyma, nil, trusttest.Now).Certified(text)
 		if (err == nil) != c.want || c.want && key == nil {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s: got error %v, want accepted %t", name, err, c.want)
 		}
 	}
 }
 
-// TestHandOverNeedsAnOperator checks that an author of a Kyma can write the annotation, but cannot create a proof.
+// TestHandOverNeedsAnOperator checks that an author of a Kyma cannot take over a runtime: the author can write the
+// annotation, but only an operator can create its proof.
 func TestHandOverNeedsAnOperator(t *testing.T) {
 	tokens := trust.TokenSecrets{[]byte(strings.Repeat("s", 32))}
 	proof := func(kyma *v1beta2.Kyma, at time.Time) string {
@@ -227,7 +231,7 @@ func TestHandOverNeedsAnOperator(t *testing.T) {
 		want  bool
 	}{
 		"proof for the Kyma":                  {proof(claiming("next", nil), noon), former, true},
-		"no proof":                            {"", former, false},
+		"empty proof":                         {"", former, false},
 		"proof for another Kyma":              {proof(former, noon), former, false},
 		"forged proof":                        {"kph1.1795000000000.AAAA", former, false},
 		"proof older than another assignment": {proof(claiming("next", nil), noon), recent, false},
@@ -244,7 +248,7 @@ func TestHandOverNeedsAnOperator(t *testing.T) {
 			all = append(all, *c.other)
 		}
 		if got := HandOver(next, all, tokens); got != c.want {
-			t.Errorf("%s: got assigned %v", name, got)
+			t.Errorf("%s: got assigned %t, want %t", name, got, c.want)
 			continue
 		}
 		if !c.want {
@@ -252,7 +256,7 @@ func TestHandOverNeedsAnOperator(t *testing.T) {
 		}
 		all[0] = *next
 		if err := NewOwners(all).Check(next); err != nil {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s: check of the new owner: got %v", name, err)
 		}
 		if c.other != former {
 			continue
@@ -273,7 +277,7 @@ func TestHandOverNeedsAnOperator(t *testing.T) {
 	}
 }
 
-func TestChallengeNeedsANewerToken(t *testing.T) {
+func TestReportOfAnotherKymaNeedsANewerToken(t *testing.T) {
 	tokens := trust.TokenSecrets{[]byte(strings.Repeat("s", 32))}
 	former := claiming("former", func(s *v1beta2.RuntimeStatus) {
 		enrolled(s)
@@ -287,12 +291,12 @@ func TestChallengeNeedsANewerToken(t *testing.T) {
 		expires time.Time
 		want    bool
 	}{
-		"newer token for this Kyma":       {Identity(next), noon.Add(2 * time.Hour), true},
-		"equally old token for this Kyma": {Identity(next), noon.Add(time.Hour), false},
-		"newer token for the other Kyma":  {Identity(former), noon.Add(2 * time.Hour), false},
+		"newer token for this Kyma":           {Identity(next), noon.Add(2 * time.Hour), true},
+		"token of the same age for this Kyma": {Identity(next), noon.Add(time.Hour), false},
+		"newer token for the other Kyma":      {Identity(former), noon.Add(2 * time.Hour), false},
 	} {
 		if err := from.Enroll(introducing(t, tokens, c.token, c.expires)); (err == nil) != c.want {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s: got error %v, want accepted %t", name, err, c.want)
 		}
 	}
 	if from.Certified != nil || from.Key != nil {
@@ -301,15 +305,15 @@ func TestChallengeNeedsANewerToken(t *testing.T) {
 	AcceptChallenge(next, all, noon)
 	all[1] = *next
 	if err := NewOwners(all).Check(next); err != nil {
-		t.Error(err)
+		t.Errorf("check of the new owner: got %v", err)
 	}
 	if err := NewOwners(all).Check(former); err == nil {
-		t.Error("the former owner keeps the runtime")
+		t.Error("the former owner still owns the runtime")
 	}
 }
 
-// TestRegistryRemembersTheOwner covers a deleted Kyma and a lost control plane.
-func TestRegistryRemembersTheOwner(t *testing.T) {
+// TestBundleInRegistryShowsTheOwner covers a Kyma that was deleted and a control plane that was lost.
+func TestBundleInRegistryShowsTheOwner(t *testing.T) {
 	own := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u1"}
 	rebuilt := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u2"}
 	aaa := trust.Kyma{Namespace: "kcp-system", Name: "aaa", UID: "u3"}
@@ -328,22 +332,30 @@ func TestRegistryRemembersTheOwner(t *testing.T) {
 		want     bool
 		former   []trust.Kyma
 	}{
-		"no bundle":               {nil, aaa, false, true, nil},
-		"bundle of the same Kyma": {predicate(&own, "u1", "k"), own, false, true, nil},
+		"registry without a bundle": {nil, aaa, false, true, nil},
+		"bundle of the same Kyma":   {predicate(&own, "u1", "k"), own, false, true, nil},
 		"bundle from before the control plane was rebuilt": {
 			predicate(&own, "u1", "k"), rebuilt, false, true, []trust.Kyma{own},
 		},
-		"bundle of another Kyma":                   {predicate(&own, "u1", "k"), aaa, false, false, nil},
-		"bundle of another Kyma, runtime assigned": {predicate(&own, "u1", "k"), aaa, true, true, []trust.Kyma{own}},
-		"bundle for a runtime that never enrolled": {predicate(&own, "u1", ""), aaa, false, true, []trust.Kyma{own}},
-		"bundle from before 0.1.0, same UID":       {predicate(nil, "u1", "k"), own, false, true, nil},
-		"bundle from before 0.1.0, ID from label":  {predicate(nil, "u1", "k"), aaa, false, false, nil},
-		"bundle from before 0.1.0, ID from name": {
+		"bundle of another Kyma": {predicate(&own, "u1", "k"), aaa, false, false, nil},
+		"bundle of another Kyma, runtime assigned": {
+			predicate(&own, "u1", "k"), aaa, true, true, []trust.Kyma{own},
+		},
+		"bundle for a runtime that never enrolled": {
+			predicate(&own, "u1", ""), aaa, false, true, []trust.Kyma{own},
+		},
+		"bundle of a version before 0.1.0 for the same UID": {predicate(nil, "u1", "k"), own, false, true, nil},
+		"bundle of a version before 0.1.0, Kyma with the runtime ID in its label": {
+			predicate(nil, "u1", "k"), aaa, false, false, nil,
+		},
+		"bundle of a version before 0.1.0, Kyma with the runtime ID as its name": {
 			predicate(nil, "u1", "k"), trust.Kyma{Namespace: "kcp-system", Name: "r-1", UID: "u4"}, false, true, nil,
 		},
-		"bundle from before 0.1.0, from files": {predicate(nil, "", "k"), aaa, false, true, nil},
-		"former owner":                         {predicate(&own, "u1", "k", aaa), aaa, false, false, nil},
-		"former owner in the last bundle": {
+		"bundle of a version before 0.1.0 for a Kyma from a file": {predicate(nil, "", "k"), aaa, false, true, nil},
+		"bundle that lists the Kyma as a former owner": {
+			predicate(&own, "u1", "k", aaa), aaa, false, false, nil,
+		},
+		"bundle of the same Kyma with a former owner": {
 			predicate(&own, "u1", "k", aaa), own, false, true, []trust.Kyma{aaa},
 		},
 		"Kyma with the same name from a file": {
@@ -353,10 +365,10 @@ func TestRegistryRemembersTheOwner(t *testing.T) {
 		a, r := Adopted{Stored: c.stored}, Runtime{ID: "r-1", Kyma: c.kyma, Assigned: c.assigned}
 		err := a.CheckOwner(r)
 		if (err == nil) != c.want || err != nil && reason.Of(err) != reason.RuntimeUnassigned {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s: got error %v, want accepted %t", name, err, c.want)
 		}
-		if got := a.former(r); c.want && !slices.Equal(got, c.former) {
-			t.Errorf("%s: got former owners %v", name, got)
+		if got := a.formerOwners(r); c.want && !slices.Equal(got, c.former) {
+			t.Errorf("%s: got former owners %v, want %v", name, got, c.former)
 		}
 	}
 }

@@ -2,9 +2,9 @@
 // catalog, rollouts, rules for the whole fleet, and the time. It returns requests, gates, audiences, and the reasons
 // for new bundles.
 //
-// The package is pure, and only this package turns a Kyma into a request. The commands `run`, `publish` and `diff`
-// differ only in where their inputs come from and how they use the result. Package resolve turns a request into
-// modules.
+// The package is pure, and only this package converts a Kyma to a request. Package resolve converts a request to
+// modules. The commands `run`, `publish` and `diff` all use this package. They differ only in the source of their
+// inputs and in the use of the result.
 package plan
 
 import (
@@ -20,7 +20,7 @@ import (
 type Rules struct {
 	// Settings configure the agents. A Kyma's annotations override them.
 	Settings bundle.Settings
-	// AgentRollbackFrom are the digests of the agent images from which all agents can roll back.
+	// AgentRollbackFrom are the digests of the agent images from which all agents may return to an older image.
 	AgentRollbackFrom []string
 	// KymaLabels are the labels that are copied from the control plane's Kymas to the runtimes' Kymas, in addition to
 	// the fixed labels.
@@ -35,12 +35,14 @@ type Rules struct {
 	Root trust.Root
 	// Source is the commit that the control plane has applied, or nil if unknown.
 	Source *bundle.Source
-	// Changing: the control plane is in the middle of a change, so only last bundles of deleted Kymas are published.
+	// Changing is true while the control plane is partially changed, for example by a partially applied Git commit.
+	// Only the last bundles of deleted Kymas are published then.
 	Changing bool
 }
 
-// RuntimeID returns the runtime ID of a Kyma: its label, or its own name without a label. A deleted Kyma keeps the
-// runtime ID in its status even if the label changed, because no other Kyma would remove that runtime's modules.
+// RuntimeID returns the runtime ID of a Kyma: the value of its label, or its name if it has no label. For a deleted
+// Kyma, the runtime ID in the status takes precedence over a changed label, because no other Kyma would remove that
+// runtime's modules.
 func RuntimeID(kyma *v1beta2.Kyma) string {
 	if s := kyma.Status.Runtime; !kyma.DeletionTimestamp.IsZero() && s != nil && s.ID != "" {
 		return s.ID
@@ -48,9 +50,9 @@ func RuntimeID(kyma *v1beta2.Kyma) string {
 	return cmp.Or(kyma.Labels[v1beta2.LabelRuntimeID], kyma.Name)
 }
 
-// Skipped reports whether a Kyma is skipped: the publisher publishes no bundles to its runtime, and the last bundle
-// stays. A deleted Kyma is never skipped, because its deletion would never finish. A Kyma in a takeover is not skipped
-// either, because its label stops only lifecycle-manager.
+// Skipped reports whether the label skip-reconciliation suspends a Kyma: its runtime gets no new bundles and does not
+// change. A deleted Kyma is never skipped, because its deletion would never finish. A Kyma in a takeover is not skipped
+// either, because the label then stops only lifecycle-manager.
 //
 // Source: lifecycle-manager #3097.
 func Skipped(kyma *v1beta2.Kyma) bool {

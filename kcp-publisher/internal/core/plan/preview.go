@@ -23,11 +23,11 @@ type Preview struct {
 	rules  Rules
 	owners Owners
 	view   View
-	// Round is the next step of the rollouts.
+	// Round contains the next step of each rollout.
 	Round rollout.Round
 }
 
-// Preview returns the Preview of a fleet, with the next step of its rollouts.
+// Preview returns the Preview of a fleet after the next step of its rollouts.
 func (r Rules) Preview(f Fleet, now time.Time) *Preview {
 	members := Members(f.Kymas, f.Catalog)
 	for i := range members {

@@ -23,11 +23,11 @@ func TestPreviewUsesTheReportingCondition(t *testing.T) {
 		reason string
 		want   string
 	}{
-		"runtime reports":         {metav1.ConditionTrue, v1beta2.ReasonReported, "2.0.0"},
-		"report truncated":        {metav1.ConditionTrue, v1beta2.ReasonTruncated, "2.0.0"},
-		"runtime silent":          {metav1.ConditionFalse, v1beta2.ReasonSilent, "1.0.0"},
-		"reports carried by hand": {metav1.ConditionTrue, v1beta2.ReasonCarried, "1.0.0"},
-		"condition unknown":       {metav1.ConditionUnknown, "", "1.0.0"},
+		"runtime that reports":                         {metav1.ConditionTrue, v1beta2.ReasonReported, "2.0.0"},
+		"runtime with a truncated report":              {metav1.ConditionTrue, v1beta2.ReasonTruncated, "2.0.0"},
+		"silent runtime":                               {metav1.ConditionFalse, v1beta2.ReasonSilent, "1.0.0"},
+		"runtime whose reports are carried by hand":    {metav1.ConditionTrue, v1beta2.ReasonCarried, "1.0.0"},
+		"runtime whose condition Reporting is Unknown": {metav1.ConditionUnknown, "", "1.0.0"},
 	} {
 		kyma := living("one")
 		reportedAt := metav1.NewTime(noon.Add(-20 * time.Hour))

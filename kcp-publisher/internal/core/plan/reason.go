@@ -35,7 +35,7 @@ const (
 	ReasonRollbackAdded Reason = "RollbackAdded"
 	// ReasonSecretsChanged: the sealed Secrets changed.
 	ReasonSecretsChanged Reason = "SecretsChanged"
-	// ReasonAudienceChanged: the runtime's cluster or key became known, changed, or was revoked.
+	// ReasonAudienceChanged: the runtime's cluster or key was first reported, changed, or was revoked.
 	ReasonAudienceChanged Reason = "AudienceChanged"
 	// ReasonOwnerChanged: the runtime belongs to another Kyma than the one in the last bundle.
 	ReasonOwnerChanged Reason = "OwnerChanged"
@@ -58,7 +58,7 @@ const (
 	ReasonRenewalDue Reason = "RenewalDue"
 )
 
-// candidate is a reason. holds is true if the reason applies.
+// candidate is a possible reason for a new bundle. holds is true if the reason applies.
 type candidate struct {
 	reason Reason
 	holds  bool
@@ -92,8 +92,9 @@ func contentReason(last *Published, documents bundle.Documents, next bundle.Pred
 	)
 }
 
-// maxAhead is the largest tolerated difference between the clocks of two publishers. A bundle that was issued further
-// in the future is issued again. Agents tolerate a day, but errors of their own clocks count toward that day.
+// maxAhead is the largest tolerated difference between the clocks of two publishers. A bundle whose issue time is
+// further in the future is issued again. Agents tolerate one day, but that day must also cover the errors of their own
+// clocks.
 const maxAhead = time.Hour
 
 // statementReason returns the first reason for a new statement about the same content. remembered is the highest used

@@ -35,12 +35,14 @@ func TestInvalidKymaErrorsHaveReasons(t *testing.T) {
 		"invalid maintenance windows": {
 			request(annotated(v1beta2.AnnotationMaintenanceWindows, "{")), reason.AnnotationInvalid,
 		},
-		"invalid agent image": {request(annotated(v1beta2.AnnotationAgentImage, "latest")), reason.AnnotationInvalid},
-		"invalid silence":     {carried, reason.AnnotationInvalid},
-		"invalid phase":       {request(phase), reason.AnnotationInvalid},
-		"runtime ID in use":   {Owners{"r-1": owner}.Check(named("b", "r-1", "")), reason.DuplicateRuntimeID},
-		"runtime ID changed":  {Owners{}.Check(named("b", "r-2", "r-1")), reason.RuntimeIDChanged},
-		"runtime ID invalid":  {Owners{}.Check(named("b", "Ä", "")), reason.RuntimeIDInvalid},
+		"invalid agent image": {
+			request(annotated(v1beta2.AnnotationAgentImage, "latest")), reason.AnnotationInvalid,
+		},
+		"invalid allowed silence": {carried, reason.AnnotationInvalid},
+		"invalid takeover phase":  {request(phase), reason.AnnotationInvalid},
+		"runtime ID in use":       {Owners{"r-1": owner}.Check(named("b", "r-1", "")), reason.DuplicateRuntimeID},
+		"runtime ID changed":      {Owners{}.Check(named("b", "r-2", "r-1")), reason.RuntimeIDChanged},
+		"runtime ID invalid":      {Owners{}.Check(named("b", "Ä", "")), reason.RuntimeIDInvalid},
 	} {
 		if got := reason.Of(c.err); got != c.want {
 			t.Errorf("%s: got reason %q of error %v, want %q", name, got, c.err, c.want)

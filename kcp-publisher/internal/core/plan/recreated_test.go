@@ -12,8 +12,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// TestRecreatedClusterIsEnrolledAgain covers a recreated cluster of the same Kyma. It has another key and UID, so the
-// agent needs a newer token, and the bundle seeds the admin's last request.
+// TestRecreatedClusterIsEnrolledAgain covers a runtime whose cluster was recreated. The cluster has another UID and its
+// agent another key. The agent therefore needs a newer token, and creates the Kyma with the last request of the
+// runtime's admin.
 func TestRecreatedClusterIsEnrolledAgain(t *testing.T) {
 	secrets := trust.TokenSecrets{make([]byte, 32)}
 	enroll := func(expires time.Time) trust.Enrollment {
@@ -50,13 +51,13 @@ func TestRecreatedClusterIsEnrolledAgain(t *testing.T) {
 	if err := reporter.Enroll(enroll(noon.Add(2 * time.Hour))); err != nil {
 		t.Errorf("newer token: got %v", err)
 	}
-	kyma.Status.Runtime.Observed.ClusterUID = "anew"
-	if audience := (Rules{}).Runtime(kyma, nil).Audience; audience.ClusterUID != "anew" {
-		t.Errorf("got audience %+v", audience)
+	kyma.Status.Runtime.Observed.ClusterUID = "recreated"
+	if audience := (Rules{}).Runtime(kyma, nil).Audience; audience.ClusterUID != "recreated" {
+		t.Errorf("got audience %+v, want the UID of the recreated cluster", audience)
 	}
 	request, err := (Rules{}).Request(kyma, nil)
 	if err != nil || len(request.Seed.Modules) != 1 || request.Seed.Modules[0].Name != "mailer" ||
 		request.Seed.Channel != "fast" {
-		t.Errorf("got seed %+v, %v", request.Seed, err)
+		t.Errorf("got seed %+v, %v, want mailer in channel fast", request.Seed, err)
 	}
 }

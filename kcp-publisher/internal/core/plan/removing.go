@@ -18,11 +18,12 @@ import (
 // Removing contains the new removals in a runtime's next bundle that the runtime did not request.
 type Removing struct {
 	Runtime string
-	// Modules are the sorted names of the removed modules. An empty name stands for all modules of a deleted Kyma.
+	// Modules are the sorted names of the removed modules. An empty name means all modules of a deleted Kyma.
 	Modules []string
-	// Restored: the control plane's record is older than the runtime's state.
+	// Restored is true if the control plane's record is older than the runtime's state, for example after a restore
+	// from a backup.
 	Restored bool
-	// Changing: the catalog is in the middle of a change, so only removals of deleted Kymas are decided.
+	// Changing is true while the catalog is partially changed. Only removals of deleted Kymas are decided then.
 	Changing bool
 }
 
@@ -105,12 +106,35 @@ func inUse(kyma *v1beta2.Kyma) bool {
 	return s.Key != nil || s.Observed != nil || carried && s.Published != nil
 }
 
+// receivesRemovals reports whether the publisher publishes removals to a Kyma's runtime.
+func receivesRemovals(kyma *v1beta2.Kyma) bool {
+	s := kyma.Status.Runtime
+	return s != nil && s.Published != nil && inUse(kyma) && !Skipped(kyma)
+}
+
+// CountExposed returns the number of runtimes from which modules can be removed or were removed recently. The limit of
+// a fleet's removals is a percentage of these runtimes.
+func CountExposed(kymas []v1beta2.Kyma, recent []removal.Removal) int {
+	exposed := map[string]bool{}
+	for i := range kymas {
+		kyma := &kymas[i]
+		if receivesRemovals(kyma) &&
+			(len(kyma.Status.Runtime.Published.Versions) > 0 || !kyma.DeletionTimestamp.IsZero()) {
+			exposed[RuntimeID(kyma)] = true
+		}
+	}
+	for _, r := range recent {
+		exposed[r.Runtime] = true
+	}
+	return len(exposed)
+}
+
 // PendingRemovals returns the new removals in a Kyma's next bundle that the runtime did not request. It uses only the
 // Kyma's status and the catalog, not the registry or a report. With a nil catalog, it returns only the removals of a
 // deleted Kyma.
 func PendingRemovals(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []string {
 	s := kyma.Status.Runtime
-	if s == nil || s.Published == nil || !inUse(kyma) || Skipped(kyma) {
+	if !receivesRemovals(kyma) {
 		return nil
 	}
 	if !kyma.DeletionTimestamp.IsZero() {
@@ -127,7 +151,7 @@ func PendingRemovals(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []string {
 		err = takeOver(&request, kyma)
 	}
 	if err != nil {
-		return nil // no bundle is published for such a Kyma
+		return nil // no bundle is published for an invalid Kyma
 	}
 	kept := resolve.Keeps(request, snapshot, s.Published.Versions)
 	var pending []string
@@ -155,7 +179,7 @@ func DecisionOn(kyma *v1beta2.Kyma, module string) *v1beta2.ModuleRemoval {
 	return nil
 }
 
-// Approval returns the name of a held removal in the annotation of approved removals.
+// Approval returns the entry that approves a held removal in the annotation of approved removals.
 func Approval(held v1beta2.ModuleRemoval) string {
 	return held.Module + "@" + held.Time.UTC().Format(time.RFC3339)
 }
@@ -167,8 +191,8 @@ func IsApproved(kyma *v1beta2.Kyma, held v1beta2.ModuleRemoval) bool {
 }
 
 // PendingOf returns the pending removals of a Kyma's modules with their earlier decisions. compared is the last time at
-// which Git's newest commit was found to be applied, or zero if no Git repository is configured. A removal that was
-// allowed or approved counts as approved until it is published.
+// which the newest Git commit was completely applied, or zero if no Git repository is configured. A removal that was
+// allowed or approved remains approved until a bundle publishes it.
 func PendingOf(kyma *v1beta2.Kyma, modules []string, restored bool, compared time.Time) (all []removal.Pending) {
 	for _, module := range modules {
 		p := removal.Pending{Removal: removal.Removal{Runtime: RuntimeID(kyma), Module: module}, Restored: restored}
@@ -187,6 +211,17 @@ func PendingOf(kyma *v1beta2.Kyma, modules []string, restored bool, compared tim
 	return all
 }
 
+// IsApprovedByCommit reports whether a Git commit approves a removal. approved is the time of that approval, or zero if
+// the commit contains no approval. An approval is valid for one removal: it ends when a bundle publishes the removal,
+// and at the latest after removal.MaxWindow.
+func IsApprovedByCommit(kyma *v1beta2.Kyma, module string, approved, now time.Time) bool {
+	if approved.IsZero() || now.Sub(approved) >= removal.MaxWindow {
+		return false
+	}
+	d := DecisionOn(kyma, module)
+	return d == nil || !d.Published || d.Time.Time.Before(approved)
+}
+
 // RecentRemovals returns the removals of a Kyma that were allowed after the given time.
 func RecentRemovals(kyma *v1beta2.Kyma, since time.Time) (all []removal.Removal) {
 	if s := kyma.Status.Runtime; s != nil {
@@ -201,8 +236,8 @@ func RecentRemovals(kyma *v1beta2.Kyma, since time.Time) (all []removal.Removal)
 
 // Verdict is the decision about the removals in one runtime's next bundle.
 type Verdict struct {
-	// Held are the modules that stay in the next bundle, with the reason. The reason is empty until the decision is
-	// made and recorded.
+	// Held are the modules whose removal is held, with the reason. They stay in the next bundle. The reason is empty
+	// until the decision is made and recorded.
 	Held map[string]removal.Reason
 	// Allowed and Approved are the modules with a new decision, which must be recorded before a bundle removes them.
 	Allowed, Approved []string
@@ -220,7 +255,7 @@ func (v *Verdict) Add(other Verdict) {
 	v.Going = append(v.Going, other.Going...)
 }
 
-// Settling reports whether the verdict about any removal is not final yet. Such a Kyma is reconciled again soon.
+// Settling reports whether any removal is not decided yet. The publisher then reconciles the Kyma again soon.
 func (v Verdict) Settling() bool {
 	for _, reason := range v.Held {
 		if reason == "" {
@@ -241,8 +276,8 @@ func (v Verdict) Waiting() (modules []string) {
 	return modules
 }
 
-// DecidedRemovals returns the decisions to record after a verdict about all pending removals. It drops the decision
-// about a removal that is no longer pending, unless a bundle published the removal recently.
+// DecidedRemovals returns the decisions to record after a verdict about all pending removals. It drops the decisions
+// about removals that are no longer pending, except removals that a bundle published recently.
 func DecidedRemovals(
 	before []v1beta2.ModuleRemoval, v Verdict, published *Published, now time.Time,
 ) []v1beta2.ModuleRemoval {
@@ -255,7 +290,7 @@ func DecidedRemovals(
 		}
 	}
 	add := func(module string, decision v1beta2.RemovalDecision, reason removal.Reason) {
-		// The time is rounded up, so a comparison with Git that began before the decision does not count as later.
+		// The time is rounded up, so it is not before a comparison with Git that began before the decision.
 		at := metav1.NewTime(now.UTC().Add(time.Second - 1).Truncate(time.Second))
 		for _, earlier := range before {
 			if earlier.Module == module && earlier.Decision == decision && !earlier.Published {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ func lastWith(sequence int64, mandatory bool, modules ...string) *Published {
 	return p
 }
 
-func TestOnlyUnrequestedRemovalsAreReturned(t *testing.T) {
+func TestRemovingListsRemovalsThatRuntimeDidNotRequest(t *testing.T) {
 	asks := func(modules ...string) *v1beta2.KymaSpec {
 		spec := &v1beta2.KymaSpec{}
 		for _, module := range modules {
@@ -59,7 +60,7 @@ func TestOnlyUnrequestedRemovalsAreReturned(t *testing.T) {
 		"mandatory module in the status": {Adopted{}, bundle.Predicate{Removals: []string{"keda"}},
 			Runtime{InUse: true, Request: asks(), Mandatory: []string{"keda"}, Remembered: remembers("keda")},
 			[]string{"keda"}, false},
-		"request of the control plane's Kyma": {Adopted{Last: lastWith(7, false, "keda"), Keep: true},
+		"removal requested by the control plane's Kyma": {Adopted{Last: lastWith(7, false, "keda"), Keep: true},
 			bundle.Predicate{Removals: []string{"keda"}},
 			Runtime{InUse: true, Remembered: remembers("keda")}, []string{"keda"}, false},
 		"module removed by the last bundle": {Adopted{
@@ -115,13 +116,13 @@ func TestApprovalIsValidForOneHeldRemoval(t *testing.T) {
 	}}
 	held := HeldRemovals([]v1beta2.Kyma{*kyma})
 	if len(held) != 2 || held[1].Module != "keda" || held[0].ID == held[1].ID {
-		t.Fatalf("got held removals %+v", held)
+		t.Fatalf("got held removals %+v, want two with different IDs", held)
 	}
 	if !Approve(kyma, "keda") || Approve(kyma, "keda") {
-		t.Error("Approve must change the annotations exactly once")
+		t.Error("the first Approve must change the annotations, the second must not")
 	}
 	if left := HeldRemovals([]v1beta2.Kyma{*kyma}); len(left) != 1 || left[0].Module != "" {
-		t.Errorf("after the approval: got held removals %+v", left)
+		t.Errorf("after the approval: got held removals %+v, want only the removal of all modules", left)
 	}
 	approved := func(module string) bool { return PendingOf(kyma, []string{module}, false, time.Time{})[0].Approved }
 	if !approved("keda") || approved("") {
@@ -133,7 +134,7 @@ func TestApprovalIsValidForOneHeldRemoval(t *testing.T) {
 	}
 }
 
-func TestDecisionsAreKeptWithinTheWindow(t *testing.T) {
+func TestDecisionsAboutRemovalsAreRecordedWithinTheWindow(t *testing.T) {
 	published := func(removals ...string) *Published {
 		return &Published{Predicate: bundle.Predicate{Removals: removals}}
 	}
@@ -165,16 +166,111 @@ func TestDecisionsAreKeptWithinTheWindow(t *testing.T) {
 		for _, d := range got {
 			decisions = append(decisions, d.Decision)
 			if d.Published != c.done {
-				t.Errorf("%s: got published %t", name, d.Published)
+				t.Errorf("%s: got published %t, want %t", name, d.Published, c.done)
 			}
 		}
 		if !slices.Equal(decisions, c.want) {
-			t.Errorf("%s: got %+v", name, got)
+			t.Errorf("%s: got decisions %+v, want %v", name, got, c.want)
 		}
 	}
 	again := DecidedRemovals(DecidedRemovals(nil, Verdict{Held: map[string]removal.Reason{"keda": removal.FleetShare}},
 		nil, noon), Verdict{Held: map[string]removal.Reason{"keda": removal.FleetShare}}, nil, noon.Add(time.Hour))
 	if !again[0].Time.Time.Equal(noon) {
-		t.Errorf("a removal that is still held has a new time: %s", again[0].Time)
+		t.Errorf("removal that is still held: got time %s, want %s", again[0].Time, noon)
+	}
+}
+
+// enrolledKyma returns the Kyma of a runtime that has the given modules.
+func enrolledKyma(name string, modules ...string) v1beta2.Kyma {
+	kyma := v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	published := &v1beta2.PublishedBundle{Versions: map[string]string{}}
+	for _, module := range modules {
+		published.Versions[module] = "1.0.0"
+	}
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Published: published, Observed: &v1beta2.ObservedBundle{}}
+	return kyma
+}
+
+func TestOnlyRuntimesWithModulesRaiseTheLimitOfRemovals(t *testing.T) {
+	skipped := enrolledKyma("skipped", "keda")
+	skipped.Labels = map[string]string{v1beta2.LabelSkipReconciliation: v1beta2.True}
+	deleted := enrolledKyma("deleted")
+	deleted.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	neverReported := enrolledKyma("never-reported", "keda")
+	neverReported.Status.Runtime.Observed = nil
+	for name, c := range map[string]struct {
+		kyma   v1beta2.Kyma
+		recent []removal.Removal
+		want   int
+	}{
+		"runtime with a module":   {enrolledKyma("one", "keda"), nil, 1},
+		"runtime without modules": {enrolledKyma("one"), nil, 0},
+		"runtime that lost its only module": {
+			enrolledKyma("one"), []removal.Removal{{Runtime: "one", Module: "keda"}}, 1,
+		},
+		"runtime that never reported":         {neverReported, nil, 0},
+		"Kyma without a status":               {v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Name: "one"}}, nil, 0},
+		"Kyma that the publisher skips":       {skipped, nil, 0},
+		"deleted Kyma of an enrolled runtime": {deleted, nil, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := CountExposed([]v1beta2.Kyma{c.kyma}, c.recent); got != c.want {
+				t.Errorf("got %d runtimes, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+// TestKymasWithoutRuntimesDoNotAllowRemovals declares many Kymas next to a fleet that loses a module. Without the
+// fleet's limit of 10 %, all its runtimes would lose the module.
+func TestKymasWithoutRuntimesDoNotAllowRemovals(t *testing.T) {
+	var kymas []v1beta2.Kyma
+	var pending []removal.Pending
+	for i := range 20 {
+		kyma := enrolledKyma(fmt.Sprintf("r-%d", i), "keda")
+		kymas = append(kymas, kyma)
+		pending = append(pending, PendingOf(&kyma, []string{"keda"}, false, time.Time{})...)
+	}
+	for _, added := range []int{0, 180, 1800} {
+		for i := range added {
+			name := fmt.Sprintf("planned-%d-%d", added, i)
+			kymas = append(kymas, v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		}
+		held := removal.Default.Decide(removal.Fleet{Runtimes: CountExposed(kymas, nil), Pending: pending})
+		if len(held) != len(pending) {
+			t.Errorf("with %d Kymas, %d of %d removals are held", len(kymas), len(held), len(pending))
+		}
+	}
+}
+
+func TestApprovalByCommitIsValidForOneRemoval(t *testing.T) {
+	approved := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	decided := func(published bool, at time.Time) *v1beta2.ModuleRemoval {
+		return &v1beta2.ModuleRemoval{Module: "keda", Decision: v1beta2.RemovalApproved, Time: metav1.NewTime(at),
+			Published: published}
+	}
+	for name, c := range map[string]struct {
+		approved, now time.Time
+		decision      *v1beta2.ModuleRemoval
+		want          bool
+	}{
+		"no approval":                       {time.Time{}, approved, nil, false},
+		"approval without a decision":       {approved, approved.Add(time.Minute), nil, true},
+		"removal that is not published yet": {approved, approved.Add(time.Minute), decided(false, approved), true},
+		"removal that is published":         {approved, approved.Add(time.Hour), decided(true, approved), false},
+		"earlier removal": {
+			approved, approved.Add(time.Hour), decided(true, approved.Add(-time.Hour)), true,
+		},
+		"approval of yesterday": {approved, approved.Add(removal.MaxWindow), nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kyma := enrolledKyma("one", "keda")
+			if c.decision != nil {
+				kyma.Status.Runtime.Removals = []v1beta2.ModuleRemoval{*c.decision}
+			}
+			if got := IsApprovedByCommit(&kyma, "keda", c.approved, c.now); got != c.want {
+				t.Errorf("got approved %t, want %t", got, c.want)
+			}
+		})
 	}
 }

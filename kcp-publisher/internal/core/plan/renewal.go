@@ -8,7 +8,7 @@ import (
 )
 
 // Renewal returns the last bundle's statement with a later expiry, and whether the bundle is due for renewal. The
-// content stays the same, so a renewal can be published while the control plane is in the middle of a change. The last
+// content stays the same, so a renewal can be published even while the control plane is partially changed. The last
 // bundle of a deleted Kyma is not renewed.
 func Renewal(
 	adopted Adopted, r Runtime, root trust.Root, validity time.Duration, now time.Time,

@@ -26,21 +26,21 @@ func TestRenewalOnlyChangesTheValidity(t *testing.T) {
 		"before a third of the validity": {noon.Add(-time.Second), last, false},
 		"after a third of the validity":  {noon, last, true},
 		"after the expiry":               {noon.Add(24 * time.Hour), last, true},
-		"no bundle":                      {noon, nil, false},
+		"runtime without a bundle":       {noon, nil, false},
 		"last bundle of a deleted Kyma": {noon, &Published{Predicate: bundle.Predicate{
 			Deleting: true, IssuedAt: issued, ExpiresAt: issued.Add(3 * time.Hour),
 		}}, false},
 	} {
 		next, needed := Renewal(Adopted{Last: c.last, Keep: c.last != nil, Sequence: 7}, r, root, 2*time.Hour, c.now)
 		if needed != c.needed {
-			t.Errorf("%s: got due %t", name, needed)
+			t.Errorf("%s: got renewal due %t, want %t", name, needed, c.needed)
 		}
 		if !needed {
 			continue
 		}
 		if next.Sequence <= 7 || !next.IssuedAt.Equal(c.now) || !next.ExpiresAt.Equal(c.now.Add(3*time.Hour)) ||
 			next.Previous.Digest != "sha256:a" {
-			t.Errorf("%s: got renewal %+v", name, next)
+			t.Errorf("%s: got renewal %+v, want a later sequence, time and expiry", name, next)
 		}
 		next.Sequence, next.IssuedAt, next.ExpiresAt, next.Previous = 7, last.Predicate.IssuedAt,
 			last.Predicate.ExpiresAt, nil

@@ -12,9 +12,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Reporter returns the accepted reporter of a Kyma's runtime. Reports are accepted from the enrolled key, and from a
-// key with an unused token or a certificate of the fleet for this Kyma. Only this function decides which keys are
-// accepted.
+// Reporter returns the rules for accepting reports of a Kyma's runtime. Reports must be signed with the enrolled key,
+// or with a key that has an unused enrollment token or a certificate of the fleet for this Kyma. Only this function
+// decides which keys are accepted.
 func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.Time) bundle.Reporter {
 	runtime := RuntimeID(kyma)
 	reporter := bundle.Reporter{
@@ -39,7 +39,7 @@ func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.
 		return r.Root.IsRevoked(thumbprint) || slices.Contains(revoked, thumbprint)
 	}
 	reporter.Enroll = func(e trust.Enrollment) error {
-		// The token of a revoked key is not compared, because a thief could have chosen its expiry.
+		// The recorded token of a revoked key is not compared, because a thief of the key could have chosen its expiry.
 		if known != nil && !reporter.Revoked(known.Thumbprint) && e.TokenExpires <= known.TokenExpires.Unix() {
 			return errUsedToken
 		}
@@ -58,8 +58,8 @@ func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.
 var errUsedToken = errors.New("the token was used before: run `kcp-publisher enroll` again")
 
 // certifies returns an error if a certificate was issued for another Kyma. It compares names, because UIDs differ in a
-// rebuilt control plane. A certificate from before 0.1.0 does not identify a Kyma. It is valid for the Kyma whose own
-// name is the runtime ID, because a label cannot claim that name.
+// rebuilt control plane. A certificate of a version before 0.1.0 does not identify a Kyma. It is valid for the Kyma
+// whose metadata.name is the runtime ID, but not for a Kyma that gets the runtime ID from a label.
 func certifies(certified trust.Kyma, kyma *v1beta2.Kyma) error {
 	own := Identity(kyma)
 	switch {
@@ -77,9 +77,9 @@ func certifies(certified trust.Kyma, kyma *v1beta2.Kyma) error {
 	)
 }
 
-// Challenger returns the reporter that can assign a runtime to a Kyma that does not own the runtime. It requires a
-// token for this Kyma that expires after the tokens of all other Kymas with the same runtime ID. An operator created
-// such a token last, so it overrides the others.
+// Challenger returns the rules for a report that assigns a runtime to a Kyma that does not own it. The report must
+// contain an enrollment token for this Kyma that expires after the tokens of all other Kymas with the same runtime ID:
+// the operator's latest token decides.
 func (r Rules) Challenger(
 	kyma *v1beta2.Kyma, all []v1beta2.Kyma, tokens trust.TokenSecrets, now time.Time,
 ) bundle.Reporter {

@@ -50,11 +50,11 @@ func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resol
 	request.Leaving = leaving(request.Asked, report)
 	request.Versions = floors(request.Asked, kyma.Status.Runtime, report)
 	request.Running = running(kyma.Status.Runtime, report)
-	request.Unsupported = lacks(kyma.Status.Runtime, report)
+	request.Unsupported = unsupportedFeatures(kyma.Status.Runtime, report)
 	return request, takeOver(&request, kyma)
 }
 
-// takeOver adds the state of a takeover to a request.
+// takeOver adds the state of a takeover from lifecycle-manager to a request.
 func takeOver(request *resolve.Request, kyma *v1beta2.Kyma) error {
 	asked, err := phase.Ask(kyma)
 	request.Takeover, request.Inherited, request.RequestUnknown = asked.Phase, asked.Inherited, asked.Unheard
@@ -64,7 +64,7 @@ func takeOver(request *resolve.Request, kyma *v1beta2.Kyma) error {
 	return err
 }
 
-// carried returns the labels in KymaLabels that the Kyma has, or nil if it has none.
+// carried returns the Kyma's labels that are copied to the runtime's Kyma because KymaLabels lists them, or nil.
 func (r Rules) carried(kyma *v1beta2.Kyma) map[string]string {
 	var labels map[string]string
 	for _, key := range r.KymaLabels {
@@ -115,8 +115,8 @@ func checkRun(kyma *v1beta2.Kyma) (*bundle.CheckRun, error) {
 
 // grantedVersions returns the versions of a runtime, by module: the recorded versions, and the reported versions of
 // modules without a record. A newer reported version overrides the record if the runtime reports a newer bundle or
-// refuses the recorded bundle as a downgrade, because a crash can lose the record of a push. A newer reported version
-// also overrides the record for a module that the runtime chose by itself.
+// refuses the recorded bundle as a downgrade. The record is outdated then, because the publisher crashed before it
+// recorded a push. A newer reported version also overrides the record for a module that the runtime chose by itself.
 func grantedVersions(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
 	versions := map[string]string{}
 	var published *v1beta2.PublishedBundle
@@ -139,8 +139,8 @@ func grantedVersions(status *v1beta2.RuntimeStatus, report *bundle.AcceptedRepor
 	return versions
 }
 
-// running returns, by module, the older versions that a runtime still runs because the versions of the current bundle
-// failed. It ignores a report about another bundle, because that report may be outdated.
+// running returns, by module, the older versions that a runtime still runs because the versions of the published bundle
+// failed. It returns nil if the report is about another bundle, because that report may be outdated.
 func running(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
 	if status == nil || status.Published == nil || report == nil || report.Observed == nil ||
 		report.Observed.Digest.String() != status.Published.Digest {
@@ -184,14 +184,16 @@ func floors(asked v1beta2.KymaSpec, status *v1beta2.RuntimeStatus, report *bundl
 	return versions
 }
 
-// asked returns a request with the modules of a Kyma. An error means that the Kyma's annotations are invalid.
+// asked returns a request with the modules that the runtime or its Kyma requests. An error means that the Kyma's
+// annotations are invalid.
 func asked(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	request := resolve.Request{Labels: kyma.Labels, Deleting: !kyma.DeletionTimestamp.IsZero()}
 	request.ControlPlane = kyma.Labels[v1beta2.LabelControlPlane] == v1beta2.True
 	request.NoModuleCopy = kyma.Annotations[v1beta2.AnnotationNoModuleCopy] == v1beta2.True
 	if r := kyma.Status.Runtime; r != nil && r.Requested != nil && kyma.Labels[v1beta2.LabelSync] != v1beta2.False {
 		request.Asked = r.Requested.Spec
-		// A runtime that lost its Kyma gets its admin's last request.
+		// If the runtime's own Kyma was deleted, the agent creates it again with the last request of the runtime's
+		// admin.
 		request.Seed, request.NoModuleCopy = r.Requested.Spec, false
 		return request, nil
 	}

@@ -32,10 +32,10 @@ func TestAnnotationsAndLabelsChangeTheRequest(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		change  func(*v1beta2.Kyma)
-		request func(*resolve.Request) // changes relative to the request of an empty Kyma
+		request func(*resolve.Request) // difference from the request of a Kyma without annotations and labels
 		runtime func(*Runtime)
 	}{
-		"no annotations or labels": {func(*v1beta2.Kyma) {}, func(*resolve.Request) {}, func(*Runtime) {}},
+		"Kyma without annotations and labels": {func(*v1beta2.Kyma) {}, func(*resolve.Request) {}, func(*Runtime) {}},
 		"autonomy": {set(annotations, v1beta2.AnnotationAutonomy, bundle.AutonomyCatalog),
 			func(r *resolve.Request) { r.Settings.Autonomy = bundle.AutonomyCatalog }, func(*Runtime) {}},
 		"agent image": {set(annotations, v1beta2.AnnotationAgentImage, image),
@@ -67,9 +67,9 @@ func TestAnnotationsAndLabelsChangeTheRequest(t *testing.T) {
 			requested(k)
 			set(annotations, v1beta2.AnnotationPinnedVersions, "this cannot be read")(k)
 		}, func(r *resolve.Request) { r.Asked, r.Seed = own, own }, func(r *Runtime) { r.KymaGeneration = 3 }},
-		"carried with the default silence": {set(annotations, v1beta2.AnnotationCarried, v1beta2.True),
+		"reports carried by hand with the default silence": {set(annotations, v1beta2.AnnotationCarried, v1beta2.True),
 			func(*resolve.Request) {}, func(r *Runtime) { r.Validity = carriedSilence }},
-		"carried with a silence of a month": {set(annotations, v1beta2.AnnotationCarried, "720h"),
+		"reports carried by hand with a silence of a month": {set(annotations, v1beta2.AnnotationCarried, "720h"),
 			func(*resolve.Request) {}, func(r *Runtime) { r.Validity = 720 * time.Hour }},
 		"runtime ID from the label": {
 			set(labels, v1beta2.LabelRuntimeID, "r-1"), func(*resolve.Request) {}, func(r *Runtime) {
@@ -99,7 +99,7 @@ func TestAnnotationsAndLabelsChangeTheRequest(t *testing.T) {
 			k.Labels = map[string]string{v1beta2.LabelControlPlane: v1beta2.True}
 		},
 			func(r *resolve.Request) { r.ControlPlane = true }, func(*Runtime) {}},
-		"label of the control plane's own cluster in the runtime's Kyma": {func(k *v1beta2.Kyma) {
+		"runtime that reports the control plane's cluster UID": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime = &v1beta2.RuntimeStatus{
 				Observed: &v1beta2.ObservedBundle{
 					ClusterUID: "kcp", Features: RecordFeatures(bundle.Report{Features: bundle.AllFeatures()}),
@@ -155,7 +155,7 @@ func TestInvalidAnnotationIsAnError(t *testing.T) {
 	}
 }
 
-func TestUnrequestedModulesAreLeaving(t *testing.T) {
+func TestReportedModulesWithoutRequestAreLeaving(t *testing.T) {
 	kyma := kymaOf("one")
 	kyma.Spec.Modules = []v1beta2.Module{{Name: "keda"}}
 	report := &bundle.AcceptedReport{Report: bundle.Report{Modules: []bundle.ReportedModule{
@@ -168,19 +168,19 @@ func TestUnrequestedModulesAreLeaving(t *testing.T) {
 	}
 }
 
-func TestKymaKeepsItsFirstRuntime(t *testing.T) {
+func TestKymaWithChangedRuntimeIDIsRefused(t *testing.T) {
 	kyma := kymaOf("one")
 	Begin(kyma)
 	if kyma.Status.Runtime.ID != "one" {
-		t.Fatalf("got runtime ID %q in the status", kyma.Status.Runtime.ID)
+		t.Fatalf("got runtime ID %q in the status, want one", kyma.Status.Runtime.ID)
 	}
 	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: "two"}
 	if err := NewOwners([]v1beta2.Kyma{*kyma}).Check(kyma); err == nil ||
 		!strings.Contains(err.Error(), "the Kyma owns runtime one, but label") {
-		t.Errorf("got %v", err)
+		t.Errorf("Kyma with a changed runtime ID: got %v, want an error", err)
 	}
 	if Begin(kyma); kyma.Status.Runtime.ID != "one" || Claimed(kyma) != "one" {
-		t.Errorf("got runtime ID %q in the status", kyma.Status.Runtime.ID)
+		t.Errorf("got runtime ID %q in the status, want one", kyma.Status.Runtime.ID)
 	}
 	younger := kymaOf("younger")
 	younger.Labels = kyma.Labels
@@ -189,7 +189,7 @@ func TestKymaKeepsItsFirstRuntime(t *testing.T) {
 	}
 }
 
-func TestTokenOfARevokedKeyDoesNotLimitOthers(t *testing.T) {
+func TestTokenOfRevokedKeyDoesNotBlockEnrollment(t *testing.T) {
 	secrets := trust.TokenSecrets{[]byte(strings.Repeat("s", 32))}
 	key := trusttest.PublicKey(t, trusttest.NewSigner(t))
 	encoded, err := trust.EncodePublicKey(key)
@@ -214,7 +214,7 @@ func TestTokenOfARevokedKeyDoesNotLimitOthers(t *testing.T) {
 	}
 	kyma.Annotations = map[string]string{v1beta2.AnnotationRevokedKeys: "thief"}
 	if err := (Rules{}).Reporter(kyma, secrets, noon).Enroll(enrollment); err != nil {
-		t.Errorf("after the revocation of the thief's key: %v", err)
+		t.Errorf("after the revocation of the thief's key: got %v", err)
 	}
 }
 
@@ -239,11 +239,11 @@ func TestOfflineListsIgnoredSettings(t *testing.T) {
 		c.change(kyma)
 		known, ignored := Offline(kyma)
 		if known.Status.Runtime != nil || !known.DeletionTimestamp.IsZero() || kyma.Status.Runtime == nil {
-			t.Errorf("%s: got Kyma %+v", name, known)
+			t.Errorf("%s: got Kyma %+v, want no status and deletion timestamp", name, known)
 		}
 		if (len(ignored) == 1) != (c.want != "") || len(ignored) > 1 || c.want != "" &&
 			!strings.HasPrefix(ignored[0], "Kyma one: "+c.want+" is ignored: ") {
-			t.Errorf("%s: got ignored settings %q", name, ignored)
+			t.Errorf("%s: got ignored settings %q, want %q", name, ignored, c.want)
 		}
 	}
 }

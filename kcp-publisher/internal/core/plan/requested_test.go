@@ -9,10 +9,10 @@ import (
 
 func TestOnlyNewValueRequestsReconcile(t *testing.T) {
 	for name, c := range map[string]struct{ asked, handled, want string }{
-		"no request":                      {"", "", ""},
-		"request removed":                 {"", "noon", ""},
+		"Kyma without a request":          {"", "", ""},
+		"request that was removed":        {"", "noon", ""},
 		"first request":                   {"noon", "", "noon"},
-		"request handled":                 {"noon", "noon", ""},
+		"request that was handled":        {"noon", "noon", ""},
 		"second request":                  {"one", "noon", "one"},
 		"request longer than the limit":   {strings.Repeat("x", 1<<10), "noon", strings.Repeat("x", maxRequestBytes)},
 		"truncated request handled":       {strings.Repeat("x", 1<<10), strings.Repeat("x", maxRequestBytes), ""},

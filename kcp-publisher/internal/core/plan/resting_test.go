@@ -24,16 +24,16 @@ func TestRuntimeRestsAfterApplyingTheLatestBundle(t *testing.T) {
 		"runtime never reported": {func(k *v1beta2.Kyma) { k.Status.Runtime.Observed = nil }, false},
 		"no bundle applied":      {func(k *v1beta2.Kyma) { k.Status.Runtime.Observed.Digest = "" }, false},
 		"no bundle published":    {func(k *v1beta2.Kyma) { k.Status.Runtime.Published = nil }, false},
-		"empty digests": {func(k *v1beta2.Kyma) {
+		"bundles without digests": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Published.Digest, k.Status.Runtime.Observed.Digest = "", ""
 		}, false},
-		"no runtime status": {func(k *v1beta2.Kyma) { k.Status.Runtime = nil }, false},
-		"module not ready":  {func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateProcessing }, false},
-		"module in error":   {func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateError }, false},
-		"state Warning":     {func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateWarning }, false},
-		"Kyma deleted":      {func(k *v1beta2.Kyma) { k.DeletionTimestamp = new(metav1.Now()) }, false},
-		"no state":          {func(k *v1beta2.Kyma) { k.Status.State = "" }, false},
-		"state Deleting":    {func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateDeleting }, false},
+		"Kyma without a runtime status": {func(k *v1beta2.Kyma) { k.Status.Runtime = nil }, false},
+		"module not ready":              {func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateProcessing }, false},
+		"module in error":               {func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateError }, false},
+		"Kyma in state Warning":         {func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateWarning }, false},
+		"Kyma deleted":                  {func(k *v1beta2.Kyma) { k.DeletionTimestamp = new(metav1.Now()) }, false},
+		"Kyma without a state":          {func(k *v1beta2.Kyma) { k.Status.State = "" }, false},
+		"Kyma in state Deleting":        {func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateDeleting }, false},
 	} {
 		kyma := kymaOf("one")
 		kyma.Status.State = v1beta2.StateReady
@@ -43,7 +43,7 @@ func TestRuntimeRestsAfterApplyingTheLatestBundle(t *testing.T) {
 		}
 		c.change(kyma)
 		if got := Resting(kyma); got != c.want {
-			t.Errorf("%s: got %v", what, got)
+			t.Errorf("%s: got resting %t, want %t", what, got, c.want)
 		}
 	}
 }

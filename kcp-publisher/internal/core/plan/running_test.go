@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestOnlyFailedVersionsCanReturnToTheRunningVersion(t *testing.T) {
+func TestRunningVersionIsKnownAfterFailedUpgrade(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*v1beta2.RuntimeStatus, *bundle.AcceptedReport)
 		want   map[string]string
@@ -30,7 +30,7 @@ func TestOnlyFailedVersionsCanReturnToTheRunningVersion(t *testing.T) {
 				r.Modules[0].State = v1beta2.StateProcessing
 			}, nil,
 		},
-		"upgrade waits for a window": {
+		"upgrade waits for a maintenance window": {
 			func(_ *v1beta2.RuntimeStatus, r *bundle.AcceptedReport) { r.Modules[0].Maintenance = true }, nil,
 		},
 		"upgrade applied": {
@@ -53,7 +53,7 @@ func TestOnlyFailedVersionsCanReturnToTheRunningVersion(t *testing.T) {
 			}}}
 		c.change(status, report)
 		if got := running(status, report); !maps.Equal(got, c.want) {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: got running versions %v, want %v", name, got, c.want)
 		}
 	}
 	if running(nil, nil) != nil {
@@ -62,8 +62,8 @@ func TestOnlyFailedVersionsCanReturnToTheRunningVersion(t *testing.T) {
 }
 
 // TestRefusedManifestSetsTheFloor covers a runtime that chose 2.0.0 from an offer while it was offline. Its API server
-// refuses 2.0.0, so 1.0.0 still runs. Its agent refuses every bundle below 2.0.0 until it has applied a bundle with
-// 2.0.0. Only then can the runtime return to 1.0.0.
+// refuses 2.0.0, so 1.0.0 still runs. Its agent refuses every bundle with an older version than 2.0.0, until it has
+// applied a bundle with 2.0.0. After that, the runtime can return to 1.0.0.
 func TestRefusedManifestSetsTheFloor(t *testing.T) {
 	status := &v1beta2.RuntimeStatus{
 		Published: &v1beta2.PublishedBundle{
@@ -75,7 +75,7 @@ func TestRefusedManifestSetsTheFloor(t *testing.T) {
 		Modules: []bundle.ReportedModule{{Name: "keda", Version: "1.0.0", Wanted: "2.0.0", State: v1beta2.StateError}},
 	}}
 	if got := grantedVersions(status, report); got["keda"] != "2.0.0" {
-		t.Errorf("got floor %v", got)
+		t.Errorf("got versions %v, want keda 2.0.0", got)
 	}
 	if got := running(status, report); len(got) != 0 {
 		t.Errorf("got running versions %v for a bundle without an upgrade", got)
@@ -83,6 +83,6 @@ func TestRefusedManifestSetsTheFloor(t *testing.T) {
 	status.Published.Digest, status.Published.Versions["keda"], report.Decided = "sha256:two", "2.0.0", nil
 	report.Observed.Digest = "sha256:two"
 	if got := running(status, report); got["keda"] != "1.0.0" {
-		t.Errorf("after the bundle with 2.0.0: got running versions %v", got)
+		t.Errorf("after the bundle with 2.0.0: got running versions %v, want keda 1.0.0", got)
 	}
 }

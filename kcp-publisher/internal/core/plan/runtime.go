@@ -19,7 +19,7 @@ type Runtime struct {
 	ID string
 	// Audience is the recipient of the bundle.
 	Audience bundle.Audience
-	// Key is the runtime's enrolled key, or nil before enrollment. Requests is true if the runtime requested a
+	// Key is the runtime's enrolled key, or nil before enrollment. Requests is true if the runtime requests a
 	// certificate for that key.
 	Key      crypto.PublicKey
 	Requests bool
@@ -27,11 +27,12 @@ type Runtime struct {
 	Certificate string
 	// KymaGeneration is the generation of the runtime's own Kyma, or 0 before the first request from the runtime.
 	KymaGeneration int64
-	// KymaSpec is the digest of that Kyma's spec. It is empty if the runtime has no autonomy.
+	// KymaSpec is the digest of the request in the runtime's own Kyma. It is empty if the runtime has no autonomy.
 	KymaSpec digest.Digest
 	// Deleting is true if the Kyma is deleted in the control plane: the next bundle is the last.
 	Deleting bool
-	// Validity is the minimum validity of the runtime's bundles, to allow for manual transport. 0 sets no minimum.
+	// Validity is the minimum validity of the runtime's bundles, which must cover the time to carry them by hand. 0
+	// means no minimum.
 	Validity time.Duration
 	// Kyma is the runtime's Kyma in the control plane or in a file. Former are the former owners of the runtime.
 	// Assigned is true if an operator assigned the runtime to this Kyma.
@@ -41,19 +42,20 @@ type Runtime struct {
 	// Remembered is the record of the last published bundle, or nil if no record exists.
 	Remembered *Memory
 	// Installed are the modules in the runtime's last report. Observed is the digest of the bundle that the report
-	// names as applied.
+	// lists as applied.
 	Installed []string
 	Observed  digest.Digest
 	// ObservedEpoch and ObservedSequence are the reported epoch and sequence of the observed bundle.
 	ObservedEpoch, ObservedSequence int64
 	// LeavesModulesOut is true if the report omits modules, so a module that is not in Installed can still exist.
 	LeavesModulesOut bool
-	// AgentRollbackFrom are the digests of the agent images from which the runtime's agent can roll back.
+	// AgentRollbackFrom are the digests of the agent images from which the runtime's agent may return to an older
+	// image.
 	AgentRollbackFrom []string
 	// Source is the control plane's current commit, or nil if unknown. Bundles contain the commit, but a new commit
 	// alone does not cause a new bundle.
 	Source *bundle.Source
-	// Secrets are the Secrets for the runtime, nil to leave them unchanged.
+	// Secrets are the Secrets for the runtime, or nil if the next bundle must not change them.
 	Secrets *Secrets
 	// Sealed are the sealed Secrets of the next bundle.
 	Sealed *bundle.Sealed
@@ -64,7 +66,8 @@ type Runtime struct {
 	Mandatory []string
 	// Changing is Rules.Changing.
 	Changing bool
-	// InUse: the runtime enrolled or reported, or its bundles are carried, so a removal can affect it.
+	// InUse is true if a removal can affect the runtime: it has enrolled or reported, or its bundles are carried by
+	// hand.
 	InUse bool
 }
 
@@ -76,7 +79,8 @@ type Secrets struct {
 	All []bundle.RuntimeSecret
 	// Known are the names of all Secrets that the runtime can have.
 	Known []string
-	// Partial is true if only some Secrets were read. The runtime keeps its other Secrets, and they stay recorded.
+	// Partial is true if All does not contain all Secrets, because some could not be read. The runtime keeps its other
+	// Secrets, and they stay recorded.
 	Partial bool
 }
 
@@ -134,11 +138,11 @@ func (r *Runtime) remember(kyma *v1beta2.Kyma, root trust.Root) {
 	}
 }
 
-// recordReport adds the state from the runtime's report. The modules and the observed bundle must come from the same
-// report to match.
+// recordReport adds the state from the runtime's report. Installed and Observed must come from the same report, because
+// they are used together to confirm removals.
 func (r *Runtime) recordReport(report *bundle.AcceptedReport) {
 	if r.Key != nil && report.CertificateRequest != "" {
-		r.Requests = proves(report.CertificateRequest, r.Audience.KeyThumbprint)
+		r.Requests = provesKey(report.CertificateRequest, r.Audience.KeyThumbprint)
 	}
 	if o := report.Observed; o != nil {
 		r.Observed, r.ObservedEpoch, r.ObservedSequence = o.Digest, o.Epoch, o.Sequence
@@ -170,14 +174,14 @@ func (r Runtime) used(root trust.Root, now time.Time) (newest int64) {
 }
 
 // equivocates reports whether the runtime has accepted a different bundle with the sequence of the last bundle. That
-// happens if a crash loses the record of a push.
+// happens if the publisher crashed before it recorded a push.
 func (r Runtime) equivocates(last *Published) bool {
 	p := last.Predicate
 	return r.ObservedEpoch == p.Epoch && r.ObservedSequence == p.Sequence && r.Observed != last.Digest
 }
 
-// proves reports whether a certificate request proves the possession of the runtime's key.
-func proves(request, thumbprint string) bool {
+// provesKey reports whether a certificate request proves the possession of the runtime's key.
+func provesKey(request, thumbprint string) bool {
 	key, err := trust.Requested(request)
 	if err != nil {
 		return false

@@ -16,20 +16,20 @@ func TestOnlyAnAvailableReportConfirmsRemovals(t *testing.T) {
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
 		Observed: &v1beta2.ObservedBundle{Digest: "sha256:last", ClusterUID: "c"},
 	}
-	// After a restart, the control plane knows the applied bundle, but not the installed modules.
+	// Before the first report after a restart, the publisher does not know which modules are installed.
 	if r := (Rules{}).Runtime(kyma, nil); r.Observed != "" || r.Audience.ClusterUID != "c" {
-		t.Errorf("without a report: got %+v", r)
+		t.Errorf("without a report: got %+v, want cluster c and no observed bundle", r)
 	}
 	report := &bundle.AcceptedReport{Report: bundle.Report{
 		Observed: &bundle.Observed{Digest: "sha256:last"}, Modules: []bundle.ReportedModule{{Name: "keda"}},
 	}}
 	if r := (Rules{}).Runtime(kyma, report); r.Observed != "sha256:last" ||
 		!slices.Equal(r.Installed, []string{"keda"}) {
-		t.Errorf("with a report: got %+v", r)
+		t.Errorf("with a report: got %+v, want the observed bundle and module keda", r)
 	}
 }
 
-// TestRevokedKeyIsNotUsed checks that neither bundles nor Secrets are created for a revoked key.
+// TestRevokedKeyIsNotUsed checks that the publisher encrypts no Secrets for a revoked key.
 func TestRevokedKeyIsNotUsed(t *testing.T) {
 	file, err := trust.GenerateKey()
 	if err != nil {

@@ -14,19 +14,19 @@ import (
 const (
 	// carriedSilence is the default allowed silence of a runtime whose reports are carried by hand.
 	carriedSilence = 90 * 24 * time.Hour
-	// maxCarriedSilence limits the allowed silence. Carried bundles are valid for that time, so an attacker could
-	// withhold a newer bundle as long.
+	// maxCarriedSilence limits the allowed silence of such a runtime. Its bundles are valid for the allowed silence, so
+	// an attacker could withhold a newer bundle for that time.
 	maxCarriedSilence = 366 * 24 * time.Hour
 )
 
-// MaxUnrecorded is the longest time between two recorded reports of a reporting runtime: an unchanged report is
+// MaxUnrecorded is the longest time between two recorded reports of a reporting runtime, because an unchanged report is
 // recorded once a day.
 const MaxUnrecorded = 24 * time.Hour
 
 // Received is a report that a publisher accepted.
 type Received struct {
 	Made, Arrived time.Time
-	// Recorded: the Kyma's status contains the result of the report.
+	// Recorded is true if the Kyma's status contains the result of the report.
 	Recorded bool
 }
 
@@ -34,8 +34,8 @@ type Received struct {
 // report if it is not nil. since is the start of a publisher that has not polled for the report yet: until then,
 // another publisher may have received a report without recording it. since is zero after the first poll.
 //
-// A received report counts once the status contains its result. Otherwise, content that is not recorded yet would look
-// like a failure. A refused report does not count, because it may never be recorded.
+// A received report is the last report once the status contains its result. Until then, it is only a possible report,
+// because the status still describes the previous one. A refused report is ignored, because it may never be recorded.
 func LastReport(kyma *v1beta2.Kyma, received *Received, since time.Time) silence.LastReport {
 	last := silence.LastReport{At: LastReportTime(kyma)}
 	if !since.IsZero() {
@@ -57,14 +57,14 @@ func LastReport(kyma *v1beta2.Kyma, received *Received, since time.Time) silence
 	return last
 }
 
-// RefusedReport reports whether a Kyma's latest report was refused, by its status.
+// RefusedReport reports whether the latest report was refused, according to the Kyma's status.
 func RefusedReport(kyma *v1beta2.Kyma) bool {
 	reporting := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReporting)
 	return reporting != nil && reporting.Reason == v1beta2.ReasonReportRefused
 }
 
-// LatestUnrecorded returns the latest time at which another publisher can have received a report without recording it.
-// began is the start of this publisher, which has not polled for the report yet.
+// LatestUnrecorded returns the latest time at which another publisher can have received a report without recording it,
+// or zero. began is the start time of this publisher, which has not polled for the report yet.
 func LatestUnrecorded(kyma *v1beta2.Kyma, began time.Time) time.Time {
 	r := kyma.Status.Runtime
 	if r == nil || r.Observed == nil || r.Observed.Heard == nil || carried(kyma) {
@@ -77,7 +77,7 @@ func LatestUnrecorded(kyma *v1beta2.Kyma, began time.Time) time.Time {
 }
 
 // LastReportTime returns the arrival time of the last report by the control plane's clock, or zero if no report was
-// received. For a report that is carried by hand, it returns the creation time if that is earlier.
+// received. For a report that is carried by hand, it returns the report's creation time if that is earlier.
 func LastReportTime(kyma *v1beta2.Kyma) time.Time {
 	if r := kyma.Status.Runtime; r != nil && r.Observed != nil {
 		return LastReportTimeIn(kyma, *r.Observed)
@@ -85,8 +85,9 @@ func LastReportTime(kyma *v1beta2.Kyma) time.Time {
 	return time.Time{}
 }
 
-// Reports reports whether a runtime is reporting, according to its Kyma's Reporting condition. The time in the status
-// is not precise enough, because it is recorded only once a day. Reports that are carried by hand do not count.
+// Reports reports whether a runtime is reporting, according to its Kyma's Reporting condition. The report time in the
+// status is not precise enough, because it is recorded only once a day. It returns false if the reports are carried by
+// hand.
 func Reports(kyma *v1beta2.Kyma) bool {
 	reporting := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReporting)
 	return reporting != nil && reporting.Status == metav1.ConditionTrue && reporting.Reason != v1beta2.ReasonCarried

@@ -34,12 +34,15 @@ func TestAnnotationSetsTheAllowedSilence(t *testing.T) {
 		}
 		allowed, carried, err := Rules{Silence: allowedSilence}.Allowed(kyma)
 		if allowed != want.allowed || carried != want.carried || (err != nil) != (want.problem != "") {
-			t.Errorf("%q: got %s, carried %v, %v", annotation, allowed, carried, err)
+			t.Errorf("annotation %q: got %s, carried %t, %v, want %s, %t", annotation, allowed, carried, err,
+				want.allowed,
+				want.carried)
 		}
 		if err != nil &&
 			(!strings.Contains(err.Error(), want.problem) ||
 				!strings.Contains(err.Error(), v1beta2.AnnotationCarried)) {
-			t.Errorf("%q: got %v, want an error with the annotation and %q", annotation, err, want.problem)
+			t.Errorf("annotation %q: got %v, want an error with the annotation's name and %q", annotation, err,
+				want.problem)
 		}
 	}
 }

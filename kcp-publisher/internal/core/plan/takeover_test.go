@@ -55,16 +55,16 @@ func labeledTakeover(value string) func(*v1beta2.Kyma) {
 	return func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelTakeover] = value }
 }
 
-func TestRequestOfATakeover(t *testing.T) {
+func TestRequestContainsTakeoverState(t *testing.T) {
 	inheritsKeda := func(t *testing.T, r resolve.Request) {
 		if len(r.Inherited) != 1 || r.Inherited[0].Version != "1.7.0" || len(r.Inherited[0].Objects) != 2 ||
 			r.Inherited[0].Objects[0].Kind != "Service" {
-			t.Errorf("got inherited modules %+v", r.Inherited)
+			t.Errorf("got inherited modules %+v, want keda 1.7.0 with two objects", r.Inherited)
 		}
 	}
 	nothing := func(t *testing.T, r resolve.Request) {
 		if len(r.Inherited) != 0 {
-			t.Errorf("got inherited modules %+v", r.Inherited)
+			t.Errorf("got inherited modules %+v, want none", r.Inherited)
 		}
 	}
 	for name, c := range map[string]struct {
@@ -73,16 +73,16 @@ func TestRequestOfATakeover(t *testing.T) {
 		check  func(*testing.T, resolve.Request)
 		err    string
 	}{
-		"Takeover just started":     {func(*v1beta2.Kyma) {}, bundle.TakeoverAdopt, inheritsKeda, ""},
+		"Takeover without a phase":  {func(*v1beta2.Kyma) {}, bundle.TakeoverAdopt, inheritsKeda, ""},
 		"Takeover in phase clean":   {inPhase("clean"), bundle.TakeoverClean, inheritsKeda, ""},
 		"Takeover in phase release": {inPhase("release"), bundle.TakeoverRelease, nothing, ""},
 		"Takeover finished":         {labeledTakeover(v1beta2.TakeoverFinished), "", nothing, ""},
-		"No takeover":               {labeledTakeover(""), "", nothing, ""},
-		"Unknown phase": {
+		"Kyma without a takeover":   {labeledTakeover(""), "", nothing, ""},
+		"Takeover with an unknown phase": {
 			inPhase("cleanup"), "", nothing,
-			`annotation kyma-pull.dev/takeover-phase is "cleanup", want adopt, clean or release`,
+			`annotation kyma-pull.dev/takeover-phase is "cleanup", must be adopt, clean or release`,
 		},
-		"Installed modules unknown": {
+		"Takeover whose installed modules are unknown": {
 			func(k *v1beta2.Kyma) {
 				k.Status.Runtime.Takeover = nil
 			}, bundle.TakeoverAdopt, nothing, "only `kcp-publisher run` can take over a Kyma",
@@ -125,13 +125,13 @@ func TestSkipLabelIsIgnoredDuringATakeover(t *testing.T) {
 	for value, skipped := range map[string]bool{v1beta2.TakeoverActive: false, v1beta2.TakeoverFinished: false,
 		"": true, "maybe": true} {
 		if got := Skipped(takenOver(labeledTakeover(value))); got != skipped {
-			t.Errorf("label %q: got skipped %t", value, got)
+			t.Errorf("label %q: got skipped %t, want %t", value, got, skipped)
 		}
 	}
 }
 
-// TestTakeoverLabelRemovesNothing covers a Kyma that gets the label again after a takeover. The label must not remove
-// the modules that this publisher has published.
+// TestTakeoverLabelRemovesNothing covers a Kyma that gets the takeover label again after a finished takeover. The label
+// must not remove the modules that the publisher has published.
 func TestTakeoverLabelRemovesNothing(t *testing.T) {
 	last := &Published{
 		Predicate: bundle.Predicate{Epoch: 1, Sequence: 1},
@@ -149,7 +149,7 @@ func TestTakeoverLabelRemovesNothing(t *testing.T) {
 		next, _ := Next(Adopted{Last: last, Keep: true, Sequence: 1}, Wanted{KeepsAll: keeps}, runtime,
 			trust.Root{Epoch: 1}, time.Hour, time.Now())
 		if len(next.Removals) != want {
-			t.Errorf("got keeps all %t, removals %v", keeps, next.Removals)
+			t.Errorf("keeps all modules %t: got removals %v, want %d", keeps, next.Removals, want)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/disclosure"
 )
 
-// values returns the named values in the annotation of a Kyma. Only the Kyma in the control plane defines values, so a
-// runtime cannot change them.
+// values returns the named values in the annotation of a Kyma in the control plane. A runtime's own Kyma cannot define
+// values.
 func values(kyma *v1beta2.Kyma) (bundle.Values, error) {
 	found, err := bundle.ParseValues(kyma.Annotations[v1beta2.AnnotationValues])
 	if err != nil {
@@ -44,8 +44,8 @@ func (c *Changes) withValues(before, after Published) *Changes {
 	return &Changes{Modules: slices.Compact(modules)}
 }
 
-// Since returns the changes between the bundle before and p. states are the changes between the states of the two
-// bundles.
+// Since returns the changes from the bundle before to p. states are the changes from the state of before to the state
+// of p.
 func (p Published) Since(before Published, states *Changes) *Changes {
 	return states.withValues(before, p)
 }

@@ -18,7 +18,7 @@ func TestOnlyTheKymaInTheControlPlaneDefinesValues(t *testing.T) {
 	request, err := Rules{}.Request(kyma, nil)
 	if want := (bundle.Values{"tier": "gold",
 		"labels.kyma-project.io/region": "eu"}); err != nil || !maps.Equal(request.AllValues(), want) {
-		t.Errorf("got values %v, %v", request.AllValues(), err)
+		t.Errorf("got values %v, %v, want %v", request.AllValues(), err, want)
 	}
 	for name, c := range map[string]struct{ annotation, want string }{
 		"invalid JSON":         {`{"tier":`, "annotation kyma-pull.dev/values"},
@@ -29,7 +29,7 @@ func TestOnlyTheKymaInTheControlPlaneDefinesValues(t *testing.T) {
 		kyma.Annotations[v1beta2.AnnotationValues] = c.annotation
 		_, err := Rules{}.Request(kyma, nil)
 		if reason.Of(err) != reason.AnnotationInvalid || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf("%s: got %v, want an error with %q", name, err, c.want)
 		}
 	}
 }
@@ -41,7 +41,7 @@ func TestChangedValueCausesBundle(t *testing.T) {
 	last := publishedAt(t, noon, nil, "keda")
 	next, why := Next(after(last), wanted, r, trusted, validity, noon)
 	if why != ReasonValuesChanged || next.Values["region"] != "eu" {
-		t.Fatalf("got reason %q, values %v", why, next.Values)
+		t.Fatalf("got reason %q and values %v, want %s and region eu", why, next.Values, ReasonValuesChanged)
 	}
 	last.Predicate.Values = next.Values
 	if _, why := Next(after(last), wanted, r, trusted, validity, noon); why != "" {
@@ -57,9 +57,9 @@ func TestModulesWithChangedValuesCountAsChanged(t *testing.T) {
 	after := Published{State: state, Predicate: bundle.Predicate{Values: bundle.Values{"region": "us"}}}
 	states := ChangesBetween(state, state)
 	if got := after.Since(before, states).Modules; !slices.Equal(got, []string{"keda"}) {
-		t.Errorf("got changed modules %v", got)
+		t.Errorf("got changed modules %v, want keda", got)
 	}
 	if got := before.Since(before, states).Modules; len(got) != 0 || after.Since(before, nil) != nil {
-		t.Errorf("unchanged values: got changed modules %v", got)
+		t.Errorf("unused values or unknown changes: got changed modules %v, want none", got)
 	}
 }

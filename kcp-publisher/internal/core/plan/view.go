@@ -10,8 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// View contains the inputs for resolving Kymas: a catalog, and the gates that were decided with that catalog. A View is
-// immutable.
+// View contains the inputs for resolving Kymas: a catalog, and the rollout gates that were computed with that catalog.
+// A View is immutable.
 type View struct {
 	Catalog *catalog.Snapshot
 	Gates   rollout.Gates
@@ -33,8 +33,8 @@ func (v *View) Same(other *View) bool {
 // Awaits reports whether a rollout waits for a runtime. It returns false for a nil view.
 func (v *View) Awaits(runtime string) bool { return v != nil && v.Awaited[runtime] }
 
-// decisions returns the gates' decisions for a runtime: about the modules that the runtime follows or is removing, and,
-// with autonomy, about all available modules.
+// decisions returns the gates' decisions about the modules that a runtime follows or is removing and, if the runtime
+// has autonomy, about all modules that it can choose.
 func (v *View) decisions(
 	runtime string, request resolve.Request, known *v1beta2.RuntimeStatus,
 ) map[rollout.Track]rollout.Decision {
@@ -111,8 +111,8 @@ func (v *View) Decide(runtime string, request *resolve.Request, known *v1beta2.R
 	request.Checks = v.checks(request.Gates)
 }
 
-// Given returns, by module, the rollout that published the module's version. A module that does not resolve keeps its
-// version and its record without being in the bundle.
+// Given returns, by module, the rollout that published the module's version. A module that does not resolve is not in
+// the bundle, but its version and record stay the same.
 func (v *View) Given(
 	runtime string, published Published, known *v1beta2.RuntimeStatus,
 ) map[string]v1beta2.GivenVersion {
@@ -140,7 +140,7 @@ func (v *View) Given(
 // Differs returns a function that reports whether the gates of two views decide differently for a member. Both views
 // must have the same catalog.
 func (v *View) Differs(other *View) func(Member) bool {
-	moved, others := v.Gates.Moved(other.Gates), v.shownOtherwise(other)
+	moved, others := v.Gates.Moved(other.Gates), v.shownDifferently(other)
 	if len(moved) == 0 {
 		return func(Member) bool { return false }
 	}
@@ -162,9 +162,9 @@ func (v *View) Differs(other *View) func(Member) bool {
 	}
 }
 
-// shownOtherwise returns the tracks whose shown version differs between two views, for runtimes that do not follow the
+// shownDifferently returns the tracks for which two views show different versions to runtimes that do not follow the
 // track. Both views must have the same catalog.
-func (v *View) shownOtherwise(other *View) map[rollout.Track]bool {
+func (v *View) shownDifferently(other *View) map[rollout.Track]bool {
 	tracks := map[rollout.Track]bool{}
 	for _, gates := range []rollout.Gates{v.Gates, other.Gates} {
 		for track := range gates {

@@ -52,7 +52,7 @@ func TestKymasOwnWatcherIsAccepted(t *testing.T) {
 	if len(accepted) != 1 || accepted[0].Version != "v1beta2" || accepted[0].Name != "watcher" {
 		t.Errorf("got accepted Watchers %+v", accepted)
 	}
-	if !strings.Contains(fmt.Sprint(refused["other"]), "want one version such as v1") {
+	if !strings.Contains(fmt.Sprint(refused["other"]), "must be one version such as v1") {
 		t.Errorf("got refused Watchers %v", refused)
 	}
 }
@@ -64,11 +64,12 @@ func TestOldestWatchersAreKeptAboveTheLimit(t *testing.T) {
 	}
 	accepted, refused := CheckWatchers(all)
 	if len(accepted) != bundle.MaxWatchers || len(refused) != 2 || refused["w-00"] == nil || refused["w-01"] == nil {
-		t.Errorf("got %d accepted, refused %v", len(accepted), refused)
+		t.Errorf("got %d accepted Watchers and refused %v, want %d and the two youngest", len(accepted), refused,
+			bundle.MaxWatchers)
 	}
 	slices.Reverse(all)
 	again, _ := CheckWatchers(all)
 	if fmt.Sprint(again) != fmt.Sprint(accepted) {
-		t.Errorf("in another order: got %v", again)
+		t.Errorf("in another order: got accepted Watchers %v, want %v", again, accepted)
 	}
 }

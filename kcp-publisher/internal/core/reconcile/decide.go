@@ -14,7 +14,7 @@ type State string
 
 // The states of a reconcile.
 const (
-	// Unknown: the state of the control plane is not known yet. The Kyma is reconciled again soon.
+	// Unknown: the publisher has not read the state of the control plane yet. It reconciles the Kyma again soon.
 	Unknown State = "Unknown"
 	// Held: the control plane has been changing for longer than HoldSettles. Reports are recorded, and bundles are
 	// renewed with the same content.
@@ -23,11 +23,11 @@ const (
 	Gone State = "Gone"
 	// Refused: no bundle can be published for the Kyma until the Kyma is changed.
 	Refused State = "Refused"
-	// Unreachable: the registry does not respond. Only silence is recorded.
+	// Unreachable: the registry does not respond. The status only changes if the runtime becomes silent.
 	Unreachable State = "Unreachable"
 	// Settled: the inputs are unchanged since a reconcile that found no pending work.
 	Settled State = "Settled"
-	// Due: the report and the bundle were processed, and their result is written to the status.
+	// Due: the report was read and a bundle was published if one was needed. The result is written to the status.
 	Due State = "Due"
 )
 
@@ -42,7 +42,7 @@ const (
 	AddFinalizer Action = "AddFinalizer"
 	// Admit checks whether bundles can be published to the Kyma.
 	Admit Action = "Admit"
-	// CheckBundle compares the published bundle with the Kyma, without reading the report.
+	// CheckBundle checks whether the published bundle is up to date, without reading the report.
 	CheckBundle Action = "CheckBundle"
 	// FetchReport fetches and verifies the newest report.
 	FetchReport Action = "FetchReport"
@@ -60,8 +60,8 @@ type Result string
 // The results of actions.
 const (
 	// Yes: the action succeeded. The known report is the newest, the Kyma is admitted, the bundle is up to date, the
-	// report was fetched, or the bundle was published. A failure that concerns only this runtime is reported in the
-	// status and also counts as Yes.
+	// report was fetched, or the bundle was published. The result is also Yes after a failure that concerns only this
+	// runtime, because the status reports such a failure.
 	Yes Result = "Yes"
 	// No: the check of the action failed, for example because a newer report exists.
 	No Result = "No"
@@ -69,15 +69,15 @@ const (
 	Down Result = "Down"
 )
 
-// HoldSettles is the maximum duration of a change of the control plane before Kymas are held.
+// HoldSettles is how long the control plane can be partially changed before reconciles end in state Held.
 const HoldSettles = 5 * time.Second
 
 // Facts are the input of a decision.
 type Facts struct {
-	// View: the catalog, the gates and the Watchers are known and consistent.
+	// View: the catalog, the rollout gates and the Watchers are known and consistent.
 	View bool
-	// Changing is how long the control plane has been changing, or how long a shard has waited for the planner's
-	// announcement.
+	// Changing is how long the control plane has been partially changed, or how long a shard has waited for the
+	// planner's announcement.
 	Changing time.Duration
 	// Deleted: the Kyma is being deleted. Finalizer: it has the publisher's finalizer.
 	Deleted, Finalizer bool
@@ -88,7 +88,7 @@ type Facts struct {
 	// Settled: an earlier reconcile with the same inputs and the known report found no pending work, and the Kyma still
 	// owns its runtime.
 	Settled bool
-	// Postponed: this process has not fetched the report yet, and does not have to fetch it now.
+	// Postponed: this process has not fetched the report since its start, and does not have to fetch it now.
 	Postponed bool
 	// Unchanged: an earlier reconcile with the same inputs and the fetched report found no pending work.
 	Unchanged bool
@@ -124,14 +124,14 @@ func Decide(f Facts) (State, Action) {
 	return f.publish()
 }
 
-// mayPoll reports whether only a new report could require an action. Then the digest of the newest report is compared
-// first, which ends nearly all reconciles of an idle fleet.
+// mayPoll reports whether only a new report could require an action. In that case, the reconcile first compares the
+// digest of the newest report, and usually ends there.
 func (f Facts) mayPoll() bool {
 	return f.View && f.Settled && !f.Requested && !f.Pending && !f.Backoff
 }
 
-// hold decides while the Kyma cannot be resolved. After HoldSettles, reports are recorded, silence is detected, and
-// bundles are renewed before they expire. Only changes must wait.
+// hold decides while the catalog is unknown or inconsistent. After HoldSettles, reports are recorded, silence is
+// detected, and bundles are renewed before they expire. Only changes of bundles must wait.
 func (f Facts) hold() (State, Action) {
 	switch {
 	case f.Changing < HoldSettles:

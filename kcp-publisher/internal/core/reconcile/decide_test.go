@@ -43,7 +43,7 @@ func run(f Facts, w world) (State, []Action) {
 	return "", taken
 }
 
-func TestDecide(t *testing.T) {
+func TestReconcileTakesActionsForFacts(t *testing.T) {
 	known := Facts{View: true, Finalizer: true}
 	with := func(change func(*Facts)) Facts {
 		f := known
@@ -66,36 +66,38 @@ func TestDecide(t *testing.T) {
 		"settled Kyma with a new report": {with(func(f *Facts) { f.Settled = true }),
 			answers(func(w *world) { w.newest = No }), Due,
 			[]Action{AskNewest, Admit, FetchReport, Publish, End}},
-		"new report without changes": {
+		"new report that changes nothing": {
 			with(func(f *Facts) { f.Unchanged = true }), answering, Settled, []Action{Admit, FetchReport, End},
 		},
-		"requested reconcile": {with(func(f *Facts) { f.Settled, f.Unchanged, f.Requested = true, true, true }),
-			answering, Due,
-			[]Action{Admit, FetchReport, Publish, End}},
-		"pending work": {
+		"settled Kyma with a requested reconcile": {
+			with(func(f *Facts) { f.Settled, f.Unchanged, f.Requested = true, true, true }), answering, Due,
+			[]Action{Admit, FetchReport, Publish, End},
+		},
+		"settled Kyma that needs a new bundle": {
 			with(func(f *Facts) { f.Settled, f.Pending = true, true }), answering, Due,
 			[]Action{Admit, FetchReport, Publish, End},
 		},
 		"report postponed after a restart": {
 			with(func(f *Facts) { f.Postponed = true }), answering, Settled, []Action{Admit, CheckBundle, End},
 		},
-		"report postponed, bundle outdated": {with(func(f *Facts) { f.Postponed = true }),
+		"report postponed while the bundle is outdated": {with(func(f *Facts) { f.Postponed = true }),
 			answers(func(w *world) { w.bundle = No }), Due,
 			[]Action{Admit, CheckBundle, FetchReport, Publish, End}},
 		"refused Kyma": {
 			known, answers(func(w *world) { w.admitted = No }), Refused, []Action{Admit, End},
 		},
 		"deleted Kyma without a finalizer": {Facts{View: true, Deleted: true}, answering, Gone, []Action{End}},
-		"registry backoff": {
+		"Kyma during a registry backoff": {
 			with(func(f *Facts) { f.Backoff = true }), answering, Unreachable, []Action{End},
 		},
-		"requested in a backoff": {with(func(f *Facts) { f.Backoff, f.Requested = true, true }), answering,
-			Due,
-			[]Action{Admit, FetchReport, Publish, End}},
-		"registry down for the report": {
+		"requested reconcile during a registry backoff": {
+			with(func(f *Facts) { f.Backoff, f.Requested = true, true }), answering, Due,
+			[]Action{Admit, FetchReport, Publish, End},
+		},
+		"registry that does not respond to the request for the report": {
 			known, answers(func(w *world) { w.report = Down }), Unreachable, []Action{Admit, FetchReport, End},
 		},
-		"registry down for the bundle": {
+		"registry that does not respond to the push of the bundle": {
 			known, answers(func(w *world) { w.published = Down }), Unreachable,
 			[]Action{Admit, FetchReport, Publish, End},
 		},
@@ -106,18 +108,20 @@ func TestDecide(t *testing.T) {
 		"long change of the control plane": {
 			Facts{Changing: HoldSettles, Finalizer: true}, answering, Held, []Action{Admit, FetchReport, Renew, End},
 		},
-		"long change, registry down for the renewal": {Facts{Changing: HoldSettles, Finalizer: true},
+		"long change of the control plane, registry does not respond to the renewal": {
+			Facts{Changing: HoldSettles, Finalizer: true},
 			answers(func(w *world) { w.renewed = Down }), Unreachable,
 			[]Action{Admit, FetchReport, Renew, End}},
-		"long change, refused Kyma": {Facts{Changing: HoldSettles, Finalizer: true},
+		"long change of the control plane, refused Kyma": {Facts{Changing: HoldSettles, Finalizer: true},
 			answers(func(w *world) { w.admitted = No }), Held,
 			[]Action{Admit, End}},
-		"long change, registry backoff": {
+		"long change of the control plane during a registry backoff": {
 			Facts{Changing: time.Hour, Finalizer: true, Backoff: true}, answering, Unreachable, []Action{End},
 		},
-		"long change, registry down": {Facts{Changing: time.Hour}, answers(func(w *world) { w.report = Down }),
-			Unreachable,
-			[]Action{Admit, FetchReport, End}},
+		"long change of the control plane, registry does not respond": {
+			Facts{Changing: time.Hour}, answers(func(w *world) { w.report = Down }), Unreachable,
+			[]Action{Admit, FetchReport, End},
+		},
 	} {
 		state, taken := run(c.facts, c.world)
 		if state != c.state || !slices.Equal(taken, c.taken) {

@@ -2,9 +2,8 @@
 // counts the runtimes that lose a module, regardless of the edit, deletion or commit that causes the removal. Removals
 // that a runtime's own signed report requests are always allowed and are not part of the input.
 //
-// Decide is pure. Its input is the whole fleet at one moment, so one edit with a large effect is decided as a whole:
-// either all its removals are allowed, or all of them wait. A removal waits until an operator approves it or until its
-// cause is reverted.
+// Decide is pure. Its input is the whole fleet at one moment, so all removals of one edit are decided together: either
+// all of them are allowed, or all of them wait. A removal waits until an operator approves it or reverts its cause.
 package removal
 
 import (
@@ -37,28 +36,29 @@ type Pending struct {
 	Held Reason
 	// Approved: an operator approved the removal.
 	Approved bool
-	// Restored: the control plane's record was older than the runtime's state when the removal was found, and Git's
-	// newest commit has not been applied since.
+	// Restored: the control plane's record was older than the runtime's state when the removal was found, and the
+	// newest Git commit has not been applied since then.
 	Restored bool
 }
 
 // Fleet is the state that a decision depends on.
 type Fleet struct {
-	// Runtimes is the number of runtimes that the publisher publishes to.
+	// Runtimes is the number of runtimes that have modules to lose, or lost modules within Limits.Window. Kymas without
+	// an enrolled runtime do not count, because anyone who can create Kymas could otherwise raise the limits.
 	Runtimes int
 	// Pending are all removals that are not in a published bundle yet.
 	Pending []Pending
-	// Recent are the removals that were allowed within Limits.Window, except for approved ones.
+	// Recent are the removals that were allowed within Limits.Window without an approval.
 	Recent []Removal
 	// NamespaceDeleted: the namespace of the Kymas is being deleted.
 	NamespaceDeleted bool
 }
 
-// Limits bound the removals that need no approval.
+// Limits limits the removals that need no approval.
 type Limits struct {
 	// Percent and Count limit the affected runtimes. Removals wait if their number exceeds both limits.
 	Percent, Count int
-	// PerModule limits the runtimes that lose one module. If Count is larger, Count applies.
+	// PerModule limits the number of runtimes that lose the same module. If Count is larger, Count applies.
 	PerModule int
 	// Window is how long an allowed removal counts toward the limits.
 	Window time.Duration
@@ -96,11 +96,11 @@ func (l Limits) Decide(f Fleet) map[Removal]Reason {
 func (p Pending) waits() bool { return p.Held != "" && (p.Held != Restored || p.Restored) }
 
 // effect counts the runtimes that lose modules. Removals that already wait do not count toward the share of the fleet,
-// so a large change that waits does not block a small one. They do count for their module: a later removal of the same
-// module is part of the same change.
+// so a large change that waits does not block a small change. They count toward the limit of their module, because a
+// later removal of the same module is part of the same change.
 type effect struct {
-	// losing are the runtimes that lose any module now. waiting are the runtimes whose removal already waits, by
-	// module. perModule are all affected runtimes, by module.
+	// losing are the runtimes with a new or recently allowed removal. waiting are the runtimes whose removal already
+	// waits, by module. perModule are all affected runtimes, by module.
 	losing             map[string]bool
 	waiting, perModule map[string]map[string]bool
 }
@@ -132,7 +132,7 @@ func add(to map[string]map[string]bool, r Removal) {
 	to[r.Module][r.Runtime] = true
 }
 
-// with returns how many runtimes lose modules if the waiting removals of the given module are included.
+// with returns the number of runtimes in losing and of other runtimes where the removal of the given module waits.
 func (e effect) with(module string) int {
 	runtimes := len(e.losing)
 	for runtime := range e.waiting[module] {

@@ -31,7 +31,7 @@ func with(all []Pending, change func(*Pending)) []Pending {
 
 func held(reason Reason) func(*Pending) { return func(p *Pending) { p.Held = reason } }
 
-func TestDecide(t *testing.T) {
+func TestRemovalsAboveLimitsWait(t *testing.T) {
 	limits := Limits{Percent: 10, Count: 1, PerModule: 20, Window: time.Hour}
 	for name, c := range map[string]struct {
 		fleet Fleet
@@ -58,15 +58,15 @@ func TestDecide(t *testing.T) {
 		"more runtimes than PerModule lose a module": {
 			Fleet{Runtimes: 1000, Pending: pending("keda", numbered(21)...)}, map[Reason]int{ModuleCount: 21},
 		},
-		"second runtime within the window": {
+		"second runtime loses its modules within the window": {
 			Fleet{Runtimes: 3, Pending: pending("", "b"), Recent: []Removal{{"a", ""}}}, map[Reason]int{FleetShare: 1},
 		},
-		"same runtime within the window": {
+		"same runtime loses more modules within the window": {
 			Fleet{Runtimes: 3, Pending: pending("", "a"), Recent: []Removal{{"a", "keda"}}}, nil,
 		},
-		"approved removals": {Fleet{Runtimes: 3, Pending: with(pending("keda", "a", "b"), func(p *Pending) {
-			p.Approved = true
-		})}, nil},
+		"approved removals above the limits": {
+			Fleet{Runtimes: 3, Pending: with(pending("keda", "a", "b"), func(p *Pending) { p.Approved = true })}, nil,
+		},
 		"approved removals do not count for others": {
 			Fleet{Runtimes: 3, Pending: append(with(pending("keda", "a", "b"), func(p *Pending) {
 				p.Held, p.Approved = FleetShare, true
@@ -84,9 +84,10 @@ func TestDecide(t *testing.T) {
 				Pending: append(with(pending("keda", "a", "b"), held(FleetShare)), pending("keda", "c")...)},
 			map[Reason]int{FleetShare: 3},
 		},
-		"restored control plane": {Fleet{Runtimes: 100, Pending: with(pending("keda", "a"), func(p *Pending) {
-			p.Restored = true
-		})}, map[Reason]int{Restored: 1}},
+		"removal by a restored control plane": {
+			Fleet{Runtimes: 100, Pending: with(pending("keda", "a"), func(p *Pending) { p.Restored = true })},
+			map[Reason]int{Restored: 1},
+		},
 		"removal confirmed by Git's newest commit": {
 			Fleet{Runtimes: 100, Pending: with(pending("keda", "a"), held(Restored))}, nil,
 		},
@@ -152,11 +153,11 @@ func TestRandomHistoriesStayWithinTheLimits(t *testing.T) {
 			add(perModule, r)
 		}
 		if most := max(limits.Count, len(runtimes)*limits.Percent/100); len(affected) > most {
-			t.Fatalf("seed %d: %d runtimes lost modules, at most %d", seed, len(affected), most)
+			t.Fatalf("seed %d: %d runtimes lost modules, want at most %d", seed, len(affected), most)
 		}
 		for module, lost := range perModule {
 			if most := max(limits.Count, limits.PerModule); len(lost) > most {
-				t.Fatalf("seed %d: %d runtimes lost module %q, at most %d", seed, len(lost), module, most)
+				t.Fatalf("seed %d: %d runtimes lost module %q, want at most %d", seed, len(lost), module, most)
 			}
 		}
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// withChecks returns a manifest with the checks of its rollout. Without an active rollout, a module keeps the checks of
-// its last manifest while its version stays the same, so the bundle does not change when a rollout ends or is deleted.
-// An agent that does not support checks gets no checks.
+// withChecks returns a manifest with the checks of its rollout. If no rollout is active, a module keeps the checks of
+// its last manifest while its version stays the same. The end or deletion of a rollout therefore does not change the
+// bundle. An agent that does not support checks gets no checks.
 func (r Request) withChecks(m *bundle.Manifest, gate rollout.Decision) *bundle.Manifest {
 	if m == nil {
 		return nil

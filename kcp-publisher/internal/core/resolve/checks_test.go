@@ -64,7 +64,7 @@ func TestAgentWithoutSupportForChecksGetsNoChecks(t *testing.T) {
 	w.request.Unsupported = []bundle.Feature{bundle.FeatureChecks}
 	result := w.resolve(t)
 	if checksOf(result.State, "keda") != 0 || result.Versions["keda"] != "1.1.0" {
-		t.Errorf("got manifests %+v", result.State.Manifests)
+		t.Errorf("got manifests %+v, want keda 1.1.0 without checks", result.State.Manifests)
 	}
 }
 
@@ -74,6 +74,6 @@ func TestInvalidChecksKeepThePreviousVersion(t *testing.T) {
 	result := w.resolve(t)
 	problems := result.State.Problems
 	if result.Versions["keda"] != "1.0.0" || len(problems) != 1 || problems[0].State != v1beta2.StateError {
-		t.Errorf("got versions %v, problems %+v", result.Versions, problems)
+		t.Errorf("got versions %v and problems %+v, want keda 1.0.0 and one error", result.Versions, problems)
 	}
 }

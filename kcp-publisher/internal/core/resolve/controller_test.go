@@ -57,7 +57,7 @@ func TestControllerNameSelectsTemplates(t *testing.T) {
 	}
 	labels := blue().ask("keda").resolve(t).State.Manifests[0].Labels
 	if labels[v1beta2.LabelControllerName] != "blue" {
-		t.Errorf("got Manifest labels %v", labels)
+		t.Errorf("got Manifest labels %v, want controller name blue", labels)
 	}
 }
 
@@ -65,6 +65,6 @@ func TestFollowsIncludeModulesWithControllerName(t *testing.T) {
 	w := usual().askNothingBut("keda", controlledBy("red"))
 	if got, want := Follows(w.request, w.snapshot(t)),
 		[]Follow{{Module: "keda", Channel: "regular", Version: "1.0.0"}}; !reflect.DeepEqual(got, want) {
-		t.Errorf("got %v", got)
+		t.Errorf("got followed modules %v, want %v", got, want)
 	}
 }

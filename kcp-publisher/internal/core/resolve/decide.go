@@ -22,7 +22,7 @@ func decide(
 	}
 	last = reconciled(last)
 	if last != nil && bundle.Older(last.Version, w.floor) && w.gate.Undo != w.floor {
-		last = nil // the runtime reported a newer version
+		last = nil // the runtime has a newer version than the last manifest
 	}
 	switch {
 	case w.revoked:
@@ -55,9 +55,9 @@ func decide(
 	return manifest, nil
 }
 
-// keptAtFloor returns the manifest of a module whose choice is older than the version in the runtime. It returns the
-// last manifest, or a new manifest for the version in the runtime if there is no usable last manifest. If it returns
-// nil, the module stays unchanged.
+// keptAtFloor returns the manifest of a module whose requested version is older than the version in the runtime. It
+// returns the last manifest, or a new manifest for the version in the runtime if the last manifest cannot be used. If
+// it returns nil, the bundle does not contain the module, and the runtime does not change it.
 func (w requested) keptAtFloor(controlPlane bool, last *bundle.Manifest, contents map[Ref]Content) *bundle.Manifest {
 	if last != nil || w.kept == nil {
 		return last
@@ -98,8 +98,8 @@ func (w *requested) forControlPlane() bool {
 	return w.choice.Template.Annotations[v1beta2.AnnotationTarget] == v1beta2.TargetControlPlane
 }
 
-// misplaced returns the problem of a control-plane module that another runtime requests. It returns nil for a mandatory
-// module, because no Kyma requested the module.
+// misplaced returns the problem of a module for the control plane's own cluster that another runtime requests. It
+// returns nil for a mandatory module, because no Kyma requests it.
 func (w *requested) misplaced() *bundle.Problem {
 	if w.choice.Mandatory {
 		return nil
@@ -110,14 +110,15 @@ func (w *requested) misplaced() *bundle.Problem {
 		w.module.Name, w.choice.Template.Name)
 }
 
-// downgrades reports whether the choice is older than the version in the runtime, and no rollout rolls that version
-// back. A return to the version that still runs because a newer version failed is not a downgrade.
+// downgrades reports whether the requested version is older than the version in the runtime, and no rollout rolls that
+// version back. If a newer version failed and the previous version still runs, a return to the previous version is not
+// a downgrade.
 func (w *requested) downgrades() bool {
 	return bundle.Older(w.choice.Version, w.floor) && w.gate.Undo != w.floor && w.choice.Version != w.running
 }
 
-// olderVersionProblem returns the problem of a module for which an older version is requested. The message contains the
-// source of the older version.
+// olderVersionProblem returns the problem of a module whose requested version is older than the version in the runtime.
+// The message contains the source of the requested version, such as a channel.
 func (w *requested) olderVersionProblem() *bundle.Problem {
 	by := fmt.Sprintf("channel %q has %s", w.choice.Channel, w.choice.Version)
 	switch {

@@ -60,7 +60,7 @@ func TestAskedIncludesUnresolvedModules(t *testing.T) {
 	w := usual().ask("nope").ask("apart", unmanaged).template("watch", "1.0.0").meta("watch").
 		edit(mandatoryMeta("7.0.0"))
 	if got := w.resolve(t).Asked; !slices.Equal(got, []string{"apart", "keda", "nope", "watch"}) {
-		t.Errorf("got asked modules %v", got)
+		t.Errorf("got asked modules %v, want apart, keda, nope and watch", got)
 	}
 }
 
@@ -86,18 +86,18 @@ func TestDocumentsDoNotIdentifyTheirRuntime(t *testing.T) {
 	documents := encoded(t, result)
 	for _, blob := range []bundle.Blob{documents.State, documents.Catalog} {
 		if strings.Contains(string(blob.Bytes), "secret") {
-			t.Errorf("%s", blob.Bytes)
+			t.Errorf("the document identifies its runtime: %s", blob.Bytes)
 		}
 	}
 	if labels := result.State.Kyma.Labels; labels[v1beta2.LabelBeta] != v1beta2.True ||
 		labels[v1beta2.LabelManagedBy] != v1beta2.ManagedByKyma ||
 		labels[v1beta2.LabelWatchedBy] != v1beta2.ManagedByKyma {
-		t.Errorf("got seed labels %v", result.State.Kyma.Labels)
+		t.Errorf("got seed labels %v, want beta, managed-by and watched-by", result.State.Kyma.Labels)
 	}
 	w.request.Carried = map[string]string{v1beta2.LabelGlobalAccountID: "g-secret"}
 	if labels := w.resolve(t).State.Kyma.Labels; labels[v1beta2.LabelGlobalAccountID] != "g-secret" ||
 		labels[v1beta2.LabelSubaccountID] != "" || labels[v1beta2.LabelBeta] != v1beta2.True {
-		t.Errorf("got seed labels %v with an additional label", labels)
+		t.Errorf("with an additional label: got seed labels %v, want the global account ID and beta", labels)
 	}
 }
 
@@ -122,8 +122,8 @@ func TestRemovalsAreUnrequestedModules(t *testing.T) {
 		confirmed        map[string]bool
 		want             []string
 	}{
-		"No installed modules":   {nil, []string{"a"}, nil, nil},
-		"Requested module stays": {[]string{"a"}, []string{"a"}, nil, nil},
+		"Runtime without modules": {nil, []string{"a"}, nil, nil},
+		"Requested module stays":  {[]string{"a"}, []string{"a"}, nil, nil},
 		"Unrequested modules are removed once and sorted": {
 			[]string{"c", "b", "c"}, []string{"a"}, nil, []string{"b", "c"},
 		},
@@ -136,7 +136,7 @@ func TestRemovalsAreUnrequestedModules(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := Removals(c.installed, c.asked, c.confirmed); !slices.Equal(got, c.want) {
-				t.Errorf("got %v, want %v", got, c.want)
+				t.Errorf("got removals %v, want %v", got, c.want)
 			}
 		})
 	}

@@ -11,32 +11,32 @@ import (
 // Outdated is the prefix of all messages about features that a runtime's agent does not support.
 const Outdated = "the agent is too old for "
 
-// lacking returns the features that a manifest requires but the runtime's agent does not support. It returns nil for a
-// nil manifest.
-func (r Request) lacking(m *bundle.Manifest) []bundle.Feature {
+// unsupportedFeatures returns the features that a manifest requires but the runtime's agent does not support. It
+// returns nil for a nil manifest.
+func (r Request) unsupportedFeatures(m *bundle.Manifest) []bundle.Feature {
 	if m == nil || len(r.Unsupported) == 0 {
 		return nil
 	}
 	return slices.DeleteFunc(m.Features(), func(f bundle.Feature) bool { return !slices.Contains(r.Unsupported, f) })
 }
 
-// readable returns the last manifest of a module, or nil if the runtime's agent does not support a feature in it. With
-// nil, the module stays unchanged in the runtime.
-func (r Request) readable(last *bundle.Manifest) *bundle.Manifest {
-	if len(r.lacking(last)) > 0 {
+// supportedManifest returns the last manifest of a module, or nil if the manifest uses a feature that the runtime's
+// agent does not support. If it returns nil, the runtime does not change the module.
+func (r Request) supportedManifest(last *bundle.Manifest) *bundle.Manifest {
+	if len(r.unsupportedFeatures(last)) > 0 {
 		return nil
 	}
 	return last
 }
 
-// leaveOut records the unsupported features that hold a module back.
-func (r *Result) leaveOut(missing []bundle.Feature) {
+// recordOmitted records the features for which a module cannot be changed, because the agent does not support them.
+func (r *Result) recordOmitted(missing []bundle.Feature) {
 	r.Unsupported = append(r.Unsupported, missing...)
 	slices.Sort(r.Unsupported)
 	r.Unsupported = slices.Compact(r.Unsupported)
 }
 
-// outdated returns the problem of a module that unsupported features hold back.
+// outdated returns the problem of a module that requires features that the agent does not support.
 func outdated(module string, missing []bundle.Feature) *bundle.Problem {
 	names := make([]string, 0, len(missing))
 	for _, f := range missing {

@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// wireFields are the features by the JSON names of the fields that need them. No other field of a bundle has one of
-// these names.
+// wireFields maps JSON field names to the features that the fields need. No other field of a bundle has one of these
+// names.
 var wireFields = map[string]bundle.Feature{
 	"takeover": bundle.FeatureTakeover, "inherited": bundle.FeatureTakeover,
 	"imagePullSecret": bundle.FeatureImagePullSecret,
@@ -102,7 +102,7 @@ func TestStateContainsOnlySupportedFeatures(t *testing.T) {
 			}
 		}
 		if !slices.Contains(result.Asked, "keda") || !slices.Contains(result.Asked, "serverless") {
-			rt.Fatalf("held modules would be removed: got asked modules %v", result.Asked)
+			rt.Fatalf("modules with unsupported features would be removed: got asked modules %v", result.Asked)
 		}
 	})
 }
@@ -118,15 +118,17 @@ func TestModuleWithUnsupportedFeatureStaysUnchanged(t *testing.T) {
 	if len(result.State.Problems) != 1 ||
 		!strings.Contains(result.State.Problems[0].Message, "module keda: the agent is too old for recreate") ||
 		!slices.Equal(result.Unsupported, []bundle.Feature{bundle.FeatureRecreate}) {
-		t.Errorf("got problems %+v, left out %v", result.State.Problems, result.Unsupported)
+		t.Errorf("got problems %+v and unsupported features %v, want one about recreate", result.State.Problems,
+			result.Unsupported)
 	}
 	w.request.Last, w.request.Versions = nil, nil
 	if result = w.resolve(t); lastManifest(&result.State, "keda") != nil || lastManifest(&result.State, "nats") == nil {
-		t.Errorf("module that was never installed: got %v", outline(result))
+		t.Errorf("module that was never installed: got %v, want only nats", outline(result))
 	}
 	w.request.Unsupported = nil
 	if result = w.resolve(t); lastManifest(&result.State, "keda") == nil || len(result.Unsupported) > 0 {
-		t.Errorf("agent with all features: got %v, left out %v", outline(result), result.Unsupported)
+		t.Errorf("agent with all features: got %v and unsupported features %v, want keda", outline(result),
+			result.Unsupported)
 	}
 	result = newWorld().template("keda", "1.0.0", annotated(v1beta2.AnnotationRequiresFeatures, "teleport")).
 		meta("keda", "regular=1.0.0").ask("keda").resolve(t)

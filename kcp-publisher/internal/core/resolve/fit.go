@@ -62,16 +62,16 @@ func encodedSize(m bundle.Manifest) int {
 	return len(encoded)
 }
 
-// fit omits modules that would make an agent refuse the whole bundle, and adds a Problem for each. The budget goes to
-// mandatory modules, then to installed versions, then to upgrades, then to new modules. So a request for one more
-// module does not displace other modules, and a module whose upgrade does not fit keeps its previous version.
+// fit omits modules that would make an agent refuse the whole bundle, and adds a Problem for each. Mandatory modules
+// use the budget first, then installed versions, then upgrades, then new modules. A request for an additional module
+// therefore does not displace other modules, and a module whose upgrade does not fit keeps its previous version.
 func (r *Result) fit(request Request) {
 	b := budget{modules: map[string]string{}}
 	fitting := map[string]*bundle.Manifest{}
 	lasts := map[string]*bundle.Manifest{}
 	var optional []bundle.Manifest
 	for _, m := range r.State.Manifests {
-		if lasts[m.Module] = request.readable(lastManifest(request.Last,
+		if lasts[m.Module] = request.supportedManifest(lastManifest(request.Last,
 			m.Module)); m.Labels[v1beta2.LabelMandatoryModule] != v1beta2.True {
 			optional = append(optional, m)
 			continue
@@ -109,7 +109,8 @@ func partition(all []bundle.Manifest, is func(bundle.Manifest) bool) (yes, no []
 	return yes, no
 }
 
-// choose takes a module's new manifest. If it does not fit, choose adds a Problem and takes the last manifest.
+// choose adds a module's new manifest to the budget and to fitting. If the new manifest does not fit, choose adds a
+// Problem and uses the last manifest instead.
 func (r *Result) choose(b *budget, m bundle.Manifest, last *bundle.Manifest, fitting map[string]*bundle.Manifest) {
 	delete(fitting, m.Module)
 	err := b.take(m)
@@ -126,7 +127,7 @@ func (r *Result) choose(b *budget, m bundle.Manifest, last *bundle.Manifest, fit
 	}
 }
 
-// keepFitting replaces each manifest with the fitting manifest of its module, and drops modules without one.
+// keepFitting replaces each manifest with its module's manifest in fitting, and drops modules that are not in fitting.
 func (r *Result) keepFitting(fitting map[string]*bundle.Manifest, request Request) {
 	kept := make([]bundle.Manifest, 0, len(fitting))
 	for _, m := range r.State.Manifests {
@@ -143,8 +144,9 @@ func (r *Result) keepFitting(fitting map[string]*bundle.Manifest, request Reques
 	r.State.Manifests = kept
 }
 
-// fitOffers limits the number and size of offers. It takes the first offer of each module, then the second of each, and
-// small offers before large ones. So a module with many or large offers cannot displace the offers of other modules.
+// fitOffers limits the number and size of offers. It adds the first offer of each module, then the second offer of each
+// module, and so on. Among these, it adds small offers before large offers. A module with many or large offers
+// therefore cannot displace the offers of other modules.
 func (r *Result) fitOffers(taken map[string]string) {
 	type candidate struct{ index, round, size int }
 	var candidates []candidate

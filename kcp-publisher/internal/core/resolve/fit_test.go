@@ -74,8 +74,8 @@ func TestDeeplyNestedTemplateIsOmitted(t *testing.T) {
 	}
 }
 
-// TestDeeplyNestedTemplateIsOmittedFromTheCatalog covers a template whose module no Kyma requests. Agents get its
-// template in the catalog.
+// TestDeeplyNestedTemplateIsOmittedFromTheCatalog covers a template of a module that no Kyma requests. Agents would get
+// the template in the catalog.
 func TestDeeplyNestedTemplateIsOmittedFromTheCatalog(t *testing.T) {
 	for _, w := range []*world{
 		usual().template("deep", "1.0.0", nested(80)).meta("deep", "regular=1.0.0"),
@@ -107,7 +107,7 @@ func TestMetaWithTooManyChannelsIsOmitted(t *testing.T) {
 	}
 	if problem := problemOf(result, "many"); !strings.Contains(problem, "spec.channels: 2100 channels, must be at "+
 		"most 32") {
-		t.Errorf("got problem %q", problem)
+		t.Errorf("got problem %q, want the number of channels and the limit", problem)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestLargeRequestDoesNotDisplaceMandatoryOrInstalledModules(t *testing.T) {
 		t.Errorf("got %v, want zz-guard and keda included", outline(result))
 	}
 	if problem := problemOf(result, "big-8"); !strings.Contains(problem, "content of 31457280 bytes exceeds") {
-		t.Errorf("got problem %q", problem)
+		t.Errorf("got problem %q, want the size of the content", problem)
 	}
 	if !slices.Contains(result.Asked, "big-8") {
 		t.Error("a module that does not fit would be removed from the runtime")
@@ -177,7 +177,7 @@ func TestUpgradeThatDoesNotFitKeepsThePreviousVersion(t *testing.T) {
 		t.Errorf("got %v, want tiny upgraded", outline(result))
 	}
 	if problem := problemOf(result, "big-7"); !strings.Contains(problem, "exceeds") {
-		t.Errorf("got problem %q", problem)
+		t.Errorf("got problem %q, want one about the size", problem)
 	}
 }
 
@@ -192,7 +192,7 @@ func TestModulesWithTheSameManifestNameAreNotPublishedTogether(t *testing.T) {
 	}
 	if problem := problemOf(result, "kcp-system/a"); !strings.Contains(problem,
 		"Manifest name kcp-system-a is already used by module kcp-system-a") {
-		t.Errorf("got problem %q", problem)
+		t.Errorf("got problem %q, want the other module with the Manifest name", problem)
 	}
 }
 
@@ -209,7 +209,7 @@ func TestLargestTemplatesAreOmittedFromFullCatalog(t *testing.T) {
 	result := w.resolve(t)
 	documents := encoded(t, result)
 	if len(documents.Catalog.Bytes) > bundle.MaxDocumentBytes {
-		t.Errorf("catalog has %d bytes", len(documents.Catalog.Bytes))
+		t.Errorf("got a catalog of %d bytes, want at most %d", len(documents.Catalog.Bytes), bundle.MaxDocumentBytes)
 	}
 	var names []string
 	for _, e := range result.Catalog.ModuleTemplates {
@@ -220,8 +220,8 @@ func TestLargestTemplatesAreOmittedFromFullCatalog(t *testing.T) {
 	}
 }
 
-// TestAgentsCanReadEveryResolvedBundle generates random modules and requests. Agents can read the result, and other
-// modules are not affected.
+// TestAgentsCanReadEveryResolvedBundle generates random modules and requests. Agents must be able to read each bundle,
+// and each requested module must be in the bundle or have a problem.
 func TestAgentsCanReadEveryResolvedBundle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld().template("keda", "1.0.0", mandatory, described("keda", "1.0.0"))

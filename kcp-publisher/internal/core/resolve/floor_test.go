@@ -10,24 +10,24 @@ import (
 func TestModulesNeverGoBelowTheirFloor(t *testing.T) {
 	undo := func(of string) rollout.Decision { return rollout.Decision{Version: "1.0.0", Undo: of} }
 	for name, c := range map[string]struct {
-		kept     bool // the last bundle is known
+		kept     bool // the last bundle is known and contains keda 1.0.0
 		gate     *rollout.Decision
 		versions map[string]string
 		manifest string
 		known    string
 		running  string
 	}{
-		"no remembered version": {versions: nil, manifest: "1.0.0", known: "1.0.0"},
-		"older version remembered": {
+		"module without a recorded version": {versions: nil, manifest: "1.0.0", known: "1.0.0"},
+		"older version recorded": {
 			versions: map[string]string{"keda": "0.9.0"}, manifest: "1.0.0", known: "1.0.0",
 		},
-		"newer version remembered, no last bundle": {
+		"newer version recorded, last bundle unknown": {
 			versions: map[string]string{"keda": "1.1.0"}, manifest: "1.1.0", known: "1.1.0",
 		},
-		"newer version remembered, older last bundle": {
+		"newer version recorded, older version in the last bundle": {
 			kept: true, versions: map[string]string{"keda": "1.1.0"}, manifest: "1.1.0", known: "1.1.0",
 		},
-		"newer version remembered, missing in the catalog": {
+		"newer version recorded, which the catalog does not have": {
 			kept: true, versions: map[string]string{"keda": "1.3.0"}, manifest: "", known: "1.3.0",
 		},
 		"rollout rolls the newer version back": {
@@ -66,7 +66,7 @@ func TestModulesNeverGoBelowTheirFloor(t *testing.T) {
 			if stays := c.known != "1.0.0"; stays &&
 				(len(got.State.Problems) != 1 ||
 					!strings.Contains(got.State.Problems[0].Message, "stays at version "+c.known)) {
-				t.Errorf("got problems %+v", got.State.Problems)
+				t.Errorf("got problems %+v, want one about version %s", got.State.Problems, c.known)
 			}
 		})
 	}

@@ -13,8 +13,9 @@ import (
 // Follow is a requested module that follows a channel. Version is the channel's current version.
 type Follow struct{ Module, Channel, Version string }
 
-// Follows returns the requested modules that follow a channel. A module counts even if the ModuleTemplate of the
-// channel's version is missing. Otherwise, an incomplete catalog would look like a runtime without the module.
+// Follows returns the requested modules that follow a channel. It includes a module even if the ModuleTemplate of the
+// channel's version is missing. Otherwise, the runtime would seem not to request the module while the catalog is
+// incomplete.
 func Follows(request Request, snapshot *catalog.Snapshot) []Follow {
 	if request.Deleting {
 		return nil
@@ -33,7 +34,7 @@ func Follows(request Request, snapshot *catalog.Snapshot) []Follow {
 		choice, err := snapshot.At(module.Name, channel, version, kyma)
 		if err == nil && !request.ControlPlane &&
 			choice.Template.Annotations[v1beta2.AnnotationTarget] == v1beta2.TargetControlPlane {
-			continue // it is never installed here
+			continue // the module is only installed in the control plane's own cluster
 		}
 		all = append(all, Follow{Module: module.Name, Channel: channel, Version: version})
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// gated adds the decision of a rollout about keda.
+// gated sets the decision of a rollout about keda in channel regular.
 func (w *world) gated(d rollout.Decision) *world {
 	w.request.Gates = map[rollout.Track]rollout.Decision{{Module: "keda", Channel: "regular"}: d}
 	return w
@@ -74,11 +74,11 @@ func TestGateLimitsTheVersion(t *testing.T) {
 			}
 			problems := []bundle.Problem{{Module: "keda", Channel: "regular", State: v1beta2.StateReady, Message: why}}
 			if held := slices.Equal(result.Held, problems); held != c.held || !held && len(result.Held) > 0 {
-				t.Errorf("got held %+v", result.Held)
+				t.Errorf("got held modules %+v, want held %t", result.Held, c.held)
 			}
 			if remark := slices.Equal(result.Remarks, problems); remark != c.remark || !remark &&
 				len(result.Remarks) > 0 {
-				t.Errorf("got remarks %+v", result.Remarks)
+				t.Errorf("got remarks %+v, want a remark %t", result.Remarks, c.remark)
 			}
 		})
 	}
@@ -90,7 +90,7 @@ func TestUnrelatedRolloutDoesNotChangeTheBundle(t *testing.T) {
 	})
 	if a, b := encoded(t, free.resolve(t)),
 		encoded(t, held.resolve(t)); a.State.Descriptor.Digest != b.State.Descriptor.Digest {
-		t.Errorf("was\n%s\nis\n%s", a.State.Bytes, b.State.Bytes)
+		t.Errorf("the rollout changes the desired state from\n%s\nto\n%s", a.State.Bytes, b.State.Bytes)
 	}
 	shown := promoted(usual()).gated(rollout.Decision{
 		Version: "1.0.0", Held: "rollout keda-regular-1 holds version 1.1.0: wave others",
@@ -109,10 +109,10 @@ func TestHeldModuleIsRemovedInItsInstalledVersion(t *testing.T) {
 		{Name: "keda", Channel: "regular", Managed: true},
 	}
 	if state := w.resolve(t).State; len(state.Leaving) != 1 {
-		t.Fatalf("got leaving modules %+v", state.Leaving)
+		t.Fatalf("without a rollout: got leaving modules %+v, want keda", state.Leaving)
 	}
 	if state := w.gated(rollout.Decision{Version: "1.0.0", Held: "held"}).resolve(t).State; len(state.Leaving) != 0 {
-		t.Errorf("got leaving modules %+v", state.Leaving)
+		t.Errorf("with a rollout that holds the version back: got leaving modules %+v, want none", state.Leaving)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestOffersFollowGates(t *testing.T) {
 	}
 }
 
-func TestFollows(t *testing.T) {
+func TestFollowsListModulesThatFollowAChannel(t *testing.T) {
 	for name, c := range map[string]struct {
 		world *world
 		want  []Follow
@@ -165,7 +165,7 @@ func TestFollows(t *testing.T) {
 			}
 			c.world.request.Deleting = true
 			if got := Follows(c.world.request, c.world.snapshot(t)); got != nil {
-				t.Errorf("deleted Kyma: got %v", got)
+				t.Errorf("deleted Kyma: got followed modules %v, want none", got)
 			}
 		})
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// inherit sets inherited modules to exactly the installed version, regardless of channels, rollouts and visibility. It
-// also adds inherited modules that are not requested, because the agent must adopt a module before it can remove the
-// module.
+// inherit sets each module that lifecycle-manager installed to exactly the installed version, regardless of channels,
+// rollouts and visibility. It also adds such modules that are not requested, because the agent must adopt a module
+// before it can remove the module.
 func inherit(all []requested, request Request, snapshot *catalog.Snapshot) []requested {
 	for i := range request.Inherited {
 		inherited := &request.Inherited[i]
@@ -47,8 +47,8 @@ func inherit(all []requested, request Request, snapshot *catalog.Snapshot) []req
 	return all
 }
 
-// leftUnmanaged returns the manifest of an unmanaged module that lifecycle-manager installed, so its version stays
-// visible. It returns nil if the version is not known.
+// leftUnmanaged returns the manifest of an unmanaged module that lifecycle-manager installed, so the bundle contains
+// its version. It returns nil if the version is unknown or cannot be resolved.
 func (w requested) leftUnmanaged(contents map[Ref]Content) *bundle.Manifest {
 	if w.inherited == nil || w.err != nil {
 		return nil
@@ -75,12 +75,12 @@ func (w *requested) adoptionRemark() string {
 // the last bundle.
 func (r Result) released(request Request) Result {
 	r.State.Watchers, r.State.Maintenance = nil, nil
-	return r.keeping(request)
+	return r.keepLastModules(request)
 }
 
-// keeping returns the result with exactly the modules of the last bundle. It omits modules that were already given back
-// to lifecycle-manager.
-func (r Result) keeping(request Request) Result {
+// keepLastModules returns the result with exactly the modules of the last bundle, or without modules if they were
+// already given back to lifecycle-manager.
+func (r Result) keepLastModules(request Request) Result {
 	if last := request.Last; last != nil && !phase.Returned(request.Takeover, last) {
 		r.State.Manifests = append(r.State.Manifests, last.Manifests...)
 	}

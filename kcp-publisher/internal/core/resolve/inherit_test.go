@@ -41,13 +41,13 @@ func (w *world) returned(module, version string) *world {
 	return w
 }
 
-// has sets a version of the runtime that is not in the last bundle.
+// has sets a recorded version of a module that is not in the last bundle.
 func (w *world) has(module, version string) *world {
 	w.request.Versions = map[string]string{module: version}
 	return w
 }
 
-func TestFloorsAfterHandback(t *testing.T) {
+func TestReleasedModulesHaveNoFloorInNextTakeover(t *testing.T) {
 	guard := bundle.Manifest{Name: "guard", Module: "guard", Version: "1.1.0"}
 	guard.Labels = map[string]string{v1beta2.LabelMandatoryModule: v1beta2.True}
 	last := &bundle.DesiredState{
@@ -57,14 +57,14 @@ func TestFloorsAfterHandback(t *testing.T) {
 	versions := map[string]string{"guard": "1.1.0", "keda": "1.1.0"}
 	if got := phase.Floors(bundle.TakeoverAdopt, last, versions); !maps.Equal(got,
 		map[string]string{"guard": "1.1.0"}) {
-		t.Errorf("new takeover: got floors %v", got)
+		t.Errorf("next takeover: got floors %v, want only the mandatory module", got)
 	}
 	if got := phase.Floors(bundle.TakeoverRelease, last, versions); !maps.Equal(got, versions) {
-		t.Errorf("release: got floors %v", got)
+		t.Errorf("release: got floors %v, want %v", got, versions)
 	}
 	last.Takeover = ""
 	if got := phase.Floors("", last, versions); !maps.Equal(got, versions) {
-		t.Errorf("other bundle: got floors %v", got)
+		t.Errorf("bundle without a takeover: got floors %v, want %v", got, versions)
 	}
 }
 
@@ -79,10 +79,12 @@ func TestModuleIsTakenOverInItsInstalledVersion(t *testing.T) {
 		want  []string
 		held  string
 	}{
-		"Channel is newer": {
+		"Channel has a newer version": {
 			usual().channel("fast").installed("keda", "1.0.0"), []string{"keda@1.0.0 fast"}, "1.1.0 follows",
 		},
-		"Channel is older": {usual().installed("keda", "1.1.0"), []string{"keda@1.1.0 regular"}, "1.0.0 follows"},
+		"Channel has an older version": {
+			usual().installed("keda", "1.1.0"), []string{"keda@1.1.0 regular"}, "1.0.0 follows",
+		},
 		"Module pinned to another version": {
 			usual().askNothingBut("keda", func(m *v1beta2.Module) { m.Version = "1.1.0" }).installed("keda", "1.0.0"),
 			[]string{"keda@1.0.0"}, "1.1.0 follows"},
@@ -98,7 +100,7 @@ func TestModuleIsTakenOverInItsInstalledVersion(t *testing.T) {
 		"Mandatory module with a newer version": {newWorld().template("warden", "1.0.0").template("warden", "1.1.0").
 			meta("warden").edit(mandatoryMeta("1.1.0")).installed("warden", "1.0.0"),
 			[]string{"warden@1.0.0 mandatory"}, "1.1.0 follows"},
-		"Mandatory module, runtime has a newer version": {newWorld().template("warden", "1.0.0").
+		"Mandatory module of which the runtime has a newer version": {newWorld().template("warden", "1.0.0").
 			template("warden", "1.1.0").meta("warden").edit(mandatoryMeta("1.1.0")).
 			has("warden", "1.1.0").installed("warden", "1.0.0"),
 			[]string{"warden@1.1.0 mandatory",
@@ -116,15 +118,15 @@ func TestModuleIsTakenOverInItsInstalledVersion(t *testing.T) {
 			[]string{
 				"Warning ModuleNotInherited: module keda is not changed and cannot be taken over in version 0.9.0: " +
 					`module keda: version 0.9.0 of channel "regular" has no ModuleTemplate: add keda-0.9.0; keep that version in the catalog until the agent has adopted the module`}, ""},
-		"Unmanaged in the Kyma": {
+		"Module that the Kyma declares unmanaged": {
 			usual().askNothingBut("keda", unmanaged).installed("keda", "1.0.0"),
 			[]string{"keda@1.0.0 regular unmanaged"}, "",
 		},
-		"Unmanaged before and after": {
+		"Module that is unmanaged before and after the takeover": {
 			usual().askNothingBut("keda", unmanaged).installed("keda", "1.0.0").untended(),
 			[]string{"keda@1.0.0 regular unmanaged"}, "",
 		},
-		"Unmanaged before, managed after": {
+		"Module that is unmanaged before and managed after the takeover": {
 			usual().installed("keda", "1.0.0").untended(), []string{"keda@1.0.0 regular"}, "",
 		},
 	} {
@@ -149,16 +151,17 @@ func TestModuleIsTakenOverInItsInstalledVersion(t *testing.T) {
 				t.Errorf("got remarks %+v, want %q", got.Remarks, c.held)
 			}
 			if got.State.Takeover != bundle.TakeoverAdopt {
-				t.Errorf("got phase %q", got.State.Takeover)
+				t.Errorf("got phase %q, want %q", got.State.Takeover, bundle.TakeoverAdopt)
 			}
 		})
 	}
 }
 
-func TestVersionThatCannotBeTakenOverIsAFloor(t *testing.T) {
+func TestModuleThatCannotBeTakenOverKeepsItsVersion(t *testing.T) {
 	w := usual().installed("keda", "1.5.0")
 	if got := w.resolve(t); got.Versions["keda"] != "1.5.0" || len(got.State.Manifests) != 0 {
-		t.Errorf("got versions %v, manifests %+v", got.Versions, got.State.Manifests)
+		t.Errorf("got versions %v and manifests %+v, want keda 1.5.0 without a manifest", got.Versions,
+			got.State.Manifests)
 	}
 }
 
@@ -168,7 +171,8 @@ func TestAdoptedModuleFollowsItsChannel(t *testing.T) {
 	got := w.resolve(t)
 	if lines := outline(got); !slices.Equal(lines, []string{"keda@1.1.0 fast"}) ||
 		len(got.State.Manifests[0].Inherited) != 0 {
-		t.Errorf("got %q with inherited objects %v", lines, got.State.Manifests[0].Inherited)
+		t.Errorf("got %q with inherited objects %v, want keda 1.1.0 without such objects", lines,
+			got.State.Manifests[0].Inherited)
 	}
 }
 
@@ -179,10 +183,10 @@ func TestModulesGivenBackStayUnchanged(t *testing.T) {
 	got := w.resolve(t)
 	if lines := outline(got); !slices.Equal(lines, []string{"keda@1.0.0 regular"}) ||
 		got.State.Takeover != bundle.TakeoverRelease {
-		t.Errorf("got %q in phase %q", lines, got.State.Takeover)
+		t.Errorf("got %q in phase %q, want keda 1.0.0 in phase release", lines, got.State.Takeover)
 	}
 	if !slices.Equal(got.Asked, []string{"keda", "warden"}) {
-		t.Errorf("got asked modules %v", got.Asked)
+		t.Errorf("got asked modules %v, want keda and warden", got.Asked)
 	}
 }
 
@@ -192,7 +196,7 @@ func TestRuntimeKeepsItsModulesUntilItsRequestIsKnown(t *testing.T) {
 	got := w.resolve(t)
 	if lines := outline(got); !slices.Equal(lines, []string{"keda@1.0.0 regular"}) ||
 		!slices.Equal(got.Asked, []string{"keda"}) {
-		t.Errorf("got %q, asked modules %v", lines, got.Asked)
+		t.Errorf("got %q and asked modules %v, want only keda", lines, got.Asked)
 	}
 	w.request.Last.Takeover = bundle.TakeoverRelease // lifecycle-manager can have changed the version since then
 	if lines := outline(w.resolve(t)); len(lines) != 0 {

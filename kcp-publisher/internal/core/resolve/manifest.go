@@ -28,8 +28,8 @@ func newManifest(w requested, content Content) (*bundle.Manifest, error) {
 		Name: name, Module: choice.Module, Channel: choice.Channel, Version: choice.Version,
 		Component: choice.Component, Template: choice.Template.Name,
 		Labels: w.labels(name),
-		// Mandatory modules ignore maintenance windows, as in Kyma: users do not see these modules and cannot skip the
-		// wait.
+		// As in Kyma, mandatory modules do not wait for maintenance windows, because users do not see these modules and
+		// cannot skip the wait.
 		RequiresDowntime: choice.Template.Spec.RequiresDowntime && !choice.Mandatory,
 		Content:          content.Parts(), Release: content.Release,
 	}

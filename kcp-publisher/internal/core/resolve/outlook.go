@@ -19,16 +19,17 @@ type Prospect struct {
 	Channel string // empty for a pinned version
 	// Version is the expected version, empty if the module is removed.
 	Version string
-	// Held is the reason why the requested version is not installed yet. It is empty if the installation is not held
-	// back.
+	// Held is the reason why the requested version is not installed yet, such as a rollout or a maintenance window, or
+	// empty.
 	Held string
 }
 
-// placeholder is the placeholder for the content of components, which Outlook does not read.
+// placeholder replaces the content of components, which Outlook does not read.
 var placeholder = Part{Content: bundle.Content{Digest: digest.FromString("")}}
 
-// Outlook returns the decision of Resolve about each module of a runtime that has the granted versions. It does not
-// read components and assumes that all of them are readable. A module that is no longer requested has no version.
+// Outlook returns the expected state of each module of a runtime, according to Resolve. granted are the runtime's
+// current versions. Outlook does not read components and assumes that all of them are readable. A module that is no
+// longer requested has an empty version.
 func Outlook(request Request, snapshot *catalog.Snapshot, granted map[string]string, now time.Time) []Prospect {
 	request.Last = &bundle.DesiredState{}
 	for module, version := range granted {
@@ -85,7 +86,8 @@ func waits(m bundle.Manifest, has string, request Request, now time.Time) string
 			"the upgrade to version %s requires downtime, and no future maintenance window is open for %s", m.Version,
 			request.Maintenance.Minimum.Duration)
 	case !ahead:
-		return fmt.Sprintf("the upgrade to version %s requires downtime, and no maintenance window follows", m.Version)
+		return fmt.Sprintf("the upgrade to version %s requires downtime, and the schedule has no later window",
+			m.Version)
 	case !span.Contains(now):
 		return fmt.Sprintf(
 			"the upgrade to version %s requires downtime and waits for the maintenance window from %s to %s",

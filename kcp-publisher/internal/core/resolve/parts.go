@@ -20,7 +20,7 @@ type Need struct {
 	Ref
 	// Descriptor is the descriptor in the ModuleTemplate, or nil if it must be read from a repository.
 	Descriptor *ocm.Descriptor
-	// NamesItself: only the descriptor contains the component's name.
+	// NamesItself is true if only the descriptor contains the component's name.
 	NamesItself bool
 }
 
@@ -47,7 +47,7 @@ type Content struct {
 	Err     error
 }
 
-// Parts returns the blobs that a runtime needs to install the module.
+// Parts returns the blobs that an agent fetches to install the module.
 func (c Content) Parts() []bundle.Content {
 	parts := []bundle.Content{c.Install.Content}
 	for _, more := range []*Part{c.Values, c.Checks} {
@@ -70,7 +70,8 @@ func (p Part) source() v1beta2.ImageSpec {
 }
 
 const (
-	// rawManifest is the name of the resource to install. It takes precedence over the types of resources.
+	// rawManifest is the name of the resource to install. If a component has a resource with this name, the types of
+	// its resources do not matter.
 	rawManifest = "raw-manifest"
 	// config is the name of the resource that contains a chart's values.
 	config = "config"
@@ -86,9 +87,9 @@ type Selection struct {
 	Checks *ocm.Resource
 }
 
-// Select decides which resources of a component are installed: the resource named "raw-manifest", or the only chart or
-// overlay without such a resource. The resource "config" contains a chart's values. The resource "checks" contains the
-// module's checks.
+// Select decides which resources of a component are installed: the resource "raw-manifest" or, if no resource has that
+// name, the only Helm chart or Kustomize overlay. The resource "config" contains a chart's values. The resource
+// "checks" contains the module's checks.
 func Select(d ocm.Descriptor) (Selection, error) {
 	var candidates []ocm.Resource
 	for _, r := range d.Resources {
@@ -107,7 +108,7 @@ func Select(d ocm.Descriptor) (Selection, error) {
 	switch len(candidates) {
 	case 0:
 		return Selection{},
-			fmt.Errorf("%s: no resource to install: want a resource %q, or one of type helmChart or kustomize", subject,
+			fmt.Errorf("%s: no resource to install: add a resource %q, or one of type helmChart or kustomize", subject,
 				rawManifest)
 	case 1:
 	default:

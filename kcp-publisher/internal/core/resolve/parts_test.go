@@ -18,7 +18,7 @@ func resource(name, kind, mediaType string) ocm.Resource {
 	}
 }
 
-func TestSelectedResources(t *testing.T) {
+func TestSelectReturnsResourcesToInstall(t *testing.T) {
 	raw, chart := resource("raw-manifest", "directoryTree", "application/x-tar"),
 		resource("podinfo", "helmChart", "application/vnd.oci.image.manifest.v1+tar+gzip")
 	values, image := resource("config", "yaml", "application/octet-stream"), resource("operator", "ociArtifact", "")
@@ -48,8 +48,8 @@ func TestSelectedResources(t *testing.T) {
 		},
 		"Raw manifest overrides a chart": {[]ocm.Resource{chart, raw}, "raw-manifest oci-dir"},
 		"Chart named raw-manifest":       {[]ocm.Resource{other, named}, "raw-manifest helm-chart"},
-		"Only images": {
-			[]ocm.Resource{image}, `component.resources: no resource to install: want a resource "raw-manifest"`,
+		"Component with only images": {
+			[]ocm.Resource{image}, `component.resources: no resource to install: add a resource "raw-manifest"`,
 		},
 		"Two charts are ambiguous": {
 			[]ocm.Resource{chart, other},
@@ -111,7 +111,7 @@ func TestChartManifestContainsValuesAndImages(t *testing.T) {
 		t.Errorf("got config %+v, content %+v", m.Spec.Config, m.Content)
 	}
 	if !slices.Equal(m.Spec.LocalizedImages, []string{"registry.example/keda:1.0.0"}) {
-		t.Errorf("got images %v", m.Spec.LocalizedImages)
+		t.Errorf("got images %v, want registry.example/keda:1.0.0", m.Spec.LocalizedImages)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestChangedChartValuesOfTheSameVersionAreRefused(t *testing.T) {
 	state := w.resolve(t).State
 	if len(state.Problems) != 1 ||
 		!strings.Contains(state.Problems[0].Message, "changed its content under the same version") {
-		t.Errorf("got problems %v", state.Problems)
+		t.Errorf("got problems %v, want one about the changed content", state.Problems)
 	}
 	if got := state.Manifests[0].Content[1].Digest; got != first.Digest {
 		t.Errorf("got values %s, want the values that were published first", got)
@@ -136,7 +136,7 @@ func TestInlineDescriptorIsUsed(t *testing.T) {
 	needs := Needs(w.request, w.snapshot(t))
 	if len(needs) != 1 || needs[0].Descriptor == nil || needs[0].Template != "kcp-system/keda-1.0.0" ||
 		needs[0].Descriptor.Name != prefix+"keda" {
-		t.Errorf("got needs %+v", needs)
+		t.Errorf("got needs %+v, want the descriptor of ModuleTemplate kcp-system/keda-1.0.0", needs)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestInlineDescriptorOfAnotherComponentIsRefused(t *testing.T) {
 		},
 		"descriptor of another component": {
 			string(descriptor("mail", "1.0.0")), "spec.descriptor has component name " + prefix +
-				"mail, want " + prefix + "keda",
+				"mail, must be " + prefix + "keda",
 		},
 		"invalid descriptor": {
 			`{"a":1}`, "ModuleTemplate kcp-system/keda-1.0.0 spec.descriptor: component descriptor: ",
@@ -161,7 +161,7 @@ func TestInlineDescriptorOfAnotherComponentIsRefused(t *testing.T) {
 					}).meta("keda", "regular=1.0.0").ask("keda")
 			problems := w.resolve(t).State.Problems
 			if len(problems) != 1 || !strings.Contains(problems[0].Message, c.want) {
-				t.Errorf("got %v, want %q", problems, c.want)
+				t.Errorf("got problems %v, want %q", problems, c.want)
 			}
 		})
 	}
@@ -171,7 +171,7 @@ func TestSyncCanBeDisabled(t *testing.T) {
 	w := usual().template("quiet", "1.0.0", labelledTemplate(v1beta2.LabelSync, v1beta2.False))
 	w.request.Seed = w.request.Asked
 	if shown := names(w.resolve(t).Catalog.ModuleTemplates); shown != "keda-1.0.0 keda-1.1.0" {
-		t.Errorf("template with disabled sync: got catalog %s", shown)
+		t.Errorf("template with disabled sync: got catalog %s, want only templates of keda", shown)
 	}
 	w.request.NoModuleCopy = true
 	result := w.resolve(t)
@@ -181,7 +181,7 @@ func TestSyncCanBeDisabled(t *testing.T) {
 	}
 	w.request.NoCatalog = true
 	if shown := w.resolve(t).Catalog; len(shown.ModuleTemplates)+len(shown.ModuleReleaseMetas) != 0 {
-		t.Errorf("without a catalog: got %v", shown)
+		t.Errorf("without a catalog: got %v, want no entries", shown)
 	}
 }
 
@@ -193,14 +193,15 @@ func TestLeavingModuleKeepsItsChannel(t *testing.T) {
 	result := w.resolve(t)
 	if len(result.State.Leaving) != 1 || result.State.Leaving[0].Version != "2.0.0" ||
 		!slices.Equal(result.Asked, []string{"keda"}) || len(result.State.Problems) != 0 {
-		t.Errorf("got leaving %v, asked %v, problems %v", result.State.Leaving, result.Asked, result.State.Problems)
+		t.Errorf("got leaving modules %v, asked %v, problems %v, want nats 2.0.0 leaving", result.State.Leaving,
+			result.Asked, result.State.Problems)
 	}
 	if needs := Needs(w.request, w.snapshot(t)); len(needs) != 3 {
-		t.Errorf("got needs %v", needs)
+		t.Errorf("got needs %v, want three", needs)
 	}
 	w.request.Deleting = true
 	if result := w.resolve(t); len(result.State.Manifests)+len(result.Asked)+len(result.Catalog.ModuleTemplates) != 0 {
-		t.Errorf("deleted Kyma: got asked %v, catalog %v", result.Asked, result.Catalog)
+		t.Errorf("deleted Kyma: got asked modules %v and catalog %v, want none", result.Asked, result.Catalog)
 	}
 }
 
@@ -257,7 +258,7 @@ func TestManifestRequiresDowntime(t *testing.T) {
 				t.Errorf("got %+v, problems %v, want %t", state.Manifests, state.Problems, c.want)
 			}
 			if state.Maintenance != schedule {
-				t.Errorf("got schedule %+v", state.Maintenance)
+				t.Errorf("got schedule %+v, want %+v", state.Maintenance, schedule)
 			}
 		})
 	}

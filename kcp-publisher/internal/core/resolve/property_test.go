@@ -25,8 +25,7 @@ func encoded(t interface {
 	return documents
 }
 
-// drawWorld draws a catalog with all kinds of modules, a Kyma that requests some of them and unknown modules, and its
-// last bundle.
+// drawWorld draws a catalog with all kinds of modules, and a Kyma that requests some of them and unknown modules.
 func drawWorld(t *rapid.T) *world {
 	versions := []string{"1.0.0", "1.1.0-rc", "1.1.0", "2.0.0"}
 	modules := []string{"alpha", "bravo", "carol", "delta", "echo"}

@@ -1,6 +1,6 @@
 // Package resolve decides the desired state of one runtime. Its inputs are the request of the runtime's Kyma, the
-// catalog, and the contents of components. Its outputs are the bundle's documents. It is pure: equal inputs give equal
-// bytes, regardless of their order.
+// catalog, and the contents of components. Its outputs are the bundle's documents. It is pure: equal inputs in any
+// order give equal bytes.
 package resolve
 
 import (
@@ -23,8 +23,8 @@ import (
 type Request struct {
 	// Labels are the labels of the Kyma in the control plane.
 	Labels map[string]string
-	// Carried are the additional labels that are copied to the runtime's Kyma. A label that identifies the runtime
-	// makes its documents differ from all others.
+	// Carried are the additional labels that are copied to the runtime's Kyma. Runtimes with different values of such a
+	// label cannot share documents.
 	Carried map[string]string
 	// Seed is the spec from which an agent creates a missing Kyma: the last known spec of the runtime's own Kyma, or
 	// the spec of the control plane's Kyma before the first report.
@@ -35,7 +35,8 @@ type Request struct {
 	Settings bundle.Settings
 	// Watchers are the Watchers of the control plane, sorted by name.
 	Watchers []bundle.Watcher
-	// Maintenance is the schedule for module upgrades that require downtime. With nil, they can happen at any time.
+	// Maintenance is the schedule for module upgrades that require downtime. If it is nil, such upgrades can happen at
+	// any time.
 	Maintenance *window.Schedule
 	// Leaving are the modules that the runtime still has but no longer requests, by name and channel.
 	Leaving []v1beta2.Module
@@ -45,7 +46,7 @@ type Request struct {
 	ControlPlane bool
 	// Deleting is true for a deleted Kyma. Such a Kyma requests no modules and gets no offers.
 	Deleting bool
-	// Gates contain the decisions of rollouts about the runtime that differ from the channel's version.
+	// Gates contains, by track, the rollout decisions for the runtime, if they differ from the channel's version.
 	Gates map[rollout.Track]rollout.Decision
 	// Shown are the versions in the runtime's catalog for channels that a rollout holds back.
 	Shown map[rollout.Track]string
@@ -55,11 +56,11 @@ type Request struct {
 	// Last is the last published desired state, or nil before the first bundle. A module that does not resolve keeps
 	// its manifest from Last.
 	Last *bundle.DesiredState
-	// Versions are the published or reported versions by module. No module goes below its version without a rollback,
-	// whether or not Last contains it.
+	// Versions are the published or reported versions by module. Only a rollback can install an older version of a
+	// module, even if Last does not contain the module.
 	Versions map[string]string
 	// Running are, by module, the versions that still run because the published version failed. A module can return to
-	// exactly that version.
+	// exactly that version without a rollback.
 	Running map[string]string
 	// Takeover is the phase of the runtime's takeover from lifecycle-manager. It is empty if no takeover is in
 	// progress.
@@ -70,8 +71,8 @@ type Request struct {
 	// Inherited are the modules that lifecycle-manager installed and that the runtime's agent has not reported yet,
 	// sorted by name. Each module keeps its exact version.
 	Inherited []phase.Inherited
-	// Unsupported are the features that the runtime's agent does not support, sorted. The documents do not use these
-	// features.
+	// Unsupported are the features that the runtime's agent does not support, sorted. The resolved documents do not use
+	// these features.
 	Unsupported []bundle.Feature
 	// Values are the values in the Kyma's annotation, or nil if the Kyma does not have the annotation. DefinedValues
 	// are the sorted names of those values that a module in the catalog uses. Only the names affect the documents, so
@@ -88,8 +89,8 @@ type Request struct {
 // KeepsAll reports whether the runtime keeps all modules regardless of its request.
 func (r Request) KeepsAll() bool { return r.Takeover == bundle.TakeoverRelease || r.RequestUnknown }
 
-// shown returns a function that returns the version that the catalog shows for a held-back channel. It returns nil if
-// no channel is held back.
+// shown returns a function that looks up the version in the runtime's catalog for a channel that a rollout holds back.
+// It returns nil if no rollout holds back a channel.
 func (r Request) shown() func(module, channel string) string {
 	if len(r.Shown) == 0 {
 		return nil
@@ -101,10 +102,11 @@ func (r Request) shown() func(module, channel string) string {
 type Result struct {
 	State   bundle.DesiredState
 	Catalog bundle.Catalog
-	// Asked are the sorted names of all requested modules, including unresolved ones. Other modules can be removed.
+	// Asked are the sorted names of all requested modules, including unresolved modules. Modules that are not listed
+	// are removed.
 	Asked []string
-	// Versions are the versions of the manifests, and the versions of the request for requested modules without a
-	// manifest.
+	// Versions are the versions of the manifests. For a requested module without a manifest, the version comes from
+	// Request.
 	Versions map[string]string
 	// Held are messages about modules whose channel's version a rollout holds back. They are not part of State, so the
 	// progress of a rollout does not change the bundle.
@@ -112,7 +114,7 @@ type Result struct {
 	// Remarks are messages about modules in their desired version: modules whose newer version a rollout rolled back,
 	// and modules that keep lifecycle-manager's version.
 	Remarks []bundle.Problem
-	// Unsupported are the features that the runtime's agent lacks and that hold modules back, sorted.
+	// Unsupported are the features that modules require but the runtime's agent does not support, sorted.
 	Unsupported []bundle.Feature
 }
 
@@ -130,8 +132,8 @@ type requested struct {
 	gate   rollout.Decision
 	// floor is the lowest version that needs no rollback. Empty means no limit.
 	floor string
-	// kept is the catalog's choice for the floor. It is only set if the choice is older than the floor and the last
-	// bundle does not contain the floor version.
+	// kept is the catalog's choice for the version in floor. It is only set if choice has an older version and the last
+	// bundle does not contain the version in floor.
 	kept *catalog.Choice
 	// revoked is true if the catalog hides the module and its last version from the Kyma.
 	revoked bool
@@ -146,7 +148,7 @@ type requested struct {
 	settling bool
 }
 
-func wishes(request Request, snapshot *catalog.Snapshot) []requested {
+func requestedModules(request Request, snapshot *catalog.Snapshot) []requested {
 	if request.Deleting {
 		return nil
 	}
@@ -168,7 +170,7 @@ func wishes(request Request, snapshot *catalog.Snapshot) []requested {
 		}
 		all = append(all, w)
 	}
-	all = stay(inherit(all, request, snapshot), request)
+	all = addHeldRemovals(inherit(all, request, snapshot), request)
 	for i := range all {
 		all[i].keep(request, snapshot.ProvidedBy(all[i].module.ControllerName))
 	}
@@ -176,8 +178,8 @@ func wishes(request Request, snapshot *catalog.Snapshot) []requested {
 	return all
 }
 
-// limited returns the request without the modules that a runtime cannot decide about. Agents with autonomy apply the
-// same rule.
+// limited returns the request without the modules that a runtime must not request, such as mandatory modules. Agents
+// with autonomy apply the same rule.
 func (r Request) limited(snapshot *catalog.Snapshot) bundle.OwnRequest {
 	mandatory := map[string]bool{}
 	for _, choice := range snapshot.Mandatory() {
@@ -186,7 +188,7 @@ func (r Request) limited(snapshot *catalog.Snapshot) bundle.OwnRequest {
 	return bundle.LimitRequest(r.Asked.Modules, func(module string) bool { return mandatory[module] })
 }
 
-// keep sets the fields of the wish that depend on the module's current version in the runtime.
+// keep sets the fields of w that depend on the module's current version in the runtime.
 func (w *requested) keep(request Request, snapshot *catalog.Snapshot) {
 	last := lastManifest(request.Last, w.module.Name)
 	w.floor, w.running = floor(last, request.Versions[w.module.Name]), request.Running[w.module.Name]
@@ -216,7 +218,8 @@ func (w *requested) keep(request Request, snapshot *catalog.Snapshot) {
 // Needs returns the component versions whose contents Resolve needs as input.
 func Needs(request Request, snapshot *catalog.Snapshot) []Need {
 	var needs []Need
-	for _, w := range slices.Concat(wishes(request, snapshot), leaving(request, snapshot), offers(request, snapshot)) {
+	for _, w := range slices.Concat(requestedModules(request, snapshot), leaving(request, snapshot),
+		offers(request, snapshot)) {
 		if w.err == nil {
 			needs = append(needs, need(w.choice))
 		}
@@ -236,7 +239,7 @@ func need(choice catalog.Choice) Need {
 func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Content) Result {
 	result := Result{
 		State: bundle.DesiredState{
-			Kyma:        seed(request),
+			Kyma:        kymaSeed(request),
 			Manifests:   []bundle.Manifest{},
 			CRDs:        crds,
 			Settings:    request.Settings,
@@ -252,7 +255,7 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 	case request.Takeover == bundle.TakeoverRelease:
 		return result.released(request)
 	case request.RequestUnknown:
-		return result.keeping(request)
+		return result.keepLastModules(request)
 	}
 	if request.Deleting {
 		result.State.Watchers, result.State.Maintenance = nil, nil
@@ -262,7 +265,7 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 			ModuleTemplates: []bundle.CatalogEntry{}, ModuleReleaseMetas: []bundle.CatalogEntry{},
 		}
 	}
-	wanted := wishes(request, snapshot)
+	wanted := requestedModules(request, snapshot)
 	if !request.Deleting {
 		result.State.Problems = append(result.State.Problems, request.limited(snapshot).Ignored...)
 	}
@@ -271,8 +274,9 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 	}
 	for _, w := range offers(request, snapshot) {
 		content, known := contents[refOf(w.choice)]
-		if manifest, err := newManifest(w,
-			content); known && err == nil && len(request.lacking(manifest))+len(request.undefined(manifest)) == 0 {
+		manifest, err := newManifest(w, content)
+		if known && err == nil && len(request.unsupportedFeatures(manifest)) == 0 &&
+			len(request.undefinedValues(manifest)) == 0 {
 			result.State.Offers = append(result.State.Offers, *manifest)
 		}
 	}
@@ -281,7 +285,8 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 			continue
 		}
 		content, known := contents[refOf(w.choice)]
-		if manifest, err := newManifest(w, content); known && err == nil && len(request.lacking(manifest)) == 0 {
+		manifest, err := newManifest(w, content)
+		if known && err == nil && len(request.unsupportedFeatures(manifest)) == 0 {
 			result.State.Leaving = append(result.State.Leaving, *manifest)
 		}
 	}
@@ -296,12 +301,12 @@ func (r *Result) add(w requested, request Request, contents map[Ref]Content) {
 		r.Asked = append(r.Asked, w.module.Name)
 	}
 	manifest, problem := decide(w, request.ControlPlane, lastManifest(request.Last, w.module.Name), contents)
-	if missing := request.lacking(manifest); len(missing) > 0 {
-		r.leaveOut(missing)
-		manifest, problem = request.readable(lastManifest(request.Last, w.module.Name)),
+	if missing := request.unsupportedFeatures(manifest); len(missing) > 0 {
+		r.recordOmitted(missing)
+		manifest, problem = request.supportedManifest(lastManifest(request.Last, w.module.Name)),
 			outdated(w.module.Name, missing)
-	} else if err := bundle.UndefinedValues(w.module.Name, request.undefined(manifest)); err != nil {
-		last := request.readable(lastManifest(request.Last, w.module.Name))
+	} else if err := bundle.UndefinedValues(w.module.Name, request.undefinedValues(manifest)); err != nil {
+		last := request.supportedManifest(lastManifest(request.Last, w.module.Name))
 		manifest, problem = last, failure(reason.Of(err), "%v", err)
 	}
 	manifest = request.withChecks(manifest, w.gate)
@@ -337,7 +342,7 @@ func (r *Result) add(w requested, request Request, contents map[Ref]Content) {
 	})
 }
 
-// offers returns all modules and channels from which a runtime with autonomy can choose.
+// offers returns all modules, in each of their channels, from which a runtime with autonomy can choose.
 func offers(request Request, snapshot *catalog.Snapshot) []requested {
 	if request.Settings.Autonomy != bundle.AutonomyCatalog || request.Deleting {
 		return nil
@@ -367,7 +372,7 @@ func leaving(request Request, snapshot *catalog.Snapshot) []requested {
 	var all []requested
 	for _, module := range request.Leaving {
 		if request.Gates[rollout.Track{Module: module.Name, Channel: module.Channel}].Held != "" {
-			continue // a held module is removed at its installed version
+			continue // a rollout holds back the channel's version, so the module is removed at its installed version
 		}
 		w := requested{module: module}
 		w.choice, w.err = snapshot.Lookup(module.Name, module.Channel, labels.Set(request.Labels))
@@ -377,7 +382,7 @@ func leaving(request Request, snapshot *catalog.Snapshot) []requested {
 	return all
 }
 
-// floor returns the newer of a module's last published version and its remembered version.
+// floor returns the newer one of a module's version in the last bundle and its version in the Kyma's status.
 func floor(last *bundle.Manifest, remembered string) string {
 	if last == nil || bundle.Older(last.Version, remembered) {
 		return remembered
@@ -397,11 +402,11 @@ func lastManifest(last *bundle.DesiredState, module string) *bundle.Manifest {
 	return nil
 }
 
-// carried are the labels that are always copied from a Kyma to the runtime's Kyma. They do not identify the runtime, so
-// equal runtimes share documents.
+// carried are the labels that are always copied from a Kyma to the runtime's Kyma. Many runtimes have equal values of
+// these labels, so they share documents.
 var carried = []string{v1beta2.LabelBeta, v1beta2.LabelInternal, v1beta2.LabelPurpose}
 
-func seed(request Request) bundle.KymaSeed {
+func kymaSeed(request Request) bundle.KymaSeed {
 	s := bundle.KymaSeed{Spec: *request.Seed.DeepCopy(), Labels: map[string]string{
 		v1beta2.LabelManagedBy: v1beta2.ManagedByKyma, v1beta2.LabelWatchedBy: v1beta2.ManagedByKyma,
 	}}
@@ -428,8 +433,9 @@ func Versions(state bundle.DesiredState) map[string]string {
 	return versions
 }
 
-// Removals returns the modules to remove: the installed modules that are not requested and not confirmed. installed are
-// the published and the reported modules. confirmed are the modules whose removal the runtime has reported.
+// Removals returns the modules that a bundle must remove: the modules in installed that are not in asked and not in
+// confirmed. installed are the published and the reported modules. confirmed are the modules whose removal the runtime
+// has reported.
 func Removals(installed, asked []string, confirmed map[string]bool) []string {
 	gone := map[string]bool{}
 	for _, module := range installed {

@@ -19,7 +19,8 @@ const prefix = "kyma-pull.dev/module/"
 // story is a world with the expected manifests and problems.
 type story struct {
 	world *world
-	// then changes the world after a first bundle was published. If it is nil, the first bundle is checked.
+	// then changes the world after a first bundle was published, and the second bundle is checked. If it is nil, the
+	// first bundle is checked.
 	then func(*world)
 	want []string
 }
@@ -103,7 +104,7 @@ func TestDesiredModules(t *testing.T) {
 				"Warning TemplateDoubled: module keda: version 1.0.0 has two ModuleTemplates: remove " +
 					"kcp-system/keda-1.0.0 or kcp-system/keda-again",
 			}},
-		"A ModuleTemplate without a module name is found by its own": {
+		"A ModuleTemplate without a module name is found by its object name": {
 			world: newWorld().
 				template("keda", "1.0.0",
 					func(t *v1beta2.ModuleTemplate) { t.Spec.ModuleName, t.Spec.Version = "", "" }).
@@ -148,7 +149,7 @@ func TestDesiredModules(t *testing.T) {
 		"A module is pinned to a version that no channel has": {
 			world: usual().template("keda", "1.0.5").askNothingBut("keda", pinned("1.0.5")),
 			want:  []string{"keda@1.0.5"}},
-		"A pinned module stays while its channel moves on": {
+		"A pinned module stays while its channel gets a newer version": {
 			world: usual().askNothingBut("keda", pinned("1.0.0")), then: func(w *world) {
 				w.metas[0].Spec.Channels[0].Version = "1.1.0"
 			},
@@ -158,7 +159,7 @@ func TestDesiredModules(t *testing.T) {
 				w.askNothingBut("keda").channel("fast")
 			},
 			want: []string{"keda@1.1.0 fast"}},
-		"A pinned older version is not a downgrade": {
+		"A pinned older version does not downgrade the module": {
 			world: usual().channel("fast"), then: func(w *world) { w.askNothingBut("keda", pinned("1.0.0")) },
 			want: []string{
 				"keda@1.1.0 fast",
@@ -217,7 +218,7 @@ func TestDesiredModules(t *testing.T) {
 					t.Spec.Descriptor.Raw = []byte(`{"meta":{"schemaVersion":"v9"}}`)
 				}).ask("keda"),
 			want: []string{
-				`Warning CatalogInvalid: module keda: ModuleTemplate kcp-system/keda spec.descriptor: component descriptor: meta.schemaVersion: "v9" is not supported, want "v2"`,
+				`Warning CatalogInvalid: module keda: ModuleTemplate kcp-system/keda spec.descriptor: component descriptor: meta.schemaVersion: "v9" is not supported, must be "v2"`,
 			}},
 		"A ModuleReleaseMeta overrides ModuleTemplates with a channel": {
 			world: usual().older("keda", "keda", "regular", "0.9.0"), want: []string{"keda@1.0.0 regular"}},
@@ -285,7 +286,7 @@ func TestDesiredModules(t *testing.T) {
 			world: newWorld().template("watch", "1.0.0", mandatory, described("watch", "1.0.0")),
 			then:  func(w *world) { w.templates[0].Spec.Descriptor.Raw = []byte(`{"meta":{"schemaVersion":"v9"}}`) },
 			want: []string{"watch@1.0.0 mandatory",
-				`Warning CatalogInvalid: module watch: ModuleTemplate kcp-system/watch-1.0.0 spec.descriptor: component descriptor: meta.schemaVersion: "v9" is not supported, want "v2"`}},
+				`Warning CatalogInvalid: module watch: ModuleTemplate kcp-system/watch-1.0.0 spec.descriptor: component descriptor: meta.schemaVersion: "v9" is not supported, must be "v2"`}},
 		"A module that is no longer mandatory is removed": {
 			world: newWorld().template("watch", "1.0.0", mandatory, described("watch", "1.0.0")),
 			then:  func(w *world) { w.templates = nil }, want: []string{}},

@@ -12,9 +12,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// stay adds the modules whose removal waits for an approval. They do not resolve, so each module keeps its last
+// addHeldRemovals adds the modules whose removal waits for an approval, with an error, so each of them keeps its last
 // manifest.
-func stay(all []requested, request Request) []requested {
+func addHeldRemovals(all []requested, request Request) []requested {
 	for _, module := range request.Staying {
 		at := slices.IndexFunc(all, func(w requested) bool { return w.module.Name == module })
 		if at < 0 {
@@ -35,8 +35,8 @@ func stay(all []requested, request Request) []requested {
 	return all
 }
 
-// Keeps returns the published modules that a runtime keeps according to a request and the catalog, sorted. It ignores
-// contents and rollouts.
+// Keeps returns the modules that a runtime's next bundle does not remove, according to the request and the catalog,
+// sorted. granted are the published versions. Keeps reads no component contents and ignores rollouts.
 func Keeps(request Request, snapshot *catalog.Snapshot, granted map[string]string) []string {
 	if request.KeepsAll() {
 		return slices.Sorted(maps.Keys(granted))
@@ -60,7 +60,7 @@ func Keeps(request Request, snapshot *catalog.Snapshot, granted map[string]strin
 		})
 	}
 	var kept []string
-	for _, w := range wishes(request, snapshot) {
+	for _, w := range requestedModules(request, snapshot) {
 		if !w.revoked || !w.module.Managed {
 			kept = append(kept, w.module.Name)
 		}

@@ -19,9 +19,9 @@ func (r Request) AllValues() bundle.Values {
 	return all
 }
 
-// undefined returns the names of the values that a manifest uses but the runtime does not define. It returns nil for a
-// nil manifest.
-func (r Request) undefined(m *bundle.Manifest) []string {
+// undefinedValues returns the names of the values that a manifest uses but the runtime does not define. It returns nil
+// for a nil manifest.
+func (r Request) undefinedValues(m *bundle.Manifest) []string {
 	if m == nil {
 		return nil
 	}

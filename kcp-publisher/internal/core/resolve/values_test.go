@@ -58,10 +58,10 @@ func TestUndefinedValueBlocksOnlyItsModule(t *testing.T) {
 	if len(p) != 1 || p[0].Module != "keda" || p[0].Reason != reason.ValueUndefined ||
 		p[0].State != v1beta2.StateError ||
 		!strings.Contains(p[0].Message, "module keda: value labels.example.org/tier is not defined") {
-		t.Errorf("got problems %+v", p)
+		t.Errorf("got problems %+v, want one about the undefined value of keda", p)
 	}
 	if m := result.State.Manifests; len(m) != 1 || m[0].Module != "nats" || len(result.Asked) != 2 {
-		t.Errorf("got manifests %+v, asked %v", m, result.Asked)
+		t.Errorf("got manifests %+v and asked modules %v, want nats and both modules", m, result.Asked)
 	}
 	w.with(bundle.Values{"region": "eu", "labels.example.org/tier": ""}, t).published(t).with(nil, t)
 	if m := w.resolve(t).State.Manifests; len(m) != 2 || m[0].Version != "1.0.0" {
@@ -77,7 +77,8 @@ func TestUndefinedValueKeepsOnlyManifestThatTheAgentSupports(t *testing.T) {
 	w.request.Unsupported = []bundle.Feature{bundle.FeatureRecreate}
 	state := w.resolve(t).State
 	if len(state.Manifests) != 0 || len(state.Problems) != 1 || state.Problems[0].Reason != reason.ValueUndefined {
-		t.Errorf("manifests %+v, problems %+v", state.Manifests, state.Problems)
+		t.Errorf("got manifests %+v and problems %+v, want no manifest and one problem", state.Manifests,
+			state.Problems)
 	}
 }
 
@@ -89,7 +90,7 @@ func TestTemplateWithInvalidValuesIsRefused(t *testing.T) {
 	} {
 		p := regional(c.used, c.text).with(bundle.Values{"region": "eu", "zone": "a"}, t).resolve(t).State.Problems
 		if len(p) != 1 || p[0].Reason != reason.CatalogInvalid || !strings.Contains(p[0].Message, c.want) {
-			t.Errorf("%s: got problems %+v", name, p)
+			t.Errorf("%s: got problems %+v, want one with %q", name, p, c.want)
 		}
 	}
 }
@@ -100,7 +101,8 @@ func TestAgentWithoutSupportForValuesKeepsTheLastManifest(t *testing.T) {
 	result := w.resolve(t)
 	if p := result.State.Problems; len(p) != 1 || p[0].Reason != reason.AgentOutdated ||
 		len(result.State.Critical()) != 0 {
-		t.Errorf("got problems %+v, critical features %v", p, result.State.Critical())
+		t.Errorf("got problems %+v and critical features %v, want one problem and no features", p,
+			result.State.Critical())
 	}
 }
 
@@ -109,7 +111,7 @@ func TestModuleWithUndefinedValueIsNotOffered(t *testing.T) {
 	w.request.Settings.Autonomy = bundle.AutonomyCatalog
 	for _, o := range w.resolve(t).State.Offers {
 		if o.Module == "keda" {
-			t.Errorf("got offer %+v", o)
+			t.Errorf("module with an undefined value: got offer %+v", o)
 		}
 	}
 	if len(w.with(bundle.Values{"region": "eu"}, t).resolve(t).State.Offers) != 2 {

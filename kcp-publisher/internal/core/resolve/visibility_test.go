@@ -10,10 +10,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// removed is the last part of the problem of a module that is hidden from the Kyma.
+// removed is the end of the message about an installed module that is hidden from the Kyma.
 const removed = "; its installed objects are removed"
 
-func TestModuleAccess(t *testing.T) {
+func TestModuleIsOfferedOnlyToAllowedKymas(t *testing.T) {
 	for name, c := range map[string]story{
 		"A channel that moves to a beta version removes nothing": {
 			world: newWorld().template("keda", "1.0.0").
@@ -182,18 +182,18 @@ func TestModuleAccess(t *testing.T) {
 	}
 }
 
-// TestHiddenModuleIsRemoved checks that a module that is hidden from a Kyma is removed. If it is offered again, the
-// runtime gets the channel's current version.
+// TestHiddenModuleIsRemoved checks that a module that is hidden from a Kyma is removed and has no recorded version, so
+// a later offer can install an older version.
 func TestHiddenModuleIsRemoved(t *testing.T) {
 	w := usual().channel("fast").published(t)
 	w.request.Versions = map[string]string{"keda": "1.1.0"}
 	w.edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.KymaSelector = &metav1.LabelSelector{} })
 	result := w.resolve(t)
 	if len(result.Asked) != 0 || len(result.Versions) != 0 || len(result.State.Manifests) != 0 {
-		t.Errorf("got asked %v, versions %v", result.Asked, result.Versions)
+		t.Errorf("got asked modules %v and versions %v, want none", result.Asked, result.Versions)
 	}
 	if gone := Removals([]string{"keda"}, result.Asked, nil); !slices.Equal(gone, []string{"keda"}) {
-		t.Errorf("got removals %v", gone)
+		t.Errorf("got removals %v, want keda", gone)
 	}
 	if again := w.resolve(t); !reflect.DeepEqual(again, result) {
 		t.Error("the message differs between two calls, which causes another bundle")

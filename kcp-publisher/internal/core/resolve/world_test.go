@@ -28,7 +28,8 @@ func newWorld() *world {
 	return &world{contents: map[Ref]Content{}, request: Request{Asked: v1beta2.KymaSpec{Channel: "regular"}}}
 }
 
-// usual returns a catalog with keda 1.0.0 in regular and 1.1.0 in fast, and a Kyma in regular that requests keda.
+// usual returns a catalog with keda 1.0.0 in channel regular and 1.1.0 in channel fast, and a Kyma in channel regular
+// that requests keda.
 func usual() *world {
 	return newWorld().template("keda", "1.0.0").
 		template("keda", "1.1.0").
@@ -53,7 +54,7 @@ func (w *world) template(module, version string, changes ...func(*v1beta2.Module
 	return w
 }
 
-// older adds a template in the format from before ModuleReleaseMetas, with a channel and a descriptor.
+// older adds a template with a channel and a descriptor, as for a module without a ModuleReleaseMeta.
 func (w *world) older(name, module, channel, version string, changes ...func(*v1beta2.ModuleTemplate)) *world {
 	w.templates = append(w.templates, v1beta2.ModuleTemplate{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: name},

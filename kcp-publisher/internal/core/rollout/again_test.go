@@ -13,16 +13,17 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// TestEndedRolloutIsRepeated plans a round for each of the channel's versions. The promotion to 2.0.0 has ended.
+// TestEndedRolloutIsRepeated plans one round for each entry of channel, which is the channel's version in that round.
+// The first rollout to 2.0.0 has the given state.
 func TestEndedRolloutIsRepeated(t *testing.T) {
 	for name, c := range map[string]struct {
 		state    fleet.RolloutState
 		retry    bool
 		channel  []string
 		policies []fleet.RolloutPolicy
-		want     string // the rollouts that the rounds create
+		want     string // names of the rollouts that the rounds create
 	}{
-		"channel keeps the version": {
+		"channel still has the failed version": {
 			state: fleet.RolloutRolledBack, channel: []string{"2.0.0", "2.0.0"},
 			policies: policies("careful"),
 		},
@@ -30,19 +31,19 @@ func TestEndedRolloutIsRepeated(t *testing.T) {
 			state: fleet.RolloutRolledBack, channel: []string{"1.0.0"},
 			policies: policies("careful"),
 		},
-		"channel went back and forward": {
+		"channel had the last good version in between": {
 			state: fleet.RolloutRolledBack, channel: []string{"1.0.0", "2.0.0"},
 			policies: policies("careful"), want: "keda-regular-2",
 		},
-		"channel went back and forward during the rollback": {
+		"channel had the last good version during the rollback": {
 			state: fleet.RolloutRollingBack, channel: []string{"1.0.0", "2.0.0", "2.0.0"},
 			policies: policies("careful"), want: "keda-regular-2",
 		},
-		"channel went back and forward after the rollout was stopped": {
+		"channel had the last good version after the rollout was stopped": {
 			state: fleet.RolloutStopped, channel: []string{"1.0.0", "2.0.0", "2.0.0"},
 			policies: policies("careful"), want: "keda-regular-2",
 		},
-		"channel went back and forward, policy deleted": {
+		"channel had the last good version in between, policy deleted": {
 			state: fleet.RolloutRolledBack, channel: []string{"1.0.0", "2.0.0"}, want: "keda-regular-2",
 		},
 		"operator requests a retry": {
@@ -57,7 +58,7 @@ func TestEndedRolloutIsRepeated(t *testing.T) {
 			state: fleet.RolloutSucceeded, retry: true, channel: []string{"2.0.0"},
 			policies: policies("careful"),
 		},
-		"channel has the version before": {
+		"operator requests a retry while the channel has the last good version": {
 			state: fleet.RolloutRolledBack, retry: true, channel: []string{"1.0.0"},
 			policies: policies("careful"),
 		},
@@ -103,25 +104,25 @@ func TestRejectedReturnsTheLastFailedRollout(t *testing.T) {
 		rollouts []*fleet.Rollout
 		want     string
 	}{
-		"no rollout": {nil, ""},
-		"rolled back": {
+		"version without a rollout": {nil, ""},
+		"version rolled back": {
 			[]*fleet.Rollout{rollout(1, "2.0.0", fleet.RolloutRolledBack)}, "keda-regular-1",
 		},
-		"stopped":                     {[]*fleet.Rollout{rollout(1, "2.0.0", fleet.RolloutStopped)}, "keda-regular-1"},
+		"version stopped":             {[]*fleet.Rollout{rollout(1, "2.0.0", fleet.RolloutStopped)}, "keda-regular-1"},
 		"another version rolled back": {[]*fleet.Rollout{rollout(1, "1.5.0", fleet.RolloutRolledBack)}, ""},
-		"rolled back, then retried": {[]*fleet.Rollout{
+		"version rolled back, then retried": {[]*fleet.Rollout{
 			rollout(1, "2.0.0", fleet.RolloutRolledBack),
 			rollout(2, "2.0.0", fleet.RolloutProgressing),
 		}, ""},
-		"rolled back, then successful": {[]*fleet.Rollout{
+		"version rolled back, then retried successfully": {[]*fleet.Rollout{
 			rollout(1, "2.0.0", fleet.RolloutRolledBack),
 			rollout(2, "2.0.0", fleet.RolloutSucceeded),
 		}, ""},
-		"rolled back, then another": {[]*fleet.Rollout{
+		"version rolled back, then another version succeeded": {[]*fleet.Rollout{
 			rollout(2, "3.0.0", fleet.RolloutSucceeded),
 			rollout(1, "2.0.0", fleet.RolloutRolledBack),
 		}, "keda-regular-1"},
-		"rolled back, then superseded": {[]*fleet.Rollout{
+		"version rolled back, then retry superseded": {[]*fleet.Rollout{
 			rollout(1, "2.0.0", fleet.RolloutRolledBack),
 			rollout(2, "2.0.0", fleet.RolloutSuperseded),
 		}, "keda-regular-1"},
@@ -146,10 +147,10 @@ func TestLastGoodVersionIsTheVersionOfEveryRuntime(t *testing.T) {
 		prod Runtime
 		want string
 	}{
-		"all runtimes ready, last wave soaks": {prod, "2.0.0"},
-		"one runtime not ready":               {notReady, "1.0.0"},
-		"one runtime silent":                  {away, "1.0.0"},
-		"one runtime without the version":     {everyone[1], "1.0.0"},
+		"all runtimes ready while the last wave soaks": {prod, "2.0.0"},
+		"one runtime not ready":                        {notReady, "1.0.0"},
+		"one runtime silent":                           {away, "1.0.0"},
+		"one runtime without the version":              {everyone[1], "1.0.0"},
 	} {
 		r := carriedOut("")
 		r.Spec.Waves[1].Soak, r.Spec.Waves[1].MaxDeferred = minutes(60), new(intstr.FromInt32(1))
@@ -204,20 +205,20 @@ func TestEmptyWaveWaits(t *testing.T) {
 			const message = "wave development selects no runtime: "
 			waits := step.Status.State == fleet.RolloutWaiting && strings.HasPrefix(step.Status.Message, message)
 			if waits != c.waits {
-				t.Errorf("the rollout is %s: %s", step.Status.State, step.Status.Message)
+				t.Errorf("got rollout state %s: %s, want waits %t", step.Status.State, step.Status.Message, c.waits)
 			}
 			if got := step.Decisions[1].Version; (got == "1.0.0") != c.waits {
-				t.Errorf("got version %s for production", got)
+				t.Errorf("got version %s for production, want waits %t", got, c.waits)
 			}
 			if c.waits && step.Status.Waves[0].State != fleet.WaveWaiting {
-				t.Errorf("got wave state %s", step.Status.Waves[0].State)
+				t.Errorf("got wave state %s, want %s", step.Status.Waves[0].State, fleet.WaveWaiting)
 			}
 		})
 	}
 }
 
 // TestUnpublishableRuntimeReleasesItsSlot runs a wave of three runtimes with maxConcurrent 1. The publisher cannot
-// publish to the first runtime.
+// publish to the first runtime for longer than offlineAfter.
 func TestUnpublishableRuntimeReleasesItsSlot(t *testing.T) {
 	spec := twoWaves()
 	spec.Waves = spec.Waves[1:]
@@ -243,23 +244,23 @@ func TestUnpublishableRuntimeReleasesItsSlot(t *testing.T) {
 	}
 	begun := poll(0)
 	if len(begun) != 1 {
-		t.Fatalf("at the start: got granted runtimes %v", begun)
+		t.Fatalf("at the start: got granted runtimes %v, want one", begun)
 	}
 	stuck := begun[0]
 	runtimes[stuck].Unpublishable, runtimes[stuck].UnpublishableSince = true, now
 	if got := poll(15); !slices.Equal(got, begun) {
-		t.Fatalf("before offlineAfter: got granted runtimes %v", got)
+		t.Fatalf("before offlineAfter: got granted runtimes %v, want %v", got, begun)
 	}
 	if got := poll(1); len(got) > 0 {
-		t.Fatalf("while the version is withdrawn: got granted runtimes %v", got)
+		t.Fatalf("after the runtime was postponed: got granted runtimes %v, want none", got)
 	}
-	// After the withdrawal, the old bundle can be published.
+	// The registry accepts bundles for the runtime again.
 	runtimes[stuck].Unpublishable = false
 	var order []int
 	for range 3 {
 		got := poll(2)
 		if len(got) != 1 {
-			t.Fatalf("after %v: got granted runtimes %v", order, got)
+			t.Fatalf("after runtimes %v: got granted runtimes %v, want one", order, got)
 		}
 		order = append(order, got[0])
 		runtimes[got[0]] = grantedAgo(runtimes[got[0]], 0)
@@ -269,7 +270,8 @@ func TestUnpublishableRuntimeReleasesItsSlot(t *testing.T) {
 		t.Errorf("got order %v, want runtime %d last", order, stuck)
 	}
 	if poll(1); status.State != fleet.RolloutSucceeded || len(status.Waves[0].Postponed) > 0 {
-		t.Errorf("got rollout state %s: %s, %+v", status.State, status.Message, status.Waves)
+		t.Errorf("got rollout state %s: %s, %+v, want %s", status.State, status.Message, status.Waves,
+			fleet.RolloutSucceeded)
 	}
 }
 
@@ -281,19 +283,20 @@ func TestLateRuntimeOfEmptyWaveIsNotFirst(t *testing.T) {
 	ahead := at("prod", "prod", "3.0.0")
 	passed := Plan(first, spec, fleet.RolloutStatus{}, []Runtime{ahead}, Situation{Channel: "2.0.0", Now: noon}).Status
 	if passed.State != fleet.RolloutWaiting || passed.Waves[0].ProvenAt == nil {
-		t.Fatalf("got rollout state %s: %+v", passed.State, passed.Waves)
+		t.Fatalf("got rollout state %s: %+v, want Waiting with a proven first wave", passed.State, passed.Waves)
 	}
 	for version, want := range map[string]string{"": "1.0.0", "1.0.0": "1.0.0"} {
 		late := at("late", "dev", version)
 		all := []Runtime{ahead, late}
 		step := Plan(first, spec, passed, all, Situation{Channel: "2.0.0", Now: noon.Add(time.Minute)})
 		if got := step.Decisions[1].Version; got != want || step.Status.State != fleet.RolloutWaiting {
-			t.Errorf("late runtime with version %q: got version %s, rollout state %s", version, got, step.Status.State)
+			t.Errorf("late runtime with version %q: got version %s, rollout state %s, want %s, Waiting", version, got,
+				step.Status.State, want)
 		}
 		situation := Situation{Channel: "2.0.0", Now: noon.Add(time.Minute)}
-		of := written(&fleet.Rollout{Spec: spec, Status: step.Status}, all, situation)
+		of := recordedStep(&fleet.Rollout{Spec: spec, Status: step.Status}, all, situation)
 		if got := of.Decisions[1].Version; got != want {
-			t.Errorf("shard: late runtime with version %q: got version %s", version, got)
+			t.Errorf("shard: late runtime with version %q: got version %s, want %s", version, got, want)
 		}
 	}
 }

@@ -11,14 +11,14 @@ import (
 // Change is a change of a rollout that is published as a Kubernetes Event.
 type Change struct{ Type, Reason, Note string }
 
-// StartedChange returns the changes to publish for a new rollout.
+// StartedChange returns the Change for a new rollout.
 func StartedChange(r *fleet.Rollout) []Change {
 	note := fmt.Sprintf("started the rollout of module %s from %s to %s in channel %s, by policy %s", r.Spec.Module,
 		r.Spec.From, r.Spec.To, r.Spec.Channel, r.Spec.Policy)
 	return []Change{{corev1.EventTypeNormal, fleet.ReasonRolloutBegun, note}}
 }
 
-// Changes returns the changes between two statuses: waves that started or were proven, and a new state.
+// Changes returns the changes between two statuses of a rollout: waves that started or were proven, and a new state.
 func Changes(before, after fleet.RolloutStatus) []Change {
 	var all []Change
 	for i, w := range after.Waves {

@@ -17,7 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// minCheckFor is the shortest time for which agents measure checks. The default thresholds need 90 seconds.
+// minCheckFor is the shortest time for which agents measure checks. A check with default thresholds needs 90 seconds to
+// pass or fail.
 const minCheckFor = 10 * time.Minute
 
 // maxListed limits the number of runtimes in a message about checks.
@@ -69,8 +70,8 @@ func (p *plan) checks(m *member) []fleet.Check {
 	return p.spec.Waves[m.wave].Checks
 }
 
-// accepted reports whether an operator approved a wave regardless of its checks. If the wave needs an approval to
-// start, that approval does not count, because it is given before the checks are measured.
+// accepted reports whether an operator approved a wave regardless of its checks. It returns false for a wave that needs
+// an approval to start, because that approval precedes the checks.
 func (p *plan) accepted(wave int) bool {
 	return wave >= 0 && !p.spec.Waves[wave].Approval && slices.Contains(p.spec.ApprovedWaves, p.spec.Waves[wave].Name)
 }
@@ -80,7 +81,7 @@ func (p *plan) waitsForAgent(m *member, r *Runtime) bool {
 	return r.LacksChecks && len(p.checks(m)) > 0 && !p.accepted(m.wave)
 }
 
-// shows reports whether a runtime that got the promoted version from elsewhere proves the version.
+// shows reports whether a runtime proves the promoted version, although it did not get the version from this rollout.
 func (p *plan) shows(m *member, r *Runtime) bool {
 	works := r.wasReady() && !p.inTrouble(m, r) && p.failedCheck(m, r) == nil && p.unpassed(m, r) == ""
 	return r.Version == p.spec.To && works
@@ -127,12 +128,13 @@ func (p *plan) unpassed(m *member, r *Runtime) string {
 	return bundle.Bounded(strings.Join(texts, ", "), maxReasonBytes)
 }
 
-// measured reports whether the time for a runtime's measurements has passed.
+// measured reports whether the time in which a runtime's agent measures checks has passed.
 func (p *plan) measured(m *member, r *Runtime) bool {
 	return p.situation.Now.After(r.Given.Time.Add(checkFor(p.spec.Waves[m.wave])))
 }
 
-// measure counts a runtime whose checks are not Passed.
+// measure counts a runtime that is ready but whose checks are not all Passed. over is true if the time for its
+// measurements has passed.
 func (w *wave) measure(r *Runtime, m *member, over bool) {
 	w.measuring++
 	w.unchecked = append(w.unchecked, r.ID+" ("+m.unchecked+")")
@@ -156,7 +158,7 @@ func (w *wave) stalled() bool {
 }
 
 // missing returns why a wave is not proven, or empty if it is proven. unready is the reason why the wave is not ready.
-// missing marks a wave that only waits for checks as waiting.
+// If the wave only waits for checks, missing also sets the state of the wave and of the rollout to Waiting.
 func (p *plan) missing(number int, unready string, soaked bool) string {
 	w := &p.waves[number]
 	switch {
@@ -164,11 +166,11 @@ func (p *plan) missing(number int, unready string, soaked bool) string {
 		p.status.Waves[number].State, p.status.State = fleet.WaveWaiting, fleet.RolloutWaiting
 		instead := "approve the wave"
 		if p.spec.Waves[number].Approval {
-			instead = "remove the check" // the approval that starts the wave does not count, see accepted
+			instead = "remove the check" // this approval precedes the checks, see accepted
 		}
 		return "waits: " + w.unproven() + "; correct the cause, or " + instead
 	case unready == "" && soaked:
-		return cmp.Or(w.unseen(), w.unproven())
+		return cmp.Or(w.unreadMessage(), w.unproven())
 	}
 	return unready
 }
@@ -179,14 +181,16 @@ type brokenCheck struct {
 	outcome v1beta2.CheckOutcome
 }
 
-// breaks counts a runtime's failed check. A nil check means that the runtime failed for another reason.
-func (w *wave) breaks(r *Runtime, failed *v1beta2.CheckOutcome) {
+// addFailedCheck adds a runtime's failed check to the wave. It does nothing if failed is nil, because the runtime then
+// failed for another reason.
+func (w *wave) addFailedCheck(r *Runtime, failed *v1beta2.CheckOutcome) {
 	if failed != nil {
 		w.broken = append(w.broken, brokenCheck{r.ID, *failed})
 	}
 }
 
-// brokenChecks returns the last part of a message: the failed checks with their runtimes and values, or empty.
+// brokenChecks lists the failed checks with their runtimes and values, or returns empty. The result is appended to the
+// message of the failed wave.
 func (w *wave) brokenChecks() string {
 	byCheck := map[string][]string{}
 	var names []string
@@ -233,7 +237,8 @@ func describe(o v1beta2.CheckOutcome) string {
 	return text
 }
 
-// Values returns a check's value together with its value before the upgrade. It is empty if the check has no value.
+// Values returns a check's value and, if known, its value before the upgrade. It returns empty if the check has no
+// value.
 func Values(value, before string) string {
 	if value == "" || before == "" {
 		return value
@@ -241,8 +246,8 @@ func Values(value, before string) string {
 	return value + ", " + before + " before the upgrade"
 }
 
-// recordChecks writes the results of each wave's checks to the status. During and after a rollback, it keeps the
-// recorded results, because the runtimes already have another version.
+// recordChecks writes the results of each wave's checks to the status. During and after a rollback, it does not change
+// the recorded results, because the runtimes already have another version.
 func (p *plan) recordChecks(runtimes []Runtime) {
 	switch p.before {
 	case fleet.RolloutRollingBack, fleet.RolloutRolledBack, fleet.RolloutSuperseded:
@@ -308,7 +313,7 @@ type reading struct {
 	runtime string
 }
 
-// read adds a value if it is a number.
+// read appends a check's value in a runtime if the value is a number.
 func read(all []reading, runtime, text string) []reading {
 	number, is := Number(text)
 	if !is {

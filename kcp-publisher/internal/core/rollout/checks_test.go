@@ -26,7 +26,7 @@ func measuredBy(r Runtime, outcomes ...v1beta2.CheckOutcome) Runtime {
 	return r
 }
 
-// progress is the state of a checkedWaves rollout 20 minutes after its start.
+// progress is the expected state of a rollout with checkedWaves, 20 minutes after its start.
 type progress struct {
 	spec     func(*fleet.RolloutSpec)
 	outcomes []v1beta2.CheckOutcome
@@ -52,14 +52,16 @@ func TestChecksDecideWhetherAWaveIsProven(t *testing.T) {
 	const orApprove = "; correct the cause, or approve the wave"
 	const orRemove = "; correct the cause, or remove the check"
 	for name, c := range map[string]progress{
-		"all checks passed":                  {nil, with(fine, fast), 5, going, "wave production", true},
-		"check failed":                       {nil, with(fine, slow), 5, back, slowInDev, false},
-		"check failed, wave approved":        {approve, with(fine, slow), 5, back, slowInDev, false},
-		"check without a result":             {nil, with(fine), 5, going, "check latency has no result", false},
-		"check inconclusive, still measured": {nil, with(fine, blind), 5, going, blindInDev, false},
-		"check stays inconclusive":           {nil, with(fine, blind), 15, waiting, blindInDev + orApprove, false},
-		"check inconclusive, wave approved":  {approve, with(fine, blind), 15, going, "wave production", true},
-		"check inconclusive, approval started the wave": {
+		"all checks passed":                         {nil, with(fine, fast), 5, going, "wave production", true},
+		"failed check":                              {nil, with(fine, slow), 5, back, slowInDev, false},
+		"failed check in an approved wave":          {approve, with(fine, slow), 5, back, slowInDev, false},
+		"check without a result":                    {nil, with(fine), 5, going, "check latency has no result", false},
+		"inconclusive check that is still measured": {nil, with(fine, blind), 5, going, blindInDev, false},
+		"inconclusive check after all measurements": {
+			nil, with(fine, blind), 15, waiting, blindInDev + orApprove, false,
+		},
+		"inconclusive check in an approved wave": {approve, with(fine, blind), 15, going, "wave production", true},
+		"inconclusive check in a wave that was approved to start": {
 			began, with(fine, blind), 15, waiting, blindInDev + orRemove, false,
 		},
 		"result of a check that is not required": {onlyErrors, with(fine, slow), 5, going, "wave production", true},
@@ -71,13 +73,15 @@ func TestChecksDecideWhetherAWaveIsProven(t *testing.T) {
 			}
 			first, step := twoSteps(spec, measuredBy(grantedAgo(at("dev", "dev", ""), c.minutesAgo), c.outcomes...))
 			if d := first.Decisions[0]; d != (Decision{Version: "2.0.0", Checks: 1}) {
-				t.Fatalf("first runtime: got decision %+v", d)
+				t.Fatalf("development: got decision %+v, want version 2.0.0 with checks", d)
 			}
 			if step.Status.State != c.state || !strings.Contains(step.Status.Message, c.message) {
-				t.Errorf("got rollout state %s: %s", step.Status.State, step.Status.Message)
+				t.Errorf("got rollout state %s: %s, want %s: %s", step.Status.State, step.Status.Message, c.state,
+					c.message)
 			}
 			if got := step.Decisions[1].Version == "2.0.0"; got != c.next {
-				t.Errorf("got version %s for production", step.Decisions[1].Version)
+				t.Errorf("got version %s for production, want the promoted version %t", step.Decisions[1].Version,
+					c.next)
 			}
 		})
 	}
@@ -86,12 +90,12 @@ func TestChecksDecideWhetherAWaveIsProven(t *testing.T) {
 func TestNumberParsesDurationsAndFiniteNumbers(t *testing.T) {
 	for text, want := range map[string]float64{"0.5": 0.5, "-3": -3, "250ms": 0.25, "1m30s": 90} {
 		if got, is := Number(text); !is || got != want {
-			t.Errorf("%q: got %v, %t, want %v", text, got, is, want)
+			t.Errorf("text %q: got %v, %t, want %v", text, got, is, want)
 		}
 	}
 	for _, text := range []string{"", "NaN", "+Inf", "many", "5 s"} {
 		if got, is := Number(text); is {
-			t.Errorf("%q: got %v, want no number", text, got)
+			t.Errorf("text %q: got %v, want no number", text, got)
 		}
 	}
 }
@@ -116,14 +120,14 @@ func TestFailedCheckStaysInTheStatusAfterRollback(t *testing.T) {
 		Median: "0.9", MedianBefore: "0.2", Worst: "0.9", WorstBefore: "0.2", WorstRuntime: "dev",
 	}
 	if checks := back.Status.Waves[0].Checks; len(checks) != 2 || checks[0] != want || checks[1].Inconclusive != 1 {
-		t.Errorf("got checks %+v", checks)
+		t.Errorf("got checks %+v, want the failed check %+v", checks, want)
 	}
 	message := back.Status.Message
 	if back.Status.State != fleet.RolloutRolledBack || !strings.Contains(message, "0.9, 0.2 before the upgrade") {
-		t.Errorf("got rollout state %s: %s", back.Status.State, back.Status.Message)
+		t.Errorf("got rollout state %s: %s, want RolledBack with the values", back.Status.State, back.Status.Message)
 	}
 	if reason := back.Status.Failures[0].Reason; reason != "check latency is Failed: 0.9, 0.2 before the upgrade" {
-		t.Errorf("got failure reason %q", reason)
+		t.Errorf("got failure reason %q, want the failed check with its values", reason)
 	}
 }
 
@@ -136,15 +140,15 @@ func TestWaveWithChecksWaitsForAgentsWithSupport(t *testing.T) {
 	message := step.Status.Message
 	if step.Status.State != fleet.RolloutWaiting ||
 		!strings.Contains(message, "dev (its agent does not support checks)") {
-		t.Errorf("got rollout state %s: %s", step.Status.State, step.Status.Message)
+		t.Errorf("got rollout state %s: %s, want Waiting", step.Status.State, step.Status.Message)
 	}
 	if d := step.Decisions[0]; d.Version != "1.0.0" || !strings.Contains(d.Held, "agent that supports checks") {
-		t.Errorf("runtime with an old agent: got decision %+v", d)
+		t.Errorf("runtime with an old agent: got decision %+v, want version 1.0.0", d)
 	}
 	spec.ApprovedWaves = []string{"development"}
 	approved := Plan(first, spec, step.Status, fleetOf, Situation{Channel: "2.0.0", Now: noon})
 	if d := approved.Decisions[0]; d != (Decision{Version: "2.0.0"}) {
-		t.Errorf("after the approval: got decision %+v", d)
+		t.Errorf("after the approval: got decision %+v, want version 2.0.0", d)
 	}
 }
 
@@ -157,8 +161,8 @@ func TestRuntimeWithoutMeasurementsDoesNotProveWaveWithChecks(t *testing.T) {
 	both := []Runtime{dev, at("prod", "prod", "1.0.0")}
 	step := Plan(first, spec, fleet.RolloutStatus{}, both, Situation{Channel: "2.0.0", Now: noon})
 	if step.Status.State != fleet.RolloutWaiting || step.Decisions[1].Version != "1.0.0" {
-		t.Errorf("got rollout state %s: %s, version %s for production", step.Status.State, step.Status.Message,
-			step.Decisions[1].Version)
+		t.Errorf("got rollout state %s: %s, version %s for production, want Waiting and 1.0.0", step.Status.State,
+			step.Status.Message, step.Decisions[1].Version)
 	}
 }
 
@@ -179,10 +183,10 @@ func TestGatesWithDifferentChecksDiffer(t *testing.T) {
 	}
 	checks, isSet := a.Checks(keda, a[keda].Decide("dev", "1.0.0"))
 	if !isSet || len(checks.Checks) != 2 || checks.Checks[0].Name != "errors" || checks.For.Duration != 10*time.Minute {
-		t.Errorf("got checks %+v", checks)
+		t.Errorf("got checks %+v, want two for 10 minutes", checks)
 	}
 	if _, isSet := a.Checks(keda, a[keda].Decide("prod", "1.0.0")); isSet {
-		t.Error("a held runtime gets checks")
+		t.Error("a runtime that does not get the promoted version gets its checks")
 	}
 }
 
@@ -190,7 +194,7 @@ func TestWavesWithInvalidChecksAreRefused(t *testing.T) {
 	spec := checkedWaves()
 	spec.Waves[0].Checks[0].Name = "Latency"
 	if err := Check(spec.Course); err == nil || !strings.HasPrefix(err.Error(), "waves[0].checks[0].name") {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want an error about waves[0].checks[0].name", err)
 	}
 }
 
@@ -200,10 +204,10 @@ func TestWorstValueDependsOnTheBounds(t *testing.T) {
 		check fleet.Check
 		want  string
 	}{
-		"upper bound":           {fleet.Check{PromQL: &fleet.PromQLCheck{Max: "5"}}, "a"},
-		"lower bound":           {fleet.Check{PromQL: &fleet.PromQLCheck{Min: "1"}}, "b"},
-		"lower and upper bound": {fleet.Check{PromQL: &fleet.PromQLCheck{Min: "1", Max: "5"}}, "a"},
-		"HTTP check":            {fleet.Check{HTTP: &fleet.HTTPCheck{}}, "a"},
+		"check with an upper bound":             {fleet.Check{PromQL: &fleet.PromQLCheck{Max: "5"}}, "a"},
+		"check with a lower bound":              {fleet.Check{PromQL: &fleet.PromQLCheck{Min: "1"}}, "b"},
+		"check with a lower and an upper bound": {fleet.Check{PromQL: &fleet.PromQLCheck{Min: "1", Max: "5"}}, "a"},
+		"HTTP check":                            {fleet.Check{HTTP: &fleet.HTTPCheck{}}, "a"},
 	} {
 		if got := worst(c.check, values); got.runtime != c.want {
 			t.Errorf("%s: got worst runtime %s, want %s", name, got.runtime, c.want)

@@ -38,7 +38,7 @@ func (p *plan) decide(runtimes []Runtime) []Decision {
 				decisions[i].Held += ": waiting for an agent that supports checks"
 			}
 		}
-		// The runtime may not have received the bundle with the rollback yet.
+		// The bundle must repeat the rollback until the runtime has applied it.
 		if back && m.touched && !has {
 			decisions[i].Undo = p.spec.To
 		}
@@ -46,7 +46,8 @@ func (p *plan) decide(runtimes []Runtime) []Decision {
 	return decisions
 }
 
-// Keep returns the version of a held runtime: the last good version, or its own version if that is newer.
+// Keep returns the version of a runtime that does not get the promoted version: the last good version, or the runtime's
+// own version if that is newer.
 func Keep(good, own string) string {
 	if own == "" || own == good || good != "" && bundle.Older(own, good) {
 		return good
@@ -54,14 +55,15 @@ func Keep(good, own string) string {
 	return own
 }
 
-// held returns why a runtime of a wave is held. The message does not change while the wave makes progress.
+// held returns why a runtime of a wave does not get the promoted version. The message does not change while the wave
+// makes progress.
 func (p *plan) held(wave int) string {
 	text := fmt.Sprintf("rollout %s holds version %s", p.name, p.spec.To)
 	switch {
 	case p.back():
 		return fmt.Sprintf("rollout %s rolled version %s back", p.name, p.spec.To)
 	case p.status.State == fleet.RolloutStopped:
-		return text + ": it was stopped"
+		return text + ": the rollout was stopped"
 	case wave < 0:
 		return text
 	}
@@ -97,8 +99,8 @@ func (p *plan) count(runtimes []Runtime) {
 	p.estimate(current)
 }
 
-// recordFailures lists failed runtimes in the status. During a rollback, it keeps the failures that caused the
-// rollback.
+// recordFailures lists failed runtimes in the status. During a rollback, the status still lists the failures that
+// caused the rollback.
 func (p *plan) recordFailures(runtimes []Runtime) {
 	var failures []fleet.RuntimeFailure
 	for i := range p.members {
@@ -118,7 +120,8 @@ func (p *plan) recordFailures(runtimes []Runtime) {
 	}
 }
 
-// estimate extrapolates the end of the rollout from its pace so far and the remaining soak times.
+// estimate sets the estimated end of the rollout, from the average time per updated runtime so far and the remaining
+// soak times.
 func (p *plan) estimate(current int) {
 	p.status.EstimatedEnd = nil
 	started := p.status.StartedAt
@@ -130,7 +133,7 @@ func (p *plan) estimate(current int) {
 		soak, w := p.spec.Waves[i].Soak.Duration, &p.status.Waves[i]
 		switch {
 		case i > current && p.waits(i) != "":
-			return // the time of an approval is unknown
+			return // it is unknown when an operator approves the wave
 		case w.ProvenAt != nil:
 			soaked += soak
 		case w.ReadyAt != nil:

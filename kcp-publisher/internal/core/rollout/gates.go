@@ -29,13 +29,13 @@ type Gate struct {
 	from, to string
 	open     bool
 	held     string
-	// decisions are the distinct decisions. decided contains the index of each runtime's decision. A runtime without an
-	// entry appeared after the plan.
+	// decisions are the distinct decisions. decided contains, by runtime, the index in decisions. A runtime without an
+	// entry started to follow the track after the plan.
 	decisions []Decision
 	decided   map[string]int32
 	// checks are the checks of each wave.
 	checks []Checks
-	// awaited are the runtimes that are about to get a version or must report the result.
+	// awaited are the runtimes for which the rollout waits: they are about to get a version or must report the result.
 	awaited []string
 }
 
@@ -75,9 +75,9 @@ func (g *Gate) decision(runtime string) (Decision, bool) {
 	return g.decisions[at], true
 }
 
-// Decide returns the version that a runtime can have, given its current version. A runtime that was not in the plan is
-// held. A runtime that got the promoted version after the plan keeps it. A runtime with a version between the last good
-// and the promoted version keeps its version, too. Only a decision with Undo rolls a runtime back.
+// Decide returns the decision for a runtime with the current version own. A runtime that was not in the plan does not
+// get the promoted version. A runtime that already has the promoted version, or a version between the last good and the
+// promoted version, keeps its version. Only a decision with Undo rolls a runtime back.
 func (g *Gate) Decide(runtime, own string) Decision {
 	d, known := g.decision(runtime)
 	switch {
@@ -92,9 +92,10 @@ func (g *Gate) Decide(runtime, own string) Decision {
 	return Decision{Version: Keep(g.from, own), Held: g.held}
 }
 
-// Shown returns the version of the track's channel in a runtime's catalog, which is the version that the runtime can
-// have. own is the runtime's current version. offered is the channel's version in the control plane. Until every wave
-// is proven, a runtime that does not follow the track sees the last good version, which it would get.
+// Shown returns the version that a runtime's catalog shows for the track's channel, which is the version that the
+// runtime can have. own is the runtime's current version. offered is the channel's version in the control plane. Until
+// every wave is proven, a runtime that does not follow the track sees the last good version, because it would get that
+// version.
 func (g *Gate) Shown(runtime, own, offered string) string {
 	if g == nil || g.open {
 		return offered
@@ -105,8 +106,8 @@ func (g *Gate) Shown(runtime, own, offered string) string {
 	return cmp.Or(g.from, offered)
 }
 
-// alike reports whether two gates are known to make the same decision for every runtime. It does not compare the
-// decisions for each runtime, so it can return false for equal gates.
+// alike reports whether two gates make the same decision for every runtime. It does not compare the decisions of each
+// runtime, so it can return false even if all decisions are the same.
 func (g *Gate) alike(other *Gate) bool {
 	if g == nil || other == nil || g == other {
 		return g == other
@@ -124,7 +125,7 @@ func (g Gates) Same(others Gates) bool {
 	})
 }
 
-// Moved returns the tracks whose gates may decide differently than others for some runtime.
+// Moved returns the tracks whose gates in g and in others may make different decisions for some runtime.
 func (g Gates) Moved(others Gates) map[Track]bool {
 	moved := map[Track]bool{}
 	for _, gates := range []Gates{g, others} {
@@ -137,14 +138,14 @@ func (g Gates) Moved(others Gates) map[Track]bool {
 	return moved
 }
 
-// Equal reports whether two gates make the same decision for a runtime with its own version.
+// Equal reports whether two gates make the same decision for a runtime with the current version own.
 func (g *Gate) Equal(other *Gate, runtime, own string) bool {
 	if g == nil || other == nil {
 		return g == other
 	}
 	a, b := g.Decide(runtime, own), other.Decide(runtime, own)
 	if a.Undo == "" && b.Undo == "" && a.Held != "" && b.Held != "" {
-		a.Held, b.Held = "", "" // the bundle contains the reason of a hold only with an undo
+		a.Held, b.Held = "", "" // without an undo, the reason is not part of the bundle
 	}
 	return a == b && (a.Checks == 0 || sameChecks(g.checks[a.Checks-1:a.Checks], other.checks[b.Checks-1:b.Checks]))
 }
@@ -161,8 +162,8 @@ func (g Gates) Awaited() map[string]bool {
 }
 
 // Given returns, by module, the rollout that published the module's version. before is the record of the previous
-// bundle, or nil for the first bundle. issued is the time of the new bundle. The result depends on the record, so a
-// publisher that crashed between the push and the record gets the same result after its restart.
+// bundle, or nil for the first bundle. issued is the time of the new bundle. Given only compares the new bundle with
+// the record, so a publisher that crashed between the push and the record gets the same result after its restart.
 func (g Gates) Given(
 	runtime string, manifests []bundle.Manifest, before *v1beta2.PublishedBundle, issued time.Time,
 ) map[string]v1beta2.GivenVersion {

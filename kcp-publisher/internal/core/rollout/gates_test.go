@@ -16,40 +16,40 @@ func TestGatesWithEqualDecisionsAreEqual(t *testing.T) {
 		change func(*Gate)
 		want   bool
 	}{
-		"no change":                 {func(*Gate) {}, true},
-		"other rollout":             {func(g *Gate) { g.rollout = "keda-regular-2" }, false},
-		"other decision":            {func(g *Gate) { g.decisions[0].Version = "2.0.0" }, false},
-		"runtime added":             {func(g *Gate) { g.decided["two"] = 0 }, false},
-		"gate opened":               {func(g *Gate) { g.open = true }, false},
-		"runtime no longer awaited": {func(g *Gate) { g.awaited = nil }, false},
+		"equal gate":                                {func(*Gate) {}, true},
+		"gate of another rollout":                   {func(g *Gate) { g.rollout = "keda-regular-2" }, false},
+		"gate with another decision":                {func(g *Gate) { g.decisions[0].Version = "2.0.0" }, false},
+		"gate with an additional runtime":           {func(g *Gate) { g.decided["two"] = 0 }, false},
+		"open gate":                                 {func(g *Gate) { g.open = true }, false},
+		"gate that no longer waits for the runtime": {func(g *Gate) { g.awaited = nil }, false},
 	} {
 		if got := same.Same(gate(c.change)); got != c.want {
-			t.Errorf("%s: got equal %v", what, got)
+			t.Errorf("%s: got equal %t, want %t", what, got, c.want)
 		}
 	}
 	if same.Same(nil) || !Gates(nil).Same(Gates{}) {
-		t.Error("a missing gate must count as different only if the other gate exists")
+		t.Error("a track without a gate must equal only a track without a gate")
 	}
 }
 
-func TestTextOfAHoldDoesNotChangeTheDecision(t *testing.T) {
+func TestReasonOfHeldVersionDoesNotChangeTheDecision(t *testing.T) {
 	gate := func(d Decision) *Gate { return &Gate{decisions: []Decision{d}, decided: map[string]int32{"one": 0}} }
 	held := Decision{Version: "1.0.0", Held: "wave one"}
 	for what, c := range map[string]struct {
 		before, after Decision
 		want          bool
 	}{
-		"other wave":    {held, Decision{Version: "1.0.0", Held: "wave two"}, true},
-		"not held":      {held, Decision{Version: "1.0.0"}, false},
-		"other version": {held, Decision{Version: "2.0.0", Held: "wave one"}, false},
-		"rolled back":   {held, Decision{Version: "1.0.0", Held: "wave one", Undo: "2.0.0"}, false},
-		"rolled back with another reason": {
+		"runtime in another wave":       {held, Decision{Version: "1.0.0", Held: "wave two"}, true},
+		"decision without a reason":     {held, Decision{Version: "1.0.0"}, false},
+		"decision with another version": {held, Decision{Version: "2.0.0", Held: "wave one"}, false},
+		"decision with a rollback":      {held, Decision{Version: "1.0.0", Held: "wave one", Undo: "2.0.0"}, false},
+		"rollback with another reason": {
 			Decision{Version: "1.0.0", Held: "a", Undo: "2.0.0"}, Decision{Version: "1.0.0", Held: "b", Undo: "2.0.0"},
 			false,
 		},
 	} {
 		if got := gate(c.before).Equal(gate(c.after), "one", "1.0.0"); got != c.want {
-			t.Errorf("%s: got equal %v", what, got)
+			t.Errorf("%s: got equal %t, want %t", what, got, c.want)
 		}
 	}
 }
@@ -79,7 +79,7 @@ func TestRuntimesKeepTheVersionWithoutUndo(t *testing.T) {
 		}
 		if open := (&Gate{to: "2.0.0", open: true}); gate.Equal(open, c.runtime,
 			c.own) != (c.want == Decision{Version: "2.0.0"}) {
-			t.Errorf("%s: the comparison with an open gate is wrong", what)
+			t.Errorf("%s: want the gate to equal an open gate only for version 2.0.0", what)
 		}
 		shown := c.want.Version
 		if c.runtime == "new" {

@@ -11,11 +11,11 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// postponeSettles is how long a postponed runtime keeps its slot. If the publisher was already pushing the bundle when
-// the version was withdrawn, the Kyma records the push within that time.
+// postponeSettles is how long a postponed runtime still occupies its slot of maxConcurrent. If the publisher was
+// already pushing the bundle when the runtime was postponed, the Kyma's status records the push within that time.
 const postponeSettles = time.Minute
 
-// grant gives the version to more runtimes of started waves, in the order of their places.
+// grant selects the runtimes of started waves that get the version next, in the order of their places.
 func (p *plan) grant(runtimes []Runtime) {
 	forward := p.active() || p.status.State == fleet.RolloutSucceeded
 	updated := 0
@@ -58,24 +58,25 @@ func (p *plan) grant(runtimes []Runtime) {
 	}
 }
 
-// open reports whether more runtimes of started waves get the version. A paused rollout is not open. A waiting rollout
-// without an updated runtime is not open either: a runtime that joins an already proven empty wave would be the first
-// with the version.
+// open reports whether more runtimes of started waves can get the version. It returns false for a paused rollout. It
+// also returns false for a waiting rollout without an updated runtime. Otherwise, a runtime that joins an empty wave
+// after that wave was proven would be the first runtime with the version.
 func (p *plan) open(updated int) bool {
 	return !p.spec.Paused && (updated > 0 || p.status.State != fleet.RolloutWaiting)
 }
 
-// slots are the slots of maxConcurrent that runtimes without the version occupy.
+// slots are the slots of maxConcurrent that are occupied by runtimes that do not have the version yet.
 type slots struct {
 	taken int
-	// postponed contains the time at which the version was withdrawn, by runtime.
+	// postponed contains, by runtime, the time at which the runtime lost its slot.
 	postponed map[string]metav1.Time
 }
 
 // since returns the time at which a runtime was postponed, or zero if it was not postponed.
 func (s slots) since(runtime string) time.Time { return s.postponed[runtime].Time }
 
-// settling reports whether a postponed runtime can still get the version by an earlier decision.
+// settling reports whether a postponed runtime can still get the version, because the publisher may be pushing its
+// bundle.
 func (s slots) settling(runtime string, now time.Time) bool {
 	since, is := s.postponed[runtime]
 	return is && now.Before(since.Add(postponeSettles))
@@ -89,8 +90,8 @@ func (s slots) status() []fleet.PostponedRuntime {
 	return all
 }
 
-// keepSlots keeps the grants of runtimes that do not have the version yet. It postpones runtimes that have been
-// unpublishable for longer than offlineAfter.
+// keepSlots grants the version again to the runtimes in granted that do not have it yet. It postpones runtimes to which
+// no bundle could be published for longer than offlineAfter.
 func (p *plan) keepSlots(number int, granted []string, postponed []fleet.PostponedRuntime, runtimes []Runtime) slots {
 	kept := slots{postponed: map[string]metav1.Time{}}
 	if len(granted)+len(postponed) == 0 {
@@ -123,7 +124,7 @@ func (p *plan) keepSlots(number int, granted []string, postponed []fleet.Postpon
 	return kept
 }
 
-// isStuck reports whether a runtime has been unpublishable for longer than offlineAfter.
+// isStuck reports whether no bundle could be published to a runtime for longer than offlineAfter.
 func (p *plan) isStuck(r *Runtime) bool {
 	return r.Unpublishable && p.situation.Now.Sub(r.UnpublishableSince) > p.spec.OfflineAfter.Duration
 }

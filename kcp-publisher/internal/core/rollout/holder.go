@@ -6,13 +6,13 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// Holder returns from which runtimes the newest rollout of a track holds its version back. It uses only the recorded
-// status, not the next step. It is safe for concurrent use.
+// Holder decides from which runtimes the newest rollout of a track holds its version back. It uses the recorded status
+// of the rollout and does not compute the next step. It is safe for concurrent use.
 type Holder struct {
 	Rollout *fleet.Rollout
 	plan    plan
-	// readable is true if the rollout's waves are known. held contains the message for runtimes without a wave,
-	// followed by the message of each wave.
+	// readable is true if the rollout's course is valid and its status contains all waves. held contains the message
+	// for runtimes without a wave, followed by the message for each wave.
 	readable bool
 	held     []string
 }
@@ -37,8 +37,7 @@ func (h *Holder) Touched(runtime *Runtime) bool {
 	return runtime.Given != nil && runtime.Given.Rollout == h.plan.name
 }
 
-// HoldsNothingFrom reports whether the rollout holds back no runtime with the given version, regardless of the
-// runtime's other facts.
+// HoldsNothingFrom reports whether the rollout holds nothing back from any runtime that has the given version.
 func (h *Holder) HoldsNothingFrom(version string) bool {
 	return h.readable && version == h.plan.spec.To && !h.plan.back()
 }

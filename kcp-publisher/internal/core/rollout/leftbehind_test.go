@@ -8,8 +8,8 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// TestPromotionWithoutPolicySetsTheLastGoodVersion deletes the policy after a promotion from 1.0.0 to 2.0.0 and creates
-// it again later. Each step is a version of the channel, with or without the policy.
+// TestPromotionWithoutPolicySetsTheLastGoodVersion starts with a rollout from 1.0.0 to 2.0.0 in the given state. Each
+// step sets the channel's version, with or without the policy.
 func TestPromotionWithoutPolicySetsTheLastGoodVersion(t *testing.T) {
 	const with, without = true, false
 	type step struct {
@@ -19,8 +19,8 @@ func TestPromotionWithoutPolicySetsTheLastGoodVersion(t *testing.T) {
 	for name, c := range map[string]struct {
 		state fleet.RolloutState
 		steps []step
-		made  string // the versions of the rollouts that the steps create
-		// fresh is the version of a runtime that appears after the last step.
+		made  string // From and To of the rollouts that the steps create
+		// fresh is the version that a new runtime gets after the last step.
 		fresh string
 	}{
 		"rollout succeeded": {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -15,9 +16,9 @@ import (
 type memberState int
 
 const (
-	unaffected memberState = iota // has the promoted or a newer version from elsewhere; this rollout ignores it
+	unaffected memberState = iota // has the promoted or a newer version, but not from this rollout
 	waiting                       // does not have the version yet
-	silent                        // does not have the version yet, and is silent or unpublishable
+	silent                        // does not have the version yet, and is silent or cannot get a bundle
 	inFlight                      // has the version and has not reported the result
 	outdated                      // does not have the version yet, and its agent does not support the wave's checks
 	measuring                     // is ready with the version, but not all checks are Passed
@@ -36,13 +37,13 @@ type member struct {
 	// last good version.
 	touched bool
 	granted bool
-	// shows is true for an unaffected runtime that proves the promoted version: it has the version from elsewhere and was
-	// ready.
+	// shows is true for an unaffected runtime that proves the promoted version: it has the version and was ready.
 	shows bool
 	// unsure is true if the runtime looks silent, but another publisher may have received a report.
 	unsure bool
 	reason string // the reason of a failure
-	// unchecked describes the checks that are not Passed. It is empty if all are Passed or none is required.
+	// unchecked describes the checks that are not Passed. It is empty if all checks are Passed or the wave has no
+	// checks.
 	unchecked string
 }
 
@@ -58,7 +59,7 @@ func (p *plan) classify(runtimes []Runtime) {
 		if m.state == unaffected {
 			w.unaffected++
 			if m.shows {
-				w.show(&runtimes[i])
+				w.show(&runtimes[i], p.start())
 			}
 			continue
 		}
@@ -86,7 +87,7 @@ func (p *plan) classify(runtimes []Runtime) {
 			}
 		case failed:
 			w.failed++
-			w.breaks(&runtimes[i], p.failedCheck(m, &runtimes[i]))
+			w.addFailedCheck(&runtimes[i], p.failedCheck(m, &runtimes[i]))
 		case silent, deferred:
 			w.deferred++
 		}
@@ -98,16 +99,30 @@ func (p *plan) classify(runtimes []Runtime) {
 	}
 }
 
-// show counts a runtime that got the promoted version from elsewhere and proves the version.
-func (w *wave) show(r *Runtime) {
+// show counts a runtime that proves the promoted version but did not get it from this rollout. If no rollout published
+// the version, it is unknown since when the runtime has it, so its soak time begins at started, the start of this
+// rollout.
+func (w *wave) show(r *Runtime, started time.Time) {
 	w.shows++
-	if r.Given != nil && r.Given.Time.After(w.shownSince) {
-		w.shownSince = r.Given.Time.Time
+	since := started
+	if r.Given != nil {
+		since = r.Given.Time.Time
+	}
+	if since.After(w.shownSince) {
+		w.shownSince = since
 	}
 }
 
-// unread reports whether a report of the runtime can have arrived without being recorded. A rollout waits for such a
-// report at most for offlineAfter.
+// start returns the time when the rollout started, or the current time before the first step.
+func (p *plan) start() time.Time {
+	if p.status.StartedAt != nil {
+		return p.status.StartedAt.Time
+	}
+	return p.situation.Now
+}
+
+// unread reports whether another publisher may have received a report of the runtime without recording it. A rollout
+// waits for such a report, but not longer than offlineAfter.
 func (p *plan) unread(r *Runtime) bool {
 	return r.lastReport().MayArrive(p.spec.OfflineAfter.Duration, p.situation.Now)
 }
@@ -127,8 +142,7 @@ func (p *plan) classifyMember(m *member, r *Runtime) {
 		p.classifyWithVersion(m, r, quiet)
 	case m.touched && r.Version == p.spec.From && p.back():
 		m.state = inFlight
-		// A runtime that waited for a window never installed the version, and its bundle no longer contains the
-		// version.
+		// A runtime that waited for its maintenance window never installed the promoted version.
 		if r.Current || r.Waits || quiet || p.late(m, r) {
 			m.state = reverted
 		}
@@ -144,15 +158,16 @@ func (p *plan) classifyMember(m *member, r *Runtime) {
 	}
 }
 
-// inTrouble reports whether the wave counts the runtime's report about its newest bundle as a failure.
+// inTrouble reports whether the runtime's report about its newest bundle is a failure according to the wave's failsOn.
 func (p *plan) inTrouble(m *member, r *Runtime) bool {
 	symptom := symptom(r.State)
 	return r.Current && symptom != "" && p.failsOn(m.wave, symptom)
 }
 
-// wasReady reports whether a runtime was ready with its version. A version without a rollout counts as ready.
+// wasReady reports whether a runtime was ready with its version. If no rollout published the version, only the last
+// report shows this.
 func (r *Runtime) wasReady() bool {
-	return r.Given == nil || r.Given.Ready || r.Current && r.State == v1beta2.StateReady
+	return r.Given != nil && r.Given.Ready || r.Current && r.State == v1beta2.StateReady
 }
 
 // newer reports whether a version is newer than the promoted version. For the last good version, which most runtimes
@@ -178,6 +193,8 @@ func (p *plan) classifyWithVersion(m *member, r *Runtime, quiet bool) {
 		m.state, m.unchecked = measuring, p.unpassed(m, r)
 	case quiet, r.Waits:
 		m.state = deferred
+	case r.Unpublishable && p.unpublishableTooLong(m, r):
+		m.state = deferred
 	case r.Unpublishable:
 		m.state = inFlight // its reports are not recorded while it is unpublishable
 	case p.failsOn(m.wave, fleet.SymptomNotReady) && p.late(m, r):
@@ -191,7 +208,7 @@ func (p *plan) classifyWithVersion(m *member, r *Runtime, quiet bool) {
 
 func lateReason(r *Runtime) string {
 	if !r.Current {
-		return "the report names another bundle than the published one"
+		return "the last report is about another bundle than the published one"
 	}
 	return fmt.Sprintf("module is %s: %s", r.State, cmp.Or(r.Message, "no reason was reported"))
 }
@@ -210,7 +227,14 @@ func (p *plan) failsOn(wave int, symptom fleet.Symptom) bool {
 	return wave >= 0 && slices.Contains(p.spec.Waves[wave].FailsOn, symptom)
 }
 
-// late reports whether a runtime has reported after its deadline. Silence is not a failure.
+// unpublishableTooLong reports whether the publisher could not publish to a runtime for longer than the deadline. The
+// runtime can be the cause, for example with a cloned identity, and must not stop a wave without limit.
+func (p *plan) unpublishableTooLong(m *member, r *Runtime) bool {
+	return m.wave >= 0 && p.situation.Now.Sub(r.UnpublishableSince) > p.spec.Waves[m.wave].Deadline.Duration
+}
+
+// late reports whether a runtime's deadline has passed and the runtime has reported after it. A silent runtime is not
+// late.
 func (p *plan) late(m *member, r *Runtime) bool {
 	if m.wave < 0 {
 		return false

@@ -51,7 +51,7 @@ func grantedAgo(r Runtime, minutesAgo int) Runtime {
 	return r
 }
 
-func TestStateOfRuntimeDecidesAboutTheNextWave(t *testing.T) {
+func TestNextWaveStartsWhenCanaryProvesVersion(t *testing.T) {
 	dev := grantedAgo(at("dev", "dev", ""), 20)
 	for name, c := range map[string]struct {
 		change  func(*Runtime)
@@ -59,79 +59,91 @@ func TestStateOfRuntimeDecidesAboutTheNextWave(t *testing.T) {
 		message string
 		next    bool // production can have the version
 	}{
-		"ready with the published bundle": {
+		"canary ready with the published bundle": {
 			func(*Runtime) {}, fleet.RolloutProgressing, "production", true,
 		},
-		"ready with another bundle": {
+		"canary ready with another bundle": {
 			func(r *Runtime) {
 				r.Current, r.LastReport = false, noon.Add(-12*time.Minute)
 			}, fleet.RolloutProgressing, "0 of 1", false,
 		},
-		"was ready, newer bundle published since": {
+		"canary was ready before a newer bundle was published": {
 			func(r *Runtime) { r.Current, r.Given.Ready = false, true }, fleet.RolloutProgressing, "production", true,
 		},
-		"was ready, now in error": {
+		"canary was ready and is now in state Error": {
 			func(r *Runtime) {
 				r.Given.Ready, r.State = true, v1beta2.StateError
 			}, fleet.RolloutRollingBack, "1 of 1 runtimes failed", false,
 		},
-		"in error": {
+		"canary in state Error": {
 			func(r *Runtime) {
 				r.State = v1beta2.StateError
 			}, fleet.RolloutRollingBack, "1 of 1 runtimes failed", false,
 		},
-		"in error with another bundle": {
+		"canary in state Error with another bundle": {
 			func(r *Runtime) {
 				r.State, r.Current, r.Given.Time = v1beta2.StateError, false, metav1.NewTime(noon)
 			}, fleet.RolloutProgressing, "0 of 1", false,
 		},
-		"warning that does not count as a failure": {
+		"canary in state Warning, which failsOn does not list": {
 			func(r *Runtime) {
 				r.State, r.Given.Time = v1beta2.StateWarning, metav1.NewTime(noon)
 			}, fleet.RolloutProgressing, "0 of 1", false,
 		},
-		"not ready and reporting after the deadline": {
+		"canary reports after the deadline that it is not ready": {
 			func(r *Runtime) {
 				r.State = v1beta2.StateProcessing
 			}, fleet.RolloutRollingBack, "1 of 1 runtimes failed", false,
 		},
-		"not ready and silent since the deadline": {
+		"canary not ready and silent since the deadline": {
 			func(r *Runtime) {
 				r.Current, r.LastReport = false, noon.Add(-11*time.Minute)
 			}, fleet.RolloutProgressing, "0 of 1", false,
 		},
-		"silent for longer than offlineAfter": {
+		"canary silent for longer than offlineAfter": {
 			func(r *Runtime) {
 				r.Current, r.LastReport = false, noon.Add(-time.Hour)
 			}, fleet.RolloutProgressing, "0 of 1", false,
 		},
-		"version from another source": {
+		"canary got the version without a rollout": {
 			func(r *Runtime) { r.Given = nil }, fleet.RolloutProgressing, "production", true,
 		},
-		"newer version": {
+		"canary got the version without a rollout and never reported": {
+			func(r *Runtime) { *r = Runtime{ID: r.ID, Labels: r.Labels, Version: r.Version} }, fleet.RolloutWaiting,
+			"none shows that 2.0.0 works", false,
+		},
+		"canary got the version without a rollout and has not reported it": {
+			func(r *Runtime) { r.Given, r.Current = nil, false }, fleet.RolloutWaiting, "none shows that 2.0.0 works",
+			false,
+		},
+		"canary got the version without a rollout and is in state Error": {
+			func(r *Runtime) { r.Given, r.State = nil, v1beta2.StateError }, fleet.RolloutWaiting,
+			"none shows that 2.0.0 works", false,
+		},
+		"canary has a newer version": {
 			func(r *Runtime) {
 				r.Version, r.Given = "3.0.0", nil
 			}, fleet.RolloutWaiting, "none shows that 2.0.0 works", false,
 		},
-		"version from a superseded rollout, not ready": {
+		"canary got the version from a superseded rollout and is not ready": {
 			func(r *Runtime) {
 				r.Given.Rollout, r.Current = "another", false
 			}, fleet.RolloutWaiting, "none shows that 2.0.0 works", false,
 		},
-		"version from a superseded rollout, in error": {
+		"canary got the version from a superseded rollout and is in state Error": {
 			func(r *Runtime) {
 				r.Given.Rollout, r.State = "another", v1beta2.StateError
 			}, fleet.RolloutWaiting, "none shows that 2.0.0 works", false,
 		},
-		"not ready after the deadline, unpublishable": {
+		"canary not ready after the deadline, no bundle can be published to it": {
 			func(r *Runtime) { r.Current, r.Unpublishable = false, true }, fleet.RolloutProgressing, "0 of 1", false,
 		},
-		"version from a superseded rollout, was ready, now in error": {
+		"canary got the version from a superseded rollout, was ready and is now in state Error": {
 			func(r *Runtime) {
 				r.Given.Rollout, r.Given.Ready, r.State = "another", true, v1beta2.StateError
 			}, fleet.RolloutWaiting, "none shows that 2.0.0 works", false,
 		},
-		"version from a superseded rollout, ready": {
+		"canary got the version from a superseded rollout and is ready": {
 			func(r *Runtime) { r.Given.Rollout = "another" }, fleet.RolloutProgressing, "production", true,
 		},
 	} {
@@ -147,17 +159,19 @@ func TestStateOfRuntimeDecidesAboutTheNextWave(t *testing.T) {
 			step := Plan(first, twoWaves(), started.Status, []Runtime{r, at("prod", "prod", "1.0.0")},
 				Situation{Channel: "2.0.0", Now: noon})
 			if step.Status.State != c.state || !strings.Contains(step.Status.Message, c.message) {
-				t.Errorf("got rollout state %s: %s", step.Status.State, step.Status.Message)
+				t.Errorf("got rollout state %s: %s, want %s: %s", step.Status.State, step.Status.Message, c.state,
+					c.message)
 			}
 			if got := step.Decisions[1].Version == "2.0.0"; got != c.next {
-				t.Errorf("got version %s for production", step.Decisions[1].Version)
+				t.Errorf("got version %s for production, want the promoted version %t", step.Decisions[1].Version,
+					c.next)
 			}
 		})
 	}
 }
 
-// TestUnprovenVersionWaitsForAnApproval covers a channel that returns to an older version than all runtimes have.
-// Without an approval, new runtimes would get that version immediately.
+// TestUnprovenVersionWaitsForAnApproval covers a channel that gets a version that is older than the version of every
+// runtime. Without an approval, new runtimes would get that version immediately.
 func TestUnprovenVersionWaitsForAnApproval(t *testing.T) {
 	approved := twoWaves()
 	approved.ApprovedWaves = []string{approved.Waves[1].Name}
@@ -170,7 +184,7 @@ func TestUnprovenVersionWaitsForAnApproval(t *testing.T) {
 		message  string
 		fresh    string // version that a new runtime can have
 	}{
-		"version never tried": {
+		"version that no runtime has tried": {
 			twoWaves(), false, ahead, fleet.RolloutWaiting,
 			"2 runtimes have 2.0.0 or a newer version already, and none shows that 2.0.0 works", "1.0.0",
 		},
@@ -200,7 +214,8 @@ func TestUnprovenVersionWaitsForAnApproval(t *testing.T) {
 			situation := Situation{Channel: "2.0.0", Proven: c.proven, Now: noon}
 			step := Plan(first, c.spec, fleet.RolloutStatus{}, c.runtimes, situation)
 			if step.Status.State != c.state || !strings.Contains(step.Status.Message, c.message) {
-				t.Errorf("got rollout state %s: %s", step.Status.State, step.Status.Message)
+				t.Errorf("got rollout state %s: %s, want %s: %s", step.Status.State, step.Status.Message, c.state,
+					c.message)
 			}
 			if c.fresh == "" {
 				return
@@ -213,8 +228,8 @@ func TestUnprovenVersionWaitsForAnApproval(t *testing.T) {
 	}
 }
 
-// TestWaveThatHasTheVersionStillSoaks covers a channel that goes back and forth. The canaries of the second rollout got
-// its version a minute ago.
+// TestWaveThatHasTheVersionStillSoaks covers a channel that gets a version again. The canaries of the new rollout
+// already have that version, which they got shortly before.
 func TestWaveThatHasTheVersionStillSoaks(t *testing.T) {
 	soaking := twoWaves()
 	soaking.Waves[0].Soak = minutes(60)
@@ -224,10 +239,13 @@ func TestWaveThatHasTheVersionStillSoaks(t *testing.T) {
 		granted    bool
 		next       bool // production can have the version
 	}{
-		"version given a minute ago":                {minutesAgo: 1, granted: true},
-		"version given an hour ago":                 {minutesAgo: 60, granted: true, next: true},
-		"version not given by a rollout":            {next: true},
-		"version given a minute ago, proven before": {minutesAgo: 1, granted: true, proven: true, next: true},
+		"canary got the version a minute ago":           {minutesAgo: 1, granted: true},
+		"canary got the version an hour ago":            {minutesAgo: 60, granted: true, next: true},
+		"canary got the version without a rollout":      {},
+		"canary got a proven version without a rollout": {proven: true, next: true},
+		"canary got a version a minute ago that was proven before": {
+			minutesAgo: 1, granted: true, proven: true, next: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := at("dev", "dev", "2.0.0")
@@ -257,17 +275,17 @@ func TestRollbackEndsAfterReports(t *testing.T) {
 		change func(*Runtime)
 		want   fleet.RolloutState
 	}{
-		"last good version reported": {func(*Runtime) {}, fleet.RolloutRolledBack},
-		"not reported yet": {
+		"runtime reported the last good version": {func(*Runtime) {}, fleet.RolloutRolledBack},
+		"runtime has not reported the last good version": {
 			func(r *Runtime) { r.Current = false }, fleet.RolloutRollingBack,
 		},
-		"older version, waits for a window": {
+		"runtime waited for its maintenance window": {
 			func(r *Runtime) { r.Current, r.Waits = false, true }, fleet.RolloutRolledBack,
 		},
-		"runtime silent": {
+		"silent runtime": {
 			func(r *Runtime) { r.Current, r.LastReport = false, noon.Add(-time.Hour) }, fleet.RolloutRolledBack,
 		},
-		"other state reported after the deadline": {
+		"runtime reported after the deadline without the last good version": {
 			func(r *Runtime) {
 				r.Current, r.Given.Time = false, metav1.NewTime(noon.Add(-time.Hour))
 			}, fleet.RolloutRolledBack,
@@ -282,14 +300,14 @@ func TestRollbackEndsAfterReports(t *testing.T) {
 			c.change(&r)
 			step := Plan(first, undone, back.Status, []Runtime{r}, Situation{Channel: "2.0.0", Now: noon})
 			if step.Status.State != c.want {
-				t.Errorf("got rollout state %s: %s", step.Status.State, step.Status.Message)
+				t.Errorf("got rollout state %s: %s, want %s", step.Status.State, step.Status.Message, c.want)
 			}
 		})
 	}
 }
 
-// TestStaleStatusDoesNotSkipAWave reproduces argo-cd#29410: an application's healthy status was about the previous
-// revision, so a step counted as done before it had started.
+// TestStaleStatusDoesNotSkipAWave reproduces argo-cd#29410: a step was complete before it had started, because the
+// application's healthy status was about the previous revision.
 func TestStaleStatusDoesNotSkipAWave(t *testing.T) {
 	status := fleet.RolloutStatus{}
 	// The runtimes are ready with the previous version.
@@ -300,7 +318,7 @@ func TestStaleStatusDoesNotSkipAWave(t *testing.T) {
 		})
 		if step.Decisions[0].Version != "2.0.0" || step.Decisions[1].Version != "1.0.0" ||
 			step.Status.Waves[1].StartedAt != nil {
-			t.Fatalf("pass %d: decisions %+v", minute, step.Decisions)
+			t.Fatalf("pass %d: got decisions %+v, want 2.0.0 only for development", minute, step.Decisions)
 		}
 		status = step.Status
 	}
@@ -314,7 +332,7 @@ func TestStaleStatusDoesNotSkipAWave(t *testing.T) {
 	stale[0].Current = true
 	if step := Plan(first, twoWaves(), status, stale,
 		Situation{Channel: "2.0.0", Now: noon.Add(time.Minute)}); step.Decisions[1].Version != "2.0.0" {
-		t.Errorf("development is ready, but production is held: %+v", step.Status)
+		t.Errorf("development is ready, but production does not get the version: %+v", step.Status)
 	}
 }
 
@@ -368,20 +386,20 @@ func TestInvalidCourseHoldsAllRuntimes(t *testing.T) {
 			Situation{Channel: "2.0.0", Now: noon})
 		if step.Status.State != fleet.RolloutWaiting || !strings.HasPrefix(step.Status.Message, field) ||
 			step.Decisions[0].Version != "1.0.0" {
-			t.Errorf("%s: got state %s, message %q, decisions %+v", field, step.Status.State, step.Status.Message,
-				step.Decisions)
+			t.Errorf("invalid %s: got state %s, message %q, decisions %+v, want Waiting and 1.0.0", field,
+				step.Status.State, step.Status.Message, step.Decisions)
 		}
 	}
 }
 
-func TestWavesNeedReportsReadSinceTheStart(t *testing.T) {
+func TestRestartedPublisherReadsReportsBeforeNextWave(t *testing.T) {
 	spec := twoWaves()
 	spec.Waves[0].Soak = minutes(10)
 	canary := grantedAgo(at("dev", "dev", ""), 20)
 	canary.Given.Ready = true
 	soaking := Plan(first, spec, carriedOut("").Status, []Runtime{canary, everyone[1]},
 		Situation{Channel: "2.0.0", Now: noon})
-	started := noon.Add(10 * time.Minute) // no publisher ran before
+	started := noon.Add(10 * time.Minute) // the start of this publisher
 	for what, c := range map[string]struct {
 		unnoted time.Time
 		state   v1beta2.State
@@ -410,7 +428,8 @@ func TestWavesNeedReportsReadSinceTheStart(t *testing.T) {
 		})
 		if proven := step.Status.Waves[0].ProvenAt != nil; proven != c.proven || step.Status.State != c.want ||
 			!strings.Contains(step.Status.Message, c.message) {
-			t.Errorf("%s: got proven %v, rollout state %s: %s", what, proven, step.Status.State, step.Status.Message)
+			t.Errorf("%s: got proven %t, rollout state %s: %s, want %t, %s: %s", what, proven, step.Status.State,
+				step.Status.Message, c.proven, c.want, c.message)
 		}
 	}
 }

@@ -36,8 +36,8 @@ func Newest(rollouts []*fleet.Rollout) *fleet.Rollout {
 	})
 }
 
-// Newer returns the name of the newest rollout of the track, or empty if the given rollout is the newest. Only the
-// newest rollout can be undone.
+// Newer returns the name of the newest rollout of the given rollout's track, or empty if the given rollout is the
+// newest. Only the newest rollout can be undone.
 func Newer(than *fleet.Rollout, all []fleet.Rollout) string {
 	newest := than
 	for i := range all {
@@ -87,42 +87,43 @@ func Next(
 	}
 }
 
-// repeatable reports whether another rollout of the same version can follow an ended rollout: an operator requested a
-// retry, or the channel had another version after the end.
+// repeatable reports whether another rollout of the same version can follow a stopped or rolled-back rollout: an
+// operator requested a retry, or the channel had another version since then.
 func repeatable(ended *fleet.Rollout) bool {
 	state := ended.Status.State
 	return (state == fleet.RolloutStopped || state == fleet.RolloutRolledBack) &&
 		(ended.Spec.Retry || ended.Status.ReleasedAt != nil)
 }
 
-// releasable reports whether an ended rollout holds back a version that its channel no longer has.
+// releasable reports whether a stopped or rolled-back rollout holds back a version that its channel no longer has.
 func releasable(state fleet.RolloutState, held, channel string) bool {
 	ended := state == fleet.RolloutStopped || state == fleet.RolloutRollingBack || state == fleet.RolloutRolledBack
 	return ended && channel != held
 }
 
-// lastGood returns the version to which runtimes return if the next promotion fails. It is the version that was
-// published without a policy after this rollout, or this rollout's version if every runtime has it, even while the last
-// wave still soaks. Otherwise, it is this rollout's own last good version.
+// lastGood returns the version to which runtimes return if the promotion after the given rollout fails. It is the
+// version that was published without a policy after the rollout. Otherwise, it is the rollout's version if every
+// runtime has it, even while the last wave still soaks. Otherwise, it is the rollout's own last good version.
 func lastGood(before *fleet.Rollout) string {
 	if before.Status.VersionWithoutPolicy != "" {
 		return before.Status.VersionWithoutPolicy
 	}
-	if state := before.Status.State; state == fleet.RolloutSucceeded || !Finished(state) && everywhere(before.Status) {
+	if state := before.Status.State; state == fleet.RolloutSucceeded ||
+		!Finished(state) && updatedEverywhere(before.Status) {
 		return before.Spec.To
 	}
 	return before.Spec.From
 }
 
-// bypassed reports whether all runtimes can have their channel's version, because the newest rollout of the track
-// ended with another version and no policy has required waves since then.
-func bypassed(newest *fleet.Rollout, channel string, policy *fleet.RolloutPolicy) bool {
+// needsNoRollout reports whether all runtimes can have the channel's version without a rollout: the newest rollout of
+// the track ended with another version, and no policy required waves for the channel's version.
+func needsNoRollout(newest *fleet.Rollout, channel string, policy *fleet.RolloutPolicy) bool {
 	return Finished(newest.Status.State) && newest.Spec.To != channel &&
 		(policy == nil || newest.Status.VersionWithoutPolicy == channel)
 }
 
-// everywhere reports whether every runtime is updated, the last wave is ready, and all other waves are proven.
-func everywhere(status fleet.RolloutStatus) bool {
+// updatedEverywhere reports whether every runtime is updated, the last wave is ready, and all other waves are proven.
+func updatedEverywhere(status fleet.RolloutStatus) bool {
 	if status.Total == 0 || status.Updated < status.Total {
 		return false
 	}
@@ -135,7 +136,7 @@ func everywhere(status fleet.RolloutStatus) bool {
 }
 
 // proven reports whether an earlier rollout of the track proved the version of a rollout: the earlier rollout succeeded
-// with that version, or started from that version.
+// with that version, or that version was its last good version.
 func proven(of *fleet.Rollout, own []*fleet.Rollout) bool {
 	return slices.ContainsFunc(own, func(r *fleet.Rollout) bool {
 		brought := r.Spec.To == of.Spec.To && r.Status.State == fleet.RolloutSucceeded && r.Status.Updated > 0
@@ -143,8 +144,8 @@ func proven(of *fleet.Rollout, own []*fleet.Rollout) bool {
 	})
 }
 
-// mostCommon returns the most common version among runtimes that is older than the promoted version. It is used as the
-// last good version of a track without rollouts. It is empty if no runtime has an older version, so no waves are
+// mostCommon returns the most common version among runtimes that is older than the promoted version. It is the last
+// good version of a track without rollouts. If no runtime has an older version, it returns empty, and no rollout is
 // needed.
 func mostCommon(promoted string, runtimes []Runtime) string {
 	votes := map[string]int{}

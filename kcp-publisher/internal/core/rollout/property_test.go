@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	// histories is the default number of histories, which use a fixed seed.
+	// histories is the number of random histories if $KYMA_PULL_HISTORIES is not set. They use a fixed seed.
 	histories = 5_000
-	// perHistory is the number of these histories that run for each history that $KYMA_PULL_HISTORIES requests, because
-	// they are cheaper than other histories.
+	// perHistory is the number of random histories that run for each history that $KYMA_PULL_HISTORIES requests. It is
+	// larger than one because these histories are cheaper than those of other tests.
 	perHistory = 10
 )
 
@@ -79,17 +79,17 @@ func TestRandomHistoriesKeepAllGuarantees(t *testing.T) {
 	}
 }
 
-// TestRestoredReportCountsOnlyForItsBundle covers an attacker who restores an old report. It only counts if it is about
-// the newest bundle, because the runtime itself signed it.
+// TestRestoredReportCountsOnlyForItsBundle covers an attacker who restores an old report of a runtime. The runtime
+// itself signed that report, so it is accepted, but it proves a version only if it is about the newest bundle.
 func TestRestoredReportCountsOnlyForItsBundle(t *testing.T) {
 	w := newWorld(rand.New(rand.NewPCG(1795310912810351249, 13602)))
 	w.live()
 	if w.problem != "" {
-		t.Error(w.problem)
+		t.Errorf("violated guarantee: %s", w.problem)
 	}
 }
 
-// live runs a promotion with random events, followed by a time without failures.
+// live runs a promotion with random events, and then an hour without failures.
 func (w *world) live() {
 	w.channel = "2.0.0"
 	for range 8 {
@@ -99,7 +99,7 @@ func (w *world) live() {
 		m.online, m.mood, m.refuses = true, v1beta2.StateReady, false
 		m.result, m.old = v1beta2.CheckPassed, false
 	}
-	// The last rollout may have just been created. From now on, operators only resume and approve it.
+	// The last rollout may have just started. From now on, operators only resume and approve it.
 	for range 60 {
 		if newest := Newest(w.rollouts); newest != nil {
 			newest.Spec.Paused = false
@@ -210,7 +210,7 @@ func (w *world) stir() {
 	w.now = w.now.Add(time.Duration(20+w.random.IntN(60)) * time.Second)
 }
 
-// check compares a step with the actual events.
+// check fails if a step of a rollout contradicts the actual events in the runtimes.
 func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, facts []Runtime) {
 	active := !Finished(step.Status.State) && step.Status.State != fleet.RolloutRollingBack
 	for i := range step.Status.Waves {
@@ -284,7 +284,7 @@ func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, f
 	}
 }
 
-// checkProof compares a proven wave with the actual reports of its runtimes.
+// checkProof fails if a wave is proven although the actual reports of its runtimes do not prove the version.
 func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtime) {
 	p := &plan{name: r.Name, spec: r.Spec, status: step.Status, situation: Situation{Now: w.now}}
 	p.begin(facts)
@@ -343,11 +343,11 @@ func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtim
 	}
 }
 
-// checkChecks fails if a wave is proven although a check of a ready runtime is not Passed. Silent runtimes are
-// deferred: their checks count when they report again.
+// checkChecks fails if a wave is proven although a check of a ready runtime is not Passed. It ignores silent runtimes,
+// which are deferred until they report again.
 func (w *world) checkChecks(r *fleet.Rollout, wave int, m *machine, has string) {
 	mine := has == r.Spec.To && m.known.Given[keda.Module].Rollout == r.Name && m.known.Given[keda.Module].Ready
-	broken := m.reported == m.knownDigest && m.saidState == v1beta2.StateError // the runtime counts as failed
+	broken := m.reported == m.knownDigest && m.saidState == v1beta2.StateError // the runtime has failed
 	if len(r.Spec.Waves[wave].Checks) == 0 || !mine || broken || approvedWithoutChecks(r, wave) {
 		return
 	}
@@ -376,8 +376,8 @@ func approvedWithoutChecks(r *fleet.Rollout, wave int) bool {
 	return !r.Spec.Waves[wave].Approval && slices.Contains(r.Spec.ApprovedWaves, r.Spec.Waves[wave].Name)
 }
 
-// checkBelief repeats the step. A restart must lead to equal decisions, and a report about another bundle must not
-// change them.
+// checkBelief repeats a step. A restarted publisher must make the same decisions, and a report about another bundle
+// must not change them.
 func (w *world) checkBelief(
 	r *fleet.Rollout, before fleet.RolloutStatus, step Step, facts []Runtime, situation Situation,
 ) {
@@ -397,7 +397,7 @@ func (w *world) checkBelief(
 	}
 }
 
-// settled compares the fleet with the final state of its newest rollout.
+// settled fails if the versions of the runtimes contradict the final state of the newest rollout.
 func (w *world) settled(r *fleet.Rollout) {
 	for range 3 {
 		w.promoteSurely()

@@ -44,7 +44,7 @@ func Rejections(metas []v1beta2.ModuleReleaseMeta, rollouts []fleet.Rollout) (al
 	return all
 }
 
-// Rejection returns a message about the version of a stopped or rolled-back rollout.
+// Rejection returns a message about a version that a rollout stopped or rolled back.
 func Rejection(r *fleet.Rollout) string {
 	what := "rolled it back"
 	if r.Status.State == fleet.RolloutStopped {

@@ -1,12 +1,12 @@
-// Package rollout decides which runtimes get a promoted version, and why the other runtimes are held. It is pure.
+// Package rollout decides which runtimes get a promoted version, and why other runtimes do not get it yet. It is pure.
 //
 // A rollout is the promotion of one module in one channel. Plan takes the rollout's status, the facts about every
 // runtime that follows the channel, and the time. It returns the next status and one Decision for each runtime. The
 // caller writes the status before it acts on a decision, so a restarted publisher makes the same decision.
 //
 // A runtime is updated once a signed report names exactly the bundle that was published to it, lists the module as
-// ready in that version, and lists every check of its wave as Passed. A Failed check counts as a failure. A runtime
-// that is silent or waits for its maintenance window is deferred, which does not count as a success or a failure. A
+// ready in that version, and lists every check of its wave as Passed. A runtime with a Failed check has failed. A
+// runtime that is silent or waits for its maintenance window is deferred, which is neither a success nor a failure. A
 // wave starts when the previous wave is proven, and only reports of updated runtimes prove a wave.
 package rollout
 
@@ -30,7 +30,7 @@ type Runtime struct {
 	// LastReport is the time of the runtime's last report, or zero before the first report.
 	LastReport time.Time
 	// LatestUnrecorded is the latest time at which another publisher can have received a report without recording it.
-	// It is zero if no report can be missing.
+	// It is zero if all reports are recorded.
 	LatestUnrecorded time.Time
 	// Unpublishable is true if the publisher cannot publish a newer bundle to the runtime. UnpublishableSince is the
 	// earliest possible time of the first failure.
@@ -63,7 +63,7 @@ type Situation struct {
 	Proven bool
 	Now    time.Time
 
-	// places caches the places of runtimes. Nil disables the cache.
+	// places caches the positions of runtimes in the order of waves. Nil disables the cache.
 	places places
 }
 
@@ -75,8 +75,8 @@ type Decision struct {
 	Undo string
 	// Held is the reason why the runtime cannot have the promoted version, or empty. The text is stable.
 	Held string
-	// Checks is the number of the wave whose checks the runtime gets with Version, counted from 1. With 0, the runtime
-	// keeps its current checks for the version.
+	// Checks is the number of the wave whose checks the runtime gets with Version, counted from 1. If it is 0, the
+	// runtime keeps its current checks for the version.
 	Checks int
 }
 
@@ -90,7 +90,7 @@ type Step struct {
 	Awaited []bool
 }
 
-// Finished reports whether a rollout has ended. Afterward, only an undo changes it.
+// Finished reports whether a rollout with this state has ended. Only an undo changes an ended rollout.
 func Finished(state fleet.RolloutState) bool {
 	switch state {
 	case fleet.RolloutStopped, fleet.RolloutRolledBack, fleet.RolloutSuperseded, fleet.RolloutSucceeded:
@@ -114,8 +114,8 @@ type plan struct {
 	downwards bool
 }
 
-// Plan decides the next step of a rollout. Equal arguments give equal steps, because the status is the only memory of a
-// rollout.
+// Plan decides the next step of a rollout. Equal arguments give equal steps, because all progress is recorded in the
+// status.
 func Plan(
 	name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, runtimes []Runtime, situation Situation,
 ) Step {
@@ -156,7 +156,7 @@ func (p *plan) awaited(runtimes []Runtime) []bool {
 	return all
 }
 
-// stuck holds all runtimes while the course is invalid.
+// stuck returns a step in which every runtime keeps its version, because the course is invalid.
 func (p *plan) stuck(runtimes []Runtime, why error) Step {
 	if p.active() {
 		p.status.State, p.status.Message = fleet.RolloutWaiting, "spec."+why.Error()
@@ -183,8 +183,8 @@ func (p *plan) back() bool {
 	return p.status.State == fleet.RolloutRollingBack || p.status.State == fleet.RolloutRolledBack
 }
 
-// changeDirection stops the rollout or rolls it back after failures, or if an operator requests it. An ended rollout
-// only changes if it is undone.
+// changeDirection stops the rollout or rolls it back after failures or at the request of an operator. An ended rollout
+// only changes if it is undone or its channel has the last good version again.
 func (p *plan) changeDirection() {
 	state := &p.status.State
 	withdrawn := p.situation.Channel == p.spec.From && (p.active() || *state == fleet.RolloutStopped)
@@ -210,7 +210,7 @@ func (p *plan) changeDirection() {
 	}
 }
 
-// release records that the channel no longer has the version that the rollout holds back.
+// release records the time since when the channel no longer has the version that the rollout holds back.
 func (p *plan) release() {
 	if s := &p.status; s.ReleasedAt == nil && p.situation.Newer == "" &&
 		releasable(s.State, p.spec.To, p.situation.Channel) {
@@ -241,9 +241,9 @@ func (p *plan) startRollback(why string) {
 	p.checkRolledBack()
 }
 
-// checkRolledBack ends a rollback when every touched runtime has reported its last good version, is silent, or is
-// overdue. Overdue runtimes must not block the next promotion. They are still rolled back as soon as the publisher can
-// publish to them.
+// checkRolledBack ends a rollback when every runtime that got the version from this rollout has reported the last good
+// version, is silent, or is overdue. Overdue runtimes must not block the next promotion. They are still rolled back as
+// soon as the publisher can publish to them.
 func (p *plan) checkRolledBack() {
 	for i := range p.members {
 		m := &p.members[i]
@@ -277,7 +277,7 @@ func (p *plan) advance() {
 	now := p.stamp()
 	p.status.State = fleet.RolloutProgressing
 	if p.spec.Paused {
-		p.status.State, p.status.Message = fleet.RolloutPaused, "it is paused"
+		p.status.State, p.status.Message = fleet.RolloutPaused, "the rollout is paused"
 	}
 	for i := range p.waves {
 		w, s := &p.waves[i], &p.status.Waves[i]
@@ -323,7 +323,7 @@ func (p *plan) success() string {
 	return "no runtime had to be updated"
 }
 
-// waits returns a message if a wave waits for an approval or for runtimes, or empty.
+// waits returns a message if a wave waits for an approval or selects no runtimes, or empty.
 func (p *plan) waits(wave int) string {
 	if slices.Contains(p.spec.ApprovedWaves, p.spec.Waves[wave].Name) {
 		return ""
@@ -341,9 +341,10 @@ func (p *plan) waits(wave int) string {
 	return ""
 }
 
-// unprovenRuntimes returns the number of runtimes that should prove the promoted version but cannot: they have a newer
-// version, or got the version from a rollout that ended before they were ready. It is zero if a runtime proves the
-// version, or if no other runtime would get the version next. After the last wave, new runtimes would get it next.
+// unprovenRuntimes returns the number of runtimes in a wave that should prove the promoted version but cannot: they
+// have a newer version, or got the version from a rollout that ended before they were ready. It returns zero if a
+// runtime proves the version, or if no other runtime would get the version next. After the last wave, new runtimes
+// would get the version.
 func (p *plan) unprovenRuntimes(number int) int {
 	var all wave
 	later := 0

@@ -23,9 +23,9 @@ type Followers struct {
 // Round is the result of one evaluation of all tracks. The caller writes Create and Update before it uses Gates.
 type Round struct {
 	// Create are new rollouts with their first status. Update are rollouts with a changed status. Forget are old
-	// rollouts to delete.
+	// rollouts that the caller deletes.
 	Create, Update, Forget []*fleet.Rollout
-	// Gates are the gates by track. Without a gate, all runtimes can have the channel's version.
+	// Gates are the gates by track. If a track has no gate, all runtimes can have the channel's version.
 	Gates Gates
 	// Newest are the newest rollouts of all tracks after the round, sorted by name.
 	Newest []*fleet.Rollout
@@ -35,8 +35,9 @@ type Round struct {
 	places places
 }
 
-// AtRest returns a function that reports whether a track needs no decision. That is the case if the track has no policy
-// and no rollout, or if its newest rollout succeeded and the channel still has the last good version.
+// AtRest returns a function that reports whether a track is at rest, so no rollout must be planned for it. A track is
+// at rest if it has no policy and no rollout, or if its newest rollout succeeded and the channel still has the last
+// good version.
 func AtRest(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) func(track Track, channel string) bool {
 	byTrack := tracked(rollouts)
 	return func(track Track, channel string) bool {
@@ -60,11 +61,11 @@ func tracked(rollouts []fleet.Rollout) map[Track][]*fleet.Rollout {
 	return byTrack
 }
 
-// keptRollouts is the number of rollouts that are kept per track.
+// keptRollouts is the number of newest rollouts of a track that are never deleted.
 const keptRollouts = 10
 
-// NextRound decides the next step of the rollouts of all tracks. A track that is missing in followers does not change,
-// because absent runtimes do not prove a version.
+// NextRound decides the next step of the rollouts of all tracks. The rollouts of a track that is missing in followers
+// do not change, because the facts about its runtimes are unknown.
 func NextRound(
 	policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, followers map[Track]Followers, now time.Time,
 ) Round {
@@ -92,16 +93,16 @@ func (r *Round) track(
 	newest := Newest(own)
 	if !followed {
 		if newest != nil {
-			r.stay(newest)
+			r.addRecordedGate(newest)
 		}
 		return
 	}
-	if newest != nil && bypassed(newest, seen.Channel, policy) {
-		r.leave(newest, seen.Channel, now)
+	if newest != nil && needsNoRollout(newest, seen.Channel, policy) {
+		r.recordAllowedVersion(newest, seen.Channel, now)
 		return
 	}
 	if policy == nil && newest != nil {
-		// Without a policy, an active rollout and the next promotion keep the course of the newest rollout.
+		// If the policy was deleted, an active rollout and the next promotion use the course of the newest rollout.
 		policy = &fleet.RolloutPolicy{Spec: fleet.RolloutPolicySpec{Course: newest.Spec.Course}}
 		policy.Name = newest.Spec.Policy
 	}
@@ -118,26 +119,26 @@ func (r *Round) track(
 	}
 	if newest.Status.State == fleet.RolloutSucceeded && !newest.Spec.Undo {
 		// After the rollout succeeded, runtimes that were offline get the version immediately.
-		r.stay(r.leave(newest, "", now))
+		r.addRecordedGate(r.recordAllowedVersion(newest, "", now))
 		r.forget(own)
 		return
 	}
 	situation := Situation{Channel: seen.Channel, Proven: proven(newest, own), Now: now, places: r.places}
 	step := Plan(newest.Name, newest.Spec, newest.Status, seen.Runtimes, situation)
 	r.Gates[track] = NewGate(newest, step, seen.Runtimes)
-	r.keep(newest, step.Status, now)
+	r.addRollout(newest, step.Status, now)
 	for _, old := range own {
 		if old != newest && !Finished(old.Status.State) {
 			situation := Situation{Channel: seen.Channel, Newer: newest.Name, Now: now, places: r.places}
-			r.keep(old, Plan(old.Name, old.Spec, old.Status, seen.Runtimes, situation).Status, now)
+			r.addRollout(old, Plan(old.Name, old.Spec, old.Status, seen.Runtimes, situation).Status, now)
 		}
 	}
 	r.forget(own)
 }
 
-// leave records the version that all runtimes can have after a rollout ended, or empty for the rollout's own version.
-// It returns the rollout with the updated status.
-func (r *Round) leave(ended *fleet.Rollout, version string, now time.Time) *fleet.Rollout {
+// recordAllowedVersion records in an ended rollout which version all runtimes can have without a rollout. An empty
+// version means the rollout's own version. recordAllowedVersion returns the rollout with the updated status.
+func (r *Round) recordAllowedVersion(ended *fleet.Rollout, version string, now time.Time) *fleet.Rollout {
 	p := newPlan(ended.Name, ended.Spec, ended.Status, Situation{Channel: version, Now: now})
 	p.release()
 	p.status.VersionWithoutPolicy = version
@@ -150,15 +151,15 @@ func (r *Round) leave(ended *fleet.Rollout, version string, now time.Time) *flee
 	return next
 }
 
-// stay keeps the recorded state of a track's newest rollout. Unless the rollout succeeded, no more runtimes get the
-// version, and no runtime loses the version.
-func (r *Round) stay(newest *fleet.Rollout) {
+// addRecordedGate adds the gate of a track's newest rollout according to its recorded status, without a next step. If
+// the rollout has not succeeded, no more runtimes get the version, and no runtime loses it.
+func (r *Round) addRecordedGate(newest *fleet.Rollout) {
 	r.Gates[Track{newest.Spec.Module, newest.Spec.Channel}] = NewGate(newest, Step{Status: newest.Status}, nil)
 	r.Newest = append(r.Newest, newest)
 }
 
-// keep adds a rollout to the round with its next status.
-func (r *Round) keep(rollout *fleet.Rollout, status fleet.RolloutStatus, now time.Time) {
+// addRollout adds a rollout to the round with its next status.
+func (r *Round) addRollout(rollout *fleet.Rollout, status fleet.RolloutStatus, now time.Time) {
 	status.ObservedGeneration = max(rollout.Generation, 1) // the API server sets generation 1 for a new object
 	status.Conditions = conditions(rollout.Status.Conditions, status, now)
 	next := rollout.DeepCopy()

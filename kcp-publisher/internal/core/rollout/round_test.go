@@ -26,7 +26,7 @@ func policies(names ...string) []fleet.RolloutPolicy {
 	return all
 }
 
-// carriedOut returns a rollout of the first promotion in the given state, as stored in the API server.
+// carriedOut returns rollout keda-regular-1 in the given state, as stored in the API server.
 func carriedOut(state fleet.RolloutState) fleet.Rollout {
 	r := fleet.Rollout{Spec: twoWaves()}
 	r.Name, r.ResourceVersion = first, "7"
@@ -39,7 +39,7 @@ func carriedOut(state fleet.RolloutState) fleet.Rollout {
 	return r
 }
 
-func TestNextRound(t *testing.T) {
+func TestNextRoundCreatesAndContinuesRollouts(t *testing.T) {
 	following := func(version string) map[Track]Followers {
 		return map[Track]Followers{keda: {Channel: version, Runtimes: everyone}}
 	}
@@ -51,7 +51,7 @@ func TestNextRound(t *testing.T) {
 		// dev and prod are the allowed versions of the runtimes with these names. They are empty without a gate.
 		dev, prod string
 	}{
-		"No policy and no rollout": {followers: following("2.0.0")},
+		"Track without a policy and rollouts": {followers: following("2.0.0")},
 		"All runtimes have the channel's version": {
 			policies: policies("careful"), followers: following("1.0.0"),
 		},
@@ -107,18 +107,18 @@ func TestNextRound(t *testing.T) {
 			}
 			gate := round.Gates[keda]
 			if (gate == nil) != (c.dev == "") {
-				t.Fatalf("got gate %+v", gate)
+				t.Fatalf("got gate %+v, want a gate only if a version is expected", gate)
 			}
 			if gate == nil {
 				return
 			}
 			if dev, prod := gate.Decide("dev", "1.0.0"), gate.Decide("prod", "1.0.0"); dev.Version != c.dev ||
 				prod.Version != c.prod {
-				t.Errorf("got decision %+v for dev, %+v for prod", dev, prod)
+				t.Errorf("got decision %+v for dev and %+v for prod, want %s and %s", dev, prod, c.dev, c.prod)
 			}
 			for i, r := range round.Create {
 				if r.Spec.Policy != "careful" || round.Create[i].Status.State == "" {
-					t.Errorf("got created rollout %+v", r)
+					t.Errorf("got created rollout %+v, want policy careful and a state", r)
 				}
 			}
 		})
@@ -130,11 +130,11 @@ func deleted(r fleet.Rollout) fleet.Rollout {
 	return r
 }
 
-func TestIdleTrackChangesNoRollout(t *testing.T) {
+func TestTrackWithoutFollowersChangesNoRollout(t *testing.T) {
 	started := carriedOut("")
 	round := NextRound(policies("careful"), []fleet.Rollout{started}, nil, noon.Add(time.Hour))
 	if len(round.Update)+len(round.Create) > 0 {
-		t.Errorf("got updates %+v", round.Update)
+		t.Errorf("got updated rollouts %+v, want none", round.Update)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestUnchangedFactsWriteNothing(t *testing.T) {
 	all := []fleet.Rollout{carriedOut("")}
 	round := NextRound(policies("careful"), all, map[Track]Followers{keda: {"2.0.0", everyone}}, noon.Add(time.Second))
 	if len(round.Create)+len(round.Update)+len(round.Forget) > 0 || !round.Active {
-		t.Errorf("%+v", round)
+		t.Errorf("got round %+v, want an active round without changes", round)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestRestartedPublisherSupersedesOlderRollout(t *testing.T) {
 		noon)
 	if len(round.Create) > 0 || len(round.Update) != 2 || round.Update[1].Name != first ||
 		round.Update[1].Status.State != fleet.RolloutSuperseded {
-		t.Errorf("%+v", round.Update)
+		t.Errorf("got updated rollouts %+v, want the older rollout superseded", round.Update)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestOldRolloutsAreDeleted(t *testing.T) {
 		forgotten += " " + r.Name
 	}
 	if forgotten != " keda-regular-3 keda-regular-2 keda-regular-1" {
-		t.Errorf("forgotten:%s", forgotten)
+		t.Errorf("got deleted rollouts%s, want the three oldest", forgotten)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestRecreatedRolloutReachesRolledBackRuntimes(t *testing.T) {
 	step := Plan(first, twoWaves(), fleet.RolloutStatus{}, []Runtime{back, everyone[1]},
 		Situation{Channel: "2.0.0", Now: noon})
 	if step.Decisions[0].Version != "2.0.0" || step.Status.Waves[0].Total != 1 {
-		t.Errorf("%+v, %+v", step.Decisions[0], step.Status.Waves[0])
+		t.Errorf("got decision %+v and wave %+v, want version 2.0.0", step.Decisions[0], step.Status.Waves[0])
 	}
 }
 
@@ -192,14 +192,14 @@ func TestUpgradeThatWaitsForAWindowIsDeferred(t *testing.T) {
 	step := Plan(first, twoWaves(), carriedOut("").Status, []Runtime{waits, everyone[1]},
 		Situation{Channel: "2.0.0", Now: noon})
 	if w := step.Status.Waves[0]; w.Deferred != 1 || w.Failed != 0 || step.Decisions[1].Version != "1.0.0" {
-		t.Errorf("%+v, %+v", w, step.Decisions[1])
+		t.Errorf("got wave %+v and decision %+v for production, want one deferred runtime", w, step.Decisions[1])
 	}
 	if !strings.Contains(step.Status.Message, "0 of 1 runtimes are updated") {
-		t.Errorf("got rollout message %s", step.Status.Message)
+		t.Errorf("got rollout message %s, want 0 of 1 runtimes updated", step.Status.Message)
 	}
 }
 
-func TestImpossibleRollbackDoesNotBlockOthers(t *testing.T) {
+func TestRollbackEndsAtDeadlineOfUnpublishableRuntime(t *testing.T) {
 	broken := grantedAgo(at("dev", "dev", ""), 1)
 	broken.State, broken.Message = "Error", "crashes"
 	runtimes := []Runtime{broken, everyone[1]}
@@ -212,7 +212,8 @@ func TestImpossibleRollbackDoesNotBlockOthers(t *testing.T) {
 			Channel: "2.0.0", Now: noon.Add(time.Duration(c.minutes) * time.Minute),
 		})
 		if d := later.Decisions[0]; later.Status.State != c.want || d.Version != "1.0.0" || d.Undo != "2.0.0" {
-			t.Errorf("after %d minutes: got state %s, decision %+v", c.minutes, later.Status.State, d)
+			t.Errorf("after %d minutes: got state %s and decision %+v, want %s and a rollback", c.minutes,
+				later.Status.State, d, c.want)
 		}
 	}
 }
@@ -246,14 +247,14 @@ func TestConditionsWorkWithKstatus(t *testing.T) {
 		var round Round
 		rollout := carriedOut("")
 		rollout.Generation = 3
-		round.keep(&rollout, fleet.RolloutStatus{State: state, Message: "m"}, noon)
+		round.addRollout(&rollout, fleet.RolloutStatus{State: state, Message: "m"}, noon)
 		rollout.Status = round.Update[0].Status
 		if got := kstatusOf(t, rollout); got != want {
 			t.Errorf("state %s: got kstatus %s, want %s", state, got, want)
 		}
 		rollout.Generation = 4
 		if got := kstatusOf(t, rollout); got != status.InProgressStatus {
-			t.Errorf("state %s of an older spec: got kstatus %s", state, got)
+			t.Errorf("state %s of an older spec: got kstatus %s, want %s", state, got, status.InProgressStatus)
 		}
 	}
 }
@@ -274,7 +275,7 @@ func kstatusOf(t *testing.T, rollout fleet.Rollout) status.Status {
 func TestChangesAreReportedOnce(t *testing.T) {
 	started := carriedOut("").Status
 	if got := Changes(fleet.RolloutStatus{}, started); len(got) != 1 || got[0].Reason != "WaveStarted" {
-		t.Errorf("first status: got changes %+v", got)
+		t.Errorf("first status: got changes %+v, want WaveStarted", got)
 	}
 	broken := grantedAgo(at("dev", "dev", ""), 1)
 	broken.State, broken.Message = "Error", "crashes"
@@ -283,15 +284,15 @@ func TestChangesAreReportedOnce(t *testing.T) {
 	if got := Changes(started, stopped); len(got) != 1 || got[0].Type != "Warning" ||
 		got[0].Reason != "RolloutRollingBack" ||
 		got[0].Note != "wave development failed: 1 of 1 runtimes failed, maxFailures allows 0" {
-		t.Errorf("failed wave: got changes %+v", got)
+		t.Errorf("failed wave: got changes %+v, want RolloutRollingBack with the failures", got)
 	}
 	if got := Changes(stopped, stopped); len(got) > 0 {
-		t.Errorf("unchanged status: got changes %+v", got)
+		t.Errorf("unchanged status: got changes %+v, want none", got)
 	}
 }
 
-// BenchmarkLook plans one round for the rollouts of 50 modules in a fleet of 10,000 runtimes, all in their second wave.
-func BenchmarkLook(b *testing.B) {
+// BenchmarkNextRound plans one round of 50 rollouts, each of one module with 10,000 runtimes.
+func BenchmarkNextRound(b *testing.B) {
 	followers := map[Track]Followers{}
 	var rollouts []fleet.Rollout
 	policy := policies("careful")
@@ -324,7 +325,7 @@ func BenchmarkLook(b *testing.B) {
 	}
 }
 
-func TestAtRest(t *testing.T) {
+func TestTrackIsAtRestAfterSuccessfulRollout(t *testing.T) {
 	policy := policies("careful")
 	ended := func(change func(*fleet.Rollout)) []fleet.Rollout {
 		r := fleet.Rollout{
@@ -341,21 +342,21 @@ func TestAtRest(t *testing.T) {
 		rollouts []fleet.Rollout
 		want     bool
 	}{
-		"no policy, no rollout":       {nil, nil, true},
-		"policy without a rollout":    {policy, nil, false},
-		"rollout succeeded":           {policy, ended(func(*fleet.Rollout) {}), true},
-		"rollout undone":              {policy, ended(func(r *fleet.Rollout) { r.Spec.Undo = true }), false},
-		"channel has another version": {policy, ended(func(r *fleet.Rollout) { r.Spec.To = "1.5.0" }), false},
-		"channel has another version since a time without a policy": {policy, ended(func(r *fleet.Rollout) {
+		"track without a policy and a rollout": {nil, nil, true},
+		"policy without a rollout":             {policy, nil, false},
+		"rollout succeeded":                    {policy, ended(func(*fleet.Rollout) {}), true},
+		"rollout undone":                       {policy, ended(func(r *fleet.Rollout) { r.Spec.Undo = true }), false},
+		"channel has another version":          {policy, ended(func(r *fleet.Rollout) { r.Spec.To = "1.5.0" }), false},
+		"channel got another version without a policy": {policy, ended(func(r *fleet.Rollout) {
 			r.Spec.To, r.Status.VersionWithoutPolicy = "1.5.0", "2.0.0"
 		}), true},
-		"channel returned to the version": {policy, ended(func(r *fleet.Rollout) {
+		"channel has the rollout's version again": {policy, ended(func(r *fleet.Rollout) {
 			r.Status.VersionWithoutPolicy = "1.5.0"
 		}), false},
 		"rollout stopped": {
 			policy, ended(func(r *fleet.Rollout) { r.Status.State = fleet.RolloutStopped }), false,
 		},
-		"rollout active, no policy": {
+		"active rollout without a policy": {
 			nil, ended(func(r *fleet.Rollout) { r.Status.State = fleet.RolloutProgressing }), false,
 		},
 		"rollout succeeded and is being deleted": {
@@ -363,7 +364,7 @@ func TestAtRest(t *testing.T) {
 		},
 	} {
 		if got := AtRest(c.policies, c.rollouts)(keda, "2.0.0"); got != c.want {
-			t.Errorf("%s: got %t", name, got)
+			t.Errorf("%s: got at rest %t, want %t", name, got, c.want)
 		}
 	}
 }

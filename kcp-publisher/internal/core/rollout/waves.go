@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// maxGranted limits the number of runtime names in one wave's status.
+// maxGranted limits the number of runtime IDs in one wave's status.
 const maxGranted = 500
 
 // Rest is the name of the wave that is added for runtimes that no other wave selects.
@@ -67,14 +67,14 @@ func Check(course fleet.Course) error {
 	return nil
 }
 
-// place returns a runtime's position in the order in which waves take runtimes. It is a hash of policy and runtime, so
-// it is equal in all rollouts of the policy. It fits a JSON number.
+// place returns a runtime's position in the order in which waves select runtimes. It is a hash of policy and runtime,
+// so it is the same in all rollouts of the policy. It has 52 bits, so a JSON number can represent it exactly.
 func place(policy, runtime string) int64 {
 	sum := sha256.Sum256([]byte(policy + "\x00" + runtime))
 	return int64(binary.BigEndian.Uint64(sum[:8]) >> 12)
 }
 
-// places caches places by policy and runtime, for all rollouts of a policy.
+// places caches the results of place, by policy and runtime.
 type places map[string]map[string]int64
 
 func (p places) of(policy, runtime string) int64 {
@@ -99,17 +99,17 @@ type wave struct {
 	selector labels.Selector // nil for a wave by percent or count
 	// unmatched is true if the selector matches no runtime at all.
 	unmatched bool
-	// total is the number of runtimes. Each runtime is in at most one of the other counts. Runtimes that can still get
-	// the version are in none of them.
+	// total is the number of the wave's runtimes, except unaffected runtimes. The other fields count the runtimes of
+	// total by state. Runtimes that can still get the version are in none of these counts.
 	total, updated, inFlight, failed, deferred int
 	// fresh counts the runtimes that do not have the module yet.
 	fresh int
-	// unaffected counts runtimes outside of total that already have the promoted version or a newer one. shows counts the
-	// runtimes among them that prove the version.
+	// unaffected counts runtimes that already have the promoted version or a newer one, but not from this rollout. They
+	// are not part of total. shows counts the unaffected runtimes that prove the version.
 	unaffected, shows int
-	// shownSince is the latest time at which a runtime in shows got the version from another rollout, or zero.
+	// shownSince is the latest time at which a runtime of shows got the version, or zero.
 	shownSince time.Time
-	// unread counts the updated runtimes whose reports were not read since the publisher started. Such a report may
+	// unread counts the updated runtimes whose reports this publisher has not read since its start. Such a report may
 	// contain a failure.
 	unread int
 	// unchecked describes the runtimes whose checks prevent the wave from being proven. measuring counts the runtimes
@@ -123,7 +123,7 @@ type wave struct {
 	// reachable are the indexes of the runtimes that wait for the version and are not silent.
 	reachable []int
 
-	minReady, maxFailures, maxDeferred, maxConcurrent int // minReady and maxConcurrent are -1 when not given
+	minReady, maxFailures, maxDeferred, maxConcurrent int // minReady and maxConcurrent are -1 if they are not set
 }
 
 func (p *plan) selectors() {
@@ -149,8 +149,8 @@ func (w *wave) matches(runtimes []Runtime) bool {
 	return slices.ContainsFunc(runtimes, func(r Runtime) bool { return w.selector.Matches(labels.Set(r.Labels)) })
 }
 
-// begin assigns the runtimes to waves. The first call fixes the last place of each wave with a percent or count, which
-// must not change during the rollout.
+// begin assigns the runtimes to waves. The first call records the last place of each wave with a percent or count,
+// because the wave must not change during the rollout.
 func (p *plan) begin(runtimes []Runtime) {
 	p.selectors()
 	p.members = make([]member, len(runtimes))
@@ -216,7 +216,7 @@ func (p *plan) waveOf(runtime int, own labels.Set) int {
 	return -1
 }
 
-// budgets converts a wave's limits to numbers of runtimes.
+// budgets converts the limits in a wave's spec, which can be percentages, to numbers of runtimes.
 func (w *wave) budgets(spec fleet.Wave) {
 	scaled := func(v *intstr.IntOrString, of int, up bool, otherwise int) int {
 		if v == nil {
@@ -244,7 +244,7 @@ func defaultFailures(total int) int {
 	return max(1, total/100)
 }
 
-// smallWave is the size from which a wave tolerates a failure by default.
+// smallWave is the number of runtimes from which on a wave tolerates a failure by default.
 const smallWave = 10
 
 // unready returns why a wave is not ready, or empty if it is ready.
@@ -267,7 +267,8 @@ func (w *wave) unready() string {
 }
 
 // soakedAt returns the end of the soak time of a wave that became ready at the given time. If the wave has no runtimes
-// to update, the soak time starts when its runtimes got the version from earlier rollouts.
+// to update, its soak time starts when the last of its runtimes got the version. It has no soak time if an earlier
+// rollout proved the version.
 func (p *plan) soakedAt(number int, ready time.Time) time.Time {
 	if w := &p.waves[number]; w.total == 0 {
 		ready = w.shownSince
@@ -285,8 +286,9 @@ func (w *wave) progressMessage(unready string, soaking bool) string {
 	return unready
 }
 
-// unseen returns which reports are missing to prove a wave after its soak time, or empty if all were read.
-func (w *wave) unseen() string {
+// unreadMessage returns a message about reports that this publisher must read before the wave is proven, or empty if it
+// has read all reports.
+func (w *wave) unreadMessage() string {
 	if w.unread == 0 {
 		return ""
 	}

@@ -17,11 +17,11 @@ var keda = Track{"keda", "regular"}
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// machine is a runtime, with its bundles in the registry and the status of its Kyma.
+// machine simulates a runtime with its bundles in the registry and the status of its Kyma.
 type machine struct {
 	id     string
 	labels map[string]string
-	// In the registry: the newest bundle.
+	// In the registry: the version and the digest of the newest bundle.
 	version string
 	digest  int
 	// In the Kyma: the recorded bundle and the last report.
@@ -35,17 +35,17 @@ type machine struct {
 	// In the publisher's memory: the arrival time of the last report, if it was polled since the start.
 	lastReport time.Time
 	polled     bool
-	// In the runtime:
+	// In the runtime: whether it pulls and reports, and the state of the module.
 	online bool
 	mood   v1beta2.State
 	// result is the last result of the check, or empty before the first measurement.
 	result v1beta2.CheckResult
 	// old is true if the agent does not support checks.
 	old bool
-	// In the registry: true if it refuses bundles for this runtime.
+	// In the registry: refuses is true if the registry refuses bundles for this runtime.
 	refuses      bool
 	refusedSince time.Time
-	// The actual events, for the checks: the rollout that gave the version, and the versions that were ready.
+	// Actual events, for comparison: the rollout that published the version, and the versions that were ready.
 	givenBy string
 	bundles map[int]string // rollout and version by digest
 	readyBy map[string]bool
@@ -78,14 +78,14 @@ func (w *world) fact(m *machine) Runtime {
 type world struct {
 	random   *rand.Rand
 	now      time.Time
-	began    time.Time // the publisher
+	began    time.Time // the start of the publisher
 	digests  int
 	policy   *fleet.RolloutPolicy
 	channel  string
 	machines []*machine
 	rollouts []*fleet.Rollout
 	gates    Gates
-	wild     bool   // the registry can refuse bundles, and the channel can return to a version in between
+	wild     bool   // the registry can refuse bundles, and the channel can get a version between two others
 	problem  string // the first violated guarantee
 }
 
@@ -166,10 +166,10 @@ func (w *world) push(m *machine) {
 	m.bundles[m.digest] = m.givenBy + m.version
 }
 
-// publish reconciles one runtime: it pushes the version that the gate allows, and then records the version.
+// publish reconciles one runtime: it pushes the version that the gate allows, and then records the push.
 func (w *world) publish(m *machine) {
 	if m.refuses {
-		m.noted, m.polled = m.lastReport, true // the report is still read
+		m.noted, m.polled = m.lastReport, true // the publisher still reads the report
 		return
 	}
 	gate := w.gates[keda]
@@ -207,7 +207,7 @@ func (w *world) write(m *machine) {
 	w.believe(m)
 }
 
-// believe records that a report about the recorded bundle showed the module as ready.
+// believe records the check result and the ready state of a report about the recorded bundle.
 func (w *world) believe(m *machine) {
 	if m.reported != m.knownDigest {
 		return
@@ -260,7 +260,8 @@ func (w *world) shown(version string) bool {
 	return false
 }
 
-// promote plans one step of each rollout of the channel. No runtime has acted on the written state yet.
+// promote plans one step of the newest rollout, as the publisher does in each round. It creates the rollout if the
+// channel has another version.
 func (w *world) promote() {
 	facts := make([]Runtime, len(w.machines))
 	for i, m := range w.machines {

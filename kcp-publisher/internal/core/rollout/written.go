@@ -15,9 +15,9 @@ func NewestOfAll(rollouts []fleet.Rollout) (newest []*fleet.Rollout) {
 	return newest
 }
 
-// Written returns the gates of recorded rollouts for some of their runtimes, such as the runtimes of one shard. The
-// decisions equal those of the Round that wrote the rollouts: the rollouts contain the waves, their progress and the
-// granted runtimes, and all other facts come from the runtime itself.
+// Written returns the gates of recorded rollouts for some of their runtimes, such as the runtimes of one shard. Each
+// decision equals the decision of the Round that wrote the rollouts. It depends only on the runtime and on the
+// rollout's status, which contains the waves, their progress and the granted runtimes.
 func Written(
 	policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, followers map[Track]Followers, now time.Time,
 ) Gates {
@@ -26,21 +26,21 @@ func Written(
 		newest := Newest(own)
 		seen, followed := followers[track]
 		switch {
-		case followed && bypassed(newest, seen.Channel, Covering(policies, track)):
+		case followed && needsNoRollout(newest, seen.Channel, Covering(policies, track)):
 			// No gate: every runtime may have the channel's version.
 		case !followed, newest.Status.State == fleet.RolloutSucceeded:
 			gates[track] = NewGate(newest, Step{Status: newest.Status}, nil)
 		default:
 			gates[track] = NewGate(newest,
-				written(newest, seen.Runtimes, Situation{Channel: seen.Channel, Now: now, places: known}),
+				recordedStep(newest, seen.Runtimes, Situation{Channel: seen.Channel, Now: now, places: known}),
 				seen.Runtimes)
 		}
 	}
 	return gates
 }
 
-// written is like Plan, but returns the recorded step instead of the next one.
-func written(rollout *fleet.Rollout, runtimes []Runtime, situation Situation) Step {
+// recordedStep is like Plan, but returns the step that the rollout's status records instead of the next step.
+func recordedStep(rollout *fleet.Rollout, runtimes []Runtime, situation Situation) Step {
 	p := newPlan(rollout.Name, rollout.Spec, rollout.Status, situation)
 	if Check(p.spec.Course) != nil || len(p.status.Waves) != len(p.spec.Waves) {
 		return p.hold(runtimes) // the rollout has not started, or its course is invalid
@@ -48,13 +48,14 @@ func written(rollout *fleet.Rollout, runtimes []Runtime, situation Situation) St
 	p.begin(runtimes)
 	p.classify(runtimes)
 	for i := range p.waves {
-		p.grantWritten(i, runtimes)
+		p.grantRecorded(i, runtimes)
 	}
 	return Step{Status: p.status, Decisions: p.decide(runtimes), Awaited: p.awaited(runtimes)}
 }
 
-// grantWritten grants the version to the recorded runtimes of a wave or, without maxConcurrent, to all reachable ones.
-func (p *plan) grantWritten(number int, runtimes []Runtime) {
+// grantRecorded grants the version to the runtimes that a wave's status lists or, without maxConcurrent, to all
+// reachable runtimes of the wave.
+func (p *plan) grantRecorded(number int, runtimes []Runtime) {
 	wave := &p.status.Waves[number]
 	if !p.active() || wave.StartedAt == nil {
 		return

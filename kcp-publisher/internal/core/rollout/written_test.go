@@ -5,7 +5,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// checkParts compares the planner's decisions with the gates that shards compute from the written rollout.
+// checkParts fails if the gates that two shards compute from the written rollout decide differently than the planner.
 func (w *world) checkParts(r *fleet.Rollout, step Step, facts []Runtime) {
 	parts := [2][]Runtime{}
 	for _, fact := range facts {
@@ -40,8 +40,8 @@ func (w *world) checkParts(r *fleet.Rollout, step Step, facts []Runtime) {
 	w.checkEarlier(r, written, facts)
 }
 
-// checkEarlier checks that a shard that sees a rollout before its first step was written gives its version to no
-// runtime.
+// checkEarlier fails if a shard gives the version of a rollout to a runtime before the rollout's first step was
+// written.
 func (w *world) checkEarlier(r *fleet.Rollout, written []fleet.Rollout, facts []Runtime) {
 	written[0].Status = fleet.RolloutStatus{}
 	gate := Written(nil, written, map[Track]Followers{keda: {Channel: w.channel, Runtimes: facts}}, w.now)[keda]

@@ -25,15 +25,15 @@ type Announcement struct {
 	Active bool `json:"active,omitempty"`
 }
 
-// Valid reports whether an announcement has this number of shards and comes from the current holder of the planner's
-// lease.
+// Valid reports whether an announcement has the given number of shards and comes from holder, the current holder of the
+// planner's lease.
 func (a Announcement) Valid(shards int, holder string) bool {
 	return a.State != "" && a.Shards == shards && a.Holder != "" && a.Holder == holder
 }
 
-// State identifies the inputs of gates: the catalog, the policies, and the newest rollout of each module in each
-// channel. It excludes a rollout's progress. Progress is written before a process acts on it, and a process that sees
-// an earlier step never grants more than a process that sees a later step.
+// State returns a hash of the inputs of gates: the catalog, the policies, and the newest rollout of each module in each
+// channel. It excludes the progress of rollouts: a process that sees an earlier step of a rollout never gives the
+// version to more runtimes than a process that sees a later step.
 func State(catalog string, policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) string {
 	type named struct {
 		Name       string

@@ -37,7 +37,7 @@ func TestStateChangesWithTheInputsOfGates(t *testing.T) {
 		got  string
 		same bool
 	}{
-		"other order": {
+		"objects in another order": {
 			State("catalog", []fleet.RolloutPolicy{policies[1], policies[0]},
 				[]fleet.Rollout{rollouts[2], rollouts[1], rollouts[0]}), true,
 		},
@@ -70,11 +70,11 @@ func TestAnnouncementIsValidForItsPlannerAndShardCount(t *testing.T) {
 	a := Announcement{Holder: "one", Shards: 3, State: "s"}
 	if !a.Valid(3, "one") || a.Valid(3, "two") || a.Valid(2, "one") ||
 		(Announcement{Holder: "one", Shards: 3}).Valid(3, "one") || (Announcement{Shards: 3, State: "s"}).Valid(3, "") {
-		t.Errorf("%+v must only be valid for holder one and three shards", a)
+		t.Errorf("announcement %+v must be valid only for holder one and three shards", a)
 	}
 }
 
-func TestReportTimesRoundTrip(t *testing.T) {
+func TestDecodeReportTimesReturnsEncodedTimes(t *testing.T) {
 	content := "sha256:" + strings.Repeat("0a", 32)
 	h := ReportTimes{
 		At: time.Unix(10, 0).UTC(), Began: time.Unix(5, 0).UTC(), Kymas: map[string]ReportTime{
@@ -87,15 +87,15 @@ func TestReportTimesRoundTrip(t *testing.T) {
 	}
 	got, err := DecodeReportTimes(data)
 	if err != nil || !got.At.Equal(h.At) || !got.Began.Equal(h.Began) || got.Kymas["one"] != h.Kymas["one"] {
-		t.Errorf("got %+v, %v", got, err)
+		t.Errorf("got report times %+v, %v, want %+v", got, err, h)
 	}
 	if one := got.Kymas["one"]; !one.HasContent(content) ||
 		one.HasContent("sha256:"+strings.Repeat("0b", 32)) || one.HasContent("") ||
 		(ReportTime{}).HasContent("") {
-		t.Errorf("%+v differs after a round trip", one)
+		t.Errorf("report time %+v must have only the digest %s", one, content)
 	}
-	for name, bad := range map[string][]byte{"no data": nil, "not compressed": []byte("{}"),
-		"too large": make([]byte, maxEncodedBytes+1), "truncated": data[:len(data)/2]} {
+	for name, bad := range map[string][]byte{"empty data": nil, "data that is not compressed": []byte("{}"),
+		"data that is too large": make([]byte, maxEncodedBytes+1), "truncated data": data[:len(data)/2]} {
 		if _, err := DecodeReportTimes(bad); err == nil {
 			t.Errorf("%s: decoding succeeded", name)
 		}

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Assign returns the member for each of n shards, or nil if members is empty. held contains the current holder of
-// each shard, which may no longer be a member.
+// Assign returns the member for each of n shards, or nil if members is empty. held contains the current holder of each
+// shard, even if that holder is no longer a member.
 //
 // The shares of two members differ by at most one shard. A member that holds at most its share keeps all its shards.
 // Shards move only if their holder is gone, or if their holder has more than its share.

@@ -25,7 +25,7 @@ func named(n int) (members []string) {
 	return members
 }
 
-func TestMembersKeepFairShares(t *testing.T) {
+func TestAssignGivesMembersEqualSharesWithFewMoves(t *testing.T) {
 	random := rand.New(rand.NewPCG(suite.Seed(t, 1), 1))
 	for range 5000 {
 		n, members := 1+random.IntN(20), named(1+random.IntN(9))
@@ -38,7 +38,7 @@ func TestMembersKeepFairShares(t *testing.T) {
 		to := Assign(n, held, members)
 		has := shares(to)
 		if len(to) != n {
-			t.Fatalf("got %d of %d shards assigned", len(to), n)
+			t.Fatalf("got %d shards assigned, want %d", len(to), n)
 		}
 		live, moved, surplus := shares(held), 0, 0
 		for _, member := range members {
@@ -79,13 +79,13 @@ func TestOnlyTheShareOfNewMemberMoves(t *testing.T) {
 				}
 			}
 			if moved > (n+count-1)/count {
-				t.Fatalf("%d of %d shards move to the new one of %d members", moved, n, count)
+				t.Fatalf("%d of %d shards move to the new member, with %d members in total", moved, n, count)
 			}
 		}
 		gone := Assign(n, to, named(11))
 		for shard, holder := range to {
 			if holder != "pod-11" && gone[shard] != holder {
-				t.Fatalf("shard %d of %s moves, although only pod-11 left", shard, holder)
+				t.Fatalf("shard %d of %s moves, although only pod-11 is gone", shard, holder)
 			}
 		}
 	}

@@ -21,7 +21,7 @@ import (
 // for each kind of object.
 const MaxShards = 64
 
-// Of returns the shard of a runtime, out of n shards.
+// Of returns the shard to which a runtime belongs, from 0 to n-1.
 func Of(runtime string, n int) int {
 	sum := sha256.Sum256([]byte(runtime))
 	return int(binary.BigEndian.Uint64(sum[:8]) % uint64(n))

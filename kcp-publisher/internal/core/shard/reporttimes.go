@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// ReportTimes are the times of the last reports of a shard's runtimes. Kyma statuses record these times once a day, but
-// rollouts need a precision of minutes.
+// ReportTimes are the times of the last reports of a shard's runtimes. The statuses of Kymas record these times only
+// once a day, but rollouts need them within minutes.
 type ReportTimes struct {
-	// At is the time at which the entries were collected. Began is the time at which the shard's publisher first polled
-	// for reports.
+	// At is the time at which the shard's publisher collected the report times. Began is the time at which it first
+	// polled for reports.
 	At    time.Time `json:"at"`
 	Began time.Time `json:"began"`
 	// Kymas are the report times of the Kymas with an accepted report, by name.
@@ -28,15 +28,17 @@ type ReportTime struct {
 	Content string `json:"c"`
 }
 
-// contentDigits is enough to distinguish two consecutive reports of a runtime.
+// contentDigits is the number of hexadecimal digits in ReportTime.Content. It is enough to distinguish two consecutive
+// reports of a runtime.
 const contentDigits = 12
 
-// NewReportTime returns the entry for a report. content is the digest of the report's content, such as sha256:0a1b….
+// NewReportTime returns the ReportTime of a report. content is the digest of the report's content, such as
+// sha256:0a1b….
 func NewReportTime(made, arrived time.Time, content string) ReportTime {
 	return ReportTime{made.Unix(), arrived.Unix(), shortened(content)}
 }
 
-// HasContent reports whether the report's content has this digest.
+// HasContent reports whether the report's content has the digest content, comparing only the first digits.
 func (h ReportTime) HasContent(content string) bool {
 	return h.Content != "" && h.Content == shortened(content)
 }
@@ -52,7 +54,7 @@ func shortened(digest string) string {
 // maxEncodedBytes leaves room for the other fields of a ConfigMap. maxDecodedBytes limits the uncompressed size.
 const maxEncodedBytes, maxDecodedBytes = 1_000_000, 32 << 20
 
-// Encode returns the times in the format of DecodeReportTimes.
+// Encode returns the report times as compressed JSON, which DecodeReportTimes parses.
 func (h ReportTimes) Encode() ([]byte, error) {
 	var packed bytes.Buffer
 	writer := gzip.NewWriter(&packed)

@@ -1,9 +1,9 @@
-// Package silence decides when a runtime counts as silent. Conditions, rollouts and shards use the same decision.
+// Package silence decides whether a runtime is silent. Conditions, rollouts and shards use the same decision.
 //
 // An unchanged report is not written to the Kyma's status, so the status alone does not prove silence. After a restart
-// or a change of leader, another publisher may have received reports that were not recorded. Such a runtime is
-// Uncertain: it keeps its conditions, and a rollout does not treat it as offline or give it a version. The uncertainty
-// ends when this publisher has polled for the report, or when an unrecorded report would be too old as well.
+// or a change of leader, the previous publisher may have received reports that it did not record. Such a runtime is
+// Uncertain: its conditions do not change, and a rollout does not treat it as offline or give it a version. The state
+// ends when this publisher has polled for the report, or when even an unrecorded report would be too old.
 package silence
 
 import "time"
@@ -12,8 +12,8 @@ import "time"
 type LastReport struct {
 	// At is the time of the last report whose content is known, or zero if no such report was received.
 	At time.Time
-	// Possible is the latest time at which another publisher might have received a report that it did not record. Zero
-	// means that there is no such report.
+	// Possible is the latest time at which another publisher may have received a report that it did not record. It is
+	// zero if all reports are recorded.
 	Possible time.Time
 }
 
@@ -26,7 +26,8 @@ const (
 	Never State = iota
 	// Reporting: the last report is not older than the allowed silence.
 	Reporting
-	// Uncertain: the last known report is too old, but another publisher may have received a newer one.
+	// Uncertain: the last known report is older than the allowed silence, but another publisher may have received a
+	// newer report.
 	Uncertain
 	// Silent: the last report is older than the allowed silence.
 	Silent

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-func TestState(t *testing.T) {
+func TestStateDependsOnLastAndPossibleReport(t *testing.T) {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	for name, c := range map[string]struct {
 		last LastReport
 		want State
 	}{
-		"no report":                 {LastReport{}, Never},
-		"no report after a restart": {LastReport{Possible: now}, Never},
-		"recent report":             {LastReport{At: ago(time.Minute)}, Reporting},
-		"report at the limit":       {LastReport{At: ago(time.Hour)}, Reporting},
-		"old report":                {LastReport{At: ago(time.Hour + 1)}, Silent},
+		"runtime without a report":                 {LastReport{}, Never},
+		"runtime without a report after a restart": {LastReport{Possible: now}, Never},
+		"recent report":                            {LastReport{At: ago(time.Minute)}, Reporting},
+		"report as old as allowed":                 {LastReport{At: ago(time.Hour)}, Reporting},
+		"old report":                               {LastReport{At: ago(time.Hour + 1)}, Silent},
 		"old report after a recent restart": {
 			LastReport{At: ago(3 * time.Hour), Possible: ago(time.Minute)}, Uncertain,
 		},

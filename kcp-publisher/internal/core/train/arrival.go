@@ -7,7 +7,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// arrival returns the expected time of the promotion, or zero if a condition depends on more than time.
+// arrival returns the expected time at which the version is promoted to the next channel, or zero if a condition
+// depends on more than time.
 func (c *chain) arrival(
 	entry *fleet.TrainVersion, channel *fleet.TrainChannel, to string, after *fleet.TrainVersion, waits []wait,
 ) time.Time {

@@ -6,19 +6,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// operatorReasons are the wait reasons that require an operator. The alert KymaPullTrainBlocked lists the same reasons.
+// operatorReasons are the wait reasons that only an operator can resolve. The alert KymaPullTrainBlocked lists the same
+// reasons.
 var operatorReasons = []v1alpha1.WaitReason{
 	v1alpha1.WaitChannelMissing, v1alpha1.WaitTemplateMissing, v1alpha1.WaitOtherPolicy, v1alpha1.WaitTooManyFailures,
 }
 
-// Blocked returns the positions of a policy that need an operator.
+// Blocked returns the versions of a policy whose promotion only an operator can unblock.
 func Blocked(p *v1alpha1.PromotionPolicy) []Position {
 	return slices.DeleteFunc(Show(p).Versions, func(at Position) bool {
 		return !slices.Contains(operatorReasons, at.Reason)
 	})
 }
 
-// NewlyBlocked returns the positions that need an operator after, but not before, a change of the policy's status.
+// NewlyBlocked returns the versions that are blocked after, but not before, a change of the policy's status.
 func NewlyBlocked(before, after *v1alpha1.PromotionPolicy) []Position {
 	was := Blocked(before)
 	return slices.DeleteFunc(Blocked(after), func(at Position) bool {

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// waiting returns a policy with one version of module keda in channel dev for each reason.
+// waiting returns a policy with a version of module keda in channel dev for each wait reason.
 func waiting(reasons ...v1alpha1.WaitReason) *v1alpha1.PromotionPolicy {
 	p := &v1alpha1.PromotionPolicy{
 		Status: v1alpha1.PromotionPolicyStatus{Modules: []v1alpha1.ModuleTrain{{Name: "keda"}}},
@@ -33,7 +33,7 @@ func TestBlockedPositionsNeedAnOperator(t *testing.T) {
 	p := waiting(v1alpha1.WaitTimeNotReached, v1alpha1.WaitTooManyFailures, v1alpha1.WaitPolicyHeld,
 		v1alpha1.WaitPromoted, v1alpha1.WaitChannelMissing, v1alpha1.WaitArrived)
 	if got := versionsOf(Blocked(p)); got != "2.0.0 5.0.0 " {
-		t.Errorf("got %q", got)
+		t.Errorf("got blocked versions %q, want 2.0.0 and 5.0.0", got)
 	}
 }
 
@@ -41,13 +41,13 @@ func TestNewlyBlockedPositionsHaveNewReason(t *testing.T) {
 	before := waiting(v1alpha1.WaitTooManyFailures, v1alpha1.WaitTooManyFailures, v1alpha1.WaitTimeNotReached)
 	after := waiting(v1alpha1.WaitTooManyFailures, v1alpha1.WaitTemplateMissing, v1alpha1.WaitOtherPolicy)
 	if got := versionsOf(NewlyBlocked(before, after)); got != "2.0.0 3.0.0 " {
-		t.Errorf("got %q", got)
+		t.Errorf("got newly blocked versions %q, want 2.0.0 and 3.0.0", got)
 	}
 	if got := NewlyBlocked(after, before); versionsOf(got) != "2.0.0 " {
-		t.Errorf("reason changes back: got %+v", got)
+		t.Errorf("previous reason again: got newly blocked versions %+v, want 2.0.0", got)
 	}
 	if got := NewlyBlocked(after, after); len(got) != 0 {
-		t.Errorf("without a change: got %+v", got)
+		t.Errorf("unchanged status: got newly blocked versions %+v, want none", got)
 	}
 }
 

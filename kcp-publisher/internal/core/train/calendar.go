@@ -9,8 +9,9 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// calendar contains the times without promotions. It does not use bundle/window, whose windows have offsets instead of
-// time zones: a freeze across a change to daylight saving time would end an hour too early or too late.
+// calendar contains the times without promotions. It does not use package bundle/window, whose windows have UTC offsets
+// instead of time zones. With an offset, a freeze that spans a change to or from daylight saving time would end an hour
+// too early or too late.
 type calendar struct {
 	zone    *time.Location
 	notOn   [7]bool
@@ -22,7 +23,7 @@ type freeze struct {
 	from, until time.Time
 }
 
-// newCalendar converts a calendar. The error starts with the name of the field.
+// newCalendar parses the calendar of a PromotionPolicy. The error starts with the name of the invalid field.
 func newCalendar(spec *fleet.PromotionCalendar) (*calendar, error) {
 	c := &calendar{zone: time.UTC}
 	if spec == nil {
@@ -64,7 +65,7 @@ func newCalendar(spec *fleet.PromotionCalendar) (*calendar, error) {
 
 var weekdays = [...]fleet.Weekday{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"}
 
-// local parses a date or a local time.
+// local parses a date or a local time in the calendar's time zone.
 func (c *calendar) local(text string) (time.Time, error) {
 	for _, layout := range []string{"2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05"} {
 		if t, err := time.ParseInLocation(layout, text, c.zone); err == nil {

@@ -34,7 +34,7 @@ func TestCalendarFollowsItsTimeZone(t *testing.T) {
 			t.Errorf("next open time after %s: got %s, want %s", at, got, want)
 		}
 		if open := c.closed(now) == ""; open != (at == want) {
-			t.Errorf("open at %s: %v", at, open)
+			t.Errorf("calendar at %s: got open %t, want %t", at, open, at == want)
 		}
 	}
 }

@@ -19,7 +19,7 @@ type chain struct {
 	*world
 	policy   *fleet.PromotionPolicy
 	module   string
-	meta     *v1beta2.ModuleReleaseMeta // nil if missing or ambiguous
+	meta     *v1beta2.ModuleReleaseMeta // nil if the module has none or several
 	calendar *calendar
 	// invalid describes the problems of the policy's spec. It is empty for a valid spec.
 	invalid string
@@ -33,8 +33,9 @@ type wait struct {
 	message string
 }
 
-// plan adds the module to the outcome. Without a ModuleReleaseMeta, it keeps the last recorded versions, so a version
-// that an operator reverts in the meantime is not promoted again.
+// plan adds the module to the outcome. While the module has no ModuleReleaseMeta, plan keeps the recorded versions in
+// the status. Otherwise, it could not detect that the next ModuleReleaseMeta reverts a version, and would promote that
+// version again.
 func (c *chain) plan(out *Outcome) {
 	c.next = fleet.ModuleTrain{Name: c.module, Rejected: c.rejected()}
 	if c.meta == nil {
@@ -70,7 +71,8 @@ func (c *chain) positions(out *Outcome) {
 	slices.Reverse(c.next.Versions)
 }
 
-// position sets the unmet conditions of the version in channel i. after is the entry of the next channel.
+// position sets in entry why the version in channel i is not promoted yet, or adds the promotion to the outcome. after
+// is the entry of the next channel.
 func (c *chain) position(entry *fleet.TrainVersion, i int, after *fleet.TrainVersion, out *Outcome) {
 	channels := c.policy.Spec.Channels
 	switch {
@@ -122,8 +124,7 @@ func (p Promotion) dueMessage() string {
 	return "the publisher promotes the version next"
 }
 
-// final returns why the train never promotes the version to the channel. Only an operator's change of a channel can
-// resolve that.
+// final returns why the version can never be promoted to channel to, unless an operator changes a channel.
 func (c *chain) final(entry *fleet.TrainVersion, to string) []wait {
 	for _, r := range c.next.Rejected {
 		if r.Version == entry.Version {
@@ -144,7 +145,8 @@ func (c *chain) final(entry *fleet.TrainVersion, to string) []wait {
 	return nil
 }
 
-// unknown returns the conditions that an operator must resolve, and the conditions with unknown facts.
+// unknown returns the unmet conditions that an operator must resolve, and the conditions that cannot be evaluated
+// because facts are unknown.
 func (c *chain) unknown(entry *fleet.TrainVersion, to string, counted bool) (waits []wait) {
 	templates := c.templatesOf(entry.Version)
 	if len(templates) != 1 {
@@ -152,7 +154,7 @@ func (c *chain) unknown(entry *fleet.TrainVersion, to string, counted bool) (wai
 			waits,
 			wait{
 				fleet.WaitTemplateMissing,
-				fmt.Sprintf("found %d ModuleTemplates with version %s, want 1", len(templates), entry.Version),
+				fmt.Sprintf("version %s has %d ModuleTemplates, must be exactly 1", entry.Version, len(templates)),
 			},
 		)
 	}
@@ -206,7 +208,7 @@ func (c *chain) templatesOf(version string) (found []*v1beta2.ModuleTemplate) {
 	return found
 }
 
-// unproven returns the conditions about the runtimes of the channel that are not met yet.
+// unproven returns the unmet conditions about the runtimes that follow the channel.
 func (c *chain) unproven(
 	entry *fleet.TrainVersion, channel *fleet.TrainChannel, counts Counts, counted bool,
 ) (waits []wait) {
@@ -270,8 +272,8 @@ func (c *chain) early(entry *fleet.TrainVersion, channel *fleet.TrainChannel) []
 	}
 }
 
-// busy returns the wait for the next channel while it has an active Rollout or a version that is still moving on.
-// Otherwise, frequent versions would replace each other, and none would reach the last channel.
+// busy returns the wait for the next channel while that channel has an active Rollout or a version that will still be
+// promoted. Otherwise, frequent versions would replace each other, and none would reach the last channel.
 func (c *chain) busy(to string, after *fleet.TrainVersion) []wait {
 	if newest := rollout.Newest(c.rollouts[rollout.Track{Module: c.module, Channel: to}]); newest != nil &&
 		!rollout.Finished(newest.Status.State) {
@@ -293,7 +295,7 @@ func (c *chain) busy(to string, after *fleet.TrainVersion) []wait {
 	return nil
 }
 
-// isMoving reports whether a version is expected to move to the next channel without an operator.
+// isMoving reports whether a version is expected to be promoted to the next channel without an operator.
 func isMoving(entry *fleet.TrainVersion) bool {
 	switch entry.Reason {
 	case fleet.WaitPolicyHeld,

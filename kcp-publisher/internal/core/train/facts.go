@@ -17,8 +17,9 @@ type Fleet map[rollout.Track]Counts
 type Counts struct {
 	// Version is the channel's version to which the counts refer.
 	Version string
-	// Ready counts runtimes that are not silent and last reported the module as ready in Version. Failed counts
-	// runtimes that last reported an error in Version.
+	// Ready counts runtimes that are not silent and whose last report lists the module as ready in Version. Failed
+	// counts runtimes whose last report lists an error of the module in Version. A report about a version that is not
+	// in the runtime's newest bundle does not count.
 	Ready, Failed int32
 	// Behind counts runtimes whose newest bundle has an older version or does not contain the module.
 	Behind int32
@@ -51,7 +52,7 @@ func (c *Counts) add(kyma *v1beta2.Kyma, module string) {
 	}
 	for i := range kyma.Status.Modules {
 		m := &kyma.Status.Modules[i]
-		if m.Name != module || m.Version != c.Version {
+		if m.Name != module || m.Version != c.Version || published != c.Version {
 			continue
 		}
 		switch {
@@ -64,8 +65,8 @@ func (c *Counts) add(kyma *v1beta2.Kyma, module string) {
 	}
 }
 
-// counts returns the counts of a channel's version. known is false if the counts refer to another version. The counts
-// are zero for a channel without followers.
+// counts returns the numbers of runtimes that follow the channel of entry. known is false if not all runtimes are known
+// or the numbers refer to another version. All numbers are zero for a channel without followers.
 func (c *chain) counts(entry *fleet.TrainVersion) (counts Counts, known bool) {
 	if c.Fleet == nil {
 		return Counts{}, false

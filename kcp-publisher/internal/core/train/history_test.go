@@ -16,7 +16,7 @@ import (
 
 var chainOf = []string{"dev", "fast", "regular"}
 
-// history is a control plane that keeps its own records, which Plan does not see.
+// history simulates a control plane. It records the actual events separately, to check the results of Plan.
 type history struct {
 	t        *rapid.T
 	policy   fleet.PromotionPolicy
@@ -59,7 +59,7 @@ func (h *history) count(channel string, ready, failed int32) {
 	h.counts[channel] = Counts{Version: h.versions[channel], Ready: ready, Failed: failed}
 }
 
-// set gives a channel a version, and the version a rollout if it is newer.
+// set changes the version of a channel. If the version is newer, it also creates a rollout.
 func (h *history) set(channel, version string) {
 	before := h.versions[channel]
 	h.versions[channel], h.changed[channel] = version, h.now
@@ -194,30 +194,31 @@ func (h *history) check(p Promotion) {
 	channel, counts := h.policy.Spec.Channels[from], h.counts[p.From]
 	switch berlin := h.now.In(mustZone(h.t, "Europe/Berlin")); {
 	case chainOf[from+1] != p.To || h.versions[p.From] != p.Version || h.versions[p.To] != p.Had:
-		h.t.Fatalf("%+v does not follow the chain %v", p, h.versions)
+		h.t.Fatalf("promotion %+v does not follow the channels %v", p, h.versions)
 	case h.now.Before(h.changed[p.From].Add(channel.After.Duration)):
-		h.t.Fatalf("%+v at %s is too early: channel %s has the version since %s", p, h.now, p.From, h.changed[p.From])
+		h.t.Fatalf("promotion %+v at %s is too early: channel %s has the version since %s", p, h.now, p.From,
+			h.changed[p.From])
 	case !bundle.Older(p.Had, p.Version):
-		h.t.Fatalf("%+v promotes an older version", p)
+		h.t.Fatalf("promotion %+v replaces a newer version", p)
 	case h.rejected[p.Version]:
-		h.t.Fatalf("%+v was rolled back", p)
+		h.t.Fatalf("promotion %+v has a version that was rolled back", p)
 	case h.held[p.Version]:
-		h.t.Fatalf("%+v is held", p)
+		h.t.Fatalf("promotion %+v has a version that its ModuleTemplate holds", p)
 	case h.unknown || counts.Version != p.Version || counts.Ready < channel.MinRuntimes ||
 		counts.Failed*100 > channel.MaxFailurePercent*(counts.Ready+counts.Failed):
-		h.t.Fatalf("%+v is not proven by the counts %+v", p, counts)
+		h.t.Fatalf("promotion %+v is not proven by the counts %+v", p, counts)
 	case berlin.Weekday() == time.Friday:
-		h.t.Fatalf("%+v at %s is on a Friday", p, berlin)
+		h.t.Fatalf("promotion %+v at %s is on a Friday", p, berlin)
 	case !berlin.Before(time.Date(2026, 11, 28, 0, 0, 0, 0, berlin.Location())) &&
 		berlin.Before(time.Date(2027, 1, 10, 12, 0, 0, 0, berlin.Location())):
-		h.t.Fatalf("%+v at %s is in a freeze", p, berlin)
+		h.t.Fatalf("promotion %+v at %s is in a freeze", p, berlin)
 	}
 	for _, r := range h.rollouts {
 		if r.Spec.To != p.Version || r.Spec.Channel != p.From {
 			continue
 		}
 		if !rollout.Finished(r.Status.State) || h.now.Before(r.Status.FinishedAt.Add(channel.After.Duration)) {
-			h.t.Fatalf("%+v at %s is too early after its rollout: %+v", p, h.now, r.Status)
+			h.t.Fatalf("promotion %+v at %s is too early after its rollout: %+v", p, h.now, r.Status)
 		}
 	}
 }

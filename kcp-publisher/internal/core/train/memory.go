@@ -14,9 +14,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// since returns the time from which a channel counts as having a version. It is the recorded time while the channel
-// keeps the version, but at least the end of the version's rollout. Without a record, it is the end of the rollout, or
-// now.
+// since returns the time from which the waiting time of a channel's version is counted. It is the recorded time while
+// the channel has the version, but not before the end of the version's rollout. Without a record, it is the end of the
+// rollout, or now.
 func (c *chain) since(channel, version string) metav1.Time {
 	newest := rollout.Newest(c.rollouts[rollout.Track{Module: c.module, Channel: channel}])
 	var proven *metav1.Time
@@ -56,11 +56,12 @@ func stamp(now time.Time) metav1.Time {
 	return metav1.NewTime(at)
 }
 
-// maxRejected limits the size of a status.
+// maxRejected limits the number of rejected versions in the status of a module.
 const maxRejected = 20
 
-// rejected returns the versions that were rolled back in a channel of the chain: a rollout was stopped or rolled back,
-// or the channel has an older version than recorded. The oldest versions are dropped beyond maxRejected.
+// rejected returns the versions that must not be promoted: a rollout of the version was stopped or rolled back in a
+// channel of the policy, or a channel was reverted to an older version. If there are more than maxRejected versions,
+// the oldest are dropped.
 func (c *chain) rejected() []fleet.RejectedVersion {
 	all := slices.Clone(c.before.Rejected)
 	add := func(version, channel, message string) {
@@ -119,8 +120,8 @@ func condition(status *fleet.PromotionPolicyStatus, generation int64, problems, 
 	meta.SetStatusCondition(&status.Conditions, ready)
 }
 
-// Record records a promotion in the outcome's status. Otherwise, a channel that is reverted before the next plan would
-// look as if it never had the version.
+// Record records a promotion in the outcome's status. Otherwise, the next plan could not detect that an operator
+// reverted the channel in the meantime.
 func (o *Outcome) Record(p Promotion, now time.Time) {
 	at := stamp(now)
 	o.Status.LastPromotion = &at
@@ -163,7 +164,8 @@ func (o *Outcome) Fail(p Promotion, err error, now time.Time) {
 			1000),
 		LastTransitionTime: metav1.NewTime(now.UTC().Truncate(time.Second)),
 	}
-	// Plan has set Ready=True in the new status. If the last promotion failed too, that does not count as a transition.
+	// Plan has set condition Ready to True in the new status. If the last promotion failed too, the transition time
+	// must not change.
 	was := meta.FindStatusCondition(o.Policy.Status.Conditions, failed.Type)
 	if was != nil && was.Status == failed.Status {
 		failed.LastTransitionTime = was.LastTransitionTime

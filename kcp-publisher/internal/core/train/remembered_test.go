@@ -8,7 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// TestRollbackIsRecordedWithoutAModuleReleaseMeta deletes the Rollout before the module has a ModuleReleaseMeta again.
+// TestRollbackIsRecordedWithoutAModuleReleaseMeta covers a version whose rollout is rolled back and deleted while the
+// module has no ModuleReleaseMeta.
 func TestRollbackIsRecordedWithoutAModuleReleaseMeta(t *testing.T) {
 	in := due()
 	metas := in.Metas
@@ -19,7 +20,7 @@ func TestRollbackIsRecordedWithoutAModuleReleaseMeta(t *testing.T) {
 	out := Plan(in)[0]
 	rejected := out.Status.Modules[0].Rejected
 	if len(out.Due) > 0 || len(rejected) != 1 || rejected[0].Version != "1.8.0" {
-		t.Errorf("got due %+v, rejected %+v", out.Due, rejected)
+		t.Errorf("got due promotions %+v and rejected versions %+v, want none and 1.8.0", out.Due, rejected)
 	}
 }
 
@@ -33,15 +34,15 @@ func TestInterruptedEvaluationKeepsRejectedVersions(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		interrupt func(*Input)
-		// recorded is true if the version is already recorded as rejected. Otherwise, it is reverted during the
-		// evaluation.
+		// recorded is true if the status already lists the version as rejected. Otherwise, an operator reverts the
+		// version while the evaluation is interrupted.
 		recorded bool
 	}{
-		"no interruption":                              {func(*Input) {}, false},
-		"second ModuleReleaseMeta":                     {duplicate, false},
-		"second ModuleReleaseMeta, rejection recorded": {duplicate, true},
-		"no ModuleReleaseMeta":                         {func(in *Input) { in.Metas = nil }, false},
-		"no ModuleReleaseMeta, all selected": {
+		"evaluation without an interruption":                      {func(*Input) {}, false},
+		"module with a second ModuleReleaseMeta":                  {duplicate, false},
+		"rejected module version with a second ModuleReleaseMeta": {duplicate, true},
+		"module without a ModuleReleaseMeta":                      {func(in *Input) { in.Metas = nil }, false},
+		"module without a ModuleReleaseMeta, policy selects all modules": {
 			func(in *Input) { in.Metas, in.Policies[0].Spec.Modules = nil, nil }, true,
 		},
 		"policy selects another module": {
@@ -67,7 +68,8 @@ func TestInterruptedEvaluationKeepsRejectedVersions(t *testing.T) {
 			in.Metas, in.Policies[0].Spec.Modules = []v1beta2.ModuleReleaseMeta{back}, modules
 			out := Plan(in)[0]
 			if len(out.Due) > 0 || len(out.Status.Modules) != 1 || len(out.Status.Modules[0].Rejected) != 1 {
-				t.Errorf("got due %+v, modules %+v", out.Due, out.Status.Modules)
+				t.Errorf("got due promotions %+v and modules %+v, want none and one rejected version", out.Due,
+					out.Status.Modules)
 			}
 		})
 	}

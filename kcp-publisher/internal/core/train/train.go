@@ -1,13 +1,13 @@
 // Package train decides which versions a PromotionPolicy promotes from channel to channel. It is pure.
 //
 // Plan takes the policies with their statuses, the catalog, the rollouts, facts about the runtimes, and the time. It
-// returns the next status of each policy and the promotions that are due. The status is the only memory: it records
-// since when each channel has its version, and which versions were rolled back. The caller writes the status, so a
-// restart does not reset the waiting times.
+// returns the next status of each policy and the promotions that are due. The status records since when each channel
+// has its version, and which versions were rolled back. The caller writes the status, so a restart does not reset the
+// waiting times.
 //
-// A version is promoted only if every condition is known to be met. An unknown fact, such as a runtime without a report
-// or a version without a ModuleTemplate, never promotes. Versions only move forward: a version stays in its channel if
-// it is older than the next channel's version, or if it was rolled back in any channel of the chain.
+// A version is promoted only if every condition is known to be met. Missing facts, such as a runtime without a report
+// or a version without a ModuleTemplate, prevent the promotion. A version is not promoted either if the next channel
+// has a newer version, or if the version was rolled back in any channel of the policy.
 package train
 
 import (
@@ -48,7 +48,7 @@ type Promotion struct {
 	// Had is the current version of channel To. Version is its next version.
 	Had     string `json:"had"`
 	Version string `json:"version"`
-	// ByCommand is true if an operator must promote by command, because the publisher must not edit the
+	// ByCommand is true if an operator must run `kcp-publisher train promote`, because the publisher must not edit the
 	// ModuleReleaseMeta.
 	ByCommand bool `json:"byCommand,omitempty"`
 }
@@ -60,11 +60,11 @@ type Outcome struct {
 	Status fleet.PromotionPolicyStatus
 	// Due are the promotions that can be performed now.
 	Due []Promotion
-	// Next is the earliest time at which the outcome can change without any other event, or zero.
+	// Next is the earliest time at which a promotion can become due without another change in the cluster, or zero.
 	Next time.Time
 }
 
-// maxModules limits the size of a status.
+// maxModules limits the number of modules in the status of a policy.
 const maxModules = 300
 
 // Plan returns the outcomes for all policies, sorted by name. Equal inputs give equal outcomes.
@@ -80,7 +80,7 @@ func Plan(in Input) []Outcome {
 // world is an Input with indexes.
 type world struct {
 	Input
-	// policies are the policies in effect, sorted by name.
+	// policies are the policies that are not being deleted, sorted by name.
 	policies []*fleet.PromotionPolicy
 	metas    map[string][]*v1beta2.ModuleReleaseMeta // by module
 	rollouts map[rollout.Track][]*fleet.Rollout
@@ -161,8 +161,8 @@ func (w *world) plan(policy *fleet.PromotionPolicy) Outcome {
 	return out
 }
 
-// remembered returns the rejected versions of up to limit modules that the policy no longer selects. They are kept
-// because a module can be selected again, by an edit of the policy or by a new ModuleReleaseMeta.
+// remembered returns the rejected versions of up to limit modules that the policy no longer selects. The status keeps
+// them because an edit of the policy or a new ModuleReleaseMeta can select the module again.
 func remembered(unselected map[string]fleet.ModuleTrain, limit int) []fleet.ModuleTrain {
 	var kept []fleet.ModuleTrain
 	for _, name := range slices.Sorted(maps.Keys(unselected)) {
@@ -173,8 +173,8 @@ func remembered(unselected map[string]fleet.ModuleTrain, limit int) []fleet.Modu
 	return kept
 }
 
-// selected returns the sorted names of a policy's modules. An empty spec.modules selects every module that has a
-// channel of the chain.
+// selected returns the sorted names of a policy's modules. If spec.modules is empty, the policy selects every module
+// that has a version in one of the policy's channels.
 func (w *world) selected(policy *fleet.PromotionPolicy) []string {
 	if len(policy.Spec.Modules) > 0 {
 		return slices.Compact(slices.Sorted(slices.Values(policy.Spec.Modules)))

@@ -17,11 +17,11 @@ import (
 
 var inFast = rollout.Track{Module: module, Channel: "fast"}
 
-func TestPlan(t *testing.T) {
+func TestVersionIsPromotedOnlyIfAllConditionsAreMet(t *testing.T) {
 	noon := func(day int) string { return time.Date(2026, 11, day, 12, 0, 0, 0, time.UTC).Format(time.RFC3339) }
 	for name, c := range map[string]struct {
 		change  func(in *Input)
-		channel string // default: fast
+		channel string // the channel of the checked version, fast if empty
 		reason  fleet.WaitReason
 		message string
 		arrival string
@@ -41,11 +41,11 @@ func TestPlan(t *testing.T) {
 			reason:  fleet.WaitTimeNotReached,
 			message: "the waiting time in channel fast ends at " + noon(24), arrival: noon(24),
 		},
-		"time without a record starts now": {
+		"waiting time without a record starts now": {
 			change: func(in *Input) { in.Policies[0].Status = fleet.PromotionPolicyStatus{} },
 			reason: fleet.WaitTimeNotReached, arrival: noon(30),
 		},
-		"time without a record starts at the end of the rollout": {
+		"waiting time without a record starts at the end of the rollout": {
 			change: func(in *Input) {
 				in.Policies[0].Status = fleet.PromotionPolicyStatus{}
 				in.Rollouts = []fleet.Rollout{
@@ -54,13 +54,13 @@ func TestPlan(t *testing.T) {
 			},
 			reason: fleet.WaitTimeNotReached, arrival: noon(24),
 		},
-		"recorded time starts again after a later rollout": {
+		"waiting time starts again after a later rollout": {
 			change: func(in *Input) {
 				in.Rollouts = []fleet.Rollout{rolloutOf("fast", "1.8.0", 3, fleet.RolloutSucceeded, ago(24*time.Hour))}
 			},
 			reason: fleet.WaitTimeNotReached, arrival: noon(29),
 		},
-		"recorded time overrides an older rollout": {
+		"waiting time of a new version ignores an older rollout": {
 			change: func(in *Input) {
 				in.Policies[0].Status.Modules[0].Versions[1] = weekOld("fast", "1.7.5")
 				in.Rollouts = []fleet.Rollout{rolloutOf("fast", "1.8.0", 3, fleet.RolloutSucceeded, ago(3*week))}
@@ -173,28 +173,28 @@ func TestPlan(t *testing.T) {
 			},
 			reason: fleet.WaitOtherPolicy, message: "policy a-train promotes the module to channel regular",
 		},
-		"unknown fleet proves nothing": {
+		"version waits while not all runtimes are known": {
 			change: func(in *Input) { in.Fleet = nil },
 			reason: fleet.WaitFleetUnknown,
 		},
-		"counts of another version prove nothing": {
+		"version waits while the counts are about another version": {
 			change: func(in *Input) { in.Fleet[inFast] = Counts{Version: "1.7.0", Ready: 9} },
 			reason: fleet.WaitFleetUnknown,
 		},
-		"channel without runtimes proves nothing": {
+		"version waits in a channel without runtimes": {
 			change:  func(in *Input) { delete(in.Fleet, inFast) },
 			reason:  fleet.WaitTooFewRuntimes,
 			message: "0 runtimes of channel fast are ready with the version, minRuntimes is 3",
 		},
-		"share of failures above the limit": {
+		"version with more failures than maxFailurePercent": {
 			change: func(in *Input) { in.Fleet[inFast] = Counts{Version: "1.8.0", Ready: 8, Failed: 1} },
 			reason: fleet.WaitTooManyFailures, message: "1 of 9 runtimes failed, maxFailurePercent is 10",
 		},
-		"share of failures at the limit": {
+		"version with as many failures as maxFailurePercent allows": {
 			change: func(in *Input) { in.Fleet[inFast] = Counts{Version: "1.8.0", Ready: 9, Failed: 1} },
 			reason: fleet.WaitDue, due: true,
 		},
-		"failures of the rollout count after a recovery": {
+		"version whose failed runtimes have recovered": {
 			change: func(in *Input) {
 				in.Rollouts = []fleet.Rollout{rolloutOf("fast", "1.8.0", 3, fleet.RolloutSucceeded, ago(2*week))}
 				in.Rollouts[0].Status.Failed = 2
@@ -207,7 +207,7 @@ func TestPlan(t *testing.T) {
 			},
 			reason: fleet.WaitNextChannelBusy, message: "rollout keda-regular-3 in channel regular is Waiting",
 		},
-		"version waits for the previous version": {
+		"version waits until the next channel's version is promoted": {
 			change: func(in *Input) {
 				in.Metas[0], in.Fleet = metaOf("1.9.0", "1.8.0", "1.7.0"), ready(metaOf("1.9.0", "1.8.0", "1.7.0"), 5)
 				in.Policies[0].Status.Modules[0].Versions[0] = weekOld("dev", "1.9.0")
@@ -216,7 +216,7 @@ func TestPlan(t *testing.T) {
 			channel: "dev", reason: fleet.WaitNextChannelBusy, arrival: noon(24),
 			message: "channel fast has 1.8.0, which is still moving",
 		},
-		"version does not wait for a rejected version": {
+		"version does not wait for a rejected version in the next channel": {
 			change: func(in *Input) {
 				in.Metas[0], in.Fleet = metaOf("1.9.0", "1.8.0", "1.7.0"), ready(metaOf("1.9.0", "1.8.0", "1.7.0"), 5)
 				in.Policies[0].Status.Modules[0].Versions[0] = weekOld("dev", "1.9.0")
@@ -226,7 +226,7 @@ func TestPlan(t *testing.T) {
 		},
 		"version is already in the next channel":  {channel: "dev", reason: fleet.WaitPromoted, due: true},
 		"version has arrived in the last channel": {channel: "regular", reason: fleet.WaitArrived, due: true},
-		"day without promotions": {
+		"version waits on a day without promotions": {
 			change: func(in *Input) {
 				in.Policies[0].Spec.Calendar = &fleet.PromotionCalendar{
 					TimeZone: "UTC", NotOn: []fleet.Weekday{"Mon", "Tue"},
@@ -234,14 +234,14 @@ func TestPlan(t *testing.T) {
 			},
 			reason: fleet.WaitCalendarClosed, message: "no promotions on Mon in UTC", arrival: "2026-11-25T00:00:00Z",
 		},
-		"freeze in a time zone": {
+		"version waits for the end of a freeze in a time zone": {
 			change: func(in *Input) {
 				in.Policies[0].Spec.Calendar = freezeUntil("2026-11-23T14:00")
 			},
 			reason: fleet.WaitCalendarClosed, arrival: "2026-11-23T13:00:00Z",
 			message: "freeze fair lasts until 2026-11-23T14:00:00+01:00",
 		},
-		"freeze that ended in its time zone": {
+		"version is due after a freeze ended in its time zone": {
 			change: func(in *Input) {
 				in.Policies[0].Spec.Calendar = freezeUntil("2026-11-23T13:00")
 			},
@@ -268,10 +268,10 @@ func TestPlan(t *testing.T) {
 				arrival = got.Arrival.UTC().Format(time.RFC3339)
 			}
 			if arrival != c.arrival {
-				t.Errorf("arrival: got %q, want %q", arrival, c.arrival)
+				t.Errorf("got arrival time %q, want %q", arrival, c.arrival)
 			}
 			if (len(out.Due) == 1) != c.due {
-				t.Errorf("got due promotions %+v", out.Due)
+				t.Errorf("got due promotions %+v, want due %t", out.Due, c.due)
 			}
 		})
 	}
@@ -289,11 +289,11 @@ func TestPolicyConditionNamesProblems(t *testing.T) {
 			func(in *Input) { in.Policies[0].Spec.Modules = []string{module, "kedda"} },
 			metav1.ConditionTrue, fleet.PolicyModulesMissing, "no ModuleReleaseMeta found for modules: kedda",
 		},
-		"two ModuleReleaseMetas": {
+		"module with two ModuleReleaseMetas": {
 			func(in *Input) { in.Metas = append(in.Metas, in.Metas[0]) },
 			metav1.ConditionFalse, fleet.PolicyInvalid, "module keda has 2 ModuleReleaseMetas",
 		},
-		"date that does not exist": {
+		"freeze with a date that does not exist": {
 			func(in *Input) {
 				in.Policies[0].Spec.Calendar = &fleet.PromotionCalendar{
 					Freezes: []fleet.Freeze{{From: "2026-02-30", Until: "2026-03-01"}},
@@ -308,10 +308,10 @@ func TestPolicyConditionNamesProblems(t *testing.T) {
 			got := meta.FindStatusCondition(out.Status.Conditions, fleet.ConditionReady)
 			if got == nil || got.Status != c.status || got.Reason != c.reason ||
 				!strings.Contains(got.Message, c.want) {
-				t.Errorf("got %+v, want %s %s %q", got, c.status, c.reason, c.want)
+				t.Errorf("got condition %+v, want %s %s %q", got, c.status, c.reason, c.want)
 			}
 			if c.status == metav1.ConditionFalse && len(out.Due) > 0 {
-				t.Errorf("got due promotions %+v", out.Due)
+				t.Errorf("invalid policy: got due promotions %+v, want none", out.Due)
 			}
 		})
 	}
@@ -329,25 +329,25 @@ func TestEmptyModulesSelectAllModulesOfTheChain(t *testing.T) {
 	in.Metas = append(in.Metas, other)
 	out := Plan(in)[0]
 	if len(out.Status.Modules) != 1 || out.Status.Modules[0].Name != module {
-		t.Errorf("got %+v", out.Status.Modules)
+		t.Errorf("got modules %+v, want only %s", out.Status.Modules, module)
 	}
 }
 
-func TestRecordedPromotionSurvivesRevertedChannel(t *testing.T) {
+func TestPromotedVersionIsRejectedAfterChannelWasReverted(t *testing.T) {
 	in := due()
 	out := Plan(in)[0]
 	out.Record(out.Due[0], monday)
 	if got := entry(t, out, "regular"); got.Version != "1.8.0" || got.Reason != fleet.WaitArrived ||
 		!got.Since.Equal(&metav1.Time{Time: monday}) {
-		t.Errorf("channel regular: got %+v", got)
+		t.Errorf("channel regular: got %+v, want 1.8.0 arrived", got)
 	}
 	if got := entry(t, out, "fast"); got.Reason != fleet.WaitPromoted || out.Status.LastPromotion == nil {
-		t.Errorf("channel fast: got %+v, last promotion %v", got, out.Status.LastPromotion)
+		t.Errorf("channel fast: got %+v and last promotion %v, want 1.8.0 promoted", got, out.Status.LastPromotion)
 	}
 	in.Policies[0].Status = out.Status // the ModuleReleaseMeta still has 1.7.0, because another tool reverted the edit
 	again := Plan(in)[0]
 	if got := entry(t, again, "fast"); got.Reason != fleet.WaitRejected || len(again.Due) > 0 {
-		t.Errorf("channel fast: got %+v, due %+v", got, again.Due)
+		t.Errorf("reverted channel: got %+v and due promotions %+v, want 1.8.0 rejected", got, again.Due)
 	}
 }
 
@@ -358,7 +358,7 @@ func TestFailedPromotionSetsCondition(t *testing.T) {
 	got := meta.FindStatusCondition(out.Status.Conditions, fleet.ConditionReady)
 	if got.Reason != fleet.PolicyPromotionFailed ||
 		!strings.Contains(got.Message, "promote module keda to 1.8.0 in channel regular: forbidden") {
-		t.Errorf("got %+v", got)
+		t.Errorf("got condition %+v, want PromotionFailed with the error", got)
 	}
 	first := got.LastTransitionTime
 	in.Policies[0].Status, in.Now = out.Status, monday.Add(time.Hour)
@@ -381,11 +381,11 @@ func TestRejectedVersionsAreBounded(t *testing.T) {
 	rejected := Plan(in)[0].Status.Modules[0].Rejected
 	if len(rejected) != maxRejected ||
 		!slices.ContainsFunc(rejected, func(r fleet.RejectedVersion) bool { return r.Version == "1.8.0" }) {
-		t.Errorf("got %d rejected versions: %+v", len(rejected), rejected)
+		t.Errorf("got %d rejected versions, want %d with 1.8.0: %+v", len(rejected), maxRejected, rejected)
 	}
 }
 
-func TestPlanIsStable(t *testing.T) {
+func TestPlanWithUnchangedInputDoesNotChangeStatus(t *testing.T) {
 	in := due()
 	in.Policies[0].Status.Modules[0].Versions[1].Since = ago(time.Hour)
 	first := Plan(in)[0]

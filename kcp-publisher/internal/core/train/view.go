@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// View is the state of a policy's trains, as shown to operators.
+// View is the state of a PromotionPolicy for display: the versions on their way through its channels.
 type View struct {
 	Namespace string `json:"namespace"`
 	Policy    string `json:"policy"`
@@ -20,7 +20,7 @@ type View struct {
 	Versions []Position `json:"versions"`
 }
 
-// Position is the current channel of a version among the channels of a policy.
+// Position describes how far a version has been promoted through the channels of a policy.
 type Position struct {
 	Module  string    `json:"module"`
 	Version string    `json:"version"`

@@ -21,7 +21,7 @@ var monday = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
 func ago(d time.Duration) metav1.Time { return metav1.NewTime(monday.Add(-d)) }
 
-// policy returns a policy with the chain dev, fast and regular.
+// policy returns a policy that promotes keda from channel dev to fast and from fast to regular.
 func policy() fleet.PromotionPolicy {
 	p := fleet.PromotionPolicy{Spec: fleet.PromotionPolicySpec{
 		Modules: []string{module}, PromoteBy: fleet.PromoteByPublisher,
@@ -66,7 +66,7 @@ func rolloutOf(channel, version string, revision int64, state fleet.RolloutState
 	return r
 }
 
-// ready returns the facts of runtimes that are ready with their channel's versions.
+// ready returns the counts of runtimes that are ready with the versions of their channels.
 func ready(meta v1beta2.ModuleReleaseMeta, runtimes int32) Fleet {
 	all := Fleet{}
 	for _, c := range meta.Spec.Channels {
@@ -75,7 +75,8 @@ func ready(meta v1beta2.ModuleReleaseMeta, runtimes int32) Fleet {
 	return all
 }
 
-// due returns a control plane in which channel fast has had 1.8.0 for eight days, so the promotion to regular is due.
+// due returns a control plane in which the promotion of keda 1.8.0 from channel fast to regular is due, because channel
+// fast has had that version for eight days.
 func due() Input {
 	p := policy()
 	p.Status.Modules = []fleet.ModuleTrain{{Name: module, Versions: []fleet.TrainVersion{

@@ -16,11 +16,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// maxPasses limits how often a commit is applied until the control plane matches the commit. A second pass is needed if
-// the API server had lost the field owners.
+// maxPasses limits how often the same commit is applied in one poll until the control plane matches it. A second pass
+// is needed if the API server had lost the field owners.
 const maxPasses = 3
 
-// apply makes the control plane match a commit. The commit counts as applied when no object differs.
+// apply makes the control plane match a commit. It records the commit as applied once no object differs.
 func (f *Follower) apply(
 	ctx context.Context, repository *git.Repository, commit *git.Commit, objects source.Objects,
 ) error {
@@ -30,11 +30,11 @@ func (f *Follower) apply(
 		if err != nil {
 			return err
 		}
-		f.noteRecord(s.record)
+		f.holdIfPartial(s.record)
 		if s.Plan.Held != nil {
 			return f.permission(s.Plan.Held)
 		}
-		f.noteAllowed(s)
+		f.recordApproved(commit.Hash, s)
 		if s.Plan.Changes()+len(s.Plan.Disown) > 0 && pass < maxPasses {
 			if err := f.step(ctx, repository, commit, s); err != nil {
 				return err
@@ -91,7 +91,7 @@ func overwritten(plan Plan) error {
 	return &failure{v1beta2.ReasonCommitOverwritten, fmt.Errorf(message, named(keys))}
 }
 
-// finish records that the whole commit is applied. Bundles are then built from it.
+// finish records that the whole commit is applied. From then on, bundles refer to this commit.
 func (f *Follower) finish(ctx context.Context, repository *git.Repository, commit *git.Commit, s Survey) error {
 	text, err := encodeInventory(s.Plan.Inventory)
 	if err != nil {
@@ -159,8 +159,8 @@ func (f *Follower) step(ctx context.Context, repository *git.Repository, commit 
 	return f.disown(ctx, s.Plan.Disown, s.Live)
 }
 
-// holds reports whether publishing is held while a commit is applied. The revert of another client's edit does not hold
-// publishing. Otherwise an editor of one Kyma could hold all other Kymas.
+// holds reports whether publishing is held while a commit is applied. Reverting another client's edit does not hold
+// publishing. Otherwise, a user who edits one Kyma could stop publishing for all other Kymas.
 func (f *Follower) holds(r *record, repository *git.Repository, commit *git.Commit) bool {
 	return f.partial != "" || !r.isWhole(repository, commit.Hash)
 }

@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/jitter"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,9 +30,9 @@ type Follower struct {
 	Reader    client.Reader
 	Events    events.EventRecorder
 	Namespace string
-	// Open opens the repository with the current credentials and signers.
+	// Open returns the repository with the current credentials and accepted signers.
 	Open func() (*git.Repository, error)
-	// Hold holds publishing until it is released.
+	// Hold stops the publishing of new bundles until release is called.
 	Hold func() (release func())
 	// MayWrite returns an error if this process must not write because another process holds the lease. If MayWrite is
 	// nil, writes are always allowed.
@@ -47,11 +45,11 @@ type Follower struct {
 	AllowRewind bool
 
 	current atomic.Pointer[bundle.Source]
-	// allowed contains the removals that an operator allowed together with a commit.
-	allowed sync.Map
+	// approved contains the removals that an operator approved together with a commit.
+	approved atomic.Pointer[approvedRemovals]
 	// compared is the start time of the last Poll that found the branch's newest commit applied.
 	compared atomic.Pointer[time.Time]
-	// holding is the reason why publishing is held. It is empty if publishing is not held.
+	// holding is the reason why publishing is held, or empty if publishing is not held.
 	holding atomic.Pointer[string]
 	// edited is set when another client changed or deleted an object of a commit.
 	edited atomic.Bool
@@ -66,8 +64,8 @@ type Follower struct {
 	lastError string    // the last reported failure
 }
 
-// compareAgain is the interval of full comparisons, which find differences that no watch reported.
-const compareAgain = 10 * time.Minute
+// compareInterval is the interval of full comparisons, which find differences that no watch reported.
+const compareInterval = 10 * time.Minute
 
 // Source returns the commit that is applied or being applied, or nil before it is known.
 func (f *Follower) Source() *bundle.Source { return f.current.Load() }
@@ -86,36 +84,6 @@ func (f *Follower) Holding() string {
 		return *why
 	}
 	return ""
-}
-
-// allowedRemoval is the removal of a mandatory module, or of all modules of a deleted Kyma.
-type allowedRemoval struct{ kyma, module string }
-
-// noteAllowed records the removals that an operator allowed with a commit, so they need no second approval.
-func (f *Follower) noteAllowed(s Survey) {
-	if !s.allowed {
-		return
-	}
-	for _, key := range s.Plan.Prune {
-		switch object := s.Live[key]; {
-		case key.Kind.Kind == kindKyma:
-			f.allowed.Store(allowedRemoval{kyma: key.Name}, true)
-		case isMandatory(object):
-			module, _, _ := unstructured.NestedString(object.Object, "spec", "moduleName")
-			f.allowed.Store(allowedRemoval{module: cmp.Or(module, key.Name)}, true)
-		}
-	}
-}
-
-// Allowed reports whether an operator allowed, together with a commit, the removal of a module. An empty module stands
-// for all modules of a deleted Kyma.
-func (f *Follower) Allowed(kyma, module string) bool {
-	removal := allowedRemoval{module: module}
-	if module == "" {
-		removal.kyma = kyma
-	}
-	_, allowed := f.allowed.Load(removal)
-	return allowed
 }
 
 // Compare makes the next Poll compare the control plane with the branch's newest commit.
@@ -146,7 +114,7 @@ func (f *Follower) Start(ctx context.Context) error {
 	}
 }
 
-// hold starts or ends the hold of publishing.
+// hold holds or releases publishing, depending on wanted.
 func (f *Follower) hold(wanted bool) {
 	before := f.release
 	f.release = nil
@@ -168,7 +136,8 @@ func (f *Follower) hold(wanted bool) {
 	held.Set(map[bool]float64{true: 1}[wanted])
 }
 
-// recall reads the record of an earlier poll or process. Publishing is held until the record can be read.
+// recall restores the state of an earlier poll or process from the record. Publishing is held until the record can be
+// read.
 func (f *Follower) recall(ctx context.Context) error {
 	r, err := f.readRecord(ctx)
 	if err != nil {
@@ -177,16 +146,17 @@ func (f *Follower) recall(ctx context.Context) error {
 	if f.current.Load() == nil && r.Data[fieldCommit] != "" {
 		f.current.Store(&bundle.Source{Repository: r.Data[fieldRepository], Commit: r.Data[fieldCommit]})
 	}
-	f.noteRecord(r)
+	f.holdIfPartial(r)
 	return nil
 }
 
-// noteRecord holds publishing while the record references a commit that is applied in part. A deleted or emptied record
-// does not end the hold: this process remembers the commit until a whole commit is applied.
-func (f *Follower) noteRecord(r *record) { f.setPartial(cmp.Or(r.applying(), f.partial)) }
+// holdIfPartial holds publishing if the record contains a commit that is applied in part. If another client deletes or
+// empties the record, publishing is still held, because this process remembers the commit until a whole commit is
+// applied.
+func (f *Follower) holdIfPartial(r *record) { f.setPartial(cmp.Or(r.applying(), f.partial)) }
 
-// setPartial records the commit that is applied in part, and starts or ends the hold of publishing. An empty commit
-// means that none is applied in part.
+// setPartial records the commit that is applied in part, and holds or releases publishing accordingly. An empty commit
+// means that no commit is applied in part.
 func (f *Follower) setPartial(commit string) {
 	f.partial = commit
 	if holding, wanted := f.release != nil, commit != "" || !f.begun; holding != wanted {
@@ -194,9 +164,9 @@ func (f *Follower) setPartial(commit string) {
 	}
 }
 
-// Poll applies the newest commit if it is new, if another client changed its objects, or if compareAgain has passed.
-// The first Poll that reads a commit ends the hold of the start, because the commit was either applied, or refused
-// without a change to the control plane.
+// Poll applies the newest commit if it is new, if another client changed its objects, or if compareInterval has passed.
+// Publishing, which is held from the start of the process, is released by the first Poll that reads a commit: the
+// commit was then either applied, or refused without a change to the control plane.
 func (f *Follower) Poll(ctx context.Context) error {
 	began := time.Now()
 	done, err := f.poll(ctx)
@@ -207,7 +177,7 @@ func (f *Follower) Poll(ctx context.Context) error {
 	return err
 }
 
-// endStartHold ends the hold of the start after a Poll that read a commit.
+// endStartHold releases publishing after the first Poll that read a commit.
 func (f *Follower) endStartHold(err error) {
 	if !f.begun && (err == nil || isRefusal(err)) {
 		f.begun = true
@@ -225,7 +195,7 @@ func (f *Follower) poll(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, failed(v1beta2.ReasonFetchFailed, err)
 	}
-	if edited := f.edited.Swap(false); head == f.done && !edited && time.Since(f.checked) < compareAgain {
+	if edited := f.edited.Swap(false); head == f.done && !edited && time.Since(f.checked) < compareInterval {
 		return false, nil
 	}
 	f.done = ""
@@ -254,7 +224,7 @@ func isRefusal(err error) bool {
 }
 
 // follows returns an error for a commit that does not descend from the last applied commit of the same branch. Without
-// this check, the owner of the Git server could serve an old signed commit, or a signed commit of another branch.
+// this check, the owner of the Git server could serve an old signed commit, or one of a branch that is not ahead.
 func (f *Follower) follows(ctx context.Context, repository *git.Repository, commit *git.Commit) error {
 	r, err := f.readRecord(ctx)
 	if err != nil {
@@ -294,7 +264,7 @@ type failure struct {
 
 func (f *failure) Unwrap() error { return f.error }
 
-// failed returns an error with a reason. An existing reason is kept.
+// failed adds a condition reason to an error. A reason that the error already has takes precedence.
 func failed(reason string, err error) error {
 	var known *failure
 	var fetch *git.FetchError
@@ -358,7 +328,7 @@ func (f *Follower) report(ctx context.Context, err error) {
 		bundle.Bounded(text, bundle.MaxNoteBytes))
 }
 
-// maxMessageBytes leaves room in the ConfigMap for the largest inventory.
+// maxMessageBytes limits the message in the record, so the largest inventory also fits into the ConfigMap.
 const maxMessageBytes = 16 << 10
 
 // failureFields returns the record's fields for a failure. They include the commit that is applied in part, which the

@@ -42,13 +42,13 @@ func TestHoldEndsOnceNoCommitIsPartial(t *testing.T) {
 		{"next commit begins", func() { f.setPartial("c3") }, true},
 	} {
 		if step.do(); (holds == 1) != step.held || holds > 1 {
-			t.Errorf("%s: publishing is held %d times, want held %t", step.name, holds, step.held)
+			t.Errorf("%s: got %d holds of publishing, want held %t", step.name, holds, step.held)
 		}
 	}
 }
 
-// TestFirstPollEndsTheHoldOfTheStart checks that publishing is held until a process has read the branch, because the
-// control plane can have been restored from a backup.
+// TestFirstPollEndsTheHoldOfTheStart checks that publishing is held after a start until the branch was read, because
+// the control plane may have been restored from a backup.
 func TestFirstPollEndsTheHoldOfTheStart(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
@@ -76,7 +76,7 @@ func TestFirstPollEndsTheHoldOfTheStart(t *testing.T) {
 	}
 }
 
-func TestFailuresHaveAReason(t *testing.T) {
+func TestFailedPollHasAReason(t *testing.T) {
 	if v1beta2.ReasonCommitApplyFailed != "CommitApplyFailed" {
 		t.Error("the reasons of modules and commits are no longer equal: " + v1beta2.ReasonCommitApplyFailed)
 	}
@@ -84,16 +84,17 @@ func TestFailuresHaveAReason(t *testing.T) {
 		err  error
 		want string
 	}{
-		"network error": {&git.FetchError{}, v1beta2.ReasonFetchFailed},
-		"wrong password": {
-			fmt.Errorf("look: %w", &git.FetchError{Cause: git.CredentialsRefused}), v1beta2.ReasonAuthenticationFailed,
+		"FetchError without a cause": {&git.FetchError{}, v1beta2.ReasonFetchFailed},
+		"FetchError with refused credentials": {
+			fmt.Errorf("read the references: %w", &git.FetchError{Cause: git.CredentialsRefused}),
+			v1beta2.ReasonAuthenticationFailed,
 		},
-		"unknown host key": {&git.FetchError{Cause: git.HostKeyRefused}, v1beta2.ReasonHostKeyRefused},
-		"existing reason": {
+		"FetchError with a bad host key": {&git.FetchError{Cause: git.HostKeyRefused}, v1beta2.ReasonHostKeyRefused},
+		"error that already has a reason": {
 			fmt.Errorf("commit: %w", &failure{v1beta2.ReasonPruneNotAllowed, errors.New("x")}),
 			v1beta2.ReasonPruneNotAllowed,
 		},
-		"other error": {errors.New("x"), v1beta2.ReasonCommitRefused},
+		"error without a reason": {errors.New("x"), v1beta2.ReasonCommitRefused},
 		"refused while another commit is partial": {
 			&failure{refusedOr("c1"), errors.New("x")}, v1beta2.ReasonCommitApplyFailed,
 		},
@@ -150,17 +151,17 @@ func TestDeletedRecordDoesNotEndTheHold(t *testing.T) {
 	f.hold(true)
 	f.setPartial("c2")
 	if err := f.recall(t.Context()); err != nil || holds != 1 || f.partial != "c2" {
-		t.Errorf("after the record was deleted: held %d times for commit %q, error %v", holds, f.partial, err)
+		t.Errorf("deleted record: got %d holds, commit %q, error %v, want one hold and c2", holds, f.partial, err)
 	}
 	// Another client removed the applying commit from the record.
 	r := &record{corev1.ConfigMap{Data: map[string]string{fieldCommit: "c1"}}}
-	f.noteRecord(r)
+	f.holdIfPartial(r)
 	if holds != 1 || f.failureFields("X", "why", "", r)[fieldApplying] != "c2" {
-		t.Errorf("after the commit was removed from the record: held %d times, record fields %v", holds,
+		t.Errorf("record without the commit: got %d holds and fields %v, want one hold and c2", holds,
 			f.failureFields("X", "why", "", r))
 	}
 	f.setPartial("")
-	if f.noteRecord(r); holds != 0 {
+	if f.holdIfPartial(r); holds != 0 {
 		t.Error("publishing is held after the commit was completed")
 	}
 }
@@ -183,12 +184,12 @@ func TestOnlyAPartialCommitHoldsPublishing(t *testing.T) {
 		commit, partial string
 		want            bool
 	}{
-		"revert of an edit":          {whole, "c1", "", false},
-		"next commit":                {whole, "c2", "", true},
-		"commit applied in part":     {whole, "c2", "c2", true},
-		"revert of a partial commit": {whole, "c1", "c2", true},
-		"other folder":               {elsewhere, "c1", "", true},
-		"no record":                  {&record{}, "c1", "", true},
+		"revert of an edit":              {whole, "c1", "", false},
+		"next commit":                    {whole, "c2", "", true},
+		"commit applied in part":         {whole, "c2", "c2", true},
+		"revert of a partial commit":     {whole, "c1", "c2", true},
+		"same commit of another folder":  {elsewhere, "c1", "", true},
+		"control plane without a record": {&record{}, "c1", "", true},
 	} {
 		if got := (&Follower{partial: c.partial}).
 			holds(c.record, repository, &git.Commit{Hash: c.commit}); got != c.want {

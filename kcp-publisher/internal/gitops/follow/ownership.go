@@ -17,8 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// The repository owns the whole spec of the objects in a commit. Server-side apply removes only fields that this
-// program applied before. It would keep list entries and fields of other managers. Therefore this program first takes
+// The repository owns the whole spec of the objects in a commit. Server-side apply only removes fields that this
+// program applied before. List entries and fields of other managers would remain. Therefore, this program first takes
 // over all fields of the spec. Labels and annotations that a commit does not set remain with their owners, such as
 // brokers.
 

@@ -1,6 +1,6 @@
 // Package follow makes the control plane match a branch of a Git repository. It creates and updates the objects of the
 // newest commit and deletes objects that only an earlier commit contained. The follower reads the whole commit,
-// validates it in a dry run, and only then applies it. A read error never counts as a request to remove an object.
+// validates it in a dry run, and only then applies it. After a read error, no objects are removed.
 package follow
 
 import (
@@ -33,8 +33,8 @@ var kinds = []string{"Watcher", "ModuleTemplate", "RolloutPolicy", "PromotionPol
 const kindKyma = "Kyma"
 
 // Wanted returns the objects of a commit as they are applied to a namespace, in the order of their application. It
-// leaves out Secrets and returns their names in left, because a writer of the repository must not choose the accepted
-// signers.
+// leaves out Secrets and other kinds that a commit cannot contain, and returns their names in left. Secrets are left
+// out because a writer of the repository must not choose the accepted signers.
 func Wanted(written []source.Written, namespace string) (wanted []source.Written, left []string, err error) {
 	var problems []error
 	for _, w := range written {
@@ -196,7 +196,7 @@ func digestOf(object *unstructured.Unstructured) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// covers reports whether all wanted values exist, and no list has more entries than wanted.
+// covers reports whether live contains all values of wanted, and no list in live has more entries than in wanted.
 func covers(live, wanted any) bool {
 	switch w := wanted.(type) {
 	case nil:

@@ -123,7 +123,7 @@ func TestReferencedObjectsAreAppliedFirst(t *testing.T) {
 	}
 	for _, w := range all {
 		if w.Object.GetNamespace() != "kcp-system" {
-			t.Errorf("%s is in namespace %q", w.Place, w.Object.GetNamespace())
+			t.Errorf("object at %s: got namespace %q, want kcp-system", w.Place, w.Object.GetNamespace())
 		}
 	}
 }
@@ -157,7 +157,7 @@ func TestAppliedCommitChangesNothing(t *testing.T) {
 	live, inventory := inForce(t, template, releaseMeta, a("one"))
 	plan, err := NewPlan(wanted(t, a("one"), releaseMeta, template), "c2", live, Inventory{Keys: inventory}, limits)
 	if err != nil || len(plan.Apply) != 0 || len(plan.Prune) != 0 || len(plan.Inventory) != 3 {
-		t.Errorf("got %+v, %v", plan, err)
+		t.Errorf("got plan %+v and error %v, want no changes", plan, err)
 	}
 }
 
@@ -236,7 +236,8 @@ func TestDifferingObjectsAreAppliedWithTheirCommit(t *testing.T) {
 			for _, w := range plan.Apply {
 				if w.Object.GetAnnotations()[v1beta2.AnnotationGitCommit] != "c2" ||
 					w.Object.GetAnnotations()[v1beta2.AnnotationGitDigest] == "" {
-					t.Errorf("%s has annotations %v", w.Place, w.Object.GetAnnotations())
+					t.Errorf("object at %s: got annotations %v, want commit c2 and a digest",
+						w.Place, w.Object.GetAnnotations())
 				}
 			}
 		})
@@ -250,7 +251,7 @@ func TestObjectBeingDeletedDiffersFromTheCommit(t *testing.T) {
 	plan, err := NewPlan(wanted(t, template, a("one")), "c2", live, Inventory{Keys: inventory}, limits)
 	if err != nil || plan.equal() || plan.Changes() != 0 || len(plan.Deleting) != 1 ||
 		plan.Deleting[0] != key("Kyma", "one") {
-		t.Errorf("got %+v, %v", plan, err)
+		t.Errorf("got plan %+v and error %v, want Kyma one in Deleting", plan, err)
 	}
 }
 
@@ -294,11 +295,11 @@ func TestCommitThatRemovesAllObjectsIsRefused(t *testing.T) {
 			if plan, err := NewPlan(all, "c2", live, Inventory{Keys: inventory}, limits); err == nil ||
 				!strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "set --git-prune-all") ||
 				!strings.Contains(err.Error(), v1beta2.AnnotationAllowPrune+"=c2") {
-				t.Errorf("got %+v, %v", plan, err)
+				t.Errorf("got plan %+v and error %v, want a refusal", plan, err)
 			}
 			if plan, err := NewPlan(all, "c2", live, Inventory{Keys: inventory}, Pruning{All: true}); err != nil ||
 				len(plan.Prune) != c.pruned {
-				t.Errorf("with permission: got %+v, %v", plan, err)
+				t.Errorf("with permission: got plan %+v and error %v, want %d pruned objects", plan, err, c.pruned)
 			}
 		})
 	}
@@ -319,7 +320,7 @@ func TestInventoryRoundTrip(t *testing.T) {
 	}
 	read, err := decodeInventory(text)
 	if want := []Key{keys[0], keys[2], keys[1]}; err != nil || !reflect.DeepEqual(read, want) {
-		t.Errorf("got %v, %v", read, err)
+		t.Errorf("got keys %v and error %v, want %v", read, err, want)
 	}
 	if none, err := decodeInventory(""); err != nil || none != nil {
 		t.Errorf("an empty inventory is decoded as %v, %v", none, err)
@@ -340,7 +341,8 @@ func TestInventoryOfALargeFleetFits(t *testing.T) {
 	for i := range 10_000 {
 		keys = append(keys, key("Kyma", fmt.Sprintf("%08x-1111-4000-8000-%012x", i, i)))
 	}
-	if _, err := encodeInventory(keys); err == nil || !strings.Contains(err.Error(), "bytes, at most 921600") {
+	if _, err := encodeInventory(keys); err == nil ||
+		!strings.Contains(err.Error(), "bytes, must have at most 921600") {
 		t.Errorf("got error %v, want the size limit", err)
 	}
 }

@@ -15,8 +15,9 @@ import (
 type Pruning struct {
 	// All lets a commit delete any number of objects of earlier commits, including all objects and all Kymas.
 	All bool
-	// MaxPercent and MaxCount limit the objects that a commit deletes. A commit that exceeds both is held. Kymas with a
-	// live runtime, and objects that make a module mandatory, do not count: their deletion always needs permission.
+	// MaxPercent and MaxCount limit the objects that a commit deletes. A commit that exceeds both is held. The limits
+	// do not apply to Kymas with a live runtime and to objects that make a module mandatory, because their deletion
+	// always needs permission.
 	MaxPercent, MaxCount int
 	// Allowed is the commit that an operator allowed to delete any objects.
 	Allowed string
@@ -70,8 +71,8 @@ func named(keys []Key) string {
 
 // loss describes the objects that a commit removes.
 type loss struct {
-	// objects is the number of objects of earlier commits. kept is the number of these objects in the commit, and
-	// pruned the number that the commit deletes.
+	// objects is the number of objects of earlier commits. kept is the number of these objects that the commit
+	// contains, and pruned is the number that it deletes.
 	objects, kept, pruned counts
 	// live, mandatory and rest contain the deleted objects by their required permission. limited is the number of
 	// objects that the limits apply to.
@@ -109,8 +110,8 @@ func (p *Plan) planPrune(live map[Key]*unstructured.Unstructured, before Invento
 		switch object := live[key]; {
 		case kept[key], object == nil, object.GetDeletionTimestamp() != nil,
 			object.GetAnnotations()[v1beta2.AnnotationGitCommit] == "":
-			// The object is kept or already deleted. Without the commit's annotation, it no longer belongs to the
-			// repository.
+			// The commit contains the object, or the object is already deleted. Without the annotation of a commit, the
+			// object no longer belongs to the repository.
 		case object.GetAnnotations()[v1beta2.AnnotationPrune] == v1beta2.PruneDisabled:
 			p.Protected = append(p.Protected, key)
 			p.Inventory = append(p.Inventory, key) // to be pruned once the annotation is removed
@@ -224,8 +225,8 @@ func isMandatory(object *unstructured.Unstructured) bool {
 	return false
 }
 
-// hasRuntime reports whether a Kyma has a known runtime. The runtime has enrolled or reported, or a bundle was
-// published that an operator carries to the runtime.
+// hasRuntime reports whether a Kyma has a known runtime. The runtime has enrolled or reported, or it is an air-gapped
+// runtime with a published bundle.
 func hasRuntime(kyma *unstructured.Unstructured) bool {
 	if kyma == nil {
 		return false
@@ -235,7 +236,7 @@ func hasRuntime(kyma *unstructured.Unstructured) bool {
 		carried && hasRuntimeField(kyma, "published")
 }
 
-// hasRuntimeField reports whether a field of a Kyma's status.runtime is set. An unreadable status counts as set.
+// hasRuntimeField reports whether a field of a Kyma's status.runtime is set. It returns true for an unreadable status.
 func hasRuntimeField(kyma *unstructured.Unstructured, field string) bool {
 	if kyma == nil {
 		return false

@@ -33,19 +33,19 @@ func TestLargePruneWaitsForPermission(t *testing.T) {
 		held    string // part of the message, empty if the commit is not held
 		pruned  int
 	}{
-		"maximum percentage": {commit: all[10:], pruning: limits, pruned: 10},
-		"over the maximum percentage": {
+		"prune at the maximum percentage": {commit: all[10:], pruning: limits, pruned: 10},
+		"prune over the maximum percentage": {
 			commit: all[11:], pruning: limits,
 			held:   "would prune 11 of 100 other objects (at most 5 or 10% without permission): Kyma k000, Kyma k001",
 			pruned: 11,
 		},
-		"long list of objects": {
+		"message with more than ten objects": {
 			commit: all[50:], pruning: limits, held: "Kyma k009, and 40 more", pruned: 50,
 		},
-		"maximum count": {
+		"prune at the maximum count": {
 			commit: all[5:], pruning: Pruning{MaxPercent: 1, MaxCount: 5}, pruned: 5,
 		},
-		"over the maximum count and percentage": {
+		"prune over the maximum count and percentage": {
 			commit: all[6:], pruning: Pruning{MaxPercent: 1, MaxCount: 5}, held: "6 of 100", pruned: 6,
 		},
 		"Kyma with a reporting runtime": {
@@ -101,7 +101,7 @@ func TestLargePruneWaitsForPermission(t *testing.T) {
 			}
 			if (plan.Held != nil) != (c.held != "") || plan.Held != nil &&
 				!strings.Contains(plan.Held.Error(), c.held) {
-				t.Errorf("held: %v", plan.Held)
+				t.Errorf("got held %v, want %q", plan.Held, c.held)
 			}
 		})
 	}
@@ -129,13 +129,14 @@ func TestAnnotationPreventsPruning(t *testing.T) {
 	}
 	if want := []Key{key("Kyma", "two")}; !reflect.DeepEqual(plan.Protected, want) || len(plan.Prune) != 1 ||
 		plan.Prune[0] != key("ModuleTemplate", "keda-1.0.0") {
-		t.Errorf("plan protects %v and prunes %v", plan.Protected, plan.Prune)
+		t.Errorf("got protected objects %v and pruned objects %v, want Kyma two and keda-1.0.0",
+			plan.Protected, plan.Prune)
 	}
 	// After the annotation is removed, a later commit prunes the object.
 	annotate(live[key("Kyma", "two")], v1beta2.AnnotationPrune, "")
 	plan, err = NewPlan(wanted(t, a("one")), "c3", live, Inventory{Keys: plan.Inventory}, limits)
 	if err != nil || len(plan.Prune) != 1 || plan.Prune[0] != key("Kyma", "two") {
-		t.Errorf("without the annotation, the plan prunes %v, error %v", plan.Prune, err)
+		t.Errorf("without the annotation: got pruned objects %v and error %v, want Kyma two", plan.Prune, err)
 	}
 }
 
@@ -164,11 +165,11 @@ func TestPruningAMandatoryModuleNeedsPermission(t *testing.T) {
 			live, inventory := inForce(t, c.document, a("one"))
 			plan, err := NewPlan(wanted(t, a("one")), "c2", live, Inventory{inventory, c.added}, c.pruning)
 			if err != nil || len(plan.Prune) != 1 {
-				t.Fatalf("prunes %v, %v", plan.Prune, err)
+				t.Fatalf("got pruned objects %v and error %v, want 1", plan.Prune, err)
 			}
 			if (plan.Held != nil) != (c.held != "") || plan.Held != nil &&
 				!strings.Contains(plan.Held.Error(), c.held) {
-				t.Errorf("held: %v", plan.Held)
+				t.Errorf("got held %v, want %q", plan.Held, c.held)
 			}
 		})
 	}
@@ -198,11 +199,12 @@ func TestRevertingAPartialCommitKeepsExistingObjects(t *testing.T) {
 	}
 	back, err := NewPlan(wanted(t, template, a("one")), "c1", live, noted, limits)
 	if err != nil || back.Held != nil {
-		t.Fatalf("the revert is held: %v, error %v", back.Held, err)
+		t.Fatalf("revert: got held %v and error %v, want none", back.Held, err)
 	}
 	if !reflect.DeepEqual(back.Prune, []Key{key("Kyma", "new")}) ||
 		!reflect.DeepEqual(back.Disown, []Key{key("Kyma", "theirs")}) || back.equal() {
-		t.Errorf("the revert prunes %v and disowns %v", back.Prune, back.Disown)
+		t.Errorf("revert: got pruned objects %v and disowned objects %v, want Kyma new and Kyma theirs",
+			back.Prune, back.Disown)
 	}
 	annotations := live[key("Kyma", "theirs")].GetAnnotations()
 	delete(annotations, v1beta2.AnnotationGitCommit)
@@ -210,6 +212,6 @@ func TestRevertingAPartialCommitKeepsExistingObjects(t *testing.T) {
 	delete(live, key("Kyma", "new"))
 	if done, err := NewPlan(wanted(t, template, a("one")), "c1", live, noted, limits); err != nil || !done.equal() ||
 		len(done.Disown) > 0 {
-		t.Errorf("the reverted commit has another plan: %+v, %v", done, err)
+		t.Errorf("reverted commit: got plan %+v and error %v, want no changes", done, err)
 	}
 }

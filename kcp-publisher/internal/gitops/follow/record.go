@@ -170,7 +170,7 @@ func encodeInventory(keys []Key) (string, error) {
 	text := strings.Join(lines, "\n")
 	if len(text) > maxInventoryBytes {
 		return "",
-			fmt.Errorf("the names of the commit's objects have %d bytes, at most %d: use fewer or shorter names",
+			fmt.Errorf("the commit's object names have %d bytes, must have at most %d: use fewer or shorter names",
 				len(text), maxInventoryBytes)
 	}
 	return text, nil
@@ -183,7 +183,7 @@ func decodeInventory(text string) ([]Key, error) {
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
 		if len(fields) < 2 {
-			return nil, fmt.Errorf("invalid inventory line %q: want a kind with names", line)
+			return nil, fmt.Errorf("invalid inventory line %q: must be a kind with names", line)
 		}
 		kind := schema.ParseGroupKind(fields[0])
 		for _, name := range fields[1:] {

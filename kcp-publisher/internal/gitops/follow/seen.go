@@ -18,7 +18,7 @@ import (
 )
 
 // Bundles are built from the manager's cache, which watches each kind separately, so one kind can be behind the others.
-// A commit counts as applied only after the cache contains all its objects.
+// A commit is recorded as applied only after the cache contains all its objects.
 
 // visibleWithin limits one wait for the cache. visiblePoll is its polling interval.
 const (

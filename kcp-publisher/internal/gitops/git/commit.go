@@ -96,7 +96,7 @@ func (r *Repository) selected(refs *packp.AdvRefs) (plumbing.Hash, error) {
 	}
 	if r.Branch == "" && r.Tag == "" {
 		if refs.Head == nil {
-			return plumbing.ZeroHash, errors.New("the repository's HEAD names no commit: name a branch")
+			return plumbing.ZeroHash, errors.New("the repository's HEAD does not point to a commit: select a branch")
 		}
 		return *refs.Head, nil
 	}
@@ -136,7 +136,7 @@ func (r *Repository) fetch(
 	}
 	request := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
 	request.Wants = []plumbing.Hash{head}
-	request.Capabilities.Delete(capability.ThinPack) // no objects are here that a thin pack could refer to
+	request.Capabilities.Delete(capability.ThinPack) // a thin pack would refer to objects that are not stored locally
 	if refs.Capabilities.Supports(capability.Shallow) {
 		request.Depth = packp.DepthCommits(1)
 		if err := request.Capabilities.Set(capability.Shallow); err != nil {
@@ -152,7 +152,7 @@ func (r *Repository) fetch(
 	return head, branch, objects, err
 }
 
-// unpacked reads a pack. It checks the size of its objects before it keeps any.
+// unpacked returns the objects of a pack. It checks the size of all objects before it stores any.
 func unpacked(from io.Reader) (storer.EncodedObjectStorer, error) {
 	var pack bytes.Buffer
 	if _, err := io.Copy(&pack, bounded.NewReader(from, maxPackBytes, errTooLarge)); err != nil {
@@ -263,14 +263,14 @@ func (c *collector) folder(tree *object.Tree, name string, depth int) error {
 				return err
 			}
 		default:
-			return fmt.Errorf("%s: mode %s is not known", at, entry.Mode)
+			return fmt.Errorf("%s: file mode %s is not supported", at, entry.Mode)
 		}
 	}
 	return nil
 }
 
-// unread refuses an entry that may replace files of an earlier commit: if it were ignored, those files would look
-// removed. Entries with hidden names or in hidden folders are ignored.
+// unread returns an error for a link or submodule that may replace files of an earlier commit: if it were ignored,
+// those files would look removed. It ignores entries with hidden names or in hidden folders.
 func (c *collector) unread(at, what string) error {
 	isHidden := func(name string) bool { return len(name) > 1 && name[0] == '.' }
 	inHidden := slices.ContainsFunc(strings.Split(path.Dir(at), "/"), isHidden)
@@ -287,7 +287,8 @@ func (c *collector) file(hash plumbing.Hash, at string) error {
 		return err
 	}
 	if c.bytes += blob.Size; blob.Size > maxFileBytes || c.bytes > maxFilesBytes {
-		return fmt.Errorf("%d bytes, at most %d, and %d in all files", blob.Size, maxFileBytes, maxFilesBytes)
+		return fmt.Errorf("%d bytes, must have at most %d, and all files together at most %d", blob.Size, maxFileBytes,
+			maxFilesBytes)
 	}
 	data, err := contents(blob)
 	if err != nil {

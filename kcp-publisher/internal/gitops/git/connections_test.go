@@ -37,7 +37,7 @@ func TestPollsLeaveNoConnectionsBehind(t *testing.T) {
 	}
 	for deadline := time.Now().Add(time.Minute); open.Load() > 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d connections are still open", open.Load(), begun.Load())
+			t.Fatalf("got %d open connections of %d, want none", open.Load(), begun.Load())
 		}
 	}
 	if begun.Load() == 0 {

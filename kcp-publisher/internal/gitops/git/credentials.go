@@ -100,7 +100,7 @@ func (c Credentials) tls() (*tls.Config, error) {
 		pool = x509.NewCertPool()
 	}
 	if !pool.AppendCertsFromPEM(c.ca) {
-		return nil, errors.New("ca.crt holds no certificate")
+		return nil, errors.New("ca.crt contains no certificate")
 	}
 	config.RootCAs = pool
 	return config, nil

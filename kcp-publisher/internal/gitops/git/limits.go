@@ -25,7 +25,7 @@ const (
 var errTooLarge = fmt.Errorf("the repository sends more than %d MiB: keep the source in a separate repository",
 	maxPackBytes>>20)
 
-// measure inflates a pack without keeping its objects, and refuses a pack with too many or too large objects. For a
+// measure inflates a pack without storing its objects, and refuses a pack with too many or too large objects. For a
 // delta it counts the size that the delta declares: applying a delta with a wrong size fails.
 func measure(pack []byte) error {
 	scanner := packfile.NewScanner(bytes.NewReader(pack))
@@ -34,7 +34,7 @@ func measure(pack []byte) error {
 		return err
 	}
 	if count > maxObjects {
-		return fmt.Errorf("the repository sends %d objects, at most %d: keep the source in a separate repository",
+		return fmt.Errorf("the repository sends %d objects, must be at most %d: keep the source in its own repository",
 			count, maxObjects)
 	}
 	total := counter{limit: maxInflatedBytes}
@@ -56,7 +56,7 @@ func measure(pack []byte) error {
 	return nil
 }
 
-// counter counts the written bytes and keeps the first ones.
+// counter counts the written bytes and stores the first 20.
 type counter struct {
 	bytes, limit int64
 	start        []byte

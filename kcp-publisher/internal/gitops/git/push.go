@@ -39,10 +39,10 @@ type Change struct {
 var ErrMoved = errors.New("the branch changed since it was read: run the command again")
 
 // ErrExists is the error for a new branch that exists.
-var ErrExists = errors.New("exists already: choose another name")
+var ErrExists = errors.New("already exists: choose another name")
 
-// Push commits the change on top of base and returns the hash. The branch is either base's own, which must not have
-// moved, or a new one.
+// Push commits the change on top of base and returns the hash. branch is either the branch of base, which must still
+// point to base, or a new branch.
 func (r *Repository) Push(ctx context.Context, base *Commit, change Change, branch string) (string, error) {
 	defer r.finished()
 	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
@@ -170,7 +170,7 @@ func stored(made *memory.Storage, o object.Object) (plumbing.Hash, error) {
 	return made.SetEncodedObject(encoded)
 }
 
-// both searches for objects among the new ones first, then in the base.
+// both combines the new objects with the objects of the base commit. New objects take precedence.
 type both struct {
 	*memory.Storage
 	base storer.EncodedObjectStorer
@@ -183,7 +183,7 @@ func (b both) EncodedObject(kind plumbing.ObjectType, hash plumbing.Hash) (plumb
 	return b.base.EncodedObject(kind, hash)
 }
 
-// keep stores the commit in a repository on this machine.
+// keep stores the new commit in a repository on this machine and moves the branch to it.
 func (r *Repository) keep(made *memory.Storage, command *packp.Command) error {
 	repository, err := gogit.PlainOpen(r.endpoint.Path)
 	if err != nil {
@@ -213,8 +213,8 @@ func (r *Repository) keep(made *memory.Storage, command *packp.Command) error {
 	return repository.Storer.CheckAndSetReference(plumbing.NewHashReference(command.Name, command.New), before)
 }
 
-// notCheckedOut refuses, as git does, to move a branch that is checked out in a working tree, unless the repository
-// allows it.
+// notCheckedOut returns an error, as git does, if the branch is checked out in a working tree and
+// receive.denyCurrentBranch does not allow the push.
 func notCheckedOut(repository *gogit.Repository, branch plumbing.ReferenceName) error {
 	config, err := repository.Config()
 	if err != nil {
@@ -225,12 +225,13 @@ func notCheckedOut(repository *gogit.Repository, branch plumbing.ReferenceName) 
 	}
 	head, err := repository.Storer.Reference(plumbing.HEAD)
 	if err == nil && !config.Core.IsBare && head.Target() == branch {
-		return fmt.Errorf("%s is checked out there: push to another branch, or to a bare repository", branch.Short())
+		return fmt.Errorf("%s is checked out in the repository: push to another branch, or to a bare repository",
+			branch.Short())
 	}
 	return nil
 }
 
-// moved returns the error for a branch that has another commit than expected.
+// moved returns the error for a branch that does not point to the expected commit.
 func moved(command *packp.Command) error {
 	if command.Old == plumbing.ZeroHash {
 		return fmt.Errorf("branch %s %w", command.Name.Short(), ErrExists)

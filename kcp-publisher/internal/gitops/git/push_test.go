@@ -38,8 +38,8 @@ func TestPushChangesOneFile(t *testing.T) {
 	w := newWork(t)
 	first := w.commit(map[string]string{"fleet/deep/two.yaml": "old", "fleet/one.yaml": "1", "z/three.yaml": "3"})
 	for name, url := range map[string]func(*testing.T) string{
-		"in a folder":     func(*testing.T) string { return w.bare() },
-		"over git's HTTP": func(t *testing.T) string { return strings.TrimSuffix(served(t, w.bare(), ""), "/.git") },
+		"in a folder":   func(*testing.T) string { return w.bare() },
+		"over git HTTP": func(t *testing.T) string { return strings.TrimSuffix(served(t, w.bare(), ""), "/.git") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := open(t, Options{URL: url(t), Path: "fleet"})
@@ -51,31 +51,31 @@ func TestPushChangesOneFile(t *testing.T) {
 			w.must(err)
 			if after.Hash != pushed || after.commit.ParentHashes[0].String() != first || after.Message != "promote" ||
 				after.Author != "Ada <ada@example.com>" {
-				t.Errorf("got %+v", after.commit)
+				t.Errorf("got commit %+v, want the pushed commit", after.commit)
 			}
 			all := fetched(t, Options{URL: r.URL})
 			if got := names(t, all.Files); got != "fleet/deep/two.yaml fleet/one.yaml z/three.yaml" {
-				t.Errorf("files %s", got)
+				t.Errorf("got files %s, want all three", got)
 			}
 			file, err := all.Files.Open("fleet/deep/two.yaml")
 			w.must(err)
 			if data, _ := io.ReadAll(file); string(data) != "new" {
-				t.Errorf("content %q", data)
+				t.Errorf("got content %q, want new", data)
 			}
 			if _, err := r.Push(t.Context(), base, change, "main"); !errors.Is(err, ErrMoved) {
-				t.Errorf("a second push on the same base: %v", err)
+				t.Errorf("second push on the same base: got error %v, want ErrMoved", err)
 			}
 			if _, err := r.Push(t.Context(), base, change, "promote-two"); err != nil {
-				t.Errorf("a new branch: %v", err)
+				t.Errorf("push to a new branch: got error %v, want none", err)
 			}
 			other := change
 			other.Message = "another"
 			if _, err := r.Push(t.Context(), base, other, "promote-two"); err == nil ||
-				!strings.Contains(err.Error(), "exists already") {
-				t.Errorf("a branch that exists: %v", err)
+				!strings.Contains(err.Error(), "already exists") {
+				t.Errorf("push to an existing branch: got error %v, want already exists", err)
 			}
 			if now := fetched(t, Options{URL: r.URL}); now.Hash != pushed {
-				t.Errorf("main is at %s", now.Hash)
+				t.Errorf("got commit %s on main, want %s", now.Hash, pushed)
 			}
 		})
 	}
@@ -88,22 +88,22 @@ func TestCheckedOutBranchIsNotMoved(t *testing.T) {
 	base, err := r.Commit(t.Context())
 	w.must(err)
 	if _, err := r.Push(t.Context(), base, change, "main"); err == nil ||
-		!strings.Contains(err.Error(), "main is checked out there") {
-		t.Errorf("got %v", err)
+		!strings.Contains(err.Error(), "main is checked out in the repository") {
+		t.Errorf("push to the checked-out branch: got error %v, want a refusal", err)
 	}
 	if _, err := r.Push(t.Context(), base, change, "other"); err != nil {
-		t.Errorf("another branch: %v", err)
+		t.Errorf("push to another branch: got error %v, want none", err)
 	}
 	config, err := w.repo.Config()
 	w.must(err)
 	config.Raw.Section("receive").SetOption("denyCurrentBranch", "ignore")
 	w.must(w.repo.SetConfig(config))
 	if _, err := open(t, Options{URL: w.dir}).Push(t.Context(), base, change, "main"); err != nil {
-		t.Errorf("where the repository allows it: %v", err)
+		t.Errorf("push with receive.denyCurrentBranch=ignore: got error %v, want none", err)
 	}
 }
 
-// signer signs commits as `git commit -S` with gpg.format=ssh does.
+// sshSigner signs commits as `git commit -S` with gpg.format=ssh does.
 type sshSigner struct {
 	key       ssh.Signer
 	namespace string
@@ -118,11 +118,11 @@ func (s sshSigner) Sign(message io.Reader) ([]byte, error) {
 	return []byte(signature), err
 }
 
-// TestGitVerifiesOurSignature lets ssh-keygen, which git asks, judge a commit that Push signed.
+// TestGitVerifiesOurSignature verifies a commit that Push signed with git and ssh-keygen.
 func TestGitVerifiesOurSignature(t *testing.T) {
 	for _, program := range []string{"git", "ssh-keygen"} {
 		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("%s is not installed: it is not there to be asked", program)
+			t.Skipf("%s is not installed", program)
 		}
 	}
 	w := newWork(t)
@@ -149,13 +149,13 @@ func TestGitVerifiesOurSignature(t *testing.T) {
 	cmd.Dir, cmd.Env = r.URL, append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null")
 	if output, err := cmd.CombinedOutput(); err != nil ||
 		!strings.Contains(string(output), `Good "git" signature for ada@example.com`) {
-		t.Errorf("git reports %v\n%s", err, output)
+		t.Errorf("git verify-commit: got error %v\n%s", err, output)
 	}
 	signers, err := ReadSigners(allowed)
 	w.must(err)
 	if commit, err := open(t, Options{URL: r.URL, Signers: signers}).Commit(t.Context()); err != nil ||
 		commit.Hash != hash || commit.SignedBy != "ada@example.com" {
-		t.Errorf("got %+v, %v", commit, err)
+		t.Errorf("got commit %+v and error %v, want signer ada@example.com", commit, err)
 	}
 }
 
@@ -172,11 +172,11 @@ func TestPreviewShowsTheCommitOnly(t *testing.T) {
 	for _, want := range []string{"Author: Ada <ada@example.com>", "    promote",
 		"--- a/fleet/deep/two.yaml\n+++ b/fleet/deep/two.yaml", "-old\n+new\n"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("%q is missing in\n%s", want, text)
+			t.Errorf("preview does not contain %q:\n%s", want, text)
 		}
 	}
 	if after := fetched(t, Options{URL: r.URL}); after.Hash != hash {
-		t.Errorf("main is at %s", after.Hash)
+		t.Errorf("after the preview: got commit %s on main, want %s", after.Hash, hash)
 	}
 }
 
@@ -215,30 +215,30 @@ func TestOnlySignedCommitsAreRead(t *testing.T) {
 	for name, c := range map[string]struct {
 		signers string
 		sign    func(*gogit.CommitOptions)
-		want    string // part of the error, empty when it is accepted
+		want    string // part of the error, empty if the commit is accepted
 	}{
-		"an allowed SSH key": {
+		"commit signed by an allowed SSH key": {
 			allowed, func(o *gogit.CommitOptions) { o.Signer = sshSigner{trusted, "git"} }, "",
 		},
-		"an SSH key of another user": {
+		"commit signed by another SSH key": {
 			allowed, func(o *gogit.CommitOptions) { o.Signer = sshSigner{foreign, "git"} }, "is not allowed",
 		},
-		"a signature of a file": {
-			allowed, func(o *gogit.CommitOptions) { o.Signer = sshSigner{trusted, "file"} }, `is for "file"`,
+		"SSH signature with the namespace file": {
+			allowed, func(o *gogit.CommitOptions) { o.Signer = sshSigner{trusted, "file"} }, `is for namespace "file"`,
 		},
-		"no signature": {allowed, func(*gogit.CommitOptions) {}, "is not signed"},
-		"OpenPGP where SSH is wanted": {
+		"unsigned commit with SSH signers": {allowed, func(*gogit.CommitOptions) {}, "is not signed"},
+		"OpenPGP signature with SSH signers": {
 			allowed, func(o *gogit.CommitOptions) { o.SignKey = person }, "not an SSH signature",
 		},
-		"a key of the key ring": {ring.String(), func(o *gogit.CommitOptions) { o.SignKey = person }, ""},
-		"a key of another user": {
+		"signed by a key of the key ring": {ring.String(), func(o *gogit.CommitOptions) { o.SignKey = person }, ""},
+		"commit signed by another OpenPGP key": {
 			ring.String(), func(o *gogit.CommitOptions) { o.SignKey = stranger }, "not signed by a key of the key ring",
 		},
-		"SSH where OpenPGP is wanted": {
+		"SSH signature with an OpenPGP key ring": {
 			ring.String(), func(o *gogit.CommitOptions) { o.Signer = sshSigner{trusted, "git"} },
 			"not signed by a key of the key ring",
 		},
-		"no OpenPGP signature": {ring.String(), func(*gogit.CommitOptions) {}, "is not signed"},
+		"unsigned commit with an OpenPGP key ring": {ring.String(), func(*gogit.CommitOptions) {}, "is not signed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "signers")
@@ -249,7 +249,7 @@ func TestOnlySignedCommitsAreRead(t *testing.T) {
 			w.commit(map[string]string{"a.yaml": "1"}, c.sign)
 			commit, err := open(t, Options{URL: w.dir, Signers: signers}).Commit(t.Context())
 			if c.want == "" && (err != nil || commit.SignedBy == "") {
-				t.Errorf("got %+v, %v", commit, err)
+				t.Errorf("got commit %+v and error %v, want a signer", commit, err)
 			}
 			if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got %v, want %s", err, c.want)
@@ -268,21 +268,21 @@ func TestSignatureOfAnotherCommitIsRefused(t *testing.T) {
 	w.must(err)
 	signers := &Signers{ssh: map[string]string{ssh.FingerprintSHA256(key.PublicKey()): "ada"}}
 	if who, err := signers.verify(commit); err != nil || who != "ada" {
-		t.Fatalf("as it is: %q, %v", who, err)
+		t.Fatalf("unchanged commit: got signer %q and error %v, want ada", who, err)
 	}
 	if _, err := signers.verifySSH([]byte("tree of mine"), commit.PGPSignature); err == nil ||
 		!strings.Contains(err.Error(), "does not match the commit") {
-		t.Errorf("got %v", err)
+		t.Errorf("changed commit: got error %v, want a refusal", err)
 	}
 }
 
-func TestFilesOfSignersThatSayNothingUsableAreRefused(t *testing.T) {
+func TestInvalidSignersFileIsRefused(t *testing.T) {
 	key := string(ssh.MarshalAuthorizedKey(newSSHKey(t).PublicKey()))
 	for name, c := range map[string]struct{ content, want string }{
-		"nothing":               {"# nobody\n", "neither an armored OpenPGP key nor an allowed signer"},
-		"a key without a name":  {"\n" + key, "signers:2: want PRINCIPAL"},
-		"an authority":          {"ada cert-authority " + key, "signers:1: option cert-authority is not supported"},
-		"a key that has an end": {`ada valid-before="20300101" ` + key, "option valid-before"},
+		"file with only a comment": {"# nobody\n", "neither an armored OpenPGP key nor an allowed signer"},
+		"key without a principal":  {"\n" + key, "signers:2: must be PRINCIPAL"},
+		"certificate authority":    {"ada cert-authority " + key, "signers:1: option cert-authority is not supported"},
+		"key with an expiry":       {`ada valid-before="20300101" ` + key, "option valid-before"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "signers")
@@ -290,7 +290,7 @@ func TestFilesOfSignersThatSayNothingUsableAreRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := ReadSigners(file); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v", err)
+				t.Errorf("got error %v, want %q", err, c.want)
 			}
 		})
 	}

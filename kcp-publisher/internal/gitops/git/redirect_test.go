@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-func TestClientFollowsNoRedirectToAnotherHost(t *testing.T) {
+func TestClientRefusesRedirectToAnotherHost(t *testing.T) {
 	var asked atomic.Int64
 	internal := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
 	t.Cleanup(internal.Close)

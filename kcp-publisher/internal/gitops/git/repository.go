@@ -1,7 +1,7 @@
 // Package git reads the files of one commit from a Git repository, and writes one commit back. Its input is a
 // repository's address, branch and credentials. Its output is the commit's hash, author, time and files, all in memory.
-// It runs no git program, so that no hooks, filters or configuration of the machine change the result. It limits the
-// size, count and time of all data before it uses the data, and never exposes a file outside of the path.
+// It does not run the git program, so hooks, filters and the configuration of the machine cannot change the result. It
+// limits the size, count and time of all data before it uses the data, and never exposes a file outside of the path.
 package git
 
 import (
@@ -30,11 +30,12 @@ import (
 
 // Options select a folder of one commit.
 type Options struct {
-	// URL is https://…, http://…, ssh://…, user@host:path, file://… or a path on this machine. It holds no password.
+	// URL is https://…, http://…, ssh://…, user@host:path, file://… or a path on this machine. It must not contain a
+	// password.
 	URL string
-	// Branch or Tag selects the commit; at most one is set. Without both, it is the repository's HEAD.
+	// Branch or Tag selects the commit; at most one can be set. If both are empty, the repository's HEAD is used.
 	Branch, Tag string
-	// Path is the folder to read, with slashes; empty for all.
+	// Path is the folder to read, with slashes as separators. If it is empty, the whole repository is read.
 	Path        string
 	Credentials Credentials
 	// Signers are the accepted signers. The commit must have a signature of one of them, unless Signers is nil.
@@ -47,8 +48,8 @@ type Repository struct {
 	endpoint *transport.Endpoint
 	client   transport.Transport
 	auth     transport.AuthMethod
-	// rest closes idle connections, nil if none are kept.
-	rest func()
+	// closeIdle closes idle connections. It is nil if the protocol has none.
+	closeIdle func()
 }
 
 // dialTimeout limits connecting, operationTimeout a whole read, fetch or push, and idleTimeout how long a connection
@@ -86,7 +87,8 @@ func Open(o Options) (*Repository, error) {
 	endpoint, err := transport.NewEndpoint(o.URL)
 	if err != nil || o.URL == "" {
 		return nil,
-			errors.New("want a URL such as https://host/repository.git, ssh://git@host/repository.git or a path")
+			errors.New("the repository must be a URL such as https://host/repository.git or " +
+				"ssh://git@host/repository.git, or a path")
 	}
 	r := &Repository{Options: o, endpoint: endpoint}
 	if err := r.connectBy(endpoint.Protocol); err != nil {
@@ -102,7 +104,7 @@ func (r *Repository) connectBy(protocol string) (err error) {
 		return nil
 	case "http", "https":
 		if protocol == "http" && r.Credentials.secret() && !isLoopback(r.endpoint.Host) {
-			return fmt.Errorf("%s would carry the credentials in clear text: use https", r.URL)
+			return fmt.Errorf("%s would send the credentials in clear text: use https", r.URL)
 		}
 		web := http.DefaultTransport.(*http.Transport).Clone()
 		web.DialContext = (&net.Dialer{Timeout: dialTimeout}).DialContext
@@ -115,7 +117,7 @@ func (r *Repository) connectBy(protocol string) (err error) {
 			Transport:     bounded.Transport{Next: web, MaxBytes: maxPackBytes, TooLarge: errTooLarge},
 			CheckRedirect: store.SameHostRedirects,
 		})
-		r.rest = web.CloseIdleConnections
+		r.closeIdle = web.CloseIdleConnections
 		r.auth = r.Credentials.http()
 		return nil
 	case "ssh":
@@ -124,7 +126,7 @@ func (r *Repository) connectBy(protocol string) (err error) {
 		r.auth, err = r.Credentials.ssh(r.endpoint)
 		return err
 	}
-	return fmt.Errorf("%s: scheme %q is not supported, want https, http, ssh or file", r.URL, protocol)
+	return fmt.Errorf("%s: scheme %q is not supported, must be https, http, ssh or file", r.URL, protocol)
 }
 
 // Is reports whether an address refers to a repository rather than a folder.
@@ -154,11 +156,11 @@ func (r *Repository) At(branch, tag string) *Repository {
 	return &other
 }
 
-// finished ends an operation. The follower opens the repository for each poll, because credentials may have changed, so
-// idle connections would accumulate until they time out.
+// finished closes idle connections at the end of an operation. The follower opens the repository for each poll, because
+// credentials may have changed, so idle connections would accumulate until they time out.
 func (r *Repository) finished() {
-	if r.rest != nil {
-		r.rest()
+	if r.closeIdle != nil {
+		r.closeIdle()
 	}
 }
 
@@ -169,9 +171,9 @@ func (r *Repository) Head(ctx context.Context) (string, error) {
 	defer cancel()
 	hash, session, _, err := r.advertised(ctx)
 	if err != nil {
-		return "", r.fetchError("look at", err)
+		return "", r.fetchError("read the references of", err)
 	}
-	_ = session.Close() // it was only read from
+	_ = session.Close() // closing a session that only reads cannot lose data
 	return hash.String(), nil
 }
 

@@ -50,7 +50,7 @@ func (w *work) must(err error) {
 	}
 }
 
-// commit writes files, or removes those that are empty, and returns the hash.
+// commit commits files and returns the hash of the commit. An empty content deletes the file.
 func (w *work) commit(files map[string]string, options ...func(*gogit.CommitOptions)) string {
 	w.t.Helper()
 	tree, err := w.repo.Worktree()
@@ -103,12 +103,12 @@ func names(t *testing.T, files fs.FS) string {
 	return strings.Join(all, " ")
 }
 
-// served serves a repository as `git http-backend` does, to clients that know the password.
+// served serves a repository with `git http-backend` to clients with the password.
 func served(t *testing.T, dir, password string) string {
 	t.Helper()
 	program, err := exec.LookPath("git")
 	if err != nil {
-		t.Skip("git is not installed: its own server is not there to be asked")
+		t.Skip("git is not installed")
 	}
 	backend := &cgi.Handler{Path: program, Args: []string{"http-backend"}, Dir: dir,
 		Env: []string{"GIT_PROJECT_ROOT=" + dir, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1", "HOME=" + dir,
@@ -134,13 +134,13 @@ func TestCommitHasTheFilesBelowItsPath(t *testing.T) {
 	commit := fetched(t, Options{URL: w.dir, Branch: "main", Path: "/fleet/"})
 	if commit.Hash != hash || commit.Branch != "main" || commit.Author != "Ada <ada@example.com>" ||
 		!commit.Time.Equal(noon) {
-		t.Errorf("got %+v", commit)
+		t.Errorf("got commit %+v, want %s on main", commit, hash)
 	}
 	if got := names(t, commit.Files); got != "deep/two.yaml one.yaml" {
-		t.Errorf("got %s", got)
+		t.Errorf("got files %s, want deep/two.yaml and one.yaml", got)
 	}
 	if data, err := fs.ReadFile(commit.Files, "deep/two.yaml"); err != nil || string(data) != "b" {
-		t.Errorf("got %q, %v", data, err)
+		t.Errorf("got content %q and error %v, want b", data, err)
 	}
 	if _, err := fs.ReadFile(commit.Files, "../secret.yaml"); err == nil {
 		t.Error("a file outside of the path was read")
@@ -161,10 +161,10 @@ func TestBranchTagAndHeadSelectACommit(t *testing.T) {
 		options Options
 		want    string
 	}{
-		"the branch":            {Options{Branch: "main"}, second},
+		"branch":                {Options{Branch: "main"}, second},
 		"HEAD without a branch": {Options{}, second},
-		"a tag":                 {Options{Tag: "light"}, first},
-		"an annotated tag":      {Options{Tag: "annotated"}, first},
+		"lightweight tag":       {Options{Tag: "light"}, first},
+		"annotated tag":         {Options{Tag: "annotated"}, first},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.options.URL = "file://" + w.dir
@@ -175,7 +175,7 @@ func TestBranchTagAndHeadSelectACommit(t *testing.T) {
 	}
 }
 
-func TestGitsOwnServerIsReadWithoutItsHistory(t *testing.T) {
+func TestFetchFromGitHTTPBackendOmitsHistory(t *testing.T) {
 	w := newWork(t)
 	w.commit(map[string]string{"a.yaml": "1"})
 	last := w.commit(map[string]string{"a.yaml": "2"})
@@ -186,24 +186,24 @@ func TestGitsOwnServerIsReadWithoutItsHistory(t *testing.T) {
 	w.must(err)
 	commit := fetched(t, Options{URL: url, Credentials: credentials})
 	if commit.Hash != last || commit.Branch != "main" || names(t, commit.Files) != "a.yaml" {
-		t.Errorf("got %+v with %s", commit, names(t, commit.Files))
+		t.Errorf("got commit %+v with files %s, want the last commit with a.yaml", commit, names(t, commit.Files))
 	}
 	if parent, err := commit.commit.Parent(0); err == nil {
-		t.Errorf("the commit before it came too: %s", parent.Hash)
+		t.Errorf("got parent commit %s, want no history", parent.Hash)
 	}
 	head, err := open(t, Options{URL: url, Credentials: credentials}).Head(t.Context())
 	if err != nil || head != commit.Head {
-		t.Errorf("head %s, %v", head, err)
+		t.Errorf("Head: got %s and error %v, want %s", head, err, commit.Head)
 	}
 	_, err = open(t, Options{URL: url}).Commit(t.Context())
 	var refused *FetchError
 	if err == nil || !strings.Contains(err.Error(), "authentication required") || !errors.As(err, &refused) ||
 		refused.Cause != CredentialsRefused {
-		t.Errorf("without a password: %v", err)
+		t.Errorf("without a password: got error %v, want CredentialsRefused", err)
 	}
 }
 
-func TestLinksAndSubmodulesStopACommit(t *testing.T) {
+func TestCommitWithLinkOrSubmoduleIsRefused(t *testing.T) {
 	submodule := func(w *work, name string) {
 		index, err := w.repo.Storer.Index()
 		w.must(err)
@@ -220,17 +220,17 @@ func TestLinksAndSubmodulesStopACommit(t *testing.T) {
 		at    string
 		want  string
 	}{
-		"a link in the place of a file": {
+		"symbolic link instead of a file": {
 			link, "kymas/one.yaml", "kymas/one.yaml is a symbolic link, which is not followed",
 		},
-		"a link in the place of a folder": {link, "kymas", "kymas is a symbolic link"},
-		"a submodule in the place of a folder": {
+		"symbolic link instead of a folder": {link, "kymas", "kymas is a symbolic link"},
+		"submodule instead of a folder": {
 			submodule, "kymas", "kymas is a submodule, which is not fetched: replace it with the files",
 		},
-		"a hidden link to an object": {link, ".one.yaml", ".one.yaml is a symbolic link"},
-		"a hidden link":              {link, ".editorconfig", ""},
-		"a link in a hidden folder":  {link, ".github/kymas", ""},
-		"a hidden submodule":         {submodule, ".tools", ""},
+		"hidden symbolic link to a YAML file":  {link, ".one.yaml", ".one.yaml is a symbolic link"},
+		"hidden symbolic link to another file": {link, ".editorconfig", ""},
+		"symbolic link in a hidden folder":     {link, ".github/kymas", ""},
+		"hidden submodule":                     {submodule, ".tools", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWork(t)
@@ -261,28 +261,28 @@ func TestLinksAndSubmodulesStopACommit(t *testing.T) {
 			w.must(err)
 			if len(commit.Ignored) != 1 || !strings.HasPrefix(commit.Ignored[0], c.at+": ") ||
 				names(t, commit.Files) != "a.yaml" {
-				t.Errorf("ignored %v, read %s", commit.Ignored, names(t, commit.Files))
+				t.Errorf("got ignored entries %v and files %s", commit.Ignored, names(t, commit.Files))
 			}
 		})
 	}
 }
 
-func TestReadErrorsNameThePlace(t *testing.T) {
+func TestReadErrorNamesTheMissingObjectAndURL(t *testing.T) {
 	w := newWork(t)
 	w.commit(map[string]string{"a.yaml": "1"})
 	for name, c := range map[string]struct {
 		options Options
 		want    string
 	}{
-		"no such branch":     {Options{URL: w.dir, Branch: "nope"}, "branch nope does not exist"},
-		"no such tag":        {Options{URL: w.dir, Tag: "v1"}, "tag v1 does not exist"},
-		"no such folder":     {Options{URL: w.dir, Path: "nope"}, "folder nope: directory not found"},
-		"no such repository": {Options{URL: filepath.Join(w.dir, "nope")}, "repository does not exist"},
+		"missing branch":     {Options{URL: w.dir, Branch: "nope"}, "branch nope does not exist"},
+		"missing tag":        {Options{URL: w.dir, Tag: "v1"}, "tag v1 does not exist"},
+		"missing folder":     {Options{URL: w.dir, Path: "nope"}, "folder nope: directory not found"},
+		"missing repository": {Options{URL: filepath.Join(w.dir, "nope")}, "repository does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := open(t, c.options).Commit(t.Context())
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.options.URL) {
-				t.Errorf("got %v", err)
+				t.Errorf("got error %v, want %q", err, c.want)
 			}
 		})
 	}
@@ -293,34 +293,34 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 		options Options
 		want    string
 	}{
-		"a password in the URL": {Options{URL: "https://ada:hunter2@host/x"}, "contains credentials"},
-		"a token in the URL":    {Options{URL: "https://hunter2@host/x"}, "contains credentials"},
-		"a password for ssh":    {Options{URL: "ssh://ada:hunter2@host/x"}, "contains credentials"},
-		"no URL":                {Options{}, "want a URL"},
-		"branch and tag":        {Options{URL: "/x", Branch: "a", Tag: "b"}, "set only one of them"},
-		"invalid branch name":   {Options{URL: "/x", Branch: "a..b"}, "not a valid branch"},
-		"another scheme":        {Options{URL: "ftp://host/x"}, `scheme "ftp" is not supported`},
-		"a password in clear text": {
+		"password in the URL":    {Options{URL: "https://ada:hunter2@host/x"}, "contains credentials"},
+		"token in the URL":       {Options{URL: "https://hunter2@host/x"}, "contains credentials"},
+		"password in an SSH URL": {Options{URL: "ssh://ada:hunter2@host/x"}, "contains credentials"},
+		"empty URL":              {Options{}, "must be a URL"},
+		"branch and tag":         {Options{URL: "/x", Branch: "a", Tag: "b"}, "set only one of them"},
+		"invalid branch name":    {Options{URL: "/x", Branch: "a..b"}, "not a valid branch"},
+		"unsupported scheme":     {Options{URL: "ftp://host/x"}, `scheme "ftp" is not supported`},
+		"password sent over HTTP": {
 			Options{URL: "http://host/x", Credentials: Credentials{password: "hunter2"}}, "use https",
 		},
-		"ssh without a known host": {
+		"SSH without known_hosts": {
 			Options{URL: "git@host:x", Credentials: Credentials{identity: []byte("k")}}, "identity and known_hosts",
 		},
-		"ssh without any key": {Options{URL: "ssh://git@host/x"}, "identity and known_hosts"},
+		"SSH without credentials": {Options{URL: "ssh://git@host/x"}, "identity and known_hosts"},
 		"invalid certificates": {
-			Options{URL: "https://host/x", Credentials: Credentials{ca: []byte("k")}}, "holds no certificate",
+			Options{URL: "https://host/x", Credentials: Credentials{ca: []byte("k")}}, "contains no certificate",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Open(c.options)
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hunter2") {
-				t.Errorf("got %v", err)
+				t.Errorf("got error %v, want %q without the password", err, c.want)
 			}
 		})
 	}
 }
 
-// pack returns a pack of one blob with a declared size that is right or too small.
+// pack returns a Git pack with one blob.
 func pack(t *testing.T, content []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -342,22 +342,23 @@ func pack(t *testing.T, content []byte) []byte {
 
 func TestPackIsMeasuredBeforeItIsStored(t *testing.T) {
 	if _, err := unpacked(bytes.NewReader(pack(t, []byte("honest")))); err != nil {
-		t.Errorf("an honest pack: %v", err)
+		t.Errorf("valid pack: got error %v, want none", err)
 	}
 	bomb := pack(t, make([]byte, maxInflatedBytes+1))
 	if len(bomb) > 1<<20 {
-		t.Fatalf("the bomb has %d bytes", len(bomb))
+		t.Fatalf("got a pack of %d bytes, want at most 1 MiB", len(bomb))
 	}
 	if _, err := unpacked(bytes.NewReader(bomb)); err == nil || !strings.Contains(err.Error(), "larger than 256 MiB") {
-		t.Errorf("a bomb: %v", err)
+		t.Errorf("pack that unpacks to more than 256 MiB: got error %v, want the size limit", err)
 	}
 	if _, err := unpacked(endless{}); !errors.Is(err, errTooLarge) {
-		t.Errorf("an endless pack: %v", err)
+		t.Errorf("endless pack: got error %v, want errTooLarge", err)
 	}
 	many := pack(t, []byte("x"))
 	binary.BigEndian.PutUint32(many[8:], maxObjects+1)
-	if _, err := unpacked(bytes.NewReader(many)); err == nil || !strings.Contains(err.Error(), "objects, at most") {
-		t.Errorf("a pack of many: %v", err)
+	if _, err := unpacked(bytes.NewReader(many)); err == nil ||
+		!strings.Contains(err.Error(), "objects, must be at most") {
+		t.Errorf("pack with too many objects: got error %v, want the limit", err)
 	}
 }
 
@@ -365,15 +366,15 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-func TestTargetSizeOfADeltaIsRead(t *testing.T) {
+func TestTargetSizeOfDeltaIsDecoded(t *testing.T) {
 	for name, c := range map[string]struct {
 		delta []byte
 		want  int64
 	}{
-		"small":                       {[]byte{5, 7, 0x90}, 7},
-		"of several bytes":            {[]byte{0x80, 0x01, 0xff, 0x7f}, 0x3fff},
-		"that ends early":             {[]byte{0x80}, 0},
-		"that would be more than any": {append([]byte{1}, bytes.Repeat([]byte{0xff}, 12)...), 1<<63 - 1},
+		"size in one byte":         {[]byte{5, 7, 0x90}, 7},
+		"size in two bytes":        {[]byte{0x80, 0x01, 0xff, 0x7f}, 0x3fff},
+		"truncated delta":          {[]byte{0x80}, 0},
+		"size larger than 63 bits": {append([]byte{1}, bytes.Repeat([]byte{0xff}, 12)...), 1<<63 - 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := targetSize(c.delta); got != c.want {

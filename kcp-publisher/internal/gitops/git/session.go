@@ -16,7 +16,7 @@ import (
 const sshScheme = "kyma-pull-bounded"
 
 func init() {
-	gitssh.DefaultSSHConfig = nil // ~/.ssh/config is the configuration of a user
+	gitssh.DefaultSSHConfig = nil // ~/.ssh/config of the current user must have no effect
 	proxy.RegisterDialerType(sshScheme, func(*url.URL, proxy.Dialer) (proxy.Dialer, error) {
 		return boundedDialer{}, nil
 	})

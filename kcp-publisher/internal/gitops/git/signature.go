@@ -42,7 +42,7 @@ func ReadSigners(name string) (*Signers, error) {
 		principal, rest, _ := strings.Cut(line, " ")
 		key, _, options, _, err := ssh.ParseAuthorizedKey([]byte(rest))
 		if err != nil {
-			return nil, fmt.Errorf("%s:%d: want PRINCIPAL [namespaces=\"git\"] TYPE KEY", name, i+1)
+			return nil, fmt.Errorf("%s:%d: must be PRINCIPAL [namespaces=\"git\"] TYPE KEY", name, i+1)
 		}
 		for _, option := range options {
 			if option != `namespaces="git"` {
@@ -52,7 +52,7 @@ func ReadSigners(name string) (*Signers, error) {
 		signers.ssh[ssh.FingerprintSHA256(key)] = principal
 	}
 	if len(signers.ssh) == 0 {
-		return nil, fmt.Errorf("%s holds neither an armored OpenPGP key nor an allowed signer", name)
+		return nil, fmt.Errorf("%s contains neither an armored OpenPGP key nor an allowed signer", name)
 	}
 	return signers, nil
 }
@@ -129,7 +129,7 @@ func (s *Signers) verifySSH(signed []byte, armored string) (string, error) {
 		return "", errors.New("the signature is malformed")
 	}
 	if parsed.Namespace != sshNamespace {
-		return "", fmt.Errorf("the signature is for %q, want %q", parsed.Namespace, sshNamespace)
+		return "", fmt.Errorf("the signature is for namespace %q, must be %q", parsed.Namespace, sshNamespace)
 	}
 	var digest []byte
 	switch parsed.Hash {
@@ -140,7 +140,7 @@ func (s *Signers) verifySSH(signed []byte, armored string) (string, error) {
 		sum := sha512.Sum512(signed)
 		digest = sum[:]
 	default:
-		return "", fmt.Errorf("hash %q is not supported", parsed.Hash)
+		return "", fmt.Errorf("hash algorithm %q of the signature is not supported", parsed.Hash)
 	}
 	key, err := ssh.ParsePublicKey([]byte(parsed.PublicKey))
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *Signers) verifySSH(signed []byte, armored string) (string, error) {
 	}
 	principal, known := s.ssh[ssh.FingerprintSHA256(key)]
 	if !known {
-		return "", fmt.Errorf("key %s is not allowed", ssh.FingerprintSHA256(key))
+		return "", fmt.Errorf("SSH key %s is not allowed", ssh.FingerprintSHA256(key))
 	}
 	var signature ssh.Signature
 	if err := ssh.Unmarshal([]byte(parsed.Signature), &signature); err != nil {

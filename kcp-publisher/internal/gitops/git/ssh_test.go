@@ -169,8 +169,7 @@ func TestSSHRepositoryIsReadAndPushedWithKeysFromFiles(t *testing.T) {
 	}
 }
 
-// TestSSHServerCannotSendReferencesWithoutEnd reads the references of a server that sends them for as long as the
-// client reads.
+// TestSSHServerCannotSendReferencesWithoutEnd reads the references of a server that sends references without end.
 func TestSSHServerCannotSendReferencesWithoutEnd(t *testing.T) {
 	host := newSSHKey(t)
 	_, identity, err := ed25519.GenerateKey(rand.Reader)
@@ -199,7 +198,7 @@ func TestSSHServerCannotSendReferencesWithoutEnd(t *testing.T) {
 	r := open(t, Options{URL: "ssh://git@" + address.String() + "/fleet",
 		Credentials: sshCredentials(t, address, host.PublicKey(), identity)})
 	if _, err := r.Head(t.Context()); err == nil || !strings.Contains(err.Error(), "64 MiB") {
-		t.Errorf("got %v", err)
+		t.Errorf("endless references: got error %v, want the size limit", err)
 	}
 	if got := <-sent; got > 2*maxPackBytes {
 		t.Errorf("the client read %d bytes, want at most about %d", got, maxPackBytes)

@@ -9,12 +9,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// In gives a channel of a ModuleReleaseMeta the version of the channel source, in place. A missing channel is an error
-// unless create is set.
+// In sets the version of a channel of a ModuleReleaseMeta to the version of the channel source, in place. A missing
+// channel is an error unless create is set.
 func In(spec *v1beta2.ModuleReleaseMetaSpec, source, channel string, create bool) (Promotion, error) {
 	p := Promotion{Module: spec.ModuleName, Source: source, Channel: channel}
 	if source == channel {
-		return p, fmt.Errorf("channel %q is both where the version comes from and where it goes", channel)
+		return p, fmt.Errorf("channel %q is both the source and the target of the promotion", channel)
 	}
 	at := func(name string) int {
 		return slices.IndexFunc(spec.Channels, func(c v1beta2.ChannelVersion) bool { return c.Channel == name })

@@ -1,5 +1,6 @@
 // Package promote writes a promotion into the file of a ModuleReleaseMeta. It takes the file and two channels, and
-// returns the file with one changed version. All other bytes stay: comments, order and notation. It is pure.
+// returns the file with one changed version. All other bytes stay the same, including comments, order and notation. It
+// is pure.
 package promote
 
 import (
@@ -17,10 +18,10 @@ import (
 // Promotion copies the version of one channel to another.
 type Promotion struct {
 	Module string `json:"module"`
-	// Source is the channel that has the version, Channel the one that gets it.
+	// Source is the channel whose version is promoted. Channel is the channel that receives the version.
 	Source  string `json:"source"`
 	Channel string `json:"channel"`
-	// From is the version that the channel had, empty for none.
+	// From is the previous version of Channel, empty for a new channel. To is the promoted version.
 	From string `json:"from,omitempty"`
 	To   string `json:"to"`
 }
@@ -32,7 +33,7 @@ func (p Promotion) Message(author string) string {
 		had = "(none)"
 	}
 	return fmt.Sprintf(
-		"Promote %s to %s in channel %s\n\n%s, channel %s: %s -> %s, as channel %s has it\n\nSigned-off-by: %s\n",
+		"Promote %s to %s in channel %s\n\n%s, channel %s: %s -> %s, promoted from channel %s\n\nSigned-off-by: %s\n",
 		p.Module, p.To, p.Channel, p.Module, p.Channel, had, p.To, p.Source, author)
 }
 
@@ -45,7 +46,7 @@ var ErrNothing = errors.New("there is nothing to promote")
 func Edit(file []byte, line int, module, source, channel string, create bool) ([]byte, Promotion, error) {
 	p := Promotion{Module: module, Source: source, Channel: channel}
 	if source == channel {
-		return nil, p, fmt.Errorf("channel %q is both where the version comes from and where it goes", channel)
+		return nil, p, fmt.Errorf("channel %q is both the source and the target of the promotion", channel)
 	}
 	documents, err := strict.Documents(file, strict.Limits{})
 	if err != nil {
@@ -137,7 +138,7 @@ func (e *editor) replace(version *yaml.Node, p *Promotion) error {
 	return e.put(version, version.Line-1, p.To)
 }
 
-// put replaces the value of a scalar and keeps its notation. The first line is 0.
+// put replaces the value of a scalar and keeps its quotes. line is counted from 0.
 func (e *editor) put(scalar *yaml.Node, line int, value string) error {
 	quote := ""
 	switch scalar.Style &^ yaml.TaggedStyle {
@@ -159,7 +160,7 @@ func (e *editor) put(scalar *yaml.Node, line int, value string) error {
 	return nil
 }
 
-// add appends a channel, in the notation of the channel whose version it gets.
+// add appends a channel, in the notation of the channel from which its version is promoted.
 func (e *editor) add(channels, from *yaml.Node, channel string) error {
 	if channels.Style&yaml.FlowStyle != 0 {
 		return errByHand
@@ -195,7 +196,7 @@ func hasOtherLineBreaks(file []byte) bool {
 	return strings.ContainsAny(text, "\r\u0085\u2028\u2029")
 }
 
-var errByHand = errors.New("its notation is not one that can be edited here: write it by hand")
+var errByHand = errors.New("this YAML notation cannot be edited automatically: edit the file by hand")
 
 // check verifies that the edited file contains the promotion and no other change.
 func check(before, after []byte, line int, p Promotion) error {

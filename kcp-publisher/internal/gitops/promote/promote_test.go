@@ -38,45 +38,45 @@ func TestOnlyTheVersionOfTheChannelChanges(t *testing.T) {
 		"block notation with comments": {
 			meta, 2, "regular", "version: 1.0.0 # since May", "version: 2.0.0 # since May",
 		},
-		"the second of two documents": {
+		"ModuleReleaseMeta in the second document": {
 			meta + other, 13, "regular", "{channel: regular, version: 1.0.0}", "{channel: regular, version: 2.0.0}",
 		},
-		"the first of two documents": {
+		"ModuleReleaseMeta in the first document": {
 			meta + other, 2, "regular", "version: 1.0.0 # since May", "version: 2.0.0 # since May",
 		},
-		"JSON": {
+		"file in JSON": {
 			`{"kind": "ModuleReleaseMeta", "spec": {"channels": [{"channel": "fast", "version": "2.0.0"}, {"channel": "regular", "version": "1.0.0"}]}}`, 1, "regular",
 			`"regular", "version": "1.0.0"`, `"regular", "version": "2.0.0"`,
 		},
-		"single quotes": {
+		"version in single quotes": {
 			strings.Replace(meta, "1.0.0", "'1.0.0'", 1), 2, "regular", "'1.0.0'", "'2.0.0'",
 		},
-		"lines that end as Windows'": {
+		"CRLF line endings": {
 			strings.ReplaceAll(meta, "\n", "\r\n"), 2, "regular", "version: 1.0.0 #", "version: 2.0.0 #",
 		},
-		"letters that are many bytes": {
+		"multi-byte characters before the version": {
 			strings.Replace(meta, "- channel: regular\n    version: 1.0.0",
 				"- {description: für Größe, channel: regular, version: 1.0.0}", 1), 2, "regular", "version: 1.0.0}",
 			"version: 2.0.0}",
 		},
-		"a channel that is new": {
+		"new channel": {
 			meta, 2, "slow", "    channel: fast\n", "    channel: fast\n  - version: \"2.0.0\"\n    channel: slow\n",
 		},
-		"a new channel of a file without an end of its last line": {
+		"new channel in a file without a final line feed": {
 			strings.TrimSuffix(meta, "\n"), 2, "slow", "    channel: fast",
 			"    channel: fast\n  - version: \"2.0.0\"\n    channel: slow",
 		},
-		"a new channel beside short ones": {
+		"new channel in a list of flow mappings": {
 			"spec:\n  channels:\n  - {channel: fast, version: 2.0.0}\n  - {channel: beta, version: 3.0.0}\nmore: true\n", 1, "slow", "3.0.0}\n", "3.0.0}\n  - {channel: slow, version: 2.0.0}\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if strings.Count(c.file, c.old) != 1 {
-				t.Fatalf("%q is not once in\n%s", c.old, c.file)
+				t.Fatalf("the file must contain %q once:\n%s", c.old, c.file)
 			}
 			got, p, err := Edit([]byte(c.file), c.line, "keda", "fast", c.to, c.to == "slow")
 			if want := strings.Replace(c.file, c.old, c.text, 1); err != nil || string(got) != want || p.To != "2.0.0" {
-				t.Errorf("%+v, %v, got\n%s\nwant\n%s", p, err, got, want)
+				t.Errorf("got promotion %+v, error %v, file\n%s\nwant\n%s", p, err, got, want)
 			}
 		})
 	}
@@ -88,73 +88,74 @@ func TestInvalidPromotionFilesAreRefused(t *testing.T) {
 		from, to string
 		want     string
 	}{
-		"the channel has it": {
+		"target channel already has the version": {
 			strings.Replace(meta, "1.0.0", "2.0.0", 1), "fast", "regular",
 			`line 8: module keda: channel "regular": there is nothing to promote: it has version 2.0.0`,
 		},
-		"the channel has a newer one": {
+		"target channel has a newer version": {
 			meta, "regular", "fast", `channel "fast": it has version 2.0.0, and 1.0.0 is older`,
 		},
-		"a channel that is not there": {
+		"source channel that does not exist": {
 			meta, "slow", "regular",
 			`line 8: module keda: channel "slow" has no version: the channels are regular, fast`,
 		},
-		"a channel that was not made": {
+		"target channel that does not exist": {
 			meta, "fast", "reglar",
 			`line 8: module keda: channel "reglar": the channel does not exist, only regular, fast: use --create to add it`,
 		},
-		"one channel": {meta, "fast", "fast", `channel "fast" is both`},
-		"a channel without a version": {
+		"source and target are the same channel": {meta, "fast", "fast", `channel "fast" is both`},
+		"target channel without a version": {
 			strings.Replace(meta, "    version: 1.0.0 # since May\n", "", 1), "fast", "regular",
 			"has no field version: write one by hand",
 		},
-		"no channels": {
+		"ModuleReleaseMeta without channels": {
 			"# nothing\nkind: ModuleReleaseMeta\n", "fast", "regular",
 			"line 2: ModuleReleaseMeta of module keda: spec.channels: is required",
 		},
-		"a new channel on one line": {
-			"# a\nspec: {channels: [{channel: fast, version: 2.0.0}]}\n", "fast", "regular", "write it by hand",
+		"new channel in a list on one line": {
+			"# a\nspec: {channels: [{channel: fast, version: 2.0.0}]}\n", "fast", "regular", "edit the file by hand",
 		},
-		"a version of several lines": {
+		"version on several lines": {
 			strings.Replace(meta, "version: 1.0.0 # since May", "version: >-\n      1.0.0", 1), "fast", "regular",
-			"write it by hand",
+			"edit the file by hand",
 		},
-		"a version that is a number": {
-			strings.Replace(meta, `"2.0.0"`, `"2.1"`, 1), "fast", "regular", "write it by hand",
+		"version without quotes": {
+			strings.Replace(meta, `"2.0.0"`, `"2.1"`, 1), "fast", "regular", "edit the file by hand",
 		},
-		"a version with escapes": {
-			strings.Replace(meta, "1.0.0", `"1.\u0030.0"`, 1), "fast", "regular", "write it by hand",
+		"version with escapes": {
+			strings.Replace(meta, "1.0.0", `"1.\u0030.0"`, 1), "fast", "regular", "edit the file by hand",
 		},
-		"a file with carriage returns as line breaks": {
-			strings.ReplaceAll(meta, "\n", "\r"), "fast", "regular", "write it by hand",
+		"file with carriage returns as line breaks": {
+			strings.ReplaceAll(meta, "\n", "\r"), "fast", "regular", "edit the file by hand",
 		},
-		"a file with Unicode line breaks": {
-			strings.Replace(meta, "# since May", "# since May\u2028  # 2026", 1), "fast", "regular", "write it by hand",
+		"file with Unicode line breaks": {
+			strings.Replace(meta, "# since May", "# since May\u2028  # 2026", 1), "fast", "regular",
+			"edit the file by hand",
 		},
-		"a file that cannot be parsed": {"a: [", "fast", "regular", "document 1: line 1"},
+		"file that cannot be parsed": {"a: [", "fast", "regular", "document 1: line 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, _, err := Edit([]byte(c.file), 2, "keda", c.from, c.to,
-				strings.HasPrefix(name, "a new")); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v\n%s\nwant %s", err, got, c.want)
+				strings.HasPrefix(name, "new channel")); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got error %v and file\n%s\nwant error %s", err, got, c.want)
 			}
 		})
 	}
 	if _, _, err := Edit([]byte(strings.Replace(meta, "1.0.0", "2.0.0", 1)), 2, "keda", "fast", "regular",
 		false); !errors.Is(err, ErrNothing) {
-		t.Errorf("got %v", err)
+		t.Errorf("channel that already has the version: got error %v, want ErrNothing", err)
 	}
 }
 
 func TestMessageNamesTheVersions(t *testing.T) {
 	p := Promotion{Module: "keda", Source: "fast", Channel: "regular", From: "1.0.0", To: "2.0.0"}
-	want := "Promote keda to 2.0.0 in channel regular\n\nkeda, channel regular: 1.0.0 -> 2.0.0, as channel fast has " +
-		"it\n\nSigned-off-by: Ada <ada@example.com>\n"
+	want := "Promote keda to 2.0.0 in channel regular\n\nkeda, channel regular: 1.0.0 -> 2.0.0, promoted from " +
+		"channel fast\n\nSigned-off-by: Ada <ada@example.com>\n"
 	if got := p.Message("Ada <ada@example.com>"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	p.From = ""
 	if got := p.Message("Ada <ada@example.com>"); !strings.Contains(got, "channel regular: (none) -> 2.0.0") {
-		t.Errorf("got\n%s", got)
+		t.Errorf("message of a new channel: got\n%s", got)
 	}
 }

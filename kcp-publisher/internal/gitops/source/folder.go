@@ -46,7 +46,10 @@ type Written struct {
 	Line int
 }
 
-const archiveIndex = "artifact-index.json"
+// The parts of a common transport archive in a folder: its index and the folder of its blobs.
+//
+// Source: OCM specification, common transport format, directory representation.
+const archiveIndex, archiveBlobs = "artifact-index.json", "blobs"
 
 // Folder reads every .yaml, .yml and .json file below dir. It does not read the content of common transport archives.
 func Folder(dir string) (Objects, error) {
@@ -57,7 +60,7 @@ func Folder(dir string) (Objects, error) {
 	return objects, err
 }
 
-// Files reads the same files as Folder from a file system. In messages, root replaces the root of the file system.
+// Files reads the same files as Folder from a file system. root is the path of the file system's root in messages.
 // Components contains paths inside the file system.
 func Files(files fs.FS, root string) (Objects, error) {
 	var objects Objects
@@ -70,6 +73,7 @@ func Files(files fs.FS, root string) (Objects, error) {
 		if entry.IsDir() {
 			if _, err := fs.Stat(files, path.Join(name, archiveIndex)); err == nil {
 				objects.Components = append(objects.Components, name)
+				problems = append(problems, hidden(files, name, root))
 				return fs.SkipDir
 			}
 			if name != "." && strings.HasPrefix(entry.Name(), ".") {
@@ -101,6 +105,21 @@ func Files(files fs.FS, root string) (Objects, error) {
 		return Objects{}, fmt.Errorf("read folder %s: %w", root, err)
 	}
 	return objects, errors.Join(problems...)
+}
+
+// hidden returns an error if the folder of an archive also contains object files, because they would not be read.
+// Without this check, one added file could hide all objects of a folder, which then look removed.
+func hidden(files fs.FS, archive, root string) error {
+	return fs.WalkDir(files, archive, func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err == nil && name == path.Join(archive, archiveBlobs):
+			return fs.SkipDir
+		case err != nil || entry.IsDir() || !IsObjectFile(name) || name == path.Join(archive, archiveIndex):
+			return err
+		}
+		const message = "%s is in the folder of an archive, which contains %s, and is not read: move the file or the archive"
+		return fmt.Errorf(message, filepath.Join(root, filepath.FromSlash(name)), archiveIndex)
+	})
 }
 
 // isLinkedFolder reports whether an entry is a symbolic link to a folder that could contain objects. Hidden links are

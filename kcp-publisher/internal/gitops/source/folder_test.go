@@ -64,16 +64,16 @@ func TestFolderReturnsItsObjects(t *testing.T) {
 	}
 	if len(objects.Kymas) != 1 || len(objects.Templates) != 2 || len(objects.Metas) != 1 ||
 		len(objects.Components) != 1 || len(objects.Secrets) != 1 {
-		t.Errorf("got %+v", objects)
+		t.Errorf("got objects %+v", objects)
 	}
 	if string(objects.Secrets[0].Data["key"]) != "PEM" || filepath.Base(objects.Components[0]) != "keda.tgz" {
-		t.Errorf("got %v and %v", objects.Secrets, objects.Components)
+		t.Errorf("got Secrets %v and components %v", objects.Secrets, objects.Components)
 	}
 	if len(objects.Written) != 5 || !strings.HasSuffix(objects.Written[1].Place, "catalog/keda.yml:8") {
 		t.Errorf("got written objects %+v", objects.Written)
 	}
 	if objects.Metas[0].Spec.Channels[0] != (v1beta2.ChannelVersion{Channel: "regular", Version: "1.0.0"}) {
-		t.Errorf("got %+v", objects.Metas[0])
+		t.Errorf("got ModuleReleaseMeta %+v, want channel regular with 1.0.0", objects.Metas[0])
 	}
 }
 
@@ -101,11 +101,11 @@ func TestEmptyFieldIsTreatedAsAbsent(t *testing.T) {
 		"one.yaml": strings.Replace(kyma, "{name: one}", "{name: one, labels: }", 1) + "  modules:\n",
 	}))
 	if err != nil || len(objects.Kymas) != 1 {
-		t.Fatalf("got %+v, %v", objects, err)
+		t.Fatalf("got objects %+v and error %v, want one Kyma", objects, err)
 	}
 	spec := objects.Written[0].Object.Object["spec"]
 	if !reflect.DeepEqual(spec, map[string]any{"channel": "regular"}) {
-		t.Errorf("got %v", spec)
+		t.Errorf("got spec %v, want only channel regular", spec)
 	}
 }
 
@@ -115,11 +115,11 @@ func TestInvalidFilesAreReportedWithFileAndLine(t *testing.T) {
 		"Invalid second document": {kyma + "---\na: [", "bad.yaml: document 2"},
 		"Unknown kind": {
 			kyma + "---\napiVersion: operator.kyma-project.io/v1beta2\nkind: Manifest\n",
-			`bad.yaml:7: unknown kind "Manifest", want Kyma, ModuleTemplate, ModuleReleaseMeta, Watcher, RolloutPolicy, PromotionPolicy or Secret`,
+			`bad.yaml:7: unknown kind "Manifest", must be Kyma, ModuleTemplate, ModuleReleaseMeta, Watcher, RolloutPolicy, PromotionPolicy or Secret`,
 		},
 		"Unknown API": {
 			"\napiVersion: v1\nkind: ConfigMap\n",
-			`bad.yaml:2: unknown apiVersion "v1" of kind "ConfigMap", want operator.kyma-project.io/v1beta2`,
+			`bad.yaml:2: unknown apiVersion "v1" of kind "ConfigMap", must be operator.kyma-project.io/v1beta2`,
 		},
 		"Unsupported API version v1beta1": {
 			"apiVersion: operator.kyma-project.io/v1beta1\nkind: Kyma\n",
@@ -179,7 +179,7 @@ func TestInvalidFilesAreReportedWithFileAndLine(t *testing.T) {
 		},
 		"Unsupported API version v1alpha1": {
 			"\napiVersion: operator.kyma-project.io/v1alpha1\nkind: Kyma\n",
-			`bad.yaml:2: unknown apiVersion "operator.kyma-project.io/v1alpha1" of kind "Kyma", want operator.kyma-project.io/v1beta2`,
+			`bad.yaml:2: unknown apiVersion "operator.kyma-project.io/v1alpha1" of kind "Kyma", must be operator.kyma-project.io/v1beta2`,
 		},
 		"Unknown customResourcePolicy": {
 			kyma + "  modules:\n  - {name: keda, customResourcePolicy: ignore}\n",
@@ -210,14 +210,14 @@ func TestInvalidFilesAreReportedWithFileAndLine(t *testing.T) {
 	}
 }
 
-func TestWrittenKeepsObjectsUnchanged(t *testing.T) {
+func TestWrittenObjectsHaveNoDefaults(t *testing.T) {
 	policy := "apiVersion: fleet.kyma-project.io/v1alpha1\nkind: RolloutPolicy\nmetadata: {name: slow}\nspec: " +
 		"{waves: [{name: first, count: 3}]}\n"
 	objects, err := Files(
 		os.DirFS(folder(t, map[string]string{"fleet/one.yaml": kyma + "  modules: [{name: keda}]\n---\n" + policy})),
 		"here")
 	if err != nil || len(objects.Written) != 2 {
-		t.Fatalf("got %+v, %v", objects.Written, err)
+		t.Fatalf("got written objects %+v and error %v, want 2", objects.Written, err)
 	}
 	modules := objects.Written[0].Object.Object["spec"].(map[string]any)["modules"]
 	if want := []any{map[string]any{"name": "keda"}}; !reflect.DeepEqual(modules, want) {
@@ -247,22 +247,22 @@ func TestNamespacesSeparateObjectsOfTheSameName(t *testing.T) {
 	inTest := strings.Replace(kyma, "name: one", "name: one, namespace: test", 1)
 	objects, err := Folder(folder(t, map[string]string{"a.yaml": kyma, "b.yaml": inTest}))
 	if err != nil || len(objects.Kymas) != 2 {
-		t.Errorf("got %d Kymas, %v", len(objects.Kymas), err)
+		t.Errorf("got %d Kymas and error %v, want 2", len(objects.Kymas), err)
 	}
 }
 
 func TestTransportArchivesAreListedWithoutReadingBlobs(t *testing.T) {
 	dir := folder(t, map[string]string{
-		"keda.yaml":                           template,
-		"archives/keda/artifact-index.json":   "{}",
-		"archives/keda/blobs/broken.yaml":     "a: [",
-		"archives/mail/artifact-index.json":   "{}",
-		"archives/mail/nested/more/some.yaml": "kind: Secret",
+		"keda.yaml":                          template,
+		"archives/keda/artifact-index.json":  "{}",
+		"archives/keda/blobs/broken.yaml":    "a: [",
+		"archives/mail/artifact-index.json":  "{}",
+		"archives/mail/nested/more/notes.md": "not an object",
 	})
 	objects, err := Folder(dir)
 	want := []string{filepath.Join(dir, "archives", "keda"), filepath.Join(dir, "archives", "mail")}
 	if err != nil || !reflect.DeepEqual(objects.Components, want) || len(objects.Templates) != 1 {
-		t.Errorf("got %+v, %v", objects, err)
+		t.Errorf("got objects %+v and error %v, want components %v", objects, err, want)
 	}
 }
 
@@ -272,21 +272,21 @@ func TestOtherFilesAreIgnored(t *testing.T) {
 		".git/config.yaml": "a: [", ".github/workflow.yml": "a: [",
 	}))
 	if err != nil || !reflect.DeepEqual(objects, Objects{}) {
-		t.Errorf("got %+v, %v", objects, err)
+		t.Errorf("got objects %+v and error %v, want none", objects, err)
 	}
 }
 
 func TestFolderWithAHiddenNameIsRead(t *testing.T) {
 	dir := folder(t, map[string]string{".state/one.yaml": kyma})
 	if objects, err := Folder(filepath.Join(dir, ".state")); err != nil || len(objects.Kymas) != 1 {
-		t.Errorf("got %+v, %v", objects, err)
+		t.Errorf("got objects %+v and error %v, want one Kyma", objects, err)
 	}
 }
 
 func TestMissingFolderIsAnError(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "nowhere")
 	if _, err := Folder(dir); err == nil || err.Error() != "read folder "+dir+": no such file or directory" {
-		t.Errorf("got %v", err)
+		t.Errorf("missing folder: got error %v", err)
 	}
 }
 
@@ -302,6 +302,30 @@ func TestLinkToAFolderIsAnError(t *testing.T) {
 		!strings.Contains(err.Error(),
 			filepath.Join(dir, "kymas")+" is a symbolic link to a folder, which is not followed") ||
 		strings.Contains(err.Error(), "..data") {
-		t.Errorf("got %v", err)
+		t.Errorf("link to a folder: got error %v, want a refusal", err)
+	}
+}
+
+func TestArchiveDoesNotHideObjects(t *testing.T) {
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  string // part of the error; empty for none
+	}{
+		"archive without objects": {map[string]string{
+			"modules/artifact-index.json": "{}", "modules/blobs/sha256.0123": "{}", "fleet/one.yaml": kyma,
+		}, ""},
+		"objects next to the index": {map[string]string{
+			"fleet/artifact-index.json": "{}", "fleet/one.yaml": kyma,
+		}, filepath.Join("fleet", "one.yaml") + " is in the folder of an archive"},
+		"objects in a folder below the index": {map[string]string{
+			"artifact-index.json": "{}", "fleet/one.yaml": kyma,
+		}, filepath.Join("fleet", "one.yaml") + " is in the folder of an archive"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Folder(folder(t, c.files))
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got error %v, want %q", err, c.want)
+			}
+		})
 	}
 }

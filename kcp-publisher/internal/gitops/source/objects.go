@@ -20,8 +20,8 @@ import (
 
 const maxFileBytes = 4 << 20
 
-// addFile adds the objects of a file. shown is the file's name in messages. seen contains the place of each object by
-// kind, namespace and name.
+// addFile adds the objects of a file. shown is the file's name in messages. seen contains the file and line of each
+// object, by kind, namespace and name.
 func (o *Objects) addFile(files fs.FS, name, shown string, seen map[string]string) error {
 	info, err := fs.Stat(files, name)
 	if err != nil {
@@ -48,7 +48,8 @@ func (o *Objects) addFile(files fs.FS, name, shown string, seen map[string]strin
 	return errors.Join(problems...)
 }
 
-// placeOf returns the place of a problem: file, line and column of its field, or the first line of its object.
+// placeOf returns the location of a problem: the file, line and column of its field, or the file and the object's first
+// line.
 func placeOf(problem error, document *yaml.Node, shown string) string {
 	var of *crdschema.Problem
 	if !errors.As(problem, &of) {
@@ -83,7 +84,7 @@ func (o *Objects) add(document *yaml.Node, written Written, seen map[string]stri
 		(kind.Kind == "RolloutPolicy" || kind.Kind == "PromotionPolicy")
 	if kind.APIVersion != v1beta2.GroupVersion.String() && !isSecret && !isPolicy {
 		return []error{
-			fmt.Errorf("unknown apiVersion %q of kind %q, want %s", kind.APIVersion, kind.Kind,
+			fmt.Errorf("unknown apiVersion %q of kind %q, must be %s", kind.APIVersion, kind.Kind,
 				v1beta2.GroupVersion),
 		}
 	}
@@ -113,7 +114,7 @@ func (o *Objects) add(document *yaml.Node, written Written, seen map[string]stri
 		return o.addSecret(data)
 	}
 	const wanted = "Kyma, ModuleTemplate, ModuleReleaseMeta, Watcher, RolloutPolicy, PromotionPolicy or Secret"
-	return []error{fmt.Errorf("unknown kind %q, want %s", kind.Kind, wanted)}
+	return []error{fmt.Errorf("unknown kind %q, must be %s", kind.Kind, wanted)}
 }
 
 // withoutNulls removes fields without a value, such as "modules:" without content, which the API server would refuse.

@@ -25,7 +25,7 @@ type File struct {
 	path, location string
 	mode           fs.FileMode  // mode of the existing file, or 0 for a new file
 	lock           *flock.Flock // nil if the file was opened with Read
-	// New is true if the file did not exist.
+	// New is true if the file did not exist when it was read.
 	New bool
 
 	mu      sync.Mutex // guards the fields below
@@ -143,7 +143,7 @@ func (f *File) read() error {
 	}
 	if f.state.Version != version {
 		return fmt.Errorf(
-			"state file %s has version %d, want %d: use the program that wrote it, restore it from a backup, or "+
+			"state file %s has version %d, must be %d: use the program that wrote it, restore it from a backup, or "+
 				"delete it to start without records", f.path, f.state.Version, version)
 	}
 	if f.state.Locations == nil {
@@ -152,7 +152,7 @@ func (f *File) read() error {
 	return nil
 }
 
-// Last returns the last published bundle of a runtime, or nil if unknown.
+// Last returns the last published bundle of a runtime, or nil if the file has no record of one.
 func (f *File) Last(runtime string) *v1beta2.PublishedBundle {
 	f.mu.Lock()
 	defer f.mu.Unlock()

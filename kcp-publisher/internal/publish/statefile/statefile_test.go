@@ -80,12 +80,12 @@ func TestStateFileIsLocked(t *testing.T) {
 
 func TestDamagedStateFileIsAnError(t *testing.T) {
 	for name, c := range map[string]struct{ data, want string }{
-		"truncated":     {`{"version":1,"loc`, "restore it from a backup"},
-		"empty":         {"", "restore it from a backup"},
-		"all zeros":     {"\x00\x00\x00\x00", "restore it from a backup"},
-		"no version":    {"{}", "has version 0, want 1: use the program that wrote it, restore it from a backup"},
-		"null":          {"null", "has version 0, want 1"},
-		"newer version": {`{"version":2}`, "has version 2, want 1"},
+		"truncated file":            {`{"version":1,"loc`, "restore it from a backup"},
+		"empty file":                {"", "restore it from a backup"},
+		"file with only zero bytes": {"\x00\x00\x00\x00", "restore it from a backup"},
+		"file without a version":    {"{}", "has version 0, must be 1: use the program that wrote it, restore it"},
+		"null":                      {"null", "has version 0, must be 1"},
+		"file with a newer version": {`{"version":2}`, "has version 2, must be 1"},
 	} {
 		path := filepath.Join(t.TempDir(), "published.json")
 		if err := os.WriteFile(path, []byte(c.data), 0o600); err != nil {

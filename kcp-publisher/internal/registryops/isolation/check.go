@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Runtime is one of the two runtimes, with access to the registry by its own credentials.
+// Runtime is one of the two runtimes of a check. Registries accesses the registry with the runtime's credentials.
 type Runtime struct {
 	ID         string
 	Registries *store.Registries
@@ -43,8 +43,9 @@ type Finding struct {
 	Request string `json:"request"`
 	Status  int    `json:"status"`
 	Leaks   bool   `json:"leaks"`
-	// LeftOver is true if the blob existed before the probe, for example because an earlier check left it, or because
-	// the registry mounted it while it leaked. The response then does not show whether access is allowed.
+	// LeftOver is true if the blob existed in the repository before the probe. An earlier check may have written it, or
+	// the registry may have mounted it while it did not isolate runtimes. The response then does not show whether
+	// access is allowed.
 	LeftOver bool `json:"leftOver,omitempty"`
 }
 
@@ -73,7 +74,7 @@ func Check(ctx context.Context, o Options) (findings []Finding, left []string, e
 		return nil, nil, err
 	}
 	tidy := newTidier(o, s)
-	defer func() { left = tidy.up(ctx) }()
+	defer func() { left = tidy.deleteAll(ctx) }()
 	if s.leftOver, err = s.findLeftOver(ctx, o); err != nil {
 		return nil, nil, err
 	}
@@ -122,11 +123,11 @@ func (s stage) try(ctx context.Context, o Options, tidy *tidier) ([]Finding, err
 		if err != nil {
 			return findings, fmt.Errorf("%s: %w", p.what, err)
 		}
-		tidy.note(p, got)
+		tidy.record(p, got)
 		if undecided(got.status) {
 			return findings,
 				fmt.Errorf(
-					"%s: %s %s: status %d proves nothing about rights: try again when the registry is available",
+					"%s: %s %s: status %d does not show whether access is allowed: try again later",
 					p.what, p.method, p.path, got.status)
 		}
 		f := Finding{
@@ -153,7 +154,7 @@ func prepare(ctx context.Context, o Options) (stage, error) {
 	_, prefix, _ := strings.Cut(o.Location, "/")
 	s := stage{prefix: prefix, own: o.Own.ID, other: o.Other.ID}
 	if s.own == s.other {
-		return s, errors.New("want two different runtimes")
+		return s, errors.New("the two runtimes must be different")
 	}
 	_, known, err := readBundle(ctx, o.Location, o.Own)
 	if err != nil {
@@ -171,7 +172,7 @@ func prepare(ctx context.Context, o Options) (stage, error) {
 	}
 	s.made = hex.EncodeToString(name)
 	for _, runtime := range []Runtime{o.Own, o.Other} {
-		if s.secret, err = leave(ctx, o.Location, runtime, o.Random); err != nil {
+		if s.secret, err = pushUniqueBlob(ctx, o.Location, runtime, o.Random); err != nil {
 			return s, err
 		}
 		if runtime.ID == s.own {
@@ -215,8 +216,9 @@ func readBundle(ctx context.Context, location string, runtime Runtime) (digest.D
 	return digest.FromBytes(fetched.Bytes), blobs, nil
 }
 
-// leave pushes a unique blob and the empty blob to a runtime's report repository, with the runtime's own credentials.
-func leave(ctx context.Context, location string, runtime Runtime, random io.Reader) (digest.Digest, error) {
+// pushUniqueBlob pushes a unique blob and the empty blob to a runtime's report repository, with the runtime's own
+// credentials.
+func pushUniqueBlob(ctx context.Context, location string, runtime Runtime, random io.Reader) (digest.Digest, error) {
 	place, err := store.Open(location, runtime.Registries)
 	if err != nil {
 		return "", err
@@ -270,7 +272,7 @@ func send(ctx context.Context, registries *store.Registries, location string, p 
 	}
 	response, err := repository.Client.Do(request)
 	if status, ok := store.StatusOf(err); ok {
-		// The token service issued no token. This counts as a refusal, unless the token service is unavailable.
+		// The token service issued no token. This is a refusal, unless the token service is unavailable.
 		if !undecided(status) {
 			status = http.StatusUnauthorized
 		}

@@ -42,7 +42,7 @@ type fixture struct {
 	location string
 	// password returns the password of a user.
 	password func(user string) string
-	// front responds instead of the registry if it returns true.
+	// front handles a request before the registry. If it returns true, the registry does not get the request.
 	front func(http.ResponseWriter, *http.Request) bool
 }
 
@@ -194,7 +194,7 @@ func TestSharedPasswordIsDetected(t *testing.T) {
 	findings, _, err := Check(t.Context(), f.options(t, "agent", "agent"))
 	var leak *Leak
 	if !errors.As(err, &leak) || leak.Findings < 20 {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got error %v, want a Leak with at least 20 findings", err)
 	}
 	leaking := map[string]bool{}
 	for _, finding := range findings {
@@ -215,7 +215,7 @@ func TestSharedPasswordIsDetected(t *testing.T) {
 	}
 }
 
-// Each case has one leak that a real registry had.
+// TestEachLeakIsDetected has one case for each leak that was found in a real registry.
 func TestEachLeakIsDetected(t *testing.T) {
 	for name, c := range map[string]struct {
 		leak func(r *http.Request) (status int, body string)
@@ -229,7 +229,7 @@ func TestEachLeakIsDetected(t *testing.T) {
 				return 0, ""
 			}, []string{"find another runtime's blob by its digest"},
 		},
-		"mounts need no rights": {
+		"mounts need no permission": {
 			func(r *http.Request) (int, string) {
 				if r.URL.Query().Has("mount") && r.URL.Query().Has("from") {
 					return 201, ""
@@ -285,12 +285,12 @@ func TestEachLeakIsDetected(t *testing.T) {
 			findings, _, err := Check(t.Context(), options)
 			var leak *Leak
 			if !errors.As(err, &leak) {
-				t.Fatalf("got %v", err)
+				t.Fatalf("got error %v, want a Leak", err)
 			}
 			for _, finding := range findings {
 				if finding.Leaks && finding.What != c.what[0] &&
 					!strings.HasPrefix(finding.What, c.what[len(c.what)-1]) {
-					t.Errorf("unexpected leak %+v", finding)
+					t.Errorf("got unexpected leak %+v", finding)
 				}
 			}
 			if !slices.ContainsFunc(findings, func(f Finding) bool { return f.Leaks && f.What == c.what[0] }) {
@@ -323,7 +323,7 @@ func TestUnavailableRegistryDoesNotPassTheCheck(t *testing.T) {
 				return true
 			}
 			return false
-		}, "proves nothing about rights"},
+		}, "does not show whether access is allowed"},
 		"registry refuses reports": {func(w http.ResponseWriter, r *http.Request) bool {
 			if r.Method == http.MethodPost {
 				w.WriteHeader(403)

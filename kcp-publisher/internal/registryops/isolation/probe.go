@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// rule defines the responses that prove that a request was allowed.
+// rule defines which responses show that the registry allowed a forbidden request.
 type rule int
 
 const (
@@ -45,7 +45,8 @@ type probe struct {
 	path string
 	body []byte
 	rule rule
-	// inconclusive is true if a leftover of an earlier check makes the response meaningless.
+	// inconclusive is true if the probe requests a blob that an earlier check left behind, so the response does not
+	// show whether access is allowed.
 	inconclusive bool
 }
 
@@ -85,13 +86,13 @@ func (s stage) probes() []probe {
 		"read another runtime's bundle from the own repository")
 	add(mustNotRead, http.MethodGet, reportOf+"/manifests/"+bundle.TagLatest, "read another runtime's report")
 	for _, spelling := range []struct{ path, what string }{
-		{ownBundle + "/../" + s.other, "through a part above"}, {
-			ownBundle + "/%2e%2e/" + s.other, "through an escaped part above",
+		{ownBundle + "/../" + s.other, "through a parent path"}, {
+			ownBundle + "/%2e%2e/" + s.other, "through an escaped parent path",
 		},
 		{"/v2//" + strings.TrimPrefix(bundleOf, "/v2/"), "with doubled slashes"}, {
 			strings.Replace(bundleOf, "/runtimes/", "/runtimes%2f", 1), "with an escaped slash",
 		},
-		{strings.ToUpper(bundleOf[:4]) + bundleOf[4:], "below another spelling of the API"},
+		{strings.ToUpper(bundleOf[:4]) + bundleOf[4:], "below another spelling of /v2/"},
 	} {
 		add(mustNotRead, http.MethodGet, spelling.path+"/manifests/"+bundle.TagDesired,
 			"read another runtime's bundle "+spelling.what)
@@ -175,7 +176,7 @@ func (s stage) body(method string) []byte {
 	return data
 }
 
-// allowed reports whether the response proves that the registry allowed the probe.
+// allowed reports whether the response shows that the registry allowed the request of a probe.
 func (s stage) allowed(p probe, status int, body []byte) bool {
 	success := status >= 200 && status < 400
 	switch p.rule {

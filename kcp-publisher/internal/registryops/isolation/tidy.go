@@ -50,8 +50,8 @@ func (t *tidier) add(found trace) {
 	}
 }
 
-// note records the object of a probe that succeeded.
-func (t *tidier) note(p probe, got reply) {
+// record records the object that a successful write probe created.
+func (t *tidier) record(p probe, got reply) {
 	at, err := url.Parse(p.path)
 	if err != nil || p.rule != mayNotWrite && p.rule != mayNotMount {
 		return
@@ -81,9 +81,9 @@ func (t *tidier) note(p probe, got reply) {
 	}
 }
 
-// up deletes the recorded objects. It returns the remaining objects, except objects that registries remove
-// automatically.
-func (t *tidier) up(ctx context.Context) []string {
+// deleteAll deletes the recorded objects. It returns the objects that could not be deleted, except objects that
+// registries remove automatically.
+func (t *tidier) deleteAll(ctx context.Context) []string {
 	for _, d := range t.stage.leftOver {
 		t.blob(t.options.Own, t.stage.own, d)
 	}

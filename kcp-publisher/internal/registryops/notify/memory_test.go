@@ -20,8 +20,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/token"
 )
 
-// envClients makes this program run the clients of a test. It contains the number of clients, the server's address, and
-// whether to use TLS.
+// envClients is the environment variable with which the test program runs as the clients of a test. It contains the
+// number of clients, the server's address, and whether to use TLS.
 const envClients = "KYMA_PULL_TEST_CLIENTS"
 
 func TestMain(m *testing.M) {

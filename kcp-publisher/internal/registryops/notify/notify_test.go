@@ -35,7 +35,7 @@ type endpoint struct {
 	address string
 	secure  *tls.Config // configuration of the clients, or nil without TLS
 	standby atomic.Bool
-	lowest  atomic.Int64 // generation in force
+	lowest  atomic.Int64 // lowest valid password generation
 }
 
 func start(t testing.TB, connections int, secured bool) *endpoint {
@@ -133,7 +133,7 @@ func (e *endpoint) connect(t testing.TB, id string) *agent {
 		t.Fatal(err)
 	}
 	if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != bundle.NotificationsMediaType {
-		t.Fatalf("got %s, %v", answer.Status, answer.Header)
+		t.Fatalf("got status %s and headers %v, want 200 with an event stream", answer.Status, answer.Header)
 	}
 	a.next(t, ":")
 	return a
@@ -214,13 +214,13 @@ func TestOnlyThePasswordOfTheRuntimeIsAccepted(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ user, password string }{
 		"another runtime's password":   {"one", password(t, "two")},
-		"no password":                  {"one", ""},
-		"no credentials":               {"", ""},
+		"request without a password":   {"one", ""},
+		"request without credentials":  {"", ""},
 		"a user that is not a runtime": {token.UserPublisher, password(t, token.UserPublisher)},
 		"an invalid runtime id":        {"../one", password(t, "one")},
 	} {
 		if code := ask(c.user, c.password); code != http.StatusUnauthorized {
-			t.Errorf("%s: got %d", name, code)
+			t.Errorf("%s: got status %d, want 401", name, code)
 		}
 	}
 	e.standby.Store(true)
@@ -254,7 +254,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	e.connect(t, "two")
 	answer, err := http.ReadResponse(bufio.NewReader(e.dial(t, "three", password(t, "three"))), nil)
 	if err != nil || answer.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("connection beyond the limit: got %v, %v", answer, err)
+		t.Errorf("connection over the limit of 3: got response %v and error %v, want status 503", answer, err)
 	}
 	e.Notify("one")
 	second.next(t, "data: bundle")
@@ -286,7 +286,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	fourth.ended(t)
 }
 
-// One of the runtimes has a password that was revoked after it connected.
+// TestClosedConnectionMustAuthenticateAgain also revokes the password of a connected runtime.
 func TestClosedConnectionMustAuthenticateAgain(t *testing.T) {
 	e := start(t, 100, false)
 	var agents []*agent
@@ -318,14 +318,14 @@ func TestClosedConnectionMustAuthenticateAgain(t *testing.T) {
 	}
 	answer, err := http.ReadResponse(bufio.NewReader(e.dial(t, "one", password(t, "one"))), nil)
 	if err != nil || answer.StatusCode != http.StatusUnauthorized {
-		t.Errorf("revoked password: got %v, %v", answer, err)
+		t.Errorf("revoked password: got response %v and error %v, want status 401", answer, err)
 	}
 	if n := e.connected(); n != 0 {
 		t.Errorf("got %d connections, want none", n)
 	}
 }
 
-// This covers an attacker who stole the password of a runtime.
+// TestRuntimeThatReconnectsConstantlyIsLimited covers an attacker with a stolen password of a runtime.
 func TestRuntimeThatReconnectsConstantlyIsLimited(t *testing.T) {
 	e := start(t, 100, false)
 	codes := map[int]int{}
@@ -344,7 +344,7 @@ func TestRuntimeThatReconnectsConstantlyIsLimited(t *testing.T) {
 	e.connect(t, "two") // another runtime is not limited
 	e.keepAlive(time.Now().Add(alive))
 	if e.mu.Lock(); len(e.connects) != 0 {
-		t.Errorf("expired limiters are kept: %v", e.connects)
+		t.Errorf("got expired limiters %v, want none", e.connects)
 	}
 	e.mu.Unlock()
 	e.connect(t, "one") // half a minute later, by the clock of the limiter
@@ -367,7 +367,7 @@ func TestSlowReaderDoesNotDelayOthers(t *testing.T) {
 			received <- time.Since(began)
 			_, _ = io.Copy(io.Discard, read)
 		}()
-		if !s.add("slow", slow, []byte(answer)) || !s.add("quick", quick, []byte(answer)) {
+		if !s.add("slow", slow, []byte(streamHeader)) || !s.add("quick", quick, []byte(streamHeader)) {
 			t.Fatal("a connection was refused")
 		}
 		for range 100 {
@@ -383,7 +383,7 @@ func TestSlowReaderDoesNotDelayOthers(t *testing.T) {
 			t.Errorf("got %d connections, want only the quick agent", s.connected())
 		}
 		if n, err := io.Copy(io.Discard, unread); n > 0 || err != nil {
-			t.Errorf("the slow agent got %d bytes: %v", n, err)
+			t.Errorf("slow agent: got %d bytes and error %v, want none", n, err)
 		}
 		s.close()
 	})

@@ -21,7 +21,8 @@ const (
 	refusalsAtOnce    = 200
 )
 
-// maxPending limits all connections except the connections of accepted agents: TLS handshakes and refused requests.
+// maxPending limits the connections that do not belong to an accepted agent, such as TLS handshakes and refused
+// requests.
 const maxPending = 1000
 
 // Options are the inputs of Subscribers.
@@ -61,10 +62,10 @@ type handler struct {
 	announced *rate.Limiter // limits the log of refusals
 }
 
-// answer is the response that starts a stream. The stream ends when the connection closes.
+// streamHeader is the response that starts a stream. The stream ends when the connection closes.
 //
 // Source: RFC 9112, section 6.3, "Message Body Length", rule 8. X-Accel-Buffering turns off buffering in nginx.
-const answer = "HTTP/1.1 200 OK\r\nContent-Type: " + bundle.NotificationsMediaType +
+const streamHeader = "HTTP/1.1 200 OK\r\nContent-Type: " + bundle.NotificationsMediaType +
 	"\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\nConnection: close\r\n\r\n:\n\n"
 
 // ServeHTTP accepts GET with Basic credentials of a runtime. It never logs credentials.
@@ -72,7 +73,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	if request.Method != http.MethodGet {
 		w.Header().Set("Allow", http.MethodGet)
-		http.Error(w, "want GET", http.StatusMethodNotAllowed)
+		http.Error(w, "the method must be GET", http.StatusMethodNotAllowed)
 		return
 	}
 	runtime, err := h.authenticated(request)
@@ -105,7 +106,7 @@ func (h *handler) accept(w http.ResponseWriter, runtime string) error {
 	if err != nil {
 		return fmt.Errorf("take over the connection: %w", err)
 	}
-	if !h.add(runtime, conn, []byte(answer)) {
+	if !h.add(runtime, conn, []byte(streamHeader)) {
 		closeLater(conn)
 	}
 	return nil

@@ -15,16 +15,18 @@ import (
 )
 
 const (
-	// maxPerRuntime limits the connections of a runtime: one for its agent, and one for the agent's successor. A further
-	// connection closes the oldest connection, whose agent has probably stopped.
+	// maxPerRuntime limits the connections of a runtime: one for its agent, and one for the agent's successor. A
+	// further connection closes the oldest connection, whose agent has probably stopped.
 	maxPerRuntime = 2
-	// alive is the time without a notification after which a comment is sent. sweep is the interval of this check.
+	// alive is the time without a notification after which a connection receives a comment. sweep is the interval
+	// between checks for such connections.
 	alive = bundle.NotificationsAliveSeconds * time.Second
 	sweep = time.Second
 	// writeTimeout limits the write of a few bytes. The connection's buffer has room for them, unless the agent has not
 	// read for days.
 	writeTimeout = 5 * time.Second
-	// A connection ends after maxConnectionAge plus up to lastsSpread. A new connection requires a valid password.
+	// A connection ends after maxConnectionAge plus a random time of up to lastsSpread, because a new connection checks
+	// the password again.
 	maxConnectionAge, lastsSpread = 30 * time.Minute, 30 * time.Minute
 	// connectsPerSecond and connectsAtOnce limit the accepted connections of one runtime.
 	connectsPerSecond, connectsAtOnce = 1, 5
@@ -90,7 +92,7 @@ func (s *Subscribers) Notify(runtime string) {
 	}
 }
 
-// Start sends comments until ctx ends, and then closes all connections.
+// Start sends comments on idle connections until ctx ends, and then closes all connections.
 func (s *Subscribers) Start(ctx context.Context) error {
 	tick := time.NewTicker(sweep)
 	defer tick.Stop()

@@ -46,9 +46,9 @@ func (s *registryFolder) used() (manifests int, bytes int64) {
 	return manifests, bytes
 }
 
-// TestDailyPrunedRegistryStaysFlat simulates two months in which two runtimes get new modules every day, and a third
-// runtime exists for a week. Pruning removes unused objects beyond the minimum age.
-func TestDailyPrunedRegistryStaysFlat(t *testing.T) {
+// TestDailyPruningBoundsRegistrySize simulates two months in which two runtimes get new modules every day, and a third
+// runtime exists for a week. Pruning removes unused objects that are older than the minimum age.
+func TestDailyPruningBoundsRegistrySize(t *testing.T) {
 	const days, keep = 60, 10
 	s := newShelf(t)
 	last := map[string]*bundle.Position{}

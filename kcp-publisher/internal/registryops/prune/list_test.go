@@ -71,7 +71,7 @@ func TestIncompleteListOfRepositoriesIsDetected(t *testing.T) {
 			})
 			if got := strings.Join(inventory.Unknown, "\n"); !strings.Contains(got, c.want) ||
 				(got == "") != (c.want == "") {
-				t.Errorf("got unknown needs %q, want %q", got, c.want)
+				t.Errorf("got reasons %q, want %q", got, c.want)
 			}
 			noted := map[string]time.Time{}
 			for _, m := range inventory.Shared {

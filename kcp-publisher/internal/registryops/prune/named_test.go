@@ -17,9 +17,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// TestForeignTagsProtectTheirManifests uses a signature that another program attached to a bundle, in a registry
+// TestManifestsWithUnknownTagsAreKept uses a signature that another program attached to a bundle, in a registry
 // without the referrers API.
-func TestForeignTagsProtectTheirManifests(t *testing.T) {
+func TestManifestsWithUnknownTagsAreKept(t *testing.T) {
 	logrus.SetOutput(io.Discard)
 	server := httptest.NewServer(handlers.NewApp(context.WithoutCancel(t.Context()), inMemory()))
 	t.Cleanup(server.Close)

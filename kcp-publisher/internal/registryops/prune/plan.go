@@ -47,14 +47,14 @@ type Runtime struct {
 	Kyma bool
 	// Gone is true if an operator declared that the runtime no longer exists.
 	Gone bool
-	// Remembered are the bundles that the Kyma records as published and in effect.
+	// Remembered are the bundles that the Kyma's status records as published and as applied.
 	Remembered []digest.Digest
 	// Bundles starts with the tagged bundle. The predecessor of each bundle follows it.
 	Bundles []Bundle
 	// Truncated is true if not all recently superseded bundles were read.
 	Truncated bool
 	Reports   []Manifest
-	// Named are manifests with tags of unknown meaning. They are never removed.
+	// Named are manifests with tags that the publisher does not set. They are never removed.
 	Named []digest.Digest
 }
 
@@ -67,15 +67,15 @@ type List struct {
 // Inventory contains the objects of a registry below a prefix.
 type Inventory struct {
 	Runtimes []Runtime
-	// Contents are the digests that a desired state needs, by the state's digest.
+	// Contents are the digests of the content that a desired state needs, by the digest of the state.
 	Contents map[digest.Digest][]digest.Digest
-	// Shared are the manifests that hold documents and content.
+	// Shared are the manifests that contain documents and content.
 	Shared []Manifest
 	Lists  []List
 	// Sole is true if no other control plane publishes below the prefix, so a runtime without a Kyma is gone.
 	Sole bool
-	// Unknown contains the reasons why the needs of some runtimes are unknown. Unless it is empty, no shared manifest
-	// is removed.
+	// Unknown contains the reasons why the publisher does not know which manifests some runtimes need. Unless it is
+	// empty, no shared manifest is removed.
 	Unknown []string
 }
 
@@ -105,11 +105,11 @@ type Waiting struct {
 type Plan struct {
 	Remove  []Removal
 	Waiting []Waiting
-	// Over is the number of further removals beyond the limit.
+	// Over is the number of further removals that exceed Rules.Limit.
 	Over int
 	// Bytes is the size of all removed manifests, and of blobs that only they refer to.
 	Bytes int64
-	// Noted contains the time when a run first found each manifest unused, by Key, for the next run.
+	// Noted contains the time when a run first found each manifest unused, by Manifest.Key. The next run needs it.
 	Noted map[string]time.Time
 }
 
@@ -119,7 +119,7 @@ type Plan struct {
 func Decide(inventory Inventory, noted map[string]time.Time, rules Rules) Plan {
 	d := decision{
 		inventory: inventory, noted: noted, rules: rules, plan: Plan{Noted: map[string]time.Time{}},
-		used: map[digest.Digest]bool{},
+		used: map[digest.Digest]bool{}, counted: map[digest.Digest]bool{},
 	}
 	for _, runtime := range inventory.Runtimes {
 		d.runtime(runtime)
@@ -136,7 +136,7 @@ func Decide(inventory Inventory, noted map[string]time.Time, rules Rules) Plan {
 		d.shared(m, needed[m.Key()])
 	}
 	var later []Removal
-	d.plan.Remove, later = inTurns(d.plan.Remove, rules.Limit)
+	d.plan.Remove, later = selectFairly(d.plan.Remove, rules.Limit)
 	for _, r := range later {
 		d.keep(r.Manifest)
 	}
@@ -145,9 +145,9 @@ func Decide(inventory Inventory, noted map[string]time.Time, rules Rules) Plan {
 	return d.plan
 }
 
-// inTurns selects the removals of this run in order: the first of each runtime and shared repository, then the second
-// of each, and so on. A runtime with many removals does not delay the others.
-func inTurns(all []Removal, limit int) (now, later []Removal) {
+// selectFairly selects the removals of this run in order: the first of each runtime and shared repository, then the
+// second of each, and so on. A runtime with many removals does not delay the others.
+func selectFairly(all []Removal, limit int) (now, later []Removal) {
 	places, count := make([]int, len(all)), map[string]int{}
 	for i, r := range all {
 		of := r.Repository
@@ -160,7 +160,7 @@ func inTurns(all []Removal, limit int) (now, later []Removal) {
 	if len(all) <= limit {
 		return all, nil
 	}
-	last := slices.Sorted(slices.Values(places))[limit] // the first turn that exceeds the limit
+	last := slices.Sorted(slices.Values(places))[limit] // the position in each repository at which the limit is reached
 	left := limit
 	for _, turn := range places {
 		if turn < last {
@@ -186,12 +186,14 @@ type decision struct {
 	noted     map[string]time.Time
 	rules     Rules
 	plan      Plan
-	// used are the digests of documents, content and blobs that a remaining manifest needs.
+	// used are the digests of documents, content and blobs that the remaining manifests need.
 	used map[digest.Digest]bool
+	// counted are further digests of blobs that garbage collection does not free.
+	counted map[digest.Digest]bool
 }
 
-// InUse divides the bundles of a runtime. The runtime runs, can apply or can roll back to the used bundles. The
-// superseded bundles are older.
+// InUse divides the bundles of a runtime. used are the bundles that the runtime has applied, can still apply, or can
+// roll back to. superseded are all older bundles.
 func InUse(r Runtime, rules Rules) (used, superseded []Bundle) {
 	for i, b := range r.Bundles {
 		switch {
@@ -221,7 +223,11 @@ func (d *decision) runtime(r Runtime) {
 		}
 	}
 	for _, report := range r.Reports {
-		d.keep(report)
+		// The runtime chooses the blobs of its report, so manifests of other repositories are removed even if a report
+		// lists their blobs.
+		for _, b := range report.Blobs {
+			d.counted[b.Digest] = true
+		}
 	}
 	for _, b := range slices.Backward(superseded) { // oldest first, so the remaining chain stays complete
 		d.remove(b.Manifest, "bundle, superseded "+day(next[b.Descriptor.Digest]))
@@ -263,9 +269,9 @@ func bundles(r Runtime) []Manifest {
 	return all
 }
 
-// needed returns, by Key, the shared manifests to keep because they hold a document in use. A publisher that recently
-// saw both documents of a bundle in other manifests does not push a manifest with both. A manifest with only one used
-// document is therefore needed, unless another needed manifest holds that document.
+// needed returns, by Key, the shared manifests to keep because they contain a document in use. A publisher that
+// recently saw both documents of a bundle in other manifests does not push a manifest with both. A manifest with only
+// one used document is therefore needed, unless another needed manifest contains that document.
 func (d *decision) needed() map[string]bool {
 	type blob struct {
 		repository string
@@ -292,7 +298,7 @@ func (d *decision) needed() map[string]bool {
 	return needed
 }
 
-// shared decides whether to keep or remove a manifest that holds documents or content.
+// shared decides whether to keep or remove a manifest that contains documents or content.
 func (d *decision) shared(m Manifest, needed bool) {
 	if needed {
 		d.keep(m)
@@ -340,6 +346,7 @@ func (d *decision) keep(m Manifest) {
 // freed returns the number of freed bytes.
 func (d *decision) freed() (bytes int64) {
 	counted := maps.Clone(d.used)
+	maps.Copy(counted, d.counted)
 	for _, r := range d.plan.Remove {
 		bytes += r.Descriptor.Size
 		for _, b := range r.Blobs {
@@ -381,7 +388,7 @@ func (p Plan) String() string {
 		parts = append(parts, fmt.Sprintf("%d in %s", by[area], area))
 	}
 	return fmt.Sprintf(
-		"%d manifests (%s), %d bytes with the content that only they use; %d wait until they are old enough; %d more "+
-			"beyond the limit",
+		"%d manifests to remove (%s), %d bytes with the content that only they use; %d unused manifests are too "+
+			"young; %d more exceed the limit of one run",
 		len(p.Remove), strings.Join(parts, ", "), p.Bytes, len(p.Waiting), p.Over)
 }

@@ -47,7 +47,7 @@ func bundlesOf(id string, issued ...int) (all []Bundle) {
 	return all
 }
 
-// going lists the removals of a plan: REPOSITORY:TAG, or REPOSITORY#i for the i-th bundle.
+// going returns the removals of a plan as text: REPOSITORY:TAG, or REPOSITORY#i for the i-th bundle.
 func going(inventory Inventory, plan Plan) string {
 	var all []string
 	for _, r := range plan.Remove {
@@ -104,7 +104,17 @@ func TestOnlyUnneededManifestsAreRemoved(t *testing.T) {
 			},
 			want: "",
 		},
-		"a bundle that the runtime runs is kept, with its documents and content": {
+		"a report does not keep the documents whose blobs it lists": {
+			inventory: Inventory{
+				Runtimes: []Runtime{with(a, func(r *Runtime) {
+					r.Bundles = bundlesOf("a", 1)
+					r.Reports = []Manifest{named("reports/a", "latest", "report", "set-1", "state-1", "catalog-1")}
+				})},
+				Shared: []Manifest{set(1)},
+			},
+			noted: map[string]time.Time{set(1).Key(): ago(40)}, want: "documents:set-1",
+		},
+		"a bundle that the runtime has applied is kept, with its documents and content": {
 			inventory: Inventory{
 				Runtimes: []Runtime{with(a, func(r *Runtime) {
 					r.Bundles, r.Remembered = bundlesOf("a", 40, 50, 60, 70, 80),
@@ -127,7 +137,7 @@ func TestOnlyUnneededManifestsAreRemoved(t *testing.T) {
 			},
 			noted: long, want: "documents:set-1 content:blob-x",
 		},
-		"documents with a used catalog are removed if another manifest holds the catalog": {
+		"documents with a used catalog are removed if another manifest contains the catalog": {
 			inventory: Inventory{
 				Runtimes: []Runtime{with(a, func(r *Runtime) { r.Bundles = bundlesOf("a", 1, 2) })},
 				Shared: []Manifest{
@@ -138,18 +148,18 @@ func TestOnlyUnneededManifestsAreRemoved(t *testing.T) {
 			},
 			noted: long, want: "documents:set-1",
 		},
-		"manifests that were not recorded before only wait": {
+		"unused manifests that were not recorded before are not removed yet": {
 			inventory: Inventory{
 				Runtimes: []Runtime{with(a, func(r *Runtime) { r.Bundles = bundlesOf("a", 1) })},
 				Shared:   []Manifest{set(1), content("x")},
 			},
 			want: "",
 		},
-		"a recorded time in the future counts from now": {
+		"a recorded time in the future is replaced with the current time": {
 			inventory: Inventory{Shared: []Manifest{set(1)}},
 			noted:     map[string]time.Time{set(1).Key(): today.AddDate(1, 0, 0)}, want: "",
 		},
-		"with unknown needs, only a runtime's own manifests are removed": {
+		"if some runtimes could not be read, only manifests of single runtimes are removed": {
 			inventory: Inventory{
 				Runtimes: []Runtime{with(a, func(r *Runtime) { r.Bundles = bundlesOf("a", 40, 50, 60) })},
 				Shared:   []Manifest{set(1), content("x")}, Unknown: []string{"runtime b: no route"},
@@ -221,30 +231,30 @@ func TestWaitingManifestsAreRecorded(t *testing.T) {
 	first := Decide(inventory, nil, rules)
 	if since, ok := first.Noted[unused.Key()]; !ok || !since.Equal(today) || len(first.Remove) != 0 ||
 		len(first.Waiting) != 1 {
-		t.Fatalf("first run: got %+v", first)
+		t.Fatalf("first run: got plan %+v, want one waiting manifest", first)
 	}
 	later := rules
 	later.Now = today.Add(rules.MinAge)
 	if second := Decide(inventory, first.Noted, later); len(second.Remove) != 1 || second.Bytes != 201 {
-		t.Errorf("second run: plan removes %+v with %d bytes", second.Remove, second.Bytes)
+		t.Errorf("second run: got removals %+v with %d bytes, want one with 201 bytes", second.Remove, second.Bytes)
 	}
 	inventory.Unknown = []string{"something"}
 	if between := Decide(inventory, first.Noted, later); !between.Noted[unused.Key()].Equal(today) {
-		t.Errorf("with unknown needs, recorded times were lost: got %v", between.Noted)
+		t.Errorf("with an unreadable runtime: got recorded times %v, want the previous ones", between.Noted)
 	}
 	inventory.Unknown, inventory.Runtimes = nil, []Runtime{{ID: "a", Kyma: true, Bundles: bundlesOf("a", 1, 2)}}
 	if again := Decide(inventory, first.Noted, later); len(again.Noted) != 0 || len(again.Remove) != 0 {
-		t.Errorf("a manifest that is needed again is still recorded: %+v", again)
+		t.Errorf("manifest that is needed again: got %+v, want no record", again)
 	}
 }
 
-func TestLimitKeepsFurtherManifestsReachable(t *testing.T) {
+func TestManifestsOverTheLimitKeepTheirContent(t *testing.T) {
 	few := rules
 	few.Limit = 2
 	inventory := Inventory{Runtimes: []Runtime{{ID: "a", Kyma: true, Bundles: bundlesOf("a", 40, 50, 60, 70, 80, 90)}}}
 	plan := Decide(inventory, nil, few)
 	if got := going(inventory, plan); got != "runtimes/a#5 runtimes/a#4" || plan.Over != 2 {
-		t.Errorf("plan removes %q with %d beyond the limit", got, plan.Over)
+		t.Errorf("got removals %q and %d over the limit, want 2 each", got, plan.Over)
 	}
 }
 
@@ -286,6 +296,6 @@ func TestRuntimesWithoutAKymaAreListed(t *testing.T) {
 		{ID: "c", Kyma: true, Bundles: bundlesOf("c", 1)}, {ID: "d", Gone: true, Bundles: bundlesOf("d", 1)}, {ID: "e"},
 	}}
 	if got := WithoutKyma(inventory, Decide(inventory, nil, rules)); !slices.Equal(got, []string{"a", "b"}) {
-		t.Errorf("got %v", got)
+		t.Errorf("got runtimes without a Kyma %v, want a and b", got)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// concurrency limits the concurrent requests.
+// concurrency limits the concurrent requests to the registry.
 const concurrency = 8
 
 // Source is the source of an inventory.
@@ -61,8 +61,8 @@ func newReader(source Source) *reader {
 	return &reader{Source: source, holders: map[digest.Digest]holder{}}
 }
 
-// Read returns the inventory. It returns an error only if the registry is unavailable. Unknown contains the problems of
-// single runtimes.
+// Read returns the inventory. It returns an error only if the registry is unavailable. Problems of single runtimes are
+// in Inventory.Unknown.
 func Read(ctx context.Context, source Source) (Inventory, error) {
 	r := newReader(source)
 	r.inventory = Inventory{Contents: map[digest.Digest][]digest.Digest{}, Sole: source.Sole}
@@ -72,7 +72,7 @@ func Read(ctx context.Context, source Source) (Inventory, error) {
 	}
 	err = each(ctx, ids, func(ctx context.Context, id string) error {
 		runtime, err := r.runtime(ctx, id)
-		return r.took(runtime, "runtime "+id, err)
+		return r.addRuntime(runtime, "runtime "+id, err)
 	})
 	if err == nil {
 		err = r.checkList(ctx)
@@ -117,13 +117,13 @@ func Refresh(ctx context.Context, source Source, before Inventory) (Inventory, e
 			now, err = "", nil
 		}
 		if err == nil && now == newest {
-			return r.took(known[id], "", nil)
+			return r.addRuntime(known[id], "", nil)
 		}
 		runtime := Runtime{}
 		if err == nil {
 			runtime, err = r.runtime(ctx, id)
 		}
-		return r.took(runtime, "runtime "+id, err)
+		return r.addRuntime(runtime, "runtime "+id, err)
 	})
 	if err == nil {
 		err = r.contents(ctx)
@@ -147,9 +147,9 @@ func (r *reader) unknown(format string, args ...any) {
 	r.inventory.Unknown = append(r.inventory.Unknown, fmt.Sprintf(format, args...))
 }
 
-// took adds a runtime to the inventory. If the runtime could not be read, its manifests are not removed, and its needs
-// are unknown.
-func (r *reader) took(runtime Runtime, what string, err error) error {
+// addRuntime adds a runtime to the inventory. If the runtime could not be read, its manifests are not removed, and
+// Inventory.Unknown contains the reason.
+func (r *reader) addRuntime(runtime Runtime, what string, err error) error {
 	if store.Unavailable(err) {
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -193,8 +193,8 @@ func (r *reader) ids(ctx context.Context) ([]string, error) {
 }
 
 // checkList checks whether the list of repositories contains all known repositories. A registry or proxy can omit
-// unreadable repositories or truncate the list without an error. The needs of other control planes' runtimes are then
-// unknown.
+// unreadable repositories or truncate the list without an error. The publisher then does not know which manifests the
+// runtimes of other control planes need.
 func (r *reader) checkList(ctx context.Context) error {
 	if r.Sole || len(r.listed) == 0 {
 		return nil // no runtimes of other control planes, or already unknown

@@ -104,20 +104,22 @@ func (s *registryFolder) read(change func(*Source)) Inventory {
 
 func nothing(*Source) {}
 
-func TestInventoryContainsAllBundlesAndTheirNeeds(t *testing.T) {
+func TestInventoryContainsBundlesAndTheirContent(t *testing.T) {
 	s := newShelf(t)
 	pushed := s.push(s.signer, s.documents("old"), "a", 90, 80, 70)
 	inventory := s.read(nothing)
 	if len(inventory.Unknown) > 0 || len(inventory.Runtimes) != 1 || len(inventory.Runtimes[0].Bundles) != 3 ||
 		inventory.Runtimes[0].Bundles[2].Descriptor.Digest != pushed[0] {
-		t.Fatalf("got %+v", inventory)
+		t.Fatalf("got inventory %+v, want 3 bundles of one runtime", inventory)
 	}
 	if plan := Decide(inventory, nil, rules); len(plan.Remove) != 1 || plan.Remove[0].Descriptor.Digest != pushed[0] ||
 		len(plan.Waiting) != 0 {
-		t.Errorf("plan removes %+v, and %+v wait", plan.Remove, plan.Waiting)
+		t.Errorf("got removals %+v and waiting manifests %+v, want only the oldest bundle removed",
+			plan.Remove, plan.Waiting)
 	}
 
-	// The chain of bundles starts again. Only the control plane records the former bundle, which the runtime still has.
+	// A new chain of bundles starts. Only the control plane records the last bundle of the old chain, which the runtime
+	// has still applied.
 	s.push(s.signer, s.documents("new"), "a", 40)
 	forgotten := s.read(nothing)
 	if plan := Decide(forgotten, nil, rules); len(plan.Waiting) != 2 {
@@ -125,7 +127,7 @@ func TestInventoryContainsAllBundlesAndTheirNeeds(t *testing.T) {
 	}
 	remembered := s.read(func(source *Source) { source.Kymas["a"] = []digest.Digest{pushed[2]} })
 	if plan := Decide(remembered, nil, rules); len(plan.Waiting) != 0 {
-		t.Errorf("manifests of the bundle in effect wait for removal: %+v", plan.Waiting)
+		t.Errorf("manifests of the applied bundle: got waiting manifests %+v, want none", plan.Waiting)
 	}
 }
 
@@ -146,7 +148,7 @@ func TestStateIsReadFromABundleInUse(t *testing.T) {
 	s.must(os.Remove(filepath.Join(s.dir, ocispec.ImageBlobsDir, "sha256", before.Catalog.Descriptor.Digest.Encoded())))
 	if inventory := s.read(nothing); len(inventory.Unknown) > 0 ||
 		len(inventory.Contents[now.State.Descriptor.Digest]) != 1 {
-		t.Errorf("got unknown needs %q and contents %v", inventory.Unknown, inventory.Contents)
+		t.Errorf("got reasons %q and contents %v", inventory.Unknown, inventory.Contents)
 	}
 }
 
@@ -174,11 +176,11 @@ func TestRuntimeWithVeryManyBundlesDoesNotBlockOthers(t *testing.T) {
 		return unused
 	}
 
-	// Only the newest part of the chain is read, and its oldest bundle is removed. The bundle in effect is kept.
+	// Only the newest part of the chain is read, and its oldest bundle is removed. The applied bundle is kept.
 	inventory := s.read(three)
 	if len(inventory.Unknown) > 0 || len(inventory.Runtimes) != 1 || inventory.Runtimes[0].Truncated ||
 		len(inventory.Runtimes[0].Bundles) != 4 {
-		t.Fatalf("got %+v", inventory)
+		t.Fatalf("got inventory %+v, want 4 bundles that are not truncated", inventory)
 	}
 	if got := waiting(inventory); len(got) != 2 || got[0] != bundle.ContentRepository ||
 		got[1] != bundle.DocumentsRepository {
@@ -188,16 +190,16 @@ func TestRuntimeWithVeryManyBundlesDoesNotBlockOthers(t *testing.T) {
 		t.Errorf("plan removes %q, want the oldest bundle that was read", got)
 	}
 
-	// A runtime that changed very often recently is reported as overlong, and its read bundles count as used.
+	// For a runtime that changed very often recently, the chain is truncated, and no bundle that was read is removed.
 	for range 3 {
 		last = s.pushAfter(last, s.signer, s.documents("newest"), "a", 1)
 	}
 	inventory = s.read(three)
 	if len(inventory.Unknown) > 0 || !inventory.Runtimes[0].Truncated || len(inventory.Runtimes[0].Bundles) != 4 {
-		t.Fatalf("got %+v", inventory)
+		t.Fatalf("got inventory %+v, want 4 bundles that are truncated", inventory)
 	}
 	if got := going(inventory, Decide(inventory, nil, rules)); got != "" {
-		t.Errorf("plan removes recent bundles %q", got)
+		t.Errorf("got removals %q, want none", got)
 	}
 }
 
@@ -241,7 +243,7 @@ func TestUnreadableObjectsPreventRemovals(t *testing.T) {
 			c.damage(s, documents)
 			inventory := s.read(c.source)
 			if len(inventory.Unknown) == 0 || !strings.Contains(strings.Join(inventory.Unknown, "\n"), c.want) {
-				t.Errorf("got unknown needs %q, want %q", inventory.Unknown, c.want)
+				t.Errorf("got reasons %q, want %q", inventory.Unknown, c.want)
 			}
 			noted := map[string]time.Time{}
 			for _, m := range inventory.Shared {
@@ -287,15 +289,15 @@ func TestRecordOfUnusedManifestsRoundTrip(t *testing.T) {
 		t.Errorf("%d entries were omitted, want none", left)
 	}
 	if got, err := ReadNotes(t.Context(), s.place); err != nil || !got["documents@sha256:x"].Equal(today) {
-		t.Errorf("got %v, %v", got, err)
+		t.Errorf("got record %v and error %v", got, err)
 	}
 	repository, err := s.place.Repository(t.Context(), bundle.PruningRepository)
 	s.must(err)
 	s.must(store.PushManifest(t.Context(), repository, bundle.NewBlob(ocispec.MediaTypeImageManifest, []byte("{}")),
-		noteTag))
+		recordTag))
 	if _, err := ReadNotes(t.Context(), s.place); err == nil ||
 		!strings.Contains(err.Error(), "delete the record to count from today") {
-		t.Errorf("invalid record: got %v", err)
+		t.Errorf("invalid record: got error %v, want one with the fix", err)
 	}
 }
 
@@ -314,7 +316,7 @@ func TestFullRecordKeepsTheOldestEntries(t *testing.T) {
 	}
 	for key, since := range noted {
 		if !since.Equal(unused[key]) || today.Sub(since) < time.Duration(left)*time.Second {
-			t.Errorf("%.13s is recorded since %s, although older entries were omitted", key, since)
+			t.Errorf("entry %.13s: got recorded time %s, want an older entry than the omitted ones", key, since)
 		}
 	}
 }
@@ -325,7 +327,7 @@ func TestRecordOfUnusedManifestsFitsItsLimit(t *testing.T) {
 		unused[fmt.Sprintf("content@\"%d\"", i)] = ago(i)
 	}
 	for limit := 100; limit < 2500; limit += 7 {
-		data, left, err := encodeNote(unused, limit)
+		data, left, err := encodeRecord(unused, limit)
 		if err != nil || len(data) > limit || left == 0 && limit < 1000 {
 			t.Fatalf("limit %d: got %d bytes with %d omitted entries, %v", limit, len(data), left, err)
 		}

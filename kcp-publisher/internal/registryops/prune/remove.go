@@ -17,15 +17,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Names in the PruningRepository, which records when a run first found each manifest unused.
+// Names in the PruningRepository, which contains the record of when a run first found each manifest unused.
 const (
-	noteTag       = "unused"
-	noteType      = "application/vnd.kyma-pull.pruning.v1"
-	noteMediaType = "application/vnd.kyma-pull.pruning.v1+json"
+	recordTag       = "unused"
+	recordType      = "application/vnd.kyma-pull.pruning.v1"
+	recordMediaType = "application/vnd.kyma-pull.pruning.v1+json"
 )
 
-// note is the document that records unused manifests.
-type note struct {
+// unusedRecord is the document with the time when a run first found each manifest unused, by Manifest.Key.
+type unusedRecord struct {
 	Version int                  `json:"version"`
 	Unused  map[string]time.Time `json:"unused"`
 }
@@ -36,50 +36,50 @@ func ReadNotes(ctx context.Context, place store.Store) (map[string]time.Time, er
 	if err != nil {
 		return nil, err
 	}
-	fetched, err := store.Fetch(ctx, repository, noteTag)
+	fetched, err := store.Fetch(ctx, repository, recordTag)
 	if errors.Is(err, store.ErrNotFound) {
 		return map[string]time.Time{}, nil
 	}
-	var n note
+	var n unusedRecord
 	if err == nil {
-		n, err = readNote(ctx, repository, fetched)
+		n, err = readRecord(ctx, repository, fetched)
 	}
 	if err != nil {
 		return nil,
 			fmt.Errorf("record of unused manifests %s:%s: %w: delete the record to count from today",
-				place.Name(bundle.PruningRepository), noteTag, err)
+				place.Name(bundle.PruningRepository), recordTag, err)
 	}
 	return n.Unused, nil
 }
 
-func readNote(ctx context.Context, repository store.Reader, fetched bundle.Fetched) (note, error) {
-	manifest, refused := bundle.ReadManifest(fetched, noteType)
+func readRecord(ctx context.Context, repository store.Reader, fetched bundle.Fetched) (unusedRecord, error) {
+	manifest, refused := bundle.ReadManifest(fetched, recordType)
 	if refused != nil {
-		return note{}, refused
+		return unusedRecord{}, refused
 	}
 	if len(manifest.Layers) != 1 {
-		return note{}, fmt.Errorf("%d layers, want 1", len(manifest.Layers))
+		return unusedRecord{}, fmt.Errorf("the manifest has %d layers, must have 1", len(manifest.Layers))
 	}
 	data, err := store.FetchBlob(ctx, repository, manifest.Layers[0], bundle.MaxDocumentBytes)
 	if err != nil {
-		return note{}, err
+		return unusedRecord{}, err
 	}
-	var n note
+	var n unusedRecord
 	if err := json.Unmarshal(data, &n); err != nil {
-		return note{}, err
+		return unusedRecord{}, err
 	}
 	if n.Version != 1 {
-		return note{}, fmt.Errorf("version is %d, want 1", n.Version)
+		return unusedRecord{}, fmt.Errorf("version is %d, must be 1", n.Version)
 	}
 	return n, nil
 }
 
-// encodeNote returns a note with the oldest entries that fit into the limit, and the number of omitted entries.
-func encodeNote(unused map[string]time.Time, limit int) (data []byte, left int, err error) {
+// encodeRecord returns the record with the oldest entries that fit into limit bytes, and the number of omitted entries.
+func encodeRecord(unused map[string]time.Time, limit int) (data []byte, left int, err error) {
 	keys := slices.SortedFunc(maps.Keys(unused), func(a, b string) int {
 		return cmp.Or(unused[a].Compare(unused[b]), strings.Compare(a, b))
 	})
-	n := note{Version: 1, Unused: map[string]time.Time{}}
+	n := unusedRecord{Version: 1, Unused: map[string]time.Time{}}
 	size := len(`{"version":1,"unused":{}}`)
 	for i, key := range keys {
 		entry, err := json.Marshal(map[string]time.Time{key: unused[key]})
@@ -100,26 +100,26 @@ func encodeNote(unused map[string]time.Time, limit int) (data []byte, left int, 
 // WriteNotes replaces the record of unused manifests. Its size is limited: WriteNotes omits the newest entries beyond
 // the limit and returns their number. A later run records them, once older entries are removed.
 func WriteNotes(ctx context.Context, place store.Store, unused map[string]time.Time) (left int, err error) {
-	data, left, err := encodeNote(unused, bundle.MaxDocumentBytes)
+	data, left, err := encodeRecord(unused, bundle.MaxDocumentBytes)
 	if err != nil {
 		return 0, err
 	}
-	return left, writeNote(ctx, place, data)
+	return left, writeRecord(ctx, place, data)
 }
 
-func writeNote(ctx context.Context, place store.Store, data []byte) error {
+func writeRecord(ctx context.Context, place store.Store, data []byte) error {
 	repository, err := place.Repository(ctx, bundle.PruningRepository)
 	if err != nil {
 		return err
 	}
-	layer := bundle.NewBlob(noteMediaType, data)
+	layer := bundle.NewBlob(recordMediaType, data)
 	manifest, err := bundle.NewManifest(ocispec.Manifest{
-		ArtifactType: noteType, Config: ocispec.DescriptorEmptyJSON, Layers: []ocispec.Descriptor{layer.Descriptor},
+		ArtifactType: recordType, Config: ocispec.DescriptorEmptyJSON, Layers: []ocispec.Descriptor{layer.Descriptor},
 	})
 	if err != nil {
 		return err
 	}
-	before, err := repository.Resolve(ctx, noteTag)
+	before, err := repository.Resolve(ctx, recordTag)
 	if err = store.NotFound(err); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
@@ -128,7 +128,7 @@ func writeNote(ctx context.Context, place store.Store, data []byte) error {
 			return err
 		}
 	}
-	if err := store.PushManifest(ctx, repository, manifest, noteTag); err != nil {
+	if err := store.PushManifest(ctx, repository, manifest, recordTag); err != nil {
 		return err
 	}
 	if before.Digest == "" || before.Digest == manifest.Descriptor.Digest {

@@ -15,7 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// maxChain limits the length of a chain of bundles that is read: one bundle every two minutes for a month.
+// maxChain limits the number of bundles that are read in one chain. It is enough for one bundle every two minutes for a
+// month.
 const maxChain = 20_000
 
 // runtime reads the repositories of one runtime.
@@ -63,7 +64,7 @@ type history struct {
 
 // chain reads a chain of at most MaxChain bundles. A user who can edit the runtime's Kyma controls its length, so a
 // longer chain does not make the inventory unknown. The unread bundles are older than all read bundles, and the control
-// plane records the published bundle and the bundle in effect.
+// plane records the published and the applied bundle.
 func (h *history) chain(ctx context.Context, reference string) error {
 	var tags []string
 	if reference == bundle.TagDesired {

@@ -20,9 +20,9 @@ func sample(t *testing.T, name string) string {
 	return string(data)
 }
 
-// TestNotificationsOfEachRegistryAreUnderstood uses samples in testdata: the examples in the documentation of
+// TestNotificationsOfEachRegistryAreParsed uses samples in testdata: the examples in the documentation of
 // distribution and Harbor, and the output of zot's event builder.
-func TestNotificationsOfEachRegistryAreUnderstood(t *testing.T) {
+func TestNotificationsOfEachRegistryAreParsed(t *testing.T) {
 	if notifications.EventsMediaType != distributionEvents || notifications.EventActionPush != distributionPush {
 		t.Errorf("distribution uses media type %s and action %s", notifications.EventsMediaType,
 			notifications.EventActionPush)
@@ -90,13 +90,13 @@ func TestNotificationsOfEachRegistryAreUnderstood(t *testing.T) {
 			kind: plainJSON,
 			body: `{"type":"SCANNING_COMPLETED","event_data":{"repository":{"repo_full_name":"fleet/reports/a"}}}`,
 		},
-		"a form as body":     {kind: "application/x-www-form-urlencoded", body: "a=b"},
-		"no media type":      {body: sample(t, "distribution.json")},
-		"no events":          {kind: distributionEvents, body: `{}`},
-		"too many events":    {kind: distributionEvents, body: many, wrong: true},
-		"invalid JSON":       {kind: distributionEvents, body: "no", wrong: true},
-		"an empty body":      {kind: cloudEvent, wrong: true},
-		"two JSON documents": {kind: cloudEvent, body: "{}{}", wrong: true},
+		"a form as body":                       {kind: "application/x-www-form-urlencoded", body: "a=b"},
+		"notification without a media type":    {body: sample(t, "distribution.json")},
+		"notification without events":          {kind: distributionEvents, body: `{}`},
+		"notification with too many events":    {kind: distributionEvents, body: many, wrong: true},
+		"notification with invalid JSON":       {kind: distributionEvents, body: "no", wrong: true},
+		"notification with an empty body":      {kind: cloudEvent, wrong: true},
+		"notification with two JSON documents": {kind: cloudEvent, body: "{}{}", wrong: true},
 		"JSON with too many levels": {
 			kind: plainJSON, body: strings.Repeat(`{"a":`, maxDepth) + "{}" + strings.Repeat("}", maxDepth),
 			wrong: true,

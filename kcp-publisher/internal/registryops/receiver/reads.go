@@ -17,7 +17,7 @@ const (
 	readsPerSecond = 200
 )
 
-// Reads turns notifications into reads of the registry. It is safe for concurrent use.
+// Reads reads the reports of notified runtimes from the registry, at a limited rate. It is safe for concurrent use.
 type Reads struct {
 	read  func(ctx context.Context, runtime string) error
 	now   func() time.Time
@@ -37,8 +37,8 @@ func NewReads(read func(ctx context.Context, runtime string) error, now func() t
 	}
 }
 
-// Add requests a read of a runtime's report: now, or once readInterval has passed since the last read. Repeated calls
-// before then cause only one read.
+// Add requests a read of a runtime's report. The read starts as soon as readInterval has passed since the last read.
+// Repeated calls before the read cause only one read.
 func (l *Reads) Add(runtime string) {
 	l.queue.AddAfter(runtime, l.wait(runtime))
 }
@@ -61,15 +61,15 @@ func (l *Reads) Start(ctx context.Context) error {
 		if wait := l.wait(runtime); wait > 0 { // the report was read while this request waited
 			l.queue.AddAfter(runtime, wait)
 		} else if l.all.Wait(ctx) == nil {
-			l.note(runtime)
+			l.recordRead(runtime)
 			_ = l.read(ctx, runtime) // after an error, the next poll reads the report
 		}
 		l.queue.Done(runtime)
 	}
 }
 
-// note records a read, and forgets expired records.
-func (l *Reads) note(runtime string) {
+// recordRead records the time of a read, and deletes expired records.
+func (l *Reads) recordRead(runtime string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()

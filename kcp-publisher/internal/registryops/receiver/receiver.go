@@ -86,7 +86,7 @@ var received = measure.Counters[string](measure.Definition{
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	if request.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		http.Error(w, "want POST", http.StatusMethodNotAllowed)
+		http.Error(w, "the method must be POST", http.StatusMethodNotAllowed)
 		return
 	}
 	allowed, err := r.options.Tokens.has(tokenOf(request))

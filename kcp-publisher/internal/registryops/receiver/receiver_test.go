@@ -34,7 +34,7 @@ func tokenFile(t *testing.T, content string) string {
 	return path
 }
 
-// counted returns the results whose metric changes while do runs.
+// counted returns the values of the label result whose counters change while do runs.
 func counted(t *testing.T, do func()) string {
 	t.Helper()
 	all := []string{
@@ -95,19 +95,19 @@ func TestNotificationsRequireTheToken(t *testing.T) {
 		code                int
 		requested           bool
 	}{
-		"the token":               {"Bearer " + secret, body, http.StatusAccepted, true},
-		"the token as a password": {basic.Header.Get("Authorization"), body, http.StatusAccepted, true},
-		"no token":                {"", body, http.StatusUnauthorized, false},
-		"another token": {
+		"request with the token":             {"Bearer " + secret, body, http.StatusAccepted, true},
+		"request with the token as password": {basic.Header.Get("Authorization"), body, http.StatusAccepted, true},
+		"request without a token":            {"", body, http.StatusUnauthorized, false},
+		"request with another token": {
 			"Bearer " + strings.Repeat("x", len(secret)), body, http.StatusUnauthorized, false,
 		},
-		"a truncated token":        {"Bearer " + secret[:20], body, http.StatusUnauthorized, false},
-		"a token without a scheme": {secret, body, http.StatusUnauthorized, false},
-		"a body that is too large": {
+		"request with a truncated token": {"Bearer " + secret[:20], body, http.StatusUnauthorized, false},
+		"token without a scheme":         {secret, body, http.StatusUnauthorized, false},
+		"body over the size limit": {
 			"Bearer " + secret, strings.Repeat(" ", maxBodyBytes+1), http.StatusRequestEntityTooLarge, false,
 		},
-		"an invalid body":               {"Bearer " + secret, "no", http.StatusBadRequest, false},
-		"a notification without events": {"Bearer " + secret, "{}", http.StatusAccepted, false},
+		"invalid body":                {"Bearer " + secret, "no", http.StatusBadRequest, false},
+		"notification without events": {"Bearer " + secret, "{}", http.StatusAccepted, false},
 	} {
 		messages = nil
 		if code := post(r, c.authorization, c.body); code != c.code || (len(messages) > 0) != c.requested {
@@ -135,10 +135,10 @@ func TestNotificationsRequireTheToken(t *testing.T) {
 		want := map[bool]int{true: http.StatusAccepted,
 			false: http.StatusUnauthorized}[strings.Contains(content, secret)]
 		if code := post(r, "Bearer "+secret, body); code != want {
-			t.Errorf("previous token: got %d, want %d", code, want)
+			t.Errorf("previous token: got status %d, want %d", code, want)
 		}
 		if code := post(r, "Bearer "+other, body); code != http.StatusAccepted {
-			t.Errorf("new token: got %d", code)
+			t.Errorf("new token: got status %d, want 202", code)
 		}
 	}
 	if err := os.Remove(path); err != nil {
@@ -146,7 +146,7 @@ func TestNotificationsRequireTheToken(t *testing.T) {
 	}
 	if result := counted(t, func() {
 		if code := post(r, "Bearer "+other, body); code != http.StatusServiceUnavailable {
-			t.Errorf("without the token file: got %d", code)
+			t.Errorf("without the token file: got status %d, want 503", code)
 		}
 	}); result != resultUnavailable {
 		t.Errorf("without the token file: got result %q", result)
@@ -155,12 +155,12 @@ func TestNotificationsRequireTheToken(t *testing.T) {
 
 func TestReceiverRequiresATokenFile(t *testing.T) {
 	for name, content := range map[string]string{
-		"an empty file": "", "a short token": "short", "an empty second line": secret + "\n\n" + secret,
-		"three tokens":             secret + "\n" + secret + "\n" + secret,
+		"an empty file": "", "file with a short token": "short", "file with an empty line": secret + "\n\n" + secret,
+		"file with three tokens":   secret + "\n" + secret + "\n" + secret,
 		"a file that is too large": strings.Repeat("x", maxTokenBytes+1),
 	} {
 		if _, err := OpenTokenFile(tokenFile(t, content)); err == nil {
-			t.Errorf("%s was accepted", name)
+			t.Errorf("%s: OpenTokenFile succeeded, want an error", name)
 		}
 	}
 	if _, err := OpenTokenFile(filepath.Join(t.TempDir(), "none")); err == nil {
@@ -234,7 +234,8 @@ func TestFloodOfNotificationsIsLimited(t *testing.T) {
 				codes[post(r, authorization, "{}")]++
 			}
 			if codes[http.StatusTooManyRequests] != 2*most {
-				t.Errorf("%s: got %v", authorization, codes)
+				t.Errorf("authorization %q: got status counts %v, want 429 for two thirds of the requests",
+					authorization, codes)
 			}
 		}
 		time.Sleep(time.Second)

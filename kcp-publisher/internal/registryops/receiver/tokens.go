@@ -72,7 +72,8 @@ func (t *TokenFile) refresh() ([][sha256.Size]byte, error) {
 		if len(token) < minTokenLength {
 			return nil,
 				fmt.Errorf(
-					"%s: line %d: token has %d characters, want at least %d: create one with `openssl rand -hex 32`",
+					"%s: line %d: token has %d characters, must have at least %d: create one with "+
+						"`openssl rand -hex 32`",
 					t.path, i+1, len(token), minTokenLength)
 		}
 		tokens = append(tokens, sha256.Sum256([]byte(token)))

@@ -9,9 +9,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Generations is a YAML file with the lowest valid password generation of each user. For a user without an entry, it is
-// 1. The file is read again after a change, so a revocation does not require a restart. While the file cannot be read,
-// InForce returns an error.
+// Generations is a YAML file with the lowest valid password generation of each user. For a user without an entry, the
+// lowest valid generation is 1. The file is read again after a change, so a revocation does not require a restart.
+// While the file cannot be read, InForce returns an error.
 type Generations struct {
 	path string
 
@@ -61,14 +61,14 @@ func (g *Generations) refresh() error {
 	}
 	lowest := map[string]int{}
 	if err := yaml.UnmarshalStrict(data, &lowest); err != nil {
-		return fmt.Errorf("%s: want USER: GENERATION in each line: %w", g.path, err)
+		return fmt.Errorf("%s: each line must be USER: GENERATION: %w", g.path, err)
 	}
 	for user, generation := range lowest {
 		if err := CheckUser(user); err != nil {
 			return fmt.Errorf("%s: %w", g.path, err)
 		}
 		if generation < 1 {
-			return fmt.Errorf("%s: %s: generation is %d, want at least 1", g.path, user, generation)
+			return fmt.Errorf("%s: %s: generation is %d, must be at least 1", g.path, user, generation)
 		}
 	}
 	g.read, g.lowest = info, lowest

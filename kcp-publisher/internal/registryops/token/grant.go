@@ -29,7 +29,7 @@ const belowSuffix = "/**"
 // below NAME. It returns an error for a pattern that includes the fleet's own repositories.
 func NewPolicy(prefix string, modules []string) (Policy, error) {
 	if !repositoryName.MatchString(prefix) {
-		return Policy{}, fmt.Errorf("prefix %q: want a path such as fleet", prefix)
+		return Policy{}, fmt.Errorf("prefix %q: must be a path such as fleet", prefix)
 	}
 	policy := Policy{prefix: prefix}
 	for _, text := range modules {
@@ -37,7 +37,7 @@ func NewPolicy(prefix string, modules []string) (Policy, error) {
 		p := pattern{base: base, below: below}
 		if !repositoryName.MatchString(base) {
 			return Policy{},
-				fmt.Errorf("module repository %q: want the name of a repository, or NAME%s for all below it", text,
+				fmt.Errorf("module repository %q: must be the name of a repository, or NAME%s for all below it", text,
 					belowSuffix)
 		}
 		if area, reason := policy.overlap(p); area != "" {
@@ -83,8 +83,8 @@ func (p Policy) overlap(module pattern) (area, reason string) {
 	return "", ""
 }
 
-// Grant returns the part of the requested access that the user is allowed. As the specification requires, it omits the
-// rest without an error.
+// Grant returns the part of the requested access that the user is allowed to have. As the specification requires, it
+// omits the rest without an error.
 func (p Policy) Grant(user string, asked []Access) []Access {
 	granted := []Access{}
 	for _, a := range asked {
@@ -171,7 +171,7 @@ func (p Policy) isModule(repository string) bool {
 func SplitLocation(location string) (host, prefix string, err error) {
 	host, prefix, ok := strings.Cut(strings.Trim(location, "/"), "/")
 	if !ok || host == "" || strings.Contains(location, "://") {
-		return "", "", errors.New("want HOST[:PORT]/PATH without a scheme")
+		return "", "", errors.New("must be HOST[:PORT]/PATH without a scheme")
 	}
 	return host, prefix, nil
 }

@@ -17,7 +17,7 @@ func fleetPolicy(t *testing.T, modules ...string) Policy {
 	return policy
 }
 
-// flat returns a grant as scopes.
+// flat returns granted access as text, in the format of scopes.
 func flat(granted []Access) string {
 	var all []string
 	for _, a := range granted {
@@ -26,7 +26,7 @@ func flat(granted []Access) string {
 	return strings.Join(all, " ")
 }
 
-func TestGrantIsTheRequestedPartOfTheUsersRights(t *testing.T) {
+func TestTokenGrantsOnlyTheUsersPermissions(t *testing.T) {
 	policy := fleetPolicy(t, "modules/**", "shared/charts")
 	for name, c := range map[string]struct{ user, asked, want string }{
 		"runtime pulls its bundle": {
@@ -111,7 +111,7 @@ func TestGrantIsTheRequestedPartOfTheUsersRights(t *testing.T) {
 		"modules user has no access to runtimes": {
 			UserModules, "repository:fleet/runtimes/a:pull repository:fleet/content:pull", "",
 		},
-		"an empty user has no rights": {"", "repository:fleet/runtimes/:pull", ""},
+		"empty user has no access": {"", "repository:fleet/runtimes/:pull", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked, err := parseScopes([]string{c.asked})
@@ -130,27 +130,27 @@ func TestGrantIsTheRequestedPartOfTheUsersRights(t *testing.T) {
 
 func TestInvalidScopesAreRefused(t *testing.T) {
 	for name, text := range map[string]string{
-		"upper case":              "repository:fleet/runtimes/A:pull",
-		"a parent folder":         "repository:fleet/runtimes/a/../b:pull",
-		"a single dot":            "repository:fleet/runtimes/./b:pull",
-		"a double slash":          "repository:fleet//runtimes/b:pull",
-		"a leading slash":         "repository:/fleet/runtimes/b:pull",
-		"a trailing slash":        "repository:fleet/runtimes/b/:pull",
-		"escapes":                 "repository:fleet%2fruntimes%2fb:pull",
-		"a backslash":             `repository:fleet\runtimes\b:pull`,
-		"another script":          "repository:fleet/runtimes/ｂ:pull",
-		"a star":                  "repository:fleet/runtimes/*:pull",
-		"a host":                  "repository:registry.example:5000/fleet/runtimes/b:pull",
-		"no name":                 "repository::pull",
-		"no action":               "repository:fleet/runtimes/b:",
-		"an empty action":         "repository:fleet/runtimes/b:pull,",
-		"a type with a class":     "repository(plugin):fleet/runtimes/b:pull",
-		"two spaces":              "repository:fleet/runtimes/a:pull  repository:fleet/runtimes/b:pull",
-		"a line feed":             "repository:fleet/runtimes/a\n:pull",
-		"a zero byte":             "repository:fleet/runtimes/a\x00:pull",
-		"a name that is too long": "repository:" + strings.Repeat("a", maxNameBytes+1) + ":pull",
-		"too many actions":        "repository:a:" + strings.Repeat("pull,", maxActions) + "pull",
-		"too many scopes":         strings.TrimSuffix(strings.Repeat("repository:a:pull ", maxScopes+1), " "),
+		"name in upper case":            "repository:fleet/runtimes/A:pull",
+		"name with ..":                  "repository:fleet/runtimes/a/../b:pull",
+		"name with a single dot":        "repository:fleet/runtimes/./b:pull",
+		"name with a double slash":      "repository:fleet//runtimes/b:pull",
+		"name with a leading slash":     "repository:/fleet/runtimes/b:pull",
+		"name with a trailing slash":    "repository:fleet/runtimes/b/:pull",
+		"name with URL escapes":         "repository:fleet%2fruntimes%2fb:pull",
+		"name with backslashes":         `repository:fleet\runtimes\b:pull`,
+		"name with a full-width letter": "repository:fleet/runtimes/ｂ:pull",
+		"name with a star":              "repository:fleet/runtimes/*:pull",
+		"name with a host":              "repository:registry.example:5000/fleet/runtimes/b:pull",
+		"scope without a name":          "repository::pull",
+		"scope without an action":       "repository:fleet/runtimes/b:",
+		"scope with an empty action":    "repository:fleet/runtimes/b:pull,",
+		"resource type with a class":    "repository(plugin):fleet/runtimes/b:pull",
+		"two spaces between scopes":     "repository:fleet/runtimes/a:pull  repository:fleet/runtimes/b:pull",
+		"name with a line feed":         "repository:fleet/runtimes/a\n:pull",
+		"name with a zero byte":         "repository:fleet/runtimes/a\x00:pull",
+		"name over the length limit":    "repository:" + strings.Repeat("a", maxNameBytes+1) + ":pull",
+		"scope with too many actions":   "repository:a:" + strings.Repeat("pull,", maxActions) + "pull",
+		"too many scopes":               strings.TrimSuffix(strings.Repeat("repository:a:pull ", maxScopes+1), " "),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, err := parseScopes([]string{text}); err == nil {
@@ -162,7 +162,7 @@ func TestInvalidScopesAreRefused(t *testing.T) {
 	}
 	got, err := parseScopes([]string{"", "repository:a:push,pull,pull registry:catalog:*", "repository:b:pull"})
 	if err != nil || flat(got) != "repository:a:pull,push registry:catalog:* repository:b:pull" {
-		t.Errorf("got %q, %v", flat(got), err)
+		t.Errorf("got scopes %q and error %v", flat(got), err)
 	}
 }
 
@@ -178,13 +178,13 @@ func TestPoliciesThatIncludeFleetRepositoriesAreRefused(t *testing.T) {
 		area := strings.Split(modules, "/")[1]
 		if _, err := NewPolicy("fleet", []string{"modules/**", modules}); err == nil ||
 			!strings.Contains(err.Error(), "fleet/"+area+", which") {
-			t.Errorf("--module-repository %q: got %v", modules, err)
+			t.Errorf("--module-repository %q: got error %v, want a refusal", modules, err)
 		}
 	}
 	for _, modules := range []string{"modules/**", "fleet/images/**", "fleet/trusted", "fleet/component-descriptors/**",
 		"fleet/runtimes2/**", "fleet2/**", "charts"} {
 		if _, err := NewPolicy("fleet", []string{modules}); err != nil {
-			t.Errorf("--module-repository %q: %v", modules, err)
+			t.Errorf("--module-repository %q: got error %v, want none", modules, err)
 		}
 	}
 	if _, err := NewPolicy("a/fleet", []string{"a/**"}); err == nil {
@@ -192,19 +192,20 @@ func TestPoliciesThatIncludeFleetRepositoriesAreRefused(t *testing.T) {
 	}
 	for _, prefix := range []string{"", "Fleet", "a//b", "../a"} {
 		if _, err := NewPolicy(prefix, nil); err == nil {
-			t.Errorf("prefix %q was accepted", prefix)
+			t.Errorf("prefix %q: NewPolicy succeeded, want an error", prefix)
 		}
 	}
 }
 
-// A runtime must never have access to the repositories of another runtime, regardless of their names.
+// TestRuntimesCannotReachEachOther checks that no runtime has access to the repositories of another runtime, regardless
+// of their ids.
 func TestRuntimesCannotReachEachOther(t *testing.T) {
 	policy := fleetPolicy(t, "modules/**")
 	id := rapid.StringMatching(`[ab1]([ab1.]{0,2}[ab1])?(-[ab1])?`)
 	rapid.Check(t, func(t *rapid.T) {
 		one, other := id.Draw(t, "one"), id.Draw(t, "other")
 		if one == other || CheckUser(one) != nil || CheckUser(other) != nil {
-			t.Skip("want two runtimes")
+			t.Skip("at least two runtimes are required")
 		}
 		ending := rapid.SampledFrom([]string{"", "/x", "-x", ".x", "/../" + one}).Draw(t, "ending")
 		for _, private := range []string{"fleet/runtimes/", "fleet/reports/"} {
@@ -216,7 +217,7 @@ func TestRuntimesCannotReachEachOther(t *testing.T) {
 				{Type: typeRepository, Name: name, Actions: []string{actionPull, actionPush, "delete", "*"}},
 			}
 			if got := policy.Grant(one, asked); len(got) > 0 {
-				t.Fatalf("runtime %s got access %v", one, got)
+				t.Fatalf("runtime %s: got access %v to another runtime, want none", one, got)
 			}
 		}
 	})
@@ -240,7 +241,7 @@ func TestGrantsNeverExceedTheRequest(t *testing.T) {
 			for _, action := range g.Actions {
 				if g.Name != asked[0].Name || !slices.Contains(asked[0].Actions, action) || action == "*" ||
 					action == "delete" {
-					t.Fatalf("requested %v, got %v", asked, g)
+					t.Fatalf("requested access %v, got %v, want a subset", asked, g)
 				}
 			}
 		}
@@ -263,7 +264,7 @@ func FuzzScopes(f *testing.F) {
 			shared := g.Name == "fleet/trust" || g.Name == "fleet/content" || strings.HasPrefix(g.Name, "modules/")
 			own := g.Name == "fleet/runtimes/a" || g.Name == "fleet/reports/a"
 			if !shared && !own || slices.Contains(g.Actions, "push") && g.Name != "fleet/reports/a" {
-				t.Errorf("scope %q grants %v", text, g)
+				t.Errorf("scope %q: got access %v, which runtime a must not have", text, g)
 			}
 		}
 	})

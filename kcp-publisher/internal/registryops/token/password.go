@@ -25,7 +25,7 @@ const (
 	minSecret      = 32
 )
 
-// CheckUser returns an error for a user without permissions in this service.
+// CheckUser returns an error unless the user is a valid runtime id, _publisher, _modules or _pruner.
 func CheckUser(user string) error {
 	if user == UserPublisher || user == UserModules || user == UserPruner {
 		return nil
@@ -39,10 +39,10 @@ func Password(secret trust.TokenSecret, user string, generation int) (string, er
 		return "", err
 	}
 	if len(secret) < minSecret {
-		return "", fmt.Errorf("token secret has %d bytes, want at least %d", len(secret), minSecret)
+		return "", fmt.Errorf("token secret has %d bytes, must have at least %d", len(secret), minSecret)
 	}
 	if generation < 1 {
-		return "", fmt.Errorf("generation %d: want at least 1", generation)
+		return "", fmt.Errorf("generation %d: must be at least 1", generation)
 	}
 	number := strconv.Itoa(generation)
 	mac := hmac.New(sha256.New, secret)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Access is the access of one token to one repository, as the registry reads it.
+// Access is the access of a token to one repository, in the format of the token's access claim.
 type Access struct {
 	Type    string   `json:"type"`
 	Name    string   `json:"name"`
@@ -63,23 +63,23 @@ func parseScopes(parameters []string) ([]Access, error) {
 func parseScope(text string) (Access, error) {
 	parts := strings.Split(text, ":")
 	if len(parts) != 3 {
-		return Access{}, fmt.Errorf("want TYPE:NAME:ACTION[,ACTION]")
+		return Access{}, fmt.Errorf("must be TYPE:NAME:ACTION[,ACTION]")
 	}
 	access := Access{Type: parts[0], Name: parts[1], Actions: strings.Split(parts[2], ",")}
 	switch {
 	case !scopeWord.MatchString(access.Type):
-		return Access{}, fmt.Errorf("type: want lowercase letters")
+		return Access{}, fmt.Errorf("type: must be lowercase letters")
 	case len(access.Name) > maxNameBytes || !repositoryName.MatchString(access.Name):
 		return Access{},
 			fmt.Errorf(
-				"name: want a repository name of the OCI distribution specification with at most %d bytes",
+				"name: must be a repository name of the OCI distribution specification with at most %d bytes",
 				maxNameBytes)
 	case len(access.Actions) > maxActions:
 		return Access{}, fmt.Errorf("actions: more than %d actions", maxActions)
 	}
 	for _, action := range access.Actions {
 		if !scopeWord.MatchString(action) {
-			return Access{}, fmt.Errorf("actions: want lowercase words, separated by commas")
+			return Access{}, fmt.Errorf("actions: must be lowercase words, separated by commas")
 		}
 	}
 	slices.Sort(access.Actions)

@@ -63,7 +63,7 @@ func NewService(o Options) (*Service, error) {
 	}
 	for _, secret := range secrets {
 		if len(secret) < minSecret {
-			return nil, fmt.Errorf("token secret has %d bytes, want at least %d", len(secret), minSecret)
+			return nil, fmt.Errorf("token secret has %d bytes, must have at least %d", len(secret), minSecret)
 		}
 	}
 	return &Service{
@@ -73,7 +73,7 @@ func NewService(o Options) (*Service, error) {
 	}, nil
 }
 
-// answer is the response to a client.
+// answer is the response to a client whose password is valid.
 //
 // Source: distribution, docs/spec/auth/token.md, "Token Response Fields".
 type answer struct {
@@ -90,7 +90,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	if request.Method != http.MethodGet {
 		// Clients that try OAuth 2 first repeat the request with GET.
 		w.Header().Set("Allow", http.MethodGet)
-		problem(w, http.StatusMethodNotAllowed, "UNSUPPORTED", "want GET")
+		problem(w, http.StatusMethodNotAllowed, "UNSUPPORTED", "the method must be GET")
 		return
 	}
 	user, err := s.authenticated(request)
@@ -151,7 +151,7 @@ func (s *Service) asked(request *http.Request) ([]Access, error) {
 		return nil, fmt.Errorf("query cannot be parsed")
 	}
 	if services := query["service"]; len(services) != 1 || services[0] != s.issuer.Service {
-		return nil, fmt.Errorf("service: want %q", s.issuer.Service)
+		return nil, fmt.Errorf("service: must be %q", s.issuer.Service)
 	}
 	return parseScopes(query["scope"])
 }

@@ -103,7 +103,7 @@ func TestRuntimeGetsAShortLivedTokenForItsRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.ExpiresIn != 300 || !got.IssuedAt.Equal(noon) || got.Token != got.AccessToken {
-		t.Errorf("got %+v", got)
+		t.Errorf("got response %+v", got)
 	}
 	parsed, err := jwt.ParseSigned(got.Token, []jose.SignatureAlgorithm{jose.ES256})
 	if err != nil {
@@ -133,10 +133,10 @@ func TestRuntimeGetsAShortLivedTokenForItsRights(t *testing.T) {
 		t.Error(err)
 	}
 	if !claims.Expiry.Time().Equal(noon.Add(Validity)) || !claims.NotBefore.Time().Equal(noon) {
-		t.Errorf("got claims %+v", claims)
+		t.Errorf("got claims %+v, want a validity of five minutes", claims)
 	}
 	if flat(more.Access) != "repository:fleet/reports/a:pull,push" {
-		t.Errorf("got access %q", flat(more.Access))
+		t.Errorf("got access %q, want pull and push of reports/a", flat(more.Access))
 	}
 }
 
@@ -168,32 +168,32 @@ func TestInvalidCredentialsAreRefused(t *testing.T) {
 		inForce        func(string) (int, error)
 		want           int
 	}{
-		"no credentials":                         {want: 401},
-		"an empty password":                      {user: "a", want: 401},
+		"request without credentials":            {want: 401},
+		"empty password":                         {user: "a", want: 401},
 		"another runtime's password":             {user: "a", password: passwordOf(t, "b", 1), want: 401},
 		"password of a runtime with a longer id": {user: "a", password: passwordOf(t, "a-b", 1), want: 401},
-		"an older generation":                    {user: "a", password: passwordOf(t, "a", 1), inForce: two, want: 401},
-		"the lowest valid generation":            {user: "a", password: passwordOf(t, "a", 2), inForce: two, want: 200},
-		"a higher generation":                    {user: "a", password: passwordOf(t, "a", 3), inForce: two, want: 200},
-		"a forged generation": {
+		"revoked generation":                     {user: "a", password: passwordOf(t, "a", 1), inForce: two, want: 401},
+		"lowest valid generation":                {user: "a", password: passwordOf(t, "a", 2), inForce: two, want: 200},
+		"higher generation":                      {user: "a", password: passwordOf(t, "a", 3), inForce: two, want: 200},
+		"password with a forged generation": {
 			user: "a", password: strings.Replace(passwordOf(t, "a", 1), ".1.", ".2.", 1), inForce: two, want: 401,
 		},
-		"a generation with a leading zero": {
+		"generation with a leading zero": {
 			user: "a", password: strings.Replace(passwordOf(t, "a", 1), ".1.", ".01.", 1), want: 401,
 		},
-		"generation zero": {
+		"password of generation 0": {
 			user: "a", password: strings.Replace(passwordOf(t, "a", 1), ".1.", ".0.", 1), want: 401,
 		},
 		"a user in upper case":    {user: "A", password: passwordOf(t, "a", 1), want: 401},
 		"a user with a path":      {user: "a/../b", password: passwordOf(t, "b", 1), want: 401},
 		"a user with a line feed": {user: "a\n1", password: passwordOf(t, "a", 1), want: 401},
-		"the publisher": {
+		"password of the publisher": {
 			user: UserPublisher, password: passwordOf(t, UserPublisher, 1), want: 200,
 		},
-		"the publisher without the underscore": {
+		"publisher without the underscore": {
 			user: "publisher", password: passwordOf(t, UserPublisher, 1), want: 401,
 		},
-		"unreadable generations": {
+		"unreadable generations file": {
 			user: "a", password: passwordOf(t, "a", 1),
 			inForce: func(string) (int, error) { return 0, errors.New("gone") }, want: 503,
 		},
@@ -219,21 +219,21 @@ func TestMalformedRequestsAreRefused(t *testing.T) {
 	d := newDesk(t, nil)
 	password := passwordOf(t, "a", 1)
 	for name, q := range map[string]url.Values{
-		"no service":               {"scope": {"repository:fleet/runtimes/a:pull"}},
-		"another service":          {"service": {"other.example"}},
-		"two services":             {"service": {"registry.example", "other.example"}},
-		"an invalid scope":         query("repository:fleet/../a:pull"),
-		"a query that is too long": query(strings.Repeat("repository:a:pull ", 1000)),
+		"query without a service":   {"scope": {"repository:fleet/runtimes/a:pull"}},
+		"query for another service": {"service": {"other.example"}},
+		"query for two services":    {"service": {"registry.example", "other.example"}},
+		"an invalid scope":          query("repository:fleet/../a:pull"),
+		"a query that is too long":  query(strings.Repeat("repository:a:pull ", 1000)),
 	} {
 		if response := d.ask("a", password, q); response.Code != http.StatusBadRequest {
-			t.Errorf("%s: got status %d: %s", name, response.Code, response.Body)
+			t.Errorf("%s: got status %d, want 400: %s", name, response.Code, response.Body)
 		}
 	}
 	request := httptest.NewRequest(http.MethodPost, "/auth/token", strings.NewReader("grant_type=password"))
 	response := httptest.NewRecorder()
 	d.ServeHTTP(response, request)
 	if response.Code != http.StatusMethodNotAllowed {
-		t.Errorf("POST: got status %d", response.Code)
+		t.Errorf("POST: got status %d, want 405", response.Code)
 	}
 }
 
@@ -287,7 +287,7 @@ func TestGenerationsAreReadAgainAfterAChange(t *testing.T) {
 	for _, broken := range []string{"a: 0\n", "a: x\n", "A: 2\n", "a: 2\na: 3\n", "- a\n"} {
 		write(broken)
 		if _, err := g.InForce("c"); err == nil {
-			t.Errorf("%q was accepted", broken)
+			t.Errorf("generations %q: got no error", broken)
 		}
 	}
 	write("a: 4\n")

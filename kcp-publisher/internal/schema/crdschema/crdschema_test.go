@@ -25,7 +25,7 @@ func TestEachCRDOfTheChartHasASchema(t *testing.T) {
 			t.Fatal(err)
 		}
 		if schema, err := Of(crd.Spec.Names.Kind); err != nil || schema == nil {
-			t.Errorf("%s: got schema %v, error %v", file.Name(), schema, err)
+			t.Errorf("CRD file %s: got schema %v and error %v", file.Name(), schema, err)
 		}
 	}
 	if _, err := Of("ConfigMap"); err == nil {

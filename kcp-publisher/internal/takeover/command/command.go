@@ -26,7 +26,8 @@ import (
 
 // Host provides functions of the publisher's command line to the takeover commands.
 type Host struct {
-	// AddFlags adds the flags of the control plane, and AddPlanFlags those that affect resolution.
+	// AddFlags adds the flags that select the control plane. AddPlanFlags adds the flags that affect which module
+	// versions the publisher resolves.
 	AddFlags, AddPlanFlags func(*pflag.FlagSet)
 	// Complete adds shell completion of Kyma names to a command.
 	Complete  func(*cobra.Command)
@@ -45,13 +46,14 @@ type takeoverFlags struct {
 	selector, format string
 	all, dryRun      bool
 	gone             bool
-	// offered is the catalog of the control plane. deadline is when commands stop waiting for reports.
+	// offered is the catalog of the control plane. deadline is the time at which commands stop waiting for reports of
+	// runtimes.
 	offered  *catalog.Snapshot
 	deadline time.Time
 	timeout  time.Duration
 }
 
-// New returns the command takeover with its subcommands.
+// New returns the takeover command with its subcommands.
 func New(host Host) *cobra.Command {
 	f := &takeoverFlags{Host: host}
 	cmd := cli.Group("takeover", "take over Kymas from lifecycle-manager, or return them",
@@ -178,8 +180,8 @@ func (f *takeoverFlags) newFinish() *cobra.Command {
 func (f *takeoverFlags) waitFlags(cmd *cobra.Command) {
 	cmd.Flags().
 		DurationVar(&f.timeout, "timeout", 5*time.Minute,
-			"time to wait for the runtimes' reports; run the command again to continue afterwards")
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show the changes and make none")
+			"maximum time to wait for the runtimes' reports; after a timeout, run the command again to continue")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show the changes without making them")
 	cli.OutputFlag(cmd.Flags(), &f.format)
 }
 

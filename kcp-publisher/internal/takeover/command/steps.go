@@ -75,9 +75,9 @@ func (f *takeoverFlags) one(ctx context.Context, api client.Client, name string,
 	return s
 }
 
-// advance requests a final phase of the takeover from the runtimes of all selected Kymas and waits until they report
-// its completion. Then it runs rest in the control plane. If the command is interrupted, it can be run again to
-// continue.
+// advance requests a phase of the takeover, clean or release, from the runtimes of all selected Kymas and waits until
+// they report that the phase is complete. Then it runs rest in the control plane. If the command is interrupted, the
+// operator can run it again to continue.
 func (f *takeoverFlags) advance(
 	cmd *cobra.Command, args []string, phase bundle.TakeoverPhase, rest takeoverStep,
 ) error {
@@ -151,7 +151,7 @@ func (f *takeoverFlags) ask(
 	case is == takeover.PhaseReturn:
 		return errors.New("the Kyma is being returned to lifecycle-manager: run `takeover abort`")
 	case is == takeover.PhaseNone:
-		return errors.New("the takeover was not started")
+		return errors.New("the takeover was not started: run `takeover start`")
 	case is == takeover.PhaseFinished:
 		return errors.New("the takeover is finished and cannot be undone")
 	case is == string(bundle.TakeoverClean):
@@ -231,7 +231,7 @@ func reread(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) error {
 	return nil
 }
 
-// unlabel removes the labels of a finished takeover if the flag for an uninstalled lifecycle-manager is set.
+// unlabel removes the labels of a finished takeover if --lifecycle-manager-is-gone is set.
 func (f *takeoverFlags) unlabel(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]string, error) {
 	switch {
 	case !f.gone:
@@ -247,7 +247,8 @@ func (f *takeoverFlags) unlabel(ctx context.Context, api client.Client, kyma *v1
 	return append(done, more...), err
 }
 
-// unlabeled removes the remaining finalizers of lifecycle-manager if the Kyma has no takeover label.
+// unlabeled removes lifecycle-manager's remaining finalizers from the namespace. It runs for Kymas whose takeover
+// labels are already removed.
 func (f *takeoverFlags) unlabeled(ctx context.Context, api client.Client) ([]string, error) {
 	if f.dryRun {
 		return nil, nil

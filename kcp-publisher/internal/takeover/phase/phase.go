@@ -26,7 +26,7 @@ func Of(kyma *v1beta2.Kyma) (bundle.TakeoverPhase, error) {
 		return phase, nil
 	default:
 		return "",
-			reason.Errorf(reason.AnnotationInvalid, "annotation %s is %q, want %s, %s or %s",
+			reason.Errorf(reason.AnnotationInvalid, "annotation %s is %q, must be %s, %s or %s",
 				v1beta2.AnnotationTakeoverPhase, bundle.Bounded(string(phase), bundle.MaxMessageBytes),
 				bundle.TakeoverAdopt, bundle.TakeoverClean, bundle.TakeoverRelease)
 	}
@@ -41,19 +41,19 @@ type Inherited struct {
 	Objects []bundle.ObjectRef
 }
 
-// Asked is the part of a runtime's request that results from a takeover.
+// Asked is the takeover's part of the request from which the publisher resolves a runtime's desired state.
 type Asked struct {
 	Phase bundle.TakeoverPhase
 	// Inherited lists the modules that lifecycle-manager installed and that the agent has not adopted yet, sorted by
 	// name.
 	Inherited []Inherited
-	// Unheard is true until the runtime has reported during this takeover. Until then, the runtime keeps its modules,
-	// because the spec of its own Kyma is unknown. The spec in the control plane can be years old, and an earlier
+	// Unheard is true until the runtime has reported during this takeover. Until then, no module is changed, because
+	// the spec of the Kyma in the runtime is unknown: the spec in the control plane can be years old, and an earlier
 	// report can be from before an aborted takeover.
 	Unheard bool
 }
 
-// Ask returns the part of a Kyma's request that results from its takeover.
+// Ask returns the takeover's part of the request for a Kyma. It is empty if the Kyma is not being taken over.
 func Ask(kyma *v1beta2.Kyma) (Asked, error) {
 	phase, err := Of(kyma)
 	if phase == "" || err != nil {

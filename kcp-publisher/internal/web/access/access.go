@@ -1,8 +1,9 @@
-// Package access determines the permissions of a signed-in user to see and change objects on the web page. Its input is
-// a user, and its output is the ui.Viewer of a request.
+// Package access determines which objects a signed-in user of the web UI can see and change. Its input is a user, and
+// its output is the ui.Viewer of a request.
 //
 // The API server decides with SubjectAccessReview, and results are cached for a few seconds. If it does not respond,
-// all requests are denied. Changes use the user's own token. The page itself has no permission to change anything.
+// all requests are denied. Changes use the user's own token. The UI's ServiceAccount has no permission to change
+// anything.
 package access
 
 import (
@@ -24,9 +25,9 @@ import (
 )
 
 const (
-	// Validity is the lifetime of a cached review. A revoked permission still applies for at most this time.
+	// Validity is the lifetime of a cached SubjectAccessReview. A revoked permission applies for at most this time.
 	Validity = 10 * time.Second
-	// reviewTimeout limits the wait for a review.
+	// reviewTimeout is the timeout of each request to the API server for a user.
 	reviewTimeout = 5 * time.Second
 )
 
@@ -46,7 +47,7 @@ func (r Right) Command() string {
 	return fmt.Sprintf("kubectl auth can-i %s %s --namespace %s", r.Verb, resource, r.Namespace)
 }
 
-// Seeing returns the permissions that a user needs to see the fleet of a namespace.
+// Seeing returns the permissions that a user needs to see the fleet in a namespace.
 func Seeing(namespace string) []Right {
 	return []Right{
 		{Verb: "list", Group: v1beta2.GroupVersion.Group, Resource: "kymas", Namespace: namespace},
@@ -77,7 +78,7 @@ func acting(kyma client.ObjectKey) Right {
 	}
 }
 
-// Ask reports whether a user has a permission. With an error, it always returns false.
+// Ask reports whether a user has a permission. If it returns an error, the first result is false.
 type Ask func(ctx context.Context, right Right) (bool, error)
 
 // Missing returns the permissions that a user lacks.
@@ -128,8 +129,8 @@ func (u *Users) Of(who user.Info) Ask {
 	}
 }
 
-// Viewer returns the viewer of a request. Changes use act, a client with the viewer's own permissions. If act is nil,
-// no changes are allowed.
+// Viewer returns the viewer with the given user name and permissions. Changes use act, a client with the viewer's own
+// permissions. If act is nil, no changes are allowed.
 func Viewer(name string, ask Ask, act client.Client) *ui.Viewer {
 	v := &ui.Viewer{Name: name, MaySee: func(ctx context.Context, namespace string) (bool, error) {
 		missing, err := ask.Missing(ctx, Seeing(namespace))

@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// maxEvents limits the number of Events that are read for a Kyma.
+	// maxEvents is the maximum number of Events that are read for a Kyma.
 	maxEvents = 100
-	// maxTrains limits the number of PromotionPolicies that are read from a namespace.
+	// maxTrains is the maximum number of PromotionPolicies that are read from a namespace.
 	maxTrains = 100
 )
 
-// Gate passes requests of authenticated users to the pages if the users may see the fleet. Otherwise it lists the
-// missing permissions.
+// Gate passes requests of authenticated users to the pages if the users have the permissions to see the fleet. To other
+// users, it shows the missing permissions.
 type Gate struct {
 	Namespace string
 	SignIn    *signin.Service
@@ -110,8 +110,8 @@ func Trains(ctx context.Context, namespace string) ([]v1alpha1.PromotionPolicy, 
 	return TrainsBy(ctx, act, namespace)
 }
 
-// TrainsBy returns the PromotionPolicies of a namespace, read with a client. It returns none if the client has no
-// permission to list them, or if the control plane does not serve them.
+// TrainsBy returns the PromotionPolicies of a namespace, read with the permissions of a client. It returns none if the
+// client has no permission to list them, or if the control plane does not have this kind.
 func TrainsBy(ctx context.Context, act client.Reader, namespace string) ([]v1alpha1.PromotionPolicy, error) {
 	var found v1alpha1.PromotionPolicyList
 	err := act.List(ctx, &found, client.InNamespace(namespace), client.Limit(maxTrains))
@@ -124,7 +124,7 @@ func TrainsBy(ctx context.Context, act client.Reader, namespace string) ([]v1alp
 	return found.Items, nil
 }
 
-// EventsBy returns the Events of a Kyma, read with a client.
+// EventsBy returns the Events of a Kyma, read with the permissions of a client.
 func EventsBy(ctx context.Context, act client.Client, kyma *v1beta2.Kyma) ([]corev1.Event, error) {
 	var found corev1.EventList
 	err := act.List(ctx, &found, client.InNamespace(kyma.Namespace), client.Limit(maxEvents),

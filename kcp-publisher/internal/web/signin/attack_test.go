@@ -48,7 +48,7 @@ func attacks(t *testing.T, w *world) {
 		if !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "frame-ancestors 'none'") ||
 			strings.Contains(in.text, "<script") ||
 			in.headers.Get("Cache-Control") != "no-store" || in.headers.Get("X-Content-Type-Options") != "nosniff" {
-			t.Errorf("the form has headers %v: %s", in.headers, in)
+			t.Errorf("got a form with headers %v: %s", in.headers, in)
 		}
 	})
 	t.Run("a cookie sealed with another key is refused", func(t *testing.T) {
@@ -129,15 +129,17 @@ func forgedAnswers(t *testing.T, w *world, s *site) {
 		forge  func(map[string]any)
 		signer *ecdsa.PrivateKey
 	}{
-		"nonce of another sign-in":   {func(claims map[string]any) { claims["nonce"] = "another" }, nil},
-		"no nonce":                   {func(claims map[string]any) { delete(claims, "nonce") }, nil},
-		"audience of another client": {func(claims map[string]any) { claims["aud"] = "another" }, nil},
-		"other issuer":               {func(claims map[string]any) { claims["iss"] = "https://evil.example" }, nil},
+		"token with the nonce of another sign-in": {func(claims map[string]any) { claims["nonce"] = "another" }, nil},
+		"token without a nonce":                   {func(claims map[string]any) { delete(claims, "nonce") }, nil},
+		"token for another client":                {func(claims map[string]any) { claims["aud"] = "another" }, nil},
+		"token of another issuer": {
+			func(claims map[string]any) { claims["iss"] = "https://evil.example" }, nil,
+		},
 		"expired token": {
 			func(claims map[string]any) { claims["exp"] = time.Now().Add(-time.Hour).Unix() }, nil,
 		},
-		"signature of another key": {nil, another},
-		"empty user name":          {func(claims map[string]any) { claims["name"] = "" }, nil},
+		"token signed with another key": {nil, another},
+		"token with an empty user name": {func(claims map[string]any) { claims["name"] = "" }, nil},
 	} {
 		w.provider.as(map[string]any{"name": "mia"}, c.forge, c.signer)
 		if in := s.visitor(t).get(t, "/sign-in/oidc"); in.status != http.StatusUnauthorized {

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// With this prefix, browsers accept a cookie only over HTTPS, for exactly this host and all of its paths.
+	// With the prefix __Host-, browsers accept a cookie only over HTTPS, for exactly this host and all of its paths.
 	//
 	// Source: RFC 6265bis, section 4.1.3.2.
 	sessionCookie = "__Host-kyma-pull-session"
@@ -23,7 +23,7 @@ const (
 func write(w http.ResponseWriter, r *http.Request, name, value string, expires time.Time, now time.Time) error {
 	if len(value) > cookiePart*maxParts {
 		return fmt.Errorf(
-			"the session needs %d bytes of cookies, the limit is %d bytes: configure the provider to send fewer groups",
+			"the session needs %d bytes of cookies, must be at most %d: configure the provider to send fewer groups",
 			len(value), cookiePart*maxParts)
 	}
 	for part := range maxParts {

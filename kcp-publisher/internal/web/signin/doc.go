@@ -1,10 +1,10 @@
-// Package signin authenticates the users of the web page. Its input is a request. Its output is the user that the API
-// server or an OIDC provider confirms, or the sign-in form.
+// Package signin authenticates the users of the web UI. Its input is an HTTP request. Its output is the user whom the
+// API server or an OIDC provider authenticated, or the sign-in form.
 //
 // There are two ways to sign in:
 //
-//   - A bearer token of the API server, from the form or the Authorization header. TokenReview checks the token at
-//     the start and repeats the check during the session.
+//   - A bearer token of the API server, from the sign-in form or the Authorization header. A TokenReview verifies the
+//     token at sign-in and again during the session.
 //   - An OIDC provider. The provider redirects the user back with a code, which is exchanged for an ID token. The
 //     token's claims become a name and groups as in kube-apiserver.
 //

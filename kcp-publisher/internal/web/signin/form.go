@@ -26,7 +26,7 @@ var formPolicy = func() string {
 
 // formData is the input of the form's template.
 type formData struct {
-	// Title and Text turn the form into a message. Commands are shown below the text.
+	// If Title is set, the page shows Title, Text and Commands instead of the sign-in form.
 	Title, Text string
 	Commands    []string
 	User        string
@@ -40,7 +40,7 @@ type formData struct {
 	TokenAction      string
 }
 
-// Style returns the inline style of the page.
+// Style returns the content of the page's inline style element.
 func (formData) Style() template.CSS { return template.CSS(formStyle) } //nolint:gosec // an embedded file
 
 func (s *Service) showForm(w http.ResponseWriter, r *http.Request) {
@@ -73,14 +73,14 @@ func (s *Service) refuse(w http.ResponseWriter, status int, title, text string) 
 	s.form(w, status, formData{Title: title, Text: text})
 }
 
-// Forbid shows a user the missing permissions, as commands that check the permissions.
+// Forbid tells a signed-in user that permissions are missing. commands are kubectl commands that check them.
 func (s *Service) Forbid(w http.ResponseWriter, who User, text string, commands ...string) {
 	s.form(w, http.StatusForbidden, formData{
 		Title: "You may not see this", Text: text, Commands: commands, User: who.GetName(),
 	})
 }
 
-// Fail shows that the user's permissions cannot be checked at the moment.
+// Fail shows that the user's permissions cannot be checked, because the API server did not respond.
 func (s *Service) Fail(w http.ResponseWriter) {
 	s.refuse(w, http.StatusServiceUnavailable, "Cannot check your permissions",
 		"The API server did not respond. Try again in a moment.")

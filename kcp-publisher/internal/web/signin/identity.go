@@ -23,9 +23,10 @@ type Mapping struct {
 }
 
 const (
-	// reserved is the prefix of Kubernetes' own users and groups. A provider must not assign them.
+	// reserved is the prefix of the users and groups that Kubernetes defines. A provider must not assign them.
 	reserved = "system:"
-	// maxName and maxGroups limit the data that a provider sends about one user.
+	// maxName is the maximum length of a user or group name in bytes. maxGroups is the maximum number of groups of a
+	// user.
 	maxName   = 512
 	maxGroups = 500
 )
@@ -80,8 +81,8 @@ func (m Mapping) usernamePrefix(claim string) string {
 	return m.UsernamePrefix
 }
 
-// groups returns the user's groups without reserved groups. Otherwise users who can choose their groups at the provider
-// could become administrators.
+// groups returns the user's groups. It omits groups with the reserved prefix, because users who can choose their groups
+// at the provider could otherwise become administrators.
 func (m Mapping) groups(claims map[string]json.RawMessage) ([]string, error) {
 	raw, ok := claims[m.GroupsClaim]
 	if m.GroupsClaim == "" || !ok {
@@ -95,7 +96,8 @@ func (m Mapping) groups(claims map[string]json.RawMessage) ([]string, error) {
 		return nil, fmt.Errorf("ID token: claim %q must be a string or a list of strings", m.GroupsClaim)
 	}
 	if len(named) > maxGroups {
-		return nil, fmt.Errorf("ID token: claim %q has %d groups, at most %d", m.GroupsClaim, len(named), maxGroups)
+		return nil, fmt.Errorf("ID token: claim %q has %d groups, must have at most %d", m.GroupsClaim, len(named),
+			maxGroups)
 	}
 	var groups []string
 	for _, group := range named {

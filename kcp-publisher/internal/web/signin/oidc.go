@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// providerTimeout limits a request to the provider, and providerBytes the size of its response.
+	// providerTimeout is the timeout of a request to the provider. providerBytes is the maximum size of a response.
 	providerTimeout = 10 * time.Second
 	providerBytes   = 1 << 20
 	// providerRetry is the pause after a failed discovery. Without the pause, each user would wait for the timeout.
@@ -32,7 +32,8 @@ const (
 type OIDCOptions struct {
 	Mapping
 	ClientID string
-	// ClientSecretFile is read at each exchange. It is empty for a public client.
+	// ClientSecretFile is the path of the file with the client secret. The file is read at each sign-in. The path is
+	// empty for a public client.
 	ClientSecretFile string
 	// CAFile contains the CA certificates of the provider. If it is empty, the system's certificates are used.
 	CAFile string
@@ -40,13 +41,14 @@ type OIDCOptions struct {
 	Scopes []string
 	// Redirect is the callback URL.
 	Redirect string
-	// APIToken is true if the API server trusts the same issuer and client. The ID token is then the user's bearer
-	// token. TokenReview checks the token, the page acts with it, and the API server maps its claims.
+	// APIToken is true if the API server trusts the same issuer and client. The ID token is then also the user's bearer
+	// token for the API server: a TokenReview verifies it, changes use it, and the API server maps its claims to a
+	// user.
 	APIToken bool
 }
 
-// OIDC exchanges codes of a provider for users. Discovery runs on first use, so the page can start while the provider
-// is down.
+// OIDC signs users in with an OIDC provider. Discovery runs on first use, so the web UI can start while the provider is
+// down.
 type OIDC struct {
 	options OIDCOptions
 	client  *http.Client
@@ -60,10 +62,10 @@ type OIDC struct {
 // NewOIDC checks the options. It sends no request.
 func NewOIDC(options OIDCOptions) (*OIDC, error) {
 	if !strings.HasPrefix(options.Issuer, "https://") {
-		return nil, fmt.Errorf("issuer is %q, want an https:// URL", options.Issuer)
+		return nil, fmt.Errorf("issuer is %q, must be an https:// URL", options.Issuer)
 	}
 	if options.ClientID == "" {
-		return nil, errors.New("client id is required: set the id under which the page is registered at the provider")
+		return nil, errors.New("client id is required: set the id under which the UI is registered at the provider")
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // net/http documents the type
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -90,7 +92,7 @@ func NewOIDC(options OIDCOptions) (*OIDC, error) {
 	}}, nil
 }
 
-// bounded limits the size of responses.
+// bounded is a transport that truncates responses to providerBytes.
 type bounded struct{ http.RoundTripper }
 
 func (b bounded) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -120,7 +122,7 @@ func (o *OIDC) discovered(ctx context.Context) (*oidc.Provider, error) {
 		return nil, o.failure
 	}
 	if o.provider == nil {
-		// The provider keeps the context's client to fetch keys after this request.
+		// The provider later fetches keys with the HTTP client in this context, so the context must not be canceled.
 		provider, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), o.client), o.options.Issuer)
 		if err != nil {
 			o.failure, o.retry = fmt.Errorf("discover the OIDC provider %s: %w", o.options.Issuer, err),
@@ -212,13 +214,13 @@ func (o *OIDC) finish(ctx context.Context, f flow, code string) (arrival, error)
 	return o.verify(ctx, provider, f, raw)
 }
 
-// exchangeFailure drops the provider's response, which can contain secrets, from the error.
+// exchangeFailure removes the provider's response from the error, because the response can contain secrets.
 func exchangeFailure(err error) error {
 	var refused *oauth2.RetrieveError
 	if errors.As(err, &refused) {
-		return fmt.Errorf("%w: the exchange of the code failed with %q", errDenied, refused.ErrorCode)
+		return fmt.Errorf("%w: the exchange of the authorization code failed with %q", errDenied, refused.ErrorCode)
 	}
-	return fmt.Errorf("exchange the code: %w", err)
+	return fmt.Errorf("exchange the authorization code for tokens: %w", err)
 }
 
 func (o *OIDC) verify(ctx context.Context, provider *oidc.Provider, f flow, raw string) (arrival, error) {

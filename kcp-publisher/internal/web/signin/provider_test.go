@@ -35,7 +35,7 @@ type provider struct {
 
 	mu     sync.Mutex // guards the fields below
 	claims map[string]any
-	forge  func(claims map[string]any) // changes the ID token's claims
+	forge  func(claims map[string]any) // changes the claims of ID tokens, or nil
 	signer *ecdsa.PrivateKey           // another key than the published one
 	codes  map[string]url.Values       // request of each code
 	down   bool
@@ -82,7 +82,8 @@ func answer(w http.ResponseWriter, value any) {
 	_ = json.NewEncoder(w).Encode(value)
 }
 
-// as sets the user at the provider, and how the next ID tokens are forged.
+// as sets the claims of the user at the provider. forge changes the claims of the next ID tokens, and signer signs
+// them.
 func (p *provider) as(claims map[string]any, forge func(map[string]any), signer *ecdsa.PrivateKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// minSecret is the minimum length of a secret.
+	// minSecret is the minimum length of a secret in characters.
 	minSecret = 32
-	// maxSecrets covers the current secret and, after a rotation, the previous secret.
+	// maxSecrets is the maximum number of secrets: the current secret and, after a rotation, the previous one.
 	maxSecrets = 2
-	// secretsPoll is the minimum interval between two reads of the file.
+	// secretsPoll is the minimum interval between two reads of the file with the secrets.
 	secretsPoll = 10 * time.Second
 )
 
-// errSealed is the error for values that this program did not seal and for expired values. The same error for all
-// causes gives an attacker no details.
-var errSealed = errors.New("the value was not sealed by this program, or has expired")
+// errSealed is the error for cookies that have expired or that no replica of the UI encrypted. It is the same error for
+// all causes, so that an attacker learns no details.
+var errSealed = errors.New("the value was not encrypted by this program, or has expired")
 
-// KeyFile is the file with the secret that seals cookies. After a rotation, its second line contains the previous
+// KeyFile is the file with the secret that encrypts cookies. After a rotation, its second line contains the previous
 // secret. The program rereads the file while it runs.
 type KeyFile struct {
 	path string
@@ -38,15 +38,15 @@ type KeyFile struct {
 	secrets []string
 }
 
-// OpenKeyFile reads the file for the first time.
+// OpenKeyFile returns the KeyFile at a path. It returns an error if the file cannot be read or is invalid.
 func OpenKeyFile(path string, now func() time.Time) (*KeyFile, error) {
 	f := &KeyFile{path: path, now: now}
 	_, err := f.load()
 	return f, err
 }
 
-// load returns the secrets, newest first. If the file cannot be read, for example while it is replaced, the previous
-// secrets stay in force.
+// load returns the secrets, newest first. If the file cannot be read, for example while it is replaced, load returns
+// the previous secrets.
 func (f *KeyFile) load() ([]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,7 +81,7 @@ func readSecrets(path string) ([]string, error) {
 	}
 	if len(secrets) == 0 || len(secrets) > maxSecrets {
 		return nil,
-			fmt.Errorf("%s has %d secrets, want one, or two after a rotation, one per line, newest first", path,
+			fmt.Errorf("%s has %d secrets, must have one, or two after a rotation, one per line, newest first", path,
 				len(secrets))
 	}
 	return secrets, nil
@@ -122,7 +122,7 @@ func (f *KeyFile) seal(purpose string, value any, expires time.Time) (string, er
 	return object.CompactSerialize()
 }
 
-// open decrypts a value that seal encrypted for the same purpose.
+// open decrypts a value that seal encrypted for the same purpose, with the current or the previous secret.
 func (f *KeyFile) open(purpose, text string, into any) error {
 	secrets, err := f.load()
 	if err != nil {

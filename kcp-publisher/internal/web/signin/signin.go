@@ -14,7 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// Paths that this package serves. All other paths belong to the page.
+// Paths that this package serves. It passes requests for all other paths to the pages of the web UI.
 const (
 	pathSignIn   = "/sign-in"
 	pathToken    = pathSignIn + "/token"
@@ -30,16 +30,17 @@ const (
 )
 
 const (
-	// flowLifetime limits the time that a user spends at the provider.
+	// flowLifetime is the maximum time that a user can take to sign in at the provider.
 	flowLifetime = 10 * time.Minute
-	// maxForm limits the size of a form with a token and a few short fields.
+	// maxForm is the maximum size of a posted sign-in form: a token and a few short fields.
 	maxForm = maxToken + 4<<10
 )
 
 // User is an authenticated user.
 type User struct {
 	user.Info
-	// Token is the user's bearer token for the API server. It is empty if the page cannot act as the user.
+	// Token is the user's bearer token for the API server. It is empty if the UI has no token that the API server
+	// accepts.
 	Token string
 	// Session is true if the user has a session and can sign out.
 	Session bool
@@ -47,16 +48,19 @@ type User struct {
 
 // Options configure a Service.
 type Options struct {
-	// External is the URL of the page in browsers: https, or http on localhost. Requests for other hosts are refused.
+	// External is the URL of the UI in browsers: https, or http on localhost. Requests for other hosts are refused.
 	External *url.URL
 	Keys     *KeyFile
-	// Tokens checks bearer tokens. If it is nil, no token is accepted. OIDCOptions.APIToken requires Tokens.
+	// Tokens verifies bearer tokens. If it is nil, no token is accepted. OIDCOptions.APIToken requires Tokens.
 	Tokens *Tokens
 	// TokenForm enables signing in with a bearer token, in a form or in the Authorization header.
 	TokenForm bool
 	// OIDC is the provider, or nil to disable OIDC.
 	OIDC *OIDC
-	// Lifetime limits a session. Event streams end after Recheck, and the browser reconnects.
+	// Proxies is the number of proxies between browsers and the page, which append to X-Forwarded-For.
+	Proxies int
+	// Lifetime is the maximum duration of a session. Recheck is the maximum duration of a request: an event stream ends
+	// after this time, and the browser reconnects, so that the user is authenticated again.
 	Lifetime, Recheck time.Duration
 	Now               func() time.Time
 	Log               logr.Logger
@@ -65,7 +69,9 @@ type Options struct {
 // Service authenticates users. It is safe for concurrent use.
 type Service struct {
 	Options
-	tries, exchanges *tries // tokens at the API server, and codes at the OIDC provider
+	// tries limits the attempts to sign in with a token. exchanges limits the attempts to sign in with a code of the
+	// OIDC provider.
+	tries, exchanges *tries
 }
 
 // New returns a service.
@@ -75,19 +81,19 @@ func New(o Options) (*Service, error) {
 	case o.External.Scheme != "https" && (o.External.Scheme != "http" || !local):
 		return nil,
 			errors.New(
-				"want https://HOST, or http://localhost:PORT for a trial: browsers store no session cookie for " +
+				"must be https://HOST, or http://localhost:PORT for a trial: browsers store no session cookie for " +
 					"other URLs")
 	case o.External.Host == "" || strings.Trim(o.External.Path, "/") != "" || o.External.RawQuery != "" ||
 		o.External.User != nil:
-		return nil, errors.New("want a scheme and a host only, such as https://fleet.example.org")
+		return nil, errors.New("must contain only a scheme and a host, such as https://fleet.example.org")
 	case o.OIDC == nil && !o.TokenForm:
-		return nil, errors.New("no way to sign in: configure an OIDC issuer, or enable signing in with tokens")
+		return nil, errors.New("users cannot sign in: configure an OIDC issuer, or enable signing in with tokens")
 	}
 	return &Service{Options: o, tries: newTries(), exchanges: newTries()}, nil
 }
 
-// session is the content of the session cookie: a token that is reviewed repeatedly, or the user from the provider's ID
-// token.
+// session is the content of the session cookie: a token that the API server reviews repeatedly, or the name and groups
+// from the provider's ID token.
 type session struct {
 	Token  string   `json:"token,omitempty"`
 	Name   string   `json:"name,omitempty"`
@@ -102,16 +108,16 @@ func UserOf(ctx context.Context) (User, bool) {
 	return found, ok
 }
 
-// Handler wraps a page, so only requests of authenticated users reach it.
+// Handler returns a handler that passes only requests of authenticated users to page.
 func (s *Service) Handler(page http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+pathSignIn, s.showForm)
-	mux.HandleFunc("POST "+pathToken, s.takeToken)
-	mux.HandleFunc("GET "+pathOIDC, s.leave)
-	mux.HandleFunc("GET "+pathCallback, s.comeBack)
+	mux.HandleFunc("POST "+pathToken, s.signInWithToken)
+	mux.HandleFunc("GET "+pathOIDC, s.redirectToProvider)
+	mux.HandleFunc("GET "+pathCallback, s.handleCallback)
 	mux.HandleFunc("POST "+pathSignOut, s.signOut)
 	mux.Handle("/", s.protect(page))
-	// Requests that change data must come from this page, according to the origin that browsers send.
+	// Refuse requests that change data and come from other sites, according to the Origin and Sec-Fetch-Site headers.
 	checked := http.NewCrossOriginProtection().Handler(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// This check prevents DNS rebinding: the owner of another host name could resolve the name to this address and
@@ -134,24 +140,24 @@ func (s *Service) protect(page http.Handler) http.Handler {
 		found, err := s.authenticate(r)
 		switch {
 		case err == nil:
-			// An event stream ends with this timeout, so the user is checked again.
+			// The timeout ends event streams, so that the browser reconnects and the user is authenticated again.
 			ctx, cancel := context.WithTimeout(r.Context(), s.Recheck)
 			defer cancel()
 			page.ServeHTTP(w, r.WithContext(context.WithValue(ctx, userKey{}, found)))
 		case errors.Is(err, errTries):
 			s.refuse(w, http.StatusTooManyRequests, "Too many attempts", "Try again in a few seconds.")
 		case errors.Is(err, errSignedOut), errors.Is(err, errNotAccepted), errors.Is(err, errSealed):
-			s.turnAway(w, r)
+			s.requestSignIn(w, r)
 		default:
 			s.Log.Error(err, "failed to authenticate a request")
 			s.refuse(w, http.StatusServiceUnavailable, "Cannot check your session",
-				"The API server did not respond. Your session is kept; try again in a moment.")
+				"The API server did not respond. You are still signed in; try again in a moment.")
 		}
 	})
 }
 
-// turnAway redirects browsers to the form, and responds with 401 to programs.
-func (s *Service) turnAway(w http.ResponseWriter, r *http.Request) {
+// requestSignIn redirects browsers to the sign-in form, and responds with 401 to programs.
+func (s *Service) requestSignIn(w http.ResponseWriter, r *http.Request) {
 	ended := read(r, sessionCookie) != ""
 	remove(w, r, sessionCookie)
 	if r.Method != http.MethodGet || !strings.Contains(r.Header.Get("Accept"), "text/html") {
@@ -182,7 +188,7 @@ func (s *Service) authenticate(r *http.Request) (User, error) {
 		if !strings.EqualFold(scheme, "bearer") {
 			return User{}, errNotAccepted
 		}
-		return s.byStrangersToken(r.Context(), strings.TrimSpace(token), sourceOf(r))
+		return s.byNewToken(r.Context(), strings.TrimSpace(token), sourceOf(r, s.Proxies))
 	}
 	text := read(r, sessionCookie)
 	if text == "" {
@@ -200,9 +206,10 @@ func (s *Service) authenticate(r *http.Request) (User, error) {
 	return named, err
 }
 
-// byStrangersToken is like byToken, but limits failed attempts with tokens that were not accepted before.
-func (s *Service) byStrangersToken(ctx context.Context, token string, from source) (found User, err error) {
-	if s.Tokens != nil && s.Tokens.remembered(token) != nil {
+// byNewToken is like byToken, but limits the failed attempts of a client. Tokens with a cached review are exempt
+// from the limit.
+func (s *Service) byNewToken(ctx context.Context, token string, from source) (found User, err error) {
+	if s.Tokens != nil && s.Tokens.cachedUser(token) != nil {
 		return s.byToken(ctx, token)
 	}
 	end, allowed := s.tries.begin(from, s.Now())
@@ -227,19 +234,19 @@ func (s *Service) byToken(ctx context.Context, token string) (User, error) {
 	return User{Info: found, Token: token}, nil
 }
 
-// takeToken signs in with a token from the form.
-func (s *Service) takeToken(w http.ResponseWriter, r *http.Request) {
+// signInWithToken signs a user in with the token in the posted form.
+func (s *Service) signInWithToken(w http.ResponseWriter, r *http.Request) {
 	if !s.TokenForm {
 		http.NotFound(w, r)
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
-		s.refuse(w, http.StatusBadRequest, "Cannot read the form", "It is too large for a token.")
+		s.refuse(w, http.StatusBadRequest, "Cannot read the form", "The form is larger than a token can be.")
 		return
 	}
 	token := strings.TrimSpace(r.PostForm.Get("token"))
-	_, err := s.byStrangersToken(r.Context(), token, sourceOf(r))
+	_, err := s.byNewToken(r.Context(), token, sourceOf(r, s.Proxies))
 	switch {
 	case errors.Is(err, errTries):
 		s.refuse(w, http.StatusTooManyRequests, "Too many attempts", "Try again in a few seconds.")
@@ -254,11 +261,11 @@ func (s *Service) takeToken(w http.ResponseWriter, r *http.Request) {
 			"The API server did not respond. Try again in a moment.")
 		return
 	}
-	s.enter(w, r, session{Token: token}, s.Now().Add(s.Lifetime), landing(r.PostForm.Get("next")))
+	s.startSession(w, r, session{Token: token}, s.Now().Add(s.Lifetime), landing(r.PostForm.Get("next")))
 }
 
-// enter starts a session.
-func (s *Service) enter(w http.ResponseWriter, r *http.Request, begun session, expires time.Time, next string) {
+// startSession sets the session cookie and redirects the user to next.
+func (s *Service) startSession(w http.ResponseWriter, r *http.Request, begun session, expires time.Time, next string) {
 	text, err := s.Keys.seal(sessionCookie, begun, expires)
 	if err == nil {
 		err = write(w, r, sessionCookie, text, expires, s.Now())
@@ -271,8 +278,8 @@ func (s *Service) enter(w http.ResponseWriter, r *http.Request, begun session, e
 	http.Redirect(w, r, next, http.StatusSeeOther)
 }
 
-// leave redirects the user to the provider.
-func (s *Service) leave(w http.ResponseWriter, r *http.Request) {
+// redirectToProvider starts a sign-in at the OIDC provider and redirects the user to it.
+func (s *Service) redirectToProvider(w http.ResponseWriter, r *http.Request) {
 	if s.OIDC == nil {
 		http.NotFound(w, r)
 		return
@@ -295,20 +302,20 @@ func (s *Service) leave(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		s.Log.Error(err, "failed to start a sign-in")
-		s.refuse(w, http.StatusInternalServerError, "Cannot sign in", "See the page's log for the cause.")
+		s.refuse(w, http.StatusInternalServerError, "Cannot sign in", "See the log of the UI for the cause.")
 		return
 	}
 	http.Redirect(w, r, address, http.StatusFound)
 }
 
-// comeBack handles the provider's callback.
-func (s *Service) comeBack(w http.ResponseWriter, r *http.Request) {
+// handleCallback handles the redirect from the OIDC provider and starts a session.
+func (s *Service) handleCallback(w http.ResponseWriter, r *http.Request) {
 	if s.OIDC == nil {
 		http.NotFound(w, r)
 		return
 	}
 	var f flow
-	// This check prevents login CSRF: without the cookie, this browser did not start the sign-in.
+	// Without the cookie, this browser did not start the sign-in. This check prevents login CSRF.
 	if err := s.Keys.open(flowCookie, read(r, flowCookie), &f); err != nil {
 		s.refuse(w, http.StatusBadRequest, "Cannot sign in",
 			"This browser did not start a sign-in, or the sign-in took too long. Start again.")
@@ -323,7 +330,7 @@ func (s *Service) comeBack(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		s.Log.Error(err, "failed to sign a user in with OIDC", "from", r.RemoteAddr)
 		s.refuse(w, http.StatusUnauthorized, "Cannot sign in",
-			"The OIDC provider's response was rejected. See the page's log for the cause.")
+			"The OIDC provider's response was rejected. See the log of the UI for the cause.")
 		return
 	}
 	begun := session{Token: came.token}
@@ -334,7 +341,7 @@ func (s *Service) comeBack(w http.ResponseWriter, r *http.Request) {
 	if came.expires.Before(expires) {
 		expires = came.expires
 	}
-	s.enter(w, r, begun, expires, f.Landing)
+	s.startSession(w, r, begun, expires, f.Landing)
 }
 
 // exchange exchanges the callback's code for the user.
@@ -343,7 +350,7 @@ func (s *Service) exchange(r *http.Request, f flow) (came arrival, err error) {
 	if err != nil {
 		return arrival{}, err // the attempt does not count, because no request was sent to the provider
 	}
-	end, allowed := s.exchanges.begin(sourceOf(r), s.Now())
+	end, allowed := s.exchanges.begin(sourceOf(r, s.Proxies), s.Now())
 	if !allowed {
 		return arrival{}, errTries
 	}

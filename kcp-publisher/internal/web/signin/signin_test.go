@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestSignInReturnsOnlyToThisPage(t *testing.T) {
+func TestSignInRedirectsOnlyToTheUI(t *testing.T) {
 	for asked, want := range map[string]string{
 		"/runtimes/berlin?module=keda":  "/runtimes/berlin?module=keda",
 		"/a%2Fb":                        "/a%2Fb",
@@ -43,7 +43,7 @@ func TestSignInReturnsOnlyToThisPage(t *testing.T) {
 	}
 }
 
-func TestClaimsBecomeUsersAsInTheAPIServer(t *testing.T) {
+func TestClaimsMapToUsersAsInKubeAPIServer(t *testing.T) {
 	const issuer = "https://idp.example"
 	for name, c := range map[string]struct {
 		mapping Mapping
@@ -75,15 +75,15 @@ func TestClaimsBecomeUsersAsInTheAPIServer(t *testing.T) {
 			Mapping{UsernameClaim: "email"}, `{"email":"a@b.example","email_verified":"false"}`, "", nil,
 			"not verified",
 		},
-		"list of groups": {
+		"token with a list of groups": {
 			Mapping{GroupsClaim: "groups", GroupsPrefix: "idp:"}, `{"sub":"7","groups":["a","b"]}`, issuer + "#7",
 			[]string{"idp:a", "idp:b"}, "",
 		},
-		"single group": {
+		"token with a single group": {
 			Mapping{GroupsClaim: "groups"}, `{"sub":"7","groups":"a"}`, issuer + "#7", []string{"a"}, "",
 		},
 		"groups without a configured claim": {Mapping{}, `{"sub":"7","groups":["a"]}`, issuer + "#7", nil, ""},
-		"reserved group": {
+		"token with a reserved group": {
 			Mapping{GroupsClaim: "groups"}, `{"sub":"7","groups":["system:masters","a",""]}`, issuer + "#7",
 			[]string{"a"}, "",
 		},
@@ -91,21 +91,21 @@ func TestClaimsBecomeUsersAsInTheAPIServer(t *testing.T) {
 			Mapping{GroupsClaim: "groups", GroupsPrefix: "sys"}, `{"sub":"7","groups":["tem:masters"]}`, issuer + "#7",
 			nil, "",
 		},
-		"groups of a wrong type": {
+		"token with groups of a wrong type": {
 			Mapping{GroupsClaim: "groups"}, `{"sub":"7","groups":{"a":1}}`, "", nil, `claim "groups"`,
 		},
-		"too many groups": {
+		"token with too many groups": {
 			Mapping{GroupsClaim: "groups"}, `{"sub":"7","groups":["` + strings.Repeat(`a","`, 600) + `a"]}`, "", nil,
 			"at most",
 		},
-		"reserved user name": {
+		"token with a reserved user name": {
 			Mapping{UsernameClaim: "name", UsernamePrefix: "-"}, `{"name":"system:admin"}`, "", nil,
 			"reserved for Kubernetes",
 		},
-		"missing name":         {Mapping{}, `{}`, "", nil, `claim "sub"`},
-		"empty name":           {Mapping{}, `{"sub":""}`, "", nil, `claim "sub"`},
-		"name of a wrong type": {Mapping{}, `{"sub":["a"]}`, "", nil, `claim "sub"`},
-		"too long name": {
+		"token without a name":              {Mapping{}, `{}`, "", nil, `claim "sub"`},
+		"token with an empty name":          {Mapping{}, `{"sub":""}`, "", nil, `claim "sub"`},
+		"token with a name of a wrong type": {Mapping{}, `{"sub":["a"]}`, "", nil, `claim "sub"`},
+		"token with a name that is too long": {
 			Mapping{}, `{"sub":"` + strings.Repeat("x", 1000) + `"}`, "", nil, "at most",
 		},
 	} {
@@ -164,7 +164,7 @@ func TestSessionSurvivesOneKeyRotation(t *testing.T) {
 	}
 }
 
-func TestOnlyContentSealedForItsPurposeIsAccepted(t *testing.T) {
+func TestCookieSealedForAnotherPurposeIsRefused(t *testing.T) {
 	f, now, _ := keyFile(t, oldSecret)
 	other, _, _ := keyFile(t, newSecret)
 	until := now.Add(time.Hour)

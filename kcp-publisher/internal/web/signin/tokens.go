@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// maxToken is the maximum length of a token. It is longer than any token of the API server, and shorter than the
-	// limit of a header.
+	// maxToken is the maximum length of a token in bytes. It is longer than any token of the API server, and shorter
+	// than the limit of an HTTP header.
 	maxToken = 8 << 10
-	// reviewedTokens limits the number of cached reviews.
+	// reviewedTokens is the maximum number of tokens whose TokenReview is cached.
 	reviewedTokens = 4096
 	reviewTimeout  = 10 * time.Second
 )
@@ -28,7 +28,7 @@ const (
 // errNotAccepted is the error for a token that the API server rejects.
 var errNotAccepted = errors.New("the API server rejected the token")
 
-// Tokens reviews bearer tokens at the API server.
+// Tokens verifies bearer tokens with TokenReviews at the API server.
 type Tokens struct {
 	api      authenticationclient.TokenReviewInterface
 	audience string
@@ -43,16 +43,17 @@ func NewTokens(api authenticationclient.TokenReviewInterface, audience string, v
 	return &Tokens{api: api, audience: audience, validity: validity, known: cache.NewLRUExpireCache(reviewedTokens)}
 }
 
-// acting reports whether the page can act as the user. This is not possible with a token for the page's own audience.
+// acting reports whether the UI can use tokens for changes. Tokens with a configured audience are for the UI and not
+// for the API server.
 func (t *Tokens) acting() bool { return t.audience == "" }
 
-// review returns the user of a token. The error is errNotAccepted if the API server rejects the token. After any other
-// error the token's validity is unknown.
+// review returns the user of a token. The error is errNotAccepted if the API server rejects the token. Any other error
+// means that the token could not be verified.
 func (t *Tokens) review(ctx context.Context, token string) (*user.DefaultInfo, error) {
 	if !plausible(token) {
 		return nil, errNotAccepted
 	}
-	if found := t.remembered(token); found != nil {
+	if found := t.cachedUser(token); found != nil {
 		return found, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
@@ -66,7 +67,8 @@ func (t *Tokens) review(ctx context.Context, token string) (*user.DefaultInfo, e
 		return nil, fmt.Errorf("review a token: %w", err)
 	}
 	status := answer.Status
-	// An API server without support for audiences returns no audiences. The token could then be for the API server.
+	// An API server that does not support audiences returns none. The token could then be for the API server and not
+	// for the UI.
 	if !status.Authenticated || status.User.Username == "" ||
 		(t.audience != "" && !slices.Contains(status.Audiences, t.audience)) {
 		return nil, errNotAccepted
@@ -82,8 +84,8 @@ func (t *Tokens) review(ctx context.Context, token string) (*user.DefaultInfo, e
 	return found, nil
 }
 
-// remembered returns the user of a cached review, or nil.
-func (t *Tokens) remembered(token string) *user.DefaultInfo {
+// cachedUser returns the user of a cached review, or nil.
+func (t *Tokens) cachedUser(token string) *user.DefaultInfo {
 	found, _ := t.known.Get(sha256.Sum256([]byte(token)))
 	named, _ := found.(*user.DefaultInfo)
 	return named

@@ -21,8 +21,8 @@ const (
 	// pendingAtOnce limits the simultaneous attempts that one peer forwards. The peer can be an ingress controller that
 	// forwards the attempts of many clients.
 	pendingAtOnce = 100
-	// maxClients limits the number of recorded clients. A client whose record was dropped starts with all its attempts
-	// again.
+	// maxClients is the maximum number of clients whose attempts are counted. If the count of a client is evicted, the
+	// client can make all its attempts again.
 	maxClients  = 10_000
 	clientBytes = 512
 )
@@ -34,18 +34,19 @@ type source struct {
 	peer, client string
 }
 
-// sourceOf returns the origin of a request. A proxy in the cluster appends the client's address to X-Forwarded-For, so
-// the last entry is used if the peer has a private address. A client behind the proxy cannot forge that entry. A pod
-// that connects directly can forge it, but only evades the limit per client. The limit per peer still applies.
-func sourceOf(r *http.Request) source {
+// sourceOf returns the origin of a request that passed the given number of proxies, if the peer has a private address.
+// Each proxy appends the address of its peer to X-Forwarded-For. The first proxy's entry is therefore as far from the
+// end as there are proxies. A client cannot forge that entry, but a shorter chain of proxies lets a client choose it. A
+// pod that connects directly can forge it, but only evades the limit per client. The limit per peer still applies.
+func sourceOf(r *http.Request, proxies int) source {
 	peer := addressOf(r.RemoteAddr)
 	from := source{peer: network(peer), client: network(peer)}
 	if !peer.IsPrivate() && !peer.IsLoopback() {
 		return from
 	}
-	if forwarded := r.Header.Values("X-Forwarded-For"); len(forwarded) > 0 {
-		entries := strings.Split(forwarded[len(forwarded)-1], ",")
-		if client := addressOf(strings.TrimSpace(entries[len(entries)-1])); client.IsValid() {
+	entries := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	if at := len(entries) - proxies; proxies > 0 && at >= 0 {
+		if client := addressOf(strings.TrimSpace(entries[at])); client.IsValid() {
 			from.client = network(client)
 		}
 	}
@@ -78,8 +79,8 @@ type tries struct {
 	pending map[string]int // by peer
 }
 
-// attempts counts the sign-in attempts of one client. A pending attempt counts as failed until it ends. Otherwise all
-// attempts that arrive before the first result would be allowed.
+// attempts counts the sign-in attempts of one client. A pending attempt counts as failed until it ends, so that a
+// client cannot exceed the limit with simultaneous attempts.
 type attempts struct {
 	failed  *rate.Limiter
 	pending int

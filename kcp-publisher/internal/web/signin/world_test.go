@@ -48,7 +48,7 @@ const (
 
 var chart = filepath.Join("..", "..", "..", "..", "charts", "kcp-publisher")
 
-// world is an API server that trusts an OIDC provider, and the page's ServiceAccount with the rights of the chart.
+// world is an API server that trusts an OIDC provider, and the UI's ServiceAccount with the rights of the chart.
 type world struct {
 	admin    client.Client
 	page     *rest.Config // of the page's ServiceAccount
@@ -92,7 +92,7 @@ func startWorld(t *testing.T) *world {
 	return w
 }
 
-// rights gives the page the rights that the chart grants.
+// rights grants the UI's ServiceAccount the rights of the chart.
 func (w *world) rights(t *testing.T) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(chart, "rbac", "ui.yaml"))
@@ -147,13 +147,13 @@ func accountOf(name string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}
 }
 
-// site is the page of one replica.
+// site is the web UI of one replica.
 type site struct {
 	*httptest.Server
 	log *lines
 }
 
-// lines is a log.
+// lines collects the lines of a log.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -182,7 +182,7 @@ type siteOptions struct {
 	lifetime time.Duration
 }
 
-// serve starts a replica.
+// serve starts a replica of the web UI.
 func (w *world) serve(t *testing.T, o siteOptions) *site {
 	t.Helper()
 	if o.api == nil {
@@ -251,7 +251,7 @@ func (s *site) visitor(t *testing.T) *visitor {
 	return &visitor{Client: &http.Client{Transport: s.Client().Transport, Jar: jar, Timeout: time.Minute}, site: s}
 }
 
-// seen is the page that a visitor gets after all redirects.
+// seen is the response that a visitor gets after all redirects.
 type seen struct {
 	status  int
 	path    string
@@ -303,11 +303,11 @@ func (s seen) has(t *testing.T, status int, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
 		if !strings.Contains(s.text, text) {
-			t.Errorf("want %q in: %s", text, s)
+			t.Errorf("page does not contain %q: %s", text, s)
 		}
 	}
 	if s.status != status {
-		t.Errorf("want status %d: %s", status, s)
+		t.Errorf("got a page without status %d: %s", status, s)
 	}
 	if status != http.StatusOK && strings.Contains(s.text, shown) {
 		t.Errorf("a page with an error status shows the fleet: %s", s)

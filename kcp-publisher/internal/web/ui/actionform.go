@@ -6,26 +6,26 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 )
 
-// done contains the messages after an action, by the action's name in the address. The address contains only the name,
-// so links cannot inject text.
+// done maps the name of an action to the message that a page shows after it. The page's URL contains only the name, so
+// links cannot inject text.
 var done = map[string]string{
 	"pause": "The rollout is paused: no further runtimes are updated.", "approve": "The wave is approved.",
 	"resume": "Resumed.",
 	"abort":  "The rollout is aborted.", "undo": "The rollout is undone: its runtimes are rolled back to the " +
 		"earlier version.",
-	"retry":   "The rollout is retried: a new one begins if the channel still has the version.",
-	"suspend": "Suspended: nothing new is published.", "reconcile": "The publisher reconciles now.",
+	"retry":   "The rollout is retried: a new rollout begins if the channel still has the version.",
+	"suspend": "Suspended: no new bundles are published.", "reconcile": "The publisher reconciles now.",
 }
 
-// actionForm is a posted form of an action.
+// actionForm contains the fields of a form that a user posted to start an action.
 type actionForm struct {
 	action, wave, reason string
 	confirmed            bool
-	// count is the number of runtimes that the confirmation showed.
-	count string
+	// selection is a digest of the runtimes that the confirmation page listed.
+	selection string
 }
 
-// form reads a posted form, or responds with an error.
+// form reads the posted form of an action. If it cannot read the form, it responds with an error and returns false.
 func (p *pages) form(w http.ResponseWriter, r asked) (actionForm, bool) {
 	if err := r.ParseForm(); err != nil {
 		p.showMessage(w, r, http.StatusBadRequest, "Cannot read this form", "Go back and try again.")
@@ -34,11 +34,11 @@ func (p *pages) form(w http.ResponseWriter, r asked) (actionForm, bool) {
 	return actionForm{
 		action: r.PostForm.Get("action"), wave: line(100, r.PostForm.Get("wave")),
 		reason:    line(actions.MaxReasonBytes, r.PostForm.Get("reason")),
-		confirmed: r.PostForm.Get("confirmed") == "yes", count: r.PostForm.Get("count"),
+		confirmed: r.PostForm.Get("confirmed") == "yes", selection: r.PostForm.Get("selection"),
 	}, true
 }
 
-// maxNamed limits the number of runtimes that a confirmation lists by name.
+// maxNamed is the maximum number of runtimes that a confirmation page lists by name.
 const maxNamed = 20
 
 // confirmation is the data of the page that asks for a confirmation before an action. Its form works without scripts.
@@ -47,11 +47,13 @@ type confirmation struct {
 	// Count is the number of affected runtimes. Names contains the first of them.
 	Count int
 	Names []string
+	// Selection is a digest of the affected runtimes. It is empty for an action on a rollout.
+	Selection string
 	// Button is the text of the button that confirms.
 	Button string
-	// Address receives the confirmed form. Back is the page to return to.
+	// Address is the path to which the confirmed form is posted. Back is the path of the page to return to.
 	Address, Back, Action, Wave string
-	// AskReason adds a field for the reason.
+	// AskReason adds an input field for the reason.
 	AskReason bool
 	Error     string
 }
@@ -67,7 +69,7 @@ func (p *pages) confirm(w http.ResponseWriter, r asked, section string, c confir
 	p.render(w, r, "confirm", status, frame{Title: c.Heading, Section: section, Body: c})
 }
 
-// unrecorded logs that an action has no Event, because the viewer is not allowed to create Events.
+// unrecorded logs that no Event records an action. The usual cause is that the viewer may not create Events.
 func (p *pages) unrecorded(r asked, result actions.Result, name string) {
 	if result.Unrecorded != nil {
 		p.Log.Info("no Event records the action of a viewer", "viewer", r.viewer.Name, "object", name, "reason",

@@ -273,7 +273,7 @@ const unreadable = `[...document.querySelectorAll("#main :is(th, td, a, span, p,
 	return cut || /^T[HD]$/.test(e.tagName) && text.length > 8 && e.clientWidth < 56;
 }).slice(0, 5).map(e => e.tagName + "." + e.className + " of " + e.clientWidth + " px: " + e.innerText.slice(0, 60))`
 
-func TestThemeIsRemembered(t *testing.T) {
+func TestBrowserRemembersTheTheme(t *testing.T) {
 	b := newBrowser(t)
 	s := serve(t, sampleFleet(3, false), nil)
 	b.checkLayout(1280, 900, "light")

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// checkView is a check of a wave with its chart.
+// checkView is the data of a check of a rollout wave, with a chart of its values.
 type checkView struct {
 	Wave string
 	v1alpha1.CheckSummary
@@ -19,7 +19,7 @@ type checkView struct {
 // chartBar is a value in the chart of a check.
 type chartBar struct {
 	Name, Text, Tone string
-	// Y is the upper edge in pixels. Width is the share of the largest value, in percent.
+	// Y is the upper edge of the bar in pixels. Width is the value as a percentage of the largest value in the chart.
 	Y     int
 	Width string
 }

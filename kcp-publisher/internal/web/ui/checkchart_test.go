@@ -14,20 +14,22 @@ func TestCheckChartComparesMedianAndWorst(t *testing.T) {
 		check v1alpha1.CheckSummary
 		want  string
 	}{
-		"all values": {
+		"check with all values": {
 			v1alpha1.CheckSummary{Failed: 1, Median: "0.2", MedianBefore: "0.1", Worst: "0.8", WorstBefore: "0.2"},
 			"[median before idle 0 12.5% median after bad 9 25.0% worst before idle 18 25.0% worst after bad 27 100.0%]",
 		},
-		"no values before the upgrade": {
+		"check without values before the upgrade": {
 			v1alpha1.CheckSummary{Median: "2", Worst: "4"},
 			"[median after good 0 50.0% worst after good 9 100.0%]",
 		},
-		"latencies": {
+		"check with durations": {
 			v1alpha1.CheckSummary{Median: "250ms", Worst: "1s", WorstBefore: "500ms"},
 			"[median after good 0 25.0% worst before idle 9 50.0% worst after good 18 100.0%]",
 		},
-		"no values":               {v1alpha1.CheckSummary{Passed: 3}, "[]"},
-		"zero and invalid values": {v1alpha1.CheckSummary{Median: "0", Worst: "NaN"}, "[median after good 0 0.0%]"},
+		"check without values": {v1alpha1.CheckSummary{Passed: 3}, "[]"},
+		"check with zero and invalid values": {
+			v1alpha1.CheckSummary{Median: "0", Worst: "NaN"}, "[median after good 0 0.0%]",
+		},
 	} {
 		var bars []string
 		view := viewCheck("canaries", c.check)

@@ -8,10 +8,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// maxGroups limits the number of groups on a page.
+// maxGroups is the maximum number of groups on a page.
 const maxGroups = 200
 
-// group counts the runtimes that share a value, by health.
+// group contains the number of runtimes by health that have the same value of a grouping, such as the same channel.
 type group struct {
 	Value string
 	// Address is the page that lists the runtimes of the group.
@@ -37,7 +37,7 @@ func (t *tally) add(h fleet.Health) {
 type share struct {
 	Health fleet.Health
 	Count  int
-	// X and Width are percentages.
+	// X is the left edge of the segment. X and Width are percentages of the bar's width.
 	X, Width string
 }
 
@@ -60,8 +60,8 @@ func (t tally) Healthy() int { return t.by[fleet.Healthy] }
 // Attention returns the number of runtimes that need attention.
 func (t tally) Attention() int { return fleet.Summary{Health: t.by}.Attention() }
 
-// grouping is a way to group runtimes. values returns the values of a runtime, and field is the query field that
-// selects the runtimes of one value.
+// grouping is a way to group runtimes, such as by channel. values returns the groups of a runtime. field is the query
+// field that selects the runtimes of one group.
 type grouping struct {
 	Name, Title string
 	values      func(*fleet.Runtime) []string

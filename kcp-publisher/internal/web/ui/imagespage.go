@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// maxImages limits the rows of the page.
+	// maxImages is the maximum number of rows on the page.
 	maxImages = 300
-	// maxContents limits the number of module versions whose images are cached.
+	// maxContents is the maximum number of module versions whose images stay in the cache.
 	maxContents = 5_000
-	// contentsWithin limits the time of one read of bundles. contentsAgain is the time after which a failed read of a
-	// version is repeated.
+	// contentsWithin is the timeout for reading the bundles. contentsAgain is the time after which reading the images
+	// of a module version is repeated if it failed.
 	contentsWithin = 10 * time.Minute
 	contentsAgain  = 5 * time.Minute
 )
@@ -33,13 +33,14 @@ type contents struct {
 	reading bool
 }
 
-// of returns the known images, and the number of versions that are being read. It reads in the background, because
-// reading a large fleet takes too long for a page.
+// of returns the cached images of module versions, and the number of versions whose images are missing. It calls read
+// in the background for the missing versions, because reading a large fleet takes too long for one page.
 func (c *contents) of(
 	runtimes []inventory.Runtime, now time.Time, read func([]inventory.Runtime),
 ) (known map[inventory.Module]inventory.Content, reading int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.forget(runtimes)
 	pending := map[inventory.Module]bool{}
 	var asked []inventory.Runtime
 	for _, r := range runtimes {
@@ -61,14 +62,34 @@ func (c *contents) of(
 	return maps.Clone(c.known), len(pending)
 }
 
-// put records the result of a read. The read of versions that are not in found failed with the problem.
+// forget removes entries if the cache has more than maxContents versions. It first removes the versions that no runtime
+// reports any longer: a runtime can report many versions one after the other, which must not displace the versions of
+// other runtimes.
+func (c *contents) forget(runtimes []inventory.Runtime) {
+	if len(c.known) <= maxContents {
+		return
+	}
+	used := map[inventory.Module]bool{}
+	for _, r := range runtimes {
+		for _, m := range r.Modules {
+			used[m] = true
+		}
+	}
+	maps.DeleteFunc(c.known, func(m inventory.Module, _ inventory.Content) bool { return !used[m] })
+	maps.DeleteFunc(c.failed, func(m inventory.Module, _ time.Time) bool { return !used[m] })
+	if len(c.known) > maxContents {
+		c.known, c.failed = nil, nil
+	}
+}
+
+// put adds the result of a read to the cache. Versions that are not in found could not be read because of problem.
 func (c *contents) put(
 	asked []inventory.Runtime, found map[inventory.Module]inventory.Content, problem string, now time.Time,
 ) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reading = false
-	if c.known == nil || len(c.known) > maxContents {
+	if c.known == nil {
 		c.known, c.failed = map[inventory.Module]inventory.Content{}, map[inventory.Module]time.Time{}
 	}
 	for _, r := range asked {
@@ -132,8 +153,8 @@ func (p *pages) images(w http.ResponseWriter, r asked) {
 	p.render(w, r, "images", http.StatusOK, frame{Title: "Images", Section: "images", Body: page})
 }
 
-// readContents reads bundles with this process's permissions for the registry. It continues after the request has
-// ended.
+// readContents reads the images of modules from bundles, with the UI's own permissions for the registry. It continues
+// after the request has ended.
 func (p *pages) readContents(ctx context.Context, asked []inventory.Runtime) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), contentsWithin)
 	defer cancel()

@@ -2,7 +2,9 @@ package ui
 
 import (
 	"context"
+	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,7 +68,7 @@ func TestImagesPageShowsImagesAfterTheyAreRead(t *testing.T) {
 		"Incomplete: module serverless 2.1.0 in 20 runtimes: " + inventory.NoBundle,
 	} {
 		if !strings.Contains(strings.ReplaceAll(page, "@sha256", "@<wbr>sha256"), want) {
-			t.Errorf("want %q in\n%s", want, page)
+			t.Errorf("page does not contain %q:\n%s", want, page)
 		}
 	}
 	_, page, _ = s.get(t, "/images?image=unknown")
@@ -106,5 +108,33 @@ func TestImagesAreReadOncePerVersion(t *testing.T) {
 	}
 	if again := <-asked; len(again) != 1 || len(again[0].Modules) != 1 || again[0].Modules[0] != mailer {
 		t.Errorf("the repeated read is %+v, want only the failed module", again)
+	}
+}
+
+func TestReportedVersionsDoNotDisplaceImagesOfOtherRuntimes(t *testing.T) {
+	keda := inventory.Module{Name: "keda", Version: "1.7.0"}
+	var c contents
+	asked := make(chan []inventory.Runtime, 1)
+	read := func(r []inventory.Runtime) { asked <- r }
+	for report := range 30 {
+		stranger := inventory.Runtime{ID: "stranger"}
+		for i := range 500 {
+			stranger.Modules = append(stranger.Modules,
+				inventory.Module{Name: "made-up", Version: fmt.Sprintf("1.%d.%d", report, i)})
+		}
+		c.of([]inventory.Runtime{{ID: "a", Modules: []inventory.Module{keda}}, stranger}, noon, read)
+		found := map[inventory.Module]inventory.Content{}
+		for _, r := range <-asked {
+			if report > 0 && slices.Contains(r.Modules, keda) {
+				t.Fatalf("report %d: the images of runtime a are read again", report)
+			}
+			for _, m := range r.Modules {
+				found[m] = inventory.Content{Images: []string{kedaImage}}
+			}
+			c.put([]inventory.Runtime{r}, found, "", noon)
+		}
+		if len(c.known) > maxContents+500 {
+			t.Fatalf("report %d: %d versions are cached", report, len(c.known))
+		}
 	}
 }

@@ -7,19 +7,19 @@ import (
 )
 
 const (
-	// streamEvery is the minimum interval between two events. streamPing is the interval of comments that keep proxies
-	// from closing the stream.
+	// streamEvery is the minimum interval between two events. streamPing is the interval between comments, which
+	// prevent proxies from closing the stream.
 	streamEvery = 2 * time.Second
 	streamPing  = 20 * time.Second
-	// streamFor limits the time of a stream. The browser then reconnects, and its user is authenticated and authorized
-	// again.
+	// streamFor is the time after which the server ends a stream. The browser then reconnects, and the user is
+	// authenticated and authorized again.
 	streamFor = time.Minute
 	// writeWithin is the timeout for writing one event.
 	writeWithin = 10 * time.Second
 )
 
-// live sends a server-sent event after each change of the fleet, so the page reloads its content. The event contains
-// only a revision. The page's handler checks the permissions of the viewer.
+// live sends a server-sent event after each change of the fleet. The event contains only a revision number; the browser
+// then loads the page again, which checks the viewer's permissions.
 func (p *pages) live(w http.ResponseWriter, r asked) {
 	select {
 	case p.streams <- struct{}{}:
@@ -68,8 +68,8 @@ func (p *pages) live(w http.ResponseWriter, r asked) {
 	}
 }
 
-// pause waits before the next event, so several changes cause one event. It reports whether the client is still
-// connected.
+// pause waits before the next event, so that several changes cause only one event. It returns false if the client has
+// disconnected.
 func pause(r asked, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

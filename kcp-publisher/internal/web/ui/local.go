@@ -20,14 +20,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 )
 
-// rightsFor is the lifetime of a cached review of permissions.
+// rightsFor is the lifetime of a cached SelfSubjectAccessReview.
 const rightsFor = 30 * time.Second
 
-// Local guards pages that are served on a workstation with the permissions of one kubeconfig.
+// Local restricts access to a UI that runs on a workstation with the permissions of one kubeconfig.
 //
-// Programs of other users on the machine can connect to the address, so each request needs a secret. The printed URL
-// contains the secret, and the response to this URL stores it in a cookie. Other sites can connect through names that
-// resolve to 127.0.0.1, so requests for other hosts are refused.
+// Programs of other users on the machine can connect to the address, so each request needs a secret. The URL that the
+// command prints contains the secret, and the response to this URL stores it in a cookie. Other sites can send requests
+// through host names that resolve to 127.0.0.1, so requests for other hosts are refused.
 type Local struct {
 	token  string
 	hosts  []string
@@ -40,13 +40,13 @@ type Local struct {
 	once string
 }
 
-// NewLocal returns a guard for next, served at address HOST:PORT for the viewer.
+// NewLocal returns a handler that serves next at the address HOST:PORT and only to the viewer.
 func NewLocal(next http.Handler, address string, viewer *Viewer) (*Local, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, fmt.Errorf("address %q: %w", address, err)
 	}
-	// Browsers share cookies among all ports of a host, so the name contains the port.
+	// Browsers send a cookie to all ports of a host, so the name of the cookie contains the port.
 	l := &Local{
 		token: rand.Text(), hosts: []string{address}, cookie: "kyma-pull-ui-" + port, viewer: viewer, next: next,
 	}
@@ -75,7 +75,7 @@ func (l *Local) AddressOnce() string {
 
 func (l *Local) address(token string) string { return "http://" + l.hosts[0] + "/?token=" + token }
 
-// opens reports whether a token is valid.
+// opens reports whether a token in a URL is valid. A token of AddressOnce is valid only for the first call.
 func (l *Local) opens(token string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,8 +124,8 @@ func (l *Local) refuse(w http.ResponseWriter) {
 	http.Error(w, "missing token: open the URL that kcp-publisher ui printed", http.StatusForbidden)
 }
 
-// OwnRights returns a viewer with the permissions of the kubeconfig behind api. Reads use the same kubeconfig, so the
-// API server has already authorized them.
+// OwnRights returns a viewer with the permissions of the client api. The UI reads the fleet with the same permissions,
+// so the viewer may see everything that it has read.
 func OwnRights(api client.Client, name string) *Viewer {
 	rights := &ownRights{api: api, known: map[authorizationv1.ResourceAttributes]answer{}}
 	return &Viewer{

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// maxVersions limits the number of versions of one module on a page. maxModules limits the number of modules.
+// maxVersions is the maximum number of versions of one module on a page. maxModules is the maximum number of modules.
 const (
 	maxVersions = 40
 	maxModules  = 300
@@ -26,10 +26,10 @@ type moduleView struct {
 	More     int
 }
 
-// channelVersion is the version of a channel.
+// channelVersion is the version of a module in a channel.
 type channelVersion struct {
 	Channel, Version string
-	// Held is the unfinished or stopped rollout that keeps the version from runtimes, or nil.
+	// Held is the unfinished or stopped rollout because of which not all runtimes get the version, or nil.
 	Held *fleet.Rollout
 }
 

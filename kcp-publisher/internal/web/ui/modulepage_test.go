@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-func TestChannelShowsTheRolloutThatHoldsIt(t *testing.T) {
+func TestModulePageShowsTheRolloutThatHoldsAVersion(t *testing.T) {
 	rollout := func(name string, revision int64, to string, state v1alpha1.RolloutState) fleet.Rollout {
 		return fleet.Rollout{
 			Name: name, Spec: v1alpha1.RolloutSpec{Module: "keda", Channel: "regular", Revision: revision, To: to},

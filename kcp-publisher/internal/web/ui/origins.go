@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxOrigins limits the number of cached bundles. Entries never expire, because a digest never refers to other
-	// content.
+	// maxOrigins is the number of bundles after which the cache is cleared. Entries do not expire, because the content
+	// of a digest never changes.
 	maxOrigins = 500
 	// originsWithin is the timeout for reading from the registry.
 	originsWithin = 10 * time.Second
@@ -56,7 +56,8 @@ func (o *origins) of(
 	return found, nil
 }
 
-// chainOf returns the latest bundles of a runtime. A failed read is not cached, so the next page tries again.
+// chainOf returns the latest bundles of a runtime. A failed read is not cached, so the next request for a page reads
+// them again.
 func (o *origins) chainOf(
 	ctx context.Context, id string, kyma *v1beta2.Kyma, read func(context.Context, *v1beta2.Kyma) (fleet.Chain, error),
 ) fleet.Chain {

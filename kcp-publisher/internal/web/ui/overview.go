@@ -12,7 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// maxCauses limits the number of cause groups on the first page. The table contains the runtimes of all causes.
+// maxCauses is the maximum number of problems at the top of the first page. The table below contains the runtimes with
+// any problem.
 const maxCauses = 6
 
 // overview is the data of the first page.
@@ -24,7 +25,8 @@ type overview struct {
 	More     int
 	Rollouts []rolloutView
 	Warnings []fleet.Cause
-	// Reading is set while the Kymas are being read. Until then only the names of healthy runtimes are known.
+	// Reading is the progress while the Kymas are being read, or nil afterwards. During this time, only the names of
+	// healthy runtimes are known.
 	Reading *reading
 
 	// Shown contains the runtimes on this page. If the page is grouped, Groups is set instead.
@@ -37,16 +39,17 @@ type overview struct {
 	Last    int
 	Pages   int
 	Filters filters
-	// MayAct reports whether the viewer may change the found runtimes. ActAddress receives the actions.
+	// MayAct reports whether the viewer may change the found runtimes. ActAddress is the path to which the forms of
+	// actions are posted.
 	MayAct     bool
 	ActAddress string
 	Done       string
 }
 
-// Offers returns the actions above the list.
+// Offers returns the actions that the page offers for all found runtimes.
 func (overview) Offers() []runtimeAction { return runtimeActions }
 
-// tile is the count of one health, with a link to its runtimes.
+// tile is the number of runtimes with one health, with a link to them.
 type tile struct {
 	Health  fleet.Health
 	Count   int
@@ -65,7 +68,7 @@ type filters struct {
 	Active  []activeFilter
 }
 
-// activeFilter is a filter in use, with the address of the page without it.
+// activeFilter is a filter that the query contains. Without is the address of the page without this filter.
 type activeFilter struct{ Name, Value, Without string }
 
 func (p *pages) overview(w http.ResponseWriter, r asked) {
@@ -123,7 +126,7 @@ func (o *overview) list(s *snapshot) {
 	o.First, o.Last = first+1, first+len(o.Shown)
 }
 
-// sortBy orders runtimes. Its input has the worst health first.
+// sortBy sorts runtimes by a column. Runtimes with equal values stay in the order of the input, worst health first.
 func sortBy(column string, runtimes []*fleet.Runtime) {
 	switch column {
 	case "id":
@@ -177,7 +180,7 @@ func (s *snapshot) filters(q query) filters {
 	}
 	f.Modules, f.Versions = firstChoices(f.Modules), firstChoices(f.Versions)
 	if q.Column != "" && !slices.Contains(f.Columns, q.Column) {
-		f.Columns = append([]string{q.Column}, f.Columns...) // from the address, such as two keys
+		f.Columns = append([]string{q.Column}, f.Columns...) // the address can contain other columns, such as two keys
 	}
 	titles := map[string]string{"q": "Search", "agent": "Agent", "kubernetes": "Kubernetes"}
 	for _, field := range q.fields() {

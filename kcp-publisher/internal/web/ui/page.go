@@ -18,10 +18,10 @@ var templateFiles embed.FS
 //go:embed assets/*
 var assetFiles embed.FS
 
-// version is a hash of the assets, so browsers can cache each version permanently.
+// version is a hash of the assets. URLs contain it, so that browsers can cache each version permanently.
 var version = hashOf(assetFiles)
 
-// templates contains the pages by name, each inside the frame.
+// templates contains the template of each page by name, combined with the frame.
 var templates = parse("overview", "runtime", "rollouts", "rollout", "modules", "images", "message", "confirm", "acted")
 
 func parse(names ...string) map[string]*template.Template {
@@ -66,7 +66,7 @@ func Assets(next http.Handler) http.Handler {
 	})
 }
 
-// frame is the data of the frame around every page.
+// frame is the data of the frame around every page: header, navigation and body.
 type frame struct {
 	Title     string
 	Section   string
@@ -74,7 +74,7 @@ type frame struct {
 	Version   string
 	Viewer    *Viewer
 	Now       time.Time
-	// Live makes the page update itself after changes of the fleet.
+	// Live is true if the page updates itself after changes of the fleet.
 	Live bool
 	Body any
 }

@@ -13,7 +13,7 @@ import (
 // pageSize is the number of runtimes on a page.
 const pageSize = 50
 
-// unknown represents an empty version or value in an address.
+// unknown is the text for an empty version or value in an address.
 const unknown = "-"
 
 // query selects runtimes and their presentation. It is encoded in the address of a page.
@@ -28,9 +28,9 @@ type query struct {
 	Kubernetes string
 	// Label is KEY=VALUE, or KEY alone for any value.
 	Label string
-	// Cause selects a group of causes by its key.
+	// Cause is the key of a causeGroup. It selects the runtimes with this problem.
 	Cause string
-	// Group is the name of a grouping. If it is empty, the runtimes are listed.
+	// Group is the name of a grouping. If it is empty, the page lists runtimes instead of groups.
 	Group string
 	// Column contains the label keys that the table shows, separated by commas.
 	Column string
@@ -39,7 +39,7 @@ type query struct {
 	Page int
 }
 
-// maxColumns limits the number of labels in the table, so the other columns stay readable.
+// maxColumns is the maximum number of label columns in the table. More would make the other columns too narrow.
 const maxColumns = 2
 
 // Columns returns the keys of the labels in the table.
@@ -113,7 +113,7 @@ func (q query) actAddress() string {
 	return "/runtimes" + strings.TrimPrefix(q.address(), "/")
 }
 
-// With returns the address of this query with one field changed, on the first page.
+// With returns the address of the first page of this query with one field set to value.
 func (q query) With(name, value string) string {
 	q.Page = 1
 	for _, field := range q.fields() {
@@ -124,13 +124,13 @@ func (q query) With(name, value string) string {
 	return q.address()
 }
 
-// OnPage returns the address of another page.
+// OnPage returns the address of a page of this query's result.
 func (q query) OnPage(page int) string {
 	q.Page = page
 	return q.address()
 }
 
-// matches reports whether the query selects a runtime whose cause group has the key cause.
+// matches reports whether the query selects a runtime. cause is the key of the runtime's causeGroup.
 func (q *query) matches(r *fleet.Runtime, cause string) bool {
 	switch {
 	case q.Health != "" && r.Health != q.Health,

@@ -16,15 +16,15 @@ type offer struct {
 	Name, Title string
 	// Wave is the wave to approve. It is empty for other actions.
 	Wave string
-	// Effect is the sentence that the confirmation shows.
+	// Effect is the sentence on the confirmation page that describes the effect.
 	Effect string
 	// Runtimes is the number of runtimes that the action affects.
 	Runtimes int32
 	action   actions.Rollout
 }
 
-// rolloutOffers returns the actions that are possible in the rollout's state. It tries each action on a copy of the
-// rollout.
+// rolloutOffers returns the actions that are possible in the rollout's state. To find out, it applies each action to a
+// copy of the rollout.
 func (r asked) rolloutOffers(one *fleet.Rollout) []offer {
 	s := one.Status
 	candidates := []offer{
@@ -80,7 +80,8 @@ func objectOf(r *fleet.Rollout) v1alpha1.Rollout {
 	}
 }
 
-// rivalsOf returns the rollouts of the same module and channel. They share the fleet's data and must not be modified.
+// rivalsOf returns the rollouts of the same module and channel. They share memory with the snapshot of the fleet and
+// must not be modified.
 func rivalsOf(one *fleet.Rollout, all []fleet.Rollout) []v1alpha1.Rollout {
 	var rivals []v1alpha1.Rollout
 	for i := range all {
@@ -93,8 +94,8 @@ func rivalsOf(one *fleet.Rollout, all []fleet.Rollout) []v1alpha1.Rollout {
 	return rivals
 }
 
-// actOnRollout handles the buttons of a rollout's page. It first asks for a confirmation, and acts on the confirmed
-// form.
+// actOnRollout handles the buttons of a rollout's page. It responds with a confirmation page, and performs the action
+// when the user posts the confirmed form.
 func (p *pages) actOnRollout(w http.ResponseWriter, r asked) {
 	one := r.findRollout()
 	if one == nil {

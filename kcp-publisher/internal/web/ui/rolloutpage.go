@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/train"
 )
 
-// maxRollouts limits the list of finished rollouts.
+// maxRollouts is the maximum number of finished rollouts on a page.
 const maxRollouts = 50
 
 // rolloutView is the data of a rollout on a page.
@@ -27,7 +27,7 @@ type rolloutView struct {
 	Waves []waveView
 	// Checks contains the checks of all waves, in the order of the waves.
 	Checks []checkView
-	// Bar shows the whole rollout.
+	// Bar shows the progress of the whole rollout.
 	Bar     []segment
 	Ended   bool
 	Unshown int
@@ -46,7 +46,7 @@ type waveView struct {
 	Approve bool
 }
 
-// segment is one part of a bar. X and Width are set when the bar is scaled.
+// segment is one part of a bar. segments computes X and Width.
 type segment struct {
 	Tone, Name string
 	Count      int32
@@ -117,7 +117,7 @@ func viewRollout(r *fleet.Rollout, now time.Time) rolloutView {
 	return v
 }
 
-// rolloutsPage is the data of the list of rollouts.
+// rolloutsPage is the data of the page with all rollouts.
 type rolloutsPage struct {
 	Active, Ended []rolloutView
 	More          int

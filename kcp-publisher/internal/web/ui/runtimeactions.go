@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/opencontainers/go-digest"
 	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,11 +20,11 @@ import (
 )
 
 const (
-	// maxSelected limits the number of runtimes that one confirmed form changes. The command line has no limit.
+	// maxSelected is the maximum number of runtimes that one confirmed form changes. The command line has no limit.
 	maxSelected = 500
 	// actedAtOnce is the number of Kymas that one form changes concurrently.
 	actedAtOnce = 8
-	// actTimeout limits the time of one confirmed action, which continues if the browser disconnects.
+	// actTimeout is the timeout of one confirmed action. The action continues if the browser disconnects.
 	actTimeout = 2 * time.Minute
 )
 
@@ -45,8 +46,8 @@ var runtimeActions = []runtimeAction{
 	{
 		"suspend",
 		"Suspend",
-		"Nothing new is published until an operator resumes. The published bundle stays in force, and the agent " +
-			"keeps correcting drift.",
+		"No new bundles are published until an operator resumes. The agent continues to apply the published bundle " +
+			"and to correct drift.",
 		true,
 		func(reason string, _ time.Time) actions.Runtime { return actions.Suspend(reason) },
 	},
@@ -113,8 +114,8 @@ func (p *pages) actOnSelection(w http.ResponseWriter, r asked) {
 	p.act(w, r, client.ObjectKey{Namespace: p.Source.namespace}, selected, q.actAddress(), q.address())
 }
 
-// act asks for a confirmation, and acts on the confirmed form. The viewer must have the permission to patch the Kymas
-// that the parameter right selects.
+// act responds with a confirmation page, and performs the action when the user posts the confirmed form. The viewer
+// must have the permission to patch the Kymas that the parameter right selects.
 func (p *pages) act(
 	w http.ResponseWriter, r asked, right client.ObjectKey, selected []*fleet.Runtime, address, back string,
 ) {
@@ -151,13 +152,13 @@ func (p *pages) act(
 	chosen := runtimeActions[at]
 	c := confirmation{
 		Heading: chosen.Title + " " + amount(len(selected), selected[0].ID) + "?", Effect: chosen.effect,
-		Button: chosen.Title, Count: len(selected),
+		Button: chosen.Title, Count: len(selected), Selection: selectionOf(selected),
 		Address: address, Back: back, Action: form.action, AskReason: chosen.askReason,
 	}
 	for _, one := range selected[:min(len(selected), maxNamed)] {
 		c.Names = append(c.Names, one.ID)
 	}
-	if form.confirmed && form.count != strconv.Itoa(len(selected)) {
+	if form.confirmed && form.selection != c.Selection {
 		c.Error = fmt.Sprintf("The selection changed and now has %s. Nothing has been changed yet.",
 			amount(len(selected), selected[0].ID))
 		form.confirmed = false
@@ -188,6 +189,17 @@ func (p *pages) act(
 	values.Set("done", form.action)
 	to.RawQuery = values.Encode()
 	http.Redirect(w, r.Request, to.String(), http.StatusSeeOther)
+}
+
+// selectionOf returns a digest of the selected runtimes. A confirmed form contains it to detect that the filter matches
+// other runtimes than the user confirmed. Runtimes report some of the texts that filters match.
+func selectionOf(selected []*fleet.Runtime) string {
+	keys := make([]string, len(selected))
+	for i, one := range selected {
+		keys[i] = keyOf(one).String()
+	}
+	slices.Sort(keys)
+	return digest.FromString(strings.Join(keys, "\n")).Encoded()
 }
 
 func amount(n int, id string) string {

@@ -23,6 +23,24 @@ func (s *served) post(t *testing.T, path, form string) (int, string, http.Header
 	return send(t, request)
 }
 
+// selectionIn returns the selection of a page's confirmation.
+func selectionIn(t *testing.T, s *served, path, action string) string {
+	t.Helper()
+	_, body, _ := s.post(t, path, "action="+action)
+	_, rest, found := strings.Cut(body, `name="selection" value="`)
+	selection, _, _ := strings.Cut(rest, `"`)
+	if !found || selection == "" {
+		t.Fatalf("the confirmation of %s contains no selection:\n%s", path, body)
+	}
+	return selection
+}
+
+// confirm posts the confirmed form of an action. more contains further fields, each after an ampersand.
+func (s *served) confirm(t *testing.T, path, action, more string) (int, string, http.Header) {
+	t.Helper()
+	return s.post(t, path, "action="+action+"&confirmed=yes&selection="+selectionIn(t, s, path, action)+more)
+}
+
 func TestActionOnARuntimeIsConfirmed(t *testing.T) {
 	s := serve(t, sampleFleet(5, true), nil)
 	status, body, _ := s.post(t, "/runtimes/r-00001", "action=suspend")
@@ -31,7 +49,7 @@ func TestActionOnARuntimeIsConfirmed(t *testing.T) {
 		len(s.acted) != 0 {
 		t.Fatalf("confirmation: got status %d, %d changes\n%s", status, len(s.acted), body)
 	}
-	status, _, header := s.post(t, "/runtimes/r-00001", "action=suspend&confirmed=yes&count=1&reason=rack+moves")
+	status, _, header := s.confirm(t, "/runtimes/r-00001", "suspend", "&reason=rack+moves")
 	if status != http.StatusSeeOther || header.Get("Location") != "/runtimes/r-00001?done=suspend" ||
 		len(s.acted) != 1 {
 		t.Fatalf("action: got status %d, location %q, %d changes", status, header.Get("Location"), len(s.acted))
@@ -41,15 +59,15 @@ func TestActionOnARuntimeIsConfirmed(t *testing.T) {
 		t.Errorf("got labels %v and annotations %v", kyma.Labels, kyma.Annotations)
 	}
 	if _, body, _ := s.get(t, "/runtimes/r-00001?done=suspend"); !strings.Contains(body,
-		"Suspended: nothing new is published.") {
+		"Suspended: no new bundles are published.") {
 		t.Errorf("the page after the action has no message:\n%s", body)
 	}
 	if status, body, _ := s.post(t, "/runtimes/nowhere",
-		"action=suspend&confirmed=yes&count=1"); status != http.StatusNotFound {
+		"action=suspend&confirmed=yes"); status != http.StatusNotFound {
 		t.Errorf("unknown runtime: got status %d\n%s", status, body)
 	}
 	if status, body, _ := s.post(t, "/runtimes/r-00001",
-		"action=delete&confirmed=yes&count=1"); status != http.StatusBadRequest ||
+		"action=delete&confirmed=yes"); status != http.StatusBadRequest ||
 		len(s.acted) != 0 {
 		t.Errorf("unknown action: got status %d\n%s", status, body)
 	}
@@ -62,25 +80,26 @@ func TestActionOnASelectionShowsItsSize(t *testing.T) {
 		!strings.Contains(body, `href="/runtimes/r-00004"`) {
 		t.Fatalf("confirmation: got status %d\n%s", status, body)
 	}
+	others := selectionIn(t, s, "/runtimes?q=r-0001", "reconcile") // 10 other runtimes
 	if status, body, _ := s.post(t, "/runtimes?q=r-0000",
-		"action=reconcile&confirmed=yes&count=9"); status != http.StatusConflict ||
+		"action=reconcile&confirmed=yes&selection="+others); status != http.StatusConflict ||
 		!strings.Contains(body, "The selection changed and now has 10 runtimes.") ||
 		len(s.acted) != 0 {
 		t.Fatalf("changed selection: got status %d, %d changes\n%s", status, len(s.acted), body)
 	}
-	status, _, header := s.post(t, "/runtimes?q=r-0000", "action=reconcile&confirmed=yes&count=10")
+	status, _, header := s.confirm(t, "/runtimes?q=r-0000", "reconcile", "")
 	if status != http.StatusSeeOther || header.Get("Location") != "/?done=reconcile&q=r-0000" || len(s.acted) != 10 {
 		t.Errorf("action: got status %d, location %q, %d changes", status, header.Get("Location"), len(s.acted))
 	}
 	if status, _, _ := s.post(t, "/runtimes?q=nothing-like-it",
-		"action=reconcile&confirmed=yes&count=0"); status != http.StatusConflict {
+		"action=reconcile&confirmed=yes"); status != http.StatusConflict {
 		t.Errorf("empty selection: got status %d", status)
 	}
 }
 
 func TestActionContinuesAfterAFailedRuntime(t *testing.T) {
 	s := serve(t, sampleFleet(100, true), nil)
-	status, body, _ := s.post(t, "/runtimes?q=r-0000", "action=suspend&confirmed=yes&count=10")
+	status, body, _ := s.confirm(t, "/runtimes?q=r-0000", "suspend", "")
 	if status != http.StatusConflict || len(s.acted) != 9 || !strings.Contains(body, "9 of 10 runtimes done") ||
 		!strings.Contains(body, `href="/runtimes/r-00003"`) ||
 		!strings.Contains(body, "is being deleted") {
@@ -113,7 +132,7 @@ func TestViewerCannotChangeRuntimes(t *testing.T) {
 		s := serve(t, sampleFleet(5, true), viewer)
 		for _, path := range []string{"/runtimes/r-00001", "/runtimes?q=r-"} {
 			if status, body, _ := s.post(t, path,
-				"action=suspend&confirmed=yes&count=5"); status != http.StatusForbidden {
+				"action=suspend&confirmed=yes"); status != http.StatusForbidden {
 				t.Errorf("%s at %s: got status %d\n%s", name, path, status, body)
 			}
 		}

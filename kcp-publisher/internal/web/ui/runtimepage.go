@@ -26,7 +26,7 @@ type runtimePage struct {
 	PublishedInfo *v1beta2.PublishedBundle
 	ObservedInfo  *v1beta2.ObservedBundle
 	LastOperation *v1beta2.LastOperation
-	// Waits contains the modules that do not have the version of their channel yet.
+	// Waits contains the modules that do not have the version of their channel yet, for example because of a rollout.
 	Waits  []fleet.RuntimeModule
 	Events []event
 	// Origins contains the origins of the published bundle's modules. OriginsError is set if they cannot be read.
@@ -34,7 +34,8 @@ type runtimePage struct {
 	OriginsAsked bool
 	OriginsError string
 	EventsError  string
-	// Newest is the history entry of the published bundle, or nil. Earlier contains the earlier bundles, newest first.
+	// Newest is the latest published bundle with its outcome, or nil. Earlier contains the earlier bundles, newest
+	// first.
 	Newest  *fleet.Bundle
 	Earlier []fleet.Bundle
 	// Offered contains the actions that the viewer may start.
@@ -81,12 +82,14 @@ func (p *pages) runtime(w http.ResponseWriter, r asked) {
 	})
 }
 
-// withdrawn reports whether the cause is a version that a rollout withdrew, so no module waits for that version.
+// withdrawn reports whether the runtime's problem is a version that a rollout withdrew. In this case, no module waits
+// for the version.
 func withdrawn(cause *fleet.Cause) bool {
 	return cause != nil && (cause.Situation == fleet.RolloutWithdrawn || cause.Situation == fleet.RolloutTookBack)
 }
 
-// history sets the runtime's bundles from the control plane and the registry. Data that cannot be read is left out.
+// history adds the runtime's bundles and Events to the page, from the control plane and the registry. It omits data
+// that cannot be read.
 func (p *pages) history(r asked, page *runtimePage) {
 	kyma, err := p.Source.kyma(r.Context(), page.Runtime)
 	if err != nil {
@@ -130,7 +133,8 @@ func (page *runtimePage) timeline(bundles []fleet.Bundle) {
 	}
 }
 
-// InForceTold reports whether an earlier bundle is in force, so the page does not list this bundle twice.
+// InForceTold reports whether Earlier contains the bundle that the runtime has applied. The page then does not list
+// this bundle a second time.
 func (page runtimePage) InForceTold() bool {
 	return slices.ContainsFunc(page.Earlier, func(b fleet.Bundle) bool { return b.Outcome == fleet.OutcomeInForce })
 }
@@ -158,7 +162,7 @@ func viewEvents(events []corev1.Event) []event {
 	return all[:min(len(all), maxEvents)]
 }
 
-// Bundle is the verified content of the published bundle, or nil.
+// Bundle returns the signer, sequence and commit of the published bundle, or nil if the bundle was not verified.
 func (page runtimePage) Bundle() *bundle.BundleIdentity {
 	switch {
 	case len(page.Origins) > 0:
@@ -169,7 +173,8 @@ func (page runtimePage) Bundle() *bundle.BundleIdentity {
 	return nil
 }
 
-// PublishedTone returns the tone of the published bundle: bad if it was refused, or if it was applied and fails.
+// PublishedTone returns the tone of the published bundle. It is bad if the agent refused the bundle, or if a module
+// fails after the bundle was applied.
 func (page runtimePage) PublishedTone() string {
 	if page.Newest != nil {
 		if tone := bundleTone(*page.Newest); tone == "bad" || tone == "lost" {
@@ -182,5 +187,5 @@ func (page runtimePage) PublishedTone() string {
 	return "busy"
 }
 
-// Current reports whether the latest published bundle is in force.
+// Current reports whether the runtime has applied the latest published bundle.
 func (page runtimePage) Current() bool { return page.Published != 0 && page.Published == page.InForce }

@@ -38,7 +38,7 @@ func TestPagesSetContentSecurityPolicy(t *testing.T) {
 	}
 }
 
-func TestWorkstationServesOnlyItsSecretAddress(t *testing.T) {
+func TestLocalUIRequiresTokenOfItsURL(t *testing.T) {
 	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, viewerOf(r.Context()).Name)
 	})
@@ -88,9 +88,9 @@ func TestWorkstationServesOnlyItsSecretAddress(t *testing.T) {
 	}
 }
 
-func TestPageRespondsDuringTheStart(t *testing.T) {
+func TestUIRespondsBeforeAllKymasAreRead(t *testing.T) {
 	s := serve(t, sampleFleet(100, false), nil)
-	s.source.current = nil // as before the first read
+	s.source.current = nil // the state before the control plane was read for the first time
 	if status, body, header := s.get(t, "/"); status != http.StatusServiceUnavailable || header.Get("Refresh") == "" ||
 		strings.Contains(body, "r-0000") {
 		t.Errorf("before the first read: got status %d\n%s", status, body)

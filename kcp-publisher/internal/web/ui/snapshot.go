@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// maxChoices limits the number of values that a filter offers. Other values can be typed into the address.
+// maxChoices is the maximum number of values that a filter offers. Users can put other values into the address.
 const maxChoices = 100
 
 // snapshot is a fleet with the data that its pages share. It is immutable.
@@ -18,16 +18,16 @@ type snapshot struct {
 	revision uint64
 	byID     map[string]int
 	channels []string
-	// labels contains the keys of labels that several runtimes share, and columns the keys of all labels.
+	// labels contains the label keys by which runtimes can be grouped. columns contains all label keys.
 	labels, columns []string
 	causes          []causeGroup
-	// keys contains the key of each runtime's cause group. The key is empty for a runtime without a cause.
+	// keys contains the key of each runtime's causeGroup. The key is empty for a runtime without a problem.
 	keys []string
 	// worstFirst contains the indexes of all runtimes, the worst health first.
 	worstFirst []int
 }
 
-// causeGroup counts the runtimes with the same first cause.
+// causeGroup contains the number of runtimes that have one health and one most urgent problem.
 type causeGroup struct {
 	Key       string
 	Health    fleet.Health
@@ -98,8 +98,8 @@ func sharedLabels(keys map[string]int, runtimes []fleet.Runtime) []string {
 	return firstChoices(shared)
 }
 
-// groupCauses counts the runtimes by their first cause. Groups with the worst health come first, then groups with the
-// most runtimes.
+// groupCauses groups the runtimes by their health and most urgent problem. It sorts the groups by health, worst first,
+// and then by the number of runtimes, largest first.
 func groupCauses(runtimes []fleet.Runtime, keys []string) []causeGroup {
 	groups := map[string]*causeGroup{}
 	for i := range runtimes {
@@ -125,19 +125,19 @@ func groupCauses(runtimes []fleet.Runtime, keys []string) []causeGroup {
 	return all
 }
 
-// causeKey returns the key of a runtime's cause group: its health and its situation, as in the command status.
+// causeKey returns the key of a runtime's causeGroup: its health and the situation of its most urgent problem.
 func causeKey(r *fleet.Runtime) string {
 	return string(r.Health) + "-" + string(r.Cause.Situation)
 }
 
-// causeText returns the message of a cause group.
+// causeText returns the message of the causeGroup with a key.
 func (s *snapshot) causeText(key string) string {
 	for i := range s.causes {
 		if s.causes[i].Key == key {
 			return s.causes[i].Message
 		}
 	}
-	return "a cause that no runtime has anymore"
+	return "a problem that no runtime has anymore"
 }
 
 // healths contains all health values, the worst first.

@@ -19,20 +19,20 @@ import (
 )
 
 const (
-	// refreshAtMost is the minimum interval between two evaluations of a changing fleet. restShare makes the interval
-	// longer if an evaluation takes long, so evaluations use at most a tenth of the time.
+	// refreshAtMost is the minimum interval between two evaluations of a changing fleet. If an evaluation takes long,
+	// the interval is restShare times as long as the evaluation, so that evaluations use at most a tenth of the time.
 	refreshAtMost = time.Second
 	restShare     = 10
-	// refreshAtLeast is the interval between two evaluations of an unchanged fleet, because runtimes become silent
-	// without a change.
+	// refreshAtLeast is the interval between two evaluations of an unchanged fleet. Runtimes can become silent without
+	// a change of their Kymas.
 	refreshAtLeast = 15 * time.Second
 )
 
-// errNotReadYet is the error until the control plane was read for the first time.
+// errNotReadYet is returned until the control plane has been read for the first time.
 var errNotReadYet = errors.New("the control plane is still being read")
 
-// Source holds the current fleet of one namespace. Run keeps it up to date. All other methods are safe for concurrent
-// use.
+// Source provides the current fleet of one namespace. Run updates the fleet after each change. All other methods are
+// safe for concurrent use.
 type Source struct {
 	namespace string
 	cache     cache.Cache
@@ -50,12 +50,13 @@ type Source struct {
 	mu      sync.Mutex
 	current *snapshot
 	next    chan struct{}
-	// first is the incomplete fleet until all Kymas are read, or nil. read returns the number of Kymas that were read.
+	// first is the incomplete fleet while the Kymas are being read, or nil afterwards. read returns the number of Kymas
+	// that have been read.
 	first *snapshot
 	read  func() int64
 }
 
-// NewSource returns a source over a cache of Kymas, Rollouts and ModuleReleaseMetas. The caller runs the cache.
+// NewSource returns a Source that reads Kymas, Rollouts and ModuleReleaseMetas from a cache. The caller runs the cache.
 func NewSource(
 	objects cache.Cache, namespace string, assess func(fleet.Input) fleet.Fleet, now func() time.Time,
 ) *Source {
@@ -119,7 +120,8 @@ func (s *Source) mark() {
 	}
 }
 
-// rest waits for a minimum time and then for a change or for refreshAtLeast. It returns false if ctx has ended.
+// rest waits for quiet, and then for the next change of the fleet, but at most for refreshAtLeast. It returns false if
+// ctx has ended.
 func (s *Source) rest(ctx context.Context, quiet time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -167,8 +169,8 @@ func (s *Source) put(f fleet.Fleet) {
 	s.next = make(chan struct{})
 }
 
-// First sets an incomplete fleet that the first page shows until all Kymas are read. Only the names of its healthy
-// runtimes are known. read returns the number of Kymas that were read in full.
+// First sets an incomplete fleet that the first page shows until all Kymas have been read. It contains only the names
+// of healthy runtimes. read returns the number of Kymas that have been read completely.
 func (s *Source) First(f fleet.Fleet, read func() int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,7 +180,7 @@ func (s *Source) First(f fleet.Fleet, read func() int64) {
 // reading is the progress of reading a fleet.
 type reading struct{ Read, Total int }
 
-// unfinished returns the incomplete fleet and the progress while the Kymas are being read, or nil.
+// unfinished returns the incomplete fleet and the progress while the Kymas are being read, and nil afterwards.
 func (s *Source) unfinished() (*snapshot, *reading) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +197,7 @@ func same(a, b fleet.Fleet) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// snapshot returns the fleet, and a channel that is closed when the fleet changes.
+// snapshot returns the current fleet, and a channel that is closed when the fleet changes.
 func (s *Source) snapshot() (*snapshot, <-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,7 +207,7 @@ func (s *Source) snapshot() (*snapshot, <-chan struct{}, error) {
 	return s.current, s.next, nil
 }
 
-// Ready reports whether the control plane was read.
+// Ready reports whether the control plane has been read for the first time.
 func (s *Source) Ready() bool {
 	_, _, err := s.snapshot()
 	return err == nil

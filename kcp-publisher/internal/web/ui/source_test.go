@@ -43,7 +43,7 @@ func (c *lateCache) List(context.Context, client.ObjectList, ...client.ListOptio
 	return nil
 }
 
-func TestFleetIsReadOnceTheCacheHasStarted(t *testing.T) {
+func TestSourceReadsFleetAfterCacheStart(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	assessed := func(in fleet.Input) fleet.Fleet {
 		end()

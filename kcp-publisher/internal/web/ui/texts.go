@@ -18,10 +18,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// maxText limits untrusted text, in bytes.
+// maxText is the maximum size of an untrusted text on a page in bytes.
 const maxText = 600
 
-// texts are the functions for templates.
+// texts contains the functions that the templates call.
 var texts = template.FuncMap{
 	"text": text, "line": line, "prose": prose, "sentence": sentence, "number": number, "plural": plural,
 	"short": shortDigest,
@@ -30,19 +30,19 @@ var texts = template.FuncMap{
 	"ready": ready, "breakable": breakable, "sum": func(a, b int) int { return a + b },
 }
 
-// text returns untrusted text in one printable line of limited length.
+// text returns untrusted text as one printable line of at most maxText bytes.
 func text(s any) string { return cut(bundle.PrintableLine(fmt.Sprint(s)), maxText) }
 
-// line returns untrusted text in one printable line of at most most bytes.
+// line returns untrusted text as one printable line, truncated to the given number of bytes.
 func line(most int, s any) string { return cut(bundle.PrintableLine(fmt.Sprint(s)), most) }
 
-// part is a piece of a text. Text between backquotes is code.
+// part is a piece of a text. Code is true for text between backquotes.
 type part struct {
 	Code bool
 	Text string
 }
 
-// prose returns at most most bytes of a text as a sentence, in parts.
+// prose returns untrusted text as a sentence, truncated to the given number of bytes and split into parts.
 func prose(most int, s any) []part {
 	pieces := strings.Split(sentence(line(most, s)), "`")
 	if len(pieces)%2 == 0 { // the last backquote has no counterpart
@@ -57,7 +57,8 @@ func prose(most int, s any) []part {
 	return parts
 }
 
-// sentence capitalizes a text, unless it begins with a name.
+// sentence capitalizes the first letter of a text. It does not change a text whose first word has characters other than
+// lowercase letters, because the word can be a name.
 func sentence(s string) string {
 	word, _, _ := strings.Cut(s, " ")
 	if strings.IndexFunc(word, func(r rune) bool { return r < 'a' || r > 'z' }) >= 0 || word == "" {
@@ -97,7 +98,7 @@ func plural(n int, one, more string) string {
 	return more
 }
 
-// percent returns a share as a percentage for an SVG attribute.
+// percent returns part as a percentage of all, for an SVG attribute.
 func percent[N int | int32](part, all N) string {
 	if all <= 0 {
 		return "0%"
@@ -113,7 +114,7 @@ func shortDigest(d string) string {
 	return line(24, algorithm+":"+hex[:12])
 }
 
-// moment is a time in formats for readers, and for the script that updates the age.
+// moment is a time in several formats: Full and Ago are displayed, and page.js updates the age from ISO.
 type moment struct{ ISO, Full, Ago string }
 
 // when returns a time with its age, or nil for a zero time.
@@ -140,7 +141,7 @@ func when(now time.Time, t any) *moment {
 	return &moment{at.Format(time.RFC3339), stamp(at), since(now.Sub(at))}
 }
 
-// bundleTone returns the tone of a bundle by its outcome.
+// bundleTone returns the tone of a bundle, which determines its color and icon, from the bundle's outcome and state.
 func bundleTone(b fleet.Bundle) string {
 	switch {
 	case b.Outcome == fleet.OutcomeRefused || b.State == v1beta2.StateError:
@@ -258,7 +259,8 @@ func dict(pairs ...any) map[string]any {
 	return m
 }
 
-// breakable splits a text, such as a label key, after dots and slashes, so a narrow column can break the text there.
+// breakable splits a text, such as a label key, after each dot and slash. The templates allow a line break after each
+// part.
 func breakable(text string) []string {
 	return slices.Collect(strings.FieldsFuncSeq(strings.NewReplacer(".", ".\x00", "/", "/\x00").Replace(text),
 		func(r rune) bool { return r == 0 }))

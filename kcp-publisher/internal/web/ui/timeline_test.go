@@ -10,7 +10,7 @@ func TestRuntimePageShowsItsLastBundles(t *testing.T) {
 	s := serve(t, sampleFleet(100, false), nil)
 	status, body, _ := s.get(t, "/runtimes/r-00007")
 	if status != http.StatusOK {
-		t.Fatalf("%d\n%s", status, body)
+		t.Fatalf("got status %d\n%s", status, body)
 	}
 	at := 0
 	for _, want := range []string{
@@ -23,7 +23,8 @@ func TestRuntimePageShowsItsLastBundles(t *testing.T) {
 	} {
 		next := strings.Index(body[at:], want)
 		if next < 0 {
-			t.Fatalf("%q is missing at its place in the page:\n%s", want, body[strings.Index(body, "Bundles"):])
+			t.Fatalf("the page does not contain %q in the expected order:\n%s", want,
+				body[strings.Index(body, "Bundles"):])
 		}
 		at += next
 	}
@@ -38,7 +39,7 @@ func TestRuntimePageShowsItsLastBundles(t *testing.T) {
 		_, body, _ := s.get(t, "/runtimes/"+runtime)
 		if _, timeline, _ := strings.Cut(body, `<ol class="timeline">`); !strings.HasPrefix(strings.TrimSpace(timeline),
 			want) {
-			t.Errorf("%s: want %s first in the timeline:\n%.300s", runtime, want, timeline)
+			t.Errorf("runtime %s: the timeline does not begin with %s:\n%.300s", runtime, want, timeline)
 		}
 	}
 }

@@ -51,7 +51,7 @@ func TestRolloutsPageShowsTrains(t *testing.T) {
 		"in the last channel", `<td class="wide">weekly</td>`, "Policy weekly", "&lt;b&gt;kedda&lt;/b&gt;",
 	} {
 		if !strings.Contains(page, want) {
-			t.Errorf("%q is missing in the page", want)
+			t.Errorf("the page does not contain %q", want)
 		}
 	}
 	if strings.Contains(page, "WaitPromoted") || strings.Contains(page, "<b>kedda") {
@@ -59,7 +59,7 @@ func TestRolloutsPageShowsTrains(t *testing.T) {
 	}
 }
 
-func TestTrainsAreOptional(t *testing.T) {
+func TestRolloutsPageToleratesMissingPromotionPolicies(t *testing.T) {
 	var page rolloutsPage
 	if page.addTrains(nil, nil); page.Trains != nil || page.TrainsProblem != "" {
 		t.Errorf("without policies: got %+v", page)

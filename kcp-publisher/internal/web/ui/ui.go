@@ -1,11 +1,11 @@
-// Package ui serves the web page of a fleet. Its input is the fleet that fleet.Assess evaluated. Its output is HTML.
-// The first page shows the health of the fleet and its most urgent problems. The other pages show a runtime, the
+// Package ui serves the pages of a fleet's web UI. Its input is the fleet that fleet.Assess evaluated. Its output is
+// HTML. The first page shows the health of the fleet and its most urgent problems. The other pages show a runtime, the
 // rollouts with their waves, the versions of each module, and the images of the fleet.
 //
-// Viewers who may patch a Rollout can pause, resume, approve, abort and undo it. Viewers who may patch Kymas can
-// reconcile, suspend and resume runtimes. Each action is confirmed on a page of its own, uses the viewer's own
+// Viewers who may patch a Rollout can pause, resume, approve, abort, undo and retry it. Viewers who may patch Kymas can
+// reconcile, suspend and resume runtimes. Each action requires a confirmation on a separate page, uses the viewer's own
 // permissions, and is recorded as an Event. The package does not authenticate users. Its caller puts a Viewer into the
-// context of each request, and the Viewer decides whether the fleet is visible.
+// context of each request. The Viewer reports whether the user may see the fleet.
 //
 // All text is untrusted, because runtimes report messages and owners choose labels. The pages limit the length of text,
 // and html/template escapes it. The browser is only allowed to load the embedded assets.
@@ -29,7 +29,7 @@ import (
 const (
 	maxBodyBytes = 4 << 10
 	maxQuery     = 2 << 10
-	// maxStreams limits the open event streams. A page without a stream polls every 30 seconds.
+	// maxStreams is the maximum number of open event streams. A page without a stream polls every 30 seconds.
 	maxStreams = 256
 )
 
@@ -41,8 +41,8 @@ type Options struct {
 	Origins func(ctx context.Context, kyma *v1beta2.Kyma) ([]bundle.Origin, error)
 	// Chain reads and verifies the latest bundles of a runtime. It is nil if no registry is configured.
 	Chain func(ctx context.Context, kyma *v1beta2.Kyma) (fleet.Chain, error)
-	// Contents finds the images of the versions that runtimes run, in their verified bundles. It is nil if no registry
-	// is configured.
+	// Contents returns the images of the module versions that runtimes run, from their verified bundles. It is nil if
+	// no registry is configured.
 	Contents func(ctx context.Context, runtimes []inventory.Runtime) (map[inventory.Module]inventory.Content, error)
 	// Events returns the Events of a Kyma, read with the permissions of the viewer in ctx. If it is nil, no Events are
 	// shown.
@@ -57,32 +57,34 @@ type Options struct {
 // pages implements the handlers.
 type pages struct {
 	Options
-	// streams contains an element for each open stream.
+	// streams contains one element for each open event stream.
 	streams  chan struct{}
 	known    origins
 	contents contents
 }
 
-// Handler returns the handler of the pages. It refuses requests without a Viewer, and changes from other sites.
+// Handler returns the handler of the pages. It refuses requests without a Viewer, and requests from other sites that
+// change data.
 func Handler(o Options) http.Handler {
 	p := &pages{Options: o, streams: make(chan struct{}, maxStreams)}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", p.seen(p.overview))
-	mux.HandleFunc("GET /runtimes/{id}", p.seen(p.runtime))
-	mux.HandleFunc("POST /runtimes/{id}", p.seen(p.actOnRuntime))
-	mux.HandleFunc("POST /runtimes", p.seen(p.actOnSelection))
-	mux.HandleFunc("GET /rollouts", p.seen(p.rollouts))
-	mux.HandleFunc("GET /rollouts/{name}", p.seen(p.rollout))
-	mux.HandleFunc("POST /rollouts/{name}", p.seen(p.actOnRollout))
-	mux.HandleFunc("GET /modules", p.seen(p.modules))
-	mux.HandleFunc("GET /images", p.seen(p.images))
-	mux.HandleFunc("GET /live", p.seen(p.live))
-	mux.HandleFunc("/", p.seen(p.nowhere))
+	mux.HandleFunc("GET /{$}", p.authorize(p.overview))
+	mux.HandleFunc("GET /runtimes/{id}", p.authorize(p.runtime))
+	mux.HandleFunc("POST /runtimes/{id}", p.authorize(p.actOnRuntime))
+	mux.HandleFunc("POST /runtimes", p.authorize(p.actOnSelection))
+	mux.HandleFunc("GET /rollouts", p.authorize(p.rollouts))
+	mux.HandleFunc("GET /rollouts/{name}", p.authorize(p.rollout))
+	mux.HandleFunc("POST /rollouts/{name}", p.authorize(p.actOnRollout))
+	mux.HandleFunc("GET /modules", p.authorize(p.modules))
+	mux.HandleFunc("GET /images", p.authorize(p.images))
+	mux.HandleFunc("GET /live", p.authorize(p.live))
+	mux.HandleFunc("/", p.authorize(p.notFound))
 	protected := http.NewCrossOriginProtection().Handler(mux)
 	return Secure(Assets(protected))
 }
 
-// Secure sets the headers that keep a browser from running, loading or framing foreign content, and limits requests.
+// Secure sets headers that prevent browsers from running, loading or framing content of other sites, and limits the
+// size of requests.
 func Secure(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -105,18 +107,19 @@ func Secure(next http.Handler) http.Handler {
 	})
 }
 
-// asked is a request with its viewer and the fleet.
+// asked is a request with its viewer and the current fleet.
 type asked struct {
 	*http.Request
 	viewer *Viewer
 	fleet  *snapshot
 	next   <-chan struct{}
-	// reading is set while the fleet is incomplete.
+	// reading is the progress while the Kymas are being read, or nil afterwards.
 	reading *reading
 }
 
-// seen passes a request on if its viewer may see the fleet's namespace.
-func (p *pages) seen(serve func(http.ResponseWriter, asked)) http.HandlerFunc {
+// authorize returns a handler that calls serve if the request's viewer may see the fleet. Otherwise, it responds with
+// an error.
+func (p *pages) authorize(serve func(http.ResponseWriter, asked)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		viewer := viewerOf(r.Context())
 		if viewer == nil || viewer.MaySee == nil {
@@ -156,6 +159,6 @@ func (p *pages) seen(serve func(http.ResponseWriter, asked)) http.HandlerFunc {
 	}
 }
 
-func (p *pages) nowhere(w http.ResponseWriter, r asked) {
+func (p *pages) notFound(w http.ResponseWriter, r asked) {
 	p.showMessage(w, r, http.StatusNotFound, "Page not found", "The address is mistyped, or the object was deleted.")
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// served is a server of the pages for a test's fleet.
+// served is an HTTP server with the pages of a test's fleet.
 type served struct {
 	*httptest.Server
 	source  *Source
@@ -30,7 +30,7 @@ type served struct {
 	acted   chan v1beta2.Kyma
 }
 
-// act applies an action to a Kyma that has only a name. Kyma kyma-00003 is being deleted.
+// act applies an action to a Kyma in memory, which has only a name. Kyma kyma-00003 is being deleted.
 func (s *served) act(key client.ObjectKey, action actions.Runtime) (actions.Result, error) {
 	kyma := v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	if strings.HasSuffix(key.Name, "-00003") {
@@ -193,12 +193,12 @@ func TestFirstScreenShowsTheMostUrgentProblems(t *testing.T) {
 		t.Error("a cause of 10 runtimes is listed before a cause of 30")
 	}
 	_, body, _ = serve(t, sampleFleet(12, true), nil).get(t, "/")
-	if !strings.Contains(body, "All 12 runtimes are healthy") || strings.Contains(body, "What to look at first") {
+	if !strings.Contains(body, "All 12 runtimes are healthy") || strings.Contains(body, "Most urgent problems") {
 		t.Errorf("the page of a healthy fleet shows problems:\n%s", body)
 	}
 }
 
-func TestFiltersNarrowTheList(t *testing.T) {
+func TestFiltersSelectRuntimesOnThePage(t *testing.T) {
 	f := sampleFleet(1000, false)
 	s := newSnapshot(f, 1)
 	count := func(address string) int {
@@ -223,7 +223,7 @@ func TestFiltersNarrowTheList(t *testing.T) {
 	}
 }
 
-func TestTextsOfRuntimesAreNotInterpreted(t *testing.T) {
+func TestPagesEscapeTextsOfRuntimes(t *testing.T) {
 	f := sampleFleet(3, true)
 	r := &f.Runtimes[0]
 	r.ID, r.Channel, r.Agent = hostile, hostile, hostile
@@ -257,16 +257,16 @@ func TestTextsOfRuntimesAreNotInterpreted(t *testing.T) {
 	}
 }
 
-func TestUsersSeeOnlyTheirRights(t *testing.T) {
+func TestPagesRefuseViewersWithoutRights(t *testing.T) {
 	no := func(context.Context, string) (bool, error) { return false, nil }
 	broken := func(context.Context, string) (bool, error) { return true, io.ErrUnexpectedEOF }
 	for name, c := range map[string]struct {
 		viewer *Viewer
 		status int
 	}{
-		"no viewer":                     {&Viewer{}, http.StatusUnauthorized},
-		"viewer without the right":      {&Viewer{MaySee: no}, http.StatusForbidden},
-		"rights that cannot be checked": {&Viewer{MaySee: broken}, http.StatusServiceUnavailable},
+		"request without a viewer":              {&Viewer{}, http.StatusUnauthorized},
+		"viewer without the right":              {&Viewer{MaySee: no}, http.StatusForbidden},
+		"viewer whose rights cannot be checked": {&Viewer{MaySee: broken}, http.StatusServiceUnavailable},
 	} {
 		s := serve(t, sampleFleet(5, true), c.viewer)
 		for _, path := range []string{"/", "/live", "/rollouts", "/runtimes/r-00001", "/modules", "/images",
@@ -344,7 +344,7 @@ func TestRolloutActionsRequireTheRight(t *testing.T) {
 	}
 }
 
-func TestPageReceivesChangesOverALimitedStream(t *testing.T) {
+func TestPageReceivesChangesOverEventStream(t *testing.T) {
 	s := serve(t, sampleFleet(3, true), nil)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/live", nil)
 	if err != nil {
@@ -380,7 +380,7 @@ func TestPageReceivesChangesOverALimitedStream(t *testing.T) {
 	}
 }
 
-func TestLabelKeysBreakBetweenTheirParts(t *testing.T) {
+func TestLabelKeysBreakAfterDotsAndSlashes(t *testing.T) {
 	s := serve(t, sampleFleet(100, false), nil)
 	if _, body, _ := s.get(t, "/?group=label:"+regionLabel); !strings.Contains(body,
 		"Label topology.<wbr>kubernetes.<wbr>io/<wbr>region<wbr>") {

@@ -26,11 +26,11 @@ type Deployment struct {
 	Pod, Running string
 }
 
-// Outcome is the outcome of a decision.
+// Outcome is the outcome of a decision about the agent's image.
 type Outcome struct {
 	// Message describes the action for the log, "" for none.
 	Message string
-	// Problem is the reason why the wanted image does not run, "" for none.
+	// Problem is the reason why the agent does not run the bundle's image, "" if it does.
 	Problem string
 	// Proven is true if the running image proved itself.
 	Proven bool
@@ -54,18 +54,18 @@ func (d *Deployment) Start(ctx context.Context) (Outcome, error) {
 	return d.decide(ctx, Wanted{}, Start)
 }
 
-// Again applies the function Again before the agent starts itself again.
+// Again applies the step of the function Again before the agent restarts itself. ran is the time since its start.
 func (d *Deployment) Again(ctx context.Context, ran time.Duration) error {
 	_, err := d.decide(ctx, Wanted{}, func(k Known) Step { return Again(k, ran) })
 	return err
 }
 
-// Round applies the function Round after a round of the agent.
+// Round applies the step of the function Round after a round of the agent.
 func (d *Deployment) Round(ctx context.Context, wanted Wanted, well time.Duration) (Outcome, error) {
 	return d.decide(ctx, wanted, func(k Known) Step { return Round(k, wanted, well) })
 }
 
-// Overdue applies the function Overdue at the deadline for the current image.
+// Overdue applies the step of the function Overdue at the deadline for the current image.
 func (d *Deployment) Overdue(ctx context.Context, unreachable bool) (Outcome, error) {
 	return d.decide(ctx, Wanted{}, func(k Known) Step { return Overdue(k, unreachable) })
 }
@@ -84,7 +84,11 @@ func (d *Deployment) decide(ctx context.Context, wanted Wanted, decide func(Know
 	known := d.known(&deployment, *image)
 	step := decide(known)
 	if step.State != known.State {
-		if err := d.write(ctx, &deployment, step); err != nil {
+		counted := d.starts(&deployment)
+		if step.Set != known.Set || step.Proven != known.Proven {
+			counted = nil // the trial ended
+		}
+		if err := d.write(ctx, &deployment, step, counted.with(d.Pod, step.Starts)); err != nil {
 			return Outcome{}, err
 		}
 	}
@@ -92,7 +96,7 @@ func (d *Deployment) decide(ctx context.Context, wanted Wanted, decide func(Know
 	return Outcome{Message: step.Message, Problem: known.Problem(wanted), Proven: known.Proven == known.Running}, nil
 }
 
-func (d *Deployment) write(ctx context.Context, deployment *appsv1.Deployment, step Step) error {
+func (d *Deployment) write(ctx context.Context, deployment *appsv1.Deployment, step Step, counted starts) error {
 	before := deployment.DeepCopy()
 	*imageOf(deployment.Spec.Template.Spec) = step.Set
 	annotate(deployment, v1beta2.AnnotationProvenImage, step.Proven)
@@ -100,8 +104,7 @@ func (d *Deployment) write(ctx context.Context, deployment *appsv1.Deployment, s
 	annotate(deployment, v1beta2.AnnotationFormerImages, step.Former)
 	annotate(deployment, v1beta2.AnnotationUndecidedImage,
 		map[bool]string{true: strconv.Itoa(step.Trials) + " " + step.Undecided}[step.Undecided != ""])
-	annotate(deployment, v1beta2.AnnotationUnprovenStarts,
-		map[bool]string{true: d.Pod + ":" + strconv.Itoa(step.Starts)}[step.Starts > 0])
+	annotate(deployment, v1beta2.AnnotationUnprovenStarts, counted.String())
 	if err := d.Client.Patch(ctx, deployment,
 		client.StrategicMergeFrom(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("write the agent's own Deployment %s/%s: %w", d.Namespace, d.Name, err)
@@ -109,15 +112,16 @@ func (d *Deployment) write(ctx context.Context, deployment *appsv1.Deployment, s
 	return nil
 }
 
+// starts returns the counted starts of the Deployment's Pods.
+func (d *Deployment) starts(deployment *appsv1.Deployment) starts {
+	return parseStarts(deployment.Annotations[v1beta2.AnnotationUnprovenStarts])
+}
+
 // known returns the state of the Deployment. It ignores the starts of other Pods, because a user who can evict Pods can
 // cause any number of starts.
 func (d *Deployment) known(deployment *appsv1.Deployment, set string) Known {
-	starts := 0
-	if pod, count, _ := strings.Cut(deployment.Annotations[v1beta2.AnnotationUnprovenStarts], ":"); pod == d.Pod {
-		starts, _ = strconv.Atoi(count)
-	}
 	known := Known{Running: d.Running, State: State{
-		Set: set, Starts: max(starts, 0),
+		Set: set, Starts: d.starts(deployment).of(d.Pod),
 		Proven: deployment.Annotations[v1beta2.AnnotationProvenImage],
 		Failed: deployment.Annotations[v1beta2.AnnotationFailedImage],
 		Former: deployment.Annotations[v1beta2.AnnotationFormerImages],

@@ -11,11 +11,11 @@ import (
 // maxFormer limits the number of replaced images in Known.Former.
 const maxFormer = 20
 
-// Wanted is the image of the bundle in force.
+// Wanted is the image of the last accepted bundle.
 type Wanted struct {
 	// Image is the image with its digest, "" for none.
 	Image string
-	// Release is the release of the running agent.
+	// Release is the version of the running agent.
 	Release string
 	// GoesBack reports whether the bundle's statement allows a rollback from one image to another.
 	GoesBack func(from, to string) bool
@@ -38,7 +38,7 @@ func (k Known) older(w Wanted) string {
 	}
 	return fmt.Sprintf(
 		"the agent keeps its image %s and does not roll back to %s: %s, and the bundle does not allow this rollback; "+
-			"allow it with --agent-rollback-from %s",
+			"allow it with setting agent-rollback-from of the publisher: %s",
 		k.Set,
 		w.Image,
 		because,
@@ -50,7 +50,7 @@ func (k Known) former() []string {
 	return strings.FieldsFunc(k.Former, func(r rune) bool { return r == ',' })
 }
 
-// leaving returns the replaced images after an upgrade from the current image to another image.
+// leaving returns the value of State.Former after an upgrade from the current image to the given image.
 func (k Known) leaving(image string) string {
 	former := slices.DeleteFunc(append(k.former(), bundle.ImageDigest(k.Set)), func(d string) bool {
 		return d == bundle.ImageDigest(image)
@@ -58,7 +58,8 @@ func (k Known) leaving(image string) string {
 	return strings.Join(former[max(0, len(former)-maxFormer):], ",")
 }
 
-// without returns the replaced images except one. A rolled back upgrade did not replace that image.
+// without returns the value of State.Former after a rollback to the given image, which is then no longer a replaced
+// image.
 func (k Known) without(image string) string {
 	return strings.Join(slices.DeleteFunc(k.former(), func(d string) bool { return d == bundle.ImageDigest(image) }),
 		",")

@@ -22,14 +22,14 @@ const (
 type State struct {
 	// Set is the image in the template of the Deployment.
 	Set string
-	// Proven is the last proven image. Failed is the last image that was rolled back. Starts is the number of starts of
-	// this Pod while Set is not proven.
+	// Proven is the last image that proved itself. Failed is the last image that was rolled back. Starts is the number
+	// of starts of this Pod while Set is not proven.
 	Proven, Failed string
 	Starts         int
 	// Former contains the digests of the images that bundles replaced, separated by commas.
 	Former string
-	// Undecided is an image whose last trial ended because the registry did not work. Trials is the number of such
-	// trials.
+	// Undecided is an image whose last trial ended because the registry did not work. Trials is the number of trials of
+	// this image that ended for this reason.
 	Undecided string
 	Trials    int
 }
@@ -67,7 +67,8 @@ func Start(k Known) Step {
 }
 
 // Again returns the step before the agent restarts itself because its bootstrap Secret changed. This restart does not
-// count if the agent ran for at least Trial. After a shorter time it counts, because the image could be in a loop.
+// count toward MaxStarts if the agent ran for at least Trial. After a shorter time it counts, because the image could
+// be in a loop of restarts.
 func Again(k Known, ran time.Duration) Step {
 	s := Step{State: k.State}
 	if k.onTrial() && s.Starts > 0 && ran >= Trial {

@@ -127,7 +127,7 @@ func TestImageMustProveItselfOrIsRolledBack(t *testing.T) {
 			wanted: "b", well: Trial,
 			want: State{Set: "b", Proven: "a", Undecided: "b", Trials: 1, Former: "a"},
 		},
-		"undecided image is not tried again before": {
+		"undecided image is not tried again until the registry works": {
 			known:  Known{State: State{Set: "a", Proven: "a", Undecided: "b", Trials: 1}, Running: "a"},
 			wanted: "b", well: Trial - 1,
 			want: State{Set: "a", Proven: "a", Undecided: "b", Trials: 1},
@@ -250,14 +250,14 @@ func TestRollbackIsReportedWithoutABundleImage(t *testing.T) {
 	}
 }
 
-// TestImageOfARewrittenPodIsTheSetImage uses a Pod whose image a webhook of the cluster replaced.
-func TestImageOfARewrittenPodIsTheSetImage(t *testing.T) {
+// A webhook of the cluster can replace the registry in the image of the agent's Pod.
+func TestPodImageFromAnotherRegistryMatchesDeployment(t *testing.T) {
 	pin := func(c string) string { return "@sha256:" + strings.Repeat(c, 64) }
 	for name, c := range map[string]struct {
 		running, set string
 		same         bool
 	}{
-		"same reference":               {"host.example/agent:1" + pin("a"), "host.example/agent:1" + pin("a"), true},
+		"equal references":             {"host.example/agent:1" + pin("a"), "host.example/agent:1" + pin("a"), true},
 		"another registry":             {"cache.local/agent:1" + pin("a"), "host.example/agent:1" + pin("a"), true},
 		"another digest":               {"cache.local/agent:1" + pin("b"), "host.example/agent:1" + pin("a"), false},
 		"another registry, no digests": {"cache.local/agent:1", "host.example/agent:1", false},
@@ -265,7 +265,7 @@ func TestImageOfARewrittenPodIsTheSetImage(t *testing.T) {
 	} {
 		known := (&Deployment{Running: c.running}).known(&appsv1.Deployment{}, c.set)
 		if (known.Running == known.Set) != c.same {
-			t.Errorf("%s: got %+v, want the set image: %t", name, known, c.same)
+			t.Errorf("%s: got %+v, want the running image to equal the set image: %t", name, known, c.same)
 		}
 	}
 }

@@ -1,6 +1,6 @@
 // Package autonomy applies the request of the runtime's Kyma until the control plane responds to it. The input is the
-// bundle in force, the runtime's Kyma and the installed modules. The output is the bundle with the runtime's choices.
-// The package is pure.
+// last accepted bundle, the runtime's Kyma and the installed modules. The output is the bundle with the runtime's
+// choices. The package is pure.
 //
 // The runtime does not resolve versions. It chooses among offers that the control plane resolved and signed, so the
 // control plane later resolves the same request to the same versions. A choice never downgrades a module. Only a signed
@@ -105,8 +105,8 @@ func request(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest)
 	return &limited
 }
 
-// keep returns a bundle that is a response to the Kyma's request, with the earlier choices of the runtime. Modules keep
-// a newer version that the runtime chose, and modules from offers that the Kyma no longer requests are removed.
+// keep adds the earlier choices of the runtime to a bundle that is a response to the Kyma's request: a module stays at
+// a newer version that the runtime chose, and a module from an offer is removed if the Kyma no longer requests it.
 func keep(
 	b *bundle.Bundle, versions map[string]string, asked *bundle.OwnRequest, installed []v1beta2.Manifest,
 ) Followed {
@@ -125,7 +125,7 @@ func keep(
 		}
 		own.State.Problems = append(own.State.Problems, bundle.Problem{
 			Module: m.Module, Channel: m.Channel, State: v1beta2.StateWarning,
-			Message: stays(m.Module, have.Version, "the bundle in force has", m.Version),
+			Message: stays(m.Module, have.Version, "the last accepted bundle has", m.Version),
 		})
 		followed.Decided = append(followed.Decided, m.Module)
 	}
@@ -248,7 +248,7 @@ func choose(module v1beta2.Module, channel string, have has, offers []bundle.Man
 	switch {
 	case offer == nil:
 		return withPolicy(have.manifest, module.CustomResourcePolicy),
-			fmt.Sprintf("module %s: the bundle in force has no offer for %s; waiting for the control plane",
+			fmt.Sprintf("module %s: the last accepted bundle has no offer for %s; waiting for the control plane",
 				module.Name, wish)
 	case bundle.Older(offer.Version, have.version):
 		return withPolicy(have.manifest, module.CustomResourcePolicy),

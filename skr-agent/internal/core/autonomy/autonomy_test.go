@@ -128,11 +128,11 @@ func TestRuntimeAppliesRequestOfItsKyma(t *testing.T) {
 		},
 		"channel without an offer": {
 			[]v1beta2.Module{module("keda", "slow")},
-			`keda@1.7.0; watcher@1.0.0; ! module keda: the bundle in force has no offer for channel "slow"; waiting for the control plane; removes [gone]; decided []`,
+			`keda@1.7.0; watcher@1.0.0; ! module keda: the last accepted bundle has no offer for channel "slow"; waiting for the control plane; removes [gone]; decided []`,
 		},
 		"added module without an offer": {
 			[]v1beta2.Module{keda, module("moon", "")},
-			`keda@1.7.0; watcher@1.0.0; ! module moon: the bundle in force has no offer for channel "regular"; waiting for the control plane; removes [gone]; decided []`,
+			`keda@1.7.0; watcher@1.0.0; ! module moon: the last accepted bundle has no offer for channel "regular"; waiting for the control plane; removes [gone]; decided []`,
 		},
 		"module removed": {nil, "watcher@1.0.0; removes [gone keda]; decided [keda]"},
 		"module to be removed requested again": {
@@ -150,8 +150,8 @@ func TestRuntimeAppliesRequestOfItsKyma(t *testing.T) {
 		},
 		"module pinned to a version without an offer": {
 			[]v1beta2.Module{keda, unknown},
-			"keda@1.7.0; watcher@1.0.0; ! module nats: the bundle in force has no offer for version 9.9.9; waiting " +
-				"for the control plane; removes [gone]; decided []",
+			"keda@1.7.0; watcher@1.0.0; ! module nats: the last accepted bundle has no offer for version 9.9.9; " +
+				"waiting for the control plane; removes [gone]; decided []",
 		},
 		"mandatory module unmanaged": {
 			[]v1beta2.Module{keda, {Name: "watcher"}}, "keda@1.7.0; watcher@1.0.0; ! " + mandatoryRemark +
@@ -236,15 +236,15 @@ func TestChoicesNeverDowngrade(t *testing.T) {
 		installed []v1beta2.Manifest
 		want      string
 	}{
-		"request of the bundle restored": {nil, answered.Modules, installed("keda@1.8.0"),
+		"Kyma requests the bundle's versions again": {nil, answered.Modules, installed("keda@1.8.0"),
 			"keda@1.8.0; watcher@1.0.0; " + stays +
-				"the bundle in force has 1.7.0, which is older; removes [gone]; decided [keda]"},
+				"the last accepted bundle has 1.7.0, which is older; removes [gone]; decided [keda]"},
 		"older channel requested": {nil, []v1beta2.Module{module("keda", "old")}, installed("keda@1.8.0"),
 			"keda@1.8.0; watcher@1.0.0; " + stays +
 				`channel "old" has 1.6.0, which is older; removes [gone]; decided [keda]`},
 		"channel without an offer requested": {nil, []v1beta2.Module{module("keda", "slow")}, installed("keda@1.8.0"),
-			`keda@1.8.0; watcher@1.0.0; ! module keda: the bundle in force has no offer for channel "slow"; waiting for the control plane; removes [gone]; decided [keda]`},
-		"request of the bundle restored without the default CR": {nil, []v1beta2.Module{ignoring},
+			`keda@1.8.0; watcher@1.0.0; ! module keda: the last accepted bundle has no offer for channel "slow"; waiting for the control plane; removes [gone]; decided [keda]`},
+		"Kyma requests the bundle's versions again, without the default CR": {nil, []v1beta2.Module{ignoring},
 			installed("keda@1.8.0"), "keda@1.8.0 without CR; watcher@1.0.0; " + stays +
 				`channel "regular" has 1.7.0, which is older; removes [gone]; decided [keda]`},
 		"module unmanaged in its newer version": {nil, []v1beta2.Module{unmanaged}, installed("keda@1.8.0"),
@@ -290,8 +290,8 @@ func TestChoicesNeverDowngrade(t *testing.T) {
 }
 
 func TestMissingKymaRemovesAndDowngradesNothing(t *testing.T) {
-	want := "keda@1.8.0; watcher@1.0.0; ! module keda stays at version 1.8.0: the bundle in force has 1.7.0, which " +
-		"is older; removes [gone]; decided [keda]"
+	want := "keda@1.8.0; watcher@1.0.0; ! module keda stays at version 1.8.0: the last accepted bundle has 1.7.0, " +
+		"which is older; removes [gone]; decided [keda]"
 	if got := textOf(Follow(last(), nil, installed("keda@1.8.0", "nats@2.0.0"))); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

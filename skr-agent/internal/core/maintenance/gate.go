@@ -1,6 +1,6 @@
-// Package maintenance decides which upgrades wait for the runtime's maintenance window. The input is the bundle in
-// force, the runtime's Kyma and the time. The output is a Gate with the reason for each waiting upgrade. The package is
-// pure.
+// Package maintenance decides which upgrades wait for the runtime's maintenance window. The input is the last accepted
+// bundle, the runtime's Kyma and the time. The output is a Gate with the reason for each waiting upgrade. The package
+// is pure.
 //
 // The runtime decides, because it can apply a bundle outside of the window in which it pulled the bundle.
 package maintenance
@@ -27,9 +27,9 @@ type Gate struct {
 	unmanaged map[string]string
 }
 
-// New returns the gate for the bundle in force. An expired bundle starts no upgrades that require downtime. The Kyma is
-// nil before it exists. unmanaged is the result of Unmanaged. now must not be before the time of the newest verified
-// statement.
+// New returns the gate for the last accepted bundle. An expired bundle starts no upgrades that require downtime. The
+// Kyma is nil before it exists. unmanaged is the result of Unmanaged. now must not be before the time of the newest
+// verified statement.
 func New(b *bundle.Bundle, expired bool, kyma *v1beta2.Kyma, unmanaged map[string]string, now time.Time) Gate {
 	if b == nil || b.State.Maintenance == nil {
 		return Gate{}
@@ -55,7 +55,7 @@ func New(b *bundle.Bundle, expired bool, kyma *v1beta2.Kyma, unmanaged map[strin
 	}
 	switch short, is := schedule.TooShort(now); {
 	case expired:
-		gate.waitsFor = "waits for a newer bundle, because the bundle in force expired"
+		gate.waitsFor = "waits for a newer bundle, because the last accepted bundle expired"
 	case is:
 		gate.missing = true
 		gate.waitsFor = fmt.Sprintf(
@@ -98,7 +98,7 @@ func chosen(kyma *v1beta2.Kyma) (time.Time, error) {
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		return time.Time{},
-			fmt.Errorf("annotation %s: %q: want a time such as 2026-11-21T21:00:00Z", v1beta2.AnnotationUpgradeAt,
+			fmt.Errorf("annotation %s: %q: must be a time such as 2026-11-21T21:00:00Z", v1beta2.AnnotationUpgradeAt,
 				bundle.Bounded(text, 64))
 	}
 	return at, nil
@@ -106,8 +106,9 @@ func chosen(kyma *v1beta2.Kyma) (time.Time, error) {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// Holds reports whether an upgrade waits. Installations, removals and drift correction never wait. Downgrades do not
-// wait either, because the control plane requests a downgrade only to roll back a failed version.
+// Holds reports whether the upgrade of an installed module to a manifest waits. Installations, removals and drift
+// correction never wait. Downgrades do not wait either, because the control plane requests a downgrade only to roll
+// back a failed version.
 func (g Gate) Holds(installed *v1beta2.Manifest, want bundle.Manifest) bool {
 	return installed.DeletionTimestamp.IsZero() && g.holds(installed.Spec.Version, want)
 }

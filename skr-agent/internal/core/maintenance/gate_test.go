@@ -147,7 +147,7 @@ func TestUpgradesWaitForWindow(t *testing.T) {
 		"runtime's admin skips windows with permission": {
 			waitingScene().with(early).with(func(s *scene) { s.kyma.Spec.SkipMaintenanceWindows = true }), "",
 		},
-		"permission without a choice of the admin upgrades nothing": {
+		"upgrade waits if the admin has permission but chose no time": {
 			waitingScene().with(early), forSaturday + orEarlier,
 		},
 		"message offers to skip windows if the schedule has no windows": {waitingScene().with(func(s *scene) {
@@ -168,11 +168,12 @@ func TestUpgradesWaitForWindow(t *testing.T) {
 			waitingScene().later(28 * time.Hour).with(early).with(at("2026-11-20T20:59:00Z")), forTheNext + orEarlier,
 		},
 		"message contains the error of an invalid time": {waitingScene().with(early).with(at("soon")),
-			forSaturday + ` (annotation kyma-pull.dev/upgrade-at: "soon": want a time such as 2026-11-21T21:00:00Z)`},
+			forSaturday +
+				` (annotation kyma-pull.dev/upgrade-at: "soon": must be a time such as 2026-11-21T21:00:00Z)`},
 		"chosen time has no effect with an expired bundle": {waitingScene().with(early).
 			with(at("2026-11-20T20:59:00Z")).with(func(s *scene) { s.expired = true }),
-			"the upgrade to version 1.1.0 requires downtime and waits for a newer bundle, because the bundle in " +
-				"force expired"},
+			"the upgrade to version 1.1.0 requires downtime and waits for a newer bundle, because the last " +
+				"accepted bundle expired"},
 		"Kyma in the bundle skips windows before the runtime has a Kyma": {
 			waitingScene().with(early).
 				with(func(s *scene) { s.kyma, s.bundle.State.Kyma.Spec.SkipMaintenanceWindows = nil, true }), "",
@@ -183,8 +184,8 @@ func TestUpgradesWaitForWindow(t *testing.T) {
 		},
 		"upgrade waits in the window if the bundle expired": {waitingScene().later(24 * time.Hour).
 			with(func(s *scene) { s.expired = true }),
-			"the upgrade to version 1.1.0 requires downtime and waits for a newer bundle, because the bundle in " +
-				"force expired"},
+			"the upgrade to version 1.1.0 requires downtime and waits for a newer bundle, because the last " +
+				"accepted bundle expired"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := c.scene

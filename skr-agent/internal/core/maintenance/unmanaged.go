@@ -7,10 +7,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Unmanaged returns the versions of unmanaged modules by name. The version of a module without a Manifest is in known,
-// or after a restart in the status of the runtime's Kyma. It is the version of the last Manifest, because the upgrade
-// to the bundle's version can have waited. A module that becomes managed again stays in the result until it has a
-// Manifest.
+// Unmanaged returns the installed versions of unmanaged modules by name. known is the previous result. An unmanaged
+// module has no Manifest, so its version is taken from known, or after a restart from the status of the runtime's Kyma.
+// The bundle can have a newer version, to which the module was not upgraded. A module that becomes managed again stays
+// in the result until it has a Manifest.
 func Unmanaged(
 	b *bundle.Bundle, known map[string]string, kyma *v1beta2.Kyma, installed []v1beta2.Manifest,
 ) map[string]string {

@@ -1,5 +1,5 @@
 // Package provenance traces an object in the runtime to the publisher's key. The input is the object, the Manifests and
-// the bundle in force. The output is the complete chain, or an error. The package is pure.
+// the last accepted bundle. The output is the complete chain, or an error. The package is pure.
 //
 // The labels and annotations of an object are not trusted, because users can change them. They only select one of
 // several Manifests whose inventory contains the object. A Manifest is trusted only if the verified bundle has the same
@@ -50,7 +50,7 @@ type Chain struct {
 	bundle.Origin
 }
 
-// Trace returns the chain of an object. in is the bundle in force.
+// Trace returns the chain of an object. in is the last accepted bundle.
 func Trace(object Object, manifests []v1beta2.Manifest, in bundle.Bundle) (Chain, error) {
 	manifest, err := manifestOf(object, manifests)
 	if err != nil {

@@ -18,7 +18,7 @@ func secrets(facts Facts, set func(string, string, string, bool)) string {
 		set(v1beta2.ConditionSecrets, v1beta2.ReasonNotWritten, s.Trouble, false)
 		return s.Trouble
 	}
-	set(v1beta2.ConditionSecrets, v1beta2.ReasonWritten, "the Secrets of the bundle in force are written", true)
+	set(v1beta2.ConditionSecrets, v1beta2.ReasonWritten, "the Secrets of the last accepted bundle are written", true)
 	return ""
 }
 
@@ -29,7 +29,7 @@ func synced(conditions []metav1.Condition, facts Facts, set func(string, string,
 		set(v1beta2.ConditionSynced, t.Reason, t.Message, false)
 		return t.Message
 	case meta.FindStatusCondition(conditions, v1beta2.ConditionSynced) != nil:
-		set(v1beta2.ConditionSynced, v1beta2.ReasonSynced, "all objects of the bundle in force are written", true)
+		set(v1beta2.ConditionSynced, v1beta2.ReasonSynced, "all objects of the last accepted bundle are written", true)
 	}
 	return ""
 }

@@ -1,5 +1,5 @@
-// Package report computes the report for the control plane, and the status of the runtime's Kyma. Its input is the
-// bundle in force, the Kyma and the Manifests. It is pure.
+// Package report computes the report for the control plane, and the status of the runtime's Kyma. Its input is the last
+// accepted bundle, the Kyma and the Manifests. It is pure.
 package report
 
 import (
@@ -21,7 +21,7 @@ import (
 
 // Facts are the current state of the runtime.
 type Facts struct {
-	// Bundle is the bundle in force, nil before the first. Expired is true if the bundle expired.
+	// Bundle is the last accepted bundle, nil before the first. Expired is true if the bundle expired.
 	Bundle  *bundle.Bundle
 	Expired bool
 	// Lost is a message about an accepted bundle that is no longer stored, "" for none.
@@ -259,14 +259,14 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	acceptance(facts, set)
 	if t := facts.Trouble; t != nil && t.Catalog {
 		set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonObjectRefused,
-			"failed to write some catalog objects of the bundle in force: "+t.Message, false)
+			"failed to write some catalog objects of the last accepted bundle: "+t.Message, false)
 	} else {
-		set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonReady, "the catalog of the bundle in force is written",
+		set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonReady, "the catalog of the last accepted bundle is written",
 			facts.Bundle != nil)
 	}
 	unavailable := facts.Unavailable
 	if unavailable != "" {
-		unavailable = "failed to read bundles, the bundle in force stays: " + unavailable
+		unavailable = "failed to read bundles, continuing with the last accepted bundle: " + unavailable
 	}
 	for _, c := range []struct{ kind, wrong, right, trouble, good string }{
 		{
@@ -315,8 +315,8 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	ready := after.State == v1beta2.StateReady
 	set(v1beta2.ConditionModules, reason[ready], why, ready)
 	if trouble := secrets(facts, set); trouble != "" && worse(v1beta2.StateWarning, after.State) {
-		after.State, why, ready = v1beta2.StateWarning, "failed to write some Secrets of the bundle in force: "+trouble,
-			false
+		after.State, ready = v1beta2.StateWarning, false
+		why = "failed to write some Secrets of the last accepted bundle: " + trouble
 	}
 	if trouble := synced(after.Conditions, facts, set); trouble != "" && worse(v1beta2.StateWarning, after.State) {
 		after.State, why, ready = v1beta2.StateWarning, trouble, false
@@ -327,8 +327,8 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	return after
 }
 
-// judged returns the observed generation of the Kyma. It is the previous one until the bundle in force is a response to
-// the current request.
+// judged returns the observedGeneration for the Kyma's status. The value does not change until the last accepted bundle
+// is a response to the Kyma's current request.
 func judged(before v1beta2.KymaStatus, facts Facts) int64 {
 	if b := facts.Bundle; b != nil && before.ObservedGeneration > 0 &&
 		!b.Statement.Predicate.Answers(facts.Kyma.Spec, facts.Kyma.Generation) {
@@ -349,7 +349,7 @@ func acceptance(facts Facts, set func(string, string, string, bool)) {
 		set(
 			v1beta2.ConditionAccepted,
 			string(last.Reason),
-			fmt.Sprintf("bundle %s was refused: %s; the previous bundle stays in force", shortened(last.Digest),
+			fmt.Sprintf("bundle %s was refused: %s; the previous bundle stays in use", shortened(last.Digest),
 				last.Detail),
 			false,
 		)
@@ -357,7 +357,7 @@ func acceptance(facts Facts, set func(string, string, string, bool)) {
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonNoBundle, cmp.Or(facts.Lost, noBundle), false)
 	case facts.Expired:
 		set(v1beta2.ConditionAccepted, string(refusal.Expired),
-			fmt.Sprintf("the bundle expired at %s, and stays in force until a newer bundle is accepted",
+			fmt.Sprintf("the bundle expired at %s, and stays in use until a newer bundle is accepted",
 				facts.Bundle.Statement.Predicate.ExpiresAt.UTC().Format(time.RFC3339)), false)
 	default:
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonAccepted,
@@ -418,7 +418,7 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 			if m.Unmanaged {
 				// As in Kyma, an unmanaged module has no resource.
 				status.Manifest, status.Resource, status.Template = nil, nil, nil
-				// The version is from the last Manifest, because the upgrade to the bundle's version can have waited.
+				// Use the version of the last Manifest: the module may not have been upgraded to the bundle's version.
 				status.State, status.Channel = v1beta2.StateUnmanaged, m.Channel
 				status.Version = cmp.Or(facts.Unmanaged[m.Module], m.Version)
 			}

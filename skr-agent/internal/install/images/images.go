@@ -104,7 +104,7 @@ func compile(r Rewriting) (rules, error) {
 	}
 	for from, to := range r.Mirrors {
 		if _, ok := parse(to + "/image"); !ok || strings.Contains(to, "://") || strings.ContainsAny(to, "@") {
-			return rules{}, fmt.Errorf("mirror of %s: %q: want HOST or HOST/PATH without a scheme", from, to)
+			return rules{}, fmt.Errorf("mirror of %s: %q: must be HOST or HOST/PATH without a scheme", from, to)
 		}
 		compiled.mirrors.Mirrors[bundle.CanonicalRegistry(from)] = strings.TrimSuffix(to, "/")
 	}

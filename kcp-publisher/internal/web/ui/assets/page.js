@@ -1,5 +1,5 @@
-// Keeps a page current. After an event from the server, the script loads the page again and replaces the parts that differ. Without this script,
-// every page works and shows the state of its last load.
+// This script keeps a page current. After an event from the server, it loads the page again and replaces the parts that
+// differ. Without this script, every page works and shows the state of its last load.
 "use strict";
 
 (() => {
@@ -72,8 +72,8 @@
     }
   }
 
-  // A hidden page opens no stream, because browsers limit the number of streams per host. A stream ends every minute and is opened again, so only a
-  // stream that is interrupted for longer is shown as "Not live".
+  // A hidden page opens no stream, because browsers limit the number of streams per host. The server ends each stream
+  // after a minute, and the browser opens it again. The page shows "Not live" only if this takes over five seconds.
   let away = 0;
   function listen() {
     clearInterval(poll);
@@ -97,7 +97,7 @@
     });
   }
 
-  // Filters apply immediately.
+  // filter reloads the page with the values in a form, without a click on its button.
   function filter(form) {
     const fields = new URLSearchParams();
     for (const [name, value] of new FormData(form)) {
@@ -122,7 +122,7 @@
     filter(e.target);
   });
 
-  // The ages of times are updated without the server.
+  // The script updates the age of each displayed time without a request to the server.
   function age(ms) {
     const ahead = ms < -60000;
     const min = Math.floor(Math.abs(ms) / 60000);

@@ -1,0 +1,46 @@
+package train
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+)
+
+func TestOnlyReportsAboutThePublishedVersionCount(t *testing.T) {
+	const ready, failed = v1beta2.StateReady, v1beta2.StateError
+	for name, c := range map[string]struct {
+		published, reported string
+		state               v1beta2.State
+		reporting           metav1.ConditionStatus
+		want                Counts
+	}{
+		"ready in the published version":              {"2.0.0", "2.0.0", ready, metav1.ConditionTrue, Counts{Ready: 1}},
+		"silent runtime":                              {"2.0.0", "2.0.0", ready, metav1.ConditionFalse, Counts{}},
+		"error in the published version":              {"2.0.0", "2.0.0", failed, metav1.ConditionTrue, Counts{Failed: 1}},
+		"ready in an older version":                   {"2.0.0", "1.0.0", ready, metav1.ConditionTrue, Counts{}},
+		"ready in a version that was not published":   {"1.0.0", "2.0.0", ready, metav1.ConditionTrue, Counts{Behind: 1}},
+		"error in a version that was not published":   {"1.0.0", "2.0.0", failed, metav1.ConditionTrue, Counts{Behind: 1}},
+		"report about a module that is not published": {"", "2.0.0", ready, metav1.ConditionTrue, Counts{Behind: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kyma := &v1beta2.Kyma{}
+			kyma.Status.Modules = []v1beta2.ModuleStatus{{Name: "keda", Version: c.reported, State: c.state}}
+			kyma.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionReporting, Status: c.reporting}}
+			kyma.Status.Runtime = &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{}}
+			if c.published != "" {
+				kyma.Status.Runtime.Published.Versions = map[string]string{"keda": c.published}
+			}
+			c.want.Version = "2.0.0"
+			follows := []resolve.Follow{{Module: "keda", Channel: "regular", Version: "2.0.0"}}
+			got := Count([]plan.Member{{Kyma: kyma, Follows: follows}})
+			if counts := got[rollout.Track{Module: "keda", Channel: "regular"}]; counts != c.want {
+				t.Errorf("got %+v, want %+v", counts, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,57 @@
+package follow
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// pruning returns a survey of a commit that prunes a Kyma and a mandatory ModuleReleaseMeta.
+func pruning(allowed bool) Survey {
+	kyma, meta := Key{Kind: schema.GroupKind{Kind: kindKyma}, Name: "berlin"},
+		Key{Kind: schema.GroupKind{Kind: "ModuleReleaseMeta"}, Name: "watchdog"}
+	live := map[Key]*unstructured.Unstructured{
+		kyma: {Object: map[string]any{"metadata": map[string]any{"uid": "uid-berlin"}}},
+		meta: {Object: map[string]any{"kind": "ModuleReleaseMeta", "spec": map[string]any{
+			"moduleName": "watchdog", "mandatory": map[string]any{"version": "1.0.0"},
+		}}},
+	}
+	return Survey{Plan: Plan{Prune: []Key{kyma, meta}}, Live: live, allowed: allowed}
+}
+
+func TestApprovalOfACommitEndsWithTheCommit(t *testing.T) {
+	f := &Follower{}
+	approved := func(kyma types.UID, module string) bool { return !f.Approved(kyma, module).IsZero() }
+	current := func(commit string) { f.current.Store(&bundle.Source{Commit: commit}) }
+	check := func(when string, want bool) {
+		t.Helper()
+		if approved("uid-berlin", "") != want || approved("uid-berlin", "watchdog") != want {
+			t.Errorf("%s: got approval of the Kyma %t and of the module %t, want %t", when, approved("uid-berlin", ""),
+				approved("uid-berlin", "watchdog"), want)
+		}
+	}
+	f.recordApproved("c1", pruning(true))
+	check("before the commit is applied", false)
+	current("c1")
+	check("once the commit is applied", true)
+	if approved("uid-of-a-later-kyma", "") || approved("uid-berlin", "other") {
+		t.Error("the approval covers a Kyma or module that the commit does not remove")
+	}
+	at := f.Approved("uid-berlin", "")
+	f.recordApproved("c1", Survey{}) // a later poll finds nothing to prune
+	check("after another poll of the commit", true)
+	if !f.Approved("uid-berlin", "").Equal(at) {
+		t.Error("another poll renewed the approval")
+	}
+	f.recordApproved("c2", Survey{})
+	check("while the next commit is applied", false)
+	current("c2")
+	check("after the next commit", false)
+	f.recordApproved("c3", pruning(false))
+	current("c3")
+	check("after a commit without an approval", false)
+}

@@ -1,0 +1,55 @@
+package upgrade
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// starts counts the starts of Pods with the image on trial, in the order of their last starts. With several replicas,
+// the Pods of a broken image lead and exit in turn, so each Pod needs a count of its own.
+type starts []podStarts
+
+type podStarts struct {
+	pod   string
+	count int
+}
+
+// maxCountedPods limits the counted Pods. Evicted Pods are counted until newer Pods replace them.
+const maxCountedPods = 8
+
+// parseStarts parses POD:COUNT entries, separated by commas. It ignores invalid entries.
+func parseStarts(text string) (all starts) {
+	for entry := range strings.SplitSeq(text, ",") {
+		pod, number, _ := strings.Cut(entry, ":")
+		if count, err := strconv.Atoi(number); err == nil && count > 0 && pod != "" {
+			all = append(all, podStarts{pod, count})
+		}
+	}
+	return all
+}
+
+func (s starts) String() string {
+	entries := make([]string, len(s))
+	for i, p := range s {
+		entries[i] = p.pod + ":" + strconv.Itoa(p.count)
+	}
+	return strings.Join(entries, ",")
+}
+
+// of returns the number of starts of a Pod.
+func (s starts) of(pod string) int {
+	if at := slices.IndexFunc(s, func(p podStarts) bool { return p.pod == pod }); at >= 0 {
+		return s[at].count
+	}
+	return 0
+}
+
+// with returns the starts with another count for one Pod. A count of zero removes the Pod.
+func (s starts) with(pod string, count int) starts {
+	others := slices.DeleteFunc(slices.Clone(s), func(p podStarts) bool { return p.pod == pod })
+	if count > 0 {
+		others = append(others, podStarts{pod, count})
+	}
+	return others[max(0, len(others)-maxCountedPods):]
+}
