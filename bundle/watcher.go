@@ -49,8 +49,8 @@ func (w Watcher) GVR() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: w.Group, Version: w.Version, Resource: w.Resource}
 }
 
-// Check returns an error if the resource cannot be watched. The control plane calls it to inform its user, and the
-// runtime to protect its Secrets.
+// Check returns an error if the Watcher is invalid, for example if it watches Secrets. The control plane calls it to
+// report the error to the user. The agent calls it again, so that a bundle cannot make it watch Secrets.
 func (w Watcher) Check() error {
 	if problems := validation.IsDNS1123Subdomain(w.Name); len(problems) > 0 {
 		return fmt.Errorf("name %q: %s", w.Name, problems[0])

@@ -187,7 +187,7 @@ func checkChain(certificates []*x509.Certificate, trust Trust, name string, now 
 	leaf := certificates[0]
 	for i, c := range certificates {
 		if i > 0 && slices.ContainsFunc(trust.Roots, c.Equal) {
-			continue // the official OCM tool also includes the authority
+			continue // the official OCM tool adds the authority's certificate to its signatures
 		}
 		if isSelfSigned(c) {
 			return fmt.Errorf(

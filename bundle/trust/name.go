@@ -10,7 +10,8 @@ var runtimeID = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
 // CheckRuntimeID returns an error for an invalid runtime ID. IDs become paths of OCI repositories and label values.
 func CheckRuntimeID(id string) error {
 	if !runtimeID.MatchString(id) || doubledSeparator.MatchString(id) {
-		return fmt.Errorf("runtime id %q: use 1 to 63 of a-z, 0-9 and single '.', '_' or '-' between them", id)
+		return fmt.Errorf(
+			"runtime id %q: must be 1 to 63 characters of a-z and 0-9, with single '.', '_' or '-' between them", id)
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ var shift []byte
 // The monotonic clock is not shifted, as on a machine whose wall clock is changed.
 func ShiftablePrograms(ctx context.Context, dir string) error {
 	if runtime.GOOS != "linux" {
-		return fmt.Errorf("shift clocks of programs: %w: /proc distinguishes them", errors.ErrUnsupported)
+		return fmt.Errorf("shift clocks of programs: %w: requires /proc of Linux", errors.ErrUnsupported)
 	}
 	programs, clocks := filepath.Join(dir, "programs"), filepath.Join(dir, "clocks")
 	if err := errors.Join(os.MkdirAll(programs, 0o755), os.MkdirAll(clocks, 0o755)); err != nil {

@@ -31,7 +31,7 @@ type Options struct {
 	Shape  Shape
 	// Soak executes only users' actions, samples the resource usage of the programs, and checks whether it grows.
 	Soak bool
-	// Dir is the folder for the logs and the story.
+	// Dir is the folder for the logs of the programs and the Story of the run.
 	Dir string
 	// Live receives each line of the story immediately. Progress receives a line for each long operation.
 	Live, Progress io.Writer

@@ -195,7 +195,7 @@ func release(version string) *v1beta2.ModuleReleaseMeta {
 	return sample.Release(scaler, sample.Scaler("").Component(), sample.Channel(channel, version))
 }
 
-// policy rolls out scaler in two waves: first the canaries, of which none may fail, and then all other runtimes.
+// policy rolls out scaler in two waves: first the canaries, where no failure is allowed, and then all other runtimes.
 func policy() *v1alpha1.RolloutPolicy {
 	return &v1alpha1.RolloutPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "RolloutPolicy"},

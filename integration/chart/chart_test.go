@@ -264,10 +264,10 @@ func TestSelfUpgradeWithLimitedRightsIsOptIn(t *testing.T) {
 		values map[string]any
 		want   bool
 	}{
-		"by default":              {map[string]any{}, false},
-		"limited rights, enabled": {map[string]any{"selfUpgrade": true}, true},
-		"all rights":              {map[string]any{"rbac": map[string]any{"clusterAdmin": true}}, true},
-		"disabled": {
+		"limited rights":                   {map[string]any{}, false},
+		"limited rights, upgrades enabled": {map[string]any{"selfUpgrade": true}, true},
+		"all rights":                       {map[string]any{"rbac": map[string]any{"clusterAdmin": true}}, true},
+		"all rights, upgrades disabled": {
 			map[string]any{"rbac": map[string]any{"clusterAdmin": true}, "selfUpgrade": false},
 			false,
 		},

@@ -62,7 +62,7 @@ func (g *ground) define(group, kind, plural string) {
 }
 
 // otherPages runs the commands of further pages on a cluster with the charts. It runs the blocks of each page in order,
-// and replaces the names of the pages by the names in the cluster.
+// and replaces the names of the pages with the names in the cluster.
 func (o *operator) otherPages() {
 	o.Helper()
 	ctx := o.Context()

@@ -118,7 +118,7 @@ func TestReleaseInstallsWithoutCheckout(t *testing.T) {
 	require.NoError(t,
 		g.api.Get(ctx, client.ObjectKey{Namespace: "kyma-system", Name: "skr-agent-bootstrap"}, &corev1.Secret{}))
 
-	// Replace the charts by the manifests.
+	// Replace the charts with the manifests.
 	for name, namespace := range namespaces {
 		g.must("uninstall", name, "--namespace", namespace)
 		text, err := os.ReadFile(filepath.Join(dist, name+"-install_"+version+".yaml"))

@@ -257,7 +257,8 @@ func (p *Proxy) Dropped(context.Context) (int, error) {
 	return p.dropped, nil
 }
 
-// Close ends the link. Connections end with the programs at their ends.
+// Close heals the link and stops accepting connections. Open connections last until a program at either end closes
+// them.
 func (p *Proxy) Close() error {
 	return errors.Join(p.Heal(context.Background()), p.listener.Close())
 }

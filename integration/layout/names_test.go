@@ -189,7 +189,7 @@ func constantSpecs(t *testing.T, folder string) (specs []*ast.ValueSpec, abouts 
 
 var oursMark = regexp.MustCompile(`\bis ours: |\bare ours: `)
 
-// explain replaces the names of constants in comments by their values.
+// explain replaces the names of constants in comments with their values.
 func explain(found []constant) []constant {
 	byName := map[string]string{}
 	for _, c := range found {

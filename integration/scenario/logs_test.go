@@ -94,7 +94,7 @@ func TestOperatorPromotesWithoutGitAndReadsWhyTheVersionFails(t *testing.T) {
 				!strings.Contains(text, "hunter2"), text
 		})
 	})
-	t.Run("tree lists objects that are not ready first", func(t *testing.T) {
+	t.Run("tree starts with objects that are not ready", func(t *testing.T) {
 		text, err := read("tree", "one", "scaler")
 		first, last := strings.Index(text, "Deployment kyma-system/scaler-manager"), strings.Index(text,
 			"CustomResourceDefinition scalers.sample.kyma-pull.dev")

@@ -64,8 +64,8 @@ func passwordOf(t *testing.T, f *fleet.Fleet, user string) string {
 }
 
 // TestPromotionArrivesByNotificationOrPoll first uses a poll interval of ten minutes, so a promotion can arrive in time
-// only by notification. It then replaces the publisher's endpoint by one with false notifications and uses a short poll
-// interval.
+// only by notification. It then replaces the publisher's endpoint with one that sends false notifications and uses a
+// short poll interval.
 func TestPromotionArrivesByNotificationOrPoll(t *testing.T) {
 	ctx := t.Context()
 	n, err := fleet.NewNotifications()

@@ -98,7 +98,7 @@ func inJSON(r rune) string {
 
 func inYAML(r rune) string { return fmt.Sprintf(`\U%08x`, r) }
 
-// escaped replaces unprintable characters by the escape sequences of double-quoted strings in JSON or YAML.
+// escaped replaces unprintable characters with the escape sequences of double-quoted strings in JSON or YAML.
 func escaped(text []byte, wide func(rune) string) []byte {
 	if !hidden(string(text)) {
 		return text

@@ -130,8 +130,8 @@ var standIns = func() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }()
 
-// replaceNondeterministic replaces nondeterministic functions in a template by their stand-ins. It does not change text
-// that cannot be parsed.
+// replaceNondeterministic replaces nondeterministic functions in a template with their stand-ins. It does not change
+// text that cannot be parsed.
 func replaceNondeterministic(text []byte) []byte {
 	var calls []call
 	for _, t := range parseTemplate("", text) {

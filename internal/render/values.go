@@ -123,7 +123,7 @@ func checkExpansion(data []byte) error {
 		return fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	if expandedSize(&document, map[*goyaml.Node]int{}) > maxExpandedBytes {
-		return errors.New("the aliases expand to too many bytes: replace them by their values")
+		return errors.New("the aliases expand to too many bytes: replace them with their values")
 	}
 	return nil
 }

@@ -59,8 +59,8 @@ const (
 	AnnotationClusterScoped = Group + "/is-cluster-scoped"
 	// AnnotationCustomStateCheck contains a ModuleTemplate's spec.customStateCheck on its Manifest, in JSON.
 	AnnotationCustomStateCheck = Group + "/custom-state-check"
-	// AnnotationAdopt is specific to kyma-pull: set on an object in a runtime to the Manifest, as NAMESPACE/NAME, that
-	// can take over the object although it did not create it.
+	// AnnotationAdopt is specific to kyma-pull: on an object in a runtime, it names the Manifest, as NAMESPACE/NAME, that
+	// can take over the object even if it did not create it.
 	AnnotationAdopt = "kyma-pull.dev/adopt"
 	// AnnotationModule is specific to kyma-pull: the requested name of a module, for names that are not valid in a
 	// label.

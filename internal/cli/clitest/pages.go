@@ -84,7 +84,7 @@ func Shell(t *testing.T, checkout string) (blocks []Block) {
 
 var action = regexp.MustCompile(`\{\{[^}]*\}\}`)
 
-// notes returns the commands in a chart's notes. It replaces template actions by "x". Text after three spaces is an
+// notes returns the commands in a chart's notes. It replaces template actions with "x". Text after three spaces is an
 // explanation of the command.
 func notes(t *testing.T, checkout, page string) Block {
 	t.Helper()
@@ -102,7 +102,7 @@ func notes(t *testing.T, checkout, page string) Block {
 	return b
 }
 
-// Calls returns the words of each command in the block. It replaces variables and command substitutions by "x".
+// Calls returns the words of each command in the block. It replaces variables and command substitutions with "x".
 func (b Block) Calls(t *testing.T) (calls [][]string) {
 	t.Helper()
 	script := b.Script

@@ -46,7 +46,7 @@ func newExport() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.from, "from", "", "source of the bundles: registry prefix HOST/PATH, or oci-layout:DIR")
 	flags.StringVarP(&f.file, "output", "o", "",
-		"file to write; --format sets the output format, which is -o in other commands")
+		"file to write; use --format, not -o, to set the output format")
 	flags.StringArrayVar(&f.since, "since", nil,
 		"omit content that the runtime already has: its report file, or for a single runtime the digest of its "+
 			"applied bundle; can be repeated")

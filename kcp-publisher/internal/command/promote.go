@@ -90,7 +90,7 @@ func newPromote() *cobra.Command {
 	flags.StringVar(&f.from, "from", "", "source channel of the version")
 	flags.StringVar(&f.to, "to", "", "target channel of the version")
 	f.commits.add(flags)
-	flags.Lookup("git-url").Usage = "URL of the Git repository; default: change the control plane"
+	flags.Lookup("git-url").Usage = "URL of the Git repository to commit to; default: none, change the control plane"
 	flags.Lookup("dry-run").Usage = "show the change without making it"
 	flags.StringVar(&f.branch, "branch", "", "new branch for the commit, for review; default: commit to --git-branch")
 	flags.BoolVar(&f.create, "create", false, "create the target channel if the module does not have it")

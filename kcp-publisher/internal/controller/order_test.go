@@ -132,7 +132,7 @@ func restingKyma(runtime string) *v1beta2.Kyma {
 	return kyma
 }
 
-func TestUnchangedRolloutsKeepTheView(t *testing.T) {
+func TestUnchangedRolloutsDoNotReplaceTheView(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 3)
 	w.kymas.Rollouts.lastReport = w.kymas.reports.lastReport
 	w.settle()

@@ -38,8 +38,8 @@ func (k *Kymas) allKymas(ctx context.Context, _ *corev1.Secret) []ctrl.Request {
 	return requests
 }
 
-// readPullSecret returns the image pull Secret for all runtimes, or no Secret if none is configured. problem is why the
-// Secret is unavailable. In this case runtimes keep their existing copy.
+// readPullSecret returns the image pull Secret for all runtimes, or no Secret if none is configured. problem is the
+// reason why the Secret is unavailable. In this case runtimes keep their existing copy.
 func (k *Kymas) readPullSecret(ctx context.Context) (secrets []corev1.Secret, problem, err error) {
 	if k.pullSecrets == nil {
 		return nil, nil, nil

@@ -90,7 +90,7 @@ func (k *Kymas) logUnknownRuntime(ctx context.Context, secret *corev1.Secret, kn
 }
 
 // addSecrets sets r.Secrets to the Secrets for a runtime. It does nothing for a runtime whose latest report was not
-// accepted. problem is why some Secrets cannot be delivered.
+// accepted. problem is the reason why some Secrets cannot be delivered.
 func (k *Kymas) addSecrets(
 	ctx context.Context, kyma *v1beta2.Kyma, r *plan.Runtime, newest fleetstate.Report,
 ) (problem, err error) {

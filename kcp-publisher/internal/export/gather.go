@@ -329,7 +329,8 @@ func (g *gathering) trust(ctx context.Context) error {
 		tag := bundle.RootTag(version)
 		fetched, err := store.Fetch(ctx, repository, tag)
 		if errors.Is(err, store.ErrNotFound) {
-			continue // the registry's history starts later: a runtime with an older root must pin a newer root
+			// The registry does not contain versions this old. Runtimes that need them must pin a newer root.
+			continue
 		}
 		if err != nil {
 			return err

@@ -56,7 +56,7 @@ func (g *gathering) rendered(ctx context.Context, needs []need, runtime string, 
 			if needs, err = g.image(ctx, needs, runtime, text, false); err != nil {
 				return nil,
 					fmt.Errorf(
-						"module %s uses it and does not list it: %w; --renderer=none exports only the images that "+
+						"module %s: its objects use an image that it does not list: %w; --renderer=none exports only the images that "+
 							"modules list, --offers=false leaves out modules that are only offered", m.Module, err)
 			}
 		}

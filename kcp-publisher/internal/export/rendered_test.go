@@ -99,7 +99,8 @@ func TestUnlistedImagesOfRenderedObjectsAreExported(t *testing.T) {
 		return []string{f.host + "/lab/gone:1"}, nil
 	}
 	if _, err := Gather(t.Context(), options); err == nil ||
-		!strings.Contains(err.Error(), "module keda uses it and does not list it: image "+f.host+"/lab/gone:1") {
+		!strings.Contains(err.Error(),
+			"module keda: its objects use an image that it does not list: image "+f.host+"/lab/gone:1") {
 		t.Errorf("a missing image: got error %v", err)
 	}
 	options.Rendering = func(context.Context, airgap.UsedRequest) ([]string, error) {

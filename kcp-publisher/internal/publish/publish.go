@@ -126,7 +126,8 @@ type Outcome struct {
 	// Unrecorded is true if a push is needed but was not made because the status does not record Published yet. The
 	// caller must record Published and publish again.
 	Unrecorded bool
-	// SecretsError is why the bundle contains the previous bundle's Secrets instead of the current ones, or nil.
+	// SecretsError is the reason why the bundle contains the previous bundle's Secrets instead of the current ones, or
+	// nil.
 	SecretsError error
 	// Removals is the decision about the bundle's new removals. Kept is true if the Kyma is being deleted and the
 	// runtime keeps its modules until an operator approves their removal.
@@ -184,7 +185,7 @@ type decision struct {
 	keys     *Keys
 	adopted  plan.Adopted
 	resolved *resolution
-	// predicate is the predicate of the next bundle. reason is why the bundle is needed, or empty if no bundle is
+	// predicate is the predicate of the next bundle. reason is the reason for this bundle, or empty if no bundle is
 	// needed.
 	predicate bundle.Predicate
 	reason    plan.Reason

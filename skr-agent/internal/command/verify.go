@@ -60,7 +60,7 @@ func newVerify() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&trustFile, "trust", "", "file with the root of trust from kcp-publisher keys init")
-	flags.StringVar(&runtime, "runtime", "", "runtime ID in the bundle")
+	flags.StringVar(&runtime, "runtime", "", "ID of the runtime that the bundle must be issued for")
 	flags.StringVar(&clusterUID, "cluster-uid", "",
 		"UID of the runtime's kube-system namespace; default: not compared with the bundle")
 	flags.DurationVar(&skew, "clock-skew", trust.MaxClockSkew, clockSkewUsage)

@@ -57,7 +57,7 @@ func TestOwnershipDependsOnMarksLabelsAndFieldManagers(t *testing.T) {
 				v1beta2.AnnotationOwnedBy: "kyma-system/other"}, map[string]string{v1beta2.LabelManagedBy: "kyma"},
 			false, false, nil,
 		},
-		"lifecycle-manager's mark with its former label": {
+		"lifecycle-manager's mark, and the label of its older versions": {
 			map[string]string{v1beta2.AnnotationOwnedBy: "kcp-system/default-keda-123"},
 			map[string]string{v1beta2.LabelManagedBy: "declarative-v2"}, true, true, nil,
 		},

@@ -9,10 +9,10 @@ import (
 // A rule refuses objects that no module may write, independent of the permissions of its account.
 type rule struct {
 	name string
-	// contentOnly is why the chart's admission policies do not enforce the rule, empty if they do. A test checks every
-	// object against the rules and the policies.
+	// contentOnly is the reason why the chart's admission policies do not enforce the rule, empty if they do. A test
+	// checks every object against the rules and the policies.
 	contentOnly string
-	// refuses returns why an object is refused, empty if it is accepted.
+	// refuses returns the reason for refusing an object, empty if it is accepted.
 	refuses func(o *unstructured.Unstructured, home string) string
 }
 

@@ -110,7 +110,8 @@ type refusal struct {
 	err    error
 	// immutable is true if the API server would accept the object if it did not exist.
 	immutable bool
-	// stays is why the agent does not delete the object, with the fix. It is empty if the object may be deleted.
+	// stays is the reason why the agent does not delete the object, with the fix. It is empty if the object may be
+	// deleted.
 	stays string
 }
 

@@ -59,7 +59,7 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 		"all objects are missing": {
 			memory: before, again: true, restore: []string{"keda"}, keeps: 1,
 		},
-		"empty memory and runtime": {memory: Memory{}},
+		"empty memory, and a runtime without objects": {memory: Memory{}},
 		"Manifest is being deleted": {
 			memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted)},
 			release: []string{"keda"}, keeps: 1,

@@ -261,7 +261,7 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, gate mainte
 		return fmt.Errorf("read Manifest %s/%s: %w", namespace, want.Name, err)
 	}
 	if !manifest.DeletionTimestamp.IsZero() {
-		return s.renewLeaving(ctx, manifest, want) // it is created again once it is deleted
+		return s.renewLeaving(ctx, manifest, want) // a later round creates the Manifest again
 	}
 	if err := s.writer().Inherit(ctx, manifest, want.Inherited); err != nil {
 		return err
@@ -284,7 +284,7 @@ func (s *Syncer) leaving(ctx context.Context, want bundle.Manifest) error {
 		return client.IgnoreNotFound(err)
 	}
 	if manifest.DeletionTimestamp.IsZero() {
-		return nil // removals has not deleted the Manifest yet
+		return nil // the Manifest has not been deleted yet
 	}
 	return s.renewLeaving(ctx, manifest, want)
 }

@@ -50,8 +50,8 @@ type watch struct {
 	bundle.Watcher
 	ledger
 	stop context.CancelFunc
-	// synced is the informer's HasSynced. It is replaced when the watch is full, so that the informer's memory can be
-	// freed.
+	// synced is the informer's HasSynced. After the watch exceeds its limit, it is a constant function, so that the
+	// informer's memory can be freed.
 	synced cache.InformerSynced
 	// objects is the number of stored objects. full is true if the number exceeded the limit and the watch was stopped.
 	objects int

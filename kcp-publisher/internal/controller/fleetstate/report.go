@@ -23,7 +23,7 @@ type Report struct {
 	Notified int64
 	// Digest is the digest of the latest report, accepted or refused.
 	Digest digest.Digest
-	// Accepted is the latest accepted report, or nil. Refused is why the latest report was refused.
+	// Accepted is the latest accepted report, or nil. Refused is the refusal of the latest report, or nil.
 	Accepted *bundle.AcceptedReport
 	Refused  *refusal.Error
 	// Arrived is the time when the accepted report arrived. After a restart it is the time in the report, because

@@ -223,7 +223,7 @@ func TestOfflineListsIgnoredSettings(t *testing.T) {
 		change func(*v1beta2.Kyma)
 		want   string
 	}{
-		"revoked keys annotation": {
+		"annotation for revoked keys": {
 			set(annotations, v1beta2.AnnotationRevokedKeys, "t"), "annotation " + v1beta2.AnnotationRevokedKeys,
 		},
 		"forced deletion label": {

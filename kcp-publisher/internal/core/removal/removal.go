@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// Removal is a module that a runtime loses. Without a module, the runtime loses all modules because its Kyma is
-// deleted.
+// Removal is a module that a runtime loses. If Module is empty, the Kyma is deleted and the runtime loses all modules.
 type Removal struct{ Runtime, Module string }
 
 // Reason is the reason why a removal waits.

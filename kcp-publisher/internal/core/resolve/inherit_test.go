@@ -100,7 +100,7 @@ func TestModuleIsTakenOverInItsInstalledVersion(t *testing.T) {
 		"Mandatory module with a newer version": {newWorld().template("warden", "1.0.0").template("warden", "1.1.0").
 			meta("warden").edit(mandatoryMeta("1.1.0")).installed("warden", "1.0.0"),
 			[]string{"warden@1.0.0 mandatory"}, "1.1.0 follows"},
-		"Mandatory module of which the runtime has a newer version": {newWorld().template("warden", "1.0.0").
+		"Mandatory module with a newer version in the runtime": {newWorld().template("warden", "1.0.0").
 			template("warden", "1.1.0").meta("warden").edit(mandatoryMeta("1.1.0")).
 			has("warden", "1.1.0").installed("warden", "1.0.0"),
 			[]string{"warden@1.1.0 mandatory",

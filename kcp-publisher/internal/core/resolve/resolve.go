@@ -48,7 +48,7 @@ type Request struct {
 	Deleting bool
 	// Gates contains, by track, the rollout decisions for the runtime, if they differ from the channel's version.
 	Gates map[rollout.Track]rollout.Decision
-	// Shown are the versions in the runtime's catalog for channels that a rollout holds back.
+	// Shown contains, by track, the version that the runtime's catalog lists for a channel that a rollout holds back.
 	Shown map[rollout.Track]string
 	// Checks are the checks that a rollout adds to its version. A module without an entry keeps its checks while its
 	// version stays the same.

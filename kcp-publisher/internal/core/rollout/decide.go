@@ -133,7 +133,7 @@ func (p *plan) estimate(current int) {
 		soak, w := p.spec.Waves[i].Soak.Duration, &p.status.Waves[i]
 		switch {
 		case i > current && p.waits(i) != "":
-			return // it is unknown when an operator approves the wave
+			return // the time of an operator's approval of the wave is unknown
 		case w.ProvenAt != nil:
 			soaked += soak
 		case w.ReadyAt != nil:

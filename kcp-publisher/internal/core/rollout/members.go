@@ -100,8 +100,7 @@ func (p *plan) classify(runtimes []Runtime) {
 }
 
 // show counts a runtime that proves the promoted version but did not get it from this rollout. If no rollout published
-// the version, it is unknown since when the runtime has it, so its soak time begins at started, the start of this
-// rollout.
+// the version, the time of its installation is unknown, so its soak time begins at started, the start of this rollout.
 func (w *wave) show(r *Runtime, started time.Time) {
 	w.shows++
 	since := started

@@ -418,7 +418,7 @@ func TestRestartedPublisherReadsReportsBeforeNextWave(t *testing.T) {
 		"report read, canary failed": {
 			time.Time{}, v1beta2.StateError, time.Second, fleet.RolloutRollingBack, "1 of 1 runtimes failed", false,
 		},
-		"report not readable for offlineAfter": {
+		"report not read for longer than offlineAfter": {
 			started, v1beta2.StateReady, 16 * time.Minute, fleet.RolloutProgressing, "wave production: 0 of 1", true,
 		},
 	} {

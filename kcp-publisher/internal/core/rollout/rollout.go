@@ -210,7 +210,7 @@ func (p *plan) changeDirection() {
 	}
 }
 
-// release records the time since when the channel no longer has the version that the rollout holds back.
+// release records the time at which the channel no longer has the version that the rollout holds back.
 func (p *plan) release() {
 	if s := &p.status; s.ReleasedAt == nil && p.situation.Newer == "" &&
 		releasable(s.State, p.spec.To, p.situation.Channel) {

@@ -1,13 +1,13 @@
 // Package train decides which versions a PromotionPolicy promotes from channel to channel. It is pure.
 //
 // Plan takes the policies with their statuses, the catalog, the rollouts, facts about the runtimes, and the time. It
-// returns the next status of each policy and the promotions that are due. The status records since when each channel
-// has its version, and which versions were rolled back. The caller writes the status, so a restart does not reset the
-// waiting times.
+// returns the next status of each policy and the promotions that are due. The status records the time at which each
+// channel got its version, and the versions that were rolled back. The caller writes the status, so a restart does not
+// reset the waiting times.
 //
 // A version is promoted only if every condition is known to be met. Missing facts, such as a runtime without a report
-// or a version without a ModuleTemplate, prevent the promotion. A version is not promoted either if the next channel
-// has a newer version, or if the version was rolled back in any channel of the policy.
+// or a version without a ModuleTemplate, prevent the promotion. So does a newer version in the next channel, or a
+// rollback of the version in any channel of the policy.
 package train
 
 import (

@@ -30,7 +30,7 @@ func In(spec *v1beta2.ModuleReleaseMetaSpec, source, channel string, create bool
 	p.To = spec.Channels[from].Version
 	if to < 0 {
 		if !create {
-			return p, fmt.Errorf("channel %q does not exist, only %s: add --create to create it", channel,
+			return p, fmt.Errorf("channel %q does not exist; the channels are %s: add --create to create it", channel,
 				strings.Join(known, ", "))
 		}
 		added := *spec.Channels[from].DeepCopy()

@@ -75,7 +75,7 @@ func Edit(file []byte, line int, module, source, channel string, create bool) ([
 	e := editor{lines: strings.SplitAfter(string(file), "\n")}
 	switch {
 	case to == nil && !create:
-		err = fmt.Errorf("the channel does not exist, only %s: use --create to add it",
+		err = fmt.Errorf("the channel does not exist; the channels are %s: use --create to add it",
 			strings.Join(names(channels), ", "))
 	case to == nil:
 		err = e.add(channels, from, channel)

@@ -242,7 +242,7 @@ func (s *Service) signInWithToken(w http.ResponseWriter, r *http.Request) {
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
-		s.refuse(w, http.StatusBadRequest, "Cannot read the form", "The form is larger than a token can be.")
+		s.refuse(w, http.StatusBadRequest, "Cannot read the form", "The form is larger than the largest valid token.")
 		return
 	}
 	token := strings.TrimSpace(r.PostForm.Get("token"))

@@ -29,7 +29,7 @@ type moduleView struct {
 // channelVersion is the version of a module in a channel.
 type channelVersion struct {
 	Channel, Version string
-	// Held is the unfinished or stopped rollout because of which not all runtimes get the version, or nil.
+	// Held is the unfinished or stopped rollout that withholds the version from some runtimes, or nil.
 	Held *fleet.Rollout
 }
 

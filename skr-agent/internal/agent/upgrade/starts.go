@@ -15,7 +15,8 @@ type podStarts struct {
 	count int
 }
 
-// maxCountedPods limits the counted Pods. Evicted Pods are counted until newer Pods replace them.
+// maxCountedPods is the maximum number of Pods with a count. Beyond it, the Pods with the oldest starts are dropped,
+// such as evicted Pods.
 const maxCountedPods = 8
 
 // parseStarts parses POD:COUNT entries, separated by commas. It ignores invalid entries.

@@ -13,7 +13,7 @@ const (
 	// identityBytes is reserved for the statement, the certificate, the certificate request and the enrollment, which
 	// the agent adds later.
 	identityBytes = 16 << 10
-	// maxPayloadBytes limits all other fields of the report. Base64 encoding increases their size by a third.
+	// maxPayloadBytes is the maximum size of the report without these parts. Base64 encoding adds a third to it.
 	maxPayloadBytes = bundle.MaxReportBytes/4*3 - identityBytes
 	// shortMessageBytes is the length of shortened messages.
 	shortMessageBytes = 96
