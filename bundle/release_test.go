@@ -234,7 +234,7 @@ func TestOnlyReleasedContentIsInstalled(t *testing.T) {
 			root, with(func(r *trust.Released) { r.Images[0] = "evil.example/operator:1.2.0" }), good.documents,
 			"was not released",
 		},
-		"other component than the referenced one": {root, all, swapped.documents, "does not match the released digest"},
+		"component that is not referenced": {root, all, swapped.documents, "does not match the released digest"},
 		"version below the floor": {
 			root, with(func(r *trust.Released) { r.Version = "1.1.9" }), newRelease(t, "1.1.9", key).documents,
 			"is older than 1.2.0",

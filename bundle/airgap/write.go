@@ -153,7 +153,7 @@ func writeEntry(ctx context.Context, file *os.File, offset int64, header []byte,
 		return fmt.Errorf("copy %s: %w", e.digest, err)
 	}
 	if found := digest.NewDigest(digest.SHA256, hash); n != e.size || found != e.digest {
-		return fmt.Errorf("read %s with %d bytes: got %d bytes with %s", e.digest, e.size, n, found)
+		return fmt.Errorf("read blob %s of %d bytes: got %d bytes with digest %s", e.digest, e.size, n, found)
 	}
 	return file.Truncate(offset + int64(len(header)) + padded(e.size))
 }

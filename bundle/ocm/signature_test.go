@@ -314,11 +314,11 @@ func TestSignaturesWithCertificatesNeedATrustedAuthority(t *testing.T) {
 		"certificate that is not valid yet": {
 			chain(leaf(nil), middle), trust, noon.Add(-13 * time.Hour), "not yet valid",
 		},
-		"other subject than the signature's name": {
+		"subject differs from the signature's name": {
 			chain(leaf(func(c *x509.Certificate) { c.Subject.CommonName = "release2" }), middle), trust, noon,
 			`certificate has subject "release2", must be "release"`,
 		},
-		"other subject than the configured one": {
+		"subject differs from the configured one": {
 			chain(leaf(nil), middle), Trust{Roots: chain(root), Subject: "ci"}, noon,
 			`certificate has subject "release", must be "ci"`,
 		},

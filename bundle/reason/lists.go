@@ -90,7 +90,7 @@ const (
 	RuntimeHandedOver    Reason = "RuntimeHandedOver"
 	CloneDetected        Reason = "CloneDetected"        // two agents report with the runtime's key
 	RuntimeIDInvalid     Reason = "RuntimeIDInvalid"     // the runtime id has an invalid form
-	RuntimeIDChanged     Reason = "RuntimeIDChanged"     // the label identifies another runtime than before
+	RuntimeIDChanged     Reason = "RuntimeIDChanged"     // the label identifies a different runtime than before
 	PinsInvalid          Reason = "PinsInvalid"          // the annotation that pins versions cannot be parsed
 	AnnotationInvalid    Reason = "AnnotationInvalid"    // another annotation cannot be parsed
 	RegistryNotAnswering Reason = "RegistryNotAnswering" // the registry fails for this runtime only

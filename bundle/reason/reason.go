@@ -21,7 +21,7 @@ const Other Reason = "Other"
 // maxBytes limits a reason.
 const maxBytes = 64
 
-// Check returns an error if an external reason is too long or contains other characters than letters and digits. It
+// Check returns an error if an external reason is too long or contains characters other than letters and digits. It
 // accepts values that no list contains.
 func (r Reason) Check() error {
 	if len(r) > maxBytes {

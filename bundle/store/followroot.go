@@ -70,7 +70,7 @@ func HasRoot(ctx context.Context, place Store, root trust.Root) (bool, error) {
 	case err == nil:
 		return false,
 			fmt.Errorf(
-				"%s:%s is another root of trust (%s) than the local one (%s): the published root was replaced, or "+
+				"%s:%s is a different root of trust (%s) than the local one (%s): the published root was replaced, or "+
 					"the local keys belong to another fleet", place.Name(bundle.TrustRepository), tag, there,
 				manifest.Descriptor.Digest)
 	case !errors.Is(err, ErrNotFound):

@@ -53,7 +53,7 @@ func TestPublishedRootIsNeverReplaced(t *testing.T) {
 	}
 	other := trusttest.NewMaker(t).First()
 	if err := PushRoot(t.Context(), place, other); err == nil ||
-		!strings.Contains(err.Error(), "is another root of trust") {
+		!strings.Contains(err.Error(), "is a different root of trust") {
 		t.Errorf("different root with the same version: got error %v, want a conflict", err)
 	}
 	repository, err := place.Repository(t.Context(), bundle.TrustRepository)

@@ -42,7 +42,7 @@ func Extended(data []byte, v any, depth int) error {
 	if err != nil || len(problems) == 0 {
 		return err
 	}
-	// No key appears twice, so all problems are unknown fields.
+	// CheckJSON has refused duplicate keys, so all problems are unknown fields.
 	var document any
 	if err := json.Unmarshal(data, &document); err != nil {
 		return err

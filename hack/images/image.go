@@ -171,7 +171,7 @@ func (s *store) addJSON(mediaType string, v any) (ocispec.Descriptor, error) {
 }
 
 // layout returns the archive. Source: OCI Image Layout Specification 1.1; Docker Image Specification 1.3, "Combined
-// Image JSON + Filesystem Changeset Format"; containerd's annotation for a name that is whole.
+// Image JSON + Filesystem Changeset Format"; containerd's annotation for a complete image name.
 func (s *store) layout(o Options, manifest ocispec.Manifest, top ocispec.Descriptor) ([]byte, error) {
 	top.Annotations = map[string]string{"io.containerd.image.name": o.Reference, ocispec.AnnotationRefName: o.Version}
 	docker := struct {

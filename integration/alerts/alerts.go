@@ -100,8 +100,8 @@ type unit struct {
 	Exprs    []expression `json:"promql_expr_test"`
 }
 
-// Check runs promtool with the alerting rules of a file for all cases. The error lists the cases in which other alerts
-// than expected fire. Check writes promtool's test file to dir.
+// Check runs promtool with the alerting rules of a file for all cases. The error lists the cases in which unexpected
+// alerts fire or expected alerts do not. Check writes promtool's test file to dir.
 func Check(ctx context.Context, dir, rules string, cases []Case) error {
 	rules, err := filepath.Abs(rules)
 	if err != nil {

@@ -86,7 +86,7 @@ type Checker struct {
 	checks     map[Invariant]int
 
 	staged      string // name of the module whose versions roll out in waves
-	concurrent  int    // maximum of non-canary runtimes with a version without a reported result
+	concurrent  int    // maximum number of non-canary runtimes whose new version has no reported result yet
 	unpoliced   bool
 	versions    map[string]map[string]bool // all promoted versions by module
 	broken      map[string]bool            // versions that no canary can run

@@ -18,7 +18,7 @@ import (
 )
 
 // errImpossible reports that this machine cannot execute a step.
-var errImpossible = errors.New("impossible here")
+var errImpossible = errors.New("this machine cannot execute the step")
 
 // fault starts a fault and returns the function that ends it, or nil for an instantaneous fault. ok is false if the
 // step is not a fault.

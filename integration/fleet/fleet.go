@@ -43,8 +43,8 @@ type Options struct {
 	Silence time.Duration
 	// Durable makes the control plane's etcd sync its writes. The etcd of a runtime never syncs.
 	Durable bool
-	// Measured runs the programs and clusters with Go's defaults if they are processes, and no cluster records
-	// requests. Otherwise they collect garbage less often, and each process of a cluster uses one processor.
+	// Measured keeps Go's defaults for the processes of programs and clusters, and turns off the recording of requests.
+	// Without Measured, the processes collect garbage less often, and each process of a cluster uses one processor.
 	Measured bool
 	// Secured makes the registry use TLS and passwords. Each program has its own password.
 	Secured bool

@@ -86,7 +86,7 @@ func TestMaliciousRegistryCannotChangeRuntime(t *testing.T) {
 				return false
 			}
 			blob := newer
-			if request.Method == http.MethodGet { // respond with other content than the resolved digest identifies
+			if request.Method == http.MethodGet { // respond with content that does not match the resolved digest
 				blob = other
 				signal(asked)
 			}

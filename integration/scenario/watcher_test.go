@@ -79,7 +79,7 @@ func untilState(t *testing.T, f *fleet.Fleet, name string, state v1beta2.State) 
 func published(t *testing.T, r *fleet.Runtime, before string) string {
 	t.Helper()
 	var digest string
-	until(t, 30*time.Second, fmt.Sprintf("%s applies another bundle than %s", r.ID, before), func() (bool, string) {
+	until(t, 30*time.Second, fmt.Sprintf("%s applies a bundle other than %s", r.ID, before), func() (bool, string) {
 		record, err := r.Record(t.Context())
 		if err != nil {
 			return false, err.Error()

@@ -41,7 +41,7 @@ func (r *Registry) AddTLSFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&r.PlainHTTP, "plain-http", false,
 		"use plain HTTP for all registries; always used for loopback addresses")
 	flags.StringArrayVar(&r.BlobHosts, "blob-host", nil,
-		"HOST or HOST:PORT of a blob storage that registries can redirect to, in addition to their own host; can be "+
+		"HOST or HOST:PORT of a blob store that registries can redirect to, in addition to their own host; can be "+
 			"repeated")
 }
 

@@ -200,7 +200,7 @@ func (o *ours) revise(ctx context.Context, before func() error) (time.Time, requ
 	return time.Now(), requests{}, err
 }
 
-// ask is a no-op, because the agent watches its installed objects.
+// ask is a no-op: the agent watches its installed objects and needs no request to reconcile them.
 func (o *ours) ask(context.Context, []int) (requests, error) { return requests{}, nil }
 
 // report waits until the publisher has read the agent's report, and returns the number of Ready modules.

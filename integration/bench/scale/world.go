@@ -63,8 +63,8 @@ type world struct {
 	agents        *agents
 	version       int  // number of the promoted module's current version
 	pending       bool // true if agents have not received the newest promotion yet
-	// promoted is the duration of the promotion stage's promotion, 0 if it was not measured. statuses is the duration
-	// until all reports were recorded.
+	// promoted is the duration of the promotion, 0 if it was not measured. statuses is the time until all reports were
+	// recorded.
 	promoted, statuses time.Duration
 	promotedCPU        time.Duration // CPU time of publisher and registry for the promotion
 	mounts             int64         // blobs mounted per bundle of a promotion

@@ -172,7 +172,7 @@ func jobCondition(job *batchv1.Job) *batchv1.JobCondition {
 	return nil
 }
 
-// lastLog returns the last log lines of the Job's newest Pod. If the log cannot be read, it returns the reason of the
+// lastLog returns the last log lines of the Job's newest Pod. If the log cannot be read, it returns the reason for the
 // failure.
 func (p *Prober) lastLog(ctx context.Context, job *batchv1.Job, reason string) string {
 	var pods corev1.PodList

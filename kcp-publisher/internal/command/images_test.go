@@ -31,7 +31,7 @@ func TestImagesAreShownWithTheAgeOfTheReports(t *testing.T) {
 		switch i {
 		case 1: // the last report is three days old
 			kyma.Status.Runtime.Observed.Time = metav1.NewTime(now.Add(-72 * time.Hour))
-		case 2: // the runtime runs another version than the published one
+		case 2: // the runtime does not run the published version
 			kyma.Status.Modules[1].Version = "1.6.0"
 		case 3:
 			kyma.Status.Runtime.Observed = nil

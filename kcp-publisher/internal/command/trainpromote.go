@@ -139,8 +139,8 @@ func (f *trainFlags) due(
 // incomplete.
 func recorded(p *v1alpha1.PromotionPolicy) bool { return p.Status.ObservedGeneration == p.Generation }
 
-// commit commits one promotion. It returns an error if the channels have other versions in the repository than in the
-// control plane.
+// commit commits one promotion. It returns an error if the channels' versions in the repository differ from those in
+// the control plane.
 func (f *trainPromoteFlags) commit(
 	ctx context.Context, repository *git.Repository, change git.Change, p train.Promotion,
 ) (promoted, error) {

@@ -263,7 +263,7 @@ func (h *history) publish(runtime string) {
 	outcome, err := h.keys.Publisher.Publish(h.Context(), h.record(runtime), plan.Runtime{
 		ID: runtime, Audience: bundle.Audience{Runtime: runtime}, Remembered: remembered,
 	}, resolve.Request{Seed: spec, Asked: spec}, snapshot)
-	if err != nil && h.model.forged > 0 && strings.Contains(err.Error(), "is another root of trust") {
+	if err != nil && h.model.forged > 0 && strings.Contains(err.Error(), "is a different root of trust") {
 		h.messages = append(h.messages, "  and cannot, until a person removes the forged root")
 		h.removeRoots(h.model.forged)
 		h.publish(runtime)
@@ -416,7 +416,7 @@ func (h *history) record(runtime string) *publish.Record {
 
 func (h *history) takeUpKeys() {
 	err := h.keys.follow(quiet(h.Context()))
-	if err != nil && h.model.forged > 0 && strings.Contains(err.Error(), "is another root of trust") {
+	if err != nil && h.model.forged > 0 && strings.Contains(err.Error(), "is a different root of trust") {
 		h.messages = append(h.messages, "  and cannot, until a person removes the forged root")
 		h.removeRoots(h.model.forged)
 		err = h.keys.follow(quiet(h.Context()))

@@ -124,8 +124,8 @@ func restingPollOf(poll time.Duration) time.Duration {
 }
 
 // freshEnough returns the age up to which a report is used without a new request to the registry. If isDue is true, a
-// bundle must be published, and an older report is sufficient, so the bundles of the whole fleet take precedence. A
-// pass that an operator requested always reads the registry.
+// bundle must be published. An older report is then sufficient, because publishing to the whole fleet takes precedence
+// over reading reports. A pass that an operator requested always reads the registry.
 func (k *Kymas) freshEnough(kyma *v1beta2.Kyma, isDue bool) time.Duration {
 	poll := k.pollOf(kyma)
 	switch {

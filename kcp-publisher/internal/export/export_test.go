@@ -113,7 +113,7 @@ func (f *fleet) push(repository string, blob bundle.Blob) {
 	f.must(store.PushBlob(f.t.Context(), to, blob))
 }
 
-// module creates a module's content in another repository than the bundles.
+// module creates a module's content in a different repository than the bundles.
 func (f *fleet) module(name string, sizeBytes int, images ...string) bundle.Manifest {
 	f.t.Helper()
 	blob := bundle.NewBlob("application/x-tar", f.noise(sizeBytes))

@@ -44,8 +44,8 @@ func readManifests(ctx context.Context, direct client.Reader, kyma *v1beta2.Kyma
 	return Of(kyma, all.Items), nil
 }
 
-// Announcement returns the message of an Event if the runtime has completed another phase than before, or an empty
-// string. before is the phase that the runtime had completed previously.
+// Announcement returns the message of an Event if the runtime has completed a new phase, or an empty string. before is
+// the phase that the runtime had completed previously.
 func Announcement(kyma *v1beta2.Kyma, before string) string {
 	t := kyma.Status.Runtime.Takeover
 	if t == nil || t.Done == before {

@@ -54,7 +54,8 @@ func (t *twins) found(newest digest.Digest, report *bundle.AcceptedReport, insta
 }
 
 // checkForTwin compares the newest report in the registry with this agent's last report. It is a no-op if the registry
-// does not respond. Other rounds do not confirm the report, because the other agent needs time to poll and replace it.
+// does not respond. If polled is true and the report is still the newest, the check counts toward the confirmation of
+// the report. Other rounds do not count, because a second agent needs a poll interval to replace the report.
 func (a *Agent) checkForTwin(ctx context.Context, log logr.Logger, polled bool) {
 	if a.twins.own == "" || a.Instance == "" {
 		return

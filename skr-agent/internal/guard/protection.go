@@ -47,6 +47,23 @@ func agentDefinition(k Key, _ string) string {
 	return ""
 }
 
+// checkDefinition refuses CRDs that the API server would not serve as named. The agent uses the CRDs of the content to
+// know which kinds exist once they are applied, so a CRD must not claim a built-in kind.
+func checkDefinition(o *unstructured.Unstructured, _ string) string {
+	if !IsCRD(o.GroupVersionKind().GroupKind()) {
+		return ""
+	}
+	plural, _, _ := unstructured.NestedString(o.Object, "spec", "names", "plural")
+	group := ServedKind(o).Group
+	switch {
+	case !IsCustom(group):
+		return fmt.Sprintf("this CRD would define kinds of the built-in API group %q", group)
+	case o.GetName() != plural+"."+group:
+		return fmt.Sprintf("the name of this CRD must be its plural and its group, %s.%s", plural, group)
+	}
+	return ""
+}
+
 func agentAPI(k Key, _ string) string {
 	if k.Kind == "APIService" && strings.HasSuffix(k.Name, "."+v1beta2.GroupVersion.Group) {
 		return "this APIService would serve the API that controls the agent"

@@ -30,7 +30,21 @@ func TestModulesCannotChangeTheAgent(t *testing.T) {
 		},
 		"CRD of a module CR": {
 			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " +
-				"kedas.operator.kyma-project.io}", "",
+				"kedas.operator.kyma-project.io}\nspec: {group: operator.kyma-project.io, names: {kind: Keda, plural: kedas}}",
+			"",
+		},
+		"CRD of a built-in kind": {
+			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: deployments.apps}\n" +
+				"spec: {group: apps, names: {kind: Deployment, plural: deployments}}", `built-in API group "apps"`,
+		},
+		"CRD in the core group": {
+			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: configmaps.}\n" +
+				"spec: {names: {kind: ConfigMap, plural: configmaps}}", `built-in API group ""`,
+		},
+		"CRD with the name of another plural": {
+			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " +
+				"others.example.com}\nspec: {group: example.com, names: {kind: Mine, plural: mines}}",
+			"must be its plural and its group, mines.example.com",
 		},
 		"APIService for the agent's API group": {
 			"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: " +

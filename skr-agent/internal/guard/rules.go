@@ -30,6 +30,11 @@ func rules() []rule {
 			byKey(agentKind),
 		},
 		{"agent-definition", "", byKey(agentDefinition)},
+		{
+			"built-in-definition",
+			"the API server refuses CRDs with a wrong name, and tenants cannot create CRDs",
+			checkDefinition,
+		},
 		{"agent-api", "", byKey(agentAPI)},
 		{"trusted-ca", "", byKey(trustedCA)},
 		{"agent-object", "", byKey(agentObject)},

@@ -53,7 +53,7 @@ func (i Importer) lastList(ctx context.Context, root trust.Root, tag string) (*b
 	}
 	verified, err := bundle.VerifyCarried(fetched, root)
 	if err != nil {
-		return nil, nil //nolint:nilerr // see above
+		return nil, nil //nolint:nilerr // the list has no valid signature, so ignore it
 	}
 	return &verified, nil
 }

@@ -316,9 +316,14 @@ func (i *Installer) owner(m *v1beta2.Manifest) guard.Owner {
 	}
 }
 
-// scope reports whether a kind is namespaced, according to the API server's discovery.
+// scope reports whether a kind is namespaced, according to the API server's discovery. Without a version, it accepts
+// any version.
 func (i *Installer) scope(gvk schema.GroupVersionKind) (bool, error) {
-	mapping, err := i.cluster.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+	var versions []string
+	if gvk.Version != "" {
+		versions = append(versions, gvk.Version)
+	}
+	mapping, err := i.cluster.RESTMapper().RESTMapping(gvk.GroupKind(), versions...)
 	if meta.IsNoMatchError(err) {
 		return false, errUnknownKind
 	}

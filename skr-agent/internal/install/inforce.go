@@ -162,8 +162,8 @@ func isBegun(m *v1beta2.Manifest) bool {
 	return applied != nil && applied.Begun != "" && applied.Begun == m.RequestedVersion().Digest
 }
 
-// hasWrongRecord reports whether the record contains another version than the Manifest, or an apply that has not
-// completed.
+// hasWrongRecord reports whether the record contains a different version than the Manifest, or an apply that has
+// not completed.
 func hasWrongRecord(m *v1beta2.Manifest) bool {
 	applied := m.Applied()
 	return applied != nil && (applied.Begun != "" || applied.Version != m.Spec.Version)

@@ -78,10 +78,14 @@ func (a *actor) list(ctx context.Context, objects []*unstructured.Unstructured) 
 	return found, nil
 }
 
-// isUndefined reports whether the CRD of an object is part of the plan and does not exist yet. It records such an
-// object as absent.
+// isUndefined reports whether the CRD of an object is part of the plan and does not exist yet, and the API server does
+// not serve the object's kind. It records such an object as absent. The CRD alone does not show this, because its
+// content can name a kind that exists.
 func (p *plan) isUndefined(o *unstructured.Unstructured) bool {
 	gvk := o.GroupVersionKind()
+	if !p.unserved[gvk.GroupKind()] {
+		return false
+	}
 	for _, definition := range p.stages[0] {
 		if !p.absent.has(guard.KeyOf(definition)) || !guard.IsCRD(definition.GroupVersionKind().GroupKind()) {
 			continue

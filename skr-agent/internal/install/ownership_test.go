@@ -76,6 +76,46 @@ func TestModuleDoesNotTakeOverForeignObjects(t *testing.T) {
 	require.Equal(t, "kyma-system/keda", theirs.Annotations[v1beta2.AnnotationOwnedBy])
 }
 
+// TestCRDInContentDoesNotHideForeignObjects installs CRDs that claim kinds of existing objects. The agent would take
+// such objects over if it assumed that they do not exist before the CRD.
+func TestCRDInContentDoesNotHideForeignObjects(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	theirs := configMap("theirs", map[string]string{"is": "the tenant's"})
+	require.NoError(t, w.client.Create(ctx, theirs))
+	require.NoError(t, w.client.Create(ctx, objects(t, sampleCRD)[0]))
+	custom := objects(t, "apiVersion: example.kyma-project.io/v1\nkind: Sample\nmetadata: {name: theirs, namespace: "+
+		"kyma-system}\nspec: {is: the tenant's}\n")[0]
+	w.eventually("the tenant's Sample is created", func() bool { return w.client.Create(ctx, custom.DeepCopy()) == nil })
+	definition := func(name, group, kind, plural string) string {
+		return "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " + name + "}\n" +
+			"spec:\n  group: '" + group + "'\n  scope: Cluster\n  names: {kind: " + kind + ", plural: " + plural +
+			"}\n  versions:\n  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, " +
+			"x-kubernetes-preserve-unknown-fields: true}}}\n---\n"
+	}
+	for name, c := range map[string]struct{ content, want string }{
+		"built-in": {
+			definition("configmaps.", "", "ConfigMap", "configmaps") +
+				"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: theirs}\ndata: {is: stolen}\n",
+			`this CRD would define kinds of the built-in API group ""`,
+		},
+		"custom": {
+			definition("fakes.example.kyma-project.io", "example.kyma-project.io", "Sample", "fakes") +
+				"apiVersion: example.kyma-project.io/v1\nkind: Sample\nmetadata: {name: theirs}\nspec: {is: stolen}\n",
+			"Sample kyma-system/theirs already exists and does not belong to this module",
+		},
+	} {
+		w.wants(name, c.content)
+		w.state(name, v1beta2.StateError, c.want)
+		require.Empty(t, w.manifest(name).Status.Synced)
+	}
+	require.True(t, w.exists(theirs, home, "theirs"))
+	require.Equal(t, "the tenant's", theirs.Data["is"])
+	require.True(t, w.exists(custom, home, "theirs"))
+	is, _, _ := unstructured.NestedString(custom.Object, "spec", "is")
+	require.Equal(t, "the tenant's", is)
+}
+
 func TestRemovalDeletesOnlyOwnDefaultCR(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()

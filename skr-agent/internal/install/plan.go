@@ -30,6 +30,8 @@ type plan struct {
 	// stages are applied in order. The stages are CRDs, namespaces and cluster roles; classes; other built-in kinds;
 	// and custom resources, whose webhooks can be part of an earlier stage.
 	stages [4][]*unstructured.Unstructured
+	// unserved are the kinds of CRDs in the content that the API server does not serve yet.
+	unserved map[schema.GroupKind]bool
 	// inventory contains all objects of the stages. prune contains the objects of the previous inventory that are not
 	// in the plan, in the order of deletion.
 	inventory []v1beta2.Resource
@@ -101,11 +103,11 @@ func makePlan(
 	rendered []*unstructured.Unstructured, defaultCR *unstructured.Unstructured, before []v1beta2.Resource,
 	by guard.Owner, served scopes,
 ) (plan, error) {
-	scope := withDefinitions(served, rendered)
+	scope, unserved := withDefinitions(served, rendered)
 	if err := normalize.UnstructuredList(rendered); err != nil {
 		return plan{}, err
 	}
-	var p plan
+	p := plan{unserved: unserved}
 	seen, stay := keys{}, keys{}
 	for _, o := range rendered {
 		namespaced, err := scope(o.GroupVersionKind())
@@ -175,9 +177,14 @@ func (p *plan) leaveOut(o *unstructured.Unstructured, role string, by guard.Owne
 	stay[k] = struct{}{}
 }
 
-// withDefinitions returns scopes that include the kinds of the CRDs in the content. The CRD takes precedence over a
-// served kind, because it can add a version.
-func withDefinitions(served scopes, rendered []*unstructured.Unstructured) scopes {
+// withDefinitions returns scopes that include the kinds of the CRDs in the content. For a kind that the API server
+// serves in any version, its scope takes precedence, because a CRD in the content can name any kind, and the scope
+// decides which objects the guard compares.
+//
+// unserved contains the defined kinds for which the returned scopes found no served version.
+func withDefinitions(
+	served scopes, rendered []*unstructured.Unstructured,
+) (withContent scopes, unserved map[schema.GroupKind]bool) {
 	defined := map[schema.GroupVersionKind]bool{}
 	for _, o := range rendered {
 		if !utils.IsCRD(o) {
@@ -194,12 +201,23 @@ func withDefinitions(served scopes, rendered []*unstructured.Unstructured) scope
 			}
 		}
 	}
+	unserved = map[schema.GroupKind]bool{}
 	return func(gvk schema.GroupVersionKind) (bool, error) {
-		if namespaced, ok := defined[gvk]; ok {
+		namespaced, ok := defined[gvk]
+		if !ok {
+			return served(gvk)
+		}
+		kind := gvk.GroupKind()
+		if unserved[kind] { // an unknown kind costs requests for discovery
 			return namespaced, nil
 		}
-		return served(gvk)
-	}
+		live, err := served(kind.WithVersion(""))
+		if errors.Is(err, errUnknownKind) {
+			unserved[kind] = true
+			return namespaced, nil
+		}
+		return live, err
+	}, unserved
 }
 
 func place(o *unstructured.Unstructured, namespaced bool, fallback string) {

@@ -111,7 +111,7 @@ func TestInstallerSendsFewRequestsForTypicalModule(t *testing.T) {
 		{"install", func() {
 			w.wants("lantern", typical("1.0.0"), version("1.0.0"), withCR)
 			w.runs(home, "lantern-manager")
-		}, 75},
+		}, 80},
 		{"promotion", func() {
 			w.wants("lantern", typical("1.1.0"), version("1.1.0"), withCR)
 			w.runsVersion(home, "lantern-manager", "1.1.0")

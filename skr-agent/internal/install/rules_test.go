@@ -289,6 +289,11 @@ func ruleCases() map[string]struct{ yaml, rule string } {
 			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " +
 				"kymas.operator.kyma-project.io, labels: {a: b}}", "agent-definition",
 		},
+		"CRD with its own name": {
+			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " +
+				"mines.example.com}\nspec: {group: example.com, scope: Namespaced, names: {kind: Mine, plural: mines}, " +
+				"versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}", "",
+		},
 		"Lease of the agent": {
 			"apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: skr-agent.kyma-pull.dev, namespace: " +
 				"kyma-system}", "agent-object",

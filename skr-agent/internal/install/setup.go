@@ -165,7 +165,8 @@ type memo struct {
 	dropped keys
 	// webhooksDeleted is true if the module's webhooks were deleted first, because they blocked its removal.
 	webhooksDeleted bool
-	// refused is the outcome of the last refused content. refusedAs identifies the content. It is tried again at retry.
+	// refused is the outcome of the last refused content. refusedAs identifies the content. The agent tries the content
+	// again at retry.
 	refused   *outcome
 	refusedAs string
 	retry     time.Time

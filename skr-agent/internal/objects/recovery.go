@@ -289,7 +289,7 @@ func (k *Keeper) load(ctx context.Context) error {
 	}
 	if err != nil {
 		k.memory = Memory{}
-		return fmt.Errorf("ignore Secret %s/%s: %w", namespace, MemorySecret, err)
+		return fmt.Errorf("Secret %s/%s is damaged and ignored: %w", namespace, MemorySecret, err)
 	}
 	k.saved = text
 	return nil

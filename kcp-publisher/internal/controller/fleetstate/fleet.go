@@ -23,7 +23,7 @@ type Fleet struct {
 	// release frees shared data of a dropped record.
 	release func(*publish.Record)
 
-	mu       sync.Mutex // guards runtimes, and every Runtime except the target of Published
+	mu       sync.Mutex // guards runtimes and all their fields, but not the record that Published points to
 	runtimes map[Key]*Runtime
 	failing  int // runtimes with a Backoff
 }

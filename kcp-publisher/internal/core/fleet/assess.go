@@ -147,7 +147,7 @@ func blockedTrains(policies []v1alpha1.PromotionPolicy) []Cause {
 	return all
 }
 
-// Held returns the fleet-wide cause for publishing that is on hold. why is the reason of the hold.
+// Held returns the fleet-wide cause for publishing that is on hold. why is the reason for the hold.
 func Held(why string) Cause {
 	return Cause{Situation: CommitHolds, Message: text(why), Advice: byName[CommitHolds].Advice}
 }

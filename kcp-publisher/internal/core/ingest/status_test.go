@@ -371,7 +371,7 @@ func TestModulesStayInStatusWithoutBundleAndReport(t *testing.T) {
 	s.before.Modules = []v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateReady}}
 	after := s.status()
 	if len(after.Modules) != 1 || after.Modules[0].Name != "keda" || after.State == v1beta2.StateReady {
-		t.Errorf("got %s, want module keda and another state than Ready", outline(after))
+		t.Errorf("got %s, want module keda in a state other than Ready", outline(after))
 	}
 }
 

@@ -76,7 +76,7 @@ func namedKyma(kyma trust.Kyma) *trust.Kyma {
 	return &kyma
 }
 
-// ownerChanged reports whether the next bundle identifies another Kyma than the last bundle. If the last bundle
+// ownerChanged reports whether the next bundle identifies a different Kyma than the last bundle. If the last bundle
 // identifies no Kyma, that alone does not require a new bundle: the next regular bundle adds the Kyma.
 func ownerChanged(last, next bundle.Predicate) bool {
 	switch {

@@ -100,7 +100,7 @@ func Next(
 	return next, statementReason(last.Predicate, next, used, r.Validity, now)
 }
 
-// sequenceIn returns a bundle's sequence, or 0 if the bundle has another epoch than the root.
+// sequenceIn returns a bundle's sequence, or 0 if the bundle's epoch differs from the root's epoch.
 func sequenceIn(root trust.Root, p bundle.Predicate) int64 {
 	if p.Epoch != root.Epoch {
 		return 0

@@ -37,7 +37,7 @@ const (
 	ReasonSecretsChanged Reason = "SecretsChanged"
 	// ReasonAudienceChanged: the runtime's cluster or key was first reported, changed, or was revoked.
 	ReasonAudienceChanged Reason = "AudienceChanged"
-	// ReasonOwnerChanged: the runtime belongs to another Kyma than the one in the last bundle.
+	// ReasonOwnerChanged: the runtime belongs to a different Kyma than the one in the last bundle.
 	ReasonOwnerChanged Reason = "OwnerChanged"
 	// ReasonKymaChanged: the generation of the runtime's Kyma changed or, with autonomy, its spec.
 	ReasonKymaChanged Reason = "KymaChanged"

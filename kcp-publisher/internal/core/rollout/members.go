@@ -207,7 +207,7 @@ func (p *plan) classifyWithVersion(m *member, r *Runtime, quiet bool) {
 
 func lateReason(r *Runtime) string {
 	if !r.Current {
-		return "the last report is about another bundle than the published one"
+		return "the last report does not describe the published bundle"
 	}
 	return fmt.Sprintf("module is %s: %s", r.State, cmp.Or(r.Message, "no reason was reported"))
 }

@@ -243,7 +243,7 @@ func TestWaveThatHasTheVersionStillSoaks(t *testing.T) {
 		"canary got the version an hour ago":            {minutesAgo: 60, granted: true, next: true},
 		"canary got the version without a rollout":      {},
 		"canary got a proven version without a rollout": {proven: true, next: true},
-		"canary got a version a minute ago that was proven before": {
+		"canary got a previously proven version a minute ago": {
 			minutesAgo: 1, granted: true, proven: true, next: true,
 		},
 	} {

@@ -101,9 +101,10 @@ func releasable(state fleet.RolloutState, held, channel string) bool {
 	return ended && channel != held
 }
 
-// lastGood returns the version to which runtimes return if the promotion after the given rollout fails. It is the
-// version that was published without a policy after the rollout. Otherwise, it is the rollout's version if every
-// runtime has it, even while the last wave still soaks. Otherwise, it is the rollout's own last good version.
+// lastGood returns the version to which runtimes return if the promotion after the given rollout fails. If a version
+// was published without a policy after the rollout, it is that version. If every runtime has the rollout's version,
+// even while the last wave still soaks, it is the rollout's version. Otherwise, it is the rollout's own last good
+// version.
 func lastGood(before *fleet.Rollout) string {
 	if before.Status.VersionWithoutPolicy != "" {
 		return before.Status.VersionWithoutPolicy

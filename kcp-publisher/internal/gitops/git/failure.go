@@ -46,7 +46,7 @@ func (e *hostKeyError) Error() string {
 	const advice = "verify this key with the server's operators, and then add it to known_hosts"
 	var mismatch *knownhosts.KeyError
 	if errors.As(e.err, &mismatch) && len(mismatch.Want) > 0 {
-		return fmt.Sprintf("known_hosts (%s) has another key for %s than the server's, %s: %s", e.file, e.host,
+		return fmt.Sprintf("known_hosts (%s) has a different key for %s than the server's, %s: %s", e.file, e.host,
 			e.fingerprint, advice)
 	}
 	if errors.As(e.err, &mismatch) {

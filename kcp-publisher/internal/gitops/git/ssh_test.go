@@ -142,7 +142,7 @@ func TestSSHRepositoryIsReadAndPushedWithKeysFromFiles(t *testing.T) {
 		want     string
 	}{
 		"server with another key": {
-			other.PublicKey(), identity, HostKeyRefused, "has another key for " + address.String() +
+			other.PublicKey(), identity, HostKeyRefused, "has a different key for " + address.String() +
 				" than the server's, " + host.PublicKey().Type() + " " + ssh.FingerprintSHA256(host.PublicKey()),
 		},
 		"server with another type of key": {
@@ -234,7 +234,7 @@ func sendReferences(conn net.Conn, config *ssh.ServerConfig) (bytes int64) {
 	return bytes
 }
 
-// ecdsaKey returns a host key of another type than the server's key.
+// ecdsaKey returns a host key of a different type than the server's key.
 func ecdsaKey(t *testing.T) ssh.PublicKey {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -36,7 +36,7 @@ type provider struct {
 	mu     sync.Mutex // guards the fields below
 	claims map[string]any
 	forge  func(claims map[string]any) // changes the claims of ID tokens, or nil
-	signer *ecdsa.PrivateKey           // another key than the published one
+	signer *ecdsa.PrivateKey           // not the published key
 	codes  map[string]url.Values       // request of each code
 	down   bool
 }

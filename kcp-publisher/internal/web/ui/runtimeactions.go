@@ -192,7 +192,7 @@ func (p *pages) act(
 }
 
 // selectionOf returns a digest of the selected runtimes. A confirmed form contains it to detect that the filter matches
-// other runtimes than the user confirmed. Runtimes report some of the texts that filters match.
+// runtimes that the user did not confirm. Runtimes report some of the texts that filters match.
 func selectionOf(selected []*fleet.Runtime) string {
 	keys := make([]string, len(selected))
 	for i, one := range selected {

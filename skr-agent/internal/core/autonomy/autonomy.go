@@ -196,7 +196,8 @@ func offered(b *bundle.Bundle, module, version string) *bundle.Manifest {
 	return find(b.State.Offers, func(m bundle.Manifest) bool { return m.Module == module && m.Version == version })
 }
 
-// current returns the manifest of an installed module, which is the bundle's or a newer offer. It returns nil for none.
+// current returns the manifest of an installed module: the published manifest, or the offer of the installed version.
+// It returns nil if neither exists.
 func current(b *bundle.Bundle, module string, published *bundle.Manifest, versions map[string]string) *bundle.Manifest {
 	if published != nil && published.Version == versions[module] {
 		return published

@@ -159,7 +159,7 @@ func (r rules) localize(i image) (image, bool, error) {
 				best[1].text)
 	case i.digest != "" && best[0].digest != "" && i.digest != best[0].digest:
 		return i, false,
-			fmt.Errorf("image %s has another digest than %s in the list of the component", i.text, best[0].text)
+			fmt.Errorf("image %s has a different digest than %s in the component's image list", i.text, best[0].text)
 	}
 	chosen := best[0]
 	if chosen.digest == "" {

@@ -58,7 +58,7 @@ func TestImagesAreLocalizedAndMirrored(t *testing.T) {
 		},
 		"localized image with another digest": {
 			"example.org/scaler:1.0@" + strings.Replace(sum, "2cf", "3cf", 1),
-			[]string{"local.example/scaler:1.0@" + sum}, nil, "has another digest than",
+			[]string{"local.example/scaler:1.0@" + sum}, nil, "has a different digest than",
 		},
 		"localized image with the longest common path wins": {
 			"example.org/a/scaler:1.0", []string{"l.example/b/scaler:1.0", "l.example/a/scaler:1.0"}, nil,
