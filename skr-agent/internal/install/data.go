@@ -109,7 +109,7 @@ func (i *Installer) objectsOf(ctx context.Context, gvk schema.GroupVersionKind, 
 		}
 		for n := range list.Items {
 			o := &list.Items[n]
-			if o.DeletionTimestamp.IsZero() && metav1.GetControllerOfNoCopy(o) == nil && !isMadeByKubernetes(gvk, o) {
+			if o.DeletionTimestamp.IsZero() && !i.isControlledInNamespace(o) && !isMadeByKubernetes(gvk, o) {
 				found = append(found, keyIn(gvk.GroupKind(), o.Namespace, o.Name).String())
 			}
 		}
@@ -117,6 +117,18 @@ func (i *Installer) objectsOf(ctx context.Context, gvk schema.GroupVersionKind, 
 			return found, nil
 		}
 	}
+}
+
+// isControlledInNamespace reports whether the controller of an object is namespaced. The controller is then in the same
+// namespace and counts instead of the object. A cluster-scoped controller, such as a composite resource, does not: its
+// objects can be a user's only data in the namespace.
+func (i *Installer) isControlledInNamespace(o *metav1.PartialObjectMetadata) bool {
+	controller := metav1.GetControllerOfNoCopy(o)
+	if controller == nil {
+		return false
+	}
+	namespaced, err := i.scope(schema.FromAPIVersionAndKind(controller.APIVersion, controller.Kind))
+	return err == nil && namespaced
 }
 
 // isMadeByKubernetes reports whether Kubernetes or a common platform creates an object automatically, in every

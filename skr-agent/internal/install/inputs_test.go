@@ -137,6 +137,20 @@ func TestUpgradeKeepsData(t *testing.T) {
 		return !w.exists(namespace, "", "empty") || !namespace.DeletionTimestamp.IsZero()
 	})
 
+	t.Log("a namespace with an object of a cluster-scoped controller is kept")
+	w.wants("composed", "apiVersion: v1\nkind: Namespace\nmetadata: {name: composed}\n---\n"+aConfigMap("composed"),
+		version("1.0.0"))
+	w.state("composed", v1beta2.StateReady, "")
+	database := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "composed", Name: "database", OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Name: "composite", UID: "1", Controller: new(true),
+		}},
+	}}
+	require.NoError(t, w.client.Create(t.Context(), database))
+	w.wants("composed", aConfigMap("composed"), version("2.0.0"))
+	w.state("composed", v1beta2.StateWarning,
+		"Namespace composed is no longer part of the module and is kept while it contains ConfigMap composed/database")
+
 	t.Log("an annotation allows the deletion of the claim")
 	metav1.SetMetaDataAnnotation(&live.ObjectMeta, v1beta2.AnnotationDeleteWithData, v1beta2.True)
 	require.NoError(t, w.client.Update(t.Context(), live))
