@@ -56,11 +56,11 @@ func TestAgentImageBelowTheFloorIsRefused(t *testing.T) {
 		"image without a tag":                    {"host.example/agent" + pin, false},
 		"image with a tag that is not a version": {"host.example/agent:latest" + pin, false},
 	} {
-		err := CheckReleases(root, DesiredState{Settings: Settings{Agent: c.image}}, nil, time.Now())
+		err := CheckReleases(root, DesiredState{Settings: Settings{Agent: c.image}}, nil, decode, time.Now())
 		if (err == nil) != c.fits {
 			t.Errorf("%s: got error %v, want accepted: %t", name, err, c.fits)
 		}
-		if err := CheckReleases(trust.Root{}, DesiredState{Settings: Settings{Agent: c.image}}, nil,
+		if err := CheckReleases(trust.Root{}, DesiredState{Settings: Settings{Agent: c.image}}, nil, decode,
 			time.Now()); err != nil {
 			t.Errorf("%s, without a floor: got error %v, want no error", name, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -68,9 +69,9 @@ func releasedBy(t *testing.T, d ocm.Descriptor, keys ...*rsa.PrivateKey) []byte 
 
 // release is a component with a file, an artifact, an image, and a referenced component that also has an image.
 type release struct {
-	file, layer, manifest Blob
-	main, part            ocm.Descriptor
-	documents             map[digest.Digest][]byte
+	file, layer, manifest, defaultCR Blob
+	main, part                       ocm.Descriptor
+	documents                        map[digest.Digest][]byte
 }
 
 func newRelease(t *testing.T, version string, keys ...*rsa.PrivateKey) release {
@@ -78,6 +79,8 @@ func newRelease(t *testing.T, version string, keys ...*rsa.PrivateKey) release {
 	r := release{
 		file:  NewBlob("application/yaml", []byte("kind: ConfigMap")),
 		layer: NewBlob("application/x-tar", []byte("layer")),
+		defaultCR: NewBlob("application/yaml", []byte(
+			`{"apiVersion": "operator.kyma-project.io/v1alpha1", "kind": "Keda", "metadata": {"name": "default"}}`)),
 	}
 	data, err := json.Marshal(ocispec.Manifest{
 		MediaType: ocispec.MediaTypeImageManifest, Layers: []ocispec.Descriptor{r.layer.Descriptor},
@@ -118,7 +121,7 @@ func newRelease(t *testing.T, version string, keys ...*rsa.PrivateKey) release {
 		Schema: ocm.SchemaV2, Name: "makers.example/keda", Version: version, Provider: ocm.Provider{Name: "makers"},
 		Resources: []ocm.Resource{
 			local("raw-manifest", "genericBlobDigest/v1", r.file), local("chart", "ociArtifactDigest/v1", r.manifest),
-			image("operator"),
+			local(ContentDefaultCR, "genericBlobDigest/v1", r.defaultCR), image("operator"),
 		},
 		References: []ocm.Reference{
 			{
@@ -268,6 +271,11 @@ func many() map[digest.Digest][]byte {
 	return documents
 }
 
+func decode(data []byte) (*unstructured.Unstructured, error) {
+	object := &unstructured.Unstructured{}
+	return object, json.Unmarshal(data, &object.Object)
+}
+
 func TestReleaseKeysForbidContentFromOtherFields(t *testing.T) {
 	key := trusttest.RSAKey(t)
 	root := locked(t, 1, key)
@@ -288,6 +296,7 @@ func TestReleaseKeysForbidContentFromOtherFields(t *testing.T) {
 			Name: "keda", Module: "keda", Version: "1.2.0", Component: "makers.example/keda",
 			Content: []Content{
 				{Name: "raw-manifest", Digest: r.file.Descriptor.Digest, SizeBytes: r.file.Descriptor.Size},
+				{Name: ContentDefaultCR, Digest: r.defaultCR.Descriptor.Digest, SizeBytes: r.defaultCR.Descriptor.Size},
 			},
 		}
 		m.Spec.Install.Source = runtime.RawExtension{Raw: source}
@@ -332,25 +341,38 @@ func TestReleaseKeysForbidContentFromOtherFields(t *testing.T) {
 				m.Spec.Config = &v1beta2.ImageSpec{Ref: "sha256:00"}
 			}, "is not part of the module's content",
 		},
-		"ClusterRoleBinding as default object": {func(m *Manifest, _ *DesiredState) {
-			m.Spec.Resource = object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding")
-		}, "must be a custom resource of the module"},
-		"Secret as default object": {
-			func(m *Manifest, _ *DesiredState) {
-				m.Spec.Resource = object("v1", "Secret")
-			}, "must be a custom resource of the module",
-		},
-		"Deployment as default object": {
-			func(m *Manifest, _ *DesiredState) {
-				m.Spec.Resource = object("apps/v1", "Deployment")
-			}, "must be a custom resource of the module",
-		},
-		"Manifest as default object": {func(m *Manifest, _ *DesiredState) {
-			m.Spec.Resource = object("operator.kyma-project.io/v1beta2", "Manifest")
-		}, "must be a custom resource of the module"},
+		"module without a default CR": {func(m *Manifest, _ *DesiredState) {
+			m.Spec.Resource, m.Content = nil, m.Content[:1]
+		}, ""},
+		"default CR that differs from the released one": {func(m *Manifest, _ *DesiredState) {
+			m.Spec.Resource.Object["spec"] = map[string]any{"image": "evil.example/run"}
+		}, "differs from the released default CR"},
+		"Secret as default CR": {func(m *Manifest, _ *DesiredState) {
+			m.Spec.Resource = object("v1", "Secret")
+		}, "differs from the released default CR"},
+		"default CR without a released default CR": {func(m *Manifest, _ *DesiredState) {
+			m.Content = m.Content[:1]
+		}, "the default CR was not released"},
+		"default CR in a content that was not released": {func(m *Manifest, _ *DesiredState) {
+			m.Content[1].Digest = digest.FromString("evil")
+		}, "was not released"},
+		"default CR in released content with another name": {func(m *Manifest, _ *DesiredState) {
+			m.Content[1] = Content{Name: ContentDefaultCR, Digest: r.file.Descriptor.Digest}
+		}, "was not released"},
+		"released component under the name of another module": {func(m *Manifest, _ *DesiredState) {
+			m.Name, m.Module = "networking", "networking"
+		}, "cannot be module networking"},
+		"released component under the end of its name": {func(m *Manifest, _ *DesiredState) {
+			m.Name, m.Module = "eda", "eda"
+		}, "cannot be module eda"},
+		"module whose name contains a folder": {func(m *Manifest, _ *DesiredState) {
+			m.Module = "makers.example/keda"
+		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := CheckReleases(root, state(c.change), r.documents, trusttest.Now)
+			documents := maps.Clone(r.documents)
+			documents[r.defaultCR.Descriptor.Digest] = r.defaultCR.Bytes
+			err := CheckReleases(root, state(c.change), documents, decode, trusttest.Now)
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -358,7 +380,7 @@ func TestReleaseKeysForbidContentFromOtherFields(t *testing.T) {
 	}
 	open := trusttest.RootFor(t, trusttest.NewSigner(t))
 	if err := CheckReleases(open, state(func(m *Manifest, _ *DesiredState) { m.Release = nil }), nil,
-		trusttest.Now); err != nil {
+		decode, trusttest.Now); err != nil {
 		t.Errorf("without release keys: got error %v, want no error", err)
 	}
 }

@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/opencontainers/go-digest"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
@@ -17,7 +19,12 @@ import (
 // CheckReleases returns an error if some content of a desired state was not released; see CheckRelease. It also
 // restricts other fields through which a publisher could add content: mirrors, the agent's image, and the default
 // objects of modules.
-func CheckReleases(r trust.Root, state DesiredState, documents map[digest.Digest][]byte, now time.Time) error {
+//
+// documents contains the Evidence of all modules by verified digest. decode reads a released default CR.
+func CheckReleases(
+	r trust.Root, state DesiredState, documents map[digest.Digest][]byte,
+	decode func([]byte) (*unstructured.Unstructured, error), now time.Time,
+) error {
 	if !r.HasReleaseKeys() && len(r.Floors) == 0 {
 		return nil
 	}
@@ -45,7 +52,14 @@ func CheckReleases(r trust.Root, state DesiredState, documents map[digest.Digest
 		if !r.HasReleaseKeys() {
 			continue
 		}
-		if err := m.checkLocked(); err != nil {
+		var released *unstructured.Unstructured
+		if c, ok := m.releasedDefaultCR(); ok {
+			var err error
+			if released, err = decode(documents[c.Digest]); err != nil {
+				return fmt.Errorf("module %s: content %s: %w", m.Module, c.Name, err)
+			}
+		}
+		if err := m.checkLocked(released); err != nil {
 			return fmt.Errorf("module %s: %w", m.Module, err)
 		}
 	}
@@ -60,8 +74,10 @@ func (m Manifest) released() trust.Released {
 	return released
 }
 
-// checkLocked refuses manifest fields that could add content that Content does not list.
-func (m Manifest) checkLocked() error {
+// checkLocked refuses manifest fields that could install other content than the released content, or install it with the
+// ServiceAccount of another module. released is the default CR in the module's release, or nil if the release contains
+// none.
+func (m Manifest) checkLocked(released *unstructured.Unstructured) error {
 	named := []v1beta2.ImageSpec{{}}
 	if err := json.Unmarshal(m.Spec.Install.Source.Raw, &named[0]); err != nil {
 		return fmt.Errorf("spec.install.source: %w", err)
@@ -77,15 +93,66 @@ func (m Manifest) checkLocked() error {
 	if _, there := m.Annotations[v1beta2.AnnotationImages]; there {
 		return fmt.Errorf("annotation %s can only be set by the agent", v1beta2.AnnotationImages)
 	}
-	if m.Spec.Resource == nil {
+	return CheckReleaseOf(m.Module, m.Component, m.Spec.Resource, released)
+}
+
+// CheckReleaseOf checks two fields of a module that its release must cover if the root of trust has release keys: the
+// last part of the component's name must be the module's name, because a runtime selects ServiceAccounts by module
+// name. The default CR must equal the released default CR. A module without a default CR passes.
+func CheckReleaseOf(module, component string, defaultCR, released *unstructured.Unstructured) error {
+	if component != module && !strings.HasSuffix(component, "/"+module) {
+		return fmt.Errorf(
+			"component %s cannot be module %s: with release keys, a component's name must end with the module's name",
+			component, module)
+	}
+	if defaultCR == nil {
 		return nil
 	}
-	gvk := m.Spec.Resource.GroupVersionKind()
-	builtIn := !strings.Contains(gvk.Group, ".") || strings.HasSuffix(gvk.Group, ".k8s.io")
-	ours := gvk.Group == v1beta2.Group &&
-		slices.Contains([]string{"Kyma", "Manifest", "ModuleTemplate", "ModuleReleaseMeta", "Watcher"}, gvk.Kind)
-	if builtIn || ours {
-		return fmt.Errorf("spec.resource is a %s, must be a custom resource of the module", gvk.GroupKind())
+	if released == nil {
+		return fmt.Errorf(
+			"spec.resource: the default CR was not released: with release keys, the component needs it as resource %q",
+			ContentDefaultCR)
+	}
+	requested, err := json.Marshal(defaultCR.Object)
+	if err != nil {
+		return fmt.Errorf("spec.resource: %w", err)
+	}
+	expected, err := json.Marshal(released.Object)
+	if err != nil {
+		return fmt.Errorf("released default CR: %w", err)
+	}
+	if !bytes.Equal(requested, expected) {
+		return fmt.Errorf("spec.resource: the default CR differs from the released default CR, the component's "+
+			"resource %q", ContentDefaultCR)
 	}
 	return nil
+}
+
+// ContentDefaultCR is the name of the content that contains the default CR of a module. It is part of a manifest only if
+// the root of trust has release keys. Kyma's modulectl gives its resource the same name.
+const ContentDefaultCR = "default-cr"
+
+// Evidence returns the contents that prove the release of a module: its Release and its released default CR.
+func (m Manifest) Evidence() []Content {
+	evidence := slices.Clone(m.Release)
+	if c, ok := m.releasedDefaultCR(); ok {
+		evidence = append(evidence, c)
+	}
+	return evidence
+}
+
+// releasedDefaultCR returns the content with the released default CR.
+func (m Manifest) releasedDefaultCR() (Content, bool) {
+	at := slices.IndexFunc(m.Content, func(c Content) bool { return c.Name == ContentDefaultCR })
+	if at < 0 || m.Spec.Resource == nil {
+		return Content{}, false
+	}
+	return m.Content[at], true
+}
+
+// CanProveRelease reports whether a manifest refers to everything that agents require if the root of trust has release
+// keys.
+func (m Manifest) CanProveRelease() bool {
+	_, ok := m.releasedDefaultCR()
+	return len(m.Release) > 0 && (ok || m.Spec.Resource == nil)
 }

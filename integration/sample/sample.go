@@ -67,12 +67,17 @@ func (v Version) resources() []Resource {
 	if v.Resources != nil {
 		return v.Resources
 	}
-	return []Resource{
-		{
-			Name: "raw-manifest", Type: "directoryTree", MediaType: mediaTypeTar,
-			Content: Tar(v.Module+".yaml", v.Manifest),
-		},
+	resources := []Resource{{
+		Name: "raw-manifest", Type: "directoryTree", MediaType: mediaTypeTar,
+		Content: Tar(v.Module+".yaml", v.Manifest),
+	}}
+	if v.DefaultCR != "" && len(v.Signed) > 0 {
+		resources = append(resources, Resource{
+			Name: "default-cr", Type: "directoryTree", MediaType: mediaTypeTar,
+			Content: Tar("default-cr.yaml", v.DefaultCR),
+		})
 	}
+	return resources
 }
 
 // ContentDigest returns the digest of the module's content.

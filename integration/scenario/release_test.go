@@ -135,6 +135,21 @@ func TestStolenPublisherKeyCannotInstallUnreleasedContent(t *testing.T) {
 			state.Manifests = []bundle.Manifest{m}
 			return state
 		},
+		"default CR that is not part of the release": func() bundle.DesiredState {
+			state := honest.State
+			m := state.Manifests[0]
+			m.Spec.Resource = m.Spec.Resource.DeepCopy()
+			m.Spec.Resource.SetName("evil")
+			state.Manifests = []bundle.Manifest{m}
+			return state
+		},
+		"released component under the name of another module": func() bundle.DesiredState {
+			state := honest.State
+			m := state.Manifests[0]
+			m.Module, m.Name = "mailer", "mailer"
+			state.Manifests = []bundle.Manifest{m}
+			return state
+		},
 		"release below the minimum version": func() bundle.DesiredState { return old.State },
 	} {
 		t.Run(name, func(t *testing.T) {

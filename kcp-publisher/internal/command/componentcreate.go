@@ -66,7 +66,8 @@ func newComponentCreate() *cobra.Command {
 	flags.StringVar(&f.signature, "signature-name", "release", "name of the signature")
 	flags.StringVar(&f.template, "module-template", "",
 		"also write the version's ModuleTemplate for the control plane to this file")
-	flags.StringVar(&f.defaultCR, "default-cr", "", "file with the module's default CR, for the ModuleTemplate")
+	flags.StringVar(&f.defaultCR, "default-cr", "",
+		"file with the module's default CR, for the component and the ModuleTemplate; requires --module-template")
 	cli.OutputFlag(flags, &f.format)
 	f.registry.AddFlags(flags)
 	return cmd
@@ -100,7 +101,7 @@ func (f *createFlags) run(cmd *cobra.Command, argument string) error {
 	}
 	if f.defaultCR != "" && f.template == "" {
 		return cli.Usage(
-			errors.New("--default-cr requires --module-template FILE, because it is part of the ModuleTemplate"))
+			errors.New("--default-cr requires --module-template FILE, because the ModuleTemplate also contains the CR"))
 	}
 	template, err := f.moduleTemplate(name, version)
 	if err != nil {
@@ -132,6 +133,14 @@ func (f *createFlags) assemble(
 	files, err := assemble.Read(f.from)
 	if err != nil {
 		return nil, created{}, fmt.Errorf("--from: %w", err)
+	}
+	if f.defaultCR != "" {
+		if files.DefaultCR, err = os.ReadFile(f.defaultCR); err != nil {
+			return nil, created{}, cli.Usage(fmt.Errorf("--default-cr: %w", err))
+		}
+		if _, err := render.DefaultCR(files.DefaultCR); err != nil {
+			return nil, created{}, cli.Usage(fmt.Errorf("--default-cr %s: %w", f.defaultCR, err))
+		}
 	}
 	if err := files.SetValues(f.values, f.sets); err != nil {
 		return nil, created{}, cli.Usage(fmt.Errorf("--values or --set: %w", err))

@@ -102,7 +102,7 @@ func TestCreatedComponentIsVerifiedAndPublished(t *testing.T) {
 			t.Errorf("component verify: got output %s", out)
 		}
 		shown := done(t, "component", "show", "example.org/module/mailer:1.2.3", "--components", "ctf:"+ctf)
-		for _, want := range []string{"raw-manifest", "directoryTree", "image registry.example/mail/mailer",
+		for _, want := range []string{"raw-manifest", "directoryTree", "default-cr", "image registry.example/mail/mailer",
 			"signed by release"} {
 			if !strings.Contains(shown, want) {
 				t.Errorf("output does not contain %q:\n%s", want, shown)

@@ -238,7 +238,7 @@ func (g *gathering) module(
 	ctx context.Context, needs []need, runtime string, m bundle.Manifest, whole bool,
 ) ([]need, error) {
 	wrapped := func(err error) error { return fmt.Errorf("module %s: %w", m.Module, err) }
-	for _, c := range m.Release {
+	for _, c := range m.Evidence() {
 		blobs, err := g.withHolder(ctx, runtime, KindRelease, m.Module+" "+m.Version, c)
 		if err != nil {
 			return nil, wrapped(err)

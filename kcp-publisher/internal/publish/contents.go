@@ -12,6 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
+	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
@@ -23,7 +24,7 @@ import (
 // the content.
 const contentLife = 2 * time.Second
 
-// foundContent is the content of a component as it was last looked up. Different contents have different ids.
+// foundContent is the content of a component at the time of its last lookup. Different contents have different ids.
 type foundContent struct {
 	resolve.Content
 	id digest.Digest
@@ -92,7 +93,7 @@ func (p *Publisher) needed(
 	fresh := neededContents{contents: contents, id: digest.FromBytes(encoded(ids)), at: now, by: rules, bytes: bytes}
 	for _, content := range contents {
 		if content.Err != nil {
-			return fresh, nil // the component reader caches errors
+			return fresh, nil // not cached here, because the component reader caches errors itself
 		}
 	}
 	p.pruneContents(now)
@@ -159,7 +160,7 @@ func (p *Publisher) found(ctx context.Context, need resolve.Need, rules contentR
 	id, bytes := idOf(need.Ref, content, err)
 	fresh := foundContent{Content: content, id: id, at: now, by: rules, bytes: bytes}
 	if fresh.Err = err; err != nil {
-		return fresh, nil // the component reader caches errors
+		return fresh, nil // not cached here, because the component reader caches errors itself
 	}
 	p.pruneContents(now)
 	p.contentsFound.Put(key, fresh)
@@ -228,7 +229,32 @@ func (p *Publisher) content(ctx context.Context, need resolve.Need) (resolve.Con
 		}
 		*more.part = &part
 	}
+	if content.Locked = root.HasReleaseKeys(); content.Locked && selection.DefaultCR != nil {
+		if content.DefaultCR, err = p.defaultCR(ctx, found, *selection.DefaultCR, evidence); err != nil {
+			return resolve.Content{}, err
+		}
+	}
 	return content, p.prove(ctx, root, all, evidence, &content)
+}
+
+// defaultCR copies the resource with a module's default CR to the location from which runtimes read it, and decodes it
+// as agents do.
+func (p *Publisher) defaultCR(
+	ctx context.Context, c component.Component, r ocm.Resource, evidence *evidence,
+) (*resolve.DefaultCR, error) {
+	part, err := p.part(ctx, c, r, v1beta2.OCIRef, evidence)
+	if err != nil {
+		return nil, err
+	}
+	data, err := p.Components.Bytes(ctx, c, r)
+	if err != nil {
+		return nil, err
+	}
+	object, err := render.DefaultCR(data)
+	if err != nil {
+		return nil, fmt.Errorf("component %s:%s: resource %q: %w", c.Descriptor.Name, c.Descriptor.Version, r.Name, err)
+	}
+	return &resolve.DefaultCR{Part: part, Object: object}, nil
 }
 
 func (p *Publisher) component(ctx context.Context, need resolve.Need) (component.Component, error) {

@@ -68,7 +68,7 @@ func (p *Publisher) prove(
 func (p *Publisher) keepable(ctx context.Context, root trust.Root, last bundle.DesiredState) *bundle.DesiredState {
 	var kept []bundle.Manifest
 	for _, m := range last.Manifests {
-		if root.CheckFloor(m.Component, m.Version) != nil || root.HasReleaseKeys() && len(m.Release) == 0 {
+		if root.CheckFloor(m.Component, m.Version) != nil || root.HasReleaseKeys() && !m.CanProveRelease() {
 			continue
 		}
 		if p.Requires != nil && p.Requires(m.Component) && p.Components.Accepted(ctx, m.Component, m.Version) != nil {

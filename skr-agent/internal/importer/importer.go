@@ -291,11 +291,11 @@ func (b acceptedBundle) wants() []want {
 	}
 	for _, m := range b.State.All() {
 		add(m, m.Content, true)
-		add(m, m.Release, true)
+		add(m, m.Evidence(), true)
 	}
 	for _, m := range b.State.Offers { // agents read the proofs of all offers, but an export can omit their contents
 		add(m, m.Content, false)
-		add(m, m.Release, true)
+		add(m, m.Evidence(), true)
 	}
 	return wants
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
 // Source reads the documents of a bundle.
@@ -89,7 +90,7 @@ func Open(
 	if err := reading.proofs(ctx, source, trusted.Root, opened.State); err != nil {
 		return Opened{}, err
 	}
-	if err := bundle.CheckReleases(trusted.Root, opened.State, reading.documents,
+	if err := bundle.CheckReleases(trusted.Root, opened.State, reading.documents, render.DefaultCR,
 		clock(now, trusted.Last)); err != nil {
 		return Opened{}, refusal.New(refusal.NotReleased, "%w", err)
 	}
@@ -145,7 +146,7 @@ func (r *reader) proofs(ctx context.Context, source Source, root trust.Root, sta
 		return nil
 	}
 	for _, m := range slices.Concat(state.All(), state.Offers) {
-		for _, c := range m.Release {
+		for _, c := range m.Evidence() {
 			d := c.Descriptor()
 			what := fmt.Sprintf("%s of module %s %s", c.Name, m.Module, m.Version)
 			if err := r.read(d, what, func() ([]byte, error) { return source.Proof(ctx, c) }); err != nil {

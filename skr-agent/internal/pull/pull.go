@@ -362,7 +362,7 @@ func (p *Puller) Needed(chosen bundle.DesiredState) map[digest.Digest]bool {
 		}
 	}
 	for _, manifest := range slices.Concat(p.current.State.All(), p.current.State.Offers) {
-		for _, c := range manifest.Release {
+		for _, c := range manifest.Evidence() {
 			needed[c.Digest] = true
 		}
 	}

@@ -42,7 +42,7 @@ func (p *Puller) StageDocuments(ctx context.Context) error {
 		return nil
 	}
 	for _, m := range slices.Concat(p.current.State.All(), p.current.State.Offers) {
-		for _, c := range m.Release {
+		for _, c := range m.Evidence() {
 			if err := p.storeIfMissing(ctx, c.Digest, func() ([]byte, error) { return p.proof(ctx, c) }); err != nil {
 				return fmt.Errorf("module %s: proof of release: %w", m.Module, err)
 			}

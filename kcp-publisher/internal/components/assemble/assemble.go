@@ -24,8 +24,8 @@ type Component struct {
 	Descriptor ocm.Descriptor
 	// Content is the content to install. The descriptor's first resource refers to it.
 	Content bundle.Blob
-	// Values are the values of a chart, in the resource "config". Nil means no values.
-	Values *bundle.Blob
+	// Others are the blobs of further resources: the values of a chart, and the default CR.
+	Others []bundle.Blob
 }
 
 // New creates a component version from files and images. digests are the known digests of images, by reference. An
@@ -41,10 +41,16 @@ func New(
 		Schema: ocm.SchemaV2, Name: name, Version: version, Provider: ocm.Provider{Name: provider},
 		Resources: []ocm.Resource{localResource("raw-manifest", version, files.Type, content)},
 	}}
-	if len(files.Values) > 0 {
-		values := bundle.NewBlob(mediaTypeValues, files.Values)
-		c.Values = &values
-		c.Descriptor.Resources = append(c.Descriptor.Resources, localResource("config", version, typeValues, values))
+	for _, other := range []struct {
+		name, kind string
+		data       []byte
+	}{{"config", typeValues, files.Values}, {bundle.ContentDefaultCR, typeYAML, files.DefaultCR}} {
+		if len(other.data) == 0 {
+			continue
+		}
+		blob := bundle.NewBlob(mediaTypeYAML, other.data)
+		c.Others = append(c.Others, blob)
+		c.Descriptor.Resources = append(c.Descriptor.Resources, localResource(other.name, version, other.kind, blob))
 	}
 	for _, image := range images {
 		resource, err := imageResource(image, digests[image])
@@ -128,8 +134,8 @@ func (c *Component) manifest() (bundle.Blob, []bundle.Blob, error) {
 	}
 	config := bundle.NewBlob(mediaTypeConfig, pointer)
 	layers, blobs := []ocispec.Descriptor{layer.Descriptor, c.Content.Descriptor}, []bundle.Blob{layer, c.Content}
-	if c.Values != nil {
-		layers, blobs = append(layers, c.Values.Descriptor), append(blobs, *c.Values)
+	for _, other := range c.Others {
+		layers, blobs = append(layers, other.Descriptor), append(blobs, other)
 	}
 	manifest, err := json.Marshal(ocispec.Manifest{
 		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest,

@@ -29,6 +29,8 @@ type Files struct {
 	Packed    []byte
 	// Values override the values of a chart, in YAML. Empty means no values.
 	Values []byte
+	// DefaultCR is the default CR of the module, in YAML. Empty means no default CR.
+	DefaultCR []byte
 	// Rendered is true if the objects and their images depend on rendering, as in a chart.
 	Rendered bool
 }
@@ -65,7 +67,7 @@ const maxBytes = 64 << 20
 const (
 	typeDirectory, typeChart, typeKustomize = "directoryTree", "helmChart", "kustomize"
 	mediaTypeTar, mediaTypeChart            = "application/x-tar", "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
-	typeValues, mediaTypeValues             = "helmValues", "application/yaml"
+	typeValues, typeYAML, mediaTypeYAML     = "helmValues", "yaml", "application/yaml"
 )
 
 // Read packs the content at a path: a chart as a folder or as a package of `helm package`, a folder with a

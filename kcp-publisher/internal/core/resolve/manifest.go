@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -45,7 +46,26 @@ func newManifest(w requested, content Content) (*bundle.Manifest, error) {
 	if manifest.Spec, err = w.spec(content); err != nil {
 		return nil, err
 	}
+	if content.Locked {
+		if err := w.checkLocked(manifest, content); err != nil {
+			return nil, err
+		}
+	}
 	return manifest, nil
+}
+
+// checkLocked returns an error if agents would refuse the module because its release does not cover its name or its
+// default CR.
+func (w *requested) checkLocked(m *bundle.Manifest, content Content) error {
+	var released *unstructured.Unstructured
+	if content.DefaultCR != nil {
+		released = content.DefaultCR.Object
+	}
+	if err := bundle.CheckReleaseOf(m.Module, m.Component, m.Spec.Resource, released); err != nil {
+		return reason.Errorf(reason.CatalogInvalid, "ModuleTemplate %s, component %s:%s: %w", m.Template, m.Component,
+			m.Version, err)
+	}
+	return nil
 }
 
 // check returns an error for a component that could not be read, or that contains a blob that agents would refuse to

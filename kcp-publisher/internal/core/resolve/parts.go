@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
@@ -40,11 +42,21 @@ type Content struct {
 	Values *Part
 	// Checks are the checks that the module ships, or nil if it ships none.
 	Checks *Part
+	// DefaultCR is the released default CR, and Locked is true if agents require the release to cover the module's name
+	// and default CR. Both are set only if the root of trust has release keys.
+	DefaultCR *DefaultCR
+	Locked    bool
 	// Images are the sorted references of all images in the component and its referenced components.
 	Images []string
 	// Release is the proof of the release. It is empty if the root of trust does not require a proof.
 	Release []bundle.Content
 	Err     error
+}
+
+// DefaultCR is the resource of a component that contains the module's default CR.
+type DefaultCR struct {
+	Part   Part
+	Object *unstructured.Unstructured
 }
 
 // Parts returns the blobs that an agent fetches to install the module.
@@ -54,6 +66,9 @@ func (c Content) Parts() []bundle.Content {
 		if more != nil {
 			parts = append(parts, more.Content)
 		}
+	}
+	if c.DefaultCR != nil {
+		parts = append(parts, c.DefaultCR.Part.Content)
 	}
 	return parts
 }
@@ -85,6 +100,8 @@ type Selection struct {
 	Values *ocm.Resource
 	// Checks are the checks that the module ships, or nil if it ships none.
 	Checks *ocm.Resource
+	// DefaultCR is the default CR of the module, or nil if the component does not contain it.
+	DefaultCR *ocm.Resource
 }
 
 // Select decides which resources of a component are installed: the resource "raw-manifest" or, if no resource has that
@@ -124,6 +141,9 @@ func Select(d ocm.Descriptor) (Selection, error) {
 	var err error
 	if selection.Checks, err = only(d, bundle.ContentChecks); err == nil && selection.Type == v1beta2.HelmChart {
 		selection.Values, err = only(d, config)
+	}
+	if err == nil {
+		selection.DefaultCR, err = only(d, bundle.ContentDefaultCR)
 	}
 	if err != nil {
 		return Selection{}, fmt.Errorf("%s: %w", subject, err)

@@ -1,0 +1,26 @@
+package render
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// MaxDefaultCRBytes limits the size of a content with a default CR.
+const MaxDefaultCRBytes = 1 << 20
+
+// DefaultCR returns the object in a module's content bundle.ContentDefaultCR, which is YAML or a tar with one YAML file.
+// It returns an error unless the content has exactly one object. The caller must have verified the content.
+func DefaultCR(content []byte) (*unstructured.Unstructured, error) {
+	if len(content) > MaxDefaultCRBytes {
+		return nil, fmt.Errorf("%d bytes, must be at most %d", len(content), MaxDefaultCRBytes)
+	}
+	objects, err := Render(Input{Content: content})
+	if err != nil {
+		return nil, err
+	}
+	if len(objects) != 1 {
+		return nil, fmt.Errorf("%d objects, must be one default CR", len(objects))
+	}
+	return objects[0], nil
+}

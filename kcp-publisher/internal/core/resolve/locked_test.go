@@ -1,0 +1,67 @@
+package resolve
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
+)
+
+func TestReleaseMustCoverTheDefaultCRAndTheNameOfAModule(t *testing.T) {
+	cr := func(name string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "sample.example/v1", "kind": "Keda", "metadata": map[string]any{"name": name},
+		}}
+	}
+	released := &DefaultCR{
+		Part: part(bundle.ContentDefaultCR, v1beta2.OCIRef, "application/yaml", "cr"), Object: cr("default"),
+	}
+	install := part(rawManifest, v1beta2.OCIDir, "application/x-tar", "keda")
+	withCR := func(name string) func(*v1beta2.ModuleTemplate) {
+		return func(t *v1beta2.ModuleTemplate) { t.Spec.Data = cr(name) }
+	}
+	catalog := func(content Content, changes ...func(*v1beta2.ModuleTemplate)) *world {
+		return newWorld().template("keda", "1.0.0", changes...).meta("keda", "regular=1.0.0").ask("keda").
+			whole("keda", "1.0.0", content)
+	}
+	for name, c := range map[string]struct {
+		world *world
+		want  string
+	}{
+		"released default CR": {
+			catalog(Content{Install: install, Locked: true, DefaultCR: released}, withCR("default")), "",
+		},
+		"module without a CR": {catalog(Content{Install: install, Locked: true}), ""},
+		"no release keys":     {catalog(Content{Install: install}, withCR("other")), ""},
+		"default CR that differs": {
+			catalog(Content{Install: install, Locked: true, DefaultCR: released}, withCR("other")), "differs",
+		},
+		"component without a default CR": {
+			catalog(Content{Install: install, Locked: true}, withCR("default")), "was not released",
+		},
+		"component of another module": {
+			catalog(Content{Install: install, Locked: true}).edit(func(m *v1beta2.ModuleReleaseMetaSpec) {
+				m.OcmComponentName = prefix + "nats"
+			}).whole("nats", "1.0.0", Content{Install: install, Locked: true}), "cannot be module keda",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			state := c.world.resolve(t).State
+			if c.want == "" {
+				if len(state.Manifests) != 1 || len(state.Problems) != 0 {
+					t.Errorf("got %d manifests and problems %v, want one manifest", len(state.Manifests), state.Problems)
+				}
+				return
+			}
+			if len(state.Manifests) != 0 || len(state.Problems) != 1 || state.Problems[0].Reason != reason.CatalogInvalid ||
+				!strings.Contains(state.Problems[0].Message, c.want) {
+				t.Errorf("got %d manifests and problems %+v, want a problem with %q", len(state.Manifests),
+					state.Problems, c.want)
+			}
+		})
+	}
+}
