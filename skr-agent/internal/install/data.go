@@ -7,8 +7,10 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -97,7 +99,7 @@ func (i *Installer) objectsOf(ctx context.Context, gvk schema.GroupVersionKind, 
 	var found []string
 	for {
 		err := i.cluster.List(ctx, list, client.InNamespace(namespace), client.Limit(100),
-			client.Continue(list.Continue))
+			client.Continue(list.Continue), withoutTokens(gvk))
 		switch {
 		case err == nil:
 		case isUnserved(err), apierrors.IsMethodNotSupported(err):
@@ -119,9 +121,9 @@ func (i *Installer) objectsOf(ctx context.Context, gvk schema.GroupVersionKind, 
 	}
 }
 
-// isControlledInNamespace reports whether the controller of an object is namespaced. The controller is then in the same
-// namespace and counts instead of the object. A cluster-scoped controller, such as a composite resource, does not: its
-// objects can be a user's only data in the namespace.
+// isControlledInNamespace reports whether the controller of an object is namespaced. contents then lists the controller
+// instead of the object. If the controller is cluster-scoped, such as a composite resource, contents must list the
+// object, because it can be a user's only data in the namespace.
 func (i *Installer) isControlledInNamespace(o *metav1.PartialObjectMetadata) bool {
 	controller := metav1.GetControllerOfNoCopy(o)
 	if controller == nil {
@@ -149,11 +151,30 @@ func isMadeByKubernetes(gvk schema.GroupVersionKind, o *metav1.PartialObjectMeta
 	case schema.GroupKind{Kind: "ServiceAccount"}:
 		return slices.Contains([]string{"default", "builder", "deployer"}, o.Name)
 	case schema.GroupKind{Kind: "Secret"}:
-		return o.Annotations["kubernetes.io/service-account.name"] != ""
+		return isGenerated(o.Annotations)
 	case schema.GroupKind{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"}:
 		return strings.HasPrefix(o.Name, "system:")
 	}
 	return gvk.Group == "metrics.k8s.io"
+}
+
+// isGenerated reports whether OpenShift created a Secret with the registry credentials of a ServiceAccount.
+//
+// Source: OpenShift documentation, "Automatically generated image pull secrets".
+func isGenerated(annotations map[string]string) bool {
+	return annotations["kubernetes.io/service-account.name"] != "" &&
+		annotations["openshift.io/token-secret.name"] != ""
+}
+
+// withoutTokens returns a filter for objects that Kubernetes does not generate. The metadata of a Secret does not contain
+// its type, so the API server must leave out the tokens of ServiceAccounts.
+func withoutTokens(gvk schema.GroupVersionKind) client.ListOption {
+	if gvk.Group == "" && gvk.Kind == "Secret" {
+		return client.MatchingFieldsSelector{
+			Selector: fields.OneTermNotEqualSelector("type", string(corev1.SecretTypeServiceAccountToken)),
+		}
+	}
+	return client.MatchingFieldsSelector{Selector: fields.Everything()}
 }
 
 // keepNamespaces handles the namespaces of a module that is removed. If a namespace contains other objects, it removes

@@ -151,6 +151,26 @@ func TestUpgradeKeepsData(t *testing.T) {
 	w.state("composed", v1beta2.StateWarning,
 		"Namespace composed is no longer part of the module and is kept while it contains ConfigMap composed/database")
 
+	t.Log("a namespace with a Secret that only looks like a token is kept")
+	w.wants("secretive", "apiVersion: v1\nkind: Namespace\nmetadata: {name: secretive}\n---\n"+aConfigMap("secretive"),
+		version("1.0.0"))
+	w.state("secretive", v1beta2.StateReady, "")
+	annotations := map[string]string{"kubernetes.io/service-account.name": "default"}
+	require.NoError(t, w.client.Create(t.Context(), &corev1.ServiceAccount{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "secretive", Name: "default"},
+	}))
+	require.NoError(t, w.client.Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "secretive", Name: "token", Annotations: annotations},
+		Type:       corev1.SecretTypeServiceAccountToken,
+	}))
+	require.NoError(t, w.client.Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "secretive", Name: "data", Annotations: annotations},
+		StringData: map[string]string{"only": "copy"},
+	}))
+	w.wants("secretive", aConfigMap("secretive"), version("2.0.0"))
+	w.state("secretive", v1beta2.StateWarning,
+		"Namespace secretive is no longer part of the module and is kept while it contains Secret secretive/data: ")
+
 	t.Log("an annotation allows the deletion of the claim")
 	metav1.SetMetaDataAnnotation(&live.ObjectMeta, v1beta2.AnnotationDeleteWithData, v1beta2.True)
 	require.NoError(t, w.client.Update(t.Context(), live))

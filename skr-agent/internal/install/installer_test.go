@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	dto "github.com/prometheus/client_model/go"
@@ -53,6 +54,29 @@ func TestModuleIsInstalledCorrectedUpgradedAndRemoved(t *testing.T) {
 		var counted dto.Metric
 		require.NoError(t, driftCorrected.WithLabelValues("sample", "ConfigMap").Write(&counted))
 		return counted.GetCounter().GetValue() > 0
+	})
+
+	t.Log("a change under the agent's field manager is corrected")
+	changed := false
+	w.eventually("the value is restored after a change", func() bool {
+		require.True(t, w.exists(config, home, "sample-config"))
+		if config.Data["key"] == "value" && changed {
+			return true
+		}
+		stolen := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"key": time.Now().String()},
+			"metadata": map[string]any{
+				"namespace": home, "name": "sample-config",
+				"annotations": map[string]any{v1beta2.AnnotationOwnedBy: "kyma-system/sample"},
+				"labels": map[string]any{
+					v1beta2.LabelManagedBy: v1beta2.ManagedByKyma, v1beta2.LabelModuleName: "sample",
+				},
+			},
+		}}
+		require.NoError(t, w.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(stolen), client.ForceOwnership,
+			client.FieldOwner("kyma-pull")))
+		changed = true
+		return false
 	})
 
 	t.Log("a removed label and a deleted object are restored")

@@ -22,7 +22,7 @@ import (
 const handOverInterval = time.Second
 
 // wanted returns the objects in the content of the version that a Manifest requests, even if they are not installed. It
-// returns false if the content cannot be rendered.
+// returns false if the content cannot be rendered, or if the agent refuses to install it.
 func (i *Installer) wanted(ctx context.Context, m *v1beta2.Manifest) (keys, bool, error) {
 	content, problem, err := i.rendered(ctx, m)
 	if err != nil || problem != nil {
@@ -35,6 +35,9 @@ func (i *Installer) wanted(ctx context.Context, m *v1beta2.Manifest) (keys, bool
 		}
 		return nil, false, nil
 	}
+	if guard.Check(p.all(), i.Namespace) != nil {
+		return nil, false, nil
+	}
 	return keysOf(p.inventory), true, nil
 }
 
@@ -45,7 +48,8 @@ func isActive(m *v1beta2.Manifest) bool {
 }
 
 // newOwners returns, for each dropped object, the module that requests the object. Objects that no module requests are
-// omitted.
+// omitted. A module that the agent refuses to install gets no objects, so it cannot delay the removal of another
+// module.
 func (i *Installer) newOwners(
 	ctx context.Context, m *v1beta2.Manifest, dropped []v1beta2.Resource,
 ) (map[key]string, error) {
@@ -61,19 +65,22 @@ func (i *Installer) newOwners(
 		if !isActive(other) {
 			continue
 		}
-		wants := keysOf(other.Status.Synced)
-		if !installed(other) {
-			now, known, err := i.wanted(ctx, other)
+		wants, complete := keysOf(other.Status.Synced), installed(other)
+		if !complete {
+			p, problem, err := i.plan(ctx, other)
 			if err != nil {
 				return nil, fmt.Errorf("render module %s, which can take over objects: %w", other.Module(), err)
 			}
-			if known {
-				wants = now
+			if problem == nil {
+				wants = keysOf(p.inventory)
 			}
 		}
 		for _, r := range dropped {
-			if wants.has(keyOf(r)) {
-				takers[keyOf(r)] = other.Module()
+			k := keyOf(r)
+			// A webhook or policy has no data. A module that is not installed yet creates it again, and must not keep
+			// an outdated one in force until then.
+			if wants.has(k) && (complete || !intercepts(k.GroupKind())) {
+				takers[k] = other.Module()
 			}
 		}
 	}
@@ -121,7 +128,7 @@ func (i *Installer) others(ctx context.Context, m *v1beta2.Manifest) ([]*v1beta2
 
 func (i *Installer) isIncomplete() bool { return i.Incomplete != nil && i.Incomplete() }
 
-// among returns the resources that are in the set wanted.
+// among returns the resources whose keys are in wanted.
 func among(resources []v1beta2.Resource, wanted keys) []v1beta2.Resource {
 	return slices.DeleteFunc(slices.Clone(resources), func(r v1beta2.Resource) bool { return !wanted.has(keyOf(r)) })
 }
@@ -157,7 +164,7 @@ func (i *Installer) handOver(
 			return nil, "", fmt.Errorf("%s: %w", keyOf(r), err)
 		}
 		if live == nil || !deletes(live) {
-			mine = append(mine, r) // the other module owns it, so it is not deleted
+			mine = append(mine, r) // deleteObjects skips it, because it does not have this Manifest's mark
 			continue
 		}
 		moving = append(moving, fmt.Sprintf("%s by module %s", keyOf(r), module))

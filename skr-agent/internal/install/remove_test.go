@@ -4,7 +4,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -58,4 +60,40 @@ func TestModuleStaysIfManifestIsDeletedWithoutRemoval(t *testing.T) {
 		return !w.exists(&v1beta2.Manifest{}, home, "sample")
 	})
 	require.False(t, w.exists(&appsv1.Deployment{}, home, "sample-manager"))
+}
+
+// TestRefusedModuleDoesNotBlockAnotherModulesRemoval lists an object and a webhook of module owner in the content of
+// modules that the agent does not install.
+func TestRefusedModuleDoesNotBlockAnotherModulesRemoval(t *testing.T) {
+	w := newWorld(t)
+	const (
+		settings = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n"
+		policy   = "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\n" +
+			"metadata: {name: strict}\nspec:\n  matchConstraints:\n    resourceRules:\n    - {apiGroups: [example.org], apiVersions: [v1], " +
+			"operations: [CREATE], resources: [widgets]}\n  validations:\n  - {expression: 'true'}\n"
+		ofTheAgent = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: skr-agent, namespace: kyma-system}\n"
+	)
+	w.wants("owner", settings+"---\n"+policy)
+	w.state("owner", v1beta2.StateReady, "")
+
+	t.Log("a module that changes the agent is refused and takes nothing over")
+	w.wants("refused", settings+"---\n"+ofTheAgent)
+	w.state("refused", v1beta2.StateError, "ServiceAccount kyma-system/skr-agent")
+	w.remove("owner")
+	w.eventually("Manifest owner is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "owner") })
+	require.False(t, w.exists(&corev1.ConfigMap{}, home, "settings"))
+
+	t.Log("a module in conflict with a third module takes nothing over, and keeps no policy in force")
+	w.wants("owner", settings+"---\n"+policy)
+	w.state("owner", v1beta2.StateReady, "")
+	const thirds = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: of-third}\n"
+	w.wants("third", thirds)
+	w.state("third", v1beta2.StateReady, "")
+	w.wants("conflicting", thirds+"---\n"+settings+"---\n"+policy)
+	w.state("conflicting", v1beta2.StateError, "")
+	w.wants("owner", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n")
+	w.eventually("the dropped objects are gone", func() bool {
+		return !w.exists(&corev1.ConfigMap{}, home, "settings") &&
+			!w.exists(&admissionv1.ValidatingAdmissionPolicy{}, "", "strict")
+	})
 }

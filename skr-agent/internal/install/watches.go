@@ -28,13 +28,15 @@ import (
 )
 
 const (
-	// annotationFields is a fingerprint of the fields that the agent owns. It exists only in the informers.
+	// annotationFields contains a fingerprint of the fields that the agent owns. It exists only in the informers'
+	// caches.
 	annotationFields = "kyma-pull.dev/fields"
-	// annotationAt is the time of the agent's last apply that changed the object. It exists only in the informers.
+	// annotationAt contains the time of the agent's last apply that changed the object. It exists only in the
+	// informers' caches.
 	annotationAt = "kyma-pull.dev/applied-at"
-	// annotationDone is "true" on a completed Job. It exists only in the informers.
+	// annotationDone is "true" on a completed Job. It exists only in the informers' caches.
 	annotationDone = "kyma-pull.dev/done"
-	// settle is the delay of a check, which combines the status changes of a starting workload.
+	// settle is the delay of a readiness check, so that one check covers many status changes of a starting workload.
 	settle = 250 * time.Millisecond
 )
 
@@ -91,7 +93,7 @@ func newWatches(client metadata.Interface, mapper meta.RESTMapper, manager strin
 	}
 }
 
-// Start sets the queue for changes. It is called once, before the first reconcile.
+// Start sets the queue that receives the Manifests with changed objects. It is called once, before the first reconcile.
 func (w *watches) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -100,7 +102,7 @@ func (w *watches) Start(ctx context.Context, queue workqueue.TypedRateLimitingIn
 }
 
 // ensure starts the watches for the kinds of the resources. It reports whether all of them have received their first
-// list. It does not wait for the lists, which usually takes some milliseconds.
+// list. It does not wait for these lists, which usually arrive within some milliseconds.
 func (w *watches) ensure(resources []v1beta2.Resource) (inPlace bool, err error) {
 	inPlace = true
 	w.mu.Lock()
@@ -146,7 +148,7 @@ func (w *watches) begin(resources []v1beta2.Resource, defined map[string]bool) {
 		if defined[r.Group] {
 			continue
 		}
-		_, _ = w.ensure([]v1beta2.Resource{r}) // the module's pass reports the error
+		_, _ = w.ensure([]v1beta2.Resource{r}) // applying the module calls ensure again and reports the error
 	}
 }
 
@@ -171,7 +173,7 @@ func (w *watches) retain(needed []v1beta2.Resource) {
 	}
 }
 
-// take returns the objects of a Manifest that changed since the last call, and resets the record.
+// take returns the objects of a Manifest that changed since the last call of take, and marks them as unchanged.
 func (w *watches) take(manifest types.NamespacedName) keys {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -215,7 +217,7 @@ func (w *watches) takeCompleted(manifest types.NamespacedName) keys {
 	return taken
 }
 
-// completed handles the deletion of a Job that had completed.
+// completed records that a completed Job was deleted, and queues its Manifest.
 func (w *watches) completed(was *metav1.PartialObjectMetadata) {
 	if manifest, ok := ownerOf(was); ok {
 		w.markCompleted(manifest, keyIn(jobKind, was.Namespace, was.Name))
@@ -404,7 +406,8 @@ func (w *watches) handler(gk schema.GroupKind) cache.ResourceEventHandler {
 			is, _ := after.(*metav1.PartialObjectMetadata)
 			switch {
 			case was == nil || is == nil || was.ResourceVersion == is.ResourceVersion:
-			case was.Annotations[annotationFields] != is.Annotations[annotationFields]:
+			case was.Annotations[annotationFields] != is.Annotations[annotationFields],
+				was.Annotations[annotationAt] != is.Annotations[annotationAt]: // a write under the agent's field manager
 				w.changed(gk, was, is)
 			default:
 				w.requestCheck(is)
@@ -429,8 +432,8 @@ func (w *watches) handler(gk schema.GroupKind) cache.ResourceEventHandler {
 	}
 }
 
-// changed requests a correction from the Manifest that owned the object before the change. After a change by this
-// process, it only requests a check. is is nil for a deletion.
+// changed queues the Manifest that owned the object before the change, for a drift correction. If this process made the
+// change, it only requests a readiness check. is is nil for a deletion.
 func (w *watches) changed(gk schema.GroupKind, was, is *metav1.PartialObjectMetadata) {
 	manifest, ok := ownerOf(was)
 	if !ok {
