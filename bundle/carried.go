@@ -24,7 +24,7 @@ type Carried struct {
 	Bundles []CarriedBundle `json:"bundles,omitempty"`
 }
 
-// CarriedBundle is a runtime's bundle in a carried file.
+// CarriedBundle identifies a runtime's bundle in an air-gap file.
 type CarriedBundle struct {
 	Runtime string        `json:"runtime"`
 	Digest  digest.Digest `json:"digest"`
@@ -83,13 +83,13 @@ func NewCarried(images []CarriedImage, bundles []CarriedBundle) (Blob, error) {
 // CarriedTag returns the tag of a signed list in the CarriedRepository.
 func CarriedTag(list digest.Digest) string { return "list-" + list.Encoded()[:32] }
 
-// CarriedLastTag returns the tag of the last list of a runtime: the last exported one in the CarriedRepository of the
-// publisher, and the last imported one in the CarriedRepository of an import's target.
+// CarriedLastTag returns the tag of a runtime's last list. In the publisher's CarriedRepository, the tag identifies the
+// last exported list. In the CarriedRepository of an import's target, it identifies the last imported list.
 func CarriedLastTag(runtime string) string { return carriedLast + runtime }
 
 const carriedLast = "last-"
 
-// IsCarriedLastTag reports whether CarriedLastTag returned the tag.
+// IsCarriedLastTag reports whether a tag has the form of a tag from CarriedLastTag.
 func IsCarriedLastTag(tag string) bool { return strings.HasPrefix(tag, carriedLast) }
 
 // ComposeCarried signs the list and returns its manifest.

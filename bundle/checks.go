@@ -65,7 +65,7 @@ func checkCheck(c fleet.Check, shipped bool) error {
 	}
 	switch {
 	case kinds > 1:
-		return fmt.Errorf("%d of cel, http, promql and job are set, must be exactly one", kinds)
+		return fmt.Errorf("%d of cel, http, promql and job are set: set exactly one", kinds)
 	case shipped && kinds == 0:
 		return fmt.Errorf("one of cel, http, promql and job is required")
 	case !shipped && c.Job != nil:

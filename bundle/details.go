@@ -72,13 +72,14 @@ type ContainerLog struct {
 const (
 	// MaxDetailedModules limits the modules with failing objects in one report.
 	MaxDetailedModules = 8
-	// MaxFailingObjects limits the failing objects of a module, MaxDetailedObjects its objects.
+	// MaxFailingObjects limits the failing objects of a module. MaxDetailedObjects limits all objects of a module.
 	MaxFailingObjects  = 6
 	MaxDetailedObjects = 200
-	// MaxDetailLines limits the conditions or Events of one object, and MaxDetailLogs its containers.
+	// MaxDetailLines limits the conditions or Events of one object. MaxDetailLogs limits the containers whose logs are
+	// reported for one object.
 	MaxDetailLines = 6
 	MaxDetailLogs  = 3
-	// MaxDetailTextBytes limits one line, and MaxLogBytes the lines of one container.
+	// MaxDetailTextBytes limits one line. MaxLogBytes limits all log lines of one container.
 	MaxDetailTextBytes = 256
 	MaxLogBytes        = 2 << 10
 )

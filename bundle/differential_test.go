@@ -24,17 +24,17 @@ func TestVerifyRefusesAmbiguousJSON(t *testing.T) {
 		firstKey string
 		hook     func(*attempt, func(string) string)
 	}{
-		"in the manifest": {"schemaVersion", func(a *attempt, h func(string) string) { a.body = append(a.body, h) }},
-		"in the attestation": {
+		"ambiguous manifest": {"schemaVersion", func(a *attempt, h func(string) string) { a.body = append(a.body, h) }},
+		"ambiguous attestation": {
 			"mediaType", func(a *attempt, h func(string) string) { a.attestation = append(a.attestation, h) },
 		},
-		"in the statement": {"_type", func(a *attempt, h func(string) string) { a.payload = append(a.payload, h) }},
+		"ambiguous statement": {"_type", func(a *attempt, h func(string) string) { a.payload = append(a.payload, h) }},
 	} {
 		for _, d := range differentials(t, c.firstKey) {
-			if d.later && place == "in the statement" {
-				continue // see TestAuthenticatedUnknownFieldsAreIgnored
+			if d.later && place == "ambiguous statement" {
+				continue // see TestUnknownFieldsOfSignedDocumentsAreIgnored
 			}
-			t.Run(place+" "+d.name, func(t *testing.T) {
+			t.Run(place+": "+d.name, func(t *testing.T) {
 				a := newAttempt(t)
 				c.hook(a, d.change)
 				_, err := a.verify(t)
@@ -47,7 +47,7 @@ func TestVerifyRefusesAmbiguousJSON(t *testing.T) {
 		"duplicate key in the manifest's annotations": func(t *testing.T, a *attempt) {
 			a.body = append(a.body, replace(t, `"annotations":{`, `"annotations":{"`+AnnotationAttestation+`":"",`))
 		},
-		"key in another case in the manifest's config": func(t *testing.T, a *attempt) {
+		"key with different capitalization in the manifest's config": func(t *testing.T, a *attempt) {
 			a.body = append(a.body, replace(t, `"config":{`, `"config":{"Digest":"x",`))
 		},
 		"duplicate payload in the envelope": func(t *testing.T, a *attempt) {
@@ -59,7 +59,7 @@ func TestVerifyRefusesAmbiguousJSON(t *testing.T) {
 		"duplicate runtime in the audience": func(t *testing.T, a *attempt) {
 			a.payload = append(a.payload, replace(t, `"audience":{`, `"audience":{"runtime":"r-18",`))
 		},
-		"runtime in another case in the audience": func(t *testing.T, a *attempt) {
+		"runtime with different capitalization in the audience": func(t *testing.T, a *attempt) {
 			a.payload = append(a.payload, replace(t, `"audience":{`, `"audience":{"Runtime":"r-18",`))
 		},
 		"duplicate digest in a subject": func(t *testing.T, a *attempt) {
@@ -94,10 +94,10 @@ func TestOpenRefusesAmbiguousJSON(t *testing.T) {
 		if d.later {
 			continue
 		}
-		t.Run("in the desired state "+d.name, func(t *testing.T) {
+		t.Run("ambiguous desired state: "+d.name, func(t *testing.T) {
 			open(t, func(ds *Documents) { rewrite(&ds.State, d.change) })
 		})
-		t.Run("in the catalog "+d.name, func(t *testing.T) {
+		t.Run("ambiguous catalog: "+d.name, func(t *testing.T) {
 			open(t, func(ds *Documents) { rewrite(&ds.Catalog, d.change) })
 		})
 	}
@@ -108,7 +108,7 @@ func TestOpenRefusesAmbiguousJSON(t *testing.T) {
 		"spec of a ModuleTemplate nested deeper than the limit": func(t *testing.T, ds *Documents) {
 			rewrite(&ds.Catalog, replace(t, `"spec":{`, `"spec":{"x":`+trusttest.Nested(strict.MaxJSONDepth)+`,`))
 		},
-		"key in another case in a module's spec": func(t *testing.T, ds *Documents) {
+		"key with different capitalization in a module's spec": func(t *testing.T, ds *Documents) {
 			rewrite(&ds.State, replace(t, `"install":{`, `"Install":{},"install":{`))
 		},
 		"duplicate digest in a module's content": func(t *testing.T, ds *Documents) {
@@ -144,7 +144,7 @@ func TestOpenRefusesUnsignedBytes(t *testing.T) {
 		"the catalog has an extra byte":    {state, append(catalog[:len(catalog):len(catalog)], ' ')},
 		"the config is missing":            {nil, catalog},
 		"the two documents are swapped":    {catalog, state},
-		"config in both places":            {state, state},
+		"config in place of the catalog":   {state, state},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := verified.Open(c.config, c.catalog)
@@ -241,7 +241,7 @@ func TestAcceptedTimeNeverDecreases(t *testing.T) {
 		"time advances to the bundle's time of issue": {
 			trusttest.Now.Add(-2 * time.Hour), trusttest.Now.Add(-time.Hour),
 		},
-		"later time is kept": {trusttest.Now, trusttest.Now},
+		"later accepted time is not decreased": {trusttest.Now, trusttest.Now},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAttempt(t)
@@ -280,7 +280,7 @@ func TestAdoptIgnoresTimeAndEpoch(t *testing.T) {
 		{"an unsigned bundle is refused", func(a *attempt) {
 			a.manifest = append(a.manifest, func(m *ocispec.Manifest) { m.Annotations = nil })
 		}, refusal.Unsigned},
-		{"a bundle over another config is refused", func(a *attempt) {
+		{"a bundle that signs another config is refused", func(a *attempt) {
 			a.manifest = append(a.manifest, func(m *ocispec.Manifest) { m.Config.Digest = digest.FromString("other") })
 		}, refusal.WrongDigest},
 	} {

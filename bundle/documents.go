@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -21,8 +22,8 @@ import (
 // APIVersion is the version of the two documents of a bundle.
 const APIVersion = "kyma-pull.dev/v1"
 
-// DesiredState defines the modules that a runtime must run. It does not name a runtime: runtimes with the same modules
-// have the same bytes.
+// DesiredState defines the modules that a runtime must run. It does not name a runtime, so runtimes with the same
+// modules share one document.
 type DesiredState struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -67,7 +68,7 @@ type Manifest struct {
 	Name        string            `json:"name"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// Module, Channel, Version, Component and Template are the origin of the Manifest.
+	// Module, Channel, Version, Component and Template identify the module version that the Manifest installs.
 	Module    string `json:"module"`
 	Channel   string `json:"channel,omitempty"`
 	Version   string `json:"version"`
@@ -207,10 +208,16 @@ func (s DesiredState) checkOffers() error {
 	return nil
 }
 
+// ManifestName returns the name of a module's Manifest in the runtime, which is also the module's label.
+func ManifestName(module string) string { return strings.ReplaceAll(module, "/", "-") }
+
 // Check validates a manifest independently of the rest of its document. The error contains the field.
 func (m Manifest) Check() error {
 	if m.Name == "" || m.Module == "" {
 		return errors.New("name and module are required")
+	}
+	if want := ManifestName(m.Module); m.Name != want {
+		return fmt.Errorf("name: %q, must be %q for module %s", m.Name, want, m.Module)
 	}
 	if _, err := ParseUsedValues(m.Annotations[v1beta2.AnnotationUsesValues]); err != nil {
 		return fmt.Errorf("annotation %s: %w", v1beta2.AnnotationUsesValues, err)
@@ -247,7 +254,7 @@ func (m Manifest) ContentBytes() int64 {
 // deeply than agents accept. The error contains the field.
 func CheckCatalogEntry(encoded []byte) error {
 	if len(encoded) > MaxCatalogEntryBytes {
-		return fmt.Errorf("%d bytes, must be at most %d: move large content into the component",
+		return fmt.Errorf("the object has %d bytes, must be at most %d: move large content into the component",
 			len(encoded), MaxCatalogEntryBytes)
 	}
 	if err := strict.CheckJSON(encoded, strict.MaxJSONDepth-entryDepth); err != nil {

@@ -62,15 +62,17 @@ func TestDecodeDesiredStateRefusesInvalidValues(t *testing.T) {
 			"manifests[0]: name and module are required",
 		},
 		{"a module that appears twice is refused", func(s *DesiredState) {
-			again := s.Manifests[0]
-			again.Name = "other"
-			s.Manifests = append(s.Manifests, again)
-		}, "manifests[1]: module keda or name other appears twice"},
+			s.Manifests = append(s.Manifests, s.Manifests[0])
+		}, "manifests[1]: module keda or name keda appears twice"},
 		{"two modules with the same name are refused", func(s *DesiredState) {
-			again := s.Manifests[0]
-			again.Module = "other"
-			s.Manifests = append(s.Manifests, again)
-		}, "manifests[1]: module other or name keda appears twice"},
+			first, second := s.Manifests[0], s.Manifests[0]
+			first.Module, first.Name = "team/keda", "team-keda"
+			second.Module, second.Name = "team-keda", "team-keda"
+			s.Manifests = []Manifest{first, second}
+		}, "manifests[1]: module team-keda or name team-keda appears twice"},
+		{"a module with the name of another module is refused", func(s *DesiredState) {
+			s.Manifests[0].Name = "other"
+		}, `manifests[0]: name: "other", must be "keda" for module keda`},
 		{
 			"content without a digest is refused", func(s *DesiredState) { s.Manifests[0].Content[0].Digest = "" },
 			"manifests[0]: content[0].digest",
@@ -204,7 +206,7 @@ func TestDocumentsOfAnotherVersionAreRefused(t *testing.T) {
 	}
 }
 
-func TestOversizedDocumentsAreRefusedByBothSides(t *testing.T) {
+func TestEncoderAndDecoderRefuseOversizedDocuments(t *testing.T) {
 	large := bytes.Repeat([]byte(" "), MaxDocumentBytes+1)
 	if _, err := DecodeDesiredState(large); err == nil || !strings.Contains(err.Error(), "larger than") {
 		t.Errorf("desired state: got error %v, want a size limit", err)

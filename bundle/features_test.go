@@ -27,7 +27,7 @@ func later(t *testing.T, a *attempt) {
 	}
 }
 
-func TestAuthenticatedUnknownFieldsAreIgnored(t *testing.T) {
+func TestUnknownFieldsOfSignedDocumentsAreIgnored(t *testing.T) {
 	open := func(a *attempt) Bundle {
 		verified, err := a.verify(t)
 		if err != nil {
@@ -49,10 +49,10 @@ func TestAuthenticatedUnknownFieldsAreIgnored(t *testing.T) {
 		}
 	}
 	for place, change := range map[string]func(string) string{
-		"predicate field in another case": replace(t, `"predicate":{`, `"predicate":{"onlyOnMondays":1,"Epoch":1,`),
-		"list field in another case": replace(t, `"predicate":{`,
+		"capitalized predicate field": replace(t, `"predicate":{`, `"predicate":{"onlyOnMondays":1,"Epoch":1,`),
+		"list field with a capital letter": replace(t, `"predicate":{`,
 			`"predicate":{"onlyOnMondays":1,"RemovalS":["keda"],`),
-		"subject field in another case":      replace(t, `"digest":{`, `"later":1,"DIGEST":{},"digest":{`),
+		"upper-case subject field":           replace(t, `"digest":{`, `"later":1,"DIGEST":{},"digest":{`),
 		"unknown field with a duplicate key": replace(t, `"predicate":{`, `"predicate":{"later":{"a":1,"a":2},`),
 	} {
 		a := newAttempt(t)
@@ -68,12 +68,12 @@ func TestUnknownCriticalFeatureIsRefused(t *testing.T) {
 		critical []Feature
 		want     refusal.Reason
 	}{
-		"unknown feature":                   {[]Feature{"teleport"}, refusal.UnsupportedFeature},
-		"unknown feature after a known one": {[]Feature{FeatureTakeover, "teleport"}, refusal.UnsupportedFeature},
-		"feature with an empty name":        {[]Feature{""}, refusal.Malformed},
-		"feature with an upper-case letter": {[]Feature{"Takeover"}, refusal.Malformed},
-		"duplicate feature":                 {[]Feature{FeatureTakeover, FeatureTakeover}, refusal.Malformed},
-		"more features than the limit":      {slices.Repeat([]Feature{"a"}, maxFeatures+1), refusal.Malformed},
+		"unknown feature":                       {[]Feature{"teleport"}, refusal.UnsupportedFeature},
+		"unknown feature after a known feature": {[]Feature{FeatureTakeover, "teleport"}, refusal.UnsupportedFeature},
+		"feature with an empty name":            {[]Feature{""}, refusal.Malformed},
+		"feature with an upper-case letter":     {[]Feature{"Takeover"}, refusal.Malformed},
+		"duplicate feature":                     {[]Feature{FeatureTakeover, FeatureTakeover}, refusal.Malformed},
+		"more features than the limit":          {slices.Repeat([]Feature{"a"}, maxFeatures+1), refusal.Malformed},
 		"feature name longer than the limit": {
 			[]Feature{Feature(strings.Repeat("a", maxFeatureBytes+1))}, refusal.Malformed,
 		},

@@ -30,7 +30,7 @@ const (
 	PredicateCarried      = "https://kyma-pull.dev/carried/v1"
 )
 
-// Tags of the two artifacts of every runtime.
+// Tags of the bundle (TagDesired) and the report (TagLatest) of each runtime.
 const (
 	TagDesired = "desired"
 	TagLatest  = "latest"

@@ -57,7 +57,7 @@ func (n *NextRegistry) check() error {
 // checkCA returns an error for a text that is not a list of CA certificates in PEM.
 func checkCA(text string) error {
 	if len(text) > MaxCABytes {
-		return fmt.Errorf("%d bytes, must be at most %d", len(text), MaxCABytes)
+		return fmt.Errorf("the certificates have %d bytes, must be at most %d", len(text), MaxCABytes)
 	}
 	rest, count := []byte(text), 0
 	for len(strings.TrimSpace(string(rest))) > 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// OwnRequest contains the requested modules that the runtime is allowed to decide on, and a problem for each requested
-// module that is mandatory.
+// OwnRequest contains the modules that a runtime requests without mandatory modules, and a problem for each mandatory
+// module in the request.
 type OwnRequest struct {
 	Modules []v1beta2.Module
 	Ignored []Problem

@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/rand"
 	"crypto/rsa"
@@ -255,7 +256,7 @@ func TestOnlyReleasedContentIsInstalled(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := c.root.CheckRelease(c.released, c.documents, trusttest.Now)
+			_, err := c.root.CheckRelease(c.released, c.documents, trusttest.Now)
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -280,7 +281,7 @@ func TestReleaseKeysForbidContentFromOtherFields(t *testing.T) {
 	key := trusttest.RSAKey(t)
 	root := locked(t, 1, key)
 	r := newRelease(t, "1.2.0", key)
-	source, err := json.Marshal(v1beta2.ImageSpec{Name: "raw-manifest", Ref: r.file.Descriptor.Digest.String()})
+	source, err := json.Marshal(v1beta2.ImageSpec{Name: "raw-manifest", Type: v1beta2.OCIRef, Ref: r.file.Descriptor.Digest.String()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,7 +318,7 @@ func TestReleaseKeysForbidContentFromOtherFields(t *testing.T) {
 		"module without a release proof": {
 			func(m *Manifest, _ *DesiredState) { m.Release = nil }, "release proof does not contain its descriptor",
 		},
-		"leaving module without a release proof": {func(_ *Manifest, s *DesiredState) {
+		"module to remove without a release proof": {func(_ *Manifest, s *DesiredState) {
 			s.Leaving = []Manifest{{Module: "x", Component: "else.example/x", Version: "1"}}
 		}, "no release key covers"},
 		"settings with a mirror": {func(_ *Manifest, s *DesiredState) {
@@ -334,12 +335,22 @@ func TestReleaseKeysForbidContentFromOtherFields(t *testing.T) {
 		"source that is not part of the content": {
 			func(m *Manifest, _ *DesiredState) {
 				m.Spec.Install.Source.Raw = []byte(`{"ref":"sha256:00"}`)
-			}, "is not part of the module's content",
+			}, `spec.install.source is not the component's resource "raw-manifest" with type oci-ref`,
+		},
+		"source with the type of a chart": {
+			func(m *Manifest, _ *DesiredState) {
+				m.Spec.Install.Source.Raw = bytes.Replace(m.Spec.Install.Source.Raw, []byte("oci-ref"), []byte("helm-chart"), 1)
+			}, `spec.install.source is not the component's resource "raw-manifest" with type oci-ref`,
+		},
+		"source that is released content for another purpose": {
+			func(m *Manifest, _ *DesiredState) {
+				m.Spec.Install.Source.Raw = []byte(`{"type":"oci-ref","ref":"` + r.defaultCR.Descriptor.Digest.String() + `"}`)
+			}, `spec.install.source is not the component's resource "raw-manifest" with type oci-ref`,
 		},
 		"chart values that are not part of the content": {
 			func(m *Manifest, _ *DesiredState) {
 				m.Spec.Config = &v1beta2.ImageSpec{Ref: "sha256:00"}
-			}, "is not part of the module's content",
+			}, "spec.config: the component contains no values",
 		},
 		"module without a default CR": {func(m *Manifest, _ *DesiredState) {
 			m.Spec.Resource, m.Content = nil, m.Content[:1]
@@ -365,9 +376,9 @@ func TestReleaseKeysForbidContentFromOtherFields(t *testing.T) {
 		"released component under the end of its name": {func(m *Manifest, _ *DesiredState) {
 			m.Name, m.Module = "eda", "eda"
 		}, "cannot be module eda"},
-		"module whose name contains a folder": {func(m *Manifest, _ *DesiredState) {
+		"released component under its full name": {func(m *Manifest, _ *DesiredState) {
 			m.Module = "makers.example/keda"
-		}, ""},
+		}, "cannot be module makers.example/keda"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			documents := maps.Clone(r.documents)
@@ -382,5 +393,35 @@ func TestReleaseKeysForbidContentFromOtherFields(t *testing.T) {
 	if err := CheckReleases(open, state(func(m *Manifest, _ *DesiredState) { m.Release = nil }), nil,
 		decode, trusttest.Now); err != nil {
 		t.Errorf("without release keys: got error %v, want no error", err)
+	}
+}
+
+func TestChartIsInstalledWithItsReleasedValues(t *testing.T) {
+	chart, values := digest.FromString("chart"), digest.FromString("values")
+	descriptor := ocm.Descriptor{Name: "makers.example/keda", Version: "1.2.0", Resources: []ocm.Resource{
+		{Element: ocm.Element{Name: "chart", Version: "1.2.0"}, Type: "helmChart"},
+		{Element: ocm.Element{Name: "config", Version: "1.2.0"}, Type: "helmValues"},
+	}}
+	for name, c := range map[string]struct {
+		config *v1beta2.ImageSpec
+		want   string
+	}{
+		"released values":           {&v1beta2.ImageSpec{Ref: values.String()}, ""},
+		"no values":                 {nil, `spec.config is not the component's resource "config"`},
+		"the chart as values":       {&v1beta2.ImageSpec{Ref: chart.String()}, `spec.config is not the component's resource`},
+		"content of unknown origin": {&v1beta2.ImageSpec{Ref: "sha256:00"}, `spec.config is not the component's resource`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := Manifest{
+				Module: "keda", Component: descriptor.Name,
+				Content: []Content{{Name: "chart", Digest: chart}, {Name: "config", Digest: values}},
+			}
+			m.Spec.Config = c.config
+			m.Spec.Install.Source.Raw = []byte(`{"type": "helm-chart", "ref": "` + chart.String() + `"}`)
+			err := m.checkLocked(descriptor, nil)
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
 	}
 }

@@ -5,14 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/opencontainers/go-digest"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
@@ -33,7 +34,8 @@ func CheckReleases(
 	}
 	if r.HasReleaseKeys() && len(state.Settings.Mirrors) > 0 {
 		return errors.New(
-			"settings.mirrors: not allowed if the root of trust has release keys, because mirrors could add images")
+			"settings.mirrors: not allowed if the root of trust has release keys, because mirrors could supply other " +
+				"images")
 	}
 	if r.HasReleaseKeys() && state.Settings.Agent != "" {
 		return errors.New(
@@ -46,7 +48,8 @@ func CheckReleases(
 				found[document.Digest] = data
 			}
 		}
-		if err := r.CheckRelease(m.released(), found, now); err != nil {
+		descriptor, err := r.CheckRelease(m.released(), found, now)
+		if err != nil {
 			return err
 		}
 		if !r.HasReleaseKeys() {
@@ -54,12 +57,11 @@ func CheckReleases(
 		}
 		var released *unstructured.Unstructured
 		if c, ok := m.releasedDefaultCR(); ok {
-			var err error
 			if released, err = decode(documents[c.Digest]); err != nil {
 				return fmt.Errorf("module %s: content %s: %w", m.Module, c.Name, err)
 			}
 		}
-		if err := m.checkLocked(released); err != nil {
+		if err := m.checkLocked(descriptor, released); err != nil {
 			return fmt.Errorf("module %s: %w", m.Module, err)
 		}
 	}
@@ -74,36 +76,49 @@ func (m Manifest) released() trust.Released {
 	return released
 }
 
-// checkLocked refuses manifest fields that could install other content than the released content, or install it with the
-// ServiceAccount of another module. released is the default CR in the module's release, or nil if the release contains
-// none.
-func (m Manifest) checkLocked(released *unstructured.Unstructured) error {
-	named := []v1beta2.ImageSpec{{}}
-	if err := json.Unmarshal(m.Spec.Install.Source.Raw, &named[0]); err != nil {
-		return fmt.Errorf("spec.install.source: %w", err)
-	}
-	if m.Spec.Config != nil {
-		named = append(named, *m.Spec.Config)
-	}
-	for _, spec := range named {
-		if !slices.ContainsFunc(m.Content, func(c Content) bool { return c.Digest.String() == spec.Ref }) {
-			return fmt.Errorf("spec.install: %s is not part of the module's content", spec.Ref)
-		}
-	}
+// checkLocked refuses manifest fields that could install other content than the released content, install it in another
+// way, or install it with the ServiceAccount of another module. released is the default CR in the module's release, or
+// nil if the release contains none.
+func (m Manifest) checkLocked(descriptor ocm.Descriptor, released *unstructured.Unstructured) error {
 	if _, there := m.Annotations[v1beta2.AnnotationImages]; there {
 		return fmt.Errorf("annotation %s can only be set by the agent", v1beta2.AnnotationImages)
 	}
+	selected, err := Select(descriptor)
+	if err != nil {
+		return err
+	}
+	var source v1beta2.ImageSpec
+	if err := json.Unmarshal(m.Spec.Install.Source.Raw, &source); err != nil {
+		return fmt.Errorf("spec.install.source: %w", err)
+	}
+	if !m.isContent(source, selected.Install) || source.Type != selected.Type {
+		return fmt.Errorf("spec.install.source is not the component's resource %q with type %s",
+			selected.Install.Name, selected.Type)
+	}
+	switch values := selected.Values; {
+	case values == nil && m.Spec.Config != nil:
+		return errors.New("spec.config: the component contains no values")
+	case values != nil && (m.Spec.Config == nil || !m.isContent(*m.Spec.Config, *values)):
+		return fmt.Errorf("spec.config is not the component's resource %q", values.Name)
+	}
 	return CheckReleaseOf(m.Module, m.Component, m.Spec.Resource, released)
+}
+
+// isContent reports whether an image spec refers to the content of a resource.
+func (m Manifest) isContent(spec v1beta2.ImageSpec, r ocm.Resource) bool {
+	return slices.ContainsFunc(m.Content, func(c Content) bool {
+		return c.Name == r.Name && c.Digest.String() == spec.Ref
+	})
 }
 
 // CheckReleaseOf checks two fields of a module that its release must cover if the root of trust has release keys: the
 // last part of the component's name must be the module's name, because a runtime selects ServiceAccounts by module
 // name. The default CR must equal the released default CR. A module without a default CR passes.
 func CheckReleaseOf(module, component string, defaultCR, released *unstructured.Unstructured) error {
-	if component != module && !strings.HasSuffix(component, "/"+module) {
+	if path.Base(component) != module {
 		return fmt.Errorf(
-			"component %s cannot be module %s: with release keys, a component's name must end with the module's name",
-			component, module)
+			"component %s cannot be module %s: with release keys, the last part of a component's name must be the "+
+				"module's name", component, module)
 	}
 	if defaultCR == nil {
 		return nil

@@ -29,7 +29,7 @@ type Report struct {
 	// Time is the time when the runtime wrote the report, by its own clock. The control plane uses its own clock to
 	// detect silent runtimes.
 	Time time.Time `json:"time"`
-	// AgentVersion and KubernetesVersion are the versions as the two programs print them, such as "v1.36.3".
+	// AgentVersion and KubernetesVersion are the versions that the agent and API server print, such as "v1.36.3".
 	AgentVersion      string `json:"agentVersion"`
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
 	// ClusterUID is the UID of the runtime's kube-system namespace.
@@ -44,7 +44,7 @@ type Report struct {
 	Modules []ReportedModule `json:"modules,omitempty"`
 	// Refused lists the bundles that were refused since the last accepted one, newest last, at most MaxRefusedReported.
 	Refused []RefusedBundle `json:"refused,omitempty"`
-	// Enrollment is set until the control plane is known to have the runtime's key.
+	// Enrollment is set until the agent knows that the control plane has the runtime's key.
 	Enrollment *trust.Enrollment `json:"enrolment,omitempty"`
 	// Certificate is the certificate that the control plane issued to the runtime's key, in PEM. It identifies the key
 	// to a control plane that lost its data.
@@ -91,7 +91,7 @@ type Report struct {
 type Truncated struct {
 	// Details is true if details of modules were omitted.
 	Details bool `json:"details,omitempty"`
-	// Messages is true if messages were shortened or omitted, Objects if Manifest and Resource of modules were omitted.
+	// Messages is true if messages were shortened or omitted. Objects is true if Manifest and Resource were omitted.
 	Messages bool `json:"messages,omitempty"`
 	Objects  bool `json:"objects,omitempty"`
 	// Lists is true if watched changes or decided modules were omitted.
@@ -132,8 +132,8 @@ type ReportedKyma struct {
 type ReportedModule struct {
 	Name    string `json:"name"`
 	Channel string `json:"channel,omitempty"`
-	// Version is the version that was last applied. Wanted is the version in the module's Manifest if it differs: it is
-	// being applied or was refused, see State.
+	// Version is the version that was last applied. Wanted is the version in the module's Manifest if it differs from
+	// Version. The agent is applying that version or could not apply it; see State.
 	Version string        `json:"version,omitempty"`
 	Wanted  string        `json:"wanted,omitempty"`
 	State   v1beta2.State `json:"state"`
@@ -262,7 +262,8 @@ type Reporter struct {
 	Fleet string
 	// Key is the runtime's enrolled key, nil before enrollment.
 	Key crypto.PublicKey
-	// Owner is the Kyma that the runtime must belong to, zero for any. Former are the previous Kymas of the runtime.
+	// Owner is the Kyma that the runtime must belong to, or zero to accept any. Former are the runtime's previous
+	// Kymas.
 	Owner  trust.Kyma
 	Former []trust.Kyma
 	// ClusterUID is the cluster that enrolled Key, empty if unknown.

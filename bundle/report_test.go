@@ -258,9 +258,9 @@ func TestVerifyReportRefusesOtherManifests(t *testing.T) {
 		if d.later {
 			continue
 		}
-		for which, from := range map[string]Reporter{"of a known key": known,
-			"of an unknown key": {Runtime: trusttest.Runtime, Enroll: tokenChecker}} {
-			t.Run("in the statement "+which+" "+d.name, func(t *testing.T) {
+		for which, from := range map[string]Reporter{"known key": known,
+			"unknown key": {Runtime: trusttest.Runtime, Enroll: tokenChecker}} {
+			t.Run("ambiguous statement of a report, "+which+": "+d.name, func(t *testing.T) {
 				token := issue(t, testSecret, trusttest.Runtime, trusttest.Now.Add(time.Hour))
 				report := sampleReport()
 				report.Enrollment = introduction(t, token, trusttest.Runtime, signer)
@@ -274,7 +274,7 @@ func TestVerifyReportRefusesOtherManifests(t *testing.T) {
 			})
 		}
 	}
-	t.Run("an enrollment key in another case cannot replace the checked one", func(t *testing.T) {
+	t.Run("an enrollment key with different capitalization cannot replace the checked one", func(t *testing.T) {
 		report := sampleReport()
 		report.Enrollment = introduction(t, issue(t, testSecret, trusttest.Runtime, trusttest.Now.Add(time.Hour)),
 			trusttest.Runtime, signer)

@@ -60,14 +60,14 @@ func CheckReportTime(report Report, now time.Time) *refusal.Error {
 func (from Reporter) checkClock(report Report, enrolled bool) *refusal.Error {
 	last := from.LastSequence
 	if enrolled {
-		last = 0 // LastSequence belongs to the previous key
+		last = 0 // LastSequence is a sequence of the previous key
 	}
 	if !from.Now.IsZero() {
 		if err := CheckReportTime(report, from.Now); err != nil {
 			return err
 		}
 		if last > maxReportSequence(from.Now) {
-			last = 0 // an invalid last sequence: no report could follow it
+			last = 0 // otherwise, every later report would be refused
 		}
 	}
 	if report.Sequence < 1 || report.Sequence < last {
@@ -86,7 +86,7 @@ func shownTime(t time.Time) string {
 
 // Check returns an error if a report exceeds a limit or cannot come from a runtime. The error contains the field.
 func (r Report) Check() error {
-	// Stored times must have a JSON form.
+	// The control plane stores the time as JSON, which only allows years up to 9999.
 	if year := r.Time.UTC().Year(); year < 1970 || year > 9999 {
 		return fmt.Errorf("time: %s, must be the current time of the runtime", shownTime(r.Time))
 	}

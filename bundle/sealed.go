@@ -190,8 +190,8 @@ func (s Secrets) Seal(runtime, recipient string) (*Sealed, error) {
 	}
 	if out.Len() > MaxSealedBytes {
 		return nil,
-			fmt.Errorf("%d bytes when encrypted, must be at most %d: use fewer or smaller Secrets", out.Len(),
-				MaxSealedBytes)
+			fmt.Errorf("the encrypted Secrets have %d bytes, must be at most %d: use fewer or smaller Secrets",
+				out.Len(), MaxSealedBytes)
 	}
 	return &Sealed{Recipient: recipient, Revision: s.RevisionFor(recipient), Data: out.Bytes()}, nil
 }
@@ -229,7 +229,7 @@ func (s Secrets) Fitting(runtime string) (Secrets, error) {
 		case size > left:
 			problems = append(problems,
 				fmt.Errorf(
-					"secret %s: %d bytes when encoded, but only %d of %d are left: use fewer or smaller Secrets",
+					"secret %s: %d bytes when encoded, but only %d of %d bytes are left: use fewer or smaller Secrets",
 					one.At(), size, left, most))
 		case len(fitting.Secrets) == MaxSecrets:
 			problems = append(problems,
@@ -245,7 +245,7 @@ func (s Secrets) Fitting(runtime string) (Secrets, error) {
 func encodedBytes(v any) int {
 	data, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("secrets always encode: %v", err)) // they consist of text and bytes
+		panic(fmt.Sprintf("secrets always encode: %v", err)) // encoding cannot fail for text and bytes
 	}
 	return len(data)
 }
@@ -253,7 +253,8 @@ func encodedBytes(v any) int {
 // Open decrypts the sealed Secrets of the runtime with the identity. Errors never contain content.
 func (s *Sealed) Open(runtime string, identity *age.X25519Identity) (Secrets, error) {
 	if len(s.Data) > MaxSealedBytes {
-		return Secrets{}, fmt.Errorf("%d bytes when encrypted, must be at most %d", len(s.Data), MaxSealedBytes)
+		return Secrets{},
+			fmt.Errorf("the encrypted Secrets have %d bytes, must be at most %d", len(s.Data), MaxSealedBytes)
 	}
 	if s.Recipient != identity.Recipient().String() {
 		return Secrets{},

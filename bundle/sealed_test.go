@@ -147,7 +147,7 @@ func TestOpenRefusesProtectedAndInvalidSecrets(t *testing.T) {
 			`{"runtime":"r-17","secrets":[],"finalizers":["c2VjcmV0"]}`, "cannot be decoded",
 		},
 		"duplicate field":                 {`{"runtime":"r-17","runtime":"r-17","secrets":[]}`, "cannot be decoded"},
-		"field in another case":           {`{"runtime":"r-17","Secrets":[]}`, "cannot be decoded"},
+		"capitalized field":               {`{"runtime":"r-17","Secrets":[]}`, "cannot be decoded"},
 		"content that is not JSON":        {"c2VjcmV0", "cannot be decoded"},
 		"JSON array instead of an object": {`["c2VjcmV0"]`, "cannot be decoded"},
 		"data that is not base64": {

@@ -115,7 +115,8 @@ func (s Settings) Check() error {
 	for from, to := range s.Mirrors {
 		one := CanonicalRegistry(from)
 		if other, twice := names[one]; twice {
-			return fmt.Errorf("settings: mirrors of %s and %s: both names refer to %s", from, other, one)
+			return fmt.Errorf("settings: mirrors: %s and %s are names of the same registry %s: keep one of them", from,
+				other, one)
 		}
 		names[one] = from
 		for _, name := range []string{from, to} {

@@ -23,7 +23,7 @@ func TestInvalidSettingsAreRefused(t *testing.T) {
 		},
 		"two mirrors of one registry": {
 			Settings{Mirrors: map[string]string{"docker.io": "a.example", "index.docker.io": "b.example"}},
-			"both names refer to docker.io",
+			"are names of the same registry docker.io",
 		},
 		"mirror without a source": {
 			Settings{Mirrors: map[string]string{"": "registry.example"}}, "settings: mirror of",
@@ -80,7 +80,7 @@ func TestInvalidSettingsAreRefused(t *testing.T) {
 		"next CA that is not PEM": {Settings{NextRegistry: &NextRegistry{CA: "hello"}}, "must be certificates in PEM"},
 		"next CA larger than the limit": {
 			Settings{NextRegistry: &NextRegistry{CA: strings.Repeat("x", MaxCABytes+1)}},
-			"CA: 65537 bytes, must be at most 65536",
+			"CA: the certificates have 65537 bytes, must be at most 65536",
 		},
 		"image pull Secret with a reserved name": {
 			Settings{ImagePullSecret: "skr-agent-key"},

@@ -145,8 +145,8 @@ func (p TakeoverPhase) known() bool {
 // identifies.
 type ReportedTakeover struct {
 	Phase TakeoverPhase `json:"phase"`
-	// Done is true once the phase is complete: all modules with inherited objects are adopted, the other product's
-	// leftovers are removed, or everything was returned.
+	// Done is true once the phase is complete: the agent has adopted all modules with inherited objects, removed the
+	// other product's leftovers, or returned all modules.
 	Done bool `json:"done,omitempty"`
 	// Adopted lists the adopted modules with inherited objects, sorted. It is only set in the phase adopt.
 	Adopted []string `json:"adopted,omitempty"`

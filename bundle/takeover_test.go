@@ -69,7 +69,7 @@ func TestInheritedObjectsMustBeUniqueAndSorted(t *testing.T) {
 		"namespace that is a path":     {with(func(o *ObjectRef) { o.Namespace = "../x" }), "namespace"},
 		"object without a name":        {with(func(o *ObjectRef) { o.Name = "" }), "name"},
 		"name that is a path":          {with(func(o *ObjectRef) { o.Name = "a/b" }), "name"},
-		"name of two dots":             {with(func(o *ObjectRef) { o.Name = ".." }), "name"},
+		"object named ..":              {with(func(o *ObjectRef) { o.Name = ".." }), "name"},
 		"name with a control sequence": {with(func(o *ObjectRef) { o.Name = "a\x1b[2J" }), `name "a\x1b[2J"`},
 		"name longer than the limit": {
 			with(func(o *ObjectRef) { o.Name = strings.Repeat("a", 254) }), "at most 253",

@@ -92,7 +92,7 @@ func ParseValues(text string) (Values, error) {
 		return nil, nil
 	}
 	if len(text) > 4*MaxValuesBytes {
-		return nil, fmt.Errorf("%d bytes, must be at most %d", len(text), 4*MaxValuesBytes)
+		return nil, fmt.Errorf("the annotation has %d bytes, must be at most %d", len(text), 4*MaxValuesBytes)
 	}
 	var values Values
 	if err := decodeStrict([]byte(text), &values); err != nil {
@@ -113,7 +113,7 @@ func ParseUsedValues(text string) ([]string, error) {
 	slices.Sort(names)
 	names = slices.Compact(names)
 	if len(names) > MaxValues {
-		return nil, fmt.Errorf("%d names, must be at most %d", len(names), MaxValues)
+		return nil, fmt.Errorf("the annotation lists %d names, must be at most %d", len(names), MaxValues)
 	}
 	for _, name := range names {
 		if err := CheckValueName(name); err != nil {
@@ -215,7 +215,7 @@ func (v ModuleValues) String() string {
 	}
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("values always encode: %v", err)) // they are strings
+		panic(fmt.Sprintf("values always encode: %v", err)) // encoding cannot fail for strings
 	}
 	return string(text)
 }

@@ -22,7 +22,7 @@ func TestValuesReplaceTextInParsedStringsOnly(t *testing.T) {
 		"placeholder as the whole string": {"${kyma-pull.dev/values.region}", "eu", ""},
 		"several placeholders in one string": {"${kyma-pull.dev/values.region}-${kyma-pull.dev/values.zone}!",
 			"eu-a!", ""},
-		"placeholder of a label": {"tier=${kyma-pull.dev/values.labels.example.org/tier}",
+		"placeholder for a label": {"tier=${kyma-pull.dev/values.labels.example.org/tier}",
 			"tier=" + hostile, ""},
 		"escaped placeholder": {"$${kyma-pull.dev/values.region} ${kyma-pull.dev/values.region}",
 			"${kyma-pull.dev/values.region} eu", ""},
@@ -104,8 +104,8 @@ func TestValuesBeyondALimitAreRefused(t *testing.T) {
 		wrong  string
 	}{
 		"no values":                   {nil, ""},
-		"text with two lines":         {Values{"ca": "-----BEGIN CERTIFICATE-----\nMII\t=\n"}, ""},
-		"value of a label":            {Values{"labels.kyma-project.io/region": "eu"}, ""},
+		"value with line breaks":      {Values{"ca": "-----BEGIN CERTIFICATE-----\nMII\t=\n"}, ""},
+		"value with prefix labels.":   {Values{"labels.kyma-project.io/region": "eu"}, ""},
 		"more values than the limit":  {many, "65 values, must be at most 64"},
 		"value longer than the limit": {Values{"a": strings.Repeat("x", MaxValueBytes+1)}, "value a: 1025 bytes"},
 		"values larger than the limit in total": {Values{"a": strings.Repeat("x", 1024), "b": strings.Repeat("x", 1024),
@@ -133,7 +133,7 @@ func TestAnnotationsOfValuesAreParsedStrictly(t *testing.T) {
 		"number as value":            {`{"replicas": 3}`, "must be a JSON object of strings"},
 		"list instead of an object":  {`["a"]`, "must be a JSON object of strings"},
 		"duplicate name":             {`{"a":"1","a":"2"}`, "must be a JSON object of strings"},
-		"name of a label":            {`{"labels.region":"eu"}`, "set the label"},
+		"name with prefix labels.":   {`{"labels.region":"eu"}`, "set the label"},
 		"text longer than the limit": {`{"a":"` + strings.Repeat("x", 1<<20) + `"}`, "at most"},
 	} {
 		_, err := ParseValues(c.text)

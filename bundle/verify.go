@@ -45,9 +45,10 @@ type Accepted struct {
 	// Statement is the digest of the signed bytes. A signature has several valid encodings, and the owner of the
 	// registry can change the encoding. Two manifests with the same statement are therefore the same bundle.
 	Statement digest.Digest `json:"statement,omitempty"`
-	// NewestTime is the latest verified time. No check runs with an older clock.
+	// NewestTime is the latest time in a verified statement. If the clock is behind this time, Verify uses this time as
+	// the current time.
 	NewestTime time.Time `json:"newestTime"`
-	// Kyma is the Kyma that the runtime enrolled under, zero before that is known. TokenExpires is the expiry of the
+	// Kyma is the Kyma that the runtime belongs to, or zero if it is not known yet. TokenExpires is the expiry of the
 	// newest token that assigned the runtime, in Unix seconds, or 0 for none.
 	Kyma         trust.Kyma `json:"kyma,omitzero"`
 	TokenExpires int64      `json:"tokenExpires,omitempty"`

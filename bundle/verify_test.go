@@ -276,7 +276,7 @@ func TestVerifyAcceptsOnlyValidBundles(t *testing.T) {
 		{"an empty signature is refused", func(_ *testing.T, a *attempt) {
 			a.envelope = append(a.envelope, func(at *attestation) { at.Envelope.Signatures[0].Sig = nil })
 		}, refusal.BadSignature},
-		{"an attestation without a hint is refused", func(_ *testing.T, a *attempt) {
+		{"an attestation without a key hint is refused", func(_ *testing.T, a *attempt) {
 			a.envelope = append(a.envelope, func(at *attestation) { at.VerificationMaterial.PublicKey.Hint = "" })
 		}, refusal.UnknownKey},
 		{"a signature that does not match the hinted key is refused", func(t *testing.T, a *attempt) {

@@ -109,9 +109,8 @@ type ReportedWatch struct {
 	Watcher string `json:"watcher"`
 	// Changes is the number of changes since the agent began to watch.
 	Changes int64 `json:"changes,omitempty"`
-	// Since is higher than the sequence of every report without the latest change or trouble, and not higher than the
-	// sequence of the first report with it. To find new entries, a reader compares Since with the sequence of the last
-	// report that it read.
+	// Since is the report sequence from which on reports contain the latest change or trouble. To find new entries, a
+	// reader compares Since with the sequence of the last report that it read.
 	Since int64 `json:"since,omitempty"`
 	// Objects are the last changed objects, newest first and without duplicates. All watches together list at most
 	// MaxWatchedReported.

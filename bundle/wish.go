@@ -26,7 +26,7 @@ func RequestDigest(spec v1beta2.KymaSpec) digest.Digest {
 	}
 	data, err := json.Marshal(spec)
 	if err != nil {
-		panic(fmt.Sprintf("the spec of a Kyma always encodes: %v", err)) // plain data always encodes
+		panic(fmt.Sprintf("the spec of a Kyma always encodes: %v", err)) // encoding cannot fail for plain data
 	}
 	return digest.FromBytes(data)
 }

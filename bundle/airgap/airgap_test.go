@@ -58,7 +58,7 @@ func written(t *testing.T, path string, layout Layout, packing Packing) ([]strin
 	return names, all
 }
 
-func TestLayoutHasTheSameBytesInEveryPacking(t *testing.T) {
+func TestLayoutHasTheSameBytesInEveryFileFormat(t *testing.T) {
 	layout := sampleLayout(20)
 	shuffled := Layout{slices.Clone(layout.References), slices.Clone(layout.Items)}
 	slices.Reverse(shuffled.References)
@@ -187,8 +187,8 @@ func TestInvalidAirGapFileIsRefused(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"truncated in a blob":        {good[:len(good)-trailerBytes-700], "cut off"},
-		"truncated before the end":   {good[:len(good)-trailerBytes], "the end is missing"},
+		"file truncated in a blob":   {good[:len(good)-trailerBytes-700], "cut off"},
+		"file without an end marker": {good[:len(good)-trailerBytes], "the end is missing"},
 		"truncated compressed file":  {small[:len(small)/2], "cut off"},
 		"changed byte":               {changed, "changed or damaged"},
 		"volumes in the wrong order": {slices.Concat(good[4096:], good[:4096]), "cut off"},
@@ -206,7 +206,7 @@ func TestInvalidAirGapFileIsRefused(t *testing.T) {
 		"device": {
 			tarOf(t, tar.Header{Typeflag: tar.TypeChar, Name: "blobs/sha256/x"}), "must be a file or folder",
 		},
-		"name with two dots": {
+		"name with ..": {
 			tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "blobs/sha256/../../../x", Size: 3}), "must be oci-layout",
 		},
 		"absolute path": {
@@ -252,7 +252,7 @@ func TestInvalidAirGapFileIsRefused(t *testing.T) {
 	}
 }
 
-func TestFilesSortsVolumesAndFindsMissingOnes(t *testing.T) {
+func TestFilesSortsVolumesAndReportsMissingVolumes(t *testing.T) {
 	files := Files([]string{"b.002", "a.tar", "b.001", "c.001"})
 	if fmt.Sprint(files) != "[{[b.001 b.002] <nil>} {[a.tar] <nil>} {[c.001] <nil>}]" {
 		t.Errorf("got files %v, want two volumes of b, a.tar and one volume of c", files)

@@ -45,8 +45,8 @@ func isManifest(mediaType string) bool {
 type ImageWalk struct {
 	// Locate returns the fetcher of a blob. If it returns nil, the walk skips the blob and the blobs that it lists.
 	Locate func(context.Context, ocispec.Descriptor) (store.Fetcher, error)
-	// Found is called for every visited blob, and for a manifest before the blobs that it lists. manifest contains the
-	// bytes of a manifest or index, and is nil for other blobs.
+	// Found is called for every visited blob. It is called for a manifest before the blobs that the manifest lists.
+	// manifest contains the bytes of a manifest or index, and is nil for other blobs.
 	Found func(d ocispec.Descriptor, manifest []byte)
 
 	visited        map[imageBlob]bool

@@ -76,7 +76,7 @@ func (l Layout) index() ([]byte, error) {
 		if i > 0 && references[i-1].Name == r.Name {
 			if references[i-1].Descriptor.Digest != r.Descriptor.Digest {
 				return nil,
-					fmt.Errorf("reference %s: names both %s and %s", r.Name, references[i-1].Descriptor.Digest,
+					fmt.Errorf("reference %s: refers to both %s and %s", r.Name, references[i-1].Descriptor.Digest,
 						r.Descriptor.Digest)
 			}
 			continue
@@ -135,7 +135,8 @@ func (l Layout) entries() ([]entry, error) {
 		entries = append(entries, entry{blobsPrefix + d.Digest.Encoded(), d.Size, d.Digest, item.Open})
 	}
 	if len(entries) > maxEntries {
-		return nil, fmt.Errorf("%d blobs, must be at most %d: export fewer runtimes at once", len(entries), maxEntries)
+		return nil, fmt.Errorf("the file has %d blobs, must be at most %d: export fewer runtimes at once", len(entries),
+			maxEntries)
 	}
 	return entries, nil
 }

@@ -19,7 +19,7 @@ import (
 const (
 	maxEntries     = 100_000
 	maxIndexBytes  = 16 << 20
-	maxBlobBytes   = 8<<30 - 1 // the limit of a plain tar header
+	maxBlobBytes   = 8<<30 - 1 // largest size that a plain tar header can contain
 	maxVolumes     = 999
 	maxWindowBytes = 8 << 20
 	maxRatio       = 100
@@ -35,8 +35,9 @@ const (
 
 var volumeName = regexp.MustCompile(`^(.*)\.([0-9]{3})$`)
 
-// Files groups paths into files: the volumes of one file in their order, and each other path as its own file. If a
-// volume is missing before the last volume in paths, Incomplete is set.
+// Files groups paths by air-gap file. It returns the volumes of a divided file together, in their order, and every
+// other path as a file of its own. If paths omits a volume before the last one of a file, Files sets the file's
+// Incomplete.
 func Files(paths []string) []Volumes {
 	var files []Volumes
 	at := map[string]int{}
@@ -107,7 +108,7 @@ func join(paths []string) (*File, error) {
 
 // openRegular opens a regular file and returns its size. Any other kind of file, such as a pipe, is an error.
 func openRegular(path string, flags int) (*os.File, int64, error) {
-	file, err := os.OpenFile(path, flags|syscall.O_NONBLOCK, 0o644) // opening a pipe must not wait for its other end
+	file, err := os.OpenFile(path, flags|syscall.O_NONBLOCK, 0o644) // do not wait if path is a pipe
 	if err != nil {
 		return nil, 0, err
 	}

@@ -121,7 +121,7 @@ func (f *File) scan(advance func(int64)) error {
 			return refusal.New(refusal.TooLarge, "more than %d entries", maxEntries)
 		}
 		seen[name] = true
-		// tar.Reader reads whole blocks and never ahead, so the data starts at the current offset.
+		// tar.Reader reads whole blocks and never ahead, so the entry's data starts at the current offset of the file.
 		offset, err := section.Seek(0, io.SeekCurrent)
 		if err != nil {
 			return err
@@ -145,7 +145,7 @@ func (f *File) scan(advance func(int64)) error {
 
 // entryName returns the name of an entry without a leading "./", and refuses entries that are not part of a layout.
 func entryName(header *tar.Header) (string, *refusal.Error) {
-	for key := range header.PAXRecords { // sparse files store their data differently
+	for key := range header.PAXRecords { // a sparse file is not stored as one range of bytes
 		if strings.HasPrefix(key, "GNU.sparse.") {
 			return "", refusal.New(refusal.Malformed, "entry %q is a sparse file", header.Name)
 		}

@@ -26,7 +26,8 @@ type UsedRequest struct {
 
 // UsedResponse lists the images, or contains the reason why the module cannot be rendered.
 type UsedResponse struct {
-	// Images are the references that are applied without mirrors, sorted and without duplicates.
+	// Images are the image references that an agent without registry mirrors would apply, sorted and without
+	// duplicates.
 	Images  []string `json:"images"`
 	Refused string   `json:"refused,omitempty"`
 }

@@ -105,7 +105,7 @@ func writeTar(ctx context.Context, file *os.File, entries []entry, advance func(
 	if err := file.Truncate(offset); err != nil {
 		return err
 	}
-	if err := file.Truncate(offset + trailerBytes); err != nil { // a tar's end is zeros
+	if err := file.Truncate(offset + trailerBytes); err != nil { // a tar ends with zeros
 		return err
 	}
 	return file.Sync()

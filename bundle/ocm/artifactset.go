@@ -40,8 +40,9 @@ var setFolders = []string{"", ".", "blobs", "blobs/sha256", "blobs/sha512"}
 
 var setBlob = regexp.MustCompile(`^blobs/(?:sha256[./][0-9a-f]{64}|sha512[./][0-9a-f]{128})$`)
 
-// OpenArtifactSet reads a set from a tar, which can be compressed. It accepts at most 2,000 entries and 128 MiB
-// unpacked, and above 1 MiB at most 100 times the packed size. It does not check digests; Blob does.
+// OpenArtifactSet reads a set from a tar, which can be compressed. It refuses sets with more than 2,000 entries or an
+// unpacked size of more than 128 MiB. An unpacked size above 1 MiB must also be at most 100 times the packed size. Blob
+// checks the digests.
 func OpenArtifactSet(data []byte) (*ArtifactSet, error) {
 	set, err := openArtifactSet(data)
 	if err != nil {
@@ -55,9 +56,9 @@ func openArtifactSet(data []byte) (*ArtifactSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Without this magic number, another reader could take the same bytes for another format, such as YAML.
+	// Without this magic number, another reader could interpret the same bytes as another format, such as YAML.
 	if len(plain) < 512 || !bytes.Equal(plain[257:262], []byte("ustar")) {
-		return nil, errors.New("not a tar archive")
+		return nil, errors.New("the content is not a tar archive")
 	}
 	contents := setContents{blobs: map[digest.Digest][]byte{}}
 	if err := contents.readFrom(tar.NewReader(bytes.NewReader(plain)), len(plain)); err != nil {
@@ -78,7 +79,8 @@ type setContents struct {
 	index, artifactDescriptor []byte
 }
 
-// readFrom reads all entries: at most maxSetEntries, and together no longer than the archive.
+// readFrom reads all entries. It refuses more than maxSetEntries entries, and entries with a total size of more than
+// left bytes, the size of the archive.
 func (c *setContents) readFrom(members *tar.Reader, left int) error {
 	seen := map[string]bool{}
 	for entries := 1; ; entries++ {
@@ -89,7 +91,7 @@ func (c *setContents) readFrom(members *tar.Reader, left int) error {
 		case err != nil:
 			return err
 		case entries > maxSetEntries:
-			return fmt.Errorf("more than %d entries", maxSetEntries)
+			return fmt.Errorf("the archive has more than %d entries", maxSetEntries)
 		}
 		name := strings.TrimSuffix(strings.TrimPrefix(header.Name, "./"), "/")
 		switch {
@@ -110,7 +112,7 @@ func (c *setContents) readFrom(members *tar.Reader, left int) error {
 			return err
 		}
 		if left -= len(body); left < 0 {
-			return fmt.Errorf("%q: the members are larger than their archive", header.Name)
+			return fmt.Errorf("%q: the entries are larger than the archive", header.Name)
 		}
 		if err := c.add(name, body); err != nil {
 			return err
@@ -138,7 +140,7 @@ func (c *setContents) add(name string, body []byte) error {
 	return nil
 }
 
-// theIndex returns the only index, which can have one of two names.
+// theIndex returns the index of the set. The set must contain one of the two possible index files, but not both.
 func (c *setContents) theIndex() ([]byte, error) {
 	switch {
 	case c.index == nil && c.artifactDescriptor == nil:
@@ -152,7 +154,7 @@ func (c *setContents) theIndex() ([]byte, error) {
 func unzipped(data []byte) ([]byte, error) {
 	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
 		if len(data) > maxSetBytes {
-			return nil, fmt.Errorf("larger than %d bytes", maxSetBytes)
+			return nil, fmt.Errorf("the archive is larger than %d bytes", maxSetBytes)
 		}
 		return data, nil
 	}
@@ -171,7 +173,7 @@ func unzipped(data []byte) ([]byte, error) {
 		return nil, fmt.Errorf("gzip: %d bytes unpack to more than %d bytes", len(data), limit)
 	}
 	if source.Len() > 0 {
-		return nil, fmt.Errorf("gzip: %d bytes follow its end", source.Len())
+		return nil, fmt.Errorf("gzip: found %d bytes after the end of the stream", source.Len())
 	}
 	return plain, nil
 }

@@ -47,7 +47,7 @@ func TestValidArtifactSetsAreOpened(t *testing.T) {
 		"set with an artifact descriptor": archive(t, file("artifact-descriptor.json", setIndex.content), setMain),
 		"OCI layout": archive(t, setIndex,
 			file("./blobs/"+strings.Replace(hello, ":", "/", 1), "hello")),
-		"main manifest of two": archive(t, file("index.json", two), setMain,
+		"two manifests with a main manifest": archive(t, file("index.json", two), setMain,
 			file("blobs/"+strings.Replace(other, ":", ".", 1), "other")),
 		"blob with a sha512 digest": archive(t, setIndex, setMain,
 			file("blobs/"+strings.Replace(digest.SHA512.FromString("x").String(), ":", ".", 1), "x")),
@@ -85,7 +85,7 @@ func TestInvalidArtifactSetsAreRefused(t *testing.T) {
 		"zeros":         {bytes.Repeat([]byte{0}, 1024), "not a tar archive"},
 		"text":          {[]byte("hello"), "artifact set: "},
 		"missing index": {archive(t, setMain), "index.json is missing"},
-		"two kinds of index": {
+		"both index.json and artifact-descriptor.json": {
 			archive(t, setIndex, file("artifact-descriptor.json", setIndex.content)), "must not both exist",
 		},
 		"index that is not JSON": {archive(t, file("index.json", "[")), "index: "},
@@ -93,7 +93,7 @@ func TestInvalidArtifactSetsAreRefused(t *testing.T) {
 			archive(t, file("index.json", strings.Repeat(" ", maxIndexBytes+1))), "index is larger than 1048576 bytes",
 		},
 		"duplicate file": {archive(t, setIndex, setMain, setMain), "appears twice"},
-		"duplicate file with another form of the name": {
+		"duplicate file with ./ in its name": {
 			archive(t, setIndex, setMain, file("./"+setMain.name, "x")), "appears twice",
 		},
 		"blob in two places": {
@@ -105,9 +105,9 @@ func TestInvalidArtifactSetsAreRefused(t *testing.T) {
 		},
 		"hard link":               {archive(t, setIndex, member{"blobs/x", "", tar.TypeLink}), "not a regular file"},
 		"device":                  {archive(t, setIndex, member{"blobs/x", "", tar.TypeChar}), "not a regular file"},
-		"name with two dots":      {archive(t, setIndex, file("blobs/../x", "x")), "unexpected member"},
+		"name with ..":            {archive(t, setIndex, file("blobs/../x", "x")), "unexpected member"},
 		"absolute name":           {archive(t, setIndex, file("/index.json", "x")), "unexpected member"},
-		"folder of two dots":      {archive(t, setIndex, member{"../", "", tar.TypeDir}), "unexpected folder"},
+		"folder named ..":         {archive(t, setIndex, member{"../", "", tar.TypeDir}), "unexpected folder"},
 		"blob with an md5 digest": {archive(t, setIndex, file("blobs/md5.00", "x")), "unexpected member"},
 		"blob with an upper-case digest": {
 			archive(t, setIndex, file(strings.ToUpper(setMain.name), "x")), "unexpected member",
@@ -128,10 +128,10 @@ func TestInvalidArtifactSetsAreRefused(t *testing.T) {
 		"truncated tar":                        {good[:600], "artifact set: "},
 		"truncated gzip stream":                {zipped(t, good)[:100], "gzip: "},
 		"invalid gzip stream":                  {[]byte{0x1f, 0x8b, 0}, "gzip: "},
-		"second gzip stream":                   {append(zipped(t, good), zipped(t, nil)...), "bytes follow its end"},
-		"data after the gzip stream":           {append(zipped(t, good), 'x'), "bytes follow its end"},
+		"second gzip stream":                   {append(zipped(t, good), zipped(t, nil)...), "bytes after the end"},
+		"data after the gzip stream":           {append(zipped(t, good), 'x'), "bytes after the end"},
 		"decompression bomb":                   {zipped(t, make([]byte, 4<<20)), "unpack to more than 1048576"},
-		"sparse files larger than the archive": {sparse(t, 100), "larger than their archive"},
+		"sparse files larger than the archive": {sparse(t, 100), "larger than the archive"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := OpenArtifactSet(c.data); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -214,8 +214,8 @@ func TestContentIsComparedWithItsDigest(t *testing.T) {
 		"excluded content": {
 			&Digest{excludedNoAlgorithm, excluded, excludedNoAlgorithm}, []byte("hello"), ErrNotCovered, "",
 		},
-		"partially excluded content": {&Digest{"SHA-256", excluded, hex}, []byte("hello"), ErrNotCovered, ""},
-		"artifact set":               {&Digest{"SHA-256", ociArtifactDigest, hex}, set, nil, ""},
+		"excluded content with a digest": {&Digest{"SHA-256", excluded, hex}, []byte("hello"), ErrNotCovered, ""},
+		"artifact set":                   {&Digest{"SHA-256", ociArtifactDigest, hex}, set, nil, ""},
 		"artifact set with the old names of the algorithms": {
 			&Digest{"sha256", ociArtefactDigest, hex}, zipped(t, set), nil, "",
 		},
@@ -273,7 +273,7 @@ func TestArtifactDigestIsComparedWithTheManifest(t *testing.T) {
 	}
 	image.Digest.NormalisationAlgorithm = genericBlobDigest
 	if err := CheckArtifact(image, hello); err == nil ||
-		!strings.Contains(err.Error(), "is not the algorithm of an OCI artifact") {
+		!strings.Contains(err.Error(), "is not an algorithm for OCI artifacts") {
 		t.Errorf("digest of a blob: got error %v, want an unsuitable algorithm", err)
 	}
 }

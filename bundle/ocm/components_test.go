@@ -27,7 +27,7 @@ func TestCheckNameRefusesInvalidComponentNames(t *testing.T) {
 		"trailing slash":                      {"a.io/b/", false},
 		"empty path element":                  {"a.io//b", false},
 		"path element that starts with a dot": {"a.io/.b", false},
-		"path element of two dots":            {"a.io/../b", false},
+		"path element ..":                     {"a.io/../b", false},
 		"name with a tag":                     {"a.io/b:1", false},
 		"line feed at the end":                {"a.io/b\n", false},
 		"255 characters":                      {"a.io/" + strings.Repeat("b", 250), true},
@@ -41,7 +41,7 @@ func TestCheckNameRefusesInvalidComponentNames(t *testing.T) {
 	}
 }
 
-func TestMaximumNumberOfResourcesIsDecoded(t *testing.T) {
+func TestDescriptorWithMaximumNumberOfResourcesIsDecoded(t *testing.T) {
 	var in strings.Builder
 	in.WriteString(good)
 	for i := range maxElements {
@@ -52,7 +52,7 @@ func TestMaximumNumberOfResourcesIsDecoded(t *testing.T) {
 	}
 }
 
-func TestResourcesWithOneNameNeedDistinctIdentities(t *testing.T) {
+func TestResourcesWithTheSameNameNeedDistinctIdentities(t *testing.T) {
 	for name, second := range map[string]string{
 		"distinguished by version":        strings.Replace(local("raw", ""), "version: 1.2.3", "version: 1.2.30", 1),
 		"distinguished by extra identity": local("raw", ", extraIdentity: {os: linux}"),

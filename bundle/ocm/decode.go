@@ -351,7 +351,7 @@ func (a accessDocument) access() (Access, error) {
 	switch access.Kind() {
 	case AccessLocalBlob:
 		if access.LocalReference == "" {
-			// lifecycle-manager wrote the digest of a localOciBlob into this field
+			// lifecycle-manager wrote the reference of a localOciBlob into the field digest
 			access.LocalReference, access.Digest = a.Digest, ""
 		}
 		var err error
@@ -372,7 +372,7 @@ func (a accessDocument) access() (Access, error) {
 func localReference(reference string) (string, error) {
 	parts := strings.Split(reference, ",")
 	if len(parts) > maxParts {
-		return "", fmt.Errorf("%d blobs, must be at most %d", len(parts), maxParts)
+		return "", fmt.Errorf("the reference contains %d digests, must be at most %d", len(parts), maxParts)
 	}
 	for i, part := range parts {
 		part = strings.TrimSpace(part)
@@ -394,7 +394,7 @@ func contextOf(node *yaml.Node) RepositoryContext {
 		SubPath              string `yaml:"subPath"`
 		ComponentNameMapping string `yaml:"componentNameMapping"`
 	}
-	_ = node.Decode(&document) // a context of unknown form stays empty
+	_ = node.Decode(&document) // a repository context in an unknown format stays empty
 	if document.ComponentNameMapping == "" {
 		document.ComponentNameMapping = "urlPath"
 	}

@@ -21,7 +21,7 @@ var ErrMismatch = errors.New("content does not match the component's digest")
 const (
 	genericBlobDigest   = "genericBlobDigest/v1"
 	ociArtifactDigest   = "ociArtifactDigest/v1"
-	ociArtefactDigest   = "ociArtefactDigest/v1" // an earlier spelling
+	ociArtefactDigest   = "ociArtefactDigest/v1" // earlier spelling of ociArtifactDigest
 	excluded            = "EXCLUDE-FROM-SIGNATURE"
 	excludedNoAlgorithm = "NO-DIGEST"
 )
@@ -91,7 +91,7 @@ func CheckArtifact(r Resource, manifest digest.Digest) error {
 		return fmt.Errorf("resource %q: %w", r.Name, ErrNotCovered)
 	}
 	if a := r.Digest.NormalisationAlgorithm; !r.Digest.OfArtifact() {
-		return fmt.Errorf("resource %q: digest.normalisationAlgorithm: %q is not the algorithm of an OCI artifact",
+		return fmt.Errorf("resource %q: digest.normalisationAlgorithm: %q is not an algorithm for OCI artifacts",
 			r.Name, a)
 	}
 	if err := manifest.Validate(); err != nil {

@@ -44,7 +44,7 @@ func marshal(tree any) ([]byte, error) {
 	var out bytes.Buffer
 	for _, r := range string(data) {
 		if unprintable(r) {
-			fmt.Fprintf(&out, `\u%04x`, r) // outside of strings, JSON is ASCII
+			fmt.Fprintf(&out, `\u%04x`, r) // r is inside a string, because all other JSON is ASCII
 		} else {
 			out.WriteRune(r)
 		}

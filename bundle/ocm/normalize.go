@@ -75,8 +75,9 @@ func DigestOf(d Descriptor, normalisation, hashAlgorithm string) (string, error)
 	return hexHash(hashAlgorithm, data)
 }
 
-// withVersions adds the version to the extra identity of resources that are otherwise equal. Versions 1 and 2 of the
-// normalization do this one by one, so the last resource of a group stays unchanged.
+// withVersions adds the version to the extra identity of resources with the same name and extra identity. Versions 1
+// and 2 of the normalization change such resources one by one until the last one is unique, so the last one stays
+// unchanged.
 func withVersions(resources []Resource) []Resource {
 	alike := map[string]int{}
 	for _, r := range resources {
@@ -123,7 +124,7 @@ func normalProvider(p Provider) map[string]any {
 	return m
 }
 
-// signed returns the labels that a signature covers, with the covered fields.
+// signed returns the labels that a signature covers, without the field merge, which it does not cover.
 func signed(labels []Label) []any {
 	var list []any
 	for _, l := range labels {
@@ -150,7 +151,7 @@ func normalResource(r Resource) map[string]any {
 	if r.Relation != "" {
 		m["relation"] = r.Relation
 	}
-	// The official OCM tool compares the whole type, so a resource of type "none/v1" keeps its digest here.
+	// The official OCM tool compares the whole access type, so a resource with access type "none/v1" keeps its digest.
 	if r.Digest != nil && r.Access.Type != "none" && r.Access.Type != "None" {
 		m["digest"] = digestMap(*r.Digest)
 	}
@@ -163,8 +164,8 @@ func normalSource(s Source) map[string]any {
 	return m
 }
 
-// normalReference keeps all labels, signed or not, like the official OCM tool, whose rule for these labels has the
-// wrong field name.
+// normalReference keeps all labels, signed or not. The official OCM tool does the same, because its rule that removes
+// unsigned labels has a wrong field name.
 func normalReference(r Reference) map[string]any { return referenceMap(r) }
 
 // normalReferenceV1 keeps only signed labels.
@@ -177,8 +178,8 @@ func normalReferenceV1(r Reference) map[string]any {
 	return m
 }
 
-// normaliseV1 returns version 1, which writes every object as a list of its fields, and depends on the schema of the
-// original document.
+// normaliseV1 returns version 1 of the normalized descriptor. It writes every object as a list of its fields, and
+// depends on the schema of the original document.
 func normaliseV1(d Descriptor) ([]byte, error) {
 	meta := normalMeta(d)
 	if d.Schema == SchemaV3 {

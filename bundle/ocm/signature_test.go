@@ -166,8 +166,8 @@ func TestInvalidSignaturesAreRefused(t *testing.T) {
 		"changed signature value": {
 			func(s *Signature) { s.Value = anotherDigit(s.Value[:1]) + s.Value[1:] }, trust, "not made by any",
 		},
-		"other trusted key": {nil, Trust{Keys: []*rsa.PublicKey{&pairs()[1].PublicKey}}, "not made by any"},
-		"no trusted key":    {nil, Trust{}, "no public key is trusted"},
+		"only another key trusted": {nil, Trust{Keys: []*rsa.PublicKey{&pairs()[1].PublicKey}}, "not made by any"},
+		"no trusted key":           {nil, Trust{}, "no public key is trusted"},
 		"weak key": {
 			func(s *Signature) {
 				*s = sign(t, scaler(t), AlgorithmPKCS1, "SHA-256", weak)

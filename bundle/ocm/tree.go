@@ -52,7 +52,7 @@ func scalarOf(n *yaml.Node) (any, error) {
 		return b, err
 	case "!!int", "!!float":
 		if json.Valid([]byte(n.Value)) {
-			// the original text, because 1.10 differs from 1.1 for a reader of the document
+			// Keep the original text, because a field of type string must be able to distinguish 1.10 from 1.1.
 			return json.Number(n.Value), nil
 		}
 		if strings.Trim(n.Value, "0123456789") == "" {

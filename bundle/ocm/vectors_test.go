@@ -84,7 +84,7 @@ func TestNormalizationMatchesTheOfficialOCMTool(t *testing.T) {
 			}
 		})
 	}
-	t.Run("component of the tool itself", func(t *testing.T) {
+	t.Run("component of the OCM tool", func(t *testing.T) {
 		want := vector(t, "ocm-vectors/ocmcli_0.27_v3_expected.json")
 		for _, normalisation := range []string{NormalisationV3, NormalisationV4} {
 			got, err := Normalize(decoded(t, vector(t, "ocm-vectors/ocmcli_0.27_input.yaml")), normalisation)

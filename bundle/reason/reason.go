@@ -25,7 +25,7 @@ const maxBytes = 64
 // accepts values that no list contains.
 func (r Reason) Check() error {
 	if len(r) > maxBytes {
-		return fmt.Errorf("%d bytes, must be at most %d", len(r), maxBytes)
+		return fmt.Errorf("the reason has %d bytes, must be at most %d", len(r), maxBytes)
 	}
 	for i := range len(r) {
 		c := r[i]

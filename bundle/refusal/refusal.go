@@ -26,8 +26,8 @@ const (
 	Expired       Reason = "Expired"       // the validity period has ended
 	NotYetIssued  Reason = "NotYetIssued"  // issued further in the future than clocks may differ
 	Rollback      Reason = "Rollback"      // older than the last accepted bundle or report
-	Equivocation  Reason = "Equivocation"  // the same sequence with other content
-	Downgrade     Reason = "Downgrade"     // an older version of a module without a rollback
+	Equivocation  Reason = "Equivocation"  // an accepted bundle has the same sequence and other content
+	Downgrade     Reason = "Downgrade"     // the bundle downgrades a module without listing the rollback
 	WrongDigest   Reason = "WrongDigest"   // the content does not match the signed digest
 	ForeignKey    Reason = "ForeignKey"    // a report that is not signed by the runtime's key
 	BadRoot       Reason = "BadRoot"       // a root of trust that is not a valid successor

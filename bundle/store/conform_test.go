@@ -7,8 +7,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store/storetest"
 )
 
-func TestLayoutBehavesLikeEveryStore(t *testing.T) {
+func TestLayoutConformsAsAStore(t *testing.T) {
 	storetest.Conform(t, store.NewLayout(t.TempDir()))
 }
 
-func TestMemoryBehavesLikeEveryStore(t *testing.T) { storetest.Conform(t, store.NewMemory()) }
+func TestMemoryConformsAsAStore(t *testing.T) { storetest.Conform(t, store.NewMemory()) }

@@ -33,7 +33,7 @@ func (d details) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// failing is a reader that returns an earlier read error, or is empty.
+// failing is a reader without data. It returns err, or io.EOF if err is nil.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) {

@@ -19,9 +19,9 @@ import (
 // address and then resolve to another address.
 type egress struct {
 	mu         sync.Mutex                // guards the fields below
-	base       *http.Transport           // as configured, without limits
+	base       *http.Transport           // transport without address limits
 	configured map[string]bool           // registry hosts; false for hosts that only a component names
-	limited    map[reach]*http.Transport // by the kinds of addresses that they can connect to
+	limited    map[reach]*http.Transport // transports by the kinds of addresses that they can connect to
 	seen       map[string]reach          // kind of the address of the last connection to HOST:PORT
 }
 
@@ -47,7 +47,7 @@ func (e *egress) open(host string, configured bool) {
 	if len(e.configured) >= maxSeen {
 		for host, configured := range e.configured {
 			if !configured {
-				delete(e.configured, host) // open registers it again; until then it has fewer permissions
+				delete(e.configured, host) // open registers the host again; until then, its addresses are limited
 			}
 		}
 	}

@@ -49,7 +49,7 @@ func Unavailable(err error) bool {
 	if errors.As(err, new(*PausedError)) {
 		return true
 	}
-	var connection interface{ Timeout() bool } // net and url errors implement it
+	var connection interface{ Timeout() bool } // errors of the packages net and net/url implement Timeout
 	return errors.As(err, &connection)
 }
 

@@ -92,7 +92,7 @@ func (l *Layout) Repositories() ([]string, error) {
 // namespace, so the name is "<repository>:<tag>".
 func layoutReference(repository, reference string) string {
 	if strings.Contains(reference, ":") {
-		return reference // a digest
+		return reference // is a digest
 	}
 	return repository + ":" + reference
 }
@@ -199,7 +199,7 @@ func (l layoutRepository) Exists(_ context.Context, d ocispec.Descriptor) (bool,
 	return l.index.blobs.has(d)
 }
 
-// Push writes a blob, and removes the remains of earlier attempts.
+// Push writes a blob. It removes a damaged file of the blob, and partial files that interrupted writers left behind.
 func (l layoutRepository) Push(ctx context.Context, d ocispec.Descriptor, content io.Reader) error {
 	there, damaged, err := l.index.blobs.inspect(d)
 	if err != nil {
@@ -267,7 +267,7 @@ func (l layoutRepository) Resolve(_ context.Context, reference string) (ocispec.
 	return d, nil
 }
 
-// Tag gives a name to an existing manifest.
+// Tag tags an existing manifest of the folder. If another manifest has the tag, Tag moves the tag.
 func (l layoutRepository) Tag(ctx context.Context, d ocispec.Descriptor, reference string) error {
 	there, err := l.Exists(ctx, d)
 	if err != nil {
@@ -286,7 +286,7 @@ func (l layoutRepository) Tag(ctx context.Context, d ocispec.Descriptor, referen
 	}
 	whole, damaged, err := l.index.blobs.inspect(before)
 	if err != nil || whole {
-		return errors.Join(err, l.index.change(c)) // an unreadable predecessor is reported and replaced
+		return errors.Join(err, l.index.change(c)) // return the error of an unreadable manifest, but move the tag
 	}
 	c.lost = before.Digest
 	if err := l.index.change(c); err != nil || damaged == nil {

@@ -145,8 +145,9 @@ func namedIn(t *testing.T, dir string) map[string]bool {
 	return names
 }
 
-// TestBatchIsVisibleToItsUsersAndKeepsOtherWrites writes to the folder from another process while a batch is pending.
-func TestBatchIsVisibleToItsUsersAndKeepsOtherWrites(t *testing.T) {
+// TestPendingBatchIsReadableAndKeepsWritesOfOtherProcesses writes to the folder from another process while a batch is
+// pending.
+func TestPendingBatchIsReadableAndKeepsWritesOfOtherProcesses(t *testing.T) {
 	dir := t.TempDir()
 	batched, other := NewLayout(dir), NewLayout(dir)
 	flush := Batch(batched)
@@ -202,8 +203,8 @@ func TestFailedWriteOfABatchIsRetried(t *testing.T) {
 	}
 }
 
-// TestBatchWritesTheIndexRarely counts how often the file is replaced.
-func TestBatchWritesTheIndexRarely(t *testing.T) {
+// TestBatchLimitsIndexWrites counts how often the file is replaced.
+func TestBatchLimitsIndexWrites(t *testing.T) {
 	dir := t.TempDir()
 	place := NewLayout(dir)
 	flush := Batch(place)

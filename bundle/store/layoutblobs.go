@@ -90,7 +90,7 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// written syncs a new blob to disk and remembers it.
+// written syncs a new blob to disk and records that its file is complete.
 func (b *layoutBlobs) written(d digest.Digest) error {
 	file, err := os.Open(b.path(d))
 	if err != nil {

@@ -27,15 +27,15 @@ type layoutIndex struct {
 
 	mu      sync.Mutex // guards the fields below
 	known   indexed
-	seen    os.FileInfo // the file that known was read from, nil before the first read
-	data    []byte      // bytes of that file
+	seen    os.FileInfo // the index.json that known was read from; nil before the first read
+	data    []byte      // content of index.json
 	pending []indexChange
 	batch   bool
 }
 
-// indexChange adds a manifest to the index, with a name unless name is empty. lost is the manifest that previously had
-// the name and whose file is missing or damaged. It is removed from the index, because other programs read all listed
-// manifests.
+// indexChange adds a manifest to the index. name is its name in the index, or empty for a manifest without a name. lost
+// is the digest of the manifest that had this name before, if its file is missing or damaged. The index must not list a
+// lost manifest, because other programs read all listed manifests.
 type indexChange struct {
 	manifest ocispec.Descriptor
 	name     string
@@ -214,9 +214,10 @@ func replaceFile(dir, name string, data []byte) (os.FileInfo, error) {
 	return info, SyncFolder(dir)
 }
 
-// indexed is an in-memory index with changes of constant cost. Removed entries leave gaps until the next write.
+// indexed is an in-memory copy of index.json in which each change takes constant time. Removed entries leave gaps until
+// the next write.
 type indexed struct {
-	head     ocispec.Index // without manifests
+	head     ocispec.Index // index.json without its manifests
 	all      []ocispec.Descriptor
 	gone     []bool
 	live     int
@@ -298,7 +299,7 @@ func (x *indexed) find(name, reference string) (ocispec.Descriptor, bool) {
 	return unnamed(x.all[places[0]]), true
 }
 
-// index returns the document and removes the gaps.
+// index returns the content of index.json and removes the gaps.
 func (x *indexed) index() ocispec.Index {
 	if x.live < len(x.all) {
 		left := make([]ocispec.Descriptor, 0, x.live)

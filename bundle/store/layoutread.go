@@ -29,7 +29,7 @@ const maxMarkerBytes = 64 << 10
 
 // readRegular reads a file of a folder that other users can also write to. It also returns information about the file.
 func readRegular(path string, limit int64) ([]byte, os.FileInfo, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe must not wait for its writer
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // do not wait if path is a pipe
 	if err != nil {
 		return nil, nil, err
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 // Locate opens a repository for reading by its name in bundle.Content: "./NAME" is a repository of the store. Any other
-// name is the full name of a registry's repository, which mirror can replace if it is not nil. Without a store,
-// "./NAME" is an error.
+// name is the full name of a registry's repository. If mirror is not nil, it returns the name from which that
+// repository is read. If s is nil, "./NAME" is an error.
 func Locate(
 	ctx context.Context, s Store, registries *Registries, name string, mirror func(string) string,
 ) (oras.ReadOnlyTarget, error) {

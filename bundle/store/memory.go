@@ -50,7 +50,7 @@ func (m *Memory) repository(name string) *memoryRepository {
 	return found
 }
 
-// memoryRepository resolves digests like a registry. The library's store resolves only tags.
+// memoryRepository resolves digests like a registry. The memory store of oras resolves only tags.
 type memoryRepository struct{ *memory.Store }
 
 func (r *memoryRepository) Push(ctx context.Context, d ocispec.Descriptor, content io.Reader) error {

@@ -26,7 +26,7 @@ func missingDigest(request *http.Request, response *http.Response) bool {
 		named := digest.Digest(reference).Validate() == nil // the request contains the digest
 		return response.ContentLength < 0 || !named && response.Header.Get(headerDigest) == ""
 	case http.MethodGet:
-		return response.ContentLength < 0 // a missing digest is computed from the body
+		return response.ContentLength < 0 // oras computes a missing digest from the body
 	}
 	return false
 }

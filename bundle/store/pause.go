@@ -35,7 +35,8 @@ var retryPolicy = &retry.GenericPolicy{
 
 // PausedError means that a request was not sent, because the registry asked its clients to wait.
 type PausedError struct {
-	// Host is the registry, Status the response that asked for the pause, and Until when the pause ends.
+	// Host is the registry that asked for the pause, and Status is the HTTP status of its response. Until is the end of
+	// the pause.
 	Host   string
 	Status int
 	Until  time.Time
@@ -108,7 +109,7 @@ func (p *pauses) wait(ctx context.Context, key pauseKey) error {
 	}
 }
 
-// record remembers the pause that a response asks for.
+// record stores the pause that a response asks for.
 func (p *pauses) record(key pauseKey, response *http.Response) {
 	if response.StatusCode != http.StatusTooManyRequests && response.StatusCode != http.StatusServiceUnavailable {
 		return

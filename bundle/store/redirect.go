@@ -39,9 +39,9 @@ func checkRedirect(next *url.URL, first *url.URL, hops int, blobHosts []string) 
 	case hops > maxRedirects:
 		return refuse("more than %d redirects", maxRedirects)
 	case first.Scheme == "https" && next.Scheme != "https":
-		return refuse("it changes the scheme from https to %s", next.Scheme)
+		return refuse("the redirect changes the scheme from https to %s", next.Scheme)
 	case next.User != nil:
-		return refuse("its URL contains a user")
+		return refuse("the URL contains a user name")
 	case !sameHost(first, next) && !namesHost(blobHosts, next):
 		return refuse(
 			"the host is neither the registry's own nor allowed: add --blob-host %s if the registry stores blobs there",

@@ -100,7 +100,7 @@ func TestRedirectsAreLimitedToTheRegistryAndAllowedHosts(t *testing.T) {
 			"https://r.example/v2/", "http://blobs.example/x", 1, "from https to http",
 		},
 		"URL with a password": {
-			"https://r.example/v2/", "https://u:p@r.example/x", 1, "its URL contains a user",
+			"https://r.example/v2/", "https://u:p@r.example/x", 1, "the URL contains a user name",
 		},
 		"fourth redirect": {
 			"https://r.example/v2/", "https://r.example/blob", 4, "more than 3 redirects",

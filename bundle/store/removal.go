@@ -11,9 +11,9 @@ import (
 	"oras.land/oras-go/v2/content"
 )
 
-// Repositories lists the repositories below the prefix of a store. Many registries forbid this or return an empty list,
-// which are both errors. Some omit repositories that the client cannot read, so the caller must check that the list
-// contains all known repositories.
+// Repositories lists the repositories below the prefix of a store. It returns an error if the registry forbids this or
+// returns no such repository, as many registries do. Some registries omit repositories that the client cannot read, so
+// the caller must check that the list contains all known repositories.
 func Repositories(ctx context.Context, s Store) ([]string, error) {
 	r, ok := s.(*Registry)
 	if !ok {

@@ -48,8 +48,8 @@ func certPool(own, announced []byte) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// renew reads credentials and CA certificates again if renewEvery has passed since the last time. The current ones stay
-// in use if the new ones cannot be read or are invalid, because a file can be incomplete while it is written.
+// renew reads credentials and CA certificates again if renewEvery has passed since the last time. If they cannot be
+// read or are invalid, the previous ones stay in use, because a file can be incomplete while it is written.
 func (r *Registries) renew(now time.Time) {
 	r.renewal.mu.Lock()
 	defer r.renewal.mu.Unlock()
@@ -103,7 +103,8 @@ func (r *Registries) Lend(lender string, hosts ...string) {
 	}
 }
 
-// credential returns the credentials for a host, which can be empty.
+// credential returns the credentials for a host: the host's own, or else those of its lender. It returns
+// auth.EmptyCredential if neither has credentials.
 func (r *Registries) credential(ctx context.Context, host string) (auth.Credential, error) {
 	r.renewal.mu.Lock()
 	stored, lender := r.renewal.stored, r.renewal.lenders[host]

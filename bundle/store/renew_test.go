@@ -75,9 +75,9 @@ func TestAnnouncedAuthorityIsTrustedUntilItIsWithdrawn(t *testing.T) {
 		want      bool
 	}{
 		{"no announced CA", nil, false},
-		{"announced", authority, true},
-		{"announced with another CA", append(newAuthority(t), authority...), true},
-		{"withdrawn", nil, false},
+		{"announced CA", authority, true},
+		{"two announced CAs", append(newAuthority(t), authority...), true},
+		{"announced CA is withdrawn", nil, false},
 	} {
 		if err := registries.TrustAlso(step.announced); err != nil {
 			t.Fatal(err)
@@ -131,7 +131,7 @@ func TestChangedCredentialsAndAuthoritiesAreReloaded(t *testing.T) {
 	check("incomplete files", "new", true)
 }
 
-func TestHostWithoutCredentialsUsesItsLendersCredentials(t *testing.T) {
+func TestNewRegistryHostUsesTheOldHostsCredentials(t *testing.T) {
 	registries, err := NewRegistries(Access{DockerConfig: []byte(
 		`{"auths":{"old.example":{"username":"one","password":"a"},"own.example":{"username":"two","password":"b"}}}`)})
 	if err != nil {

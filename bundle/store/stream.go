@@ -29,7 +29,7 @@ func CheckStreamURL(address string) error {
 // that no operator configured.
 func (r *Registries) Stream(ctx context.Context, address string) (io.ReadCloser, error) {
 	if err := CheckStreamURL(address); err != nil {
-		return nil, fmt.Errorf("URL of notifications: %w", err) // without the URL, which can contain credentials
+		return nil, fmt.Errorf("URL of notifications: %w", err) // omit the URL, which can contain credentials
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {

@@ -154,7 +154,7 @@ func TestMissingContentReturnsErrNotFound(t *testing.T) {
 	for name, poll := range map[string]func() error{
 		"tag of another runtime": func() error { _, err := Fetch(ctx, other, bundle.TagDesired); return err },
 		"unknown digest":         func() error { _, err := Fetch(ctx, other, missing.Digest.String()); return err },
-		"head of a tag":          func() error { _, err := Head(ctx, other, bundle.TagDesired); return err },
+		"HEAD request for a tag": func() error { _, err := Head(ctx, other, bundle.TagDesired); return err },
 		"missing blob": func() error {
 			_, err := FetchBlob(ctx, other, missing, bundle.MaxDocumentBytes)
 			return err

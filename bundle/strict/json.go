@@ -57,7 +57,7 @@ func checkCase(document any, t reflect.Type) error {
 		t = t.Elem()
 	}
 	if reflect.PointerTo(t).Implements(unmarshaler) {
-		return nil // the type decodes itself
+		return nil // the type has its own decoder
 	}
 	switch object := document.(type) {
 	case []any:
@@ -124,7 +124,7 @@ func jsonFields(t reflect.Type) map[string]reflect.Type {
 // the struct decoder does not inspect.
 func CheckJSON(data []byte, depth int) error {
 	type level struct {
-		keys     map[string]bool // nil for an array
+		keys     map[string]bool // keys of an object; nil for an array
 		wantsKey bool
 	}
 	var levels []level

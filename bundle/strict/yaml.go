@@ -82,8 +82,9 @@ func YAML(data []byte, limits Limits) error {
 	return err
 }
 
-// tags are the implicit tags of YAML. Other tags are refused, because readers interpret them differently: only some
-// decode !!binary, !!set and !!null change a mapping, and !!merge copies another node.
+// tags are the implicit tags of YAML. Other tags are refused, because YAML readers interpret them differently. Only
+// some readers decode !!binary. The tags !!set and !!null can change the meaning of a mapping, and !!merge inserts
+// another node.
 var tags = map[yaml.Kind][]string{
 	yaml.ScalarNode:   {"!!str", "!!int", "!!float", "!!bool", "!!null", "!!timestamp"},
 	yaml.SequenceNode: {"!!seq"},
@@ -100,7 +101,7 @@ func (w *walk) node(n *yaml.Node, depth int) error {
 	w.nodes++
 	if w.limits.ExpandedBytes > 0 {
 		if w.bytes += len(n.Value); w.bytes > w.limits.ExpandedBytes {
-			return fmt.Errorf("line %d: more than %d bytes with aliases written out", n.Line, w.limits.ExpandedBytes)
+			return fmt.Errorf("line %d: more than %d bytes after expanding aliases", n.Line, w.limits.ExpandedBytes)
 		}
 		if n.Kind == yaml.AliasNode && w.nodes <= w.limits.Nodes {
 			return w.node(n.Alias, depth) // a cycle ends at the limit of nodes or depth
@@ -112,7 +113,7 @@ func (w *walk) node(n *yaml.Node, depth int) error {
 	case depth > w.limits.Depth:
 		return fmt.Errorf("line %d: nested deeper than %d levels", n.Line, w.limits.Depth)
 	case n.Kind == yaml.AliasNode || n.Anchor != "" && w.limits.ExpandedBytes == 0:
-		return fmt.Errorf("line %d: anchors and aliases are not accepted: write the value out", n.Line)
+		return fmt.Errorf("line %d: anchors and aliases are not accepted: replace them with their values", n.Line)
 	case !slices.Contains(tags[n.Kind], n.Tag):
 		return fmt.Errorf("line %d: tag %s is not accepted here", n.Line, n.Tag)
 	}
@@ -123,7 +124,7 @@ func (w *walk) node(n *yaml.Node, depth int) error {
 	}
 	for i, child := range n.Content {
 		if n.Kind == yaml.MappingNode && i%2 == 0 && child.Tag == mergeTag && w.limits.ExpandedBytes > 0 {
-			continue // its value was checked above
+			continue // w.keys has checked this merge key
 		}
 		if err := w.node(child, depth+1); err != nil {
 			return err

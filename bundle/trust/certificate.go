@@ -114,8 +114,8 @@ func IssueCertificate(
 	return string(pem.EncodeToMemory(&pem.Block{Type: pemCertificate, Bytes: der})), nil
 }
 
-// subjectOf returns the subject for a runtime and its Kyma: the organization is the namespace, the organizational unit
-// the name, the serial number the UID.
+// subjectOf returns the subject for a runtime and its Kyma. The common name is the runtime ID. The organization is the
+// Kyma's namespace, the organizational unit is its name, and the serial number is its UID.
 func subjectOf(runtime string, kyma Kyma) pkix.Name {
 	subject := pkix.Name{CommonName: runtime, SerialNumber: kyma.UID}
 	if kyma.Name != "" {

@@ -23,8 +23,8 @@ type TokenSecrets []TokenSecret
 // errNoTokenSecret means that the key folder contains no token secret.
 var errNoTokenSecret = errors.New("the token secret is missing")
 
-// Issue derives a token from the newest secret. The token does not identify a Kyma, like tokens of versions before
-// 0.1.0.
+// Issue derives a token from the newest secret. Like a token of a version before 0.1.0, the token does not identify a
+// Kyma.
 func (s TokenSecrets) Issue(runtime string, expires time.Time) (Token, error) {
 	return s.IssueFor(Kyma{}, runtime, expires)
 }
@@ -43,7 +43,7 @@ func (s TokenSecrets) IssueFor(kyma Kyma, runtime string, expires time.Time) (To
 // claim the runtime with a label.
 func (s TokenSecrets) Check(kyma Kyma, runtime string, e Enrollment, now time.Time) error {
 	named := []Kyma{kyma, {Namespace: kyma.Namespace, Name: kyma.Name}}
-	if kyma.Namespace == "" { // the Kyma is in a file
+	if kyma.Namespace == "" { // a Kyma in a file can omit the namespace
 		named = append(named, Kyma{Namespace: DefaultKymaNamespace, Name: kyma.Name})
 	}
 	if kyma.Name == runtime {

@@ -104,7 +104,7 @@ func supported(key crypto.PublicKey) bool {
 	case *ecdsa.PublicKey:
 		return k.Curve == elliptic.P256()
 	case ed25519.PublicKey:
-		return len(k) == ed25519.PublicKeySize // verifying with another length panics
+		return len(k) == ed25519.PublicKeySize // ed25519.Verify panics for other lengths
 	}
 	return false
 }

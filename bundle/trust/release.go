@@ -65,46 +65,49 @@ func (r Root) CheckFloor(component, version string) error {
 // CheckRelease checks that the content of a component was released. Enough release keys for the component's name must
 // have signed its descriptor. The digests in the descriptor and in the referenced descriptors must cover every content
 // and every image. With a stolen publisher key alone, an attacker therefore cannot install other content. documents
-// contains the documents of the manifest's Release by verified digest. Without release keys, only the floor is checked.
-func (r Root) CheckRelease(released Released, documents map[digest.Digest][]byte, now time.Time) error {
+// contains the documents of the manifest's Release by verified digest. CheckRelease returns the verified descriptor of
+// the component. Without release keys, only the floor is checked, and the returned descriptor is empty.
+func (r Root) CheckRelease(
+	released Released, documents map[digest.Digest][]byte, now time.Time,
+) (ocm.Descriptor, error) {
 	if err := r.CheckFloor(released.Component, released.Version); err != nil || !r.HasReleaseKeys() {
-		return err
+		return ocm.Descriptor{}, err
 	}
 	subject := fmt.Sprintf("component %s:%s", released.Component, released.Version)
 	role, ok := r.releaseRole(released.Component)
 	if !ok {
-		return fmt.Errorf(
+		return ocm.Descriptor{}, fmt.Errorf(
 			"%s: no release key covers this component name: the root of trust has release keys for %q", subject,
 			r.Releases())
 	}
 	evidence, err := readEvidence(documents)
 	if err != nil {
-		return fmt.Errorf("%s: %w", subject, err)
+		return ocm.Descriptor{}, fmt.Errorf("%s: %w", subject, err)
 	}
 	main, ok := evidence.descriptors[released.Component+":"+released.Version]
 	if !ok {
-		return fmt.Errorf("%s: the release proof does not contain its descriptor", subject)
+		return ocm.Descriptor{}, fmt.Errorf("%s: the release proof does not contain its descriptor", subject)
 	}
 	if n := role.signed(main, now); n < role.threshold {
-		return fmt.Errorf("%s is signed by %d of the release keys for %q, must be at least %d", subject, n,
+		return ocm.Descriptor{}, fmt.Errorf("%s is signed by %d of the release keys for %q, must be at least %d", subject, n,
 			role.prefix+"*", role.threshold)
 	}
 	all, err := evidence.closure(main, 0, map[string]bool{})
 	if err != nil {
-		return fmt.Errorf("%s: %w", subject, err)
+		return ocm.Descriptor{}, fmt.Errorf("%s: %w", subject, err)
 	}
 	for _, content := range released.Contents {
 		if err := evidence.covers(main, content); err != nil {
-			return fmt.Errorf("%s: %w", subject, err)
+			return ocm.Descriptor{}, fmt.Errorf("%s: %w", subject, err)
 		}
 	}
 	for _, image := range released.Images {
 		if !slices.ContainsFunc(all,
 			func(d ocm.Descriptor) bool { return slices.ContainsFunc(d.Resources, pins(image)) }) {
-			return fmt.Errorf("%s: image %s was not released", subject, image)
+			return ocm.Descriptor{}, fmt.Errorf("%s: image %s was not released", subject, image)
 		}
 	}
-	return nil
+	return main, nil
 }
 
 // releaseRole returns the role for a component: the role with the longest matching prefix.

@@ -131,7 +131,7 @@ func parseRoot(data []byte) (Root, error) {
 // readRoot reads a root.json without checking its signatures.
 func readRoot(data []byte) (*metadata.Metadata[metadata.RootType], error) {
 	if len(data) > MaxRootBytes {
-		return nil, fmt.Errorf("%d bytes, must be at most %d", len(data), MaxRootBytes)
+		return nil, fmt.Errorf("the document has %d bytes, must be at most %d", len(data), MaxRootBytes)
 	}
 	if err := strict.CheckJSON(data, strict.MaxJSONDepth); err != nil {
 		return nil, err
@@ -164,7 +164,7 @@ func (r *Root) readFields(fields map[string]any) error {
 	var ok bool
 	if fleet, there := fields[fieldFleet]; there {
 		if r.Fleet, ok = fleet.(string); !ok || CheckRuntimeID(r.Fleet) != nil {
-			return fmt.Errorf("%s: %v is not a name", fieldFleet, fleet)
+			return fmt.Errorf("%s: %v is not a valid fleet name", fieldFleet, fleet)
 		}
 	}
 	floors, ok := cmp.Or[any](fields[fieldFloors], map[string]any{}).(map[string]any)

@@ -51,8 +51,8 @@ func TestRootMustFollowThePreviousRoot(t *testing.T) {
 		"one required key and an unknown key sign": {
 			first, m.After(first, trusttest.Nothing, m.Keys[0], stranger), "root of trust: ",
 		},
-		"same version again": {first, first.Raw, "version 1 does not follow version 1"},
-		"skipped version":    {first, skipped(), "version 3 does not follow version 1"},
+		"root with the same version": {first, first.Raw, "version 1 does not follow version 1"},
+		"skipped version":            {first, skipped(), "version 3 does not follow version 1"},
 		"lower epoch": {
 			first, m.After(first, func(d *trust.RootDraft) { d.SetEpoch(0) }, m.Keys...), "epoch: 0",
 		},
@@ -75,7 +75,7 @@ func TestRootMustFollowThePreviousRoot(t *testing.T) {
 			first, m.After(first, func(d *trust.RootDraft) { m.Must(d.Revoke(trusttest.Thumbprint(t, m.Publisher))) },
 				m.Keys...), "at least one key is required",
 		},
-		"floor that is not a version": {
+		"minimum version that is not a version": {
 			first, m.After(first, func(d *trust.RootDraft) { d.SetFloor("a.io/b", "x") }, m.Keys...),
 			"is not a semantic version",
 		},

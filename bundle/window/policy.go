@@ -70,7 +70,7 @@ type (
 func Parse(data []byte) (Policy, error) {
 	var policy Policy
 	if len(data) > MaxPolicyBytes {
-		return policy, fmt.Errorf("%d bytes, must be at most %d", len(data), MaxPolicyBytes)
+		return policy, fmt.Errorf("the policy has %d bytes, must be at most %d", len(data), MaxPolicyBytes)
 	}
 	var file policyFile
 	if err := strict.JSON(data, &file, maxDepth); err != nil {
@@ -102,7 +102,7 @@ func Parse(data []byte) (Policy, error) {
 // ParseWindows parses a list of windows, such as the windows of one runtime. Errors name the field.
 func ParseWindows(data []byte) ([]Window, error) {
 	if len(data) > MaxPolicyBytes {
-		return nil, fmt.Errorf("%d bytes, must be at most %d", len(data), MaxPolicyBytes)
+		return nil, fmt.Errorf("the list of windows has %d bytes, must be at most %d", len(data), MaxPolicyBytes)
 	}
 	windows := []Window{}
 	if err := strict.JSON(data, &windows, maxDepth); err != nil {
@@ -127,8 +127,8 @@ func (p Policy) For(runtime Runtime, minimum time.Duration) Schedule {
 	return schedule
 }
 
-// Short returns the windows that are shorter than the minimum, by field. No upgrade begins in such a window unless it
-// touches another window.
+// Short returns the windows that are shorter than the minimum, by field. No upgrade begins in such a window unless the
+// window touches another window.
 func (p Policy) Short(minimum time.Duration) (all []string) {
 	check := func(field string, w Window) {
 		t, err := w.parse()
@@ -230,7 +230,7 @@ func compile(text string) (*regexp.Regexp, error) {
 	return regexp.Compile(text)
 }
 
-// windows returns the windows that can open.
+// windows validates a list of windows. It omits windows that never open, and adds a remark for each of them.
 func (p *Policy) windows(field string, files []windowFile, at func(int) string) ([]Window, error) {
 	if len(files) > MaxWindows {
 		return nil, fmt.Errorf("%s: %d windows, must be at most %d", field, len(files), MaxWindows)

@@ -19,7 +19,7 @@ func TestInvalidPolicyIsRefusedWithTheField(t *testing.T) {
 		"List instead of an object": {"[]", "cannot unmarshal array"},
 		"Unknown field":             {`{"rule":[]}`, `unknown field "rule"`},
 		"Unknown attribute":         {match(`"zone":"x"`), `unknown field "rules[0].match.zone"`},
-		"Field in another case":     {`{"Rules":[]}`, `unknown field "Rules"`},
+		"Capitalized field":         {`{"Rules":[]}`, `unknown field "Rules"`},
 		"Duplicate field":           {`{"rules":[],"rules":[]}`, `key "rules" appears twice`},
 		"Deep nesting": {
 			strings.Repeat(`{"a":`, 9) + "1" + strings.Repeat("}", 9), "nested deeper than 8 levels",
@@ -35,7 +35,7 @@ func TestInvalidPolicyIsRefusedWithTheField(t *testing.T) {
 		"Pattern with too many repetitions": {
 			match(`"region":"(a{1000}){1000}"`), "rules[0].match.region: error parsing regexp: invalid repeat count",
 		},
-		"Two spellings of the account": {
+		"Both globalAccountID and globalAccountId": {
 			match(`"globalAccountID":"a","globalAccountId":"b"`),
 			"rules[0].match has both globalAccountID and globalAccountId",
 		},
@@ -67,7 +67,7 @@ func TestInvalidPolicyIsRefusedWithTheField(t *testing.T) {
 			`rules[0].windows[0].begin: "01:00:00Z": must be a date such as 2026-12-08T20:00:00Z, or set days`,
 		},
 		"Window without times": {inRule(`{}`), `rules[0].windows[0].begin: ""`},
-		"Begin in both spellings": {
+		"Window with begin and timeEnd": {
 			inRule(`{"days":["Mon"],"begin":"01:00:00Z","timeEnd":"02:00:00Z"}`),
 			"rules[0].windows[0] has begin or end together with timeBegin or timeEnd",
 		},
@@ -90,7 +90,7 @@ func TestInvalidPolicyIsRefusedWithTheField(t *testing.T) {
 	}
 }
 
-func TestPolicyPartsWithoutEffectBecomeRemarks(t *testing.T) {
+func TestPolicyPartsWithoutEffectAreReportedAsRemarks(t *testing.T) {
 	policy, err := Parse([]byte(`{
 		"rules": [
 			{"match": {}, "windows": [{"begin": "2026-12-20T04:00:00Z", "end": "2026-12-13T08:00:00Z"}, {"begin": "2026-12-20T04:00:00Z", "end": "2026-12-21T04:00:00Z"}]},

@@ -55,8 +55,8 @@ func checkAll(field string, windows []Window) error {
 }
 
 // Next returns the span in which an upgrade can begin: the current one or the next. It returns false if no such window
-// exists. Windows that touch or overlap count as one, so an upgrade can run from one into the next. A window that does
-// not pass Check never opens.
+// exists. Next joins windows that touch or overlap, so an upgrade can run from one window into the next. A window that
+// does not pass Check never opens.
 func (s Schedule) Next(now time.Time) (Span, bool) {
 	if span, ok := next(s.Windows, s.Minimum.Duration, now); ok || s.Default == nil {
 		return span, ok
@@ -74,7 +74,7 @@ func (s Schedule) Chosen(at, now time.Time) (open bool, from time.Time) {
 	window, ahead := s.Next(at)
 	switch {
 	case ahead && !window.Begin.After(at):
-		return false, time.Time{} // inside a window, the choice has no effect
+		return false, time.Time{} // at is inside a window, so the choice has no effect
 	case at.After(now):
 		if next, is := s.Next(now); is && next.Begin.Before(at) {
 			return false, time.Time{}

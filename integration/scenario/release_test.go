@@ -83,6 +83,8 @@ func TestStolenPublisherKeyCannotInstallUnreleasedContent(t *testing.T) {
 	released := func(version string) sample.Version {
 		v := sample.Scaler(version)
 		v.Signed = []sample.Signer{key}
+		image := "example.org/scaler:" + version
+		v.Manifest = strings.ReplaceAll(v.Manifest, image, image+"@sha256:"+strings.Repeat("a", 64))
 		return v
 	}
 	must(t, f.Offer(ctx, released("1.7.0"), released("1.8.0"), sample.Mailer("1.0.0")))

@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/archive"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
 // componentCommand contains the flags that the commands for one component version share.
@@ -41,7 +41,7 @@ func (c *componentCommand) add(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// with opens the sources and calls do with the component version that the argument names.
+// with opens the component sources, reads the component version name, and calls do with it.
 func (c *componentCommand) with(
 	cmd *cobra.Command, name string,
 	do func(context.Context, *components, *store.Registries, component.Component) error,
@@ -156,7 +156,7 @@ func newComponentVerify() *cobra.Command {
 			}
 			return c.with(cmd, args[0],
 				func(ctx context.Context, opened *components, _ *store.Registries, found component.Component) error {
-					selection, err := resolve.Select(found.Descriptor)
+					selection, err := bundle.Select(found.Descriptor)
 					if err != nil {
 						return err
 					}

@@ -15,13 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/modulerole"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
 // roleFlags are the flags of `component role`.
@@ -108,7 +108,7 @@ func (f *roleFlags) run(cmd *cobra.Command, args []string) (err error) {
 func rendered(
 	ctx context.Context, reader *component.Reader, found component.Component, confined render.Confined,
 ) ([]*unstructured.Unstructured, error) {
-	selection, err := resolve.Select(found.Descriptor)
+	selection, err := bundle.Select(found.Descriptor)
 	if err != nil {
 		return nil, err
 	}

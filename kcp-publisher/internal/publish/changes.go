@@ -21,8 +21,8 @@ func newChanges() *memo.Memo[statePair, *plan.Changes] {
 		})
 }
 
-// changesBetween returns plan.ChangesBetween for the states of two bundles, from the cache if possible. Most runtimes
-// of a fleet have one of a few states, and a comparison takes as much time as the rest of a bundle.
+// changesBetween returns the differences between two bundles. It caches the result of plan.ChangesBetween, because most
+// runtimes of a fleet have one of a few states, and a comparison takes as long as all other work for a bundle.
 func (p *Publisher) changesBetween(before, after *plan.Published) *plan.Changes {
 	pair := statePair{before.StateBlob.Digest, after.StateBlob.Digest}
 	changes, found := p.changes.Find(pair)

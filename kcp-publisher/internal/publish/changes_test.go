@@ -20,7 +20,7 @@ func publishedWith(modules ...string) *plan.Published {
 	return p
 }
 
-func TestStatePairIsComparedOnce(t *testing.T) {
+func TestTwoStatesAreComparedOnlyOnce(t *testing.T) {
 	p := newFleet(t).started()
 	one, two, three := publishedWith("a"), publishedWith("a", "b"), publishedWith("c")
 	for _, pair := range [][2]*plan.Published{{one, two}, {two, one}, {one, three}, {three, two}, {one, one}} {

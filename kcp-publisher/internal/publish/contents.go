@@ -10,6 +10,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/internal/render"
@@ -145,8 +146,8 @@ func (p *Publisher) contents(
 	return contents, ids, bytes, nil
 }
 
-// found returns the content of a component, which includes the error of reading it. The returned error is an error of
-// the context.
+// found returns the content of a component. If the component cannot be read, the content contains the error. found
+// itself only returns an error if the context is done.
 func (p *Publisher) found(ctx context.Context, need resolve.Need, rules contentRules) (foundContent, error) {
 	key, now := contentKey{need.Ref, need.Descriptor, need.NamesItself}, p.Now()
 	known, _ := p.contentsFound.Find(key)
@@ -195,7 +196,7 @@ func (p *Publisher) content(ctx context.Context, need resolve.Need) (resolve.Con
 	if err != nil {
 		return resolve.Content{}, err
 	}
-	selection, err := resolve.Select(found.Descriptor)
+	selection, err := bundle.Select(found.Descriptor)
 	if err != nil {
 		return resolve.Content{}, err
 	}

@@ -19,7 +19,8 @@ import (
 // Keys contains a Publisher's signing keys and the root of trust that lists them.
 type Keys struct {
 	Root trust.Root
-	// Former contains earlier versions of the root. Bundles signed by publishers in these versions are still adopted.
+	// Former contains earlier versions of the root. The publisher also recognizes bundles that were signed with a key
+	// in one of these versions.
 	Former []trust.Root
 	Signer trust.Signer
 	// Enroll signs agents' certificates, or is nil if no enrollment key is configured.
@@ -43,8 +44,8 @@ func (k *Keys) identify() error {
 	return nil
 }
 
-// Fit returns an error if agents would refuse signatures of the keys now. It does not read the registry. A refusal is a
-// *refusal.Error.
+// Fit returns an error if agents would refuse signatures made with the keys now. It does not read the registry. A
+// refusal is a *refusal.Error.
 func (k Keys) Fit(now time.Time) error {
 	if err := k.identify(); err != nil {
 		return err
@@ -78,7 +79,8 @@ func (k *Keys) fit(now time.Time) error {
 // CheckNewest ignores a root that is not a valid successor.
 func (k *Keys) CheckNewest(ctx context.Context, place store.Store) error {
 	newest, _, _, err := store.FollowRoot(ctx, place, k.Root)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a folder that is not a layout yet has no roots
+	// A folder to which nothing was published yet contains no newer root.
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if err == nil && newest.Version > k.Root.Version {
@@ -112,7 +114,7 @@ func (p *Publisher) ReplaceKeys(ctx context.Context, keys Keys) (replaced bool, 
 	defer p.keysLock.Unlock()
 	begins := p.publishedRoot.Load() == nil
 	if begins {
-		inUse := keys // a copy, because publishRoots checks keys in use for outdated roots
+		inUse := keys // a copy, so checkNewest does not treat the pointer &keys as the keys in use
 		replaced = p.use(&inUse)
 	}
 	if err := p.publishRoots(ctx, &keys); err != nil || begins {
@@ -127,7 +129,7 @@ func (p *Publisher) use(keys *Keys) bool {
 	replaced := !bytes.Equal(before.Root.Raw, keys.Root.Raw) || before.thumbprint != keys.thumbprint ||
 		before.enrollThumbprint != keys.enrollThumbprint
 	if replaced || len(before.Former) != len(keys.Former) {
-		p.keys.Store(keys) // keep the pointer of equal keys, because caches compare it
+		p.keys.Store(keys) // only for changed keys, because caches compare the pointer
 	}
 	return replaced
 }
@@ -189,7 +191,7 @@ func (p *Publisher) publishRoots(ctx context.Context, keys *Keys) error {
 			return err
 		}
 	}
-	// This has no effect if the record was reset concurrently.
+	// CompareAndSwap does nothing if another goroutine changed publishedRoot concurrently.
 	p.publishedRoot.CompareAndSwap(known, &publishedRoot{keys.Root.Version, p.Now()})
 	return nil
 }

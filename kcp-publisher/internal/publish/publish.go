@@ -34,7 +34,7 @@ type Options struct {
 	Place      store.Store
 	Keys       Keys
 	Components *component.Reader
-	// Requires reports whether the component with a name must be signed. If nil, no signatures are required.
+	// Requires reports whether the component with this name must be signed. If nil, no signatures are required.
 	Requires func(component string) bool
 	// Validity is the validity period of a bundle. Bundles are renewed after a third of this period.
 	Validity time.Duration
@@ -58,11 +58,11 @@ type Options struct {
 
 // Publisher publishes bundles. It is safe for concurrent use.
 type Publisher struct {
-	Options // Options.Keys contains the initial keys
+	Options // Options.Keys contains only the initial keys
 	keys    atomic.Pointer[Keys]
 	// publishedRoot is the version of the root of trust that was last found in the registry, or nil.
 	publishedRoot atomic.Pointer[publishedRoot]
-	// unfit is the reason why agents would refuse signatures of the keys, according to the last check, or nil.
+	// unfit is the reason why agents would refuse signatures made with the keys, according to the last check, or nil.
 	unfit atomic.Pointer[refusal.Error]
 	// keysLock is write-locked while the keys are replaced. The roots of new keys are published before the keys are
 	// used.
@@ -232,7 +232,7 @@ func (p *Publisher) try(
 		return outcome, nil
 	}
 	if d.adopted.Deviation != nil {
-		p.forgetShared() // shared documents may be missing, too
+		p.forgetShared() // the registry may also have lost documents that runtimes share
 	}
 	next, err := p.push(ctx, record, runtime.ID, d.keys, d.resolved, d.predicate, kept)
 	if err != nil {
@@ -291,7 +291,7 @@ func (p *Publisher) decide(
 						"publish to runtime %s: the Kyma is being deleted, and removing its modules needs approval",
 						runtime.ID)
 			}
-			d.reason = "" // the modules that must stay cannot be resolved now
+			d.reason = "" // the catalog is changing, so the last bundle stays until the modules can be resolved
 			break
 		}
 		request, runtime = keeping(request, runtime, verdict)
@@ -332,8 +332,8 @@ func (p *Publisher) next(
 	if runtime.Sealed, err = seal(runtime, kept, result.Asked); err != nil {
 		d.outcome.SecretsError = err
 	}
-	// The certificate is renewed after a third of its validity, by a request that can take as long as a bundle is
-	// valid. A certificate from the registry can be used because its signature is verified.
+	// The agent requests renewal after a third of the certificate's validity, and a request that is carried by hand can
+	// take as long as a bundle is valid. A certificate from the registry can be used because its signature is verified.
 	if runtime.Certificate, err = d.keys.certificate(d.adopted.Last, runtime,
 		max(p.CertificateValidity, 3*runtime.Validity), &record.certificate, p.Now()); err != nil {
 		return err
@@ -378,8 +378,8 @@ func (p *Publisher) push(
 		return nil, errOtherKeys
 	}
 	if err := p.replace(ctx, record, runtime, resolved.documents, manifest); err != nil {
-		// The push may have succeeded, and the registry may have lost shared documents. Check both before the next
-		// attempt.
+		// The failed push may still have changed the tag, or the registry may have lost shared documents. The next
+		// attempt checks the tag and the documents again.
 		record.Recheck()
 		p.forgetShared()
 		return nil, err
@@ -415,7 +415,7 @@ func (p *Publisher) replace(
 	if last := record.last; last != nil {
 		for _, blob := range []ocispec.Descriptor{documents.State.Descriptor, documents.Catalog.Descriptor} {
 			if blob.Digest != last.StateBlob.Digest && blob.Digest != last.CatalogBlob.Digest {
-				continue // a new blob, which PushBundle mounts
+				continue // skip a new blob: PushBundle mounts it from the shared repository
 			}
 			if present[blob.Digest], err = store.Has(ctx, repository, blob); err != nil {
 				return err

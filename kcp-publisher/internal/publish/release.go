@@ -46,7 +46,7 @@ func (p *Publisher) prove(
 	for _, part := range content.Parts() {
 		released.Contents = append(released.Contents, trust.ReleasedContent{Name: part.Name, Digest: part.Digest})
 	}
-	if err := root.CheckRelease(released, documents, p.Now()); err != nil {
+	if _, err := root.CheckRelease(released, documents, p.Now()); err != nil {
 		return err
 	}
 	for _, blob := range evidence.blobs {

@@ -28,8 +28,8 @@ type resolutionKey [sha256.Size]byte
 type inputs struct {
 	Request  resolve.Request
 	Revision string
-	// LastState is the digest of the last state. Kept is the number of its Manifests that can be used again for
-	// unresolved modules.
+	// LastState is the digest of the last published desired state. Kept is the number of its Manifests that can be used
+	// again for unresolved modules.
 	LastState digest.Digest
 	Kept      int
 }

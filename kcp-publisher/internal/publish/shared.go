@@ -68,7 +68,8 @@ func (p *Publisher) forgetShared() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for document := range p.shared {
-		p.shared[document] = time.Unix(0, 0) // not the zero time, so the document is not charged to an allowance again
+		// A zero time would count the document against the allowance of a runtime again.
+		p.shared[document] = time.Unix(0, 0)
 	}
 }
 
@@ -78,7 +79,7 @@ func (p *Publisher) recently(seen time.Time) bool {
 	return !seen.IsZero() && !now.Before(seen) && now.Sub(seen) < p.Recheck
 }
 
-// unshared returns the size of a document if this process has not shared it before, or 0.
+// unshared returns the size of a document in bytes, or 0 if this process has uploaded or found the document before.
 func (p *Publisher) unshared(document bundle.Blob) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -105,7 +105,7 @@ func (f *fleet) module(name string, signer *rsa.PrivateKey) bundle.Manifest {
 	}}
 	document, err := descriptor.Document()
 	f.must(err)
-	source, err := json.Marshal(v1beta2.ImageSpec{Ref: file.Descriptor.Digest.String()})
+	source, err := json.Marshal(v1beta2.ImageSpec{Type: v1beta2.OCIRef, Ref: file.Descriptor.Digest.String()})
 	f.must(err)
 	return bundle.Manifest{
 		Name: name, Module: name, Version: "1.0.0", Component: component, Channel: "fast",

@@ -21,9 +21,9 @@ import (
 type actor struct {
 	user      string // the impersonated user, empty for the agent itself
 	cluster   client.Client
-	manager   string // the field manager of its applies
+	manager   string // the field manager of its apply requests
 	discovery discovery.DiscoveryInterface
-	pods      rest.Interface // for logs
+	pods      rest.Interface // for the logs of containers
 }
 
 func newActor(mgr ctrl.Manager, user, fieldManager string) (*actor, error) {

@@ -184,7 +184,7 @@ func (i *Installer) refused(m *v1beta2.Manifest, known *memo, out outcome, p pla
 		out.installation = p.refused
 		return i.failed(m, known, out), nil
 	case len(definite) == 0:
-		// Webhooks cause such errors while their server starts. The server can be part of this module.
+		// A webhook causes temporary errors while its server starts, and the server can be part of this module.
 		return i.waiting(m, known, out, "waiting for the API server to accept "+firstFew(temporary)), nil
 	}
 	out.installation = &finding{reason: v1beta2.ReasonApplyFailed, message: firstFew(append(definite, p.unknown...))}
@@ -213,7 +213,8 @@ func (i *Installer) waiting(m *v1beta2.Manifest, known *memo, out outcome, forWh
 	return i.applyReadyTimeout(known, out)
 }
 
-// applyReadyTimeout changes the state from Processing to Error after the ready timeout. The module is still checked.
+// applyReadyTimeout changes the state from Processing to Error after the ready timeout. The agent continues to check
+// the module.
 func (i *Installer) applyReadyTimeout(known *memo, out outcome) outcome {
 	if out.state == v1beta2.StateProcessing && i.now().Sub(known.pendingSince) > i.ReadyTimeout {
 		out.state = v1beta2.StateError
@@ -277,8 +278,8 @@ func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *findi
 	return p, problem, err
 }
 
-// planFor returns the plan for the next step: all objects for stepApply, otherwise the changed objects. If the last
-// plan is cached, the content is not rendered for the changed objects.
+// planFor returns the plan for the next step: all objects for stepApply, otherwise the changed objects. It takes the
+// changed objects from the cached plan, and renders the content only if no plan is cached.
 func (i *Installer) planFor(ctx context.Context, m *v1beta2.Manifest, todo step, changed keys) (plan, *finding, error) {
 	if todo == stepApply {
 		return i.plan(ctx, m)
@@ -316,8 +317,8 @@ func (i *Installer) owner(m *v1beta2.Manifest) guard.Owner {
 	}
 }
 
-// scope reports whether a kind is namespaced, according to the API server's discovery. Without a version, it accepts
-// any version.
+// scope reports whether a kind is namespaced, according to the API server's discovery. If gvk has no version, any
+// version of the kind is accepted.
 func (i *Installer) scope(gvk schema.GroupVersionKind) (bool, error) {
 	var versions []string
 	if gvk.Version != "" {

@@ -133,13 +133,13 @@ func (i *Installer) applyStage(
 			applied = append(applied, k)
 		}
 		if o != stage[n] {
-			delete(known.settled, k) // the values of other owners can change
+			delete(known.settled, k) // contains live values, which other field managers can change
 		}
 	}
 	return applied, errors.Join(refused...)
 }
 
-// applyObject applies an object without changes, and returns the API server's copy.
+// applyObject applies an object exactly as given, and returns the API server's copy.
 func (a *actor) applyObject(
 	ctx context.Context, o *unstructured.Unstructured, options ...client.ApplyOption,
 ) (*unstructured.Unstructured, error) {

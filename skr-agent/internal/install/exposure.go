@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// exposes returns a problem if the plan changes labels of the agent's namespace and the change would expose the agent's
-// requests to an installed webhook or policy. It lists webhooks and policies only if labels change.
+// exposes returns a problem if a label change in the plan for the agent's namespace would expose the agent's requests
+// to an installed webhook or policy. It lists webhooks and policies only if labels change.
 func (i *Installer) exposes(ctx context.Context, m *v1beta2.Manifest, p *plan) (*finding, error) {
 	for _, o := range p.shared {
 		if o.GetName() != i.Namespace {

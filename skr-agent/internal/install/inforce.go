@@ -39,7 +39,7 @@ func (i *Installer) begin(ctx context.Context, m *v1beta2.Manifest, known *memo)
 	known.begun = true
 	wanted := m.RequestedVersion().Digest
 	if applied.Begun == wanted || !i.signed(m) {
-		return nil // do not sign a record that this agent ignores
+		return nil // the record has no valid signature, so do not sign a new version of it
 	}
 	applied.Begun = wanted
 	_, err := i.writeRecord(ctx, m, known, *applied)
@@ -94,7 +94,8 @@ func (i *Installer) writeRecord(
 	return false, nil
 }
 
-// recordSignedAs separates signatures of records from other signatures with the same key.
+// recordSignedAs is the start of the signed text of a record, so that no other signature with the agent's key is valid
+// for a record.
 const recordSignedAs = "kyma-pull applied version v1\n"
 
 func signedRecord(m *v1beta2.Manifest, text string) string {
@@ -188,7 +189,7 @@ func (i *Installer) correctApplied(ctx context.Context, m *v1beta2.Manifest, kno
 	}
 	p, problem, err := i.plan(ctx, was)
 	if err != nil || problem != nil {
-		return changed // the status reports the problem of the Manifest itself
+		return changed // ignore this problem, because the status reports the problem of the requested version
 	}
 	// The last applied version must pass the same checks as a new version.
 	if _, problem, err = i.check(ctx, was, &p); err != nil || problem != nil {

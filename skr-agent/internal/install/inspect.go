@@ -152,7 +152,7 @@ func (n *inspection) failing(ctx context.Context, o observation, as bundle.Detai
 	}
 }
 
-// explain adds the conditions and Events of an object if they are requested.
+// explain adds the conditions and Events of an object if the bundle's settings request Events.
 func (n *inspection) explain(ctx context.Context, o *unstructured.Unstructured, found *bundle.FailingObject) {
 	if n.wants(bundle.DetailEvents) {
 		found.Conditions, found.Events = conditionsOf(o), n.events(ctx, o)
@@ -316,7 +316,7 @@ func (a *actor) log(ctx context.Context, namespace, pod, container string, previ
 	if err != nil {
 		return "", err
 	}
-	defer stream.Close() //nolint:errcheck // the stream is only read
+	defer stream.Close() //nolint:errcheck // an error on closing a read-only stream loses no data
 	data, err := io.ReadAll(io.LimitReader(stream, loggedBytes))
 	return string(data), err
 }

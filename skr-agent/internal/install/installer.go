@@ -45,8 +45,9 @@ func (i *Installer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	return i.record(ctx, m, out)
 }
 
-// read returns a Manifest, nil if it does not exist. It uses the cached copy if this process read or wrote that version
-// last, because any other copy may have an outdated inventory.
+// read returns a Manifest, nil if it does not exist. It returns the cached copy only if that is the version that this
+// process last read or wrote. Otherwise it reads from the API server, because the inventory in the cache may be
+// outdated.
 func (i *Installer) read(ctx context.Context, req ctrl.Request) (*v1beta2.Manifest, error) {
 	var m v1beta2.Manifest
 	if version := i.version(req.NamespacedName); version != "" {
@@ -92,7 +93,7 @@ func next(m *v1beta2.Manifest, known memo, changed keys, now time.Time, resync t
 		known.handingOver != "" && now.Sub(known.checkedAt) >= handOverInterval:
 		return stepApply
 	case changed.overlaps(known.dropped):
-		return stepApply // another module may have taken over an object that was not deleted
+		return stepApply // another module may have taken over an object that this module drops
 	case len(changed) > 0:
 		return stepCorrect
 	}
@@ -139,7 +140,7 @@ func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome, 
 		return outcome{}, err
 	}
 	changed := i.watches.take(name)
-	changed.keepOnly(i.kept(m)) // pruned objects are watched too
+	changed.keepOnly(i.kept(m)) // ignore changes of objects to prune, which are also watched
 	todo := next(m, *known, changed, i.now(), i.Resync)
 	var heldBack time.Duration
 	if todo == stepCorrect {
@@ -168,7 +169,7 @@ func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome, 
 	return i.addReadiness(ctx, m, known, out, heldBack)
 }
 
-// kept returns the objects that are corrected if they change.
+// kept returns the objects whose drift the agent corrects: the inventory and the default CR.
 func (i *Installer) kept(m *v1beta2.Manifest) keys {
 	kept := keysOf(m.Status.Synced)
 	if r, ok := i.defaultCR(m); ok {

@@ -40,8 +40,8 @@ func (i *Installer) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest, 
 	return err
 }
 
-// applyInterceptors applies the webhooks, policies and APIServices of a plan that already exist. It runs after one of
-// them refused an object or could not be called, because the new version may correct it. It returns only temporary
+// applyInterceptors applies only the existing webhooks, policies and APIServices of a plan. It runs after one of these
+// refused an object or could not be called, because the new version may correct the cause. It returns only temporary
 // errors.
 func (a *actor) applyInterceptors(ctx context.Context, p plan) error {
 	for _, o := range slices.Concat(p.stages[:]...) {

@@ -13,7 +13,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// key is the key of an object.
 type key = guard.Key
 
 func keyOf(r v1beta2.Resource) key { return keyIn(gvkOf(r).GroupKind(), r.Namespace, r.Name) }

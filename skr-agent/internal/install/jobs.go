@@ -37,7 +37,7 @@ func jobVersion(m *v1beta2.Manifest) string {
 	}
 }
 
-// completedJobs returns the recorded Jobs of the Manifest's version that completed and were deleted.
+// completedJobs returns the Jobs of the Manifest's version that are recorded as completed and then deleted.
 func completedJobs(m *v1beta2.Manifest) keys {
 	noted := strings.Fields(m.Annotations[v1beta2.AnnotationCompletedJobs])
 	completed := keys{}

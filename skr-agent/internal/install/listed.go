@@ -21,7 +21,7 @@ const (
 	maxListed = 100
 )
 
-// listing identifies the objects of a kind in a namespace.
+// listing identifies a list request by kind and namespace.
 type listing struct {
 	schema.GroupKind
 	namespace string
@@ -41,8 +41,8 @@ func (l listed) object(k key) (*metav1.PartialObjectMetadata, error) {
 	return all[k], nil
 }
 
-// list lists the kinds of the given objects. It skips kinds with fewer than fewToList given objects, kinds that cannot
-// be listed, and kinds with more than maxListed objects in a namespace.
+// list sends one list request for each kind and namespace of the given objects. It skips a kind and namespace with
+// fewer than fewToList given objects or more than maxListed live objects, and kinds that cannot be listed.
 func (a *actor) list(ctx context.Context, objects []*unstructured.Unstructured) (listed, error) {
 	counts := map[listing]int{}
 	versions := map[listing]schema.GroupVersion{}
@@ -79,8 +79,8 @@ func (a *actor) list(ctx context.Context, objects []*unstructured.Unstructured) 
 }
 
 // isUndefined reports whether the CRD of an object is part of the plan and does not exist yet, and the API server does
-// not serve the object's kind. It records such an object as absent. The CRD alone does not show this, because its
-// content can name a kind that exists.
+// not serve the object's kind. It records such an object as absent. A CRD in the plan is not sufficient, because a
+// module's CRD can name a kind that the API server already serves.
 func (p *plan) isUndefined(o *unstructured.Unstructured) bool {
 	gvk := o.GroupVersionKind()
 	if !p.unserved[gvk.GroupKind()] {

@@ -18,8 +18,8 @@ import (
 )
 
 // observe reads the objects that determine the status of a Manifest: the objects in the inventory that have a status,
-// the module's manager and the default CR. watched is true if watches report changes of all of them. An object is not
-// read again if its watch shows the resource version that was ready or is cached.
+// the module's manager and the default CR. watched is true if watches report changes of all of them. It does not read
+// an object whose resource version has not changed since the object was ready or cached.
 func (i *Installer) observe(
 	ctx context.Context, m *v1beta2.Manifest, before *memo, inventory []v1beta2.Resource,
 ) (seen []observation, watched bool, err error) {
@@ -41,7 +41,7 @@ func (i *Installer) observe(
 		case isDefaultCR(o.key):
 			o.checks = stateChecks(m)
 			if o.object != nil && o.object.GetAnnotations()[v1beta2.AnnotationOwnedBy] != i.owner(m).Mark {
-				watched = false // another client created it without the label that watches select
+				watched = false // another client created the default CR without the label that the watches select
 			}
 		case o.knownReady:
 			ready[o.key] = before.ready[o.key]

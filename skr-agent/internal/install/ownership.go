@@ -20,7 +20,7 @@ import (
 type foreignSearch struct {
 	actor *actor
 
-	mu      sync.Mutex // guards strange, and unread and absent of the plan
+	mu      sync.Mutex // guards strange and the plan's fields unread and absent
 	plan    *plan
 	strange []string
 }

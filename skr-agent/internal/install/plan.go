@@ -41,7 +41,7 @@ type plan struct {
 	// defaultCR is created if it does not exist, and is not changed afterwards. It is nil if the module has no default
 	// CR.
 	defaultCR *unstructured.Unstructured
-	// resources and images become conditions of the Manifest about its content.
+	// resources and images are the findings for the Manifest's conditions about its content.
 	resources, images finding
 	// takes contains the objects that other Manifests own but no longer request, with the mark of the other Manifest.
 	takes map[key]string
@@ -54,8 +54,8 @@ type plan struct {
 	unlabeled key
 	// absent are objects that did not exist when the plan was checked. They are not read again before they are created.
 	absent keys
-	// refused is the problem of the objects that the API server refuses in a first installation. The other objects are
-	// applied.
+	// refused is the problem of the objects that the API server refuses during a first installation, which applies the
+	// other objects.
 	refused *finding
 }
 
@@ -148,7 +148,7 @@ func makePlan(
 			return plan{},
 				fmt.Errorf("default CR %s (%s): %w", guard.KeyOf(p.defaultCR), p.defaultCR.GetAPIVersion(), err)
 		case seen.has(guard.KeyOf(p.defaultCR)):
-			p.defaultCR = nil // also in the content, and applied with it
+			p.defaultCR = nil // the content also contains the default CR, which is applied with the content
 		default:
 			mark(p.defaultCR, by)
 		}
@@ -165,8 +165,9 @@ func makePlan(
 	return p, nil
 }
 
-// leaveOut records an object whose kind the API server does not serve. It adds the keys of the object with and without
-// a namespace to stay, the objects that must not be pruned, because it is unknown whether the kind is namespaced.
+// leaveOut records an object whose kind the API server does not serve. It also adds the object to stay, the objects
+// that must not be pruned. It adds keys with and without a namespace, because it is unknown whether the kind is
+// namespaced.
 func (p *plan) leaveOut(o *unstructured.Unstructured, role string, by guard.Owner, stay keys) {
 	k := guard.KeyOf(o)
 	p.unknown = append(p.unknown, fmt.Sprintf("%s%s (%s): %s", role, k, o.GetAPIVersion(), errUnknownKind))
@@ -177,9 +178,9 @@ func (p *plan) leaveOut(o *unstructured.Unstructured, role string, by guard.Owne
 	stay[k] = struct{}{}
 }
 
-// withDefinitions returns scopes that include the kinds of the CRDs in the content. For a kind that the API server
-// serves in any version, its scope takes precedence, because a CRD in the content can name any kind, and the scope
-// decides which objects the guard compares.
+// withDefinitions returns scopes that include the kinds of the CRDs in the content. If the API server already serves a
+// kind, the served scope takes precedence over the CRD, because a module's CRD can name any kind, and the guard
+// identifies objects by their scope.
 //
 // unserved contains the defined kinds for which the returned scopes found no served version.
 func withDefinitions(
@@ -208,7 +209,7 @@ func withDefinitions(
 			return served(gvk)
 		}
 		kind := gvk.GroupKind()
-		if unserved[kind] { // an unknown kind costs requests for discovery
+		if unserved[kind] { // skip the lookup, because each lookup of an unknown kind sends discovery requests
 			return namespaced, nil
 		}
 		live, err := served(kind.WithVersion(""))

@@ -38,8 +38,8 @@ type packedPlan struct {
 	resources, images finding
 }
 
-// planInput identifies the inputs of a plan, except the kinds that the API server serves. Those only matter when all
-// objects are compared.
+// planInput identifies the inputs of a plan. It omits the kinds that the API server serves, because a change of these
+// matters only when all objects are compared.
 func planInput(m *v1beta2.Manifest, by guard.Owner) string {
 	return fmt.Sprintf("%s %d %t %q %q %q", m.UID, m.Generation, m.DeletionTimestamp.IsZero(),
 		m.Annotations[v1beta2.AnnotationImages], m.Annotations[v1beta2.AnnotationValues], by)

@@ -160,7 +160,8 @@ func kymaState(o *unstructured.Unstructured) (state v1beta2.State, message strin
 	return state, cmp.Or(explanation(o), "state is "+text), true
 }
 
-// explanation returns the message of the first condition that is False. Module CRs describe problems in this condition.
+// explanation returns the message of the first condition that is False. Module CRs describe their problems in such a
+// condition.
 func explanation(o *unstructured.Unstructured) string {
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, c := range conditions {

@@ -114,7 +114,7 @@ func (i *Installer) record(ctx context.Context, m *v1beta2.Manifest, out outcome
 		}
 		i.events.Eventf(m, nil, kind, out.ready.reason, "Install", "%s", out.ready.message)
 		if out.state == v1beta2.StateReady {
-			debug.FreeOSMemory() // otherwise Go returns the memory only after minutes
+			debug.FreeOSMemory() // otherwise the Go runtime returns the memory to the node only after minutes
 		}
 	}
 	return ctrl.Result{RequeueAfter: out.again}, nil

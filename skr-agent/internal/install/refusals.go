@@ -50,7 +50,7 @@ func failedKeys(err error) keys {
 
 // separate returns the errors of a joined error.
 func separate(err error) []error {
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // a wrapped join is one error
+	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // errors.As would split wrapped joins
 	if !ok {
 		return []error{err}
 	}
@@ -218,7 +218,8 @@ func (k *memo) tryAgainAfter(changed keys) {
 	}
 }
 
-// stillRefused returns the outcome of a refused version until its next try, nil if no refusal is recorded.
+// stillRefused returns the recorded outcome of a refused version until the time of the next attempt. It returns nil if
+// no refusal is recorded.
 func (k *memo) stillRefused(m *v1beta2.Manifest, now time.Time) *outcome {
 	if k.refused == nil || k.refusedAs != asked(m) || !now.Before(k.retry) {
 		k.refused = nil

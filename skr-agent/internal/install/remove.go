@@ -105,8 +105,9 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 }
 
 // unblock continues a removal that waits for the default CR. If the API server cannot call a webhook for the deletion,
-// unblock deletes the module's webhooks and policies first, because their server may never return, and does not apply
-// them again. Otherwise it upgrades the module and corrects drift, because the operator may have to remove finalizers.
+// unblock deletes the module's webhooks and policies first, because their server may never respond again, and does not
+// apply them again. Otherwise it upgrades the module and corrects drift, because the operator may have to remove
+// finalizers.
 func (i *Installer) unblock(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome, left remainingObjects,
 ) error {
@@ -399,7 +400,7 @@ func (a *actor) instances(
 	return found, nil
 }
 
-// instancesIn is instances for one version.
+// instancesIn returns the same as instances, but lists only one version.
 func (a *actor) instancesIn(
 	ctx context.Context, gvk schema.GroupVersionKind, ignore func(key, *metav1.PartialObjectMetadata) bool,
 ) ([]string, error) {
@@ -457,8 +458,8 @@ func (i *Installer) unmanage(ctx context.Context, m *v1beta2.Manifest) error {
 	return nil
 }
 
-// unmark removes the owner from an object. The label with the module's name stays, so that the module can own the
-// object again.
+// unmark removes the owner's marks from an object. The label with the module's name stays, so that the module can own
+// the object again.
 func (a *actor) unmark(ctx context.Context, o *metav1.PartialObjectMetadata) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null},"annotations":{%q:null}}}`, v1beta2.LabelManagedBy,
 		v1beta2.AnnotationOwnedBy)

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/images"
@@ -112,7 +111,7 @@ func (s inputSources) content(source v1beta2.ImageSpec, field string) ([]byte, *
 // redirect redirects the images of objects to their mirrors, adds the pull Secret, and compares the images with the
 // list of the component.
 func redirect(m *v1beta2.Manifest, objects []*unstructured.Unstructured) (finding, *finding) {
-	var rules bundle.Settings
+	var rules images.Policy
 	if text := m.Annotations[v1beta2.AnnotationImages]; text != "" {
 		if err := json.Unmarshal([]byte(text), &rules); err != nil {
 			return finding{}, &finding{
@@ -131,6 +130,15 @@ func redirect(m *v1beta2.Manifest, objects []*unstructured.Unstructured) (findin
 		if err := images.AddPullSecret(objects, rules.ImagePullSecret,
 			func(o *unstructured.Unstructured) bool { return isManager(m, o) }); err != nil {
 			return finding{}, &finding{reason: v1beta2.ReasonImagesBroken, message: err.Error()}
+		}
+	}
+	if rules.Pinned {
+		if unpinned := images.Unpinned(uses); len(unpinned) > 0 {
+			return finding{}, &finding{
+				reason: v1beta2.ReasonImagesNotListed,
+				message: "the root of trust has release keys, but no digest is released for " + firstFew(unpinned) +
+					": list the image in the component, or use a digest in the content",
+			}
 		}
 	}
 	count := distinct(uses)

@@ -66,7 +66,7 @@ func (i *Installer) mayApply(ctx context.Context, m *v1beta2.Manifest, p plan) (
 func (i *Installer) plural(gvk schema.GroupVersionKind) (string, bool) {
 	mapping, err := i.cluster.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
-		return "", false // unknown kinds are reported elsewhere
+		return "", false // no permission for an unknown kind, which the plan reports
 	}
 	return mapping.Resource.Resource, true
 }
@@ -100,7 +100,7 @@ func (a *actor) lacks(ctx context.Context, needed []guard.Right) ([]string, erro
 	return slices.Compact(missing), nil
 }
 
-// may reports whether the account has a permission, with an access review by the account itself.
+// may reports whether the account has a permission. It sends a SelfSubjectAccessReview as the account.
 func (a *actor) may(ctx context.Context, r guard.Right) (bool, error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
@@ -117,8 +117,8 @@ func (a *actor) may(ctx context.Context, r guard.Right) (bool, error) {
 	return review.Status.Allowed, nil
 }
 
-// refused dry-runs all objects, and returns the first Forbidden error, for example for a role with more permissions
-// than the account has, or from an admission policy. Other errors are reported when the objects are applied.
+// refused dry-runs all objects, and returns the first Forbidden error. Typical causes are an admission policy, or a
+// role with more permissions than the account has. Other errors are reported when the objects are applied.
 func (a *actor) refused(ctx context.Context, p plan) (*finding, error) {
 	for _, o := range slices.Concat(p.shared, slices.Concat(p.stages[:]...)) {
 		err := a.cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(o.DeepCopy()), client.DryRunAll,

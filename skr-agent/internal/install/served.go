@@ -145,7 +145,6 @@ func (i *Installer) hidden(ctx context.Context, r v1beta2.Resource) (string, err
 	return "", nil
 }
 
-// crdKind is the kind CustomResourceDefinition.
 var crdKind = metav1.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
 // unlistable returns why the API server cannot list a kind whose watch does not start, for example because a conversion

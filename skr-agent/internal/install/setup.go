@@ -39,7 +39,7 @@ type Options struct {
 	// Signer signs records of the last applied version with the agent's key. The installer ignores records that it did
 	// not sign. If Signer is nil, it ignores all records.
 	Signer trust.Signer
-	// TryAgain sends Manifests to reconcile because a missing input is available again. It can be nil.
+	// TryAgain delivers Manifests that must be reconciled because missing content is available again. It can be nil.
 	TryAgain <-chan event.GenericEvent
 	// Incomplete reports whether the agent is still writing the Manifests of a bundle. No object is pruned until all
 	// Manifests are written, because a new Manifest can take over an object. Nil means that all Manifests are always
@@ -50,13 +50,13 @@ type Options struct {
 	// FieldManager is the field manager of applied objects. Default: kyma-pull. With another value, the agent does not
 	// recognize objects that it applied before.
 	FieldManager string
-	// Concurrency is the number of Manifests that are reconciled at the same time. Default: 2.
+	// Concurrency is the maximum number of Manifests that are reconciled concurrently. Default: 2.
 	Concurrency int
 	// LookInterval is the longest interval between two checks of a module that is not ready, or whose objects are not
 	// watched. Default: 15s.
 	LookInterval time.Duration
-	// ReadyTimeout is the time after which a module that is not ready is an Error. Default: 10m. The module is still
-	// checked.
+	// ReadyTimeout is the time after which a module that is not ready gets state Error. Default: 10m. The agent
+	// continues to check the module.
 	ReadyTimeout time.Duration
 	// Resync is the interval at which all objects are compared, even if no watch reported a change. Default: 1h.
 	Resync time.Duration
@@ -81,8 +81,8 @@ type Installer struct {
 	Options
 	// cluster reads and writes Manifests without a cache, because an outdated inventory would lose objects.
 	cluster client.Client
-	cached  client.Reader     // for lists of the other Manifests
-	actors  map[string]*actor // for the objects of modules, by user name
+	cached  client.Reader     // lists Manifests from the manager's cache
+	actors  map[string]*actor // read and write the objects of modules, by user name
 	watches *watches
 	plans   plans
 	events  events.EventRecorder
@@ -140,7 +140,7 @@ func Setup(mgr ctrl.Manager, options Options) (*Installer, error) {
 		Complete(i)
 }
 
-// memo is the in-memory state of a Manifest. If it is lost, all objects are compared once.
+// memo is the in-memory state of a Manifest. After a restart it is empty, and the agent compares all objects once.
 type memo struct {
 	uid types.UID
 	// checked is the generation whose objects were all compared at checkedAt, 0 if there was no comparison.
@@ -172,8 +172,8 @@ type memo struct {
 	retry     time.Time
 	// immutable are the objects of the refused content that the API server would accept only if they did not exist.
 	immutable keys
-	// kept is the record of the last applied version whose objects were all compared at keptAt, while a new version was
-	// refused.
+	// kept is the record of the last applied version. keptAt is the time at which all of its objects were compared
+	// while a new version was refused.
 	kept   string
 	keptAt time.Time
 	// begun is true if the apply of a new version has started. recordFailed is true if the API server refused the last

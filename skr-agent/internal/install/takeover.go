@@ -37,8 +37,8 @@ func (a *actor) applyTaking(ctx context.Context, o *unstructured.Unstructured) (
 }
 
 // adoptDefaultCR adds the module's mark to a default CR that lifecycle-manager created. Without the mark, watches do
-// not select the CR. If the account is not allowed to patch the CR, it stays unmarked. Its field manager still
-// identifies it.
+// not select the CR. If the account is not allowed to patch the CR, it stays unmarked. The agent then recognizes it by
+// lifecycle-manager's field manager.
 func (a *actor) adoptDefaultCR(ctx context.Context, live *metav1.PartialObjectMetadata, by guard.Owner) error {
 	if by.Made(live) || !by.OwnsDefaultCR(live) {
 		return nil

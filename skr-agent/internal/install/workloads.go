@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// workloadState returns the state of built-in kinds for which kstatus differs from users' expectations. For example, a
-// running Job is not ready, but a paused Deployment is. ok is false for all other objects.
+// workloadState returns the state of built-in kinds for which the result of kstatus would mislead users. For example,
+// it does not report a running Job as ready. ok is false for all other objects.
 func workloadState(s observation) (state v1beta2.State, message string, ok bool) {
 	o := s.object
 	if o.GetDeletionTimestamp() != nil {
@@ -96,12 +96,13 @@ func onDeleteState(o *unstructured.Unstructured) (state v1beta2.State, message s
 	return v1beta2.StateReady, "Pods are replaced when a user deletes them (OnDelete)", true
 }
 
-// annotationSelectedNode is set on a claim when its Pod is scheduled. The volume is then being provisioned.
+// annotationSelectedNode is the annotation that the scheduler sets on a PersistentVolumeClaim when it schedules the
+// claim's Pod. The volume is then being provisioned.
 //
 // Source: Kubernetes, k8s.io/component-helpers/storage/volume, AnnSelectedNode.
 const annotationSelectedNode = "volume.kubernetes.io/selected-node"
 
-// isUnclaimed reports whether no scheduled Pod uses a pending claim.
+// isUnclaimed reports whether a PersistentVolumeClaim is pending because no scheduled Pod uses it.
 func isUnclaimed(o *unstructured.Unstructured) bool {
 	return textAt(o, "status", "phase") == "Pending" && o.GetAnnotations()[annotationSelectedNode] == ""
 }

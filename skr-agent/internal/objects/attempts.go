@@ -15,7 +15,7 @@ import (
 type Failure struct {
 	// Kind and Name identify the object. Module is the module of a Manifest, empty for other objects.
 	Kind, Name, Module string
-	// Err contains the object's name.
+	// Err is the error of the write. It contains the object's name.
 	Err error
 }
 

@@ -24,7 +24,7 @@ import (
 const (
 	// FieldOwner is the agent's name in managed fields.
 	FieldOwner = "kyma-pull"
-	// defaultOwner is the field manager of writes that set none: the name of the program.
+	// defaultOwner is the field manager of requests that do not set one, which is the name of the program.
 	defaultOwner = "skr-agent"
 )
 
@@ -60,8 +60,8 @@ type Definitions struct {
 	applied map[types.UID]int64
 }
 
-// Restore reports whether the API server serves all kinds. A CRD that is being deleted is restored after its deletion.
-// Unchanged CRDs cause no writes.
+// Restore restores the agent's CRDs, and reports whether the API server serves all of their kinds. It restores a CRD
+// that is being deleted after the deletion. Unchanged CRDs cause no writes.
 func (d *Definitions) Restore(ctx context.Context, uncached client.Client) (served bool, err error) {
 	crds, err := definitions()
 	if err != nil {
@@ -154,7 +154,8 @@ func defineOver(
 	case definesMore(live, crd):
 		return live, nil // the CRDs of a control plane in the same cluster have more versions
 	default:
-		// The apply removes a field that is not in the agent's CRD only if lifecycle-manager does not own it.
+		// Take over lifecycle-manager's fields first. Otherwise the apply does not remove those that are not in the
+		// agent's CRD.
 		err := takeover.TakeFields(ctx, uncached, live, FieldOwner)
 		if err != nil && !isIntercepted(err) {
 			return nil, err
@@ -218,7 +219,7 @@ func established(ctx context.Context, uncached client.Client, crds []*unstructur
 				found.SetGroupVersionKind(crd.GroupVersionKind())
 				if err := uncached.Get(ctx, client.ObjectKeyFromObject(crd), found); err != nil {
 					if apierrors.IsNotFound(err) {
-						_, err := define(ctx, uncached, crd) // its deletion has completed
+						_, err := define(ctx, uncached, crd) // the CRD was being deleted before and is gone now
 						return false, err
 					}
 					return false, err
@@ -245,7 +246,7 @@ func isEstablished(crd *unstructured.Unstructured) bool {
 	return false
 }
 
-// definesMore reports whether the live CRD has a conversion webhook, or versions that the agent's CRD does not have.
+// definesMore reports whether a live CRD has a conversion webhook, or versions that are missing in the agent's CRD.
 func definesMore(live, ours *unstructured.Unstructured) bool {
 	if strategy, _, _ := unstructured.NestedString(live.Object, "spec", "conversion",
 		"strategy"); strategy == "Webhook" {

@@ -12,10 +12,10 @@ func TestIsEstablishedReadsCRDConditions(t *testing.T) {
 		text string
 		want bool
 	}{
-		"CRD without a status":    {"metadata: {name: a}", false},
-		"conditions are null":     {"status: {conditions: null, storedVersions: [v1]}", false},
-		"only names are accepted": {"status: {conditions: [{type: NamesAccepted, status: 'True'}]}", false},
-		"Established is False":    {"status: {conditions: [{type: Established, status: 'False'}]}", false},
+		"CRD without a status":       {"metadata: {name: a}", false},
+		"conditions are null":        {"status: {conditions: null, storedVersions: [v1]}", false},
+		"only NamesAccepted is True": {"status: {conditions: [{type: NamesAccepted, status: 'True'}]}", false},
+		"Established is False":       {"status: {conditions: [{type: Established, status: 'False'}]}", false},
 		"Established is True": {
 			"status: {conditions: [{type: NamesAccepted, status: 'True'}, {type: Established, status: 'True'}]}", true,
 		},

@@ -28,10 +28,30 @@ func TestManifestAnnotationListsKymas(t *testing.T) {
 			b := &bundle.Bundle{}
 			b.Statement.Predicate = c.predicate
 			want := bundle.Manifest{Annotations: map[string]string{"team": "a"}}
-			got := annotated(want, b)
+			got := completed(want, b).Annotations
 			require.Equal(t, c.want, got[v1beta2.AnnotationKymas])
 			require.Equal(t, "a", got["team"])
 			require.NotContains(t, want.Annotations, v1beta2.AnnotationKymas)
 		})
 	}
+}
+
+func TestBundleCannotChangeTheIdentityOrTheRecordsOfAManifest(t *testing.T) {
+	want := bundle.Manifest{
+		Name: "team-keda", Module: "team/keda", Component: "makers.example/keda",
+		Labels: map[string]string{v1beta2.LabelModuleName: "other", v1beta2.LabelChannel: "fast"},
+		Annotations: map[string]string{
+			v1beta2.AnnotationModule: "team/other", v1beta2.AnnotationFQDN: "makers.example/other",
+			v1beta2.AnnotationApplied: "{}", v1beta2.AnnotationUnmanaged: v1beta2.True, v1beta2.AnnotationImages: "{}",
+			v1beta2.AnnotationRecreate: v1beta2.True, "example.org/team": "a",
+		},
+		Release: []bundle.Content{{Name: "release"}},
+	}
+	got := completed(want, &bundle.Bundle{})
+	require.Equal(t, map[string]string{v1beta2.LabelModuleName: "team-keda", v1beta2.LabelChannel: "fast"}, got.Labels)
+	require.Equal(t, map[string]string{
+		v1beta2.AnnotationModule: "team/keda", v1beta2.AnnotationFQDN: "makers.example/keda",
+		v1beta2.AnnotationImages: `{"pinned":true}`, v1beta2.AnnotationRecreate: v1beta2.True, "example.org/team": "a",
+	}, got.Annotations)
+	require.Equal(t, "other", want.Labels[v1beta2.LabelModuleName], "completed must not change the bundle")
 }

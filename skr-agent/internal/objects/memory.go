@@ -61,11 +61,11 @@ func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bun
 		switch isLeaving := before != nil && before.isLeaving(live); {
 		case live.IsRemoved() || isLeaving:
 			if restoring && before != nil {
-				now = *before // the inventory is not restored yet
+				now = *before // the live inventory is not restored yet
 			}
 			now.Leaving, now.Marked = live.UID, live.IsRemoved()
 		case before != nil && before.Leaving == "" && (!live.DeletionTimestamp.IsZero() || restoring):
-			now = *before // its inventory may be incomplete
+			now = *before // the live inventory may be incomplete
 		}
 		next.Manifests = append(next.Manifests, now)
 	}
@@ -79,8 +79,8 @@ func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bun
 	return next
 }
 
-// isLeaving reports whether a bundle removes a Manifest whose cached copy does not have the annotation for removal,
-// because the copy may be older than the annotation. The agent sets the annotation before it deletes a Manifest. If a
+// isLeaving reports whether a bundle removes a Manifest although the cached copy has no annotation for removal. The
+// cached copy may be outdated, because the agent sets the annotation shortly before it deletes the Manifest. If a
 // Manifest without the annotation is being deleted, another client deleted it.
 func (r *Remembered) isLeaving(live *v1beta2.Manifest) bool {
 	return r.Leaving != "" && r.Leaving == live.UID && !r.Marked && live.DeletionTimestamp.IsZero()

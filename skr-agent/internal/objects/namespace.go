@@ -13,7 +13,7 @@ import (
 // labelInterval is the interval between two checks of the namespace's labels. The agent does not watch them.
 const labelInterval = time.Minute
 
-// labeling contains the labels and the time of the last check of the namespace.
+// labeling is the result of the last check of the namespace: the labels that were set, and the time.
 type labeling struct {
 	done map[string]string
 	at   time.Time
@@ -28,7 +28,7 @@ func (s *Syncer) namespace(ctx context.Context, settings map[string]string, now 
 	}
 	err := s.Label(ctx, want)
 	if apierrors.IsForbidden(err) && len(settings) == 0 {
-		err = nil // without such settings, the agent needs no permission to set labels
+		err = nil // if a bundle sets no labels, the agent may lack the permission
 	}
 	if err != nil {
 		return err

@@ -25,12 +25,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
-// Syncer writes to one runtime. Its reads may be cached. It must be used from one goroutine.
+// Syncer writes to one runtime. It may read from a cache. It must be used from one goroutine.
 type Syncer struct {
 	Client client.Client
 	// Uncached reads objects and fields that are not in the cache: leftovers of lifecycle-manager and managedFields.
 	Uncached client.Client
-	// Secrets deletes the sealed Secrets after the last module of a deleted Kyma.
+	// Secrets deletes the sealed Secrets of a deleted Kyma after the last module was removed.
 	Secrets *secrets.Keeper
 	// Keeper records which Manifests a bundle removes. Nil disables the record.
 	Keeper *Keeper
@@ -42,8 +42,8 @@ type Syncer struct {
 	labels   labeling
 	takeover takeover.Phases
 
-	// written is the digest of the last bundle that was written completely. complete is true until a newer bundle is
-	// written.
+	// written is the digest of the last bundle that was written completely. complete is false while a newer bundle is
+	// being written.
 	written  string
 	complete atomic.Bool
 }
@@ -66,7 +66,7 @@ func (s *Syncer) finish(b *bundle.Bundle) {
 
 const namespace = v1beta2.RuntimeNamespace
 
-// all is the object name in a Failure to list a kind.
+// all is the object name in the Failure for a kind that could not be listed.
 const all = "*"
 
 // Sync writes the objects of a bundle. unstaged contains the modules whose content is not available, with the reason.
@@ -89,7 +89,7 @@ func (s *Syncer) Sync(
 	s.install(ctx, b, b.State.Manifests, unstaged, gate, now)
 	for _, manifest := range b.State.Leaving {
 		if unstaged[manifest.Module] == nil {
-			manifest.Annotations = annotated(manifest, b)
+			manifest = completed(manifest, b)
 			s.attempts.try("Manifest", manifest.Name, manifest.Module, func() error { return s.leaving(ctx, manifest) })
 		}
 	}
@@ -99,7 +99,8 @@ func (s *Syncer) Sync(
 }
 
 // SyncStaged is the part of Sync that can run while content is being fetched. It writes the Manifests of all modules
-// that are not in waiting. It does not remove modules or make them unmanaged. The next Sync reports its failures.
+// that are not in waiting. It does not remove modules or make them unmanaged. The next Sync reports the failures of
+// SyncStaged.
 func (s *Syncer) SyncStaged(
 	ctx context.Context, b *bundle.Bundle, waiting map[string]error, gate maintenance.Gate, now time.Time,
 ) {
@@ -131,8 +132,7 @@ func (s *Syncer) install(
 			if manifest.Unmanaged {
 				return s.unmanage(ctx, manifest.Name)
 			}
-			manifest.Annotations = annotated(manifest, b)
-			return s.manifest(ctx, manifest, gate)
+			return s.manifest(ctx, completed(manifest, b), gate)
 		})
 	}
 }
@@ -195,38 +195,6 @@ func (s *Syncer) patch(ctx context.Context, before, after client.Object, kind st
 	return nil
 }
 
-// imageRules returns the value of the annotation with the image mirrors, image paths and the pull Secret for the
-// installer. It is empty if none is set.
-func imageRules(settings bundle.Settings) string {
-	rules := bundle.Settings{
-		Mirrors: settings.Mirrors, ImagePaths: settings.ImagePaths, ImagePullSecret: settings.ImagePullSecret,
-	}
-	if len(rules.Mirrors)+len(rules.ImagePaths) == 0 && rules.ImagePullSecret == "" {
-		return ""
-	}
-	text, err := json.Marshal(rules)
-	if err != nil {
-		panic(fmt.Sprintf("settings always encode: %v", err)) // the settings were decoded from JSON
-	}
-	return string(text)
-}
-
-// annotated returns a Manifest's annotations, extended by the annotations for the installer: image rules, module values
-// and the names of the runtime's Kymas.
-func annotated(want bundle.Manifest, b *bundle.Bundle) map[string]string {
-	added := map[string]string{}
-	if images := imageRules(b.State.Settings); images != "" {
-		added[v1beta2.AnnotationImages] = images
-	}
-	if values := b.Statement.Predicate.Values.For(want).String(); values != "" {
-		added[v1beta2.AnnotationValues] = values
-	}
-	if kymas := takeover.Kymas(b.Statement.Predicate); kymas != "" {
-		added[v1beta2.AnnotationKymas] = kymas
-	}
-	return with(want.Annotations, added)
-}
-
 func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, gate maintenance.Gate) error {
 	manifest := &v1beta2.Manifest{}
 	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: want.Name}, manifest,
@@ -246,7 +214,7 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, gate mainte
 			Spec: want.Spec,
 		}
 		if len(want.Inherited) > 0 {
-			// The annotation stays until the inherited objects are in the inventory.
+			// AnnotationRestoring stays until the inherited objects are in the inventory.
 			manifest.Annotations = with(want.Annotations, map[string]string{v1beta2.AnnotationRestoring: v1beta2.True})
 		}
 		switch err := s.Client.Create(ctx, manifest); {
@@ -306,7 +274,7 @@ func (s *Syncer) renew(ctx context.Context, manifest *v1beta2.Manifest, want bun
 	manifest.Labels, manifest.Annotations = with(manifest.Labels, want.Labels),
 		with(manifest.Annotations, want.Annotations)
 	for _, annotation := range []string{v1beta2.AnnotationImages, v1beta2.AnnotationKymas, v1beta2.AnnotationRecreate,
-		v1beta2.AnnotationValues, v1beta2.AnnotationUsesValues} {
+		v1beta2.AnnotationValues, v1beta2.AnnotationUsesValues, v1beta2.AnnotationModule} {
 		if want.Annotations[annotation] == "" {
 			delete(manifest.Annotations, annotation)
 		}

@@ -35,8 +35,8 @@ type Keeper struct {
 	// saved is the content of the Secret, nil if unknown.
 	saved  []byte
 	loaded bool
-	// whole and wholeBundle identify the objects and the last accepted bundle of the last pass in which no object was
-	// missing and the memory was saved. Restore skips its work while both are unchanged.
+	// whole identifies the objects, and wholeBundle the last accepted bundle, of the last complete call of Restore: no
+	// object was missing, and the memory was saved. Restore is a no-op while neither has changed.
 	whole       string
 	wholeBundle *bundle.Bundle
 }
@@ -50,7 +50,8 @@ const (
 	// decompressed memory.
 	maxMemoryBytes   = 900 << 10
 	maxUnpackedBytes = 64 << 20
-	// signedAs separates signatures of memories from other signatures by the same key.
+	// signedAs is the start of the signed text of a Memory, so that no other signature with the agent's key is valid
+	// for it.
 	signedAs = "kyma-pull agent memory v1\n"
 )
 
@@ -77,7 +78,8 @@ func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []stri
 		saved := k.keep(ctx, Memory{Manifests: k.memory.Observe(nil, manifests, b).Manifests})
 		return nil, errors.Join(saved, k.finishAll(ctx, k.memory.missing(nil, manifests, b).finish))
 	}
-	// If the memory is too large for the Secret or a quota refuses it, this process keeps using it.
+	// If the memory cannot be saved, because it is too large or a quota refuses it, this process uses the unsaved
+	// memory.
 	problems := []error{k.keep(ctx, k.memory.Observe(kyma, manifests, b))}
 	todo := k.memory.missing(kyma, manifests, b)
 	if todo.kyma {
@@ -107,7 +109,7 @@ func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []stri
 
 // readVersions returns the names, UIDs and resource versions of the runtime's Kyma and all Manifests.
 func readVersions(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) string {
-	versions := []string{"seen"} // differs from the empty list
+	versions := []string{"seen"} // the result is not empty even without objects
 	for i := range manifests {
 		versions = append(versions, manifests[i].Name+" "+string(manifests[i].UID)+" "+manifests[i].ResourceVersion)
 	}

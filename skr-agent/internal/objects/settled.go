@@ -12,7 +12,7 @@ import (
 // record is a cache and can be dropped at any time.
 type settled struct {
 	// manifests and catalog are the Manifests and the catalog of the last compared bundle. They are immutable. The
-	// references keep their memory from being reused, because same compares addresses.
+	// references prevent Go from reusing their memory, because the function same compares addresses.
 	manifests []bundle.Manifest
 	catalog   bundle.Catalog
 	settings  string
@@ -22,7 +22,7 @@ type settled struct {
 
 // begin drops all records if the content of the bundle differs from the last compared bundle.
 func (s *settled) begin(b *bundle.Bundle) {
-	if settings := imageRules(b.State.Settings); s.versions == nil || settings != s.settings ||
+	if settings := imageRules(nil, b.State.Settings); s.versions == nil || settings != s.settings ||
 		!maps.Equal(b.Statement.Predicate.Values, s.values) ||
 		!same(s.manifests, b.State.Manifests) || !same(s.catalog.ModuleTemplates, b.Modules.ModuleTemplates) ||
 		!same(s.catalog.ModuleReleaseMetas, b.Modules.ModuleReleaseMetas) {

@@ -13,7 +13,7 @@ package archive
 
 import (
 	"context"
-	_ "crypto/sha256" // digests
+	_ "crypto/sha256" // registers the hash of digests
 	_ "crypto/sha512"
 	"errors"
 	"fmt"
@@ -54,7 +54,8 @@ func DefaultLimits() Limits { return Limits{Entries: 100_000, UnpackedBytes: 16 
 const (
 	// maxIndexBytes limits the size of artifact-index.json. It is enough for about ten thousand component versions.
 	maxIndexBytes = 4 << 20
-	// ratioFreeBytes can be unpacked at any ratio, because small archives consist mostly of padding.
+	// ratioFreeBytes is the unpacked size up to which Ratio does not apply. Small tars consist mostly of padding, which
+	// compresses well.
 	ratioFreeBytes = 16 << 20
 )
 
@@ -138,7 +139,8 @@ func (a *Archive) Open(component string) (oras.ReadOnlyTarget, error) {
 // Repository returns an empty string, because runtimes cannot read archives.
 func (a *Archive) Repository(string) string { return "" }
 
-// Target returns a repository of the archive by its relative name. A missing repository is empty.
+// Target returns a repository of the archive by its relative name. If the archive does not contain the repository,
+// Target returns an empty one.
 //
 // It resolves tags, digests in the index, and digests of manifests in the archive's image indexes.
 func (a *Archive) Target(name string) oras.ReadOnlyTarget {

@@ -73,7 +73,7 @@ func TestHostileTarIsRefused(t *testing.T) {
 		want string // empty if the file is valid
 	}{
 		"valid archive": {whole, ""},
-		"index last, names with ./, and folders": {
+		"archive with ./ names, folders and the index last": {
 			pack(t, typed("./", tar.TypeDir, ""), typed("./blobs/", tar.TypeDir, ""), file("./"+blob.header.Name, "x"),
 				file("./"+indexFile, emptyIndex)), "",
 		},
@@ -166,7 +166,7 @@ func TestHostileTarIsRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			a, err := Limits{Entries: 3, UnpackedBytes: 32 << 20, Ratio: 200}.Open(path)
-			if name == "index last, names with ./, and folders" {
+			if name == "archive with ./ names, folders and the index last" {
 				a, err = Open(path)
 			}
 			if c.want != "" {

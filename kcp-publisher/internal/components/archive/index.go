@@ -126,8 +126,8 @@ func (x *index) find(repository, reference string) (Version, bool) {
 // position returns the index of the first matching entry. The caller holds mu.
 func (x *index) position(is func(Version) bool) int { return slices.IndexFunc(x.entries, is) }
 
-// add adds an entry. As in the official tools, an existing entry with the same tag loses the tag but stays, and an
-// untagged entry with the same digest gets the tag.
+// add adds an entry. Like the official tools, it moves a tag that another manifest of the repository has, and keeps
+// that manifest without a tag. If the repository has an untagged entry with the same digest, add replaces it.
 func (x *index) add(v Version) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

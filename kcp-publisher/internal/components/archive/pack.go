@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Close publishes the archive at its path atomically. If it fails, the previous archive stays.
+// Close publishes the archive at its path atomically. If it fails, the previous archive is unchanged.
 func (w *Writer) Close() error {
 	if !w.close() {
 		return fmt.Errorf("common transport archive %s is closed", w.path)
@@ -54,7 +54,7 @@ func (w *Writer) clean() error {
 		err = w.root.Close()
 	}
 	if w.dir != w.path && w.dir != "" {
-		err = errors.Join(err, os.RemoveAll(w.dir)) // does not exist if the folder became the archive
+		err = errors.Join(err, os.RemoveAll(w.dir)) // no error if publish renamed w.dir
 	}
 	return err
 }

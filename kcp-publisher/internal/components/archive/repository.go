@@ -33,7 +33,7 @@ func (r repository) Resolve(_ context.Context, reference string) (ocispec.Descri
 		}
 	}
 	data, err := r.manifest(named.Digest)
-	if ok && errors.Is(err, errdef.ErrNotFound) { // the version is not missing, but the archive is damaged
+	if ok && errors.Is(err, errdef.ErrNotFound) { // the index lists the manifest, so the archive is damaged
 		err = fmt.Errorf("manifest %s is in the index but not in the archive: fetch the archive again", named.Digest)
 	}
 	if err != nil {
@@ -81,8 +81,8 @@ const (
 	dockerList     = "application/vnd.docker.distribution.manifest.list.v2+json"
 )
 
-// mediaTypeOf returns the media type of a manifest: its mediaType field, which must match the other fields, or the type
-// that the other fields imply.
+// mediaTypeOf returns the media type of a manifest. If the manifest has a mediaType field, the field must match the
+// other fields. Otherwise, the other fields determine the media type.
 func mediaTypeOf(manifest []byte) (string, error) {
 	var m struct {
 		MediaType string          `json:"mediaType"`

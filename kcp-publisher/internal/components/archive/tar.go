@@ -23,7 +23,7 @@ const maxPaddingBytes = 1 << 20
 type tarball struct {
 	file  io.ReaderAt
 	close func() error
-	index []byte // nil if it is missing
+	index []byte // content of artifact-index.json; nil if the tar has none
 	found map[digest.Digest]extent
 }
 
@@ -100,7 +100,7 @@ func gunzip(to io.Writer, from io.Reader, limit int64) error {
 	case err != nil:
 		return err
 	case n > limit:
-		return fmt.Errorf("unpacks to more than %d bytes", limit)
+		return fmt.Errorf("the archive unpacks to more than %d bytes", limit)
 	}
 	if _, err := in.ReadByte(); !errors.Is(err, io.EOF) {
 		return errors.Join(errors.New("unexpected data after the gzip stream"), err)
@@ -128,10 +128,10 @@ func scan(file *io.SectionReader, maxEntries int) (*tarball, error) {
 		case seen[name]:
 			return nil, fmt.Errorf("duplicate entry %q", name)
 		case len(seen) == maxEntries:
-			return nil, fmt.Errorf("more than %d entries", maxEntries)
+			return nil, fmt.Errorf("the archive has more than %d entries", maxEntries)
 		}
 		seen[name] = true
-		// tar.Reader reads whole blocks and never ahead, so the data starts at the current offset.
+		// tar.Reader reads whole blocks and never ahead, so the entry's data starts at the current offset of the file.
 		offset, err := file.Seek(0, io.SeekCurrent)
 		if err != nil {
 			return nil, err
@@ -159,7 +159,7 @@ func scan(file *io.SectionReader, maxEntries int) (*tarball, error) {
 // entryName returns the name of an entry without a leading "./". It refuses all entries except the index, blobs, and
 // the folder of blobs.
 func entryName(header *tar.Header) (string, error) {
-	for key := range header.PAXRecords { // sparse files are stored differently
+	for key := range header.PAXRecords { // a sparse file is not stored as one range of bytes
 		if strings.HasPrefix(key, "GNU.sparse.") {
 			return "", fmt.Errorf("entry %q is a sparse file", header.Name)
 		}

@@ -42,17 +42,17 @@ func FormatOf(path string) Format {
 
 // Writer writes a common transport archive. It is safe for concurrent use.
 //
-// It writes blobs to the folder of an existing archive, where new blobs are invisible until the index lists them, or to
-// a new folder next to the path. Close publishes the archive by one rename: of the index, the new folder or the packed
-// file. After a crash, the previous archive is intact. A folder ".<name>.*.partial" that remains next to it can be
-// deleted.
+// To extend a folder archive, it writes blobs to that folder, where readers ignore them until the index lists them. For
+// any other archive, it writes to a new folder next to the path. Close publishes the archive by one rename of the
+// index, the new folder or the packed file. After a crash, the previous archive is intact, and a remaining folder
+// ".<name>.*.partial" can be deleted.
 type Writer struct {
 	path    string
 	format  Format
 	replace bool
 	dir     string   // the folder that contains the blobs folder
-	root    *os.Root // dir
-	before  []byte   // the encoded index of an extended archive, nil for a new archive
+	root    *os.Root // opened dir
+	before  []byte   // index of the existing folder archive, as bytes; nil for a new archive
 	index   *index
 
 	mu     sync.Mutex // guards the fields below

@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 	"github.com/kyma-pull/kyma-pull/internal/render"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
 const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mail}\n"
@@ -81,7 +81,7 @@ func TestLaterValuesOverrideEarlierValues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	selected, err := resolve.Select(made.Descriptor)
+	selected, err := bundle.Select(made.Descriptor)
 	if err != nil || selected.Values == nil {
 		t.Fatalf("got selection %+v and error %v, want one with values", selected, err)
 	}
@@ -145,7 +145,7 @@ func TestFilesDetermineInstallType(t *testing.T) {
 			if _, err := first.Check(t.Context(), "mailer", inProcess); err != nil {
 				t.Error(err)
 			}
-			selected, err := resolve.Select(made.Descriptor)
+			selected, err := bundle.Select(made.Descriptor)
 			if err != nil || selected.Type != c.want {
 				t.Errorf("got install type %s and error %v, want %s", selected.Type, err, c.want)
 			}

@@ -31,7 +31,7 @@ type Files struct {
 	Values []byte
 	// DefaultCR is the default CR of the module, in YAML. Empty means no default CR.
 	DefaultCR []byte
-	// Rendered is true if the objects and their images depend on rendering, as in a chart.
+	// Rendered is true for content whose objects and images depend on how it is rendered, such as a chart.
 	Rendered bool
 }
 
@@ -93,7 +93,7 @@ func Read(from string) (Files, error) {
 	}
 	name := filepath.Base(from)
 	if !isManifest(name) {
-		name += ".yaml" // agents only read files with such an extension
+		name += ".yaml" // agents ignore files without a YAML or JSON extension
 	}
 	return packManifests([]file{{name, data}})
 }
@@ -212,8 +212,8 @@ func packManifests(files []file) (Files, error) {
 	return Files{Type: typeDirectory, MediaType: mediaTypeTar, Packed: packed}, err
 }
 
-// readFolder reads the files of a folder that wanted selects, in the order of their paths. It ignores hidden files and
-// folders, and returns an error for files that are not regular.
+// readFolder reads the files for whose names wanted returns true, in the order of their paths. It ignores hidden files
+// and folders, and returns an error for files that are not regular.
 func readFolder(folder fs.FS, wanted func(name string) bool) (files []file, err error) {
 	size := int64(0)
 	err = fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {

@@ -13,7 +13,8 @@ import (
 )
 
 // imageResource returns the resource of an image. Its name is the last path element of the image, and its version is
-// the tag if the tag is a valid version. Signed images can only be localized with this name and version.
+// the tag if the tag is a valid version. If a component is signed, component.Images only returns images with such a
+// name and version.
 func imageResource(image string, known digest.Digest) (ocm.Resource, error) {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {

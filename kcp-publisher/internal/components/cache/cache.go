@@ -13,7 +13,7 @@
 package cache
 
 import (
-	_ "crypto/sha256" // digests
+	_ "crypto/sha256" // registers the hash of digests
 	_ "crypto/sha512"
 	"errors"
 	"fmt"
@@ -28,7 +28,7 @@ import (
 
 const (
 	blobsDir   = "blobs"   // fetched content, as sha256.<hexadecimal>
-	pinsDir    = "pins"    // see Pin
+	pinsDir    = "pins"    // digests that Pin recorded
 	partialDir = "partial" // incomplete files
 
 	// abandonedAfter is the age from which a partial file is considered abandoned. Every write updates the modification
@@ -39,8 +39,8 @@ const (
 	smallBytes = 4 << 20
 	// blobShare limits a stored blob to a quarter of the maximum size, so one image cannot displace all descriptors.
 	blobShare = 4
-	// scanShare is the share of the maximum size that is written between two scans of the folder. A scan finds the
-	// files of other processes.
+	// scanShare: the cache scans its folder again after it has written 1/8 of the maximum size. A scan finds the files
+	// of other processes.
 	scanShare = 8
 )
 
@@ -70,7 +70,7 @@ type Stats struct {
 	// error.
 	Unstored int64
 	Failure  string
-	Bytes    int64 // on disk at the last scan, plus the bytes written since
+	Bytes    int64 // size of the files at the last scan of the folder, plus the bytes written since
 }
 
 // Open opens the cache in dir, creates dir if needed, and removes abandoned partial files. The cache can grow to

@@ -322,7 +322,7 @@ func TestUnusableFolderIsAnError(t *testing.T) {
 	}
 }
 
-func TestReadsPassThroughAFailingDisk(t *testing.T) {
+func TestCacheReadsFromTheSourceIfItsDiskFails(t *testing.T) {
 	for _, size := range []int{100, smallBytes + 1} {
 		from, dir := newSource(), t.TempDir()
 		desc := from.add(bytes.Repeat([]byte("x"), size))

@@ -43,7 +43,7 @@ func (c *Cache) load(d digest.Digest, size int64) io.ReadCloser {
 	body, err := c.check(name, d, size)
 	if err == nil {
 		now := time.Now()
-		_ = c.root.Chtimes(name, now, now) // without a new time, the file is only evicted sooner
+		_ = c.root.Chtimes(name, now, now) // if this fails, the file is only evicted sooner
 		return body
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errOtherSize) {
@@ -57,7 +57,7 @@ func (c *Cache) load(d digest.Digest, size int64) io.ReadCloser {
 }
 
 // errOtherSize means that a file matches its digest but does not have the size that the caller expects.
-var errOtherSize = errors.New("has another size")
+var errOtherSize = errors.New("the cached file has another size")
 
 func (c *Cache) check(name string, d digest.Digest, size int64) (io.ReadCloser, error) {
 	file, err := c.openRegular(name)
@@ -162,7 +162,7 @@ func (w *verifyingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// passed returns the body of content that the cache does not store. Its last read fails if the content does not match
+// passed wraps the body of content that the cache does not store. The last read fails if the content does not match
 // desc.
 func passed(desc ocispec.Descriptor, body io.ReadCloser) io.ReadCloser {
 	return struct {
@@ -176,7 +176,7 @@ func (c *Cache) keep(desc ocispec.Descriptor, body io.Reader) error {
 	name, _ := fileOf(desc.Digest)
 	partial, err := c.partialFrom(body, false)
 	if isFull(err) {
-		err = errors.Join(err, c.makeRoom()) // for the next blob, because this body is already read
+		err = errors.Join(err, c.makeRoom()) // for the next blob; this body cannot be read again
 	}
 	if err != nil {
 		return errDisk{err}
@@ -199,7 +199,8 @@ func (c *Cache) keep(desc ocispec.Descriptor, body io.Reader) error {
 	return nil
 }
 
-// partial writes a required file with a sync. If the disk is full, it deletes blobs to make room.
+// partial writes and syncs a partial file for data that must not be lost. If the disk is full, it deletes blobs and
+// tries once more.
 func (c *Cache) partial(data []byte) (string, error) {
 	name, err := c.partialFrom(bytes.NewReader(data), true)
 	if !isFull(err) {

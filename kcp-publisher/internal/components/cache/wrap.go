@@ -137,7 +137,7 @@ func (c *Cache) storeFetched(desc ocispec.Descriptor, body io.ReadCloser) (fetch
 // caller.
 func (c *Cache) share(ctx context.Context, key string, fetch func() (fetchResult, error)) (fetchResult, error) {
 	for {
-		mine := false // set before the result is sent, and read after the result is received
+		mine := false // true if this call runs fetch; the flight channel orders the write before the read
 		flight := c.flights.DoChan(key, func() (any, error) {
 			mine = true
 			return fetch()

@@ -267,7 +267,7 @@ func TestForbiddenOrWrongContentIsRefused(t *testing.T) {
 			"{type: ociArtifact, imageReference: podinfo}", "", "invalid reference",
 		},
 		"reference without a tag or digest": {
-			"{type: ociArtifact, imageReference: " + w.host + "/charts/podinfo}", "", "has no tag or digest",
+			"{type: ociArtifact, imageReference: " + w.host + "/charts/podinfo}", "", "reference has no tag or digest",
 		},
 		"artifact with two layers": {
 			"{type: ociArtifact, imageReference: " + w.host + "/modules/two:v1}", "",

@@ -15,7 +15,7 @@ const (
 )
 
 // Closure returns a component version and all versions that it references, directly or indirectly, in depth-first
-// order. Each version is listed once. Closure does not check the digests of references: the caller must.
+// order. Each version is listed once. The caller must check the digests of the references.
 func (r *Reader) Closure(ctx context.Context, c Component) ([]Component, error) {
 	w := walk{reader: r, seen: map[string]bool{}}
 	if err := w.visit(ctx, c, nil); err != nil {
@@ -62,9 +62,9 @@ func (w *walk) visit(ctx context.Context, c Component, path []string) error {
 // Images returns the sorted references of all images in components, without duplicates. Each reference contains the
 // digest from the component, if there is one.
 //
-// A signature covers an image's name, version, type and digest, but not its location. If signed is true, an image is
-// therefore only listed if its reference ends in the resource's name and version. Otherwise, it could replace another
-// image.
+// A signature covers an image's name, version, type and digest, but not its location. If signed is true, Images
+// therefore omits an image whose location does not end in the resource's name and version. Otherwise, a changed
+// location could replace one image with another.
 func Images(components []Component, signed bool) []string {
 	var images []string
 	for _, c := range components {

@@ -37,7 +37,7 @@ type Component struct {
 
 	source Source
 	root   root
-	// inline is true if the descriptor is inline.
+	// inline is true if the component was created by Reader.Inline.
 	inline bool
 	// id is the digest of the manifest, or of the inline descriptor.
 	id digest.Digest
@@ -91,8 +91,8 @@ type Reader struct {
 type entry struct {
 	mu        sync.Mutex // held while the version is read, so concurrent callers read it once
 	component Component
-	// frozen is true after the version was accepted. Before, another manifest can replace the first one, because the
-	// first response may be forged.
+	// frozen is true after the version was accepted. Until then, a different manifest can replace the manifest that was
+	// read first, which may be forged.
 	frozen  bool
 	err     error
 	checked time.Time

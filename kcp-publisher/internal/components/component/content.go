@@ -47,9 +47,9 @@ func contentIn(repository string, blob ocispec.Descriptor) Content {
 const mediaTypeChart = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
 // Content returns the location from which runtimes read the content of a resource. It compares the content with the
-// resource's digest if there is one. Content of archives, of Helm repositories, or in several blobs is first stored in
-// place, the registry of the runtimes. The result is cached like a component version, and a changed reference is an
-// error.
+// resource's digest if there is one. If the content is in an archive, in a Helm repository or in several blobs, Content
+// first copies it to place, the registry of the runtimes. Content caches the result like a component version. If the
+// access's reference has another digest than before, Content returns an error.
 func (r *Reader) Content(ctx context.Context, c Component, resource ocm.Resource, place store.Store) (Content, error) {
 	content, err := r.settle(ctx, c, resource, place)
 	if err != nil {
@@ -171,7 +171,8 @@ func inMemory(mediaType string, data []byte) located {
 	return located{Content: contentIn("", bundle.NewBlob(mediaType, data).Descriptor), bytes: data}
 }
 
-// agree accepts content without a digest, because the signature policy decides whether a digest is required.
+// agree returns err, or nil if err means that the resource has no digest. The signature policy decides whether a
+// resource must have a digest.
 func agree(err error) error {
 	if errors.Is(err, ocm.ErrNotCovered) {
 		return nil
@@ -203,7 +204,7 @@ func covered(ctx context.Context, resource ocm.Resource, found located) (located
 	checked.bytes = data
 	checked, err = coveredBytes(resource, checked)
 	if err == nil && !d.OfArtifact() {
-		checked.bytes = nil // the whole blob is covered, so runtimes read it at its location
+		checked.bytes = nil // the digest covers the whole blob, so runtimes can read the blob at its location
 	}
 	return checked, err
 }
@@ -270,7 +271,7 @@ func (r *Reader) artifact(
 	d, err = store.Head(ctx, repository, version)
 	if first, ok := r.firstDigest(c, resource); ok && err != nil && ctx.Err() == nil &&
 		!errors.Is(err, store.ErrNotFound) {
-		d, err = first, nil // the content of a known digest stays valid, and the cache may have it
+		d, err = first, nil // the recorded digest stays valid, and its content may be cached
 	}
 	if err != nil {
 		return located{}, err
@@ -285,7 +286,8 @@ func (r *Reader) artifact(
 	return found, r.recordDigest(c, resource, reference, d)
 }
 
-// splitReference returns the repository with its host, and the digest, or the tag without a digest.
+// splitReference returns the repository of a reference, with its host, and the version: the digest if the reference
+// contains one, and otherwise the tag.
 func splitReference(reference string) (name, version string, err error) {
 	name, pinned, isPinned := strings.Cut(strings.TrimPrefix(reference, "oci://"), "@")
 	if i := strings.LastIndex(name, ":"); isPinned && i > strings.LastIndex(name, "/") {
@@ -299,7 +301,7 @@ func splitReference(reference string) (name, version string, err error) {
 		return "", "", err
 	}
 	if parsed.Reference == "" {
-		return "", "", errors.New("has no tag or digest")
+		return "", "", errors.New("the reference has no tag or digest")
 	}
 	return parsed.Registry + "/" + parsed.Repository, parsed.Reference, nil
 }

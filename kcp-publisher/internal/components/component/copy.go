@@ -23,7 +23,8 @@ func (c Component) CopyTo(ctx context.Context, place store.Store) (string, error
 	return place.Name(descriptorsPath + c.Descriptor.Name), err
 }
 
-// copyTo is CopyTo. completed is true if parts of an existing version were missing and were copied.
+// copyTo copies like CopyTo. completed is true if the version existed without some of its blobs, and copyTo copied
+// them.
 func (c Component) copyTo(ctx context.Context, place store.Store) (completed bool, err error) {
 	to, err := place.Repository(ctx, descriptorsPath+c.Descriptor.Name)
 	if err != nil {
@@ -78,7 +79,8 @@ func (c Component) copyInto(ctx context.Context, to oras.Target, where string) (
 	return false, nil
 }
 
-// isIn reports whether the version's tag exists in the target. A tag with another manifest is an error.
+// isIn reports whether the version's tag exists in the target. It returns an error if the tag refers to another
+// manifest.
 func (c Component) isIn(ctx context.Context, to oras.ReadOnlyTarget, where string) (bool, error) {
 	there, err := store.Head(ctx, to, ocm.Tag(c.Descriptor.Version))
 	switch {
@@ -115,8 +117,8 @@ func (c Component) complete(
 	return missing.Load(), nil
 }
 
-// withoutSubject returns the parts of a manifest without its subject. The subject, such as OCM's index of all
-// components, can be missing.
+// withoutSubject returns the blobs and manifests that a manifest refers to, except its subject. The source may not
+// contain the subject, such as OCM's index of all components.
 func withoutSubject(ctx context.Context, from content.Fetcher, of ocispec.Descriptor) ([]ocispec.Descriptor, error) {
 	all, err := content.Successors(ctx, from, of)
 	if err != nil || of.MediaType != ocispec.MediaTypeImageManifest && of.MediaType != ocispec.MediaTypeImageIndex {

@@ -33,8 +33,8 @@ func (r *Reader) Inline(ctx context.Context, d ocm.Descriptor) (Component, error
 	return c, r.judge(ctx, "inline "+d.Name+":"+d.Version+" "+of.String(), of, c)
 }
 
-// blobOf finds a blob of a component with an inline descriptor. It returns the blob's descriptor, and the repository
-// with its name.
+// blobOf finds a blob of a component with an inline descriptor. It returns the blob's descriptor, the repository that
+// contains the blob, and the repository's name.
 func (r *Reader) blobOf(
 	ctx context.Context, c Component, d digest.Digest,
 ) (ocispec.Descriptor, oras.ReadOnlyTarget, string, error) {

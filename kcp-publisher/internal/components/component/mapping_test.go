@@ -24,7 +24,7 @@ func local(name string, d digest.Digest) string {
 			"mediaType: application/yaml}}\n", name, d)
 }
 
-func TestComponentsAreFoundByBothMappings(t *testing.T) {
+func TestComponentsAreFoundByPathOrDigestMapping(t *testing.T) {
 	w := newWorld(t)
 	hashed := Registry{Registries: w.registries, Prefix: w.host + "/modules", Mapping: MappingDigest}
 	repository := strings.TrimPrefix(hashed.Repository(scaler), w.host+"/")
@@ -228,21 +228,21 @@ func TestBlobsOfInlineDescriptorAreFound(t *testing.T) {
 		w.must(err)
 		return reader.Content(t.Context(), c, c.Descriptor.Resources[0], w.place())
 	}
-	t.Run("in the last repository context", func(t *testing.T) {
+	t.Run("blob in the last repository context", func(t *testing.T) {
 		content, err := find(w.reader())
 		if err != nil || content.Repository != w.host+"/"+transferred || content.MediaType != "application/yaml" ||
 			w.there(content) != hello {
 			t.Errorf("got content %+v and error %v", content, err)
 		}
 	})
-	t.Run("not in an unconfigured internal registry", func(t *testing.T) {
+	t.Run("no blob from an unconfigured internal registry", func(t *testing.T) {
 		other := newWorld(t)
 		_, err := find(other.reader())
 		if err == nil || !strings.Contains(err.Error(), "was not found in") {
 			t.Errorf("got error %v, want not found", err)
 		}
 	})
-	t.Run("first in a configured repository", func(t *testing.T) {
+	t.Run("blob in a configured repository comes first", func(t *testing.T) {
 		w.push(home, "application/yaml", hello)
 		content, err := find(w.reader())
 		if err != nil || content.Repository != w.host+"/"+home {

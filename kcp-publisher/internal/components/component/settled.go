@@ -96,7 +96,7 @@ func (r *Reader) restored(ctx context.Context, content Content, place store.Stor
 }
 
 // find locates the content, and stores it in place, the runtimes' registry, if no repository contains it as one blob.
-// It only caches errors of the content, not of the caller's context or of place.
+// It caches errors of reading the content, but not errors of the caller's context or of writing to place.
 func (r *Reader) find(
 	ctx context.Context, s *settled, there bool, c Component, resource ocm.Resource, place store.Store,
 ) error {
@@ -144,7 +144,7 @@ func (r *Reader) remembered(c Component, resource ocm.Resource, place store.Stor
 	return s
 }
 
-// has reports whether the runtimes' registry contains a content that several components share.
+// has reports whether the runtimes' registry contains the content in its shared content repository.
 func has(ctx context.Context, place store.Store, content Content) (bool, error) {
 	shared, err := place.Repository(ctx, bundle.ContentRepository)
 	if err != nil {
@@ -161,7 +161,7 @@ func has(ctx context.Context, place store.Store, content Content) (bool, error) 
 // tagName returns the name under which the digest of a resource's reference is pinned. It begins with the component
 // version, which contains no space.
 func (c Component) tagName(resource ocm.Resource) string {
-	data, _ := json.Marshal(struct { // strings and numbers always encode
+	data, _ := json.Marshal(struct { // json.Marshal cannot fail for strings
 		Name, Version string
 		ExtraIdentity map[string]string
 		Access        ocm.Access
@@ -170,8 +170,8 @@ func (c Component) tagName(resource ocm.Resource) string {
 	return fmt.Sprintf("%s:%s %s", c.Descriptor.Name, c.Descriptor.Version, digest.FromBytes(data))
 }
 
-// firstDigest returns the digest that a resource's reference had at its first read. With Pins, the digest is recorded
-// across restarts.
+// firstDigest returns the digest that a resource's reference had at its first read. If Pins is set, firstDigest also
+// finds digests that were recorded before a restart.
 func (r *Reader) firstDigest(c Component, resource ocm.Resource) (digest.Digest, bool) {
 	name := c.tagName(resource)
 	r.mu.Lock()

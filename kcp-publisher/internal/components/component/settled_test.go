@@ -63,7 +63,7 @@ func TestChangedReferenceIsRefused(t *testing.T) {
 	if data, err := reader.Bytes(t.Context(), c, c.Descriptor.Resources[0]); err == nil {
 		t.Errorf("changed reference: got content %q, want an error", data)
 	}
-	t.Run("without pins", func(t *testing.T) {
+	t.Run("changed reference without pins", func(t *testing.T) {
 		w.file(hello)
 		at, reader := &clock{at: at.at}, w.reader()
 		w.must(content(at, c, reader))
@@ -74,7 +74,7 @@ func TestChangedReferenceIsRefused(t *testing.T) {
 		}
 	})
 	w.must(kept.Close())
-	t.Run("after a restart", func(t *testing.T) {
+	t.Run("changed reference after a restart", func(t *testing.T) {
 		kept, err := cache.Open(dir, 1<<20)
 		w.must(err)
 		defer kept.Close()
@@ -159,7 +159,7 @@ func TestChartIsFetchedOnceForAllRuntimes(t *testing.T) {
 	if n := w.requests.Load() - before; n != 1 {
 		t.Errorf("got %d requests to the place for existing content", n)
 	}
-	t.Run("stored again in a place without the content", func(t *testing.T) {
+	t.Run("chart is stored again in another registry location", func(t *testing.T) {
 		other, err := store.Open(w.host+"/other", w.registries)
 		w.must(err)
 		found, err := content(other)

@@ -38,7 +38,7 @@ const (
 type Registry struct {
 	Registries *store.Registries
 	Prefix     string
-	// Mapping is MappingPath if empty. With an empty mapping, a Reader also tries MappingDigest.
+	// An empty Mapping means MappingPath, and a Reader then also tries MappingDigest.
 	Mapping Mapping
 }
 

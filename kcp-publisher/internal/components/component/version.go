@@ -102,8 +102,9 @@ func localParts(r ocm.Resource) []digest.Digest {
 	return parts
 }
 
-// decodeIndexManifest returns the manifest with the descriptor, and all other manifests of an index. The manifest with
-// the descriptor has an annotation. Without the annotation, it is the first manifest.
+// decodeIndexManifest returns the manifest that contains the component descriptor, and all other manifests of an index.
+// An annotation marks the descriptor's manifest. If no manifest has the annotation, the first one contains the
+// descriptor.
 func decodeIndexManifest(fetched bundle.Fetched) (ocispec.Descriptor, []ocispec.Descriptor, error) {
 	var document struct {
 		ocispec.Index `json:",inline"`

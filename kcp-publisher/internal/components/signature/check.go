@@ -12,9 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
 // Refusal is the reason why a component version must not be used. Any other error means that the check could not run.
@@ -29,7 +29,7 @@ type Verifier struct {
 
 	mu      sync.Mutex // guards the fields below
 	policy  Policy
-	secrets map[string]ocm.Trust // by signature name
+	secrets map[string]ocm.Trust // keys from Secrets, by signature name
 }
 
 // NewVerifier returns a verifier for a policy. now returns the current time.
@@ -88,7 +88,7 @@ func (v *Verifier) trustFor(r rule, name string) ocm.Trust {
 	trust := join(r.trust, v.secrets[name])
 	trust.Subject = r.subject
 	if len(r.names) == 0 && r.subject == "" {
-		trust.Roots = nil // otherwise, the signer could choose the required subject
+		trust.Roots = nil // otherwise, the signer could choose the subject by the signature's name
 	}
 	return trust
 }
@@ -165,9 +165,9 @@ func (v *Verifier) signed(d ocm.Descriptor, r rule) error {
 	return errors.New(strings.Join(problems, "; "))
 }
 
-// complete checks that signed descriptors contain all required digests: every reference matches the digest of its
-// descriptor, and installed content and images have digests. Later reads compare content with its digest. An image must
-// have a digest because its location is not signed.
+// complete checks the digests in signed descriptors. Each reference must contain the digest of the referenced
+// descriptor. Installed content and images must have a digest, with which later reads compare the content. An image
+// needs a digest because a signature does not cover its location.
 func complete(all []component.Component) error {
 	known := make(map[string]ocm.Descriptor, len(all))
 	for _, c := range all {
@@ -184,7 +184,7 @@ func complete(all []component.Component) error {
 			return !r.IsImage()
 		})
 		if i == 0 {
-			selection, err := resolve.Select(c.Descriptor)
+			selection, err := bundle.Select(c.Descriptor)
 			if err != nil {
 				return err
 			}

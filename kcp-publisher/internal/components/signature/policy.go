@@ -57,7 +57,7 @@ type rule struct {
 	required bool
 	// names are the names of accepted signatures. Empty accepts all names.
 	names   []string
-	trust   ocm.Trust // from the files
+	trust   ocm.Trust // keys and certificates from the rule's key files
 	subject string
 }
 

@@ -93,7 +93,7 @@ func TestInvalidPolicyNamesTheField(t *testing.T) {
 		"regular expression as pattern": {
 			head + "rules: [{components: 'a.(io|com)/x', required: true}]\n", "rules[0].components",
 		},
-		"rule without required": {head + "rules: [{components: '*'}]\n", "rules[0].required must be true or false"},
+		"required is not set": {head + "rules: [{components: '*'}]\n", "rules[0].required must be true or false"},
 		"keys in a rule that requires no signature": {
 			head + "rules: [{components: '*', required: false, keys: [good.pem]}]\n", "rules[0].required is false",
 		},

@@ -43,8 +43,8 @@ type certificates struct {
 	now       func() time.Time
 
 	serving atomic.Pointer[tls.Certificate]
-	// last is the content of the Secret at the last read, which is served until the next renewal. Only one goroutine
-	// uses last.
+	// last is the content of the Secret after the last call of once. The replica serves its certificate until the next
+	// renewal. Only one goroutine uses last.
 	last map[string][]byte
 }
 
@@ -55,7 +55,7 @@ func (c *certificates) ensure(ctx context.Context) (authorities []byte, err erro
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 			return authorities, err
 		}
-		// Another replica was faster, and its certificates are valid too.
+		// Another replica has written the Secret. Read it again, and use its certificates if they are valid.
 	}
 	return nil, err
 }
@@ -68,7 +68,7 @@ func (c *certificates) once(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("read Secret %s/%s: %w", c.namespace, secretName, err)
 	}
 	if missing {
-		secret.Data = c.last // the Secret was deleted, but clients trust the served certificate
+		secret.Data = c.last // if the Secret was deleted, restore it: API servers trust this CA
 	}
 	data, changed, err := renewed(secret.Data, c.hosts, c.now())
 	if err != nil {

@@ -19,8 +19,9 @@ import (
 // maxWarningBytes is the length up to which the API server returns a warning in full.
 const maxWarningBytes = 256
 
-// promotions warns if a ModuleReleaseMeta adds a version to a channel although the channel's last rollout of this
-// version rejected it. It allows every object, because the rollout decides which runtime gets the version.
+// promotions is a webhook that returns a warning if a ModuleReleaseMeta adds a version to a channel and the last
+// rollout of this version in this channel rejected it. The webhook allows every object, because rollouts decide which
+// runtimes get a version.
 type promotions struct{ rollouts client.Reader }
 
 func (p promotions) Handle(ctx context.Context, request admission.Request) admission.Response {

@@ -64,7 +64,7 @@ var converted = []string{"kymas", "manifests", "moduletemplates", "watchers"}
 type registration struct {
 	certificates *certificates
 	metadata     metadata.Interface
-	// at returns the clientConfig of the webhook with a path.
+	// at returns the clientConfig of the webhook that serves the given path.
 	at func(path string, authorities []byte) map[string]any
 }
 
@@ -145,7 +145,8 @@ func converters(scheme *runtime.Scheme) (conversion.Registry, error) {
 	return registry, nil
 }
 
-// place returns the host names for the certificates, and a function that returns the clientConfig of a webhook.
+// place returns the host names for the serving certificate, and a function that returns the clientConfig of a webhook,
+// given its path and the PEM-encoded CAs.
 func (o Options) place() (hosts []string, at func(path string, authorities []byte) map[string]any, err error) {
 	switch {
 	case o.Service != "" && o.URL != "":
@@ -184,8 +185,8 @@ func (o Options) place() (hosts []string, at func(path string, authorities []byt
 // NeedLeaderElection returns false, because every replica serves the webhooks.
 func (r *registration) NeedLeaderElection() bool { return false }
 
-// Start checks and repairs certificates and registrations until the context ends. It runs immediately after a change or
-// deletion, and every checkInterval.
+// Start checks and repairs the certificates and registrations until the context ends: at the start, after each change
+// or deletion of a watched object, and every checkInterval.
 func (r *registration) Start(ctx context.Context) error {
 	changed := make(chan struct{}, 1)
 	for _, watched := range r.watched() {
@@ -221,7 +222,7 @@ func (r *registration) Start(ctx context.Context) error {
 // retryBackoff is the delay after failures.
 var retryBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 10, Cap: time.Minute}
 
-// watched returns the objects that the webhooks need.
+// watched returns the objects that registration writes, so that it can repair them after a change.
 func (r *registration) watched() []manager.Watched {
 	configurations := schema.GroupVersionResource{
 		Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations",
@@ -297,8 +298,8 @@ func (r *registration) validate(ctx context.Context, authorities []byte) error {
 	if err := r.edit(ctx, gvk, name, change); !apierrors.IsNotFound(err) {
 		return err
 	}
-	// The chart creates the configuration, because the chart's role does not allow the publisher to create it. An
-	// installation without the chart can allow it.
+	// The chart contains this configuration, because its role does not allow the publisher to create one. An
+	// installation without the chart can grant this permission.
 	configuration := &unstructured.Unstructured{}
 	configuration.SetGroupVersionKind(gvk)
 	configuration.SetName(name)

@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
 // templates validates ModuleTemplates.
@@ -44,7 +44,7 @@ func CheckTemplate(template *v1beta2.ModuleTemplate) error {
 	if version := template.Spec.Version; version != "" && version != descriptor.Version {
 		return fmt.Errorf("spec.descriptor: version is %s, but spec.version is %s", descriptor.Version, version)
 	}
-	if _, err := resolve.Select(descriptor); err != nil {
+	if _, err := bundle.Select(descriptor); err != nil {
 		return fmt.Errorf("spec.descriptor: %w", err)
 	}
 	return nil

@@ -31,7 +31,7 @@ func BenchmarkResolve10000Kymas20Modules(b *testing.B) {
 				},
 			})
 			contents[Ref{Component: component, Version: version}] = Content{
-				Install: part(rawManifest, v1beta2.OCIDir, "application/x-tar", name+version),
+				Install: part("raw-manifest", v1beta2.OCIDir, "application/x-tar", name+version),
 			}
 		}
 		metas = append(metas, v1beta2.ModuleReleaseMeta{

@@ -61,7 +61,7 @@ func TestControllerNameSelectsTemplates(t *testing.T) {
 	}
 }
 
-func TestFollowsIncludeModulesWithControllerName(t *testing.T) {
+func TestFollowedModulesIncludeModulesWithControllerName(t *testing.T) {
 	w := usual().askNothingBut("keda", controlledBy("red"))
 	if got, want := Follows(w.request, w.snapshot(t)),
 		[]Follow{{Module: "keda", Channel: "regular", Version: "1.0.0"}}; !reflect.DeepEqual(got, want) {

@@ -98,8 +98,8 @@ func (w *requested) forControlPlane() bool {
 	return w.choice.Template.Annotations[v1beta2.AnnotationTarget] == v1beta2.TargetControlPlane
 }
 
-// misplaced returns the problem of a module for the control plane's own cluster that another runtime requests. It
-// returns nil for a mandatory module, because no Kyma requests it.
+// misplaced returns the problem of a runtime that requests a module which can only be installed in the control plane's
+// own cluster. It returns nil for a mandatory module, because no Kyma requests it.
 func (w *requested) misplaced() *bundle.Problem {
 	if w.choice.Mandatory {
 		return nil

@@ -56,7 +56,7 @@ func names(entries []bundle.CatalogEntry) string {
 	return strings.Join(all, " ")
 }
 
-func TestAskedIncludesUnresolvedModules(t *testing.T) {
+func TestRequestedModulesIncludeUnresolvedModules(t *testing.T) {
 	w := usual().ask("nope").ask("apart", unmanaged).template("watch", "1.0.0").meta("watch").
 		edit(mandatoryMeta("7.0.0"))
 	if got := w.resolve(t).Asked; !slices.Equal(got, []string{"apart", "keda", "nope", "watch"}) {
@@ -64,7 +64,7 @@ func TestAskedIncludesUnresolvedModules(t *testing.T) {
 	}
 }
 
-func TestNeedsListComponentsOfResolvableModules(t *testing.T) {
+func TestNeedsReturnsComponentsOfResolvableModules(t *testing.T) {
 	w := usual().ask("nope").template("watch", "2.0.0").meta("watch").edit(mandatoryMeta("2.0.0"))
 	want := []Need{
 		{Ref: Ref{Component: prefix + "keda", Version: "1.0.0"}}, {
@@ -116,7 +116,7 @@ func TestResolveDoesNotModifyItsRequest(t *testing.T) {
 	}
 }
 
-func TestRemovalsAreUnrequestedModules(t *testing.T) {
+func TestRemovalsListUnrequestedModules(t *testing.T) {
 	for name, c := range map[string]struct {
 		installed, asked []string
 		confirmed        map[string]bool

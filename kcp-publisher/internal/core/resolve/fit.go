@@ -15,10 +15,10 @@ import (
 type budget struct {
 	contentBytes  int64
 	documentBytes int
-	modules       map[string]string // by Manifest name
+	modules       map[string]string // module names by Manifest name
 }
 
-// take adds a manifest, or returns an error if the manifest does not fit.
+// take adds the size of a manifest to the budget. It returns an error if the manifest does not fit.
 func (b *budget) take(m bundle.Manifest) error {
 	if err := m.Check(); err != nil {
 		return err
@@ -32,12 +32,12 @@ func (b *budget) take(m bundle.Manifest) error {
 		return fmt.Errorf("the runtime already has %d modules, which is the limit: remove some", bundle.MaxManifests)
 	case b.contentBytes+m.ContentBytes() > bundle.MaxBundleBytes:
 		return fmt.Errorf(
-			"its content of %d bytes exceeds the %d bytes of a bundle, %d of which are in use: remove other modules",
-			m.ContentBytes(), bundle.MaxBundleBytes, b.contentBytes)
+			"its content of %d bytes does not fit into the bundle: the limit is %d bytes, and other modules use %d: "+
+				"remove some of them", m.ContentBytes(), bundle.MaxBundleBytes, b.contentBytes)
 	case b.documentBytes+encoded > bundle.MaxManifestsBytes:
 		return fmt.Errorf(
-			"its manifest of %d bytes exceeds the %d bytes of a bundle, %d of which are in use: remove other modules",
-			encoded, bundle.MaxManifestsBytes, b.documentBytes)
+			"its manifest of %d bytes does not fit into the bundle: the limit is %d bytes, and other modules use %d: "+
+				"remove some of them", encoded, bundle.MaxManifestsBytes, b.documentBytes)
 	}
 	b.contentBytes += m.ContentBytes()
 	b.documentBytes += encoded
@@ -45,7 +45,7 @@ func (b *budget) take(m bundle.Manifest) error {
 	return nil
 }
 
-// giveBack reverts take.
+// giveBack subtracts the size of a manifest from the budget.
 func (b *budget) giveBack(m bundle.Manifest) {
 	b.contentBytes -= m.ContentBytes()
 	b.documentBytes -= encodedSize(m)

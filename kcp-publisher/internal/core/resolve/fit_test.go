@@ -34,7 +34,7 @@ func padded(n int) func(*v1beta2.ModuleTemplate) {
 }
 
 func (w *world) sized(module, version string, bytes int64) *world {
-	content := part(rawManifest, v1beta2.OCIDir, "application/x-tar", module+version)
+	content := part("raw-manifest", v1beta2.OCIDir, "application/x-tar", module+version)
 	content.SizeBytes = bytes
 	return w.whole(module, version, Content{Install: content})
 }
@@ -93,7 +93,7 @@ func TestDeeplyNestedTemplateIsOmittedFromTheCatalog(t *testing.T) {
 	}
 }
 
-func TestMetaWithTooManyChannelsIsOmitted(t *testing.T) {
+func TestModuleReleaseMetaWithTooManyChannelsIsOmitted(t *testing.T) {
 	var channels []string
 	for i := range 2_100 {
 		channels = append(channels, fmt.Sprintf("c%d=1.0.0", i))
@@ -148,7 +148,7 @@ func TestLargeRequestDoesNotDisplaceMandatoryOrInstalledModules(t *testing.T) {
 	if manifestOf(result, "zz-guard") == nil || manifestOf(result, "keda") == nil {
 		t.Errorf("got %v, want zz-guard and keda included", outline(result))
 	}
-	if problem := problemOf(result, "big-8"); !strings.Contains(problem, "content of 31457280 bytes exceeds") {
+	if problem := problemOf(result, "big-8"); !strings.Contains(problem, "content of 31457280 bytes does not fit") {
 		t.Errorf("got problem %q, want the size of the content", problem)
 	}
 	if !slices.Contains(result.Asked, "big-8") {
@@ -156,7 +156,7 @@ func TestLargeRequestDoesNotDisplaceMandatoryOrInstalledModules(t *testing.T) {
 	}
 }
 
-func TestUpgradeThatDoesNotFitKeepsThePreviousVersion(t *testing.T) {
+func TestUpgradeThatExceedsBundleSizeKeepsThePreviousVersion(t *testing.T) {
 	w := newWorld()
 	for i := range 8 {
 		name := fmt.Sprintf("big-%d", i)
@@ -176,7 +176,7 @@ func TestUpgradeThatDoesNotFitKeepsThePreviousVersion(t *testing.T) {
 	if m := manifestOf(result, "tiny"); m == nil || m.Version != "2.0.0" {
 		t.Errorf("got %v, want tiny upgraded", outline(result))
 	}
-	if problem := problemOf(result, "big-7"); !strings.Contains(problem, "exceeds") {
+	if problem := problemOf(result, "big-7"); !strings.Contains(problem, "does not fit") {
 		t.Errorf("got problem %q, want one about the size", problem)
 	}
 }

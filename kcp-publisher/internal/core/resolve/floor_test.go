@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-func TestModulesNeverGoBelowTheirFloor(t *testing.T) {
+func TestModulesNeverGoBelowTheirMinimumVersion(t *testing.T) {
 	undo := func(of string) rollout.Decision { return rollout.Decision{Version: "1.0.0", Undo: of} }
 	for name, c := range map[string]struct {
 		kept     bool // the last bundle is known and contains keda 1.0.0

@@ -23,7 +23,7 @@ func promoted(w *world) *world {
 	return w
 }
 
-func TestGateLimitsTheVersion(t *testing.T) {
+func TestRolloutGateLimitsTheVersion(t *testing.T) {
 	const why = "rollout keda-regular-1 holds version 1.1.0: wave others"
 	held := rollout.Decision{Version: "1.0.0", Held: why}
 	for name, c := range map[string]struct {
@@ -116,7 +116,7 @@ func TestHeldModuleIsRemovedInItsInstalledVersion(t *testing.T) {
 	}
 }
 
-func TestOffersFollowGates(t *testing.T) {
+func TestOfferedVersionsFollowRolloutGates(t *testing.T) {
 	w := promoted(usual())
 	w.request.Asked.Modules, w.request.Settings.Autonomy = nil, bundle.AutonomyCatalog
 	w.gated(rollout.Decision{Version: "1.0.0", Held: "held"})
@@ -129,7 +129,7 @@ func TestOffersFollowGates(t *testing.T) {
 	}
 }
 
-func TestFollowsListModulesThatFollowAChannel(t *testing.T) {
+func TestModulesThatFollowAChannelAreListed(t *testing.T) {
 	for name, c := range map[string]struct {
 		world *world
 		want  []Follow

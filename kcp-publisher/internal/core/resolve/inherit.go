@@ -13,8 +13,8 @@ import (
 )
 
 // inherit sets each module that lifecycle-manager installed to exactly the installed version, regardless of channels,
-// rollouts and visibility. It also adds such modules that are not requested, because the agent must adopt a module
-// before it can remove the module.
+// rollouts and visibility. It also adds modules of lifecycle-manager that are not requested, because the agent must
+// adopt a module before it can remove the module.
 func inherit(all []requested, request Request, snapshot *catalog.Snapshot) []requested {
 	for i := range request.Inherited {
 		inherited := &request.Inherited[i]

@@ -47,7 +47,7 @@ func (w *world) has(module, version string) *world {
 	return w
 }
 
-func TestReleasedModulesHaveNoFloorInNextTakeover(t *testing.T) {
+func TestReleasedModulesHaveNoMinimumVersionInNextTakeover(t *testing.T) {
 	guard := bundle.Manifest{Name: "guard", Module: "guard", Version: "1.1.0"}
 	guard.Labels = map[string]string{v1beta2.LabelMandatoryModule: v1beta2.True}
 	last := &bundle.DesiredState{
@@ -106,7 +106,7 @@ func TestModuleIsTakenOverInItsInstalledVersion(t *testing.T) {
 			[]string{"warden@1.1.0 mandatory",
 				"Warning OlderVersionAsked: module warden stays at version 1.1.0: lifecycle-manager installed " +
 					"1.0.0, which is older"}, ""},
-		"Module given back before while a newer version waited": {usual().has("keda", "1.1.0").
+		"Module returned earlier while its upgrade waited": {usual().has("keda", "1.1.0").
 			returned("keda", "1.1.0").installed("keda", "1.0.0"),
 			[]string{"keda@1.0.0 regular"}, ""},
 		"Module without a ModuleReleaseMeta": {
@@ -176,7 +176,7 @@ func TestAdoptedModuleFollowsItsChannel(t *testing.T) {
 	}
 }
 
-func TestModulesGivenBackStayUnchanged(t *testing.T) {
+func TestModulesReturnedToLifecycleManagerStayUnchanged(t *testing.T) {
 	w := usual().installed("keda", "1.0.0").published(t).channel("fast").askNothingBut("mail")
 	w.request.Takeover, w.request.Versions = bundle.TakeoverRelease,
 		map[string]string{"keda": "1.0.0", "warden": "2.0.0"}

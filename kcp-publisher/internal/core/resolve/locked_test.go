@@ -20,7 +20,7 @@ func TestReleaseMustCoverTheDefaultCRAndTheNameOfAModule(t *testing.T) {
 	released := &DefaultCR{
 		Part: part(bundle.ContentDefaultCR, v1beta2.OCIRef, "application/yaml", "cr"), Object: cr("default"),
 	}
-	install := part(rawManifest, v1beta2.OCIDir, "application/x-tar", "keda")
+	install := part("raw-manifest", v1beta2.OCIDir, "application/x-tar", "keda")
 	withCR := func(name string) func(*v1beta2.ModuleTemplate) {
 		return func(t *v1beta2.ModuleTemplate) { t.Spec.Data = cr(name) }
 	}

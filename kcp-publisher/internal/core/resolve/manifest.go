@@ -93,7 +93,7 @@ func ofComponent(err error) error {
 
 // manifestName returns the name of a module's Manifest in the runtime.
 func manifestName(module string) (string, error) {
-	name := strings.ReplaceAll(module, "/", "-")
+	name := bundle.ManifestName(module)
 	if problems := validation.IsDNS1123Label(strings.ReplaceAll(name, ".", "-")); len(problems) > 0 {
 		return "",
 			fmt.Errorf("its name is not a valid Manifest name: %s: request it by its module name",

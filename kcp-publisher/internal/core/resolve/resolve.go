@@ -40,13 +40,15 @@ type Request struct {
 	Maintenance *window.Schedule
 	// Leaving are the modules that the runtime still has but no longer requests, by name and channel.
 	Leaving []v1beta2.Module
-	// NoCatalog omits the catalog. NoModuleCopy omits the modules of Seed.
+	// NoCatalog is true if the bundle must not contain the catalog. NoModuleCopy is true if the agent must create the
+	// Kyma without the modules in Seed.
 	NoCatalog, NoModuleCopy bool
 	// ControlPlane is true if the runtime is the control plane's own cluster.
 	ControlPlane bool
 	// Deleting is true for a deleted Kyma. Such a Kyma requests no modules and gets no offers.
 	Deleting bool
-	// Gates contains, by track, the rollout decisions for the runtime, if they differ from the channel's version.
+	// Gates contains the rollouts' decisions for the runtime, by track. It omits decisions that allow the channel's
+	// current version.
 	Gates map[rollout.Track]rollout.Decision
 	// Shown contains, by track, the version that the runtime's catalog lists for a channel that a rollout holds back.
 	Shown map[rollout.Track]string
@@ -106,7 +108,7 @@ type Result struct {
 	// are removed.
 	Asked []string
 	// Versions are the versions of the manifests. For a requested module without a manifest, the version comes from
-	// Request.
+	// Request.Versions.
 	Versions map[string]string
 	// Held are messages about modules whose channel's version a rollout holds back. They are not part of State, so the
 	// progress of a rollout does not change the bundle.
@@ -197,8 +199,8 @@ func (w *requested) keep(request Request, snapshot *catalog.Snapshot) {
 			!w.choice.Mandatory) {
 		w.floor = i.Version
 	}
-	// A module whose channel moves to a hidden version is not removed: the Kyma keeps the last version if it is not
-	// hidden.
+	// If a channel changes to a version that is hidden from the Kyma, the module stays at its last version, unless that
+	// version is hidden too.
 	if w.revoked = catalog.Hidden(w.err); w.revoked && last != nil {
 		_, err := snapshot.At(w.module.Name, last.Channel, last.Version, request.Labels)
 		w.revoked = catalog.Hidden(err)
@@ -208,7 +210,7 @@ func (w *requested) keep(request Request, snapshot *catalog.Snapshot) {
 	}
 	kept, err := snapshot.At(w.module.Name, w.choice.Channel, w.floor, request.Labels)
 	if w.choice.Mandatory {
-		kept, err = snapshot.Installed(w.module.Name, "", w.floor) // mandatory modules are hidden from At
+		kept, err = snapshot.Installed(w.module.Name, "", w.floor) // At does not return mandatory modules
 	}
 	if err == nil {
 		w.kept = &kept

@@ -34,7 +34,7 @@ func (s story) check(t *testing.T) {
 	}
 }
 
-func TestDesiredModules(t *testing.T) {
+func TestRequestedModulesAreResolvedToVersions(t *testing.T) {
 	for name, c := range map[string]story{
 		"A module without a channel follows the Kyma's": {world: usual(), want: []string{"keda@1.0.0 regular"}},
 		"A module's own channel wins over the Kyma's": {
@@ -395,7 +395,7 @@ func pinned(version string) func(*v1beta2.Module) {
 }
 
 func oversized(w *world) *world {
-	large := part(rawManifest, v1beta2.OCIDir, "application/x-tar", "x")
+	large := part("raw-manifest", v1beta2.OCIDir, "application/x-tar", "x")
 	large.SizeBytes = bundle.MaxLayerBytes + 1
 	w.whole("keda", "1.0.0", Content{Install: large})
 	return w

@@ -53,7 +53,7 @@ func Keeps(request Request, snapshot *catalog.Snapshot, granted map[string]strin
 		}
 		if _, err := snapshot.At(module, channel, version, labels.Set(request.Labels)); err != nil &&
 			!catalog.Hidden(err) {
-			channel = "" // the version may have been pinned
+			channel = "" // not a version of the channel: the Kyma may have pinned it
 		}
 		request.Last.Manifests = append(request.Last.Manifests, bundle.Manifest{
 			Module: module, Channel: channel, Version: version,

@@ -77,7 +77,7 @@ func descriptor(module, version string) []byte {
 }
 
 func (w *world) content(module, version, data string) *world {
-	return w.whole(module, version, Content{Install: part(rawManifest, v1beta2.OCIDir, "application/x-tar", data)})
+	return w.whole(module, version, Content{Install: part("raw-manifest", v1beta2.OCIDir, "application/x-tar", data)})
 }
 
 // whole sets the content of a component version.

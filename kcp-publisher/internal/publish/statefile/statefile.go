@@ -136,7 +136,7 @@ func (f *File) read() error {
 	if err != nil {
 		return fmt.Errorf("read state file: %w", err)
 	}
-	f.state.Version = 0 // so a file without a version is invalid
+	f.state.Version = 0 // overwrite the default, so a file without a version is refused below
 	if err := json.Unmarshal(data, &f.state); err != nil {
 		return fmt.Errorf("state file %s: %w: restore it from a backup, or delete it to start without records", f.path,
 			err)

@@ -25,6 +25,14 @@ type Rewriting struct {
 	Paths []bundle.ImagePath
 }
 
+// Policy is the value of v1beta2.AnnotationImages on a Manifest.
+type Policy struct {
+	// Settings contains the mirrors, the image paths and the pull Secret.
+	bundle.Settings
+	// Pinned is true if the module must not use an image without a digest.
+	Pinned bool `json:"pinned,omitempty"`
+}
+
 // Use is the use of an image in one field.
 type Use struct {
 	// Object is the name of the object for messages. Field is the path of the field.
@@ -131,13 +139,14 @@ func (r rules) rewrite(text string) (string, error) {
 	}
 	mirrored := r.mirrors.Mirrored(localized.name)
 	if !found && mirrored == localized.name {
-		return text, nil // unchanged, including short forms
+		return text, nil // keep short forms such as nginx, which String would expand
 	}
 	localized.name = mirrored
 	return localized.String(), nil
 }
 
-// localize returns the localized image for an image. As in Kyma, it must have the same last path element and tag.
+// localize returns the localized image that replaces an image. As in lifecycle-manager, both must have the same last
+// path element and tag.
 func (r rules) localize(i image) (image, bool, error) {
 	if slices.ContainsFunc(r.localized,
 		func(l image) bool { return l.name == i.name && l.tag == i.tag && l.digest == i.digest }) {
@@ -155,8 +164,8 @@ func (r rules) localize(i image) (image, bool, error) {
 		return i, false, nil
 	case len(best) > 1:
 		return i, false,
-			fmt.Errorf("image %s is localized as %s and as %s: list only one of them", i.text, best[0].text,
-				best[1].text)
+			fmt.Errorf("image %s matches both %s and %s in the component's image list: list only one of them", i.text,
+				best[0].text, best[1].text)
 	case i.digest != "" && best[0].digest != "" && i.digest != best[0].digest:
 		return i, false,
 			fmt.Errorf("image %s has a different digest than %s in the component's image list", i.text, best[0].text)
@@ -208,7 +217,19 @@ func Unlisted(uses []Use, listed []string) []string {
 	return strange
 }
 
-// covers reports whether a listed image matches a used image, by the rule of localize.
+// Unpinned returns the applied images without a digest, without duplicates.
+func Unpinned(uses []Use) []string {
+	var unpinned []string
+	for _, use := range uses {
+		if i, ok := parse(use.Rewritten); (!ok || i.digest == "") && !slices.Contains(unpinned, use.Image) {
+			unpinned = append(unpinned, use.Image)
+		}
+	}
+	return unpinned
+}
+
+// covers reports whether a listed image matches a used image. As in localize, both must have the same last path
+// element, and the same tag or digest.
 func covers(l, i image) bool {
 	return l.base() == i.base() &&
 		(i.tag != "" && l.tag == i.tag || i.digest != "" && l.digest == i.digest || i.tag == "" && i.digest == "" &&

@@ -66,7 +66,7 @@ func TestImagesAreLocalizedAndMirrored(t *testing.T) {
 		},
 		"several localized images with the same common path": {
 			"example.org/c/scaler:1.0", []string{"l.example/b/scaler:1.0", "l.example/a/scaler:1.0"}, nil,
-			"is localized as",
+			"matches both",
 		},
 		"image with a digest only": {
 			"example.org/scaler@" + sum, []string{"l.example/scaler:1.0@" + sum}, nil, "example.org/scaler@" + sum,
@@ -195,6 +195,18 @@ func TestUnlistedReturnsImagesMissingInComponent(t *testing.T) {
 	if got := Unlisted(uses, []string{"l.example/scaler:1.0@" + sum}); !slices.Equal(got,
 		[]string{"example.org/other:1.0", "${X}"}) {
 		t.Errorf("unlisted images: got %v, want example.org/other:1.0 and ${X}", got)
+	}
+}
+
+func TestUnpinnedReturnsImagesWithoutADigest(t *testing.T) {
+	uses := []Use{
+		{Image: "example.org/scaler:1.0", Rewritten: "example.org/scaler:1.0@" + sum},
+		{Image: "example.org/other:1.0", Rewritten: "mirror.example/other:1.0"},
+		{Image: "example.org/other:1.0", Rewritten: "mirror.example/other:1.0"},
+		{Image: "${X}", Rewritten: "${X}"},
+	}
+	if got := Unpinned(uses); !slices.Equal(got, []string{"example.org/other:1.0", "${X}"}) {
+		t.Errorf("unpinned images: got %v, want example.org/other:1.0 and ${X}", got)
 	}
 }
 

@@ -1,0 +1,70 @@
+package objects
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/images"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
+)
+
+// fromBundle lists the annotations that a bundle can set on a Manifest, of all annotations that the agent reads.
+var fromBundle = []string{
+	v1beta2.AnnotationCustomStateCheck, v1beta2.AnnotationRecreate, v1beta2.AnnotationUsesValues,
+	v1beta2.AnnotationRequiresFeatures,
+}
+
+// completed returns a Manifest of a bundle with the labels and annotations that the agent sets: the module's name and
+// component, the image rules, the module's values, and the names of the runtime's Kymas. It derives the name and the
+// component from the fields that the agent has checked, because ServiceAccounts and ownership depend on them. It drops
+// the agent's other annotations, so that a bundle cannot replace the agent's records.
+func completed(want bundle.Manifest, b *bundle.Bundle) bundle.Manifest {
+	annotations := map[string]string{}
+	set := func(annotation, value string) {
+		if value != "" {
+			annotations[annotation] = value
+		}
+	}
+	for annotation, value := range want.Annotations {
+		domain, _, _ := strings.Cut(annotation, "/")
+		if domain != ourDomain && domain != v1beta2.Group || slices.Contains(fromBundle, annotation) {
+			annotations[annotation] = value
+		}
+	}
+	if want.Name != want.Module {
+		set(v1beta2.AnnotationModule, want.Module)
+	}
+	set(v1beta2.AnnotationFQDN, want.Component)
+	set(v1beta2.AnnotationImages, imageRules(want.Release, b.State.Settings))
+	set(v1beta2.AnnotationValues, b.Statement.Predicate.Values.For(want).String())
+	set(v1beta2.AnnotationKymas, takeover.Kymas(b.Statement.Predicate))
+	want.Annotations = annotations
+	want.Labels = with(want.Labels, map[string]string{v1beta2.LabelModuleName: bundle.ManifestName(want.Module)})
+	return want
+}
+
+// ourDomain is the domain of the project's annotations.
+const ourDomain = "kyma-pull.dev"
+
+// imageRules returns the value of the annotation with the image mirrors, image paths and the pull Secret for the
+// installer. It is empty if the installer needs no rules. A module with a proof of release must pin its images.
+func imageRules(release []bundle.Content, settings bundle.Settings) string {
+	rules := images.Policy{
+		Settings: bundle.Settings{
+			Mirrors: settings.Mirrors, ImagePaths: settings.ImagePaths, ImagePullSecret: settings.ImagePullSecret,
+		},
+		Pinned: len(release) > 0,
+	}
+	if len(rules.Mirrors)+len(rules.ImagePaths) == 0 && rules.ImagePullSecret == "" && !rules.Pinned {
+		return ""
+	}
+	text, err := json.Marshal(rules)
+	if err != nil {
+		panic(fmt.Sprintf("settings always encode: %v", err)) // cannot happen: the settings were decoded from JSON
+	}
+	return string(text)
+}
