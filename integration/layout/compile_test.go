@@ -2,6 +2,7 @@ package layout
 
 import (
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -26,6 +27,20 @@ func TestOnlyImagesAndReleasesAreBuiltWithTrimpath(t *testing.T) {
 	for line := range strings.Lines(string(output)) {
 		if !slices.ContainsFunc(trimmed, func(allowed string) bool { return strings.HasPrefix(line, allowed) }) {
 			t.Errorf("only builds of images and releases can use -trimpath, which compiles everything again: %s", line)
+		}
+	}
+}
+
+// TestOtherSystemsHaveTheFunctionsOfLinux compares files for Linux with files for other systems, because the suite
+// compiles only for Linux and a release contains programs for macOS.
+func TestOtherSystemsHaveTheFunctionsOfLinux(t *testing.T) {
+	declared := regexp.MustCompile(`(?m)^func (\w+)\(`)
+	for _, path := range tracked(t, "**/*_other.go") {
+		linux := readFile(t, strings.Replace(path, "_other.go", "_linux.go", 1))
+		for _, f := range declared.FindAllStringSubmatch(readFile(t, path), -1) {
+			if !strings.Contains(linux, f[0]) {
+				t.Errorf("%s declares %s, which does not exist on Linux", path, f[1])
+			}
 		}
 	}
 }

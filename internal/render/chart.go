@@ -20,9 +20,9 @@ import (
 
 const (
 	chartLayer = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
-	// maxChartFileBytes limits the size of a file in a chart, like Helm.
+	// maxChartFileBytes limits the size of a file in a chart. Helm has the same limit.
 	maxChartFileBytes = 5 << 20
-	// maxChartNesting limits the depth of nested archives. Helm's tools create one level.
+	// maxChartNesting limits the nesting of packaged subcharts. Helm itself creates only one level.
 	maxChartNesting = 8
 )
 
@@ -108,8 +108,8 @@ func chartLayerOf(blob []byte) ([]byte, error) {
 	return set.Blob(layers[0].Digest)
 }
 
-// chart reads an archive and the archives of its subcharts. All archives share one limit. Helm would unpack the
-// archives of subcharts with a separate limit for each.
+// chart reads a chart's archive and the archives of its subcharts. One size limit applies to all these archives
+// together, unlike in Helm, which has a limit for each archive.
 func (b *budget) chart(data []byte, nesting int) ([]file, error) {
 	members, err := b.untar(data, func(string) bool { return true })
 	if err != nil {
@@ -137,7 +137,7 @@ func (b *budget) chart(data []byte, nesting int) ([]file, error) {
 			return nil, fmt.Errorf("%s: %w", m.name, err)
 		}
 		for _, f := range inner {
-			// Any folder name is possible. The extension prevents Helm from treating the folder as an archive.
+			// Helm accepts any folder name for a subchart, but treats a name that ends in .tgz as an archive.
 			files = append(files, file{name + ".unpacked/" + f.name, f.data})
 		}
 	}
@@ -155,7 +155,7 @@ func (b *budget) archivedChart(data []byte, nesting int) ([]file, error) {
 	return b.chart(data, nesting)
 }
 
-// inChart returns a path relative to the innermost subchart.
+// inChart returns a file's path relative to the innermost subchart that contains the file.
 func inChart(name string) string {
 	for {
 		rest, inside := strings.CutPrefix(name, "charts/")
@@ -167,19 +167,20 @@ func inChart(name string) string {
 	}
 }
 
-// isArchivedChart reports whether Helm reads a file as the archive of a subchart. Helm ignores names that start with a
-// dot or underscore.
+// isArchivedChart reports whether Helm treats a file as the archive of a subchart. Helm ignores files in charts/ whose
+// names start with a dot or underscore.
 func isArchivedChart(name string) bool {
 	archive, inside := strings.CutPrefix(inChart(name), "charts/")
 	return inside && path.Ext(archive) == ".tgz" && strings.IndexAny(archive, "_.") != 0
 }
 
-// checkDocument returns an error for YAML that would expand too much when Helm reads it.
+// checkDocument returns an error if f is a YAML file that Helm parses and its size or expanded aliases exceed the
+// limits.
 func checkDocument(f file) error {
 	switch inChart(f.name) {
 	case "Chart.yaml", "Chart.lock", "requirements.yaml", "requirements.lock":
 		if len(f.data) > maxValuesBytes {
-			return fmt.Errorf("%d bytes, must be at most %d", len(f.data), maxValuesBytes)
+			return fmt.Errorf("the file has %d bytes, must be at most %d", len(f.data), maxValuesBytes)
 		}
 		return strict.YAML(f.data, strict.Limits{})
 	case "values.yaml":

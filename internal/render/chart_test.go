@@ -129,7 +129,7 @@ func TestPackagedSubchartIsRendered(t *testing.T) {
 	require.Equal(t, map[string]any{"value": "somebody"}, rendered(t, in)["data"])
 }
 
-func TestConfigLayerHasTwoFormats(t *testing.T) {
+func TestChartConfigLayerAcceptsValuesAndConfigs(t *testing.T) {
 	template := settingsMap(`{{ printf "%v/%v" .Values.a.b .Values.c | quote }}`)
 	for name, c := range map[string]struct{ layer, want, err string }{
 		"no values":             {"", "x/z", ""},
@@ -148,7 +148,7 @@ func TestConfigLayerHasTwoFormats(t *testing.T) {
 			"Namespace is default, but the module is installed in kyma-system",
 		},
 		"configs only for other charts": {
-			"configs: [{name: a, overrides: c=1}, {name: b}]", "", "none of the names a, b is chart sample",
+			"configs: [{name: a, overrides: c=1}, {name: b}]", "", "none of the names a, b matches chart sample",
 		},
 		"unsupported field in configs": {
 			"configs: [{name: any, url: 'https://example.org'}]", "", "configs[0].url is not supported",
@@ -263,7 +263,7 @@ func TestUnsupportedHooksAreRefused(t *testing.T) {
 	}
 }
 
-func TestKeepsReportsResourcePolicy(t *testing.T) {
+func TestKeepsDetectsHelmResourcePolicy(t *testing.T) {
 	objects, err := Render(
 		chartWith(
 			t,
@@ -298,7 +298,7 @@ func TestInvalidChartsAreRefused(t *testing.T) {
 			[]string{"Chart.yaml", "apiVersion: v2\nname: ../../evil\nversion: 1.0.0\n"},
 			`chart.metadata.name "../../evil" is invalid`,
 		},
-		"chart name of dots": {
+		"chart name ..": {
 			[]string{"Chart.yaml", "apiVersion: v2\nname: ..\nversion: 1.0.0\n"},
 			`chart.metadata.name ".." is not allowed`,
 		},

@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// maxStackBytes limits the stack, so endless recursion ends while there is enough memory for an error message.
+	// maxStackBytes limits the stack, so endless recursion fails before the process runs out of memory.
 	maxStackBytes = 64 << 20
-	// hardShare defines how much the kernel's memory limit exceeds the child's own limit: by 1/hardShare. The child can
-	// then report that it exceeded its own limit, instead of crashing in Go's runtime.
+	// The kernel's memory limit exceeds the child's own limit by 1/hardShare of it. The child can thus report that it
+	// exceeded its own limit before an allocation fails and crashes the Go runtime.
 	hardShare = 4
-	// watchInterval is the interval at which the child checks its memory. A program can allocate about 50 MiB in this
-	// time.
+	// watchInterval is the interval at which the child checks its memory usage. A program can allocate about 50 MiB in
+	// one interval.
 	watchInterval = 10 * time.Millisecond
 )
 
-// Child is the child process of Confined. It reads limits and an Input as JSON, and writes the objects or an error.
-// Before it reads the Input, it limits its memory and CPU time, and gives up the ability to open files, connections and
-// programs. The process must not do anything else.
+// Child is the main function of the child process that Confined starts. It reads limits and an Input as JSON from in,
+// and writes the objects or an error to out. Before it reads the Input, it limits the memory and CPU time of the
+// process and prevents it from opening files, connections and programs. The process must not do anything else.
 func Child(in io.Reader, out io.Writer) error {
 	// Discard warnings of Helm and kustomize. Use UTC, because the local time zone depends on the node.
 	log.SetOutput(io.Discard)
@@ -75,7 +75,8 @@ func (in Input) answer() answer {
 	return answer{Objects: encoded}
 }
 
-// outgrown returns a channel that is closed when this process exceeds its memory limit.
+// outgrown returns a channel that is closed when this process uses more than most bytes of memory. Closing enough stops
+// the check.
 func outgrown(most int64, enough <-chan struct{}) <-chan struct{} {
 	tooMuch := make(chan struct{})
 	go func() {

@@ -24,25 +24,26 @@ import (
 const (
 	defaultTimeout     = 30 * time.Second
 	defaultMemoryBytes = 512 << 20
-	// maxAnswerBytes limits the child's output to the maximum size of a layer.
+	// maxAnswerBytes limits the size of the objects that the child returns.
 	maxAnswerBytes = bundle.MaxLayerBytes
-	// maxStderrBytes limits the child's error output. The output of a crashing Go program starts with the reason.
+	// maxStderrBytes limits how much of the child's stderr is read. If a Go program crashes, stderr starts with the
+	// reason.
 	maxStderrBytes = 16 << 10
 )
 
-// ErrNotRun means that rendering did not start or was interrupted. The content is not the cause.
+// ErrNotRun means that rendering did not start or was interrupted for a reason other than the content, so callers can
+// retry.
 var ErrNotRun = errors.New("rendering did not run")
 
 // Confined renders content in a child process with limited time and memory. It is safe for concurrent use. Each call
 // starts its own child, which ends before the call returns.
 type Confined struct {
-	// Command is the command line of a program that only calls Child. For the agent, it is the agent's program with a
-	// hidden command.
+	// Command is the command line of the child process, which must only call Child. The agent uses its own executable
+	// with a hidden subcommand.
 	Command []string
-	// Timeout limits rendering. Defaults to 30s.
+	// Timeout limits the time of one call of Render. Defaults to 30s.
 	Timeout time.Duration
-	// MemoryBytes limits the child's memory. Defaults to 512 MiB. The agent's program without content needs about 10
-	// MiB.
+	// MemoryBytes limits the child's memory. Defaults to 512 MiB. An idle child uses about 10 MiB.
 	MemoryBytes int64
 }
 
@@ -58,8 +59,8 @@ type answer struct {
 	Refused string          `json:"refused,omitempty"`
 }
 
-// Render returns the result of the function Render. It uses a child process for charts and kustomizations. ErrNotRun
-// and context errors are temporary. All other errors are caused by the content, so a retry returns the same error.
+// Render renders content like the function Render, but runs charts and kustomizations in a child process. ErrNotRun and
+// context errors are temporary. The content causes all other errors, so a retry would return the same error.
 func (c Confined) Render(ctx context.Context, in Input) ([]*unstructured.Unstructured, error) {
 	if in.Packed != v1beta2.HelmChart && in.Packed != v1beta2.Kustomize {
 		return Render(in)
@@ -77,8 +78,8 @@ func (c Confined) Render(ctx context.Context, in Input) ([]*unstructured.Unstruc
 		return nil, in.named(fmt.Errorf("content of %d bytes, must be at most %d", len(in.Content),
 			bundle.MaxLayerBytes))
 	}
-	// The limit of CPU time is several times the timeout, because the child uses several cores. It ends the child even
-	// if this process is stopped or killed.
+	// The CPU limit ends the child even if this process is suspended and cannot enforce the timeout. It is four times
+	// the timeout, because the child can use several cores.
 	question, err := json.Marshal(limits{c.MemoryBytes, uint64(c.Timeout/time.Second)*4 + 1})
 	if err != nil {
 		return nil, err
@@ -94,7 +95,7 @@ func (c Confined) Render(ctx context.Context, in Input) ([]*unstructured.Unstruc
 	return understood(in, output)
 }
 
-// ask runs the child and returns its output.
+// ask starts the child with question on stdin and returns its stdout.
 func (c Confined) ask(ctx context.Context, question []byte) ([]byte, error) {
 	limited, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
@@ -105,7 +106,7 @@ func (c Confined) ask(ctx context.Context, question []byte) ([]byte, error) {
 	child.Env = []string{}
 	child.WaitDelay = time.Second
 	child.SysProcAttr = dieWithParent()
-	// The kernel kills the child when the thread that started it ends, so the thread must not end before the child.
+	// Pdeathsig kills the child when the thread that started it ends, so the thread must not end before the child.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := child.Start(); err != nil {
@@ -155,7 +156,7 @@ func understood(in Input, output []byte) ([]*unstructured.Unstructured, error) {
 	if a.Refused != "" {
 		return nil, errors.New(a.Refused)
 	}
-	// Unlike encoding/json, Kubernetes' decoder keeps integers.
+	// Unlike encoding/json, Kubernetes' decoder does not convert integers to float64.
 	var contents []map[string]any
 	if err := utiljson.Unmarshal(a.Objects, &contents); err != nil {
 		return nil, in.named(fmt.Errorf("%w: read the child's output: %w", ErrNotRun, err))

@@ -44,10 +44,10 @@ func TestFixedVulnerabilitiesOfHelm(t *testing.T) {
 		"CVE-2024-25620: chart name with a path": {
 			in: chart("Chart.yaml", "apiVersion: v2\nname: ../../x\nversion: 1.0.0\n"), want: `"../../x" is invalid`,
 		},
-		"CVE-2026-35206: chart name of dots": {
+		"CVE-2026-35206: chart name ..": {
 			in: chart("Chart.yaml", "apiVersion: v2\nname: ..\nversion: 1.0.0\n"), want: `".." is not allowed`,
 		},
-		"CVE-2026-35206: subchart name of dots": {
+		"CVE-2026-35206: subchart name ..": {
 			in:   chart("Chart.yaml", head, "charts/x/Chart.yaml", "apiVersion: v2\nname: ..\nversion: 1.0.0\n"),
 			want: `".." is not allowed`,
 		},

@@ -9,8 +9,9 @@ import (
 // MaxDefaultCRBytes limits the size of a content with a default CR.
 const MaxDefaultCRBytes = 1 << 20
 
-// DefaultCR returns the object in a module's content bundle.ContentDefaultCR, which is YAML or a tar with one YAML file.
-// It returns an error unless the content has exactly one object. The caller must have verified the content.
+// DefaultCR decodes the default CR of a module. content is the content named bundle.ContentDefaultCR, which is YAML or
+// a tar with one YAML file. It returns an error unless the content has exactly one object. The caller must have
+// verified the content.
 func DefaultCR(content []byte) (*unstructured.Unstructured, error) {
 	if len(content) > MaxDefaultCRBytes {
 		return nil, fmt.Errorf("%d bytes, must be at most %d", len(content), MaxDefaultCRBytes)

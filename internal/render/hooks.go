@@ -19,8 +19,8 @@ const (
 	keepAnnotation   = "helm.sh/resource-policy"
 )
 
-// Keeps reports whether an object has the annotation helm.sh/resource-policy: keep, and must not be deleted with its
-// module. Rendering keeps the annotation, so callers check the object in the cluster before they delete it.
+// Keeps reports whether an object has the annotation helm.sh/resource-policy: keep, so it must not be deleted with its
+// module. Rendered objects retain the annotation, so callers can check the object in the cluster before they delete it.
 func Keeps(object metav1.Object) bool {
 	return strings.ToLower(strings.TrimSpace(object.GetAnnotations()[keepAnnotation])) == "keep"
 }
@@ -74,7 +74,8 @@ func withoutHooks(objects []placed) (ordered, error) {
 	return found, nil
 }
 
-// allowRecreation allows the agent to recreate a Job when a new version changes its immutable template.
+// allowRecreation annotates a Job so that the agent recreates it if a new module version changes its immutable
+// template.
 func allowRecreation(job *unstructured.Unstructured) {
 	annotations := job.GetAnnotations()
 	if annotations[v1beta2.AnnotationRecreate] == "" {
@@ -89,7 +90,7 @@ func isJob(object *unstructured.Unstructured) bool {
 
 func isPre(hook string) bool { return strings.HasPrefix(hook, "pre-") }
 
-// byWeight compares hooks by weight, then by kind, like Helm. A weight that is not a number counts as 0.
+// byWeight compares hooks by weight, then by kind, as Helm does. It treats a weight that is not a number as 0.
 func byWeight(a, b placed) int {
 	weight := func(p placed) int {
 		number, _ := strconv.Atoi(p.object.GetAnnotations()[weightAnnotation])

@@ -206,7 +206,7 @@ func TestHostileYAMLInChartsIsRefused(t *testing.T) {
 			want: "chart sample: ",
 		},
 		"config layer of 20 MiB": {
-			in: large, want: "config layer: 20971523 bytes, must be at most 1048576",
+			in: large, want: "config layer: the values have 20971523 bytes, must be at most 1048576",
 		},
 		"config layer with deeply nested lists": {in: deep, want: "config layer: "},
 		"overrides that build long lists": {in: func() Input {

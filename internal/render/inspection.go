@@ -17,20 +17,20 @@ import (
 )
 
 const (
-	// maxBuilds limits the number of kustomizations that are built for an overlay. A base is built again for each
-	// kustomization that uses it, so a few files could require any number of builds.
+	// maxBuilds limits how many times kustomize builds a kustomization for an overlay. It builds a base again for each
+	// kustomization that refers to it, so a few small files could cause an exponential number of builds.
 	maxBuilds = 200
-	// maxOverlayFileBytes limits the size of a file that kustomize parses. All objects of a large module have about 2
-	// MiB.
+	// maxOverlayFileBytes limits the size of a file that kustomize parses. A file with all objects of a large module
+	// has about 2 MiB.
 	maxOverlayFileBytes = 8 << 20
 )
 
 // inspection checks every kustomization of an overlay before kustomize reads it. It refuses everything that kustomize
-// would download or execute, and accepts only paths of files and folders in the content. kustomize downloads every
-// reference that it recognizes as an address, even if it looks like a path.
+// would download or execute, and accepts only references to files and folders in the content. The check is necessary
+// because kustomize downloads some references that look like paths, such as github.com/owner/name.
 type inspection struct {
 	files tree
-	// builds is the number of kustomizations that are built for each folder, or 0 while the folder is being inspected.
+	// builds contains the number of builds that each folder requires, or 0 while visit inspects the folder.
 	builds map[string]int
 }
 
@@ -39,7 +39,8 @@ func (i *inspection) kustomization(folder string) error {
 	return err
 }
 
-// visit inspects a folder and returns the number of kustomizations that are built for it, including referenced folders.
+// visit inspects the kustomization in a folder and returns the number of builds that it requires, including the builds
+// of referenced folders.
 func (i *inspection) visit(folder string) (int, error) {
 	if builds, known := i.builds[folder]; known {
 		if builds == 0 {
@@ -109,7 +110,7 @@ func (i *inspection) read(name string) (k types.Kustomization, err error) {
 	return k, nil
 }
 
-// references checks all references that kustomize would load for a kustomization.
+// references checks all references to files and folders in a kustomization, and its inline patches.
 func (i *inspection) references(folder string, k types.Kustomization) error {
 	for _, reference := range slices.Concat(k.Resources, k.Bases, k.Components) {
 		if i.isFolder(folder, reference) {
@@ -130,7 +131,7 @@ func (i *inspection) references(folder string, k types.Kustomization) error {
 		}
 	}
 	for n, patch := range k.PatchesStrategicMerge {
-		// kustomize treats a single line as a path first. The path could be an address.
+		// kustomize first tries to load a single-line patch as a path or an address.
 		if text := string(patch); !strings.Contains(text, "\n") {
 			if err := i.readable(folder, text); err != nil {
 				return fmt.Errorf("patchesStrategicMerge[%d]: %w", n, err)
@@ -189,7 +190,7 @@ func (i *inspection) isFolder(folder, reference string) bool {
 	return isLocal(folder, reference) == nil && i.files.isFolder(path.Join(folder, reference))
 }
 
-// present returns the content of the file that a reference names.
+// present returns the data of the file to which a reference in folder's kustomization points.
 func (i *inspection) present(folder, reference string) ([]byte, error) {
 	if err := isLocal(folder, reference); err != nil {
 		return nil, err
@@ -212,7 +213,7 @@ func (i *inspection) readable(folder, reference string) error {
 	return nil
 }
 
-// isLocal returns an error for a reference that could be anything other than a path in the content.
+// isLocal returns an error unless kustomize treats a reference only as a path inside the content.
 //
 // Source: kustomize's internal/loader and internal/git. An address has a scheme, or a user before an @, or starts with
 // github.com. kustomize does not check first whether a file with this name exists.
@@ -236,7 +237,8 @@ func isLocal(folder, reference string) error {
 	return nil
 }
 
-// checkYAML checks a file or patch. Limits include its expanded aliases, because kustomize expands them.
+// checkYAML returns an error if a YAML file or patch exceeds the limits after its aliases are expanded, as kustomize
+// does.
 func checkYAML(data []byte) error {
 	if err := checkSize(data); err != nil {
 		return err
@@ -246,7 +248,7 @@ func checkYAML(data []byte) error {
 
 func checkSize(data []byte) error {
 	if len(data) > maxOverlayFileBytes {
-		return fmt.Errorf("%d bytes, must be at most %d", len(data), maxOverlayFileBytes)
+		return fmt.Errorf("the document has %d bytes, must be at most %d", len(data), maxOverlayFileBytes)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// kustomizing is locked while an overlay is built, because kyaml stores its schemas in package variables.
+// kustomizing serializes builds, because kyaml stores its schemas in package variables.
 var kustomizing sync.Mutex
 
 // overlaid builds a kustomization and returns its objects in the same order as kustomize build.
@@ -57,7 +57,7 @@ func overlay(in Input) ([]placed, error) {
 	return documents(file{"output", text})
 }
 
-// build runs kustomize. The inspection has already refused everything that kustomize would fetch or execute.
+// build runs kustomize on files in memory. Callers must inspect the files first (see inspection).
 func build(files tree, root string) ([]byte, error) {
 	disk := filesys.MakeFsInMemory()
 	for name, data := range files {
@@ -67,13 +67,14 @@ func build(files tree, root string) ([]byte, error) {
 	}
 	kustomizing.Lock()
 	defer kustomizing.Unlock()
-	// The default options disable plugins and files outside of a kustomization's folder, and keep the original order.
+	// The default options disable plugins, refuse files outside of a kustomization's folder, and preserve the order of
+	// objects.
 	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(disk, path.Join("/", root))
 	if err != nil {
 		return nil, fmt.Errorf("%s", shortened(err.Error()))
 	}
 	if built.Size() > MaxObjects {
-		return nil, fmt.Errorf("more than %d objects", MaxObjects)
+		return nil, fmt.Errorf("the kustomization renders to more than %d objects", MaxObjects)
 	}
 	text, err := built.AsYaml()
 	if err != nil {
@@ -87,16 +88,16 @@ func build(files tree, root string) ([]byte, error) {
 
 var plainPath = regexp.MustCompile(`^[a-zA-Z0-9._/-]+$`)
 
-// isPlainPath reports whether kustomize's in-memory file system supports a path. Files with other paths are ignored
-// unless a kustomization refers to them.
+// isPlainPath reports whether kustomize's in-memory file system supports a path. Rendering ignores files with other
+// paths, but returns an error if a kustomization refers to one.
 func isPlainPath(name string) bool {
 	return plainPath.MatchString(name) && !strings.Contains(path.Clean(name), "..")
 }
 
-// tree contains the files of an overlay by path. Folders exist only as parts of these paths.
+// tree contains the files of an overlay by path. It has no entries for folders.
 type tree map[string][]byte
 
-// root returns the folder to build: the requested folder, or the top level.
+// root returns the folder of the kustomization to build: asked, or the top level of the content if asked is empty.
 func (t tree) root(asked string) (string, error) {
 	folder := path.Clean("./" + asked)
 	if asked != "" && (path.IsAbs(asked) || strings.HasPrefix(folder, "..")) {

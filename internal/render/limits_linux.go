@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dieWithParent makes the kernel kill the child when the agent ends.
+// dieWithParent returns attributes that make the kernel kill the child when the agent ends.
 func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
@@ -37,7 +37,8 @@ func restrictProcess(l limits) error {
 		{unix.RLIMIT_CPU, l.CPUSeconds},
 		{unix.RLIMIT_CORE, 0},
 		{unix.RLIMIT_FSIZE, 0},
-		// Without new file descriptors, the process cannot open a file, socket or program. Open descriptors stay valid.
+		// Without new file descriptors, the process cannot open files and sockets. Open descriptors such as stdout stay
+		// valid.
 		{unix.RLIMIT_NOFILE, 0},
 	} {
 		if err := unix.Setrlimit(one.resource, &unix.Rlimit{Cur: one.most, Max: one.most}); err != nil {
@@ -47,7 +48,8 @@ func restrictProcess(l limits) error {
 	return nil
 }
 
-// dataBytes returns the memory that the kernel already counts toward RLIMIT_DATA, or 0 if it is unknown.
+// dataBytes returns how much memory of this process the kernel already counts toward RLIMIT_DATA, or 0 if it is
+// unknown.
 func dataBytes() uint64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

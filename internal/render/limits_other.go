@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// dieWithParent is only supported on Linux, where agents run. On other systems, only the timeout ends a child.
+// dieWithParent returns nil, because only Linux can kill a child when its parent ends. Agents run only on Linux.
 func dieWithParent() *syscall.SysProcAttr { return nil }
 
 func peakBytes(*os.ProcessState) int64 { return 0 }
 
-func giveUp(limits) error { return nil }
+func restrictProcess(limits) error { return nil }

@@ -106,16 +106,16 @@ func TestOverlaysCannotReferToOtherSources(t *testing.T) {
 		"URL as a resource": {
 			"resources: ['" + address + "/a.yaml']", "is an address, but rendering fetches nothing",
 		},
-		"URL in bases":                         {"bases: ['" + address + "/a']", "is an address"},
-		"URL as a component":                   {"components: ['" + address + "/a']", "is an address"},
-		"GitHub URL":                           {"resources: ['https://github.com/a/b//c?ref=main']", "is an address"},
-		"github.com without a scheme":          {"resources: [github.com/a/b]", "is an address"},
-		"GitHub.com that is also a folder":     {"resources: [GitHub.com/a/b]", "is an address"},
-		"SSH address":                          {"resources: ['git@example.org:a/b']", "is an address"},
-		"go-getter address":                    {"resources: ['git::https://example.org/a']", "is an address"},
-		"file URL":                             {"resources: ['file:///etc']", "is an address"},
-		"user and host that are also a folder": {"resources: [root@example/a]", "is an address"},
-		"URL of a patch":                       {base + "patches: [{path: '" + address + "'}]", "is an address"},
+		"URL in bases":                     {"bases: ['" + address + "/a']", "is an address"},
+		"URL as a component":               {"components: ['" + address + "/a']", "is an address"},
+		"GitHub URL":                       {"resources: ['https://github.com/a/b//c?ref=main']", "is an address"},
+		"github.com without a scheme":      {"resources: [github.com/a/b]", "is an address"},
+		"path that starts with GitHub.com": {"resources: [GitHub.com/a/b]", "is an address"},
+		"SSH address":                      {"resources: ['git@example.org:a/b']", "is an address"},
+		"go-getter address":                {"resources: ['git::https://example.org/a']", "is an address"},
+		"file URL":                         {"resources: ['file:///etc']", "is an address"},
+		"path that starts with user@host":  {"resources: [root@example/a]", "is an address"},
+		"URL of a patch":                   {base + "patches: [{path: '" + address + "'}]", "is an address"},
 		"URL in patchesStrategicMerge": {
 			base + "patchesStrategicMerge: ['" + address + "']", "patchesStrategicMerge[0]: " + address +
 				" is an address",
@@ -160,7 +160,7 @@ func TestOverlaysCannotReferToOtherSources(t *testing.T) {
 		},
 		"program in transformers": {base + "transformers: [plugin.yaml]", "transformers: plugins are not supported"},
 		"program in validators":   {base + "validators: [plugin.yaml]", "validators: plugins are not supported"},
-		"field name in another case": {
+		"field name with different capitalization": {
 			"HelmCharts: [{name: a, repo: '" + address + "'}]", "Helm charts are not supported here",
 		},
 	} {
@@ -249,7 +249,7 @@ func TestHostileOverlaysAreRefused(t *testing.T) {
 		"cycle of five kustomizations": {
 			in: at("a", overlayOf(t, cycle("a", "b", "c", "d", "e")...)), want: "refers to itself",
 		},
-		"number of bases that doubles": {
+		"bases that double with each folder": {
 			in: at("l29", overlayOf(t, doubling...)), want: "requires more than 200 kustomizations",
 		},
 		"values that double with replacements": {

@@ -32,20 +32,19 @@ import (
 )
 
 const (
-	// MaxObjects limits the number of objects of a module. The largest known module has a tenth of this number.
+	// MaxObjects is the maximum number of objects of a module. The largest known module has about 200 objects.
 	MaxObjects = 2_000
-	// MaxObjectBytes limits the size of an object in JSON. It is equal to the API server's limit for a request body.
-	// etcd's default limit of 1.5 MiB can be lower; the API server then returns an error.
+	// MaxObjectBytes is the maximum size of an object in JSON, which is the API server's limit for a request body. For
+	// an object over etcd's limit (1.5 MiB by default), the API server returns an error.
 	MaxObjectBytes = 3 << 20
-	// maxDocumentBytes limits the size of a YAML document before it is parsed. CRDs with deep indentation have 2.6
-	// times as many bytes in YAML as in JSON.
+	// maxDocumentBytes is the maximum size of a YAML document. It exceeds MaxObjectBytes, because a CRD with deep
+	// indentation has up to 2.6 times as many bytes in YAML as in JSON.
 	maxDocumentBytes = 8 << 20
-	// maxSeparators limits the number of characters in a document that can separate values, because parsing needs up to
-	// 400 bytes of memory for each value. In the largest known CRDs, of 3 MB, most of these characters are in
-	// descriptions.
+	// maxSeparators limits the number of characters that can separate values in a document (see checkSeparators),
+	// because parsing needs up to 400 bytes of memory for each value.
 	maxSeparators = 500_000
-	// maxDocumentNodes limits the number of values in a document. maxExpanded limits the bytes of its scalars after
-	// aliases are expanded.
+	// maxDocumentNodes limits the number of YAML nodes in a document. maxExpanded limits the total size of its scalars
+	// after aliases are expanded.
 	maxDocumentNodes = 400_000
 	maxExpanded      = maxDocumentBytes
 	// maxDocuments exceeds MaxObjects, because a document can contain only a comment.
@@ -54,9 +53,9 @@ const (
 
 // Input contains everything that rendering depends on. Equal inputs result in equal objects.
 type Input struct {
-	// Content is the blob. The caller must have verified it against its digest.
+	// Content is the blob with the module's content. The caller must have verified its digest.
 	Content []byte
-	// Packed is the packaging of the blob. Empty means oci-ref.
+	// Packed is the content type of the blob, such as helm-chart. Empty means oci-ref.
 	Packed v1beta2.ImageSpecType
 	// Path is the folder of the overlay in content of type kustomize. Empty means the top level. It is ignored for
 	// other content.
@@ -73,7 +72,7 @@ type Input struct {
 	Kubernetes Capabilities
 }
 
-// Capabilities are the capabilities of the cluster that a chart can query.
+// Capabilities describes the cluster, for charts that use .Capabilities.
 type Capabilities struct {
 	// Version is the API server's version, such as v1.36.3.
 	Version string
@@ -118,8 +117,8 @@ func Render(in Input) (objects []*unstructured.Unstructured, err error) {
 	return objects, nil
 }
 
-// named adds the type of content and the module to an error about a chart or kustomization. Errors about YAML already
-// name a file.
+// named adds "chart MODULE" or "kustomization MODULE" to an error. It does not change errors about YAML content, which
+// already contain the name of the file.
 func (in Input) named(err error) error {
 	switch in.Packed {
 	case v1beta2.HelmChart:
@@ -147,11 +146,11 @@ func plain(in Input) ([]placed, error) {
 	return found, nil
 }
 
-// placed is an object and its place in the content.
+// placed is an object with its place in the content, which errors contain, such as "operator.yaml, document 3".
 type placed struct {
 	place  string
 	object *unstructured.Unstructured
-	// within is the size of the object's document in JSON, which is an upper bound for the size of the object.
+	// within is the size in JSON of the document that contains the object. The object cannot be larger.
 	within int
 }
 
@@ -205,7 +204,7 @@ func document(place string, text []byte) ([]placed, error) {
 	default:
 		return nil, fmt.Errorf("%s: several documents without a line of --- between them", place)
 	}
-	// The parsed tree is used only for checks. The object is decoded again as YAML 1.1, like in kubectl.
+	// Use the parsed tree only for checks. Decode the text again as YAML 1.1, as kubectl does.
 	toJSON := yaml.YAMLToJSONStrict
 	if strict.Merges(trees[0]) {
 		toJSON = yaml.YAMLToJSON // the strict decoder refuses a key that overrides a merged key
@@ -257,8 +256,8 @@ func jsonDocument(place string, text []byte) ([]placed, error) {
 	return decoded(place, text)
 }
 
-// checkSeparators returns an error if parsing a document could need too much memory. It counts separators, because a
-// separator precedes each value except the first.
+// checkSeparators returns an error if parsing a document could need too much memory. It counts the characters that can
+// separate two values, which limits the number of values without parsing the document.
 func checkSeparators(place string, text []byte) error {
 	count := 0
 	for _, b := range text {
@@ -273,7 +272,7 @@ func checkSeparators(place string, text []byte) error {
 	return nil
 }
 
-// decoded returns the objects of a JSON document.
+// decoded decodes a JSON document and returns its object, or the items if the document is a list.
 func decoded(place string, encoded []byte) ([]placed, error) {
 	var content map[string]any
 	if err := utiljson.Unmarshal(encoded, &content); err != nil {
@@ -282,7 +281,8 @@ func decoded(place string, encoded []byte) ([]placed, error) {
 	return flatten(nil, placed{place, &unstructured.Unstructured{Object: content}, len(encoded)})
 }
 
-// flatten splits lists. Like in kubectl, items of a typed list such as RoleList can omit apiVersion and kind.
+// flatten appends p to found, or its items if p is a list. As in kubectl, items of a typed list such as RoleList can
+// omit apiVersion and kind.
 func flatten(found []placed, p placed) ([]placed, error) {
 	value, listed := p.object.Object["items"]
 	kind, isList := strings.CutSuffix(p.object.GetKind(), "List")
@@ -316,7 +316,8 @@ type identity struct {
 	namespace, name string
 }
 
-// collect returns the objects after it has checked that they are valid, unique and within the limits.
+// collect returns the objects of found without server fields. It returns an error if an object is invalid, duplicate or
+// too large.
 func collect(found []placed) ([]*unstructured.Unstructured, error) {
 	if len(found) == 0 {
 		return nil, errors.New("content has no objects")
@@ -351,8 +352,7 @@ func collect(found []placed) ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
-// wellFormed checks the fields that later steps require. A field with a wrong type counts as missing, because the
-// accessors of unstructured objects return "" for it.
+// wellFormed returns an error if an object lacks apiVersion, kind or name, or if a label or annotation is not a string.
 func wellFormed(object *unstructured.Unstructured) error {
 	switch {
 	case object.GetAPIVersion() == "":

@@ -132,7 +132,7 @@ func TestErrorsOfInvalidContentNameTheLocation(t *testing.T) {
 		"nested aliases": {[]byte(bomb(9)), v1beta2.OCIRef, "more than 400000 values"},
 		"aliases of a long text": {
 			[]byte("a: &x " + strings.Repeat("x", 1<<20) + "\nb: [" + strings.Repeat("*x,", 9) + "]\n"), v1beta2.OCIRef,
-			"more than 8388608 bytes with aliases written out",
+			"more than 8388608 bytes after expanding aliases",
 		},
 		"alias that contains itself": {[]byte("a: &x [*x]\n"), v1beta2.OCIRef, "document 1: "},
 		"merge key with a text": {

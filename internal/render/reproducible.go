@@ -8,11 +8,10 @@ import (
 	"strings"
 )
 
-// nondeterministic are the template functions whose result can differ for the same arguments, because it depends on
-// random numbers, the clock, or the iteration order of maps. The values are stand-ins, which replace the functions in a
-// second rendering. The result of a stand-in has the same form, but always differs and contains the function's name.
-// The name distinguishes it from text that only mentions the function. Functions without a stand-in return a different
-// result in (nearly) every call.
+// nondeterministic contains the template functions whose result depends on random numbers, the clock, or the iteration
+// order of maps. The value of a function is its stand-in, template text that replaces the function in a second
+// rendering. The stand-in returns a result of the same form that always differs from the function's result. Functions
+// without a stand-in return a different result in (nearly) every call.
 //
 // The set contains sprig's nonhermeticFunctions, except those that Helm's engine removes (env, expandenv,
 // getHostByName). It also contains keys, values, and all functions that generate a key, a certificate or a salt.
@@ -41,17 +40,16 @@ var nondeterministic = map[string]string{
 	"values":                   "",
 }
 
-// passesOfUnsorted is the number of additional renderings of a chart with keys or values. In one additional rendering,
-// two keys would have the same order with a probability of 1/2.
+// passesOfUnsorted is the number of additional renderings of a chart that uses the function keys or values, whose order
+// is random. In one additional rendering, two keys would have the same order with a probability of 1/2.
 const passesOfUnsorted = 4
 
-// reproducible renders a chart and returns an error if another rendering returns different objects. Nondeterministic
-// results are allowed if templates do not use them or write them only to comments.
+// reproducible renders a chart and returns an error if another rendering could return different objects. A chart can
+// call nondeterministic functions if their results do not appear in the objects.
 //
 // A chart without nondeterministic functions is rendered once. Other charts are rendered again with stand-ins in all
-// templates, and in all files and values that can become templates. Two kinds of templates are known that this check
-// does not find: the function date with an invalid date, and templates that tpl assembles from parts. Their results
-// change at most every second.
+// templates, files and values. This check has two known gaps: the function date with an invalid date, and templates
+// whose text is assembled at run time and passed to tpl. Their results change at most every second.
 func (in Input) reproducible(files []file) ([]placed, error) {
 	found, err := in.pass(files, in.Values)
 	if err != nil {
@@ -67,7 +65,7 @@ func (in Input) reproducible(files []file) ([]placed, error) {
 	}
 	again, err := in.pass(replaced, replaceNondeterministic(in.Values))
 	if err != nil {
-		return nil, fmt.Errorf("rendering succeeds or fails depending on %s: set a fixed result in the values",
+		return nil, fmt.Errorf("rendering succeeds or fails depending on %s: set a fixed value in the chart's values",
 			use.all())
 	}
 	if err := use.compare(found, again); err != nil {
@@ -92,18 +90,20 @@ func (u usage) compare(found, again []placed) error {
 		if i >= len(again) || f.place != again[i].place ||
 			!reflect.DeepEqual(f.object.Object, unreplaced(again[i].object.Object)) {
 			name, _, _ := strings.Cut(f.place, ", document")
-			return fmt.Errorf("%s, %s differs between renderings because of %s: set a fixed result in the values",
-				f.place, Name(f.object), u.of(name))
+			return fmt.Errorf(
+				"%s, %s differs between renderings because of %s: set a fixed value in the chart's values", f.place,
+				Name(f.object), u.of(name))
 		}
 	}
 	if len(again) > len(found) {
 		return errors.New("each rendering returns different objects because of " + u.all() +
-			": set a fixed result in the values")
+			": set a fixed value in the chart's values")
 	}
 	return nil
 }
 
-// unreplaced restores function names in texts that only mention a function and were not executed.
+// unreplaced replaces stand-ins with function names in the strings of a rendered object. A stand-in in the output was
+// not executed, because the text that contains it is not a template.
 func unreplaced(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -130,8 +130,8 @@ var standIns = func() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }()
 
-// replaceNondeterministic replaces nondeterministic functions in a template with their stand-ins. It does not change
-// text that cannot be parsed.
+// replaceNondeterministic replaces nondeterministic functions in a template with their stand-ins. It returns text that
+// is not a valid template unchanged.
 func replaceNondeterministic(text []byte) []byte {
 	var calls []call
 	for _, t := range parseTemplate("", text) {
@@ -154,10 +154,11 @@ func replaceNondeterministic(text []byte) []byte {
 	return append(out, text[done:]...)
 }
 
-// usage is the result of a survey: templates by the name of their file or by their defined name.
+// usage is the result of survey: the templates of a chart by file name, or by the name in a define action.
 type usage map[string]template
 
-// canDiffer reports whether two renderings could differ. If tpl is used, any text could be a template.
+// canDiffer reports whether two renderings could differ: if a template calls a nondeterministic function, or tpl, which
+// can execute any text as a template.
 func (u usage) canDiffer() bool {
 	for _, t := range u {
 		if t.usesTpl || len(t.calls) > 0 {
@@ -176,8 +177,8 @@ func (u usage) unsorted() bool {
 	return false
 }
 
-// of returns the nondeterministic functions that a file uses, directly or through other templates. If it finds none, it
-// returns the nondeterministic functions of the whole chart.
+// of lists the nondeterministic functions that a file calls, directly or in included templates, for an error. If it
+// finds none, it lists the nondeterministic functions of the whole chart.
 func (u usage) of(name string) string {
 	seen := map[string]bool{}
 	var calls []string

@@ -30,7 +30,7 @@ func TestTemplatesWithRandomOrTimeFunctionsAreRefused(t *testing.T) {
 				err,
 				"chart sample: sample/templates/all.yaml, document 1, ConfigMap settings differs between renderings "+
 					"because of "+
-					name+" (templates/all.yaml:5): set a fixed result in the values",
+					name+" (templates/all.yaml:5): set a fixed value in the chart's values",
 			)
 		})
 	}
@@ -72,7 +72,7 @@ func TestErrorNamesIndirectlyUsedFunction(t *testing.T) {
 			"ConfigMap sample/late differs between renderings because of now (templates/all.yaml:1)"},
 		"function that decides whether rendering fails": {
 			chartWith(t, configMap("a")+`{{ if lt now.Year 2001 }}{{ fail "too early" }}{{ end }}`),
-			"rendering succeeds or fails depending on now (templates/all.yaml:6): set a fixed result in the values"},
+			"rendering succeeds or fails depending on now (templates/all.yaml:6): set a fixed value in"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Render(c.in)

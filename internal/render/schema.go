@@ -11,8 +11,8 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 )
 
-// refusingLoader is a schema loader that returns an error for every reference to another schema. Helm's default loader
-// would read files and fetch URLs.
+// refusingLoader is a JSON schema loader that returns an error for every reference to another schema. The default
+// loader would read files and fetch URLs.
 type refusingLoader struct{}
 
 func (refusingLoader) Load(url string) (any, error) {

@@ -19,15 +19,15 @@ type call struct {
 
 func (c call) String() string { return fmt.Sprintf("%s (%s:%d)", c.function, c.file, c.line) }
 
-// template is the result of parsing one template.
+// template lists the calls and includes in one parsed template.
 type template struct {
 	calls    []call
-	includes []string // names of included templates, except names that are computed
+	includes []string // names of included templates, except names that the template computes
 	usesTpl  bool
 }
 
-// survey finds calls of nondeterministic functions in all files and values. It identifies templates by Helm's names:
-// the path of the file with chart names instead of folder names, or the name in a define action.
+// survey finds calls of nondeterministic functions in all files and values. Its keys are the names that Helm uses for
+// templates: the path of the file with chart names instead of folder names, or the name in a define action.
 func survey(files []file, values []byte) usage {
 	charts := map[string]string{}
 	for _, f := range files {
@@ -49,7 +49,7 @@ func survey(files []file, values []byte) usage {
 
 func chartName(text []byte) string {
 	var metadata struct{ Name string }
-	_ = yaml.Unmarshal(text, &metadata) // loading the chart has already returned errors
+	_ = yaml.Unmarshal(text, &metadata) // Chart.yaml is valid, because Helm has already loaded the chart
 	return metadata.Name
 }
 
@@ -66,8 +66,8 @@ func helmName(name string, charts map[string]string) string {
 	}
 }
 
-// parseTemplate returns the templates that a text defines. The template of the text itself has the given name. A text
-// without actions, or one that cannot be parsed, is not a template.
+// parseTemplate returns the templates in a text by name: the text itself as name, and the templates in its define
+// actions. It returns nil if the text contains no actions or is not a valid template.
 func parseTemplate(name string, text []byte) map[string]template {
 	if !bytes.Contains(text, []byte("{{")) {
 		return nil
@@ -88,7 +88,7 @@ func parseTemplate(name string, text []byte) map[string]template {
 	return found
 }
 
-// walk collects the function calls and includes of a parsed template.
+// walk walks the syntax tree of a template and adds its nondeterministic calls and includes to into.
 type walk struct {
 	file string
 	text []byte
@@ -135,7 +135,7 @@ func (w walk) branch(n parse.BranchNode) {
 	w.node(n.ElseList)
 }
 
-// command walks one command of a pipeline. next contains the commands that receive its result.
+// command walks one command of a pipeline. next contains the commands after it in the pipeline.
 func (w walk) command(n *parse.CommandNode, next []*parse.CommandNode) {
 	args := n.Args
 	if function := identifier(n); function == "include" && len(args) > 1 {

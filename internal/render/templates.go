@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// templated renders a chart like helm install for a first release.
+// templated renders a chart as `helm install` would and checks that the result is reproducible.
 func templated(in Input) ([]placed, error) {
 	files, err := chartFiles(in.Content)
 	if err != nil {
@@ -28,8 +28,9 @@ func templated(in Input) ([]placed, error) {
 	return found, nil
 }
 
-// pass renders a chart once. It loads the chart again, because templates can change values. It returns the objects in
-// the order of installation: CRDs first, then by kind in Helm's order, then by file and position in the file.
+// pass renders a chart once. It loads the chart each time, because templates can modify the values of a loaded chart.
+// It returns the objects in the order of installation: CRDs first, then by kind in Helm's order, then by file and
+// position in the file.
 func (in Input) pass(files []file, layer []byte) ([]placed, error) {
 	c, err := loadChart(files)
 	if err != nil {
@@ -61,8 +62,8 @@ func (in Input) pass(files []file, layer []byte) ([]placed, error) {
 	return slices.Concat(definitions, found.definitions, found.before, found.release, found.after), nil
 }
 
-// UsualCapabilities returns the capabilities of an unknown cluster, which has only Kubernetes' own APIs. If version is
-// empty, it uses the version of the Kubernetes libraries in this program.
+// UsualCapabilities returns the capabilities of a cluster with only Kubernetes' own APIs, for rendering without a
+// cluster. If version is empty, it uses the version of the Kubernetes libraries in this program.
 func UsualCapabilities(version string) Capabilities {
 	return Capabilities{
 		Version: cmp.Or(version, libraryVersion()), APIVersions: chartutil.DefaultCapabilities.APIVersions,
@@ -80,8 +81,8 @@ func libraryVersion() string {
 	return chartutil.DefaultCapabilities.KubeVersion.Version
 }
 
-// values returns the top-level values for templates: the values of the chart and the module, the release, and the
-// capabilities of the cluster.
+// values returns the top-level objects for templates (.Values, .Release, .Capabilities and others). It merges the
+// chart's values with layer, the module's config layer.
 func (in Input) values(c *chart.Chart, layer []byte) (chartutil.Values, error) {
 	defaults, err := in.configured(layer, c.Name())
 	if err != nil {
@@ -102,8 +103,8 @@ func (in Input) values(c *chart.Chart, layer []byte) (chartutil.Values, error) {
 	if err := checkNames(c); err != nil {
 		return nil, err
 	}
-	// Every rendering is a first installation, because upgrades require Helm's release store, which the agent does not
-	// have.
+	// Render every version as a first installation, because Helm needs stored releases for upgrades, which the agent
+	// does not have.
 	release := chartutil.ReleaseOptions{Name: in.Release, Namespace: in.Namespace, Revision: 1, IsInstall: true}
 	capabilities := &chartutil.Capabilities{
 		KubeVersion: *version, APIVersions: in.Kubernetes.APIVersions,
@@ -132,7 +133,7 @@ func crds(c *chart.Chart) ([]placed, error) {
 	return found, nil
 }
 
-// manifests parses the output of templates. It divides the output into documents like Helm.
+// manifests parses the output of templates, by file name. It divides the output of a file into documents as Helm does.
 func manifests(texts map[string]string) ([]placed, error) {
 	names := make([]string, 0, len(texts))
 	total := 0
@@ -162,7 +163,7 @@ func manifests(texts map[string]string) ([]placed, error) {
 }
 
 // split divides a template's output at lines that start with ---. The rest of such a line belongs to the next document.
-// Empty documents are dropped.
+// It omits empty documents.
 //
 // Source: Helm's releaseutil.SplitManifests, which uses a regular expression and takes ten times as long.
 func split(text string) []string {
@@ -188,7 +189,8 @@ func split(text string) []string {
 	return documents
 }
 
-// ranks defines the order of kinds. Kinds that Helm does not know are last, sorted by name.
+// ranks contains a negative number for each kind in Helm's install order. Kinds without a rank are last, sorted by
+// name.
 var ranks = func() map[string]int {
 	known := map[string]int{}
 	for i, kind := range releaseutil.InstallOrder {
@@ -205,7 +207,7 @@ func byKind(a, b placed) int {
 	return cmp.Compare(kindA, kindB)
 }
 
-// shortened limits the length of a message that quotes content. It keeps the beginning, which contains the location,
+// shortened limits the length of a message that quotes content. It returns the beginning, which contains the location,
 // and the end, which contains the error.
 func shortened(text string) string {
 	const most = 1_000

@@ -15,13 +15,14 @@ import (
 const (
 	// MaxUnpackedBytes limits the size of a layer after decompression.
 	MaxUnpackedBytes = 128 << 20
-	// MaxEntries limits the number of members in a tar, including members that rendering does not use.
+	// MaxEntries limits the number of entries in a tar, including entries that rendering does not use.
 	MaxEntries = 2_000
-	// maxRatio limits the ratio of unpacked to packed bytes. Text reaches a ratio of 20, a zip bomb 1,000.
+	// maxRatio limits the ratio of unpacked to packed bytes. Normal text reaches a ratio of 20, and a zip bomb 1,000.
 	maxRatio = 100
 	// freeBytes is the unpacked size up to which maxRatio is not checked, because small tars consist mostly of padding.
 	freeBytes = 1 << 20
-	// maxPathBytes and maxPathDepth limit the name of a member. Nested charts reach 120 bytes and 8 folders.
+	// maxPathBytes and maxPathDepth limit the path of a tar entry. Paths in nested charts have up to 120 bytes and 8
+	// folders.
 	maxPathBytes, maxPathDepth = 256, 16
 )
 
@@ -31,8 +32,8 @@ type file struct {
 	data []byte
 }
 
-// unpack returns the YAML and JSON files of a blob, sorted by path. Limits apply to the decompressed bytes instead of
-// the sizes in headers.
+// unpack returns the YAML and JSON files of a blob, sorted by path. It enforces limits on the actual size of the
+// unpacked data, because sizes in headers can be wrong.
 func unpack(data []byte, mustBeTar bool) ([]file, error) {
 	data, err := decompress(data)
 	if err != nil {
@@ -44,7 +45,7 @@ func unpack(data []byte, mustBeTar bool) ([]file, error) {
 	return []file{{name: "content", data: data}}, nil
 }
 
-// budget counts the bytes and members of nested archives, which share the limits.
+// budget counts the bytes and entries of an archive and its nested archives. The limits apply to the totals.
 type budget struct {
 	unpacked, entries int
 }
@@ -57,7 +58,8 @@ func decompress(data []byte) ([]byte, error) {
 	return gunzip(data)
 }
 
-// gunzip counts the unpacked bytes before it stores them, so a zip bomb costs time but no memory.
+// gunzip unpacks the data twice: first to check the size, then to store the result. A zip bomb thus costs time but no
+// memory.
 func gunzip(data []byte) ([]byte, error) {
 	limit := min(MaxUnpackedBytes, max(freeBytes, maxRatio*len(data)))
 	reader, err := gzip.NewReader(bytes.NewReader(data))
@@ -81,13 +83,13 @@ func gunzip(data []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// isTar reports whether data has the magic number of POSIX and GNU tars. YAML cannot contain it, because zero bytes
-// precede it.
+// isTar reports whether data has the magic number of POSIX and GNU tars, with a zero byte before it. YAML cannot
+// contain zero bytes.
 func isTar(data []byte) bool {
 	return len(data) >= 512 && bytes.Equal(data[257:262], []byte("ustar")) && bytes.IndexByte(data[:257], 0) >= 0
 }
 
-// untar returns the files for which wanted returns true, sorted by path.
+// untar returns the files of a tar for which wanted returns true, sorted by path.
 func (b *budget) untar(data []byte, wanted func(name string) bool) ([]file, error) {
 	var files []file
 	seen := map[string]string{}
@@ -108,7 +110,7 @@ func (b *budget) untar(data []byte, wanted func(name string) bool) ([]file, erro
 			return nil, fmt.Errorf("tar: %w", err)
 		}
 		name := path.Clean(header.Name)
-		// macOS stores a file's attributes in another file with the same extension.
+		// On macOS, tar adds a file ._NAME with attributes for each file NAME.
 		if !isFile || strings.HasPrefix(path.Base(name), "._") || !wanted(name) {
 			continue
 		}
@@ -118,7 +120,7 @@ func (b *budget) untar(data []byte, wanted func(name string) bool) ([]file, erro
 			return nil, fmt.Errorf("tar: %s appears twice", name)
 		}
 		seen[strings.ToLower(name)] = name
-		// A sparse member can be larger than its tar, so the total size requires its own limit.
+		// A sparse entry can be larger than the tar itself, so limit the total size of the files.
 		body, err := io.ReadAll(io.LimitReader(members, int64(MaxUnpackedBytes-b.unpacked)+1))
 		if err != nil {
 			return nil, fmt.Errorf("tar: %s: %w", name, err)
@@ -132,8 +134,8 @@ func (b *budget) untar(data []byte, wanted func(name string) bool) ([]file, erro
 	return files, nil
 }
 
-// admit reports whether a member is a file. It returns an error for links, devices and paths outside of the folder.
-// Such members could do no harm, because the unpacked data is not written to disk, but they show that an archive is
+// admit reports whether a tar entry is a regular file. It returns an error for links, devices and paths outside of the
+// archive's folder. Such entries cause no harm, because rendering writes no files, but they show that an archive is
 // damaged or malicious.
 func admit(header *tar.Header) (bool, error) {
 	name := header.Name

@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// maxOverridesBytes limits strings in the format of helm --set. A short string can define a list with a large
-	// index.
+	// maxOverridesBytes limits the length of overrides in the format of helm --set. Parsing them can need much more
+	// memory than their length, because a short text can define a list with a large index.
 	maxOverridesBytes = 64 << 10
-	// maxValuesBytes limits the size of values in YAML. The values of the largest known charts have 300 KiB.
+	// maxValuesBytes limits the size of values in YAML. The largest known values.yaml has 300 KiB.
 	maxValuesBytes = 1 << 20
 	// maxExpandedBytes limits the approximate size of values after aliases are expanded.
 	maxExpandedBytes = 4 << 20
 )
 
-// configured returns the values of a module's config layer. The layer is a mapping of values like a chart's
-// values.yaml, or has Kyma's older format, which contains only the field configs:
+// configured returns the Helm values in a module's config layer. The layer has the format of a chart's values.yaml, or
+// Kyma's older format, which contains only the field configs:
 //
 //	configs:
 //	- name: my-chart                 # ignored if it is the only entry
@@ -51,7 +51,7 @@ func (in Input) configured(layer []byte, chart string) (map[string]any, error) {
 	if values == nil {
 		values = map[string]any{}
 	}
-	// Placeholders are replaced only after parsing, also in overrides, so the substituted text cannot add other values.
+	// Replace placeholders only after parsing, so that a runtime's value cannot add other Helm values.
 	if err := in.Substitute.Substitute(values); err != nil {
 		return nil, fmt.Errorf("config layer: %w", err)
 	}
@@ -85,7 +85,7 @@ func (in Input) overrides(entries []any, chart string) (map[string]any, error) {
 	}
 	if mine == nil {
 		return nil,
-			fmt.Errorf("configs: none of the names %s is chart %s or module %s", strings.Join(names, ", "), chart,
+			fmt.Errorf("configs: none of the names %s matches chart %s or module %s", strings.Join(names, ", "), chart,
 				in.Release)
 	}
 	client, err := settings(mine["clientConfig"])
@@ -107,16 +107,16 @@ func (in Input) overrides(entries []any, chart string) (map[string]any, error) {
 func settings(text any) (map[string]any, error) {
 	line, _ := text.(string)
 	if len(line) > maxOverridesBytes {
-		return nil, fmt.Errorf("%d bytes, must be at most %d", len(line), maxOverridesBytes)
+		return nil, fmt.Errorf("the text has %d bytes, must be at most %d", len(line), maxOverridesBytes)
 	}
 	return strvals.Parse(line)
 }
 
-// checkExpansion returns an error for YAML that becomes too large when its aliases are expanded. It accepts aliases,
-// because values of charts use them.
+// checkExpansion returns an error for values that are too large after their aliases are expanded. It does not refuse
+// all aliases, because many charts use them in values.
 func checkExpansion(data []byte) error {
 	if len(data) > maxValuesBytes {
-		return fmt.Errorf("%d bytes, must be at most %d", len(data), maxValuesBytes)
+		return fmt.Errorf("the values have %d bytes, must be at most %d", len(data), maxValuesBytes)
 	}
 	var document goyaml.Node
 	if err := goyaml.Unmarshal(data, &document); err != nil {
@@ -128,8 +128,8 @@ func checkExpansion(data []byte) error {
 	return nil
 }
 
-// expandedSize returns the approximate size of a document after its aliases are expanded. It stops at a size over
-// maxExpandedBytes. A node that contains itself also exceeds this size.
+// expandedSize returns the approximate size in bytes of a YAML node after its aliases are expanded, or
+// maxExpandedBytes+1 if it is larger or contains itself. known caches the sizes of nodes.
 func expandedSize(n *goyaml.Node, known map[*goyaml.Node]int) int {
 	const tooMuch = maxExpandedBytes + 1
 	if n.Kind == goyaml.AliasNode {

@@ -6,14 +6,18 @@ const (
 	// rolls back to this image.
 	AnnotationProvenImage = "kyma-pull.dev/proven-image"
 	// AnnotationFailedImage is the agent image that was rolled back. The agent does not use this image again until a
-	// bundle has named another image, or another image has proved itself without an image in the bundle.
+	// bundle names another image. If the bundle names no image, the agent waits until another image has passed its
+	// trial.
 	AnnotationFailedImage = "kyma-pull.dev/failed-image"
 	// AnnotationFormerImages lists the digests of the agent images that bundles replaced. The agent returns to one of
 	// these images only if its bundle explicitly requests the rollback.
 	AnnotationFormerImages = "kyma-pull.dev/former-images"
-	// AnnotationUndecidedImage contains the number of trials of an agent image that ended because the registry did not
-	// work, and the image, as COUNT IMAGE. The agent tries the image again when the registry works.
+	// AnnotationUndecidedImage is COUNT IMAGE: an agent image, and the number of its trials that the agent stopped
+	// because the registry did not work. The agent tries the image again when the registry works.
 	AnnotationUndecidedImage = "kyma-pull.dev/undecided-image"
+	// AnnotationRequestedImage is the last agent image that the agent set because a bundle requested it. If the bundle
+	// no longer requests an undecided image, the agent does not try the image again.
+	AnnotationRequestedImage = "kyma-pull.dev/requested-image"
 	// AnnotationUnprovenStarts is the number of starts of each pod whose image is not proven, as POD:COUNT,… After too
 	// many starts, the agent rolls the image back.
 	AnnotationUnprovenStarts = "kyma-pull.dev/unproven-starts"
@@ -23,12 +27,14 @@ const (
 const (
 	// LabelContent is "index" or "chunk". A blob is complete once its index exists.
 	LabelContent = "kyma-pull.dev/content"
-	// LabelContentDigest is the start of the blob's digest. It selects all Secrets of the blob.
+	// LabelContentDigest is a prefix of the blob's digest. It selects all Secrets of the blob.
 	LabelContentDigest = "kyma-pull.dev/content-digest"
 	// AnnotationContentDigest is the digest of the whole blob.
 	AnnotationContentDigest = "kyma-pull.dev/content-digest"
-	// AnnotationContentChunks is the number of chunks of the blob, on its index or only chunk.
+	// AnnotationContentChunks is the number of chunks of the blob. It is set on the blob's index or, without an index,
+	// on its only chunk.
 	AnnotationContentChunks = "kyma-pull.dev/content-chunks"
-	// AnnotationContentSize is the size of the blob in bytes before compression, on its index or only chunk.
+	// AnnotationContentSize is the size of the blob in bytes before compression. It is set on the same Secret as
+	// AnnotationContentChunks.
 	AnnotationContentSize = "kyma-pull.dev/content-size"
 )

@@ -42,7 +42,7 @@ webhooks:
 		"selected label that already exists": {
 			labels.Set{"inject": "yes"}, labels.Set{"inject": "yes", "a": "b"}, "",
 		},
-		"value changes to a selected one": {
+		"value changes to a selected value": {
 			labels.Set{"inject": "no"}, labels.Set{"inject": "yes"}, "inject=yes would let",
 		},
 		"value no longer matches an exception": {

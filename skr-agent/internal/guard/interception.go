@@ -203,7 +203,7 @@ func (in interceptor) rules() []resourceRule { return slices.Concat(in.Rules, in
 func (r resourceRule) concerns(t target) bool {
 	if len(r.Operations) > 0 &&
 		!slices.ContainsFunc(r.Operations, func(operation string) bool { return operation != "CONNECT" }) {
-		return false // the agent opens no sessions into pods
+		return false // the agent sends no CONNECT requests, such as exec
 	}
 	namespaced := !t.inCluster && t.resource != "namespaces"
 	if r.Scope == "Cluster" && namespaced || r.Scope == "Namespaced" && !namespaced {
@@ -235,7 +235,7 @@ func excludes(selector *metav1.LabelSelector, t target) bool {
 }
 
 // excludesNamespace reports whether the interceptor never receives requests about namespace home. The namespace
-// selector must exclude its name, or a match condition must have exactly one of the forms below.
+// selector must exclude the namespace by name, or a match condition must be one of the accepted expressions.
 func (in interceptor) excludesNamespace(home string) bool {
 	byName := slices.ContainsFunc(requirements(in.NamespaceSelector), func(r labels.Requirement) bool {
 		return r.Key() == corev1.LabelMetadataName && !r.Matches(labels.Set{corev1.LabelMetadataName: home})
@@ -282,7 +282,7 @@ func Exposes(before, after labels.Set, home string, installed []unstructured.Uns
 	}
 	slices.Sort(changed)
 	for n := range installed {
-		all, _ := interceptors(&installed[n]) // objects that the API server accepted can be read
+		all, _ := interceptors(&installed[n]) // no error is possible, because the API server accepted the object
 		for _, in := range all {
 			for _, t := range targets() {
 				if !t.inCluster && in.concerns(t) && !excludes(in.ObjectSelector, t) && !in.excludesNamespace(home) &&

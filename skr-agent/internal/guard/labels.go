@@ -30,7 +30,7 @@ func LabelsWithout(live *metav1.PartialObjectMetadata, manager string) labels.Se
 			continue
 		}
 		if json.Unmarshal(e.FieldsV1.GetRawBytes(), &fields) != nil {
-			continue // a later Kubernetes version could change the format
+			continue // ignore an unknown format, which a later Kubernetes version could use
 		}
 		for field := range fields.Metadata.Labels {
 			delete(left, strings.TrimPrefix(field, "f:"))
@@ -55,7 +55,7 @@ func SafeLabels(
 			safe[label] = value
 		}
 	}
-	// Each label is tried on its own, so that a refused label does not block the others.
+	// Check each label separately, so that a refused label does not block the other labels.
 	var problems []error
 	try := func(label string, change func(labels.Set)) {
 		next := maps.Clone(safe)

@@ -57,7 +57,7 @@ func TestSafeLabelsSkipsLabelsThatExposeTheAgent(t *testing.T) {
 			warden + "=enabled would let ValidatingWebhookConfiguration warden, webhooks[0], intercept pods",
 		},
 		"labels already exist": {both, both, both, validator, pod("false"), both, ""},
-		"label is no longer wanted": {
+		"label is no longer requested": {
 			both, labels.Set{warden: "enabled"}, labels.Set{warden: "enabled"}, "", pod("false"),
 			labels.Set{warden: "enabled"}, "",
 		},

@@ -102,7 +102,7 @@ func endpointSelectors(o *unstructured.Unstructured) []map[string]any {
 
 func denies(spec map[string]any) bool { return spec["egressDeny"] != nil || spec["ingressDeny"] != nil }
 
-// orMatchAll returns the selectors, or one that matches everything if the policy has none.
+// orMatchAll returns the selectors, or a single selector that matches everything if the list is empty.
 func orMatchAll(selectors []map[string]any) []map[string]any {
 	if len(selectors) == 0 {
 		return []map[string]any{nil}

@@ -35,8 +35,8 @@ func (by Owner) Owns(o *metav1.PartialObjectMetadata) bool {
 	return takeover.Installed(o, by.Namespace, by.Inherits) || mark == "" && module == by.Module
 }
 
-// OwnsDefaultCR is Owns for a default CR. Lifecycle-manager creates the default CR without a mark. Its early versions
-// set only their label.
+// OwnsDefaultCR reports whether the Manifest may write and delete a default CR. In addition to Owns, it accepts a CR
+// without any mark that lifecycle-manager created, because lifecycle-manager does not mark default CRs.
 func (by Owner) OwnsDefaultCR(o *metav1.PartialObjectMetadata) bool {
 	bare := o.Annotations[v1beta2.AnnotationOwnedBy]+o.Annotations[v1beta2.AnnotationOwnedByDeprecated]+
 		o.Labels[v1beta2.LabelModuleName] == ""
@@ -55,8 +55,8 @@ func (by Owner) MayDelete(inherited bool) func(*metav1.PartialObjectMetadata) bo
 	}
 }
 
-// Applied reports whether a field manager applied an object that has no mark. Removing the mark does not remove the
-// entry in managedFields.
+// Applied reports whether a field manager applied an object that has no mark. A client can remove the mark, but
+// managedFields still contains the field manager.
 func Applied(o *metav1.PartialObjectMetadata, manager string) bool {
 	return o.Annotations[v1beta2.AnnotationOwnedBy] == "" &&
 		slices.ContainsFunc(o.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {

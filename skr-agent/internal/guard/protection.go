@@ -58,10 +58,31 @@ func checkDefinition(o *unstructured.Unstructured, _ string) string {
 	switch {
 	case !IsCustom(group):
 		return fmt.Sprintf("this CRD would define kinds of the built-in API group %q", group)
+	case group == v1beta2.GroupVersion.Group && claimsOwnName(o):
+		return "this CRD claims a name of a kind that controls the agent"
 	case o.GetName() != plural+"."+group:
 		return fmt.Sprintf("the name of this CRD must be its plural and its group, %s.%s", plural, group)
 	}
 	return ""
+}
+
+// claimsOwnName reports whether a CRD uses a name of the agent's kinds. If the agent's CRD is deleted, the API server
+// would accept that name and then refuse the agent's restored CRD.
+func claimsOwnName(o *unstructured.Unstructured) bool {
+	names, _, _ := unstructured.NestedMap(o.Object, "spec", "names")
+	short, _, _ := unstructured.NestedStringSlice(names, "shortNames")
+	for _, field := range []string{"kind", "listKind", "plural", "singular"} {
+		name, _ := names[field].(string)
+		short = append(short, name)
+	}
+	for kind, plural := range ownKinds {
+		for _, name := range short {
+			if strings.EqualFold(name, kind) || strings.EqualFold(name, kind+"List") || strings.EqualFold(name, plural) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func agentAPI(k Key, _ string) string {

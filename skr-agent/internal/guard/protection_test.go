@@ -33,6 +33,17 @@ func TestModulesCannotChangeTheAgent(t *testing.T) {
 				"kedas.operator.kyma-project.io}\nspec: {group: operator.kyma-project.io, names: {kind: Keda, plural: kedas}}",
 			"",
 		},
+		"CRD with the kind of the agent's CRD": {
+			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " +
+				"bees.operator.kyma-project.io}\nspec: {group: operator.kyma-project.io, names: {kind: Kyma, plural: bees}}",
+			"claims a name of a kind that controls the agent",
+		},
+		"CRD with a short name of the agent's CRD": {
+			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " +
+				"bees.operator.kyma-project.io}\nspec: {group: operator.kyma-project.io, names: {kind: Bee, plural: bees, " +
+				"shortNames: [kymas]}}",
+			"claims a name of a kind that controls the agent",
+		},
 		"CRD of a built-in kind": {
 			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: deployments.apps}\n" +
 				"spec: {group: apps, names: {kind: Deployment, plural: deployments}}", `built-in API group "apps"`,

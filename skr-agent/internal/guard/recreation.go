@@ -19,7 +19,8 @@ func HoldsData(o *unstructured.Unstructured) bool {
 }
 
 // MayRecreate reports whether an object may be deleted and created again. The annotation recreate on the object allows
-// this. version is the value of the annotation on the module version, which applies only to objects that hold no data.
+// this. version is the value of the same annotation on the module version. It applies to objects that hold no data and
+// have no annotation of their own.
 func MayRecreate(o *unstructured.Unstructured, version string) bool {
 	own := o.GetAnnotations()[v1beta2.AnnotationRecreate]
 	if HoldsData(o) {

@@ -63,7 +63,7 @@ func RightsFor(work Work, plural Plurals) []Right {
 	for _, o := range work.Applied {
 		add(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), "get", "create", "patch", "delete")
 		if IsCRD(o.GroupVersionKind().GroupKind()) {
-			// A removal waits until no objects of the module's kinds exist, and lists them.
+			// A removal lists the objects of the CRD's kind, and waits until none exist.
 			add(ServedKind(o), "", "", "list")
 		}
 	}

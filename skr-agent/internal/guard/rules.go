@@ -94,8 +94,8 @@ func Check(objects []*unstructured.Unstructured, home string) error {
 	return sharesInAll(objects)
 }
 
-// ruleShares is the rule for the total of a module's priority levels. An admission policy evaluates one object at a
-// time and cannot enforce it.
+// ruleShares limits the total shares of a module's priority levels. An admission policy evaluates one object at a time
+// and cannot enforce it.
 const ruleShares = "priority-levels"
 
 // ContentOnly returns why the chart's admission policies do not enforce a rule; empty if they do.

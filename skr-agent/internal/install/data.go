@@ -2,6 +2,7 @@ package install
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -111,7 +112,14 @@ func (i *Installer) objectsOf(ctx context.Context, gvk schema.GroupVersionKind, 
 		}
 		for n := range list.Items {
 			o := &list.Items[n]
-			if o.DeletionTimestamp.IsZero() && !i.isControlledInNamespace(o) && !isMadeByKubernetes(gvk, o) {
+			if !o.DeletionTimestamp.IsZero() || isMadeByKubernetes(gvk, o) {
+				continue
+			}
+			controlled, err := i.isControlledInNamespace(o)
+			if err != nil {
+				return nil, err
+			}
+			if !controlled {
 				found = append(found, keyIn(gvk.GroupKind(), o.Namespace, o.Name).String())
 			}
 		}
@@ -124,13 +132,18 @@ func (i *Installer) objectsOf(ctx context.Context, gvk schema.GroupVersionKind, 
 // isControlledInNamespace reports whether the controller of an object is namespaced. contents then lists the controller
 // instead of the object. If the controller is cluster-scoped, such as a composite resource, contents must list the
 // object, because it can be a user's only data in the namespace.
-func (i *Installer) isControlledInNamespace(o *metav1.PartialObjectMetadata) bool {
+func (i *Installer) isControlledInNamespace(o *metav1.PartialObjectMetadata) (bool, error) {
 	controller := metav1.GetControllerOfNoCopy(o)
 	if controller == nil {
-		return false
+		return false, nil
 	}
-	namespaced, err := i.scope(schema.FromAPIVersionAndKind(controller.APIVersion, controller.Kind))
-	return err == nil && namespaced
+	// The owner reference can contain a version that is no longer served.
+	kind := schema.FromAPIVersionAndKind(controller.APIVersion, controller.Kind).GroupKind()
+	namespaced, err := i.scope(kind.WithVersion(""))
+	if err != nil && !errors.Is(err, errUnknownKind) {
+		return false, fmt.Errorf("controller %s %s of %s: %w", controller.Kind, controller.Name, o.Name, err)
+	}
+	return err == nil && namespaced, nil
 }
 
 // isMadeByKubernetes reports whether Kubernetes or a common platform creates an object automatically, in every

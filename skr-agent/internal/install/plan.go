@@ -212,7 +212,11 @@ func withDefinitions(
 		if unserved[kind] { // skip the lookup, because each lookup of an unknown kind sends discovery requests
 			return namespaced, nil
 		}
-		live, err := served(kind.WithVersion(""))
+		// The lookup of the version is up to date. The lookup of any version uses versions that discovery read before.
+		live, err := served(gvk)
+		if errors.Is(err, errUnknownKind) {
+			live, err = served(kind.WithVersion(""))
+		}
 		if errors.Is(err, errUnknownKind) {
 			unserved[kind] = true
 			return namespaced, nil

@@ -22,7 +22,7 @@ func TestManifestAnnotationListsKymas(t *testing.T) {
 			"kcp-system/one,other/two",
 		},
 		"Kyma from a file without a namespace": {bundle.Predicate{Kyma: &trust.Kyma{Name: "one"}}, "kcp-system/one"},
-		"older publisher with UID only":        {bundle.Predicate{KymaUID: "1"}, ""},
+		"annotation with only a UID":           {bundle.Predicate{KymaUID: "1"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := &bundle.Bundle{}

@@ -65,8 +65,9 @@ func TestGitRoleContainsAllVerbs(t *testing.T) {
 	}
 }
 
-// TestRevisionIncreasesWithSettings exists because a publisher must detect that an older chart's policy is incomplete.
-func TestRevisionIncreasesWithSettings(t *testing.T) {
+// TestPolicyRevisionIncreasesWithNewSettings exists because a publisher must detect that an older chart's policy is
+// incomplete.
+func TestPolicyRevisionIncreasesWithNewSettings(t *testing.T) {
 	digests := []string{"becc0330", "5b9dfcb3"}
 	var keys strings.Builder
 	for _, s := range Settings {
@@ -150,7 +151,7 @@ var exempt = map[string][]string{
 		"AnnotationSecretNamespace",
 		"AnnotationTarget",
 		"AnnotationUnmanaged",
-		"AnnotationUndecidedImage",
+		"AnnotationUndecidedImage", "AnnotationRequestedImage",
 		"AnnotationUnprovenStarts",
 		"AnnotationUsesValues",
 		"LabelChannel",

@@ -275,9 +275,9 @@ func TestUnpublishableRuntimeReleasesItsSlot(t *testing.T) {
 	}
 }
 
-// TestLateRuntimeOfEmptyWaveIsNotFirst adds runtimes to a wave that was proven without runtimes to update, because all
-// runtimes had a newer version.
-func TestLateRuntimeOfEmptyWaveIsNotFirst(t *testing.T) {
+// TestLateRuntimeOfProvenEmptyWaveKeepsItsVersion adds runtimes to a wave that was proven without runtimes to update,
+// because all runtimes had a newer version.
+func TestLateRuntimeOfProvenEmptyWaveKeepsItsVersion(t *testing.T) {
 	spec := twoWaves()
 	spec.Waves[0].AllowEmpty = true
 	ahead := at("prod", "prod", "3.0.0")

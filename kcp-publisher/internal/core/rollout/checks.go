@@ -81,7 +81,7 @@ func (p *plan) waitsForAgent(m *member, r *Runtime) bool {
 	return r.LacksChecks && len(p.checks(m)) > 0 && !p.accepted(m.wave)
 }
 
-// shows reports whether a runtime proves the promoted version, although it did not get the version from this rollout.
+// shows reports whether the promoted version works in a runtime that did not get the version from this rollout.
 func (p *plan) shows(m *member, r *Runtime) bool {
 	works := r.wasReady() && !p.inTrouble(m, r) && p.failedCheck(m, r) == nil && p.unpassed(m, r) == ""
 	return r.Version == p.spec.To && works
@@ -166,7 +166,7 @@ func (p *plan) missing(number int, unready string, soaked bool) string {
 		p.status.Waves[number].State, p.status.State = fleet.WaveWaiting, fleet.RolloutWaiting
 		instead := "approve the wave"
 		if p.spec.Waves[number].Approval {
-			instead = "remove the check" // this approval precedes the checks, see accepted
+			instead = "remove the check" // the wave was approved before its checks ran, see accepted
 		}
 		return "waits: " + w.unproven() + "; correct the cause, or " + instead
 	case unready == "" && soaked:

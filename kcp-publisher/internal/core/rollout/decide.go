@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// decide returns the decision for every runtime.
+// decide returns the decisions for all runtimes, in the order of the argument.
 func (p *plan) decide(runtimes []Runtime) []Decision {
 	if p.status.State == fleet.RolloutSuperseded || p.status.State == fleet.RolloutSucceeded {
 		return nil
@@ -70,7 +70,7 @@ func (p *plan) held(wave int) string {
 	return fmt.Sprintf("%s: wave %s", text, p.spec.Waves[wave].Name)
 }
 
-// maxListedFailures limits the number of listed failures. maxReasonBytes limits the size of each reason.
+// maxListedFailures limits the number of failed runtimes in the status. maxReasonBytes limits the size of each reason.
 const maxListedFailures, maxReasonBytes = 10, 300
 
 // count writes the numbers of runtimes by state to the status.
@@ -90,7 +90,7 @@ func (p *plan) count(runtimes []Runtime) {
 		}
 	}
 	if p.back() {
-		s.Failed = max(s.Failed, failedBefore) // the failed runtimes already have another version
+		s.Failed = max(s.Failed, failedBefore) // a failed runtime that is rolled back still counts
 	}
 	s.Wave = fmt.Sprintf("%d/%d %s", current+1, len(p.waves), s.Waves[current].Name)
 	s.Progress = fmt.Sprintf("%d/%d", s.Updated, s.Total)
@@ -133,7 +133,7 @@ func (p *plan) estimate(current int) {
 		soak, w := p.spec.Waves[i].Soak.Duration, &p.status.Waves[i]
 		switch {
 		case i > current && p.waits(i) != "":
-			return // the time of an operator's approval of the wave is unknown
+			return // no estimate, because an operator can approve the wave at any time
 		case w.ProvenAt != nil:
 			soaked += soak
 		case w.ReadyAt != nil:

@@ -29,8 +29,8 @@ type Gate struct {
 	from, to string
 	open     bool
 	held     string
-	// decisions are the distinct decisions. decided contains, by runtime, the index in decisions. A runtime without an
-	// entry started to follow the track after the plan.
+	// decisions are the distinct decisions. decided contains, by runtime ID, the index in decisions. A runtime without
+	// an entry started to follow the track after the decisions were made.
 	decisions []Decision
 	decided   map[string]int32
 	// checks are the checks of each wave.
@@ -66,7 +66,7 @@ func NewGate(newest *fleet.Rollout, step Step, runtimes []Runtime) *Gate {
 	return g
 }
 
-// decision returns the decision for a runtime, and whether the plan contained the runtime.
+// decision returns the planned decision for a runtime. It returns false if the plan did not contain the runtime.
 func (g *Gate) decision(runtime string) (Decision, bool) {
 	at, known := g.decided[runtime]
 	if !known {
@@ -75,9 +75,9 @@ func (g *Gate) decision(runtime string) (Decision, bool) {
 	return g.decisions[at], true
 }
 
-// Decide returns the decision for a runtime with the current version own. A runtime that was not in the plan does not
-// get the promoted version. A runtime that already has the promoted version, or a version between the last good and the
-// promoted version, keeps its version. Only a decision with Undo rolls a runtime back.
+// Decide returns the decision for a runtime. own is the runtime's current version. A runtime that was not in the plan
+// does not get the promoted version. A runtime that already has the promoted version, or a version between the last
+// good and the promoted version, keeps its version. Only a decision with Undo rolls a runtime back.
 func (g *Gate) Decide(runtime, own string) Decision {
 	d, known := g.decision(runtime)
 	switch {
@@ -95,7 +95,7 @@ func (g *Gate) Decide(runtime, own string) Decision {
 // Shown returns the version that a runtime's catalog shows for the track's channel, which is the version that the
 // runtime can have. own is the runtime's current version. offered is the channel's version in the control plane. Until
 // every wave is proven, a runtime that does not follow the track sees the last good version, because it would get that
-// version.
+// version if it requested the module.
 func (g *Gate) Shown(runtime, own, offered string) string {
 	if g == nil || g.open {
 		return offered
@@ -106,8 +106,8 @@ func (g *Gate) Shown(runtime, own, offered string) string {
 	return cmp.Or(g.from, offered)
 }
 
-// alike reports whether two gates make the same decision for every runtime. It does not compare the decisions of each
-// runtime, so it can return false even if all decisions are the same.
+// alike returns true if two gates are open with the same version, so they make the same decision for every runtime. It
+// does not compare the decisions of other gates, so it returns false for them unless both are the same object.
 func (g *Gate) alike(other *Gate) bool {
 	if g == nil || other == nil || g == other {
 		return g == other
@@ -115,8 +115,8 @@ func (g *Gate) alike(other *Gate) bool {
 	return g.open && other.open && g.to == other.to
 }
 
-// Same reports whether gates belong to the same rollouts, make the same decision for every runtime, and wait for the
-// same runtimes.
+// Same reports whether the gates in g and in others belong to the same rollouts, make the same decision for every
+// runtime, and wait for the same runtimes.
 func (g Gates) Same(others Gates) bool {
 	return maps.EqualFunc(g, others, func(a, b *Gate) bool {
 		return a.rollout == b.rollout && a.from == b.from && a.to == b.to && a.open == b.open && a.held == b.held &&
@@ -138,14 +138,14 @@ func (g Gates) Moved(others Gates) map[Track]bool {
 	return moved
 }
 
-// Equal reports whether two gates make the same decision for a runtime with the current version own.
+// Equal reports whether two gates make the same decision for a runtime. own is the runtime's current version.
 func (g *Gate) Equal(other *Gate, runtime, own string) bool {
 	if g == nil || other == nil {
 		return g == other
 	}
 	a, b := g.Decide(runtime, own), other.Decide(runtime, own)
 	if a.Undo == "" && b.Undo == "" && a.Held != "" && b.Held != "" {
-		a.Held, b.Held = "", "" // without an undo, the reason is not part of the bundle
+		a.Held, b.Held = "", "" // bundles contain the text of Held only in a rollback
 	}
 	return a == b && (a.Checks == 0 || sameChecks(g.checks[a.Checks-1:a.Checks], other.checks[b.Checks-1:b.Checks]))
 }

@@ -54,7 +54,7 @@ func TestReasonOfHeldVersionDoesNotChangeTheDecision(t *testing.T) {
 	}
 }
 
-func TestRuntimesKeepTheVersionWithoutUndo(t *testing.T) {
+func TestRuntimesKeepNewerVersionsUnlessRolledBack(t *testing.T) {
 	held, undone := Decision{Version: "1.0.0", Held: "wave one"}, Decision{
 		Version: "1.0.0", Undo: "2.0.0", Held: "taken back",
 	}
@@ -66,13 +66,13 @@ func TestRuntimesKeepTheVersionWithoutUndo(t *testing.T) {
 		runtime, own string
 		want         Decision
 	}{
-		"held runtime with the last good version":    {"held", "1.0.0", held},
-		"held runtime without the module":            {"held", "", held},
-		"held runtime with a version in between":     {"held", "1.5.0", Decision{Version: "1.5.0", Held: "wave one"}},
-		"held runtime with the promoted version":     {"held", "2.0.0", Decision{Version: "2.0.0"}},
-		"unknown runtime with the promoted version":  {"new", "2.0.0", Decision{Version: "2.0.0"}},
-		"unknown runtime with the last good version": {"new", "1.0.0", Decision{Version: "1.0.0", Held: "held"}},
-		"runtime that is rolled back":                {"undone", "2.0.0", undone},
+		"held runtime with the last good version":      {"held", "1.0.0", held},
+		"held runtime without the module":              {"held", "", held},
+		"held runtime with a version in between":       {"held", "1.5.0", Decision{Version: "1.5.0", Held: "wave one"}},
+		"held runtime with the promoted version":       {"held", "2.0.0", Decision{Version: "2.0.0"}},
+		"undecided runtime with the promoted version":  {"new", "2.0.0", Decision{Version: "2.0.0"}},
+		"undecided runtime with the last good version": {"new", "1.0.0", Decision{Version: "1.0.0", Held: "held"}},
+		"runtime that is rolled back":                  {"undone", "2.0.0", undone},
 	} {
 		if got := gate.Decide(c.runtime, c.own); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", what, got, c.want)

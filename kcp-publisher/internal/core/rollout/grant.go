@@ -15,7 +15,8 @@ import (
 // already pushing the bundle when the runtime was postponed, the Kyma's status records the push within that time.
 const postponeSettles = time.Minute
 
-// grant selects the runtimes of started waves that get the version next, in the order of their places.
+// grant selects the runtimes of started waves that get the version next, in the order of function place. Postponed
+// runtimes come last.
 func (p *plan) grant(runtimes []Runtime) {
 	forward := p.active() || p.status.State == fleet.RolloutSucceeded
 	updated := 0
@@ -65,7 +66,7 @@ func (p *plan) open(updated int) bool {
 	return !p.spec.Paused && (updated > 0 || p.status.State != fleet.RolloutWaiting)
 }
 
-// slots are the slots of maxConcurrent that are occupied by runtimes that do not have the version yet.
+// slots describes how many of a wave's maxConcurrent slots are taken by runtimes that do not have the version yet.
 type slots struct {
 	taken int
 	// postponed contains, by runtime, the time at which the runtime lost its slot.
@@ -90,8 +91,8 @@ func (s slots) status() []fleet.PostponedRuntime {
 	return all
 }
 
-// keepSlots grants the version again to the runtimes in granted that do not have it yet. It postpones runtimes to which
-// no bundle could be published for longer than offlineAfter.
+// keepSlots grants the version again to those runtimes in granted that have not received it yet. It postpones runtimes
+// to which no bundle could be published for longer than offlineAfter.
 func (p *plan) keepSlots(number int, granted []string, postponed []fleet.PostponedRuntime, runtimes []Runtime) slots {
 	kept := slots{postponed: map[string]metav1.Time{}}
 	if len(granted)+len(postponed) == 0 {

@@ -6,8 +6,8 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// Holder decides from which runtimes the newest rollout of a track holds its version back. It uses the recorded status
-// of the rollout and does not compute the next step. It is safe for concurrent use.
+// Holder decides from which runtimes the newest rollout of a track holds back the promoted version. It uses the
+// rollout's recorded status and does not compute the next step. It is safe for concurrent use.
 type Holder struct {
 	Rollout *fleet.Rollout
 	plan    plan
@@ -37,12 +37,13 @@ func (h *Holder) Touched(runtime *Runtime) bool {
 	return runtime.Given != nil && runtime.Given.Rollout == h.plan.name
 }
 
-// HoldsNothingFrom reports whether the rollout holds nothing back from any runtime that has the given version.
+// HoldsNothingFrom reports whether the rollout cannot hold back a version from a runtime that has the version in the
+// argument.
 func (h *Holder) HoldsNothingFrom(version string) bool {
 	return h.readable && version == h.plan.spec.To && !h.plan.back()
 }
 
-// Why returns why the rollout holds its version back from a runtime, or empty if it does not.
+// Why returns the reason why the rollout holds back the promoted version from a runtime, or empty if it does not.
 func (h *Holder) Why(runtime *Runtime) string {
 	back, touched := h.plan.back(), h.Touched(runtime)
 	switch {

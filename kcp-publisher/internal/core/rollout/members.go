@@ -16,28 +16,29 @@ import (
 type memberState int
 
 const (
-	unaffected memberState = iota // has the promoted or a newer version, but not from this rollout
-	waiting                       // does not have the version yet
-	silent                        // does not have the version yet, and is silent or cannot get a bundle
-	inFlight                      // has the version and has not reported the result
-	outdated                      // does not have the version yet, and its agent does not support the wave's checks
-	measuring                     // is ready with the version, but not all checks are Passed
-	updated                       // reported that it is ready with exactly the published bundle
-	failed                        // reported a failure, or reported after the deadline without being ready
-	deferred                      // has the version and is silent, or waits for its maintenance window
-	reverted                      // has returned to the last good version
+	unaffected memberState = iota // the runtime has the promoted or a newer version, but not from this rollout
+	waiting                       // the runtime does not have the version yet
+	silent                        // the runtime does not have the version yet, and is silent or cannot get a bundle
+	inFlight                      // the runtime has the version and has not reported whether it works
+	outdated                      // the runtime does not have the version yet, and its agent does not support checks
+	measuring                     // the module is ready in the version, but not all checks are Passed
+	updated                       // the runtime reported the module as ready with exactly the published bundle
+	failed                        // the runtime reported a failure, or that the module is not ready after the deadline
+	deferred                      // the runtime has the version and is silent, or waits for its maintenance window
+	reverted                      // the runtime has returned to the last good version
 )
 
 // member is a runtime in a plan.
 type member struct {
 	place int64
-	wave  int // -1 for none
+	wave  int // index of the wave, or -1 for a runtime without a wave
 	state memberState
 	// touched is true if the runtime got its version from this rollout: the promoted version or, in a rollback, the
 	// last good version.
 	touched bool
 	granted bool
-	// shows is true for an unaffected runtime that proves the promoted version: it has the version and was ready.
+	// shows is true for an unaffected runtime in which the promoted version works: it has the version, was ready, and
+	// all checks of its wave are Passed.
 	shows bool
 	// unsure is true if the runtime looks silent, but another publisher may have received a report.
 	unsure bool
@@ -99,8 +100,9 @@ func (p *plan) classify(runtimes []Runtime) {
 	}
 }
 
-// show counts a runtime that proves the promoted version but did not get it from this rollout. If no rollout published
-// the version, the time of its installation is unknown, so its soak time begins at started, the start of this rollout.
+// show counts a runtime in which the promoted version works, although it did not get the version from this rollout. If
+// no rollout published the version, the time of the upgrade is unknown. The soak time then begins at started, the start
+// of this rollout.
 func (w *wave) show(r *Runtime, started time.Time) {
 	w.shows++
 	since := started
@@ -133,7 +135,8 @@ func (r *Runtime) lastReport() silence.LastReport {
 func (p *plan) classifyMember(m *member, r *Runtime) {
 	state := r.lastReport().State(p.spec.OfflineAfter.Duration, p.situation.Now)
 	quiet := state == silence.Never || state == silence.Silent
-	// A rollout waits for a runtime whose report may not be recorded, and does not give it a version.
+	// If another publisher may have received an unrecorded report, the rollout waits until this publisher has read it.
+	// Until then, the runtime does not get the promoted version.
 	m.unsure = state == silence.Uncertain
 	m.touched = r.Given != nil && r.Given.Rollout == p.name
 	switch {
@@ -195,7 +198,7 @@ func (p *plan) classifyWithVersion(m *member, r *Runtime, quiet bool) {
 	case r.Unpublishable && p.unpublishableTooLong(m, r):
 		m.state = deferred
 	case r.Unpublishable:
-		m.state = inFlight // its reports are not recorded while it is unpublishable
+		m.state = inFlight // the publisher records no reports of a runtime to which it cannot publish
 	case p.failsOn(m.wave, fleet.SymptomNotReady) && p.late(m, r):
 		m.state, m.reason = failed,
 			fmt.Sprintf("not ready %s after the version was published: %s", p.spec.Waves[m.wave].Deadline.Duration,
@@ -226,10 +229,18 @@ func (p *plan) failsOn(wave int, symptom fleet.Symptom) bool {
 	return wave >= 0 && slices.Contains(p.spec.Waves[wave].FailsOn, symptom)
 }
 
-// unpublishableTooLong reports whether the publisher could not publish to a runtime for longer than the deadline. The
-// runtime can be the cause, for example with a cloned identity, and must not stop a wave without limit.
+// unpublishableTooLong reports whether the publisher could not publish to a runtime of a started wave for longer than
+// the wave's deadline. The runtime can be the cause, for example with a cloned identity, and must not stop a wave
+// without limit.
 func (p *plan) unpublishableTooLong(m *member, r *Runtime) bool {
-	return m.wave >= 0 && p.situation.Now.Sub(r.UnpublishableSince) > p.spec.Waves[m.wave].Deadline.Duration
+	if m.wave < 0 || p.status.Waves[m.wave].StartedAt == nil {
+		return false
+	}
+	since := r.UnpublishableSince
+	if started := p.status.Waves[m.wave].StartedAt.Time; started.After(since) {
+		since = started // the runtime can have been unpublishable or not ready before the wave
+	}
+	return p.situation.Now.Sub(since) > p.spec.Waves[m.wave].Deadline.Duration
 }
 
 // late reports whether a runtime's deadline has passed and the runtime has reported after it. A silent runtime is not

@@ -370,7 +370,7 @@ func TestCanariesStayTheSame(t *testing.T) {
 	}
 }
 
-func TestInvalidCourseHoldsAllRuntimes(t *testing.T) {
+func TestInvalidWaveHoldsAllRuntimes(t *testing.T) {
 	for field, spoil := range map[string]func(*fleet.Wave){
 		"spec.waves[0].maxFailures": func(w *fleet.Wave) { w.MaxFailures = new(intstr.FromString("many")) },
 		"spec.waves[0].selector": func(w *fleet.Wave) {

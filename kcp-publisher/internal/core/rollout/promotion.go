@@ -56,7 +56,7 @@ func Newer(than *fleet.Rollout, all []fleet.Rollout) string {
 // Name returns the name of the rollout with the given track and revision. Channel names contain no dash, so the name is
 // unambiguous.
 func Name(track Track, revision int64) string {
-	const maxModule = 180 // a name has at most 253 bytes
+	const maxModule = 180 // leaves room for channel and revision in an object name of at most 253 bytes
 	module := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(track.Module))
 	return fmt.Sprintf("%.*s-%s-%d", maxModule, module, track.Channel, revision)
 }
@@ -71,7 +71,7 @@ func Next(
 		from = mostCommon(version, runtimes)
 	} else {
 		if newest.Status.State == fleet.RolloutRollingBack {
-			return nil // the rollback must finish first
+			return nil // no new rollout starts before the rollback is finished
 		}
 		if newest.Spec.To == version && !repeatable(newest) {
 			return nil
@@ -101,10 +101,10 @@ func releasable(state fleet.RolloutState, held, channel string) bool {
 	return ended && channel != held
 }
 
-// lastGood returns the version to which runtimes return if the promotion after the given rollout fails. If a version
-// was published without a policy after the rollout, it is that version. If every runtime has the rollout's version,
-// even while the last wave still soaks, it is the rollout's version. Otherwise, it is the rollout's own last good
-// version.
+// lastGood returns the version to which runtimes return if the next promotion after a rollout fails:
+//   - the version that was published without a policy after the rollout, if there is one;
+//   - the rollout's promoted version, if every runtime has that version, even while the last wave still soaks;
+//   - otherwise, the rollout's last good version.
 func lastGood(before *fleet.Rollout) string {
 	if before.Status.VersionWithoutPolicy != "" {
 		return before.Status.VersionWithoutPolicy
@@ -137,7 +137,7 @@ func updatedEverywhere(status fleet.RolloutStatus) bool {
 }
 
 // proven reports whether an earlier rollout of the track proved the version of a rollout: the earlier rollout succeeded
-// with that version, or that version was its last good version.
+// with that version, or started when that version was the last good version.
 func proven(of *fleet.Rollout, own []*fleet.Rollout) bool {
 	return slices.ContainsFunc(own, func(r *fleet.Rollout) bool {
 		brought := r.Spec.To == of.Spec.To && r.Status.State == fleet.RolloutSucceeded && r.Status.Updated > 0
@@ -154,7 +154,7 @@ func mostCommon(promoted string, runtimes []Runtime) string {
 		votes[runtimes[i].Version]++
 	}
 	best := ""
-	for _, version := range slices.Sorted(maps.Keys(votes)) { // a fleet has few distinct versions
+	for _, version := range slices.Sorted(maps.Keys(votes)) { // fast, because a fleet has few versions
 		if bundle.Older(version, promoted) && (best == "" || votes[version] > votes[best]) {
 			best = version
 		}

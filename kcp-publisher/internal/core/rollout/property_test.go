@@ -79,9 +79,9 @@ func TestRandomHistoriesKeepAllGuarantees(t *testing.T) {
 	}
 }
 
-// TestRestoredReportCountsOnlyForItsBundle covers an attacker who restores an old report of a runtime. The runtime
+// TestReplayedReportProvesOnlyItsOwnBundle covers an attacker who restores an old report of a runtime. The runtime
 // itself signed that report, so it is accepted, but it proves a version only if it is about the newest bundle.
-func TestRestoredReportCountsOnlyForItsBundle(t *testing.T) {
+func TestReplayedReportProvesOnlyItsOwnBundle(t *testing.T) {
 	w := newWorld(rand.New(rand.NewPCG(1795310912810351249, 13602)))
 	w.live()
 	if w.problem != "" {

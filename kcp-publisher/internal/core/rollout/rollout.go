@@ -73,7 +73,8 @@ type Decision struct {
 	Version string
 	// Undo is the newer version that Version replaces in a rollback.
 	Undo string
-	// Held is the reason why the runtime cannot have the promoted version, or empty. The text is stable.
+	// Held is the reason why the runtime cannot have the promoted version, or empty. The progress of a wave does not
+	// change the text.
 	Held string
 	// Checks is the number of the wave whose checks the runtime gets with Version, counted from 1. If it is 0, the
 	// runtime keeps its current checks for the version.
@@ -90,7 +91,8 @@ type Step struct {
 	Awaited []bool
 }
 
-// Finished reports whether a rollout with this state has ended. Only an undo changes an ended rollout.
+// Finished reports whether a rollout with this state has ended. An ended rollout can only change to a rollback: after
+// an undo or, if it was stopped, because the channel has the last good version again.
 func Finished(state fleet.RolloutState) bool {
 	switch state {
 	case fleet.RolloutStopped, fleet.RolloutRolledBack, fleet.RolloutSuperseded, fleet.RolloutSucceeded:
@@ -109,8 +111,8 @@ type plan struct {
 	waves     []wave
 	// before is the state of the rollout before the step.
 	before fleet.RolloutState
-	// downwards is true if the promoted version is older than the last good version. Then runtimes with the last good
-	// version keep it.
+	// downwards is true if the promoted version is older than the last good version. In that case, runtimes that have
+	// the last good version keep it.
 	downwards bool
 }
 
@@ -210,7 +212,7 @@ func (p *plan) changeDirection() {
 	}
 }
 
-// release records the time at which the channel no longer has the version that the rollout holds back.
+// release records the first time at which the channel has another version than the one that this rollout holds back.
 func (p *plan) release() {
 	if s := &p.status; s.ReleasedAt == nil && p.situation.Newer == "" &&
 		releasable(s.State, p.spec.To, p.situation.Channel) {
@@ -342,9 +344,9 @@ func (p *plan) waits(wave int) string {
 }
 
 // unprovenRuntimes returns the number of runtimes in a wave that should prove the promoted version but cannot: they
-// have a newer version, or got the version from a rollout that ended before they were ready. It returns zero if a
-// runtime proves the version, or if no other runtime would get the version next. After the last wave, new runtimes
-// would get the version.
+// have a newer version, or got the version from a rollout that ended before they were ready. It returns zero if another
+// runtime proves the version, or if no later wave would deliver the version to more runtimes. After the last wave,
+// every new runtime would get the version.
 func (p *plan) unprovenRuntimes(number int) int {
 	var all wave
 	later := 0

@@ -13,8 +13,8 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// Followers are the runtimes that follow a track, and the version of the track's channel. For a track at rest, Runtimes
-// can be empty.
+// Followers contains the runtimes that follow a track, and the version of the track's channel. Runtimes can be empty
+// for a track that needs no rollout (see AtRest).
 type Followers struct {
 	Channel  string
 	Runtimes []Runtime
@@ -35,9 +35,9 @@ type Round struct {
 	places places
 }
 
-// AtRest returns a function that reports whether a track is at rest, so no rollout must be planned for it. A track is
-// at rest if it has no policy and no rollout, or if its newest rollout succeeded and the channel still has the last
-// good version.
+// AtRest returns a function that reports whether a track is at rest, which means that the publisher does not need to
+// plan a rollout for it. A track is at rest if it has no policy and no rollout, or if its newest rollout succeeded and
+// the channel still has the last good version.
 func AtRest(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) func(track Track, channel string) bool {
 	byTrack := tracked(rollouts)
 	return func(track Track, channel string) bool {

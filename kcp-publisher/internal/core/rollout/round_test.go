@@ -39,7 +39,7 @@ func carriedOut(state fleet.RolloutState) fleet.Rollout {
 	return r
 }
 
-func TestNextRoundCreatesAndContinuesRollouts(t *testing.T) {
+func TestRolloutsAreCreatedAndContinued(t *testing.T) {
 	following := func(version string) map[Track]Followers {
 		return map[Track]Followers{keda: {Channel: version, Runtimes: everyone}}
 	}
@@ -51,7 +51,7 @@ func TestNextRoundCreatesAndContinuesRollouts(t *testing.T) {
 		// dev and prod are the allowed versions of the runtimes with these names. They are empty without a gate.
 		dev, prod string
 	}{
-		"Track without a policy and rollouts": {followers: following("2.0.0")},
+		"Channel without a policy and rollouts": {followers: following("2.0.0")},
 		"All runtimes have the channel's version": {
 			policies: policies("careful"), followers: following("1.0.0"),
 		},
@@ -81,7 +81,7 @@ func TestNextRoundCreatesAndContinuesRollouts(t *testing.T) {
 			policies: policies("careful"), rollouts: []fleet.Rollout{carriedOut(fleet.RolloutRolledBack)},
 			followers: following("3.0.0"), made: "keda-regular-2", dev: "3.0.0", prod: "1.0.0",
 		},
-		"Track without followers does not change": {
+		"Channel that no runtime follows does not change": {
 			policies: policies("careful"), rollouts: []fleet.Rollout{carriedOut("")}, dev: "1.0.0", prod: "1.0.0",
 		},
 		"Promotion waits for a rollback": {
@@ -130,7 +130,7 @@ func deleted(r fleet.Rollout) fleet.Rollout {
 	return r
 }
 
-func TestTrackWithoutFollowersChangesNoRollout(t *testing.T) {
+func TestChannelWithoutRuntimesChangesNoRollout(t *testing.T) {
 	started := carriedOut("")
 	round := NextRound(policies("careful"), []fleet.Rollout{started}, nil, noon.Add(time.Hour))
 	if len(round.Update)+len(round.Create) > 0 {
@@ -236,7 +236,7 @@ func TestRolledBackRolloutKeepsItsFailures(t *testing.T) {
 	}
 }
 
-func TestConditionsWorkWithKstatus(t *testing.T) {
+func TestRolloutConditionsMatchKstatus(t *testing.T) {
 	for state, want := range map[fleet.RolloutState]status.Status{
 		fleet.RolloutProgressing: status.InProgressStatus, fleet.RolloutPaused: status.InProgressStatus,
 		fleet.RolloutWaiting:     status.InProgressStatus,
@@ -272,7 +272,7 @@ func kstatusOf(t *testing.T, rollout fleet.Rollout) status.Status {
 	return result.Status
 }
 
-func TestChangesAreReportedOnce(t *testing.T) {
+func TestRolloutChangesAreReportedOnce(t *testing.T) {
 	started := carriedOut("").Status
 	if got := Changes(fleet.RolloutStatus{}, started); len(got) != 1 || got[0].Reason != "WaveStarted" {
 		t.Errorf("first status: got changes %+v, want WaveStarted", got)
@@ -325,7 +325,7 @@ func BenchmarkNextRound(b *testing.B) {
 	}
 }
 
-func TestTrackIsAtRestAfterSuccessfulRollout(t *testing.T) {
+func TestChannelHasNoPendingRolloutAfterSuccess(t *testing.T) {
 	policy := policies("careful")
 	ended := func(change func(*fleet.Rollout)) []fleet.Rollout {
 		r := fleet.Rollout{
@@ -342,11 +342,11 @@ func TestTrackIsAtRestAfterSuccessfulRollout(t *testing.T) {
 		rollouts []fleet.Rollout
 		want     bool
 	}{
-		"track without a policy and a rollout": {nil, nil, true},
-		"policy without a rollout":             {policy, nil, false},
-		"rollout succeeded":                    {policy, ended(func(*fleet.Rollout) {}), true},
-		"rollout undone":                       {policy, ended(func(r *fleet.Rollout) { r.Spec.Undo = true }), false},
-		"channel has another version":          {policy, ended(func(r *fleet.Rollout) { r.Spec.To = "1.5.0" }), false},
+		"channel without policy and rollout": {nil, nil, true},
+		"policy without a rollout":           {policy, nil, false},
+		"rollout succeeded":                  {policy, ended(func(*fleet.Rollout) {}), true},
+		"rollout undone":                     {policy, ended(func(r *fleet.Rollout) { r.Spec.Undo = true }), false},
+		"channel has another version":        {policy, ended(func(r *fleet.Rollout) { r.Spec.To = "1.5.0" }), false},
 		"channel got another version without a policy": {policy, ended(func(r *fleet.Rollout) {
 			r.Spec.To, r.Status.VersionWithoutPolicy = "1.5.0", "2.0.0"
 		}), true},

@@ -99,15 +99,15 @@ type wave struct {
 	selector labels.Selector // nil for a wave by percent or count
 	// unmatched is true if the selector matches no runtime at all.
 	unmatched bool
-	// total is the number of the wave's runtimes, except unaffected runtimes. The other fields count the runtimes of
-	// total by state. Runtimes that can still get the version are in none of these counts.
+	// total is the number of the wave's runtimes, except unaffected runtimes. The other fields count runtimes by state.
+	// Runtimes that are waiting for the version are only counted in total.
 	total, updated, inFlight, failed, deferred int
 	// fresh counts the runtimes that do not have the module yet.
 	fresh int
 	// unaffected counts runtimes that already have the promoted version or a newer one, but not from this rollout. They
 	// are not part of total. shows counts the unaffected runtimes that prove the version.
 	unaffected, shows int
-	// shownSince is the latest time at which a runtime of shows got the version, or zero.
+	// shownSince is the latest time at which one of the runtimes counted in shows got the version, or zero.
 	shownSince time.Time
 	// unread counts the updated runtimes whose reports this publisher has not read since its start. Such a report may
 	// contain a failure.
@@ -130,7 +130,7 @@ func (p *plan) selectors() {
 	p.waves = make([]wave, len(p.spec.Waves))
 	for i := range p.spec.Waves {
 		if s := p.spec.Waves[i].Selector; s != nil {
-			p.waves[i].selector, _ = metav1.LabelSelectorAsSelector(s) // Check has validated it
+			p.waves[i].selector, _ = metav1.LabelSelectorAsSelector(s) // cannot fail: Check validated the selector
 		}
 	}
 }
@@ -222,7 +222,7 @@ func (w *wave) budgets(spec fleet.Wave) {
 		if v == nil {
 			return otherwise
 		}
-		n, _ := intstr.GetScaledValueFromIntOrPercent(v, of, up) // Check has validated it
+		n, _ := intstr.GetScaledValueFromIntOrPercent(v, of, up) // cannot fail: Check validated the value
 		return n
 	}
 	w.minReady = scaled(spec.MinReady, w.total-w.deferred, true, -1)
@@ -244,7 +244,7 @@ func defaultFailures(total int) int {
 	return max(1, total/100)
 }
 
-// smallWave is the number of runtimes from which on a wave tolerates a failure by default.
+// smallWave is the minimum number of runtimes in a wave that tolerates failures by default.
 const smallWave = 10
 
 // unready returns why a wave is not ready, or empty if it is ready.
@@ -254,7 +254,7 @@ func (w *wave) unready() string {
 		need = w.total - w.deferred - w.failed
 	}
 	if w.total > 0 {
-		need = max(need, 1) // silent and failed runtimes alone do not prove a version
+		need = max(need, 1) // at least one runtime must be ready, even if all others are silent or failed
 	}
 	switch {
 	case w.updated+w.measuring < need:

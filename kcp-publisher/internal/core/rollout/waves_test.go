@@ -35,14 +35,16 @@ func TestMaxFailuresDefaultsToOnePercent(t *testing.T) {
 // agent uses its identity. Registry outages affect all runtimes, which exceeds maxDeferred.
 func TestUnpublishableRuntimeDoesNotStopAWave(t *testing.T) {
 	for name, c := range map[string]struct {
-		unpublishable, minutes int
-		want                   bool // the next wave starts
+		unpublishable, minutes, started int  // minutes since the publish failure and since the start of the wave
+		want                            bool // the next wave starts
 	}{
-		"one runtime for less than the deadline": {1, 9, false},
-		"one runtime for more than the deadline": {1, 11, true},
-		"a quarter of the wave":                  {5, 11, true},
-		"more than a quarter of the wave":        {6, 11, false},
-		"all runtimes":                           {20, 11, false},
+		"one unpublishable runtime before the deadline": {1, 9, 60, false},
+		"one unpublishable runtime after the deadline":  {1, 11, 60, true},
+		"a quarter of the wave's runtimes":              {5, 11, 60, true},
+		"more than a quarter of the wave's runtimes":    {6, 11, 60, false},
+		"all runtimes": {20, 11, 60, false},
+		"one runtime that was unpublishable for days before the wave": {1, 3 * 24 * 60, 9, false},
+		"the same runtime, after the wave's deadline":                 {1, 3 * 24 * 60, 11, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var runtimes []Runtime
@@ -55,7 +57,9 @@ func TestUnpublishableRuntimeDoesNotStopAWave(t *testing.T) {
 				runtimes = append(runtimes, r)
 			}
 			runtimes = append(runtimes, at("prod", "prod", "1.0.0"))
-			step := Plan(first, twoWaves(), fleet.RolloutStatus{}, runtimes, Situation{Channel: "2.0.0", Now: noon})
+			began := noon.Add(-time.Duration(c.started) * time.Minute)
+			status := Plan(first, twoWaves(), fleet.RolloutStatus{}, runtimes, Situation{Channel: "2.0.0", Now: began}).Status
+			step := Plan(first, twoWaves(), status, runtimes, Situation{Channel: "2.0.0", Now: noon})
 			if got := step.Decisions[20].Version == "2.0.0"; got != c.want {
 				t.Errorf("got version %s for production, rollout message %s", step.Decisions[20].Version,
 					step.Status.Message)

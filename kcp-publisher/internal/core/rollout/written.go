@@ -39,7 +39,7 @@ func Written(
 	return gates
 }
 
-// recordedStep is like Plan, but returns the step that the rollout's status records instead of the next step.
+// recordedStep returns the step that the rollout's status records. Unlike Plan, it does not compute the next step.
 func recordedStep(rollout *fleet.Rollout, runtimes []Runtime, situation Situation) Step {
 	p := newPlan(rollout.Name, rollout.Spec, rollout.Status, situation)
 	if Check(p.spec.Course) != nil || len(p.status.Waves) != len(p.spec.Waves) {

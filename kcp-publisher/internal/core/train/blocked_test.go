@@ -29,7 +29,7 @@ func versionsOf(positions []Position) (versions string) {
 	return versions
 }
 
-func TestBlockedPositionsNeedAnOperator(t *testing.T) {
+func TestBlockedPromotionsNeedAnOperator(t *testing.T) {
 	p := waiting(v1alpha1.WaitTimeNotReached, v1alpha1.WaitTooManyFailures, v1alpha1.WaitPolicyHeld,
 		v1alpha1.WaitPromoted, v1alpha1.WaitChannelMissing, v1alpha1.WaitArrived)
 	if got := versionsOf(Blocked(p)); got != "2.0.0 5.0.0 " {
@@ -37,7 +37,7 @@ func TestBlockedPositionsNeedAnOperator(t *testing.T) {
 	}
 }
 
-func TestNewlyBlockedPositionsHaveNewReason(t *testing.T) {
+func TestNewlyBlockedPromotionsHaveNewReason(t *testing.T) {
 	before := waiting(v1alpha1.WaitTooManyFailures, v1alpha1.WaitTooManyFailures, v1alpha1.WaitTimeNotReached)
 	after := waiting(v1alpha1.WaitTooManyFailures, v1alpha1.WaitTemplateMissing, v1alpha1.WaitOtherPolicy)
 	if got := versionsOf(NewlyBlocked(before, after)); got != "2.0.0 3.0.0 " {

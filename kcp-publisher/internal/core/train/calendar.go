@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
-	_ "time/tzdata" // the image has no time zones
+	_ "time/tzdata" // the container image contains no time zone database
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )

@@ -19,7 +19,7 @@ type chain struct {
 	*world
 	policy   *fleet.PromotionPolicy
 	module   string
-	meta     *v1beta2.ModuleReleaseMeta // nil if the module has none or several
+	meta     *v1beta2.ModuleReleaseMeta // nil unless the module has exactly one
 	calendar *calendar
 	// invalid describes the problems of the policy's spec. It is empty for a valid spec.
 	invalid string
@@ -33,8 +33,8 @@ type wait struct {
 	message string
 }
 
-// plan adds the module to the outcome. While the module has no ModuleReleaseMeta, plan keeps the recorded versions in
-// the status. Otherwise, it could not detect that the next ModuleReleaseMeta reverts a version, and would promote that
+// plan adds the module to the outcome. While the module has no ModuleReleaseMeta, the status keeps the recorded
+// versions. Without them, plan could not detect that a new ModuleReleaseMeta reverts a version, and would promote that
 // version again.
 func (c *chain) plan(out *Outcome) {
 	c.next = fleet.ModuleTrain{Name: c.module, Rejected: c.rejected()}
@@ -71,8 +71,8 @@ func (c *chain) positions(out *Outcome) {
 	slices.Reverse(c.next.Versions)
 }
 
-// position sets in entry why the version in channel i is not promoted yet, or adds the promotion to the outcome. after
-// is the entry of the next channel.
+// position decides whether the version in channel i can be promoted. If so, it adds the promotion to the outcome;
+// otherwise, it sets the reason in entry. after is the entry of the next channel.
 func (c *chain) position(entry *fleet.TrainVersion, i int, after *fleet.TrainVersion, out *Outcome) {
 	channels := c.policy.Spec.Channels
 	switch {

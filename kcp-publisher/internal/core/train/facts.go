@@ -43,22 +43,25 @@ func Count(members []plan.Member) Fleet {
 
 // add counts one runtime.
 func (c *Counts) add(kyma *v1beta2.Kyma, module string) {
-	published := ""
+	published, isCurrent := "", false
 	if r := kyma.Status.Runtime; r != nil && r.Published != nil {
 		published = r.Published.Versions[module]
+		isCurrent = r.Observed != nil && r.Observed.Digest == r.Published.Digest
 	}
 	if published == "" || bundle.Older(published, c.Version) {
 		c.Behind++
 	}
 	for i := range kyma.Status.Modules {
 		m := &kyma.Status.Modules[i]
-		if m.Name != module || m.Version != c.Version || published != c.Version {
+		if m.Name != module || published != c.Version {
 			continue
 		}
 		switch {
-		case m.State == v1beta2.StateError:
+		case m.State == v1beta2.StateError && m.Version == c.Version:
 			c.Failed++
-		case m.State == v1beta2.StateReady &&
+		case m.State == v1beta2.StateError && isCurrent && !m.Maintenance: // the runtime cannot apply the version
+			c.Failed++
+		case m.Version == c.Version && m.State == v1beta2.StateReady &&
 			meta.IsStatusConditionTrue(kyma.Status.Conditions, v1beta2.ConditionReporting):
 			c.Ready++
 		}

@@ -19,6 +19,7 @@ func TestOnlyReportsAboutThePublishedVersionCount(t *testing.T) {
 		reporting           metav1.ConditionStatus
 		want                Counts
 	}{
+		"error in an older version":                   {"2.0.0", "1.0.0", failed, metav1.ConditionTrue, Counts{Failed: 1}},
 		"ready in the published version":              {"2.0.0", "2.0.0", ready, metav1.ConditionTrue, Counts{Ready: 1}},
 		"silent runtime":                              {"2.0.0", "2.0.0", ready, metav1.ConditionFalse, Counts{}},
 		"error in the published version":              {"2.0.0", "2.0.0", failed, metav1.ConditionTrue, Counts{Failed: 1}},
@@ -35,11 +36,41 @@ func TestOnlyReportsAboutThePublishedVersionCount(t *testing.T) {
 			if c.published != "" {
 				kyma.Status.Runtime.Published.Versions = map[string]string{"keda": c.published}
 			}
+			kyma.Status.Runtime.Published.Digest = "sha256:new"
+			kyma.Status.Runtime.Observed = &v1beta2.ObservedBundle{Digest: "sha256:new"}
 			c.want.Version = "2.0.0"
 			follows := []resolve.Follow{{Module: "keda", Channel: "regular", Version: "2.0.0"}}
 			got := Count([]plan.Member{{Kyma: kyma, Follows: follows}})
 			if counts := got[rollout.Track{Module: "keda", Channel: "regular"}]; counts != c.want {
 				t.Errorf("got %+v, want %+v", counts, c.want)
+			}
+		})
+	}
+}
+
+func TestErrorInAnOlderVersionCountsOnlyForTheLatestBundle(t *testing.T) {
+	for name, c := range map[string]struct {
+		observed string
+		waits    bool
+		want     int32
+	}{
+		"report about the latest bundle":               {"sha256:new", false, 1},
+		"report about an earlier bundle":               {"sha256:old", false, 0},
+		"module that waits for its maintenance window": {"sha256:new", true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kyma := &v1beta2.Kyma{}
+			kyma.Status.Modules = []v1beta2.ModuleStatus{
+				{Name: "keda", Version: "1.0.0", State: v1beta2.StateError, Maintenance: c.waits},
+			}
+			kyma.Status.Runtime = &v1beta2.RuntimeStatus{
+				Published: &v1beta2.PublishedBundle{Digest: "sha256:new", Versions: map[string]string{"keda": "2.0.0"}},
+				Observed:  &v1beta2.ObservedBundle{Digest: c.observed},
+			}
+			counts := Counts{Version: "2.0.0"}
+			counts.add(kyma, "keda")
+			if counts.Failed != c.want {
+				t.Errorf("got %d failed runtimes, want %d", counts.Failed, c.want)
 			}
 		})
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// since returns the time from which the waiting time of a channel's version is counted. It is the recorded time while
-// the channel has the version, but not before the end of the version's rollout. Without a record, it is the end of the
-// rollout, or now.
+// since returns the start of the waiting time of a channel's version: the time in the status, or now if the status does
+// not contain the version. If a rollout of the version succeeded later, since returns the end of that rollout. It also
+// returns the end of the rollout if the status contains no version of the channel.
 func (c *chain) since(channel, version string) metav1.Time {
 	newest := rollout.Newest(c.rollouts[rollout.Track{Module: c.module, Channel: channel}])
 	var proven *metav1.Time

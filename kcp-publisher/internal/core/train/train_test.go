@@ -317,7 +317,7 @@ func TestPolicyConditionNamesProblems(t *testing.T) {
 	}
 }
 
-func TestEmptyModulesSelectAllModulesOfTheChain(t *testing.T) {
+func TestPolicyWithoutModulesSelectsAllModulesOfItsChannels(t *testing.T) {
 	in := due()
 	in.Policies[0].Spec.Modules = nil
 	other := v1beta2.ModuleReleaseMeta{

@@ -16,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// maxPasses limits how often the same commit is applied in one poll until the control plane matches it. A second pass
-// is needed if the API server had lost the field owners.
+// maxPasses is the maximum number of times that one poll applies the same commit until the control plane matches the
+// commit. A second time is necessary if the API server lost the managed fields of an object.
 const maxPasses = 3
 
 // apply makes the control plane match a commit. It records the commit as applied once no object differs.
@@ -65,7 +65,7 @@ func (f *Follower) apply(
 	}
 }
 
-// permission returns the error of a commit that waits for an approval.
+// permission returns the error for a commit that needs an operator's approval, with the command to approve it.
 func (f *Follower) permission(held *PruneError) error {
 	const message = "%w: no part of the commit is applied; to allow this commit: kubectl annotate configmap -n %s %s " +
 		"--overwrite %s=%s" +
@@ -106,7 +106,7 @@ func (f *Follower) finish(ctx context.Context, repository *git.Repository, commi
 			v1beta2.AnnotationPrune, named(s.Plan.Protected))
 	}
 	if !s.Plan.equal() {
-		// the caller reports the reason as a failure
+		// apply then returns an error, and report records its reason and message
 		state = map[string]string{fieldReady: string(metav1.ConditionFalse)}
 	}
 	fields := map[string]string{
@@ -165,8 +165,8 @@ func (f *Follower) holds(r *record, repository *git.Repository, commit *git.Comm
 	return f.partial != "" || !r.isWhole(repository, commit.Hash)
 }
 
-// refusedOr returns the reason for a commit that the API server refuses in a dry run. The reason of another commit that
-// is applied in part has priority.
+// refusedOr returns the condition reason for a commit that the API server refuses in a dry run. If partial names a
+// commit that is applied in part, it returns CommitApplyFailed, so that the refusal does not hide this state.
 func refusedOr(partial string) string {
 	if partial != "" {
 		return v1beta2.ReasonCommitApplyFailed
@@ -174,7 +174,8 @@ func refusedOr(partial string) string {
 	return v1beta2.ReasonCommitRefused
 }
 
-// begun returns the record's fields with the objects of a commit that is being applied.
+// begun returns the fields of the record for the start of a step. They list the objects that the step is about to
+// create.
 func begun(s Survey) (map[string]string, error) {
 	known := map[Key]bool{}
 	for _, key := range s.before.Keys {
@@ -195,7 +196,7 @@ func begun(s Survey) (map[string]string, error) {
 	}
 	text, err := encodeInventory(added)
 	if err != nil || len(all)+len(text) > maxInventoryBytes {
-		text = "" // reverting the commit can then need permission
+		text = "" // too large for the record; a revert of the commit can then need an operator's permission
 	}
 	return map[string]string{fieldInventory: all, fieldAdded: text}, nil
 }

@@ -3,6 +3,7 @@ package follow
 import (
 	"cmp"
 	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,7 +25,7 @@ type approvedRemovals struct {
 func (f *Follower) recordApproved(commit string, s Survey) {
 	next := approvedRemovals{commit, time.Now(), map[types.UID]bool{}, map[string]bool{}}
 	if known := f.approved.Load(); known != nil && known.commit == commit {
-		// An earlier pass or poll pruned some objects of this commit.
+		// An earlier pass or poll already pruned some of the objects that this commit removes.
 		next.at, next.kymas, next.modules = known.at, maps.Clone(known.kymas), maps.Clone(known.modules)
 	}
 	if s.allowed {
@@ -34,12 +35,23 @@ func (f *Follower) recordApproved(commit string, s Survey) {
 			case key.Kind.Kind == kindKyma:
 				next.kymas[object.GetUID()] = true
 			case isMandatory(object):
-				module, _, _ := unstructured.NestedString(object.Object, "spec", "moduleName")
-				next.modules[cmp.Or(module, key.Name)] = true
+				next.modules[moduleOf(key, object)] = true
+			}
+		}
+		// The approval is about modules without a mandatory definition, not about one of several versions.
+		for key, object := range s.Live {
+			if isMandatory(object) && !slices.Contains(s.Plan.Prune, key) {
+				delete(next.modules, moduleOf(key, object))
 			}
 		}
 	}
 	f.approved.Store(&next)
+}
+
+// moduleOf returns the name of the module that a ModuleTemplate or ModuleReleaseMeta defines.
+func moduleOf(key Key, object *unstructured.Unstructured) string {
+	module, _, _ := unstructured.NestedString(object.Object, "spec", "moduleName")
+	return cmp.Or(module, key.Name)
 }
 
 // Approved returns when an operator approved the removal of a module together with the current commit, or zero. An

@@ -55,3 +55,30 @@ func TestApprovalOfACommitEndsWithTheCommit(t *testing.T) {
 	current("c3")
 	check("after a commit without an approval", false)
 }
+
+func TestApprovalCoversOnlyModulesWithoutAMandatoryVersion(t *testing.T) {
+	template := func(name string, mandatory bool) (Key, *unstructured.Unstructured) {
+		return Key{Kind: schema.GroupKind{Kind: "ModuleTemplate"}, Name: name},
+			&unstructured.Unstructured{Object: map[string]any{
+				"kind": "ModuleTemplate", "spec": map[string]any{"moduleName": "watchdog", "mandatory": mandatory},
+			}}
+	}
+	for name, c := range map[string]struct{ newMandatory, approved bool }{
+		"newer mandatory version stays": {true, false},
+		"newer version is optional":     {false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			older, olderTemplate := template("watchdog-1.0.0", true)
+			newer, newerTemplate := template("watchdog-1.1.0", c.newMandatory)
+			f := &Follower{}
+			f.recordApproved("c1", Survey{
+				Plan: Plan{Prune: []Key{older}}, allowed: true,
+				Live: map[Key]*unstructured.Unstructured{older: olderTemplate, newer: newerTemplate},
+			})
+			f.current.Store(&bundle.Source{Commit: "c1"})
+			if got := !f.Approved("", "watchdog").IsZero(); got != c.approved {
+				t.Errorf("got approval %t, want %t", got, c.approved)
+			}
+		})
+	}
+}

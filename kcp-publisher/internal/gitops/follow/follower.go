@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// Follower follows one branch. A manager runs it on the leader only.
+// Follower polls one branch of a Git repository and applies its newest commit. The manager runs it only on the leader.
 type Follower struct {
 	Client client.Client
 	// Reader reads from the API server, because the manager's cache does not contain ConfigMaps and unstructured
@@ -119,7 +119,7 @@ func (f *Follower) hold(wanted bool) {
 	before := f.release
 	f.release = nil
 	if wanted {
-		f.release = f.Hold() // before the previous hold ends, so no bundle is published in between
+		f.release = f.Hold() // take the new hold first, so that no bundle is published in between
 	}
 	if before != nil {
 		before()
@@ -224,7 +224,8 @@ func isRefusal(err error) bool {
 }
 
 // follows returns an error for a commit that does not descend from the last applied commit of the same branch. Without
-// this check, the owner of the Git server could serve an old signed commit, or one of a branch that is not ahead.
+// this check, the owner of the Git server could serve an old signed commit, or a signed commit of a branch that lacks
+// the last applied commit.
 func (f *Follower) follows(ctx context.Context, repository *git.Repository, commit *git.Commit) error {
 	r, err := f.readRecord(ctx)
 	if err != nil {
@@ -232,7 +233,7 @@ func (f *Follower) follows(ctx context.Context, repository *git.Repository, comm
 	}
 	last := r.lastOf(repository)
 	if known := f.last; last == "" && known.repository == repository.URL && known.revision == repository.Revision() {
-		last = known.commit // the record was deleted
+		last = known.commit // the record was deleted, but this process knows the commit
 	}
 	if last == "" || last == commit.Hash || f.AllowRewind {
 		return nil
@@ -298,7 +299,7 @@ func (f *Follower) report(ctx context.Context, err error) {
 	}
 	ready.Set(0)
 	failures.Inc()
-	f.checked = time.Time{} // after a recovery, the record must be updated
+	f.checked = time.Time{} // the next successful poll is then a full one and updates the record
 	text := err.Error()
 	switch {
 	case f.partial != "":
@@ -321,7 +322,7 @@ func (f *Follower) report(ctx context.Context, err error) {
 		readErr = f.write(ctx, r, f.failureFields(reason, text, waiting(err), r))
 	}
 	if readErr != nil {
-		f.lastError = "" // reported again once the API server responds
+		f.lastError = "" // report the failure again at the next poll
 		return
 	}
 	f.Events.Eventf(&r.ConfigMap, nil, corev1.EventTypeWarning, reason, "Follow", "%s",

@@ -47,9 +47,9 @@ func TestHoldEndsOnceNoCommitIsPartial(t *testing.T) {
 	}
 }
 
-// TestFirstPollEndsTheHoldOfTheStart checks that publishing is held after a start until the branch was read, because
-// the control plane may have been restored from a backup.
-func TestFirstPollEndsTheHoldOfTheStart(t *testing.T) {
+// TestFirstReadOfTheBranchEndsTheHoldAfterAStart checks that publishing is held after a start until the branch was
+// read, because the control plane may have been restored from a backup.
+func TestFirstReadOfTheBranchEndsTheHoldAfterAStart(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
 		held bool
@@ -59,7 +59,7 @@ func TestFirstPollEndsTheHoldOfTheStart(t *testing.T) {
 		"commit applied in part":                {failed(v1beta2.ReasonCommitApplyFailed, errors.New("x")), true},
 		"commit refused":                        {failed(v1beta2.ReasonCommitRefused, errors.New("x")), false},
 		"commit waits for an approval":          {failed(v1beta2.ReasonPruneNotAllowed, errors.New("x")), false},
-		"commit does not descend":               {failed(v1beta2.ReasonRewindNotAllowed, errors.New("x")), false},
+		"commit from a rewound branch":          {failed(v1beta2.ReasonRewindNotAllowed, errors.New("x")), false},
 		"objects overwritten by another client": {failed(v1beta2.ReasonCommitOverwritten, errors.New("x")), false},
 		"commit applied":                        {nil, false},
 	} {
@@ -95,10 +95,10 @@ func TestFailedPollHasAReason(t *testing.T) {
 			v1beta2.ReasonPruneNotAllowed,
 		},
 		"error without a reason": {errors.New("x"), v1beta2.ReasonCommitRefused},
-		"refused while another commit is partial": {
+		"commit refused while another commit is partial": {
 			&failure{refusedOr("c1"), errors.New("x")}, v1beta2.ReasonCommitApplyFailed,
 		},
-		"refused without a partial commit": {&failure{refusedOr(""), errors.New("x")}, v1beta2.ReasonCommitRefused},
+		"commit refused, no partial commit": {&failure{refusedOr(""), errors.New("x")}, v1beta2.ReasonCommitRefused},
 	} {
 		var known *failure
 		if err := failed(v1beta2.ReasonCommitRefused, c.err); !errors.As(err, &known) || known.reason != c.want ||

@@ -27,8 +27,8 @@ const fieldManager = "kcp-publisher-git"
 
 var pathOfSpec = fieldpath.NewSet(fieldpath.MakePathOrDie("spec"))
 
-// ownsSpec reports whether fieldManager owns all owned fields of an object's spec. Fields without an owner are
-// defaults.
+// ownsSpec reports whether fieldManager owns each field of an object's spec that has an owner. Fields without an owner
+// are defaults.
 func ownsSpec(object *unstructured.Unstructured) bool {
 	_, changed, err := reclaimSpec(object.GetManagedFields())
 	return err == nil && !changed

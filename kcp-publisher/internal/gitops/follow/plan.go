@@ -99,7 +99,7 @@ type Plan struct {
 	// contains such objects that an annotation protects from deletion.
 	Prune, Protected []Key
 	// Disown contains the objects that lose the repository's annotations but are not deleted: objects that existed
-	// before a partially applied commit changed them, and copies of a commit's objects with their annotations.
+	// before a partially applied commit changed them, and objects that a client copied together with these annotations.
 	Disown []Key
 	// Deleting contains the objects of the commit that are being deleted. The publisher creates them again afterwards.
 	Deleting []Key

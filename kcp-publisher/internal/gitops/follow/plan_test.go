@@ -128,7 +128,7 @@ func TestReferencedObjectsAreAppliedFirst(t *testing.T) {
 	}
 }
 
-func TestObjectsOfOtherNamespacesAreRefusedWithTheirPlace(t *testing.T) {
+func TestObjectsOfOtherNamespacesAreRefusedWithFileAndLine(t *testing.T) {
 	elsewhere := strings.Replace(a("one"), "name: one", "name: one, namespace: other", 1)
 	here := strings.Replace(a("one"), "name: one", "name: one, namespace: kcp-system", 1)
 	for name, c := range map[string]struct {
@@ -194,11 +194,11 @@ func TestDifferingObjectsAreAppliedWithTheirCommit(t *testing.T) {
 				alsoOwned(live[key("Kyma", "one")],
 					`{"f:spec":{".":{},"f:channel":{},"f:modules":{".":{},"k:{\"name\":\"keda\"}":{".":{},"f:name":{}}}}}`)
 			}, ""},
-		"lost managed fields": {[]string{template, releaseMeta, a("one")},
+		"object without managed fields": {[]string{template, releaseMeta, a("one")},
 			func(live map[Key]*unstructured.Unstructured) {
 				live[key("Kyma", "one")].SetManagedFields(nil)
 			}, "Kyma one"},
-		"defaults of the API server": {[]string{template, releaseMeta, a("one")},
+		"fields defaulted by the API server": {[]string{template, releaseMeta, a("one")},
 			func(live map[Key]*unstructured.Unstructured) {
 				_ = unstructured.SetNestedSlice(live[key("Kyma", "one")].Object,
 					[]any{map[string]any{"name": "keda", "managed": true}}, "spec", "modules")
@@ -213,7 +213,7 @@ func TestDifferingObjectsAreAppliedWithTheirCommit(t *testing.T) {
 				delete(annotations, v1beta2.AnnotationGitCommit)
 				live[key("Kyma", "one")].SetAnnotations(annotations)
 			}, "Kyma one"},
-		"finalizer in Git": {[]string{template, releaseMeta, strings.Replace(a("one"), "{name: one}",
+		"finalizer set in Git": {[]string{template, releaseMeta, strings.Replace(a("one"), "{name: one}",
 			"{name: one, finalizers: [x.io/y], generateName: o, deletionTimestamp: 2026-01-01T00:00:00Z, "+
 				"ownerReferences: [{name: a}]}", 1)}, nil, ""},
 		"deleted object": {[]string{template, releaseMeta, a("one")},
@@ -285,9 +285,9 @@ func TestCommitThatRemovesAllObjectsIsRefused(t *testing.T) {
 		pruned int    // allowed by an operator
 	}{
 		"commit without objects": {nil, "check the path", 3},
-		"only other objects":     {[]string{a("three")}, "the commit removes all 3 objects of earlier commits", 3},
+		"commit of new objects":  {[]string{a("three")}, "the commit removes all 3 objects of earlier commits", 3},
 		"commit without Kymas":   {[]string{template}, "the commit removes all 2 Kymas of earlier commits", 2},
-		"only other Kymas":       {[]string{template, a("three"), a("four")}, "the commit removes all 2 Kymas", 2},
+		"commit of new Kymas":    {[]string{template, a("three"), a("four")}, "the commit removes all 2 Kymas", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			live, inventory := inForce(t, template, a("one"), a("two"))

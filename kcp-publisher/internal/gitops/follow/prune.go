@@ -30,8 +30,8 @@ func (p Pruning) allows(commit string) bool { return p.All || commit != "" && p.
 type PruneError struct {
 	Commit string
 	// Live contains Kymas whose runtimes would be emptied. Mandatory contains objects whose deletion would remove a
-	// module from every runtime. Rest contains the other objects to delete, and Total is the number of such objects of
-	// earlier commits.
+	// module from every runtime. Rest contains the other objects to delete. Total is the number of objects of earlier
+	// commits that Limits apply to.
 	Live, Mandatory, Rest []Key
 	Total                 int
 	Limits                Pruning
@@ -74,8 +74,9 @@ type loss struct {
 	// objects is the number of objects of earlier commits. kept is the number of these objects that the commit
 	// contains, and pruned is the number that it deletes.
 	objects, kept, pruned counts
-	// live, mandatory and rest contain the deleted objects by their required permission. limited is the number of
-	// objects that the limits apply to.
+	// live contains the deleted Kymas with a known runtime, mandatory the deleted objects that make a module mandatory,
+	// and rest the deleted objects that the limits apply to. limited is the number of all objects of earlier commits
+	// that the limits apply to.
 	live, mandatory, rest []Key
 	limited               int
 }
@@ -110,11 +111,11 @@ func (p *Plan) planPrune(live map[Key]*unstructured.Unstructured, before Invento
 		switch object := live[key]; {
 		case kept[key], object == nil, object.GetDeletionTimestamp() != nil,
 			object.GetAnnotations()[v1beta2.AnnotationGitCommit] == "":
-			// The commit contains the object, or the object is already deleted. Without the annotation of a commit, the
-			// object no longer belongs to the repository.
+			// Do not prune an object that the commit contains, that is already deleted, or that no longer belongs to
+			// the repository because it has no annotation of a commit.
 		case object.GetAnnotations()[v1beta2.AnnotationPrune] == v1beta2.PruneDisabled:
 			p.Protected = append(p.Protected, key)
-			p.Inventory = append(p.Inventory, key) // to be pruned once the annotation is removed
+			p.Inventory = append(p.Inventory, key) // so that it is pruned after the annotation is removed
 		default:
 			p.Prune = append(p.Prune, key)
 			lost.pruned.add(key)
@@ -151,8 +152,8 @@ func (l *loss) permission(commit string, limits Pruning) (*PruneError, error) {
 	return held, nil
 }
 
-// planDisown adds the objects that a partially applied commit took over and that this commit does not contain. They
-// existed before that commit, and no inventory contains them.
+// planDisown adds the objects to disown. They have the annotation of a commit, but are not in this commit or in the
+// inventory, for example because they existed before a partially applied commit changed them.
 func (p *Plan) planDisown(live map[Key]*unstructured.Unstructured, before Inventory, kept map[Key]bool) {
 	known := map[Key]bool{}
 	for _, key := range before.Keys {

@@ -20,7 +20,8 @@ import (
 // Bundles are built from the manager's cache, which watches each kind separately, so one kind can be behind the others.
 // A commit is recorded as applied only after the cache contains all its objects.
 
-// visibleWithin limits one wait for the cache. visiblePoll is its polling interval.
+// visibleWithin is the maximum time of one wait until the cache contains a commit. visiblePoll is the interval between
+// checks of the cache during the wait.
 const (
 	visibleWithin = 10 * time.Second
 	visiblePoll   = 100 * time.Millisecond

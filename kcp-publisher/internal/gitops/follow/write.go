@@ -34,7 +34,7 @@ func (f *Follower) applyAll(
 			w := objects[start]
 			problem := &problems[start]
 			group.Go(func() error {
-				object := w.Object.DeepCopy() // Apply writes the response into it
+				object := w.Object.DeepCopy() // a copy, because Apply overwrites it with the response
 				err := f.mayWrite()
 				if err == nil {
 					err = f.reclaim(ctx, live[KeyOf(object)])

@@ -18,7 +18,7 @@ import (
 // container is the name of the agent's container.
 const container = "skr-agent"
 
-// Deployment reads and writes the agent's own Deployment.
+// Deployment reads and patches the Deployment that runs this agent.
 type Deployment struct {
 	Client          client.Client
 	Namespace, Name string
@@ -54,18 +54,20 @@ func (d *Deployment) Start(ctx context.Context) (Outcome, error) {
 	return d.decide(ctx, Wanted{}, Start)
 }
 
-// Again applies the step of the function Again before the agent restarts itself. ran is the time since its start.
+// Again calls the package function Again and applies its step, before the agent restarts itself. ran is the time since
+// the agent's start.
 func (d *Deployment) Again(ctx context.Context, ran time.Duration) error {
 	_, err := d.decide(ctx, Wanted{}, func(k Known) Step { return Again(k, ran) })
 	return err
 }
 
-// Round applies the step of the function Round after a round of the agent.
+// Round calls the package function Round and applies its step, after a round of the agent.
 func (d *Deployment) Round(ctx context.Context, wanted Wanted, well time.Duration) (Outcome, error) {
 	return d.decide(ctx, wanted, func(k Known) Step { return Round(k, wanted, well) })
 }
 
-// Overdue applies the step of the function Overdue at the deadline for the current image.
+// Overdue calls the package function Overdue and applies its step, at the deadline for the current image to prove
+// itself.
 func (d *Deployment) Overdue(ctx context.Context, unreachable bool) (Outcome, error) {
 	return d.decide(ctx, Wanted{}, func(k Known) Step { return Overdue(k, unreachable) })
 }
@@ -104,6 +106,7 @@ func (d *Deployment) write(ctx context.Context, deployment *appsv1.Deployment, s
 	annotate(deployment, v1beta2.AnnotationFormerImages, step.Former)
 	annotate(deployment, v1beta2.AnnotationUndecidedImage,
 		map[bool]string{true: strconv.Itoa(step.Trials) + " " + step.Undecided}[step.Undecided != ""])
+	annotate(deployment, v1beta2.AnnotationRequestedImage, step.Requested)
 	annotate(deployment, v1beta2.AnnotationUnprovenStarts, counted.String())
 	if err := d.Client.Patch(ctx, deployment,
 		client.StrategicMergeFrom(before, client.MergeFromWithOptimisticLock{})); err != nil {
@@ -122,9 +125,10 @@ func (d *Deployment) starts(deployment *appsv1.Deployment) starts {
 func (d *Deployment) known(deployment *appsv1.Deployment, set string) Known {
 	known := Known{Running: d.Running, State: State{
 		Set: set, Starts: d.starts(deployment).of(d.Pod),
-		Proven: deployment.Annotations[v1beta2.AnnotationProvenImage],
-		Failed: deployment.Annotations[v1beta2.AnnotationFailedImage],
-		Former: deployment.Annotations[v1beta2.AnnotationFormerImages],
+		Proven:    deployment.Annotations[v1beta2.AnnotationProvenImage],
+		Failed:    deployment.Annotations[v1beta2.AnnotationFailedImage],
+		Former:    deployment.Annotations[v1beta2.AnnotationFormerImages],
+		Requested: deployment.Annotations[v1beta2.AnnotationRequestedImage],
 	}}
 	// A webhook of the cluster can replace the registry in the Pod's image, for example with a cache.
 	if bundle.ImageDigest(d.Running) == bundle.ImageDigest(set) {

@@ -92,8 +92,8 @@ func TestOlderImageRequiresAnAllowedRollback(t *testing.T) {
 	}
 }
 
-// TestReplacedImagesAreRemembered upgrades to image b, which fails, then to image c, and then to many other images.
-func TestReplacedImagesAreRemembered(t *testing.T) {
+// TestReplacedAgentImagesAreRecorded upgrades to image b, which fails, then to image c, and then to many other images.
+func TestReplacedAgentImagesAreRecorded(t *testing.T) {
 	never := func(_, _ string) bool { return false }
 	k := Known{State: State{Set: "a", Proven: "a"}, Running: "a"}
 	to := func(image string) {

@@ -32,6 +32,8 @@ type State struct {
 	// this image that ended for this reason.
 	Undecided string
 	Trials    int
+	// Requested is the last image that the agent set because a bundle requested it. Other images come from the chart.
+	Requested string
 }
 
 // Known is the state of the Deployment and of this Pod.
@@ -98,30 +100,33 @@ func Round(k Known, w Wanted, well time.Duration) Step {
 		}
 		s.Message = fmt.Sprintf("the agent's image %s proved itself", k.Running)
 	}
-	if wanted != "" && k.Failed != wanted { // without an image in the bundle, a failed image of the chart stays recorded
+	if wanted != "" && k.Failed != wanted { // if the bundle has no image, keep the failed image of the chart
 		s.Failed = ""
 	}
-	if s.Undecided == k.Set || wanted != "" && s.Undecided != wanted {
+	if s.Undecided == k.Set || s.Undecided != wanted && (wanted != "" || s.Undecided == s.Requested) {
 		s.Undecided, s.Trials = "", 0
 	}
 	next := wanted
 	if next == "" {
-		next = s.Undecided // an image of the chart
+		next = s.Undecided // the bundle has no image, so try the chart's undecided image again
 	}
 	switch {
 	case next == "" || next == k.Set || next == k.Failed || wanted != "" && k.older(w) != "":
-	case next == s.Undecided && well < Trial: // the registry does not work yet
+	case next == s.Undecided && well < Trial: // the registry has not worked for the time of a trial yet
 	default:
 		s.Set, s.Failed, s.Starts, s.Former = next, "", 0, k.leaving(next)
+		if next == wanted {
+			s.Requested = wanted
+		}
 		s.Message = fmt.Sprintf("upgrading the agent from image %s to %s", k.Set, next)
 	}
 	return s
 }
 
-// Overdue returns the step at the deadline for a new image to prove itself. unreachable is true if requests to the
-// registry failed during the trial and nothing else did. The image can be the reason, so the agent returns to the
-// previous image. It tries the image again when the previous image can use the registry, at most maxTrials times:
-// otherwise, the owner of the registry could keep all agents at an old release.
+// Overdue returns the step at the deadline for a new image to prove itself. unreachable is true if only requests to the
+// registry failed during the trial. The new image can be the reason, so the agent returns to the previous image. It
+// tries the new image again when the previous image can use the registry, because the owner of the registry could
+// otherwise keep all agents at an old release. It tries an image at most maxTrials times.
 func Overdue(k Known, unreachable bool) Step {
 	if !k.onTrial() {
 		return Step{State: k.State}
@@ -140,7 +145,9 @@ func Overdue(k Known, unreachable bool) Step {
 
 func (k Known) back(why string) Step {
 	return Step{
-		State:   State{Set: k.Proven, Proven: k.Proven, Failed: k.Set, Former: k.without(k.Proven)},
+		State: State{
+			Set: k.Proven, Proven: k.Proven, Failed: k.Set, Former: k.without(k.Proven), Requested: k.Requested,
+		},
 		Message: fmt.Sprintf("rolled back the agent's image %s to %s: %s", k.Set, k.Proven, why),
 	}
 }

@@ -35,7 +35,7 @@ func TestImageMustProveItselfOrIsRolledBack(t *testing.T) {
 		},
 		"bundle's image replaces a proven image": {
 			known: Known{State: State{Set: "a", Proven: "a"}, Running: "a"}, wanted: "b",
-			want: State{Set: "b", Proven: "a", Former: "a"},
+			want: State{Set: "b", Proven: "a", Former: "a", Requested: "b"},
 		},
 		"bundle without an image changes nothing": {
 			known: Known{State: State{Set: "a", Proven: "a"}, Running: "a"}, well: Trial,
@@ -59,7 +59,7 @@ func TestImageMustProveItselfOrIsRolledBack(t *testing.T) {
 		},
 		"bundle's image replaces the chart's image after the trial": {
 			known: Known{State: State{Set: "chart", Proven: "b"}, Running: "chart"}, wanted: "b", well: Trial,
-			want: State{Set: "b", Proven: "chart", Former: "chart"},
+			want: State{Set: "b", Proven: "chart", Former: "chart", Requested: "b"},
 		},
 		"chart's image is rolled back at the deadline": {
 			known: Known{State: State{Set: "chart", Proven: "b"}, Running: "chart"}, wanted: "b", overdue: true,
@@ -84,7 +84,7 @@ func TestImageMustProveItselfOrIsRolledBack(t *testing.T) {
 		},
 		"next image is tried after a rollback": {
 			known: Known{State: State{Set: "a", Proven: "a", Failed: "b"}, Running: "a"}, wanted: "c", well: Trial,
-			want: State{Set: "c", Proven: "a", Former: "a"},
+			want: State{Set: "c", Proven: "a", Former: "a", Requested: "c"},
 		},
 		"new image proves itself after the trial": {
 			known: Known{State: State{Set: "b", Proven: "a", Starts: 2}, Running: "b"}, wanted: "b", well: Trial,
@@ -125,7 +125,7 @@ func TestImageMustProveItselfOrIsRolledBack(t *testing.T) {
 		"undecided image is tried again when the registry works": {
 			known:  Known{State: State{Set: "a", Proven: "a", Undecided: "b", Trials: 1}, Running: "a"},
 			wanted: "b", well: Trial,
-			want: State{Set: "b", Proven: "a", Undecided: "b", Trials: 1, Former: "a"},
+			want: State{Set: "b", Proven: "a", Undecided: "b", Trials: 1, Former: "a", Requested: "b"},
 		},
 		"undecided image is not tried again until the registry works": {
 			known:  Known{State: State{Set: "a", Proven: "a", Undecided: "b", Trials: 1}, Running: "a"},
@@ -136,9 +136,21 @@ func TestImageMustProveItselfOrIsRolledBack(t *testing.T) {
 			known: Known{State: State{Set: "a", Proven: "a", Undecided: "chart", Trials: 2}, Running: "a"}, well: Trial,
 			want: State{Set: "chart", Proven: "a", Undecided: "chart", Trials: 2, Former: "a"},
 		},
+		"undecided image that the bundle no longer requests is not tried again": {
+			known: Known{
+				State: State{Set: "a", Proven: "a", Undecided: "b", Trials: 1, Requested: "b"}, Running: "a",
+			}, well: Trial,
+			want: State{Set: "a", Proven: "a", Requested: "b"},
+		},
+		"undecided image of the chart is tried again after a request of a bundle for another image": {
+			known: Known{
+				State: State{Set: "a", Proven: "a", Undecided: "chart", Trials: 1, Requested: "a"}, Running: "a",
+			}, well: Trial,
+			want: State{Set: "chart", Proven: "a", Undecided: "chart", Trials: 1, Requested: "a", Former: "a"},
+		},
 		"another image replaces an undecided image": {
 			known: Known{State: State{Set: "a", Proven: "a", Undecided: "b", Trials: 2}, Running: "a"}, wanted: "c",
-			want: State{Set: "c", Proven: "a", Former: "a"},
+			want: State{Set: "c", Proven: "a", Former: "a", Requested: "c"},
 		},
 		"undecided image proves itself": {
 			known:  Known{State: State{Set: "b", Proven: "a", Undecided: "b", Trials: 2}, Running: "b"},
