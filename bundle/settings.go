@@ -200,3 +200,11 @@ func (s Settings) Mirrored(name string) string {
 	}
 	return s.Mirrors[best] + strings.TrimPrefix(name, best)
 }
+
+// ImageRules is the value of v1beta2.AnnotationImages, with which an agent passes rules for images to its installer.
+type ImageRules struct {
+	// Settings contains only the mirrors, the image paths and the pull Secret.
+	Settings
+	// Pinned is true if the module must not use an image without a digest.
+	Pinned bool `json:"pinned,omitempty"`
+}

@@ -1,6 +1,5 @@
-// Package checks decides the results of a module's checks. Its functions are pure. Their inputs are the definitions of
-// the checks, the measurements and the time. Their output is the state of each check, which is small enough for a
-// report.
+// Package checks computes the results of a module's checks. Its functions are pure: they compute the state of each
+// check from its definition, its measurements and the time. A state is small enough for a report.
 //
 // The verdict of a measurement is success, failure or unknown. SuccessThreshold successes in a row make a check Passed,
 // and FailureThreshold failures in a row make it Failed permanently. In all other cases, a check is Inconclusive. An
@@ -52,8 +51,8 @@ type Measurement struct {
 // State is the state of one check of a module in one version.
 type State struct {
 	Name string `json:"name"`
-	// Of is a hash of the check's definition. Query is a hash of the parts that select the measured value, without
-	// bounds.
+	// Of is a hash of the check's definition. Query is a hash of the definition's Service, path and PromQL query,
+	// without the bounds. It is empty for other checks.
 	Of    string `json:"of"`
 	Query string `json:"query,omitempty"`
 	// Result is empty before the first measurement.
@@ -72,7 +71,7 @@ type State struct {
 	Measured time.Time `json:"measured,omitzero"`
 }
 
-// Record contains the states of a module's checks in one version. The agent stores it, so it survives restarts.
+// Record contains the states of all checks of one module version. The agent stores it, so the states survive restarts.
 type Record struct {
 	Module  string `json:"module"`
 	Version string `json:"version"`
@@ -102,7 +101,7 @@ func Next(d Definition, s State, m Measurement, now time.Time) State {
 	}
 	switch {
 	case s.Result == v1beta2.CheckFailed:
-		return s // keeps the message of the failure
+		return s // the result and message of a failed check never change
 	case s.Row >= d.SuccessThreshold:
 		s.Result = v1beta2.CheckPassed
 	case s.Row <= -d.FailureThreshold:
@@ -124,9 +123,9 @@ func more(count int32) int32 {
 	return count + 1
 }
 
-// Due returns the time of the next measurement. It returns false if the check failed, cannot be measured, or checkFor
-// has passed since the module became ready. An Inconclusive check is measured for up to bundle.MaxCheckFor, because its
-// wave waits for the result.
+// Due returns the time of the next measurement. It returns false if the check failed or cannot be measured, or if
+// checkFor has passed since the module became ready. For an Inconclusive check, bundle.MaxCheckFor replaces checkFor,
+// because the rollout waits for the result.
 func Due(d Definition, s State, ready time.Time, checkFor time.Duration) (time.Time, bool) {
 	if ready.IsZero() || d.Problem != "" || s.Result == v1beta2.CheckFailed {
 		return time.Time{}, false
@@ -142,16 +141,16 @@ func Due(d Definition, s State, ready time.Time, checkFor time.Duration) (time.T
 	return due, !due.After(ready.Add(checkFor))
 }
 
-// step returns the granularity of measurement times: whole seconds, at most a sixth of the interval and at most 10
-// seconds. Rounded times make checks of many modules run at the same time. The agent then wakes up less often, and
-// checks over the same objects share a read.
+// step returns the granularity to which Due rounds measurement times: a sixth of the interval in whole seconds, between
+// 1 and 10 seconds. Rounding makes checks of many modules run at the same time, so the agent wakes up less often and
+// checks of the same objects share a read.
 func step(interval time.Duration) time.Duration {
 	return max(min(interval/6, 10*time.Second).Truncate(time.Second), time.Second)
 }
 
-// Define returns the checks of a Manifest with all defaults applied. A check without cel, http, promql and job is
-// replaced by the check of the same name in shipped, which contains the checks from the module's content. problem is
-// the reason why the shipped checks cannot be read, or "".
+// Define returns the checks of a Manifest with all defaults applied. shipped contains the checks in the module's
+// content. If a check sets none of cel, http, promql and job, Define uses the check in shipped with the same name.
+// problem is the reason why the shipped checks cannot be read, or "".
 func Define(manifest, shipped []fleet.Check, problem string) []Definition {
 	definitions := make([]Definition, 0, len(manifest))
 	for _, c := range manifest {
@@ -177,9 +176,9 @@ func Define(manifest, shipped []fleet.Check, problem string) []Definition {
 	return definitions
 }
 
-// Continue returns the states of the definitions. A check whose definition did not change has its previous state. A
-// check whose definition changed starts again, with the previous value before the upgrade if its query did not change.
-// While a definition cannot be read, its check is Inconclusive. A Failed check then stays Failed.
+// Continue returns a state for each definition. If the definition did not change, it returns the previous state.
+// Otherwise, the check starts again, and Before remains if the query did not change. A check with a Problem keeps its
+// previous state; it is Inconclusive unless it already Failed.
 func Continue(definitions []Definition, previous []State) []State {
 	states := make([]State, 0, len(definitions))
 	for _, d := range definitions {
@@ -216,7 +215,8 @@ func queryOf(c fleet.Check) string {
 	return identify(fleet.PromQLCheck{Service: c.PromQL.Service, Path: c.PromQL.Path, Query: c.PromQL.Query})
 }
 
-// Reported returns the results of checks for a report, sorted by name. Checks without a measurement are Inconclusive.
+// Reported converts the states of checks to the form in a report, sorted by name. Checks without a measurement are
+// Inconclusive.
 func Reported(states []State) []bundle.ReportedCheck {
 	if len(states) == 0 {
 		return nil
@@ -235,8 +235,8 @@ func Reported(states []State) []bundle.ReportedCheck {
 	return reported
 }
 
-// Lasting returns a copy of the results without counts, values and messages. Only a change of the remaining fields
-// causes a new report.
+// Lasting returns the names and results of checks, without counts, values and messages. The agent sends a new report
+// only if these names or results change.
 func Lasting(reported []bundle.ReportedCheck) []bundle.ReportedCheck {
 	lasting := slices.Clone(reported)
 	for i := range lasting {

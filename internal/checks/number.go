@@ -8,7 +8,7 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// FormatNumber returns a number as the value of a measurement.
+// FormatNumber formats a number with six significant digits, as in the field Value of a Measurement.
 func FormatNumber(value float64) string { return strconv.FormatFloat(value, 'g', 6, 64) }
 
 // CompareNumber compares the value of a query with the bounds of its check. before is the value before the upgrade, or
@@ -16,7 +16,7 @@ func FormatNumber(value float64) string { return strconv.FormatFloat(value, 'g',
 func CompareNumber(q fleet.PromQLCheck, value float64, before string) Measurement {
 	m := Measurement{Verdict: Success, Value: FormatNumber(value)}
 	if rounded, err := strconv.ParseFloat(m.Value, 64); err == nil {
-		value = rounded // before is also rounded, so rounding never looks like an increase
+		value = rounded // round like before, so that rounding alone is not an increase
 	}
 	if math.IsNaN(value) || math.IsInf(value, 0) {
 		return Measurement{Verdict: Unknown, Message: "the query returned " + m.Value + ", must return a finite number"}

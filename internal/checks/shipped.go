@@ -11,10 +11,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/strict"
 )
 
-// MaxShippedBytes limits the size of a module's content with checks.
+// MaxShippedBytes is the maximum size of bundle.ContentChecks, the part of a module's content that contains its checks.
 const MaxShippedBytes = 256 << 10
 
-// Shipped decodes a module's content bundle.ContentChecks, which is one YAML document with the list "checks".
+// Shipped decodes the checks in a module's content. data is the content named bundle.ContentChecks: one YAML document
+// with the list "checks".
 func Shipped(data []byte) ([]fleet.Check, error) {
 	if len(data) > MaxShippedBytes {
 		return nil, fmt.Errorf("content %s has %d bytes, must be at most %d", bundle.ContentChecks, len(data),
@@ -32,7 +33,7 @@ func Shipped(data []byte) ([]fleet.Check, error) {
 		err = strict.JSON(text, &document, strict.MaxJSONDepth)
 	}
 	if err == nil && len(document.Checks) == 0 {
-		err = errors.New("checks is required")
+		err = errors.New("field checks is required")
 	}
 	if err == nil {
 		err = bundle.CheckChecks(document.Checks, true)

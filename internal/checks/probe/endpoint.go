@@ -25,17 +25,17 @@ import (
 // maxSlices limits the number of EndpointSlices that are read for a Service.
 const maxSlices = 20
 
-// addresses are the endpoints of a Service port, as HOST:PORT. They are cached until the time in until.
+// addresses is a cache entry with the endpoints of a Service port, as HOST:PORT. It expires at until.
 type addresses struct {
 	all   []string
 	until time.Time
 }
 
-// contextKey is the context key of the addresses that a request connects to.
+// contextKey is the context key for the list of addresses that newTransport can connect to.
 type contextKey struct{}
 
-// newTransport returns a transport that connects to the addresses in the request's context. It keeps few idle
-// connections, because servers usually close them before the next measurement.
+// newTransport returns a transport that ignores the URL's host and connects to the first reachable address in the
+// request's context. It keeps few idle connections, because servers usually close them before the next measurement.
 func newTransport(dial func(context.Context, string, string) (net.Conn, error)) *http.Transport {
 	return &http.Transport{
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -58,12 +58,12 @@ func newTransport(dial func(context.Context, string, string) (net.Conn, error)) 
 		TLSClientConfig: &tls.Config{
 			InsecureSkipVerify: true,
 			MinVersion:         tls.VersionTLS12,
-		}, //nolint:gosec // see above
+		}, //nolint:gosec // see the comment above
 		MaxResponseHeaderBytes: 64 << 10,
 		MaxIdleConnsPerHost:    1,
 		MaxIdleConns:           10,
 		IdleConnTimeout:        40 * time.Second,
-		DisableCompression:     true, // a compressed body could be a bomb
+		DisableCompression:     true, // a small compressed body could expand to gigabytes
 	}
 }
 
@@ -84,7 +84,7 @@ func origin(s fleet.ServiceReference) string {
 	return scheme + "://" + net.JoinHostPort(s.Name+"."+s.Namespace+".svc", strconv.Itoa(int(s.Port)))
 }
 
-// reaching returns a context with the addresses of a Service. newTransport uses these addresses.
+// reaching returns a context with the addresses of a Service, to which the transport connects. It caches the addresses.
 func (p *Prober) reaching(ctx context.Context, s fleet.ServiceReference) (context.Context, error) {
 	name := origin(s)
 	p.mu.Lock()
@@ -106,7 +106,7 @@ func (p *Prober) reaching(ctx context.Context, s fleet.ServiceReference) (contex
 	return context.WithValue(ctx, contextKey{}, known.all), nil
 }
 
-// unreachable removes a Service from the cache, so the next measurement reads its addresses again.
+// unreachable removes a Service's addresses from the cache, so the next measurement reads them from the API server.
 func (p *Prober) unreachable(s fleet.ServiceReference) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,7 +142,7 @@ func (p *Prober) resolve(ctx context.Context, s fleet.ServiceReference) ([]strin
 	if len(all) == 0 {
 		return nil, fmt.Errorf("service %s/%s has no ready endpoint", s.Namespace, s.Name)
 	}
-	// A user of the runtime can create an EndpointSlice with the addresses of the API server.
+	// Any user who can create EndpointSlices could otherwise make the agent send requests to the API server.
 	servers := p.apiServers(ctx)
 	for _, address := range all {
 		if at, err := netip.ParseAddrPort(address); err != nil {
@@ -154,9 +154,8 @@ func (p *Prober) resolve(ctx context.Context, s fleet.ServiceReference) ([]strin
 	return all, nil
 }
 
-// apiServers returns the addresses of the API server: all endpoints, including those that are not ready, and the
-// cluster IPs of its Service. If the account cannot read them, the result is empty. The configured address is refused
-// in any case.
+// apiServers returns all endpoints and the cluster IPs of the API server's Service, or nothing if the account cannot
+// read them. Prober.refuse checks the API server's address from the kubeconfig separately.
 func (p *Prober) apiServers(ctx context.Context) []netip.AddrPort {
 	var hosts []string
 	var ports []int32
@@ -191,7 +190,7 @@ func (p *Prober) apiServers(ctx context.Context) []netip.AddrPort {
 	return all
 }
 
-// plain returns an address in normalized form, for comparisons.
+// plain normalizes an address, so that two forms of the same IP address are equal.
 func plain(at netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(store.Plain(at.Addr()), at.Port())
 }

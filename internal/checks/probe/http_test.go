@@ -127,7 +127,7 @@ func TestEndpointsOutsideTheRuntimeAreRefused(t *testing.T) {
 		"API server": {
 			apiServer.Addr().String(), int32(apiServer.Port()), "it is a loopback address",
 		},
-		"second API server":                  {"192.0.2.1", 6443, "it is the API server"},
+		"endpoint of a second API server":    {"192.0.2.1", 6443, "it is the API server"},
 		"unspecified address":                {"0.0.0.0", 80, "it is a loopback address"},
 		"loopback address, IPv4-mapped":      {"::ffff:127.0.0.1", 80, "it is a loopback address"},
 		"metadata service, NAT64":            {"64:ff9b::100.100.100.200", 80, "it is a metadata service"},
@@ -169,7 +169,7 @@ func TestAllAddressesOfTheAPIServerAreRefused(t *testing.T) {
 		port    int32
 	}{
 		"first endpoint":             {"192.0.2.10", 6443},
-		"endpoint after the third":   {"192.0.2.13", 6443},
+		"fourth endpoint":            {"192.0.2.13", 6443},
 		"endpoint that is not ready": {"192.0.2.14", 6443},
 		"cluster IP of the Service":  {service.Spec.ClusterIP, service.Spec.Ports[0].Port},
 		"endpoint, NAT64":            {"64:ff9b::c000:20d", 6443},

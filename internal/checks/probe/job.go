@@ -29,8 +29,8 @@ import (
 
 const (
 	jobPrefix = "kyma-check-"
-	// LabelCheck is set on a check's Job and Pods to the name of the check. They have no ownership label or annotation,
-	// so no module owns them.
+	// LabelCheck is the label of a check's Job and Pods with the name of the check. Job and Pods have no other labels
+	// of the agent, so it does not treat them as objects of a module.
 	LabelCheck = v1beta2.Group + "/check"
 	// jobLifetime is the time after which Kubernetes deletes a Job that the agent could not delete.
 	jobLifetime = 5 * time.Minute
@@ -39,11 +39,11 @@ const (
 	jobCleanup      = 10 * time.Second
 	// maxJobPods limits the completions, parallelism and backoff limit of a Job.
 	maxJobPods = 10
-	// maxLogBytes and logLines limit the bytes and lines that are read from the log of a failed Pod.
+	// maxLogBytes and logLines limit the bytes and lines that the agent reads from the log of a failed Pod.
 	maxLogBytes, logLines = 4 << 10, 5
 )
 
-// job runs the Job of a check and deletes it.
+// job creates the Job of a check, waits until the Job has ended, and deletes it.
 func (p *Prober) job(ctx context.Context, subject Subject, d checks.Definition) (m checks.Measurement, err error) {
 	job, err := newJob(subject, d)
 	if err != nil {
@@ -68,8 +68,11 @@ func (p *Prober) job(ctx context.Context, subject Subject, d checks.Definition) 
 	if err := p.createJob(ctx, job); err != nil {
 		return m, err
 	}
+	created := job.UID
 	for {
 		switch finished := jobCondition(job); {
+		case job.UID != created:
+			return m, fmt.Errorf("job %s/%s was replaced by another client", job.Namespace, job.Name)
 		case finished == nil:
 		case finished.Type == batchv1.JobComplete:
 			return checks.Measurement{Verdict: checks.Success}, nil
@@ -89,7 +92,7 @@ func (p *Prober) job(ctx context.Context, subject Subject, d checks.Definition) 
 	}
 }
 
-// newJob returns the Job of a check. It sets limits that the template cannot change.
+// newJob returns the Job of a check. It sets the Job's deadline, lifetime and limits, regardless of the template.
 func newJob(subject Subject, d checks.Definition) (*batchv1.Job, error) {
 	if subject.Namespaces != nil && !slices.Contains(subject.Namespaces, d.Job.Namespace) {
 		return nil, fmt.Errorf("job.namespace: the module has no objects in namespace %s", d.Job.Namespace)
@@ -172,14 +175,18 @@ func jobCondition(job *batchv1.Job) *batchv1.JobCondition {
 	return nil
 }
 
-// lastLog returns the last log lines of the Job's newest Pod. If the log cannot be read, it returns the reason for the
-// failure.
+// lastLog returns the last log lines of the Job's newest Pod. If it cannot read the log, it returns reason, the message
+// of the Job's condition.
 func (p *Prober) lastLog(ctx context.Context, job *batchv1.Job, reason string) string {
 	var pods corev1.PodList
 	selector := client.MatchingLabels{batchv1.JobNameLabel: job.Name}
 	if err := p.cluster.List(ctx, &pods, client.InNamespace(job.Namespace), selector,
-		client.Limit(maxJobPods)); err != nil ||
-		len(pods.Items) == 0 {
+		client.Limit(10*maxJobPods)); err != nil {
+		return "the Job failed: " + reason
+	}
+	// Other clients can create Pods with the label.
+	pods.Items = slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return !metav1.IsControlledBy(&pod, job) })
+	if len(pods.Items) == 0 {
 		return "the Job failed: " + reason
 	}
 	newest := slices.MaxFunc(pods.Items, func(a, b corev1.Pod) int {
@@ -190,7 +197,7 @@ func (p *Prober) lastLog(ctx context.Context, job *batchv1.Job, reason string) s
 	if err != nil {
 		return "the Job failed: " + reason
 	}
-	defer stream.Close() //nolint:errcheck // nothing is written
+	defer stream.Close() //nolint:errcheck // the log is only read, so a failed Close loses nothing
 	log, err := io.ReadAll(io.LimitReader(stream, maxLogBytes))
 	text := strings.TrimSpace(p.masked(string(log)))
 	if err != nil || text == "" {

@@ -154,6 +154,36 @@ func TestJobOfInterruptedMeasurementIsReplaced(t *testing.T) {
 		"the other client's Job was deleted")
 }
 
+// TestReplacedJobIsNotEvidence replaces the Job of a check with a completed one, as a user with permission for Jobs in
+// the module's namespace could.
+func TestReplacedJobIsNotEvidence(t *testing.T) {
+	w := newWorld(t)
+	ctx, replaced := t.Context(), make(chan error, 1)
+	go func() {
+		replaced <- wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+			var jobs batchv1.JobList
+			if err := w.List(ctx, &jobs, client.InNamespace(w.namespace), client.HasLabels{LabelCheck}); err != nil ||
+				len(jobs.Items) == 0 {
+				return false, err
+			}
+			created := &jobs.Items[0]
+			forged := &batchv1.Job{
+				ObjectMeta: metav1.ObjectMeta{Namespace: created.Namespace, Name: created.Name, Labels: created.Labels},
+				Spec:       *created.Spec.DeepCopy(),
+			}
+			forged.Spec.Selector, forged.Spec.Template.Labels = nil, nil
+			if err := w.Delete(ctx, created, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+				return false, err
+			}
+			return true, w.Create(ctx, forged)
+		})
+	}()
+	m := w.measure(jobCheck(w.namespace, template))
+	require.NoError(t, <-replaced)
+	require.Equal(t, checks.Unknown, m.Verdict, m.Message)
+	require.Contains(t, m.Message, "was replaced by another client")
+}
+
 func TestJobsThatExceedLimitsAreNotCreated(t *testing.T) {
 	w := newWorld(t, func(o *Options) {
 		o.Guard = func(job *unstructured.Unstructured) error {

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// maxObjects limits the number of objects in the variable "objects", and pageObjects the number in one response of
-	// the API server.
+	// maxObjects limits the number of objects in the CEL variable "objects". pageObjects limits the number of objects
+	// in one response of the API server.
 	maxObjects, pageObjects = 500, 100
-	// sharedFor is the maximum age of a read that checks share. maxShared limits the number of cached reads.
+	// sharedFor is the time for which the result of a read is cached. maxShared limits the number of cached results.
 	sharedFor, maxShared = time.Second, 8
 )
 
@@ -44,8 +44,8 @@ type read struct {
 	err     error
 }
 
-// get returns the objects of a selection from the cache, or calls fetch. Callers must not change the objects. If a
-// cached read failed, get calls fetch again, because the cause can be the other caller's timeout.
+// get returns the objects of a selection from the cache, or calls fetch. Callers must not change the objects. If
+// another caller's fetch failed, get calls its own fetch, because the cause can be the other caller's timeout.
 func (r *reads) get(ctx context.Context, s selection, fetch func(context.Context) ([]any, error)) ([]any, error) {
 	r.mu.Lock()
 	known := r.kept[s]

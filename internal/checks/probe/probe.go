@@ -1,11 +1,11 @@
-// Package probe measures the checks of modules in a runtime. Its input is a check, and its output a checks.Measurement.
+// Package probe measures the checks of modules in a runtime. A Prober takes a check and returns a checks.Measurement.
 //
-// Module teams and operators of the control plane define the expressions, queries and Jobs. Any workload of the runtime
-// can send the responses. The package therefore limits the time, size and cost of each measurement, and the length of
-// its message. It reads the addresses of Services from the API server, so it does not need cluster DNS. It follows no
-// redirects and sends no credentials to Services.
+// Module teams and operators of the control plane define the expressions, queries and Jobs, but the responses come from
+// arbitrary workloads in the runtime. The package therefore limits the time, size and cost of each measurement, and the
+// length of its message. It reads the addresses of Services from the API server, so it does not need cluster DNS. It
+// follows no redirects and sends no credentials to Services.
 //
-// A Prober uses the permissions of one account. It writes to the API server only to create and delete the Jobs of
+// A Prober accesses the API server with the permissions of one account. Its only writes create and delete the Jobs of
 // checks.
 package probe
 
@@ -39,15 +39,16 @@ const (
 	maxResponseBytes = 16 << 20
 	// addressLifetime is the time for which the addresses of a Service are cached.
 	addressLifetime = time.Minute
-	// maxKept limits the number of cached programs and of cached addresses. In practice, a bundle has fewer checks.
+	// maxKept limits the number of cached CEL programs and the number of cached Services. A bundle usually has fewer
+	// checks.
 	maxKept = 1_000
 )
 
 // Options configure a Prober.
 type Options struct {
-	// Config connects to the runtime with the permissions of the account.
+	// Config is the client configuration for the runtime's API server, with the account's credentials.
 	Config *rest.Config
-	// Mapper finds the resources of kinds. If nil, New creates a mapper.
+	// Mapper maps kinds to REST resources. If nil, New creates a mapper.
 	Mapper meta.RESTMapper
 	// Guard returns an error for a Job that a module must not create. If nil, all Jobs are allowed.
 	Guard func(*unstructured.Unstructured) error
@@ -77,7 +78,7 @@ type Prober struct {
 	addresses map[string]addresses
 }
 
-// New returns a Prober. The Prober connects to the API server with the first measurement.
+// New returns a Prober. It does not connect to the API server until the first measurement.
 func New(options Options) (*Prober, error) {
 	config := rest.CopyConfig(options.Config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return limited(next, maxResponseBytes) })
@@ -106,7 +107,7 @@ func New(options Options) (*Prober, error) {
 	return p, nil
 }
 
-// apiServerOf returns the configured address of the API server, or nil if it is configured by name.
+// apiServerOf returns the IP address and port of the API server in config, or nil if config contains a host name.
 func apiServerOf(config *rest.Config) []netip.AddrPort {
 	address, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -118,13 +119,12 @@ func apiServerOf(config *rest.Config) []netip.AddrPort {
 	}
 	port := map[bool]uint16{true: 443, false: 80}[address.Scheme == "https"]
 	if number, err := net.LookupPort("tcp", address.Port()); address.Port() != "" && err == nil {
-		port = uint16(number) //nolint:gosec // LookupPort returns ports only
+		port = uint16(number) //nolint:gosec // LookupPort returns at most 65535
 	}
 	return []netip.AddrPort{plain(netip.AddrPortFrom(at, port))}
 }
 
-// refuse returns an error for the address of the API server. Otherwise a check could use the agent's network access to
-// the API server.
+// refuse returns an error if at is the address of the API server. Checks must not use the agent's network access to it.
 func (p *Prober) refuse(at netip.AddrPort) error {
 	for _, known := range p.apiServer {
 		if known == at {
@@ -169,7 +169,8 @@ func (p *Prober) masked(text string) string {
 	return bundle.PrintableLine(text)
 }
 
-// Before returns the value of a check's query before an upgrade, or "" if it cannot be measured.
+// Before measures the current value of a check's PromQL query, for the comparison after an upgrade. It returns "" for
+// other checks and if the query fails.
 func (p *Prober) Before(ctx context.Context, d checks.Definition) string {
 	if d.PromQL == nil || d.Problem != "" {
 		return ""

@@ -23,7 +23,7 @@ func (p *Prober) promQL(ctx context.Context, c fleet.PromQLCheck, before string)
 	return checks.CompareNumber(c, value, before), nil
 }
 
-// query returns the number that a query returns.
+// query sends a PromQL query to the check's Service and returns the number in the response.
 func (p *Prober) query(ctx context.Context, c fleet.PromQLCheck) (float64, error) {
 	ctx, err := p.reaching(ctx, c.Service)
 	if err != nil {

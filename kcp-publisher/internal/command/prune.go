@@ -48,7 +48,8 @@ func newRegistryPrune() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.to, "to", "", "registry prefix HOST/PATH that bundles are published to")
 	flags.StringVar(&f.trust, "trust", "",
-		"root of trust file from kcp-publisher keys init: the oldest version that signed bundles in the registry")
+		"root of trust file from kcp-publisher keys init: the oldest version whose keys signed bundles that are still "+
+			"in the registry")
 	f.api.add(flags, "the Kymas")
 	flags.StringArrayVar(&f.gone, "gone", nil,
 		"id of a deleted runtime without a Kyma, whose data is removed immediately; can be repeated")
@@ -128,7 +129,7 @@ func (f *registryPruneFlags) run(cmd *cobra.Command) error {
 			"runtime %s has no Kyma in namespace %s, but its data is not removed: if the runtime was deleted, add "+
 				"--gone\n", id, f.api.namespace)
 	}
-	removed := 0
+	var removed []bool
 	if !f.dryRun {
 		var left int
 		if left, err = prune.WriteNotes(ctx, place, planned.Noted); err == nil {
@@ -221,13 +222,13 @@ func bundlesOfKymas(kymas []v1beta2.Kyma) map[string][]digest.Digest {
 	return all
 }
 
-func (f *registryPruneFlags) rows(planned prune.Plan, removed int) []pruned {
+func (f *registryPruneFlags) rows(planned prune.Plan, removed []bool) []pruned {
 	rows := []pruned{}
 	for i, r := range planned.Remove {
 		action := "removed"
 		if f.dryRun {
 			action = "would be removed"
-		} else if i >= removed {
+		} else if i >= len(removed) || !removed[i] {
 			action = "not removed"
 		}
 		rows = append(rows, pruned{

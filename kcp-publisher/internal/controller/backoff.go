@@ -69,7 +69,7 @@ func (b *registryBackoff) failed(
 		wait = r.Backoff.Fail(now)
 	})
 	if begins {
-		registryFailing.Add(1) // a process can have several shards
+		registryFailing.Add(1) // adds to the gauge, because the shards of a process share it
 		switch log, failing := ctrl.LoggerFrom(ctx), b.fleet.Failing(); {
 		case failing < maxLogged:
 			log.Error(err, "requests for this runtime fail while the registry is available, backing off", "kyma", kyma)

@@ -25,8 +25,8 @@ import (
 // of 50 ModuleTemplates then causes one read, not 50.
 const catalogSettles = 200 * time.Millisecond
 
-// Catalog stores the latest snapshot of the catalog. No Kyma is resolved with a snapshot before the rollouts have
-// processed it.
+// Catalog stores the latest snapshot of the catalog. The publisher resolves no Kyma with a snapshot until the rollouts
+// have processed the snapshot.
 type Catalog struct {
 	Reader    client.Reader
 	Namespace string
@@ -41,13 +41,13 @@ type Catalog struct {
 	// moved receives an event when the catalog has changed.
 	moved    chan event.GenericEvent
 	snapshot atomic.Pointer[catalog.Snapshot]
-	// held is the number of calls of Hold that are not released yet. During such changes, the catalog must not be read.
-	// ended is the number of finished changes, and seen is the value of ended when the snapshot was read. again
-	// triggers a read of the catalog.
+	// held is the number of changes in progress: calls of Hold that are not released yet. While it is not 0, the
+	// catalog must not be read. ended is the number of finished changes, and seen is the value of ended when the
+	// snapshot was read. An event in again triggers a read of the catalog.
 	held        atomic.Int32
 	ended, seen atomic.Int64
-	// began is the start time of the latest change, in Unix nanoseconds. waited is true if a change lasted so long that
-	// reconciliations of Kymas were postponed until their next poll.
+	// began is the start time of the latest change, in Unix nanoseconds. waited is true if a change took so long that
+	// Kymas were requeued for their next poll.
 	began  atomic.Int64
 	waited atomic.Bool
 	again  chan event.GenericEvent
@@ -111,8 +111,8 @@ func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 	if same && c.seen.Load() == ended {
 		return ctrl.Result{}, nil
 	}
-	// After a change, even an equal catalog is a new snapshot. Otherwise Kymas would be resolved with the gates from
-	// before the change.
+	// Store a new snapshot after each change, even if the catalog is equal. Otherwise Kymas would be resolved with the
+	// rollout gates from before the change.
 	c.snapshot.Store(next)
 	c.seen.Store(ended)
 	mandatoryModules.Set(float64(len(next.Mandatory())))
@@ -163,8 +163,8 @@ func (c *Catalog) markAll(ctx context.Context) error {
 	return nil
 }
 
-// mark makes all Kymas reconcile in full at their next pass, even if they are settled. It returns the cached Kymas,
-// which the caller must not modify.
+// mark makes the next pass of every Kyma reconcile it in full. Without it, a Kyma without pending work skips most of a
+// pass. It returns the cached Kymas, which the caller must not modify.
 func (c *Catalog) mark(ctx context.Context) ([]v1beta2.Kyma, error) {
 	c.marked.Add(1)
 	var kymas v1beta2.KymaList
@@ -192,7 +192,7 @@ func send(ctx context.Context, to chan event.GenericEvent, kyma client.Object) e
 // gathered returns a handler that maps all events to one shared request after catalogSettles.
 func gathered() handler.EventHandler { return gatheredFor(catalogSettles) }
 
-// gatheredFor returns a handler that maps all events to one shared request after the delay settles.
+// gatheredFor returns a handler that maps all events to one shared request, which it queues with the delay in settles.
 func gatheredFor(settles time.Duration) handler.EventHandler {
 	add := func(q workqueue.TypedRateLimitingInterface[ctrl.Request]) {
 		q.AddAfter(ctrl.Request{NamespacedName: client.ObjectKey{Name: "all"}}, settles)

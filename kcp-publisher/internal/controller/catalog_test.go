@@ -13,11 +13,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-func TestCatalogIsNotReadDuringAChange(t *testing.T) {
+func TestCatalogIsNotReadDuringAPartialChange(t *testing.T) {
 	c := &Catalog{again: make(chan event.GenericEvent, 1)} // a read would panic, because there is no reader
 	first, second := c.Hold(), c.Hold()
 	for name, release := range map[string]func(){"two holds": func() {}, "one hold": first,
-		"same hold released twice": first} {
+		"hold released twice": first} {
 		release()
 		if result, err := c.Reconcile(t.Context(), ctrl.Request{}); err != nil || result.RequeueAfter <= 0 {
 			t.Errorf("%s: got %+v, %v, want a requeue", name, result, err)
@@ -48,7 +48,7 @@ func (d duringLists) List(context.Context, client.ObjectList, ...client.ListOpti
 	return nil
 }
 
-func TestKymasWaitForTheViewAfterAChange(t *testing.T) {
+func TestKymasWaitForTheCatalogViewAfterAChange(t *testing.T) {
 	c := &Catalog{again: make(chan event.GenericEvent, 1), moved: make(chan event.GenericEvent, 9)}
 	poll := func(during func()) ctrl.Result {
 		t.Helper()
@@ -87,7 +87,7 @@ func TestKymasWaitForTheViewAfterAChange(t *testing.T) {
 	}
 }
 
-func TestChangingForStartsAtTheLatestHold(t *testing.T) {
+func TestCatalogChangeTimeStartsAtTheLatestHold(t *testing.T) {
 	c := &Catalog{again: make(chan event.GenericEvent, 1)}
 	if took := c.changingFor(); took != 0 {
 		t.Errorf("got %s without a change, want 0", took)

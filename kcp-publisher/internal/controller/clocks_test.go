@@ -67,8 +67,8 @@ func TestRuntimesRecoverAfterTheirClocksAreCorrected(t *testing.T) {
 	}
 }
 
-// TestClocksAheadOnBothSidesNeedAnOperator covers an agent that accepted a bundle from the future. A new epoch
-// does not reset the agent's time, so the runbook deletes the agent's state.
+// TestClocksAheadOnBothSidesNeedAnOperator covers an agent that accepted a bundle from the future. A new epoch does not
+// reset the agent's time, so the runbook deletes the agent's state.
 func TestClocksAheadOnBothSidesNeedAnOperator(t *testing.T) {
 	h := newHistory(t, nil)
 	right := h.now
@@ -151,8 +151,8 @@ func TestAgentWithAnExpiredCertificateIsRecognized(t *testing.T) {
 
 	forgotten := &v1beta2.Kyma{ObjectMeta: kyma.ObjectMeta}
 	for name, fetched := range map[string]bundle.Fetched{
-		"without a certificate":       report(func(*bundle.Report) {}),
-		"with an expired certificate": report(func(r *bundle.Report) { r.Certificate = first }),
+		"agent without a certificate":       report(func(*bundle.Report) {}),
+		"agent with an expired certificate": report(func(r *bundle.Report) { r.Certificate = first }),
 	} {
 		_, err := read(forgotten, fetched)
 		if refused := refusal.Of(err); refused == nil || refused.Reason != refusal.NotEnrolled ||

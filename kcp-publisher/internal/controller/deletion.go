@@ -28,9 +28,10 @@ func (k *Kymas) addFinalizer(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// lastView returns a view for resolving a deleted Kyma while a change of the catalog is in progress for a long time. It
-// returns nil for other Kymas and for short changes. The last bundle of a deleted Kyma has no modules and no catalog,
-// so the change cannot affect it. The Kyma itself may even block the change, for example through a quota.
+// lastView returns the catalog and gates to resolve a deleted Kyma if a change of the catalog takes longer than
+// reconcile.HoldSettles. It returns nil for other Kymas and for shorter changes. The last bundle of a deleted Kyma
+// contains no modules, so the change cannot affect the bundle. The deleted Kyma can even block the change, for example
+// if it uses up a quota.
 func (k *Kymas) lastView(kyma *v1beta2.Kyma) *plan.View {
 	if kyma.DeletionTimestamp.IsZero() || k.Catalog.changingFor() < reconcile.HoldSettles {
 		return nil

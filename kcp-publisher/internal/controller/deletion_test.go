@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-func TestDeletedKymaDoesNotWaitForALongChange(t *testing.T) {
+func TestDeletedKymaDoesNotWaitForALongCatalogChange(t *testing.T) {
 	c := &Catalog{again: make(chan event.GenericEvent, 1)}
 	k := &Kymas{Catalog: c, Rollouts: Rollouts{Catalog: c}}
 	now := metav1.Now()

@@ -35,8 +35,8 @@ func announceRestored(ctx context.Context, what string) {
 const restored = "SharedMissing"
 
 // announceNewer emits an Event if a runtime has accepted a newer bundle than the last one that this publisher knows.
-// Either another publisher is active, or the control plane lost data. The registry is checked again, and the next
-// bundle gets a higher sequence than any of them.
+// Either another publisher is active, or the control plane lost data. The publisher then checks the registry again, and
+// the next bundle gets a higher sequence than all existing bundles.
 func (k *Kymas) announceNewer(ctx context.Context, kyma *v1beta2.Kyma, report bundle.AcceptedReport) {
 	observed := report.Observed
 	newest := k.published(kyma).Newest()

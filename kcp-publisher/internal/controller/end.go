@@ -32,7 +32,7 @@ func (k *Kymas) end(ctx context.Context, p *pass, state reconcile.State) (ctrl.R
 	if reason, message := k.finalizable(p, state); reason != "" {
 		return ctrl.Result{}, k.removeFinalizer(ctx, p.kyma, reason, message)
 	}
-	var until time.Time // end of the time in which an equal pass can be skipped
+	var until time.Time // until then, a pass with the same input can be skipped
 	write := k.judge(p, state)
 	if state == reconcile.Due {
 		if write {
@@ -69,7 +69,7 @@ func (k *Kymas) finalizable(p *pass, state reconcile.State) (reason, message str
 			return plan.Finalizable(p.kyma, *p.status.Published, p.status.Report, k.DeletionTimeout, k.Now())
 		}
 		return plan.FinalizableUnnotified(p.kyma)
-	case reconcile.Unreachable: // the runtime may be gone, which can be decided without the registry
+	case reconcile.Unreachable: // a label on the Kyma can declare the runtime gone
 		return plan.FinalizableUnnotified(p.kyma)
 	}
 	return "", ""
@@ -92,7 +92,7 @@ func (k *Kymas) judge(p *pass, state reconcile.State) bool {
 		return k.setSilent(p, k.reports.remembered(p.kyma))
 	case reconcile.Held:
 		if p.facts.Admitted != reconcile.Yes {
-			return false // the refusal is written once the Kyma can be resolved
+			return false // a later pass writes the refusal, once the Kyma can be resolved
 		}
 		k.setSilent(p, p.newest)
 		p.kyma.Status = ingest.HeldBy(p.kyma.Status, p.renewed, k.holding(p.facts.Changing), p.kyma.Generation, k.Now())
@@ -124,7 +124,7 @@ func (k *Kymas) setSilent(p *pass, newest fleetstate.Report) (silent bool) {
 	return silent
 }
 
-// recordSuccess reports a pass without registry failures to the backoff, with the repositories that the pass accessed.
+// recordSuccess reports to the backoff that a pass had no registry failure, and which repositories the pass accessed.
 func (k *Kymas) recordSuccess(ctx context.Context, p *pass, state reconcile.State) {
 	reported := !p.newest.Asked.Before(p.started)
 	switch {
@@ -137,7 +137,7 @@ func (k *Kymas) recordSuccess(ctx context.Context, p *pass, state reconcile.Stat
 	}
 }
 
-// endedAfterBundleCheck reports whether the pass ended after the check of the bundle, without the report.
+// endedAfterBundleCheck reports whether the pass only checked the bundle and postponed reading the report.
 func (p *pass) endedAfterBundleCheck() bool {
 	return p.facts.Postponed && p.facts.Bundle == reconcile.Yes
 }

@@ -5,8 +5,10 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
 )
 
@@ -45,4 +47,14 @@ func (k *Kymas) event(kyma *v1beta2.Kyma, kind, reason, action, note string) {
 		return
 	}
 	k.Events.Eventf(kyma, nil, kind, reason, action, "%s", eventNote(note))
+}
+
+// announce emits an Event about a runtime's report. It drops Events of a runtime that causes too many; metrics still
+// count them.
+func (k *Kymas) announce(kyma *v1beta2.Kyma, related runtime.Object, kind, reason, note string) {
+	allowed := false
+	k.fleet.EditOf(kyma, func(r *fleetstate.Runtime) { allowed = r.AllowEvent(k.Now()) })
+	if allowed {
+		k.Events.Eventf(kyma, related, kind, reason, "Ingest", "%s", eventNote(note))
+	}
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// expiryNotices are the times before the expiry of the root of trust at which an Event is emitted, and the expiry
+// expiryNotices lists how long before the expiry of the root of trust an Event is emitted. 0 stands for the expiry
 // itself.
 var expiryNotices = []time.Duration{
 	30 * 24 * time.Hour, 14 * 24 * time.Hour, 7 * 24 * time.Hour, 3 * 24 * time.Hour, 24 * time.Hour, 0,
 }
 
 // noticeDue reports whether a notice became due between two checks. It returns false for the first check of a process,
-// because a restart would repeat the notice.
+// so that a restart does not repeat a notice.
 func noticeDue(before, now, expires time.Time) bool {
 	if before.IsZero() {
 		return false
@@ -38,7 +38,7 @@ func lease(namespace, name string) *corev1.ObjectReference {
 	}
 }
 
-// LeaseName is the name of the Lease of a publisher without a selector.
+// LeaseName is the name of the Lease of a publisher without --watch-label-selector.
 const LeaseName = "kcp-publisher.kyma-pull.dev"
 
 // announceExpiry emits an Event if a notice is due.

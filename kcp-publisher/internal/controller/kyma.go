@@ -37,7 +37,8 @@ type Kymas struct {
 	PollInterval time.Duration
 	// DeletionTimeout is the time that a deleted Kyma waits for its runtime to be empty.
 	DeletionTimeout time.Duration
-	// Rules are the rules that do not change while the publisher runs: settings, maintenance and the allowed silence.
+	// Rules are the rules that do not change while the publisher runs: agent settings, maintenance windows, and how
+	// long a runtime can go without reporting.
 	Rules      plan.Rules
 	Signatures SignatureKeys
 	// Source returns the Git commit that is applied to the control plane, or nil. The function is nil if no Git
@@ -72,8 +73,8 @@ type Kymas struct {
 	Holding func() string
 	// Limits bounds the module removals that need no operator's approval.
 	Limits removal.Limits
-	// Compared returns the start time of the last comparison of Git with the control plane that found the newest commit
-	// applied. Compare requests a comparison. Both functions are nil if no Git repository is configured.
+	// Compared returns when the last comparison of Git with the control plane began that found the newest commit fully
+	// applied. Compare requests a new comparison. Both functions are nil if no Git repository is configured.
 	Compared func() time.Time
 	Compare  func()
 
@@ -99,7 +100,8 @@ func (k *Kymas) remember(fleet *fleetstate.Fleet) {
 }
 
 const (
-	// recordedSoon is the delay before the second pass of a Kyma whose status had to be written before its bundle.
+	// recordedSoon is the delay before the next pass if a pass had to write the status before it could publish the
+	// bundle.
 	recordedSoon = 50 * time.Millisecond
 	// statusSettles is the delay between pushing a bundle and writing the status. Bundles of other runtimes take
 	// precedence over statuses.
@@ -168,8 +170,8 @@ func (k *Kymas) forget(kyma types.NamespacedName) {
 
 // resolvedBy returns the rules and the view for resolving a Kyma. The view is nil while the Kyma cannot be resolved.
 func (k *Kymas) resolvedBy(kyma *v1beta2.Kyma) (plan.Rules, *plan.View) {
-	// The source is read before checking for changes in progress, so no bundle references a commit whose application
-	// has only begun.
+	// Read the Git commit before checking for changes in progress. Otherwise a bundle could name a commit that is only
+	// partially applied.
 	rules, view := k.rules(), k.view()
 	if view == nil {
 		view = k.lastView(kyma)
@@ -193,8 +195,8 @@ func (k *Kymas) view() *plan.View {
 // sooner causes no status writes.
 const heldShown = 30 * time.Second
 
-// holding returns why a Git commit limits publishing to renewals. It returns an empty string for a change that began
-// less than heldShown ago.
+// holding returns the reason if a Git commit currently prevents all new bundles except renewals. It returns an empty
+// string if the change began less than heldShown ago.
 func (k *Kymas) holding(changing time.Duration) string {
 	if k.Holding == nil || changing < heldShown {
 		return ""

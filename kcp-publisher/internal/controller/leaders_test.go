@@ -91,12 +91,12 @@ func TestReportIsOvertakenOnlyByANewerReportOfTheSameKey(t *testing.T) {
 		want   bool
 	}{
 		"Kyma without a runtime status": {known, nil, false},
-		"process without a known report": {
+		"publisher without a report": {
 			fleetstate.Report{}, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at + 1}, false,
 		},
-		"status has the known report": {known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at}, false},
-		"status has a newer report":   {known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at + 1}, true},
-		"status has an older report":  {known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at - 1}, false},
+		"status has the publisher's report": {known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at}, false},
+		"status has a newer report":         {known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at + 1}, true},
+		"status has an older report":        {known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at - 1}, false},
 		"status has a report of another key": {
 			known, &v1beta2.RuntimeStatus{Key: &v1beta2.RuntimeKey{Thumbprint: "other"}, ReportSequence: at + 1}, false,
 		},

@@ -32,7 +32,7 @@ func (k *Kymas) Retire() {
 func (k *Kymas) count(kyma *v1beta2.Kyma) {
 	catalog := k.Catalog.Snapshot()
 	if catalog == nil {
-		return // the catalog's modules are not known yet
+		return // the catalog has not been read yet
 	}
 	runtimeStates.set(&k.counted, client.ObjectKeyFromObject(kyma), fleet.Judge(kyma, fleet.Rollouts{}, k.Now()),
 		catalog)

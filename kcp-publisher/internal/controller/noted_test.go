@@ -82,7 +82,7 @@ func TestSilenceAndItsEndEmitOneEventEach(t *testing.T) {
 	}
 }
 
-func TestFailureEventsOmitNormalEvents(t *testing.T) {
+func TestFailuresSettingOmitsNormalEvents(t *testing.T) {
 	for _, c := range []struct {
 		wanted KymaEvents
 		kind   string
@@ -140,7 +140,7 @@ func TestRootExpiryNoticesAreNotRepeatedByARestart(t *testing.T) {
 	}
 }
 
-func TestUnknownReasonsShareOneSeries(t *testing.T) {
+func TestUnknownReasonsShareOneMetricSeries(t *testing.T) {
 	if got := knownReason("Expired"); got != refusal.Expired {
 		t.Errorf("known reason: got label %s, want Expired", got)
 	}
@@ -154,7 +154,7 @@ func TestUnknownReasonsShareOneSeries(t *testing.T) {
 func TestRestartDoesNotRepeatRefusalEvents(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
 	w := newWaves(t, newSurroundings(t), 1)
-	k := &Kymas{Events: recorder, Publisher: w.kymas.Publisher, fleet: fleetstate.New(nil)}
+	k := &Kymas{Events: recorder, Publisher: w.kymas.Publisher, fleet: fleetstate.New(nil), Now: time.Now}
 	kyma := kymaOf("one")
 	accepted := bundle.AcceptedReport{
 		Content: "sha256:reported", Report: bundle.Report{

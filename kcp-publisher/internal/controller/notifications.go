@@ -17,8 +17,8 @@ func (k *Kymas) Has(ctx context.Context, runtime string) bool {
 	return err == nil && len(kymas) > 0
 }
 
-// ReadReport reconciles the Kymas of a runtime after a registry's notification about a report. It always reads the
-// report from the registry, even right after another read. Otherwise the reconciliation is the same as at the next
+// ReadReport reconciles the Kymas of a runtime after a registry's notification about a report. Each reconciliation
+// reads the report from the registry, even if the last read was very recent. In all other respects, it is a normal
 // poll.
 func (k *Kymas) ReadReport(ctx context.Context, runtime string) error {
 	kymas, err := k.of(ctx, runtime)
@@ -40,7 +40,7 @@ type notified struct{ *v1beta2.Kyma }
 func notifiedOf(name types.NamespacedName, runtime string) notified {
 	kyma := &v1beta2.Kyma{}
 	kyma.Namespace, kyma.Name = name.Namespace, name.Name
-	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: runtime} // for the priority of awaited runtimes
+	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: runtime} // inOrder reads this label to set the priority
 	return notified{kyma}
 }
 
@@ -67,7 +67,8 @@ func (k *Kymas) kymasOfRuntime(ctx context.Context, namespace, runtime string) (
 	return kymas.Items, nil
 }
 
-// notify records the registry's notification about a new report of a runtime. The known report is then no longer fresh.
+// notify records that the registry sent a notification about a new report. The next pass then reads the report from the
+// registry.
 func (r *reports) notify(kyma types.NamespacedName) {
 	r.fleet.Edit(kyma, func(known *fleetstate.Runtime) { known.Notified++ })
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// agentsReport and agentsPoll are the agents' default intervals for reporting without changes and for polling.
+// agentsReport is the default interval at which an agent sends unchanged reports. agentsPoll is its default poll
+// interval.
 const agentsReport, agentsPoll = 5 * time.Minute, time.Minute
 
 // quietAtMost returns the longest time between reports of a healthy runtime, plus a tenth for jitter. Agents send
@@ -24,11 +25,12 @@ func quietAtMost(agent, report, poll time.Duration) time.Duration {
 	return quiet + quiet/10
 }
 
-// warnOfflineAfter emits one Event per policy generation whose offlineAfter is too short for healthy runtimes. Findings
-// of a process's first check are only logged, because the previous process may have emitted the Event.
+// warnOfflineAfter emits one Event per generation of a RolloutPolicy whose offlineAfter is shorter than the longest
+// time between reports of a healthy runtime. The first check of a process only logs such policies, because the previous
+// process may have emitted the Event.
 func (r *Rollouts) warnOfflineAfter(ctx context.Context, policies []fleet.RolloutPolicy) {
 	if r.shard != nil {
-		return // the planner checks the policies
+		return // with shards, only the planner checks the policies
 	}
 	checked := make(map[types.UID]int64, len(policies))
 	for i := range policies {

@@ -28,13 +28,13 @@ const (
 )
 
 const (
-	// awaitedPolls is how often per poll interval a report that a rollout awaits is read.
+	// awaitedPolls is the number of reads per poll interval for the report of a runtime that a rollout awaits.
 	awaitedPolls = 6
 	// awaitedAtOnce is the number of runtimes that can be polled at the rate of awaitedPolls. If rollouts await more
 	// runtimes, each is polled less often.
 	awaitedAtOnce = 100
-	// restingPolls is the factor by which the poll interval of an idle runtime is longer. restingPoll limits the
-	// resulting interval, unless the poll interval itself is longer.
+	// restingPolls multiplies the poll interval for idle runtimes. The result is at most restingPoll, or the poll
+	// interval if that is longer.
 	restingPolls = 2
 	restingPoll  = time.Minute
 )
@@ -56,8 +56,8 @@ func (k *Kymas) pendingAfter(kyma types.NamespacedName, done bool) {
 	})
 }
 
-// dropPending discards the pending work of a Kyma. The publisher publishes no bundles for the Kyma until another
-// change.
+// dropPending discards the pending work of a Kyma. The publisher then publishes no bundle for the Kyma until something
+// changes again.
 func (k *Kymas) dropPending(kyma types.NamespacedName) {
 	k.fleet.Edit(kyma, func(r *fleetstate.Runtime) { r.Pending = fleetstate.Pending{} })
 }
@@ -95,7 +95,7 @@ func (k *Kymas) inOrder() handler.EventHandler {
 		}}
 }
 
-// orderOf returns the priority of a Kyma's reconciliations that a poll or a notification triggers.
+// orderOf returns the priority of a Kyma's reconciliation if a poll or a notification triggers it.
 func (k *Kymas) orderOf(kyma *v1beta2.Kyma) *int {
 	if k.Rollouts.View().Awaits(plan.RuntimeID(kyma)) {
 		return new(awaited)
@@ -123,9 +123,9 @@ func restingPollOf(poll time.Duration) time.Duration {
 	return max(poll, min(restingPolls*poll, restingPoll))
 }
 
-// freshEnough returns the age up to which a report is used without a new request to the registry. If isDue is true, a
-// bundle must be published. An older report is then sufficient, because publishing to the whole fleet takes precedence
-// over reading reports. A pass that an operator requested always reads the registry.
+// freshEnough returns the maximum age of a known report that a pass uses without a request to the registry. If isDue is
+// true, a bundle must be published. The maximum age is then higher, because publishing to the whole fleet takes
+// precedence over reading reports. A pass that an operator requested always reads the registry.
 func (k *Kymas) freshEnough(kyma *v1beta2.Kyma, isDue bool) time.Duration {
 	poll := k.pollOf(kyma)
 	switch {
@@ -137,9 +137,9 @@ func (k *Kymas) freshEnough(kyma *v1beta2.Kyma, isDue bool) time.Duration {
 	return min(poll, k.PollInterval) / 2
 }
 
-// nextPoll returns the result of a pass that left no work except the next read of the report. The Kyma is requeued for
-// the next poll, or for the end of the settled time if that is earlier. asked is the time of the last read of the
-// report. until is the end of the settled time, or zero for a pass that is not settled.
+// nextPoll returns the result of a pass if the only remaining work is the next read of the report. It requeues the Kyma
+// for the next poll, or for until if that is earlier. asked is the time of the last read of the report. until is the
+// time up to which the next passes can be skipped, or zero.
 func (k *Kymas) nextPoll(kyma *v1beta2.Kyma, asked, until time.Time) ctrl.Result {
 	wait := k.pollOf(kyma)
 	if left := asked.Add(wait).Sub(k.Now()); left < wait {

@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-func TestAwaitedRuntimesPrecedeChangesAndPolls(t *testing.T) {
+func TestRuntimesThatARolloutAwaitsAreReconciledFirst(t *testing.T) {
 	k := &Kymas{PollInterval: 30 * time.Second, Now: func() time.Time { return noon }}
 	k.Rollouts.view.Store(&plan.View{Awaited: map[string]bool{"canary": true}})
 	q := priorityqueue.New[ctrl.Request]("order")
@@ -68,7 +68,7 @@ func TestConstantNotificationsDoNotBlockPolls(t *testing.T) {
 	}
 }
 
-func TestPollIntervalDependsOnAwaitedAndIdleRuntimes(t *testing.T) {
+func TestPollIntervalDependsOnRolloutsAndIdleRuntimes(t *testing.T) {
 	now := noon
 	k := &Kymas{PollInterval: 30 * time.Second, Now: func() time.Time { return now }}
 	if wait := k.pollOf(kymaOf("one")); wait != 30*time.Second {
@@ -132,7 +132,7 @@ func restingKyma(runtime string) *v1beta2.Kyma {
 	return kyma
 }
 
-func TestUnchangedRolloutsDoNotReplaceTheView(t *testing.T) {
+func TestUnchangedRolloutsDoNotReconcileAllKymas(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 3)
 	w.kymas.Rollouts.lastReport = w.kymas.reports.lastReport
 	w.settle()

@@ -23,8 +23,8 @@ func (k *Kymas) checkOwner(ctx context.Context, kyma *v1beta2.Kyma) error {
 	return plan.NewOwners(all).Check(kyma)
 }
 
-// claimants returns all Kymas of a Kyma's runtime. It replaces the cached copy of the given Kyma, because the cache can
-// be older.
+// claimants returns all Kymas with the same runtime id as the given Kyma. They come from the cache, except the given
+// Kyma itself, which can be newer than its cached copy.
 func (k *Kymas) claimants(ctx context.Context, kyma *v1beta2.Kyma) ([]v1beta2.Kyma, error) {
 	all, err := k.kymasOfRuntime(ctx, kyma.Namespace, plan.RuntimeID(kyma))
 	if err != nil {
@@ -62,9 +62,9 @@ func (k *Kymas) claim(ctx context.Context, p *pass) error {
 	return refused
 }
 
-// challenge reads the newest report, and assigns the runtime to this Kyma if the report has a token for this Kyma that
-// is newer than the tokens of all other Kymas. The report is used for this decision only and is not recorded. If the
-// registry does not respond, the owner does not change.
+// challenge reads the runtime's newest report. If the report contains a token for this Kyma that is newer than the
+// tokens of all other Kymas, it assigns the runtime to this Kyma. The report is used only for this decision and is not
+// recorded. If the registry does not respond, the owner does not change.
 func (k *Kymas) challenge(ctx context.Context, p *pass, all []v1beta2.Kyma, tokens trust.TokenSecrets) bool {
 	from := p.rules.Challenger(p.kyma, all, tokens, k.Now())
 	repository, err := k.Place.Reading(ctx, bundle.ReportRepository(from.Runtime))

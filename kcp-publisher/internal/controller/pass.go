@@ -35,8 +35,8 @@ type pass struct {
 	kyma, before *v1beta2.Kyma
 	// requested is the value of the annotation with which an operator requested this pass, or empty.
 	requested string
-	// postponed is the time to which the first read of the report was postponed. firstCheck is true if this process has
-	// not checked the bundle yet.
+	// postponed is the time to which the first read of the report was postponed. firstCheck is true if this pass is the
+	// first that checks the bundle since the process started.
 	postponed  time.Time
 	firstCheck bool
 	// pending is true if the pass began with pending work. begun is true if the pending work was taken from the record.
@@ -47,8 +47,8 @@ type pass struct {
 	newest  fleetstate.Report
 	runtime plan.Runtime
 	outcome publish.Outcome
-	// renewed is the newest bundle while a held commit limits publishing to renewals, or nil if the bundle could not be
-	// read.
+	// renewed is the newest bundle if the pass only renews bundles because a Git commit is held. It is nil if the
+	// bundle could not be read.
 	renewed *plan.Published
 	// status contains the facts for the status.
 	status ingest.Facts
@@ -57,7 +57,7 @@ type pass struct {
 // begin returns a pass with the facts that need no request to the registry.
 func (k *Kymas) begin(ctx context.Context, kyma *v1beta2.Kyma) *pass {
 	name := client.ObjectKeyFromObject(kyma)
-	// The counters of changes are read before the changed objects, so no change in between is missed.
+	// Read the change counters before the objects. A change after the counters were read then causes another pass.
 	all, record := k.Catalog.marked.Load(), k.fleet.Of(kyma)
 	rules, view := k.resolvedBy(kyma)
 	p := &pass{
@@ -142,7 +142,7 @@ func (k *Kymas) admit(ctx context.Context, p *pass) {
 		return
 	}
 	p.facts.Admitted = reconcile.Yes
-	p.basis.Version = kyma.ResourceVersion // adding the finalizer changes the version
+	p.basis.Version = kyma.ResourceVersion // adding the finalizer changed the resource version
 	if p.facts.View && k.mayPostpone(p.before, kyma, p.status, p.basis) {
 		p.firstCheck = k.reports.remembered(kyma).Postponed.IsZero()
 		p.postponed = k.reports.postpone(kyma, k.firstPoll(kyma))
@@ -166,7 +166,7 @@ func (k *Kymas) refusal(ctx context.Context, p *pass) (err error) {
 // checkBundle checks whether the published bundle still matches the Kyma, without reading the report.
 func (k *Kymas) checkBundle(ctx context.Context, p *pass) {
 	k.beginPending(p)
-	p.facts.Bundle = reconcile.No // the report is needed
+	p.facts.Bundle = reconcile.No // the pass must read the report, unless the bundle is settled
 	runtime := p.rules.Runtime(p.kyma, nil)
 	request, err := p.rules.Request(p.kyma, nil)
 	if err != nil {
@@ -203,8 +203,8 @@ func (k *Kymas) fetchNewest(ctx context.Context, p *pass) {
 	}
 }
 
-// failed records a failed registry request for a runtime. down is true if the registry is down. why is the cause to
-// show in the status of the runtime's Kyma.
+// failed records a failed registry request for a runtime. down is true if the registry is down. why is the error for
+// the status of the runtime's Kyma.
 func (k *Kymas) failed(ctx context.Context, p *pass, err error) (down bool, why error) {
 	p.wait, down = k.backoff.failed(ctx, p.name, k.Now(), err)
 	return down, unanswered(err)

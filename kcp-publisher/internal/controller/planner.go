@@ -30,7 +30,8 @@ type Planner struct {
 	// AgentPollInterval and ReportInterval are the agents' configured intervals for polling and for reporting without
 	// changes, or 0 for the defaults.
 	AgentPollInterval, ReportInterval time.Duration
-	// Announce informs the shards about the planned state of the control plane, and whether a rollout is active.
+	// Announce sends the shards the state of the control plane that the planner has processed, and whether a rollout is
+	// active.
 	Announce func(ctx context.Context, state string, active bool) error
 	// ReportTimes returns a shard's last message with the times of its runtimes' last reports, or nil.
 	ReportTimes func(ctx context.Context, shard int) ([]byte, error)
@@ -111,8 +112,8 @@ func (p *Planner) Start(ctx context.Context) error {
 	}
 }
 
-// listen reads the shards' messages and triggers the rollouts after a new message. If a message cannot be read, the
-// shard's previous message stays valid.
+// listen reads the shards' messages. After a new message, it triggers an evaluation of the rollouts. If a message
+// cannot be read, the shard's previous message stays valid.
 func (p *Planner) listen(ctx context.Context) {
 	before, isNew := *p.reportTimes.Load(), false
 	next := make([]*shard.ReportTimes, p.Shards)
@@ -173,7 +174,7 @@ func (s *shardLabels) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 
 // ownerFirst reports whether another Kyma that owns this runtime must be labeled before this one. If this Kyma were
 // labeled first, a shard that does not see the owner yet would treat this Kyma as the owner. If no Kyma owns the
-// runtime, the oldest one is labeled first. Watches deliver labels in the order of the writes.
+// runtime, the oldest one is labeled first. Watches deliver the label changes in the order in which they were written.
 func (s *shardLabels) ownerFirst(ctx context.Context, kyma *v1beta2.Kyma, label string) (bool, error) {
 	var same v1beta2.KymaList
 	if err := s.client.List(ctx, &same, client.InNamespace(kyma.Namespace),

@@ -13,9 +13,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// mayPostpone reports whether a Kyma can be reconciled without its report after a start. The status must show an idle
-// runtime without problems, and the Kyma must be unchanged since the process started. The bundle is then adopted at
-// once, and the report is read at the next poll. A new process therefore makes one request per runtime instead of two.
+// mayPostpone reports whether the first pass of a Kyma after the start of the process can skip reading the report. The
+// status must show an idle runtime without problems, and the Kyma must be unchanged since the process started. The pass
+// then only checks the bundle, and the next poll reads the report. A new process therefore makes one request per
+// runtime instead of two.
 func (k *Kymas) mayPostpone(before, kyma *v1beta2.Kyma, facts ingest.Facts, this fleetstate.Basis) bool {
 	switch {
 	case !plan.Resting(kyma), plan.Requested(kyma) != "", this.View.Awaits(plan.RuntimeID(kyma)), facts.Carried:
@@ -41,8 +42,8 @@ func (k *Kymas) firstPoll(kyma *v1beta2.Kyma) time.Time {
 	return k.Now().Add(rand.N(max(1, min(k.pollOf(kyma), restingPoll))))
 }
 
-// postpone returns the time of the first read of a runtime's report: the recorded time, or until if none is recorded.
-// It returns the zero time if the report was already read or a notification arrived.
+// postpone returns when to read a runtime's report for the first time: the recorded time. If no time is recorded, it
+// records and returns until. It returns the zero time if the report was already read or a notification arrived.
 func (r *reports) postpone(kyma *v1beta2.Kyma, until time.Time) time.Time {
 	known := r.remembered(kyma)
 	if !known.Asked.IsZero() || r.fleet.Of(kyma).Notified != 0 {

@@ -160,7 +160,7 @@ func (w *waves) replaceBundle(runtime string) {
 	w.must(store.PushManifest(w.Context(), to, manifest, bundle.TagDesired))
 }
 
-func TestOnlyIdleRuntimesPostponeTheirReport(t *testing.T) {
+func TestReadingIsPostponedOnlyForIdleRuntimes(t *testing.T) {
 	w, _ := atRest(t, 2)
 	resting := &v1beta2.Kyma{}
 	w.must(w.api.Get(t.Context(), client.ObjectKey{Namespace: "kcp-system", Name: w.names[1]}, resting))
@@ -220,7 +220,7 @@ func TestOnlyIdleRuntimesPostponeTheirReport(t *testing.T) {
 	}
 }
 
-func TestReportIsPostponedOnce(t *testing.T) {
+func TestReadingOfAReportIsPostponedOnce(t *testing.T) {
 	r := newReports(nil, func() time.Time { return noon }, fleetstate.New(nil), NewSlimmer())
 	kyma := restingKyma("one")
 	if got := r.postpone(kyma, noon.Add(time.Minute)); !got.Equal(noon.Add(time.Minute)) {
@@ -242,7 +242,7 @@ func TestReportIsPostponedOnce(t *testing.T) {
 	}
 }
 
-func TestPostponedRuntimeIsNotTheOldestReport(t *testing.T) {
+func TestPostponedReportIsNotTheOldestReport(t *testing.T) {
 	now := noon
 	r := newReports(nil, func() time.Time { return now }, fleetstate.New(nil), NewSlimmer())
 	kyma := restingKyma("one")

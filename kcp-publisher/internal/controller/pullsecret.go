@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// newPullSecretCache returns a cache of a single Secret, so permissions for its name are sufficient.
+// newPullSecretCache returns a cache of a single Secret. It only requires permission to read the Secret with this name.
 func newPullSecretCache(mgr ctrl.Manager, secret types.NamespacedName) (cache.Cache, error) {
 	return newCacheOf(mgr, secret.Namespace, cache.Options{
 		DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", secret.Name),

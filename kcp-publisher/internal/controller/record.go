@@ -20,10 +20,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// persistFirst writes facts that would be lost after the bundle is published. A runtime does not enroll its new key
-// again once the bundle contains it, so a control plane without the key would refuse all its reports. A delivered
-// Secret without a record would never be removed. lifecycle-manager's installed modules are unknown once its Manifests
-// are deleted, and their adoption is unknown once the runtime reports the resulting bundle.
+// persistFirst writes facts to the status that the publisher could not recover after it publishes the bundle. If the
+// runtime's new key were lost, the publisher would refuse all reports, because the runtime does not enroll a key again
+// that its bundle contains. If the record of a delivered Secret were lost, the Secret would never be removed. The
+// modules that lifecycle-manager installed are unknown once its Manifests are deleted.
 func (k *Kymas) persistFirst(ctx context.Context, before, kyma *v1beta2.Kyma) error {
 	if !mustPersist(before.Status.Runtime, kyma.Status.Runtime) {
 		return nil
@@ -64,9 +64,9 @@ func thumbprintOf(key *v1beta2.RuntimeKey) string {
 	return key.Thumbprint
 }
 
-// postponesStatus reports whether the status of a Kyma waits for its next pass. Bundles take precedence: during a
-// promotion to a whole fleet, writing statuses would take most of the time until the last runtime can pull. A status
-// that is lost in a crash is rebuilt from the registry.
+// postponesStatus reports whether the next pass, and not this one, writes the status of a Kyma. Bundles take
+// precedence: during a promotion to a whole fleet, writing a status for each bundle would delay the last bundle
+// considerably. After a crash, the publisher rebuilds a missing status from the registry.
 func postponesStatus(outcome publish.Outcome) bool {
 	return outcome.Pushed && !outcome.Unrecorded && outcome.Deviation == nil
 }
@@ -86,12 +86,12 @@ func (k *Kymas) write(ctx context.Context, before, after *v1beta2.Kyma) error {
 // patch is the only writer of a Kyma's status. If the API server refuses the status, it returns the refusal and writes
 // a status with that error.
 func (k *Kymas) patch(ctx context.Context, before, after *v1beta2.Kyma) (refused, err error) {
-	was, is := before.Status, after.Status // the patch reads the written status back into after
+	was, is := before.Status, after.Status // Patch overwrites after with the response of the API server
 	err = k.Client.Status().Patch(ctx, after, statusPatch{before})
 	if unwritable(err) {
 		refused = err
 		err = k.writeRefusal(ctx, before, after, refused)
-		is = after.Status // only the refusal was written
+		is = after.Status // writeRefusal wrote this status instead
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return refused, fmt.Errorf("write status of Kyma %s/%s: %w", after.Namespace, after.Name, err)
@@ -109,7 +109,7 @@ func (k *Kymas) setHealthyUntil(kyma *v1beta2.Kyma) {
 	if kyma.Status.Runtime == nil {
 		return
 	}
-	runtime := *kyma.Status.Runtime // the previous status may share the data
+	runtime := *kyma.Status.Runtime // a copy, because the previous status can point to the same struct
 	runtime.HealthyUntil, runtime.Running = nil, ""
 	if until := fleet.HealthyUntil(kyma, k.Now()); !until.IsZero() {
 		runtime.HealthyUntil, runtime.Running = &metav1.Time{Time: until}, fleet.Running(kyma)

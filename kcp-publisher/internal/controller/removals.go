@@ -25,7 +25,7 @@ const (
 	// removalSettles is the time that the first removal of a change waits for further removals, because labels of many
 	// Kymas change one by one.
 	removalSettles = time.Second
-	// removalsFresh is how long a decision about the fleet is reused for the removals that it covers.
+	// removalsFresh is how long a decision about the whole fleet can be reused.
 	removalsFresh = 2 * time.Second
 )
 

@@ -89,10 +89,11 @@ func (r *reports) fetch(
 	if last := before.Accepted; last != nil {
 		from.Known = last.Content
 		if fleetstate.SameKey(last.Key, from.Key) {
-			from.LastSequence = max(from.LastSequence, last.Sequence) // the status does not record every sequence
+			from.LastSequence = max(from.LastSequence, last.Sequence) // the sequence in the status can be older
 		}
 	} else if status := kyma.Status.Runtime; status != nil && status.Observed != nil {
-		from.Known = digest.Digest(status.Observed.Report) // the API server accepted the resulting status
+		// This content is already in the status, so it needs no check.
+		from.Known = digest.Digest(status.Observed.Report)
 	}
 	found, fetched, err := r.pull(ctx, from.Runtime, before.Digest, reply)
 	if err != nil && store.Unavailable(err) {
@@ -112,7 +113,7 @@ func (r *reports) fetch(
 			r.slimmer.report(&accepted)
 			newest.Accepted, newest.Arrived = &accepted, before.ArrivalOf(kyma.Status.Runtime, accepted, r.now())
 		} else {
-			// The detail quotes the refused content.
+			// The detail quotes refused content, which can be long.
 			newest.Refused.Detail = bundle.Bounded(newest.Refused.Detail, bundle.MaxMessageBytes)
 		}
 	}
@@ -155,8 +156,8 @@ func isRecorded(kyma *v1beta2.Kyma, accepted bundle.AcceptedReport) bool {
 	return status != nil && status.Observed != nil && status.Observed.Report == accepted.Content.String()
 }
 
-// unrecordedUntil returns the end of the time in which another publisher may have received a report without recording
-// it.
+// unrecordedUntil returns the latest time at which another publisher can have received a report that is not recorded in
+// the status. It returns zero if this process has accepted a report.
 func (r *reports) unrecordedUntil(kyma *v1beta2.Kyma) time.Time {
 	known := r.remembered(kyma)
 	r.mu.Lock()
@@ -167,8 +168,8 @@ func (r *reports) unrecordedUntil(kyma *v1beta2.Kyma) time.Time {
 	return plan.LatestUnrecorded(kyma, r.began)
 }
 
-// past returns a time on the wall clock. If the clock was set back, it returns the current time instead of a time in
-// the future.
+// past returns at as a wall-clock time. If at is in the future, because the clock was set back, it returns the current
+// time.
 func (r *reports) past(at time.Time) time.Time {
 	at = at.Round(0)
 	if now := r.now().Round(0); now.Before(at) {
@@ -220,8 +221,8 @@ func (r *reports) remember(kyma *v1beta2.Kyma, newest fleetstate.Report) {
 	r.fleet.EditOf(kyma, func(known *fleetstate.Runtime) { known.Report = newest })
 }
 
-// fetchReport returns the latest report of a Kyma's runtime, and emits Events about changes in it. reports.fetch
-// documents reply.
+// fetchReport returns the latest report of a Kyma's runtime, and emits Events about changes in it. reply is described
+// at reports.fetch.
 func (k *Kymas) fetchReport(
 	ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules, fresh time.Duration, reply *answer,
 ) (fleetstate.Report, error) {
@@ -234,8 +235,8 @@ func (k *Kymas) fetchReport(
 	isNew := newest.Digest != before.Digest
 	if isNew && newest.Refused != nil && (before.Digest != "" || !showsRefusal(kyma, newest.Refused)) {
 		reportsRefused.WithLabelValues(string(newest.Refused.Reason)).Inc()
-		k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonReportRefused, "Ingest", "%s",
-			eventNote(fmt.Sprintf("report of runtime %s: %s", plan.RuntimeID(kyma), newest.Refused)))
+		k.announce(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonReportRefused,
+			fmt.Sprintf("report of runtime %s: %s", plan.RuntimeID(kyma), newest.Refused))
 	}
 	if isNew && newest.Accepted != nil && newest.Refused == nil {
 		k.announceNewer(ctx, kyma, *newest.Accepted)
@@ -283,8 +284,8 @@ func (k *Kymas) announceRefused(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 			// The registry may not contain the pushed bundle: check the bundle again, and replace it if necessary.
 			k.published(kyma).Recheck()
 			bundlesRefused.WithLabelValues(string(knownReason(r.Reason))).Inc()
-			k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonBundleRefused, "Ingest", "%s",
-				eventNote(fmt.Sprintf("runtime %s refused bundle %s (%s): %s", runtime, r.Digest, r.Reason, r.Detail)))
+			k.announce(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonBundleRefused,
+				fmt.Sprintf("runtime %s refused bundle %s (%s): %s", runtime, r.Digest, r.Reason, r.Detail))
 		}
 	}
 }

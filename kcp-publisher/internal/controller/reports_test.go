@@ -111,12 +111,12 @@ func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 		writes  bool
 	}{
 		{"first report", minute(0), false, first, judged{false, minute(0)}, true},
-		{"first report again", minute(1), false, first, judged{false, minute(0)}, false},
+		{"first report is read again", minute(1), false, first, judged{false, minute(0)}, false},
 		{"heartbeat", minute(6), false, second, judged{false, minute(6)}, false},
 		{"heartbeat with other bytes", minute(7), false, rewritten(second), judged{false, minute(6)}, false},
 		{"replay of the first report", minute(8), false, first, judged{true, minute(6)}, false},
 		{"heartbeat after the replay", minute(11), false, third, judged{false, minute(11)}, false},
-		{"restart, arrival is the time in the report", minute(30), true, third, judged{false, minute(10)}, false},
+		{"restart, arrival time is taken from the report", minute(30), true, third, judged{false, minute(10)}, false},
 		{"replay of an older heartbeat", minute(31), false, second, judged{true, minute(10)}, false},
 		{"heartbeat after the restart", minute(36), false, fourth, judged{false, minute(36)}, false},
 		{"restart with an older heartbeat in the registry", minute(40), true, second, judged{false, minute(5)}, false},
@@ -388,8 +388,8 @@ func TestReportContentIsCheckedUntilItIsAccepted(t *testing.T) {
 		{"heartbeat", false, "v1", false, 0},
 		{"restart with the accepted content in the status", true, "v1", false, 0},
 		{"new content is refused", false, "v2", true, 1},
-		{"refused content again", false, "v2", true, 1},
-		{"accepted content again", false, "v1", true, 0},
+		{"refused content is reported again", false, "v2", true, 1},
+		{"accepted content is reported again", false, "v1", true, 0},
 		{"new content is accepted", false, "v2", false, 1},
 		{"restart with other content", true, "v3", false, 1},
 	} {

@@ -15,9 +15,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// TestRequestedPassReadsEverythingAgain replaces the bundle in the registry with an older one. A publisher that checks
-// the registry yearly detects this only when an operator requests a reconciliation.
-func TestRequestedPassReadsEverythingAgain(t *testing.T) {
+// TestRequestedReconcileReadsTheRegistryAgain replaces the bundle in the registry with an older one. A publisher that
+// checks the registry yearly detects this only when an operator requests a reconciliation.
+func TestRequestedReconcileReadsTheRegistryAgain(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 2)
 	w.must(w.api.Delete(t.Context(), w.policy()))
 	w.settle()
@@ -66,8 +66,8 @@ func TestRequestedPassReadsEverythingAgain(t *testing.T) {
 	}
 }
 
-// TestRequestedPassIgnoresTheRegistryBackoff requests a reconciliation during the registry's backoff.
-func TestRequestedPassIgnoresTheRegistryBackoff(t *testing.T) {
+// TestRequestedReconcileIgnoresTheRegistryBackoff requests a reconciliation during the registry's backoff.
+func TestRequestedReconcileIgnoresTheRegistryBackoff(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 2)
 	w.settle()
 	key := client.ObjectKey{Namespace: "kcp-system", Name: "runtime-001"}

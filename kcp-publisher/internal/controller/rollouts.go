@@ -34,17 +34,17 @@ type Rollouts struct {
 	Now      func() time.Time
 
 	lastReport func(*v1beta2.Kyma) silence.LastReport
-	// shard is this process's part of the fleet, whose gates are derived from the planner's Rollouts. It is nil if this
-	// process writes the Rollouts.
+	// shard is this process's part of the fleet. A process with a shard only reads the Rollouts that the planner
+	// writes. shard is nil if this process itself writes the Rollouts.
 	shard *Shard
-	// announce informs the shards about the planned state of the control plane, and whether a rollout is active. It is
-	// nil if sharding is disabled.
+	// announce sends the shards the state of the control plane that the planner has processed, and whether a rollout is
+	// active. It is nil if sharding is disabled.
 	announce func(ctx context.Context, state string, active bool) error
 	view     atomic.Pointer[plan.View]
 	// quiet is the longest time between reports of a healthy runtime.
 	quiet time.Duration
-	// members and checked belong to Reconcile, which never runs concurrently. checked contains the generations of the
-	// checked policies, and is nil before the first check.
+	// Only Reconcile uses members and checked, and it never runs concurrently. checked contains the generations of the
+	// policies that warnOfflineAfter has checked, and is nil before the first check.
 	members plan.MemberCache
 	checked map[types.UID]int64
 }
@@ -56,8 +56,8 @@ const (
 	reportsSettle = 500 * time.Millisecond
 )
 
-// View returns the view for resolving Kymas. It is nil before the first evaluation, and in a shard until the planner
-// has announced the state of the view.
+// View returns the catalog and gates for resolving Kymas, or nil before the first evaluation. In a shard, it also
+// returns nil until the planner has announced that it processed the same state of the control plane.
 func (r *Rollouts) View() *plan.View {
 	view := r.view.Load()
 	if view == nil || !r.shard.planned(view.State) {
@@ -66,14 +66,14 @@ func (r *Rollouts) View() *plan.View {
 	return view
 }
 
-// Reconcile evaluates all tracks. The request's name is ignored.
+// Reconcile evaluates the rollouts of all modules and channels. It ignores the name in the request.
 func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	next := &plan.View{Catalog: r.Catalog.Snapshot()}
 	if next.Catalog == nil {
-		return ctrl.Result{}, nil // the first read of the catalog triggers an evaluation
+		return ctrl.Result{}, nil // the first read of the catalog calls Reconcile again
 	}
 	if r.Catalog.changing() {
-		return ctrl.Result{RequeueAfter: catalogSettles}, nil // policies may be partially applied
+		return ctrl.Result{RequeueAfter: catalogSettles}, nil // a Git commit with policies can be partially applied
 	}
 	inNamespace := client.InNamespace(r.Catalog.Namespace)
 	var policies fleet.RolloutPolicyList
@@ -83,7 +83,7 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{}, fmt.Errorf("list RolloutPolicies and Rollouts: %w", err)
 	}
 	if r.Catalog.changing() || r.Catalog.Snapshot() != next.Catalog {
-		return ctrl.Result{RequeueAfter: catalogSettles}, nil // a change began during the reads
+		return ctrl.Result{RequeueAfter: catalogSettles}, nil // the catalog changed while the objects were read
 	}
 	r.warnOfflineAfter(ctx, policies.Items)
 	if r.shard != nil {
@@ -96,7 +96,7 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	}
 	var all []plan.Member
 	var round rollout.Round
-	var unsure bool // some runtimes' last reports are unknown yet
+	var unsure bool // true if the last report of a runtime is not known for certain
 	if len(policies.Items)+len(rollouts.Items) > 0 {
 		var kymas v1beta2.KymaList
 		// The Kymas are only read, and copies of many Kymas are expensive.
@@ -148,11 +148,11 @@ func (r *Rollouts) activate(
 	}
 	before := r.view.Load()
 	if next.Same(before) {
-		next = before // a new view would cause a reconciliation of every Kyma
+		next = before // Basis compares pointers: a new one causes a full pass of every Kyma
 	}
 	r.view.Store(next)
 	if err := r.mark(ctx, before, next, all); err != nil {
-		r.view.Store(before) // otherwise the next evaluation would see no difference
+		r.view.Store(before) // so that the next evaluation marks the Kymas again
 		return err
 	}
 	return nil
@@ -188,7 +188,7 @@ func longestOffline(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) (l
 	return longest
 }
 
-// write writes the results of a round to the API server, so they can take effect.
+// write writes the results of a round to the API server. Afterwards, activate can make them effective.
 func (r *Rollouts) write(ctx context.Context, round rollout.Round, before []fleet.Rollout) error {
 	for _, made := range round.Create {
 		status := made.Status
@@ -243,7 +243,7 @@ func (r *Rollouts) note(object *fleet.Rollout, changes []rollout.Change) {
 
 // mark requests a reconciliation of every Kyma for which the two views decide differently.
 func (r *Rollouts) mark(ctx context.Context, before, now *plan.View, all []plan.Member) error {
-	// Kymas that were postponed for long would otherwise wait for their next poll.
+	// If waited is true, Kymas were requeued for their next poll and would otherwise wait for it.
 	if waited := r.Catalog.waited.Swap(false); waited || before == nil ||
 		before.Catalog.Revision != now.Catalog.Revision {
 		err := r.Catalog.markAll(ctx)

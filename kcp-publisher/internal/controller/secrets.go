@@ -123,8 +123,8 @@ func (k *Kymas) addSecrets(
 	return problem, nil
 }
 
-// runtimeSecrets converts Secrets of the control plane to Secrets for the runtime. If two have the same name in the
-// runtime, the older one is used. It returns the valid Secrets, and an error that lists the invalid ones.
+// runtimeSecrets converts Secrets of the control plane to Secrets for the runtime. If two Secrets would have the same
+// name in the runtime, it uses the older one. It returns the valid Secrets, and an error that lists the invalid ones.
 func runtimeSecrets(there []corev1.Secret) ([]bundle.RuntimeSecret, error) {
 	byAge := slices.SortedFunc(slices.Values(there), func(a, b corev1.Secret) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))

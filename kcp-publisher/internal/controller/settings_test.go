@@ -156,8 +156,9 @@ func with(kyma *v1beta2.Kyma, s permission.Setting, value string) *v1beta2.Kyma 
 	return kyma
 }
 
-// TestSettingsRequireTheirVerb adds, changes and removes each setting as authors of Kymas with and without its verb.
-func TestSettingsRequireTheirVerb(t *testing.T) {
+// TestKymaSettingsRequireTheirRBACVerb adds, changes and removes each setting as authors of Kymas with and without its
+// verb.
+func TestKymaSettingsRequireTheirRBACVerb(t *testing.T) {
 	u, ctx := startUsers(t), t.Context()
 	u.apply("policy", "settings.yaml")
 	author := u.grant("author", "get", "list", "create", "update", "patch", "delete")

@@ -11,12 +11,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// settlesFor is the number of poll intervals for which a pass that found no work stays settled: equal passes are
-// skipped. Time alone can create work: bundles and certificates are renewed, and the registry and the components are
-// checked again.
+// settlesFor is the number of poll intervals for which a pass without pending work stays settled, which means that
+// passes with the same input are skipped. After that time, a full pass runs even if nothing changed, because bundles
+// and certificates must be renewed, and the registry and the components must be checked again.
 //
-// Poll intervals can be minutes long with notifications. A pass then stays settled for settlesAtMost, or until the next
-// poll.
+// With notifications, a poll interval can be minutes long. A pass therefore stays settled for at most settlesAtMost, or
+// for one poll interval if that is longer.
 const (
 	settlesFor    = 10
 	settlesAtMost = 5 * time.Minute

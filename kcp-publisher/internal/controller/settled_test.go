@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-func TestPassWithPendingWorkIsNotSettled(t *testing.T) {
+func TestReconcileWithPendingWorkIsRepeated(t *testing.T) {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	kyma := func() *v1beta2.Kyma {
 		reportedAt := metav1.NewTime(now.Add(-time.Minute))
@@ -46,7 +46,7 @@ func TestPassWithPendingWorkIsNotSettled(t *testing.T) {
 		"unrecorded bundle": {
 			func(_ *v1beta2.Kyma, _ *ingest.Facts, o *publish.Outcome) { o.Unrecorded = true }, time.Time{},
 		},
-		"deviation in the registry": {
+		"registry deviates from the recorded bundle": {
 			func(_ *v1beta2.Kyma, _ *ingest.Facts, o *publish.Outcome) { o.Deviation = &plan.Deviation{} }, time.Time{},
 		},
 		"problem of a module": {
@@ -118,7 +118,7 @@ type noKymas struct{ client.Reader }
 
 func (noKymas) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
-func TestChangeForAllKymasInvalidatesSettledPasses(t *testing.T) {
+func TestChangeForAllKymasInvalidatesSettledReconciles(t *testing.T) {
 	c := &Catalog{Reader: noKymas{}}
 	k := &Kymas{Catalog: c}
 	before := c.marked.Load()

@@ -146,7 +146,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	return controlled.Complete(kymas)
 }
 
-// movesRollouts passes changes of Kymas that can advance a rollout.
+// movesRollouts is a predicate that selects the changes of Kymas that can advance a rollout.
 var movesRollouts = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	return plan.MovesRollouts(e.ObjectOld.(*v1beta2.Kyma), e.ObjectNew.(*v1beta2.Kyma))
 }}

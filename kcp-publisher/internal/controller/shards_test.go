@@ -38,7 +38,7 @@ func TestShardResolvesOnlyPlannedStates(t *testing.T) {
 		t.Fatal("Kymas are not resolved although the state is planned")
 	}
 	for name, change := range map[string]func(){
-		"another state is planned":                 func() { announced.State = "another" },
+		"planner announced another state":          func() { announced.State = "another" },
 		"announcement is outdated":                 func() { known = false },
 		"announcement without a state is outdated": func() { known = false; announced.State = "" },
 	} {
@@ -135,9 +135,9 @@ func TestPlannerReceivesReportTimesOfShards(t *testing.T) {
 	}
 }
 
-// TestOwnerOfARuntimeIsLabeledFirst covers two Kymas of one runtime. A shard that sees only the other Kyma would treat
-// that Kyma as the owner.
-func TestOwnerOfARuntimeIsLabeledFirst(t *testing.T) {
+// TestKymaThatOwnsARuntimeGetsItsShardLabelFirst covers two Kymas of one runtime. A shard that sees only the other Kyma
+// would treat that Kyma as the owner.
+func TestKymaThatOwnsARuntimeGetsItsShardLabelFirst(t *testing.T) {
 	owner, second := kymaOf("owner"), kymaOf("second")
 	owner.CreationTimestamp, second.CreationTimestamp = metav1.NewTime(noon), metav1.NewTime(noon.Add(time.Hour))
 	owner.Labels, second.Labels = map[string]string{v1beta2.LabelRuntimeID: "r"},

@@ -30,7 +30,7 @@ type SignatureKeys struct {
 
 	changed func(context.Context) error
 	problem string // the last logged problem
-	behind  bool   // the Kymas are not yet queued for a changed policy
+	behind  bool   // the policy changed, but the Kymas are not yet queued
 }
 
 // NeedLeaderElection returns true, because only one publisher at a time uses the policy.

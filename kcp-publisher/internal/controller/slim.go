@@ -144,7 +144,7 @@ func (s *Slimmer) runtime(r *v1beta2.RuntimeStatus) {
 func (s *Slimmer) report(report *bundle.AcceptedReport) {
 	report.AgentVersion, report.KubernetesVersion, report.Fleet = s.common(report.AgentVersion),
 		s.common(report.KubernetesVersion), s.common(report.Fleet)
-	report.Report = report.WithoutDetails() // the details are only needed in the registry
+	report.Report = report.WithoutDetails() // details can be large, and clients read them from the registry
 	report.Certificate = ""                 // the certificate identified the key and is not needed again
 	if report.Kyma != nil {
 		report.Kyma.Spec.Modules = s.asked(report.Kyma.Spec.Modules)

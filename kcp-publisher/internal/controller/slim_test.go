@@ -103,7 +103,7 @@ func decoded[T any](t testing.TB, value T) T {
 	return made
 }
 
-func TestSlimmerPreservesContentOfKyma(t *testing.T) {
+func TestSlimmerRemovesOnlyManagedFieldsAndLastApplied(t *testing.T) {
 	s := NewSlimmer()
 	for number := range 20 {
 		whole := kymaOfTwenty(number)
@@ -132,7 +132,7 @@ func TestSlimmerPreservesContentOfKyma(t *testing.T) {
 	}
 }
 
-func TestEqualTextsAreSharedAfterGarbageCollection(t *testing.T) {
+func TestEqualStringsAreSharedAfterGarbageCollection(t *testing.T) {
 	s := NewSlimmer()
 	at := unsafe.StringData(s.common(strings.Clone("a text that many objects have")))
 	runtime.GC()
@@ -142,7 +142,7 @@ func TestEqualTextsAreSharedAfterGarbageCollection(t *testing.T) {
 	}
 }
 
-func TestSharedPartsAreLimited(t *testing.T) {
+func TestMemoryOfSharedStringsIsLimited(t *testing.T) {
 	for _, size := range []int{100, 1000, maxPartBytes - 2, maxPartBytes} {
 		s := NewSlimmer()
 		for i := range 2 * maxPartsBytes / (size + memo.EntryBytes) {

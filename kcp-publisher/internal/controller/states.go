@@ -69,8 +69,8 @@ var (
 
 func init() { measure.Collect(runtimeStates, ofFleet...) }
 
-// states counts runtimes and their modules, so no metric has a runtime as a label. It exports no metrics before the
-// first count. It is safe for concurrent use.
+// states exports the numbers of runtimes and modules as metrics, so no metric has a runtime as a label. It exports no
+// metrics before it has counted the first runtime. It is safe for concurrent use.
 type states struct {
 	mu    sync.Mutex // guards the fields below and those of the parts
 	parts map[*part]struct{}
@@ -82,7 +82,8 @@ type states struct {
 // between shards is counted twice until the first shard drops it, but is never missing.
 type part struct {
 	fleet *fleetstate.Fleet
-	// ready reports whether the Kymas with pending work are known. If ready is nil, they are unknown.
+	// ready reports whether the pending work of the Kymas is known, which requires the catalog. A nil ready means
+	// unknown.
 	ready func() bool
 }
 
@@ -103,7 +104,7 @@ func newStates() *states {
 	return &states{parts: map[*part]struct{}{}, counts: map[fleetstate.Series]int{}}
 }
 
-// join adds a part.
+// join adds the runtimes of a part to the metrics.
 func (s *states) join(p *part) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +125,8 @@ func (s *states) leave(p *part) {
 	delete(s.parts, p)
 }
 
-// seriesOf returns the series that count a runtime. A series is listed once for each time it counts the runtime.
+// seriesOf returns the series that count a runtime. If a series counts several modules of the runtime, the result
+// contains the series several times.
 func seriesOf(r fleet.Runtime, catalog known) []fleetstate.Series {
 	all := []fleetstate.Series{
 		{Metric: runtimesByState.Name, First: string(r.State)}, {
@@ -227,7 +229,7 @@ func (s *states) Collect(to chan<- prometheus.Metric) {
 	send(publishPendingSince, of.pending > 0, float64(of.since.Unix()))
 }
 
-// sums are the totals of all parts, and the oldest times.
+// sums contains the totals of all parts, the oldest last report of a runtime, and the time since which work is pending.
 type sums struct {
 	counted, pending  int
 	lastReport, since time.Time
@@ -253,9 +255,9 @@ func (s *states) sum() (all sums) {
 	return all
 }
 
-// newestReport returns the time of a runtime's last report, or zero. An unchanged report does not change the status, so
-// the known report can be newer than the counted status. For a runtime whose first read of the report is postponed, it
-// returns a recent time, because the recorded time can be a day old.
+// newestReport returns the time of a runtime's last report, or zero. The last report can be newer than the status,
+// because an unchanged report does not change the status. If the first read of the report is postponed, the result is a
+// recent time, because the time in the status can be a day old.
 func newestReport(r *fleetstate.Runtime) time.Time {
 	at := r.Counted.LastReport
 	known := r.Report.Arrived

@@ -28,8 +28,8 @@ type Trains struct {
 	Partial bool
 
 	client client.Client
-	// direct reads from the API server. If a cached ModuleReleaseMeta did not contain a promotion yet, the channel
-	// would appear to be set back.
+	// direct reads from the API server. A cache can miss the last promotion, and the channel would then appear to have
+	// been reset to its old version.
 	direct  client.Reader
 	events  events.EventRecorder
 	catalog *Catalog
@@ -126,7 +126,7 @@ func (t *Trains) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, er
 	return ctrl.Result{RequeueAfter: after}, nil
 }
 
-// read reads the other inputs of a plan.
+// read reads all objects, besides the policies, that determine the next promotions.
 func (t *Trains) read(ctx context.Context, policies []fleet.PromotionPolicy) (train.Input, error) {
 	in := train.Input{Policies: policies, Now: t.now()}
 	inNamespace := client.InNamespace(t.catalog.Namespace)

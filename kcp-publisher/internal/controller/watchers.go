@@ -28,7 +28,7 @@ var watchedChanges = measure.Counters[string](measure.Definition{
 	Labels: []string{"watcher"}, Leader: true,
 })
 
-// Watchers maintains the watchers for all runtimes, and the status of the Watcher objects.
+// Watchers reads the Watcher objects, provides the valid ones for all bundles, and writes their status.
 type Watchers struct {
 	Client    client.Client
 	Namespace string
@@ -59,7 +59,7 @@ func (w *Watchers) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	before := w.accepted.Swap(&next)
 	if before != nil && w.changed != nil && !equality.Semantic.DeepEqual(*before, next) {
 		if err := w.changed(ctx); err != nil {
-			w.accepted.Store(before) // otherwise the next reconciliation would see no difference
+			w.accepted.Store(before) // so that the next reconciliation calls changed again
 			return ctrl.Result{}, err
 		}
 		ctrl.LoggerFrom(ctx).Info("watchers changed", "watchers", len(next))
@@ -111,8 +111,8 @@ type watchNews struct {
 	trouble string
 }
 
-// newsOf returns the existing watchers' changes in a report that are newer than sequence last. Reports are external
-// input, so unrequested, implausible and excess entries are omitted.
+// newsOf returns the changes in a report that watchers observed after the report with sequence last. A report is
+// untrusted, so newsOf omits entries of unknown watchers, invalid entries, and entries beyond the limit.
 func newsOf(report bundle.Report, watchers []bundle.Watcher, last int64) []watchNews {
 	var all []watchNews
 	left := bundle.MaxWatchedReported
@@ -162,12 +162,11 @@ func (k *Kymas) announceWatched(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 				Name:      news.watcher.Name,
 				FieldPath: o.Namespace + "/" + o.Name,
 			}
-			k.Events.Eventf(kyma, about, corev1.EventTypeNormal, v1beta2.ReasonWatchedObjectChanged, "Ingest", "%s",
-				eventNote(note))
+			k.announce(kyma, about, corev1.EventTypeNormal, v1beta2.ReasonWatchedObjectChanged, note)
 		}
 		if news.trouble != "" {
-			k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonWatchFailed, "Ingest", "%s",
-				eventNote(fmt.Sprintf("watcher %s in runtime %s: %s", news.watcher.Name, runtime, news.trouble)))
+			k.announce(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonWatchFailed,
+				fmt.Sprintf("watcher %s in runtime %s: %s", news.watcher.Name, runtime, news.trouble))
 		}
 	}
 }

@@ -5,11 +5,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/tools/events"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
 
 func TestOnlyNewChangesOfExistingWatchersAreReported(t *testing.T) {
@@ -76,7 +78,7 @@ func TestOnlyNewChangesOfExistingWatchersAreReported(t *testing.T) {
 
 func TestManyWatchedChangesEmitFewEvents(t *testing.T) {
 	recorder := events.NewFakeRecorder(100)
-	k := &Kymas{Events: recorder}
+	k := &Kymas{Events: recorder, fleet: fleetstate.New(nil), Now: time.Now}
 	k.Watchers.accepted.Store(&[]bundle.Watcher{{Name: "settings", Version: "v1", Resource: "configmaps"}})
 	watched := bundle.ReportedWatch{Watcher: "settings", Since: 20, Trouble: strings.Repeat("x", 9000)}
 	for i := range 50 {
@@ -110,4 +112,38 @@ func TestManyWatchedChangesEmitFewEvents(t *testing.T) {
 	k.announceWatched(kyma, nil, report)
 	kyma.Status.Runtime.ReportSequence = 15
 	k.announceWatched(kyma, &report, report)
+}
+
+func TestRuntimeCannotEmitEventsWithoutLimit(t *testing.T) {
+	recorder, now := events.NewFakeRecorder(10_000), time.Now()
+	k := &Kymas{Events: recorder, fleet: fleetstate.New(nil), Now: func() time.Time { return now }}
+	k.Watchers.accepted.Store(&[]bundle.Watcher{{Name: "settings", Version: "v1", Resource: "configmaps"}})
+	report := func(runtime string, sequence int64) {
+		watched := bundle.ReportedWatch{Watcher: "settings", Since: sequence}
+		for i := range maxWatchEvents {
+			watched.Objects = append(watched.Objects, bundle.WatchedObject{
+				Namespace: "shop", Name: fmt.Sprintf("c-%d-%d", sequence, i), Since: sequence,
+			})
+		}
+		k.announceWatched(kymaOf(runtime), nil, bundle.AcceptedReport{Report: bundle.Report{
+			Sequence: sequence, Watched: []bundle.ReportedWatch{watched},
+		}})
+	}
+	for sequence := range int64(500) {
+		report("hostile", 1+sequence)
+	}
+	if n := len(recorder.Events); n < bundle.MaxWatchedReported || n > 200 {
+		t.Errorf("got %d Events for 500 reports, want one full report and at most 200", n)
+	}
+	before := len(recorder.Events)
+	report("other", 1)
+	if n := len(recorder.Events) - before; n != maxWatchEvents {
+		t.Errorf("got %d Events of another runtime, want %d", n, maxWatchEvents)
+	}
+	now = now.Add(time.Hour)
+	before = len(recorder.Events)
+	report("hostile", 1000)
+	if n := len(recorder.Events) - before; n != maxWatchEvents {
+		t.Errorf("got %d Events an hour later, want %d", n, maxWatchEvents)
+	}
 }

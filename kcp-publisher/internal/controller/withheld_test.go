@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-func TestLeftOutTemplateEmitsOneEvent(t *testing.T) {
+func TestModuleTemplateOmittedFromTheCatalogEmitsOneEvent(t *testing.T) {
 	snapshot := func(padding int) *catalog.Snapshot {
 		s, err := catalog.New([]v1beta2.ModuleTemplate{{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "kcp-system", Name: "keda-1.0.0",
@@ -32,7 +32,7 @@ func TestLeftOutTemplateEmitsOneEvent(t *testing.T) {
 		t.Fatalf("got %d Events, want one", n)
 	}
 	if event := <-recorder.Events; !strings.Contains(event, v1beta2.ReasonLeftOut) ||
-		!strings.Contains(event, "ModuleTemplate kcp-system/keda-1.0.0: 1048653 bytes") {
+		!strings.Contains(event, "ModuleTemplate kcp-system/keda-1.0.0: the object has 1048653 bytes") {
 		t.Errorf("got Event %q, want one with the ModuleTemplate and its size", event)
 	}
 }

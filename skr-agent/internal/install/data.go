@@ -179,8 +179,8 @@ func isGenerated(annotations map[string]string) bool {
 		annotations["openshift.io/token-secret.name"] != ""
 }
 
-// withoutTokens returns a filter for objects that Kubernetes does not generate. The metadata of a Secret does not contain
-// its type, so the API server must leave out the tokens of ServiceAccounts.
+// withoutTokens returns a filter that leaves out the tokens of ServiceAccounts. The API server applies it, because the
+// metadata of a Secret does not contain its type.
 func withoutTokens(gvk schema.GroupVersionKind) client.ListOption {
 	if gvk.Group == "" && gvk.Kind == "Secret" {
 		return client.MatchingFieldsSelector{

@@ -69,7 +69,8 @@ func TestRefusedModuleDoesNotBlockAnotherModulesRemoval(t *testing.T) {
 	const (
 		settings = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n"
 		policy   = "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\n" +
-			"metadata: {name: strict}\nspec:\n  matchConstraints:\n    resourceRules:\n    - {apiGroups: [example.org], apiVersions: [v1], " +
+			"metadata: {name: strict}\nspec:\n  matchConstraints:\n    resourceRules:\n    - {" +
+			"apiGroups: [example.org], apiVersions: [v1], " +
 			"operations: [CREATE], resources: [widgets]}\n  validations:\n  - {expression: 'true'}\n"
 		ofTheAgent = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: skr-agent, namespace: kyma-system}\n"
 	)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/images"
@@ -111,7 +112,7 @@ func (s inputSources) content(source v1beta2.ImageSpec, field string) ([]byte, *
 // redirect redirects the images of objects to their mirrors, adds the pull Secret, and compares the images with the
 // list of the component.
 func redirect(m *v1beta2.Manifest, objects []*unstructured.Unstructured) (finding, *finding) {
-	var rules images.Policy
+	var rules bundle.ImageRules
 	if text := m.Annotations[v1beta2.AnnotationImages]; text != "" {
 		if err := json.Unmarshal([]byte(text), &rules); err != nil {
 			return finding{}, &finding{

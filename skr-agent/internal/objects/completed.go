@@ -8,7 +8,6 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/images"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
@@ -53,7 +52,7 @@ const ourDomain = "kyma-pull.dev"
 // imageRules returns the value of the annotation with the image mirrors, image paths and the pull Secret for the
 // installer. It is empty if the installer needs no rules. A module with a proof of release must pin its images.
 func imageRules(release []bundle.Content, settings bundle.Settings) string {
-	rules := images.Policy{
+	rules := bundle.ImageRules{
 		Settings: bundle.Settings{
 			Mirrors: settings.Mirrors, ImagePaths: settings.ImagePaths, ImagePullSecret: settings.ImagePullSecret,
 		},

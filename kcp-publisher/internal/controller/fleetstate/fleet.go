@@ -25,7 +25,7 @@ type Fleet struct {
 
 	mu       sync.Mutex // guards runtimes and all their fields, but not the record that Published points to
 	runtimes map[Key]*Runtime
-	failing  int // runtimes with a Backoff
+	failing  int // number of runtimes that have a Backoff
 }
 
 // New returns an empty Fleet. It calls release with each dropped publish record.
@@ -70,8 +70,8 @@ func (f *Fleet) count(before, now bool) {
 	}
 }
 
-// Of returns a copy of the record of a Kyma. A record of another object with the same name, or of another runtime, is
-// reset.
+// Of returns a copy of the record of a Kyma. It first resets the record if the Kyma was recreated with the same name or
+// now belongs to another runtime.
 func (f *Fleet) Of(kyma *v1beta2.Kyma) Runtime {
 	return f.EditOf(kyma, func(*Runtime) {})
 }

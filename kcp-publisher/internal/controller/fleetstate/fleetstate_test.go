@@ -24,7 +24,7 @@ func kymaOf(name, uid, runtime string) *v1beta2.Kyma {
 	}}
 }
 
-func TestSettledPassAppliesOnlyToAnEqualBasis(t *testing.T) {
+func TestReconcileIsSkippedOnlyForAnUnchangedBasis(t *testing.T) {
 	basis := Basis{Version: "1", View: &plan.View{}, All: 1, Report: "sha256:a"}
 	settled := Settled{basis, noon.Add(time.Minute)}
 	for name, c := range map[string]struct {
@@ -33,7 +33,7 @@ func TestSettledPassAppliesOnlyToAnEqualBasis(t *testing.T) {
 		want   bool
 	}{
 		"equal basis":              {func(*Basis) {}, noon, true},
-		"settled time ended":       {func(*Basis) {}, noon.Add(time.Minute), false},
+		"settled period ended":     {func(*Basis) {}, noon.Add(time.Minute), false},
 		"changed Kyma":             {func(b *Basis) { b.Version = "2" }, noon, false},
 		"changed catalog or gates": {func(b *Basis) { b.View = &plan.View{} }, noon, false},
 		"new commit":               {func(b *Basis) { b.Source = &bundle.Source{} }, noon, false},
@@ -72,9 +72,9 @@ func TestWorkIsPendingUntilABundleIsPublished(t *testing.T) {
 	}
 }
 
-// TestRecordIsResetWhenItsKymaOrRuntimeChanges checks in random histories that a record belongs to one object and one
-// runtime, and that each dropped publish record is released once.
-func TestRecordIsResetWhenItsKymaOrRuntimeChanges(t *testing.T) {
+// TestPublishRecordIsResetWhenItsKymaOrRuntimeChanges checks in random histories that a record belongs to one object
+// and one runtime, and that each dropped publish record is released once.
+func TestPublishRecordIsResetWhenItsKymaOrRuntimeChanges(t *testing.T) {
 	random := rand.New(rand.NewPCG(suite.Seed(t, 1), 1))
 	for range 200 {
 		released := map[*publish.Record]int{}

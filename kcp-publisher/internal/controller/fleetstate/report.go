@@ -16,8 +16,8 @@ import (
 
 // Report is the verified latest report of a runtime.
 type Report struct {
-	// Asked is the time of the last read of the report from the registry, or zero. Postponed is the time of the
-	// postponed first read, or zero.
+	// Asked is when the publisher last read the report from the registry, or zero. Postponed is the time to which the
+	// first read was postponed, or zero.
 	Asked, Postponed time.Time
 	// Notified is the value of Runtime.Notified before the registry was read.
 	Notified int64
@@ -29,7 +29,7 @@ type Report struct {
 	// Arrived is the time when the accepted report arrived. After a restart it is the time in the report, because
 	// another publisher may have received the report.
 	Arrived time.Time
-	// Unread is the reason why a responding registry did not return the report.
+	// Unread is the error of a failed read if the registry is up but did not return the report.
 	Unread error
 }
 
@@ -47,16 +47,16 @@ func (r Report) Content() digest.Digest {
 	return r.Accepted.Content
 }
 
-// ArrivalOf returns the arrival time of a report that is accepted after this one.
+// ArrivalOf returns the arrival time of accepted, the report that follows r.
 func (r Report) ArrivalOf(status *v1beta2.RuntimeStatus, accepted bundle.AcceptedReport, now time.Time) time.Time {
 	if last := r.Accepted; last != nil && SameKey(last.Key, accepted.Key) && last.Sequence == accepted.Sequence {
-		return r.Arrived // an equal report with other bytes
+		return r.Arrived // the same report, encoded differently
 	}
 	return ingest.Arrived(status, accepted, r.Accepted == nil, now)
 }
 
-// Overtaken reports whether a status is based on a newer report of the same key. A sequence far ahead of this process's
-// clock is ignored, because later reports are accepted with lower sequences.
+// Overtaken reports whether a Kyma's status is based on a newer report, signed with the same key. It ignores a sequence
+// far ahead of this process's clock, because the publisher accepts lower sequences after such a report.
 func (r Report) Overtaken(status *v1beta2.RuntimeStatus, now time.Time) bool {
 	if r.Accepted == nil || status == nil || status.Key == nil || status.ReportSequence <= r.Accepted.Sequence ||
 		plan.Ahead(status.ReportSequence, now) {

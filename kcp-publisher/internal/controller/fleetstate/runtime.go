@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/opencontainers/go-digest"
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -29,23 +30,41 @@ type Runtime struct {
 	Pending Pending
 	// Backoff is the delay for this runtime's registry requests, or nil.
 	Backoff *Backoff
+	// events limits the Events about the runtime's reports. It is nil before the first Event.
+	events *rate.Limiter
 	// Counted is the runtime's share of the fleet's metrics.
 	Counted Counted
-	// Written is the last Kyma whose status this process wrote with new rollout versions, or nil once the cache
-	// contains it.
+	// Written is the Kyma after this process last wrote new rollout versions to its status. It is nil once the cache
+	// contains that status.
 	Written *v1beta2.Kyma
-	// Published is the publisher's record of the runtime's repository. It belongs to the worker that reconciles the
-	// Kyma; controller-runtime has one worker for each name.
+	// Published is the publisher's record of the runtime's repository. Only the worker that reconciles the Kyma uses
+	// it, and controller-runtime never reconciles an object in two workers at once.
 	Published *publish.Record
 }
 
 // startOver resets the record when the Kyma was recreated or its runtime changed. It keeps Notified, Changed, Pending,
-// Backoff and Counted, which belong to the Kyma's name.
+// Backoff, Counted and the limit of Events, which belong to the Kyma's name.
 func (r *Runtime) startOver(uid types.UID, id string) {
 	*r = Runtime{
 		UID: uid, ID: id, Notified: r.Notified, Changed: r.Changed, Pending: r.Pending, Backoff: r.Backoff,
-		Counted: r.Counted,
+		Counted: r.Counted, events: r.events,
 	}
+}
+
+// Limits of Events about one runtime's reports. The burst is enough for a report with the maximum number of watched
+// changes.
+const (
+	eventBurst    = bundle.MaxWatchedReported + 16
+	eventInterval = 10 * time.Second
+)
+
+// AllowEvent reports whether an Event about the runtime's report can be emitted now. The runtime chooses the number and
+// the content of such Events, so without a limit it could fill the control plane with them.
+func (r *Runtime) AllowEvent(now time.Time) bool {
+	if r.events == nil {
+		r.events = rate.NewLimiter(rate.Every(eventInterval), eventBurst)
+	}
+	return r.events.AllowN(now, 1)
 }
 
 // Basis contains all inputs of a pass except the time.
@@ -54,21 +73,21 @@ type Basis struct {
 	Version string
 	View    *plan.View
 	Source  *bundle.Source
-	// All counts the changes for all Kymas: of the catalog, the keys, the signature policy, Watchers and the image pull
-	// Secret. Own is Runtime.Changed.
+	// All counts the changes that affect all Kymas, such as changes of the catalog, keys, signature policy, Watchers or
+	// image pull Secret. Own is Runtime.Changed.
 	All, Own int64
 	// Report is the digest of the latest report's content, without its time.
 	Report digest.Digest
 }
 
-// Settled is a pass that found no pending work, and the end of the time in which a pass with an equal basis can be
-// skipped.
+// Settled records a pass that found no pending work. Until the time Until, a pass with an equal Basis can be skipped.
 type Settled struct {
 	Basis Basis
 	Until time.Time
 }
 
-// Stands reports whether a recent pass with the same basis found no pending work.
+// Stands reports whether a pass with the given basis can be skipped, because an earlier pass with an equal basis found
+// no pending work.
 func (s Settled) Stands(basis Basis, now time.Time) bool {
 	return s.Basis == basis && now.Before(s.Until)
 }
@@ -96,7 +115,7 @@ func (p *Pending) Take() bool {
 	return was
 }
 
-// Done records that the bundle is up to date. The waiting time of work that was added during the pass starts now.
+// Done records that the bundle is up to date. If a change arrived during the pass, Done sets Since to now.
 func (p *Pending) Done(now time.Time) {
 	p.Since = time.Time{}
 	if p.Next {

@@ -103,8 +103,9 @@ func (b *Board) Start(ctx context.Context) error {
 	}
 }
 
-// knowsOthers reports whether this process knows which other members are alive. Without this knowledge, this process
-// would not take the shards of dead members, although the other members already release shards for it.
+// knowsOthers reports whether this process knows which other members are alive. Only then does it write its first
+// heartbeat. From the first heartbeat on, other members release shards for this process, so it must already be able to
+// take the shards of dead members.
 func (b *Board) knowsOthers() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -228,7 +229,7 @@ func (b *Board) Announce(ctx context.Context, state string, active bool) error {
 	b.own = &a
 	b.mu.Unlock()
 	if same {
-		return nil // a lost announcement is written again after the next read
+		return nil // already announced; a lost announcement is written again after the next read
 	}
 	return b.write(ctx, a)
 }
@@ -248,7 +249,7 @@ func (b *Board) Announced() (a shard.Announcement, known bool) {
 	return b.announced, b.fresh() && b.announced.Valid(b.shards, b.holder)
 }
 
-// fresh reports whether the last read is still valid. The caller must hold mu.
+// fresh reports whether the last read of the board is recent enough. The caller must hold mu.
 func (b *Board) fresh() bool {
 	now := time.Now()
 	// The check uses both clocks, because the monotonic clock stops while a machine sleeps, and the wall clock can be

@@ -43,7 +43,7 @@ func TestAnnouncementIsValidWhileFreshAndPlannerHoldsLease(t *testing.T) {
 	}
 }
 
-func TestMembersAreAliveWhileTheirHeartbeatsChange(t *testing.T) {
+func TestReplicasAreAliveWhileTheirHeartbeatsChange(t *testing.T) {
 	b, began := NewBoard(nil, "kcp-system", "lease", "me", 3), time.Now().Add(-time.Minute)
 	poll := func(after time.Duration, data map[string]string) (forgotten map[string]any) {
 		_, forgotten = b.take(data, shard.Announcement{}, leaseOf(""), began.Add(after))

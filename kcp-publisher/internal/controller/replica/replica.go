@@ -17,14 +17,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
-// Planner is the part of the work that is done once for all shards.
+// Planner is the part number of the planner, whose work is done once for all shards. Other part numbers are shards.
 const Planner = -1
 
 const (
 	// pollInterval is the interval between checks whether a part still belongs to this replica.
 	pollInterval = time.Second
-	// joins is how long a new replica waits before it takes parts, so it knows other replicas that start at the same
-	// time.
+	// joins is how long a new replica waits before it takes parts. In this time it learns of other replicas that start
+	// at the same time.
 	joins = 2*beatInterval + readInterval
 )
 
@@ -120,8 +120,8 @@ func (r *Replica) hold(ctx context.Context, part int, lease *manager.Lease) erro
 	if err != nil {
 		return fmt.Errorf("set up the election for %s: %w", r.Leases(part), err)
 	}
-	// A replica does not acquire the leases of parts that belong to other replicas. The elector would log each of these
-	// attempts as an error.
+	// Discard the logs of the elector: it would log an error each time candidate refuses the lease of another replica's
+	// part.
 	electing, giveUp := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.Discard()))
 	lost := make(chan struct{})
 	go func() {
@@ -156,10 +156,10 @@ func (r *Replica) work(ctx context.Context, part int, lease *manager.Lease, lost
 		select {
 		case err := <-ended:
 			if ctx.Err() == nil && working.Err() == nil && err == nil {
-				err = errors.New("the work ended unexpectedly")
+				err = errors.New("stopped unexpectedly")
 			}
 			if err != nil {
-				return fmt.Errorf("run the work of lease %s: %w", name, err)
+				return fmt.Errorf("run the shard or planner of lease %s: %w", name, err)
 			}
 			log.Info("stopped the work, releasing the lease")
 			return nil
@@ -188,7 +188,7 @@ type candidate struct {
 }
 
 // errOtherReplica means that a part belongs to another replica.
-var errOtherReplica = errors.New("the part belongs to another replica")
+var errOtherReplica = errors.New("the shard or planner is assigned to another replica")
 
 // Get returns the holder of the lease.
 func (c *candidate) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {

@@ -70,8 +70,8 @@ func (p *Published) mandatory() (modules []string) {
 	return modules
 }
 
-// certificateLife returns the validity period of a certificate, or nil for an empty or unreadable one. It does not
-// verify the certificate: the publisher issued it, and agents verify it.
+// certificateLife returns the validity period of a certificate, or nil if the text is not a valid certificate. It does
+// not verify the signature, because the publisher issued the certificate and agents verify it.
 func certificateLife(text string) *v1beta2.CertificateLife {
 	from, until, err := trust.CertificateValidity(text)
 	if text == "" || err != nil {
@@ -80,7 +80,7 @@ func certificateLife(text string) *v1beta2.CertificateLife {
 	return &v1beta2.CertificateLife{NotBefore: metav1.NewTime(from), NotAfter: metav1.NewTime(until)}
 }
 
-// newer reports whether the recorded bundle is newer than the given one.
+// newer reports whether the record in the Kyma's status is about a newer bundle than the argument.
 func (m *Memory) newer(than *Published) bool {
 	return m != nil &&
 		(m.Epoch > than.Predicate.Epoch || m.Epoch == than.Predicate.Epoch && m.Sequence > than.Predicate.Sequence)
@@ -102,7 +102,7 @@ type Stored struct {
 type Deviation struct {
 	// Reason is a reason of the Registry condition.
 	Reason string
-	// Message contains the found and the expected bundle.
+	// Message describes the bundle in the registry and the last published bundle.
 	Message string
 }
 
@@ -145,7 +145,7 @@ func Adopt(own *Published, remembered *Memory, stored Stored, root trust.Root, n
 		last = *remembered
 	}
 	if own != nil && remembered.newer(own) {
-		own = nil // another publisher has published
+		own = nil // another publisher has published a newer bundle since
 	}
 	adopted := Adopted{Last: own, Keep: own != nil}
 	if own != nil {
@@ -167,8 +167,8 @@ func Adopt(own *Published, remembered *Memory, stored Stored, root trust.Root, n
 		adopted.setLast(found, last)
 		adopted.Sequence = found.Predicate.Sequence
 	case usable && stored.Whole && last.Digest == "" && own == nil:
-		// Without a record, the stored bundle is only compared with the next bundle. Unresolved modules do not get its
-		// manifests.
+		// Without a record in the status, the bundle in the registry may be an old one. It is only compared with the
+		// next bundle, and unresolved modules do not keep its manifests.
 		adopted.Last, adopted.Sequence = found, found.Predicate.Sequence
 	default:
 		adopted.Deviation = deviation(stored, last, root, now)
@@ -179,13 +179,13 @@ func Adopt(own *Published, remembered *Memory, stored Stored, root trust.Root, n
 	return adopted
 }
 
-// Unrecorded reports whether the last bundle must be recorded before another one is pushed. After a crash, a second
-// unrecorded bundle could not be distinguished from an attacker's.
+// Unrecorded reports whether the Kyma's status must be updated with the last bundle before the publisher pushes the
+// next bundle. After a crash, a second unrecorded bundle could not be distinguished from an attacker's bundle.
 func (a Adopted) Unrecorded(remembered *Memory) bool {
 	return remembered != nil && a.Keep && a.Last.Digest != remembered.Digest
 }
 
-// setLast makes found the last bundle, with the published versions after it.
+// setLast sets Last to the bundle found in the registry, updates its published versions, and sets Keep.
 func (a *Adopted) setLast(found *Published, last Memory) {
 	if a.Last == nil || a.Last.Digest != found.Digest {
 		next := *found
@@ -232,7 +232,8 @@ func follows(found *Published, last Memory) bool {
 		*p.Previous == bundle.Position{Sequence: last.Sequence, Digest: last.Digest} && p.Sequence > last.Sequence
 }
 
-// deviation returns how the stored bundle differs from the published bundle, or nil if the difference has no effect.
+// deviation describes how the bundle in the registry differs from the last published bundle. It returns nil if both are
+// missing, or if agents would ignore the bundle in the registry anyway.
 func deviation(s Stored, last Memory, root trust.Root, now time.Time) *Deviation {
 	expected := "no published bundle is recorded"
 	if last.Digest != "" {
@@ -258,7 +259,7 @@ func deviation(s Stored, last Memory, root trust.Root, now time.Time) *Deviation
 			"the registry has bundle %d, signed by key %s, which is no longer a publisher key",
 			found.Predicate.Sequence, trust.ShortThumbprint(s.Key))
 	case found.Predicate.Epoch != root.Epoch && last.Digest == "":
-		return nil // a bundle of an earlier epoch has no effect
+		return nil // agents refuse a bundle of an earlier epoch
 	case found.Predicate.Epoch != root.Epoch:
 		return deviates(v1beta2.ReasonBundleReplayed, "the registry has bundle %d of epoch %d",
 			found.Predicate.Sequence,
@@ -279,8 +280,8 @@ func deviation(s Stored, last Memory, root trust.Root, now time.Time) *Deviation
 			"control plane lost its record", found.Predicate.Sequence, found.Digest)
 }
 
-// lastStated contains the removals and rollbacks in the last known bundle. The next bundle omits the removals and
-// rollbacks that the runtime has already accepted.
+// lastStated contains the removals and rollbacks in the last known bundle. The next bundle repeats them until the
+// runtime has accepted them.
 type lastStated struct {
 	digest         digest.Digest
 	removals       []string

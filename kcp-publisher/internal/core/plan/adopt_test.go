@@ -71,7 +71,7 @@ func TestRecordTakesPrecedenceOverRegistry(t *testing.T) {
 			nil, remembered, Stored{"sha256:six", bundleOf(2, 60, "sha256:six", nil, "1.7.0"), key, true}, "", false,
 			70, v1beta2.ReasonBundleReplayed,
 		},
-		"older bundle than the one of a running publisher": {
+		"bundle older than the running publisher's bundle": {
 			own, remembered, Stored{"sha256:six", bundleOf(2, 60, "sha256:six", nil, "1.7.0"), key, true},
 			"sha256:seven", true, 70, v1beta2.ReasonBundleReplayed},
 		"different bundle with the recorded sequence": {

@@ -16,8 +16,9 @@ type Changes struct {
 	Modules []string
 }
 
-// ChangesBetween returns the modules that differ between two states, or nil if the change can affect all modules. It
-// ignores poll and report intervals, the catalog, Watchers, maintenance windows, offers and the agent's own image.
+// ChangesBetween returns the modules that differ between two desired states, or nil if the change can affect all
+// modules. It ignores content that does not affect the installation of modules: poll and report intervals, the catalog,
+// Watchers, maintenance windows, offers and the agent's own image.
 func ChangesBetween(before, after bundle.DesiredState) *Changes {
 	if before.Takeover != after.Takeover ||
 		!equality.Semantic.DeepEqual(installing(before.Settings), installing(after.Settings)) {

@@ -5,8 +5,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Cloned returns an error if two agents use the runtime's key. The publisher publishes no bundles to such a runtime,
-// and both clusters keep their last bundle: a request from one cluster must not remove modules from the other.
+// Cloned returns an error if two agents use the runtime's key, for example in a cluster and its copy. The publisher
+// then publishes no new bundles, so a request from one cluster cannot remove modules from the other cluster.
 func Cloned(kyma *v1beta2.Kyma) error {
 	s := kyma.Status.Runtime
 	if s == nil || s.Agent == nil || s.Agent.Clone == "" {

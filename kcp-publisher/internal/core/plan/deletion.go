@@ -9,8 +9,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// FinalizableUnnotified is like Finalizable, for a Kyma whose runtime was not notified of the deletion, for example
-// because the registry is unavailable.
+// FinalizableUnnotified decides like Finalizable if the bundle that announces the deletion was not published, for
+// example because the registry is unavailable. It only allows the removal of the finalizer if a label on the Kyma
+// declares that the runtime's cluster no longer exists.
 func FinalizableUnnotified(kyma *v1beta2.Kyma) (reason, message string) {
 	if !isMarkedGone(kyma) {
 		return "", ""
@@ -24,7 +25,8 @@ func isMarkedGone(kyma *v1beta2.Kyma) bool {
 	return kyma.Labels[v1beta2.LabelRuntimeGone] == v1beta2.True
 }
 
-// FinalizableRefused is like Finalizable, for a Kyma for which no bundle can be published.
+// FinalizableRefused decides like Finalizable if the publisher refuses to publish bundles for the Kyma. why is the
+// reason for the refusal.
 func FinalizableRefused(kyma *v1beta2.Kyma, why error, timeout time.Duration, now time.Time) (event, message string) {
 	const left = "no bundle can be published for the Kyma, so its runtime keeps its modules"
 	switch s := kyma.Status.Runtime; {

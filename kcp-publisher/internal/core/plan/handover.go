@@ -13,8 +13,8 @@ import (
 // whole control plane, was deleted.
 //
 // A Kyma with the same namespace and name is accepted as the same Kyma, because only the UID differs in a rebuilt
-// control plane. A bundle of a version before 0.1.0 does not identify a Kyma. Such a bundle belongs to the Kyma whose
-// metadata.name equals the runtime ID. A Kyma that gets this runtime ID from a label cannot claim the bundle.
+// control plane. A bundle of a publisher before version 0.1.0 does not identify a Kyma. Such a bundle belongs to the
+// Kyma whose metadata.name equals the runtime ID, and not to a Kyma with this runtime ID in a label.
 func (a Adopted) CheckOwner(r Runtime) error {
 	if a.Stored == nil || r.Assigned || a.Stored.Audience.KeyThumbprint == "" {
 		return nil
@@ -76,8 +76,8 @@ func namedKyma(kyma trust.Kyma) *trust.Kyma {
 	return &kyma
 }
 
-// ownerChanged reports whether the next bundle identifies a different Kyma than the last bundle. If the last bundle
-// identifies no Kyma, that alone does not require a new bundle: the next regular bundle adds the Kyma.
+// ownerChanged reports whether the next bundle identifies a different Kyma than the last bundle. It returns false if
+// the last bundle identifies no Kyma, because the next regular bundle adds the Kyma.
 func ownerChanged(last, next bundle.Predicate) bool {
 	switch {
 	case !slices.Equal(last.FormerKymas, next.FormerKymas):

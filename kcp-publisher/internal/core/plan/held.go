@@ -41,8 +41,8 @@ func NewHolders(rollouts []fleet.Rollout) Holders {
 	return holders
 }
 
-// MayHold reports whether a rollout can hold back another version of a module from a runtime that has the given
-// version.
+// MayHold reports whether a rollout can hold back another version of the module from a runtime that runs the version in
+// the argument.
 func (h Holders) MayHold(module, version string) bool {
 	for track, holder := range h {
 		if track.Module == module && !holder.HoldsNothingFrom(version) {

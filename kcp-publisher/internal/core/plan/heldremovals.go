@@ -12,11 +12,11 @@ import (
 
 // HeldRemoval is a module whose removal waits for an approval, with all runtimes that would lose the module.
 type HeldRemoval struct {
-	// ID identifies this exact set of removals. An approval of the ID does not apply to any other set.
+	// ID identifies the module and all affected runtimes. An approval of this ID does not apply to further runtimes.
 	ID string
 	// Module is empty if the Kymas are deleted, which removes all their modules.
 	Module, Reason string
-	// Since is the time at which the first removal was held.
+	// Since is the time at which the first of these removals started to wait for approval.
 	Since time.Time
 	// Kymas are the Kymas of the affected runtimes, sorted by namespace and name.
 	Kymas []*v1beta2.Kyma

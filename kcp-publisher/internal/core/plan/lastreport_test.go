@@ -23,12 +23,12 @@ func TestLastReportTimeIsArrivalOrCreationTime(t *testing.T) {
 		"zero for a runtime that never reported":   {nil, "", time.Time{}},
 		"arrival time of the report":               {at(noon.Add(-time.Hour), &arrived), "", noon},
 		"arrival time despite the runtime's clock": {at(noon.AddDate(1, 0, 0), &arrived), "", noon},
-		"creation time of a carried report": {
+		"creation time of a hand-carried report": {
 			at(noon.AddDate(0, 0, -60), &arrived), v1beta2.True, noon.AddDate(0, 0, -60),
 		},
-		"arrival time of a carried report from the future": {at(noon.AddDate(1, 0, 0), &arrived), "2160h", noon},
-		"arrival time with an invalid annotation":          {at(noon.Add(-time.Hour), &arrived), "always", noon},
-		"creation time without an arrival time":            {at(noon.Add(-time.Hour), nil), "", noon.Add(-time.Hour)},
+		"arrival time of a hand-carried future report": {at(noon.AddDate(1, 0, 0), &arrived), "2160h", noon},
+		"arrival time with an invalid annotation":      {at(noon.Add(-time.Hour), &arrived), "always", noon},
+		"creation time without an arrival time":        {at(noon.Add(-time.Hour), nil), "", noon.Add(-time.Hour)},
 	} {
 		kyma := living("one")
 		kyma.Status.Runtime.Observed = c.observed

@@ -68,7 +68,7 @@ type Member struct {
 	LastReport silence.LastReport
 }
 
-// Members is MemberCache.Members without a cache.
+// Members returns the same result as MemberCache.Members but does not cache it.
 func Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) []Member {
 	return (&MemberCache{}).Members(kymas, snapshot)
 }
@@ -146,11 +146,11 @@ func keyOf(request resolve.Request, snapshot *catalog.Snapshot) requestKey {
 	return sha256.Sum256(text)
 }
 
-// Tracks returns the runtimes that follow each track, with the state of the track's module. For a track at rest, the
-// result contains no runtimes. If atRest is nil, no track is at rest.
+// Tracks returns the runtimes that follow each track, with the state of the track's module. For a track for which
+// atRest returns true, the result contains no runtimes. atRest can be nil.
 func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool) map[rollout.Track]rollout.Followers {
 	tracks := map[rollout.Track]*rollout.Followers{}
-	// Members that follow the same modules share one slice, so its tracks are computed once.
+	// Members that follow the same modules share one Follows slice, so Tracks computes its tracks only once.
 	shared := map[*resolve.Follow][]*rollout.Followers{}
 	for i := range all {
 		follows := all[i].Follows
@@ -180,8 +180,8 @@ func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool)
 	return found
 }
 
-// tracksOf returns the Followers of each track in follows, and adds new tracks to tracks. The entry of a track at rest
-// is nil.
+// tracksOf returns the Followers of each track in follows, and adds new tracks to the map tracks. The Followers are nil
+// for a track for which atRest returns true.
 func tracksOf(
 	follows []resolve.Follow, tracks map[rollout.Track]*rollout.Followers, atRest func(rollout.Track, string) bool,
 ) []*rollout.Followers {
@@ -198,8 +198,8 @@ func tracksOf(
 	return all
 }
 
-// observed returns the state of one module from the Kyma's status. Only the report time, which comes from last, can be
-// newer than the status.
+// observed returns the state of one module in a runtime from the Kyma's status. Only the time of the last report comes
+// from the argument last, which can be newer than the status.
 func observed(kyma *v1beta2.Kyma, id, module string, last silence.LastReport) rollout.Runtime {
 	r := rollout.Runtime{ID: id, Labels: kyma.Labels}
 	status := kyma.Status.Runtime

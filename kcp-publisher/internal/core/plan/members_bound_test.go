@@ -83,8 +83,8 @@ func TestHostileRequestsDoNotFillMemory(t *testing.T) {
 	runtime.KeepAlive(cache)
 }
 
-// TestEvictedFollowsAreComputedAgain checks that the size limit does not change results.
-func TestEvictedFollowsAreComputedAgain(t *testing.T) {
+// TestEvictedCacheEntriesAreComputedAgain checks that the size limit does not change results.
+func TestEvictedCacheEntriesAreComputedAgain(t *testing.T) {
 	snapshot := offering(t, "keda")
 	kyma := living("one")
 	kyma.UID, kyma.ResourceVersion = "one", "1"
@@ -99,8 +99,8 @@ func TestEvictedFollowsAreComputedAgain(t *testing.T) {
 	}
 }
 
-// TestRequestKeysAreUnambiguous compares the keys of requests whose concatenated parts are equal.
-func TestRequestKeysAreUnambiguous(t *testing.T) {
+// TestCacheKeysOfRequestsAreUnambiguous compares the keys of requests whose concatenated parts are equal.
+func TestCacheKeysOfRequestsAreUnambiguous(t *testing.T) {
 	snapshot, seen := offering(t, "keda"), map[requestKey]string{}
 	for _, modules := range [][]v1beta2.Module{
 		{{Name: "a", Channel: "b"}}, {{Name: "ab"}}, {{Name: "a", Version: "b"}}, {{Name: "a\nb"}},

@@ -122,7 +122,7 @@ func TestRolloutFactsComeFromKymaStatus(t *testing.T) {
 	}
 }
 
-func TestTracksContainOnlyMembers(t *testing.T) {
+func TestRolloutTracksContainOnlyManagedRuntimes(t *testing.T) {
 	leaving, skipped, twin, elsewhere := living("leaving"), living("skipped"), living("twin"), living("elsewhere")
 	leaving.DeletionTimestamp = &metav1.Time{Time: noon}
 	skipped.Labels = map[string]string{v1beta2.LabelSkipReconciliation: v1beta2.True}
@@ -243,7 +243,7 @@ func TestMemberCacheIsInvalidatedByChanges(t *testing.T) {
 	}
 }
 
-func TestTrackAtRestHasNoRuntimes(t *testing.T) {
+func TestChannelWithoutPendingRolloutListsNoRuntimes(t *testing.T) {
 	all := Members([]v1beta2.Kyma{*living("one")}, offering(t, "keda"))
 	resting := Tracks(all, func(track rollout.Track, channel string) bool {
 		return track == keda && channel == "2.0.0"

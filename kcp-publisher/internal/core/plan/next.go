@@ -21,8 +21,8 @@ type Published struct {
 	// StateBlob and CatalogBlob are the descriptors of the bundle's two documents.
 	StateBlob   ocispec.Descriptor
 	CatalogBlob ocispec.Descriptor
-	// Versions are the versions of the bundle's manifests, and the last known versions of requested modules that do not
-	// resolve. A module never gets an older version without a rollback.
+	// Versions are the module versions in the bundle's manifests, and the last published versions of requested modules
+	// that do not resolve. They prevent a downgrade of a module without a rollback.
 	Versions map[string]string
 	// Changes is the difference from the bundle in Predicate.Previous. It is nil if the difference is unknown or
 	// affects all modules.
@@ -65,7 +65,7 @@ func Next(
 	}
 	next.Kyma, next.FormerKymas = namedKyma(r.Kyma), adopted.formerOwners(r)
 	if r.Deleting {
-		// The last bundle is never renewed: the Kyma may be gone long before the runtime pulls the bundle.
+		// The publisher cannot renew this bundle, because the Kyma may no longer exist when the runtime pulls it.
 		next.ExpiresAt = next.IssuedAt.Add(max(validity, lastBundleValidity))
 	}
 	used, newest := r.used(root, now), adopted.Sequence
@@ -110,10 +110,15 @@ func sequenceIn(root trust.Root, p bundle.Predicate) int64 {
 
 // pending returns the modules that the next bundle must remove: modules that may be in the runtime and are no longer
 // requested. Because an agent may skip bundles, every bundle lists a module until the runtime has applied one of them
-// and no longer reports the module.
+// and no longer reports the module. A module that only a report contains is not removed.
 func (s lastStated) pending(last *Published, asked []string, r Runtime) []string {
-	known := slices.Collect(maps.Keys(r.granted()))
-	known = append(append(known, r.Installed...), s.removals...)
+	var known []string
+	for _, module := range slices.Concat(slices.Collect(maps.Keys(r.granted())), r.Installed) {
+		if r.mayRemove(module) {
+			known = append(known, module)
+		}
+	}
+	known = append(known, s.removals...)
 	if last != nil {
 		known = append(known, slices.Collect(maps.Keys(resolve.Versions(last.State)))...)
 	}

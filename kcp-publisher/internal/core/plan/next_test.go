@@ -275,7 +275,7 @@ func TestNewEpochRestartsSequences(t *testing.T) {
 	}
 }
 
-func TestCommitAloneCausesNoBundle(t *testing.T) {
+func TestNewCommitAloneCausesNoBundle(t *testing.T) {
 	r := Runtime{
 		ID: "one", Audience: bundle.Audience{Runtime: "one"}, Source: &bundle.Source{
 			Repository: "https://git.example/fleet", Commit: "b",

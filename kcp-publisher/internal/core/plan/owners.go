@@ -78,8 +78,8 @@ func unowned(kyma *v1beta2.Kyma) string {
 }
 
 // Check returns an error for a Kyma that does not own its runtime, because two Kymas would overwrite each other's
-// bundles. It also returns an error for an invalid runtime ID and for a changed one, because the key and the Secrets in
-// the Kyma's status belong to the previous runtime.
+// bundles. It also returns an error if the runtime ID is invalid or has changed. After a change, the key and the
+// Secrets in the Kyma's status would belong to the previous runtime.
 func (o Owners) Check(kyma *v1beta2.Kyma) error {
 	id := RuntimeID(kyma)
 	if err := trust.CheckRuntimeID(id); err != nil {
@@ -164,9 +164,9 @@ func RecordDenied(kyma *v1beta2.Kyma) {
 	kyma.Status.Runtime.Unowned = RuntimeID(kyma)
 }
 
-// HandOver assigns a runtime to a Kyma if the Kyma's hand-over annotation contains a valid proof of an operator's
-// assignment that is newer than all other assignments. HandOver copies the runtime and module status of the former
-// owner, if any, so the assignment does not change the runtime. HandOver reports whether it assigned the runtime.
+// HandOver assigns a runtime to a Kyma if the Kyma's hand-over annotation contains a valid token of an operator that is
+// newer than all other assignments of the runtime. HandOver copies the runtime and module status of the former owner,
+// if any, so the assignment does not change the runtime. HandOver reports whether it assigned the runtime.
 func HandOver(kyma *v1beta2.Kyma, all []v1beta2.Kyma, tokens trust.TokenSecrets) bool {
 	proof := kyma.Annotations[v1beta2.AnnotationHandOver]
 	if proof == "" {
@@ -238,7 +238,7 @@ func byAge(a, b *v1beta2.Kyma) int {
 
 func named(kyma *v1beta2.Kyma) string {
 	if kyma.Namespace == "" {
-		return kyma.Name // a Kyma from a file
+		return kyma.Name // a Kyma from a file can have no namespace
 	}
 	return kyma.Namespace + "/" + kyma.Name
 }

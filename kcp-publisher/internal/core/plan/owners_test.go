@@ -107,7 +107,7 @@ func TestDeniedKymaDoesNotBecomeOwner(t *testing.T) {
 	}
 }
 
-func TestKymasWithTheSameNameInTwoNamespacesOwnNothing(t *testing.T) {
+func TestKymasWithTheSameNameInTwoNamespacesOwnNoRuntime(t *testing.T) {
 	one, two := kymaOf("prod"), kymaOf("prod")
 	one.Namespace, two.Namespace = "a", "b"
 	owners := NewOwners([]v1beta2.Kyma{*two, *one})
@@ -207,9 +207,9 @@ func TestCertificateIsOnlyValidForItsKyma(t *testing.T) {
 	}
 }
 
-// TestHandOverNeedsAnOperator checks that an author of a Kyma cannot take over a runtime: the author can write the
-// annotation, but only an operator can create its proof.
-func TestHandOverNeedsAnOperator(t *testing.T) {
+// TestRuntimeHandoverNeedsAnOperator checks that an author of a Kyma cannot take over a runtime: the author can write
+// the annotation, but only an operator can create its proof.
+func TestRuntimeHandoverNeedsAnOperator(t *testing.T) {
 	tokens := trust.TokenSecrets{[]byte(strings.Repeat("s", 32))}
 	proof := func(kyma *v1beta2.Kyma, at time.Time) string {
 		t.Helper()

@@ -31,7 +31,7 @@ type Rules struct {
 	Maintenance Maintenance
 	// Silence is the allowed time without a report. A Kyma's annotation overrides it.
 	Silence time.Duration
-	// Root is the newest root of trust. No bundle is published for a key that the root revokes.
+	// Root is the newest root of trust. No bundle is published for an agent whose key the root revokes.
 	Root trust.Root
 	// Source is the commit that the control plane has applied, or nil if unknown.
 	Source *bundle.Source
@@ -40,9 +40,9 @@ type Rules struct {
 	Changing bool
 }
 
-// RuntimeID returns the runtime ID of a Kyma: the value of its label, or its name if it has no label. For a deleted
-// Kyma, the runtime ID in the status takes precedence over a changed label, because no other Kyma would remove that
-// runtime's modules.
+// RuntimeID returns the runtime ID of a Kyma: the value of its label runtime-id, or its name if it has no label. For a
+// deleted Kyma, the runtime ID in the status takes precedence over a changed label, so that the modules are removed
+// from the runtime to which they were published.
 func RuntimeID(kyma *v1beta2.Kyma) string {
 	if s := kyma.Status.Runtime; !kyma.DeletionTimestamp.IsZero() && s != nil && s.ID != "" {
 		return s.ID

@@ -27,7 +27,7 @@ type Preview struct {
 	Round rollout.Round
 }
 
-// Preview returns the Preview of a fleet after the next step of its rollouts.
+// Preview computes the next step of the fleet's rollouts and returns a Preview in which this step has been taken.
 func (r Rules) Preview(f Fleet, now time.Time) *Preview {
 	members := Members(f.Kymas, f.Catalog)
 	for i := range members {

@@ -47,7 +47,8 @@ const (
 	ReasonEpochChanged Reason = "EpochChanged"
 	// ReasonRootChanged: the root of trust has a newer version.
 	ReasonRootChanged Reason = "RootChanged"
-	// ReasonSequenceBehind: the runtime or the status references a newer bundle than the last bundle.
+	// ReasonSequenceBehind: the Kyma's status or the runtime's report contains a higher sequence than the last bundle,
+	// or the runtime reports another bundle with the same sequence.
 	ReasonSequenceBehind Reason = "SequenceBehind"
 	// ReasonIssuedAhead: a publisher whose clock was ahead issued the last bundle, and agents with correct clocks
 	// refuse it.
@@ -92,9 +93,9 @@ func contentReason(last *Published, documents bundle.Documents, next bundle.Pred
 	)
 }
 
-// maxAhead is the largest tolerated difference between the clocks of two publishers. A bundle whose issue time is
-// further in the future is issued again. Agents tolerate one day, but that day must also cover the errors of their own
-// clocks.
+// maxAhead is the largest tolerated difference between the clocks of two publishers. The publisher replaces a bundle
+// whose issue time is further in the future. Agents tolerate one day, which must also cover the error of an agent's own
+// clock.
 const maxAhead = time.Hour
 
 // statementReason returns the first reason for a new statement about the same content. remembered is the highest used

@@ -23,7 +23,8 @@ type Removing struct {
 	// Restored is true if the control plane's record is older than the runtime's state, for example after a restore
 	// from a backup.
 	Restored bool
-	// Changing is true while the catalog is partially changed. Only removals of deleted Kymas are decided then.
+	// Changing is true while the catalog is partially changed. Until the change is complete, the publisher only decides
+	// about removals of deleted Kymas.
 	Changing bool
 }
 
@@ -87,7 +88,8 @@ func asksFor(spec v1beta2.KymaSpec, module string) bool {
 	return slices.ContainsFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == module })
 }
 
-// ownRequest returns the runtime's own request, or nil if the control plane's Kyma decides.
+// ownRequest returns the last reported spec of the runtime's own Kyma. It returns nil if the runtime has not reported
+// one, or if the spec of the control plane's Kyma applies instead.
 func ownRequest(kyma *v1beta2.Kyma) *v1beta2.KymaSpec {
 	if s := kyma.Status.Runtime; s != nil && s.Requested != nil && kyma.Labels[v1beta2.LabelSync] != v1beta2.False {
 		return &s.Requested.Spec
@@ -159,7 +161,7 @@ func PendingRemovals(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []string {
 		switch own := ownRequest(kyma); {
 		case slices.Contains(kept, module), slices.Contains(s.Published.Removals, module):
 		case own != nil && !asksFor(*own, module) && !slices.Contains(s.Published.Mandatory, module):
-			// The runtime requests the removal.
+			// Skip a module whose removal the runtime's own Kyma requests: it needs no approval.
 		default:
 			pending = append(pending, module)
 		}
@@ -290,7 +292,7 @@ func DecidedRemovals(
 		}
 	}
 	add := func(module string, decision v1beta2.RemovalDecision, reason removal.Reason) {
-		// The time is rounded up, so it is not before a comparison with Git that began before the decision.
+		// Round up to full seconds. A rounded-down time could be before the start of an earlier comparison with Git.
 		at := metav1.NewTime(now.UTC().Add(time.Second - 1).Truncate(time.Second))
 		for _, earlier := range before {
 			if earlier.Module == module && earlier.Decision == decision && !earlier.Published {

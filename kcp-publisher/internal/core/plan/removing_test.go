@@ -261,7 +261,7 @@ func TestApprovalByCommitIsValidForOneRemoval(t *testing.T) {
 		"earlier removal": {
 			approved, approved.Add(time.Hour), decided(true, approved.Add(-time.Hour)), true,
 		},
-		"approval of yesterday": {approved, approved.Add(removal.MaxWindow), nil, false},
+		"approval from the day before": {approved, approved.Add(removal.MaxWindow), nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kyma := enrolledKyma("one", "keda")

@@ -23,10 +23,10 @@ func TestRenewalOnlyChangesTheValidity(t *testing.T) {
 		last   *Published
 		needed bool
 	}{
-		"before a third of the validity": {noon.Add(-time.Second), last, false},
-		"after a third of the validity":  {noon, last, true},
-		"after the expiry":               {noon.Add(24 * time.Hour), last, true},
-		"runtime without a bundle":       {noon, nil, false},
+		"bundle before a third of its validity": {noon.Add(-time.Second), last, false},
+		"bundle after a third of its validity":  {noon, last, true},
+		"bundle after its expiry":               {noon.Add(24 * time.Hour), last, true},
+		"runtime without a bundle":              {noon, nil, false},
 		"last bundle of a deleted Kyma": {noon, &Published{Predicate: bundle.Predicate{
 			Deleting: true, IssuedAt: issued, ExpiresAt: issued.Add(3 * time.Hour),
 		}}, false},

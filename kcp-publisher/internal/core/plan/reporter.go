@@ -39,8 +39,8 @@ func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.
 		return r.Root.IsRevoked(thumbprint) || slices.Contains(revoked, thumbprint)
 	}
 	reporter.Enroll = func(e trust.Enrollment) error {
-		// The recorded token of a revoked key is not compared, because a thief of the key could have chosen its expiry.
-		if known != nil && !reporter.Revoked(known.Thumbprint) && e.TokenExpires <= known.TokenExpires.Unix() {
+		// This also applies after the key's revocation, because a thief of the key can have its token too.
+		if known != nil && e.TokenExpires <= known.TokenExpires.Unix() {
 			return errUsedToken
 		}
 		return tokens.Check(Identity(kyma), runtime, e, now)
@@ -55,11 +55,12 @@ func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.
 	return reporter
 }
 
-var errUsedToken = errors.New("the token was used before: run `kcp-publisher enroll` again")
+var errUsedToken = errors.New("the token was used before, or expires before a used token: run `kcp-publisher enroll` " +
+	"again, with a longer --token-validity if necessary")
 
 // certifies returns an error if a certificate was issued for another Kyma. It compares names, because UIDs differ in a
-// rebuilt control plane. A certificate of a version before 0.1.0 does not identify a Kyma. It is valid for the Kyma
-// whose metadata.name is the runtime ID, but not for a Kyma that gets the runtime ID from a label.
+// rebuilt control plane. A certificate of a publisher before version 0.1.0 does not identify a Kyma. It is valid for
+// the Kyma whose metadata.name is the runtime ID, and not for a Kyma with this runtime ID in a label.
 func certifies(certified trust.Kyma, kyma *v1beta2.Kyma) error {
 	own := Identity(kyma)
 	switch {

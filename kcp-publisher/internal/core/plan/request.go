@@ -38,7 +38,7 @@ func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resol
 	}
 	switch err := request.Settings.Check(); {
 	case err != nil && request.Deleting:
-		request.Settings = r.Settings // the runtime removes its modules anyway
+		request.Settings = r.Settings // invalid annotations must not prevent the deletion
 	case err != nil:
 		return request, reason.Errorf(reason.AnnotationInvalid, "annotations: %w", err)
 	}
@@ -80,7 +80,7 @@ func (r Rules) carried(kyma *v1beta2.Kyma) map[string]string {
 	return labels
 }
 
-// autonomy returns the autonomy level of a Kyma's runtime.
+// autonomy returns the autonomy level from the Kyma's annotation, or the default in Settings.
 func (r Rules) autonomy(kyma *v1beta2.Kyma) string {
 	if own, is := kyma.Annotations[v1beta2.AnnotationAutonomy]; is {
 		return own
@@ -129,7 +129,8 @@ func grantedVersions(status *v1beta2.RuntimeStatus, report *bundle.AcceptedRepor
 	}
 	believed := published != nil && (hasNewer(report, published) || refusesDowngrade(report, published))
 	for _, m := range report.Modules {
-		// An agent compares bundles with its Manifests' versions, even if the previous version still runs.
+		// An agent refuses a version that is older than the one in its Manifest, even if that version failed and an
+		// older one still runs. m.Wanted is the version in the Manifest.
 		has := cmp.Or(m.Wanted, m.Version)
 		known, ok := versions[m.Name]
 		if has != "" && (!ok || (believed || slices.Contains(report.Decided, m.Name)) && bundle.Older(known, has)) {

@@ -155,7 +155,7 @@ func TestInvalidAnnotationIsAnError(t *testing.T) {
 	}
 }
 
-func TestReportedModulesWithoutRequestAreLeaving(t *testing.T) {
+func TestReportedModulesWithoutRequestAreRemoved(t *testing.T) {
 	kyma := kymaOf("one")
 	kyma.Spec.Modules = []v1beta2.Module{{Name: "keda"}}
 	report := &bundle.AcceptedReport{Report: bundle.Report{Modules: []bundle.ReportedModule{
@@ -189,7 +189,7 @@ func TestKymaWithChangedRuntimeIDIsRefused(t *testing.T) {
 	}
 }
 
-func TestTokenOfRevokedKeyDoesNotBlockEnrollment(t *testing.T) {
+func TestUsedTokenEnrollsNoOtherKeyAfterARevocation(t *testing.T) {
 	secrets := trust.TokenSecrets{[]byte(strings.Repeat("s", 32))}
 	key := trusttest.PublicKey(t, trusttest.NewSigner(t))
 	encoded, err := trust.EncodePublicKey(key)
@@ -204,21 +204,22 @@ func TestTokenOfRevokedKeyDoesNotBlockEnrollment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kyma := kymaOf("one")
-	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
-		ID: "one", Key: &v1beta2.RuntimeKey{Thumbprint: "thief", TokenExpires: metav1.NewTime(noon.AddDate(70, 0, 0))},
-	}
 	enrollment := trust.Enrollment{PublicKey: encoded, Proof: proof, TokenExpires: token.Expires.Unix()}
-	if err := (Rules{}).Reporter(kyma, secrets, noon).Enroll(enrollment); err == nil {
-		t.Error("a token that expires earlier enrolls another key")
-	}
-	kyma.Annotations = map[string]string{v1beta2.AnnotationRevokedKeys: "thief"}
-	if err := (Rules{}).Reporter(kyma, secrets, noon).Enroll(enrollment); err != nil {
-		t.Errorf("after the revocation of the thief's key: got %v", err)
+	kyma := kymaOf("one")
+	for _, revoked := range []string{"", "thief"} {
+		kyma.Annotations = map[string]string{v1beta2.AnnotationRevokedKeys: revoked}
+		for expires, want := range map[time.Time]bool{token.Expires: false, token.Expires.Add(-time.Second): true} {
+			kyma.Status.Runtime = &v1beta2.RuntimeStatus{
+				ID: "one", Key: &v1beta2.RuntimeKey{Thumbprint: "thief", TokenExpires: metav1.NewTime(expires)},
+			}
+			if err := (Rules{}).Reporter(kyma, secrets, noon).Enroll(enrollment); (err == nil) != want {
+				t.Errorf("revoked key %q with a token until %s: got %v, want an enrollment: %t", revoked, expires, err, want)
+			}
+		}
 	}
 }
 
-func TestOfflineListsIgnoredSettings(t *testing.T) {
+func TestSettingsIgnoredWithoutAControlPlaneAreListed(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*v1beta2.Kyma)
 		want   string

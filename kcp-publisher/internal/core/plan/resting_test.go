@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestRuntimeRestsAfterApplyingTheLatestBundle(t *testing.T) {
+func TestRuntimeIsIdleAfterApplyingTheLatestBundle(t *testing.T) {
 	for what, c := range map[string]struct {
 		change func(*v1beta2.Kyma)
 		want   bool

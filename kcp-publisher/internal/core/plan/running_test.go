@@ -61,10 +61,10 @@ func TestRunningVersionIsKnownAfterFailedUpgrade(t *testing.T) {
 	}
 }
 
-// TestRefusedManifestSetsTheFloor covers a runtime that chose 2.0.0 from an offer while it was offline. Its API server
-// refuses 2.0.0, so 1.0.0 still runs. Its agent refuses every bundle with an older version than 2.0.0, until it has
-// applied a bundle with 2.0.0. After that, the runtime can return to 1.0.0.
-func TestRefusedManifestSetsTheFloor(t *testing.T) {
+// TestRefusedManifestSetsTheMinimumVersion covers a runtime that chose 2.0.0 from an offer while it was offline. Its
+// API server refuses 2.0.0, so 1.0.0 still runs. Its agent refuses every bundle with an older version than 2.0.0, until
+// it has applied a bundle with 2.0.0. After that, the runtime can return to 1.0.0.
+func TestRefusedManifestSetsTheMinimumVersion(t *testing.T) {
 	status := &v1beta2.RuntimeStatus{
 		Published: &v1beta2.PublishedBundle{
 			Digest: "sha256:one", Sequence: 1, Versions: map[string]string{"keda": "1.0.0"},

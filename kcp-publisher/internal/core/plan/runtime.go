@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"crypto"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -45,6 +46,8 @@ type Runtime struct {
 	// lists as applied.
 	Installed []string
 	Observed  digest.Digest
+	// Recorded are the modules in the control plane's records about the runtime. It is nil if no record exists.
+	Recorded map[string]bool
 	// ObservedEpoch and ObservedSequence are the reported epoch and sequence of the observed bundle.
 	ObservedEpoch, ObservedSequence int64
 	// LeavesModulesOut is true if the report omits modules, so a module that is not in Installed can still exist.
@@ -59,12 +62,12 @@ type Runtime struct {
 	Secrets *Secrets
 	// Sealed are the sealed Secrets of the next bundle.
 	Sealed *bundle.Sealed
-	// Request is the runtime's own request, or nil if the control plane's Kyma decides. A module that is missing from
-	// the request can be removed.
+	// Request is the spec of the runtime's own Kyma, or nil if the spec of the control plane's Kyma applies. A module
+	// that is missing from Request can be removed.
 	Request *v1beta2.KymaSpec
 	// Mandatory are the mandatory modules in the last bundle.
 	Mandatory []string
-	// Changing is Rules.Changing.
+	// Changing is true while the control plane is partially changed. It is a copy of Rules.Changing.
 	Changing bool
 	// InUse is true if a removal can affect the runtime: it has enrolled or reported, or its bundles are carried by
 	// hand.
@@ -79,8 +82,8 @@ type Secrets struct {
 	All []bundle.RuntimeSecret
 	// Known are the names of all Secrets that the runtime can have.
 	Known []string
-	// Partial is true if All does not contain all Secrets, because some could not be read. The runtime keeps its other
-	// Secrets, and they stay recorded.
+	// Partial is true if All does not contain all Secrets, because some could not be read. The runtime keeps the
+	// Secrets that are missing from All.
 	Partial bool
 }
 
@@ -94,7 +97,7 @@ func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtim
 		Remembered: &Memory{}, Changing: r.Changing, AgentRollbackFrom: r.agentRollbackFrom(kyma),
 	}
 	if silence, carried, err := r.Allowed(kyma); carried && err == nil {
-		next.Validity = silence // a carried bundle must still be valid when it arrives
+		next.Validity = silence // a bundle that is carried by hand must still be valid when it arrives
 	}
 	next.InUse = inUse(kyma)
 	if status := kyma.Status.Runtime; status != nil {
@@ -119,6 +122,13 @@ func (r *Runtime) remember(kyma *v1beta2.Kyma, root trust.Root) {
 			Versions: p.Versions,
 			Removals: p.Removals, RolledBackFrom: p.RolledBackFrom}
 		r.Mandatory = p.Mandatory
+		r.Recorded = map[string]bool{}
+		for _, module := range slices.Concat(slices.Collect(maps.Keys(p.Versions)), p.Removals) {
+			r.Recorded[module] = true
+		}
+		for _, d := range status.Removals {
+			r.Recorded[d.Module] = true
+		}
 	}
 	if status.Requested != nil {
 		r.KymaGeneration = status.Requested.Generation
@@ -152,6 +162,11 @@ func (r *Runtime) recordReport(report *bundle.AcceptedReport) {
 		r.Installed = append(r.Installed, m.Name)
 	}
 }
+
+// mayRemove reports whether a bundle can remove a module that only the runtime's report contains. If the control plane
+// has records about the runtime, they must contain the module. Otherwise, a hostile runtime could fill the Kyma's
+// status with decisions about invented modules.
+func (r Runtime) mayRemove(module string) bool { return r.Recorded == nil || r.Recorded[module] }
 
 // granted returns the recorded versions of the runtime.
 func (r Runtime) granted() map[string]string {

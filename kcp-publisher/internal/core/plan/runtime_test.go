@@ -29,6 +29,28 @@ func TestOnlyAnAvailableReportConfirmsRemovals(t *testing.T) {
 	}
 }
 
+func TestReportCannotAddRemovalsOfUnknownModules(t *testing.T) {
+	kyma := kymaOf("one")
+	report := &bundle.AcceptedReport{Report: bundle.Report{Modules: []bundle.ReportedModule{
+		{Name: "keda", Version: "1.0.0"}, {Name: "removed", Version: "1.0.0"}, {Name: "decided"}, {Name: "invented"},
+		{Name: "invented-too", Version: "1.0.0"},
+	}}}
+	pending := func() []string {
+		return lastStated{}.pending(nil, nil, (Rules{}).Runtime(kyma, report))
+	}
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{}
+	if got := pending(); len(got) != 5 {
+		t.Errorf("without a record: got removals %v, want those of all reported modules", got)
+	}
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
+		Published: &v1beta2.PublishedBundle{Versions: map[string]string{"keda": "1.0.0"}, Removals: []string{"removed"}},
+		Removals:  []v1beta2.ModuleRemoval{{Module: "decided"}},
+	}
+	if got, want := pending(), []string{"decided", "keda", "removed"}; !slices.Equal(got, want) {
+		t.Errorf("got removals %v, want %v", got, want)
+	}
+}
+
 // TestRevokedKeyIsNotUsed checks that the publisher encrypts no Secrets for a revoked key.
 func TestRevokedKeyIsNotUsed(t *testing.T) {
 	file, err := trust.GenerateKey()

@@ -14,8 +14,8 @@ import (
 const (
 	// carriedSilence is the default allowed silence of a runtime whose reports are carried by hand.
 	carriedSilence = 90 * 24 * time.Hour
-	// maxCarriedSilence limits the allowed silence of such a runtime. Its bundles are valid for the allowed silence, so
-	// an attacker could withhold a newer bundle for that time.
+	// maxCarriedSilence limits the allowed silence of a runtime whose reports are carried by hand. Its bundles are
+	// valid for the allowed silence, so an attacker could withhold a newer bundle for that time.
 	maxCarriedSilence = 366 * 24 * time.Hour
 )
 
@@ -34,8 +34,9 @@ type Received struct {
 // report if it is not nil. since is the start of a publisher that has not polled for the report yet: until then,
 // another publisher may have received a report without recording it. since is zero after the first poll.
 //
-// A received report is the last report once the status contains its result. Until then, it is only a possible report,
-// because the status still describes the previous one. A refused report is ignored, because it may never be recorded.
+// Until the Kyma's status contains the result of the received report, the result's field At still contains the time of
+// the previous report. The time of the received report is then in the field Possible. If the latest report was refused
+// according to the status, the received report is ignored, because it may never be recorded.
 func LastReport(kyma *v1beta2.Kyma, received *Received, since time.Time) silence.LastReport {
 	last := silence.LastReport{At: LastReportTime(kyma)}
 	if !since.IsZero() {
@@ -68,7 +69,7 @@ func RefusedReport(kyma *v1beta2.Kyma) bool {
 func LatestUnrecorded(kyma *v1beta2.Kyma, began time.Time) time.Time {
 	r := kyma.Status.Runtime
 	if r == nil || r.Observed == nil || r.Observed.Heard == nil || carried(kyma) {
-		return time.Time{} // the runtime never reported; carried reports are all recorded
+		return time.Time{} // nothing was reported yet, or each report is carried by hand and recorded at once
 	}
 	if last := r.Observed.Heard.Add(MaxUnrecorded); last.Before(began) {
 		return last
@@ -93,13 +94,13 @@ func Reports(kyma *v1beta2.Kyma) bool {
 	return reporting != nil && reporting.Status == metav1.ConditionTrue && reporting.Reason != v1beta2.ReasonCarried
 }
 
-// LastReportTimeIn is like LastReportTime, for an observation that is not yet in the Kyma's status.
+// LastReportTimeIn returns the result of LastReportTime for a report that is not yet in the Kyma's status.
 func LastReportTimeIn(kyma *v1beta2.Kyma, observed v1beta2.ObservedBundle) time.Time {
 	return LastReportTimeOf(observed, carried(kyma))
 }
 
-// LastReportTimeOf is like LastReportTime, for an observation without its Kyma. carried is true if the reports are
-// carried by hand.
+// LastReportTimeOf returns the result of LastReportTime for a report without its Kyma. carried is true if the runtime's
+// reports are carried by hand.
 func LastReportTimeOf(observed v1beta2.ObservedBundle, carried bool) time.Time {
 	if observed.Heard == nil || carried && observed.Time.Before(observed.Heard) {
 		return observed.Time.Time // older publishers did not record the arrival time

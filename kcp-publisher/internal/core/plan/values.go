@@ -44,8 +44,8 @@ func (c *Changes) withValues(before, after Published) *Changes {
 	return &Changes{Modules: slices.Compact(modules)}
 }
 
-// Since returns the changes from the bundle before to p. states are the changes from the state of before to the state
-// of p.
+// Since returns the changes from an earlier bundle to p. states are the changes between the desired states of these
+// bundles, without the changed values.
 func (p Published) Since(before Published, states *Changes) *Changes {
 	return states.withValues(before, p)
 }

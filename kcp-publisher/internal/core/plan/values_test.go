@@ -21,10 +21,10 @@ func TestOnlyTheKymaInTheControlPlaneDefinesValues(t *testing.T) {
 		t.Errorf("got values %v, %v, want %v", request.AllValues(), err, want)
 	}
 	for name, c := range map[string]struct{ annotation, want string }{
-		"invalid JSON":         {`{"tier":`, "annotation kyma-pull.dev/values"},
-		"invalid name":         {`{"Tier":"x"}`, "value name"},
-		"private key as value": {`{"key":"-----BEGIN PRIVATE KEY-----\nMII"}`, "key looks like a private key"},
-		"name of a label":      {`{"labels.kyma-project.io/region":"us"}`, "set the label"},
+		"invalid JSON":             {`{"tier":`, "annotation kyma-pull.dev/values"},
+		"invalid name":             {`{"Tier":"x"}`, "value name"},
+		"private key as value":     {`{"key":"-----BEGIN PRIVATE KEY-----\nMII"}`, "key looks like a private key"},
+		"name with prefix labels.": {`{"labels.kyma-project.io/region":"us"}`, "set the label"},
 	} {
 		kyma.Annotations[v1beta2.AnnotationValues] = c.annotation
 		_, err := Rules{}.Request(kyma, nil)

@@ -66,8 +66,8 @@ func (v *View) decisions(
 	return decisions
 }
 
-// shown returns the versions that a runtime's catalog shows for channels that a rollout holds back, or nil if none is
-// held back.
+// shown returns the versions that a runtime's catalog shows for channels whose new version a rollout holds back. It
+// returns nil if no version is held back.
 func (v *View) shown(runtime string, request resolve.Request, known *v1beta2.RuntimeStatus) map[rollout.Track]string {
 	if request.NoCatalog || request.Deleting {
 		return nil
@@ -111,8 +111,8 @@ func (v *View) Decide(runtime string, request *resolve.Request, known *v1beta2.R
 	request.Checks = v.checks(request.Gates)
 }
 
-// Given returns, by module, the rollout that published the module's version. A module that does not resolve is not in
-// the bundle, but its version and record stay the same.
+// Given returns, by module, the rollout that published the module's version. For a module that does not resolve and is
+// therefore not in the bundle, it returns the record in the status if the version is the same.
 func (v *View) Given(
 	runtime string, published Published, known *v1beta2.RuntimeStatus,
 ) map[string]v1beta2.GivenVersion {

@@ -22,7 +22,7 @@ func CheckWatchers(all []v1beta2.Watcher) (accepted []bundle.Watcher, refused ma
 		}
 		r := one.Spec.ResourceToWatch
 		if r.Version == "*" && r.Group == v1beta2.Group {
-			r.Version = v1beta2.GroupVersion.Version // the agent installs these CRDs, which have one stored version
+			r.Version = v1beta2.GroupVersion.Version // the stored version of the CRDs that the agent installs
 		}
 		next := bundle.Watcher{
 			Name: one.Name, Group: r.Group, Version: r.Version, Resource: r.Resource, Labels: one.Spec.LabelsToWatch,

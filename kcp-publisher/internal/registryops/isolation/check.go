@@ -33,7 +33,7 @@ type Options struct {
 	Own, Other Runtime
 	// Anonymous has no credentials.
 	Anonymous *store.Registries
-	// Random is the source of the unique blob.
+	// Random is the source of the random bytes in the unique blobs and tags.
 	Random io.Reader
 }
 
@@ -43,8 +43,8 @@ type Finding struct {
 	Request string `json:"request"`
 	Status  int    `json:"status"`
 	Leaks   bool   `json:"leaks"`
-	// LeftOver is true if the blob existed in the repository before the probe. An earlier check may have written it, or
-	// the registry may have mounted it while it did not isolate runtimes. The response then does not show whether
+	// LeftOver is true if the blob existed in the repository before the probe. An earlier check may have written the
+	// blob, or the registry may have mounted it before it isolated runtimes. The response then does not show whether
 	// access is allowed.
 	LeftOver bool `json:"leftOver,omitempty"`
 }
@@ -83,9 +83,9 @@ func Check(ctx context.Context, o Options) (findings []Finding, left []string, e
 	return findings, nil, err
 }
 
-// findLeftOver returns the other runtime's blobs that exist in the own report repository before the first probe. It
-// returns none if that repository also contains the new blob: the registry then serves every blob in every repository,
-// which is a leak and not a leftover.
+// findLeftOver returns the blobs of Options.Other that exist in the report repository of Options.Own before the first
+// probe. It returns none if that repository also contains the new blob of Options.Other: the registry then serves every
+// blob in every repository, which is a leak and not a leftover.
 func (s stage) findLeftOver(ctx context.Context, o Options) ([]digest.Digest, error) {
 	found := func(d digest.Digest) (bool, error) {
 		reading := probe{

@@ -59,13 +59,12 @@ type stage struct {
 	prefix   string
 	own      string
 	other    string
-	manifest digest.Digest   // of the other runtime's bundle
-	blobs    []digest.Digest // in the other runtime's bundle, but not in the own bundle
-	// secret is a new blob in the other runtime's report repository. ownSecret is a new blob in the own report
-	// repository.
+	manifest digest.Digest   // manifest of the other runtime's bundle
+	blobs    []digest.Digest // blobs in the bundle of other that the bundle of own does not contain
+	// secret is a new blob in the report repository of other. ownSecret is a new blob in the report repository of own.
 	secret, ownSecret digest.Digest
-	made              string          // a unique name for this check
-	leftOver          []digest.Digest // blobs that were in the own report repository before the first probe
+	made              string          // unique name of this check
+	leftOver          []digest.Digest // blobs of other in the report repository of own before the first probe
 }
 
 // probes returns all probes. Mounts are near the end, and each mount is followed by a read of the mounted blob.
@@ -172,7 +171,7 @@ func (s stage) body(method string) []byte {
 		Annotations: map[string]string{ocispec.AnnotationTitle: checkTag + s.made},
 	}
 	manifest.SchemaVersion = 2
-	data, _ := json.Marshal(manifest) // of strings and numbers
+	data, _ := json.Marshal(manifest) // cannot fail for strings and numbers
 	return data
 }
 

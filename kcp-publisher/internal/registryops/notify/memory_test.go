@@ -194,8 +194,8 @@ func memoryOf(t testing.TB, count int, secured bool) costs {
 	return per
 }
 
-// TestIdleConnectionCostsLittle checks the cost of a connection: 10,000 of them fit into 150 MB.
-func TestIdleConnectionCostsLittle(t *testing.T) {
+// TestIdleConnectionUsesLittleMemory checks the cost of a connection: 10,000 of them fit into 150 MB.
+func TestIdleConnectionUsesLittleMemory(t *testing.T) {
 	const count, budget = 1000, 15_000
 	for _, secured := range []bool{false, true} {
 		per := memoryOf(t, count, secured)

@@ -309,7 +309,7 @@ func TestClosedConnectionMustAuthenticateAgain(t *testing.T) {
 	}
 	e.idle(t)
 	e.lowest.Store(2)
-	e.keepAlive(time.Now().Add(maxConnectionAge + lastsSpread))
+	e.keepAlive(time.Now().Add(maxConnectionAge + maxAgeSpread))
 	for _, a := range agents {
 		_ = a.conn.SetReadDeadline(time.Now().Add(2 * time.Minute))
 		if _, err := a.lines.ReadByte(); !errors.Is(err, io.EOF) {

@@ -31,7 +31,8 @@ type Options struct {
 	Connections int
 	// Passwords verifies registry passwords.
 	Passwords token.Passwords
-	// Leading reports whether this process publishes. If it does not, agents are asked to try again.
+	// Leading reports whether this process is the leader, which publishes. If it is not, the server asks agents to try
+	// again.
 	Leading func() bool
 	Log     logr.Logger
 }

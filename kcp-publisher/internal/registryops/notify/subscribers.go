@@ -25,9 +25,9 @@ const (
 	// writeTimeout limits the write of a few bytes. The connection's buffer has room for them, unless the agent has not
 	// read for days.
 	writeTimeout = 5 * time.Second
-	// A connection ends after maxConnectionAge plus a random time of up to lastsSpread, because a new connection checks
+	// A connection ends after maxConnectionAge plus a random time of up to maxAgeSpread, because a new connection checks
 	// the password again.
-	maxConnectionAge, lastsSpread = 30 * time.Minute, 30 * time.Minute
+	maxConnectionAge, maxAgeSpread = 30 * time.Minute, 30 * time.Minute
 	// connectsPerSecond and connectsAtOnce limit the accepted connections of one runtime.
 	connectsPerSecond, connectsAtOnce = 1, 5
 )
@@ -154,7 +154,7 @@ func (s *Subscribers) add(runtime string, conn net.Conn, first []byte) bool {
 	if len(others) > 0 && (len(others) >= maxPerRuntime || s.count >= s.options.Connections) {
 		s.drop(others[0])
 	}
-	one := &subscriber{runtime: runtime, conn: conn, until: time.Now().Add(maxConnectionAge + rand.N(lastsSpread))}
+	one := &subscriber{runtime: runtime, conn: conn, until: time.Now().Add(maxConnectionAge + rand.N(maxAgeSpread))}
 	s.of[runtime] = append(s.of[runtime], one)
 	s.count++
 	subscriptions.Add(1)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,8 +80,8 @@ func TestDailyPruningBoundsRegistrySize(t *testing.T) {
 		s.must(err)
 		removed, err := Remove(t.Context(), s.place, planned)
 		s.must(err)
-		if removed != len(planned.Remove) {
-			t.Fatalf("day %d: removed %d of %d manifests", day, removed, len(planned.Remove))
+		if slices.Contains(removed, false) {
+			t.Fatalf("day %d: removed %v of %d manifests", day, removed, len(planned.Remove))
 		}
 		_, bytes := s.used()
 		switch {

@@ -49,7 +49,7 @@ type Runtime struct {
 	Gone bool
 	// Remembered are the bundles that the Kyma's status records as published and as applied.
 	Remembered []digest.Digest
-	// Bundles starts with the tagged bundle. The predecessor of each bundle follows it.
+	// Bundles is sorted from the newest bundle, which is tagged, to the oldest.
 	Bundles []Bundle
 	// Truncated is true if not all recently superseded bundles were read.
 	Truncated bool
@@ -94,7 +94,7 @@ type Removal struct {
 	Reason string
 }
 
-// Waiting is a manifest that has not been unused long enough.
+// Waiting is an unused manifest that is too recent to be removed.
 type Waiting struct {
 	Manifest
 	Since  time.Time
@@ -109,7 +109,8 @@ type Plan struct {
 	Over int
 	// Bytes is the size of all removed manifests, and of blobs that only they refer to.
 	Bytes int64
-	// Noted contains the time when a run first found each manifest unused, by Manifest.Key. The next run needs it.
+	// Noted contains the time when a run first found each manifest unused, by Manifest.Key. The next run passes it to
+	// Decide.
 	Noted map[string]time.Time
 }
 
@@ -152,7 +153,7 @@ func selectFairly(all []Removal, limit int) (now, later []Removal) {
 	for i, r := range all {
 		of := r.Repository
 		if _, id, ok := strings.Cut(of, "/"); ok {
-			of = id // bundles and reports of a runtime
+			of = id // count the bundles and reports of a runtime together
 		}
 		places[i] = count[of]
 		count[of]++
@@ -160,7 +161,7 @@ func selectFairly(all []Removal, limit int) (now, later []Removal) {
 	if len(all) <= limit {
 		return all, nil
 	}
-	last := slices.Sorted(slices.Values(places))[limit] // the position in each repository at which the limit is reached
+	last := slices.Sorted(slices.Values(places))[limit] // removals of a lower place fit into the limit
 	left := limit
 	for _, turn := range places {
 		if turn < last {
@@ -188,7 +189,7 @@ type decision struct {
 	plan      Plan
 	// used are the digests of documents, content and blobs that the remaining manifests need.
 	used map[digest.Digest]bool
-	// counted are further digests of blobs that garbage collection does not free.
+	// counted are the digests of further blobs that garbage collection does not free, because reports list them.
 	counted map[digest.Digest]bool
 }
 
@@ -212,7 +213,7 @@ func (d *decision) runtime(r Runtime) {
 		return
 	}
 	used, superseded := InUse(r, d.rules)
-	next := map[digest.Digest]time.Time{} // when the next bundle was issued
+	next := map[digest.Digest]time.Time{} // when the successor of each bundle was issued
 	for i, b := range r.Bundles[min(1, len(r.Bundles)):] {
 		next[b.Descriptor.Digest] = r.Bundles[i].IssuedAt
 	}
@@ -269,9 +270,10 @@ func bundles(r Runtime) []Manifest {
 	return all
 }
 
-// needed returns, by Key, the shared manifests to keep because they contain a document in use. A publisher that
-// recently saw both documents of a bundle in other manifests does not push a manifest with both. A manifest with only
-// one used document is therefore needed, unless another needed manifest contains that document.
+// needed returns the set of shared manifests to keep because they contain a document in use, by Manifest.Key. A
+// publisher that recently found the two documents of a bundle in different manifests does not push a manifest with both
+// documents. Therefore, a manifest with only one used document is also needed, unless another needed manifest contains
+// that document.
 func (d *decision) needed() map[string]bool {
 	type blob struct {
 		repository string
@@ -343,7 +345,7 @@ func (d *decision) keep(m Manifest) {
 	}
 }
 
-// freed returns the number of freed bytes.
+// freed returns the number of bytes that the plan's removals free.
 func (d *decision) freed() (bytes int64) {
 	counted := maps.Clone(d.used)
 	maps.Copy(counted, d.counted)

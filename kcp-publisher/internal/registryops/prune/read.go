@@ -43,12 +43,13 @@ type reader struct {
 	Source
 	mu        sync.Mutex // guards the fields below
 	inventory Inventory
-	listed    []string                 // the repositories that the registry lists, nil if that failed
-	holders   map[digest.Digest]holder // by the digest of a state
+	listed    []string                 // repositories that the registry lists, or nil after an error
+	holders   map[digest.Digest]holder // by the digest of the desired state
 }
 
-// holder is a runtime with a bundle in use that contains a state. Runtime and bundle belong together: another runtime's
-// bundle with the same state can have a catalog that is missing in this repository.
+// holder is a runtime whose bundle in use contains a desired state, from which the state can be read. The bundle must
+// be read from the repository of its own runtime: a bundle of another runtime with the same state can have a different
+// catalog, which this repository does not contain.
 type holder struct {
 	runtime  string
 	verified bundle.Verified
@@ -197,7 +198,7 @@ func (r *reader) ids(ctx context.Context) ([]string, error) {
 // runtimes of other control planes need.
 func (r *reader) checkList(ctx context.Context) error {
 	if r.Sole || len(r.listed) == 0 {
-		return nil // no runtimes of other control planes, or already unknown
+		return nil // no other control planes, or their runtimes are already unknown
 	}
 	var there, missing []string
 	for _, runtime := range r.inventory.Runtimes {
@@ -212,7 +213,7 @@ func (r *reader) checkList(ctx context.Context) error {
 	if store.Unavailable(err) {
 		return err
 	}
-	if err == nil { // sorts after all runtimes
+	if err == nil { // its name sorts last, so a truncated list omits it
 		there = append(there, bundle.TrustRepository)
 	}
 	listed := map[string]bool{}

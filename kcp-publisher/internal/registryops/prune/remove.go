@@ -46,7 +46,7 @@ func ReadNotes(ctx context.Context, place store.Store) (map[string]time.Time, er
 	}
 	if err != nil {
 		return nil,
-			fmt.Errorf("record of unused manifests %s:%s: %w: delete the record to count from today",
+			fmt.Errorf("record of unused manifests %s:%s: %w: delete the record to start all ages again",
 				place.Name(bundle.PruningRepository), recordTag, err)
 	}
 	return n.Unused, nil
@@ -137,18 +137,28 @@ func writeRecord(ctx context.Context, place store.Store, data []byte) error {
 	return store.Remove(ctx, repository, before)
 }
 
-// Remove removes the manifests of a plan in the plan's order, and returns the number of removed manifests. It stops at
-// the first error.
-func Remove(ctx context.Context, place store.Store, plan Plan) (removed int, err error) {
-	for _, r := range plan.Remove {
+// maxRefused limits the failed removals of one run.
+const maxRefused = 20
+
+// Remove removes the manifests of a plan in the plan's order. removed has one value for each manifest. If the registry
+// refuses a removal, Remove continues, because the owner of a repository can cause refusals. It stops after maxRefused
+// errors, or if the registry is unavailable.
+func Remove(ctx context.Context, place store.Store, plan Plan) (removed []bool, err error) {
+	removed = make([]bool, len(plan.Remove))
+	var refused []error
+	for i, r := range plan.Remove {
 		repository, err := place.Repository(ctx, r.Repository)
 		if err == nil {
 			err = store.Remove(ctx, repository, r.Descriptor)
 		}
-		if err != nil {
-			return removed, fmt.Errorf("remove %s: %w", r.Key(), err)
+		if err == nil {
+			removed[i] = true
+			continue
 		}
-		removed++
+		refused = append(refused, fmt.Errorf("remove %s: %w", r.Key(), err))
+		if ctx.Err() != nil || store.Unavailable(err) || len(refused) == maxRefused {
+			break
+		}
 	}
-	return removed, nil
+	return removed, errors.Join(refused...)
 }

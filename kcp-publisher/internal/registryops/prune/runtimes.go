@@ -59,18 +59,18 @@ type history struct {
 	*reader
 	repository store.Reader
 	runtime    *Runtime
-	verified   map[digest.Digest]bundle.Verified // by the bundle's digest
+	verified   map[digest.Digest]bundle.Verified // verified bundles, by digest
 }
 
-// chain reads a chain of at most MaxChain bundles. A user who can edit the runtime's Kyma controls its length, so a
-// longer chain does not make the inventory unknown. The unread bundles are older than all read bundles, and the control
-// plane records the published and the applied bundle.
+// chain reads a bundle and its predecessors, at most MaxChain bundles. A user who can edit the runtime's Kyma can make
+// the chain longer, so a longer chain does not make the inventory unknown. Only the oldest bundles stay unread, and the
+// control plane records which bundles were published and applied.
 func (h *history) chain(ctx context.Context, reference string) error {
 	var tags []string
 	if reference == bundle.TagDesired {
 		tags = []string{reference}
 	}
-	next := h.Rules.Now // when the next bundle was issued
+	next := h.Rules.Now // when the successor of the bundle was issued
 	for range h.MaxChain {
 		fetched, err := store.Fetch(ctx, h.repository, reference)
 		if errors.Is(err, store.ErrNotFound) {
@@ -81,7 +81,7 @@ func (h *history) chain(ctx context.Context, reference string) error {
 		}
 		verified, err := bundle.Adopt(fetched, h.runtime.ID, h.Root, h.Former...)
 		if err == nil && tags == nil && verified.Digest.String() != reference {
-			err = fmt.Errorf("bundle %s: the registry returned %s", reference, verified.Digest)
+			err = fmt.Errorf("bundle %s: the registry returned bundle %s instead", reference, verified.Digest)
 		}
 		if err != nil && tags == nil && h.Rules.Now.Sub(next) >= h.Rules.MinAge {
 			return nil // the chain ends at a bundle that this fleet's keys did not sign
@@ -136,7 +136,7 @@ func (h *history) read(ctx context.Context) error {
 var referrersTag = regexp.MustCompile(`^sha256-([0-9a-f]{64})$`)
 
 // readNamed reads the manifests with tags that no publisher sets. If such a manifest lists the referrers of a bundle,
-// the bundle is also named.
+// readNamed also adds the bundle to runtime.Named.
 func readNamed(ctx context.Context, repository store.Reader, runtime *Runtime) error {
 	tags, err := store.Tags(ctx, repository)
 	if err != nil {

@@ -45,7 +45,7 @@ func (r *reader) shared(ctx context.Context, name string) error {
 	err = each(ctx, tags, func(ctx context.Context, tag string) error {
 		m, data, err := manifest(ctx, repository, name, tag)
 		if errors.Is(err, store.ErrNotFound) {
-			return nil // removed since it was listed
+			return nil // the tag was removed after it was listed
 		}
 		if err != nil {
 			return fmt.Errorf("repository %s: tag %s: %w", name, tag, err)
@@ -112,7 +112,7 @@ func manifest(ctx context.Context, repository store.Reader, name, reference stri
 	m := Manifest{Repository: name, Descriptor: d}
 	var parts ocispec.Manifest
 	if err := json.Unmarshal(fetched.Bytes, &parts); err != nil {
-		return m, fetched.Bytes, nil //nolint:nilerr // the format is unknown
+		return m, fetched.Bytes, nil //nolint:nilerr // a manifest in an unknown format has no known blobs
 	}
 	for _, blob := range slices.Concat([]ocispec.Descriptor{parts.Config}, parts.Layers) {
 		if blob.Digest != "" && blob.Digest != ocispec.DescriptorEmptyJSON.Digest {

@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Limits of a notification. Registries send one event per notification. zot's event contains the manifest, which for a
-// report has up to bundle.MaxReportBytes within two layers of JSON.
+// Limits of a notification. Registries send one event per notification. An event of zot contains the pushed manifest.
+// The manifest of a report has up to bundle.MaxReportBytes, and is encoded twice as a JSON string.
 const (
 	maxBodyBytes = 2 << 20
 	maxEvents    = 1000
@@ -29,12 +29,12 @@ const (
 	cloudEvent           = "application/cloudevents+json"
 	plainJSON            = "application/json"
 
-	headerType = "Ce-Type" // for a CloudEvent whose body contains only the data
+	headerType = "Ce-Type" // header of a CloudEvent whose body contains only the data
 
 	distributionPush = "push"
 	harborPush       = "PUSH_ARTIFACT"
 	harborPushed     = "harbor.artifact.pushed"
-	zotUpdated       = ".image.updated" // after a prefix that an operator chooses
+	zotUpdated       = ".image.updated" // suffix; an operator chooses the prefix
 )
 
 // distributionEnvelope is distribution's format.

@@ -20,8 +20,8 @@ func sample(t *testing.T, name string) string {
 	return string(data)
 }
 
-// TestNotificationsOfEachRegistryAreParsed uses samples in testdata: the examples in the documentation of
-// distribution and Harbor, and the output of zot's event builder.
+// TestNotificationsOfEachRegistryAreParsed uses samples in testdata: the examples in the documentation of distribution
+// and Harbor, and the output of zot's event builder.
 func TestNotificationsOfEachRegistryAreParsed(t *testing.T) {
 	if notifications.EventsMediaType != distributionEvents || notifications.EventActionPush != distributionPush {
 		t.Errorf("distribution uses media type %s and action %s", notifications.EventsMediaType,
@@ -37,7 +37,7 @@ func TestNotificationsOfEachRegistryAreParsed(t *testing.T) {
 		"distribution": {
 			kind: distributionEvents, body: sample(t, "distribution.json"), want: []string{"r-17"},
 		},
-		"distribution, with a charset": {
+		"distribution event with a charset": {
 			kind: distributionEvents + "; charset=utf-8", body: sample(t, "distribution.json"), want: []string{"r-17"},
 		},
 		"Harbor": {
@@ -46,15 +46,15 @@ func TestNotificationsOfEachRegistryAreParsed(t *testing.T) {
 		"Harbor's CloudEvents": {
 			kind: cloudEvent, body: sample(t, "harbor-cloudevent.json"), want: []string{"r-17"},
 		},
-		"zot with the data as body": {
+		"zot event with the data as body": {
 			kind: plainJSON, event: "zotregistry.image.updated", body: sample(t, "zot-data.json"),
 			want: []string{"r-17"},
 		},
-		"zot with a custom prefix": {
+		"zot event with a custom prefix": {
 			kind: plainJSON, event: "com.example.registry.image.updated", body: sample(t, "zot-data.json"),
 			want: []string{"r-17"},
 		},
-		"zot with a structured CloudEvent": {
+		"zot event as a structured CloudEvent": {
 			kind: cloudEvent, body: sample(t, "zot-cloudevent.json"), want: []string{"r-17"},
 		},
 		"a pull from distribution": {
@@ -90,7 +90,7 @@ func TestNotificationsOfEachRegistryAreParsed(t *testing.T) {
 			kind: plainJSON,
 			body: `{"type":"SCANNING_COMPLETED","event_data":{"repository":{"repo_full_name":"fleet/reports/a"}}}`,
 		},
-		"a form as body":                       {kind: "application/x-www-form-urlencoded", body: "a=b"},
+		"form data as body":                    {kind: "application/x-www-form-urlencoded", body: "a=b"},
 		"notification without a media type":    {body: sample(t, "distribution.json")},
 		"notification without events":          {kind: distributionEvents, body: `{}`},
 		"notification with too many events":    {kind: distributionEvents, body: many, wrong: true},

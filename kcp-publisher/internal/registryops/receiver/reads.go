@@ -9,9 +9,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Limits of the reads that notifications cause: one per readInterval for each runtime, and readsPerSecond for all
-// runtimes, in the order of the notifications. More frequent reports cause no more reads. If a read waits longer than
-// the poll interval, the poll reads the report.
+// Limits of the reads that notifications cause: one read per readInterval for each runtime, and readsPerSecond reads
+// for all runtimes. If a read waits longer than the poll interval, the poll reads the report.
 const (
 	readInterval   = 2 * time.Second
 	readsPerSecond = 200

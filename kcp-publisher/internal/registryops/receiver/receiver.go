@@ -47,7 +47,8 @@ type Options struct {
 	// Prefix is the path of the fleet's location in the registry, without the host.
 	Prefix string
 	Tokens *TokenFile
-	// Leading reports whether this process reads reports. If it does not, registries are asked to try again.
+	// Leading reports whether this process is the leader, which reads reports. If it is not, the receiver asks
+	// registries to try again.
 	Leading func() bool
 	// Request requests a read of a runtime's report, and reports whether that runtime exists. It must not block.
 	Request func(runtime string) bool

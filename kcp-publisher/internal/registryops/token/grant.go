@@ -68,7 +68,11 @@ var own = []struct{ area, reason string }{
 	{bundle.ContentRepository, ofThePublisher},
 	{bundle.CarriedRepository, ofThePublisher},
 	{bundle.PruningRepository, ofThePublisher},
+	{imageArea, ofThePublisher},
 }
+
+// imageArea is the folder of carried images. Every runtime can read it, because its Pods use the images.
+var imageArea = strings.TrimSuffix(bundle.ImageRepository(""), "/")
 
 // overlap returns the fleet's own repository that a pattern includes, and the reason why this is not allowed. It
 // returns empty strings if there is no overlap.
@@ -138,7 +142,7 @@ func (p Policy) actions(user, repository string) []string {
 		p.prefix + "/" + bundle.ContentRepository:
 		return read
 	}
-	if p.isModule(repository) {
+	if p.isModule(repository) || strings.HasPrefix(repository, p.prefix+"/"+imageArea+"/") {
 		return read
 	}
 	return nil

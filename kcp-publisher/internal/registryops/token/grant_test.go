@@ -48,6 +48,12 @@ func TestTokenGrantsOnlyTheUsersPermissions(t *testing.T) {
 		"runtime pulls a module without a pattern": {
 			"a", "repository:shared/charts:pull", "repository:shared/charts:pull",
 		},
+		"runtime can only pull carried images": {
+			"a", "repository:fleet/images/docker.io/nginx:pull,push", "repository:fleet/images/docker.io/nginx:pull",
+		},
+		"publisher of modules cannot push carried images": {
+			UserModules, "repository:fleet/images/docker.io/nginx:pull,push", "",
+		},
 		"runtime cannot push its bundle": {
 			"a", "repository:fleet/runtimes/a:pull,push", "repository:fleet/runtimes/a:pull",
 		},
@@ -174,14 +180,15 @@ func TestPoliciesThatIncludeFleetRepositoriesAreRefused(t *testing.T) {
 		}
 	}
 	for _, modules := range []string{"fleet/trust", "fleet/trust/**", "fleet/trust/x", "fleet/content",
-		"fleet/content/**", "fleet/carried", "fleet/carried/x/**", "fleet/documents/**", "fleet/pruning"} {
+		"fleet/content/**", "fleet/carried", "fleet/carried/x/**", "fleet/documents/**", "fleet/pruning",
+		"fleet/images/**", "fleet/images/docker.io/nginx"} {
 		area := strings.Split(modules, "/")[1]
 		if _, err := NewPolicy("fleet", []string{"modules/**", modules}); err == nil ||
 			!strings.Contains(err.Error(), "fleet/"+area+", which") {
 			t.Errorf("--module-repository %q: got error %v, want a refusal", modules, err)
 		}
 	}
-	for _, modules := range []string{"modules/**", "fleet/images/**", "fleet/trusted", "fleet/component-descriptors/**",
+	for _, modules := range []string{"modules/**", "fleet/trusted", "fleet/component-descriptors/**",
 		"fleet/runtimes2/**", "fleet2/**", "charts"} {
 		if _, err := NewPolicy("fleet", []string{modules}); err != nil {
 			t.Errorf("--module-repository %q: got error %v, want none", modules, err)

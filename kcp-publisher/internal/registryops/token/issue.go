@@ -56,7 +56,7 @@ func (i *Issuer) KeySet() ([]byte, error) {
 // sign returns a token. id must be unique.
 func (i *Issuer) sign(user string, granted []Access, id string, now time.Time) (string, error) {
 	if granted == nil {
-		return "", errors.New("token: missing list of access, which a registry could treat as full access")
+		return "", errors.New("token: the list of permissions is missing, which a registry could treat as full access")
 	}
 	claims := struct {
 		jwt.Claims

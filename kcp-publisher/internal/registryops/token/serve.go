@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Rate and burst of refusals and of their log messages. The log shows that a fleet uses old passwords, but a flood of
-// requests cannot fill the disk.
+// Rate and burst of refusals and of their log messages. Logged refusals show that runtimes use old passwords. The rate
+// keeps a flood of requests from filling the disk with log messages.
 const (
 	refusalsPerSecond = 10
 	refusalsAtOnce    = 50
@@ -36,7 +36,7 @@ type Service struct {
 	refusals  *rate.Limiter
 
 	mu       sync.Mutex      // guards the fields below
-	outdated map[string]bool // users with a logged password of the previous secret
+	outdated map[string]bool // users for whom announceOutdated has logged
 }
 
 // Options are the inputs of a Service.

@@ -190,7 +190,7 @@ func TestInvalidCredentialsAreRefused(t *testing.T) {
 		"password of the publisher": {
 			user: UserPublisher, password: passwordOf(t, UserPublisher, 1), want: 200,
 		},
-		"publisher without the underscore": {
+		"publisher user without the underscore": {
 			user: "publisher", password: passwordOf(t, UserPublisher, 1), want: 401,
 		},
 		"unreadable generations file": {
@@ -334,10 +334,10 @@ func TestPasswordsSurviveOneRotationOfTheirSecret(t *testing.T) {
 		secrets trust.TokenSecrets
 		want    map[int]int // by the secrets former, newest and third
 	}{
-		"before a rotation":                {trust.TokenSecrets{former}, map[int]int{0: 200, 1: 401, 2: 401}},
-		"after one rotation":               {trust.TokenSecrets{newest, former}, map[int]int{0: 200, 1: 200, 2: 401}},
-		"after two rotations":              {trust.TokenSecrets{third, newest}, map[int]int{0: 401, 1: 200, 2: 200}},
-		"after the old secret was dropped": {trust.TokenSecrets{third}, map[int]int{0: 401, 1: 401, 2: 200}},
+		"password before a rotation":   {trust.TokenSecrets{former}, map[int]int{0: 200, 1: 401, 2: 401}},
+		"password after one rotation":  {trust.TokenSecrets{newest, former}, map[int]int{0: 200, 1: 200, 2: 401}},
+		"password after two rotations": {trust.TokenSecrets{third, newest}, map[int]int{0: 401, 1: 200, 2: 200}},
+		"password of a dropped secret": {trust.TokenSecrets{third}, map[int]int{0: 401, 1: 401, 2: 200}},
 	} {
 		secrets = c.secrets
 		for i, from := range []trust.TokenSecret{former, newest, third} {

@@ -103,9 +103,7 @@ func Round(k Known, w Wanted, well time.Duration) Step {
 	if wanted != "" && k.Failed != wanted { // if the bundle has no image, keep the failed image of the chart
 		s.Failed = ""
 	}
-	if s.Undecided == k.Set || s.Undecided != wanted && (wanted != "" || s.Undecided == s.Requested) {
-		s.Undecided, s.Trials = "", 0
-	}
+	s.forgetUndecided(wanted)
 	next := wanted
 	if next == "" {
 		next = s.Undecided // the bundle has no image, so try the chart's undecided image again
@@ -121,6 +119,14 @@ func Round(k Known, w Wanted, well time.Duration) Step {
 		s.Message = fmt.Sprintf("upgrading the agent from image %s to %s", k.Set, next)
 	}
 	return s
+}
+
+// forgetUndecided drops an undecided image that is set already or that the bundle does not want. If the bundle wants no
+// image, only the chart's image stays.
+func (s *State) forgetUndecided(wanted string) {
+	if s.Undecided == s.Set || s.Undecided != wanted && (wanted != "" || s.Undecided == s.Requested) {
+		s.Undecided, s.Trials = "", 0
+	}
 }
 
 // Overdue returns the step at the deadline for a new image to prove itself. unreachable is true if only requests to the

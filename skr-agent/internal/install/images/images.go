@@ -25,14 +25,6 @@ type Rewriting struct {
 	Paths []bundle.ImagePath
 }
 
-// Policy is the value of v1beta2.AnnotationImages on a Manifest.
-type Policy struct {
-	// Settings contains the mirrors, the image paths and the pull Secret.
-	bundle.Settings
-	// Pinned is true if the module must not use an image without a digest.
-	Pinned bool `json:"pinned,omitempty"`
-}
-
 // Use is the use of an image in one field.
 type Use struct {
 	// Object is the name of the object for messages. Field is the path of the field.
